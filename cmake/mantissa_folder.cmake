@@ -1,0 +1,36 @@
+# mantissa_folder(NAME [FOLDERS name...] [LIBRARIES target...])
+#
+# One library per folder of src/: every *.cpp below it, apart from the tests (*_test.cpp, one test
+# program per folder) and micro-benchmarks (*_bench.cpp). New files are found by themselves.
+function(mantissa_folder name)
+  cmake_parse_arguments(arg "" "" "FOLDERS;LIBRARIES" ${ARGN})
+  set(directory ${PROJECT_SOURCE_DIR}/src/${name})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${directory}/*.cpp)
+  set(tests ${sources})
+  set(benchmarks ${sources})
+  list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cpp$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  list(FILTER benchmarks INCLUDE REGEX "_bench\\.cpp$")
+
+  list(TRANSFORM arg_FOLDERS PREPEND mantissa_)
+  if(sources)
+    add_library(mantissa_${name} STATIC ${sources})
+    target_include_directories(mantissa_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(mantissa_${name} PUBLIC ${arg_FOLDERS} ${arg_LIBRARIES})
+  else()
+    add_library(mantissa_${name} INTERFACE)
+    target_include_directories(mantissa_${name} INTERFACE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(mantissa_${name} INTERFACE ${arg_FOLDERS} ${arg_LIBRARIES})
+  endif()
+
+  if(MANTISSA_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE mantissa_${name} GTest::gtest_main
+                                               ${RAPIDCHECK_LIBRARY})
+    gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60)
+  endif()
+  if(MANTISSA_BENCHMARKS AND benchmarks)
+    add_executable(${name}_bench ${benchmarks})
+    target_link_libraries(${name}_bench PRIVATE mantissa_${name} benchmark::benchmark_main)
+  endif()
+endfunction()

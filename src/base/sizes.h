@@ -1,0 +1,19 @@
+// Sizes in bytes as people write and read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace mantissa {
+
+// Parses "1000000B", "512MiB", "2GiB" (units B, KiB, MiB, GiB, TiB; a decimal fraction is allowed
+// before a binary unit). Anything else, zero and negative sizes are errors that say what is wanted.
+Result<int64_t> parse_bytes(std::string_view text);
+
+// "1.5 GiB", "37.2 MiB", "512 B".
+std::string format_bytes(int64_t bytes);
+
+}  // namespace mantissa

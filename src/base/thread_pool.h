@@ -1,0 +1,50 @@
+// A pool of persistent worker threads; an object, not a global.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace mantissa {
+
+// Runs the tasks of one parallel_for at a time. The calling thread works too, so a pool of size 1
+// has no thread of its own. Allocates nothing after construction.
+class ThreadPool {
+ public:
+  // threads >= 1.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return size_; }
+
+  // Calls function(task, worker) once for each task in [0, tasks), worker in [0, size()), and
+  // returns when all are done. Which worker gets which task is not fixed: results must not depend
+  // on it. Must not be nested; `function` must not throw.
+  template <typename Function>
+  void parallel_for(int64_t tasks, Function&& function) {
+    if (size_ == 1 || tasks <= 1) {
+      for (int64_t task = 0; task < tasks; ++task) function(task, 0);
+      return;
+    }
+    using Callable = std::remove_reference_t<Function>;
+    run(tasks,
+        [](void* callable, int64_t task, int worker) {
+          (*static_cast<Callable*>(callable))(task, worker);
+        },
+        const_cast<void*>(static_cast<const void*>(&function)));
+  }
+
+ private:
+  using Invoke = void (*)(void* callable, int64_t task, int worker);
+  struct Shared;
+
+  void run(int64_t tasks, Invoke invoke, void* callable);
+  void work(int worker);
+
+  int size_;
+  std::unique_ptr<Shared> shared_;
+};
+
+}  // namespace mantissa

@@ -1,0 +1,63 @@
+// safetensors files: an 8-byte little-endian header length, a JSON header (metadata; name, dtype,
+// shape and place of each tensor), then the tensors' bytes (little-endian, row-major).
+//
+// What this writes is canonical: the same input gives the same bytes. It adds two metadata keys,
+// "sha256" (of the compact header without that key, then all data) and "sha256_covers" (says that);
+// a file with either is checked in full when it is read, so any flipped bit is found.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mantissa {
+
+struct SafetensorsView {
+  std::string name;
+  std::string dtype;           // "I8", "U8", "I16", "I32", "I64", "F64", ...
+  std::vector<int64_t> shape;  // empty: a scalar
+  std::span<const std::byte> data;
+};
+
+// One tensor of a file that was read; `data` lies in the SafetensorsFile and may be unaligned.
+using SafetensorsTensor = SafetensorsView;
+
+// What a file holds. Owns the bytes that its tensors point into, so it can be moved, not copied.
+struct SafetensorsFile {
+  SafetensorsFile() = default;
+  SafetensorsFile(SafetensorsFile&&) noexcept = default;
+  SafetensorsFile& operator=(SafetensorsFile&&) noexcept = default;
+
+  std::map<std::string, std::string> metadata;  // without the two keys of the checksum
+  std::string sha256;                           // the checksum that was verified; "": had none
+  std::vector<SafetensorsTensor> tensors;       // in the order of their data
+  std::unique_ptr<std::byte[]> buffer;
+
+  // The tensor of that name, or null. Takes time in proportion to the number of tensors.
+  const SafetensorsTensor* find(std::string_view name) const;
+};
+
+// The size in bytes of one element ("I8": 1, "F64": 8), or 0 for an unknown dtype.
+int64_t safetensors_dtype_bytes(std::string_view dtype);
+
+// Writes the tensors in the given order, atomically. Errors: a dtype that is not known, data whose
+// size is not the shape's, a name twice, a reserved metadata key, text that is not UTF-8, a header
+// over 100 MB, and those of write_file_atomically.
+Status write_safetensors(const std::filesystem::path& path,
+                         const std::map<std::string, std::string>& metadata,
+                         std::span<const SafetensorsView> tensors);
+
+// Reads a file and checks all of it: lengths, JSON, dtypes, shapes, that the tensors fill the data
+// without gap or overlap, and the checksum if there is one. Nothing larger than the file itself
+// justifies is allocated. Errors name the file and say where it is wrong.
+Result<SafetensorsFile> read_safetensors(const std::filesystem::path& path);
+
+}  // namespace mantissa

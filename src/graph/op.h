@@ -1,0 +1,156 @@
+// What an operator is: a row of functions and traits. The graph, the plan and the runtime know ops
+// only through this; a new op is a new row (docs/extending.md).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "tensor/execution.h"
+#include "tensor/tensor.h"
+
+namespace mantissa {
+
+namespace kernels {
+struct KernelTable;
+}
+
+// How the exponent of a value is found when it is requantised.
+enum class ExponentMode : uint8_t {
+  kExact,      // from the block's own maximum
+  kFixed,      // given: the slot holds it (frozen network)
+  kCalibrate,  // exact, and the wide values are counted in a histogram
+};
+
+// Counts of wide values by the smallest exponent that holds them in 8 bits: counts[e + 128] for
+// e in [-128, 127], per channel for guarded values.
+constexpr int kHistogramBins = 256;
+
+// Results that an instruction adds to a step's totals.
+struct StepTotals {
+  int64_t loss_q24 = 0;  // sum over examples of -log2 p(label), Q24
+  int64_t correct = 0;
+  bool exponent_overflow = false;  // an exponent left -128..127, or a scalar was not finite
+};
+
+// Scalars that train/ fills before a step.
+struct StepScalars {
+  double learning_rate = 0;
+  double momentum = 0;
+  double weight_decay = 0;
+  double gradient_scale = 1;  // 1 / batch size
+  double statistics_momentum = 0.1;
+};
+
+// A parameter with everything that belongs to it. Absent parts have data == nullptr.
+struct ParameterView {
+  Tensor mantissa;     // exponent: the weights' own
+  Tensor accumulator;  // int16, exponent - lazy_shift
+  Tensor velocity;     // int16 with exponent
+  Tensor gradient;     // int64 sums; its exponent is fixed at the start of a step
+  int lazy_shift = 15;
+  bool decays = false;
+};
+
+// What an instruction works on. Shapes include the micro-batch as first dimension.
+struct OpContext {
+  const Attributes* attributes = nullptr;
+  bool relu = false;  // the ReLU that follows is part of this instruction
+  ExponentMode exponent_mode = ExponentMode::kExact;
+  std::span<const Tensor> inputs;
+  Tensor output;
+  Tensor grad_output;
+  std::span<const Tensor> grad_inputs;  // empty data where no gradient is wanted
+  std::span<const ParameterView> parameters;
+  std::byte* saved = nullptr;       // written forward, read backward
+  std::byte* statistics = nullptr;  // one record per micro-batch, read at the end of the step
+  std::byte* workspace = nullptr;
+  int64_t* histogram = nullptr;
+  int micro_batch = 0;
+  int micro_batches = 1;
+  KernelContext kernel;  // pool and the kernel's scratch
+  const kernels::KernelTable* kernels = nullptr;
+  const StepScalars* scalars = nullptr;
+  StepTotals* totals = nullptr;
+};
+
+// Shapes (with the micro-batch) that an op's memory depends on.
+struct OpShapes {
+  const Attributes* attributes = nullptr;
+  std::span<const Shape> inputs;
+  Shape output;
+  std::span<const Shape> parameters;
+  DataType output_type = DataType::kInt8;
+};
+
+// What an instruction needs besides its operands, in bytes. Scratch belongs to the kernel.
+struct PhaseMemory {
+  int64_t workspace_bytes = 0;
+  int64_t scratch_bytes = 0;
+};
+
+struct OpMemory {
+  int64_t saved_bytes = 0;       // from forward to backward
+  int64_t statistics_bytes = 0;  // per micro-batch, to the end of the step
+  PhaseMemory forward = {};
+  PhaseMemory backward_input = {};
+  PhaseMemory backward_weights = {};
+};
+
+struct PlanningContext {
+  const kernels::KernelTable* kernels = nullptr;
+  int threads = 1;
+};
+
+// A parameter that a node brings.
+struct ParameterSpec {
+  std::string suffix;
+  Shape shape;
+  ParameterRole role;
+  Initialiser initialiser;
+  int64_t fan_in;
+};
+
+struct OpTraits {
+  bool view = false;               // the output is the input under another shape; no instruction
+  bool may_leave_wide = false;     // can leave its result in int32, unrequantised
+  bool takes_wide = false;         // reads int32 where the producer may leave it wide
+  bool applies_relu = false;       // a ReLU that is its only reader acts on its wide result
+  bool is_relu = false;
+  bool weights_read_input = false; // backward_weights reads the inputs
+  bool input_reads_input = false;  // backward_input reads the inputs
+  bool reads_output = false;       // backward reads the output
+  bool reads_output_if_relu = false;
+  bool shares_grad_inputs = false;  // all inputs receive one and the same gradient
+  bool guards_input = false;        // takes per-channel exponents of its input
+};
+
+struct Op {
+  const char* name = "";
+  OpTraits traits = {};
+
+  // Shape of one example of the output, or why the inputs do not fit.
+  Result<Shape> (*infer_shape)(const Attributes&, std::span<const Shape> inputs) = nullptr;
+  // Null: no parameters.
+  std::vector<ParameterSpec> (*parameters)(const Attributes&,
+                                           std::span<const Shape> inputs) = nullptr;
+  // Null: none.
+  OpMemory (*memory)(const OpShapes&, const PlanningContext&) = nullptr;
+  // Multiply-adds of the forward pass; null: negligible.
+  int64_t (*multiply_adds)(const OpShapes&) = nullptr;
+  // Preconditions of the kernels that shapes decide (longest exact sum ...); null: none.
+  Status (*check)(const OpShapes&) = nullptr;
+
+  void (*forward)(const OpContext&) = nullptr;
+  // Null: nothing flows back.
+  void (*backward_input)(const OpContext&) = nullptr;
+  // Null: no trained parameters. Runs before backward_input of the same node.
+  void (*backward_weights)(const OpContext&) = nullptr;
+  // At the end of a step, over the statistics of all micro-batches in order; null: none.
+  void (*update_statistics)(const OpContext&) = nullptr;
+};
+
+}  // namespace mantissa

@@ -1,0 +1,68 @@
+// Batch norm on 8-bit linear values: exact sums, then per-channel integer multipliers and offsets.
+//
+// Values are [rows, channels], rows = N*H*W. Functions work on the rows [begin, end) on the calling
+// thread; callers split rows and add the sums, which are exact. Source: METHODS sections 0.3 and 4.
+#pragma once
+
+#include <cstdint>
+
+#include "base/cpu.h"
+#include "kernels/statistics.h"
+
+namespace mantissa::kernels {
+
+// Per-channel sums; arrays of [channels]. sum and sum_squares are added to, extremes are combined.
+struct ChannelSums {
+  int64_t* sum = nullptr;
+  int64_t* sum_squares = nullptr;
+  int32_t* minimum = nullptr;
+  int32_t* maximum = nullptr;
+};
+
+// out = narrow(relu?(in * multiplier[c] + offset[c])); |multiplier| < 2^31, |offset| < 2^45.
+// Without out: only the maximum.
+struct ScaleOffset {
+  const int8_t* in = nullptr;
+  int64_t channels = 1;
+  const int32_t* multiplier = nullptr;
+  const int64_t* offset = nullptr;
+  bool relu = false;
+  int shift = 0;
+  int8_t* out = nullptr;
+};
+
+// dy = (output == null or output > 0) ? grad_out : 0.
+// sums: sum_grad[c] += sum dy, sum_grad_in[c] += sum dy * in.
+// wide = dy * grad_multiplier[c] + in * in_multiplier[c] + offset[c];
+// grad_in = narrow16(wide >> shift). |multipliers| < 2^31, |offset| < 2^60.
+struct BatchNormGradient {
+  const int16_t* grad_out = nullptr;
+  const int8_t* in = nullptr;
+  const int8_t* output = nullptr;
+  int64_t channels = 1;
+  const int32_t* grad_multiplier = nullptr;
+  const int32_t* in_multiplier = nullptr;
+  const int64_t* offset = nullptr;
+  int shift = 0;
+  int16_t* grad_in = nullptr;
+};
+
+struct BatchNormKernels {
+  const char* name;
+  Isa isa;
+  void (*channel_sums)(const int8_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
+                       const ChannelSums& sums) noexcept;
+  WideStatistics (*scale_offset)(const ScaleOffset&, int64_t begin_row, int64_t end_row) noexcept;
+  void (*gradient_sums)(const BatchNormGradient&, int64_t begin_row, int64_t end_row,
+                        int64_t* sum_grad, int64_t* sum_grad_in) noexcept;
+  WideStatistics (*gradient)(const BatchNormGradient&, int64_t begin_row,
+                             int64_t end_row) noexcept;
+};
+
+extern const BatchNormKernels kBatchNormReference;
+#if defined(__x86_64__)
+extern const BatchNormKernels kBatchNormAvx2;
+extern const BatchNormKernels kBatchNormAvx512Vnni;
+#endif
+
+}  // namespace mantissa::kernels

@@ -1,0 +1,157 @@
+// The batch-norm loops, written once and compiled per instruction set (see elementwise_loops.h).
+//
+// Include inside an anonymous namespace of mantissa::kernels, after batch_norm.h and rounding.h.
+
+// Channels are processed in strips of this many, whose sums stay in registers.
+constexpr int64_t kStrip = 16;
+
+template <bool kFull>
+inline void channel_sums_strip(const int8_t* in, int64_t channels, int64_t first, int64_t width,
+                               int64_t begin_row, int64_t end_row,
+                               const ChannelSums& sums) noexcept {
+  const int64_t lanes = kFull ? kStrip : width;
+  // 65,536 squares of 8 bits fit int32.
+  for (int64_t block = begin_row; block < end_row; block += 65536) {
+    const int64_t stop = std::min<int64_t>(end_row, block + 65536);
+    int32_t sum[kStrip] = {}, squares[kStrip] = {};
+    int32_t low[kStrip], high[kStrip];
+    for (int64_t c = 0; c < kStrip; ++c) low[c] = 127, high[c] = -128;
+    for (int64_t row = block; row < stop; ++row) {
+      const int8_t* __restrict from = in + row * channels + first;
+      for (int64_t c = 0; c < lanes; ++c) {
+        const int32_t value = from[c];
+        sum[c] += value;
+        squares[c] += value * value;
+        low[c] = value < low[c] ? value : low[c];
+        high[c] = value > high[c] ? value : high[c];
+      }
+    }
+    for (int64_t c = 0; c < lanes; ++c) {
+      sums.sum[first + c] += sum[c];
+      sums.sum_squares[first + c] += squares[c];
+      sums.minimum[first + c] = std::min(sums.minimum[first + c], low[c]);
+      sums.maximum[first + c] = std::max(sums.maximum[first + c], high[c]);
+    }
+  }
+}
+
+inline void channel_sums(const int8_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
+                         const ChannelSums& sums) noexcept {
+  for (int64_t first = 0; first < channels; first += kStrip) {
+    const int64_t width = std::min(kStrip, channels - first);
+    if (width == kStrip) {
+      channel_sums_strip<true>(in, channels, first, width, begin_row, end_row, sums);
+    } else {
+      channel_sums_strip<false>(in, channels, first, width, begin_row, end_row, sums);
+    }
+  }
+}
+
+inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
+                                   int64_t end_row) noexcept {
+  const int64_t floor = args.relu ? 0 : -(int64_t{1} << 62);
+  const int up = args.shift < 0 ? std::min(-args.shift, 15) : 0;
+  const int down = args.shift > 0 ? std::min(args.shift, 62) : 0;
+  int64_t low = 0, high = 0, saturated = 0;
+  for (int64_t row = begin_row; row < end_row; ++row) {
+    const int8_t* __restrict in = args.in + row * args.channels;
+    const int32_t* __restrict multiplier = args.multiplier;
+    const int64_t* __restrict offset = args.offset;
+    if (args.out == nullptr) {
+      for (int64_t c = 0; c < args.channels; ++c) {
+        const int64_t affine = int64_t{in[c]} * multiplier[c] + offset[c];
+        const int64_t wide = affine < floor ? floor : affine;
+        low = wide < low ? wide : low;
+        high = wide > high ? wide : high;
+      }
+      continue;
+    }
+    int8_t* __restrict out = args.out + row * args.channels;
+    for (int64_t c = 0; c < args.channels; ++c) {
+      const int64_t affine = int64_t{in[c]} * multiplier[c] + offset[c];
+      const int64_t wide = (affine < floor ? floor : affine) * (int64_t{1} << up);
+      const int64_t rounded = shift_right_rne(wide, down);
+      const int64_t narrow = saturate(rounded, 127);
+      saturated += narrow != rounded;
+      out[c] = static_cast<int8_t>(narrow);
+    }
+  }
+  return {std::max(magnitude(low), magnitude(high)), saturated};
+}
+
+template <bool kFull, bool kMasked>
+inline void gradient_sums_strip(const BatchNormGradient& args, int64_t first, int64_t width,
+                                int64_t begin_row, int64_t end_row, int64_t* sum_grad,
+                                int64_t* sum_grad_in) noexcept {
+  const int64_t lanes = kFull ? kStrip : width;
+  // 256 products of 16 and 8 bits fit int32.
+  for (int64_t block = begin_row; block < end_row; block += 256) {
+    const int64_t stop = std::min<int64_t>(end_row, block + 256);
+    int32_t grads[kStrip] = {}, products[kStrip] = {};
+    for (int64_t row = block; row < stop; ++row) {
+      const int64_t at = row * args.channels + first;
+      const int16_t* __restrict grad_out = args.grad_out + at;
+      const int8_t* __restrict in = args.in + at;
+      const int8_t* __restrict output = kMasked ? args.output + at : nullptr;
+      for (int64_t c = 0; c < lanes; ++c) {
+        const int32_t grad = !kMasked || output[c] > 0 ? int32_t{grad_out[c]} : 0;
+        grads[c] += grad;
+        products[c] += grad * in[c];
+      }
+    }
+    for (int64_t c = 0; c < lanes; ++c) {
+      sum_grad[first + c] += grads[c];
+      sum_grad_in[first + c] += products[c];
+    }
+  }
+}
+
+inline void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
+                          int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
+  for (int64_t first = 0; first < args.channels; first += kStrip) {
+    const int64_t width = std::min(kStrip, args.channels - first);
+    const auto strip = [&]<bool kFull, bool kMasked>() {
+      gradient_sums_strip<kFull, kMasked>(args, first, width, begin_row, end_row, sum_grad,
+                                          sum_grad_in);
+    };
+    if (width == kStrip && args.output != nullptr) strip.template operator()<true, true>();
+    if (width == kStrip && args.output == nullptr) strip.template operator()<true, false>();
+    if (width != kStrip && args.output != nullptr) strip.template operator()<false, true>();
+    if (width != kStrip && args.output == nullptr) strip.template operator()<false, false>();
+  }
+}
+
+template <bool kMasked>
+inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin_row,
+                                    int64_t end_row) noexcept {
+  int64_t low = 0, high = 0, saturated = 0;
+  const int shift = args.shift;
+  for (int64_t row = begin_row; row < end_row; ++row) {
+    const int64_t at = row * args.channels;
+    const int16_t* __restrict grad_out = args.grad_out + at;
+    const int8_t* __restrict in = args.in + at;
+    const int8_t* __restrict output = kMasked ? args.output + at : nullptr;
+    const int32_t* __restrict grad_multiplier = args.grad_multiplier;
+    const int32_t* __restrict in_multiplier = args.in_multiplier;
+    const int64_t* __restrict offset = args.offset;
+    int16_t* __restrict grad_in = args.grad_in + at;
+    for (int64_t c = 0; c < args.channels; ++c) {
+      const int64_t grad = !kMasked || output[c] > 0 ? grad_out[c] : 0;
+      const int64_t wide =
+          grad * grad_multiplier[c] + int64_t{in[c]} * in_multiplier[c] + offset[c];
+      low = wide < low ? wide : low;
+      high = wide > high ? wide : high;
+      const int64_t rounded = shift_right_rne(wide, shift);
+      const int64_t narrow = saturate(rounded, 32767);
+      saturated += narrow != rounded;
+      grad_in[c] = static_cast<int16_t>(narrow);
+    }
+  }
+  return {std::max(magnitude(low), magnitude(high)), saturated};
+}
+
+inline WideStatistics gradient(const BatchNormGradient& args, int64_t begin_row,
+                               int64_t end_row) noexcept {
+  return args.output != nullptr ? gradient_rows<true>(args, begin_row, end_row)
+                                : gradient_rows<false>(args, begin_row, end_row);
+}

@@ -1,0 +1,307 @@
+// Forward and grad_input: packs the weights, then runs register tiles over bands of images.
+#if defined(__x86_64__)
+#include <atomic>
+
+#include "kernels/convolution/avx512vnni_geometry.h"
+#include "kernels/convolution/avx512vnni_kernels.h"
+#include "kernels/convolution/avx512vnni_pack.h"
+#include "kernels/convolution/avx512vnni_tile.h"
+
+namespace mantissa::kernels::convolution_avx512vnni {
+namespace {
+
+// Sums of |weights| up to this keep 32767 * sum within int32.
+constexpr int32_t kNarrowMagnitude = 65535;
+
+// One call of forward or grad_input.
+struct DotCall {
+  const DotPlan& plan;
+  DotMode mode;
+  std::byte* scratch;
+  const void* source;  // int8 or int16
+  char* target;        // int32 or int16
+  int target_bytes;    // per element
+  int shift = 0;
+
+  int32_t* init(int64_t phase) const {
+    return reinterpret_cast<int32_t*>(scratch + plan.init_offset) +
+           phase * plan.dot.blocks() * 16;
+  }
+  int32_t* magnitude(int64_t phase) const {
+    return reinterpret_cast<int32_t*>(scratch + plan.magnitude_offset) + phase * plan.dot.blocks();
+  }
+  uint8_t* packed_source(int worker) const {
+    return reinterpret_cast<uint8_t*>(scratch + plan.source_offset) +
+           worker * plan.planes * plan.plane_bytes;
+  }
+};
+
+// A phase on both axes, and where its packed weights begin.
+struct Phase {
+  AxisPhase y, x;
+  int64_t index = 0;
+  int8_t* weights = nullptr;
+};
+
+template <typename Visit>
+void for_each_phase(const DotCall& call, Visit&& visit) {
+  const Dot& dot = call.plan.dot;
+  auto* weights = reinterpret_cast<int8_t*>(call.scratch);
+  for (int64_t index = 0; index < dot.phases(); ++index) {
+    const Phase phase = {
+        dot.axis_phase(index / dot.target_step, dot.kernel_height, dot.target_height),
+        dot.axis_phase(index % dot.target_step, dot.kernel_width, dot.target_width), index,
+        weights};
+    visit(phase);
+    weights += dot.blocks() * block_bytes(dot, phase.y, phase.x);
+  }
+}
+
+PackedBlock packed_block(const DotCall& call, const Phase& phase, int64_t block) {
+  const Dot& dot = call.plan.dot;
+  const BlockGroup group = group_of_block(block, dot.blocks());
+  return {.weights = phase.weights + group.first * block_bytes(dot, phase.y, phase.x) +
+                     (block - group.first) * 64,
+          .stride = group.size * 64,
+          .init = call.init(phase.index) + block * 16,
+          .magnitude = call.magnitude(phase.index) + block};
+}
+
+// One band of one image, packed.
+struct Band {
+  const uint8_t* packed = nullptr;
+  char* target = nullptr;  // of the image
+  int64_t first_row = 0;   // of each phase
+};
+
+// Runs tiles over segments of equal length, as many at a time as the registers hold.
+class SegmentQueue {
+ public:
+  SegmentQueue(DotMode mode, int vectors, int pixels, TileArguments& arguments)
+      : mode_(mode), vectors_(vectors), pixels_(pixels), arguments_(arguments),
+        tile_(find_tile(mode, vectors, bases_for(vectors), pixels)) {}
+
+  void add(const uint8_t* source, char* target) {
+    arguments_.source[waiting_] = source;
+    arguments_.target[waiting_] = target;
+    if (++waiting_ < bases_for(vectors_)) return;
+    tile_(arguments_);
+    waiting_ = 0;
+  }
+  void finish() {
+    while (waiting_ > 0) {
+      const int bases = waiting_ >= 2 ? 2 : 1;
+      find_tile(mode_, vectors_, bases, pixels_)(arguments_);
+      waiting_ -= bases;
+      for (int i = 0; i < waiting_; ++i) {
+        arguments_.source[i] = arguments_.source[i + bases];
+        arguments_.target[i] = arguments_.target[i + bases];
+      }
+    }
+  }
+
+ private:
+  DotMode mode_;
+  int vectors_, pixels_;
+  TileArguments& arguments_;
+  Tile tile_;
+  int waiting_ = 0;
+};
+
+// Rows [begin, end) of a phase, `columns` wide, for one group of channel blocks.
+void run_rows(const DotCall& call, const Phase& phase, const BlockGroup& group, const Band& band,
+              int64_t begin, int64_t end, int64_t columns, TileArguments& arguments) {
+  const DotPlan& plan = call.plan;
+  const Dot& dot = plan.dot;
+  const int64_t segments = ceil_div(columns, kSegmentPixels);
+  if (segments == 0 || begin >= end) return;
+  const int64_t shorter = columns / segments;
+  const int64_t longer_count = columns % segments;
+  for (int longer = 0; longer < 2; ++longer) {
+    const int64_t pixels = shorter + longer;
+    const int64_t count = longer != 0 ? longer_count : segments - longer_count;
+    if (count == 0) continue;
+    const int64_t first = longer != 0 ? 0 : longer_count * (shorter + 1);
+    SegmentQueue queue(call.mode, group.size, static_cast<int>(pixels), arguments);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t y = phase.y.first_target + i * dot.target_step;
+      const int64_t window_y =
+          (i - band.first_row) * dot.source_step + phase.y.source - plan.window_y.begin;
+      for (int64_t segment = 0; segment < count; ++segment) {
+        const int64_t column = first + segment * pixels;
+        const int64_t x = phase.x.first_target + column * dot.target_step;
+        const int64_t window_x =
+            column * dot.source_step + phase.x.source - plan.window_x.begin;
+        queue.add(band.packed + (window_y * plan.window_columns + window_x) * dot.source_channels,
+                  band.target + ((y * dot.target_width + x) * dot.target_channels +
+                                 group.first * 16) * call.target_bytes);
+      }
+    }
+    queue.finish();
+  }
+}
+
+// grad_input where no tap reaches: zeros.
+void clear_rows(const DotCall& call, const Phase& phase, const Band& band, int64_t begin,
+                int64_t end) {
+  const Dot& dot = call.plan.dot;
+  const int64_t bytes = dot.target_channels * call.target_bytes;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t y = phase.y.first_target + i * dot.target_step;
+    for (int64_t j = 0; j < phase.x.count; ++j) {
+      const int64_t x = phase.x.first_target + j * dot.target_step;
+      __builtin_memset(band.target + (y * dot.target_width + x) * bytes, 0,
+                       static_cast<size_t>(bytes));
+    }
+  }
+}
+
+void run_phase(const DotCall& call, const Phase& phase, const Band& band,
+               TileArguments& arguments) {
+  const DotPlan& plan = call.plan;
+  const Dot& dot = plan.dot;
+  const int64_t begin = smaller(band.first_row, phase.y.count);
+  const int64_t end = smaller(band.first_row + plan.band_rows, phase.y.count);
+  if (phase.y.taps == 0 || phase.x.taps == 0) return clear_rows(call, phase, band, begin, end);
+  const bool has_last = dot.last_width != dot.source_width && end == phase.y.count && begin < end;
+  arguments.taps_y = phase.y.taps;
+  arguments.dwords = run_dwords(dot, phase.x);
+  for (int64_t block = 0; block < dot.blocks();) {
+    const BlockGroup group = group_of_block(block, dot.blocks());
+    arguments.weights = packed_block(call, phase, group.first).weights;
+    arguments.init = call.init(phase.index) + group.first * 16;
+    const int64_t lanes = dot.target_channels - (group.first + group.size - 1) * 16;
+    arguments.tail_mask = lanes >= 16 ? 0xffff : (1u << lanes) - 1;
+    run_rows(call, phase, group, band, begin, has_last ? end - 1 : end, phase.x.count, arguments);
+    if (has_last) run_rows(call, phase, group, band, end - 1, end, dot.last_width, arguments);
+    block = group.first + group.size;
+  }
+}
+
+void run_band(const DotCall& call, int64_t image, int64_t band_index, uint8_t* packed,
+              TileArguments& arguments) {
+  const DotPlan& plan = call.plan;
+  const Dot& dot = plan.dot;
+  const int64_t first_row = band_index * plan.band_rows;
+  const Window window = {
+      .first_row = first_row * dot.source_step + plan.window_y.begin,
+      .rows = (plan.band_rows - 1) * dot.source_step + plan.window_y.reach,
+      .first_column = plan.window_x.begin,
+      .columns = plan.window_columns};
+  const int64_t pixels = dot.source_height * dot.source_width;
+  const int64_t offset = image * pixels * dot.source_channels;
+  if (plan.planes == 1) {
+    pack_bytes(dot, static_cast<const int8_t*>(call.source) + offset, window, packed);
+  } else {
+    pack_planes(dot, static_cast<const int16_t*>(call.source) + offset, window, plan.plane_bytes,
+                packed);
+  }
+  const Band band = {packed,
+                     call.target + image * dot.target_height * dot.target_width *
+                                       dot.target_channels * call.target_bytes,
+                     first_row};
+  for_each_phase(call, [&](const Phase& phase) { run_phase(call, phase, band, arguments); });
+}
+
+// The largest magnitude whose rounded result is at most 32767 (32767.5 rounds to 32768).
+uint32_t unsaturated_magnitude(int shift) {
+  if (shift == 0) return 32767;
+  if (shift > 16) return UINT32_MAX;
+  return (uint32_t{32767} << shift) + (uint32_t{1} << (shift - 1)) - 1;
+}
+
+void raise(std::atomic<uint64_t>& maximum, uint64_t value) {
+  uint64_t seen = maximum.load(std::memory_order_relaxed);
+  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+WideStatistics run_dot(const DotCall& call, ThreadPool& pool) {
+  const DotPlan& plan = call.plan;
+  const Dot& dot = plan.dot;
+  std::atomic<uint64_t> maximum{0};
+  std::atomic<int64_t> saturated{0};
+  pool.parallel_for(plan.tasks(), [&](int64_t task, int worker) {
+    TileArguments arguments;
+    arguments.source_step = dot.source_step * dot.source_channels;
+    arguments.target_step = dot.target_step * dot.target_channels * call.target_bytes;
+    arguments.row_pitch = plan.window_columns * dot.source_channels;
+    arguments.plane_bytes = plan.plane_bytes;
+    arguments.shift = call.shift;
+    arguments.unsaturated = unsaturated_magnitude(call.shift);
+    uint8_t* packed = call.packed_source(worker);
+    if (plan.bands > 1) {
+      run_band(call, task / plan.bands, task % plan.bands, packed, arguments);
+    } else {
+      const int64_t first = task * plan.images_per_task;
+      const int64_t last = smaller(dot.batch, first + plan.images_per_task);
+      for (int64_t image = first; image < last; ++image) {
+        run_band(call, image, 0, packed, arguments);
+      }
+    }
+    raise(maximum, tile_maximum(call.mode, arguments));
+    saturated.fetch_add(tile_saturated(call.mode, arguments), std::memory_order_relaxed);
+  });
+  return {maximum.load(), saturated.load()};
+}
+
+DotMode grad_input_mode(const DotCall& call) {
+  for (int64_t phase = 0; phase < call.plan.dot.phases(); ++phase) {
+    for (int64_t block = 0; block < call.plan.dot.blocks(); ++block) {
+      if (call.magnitude(phase)[block] > kNarrowMagnitude) return DotMode::kWide;
+    }
+  }
+  return DotMode::kNarrow;
+}
+
+}  // namespace
+
+WideStatistics forward(const ConvolutionForward& args, const KernelContext& context) noexcept {
+  const ConvolutionShape shape = simplified(args.shape);
+  const DotPlan plan = plan_dot(forward_dot(shape, context.pool->size()), 1, context.pool->size());
+  const DotCall call = {.plan = plan,
+                        .mode = DotMode::kForward,
+                        .scratch = context.scratch.data(),
+                        .source = args.input,
+                        .target = reinterpret_cast<char*>(args.output),
+                        .target_bytes = sizeof(int32_t)};
+  context.pool->parallel_for(plan.dot.blocks(), [&](int64_t block, int) {
+    for_each_phase(call, [&](const Phase& phase) {
+      pack_forward_weights(shape, args.weights, args.bias, block * 16,
+                           packed_block(call, phase, block));
+    });
+  });
+  return run_dot(call, *context.pool);
+}
+
+WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext& context) noexcept {
+  const ConvolutionShape shape = simplified(args.shape);
+  const DotPlan plan =
+      plan_dot(grad_input_dot(shape, context.pool->size()), 2, context.pool->size());
+  DotCall call = {.plan = plan,
+                  .mode = DotMode::kNarrow,
+                  .scratch = context.scratch.data(),
+                  .source = args.grad_output,
+                  .target = reinterpret_cast<char*>(args.grad_input),
+                  .target_bytes = sizeof(int16_t),
+                  .shift = args.shift};
+  context.pool->parallel_for(plan.dot.blocks(), [&](int64_t block, int) {
+    for_each_phase(call, [&](const Phase& phase) {
+      pack_grad_input_weights(shape, args.weights, phase.y, phase.x, block * 16,
+                              packed_block(call, phase, block));
+    });
+  });
+  call.mode = grad_input_mode(call);
+  return run_dot(call, *context.pool);
+}
+
+size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept {
+  return plan_dot(forward_dot(shape, threads), 1, threads).total_bytes;
+}
+
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept {
+  return plan_dot(grad_input_dot(shape, threads), 2, threads).total_bytes;
+}
+
+}  // namespace mantissa::kernels::convolution_avx512vnni
+#endif

@@ -1,0 +1,205 @@
+#if defined(__x86_64__)
+#include "kernels/convolution/avx512vnni_grad_weights.h"
+
+#include "kernels/convolution/avx512vnni_kernels.h"
+
+namespace mantissa::kernels::convolution_avx512vnni {
+namespace {
+
+constexpr int64_t kUnitBytes = 256 * 1024;
+constexpr int64_t kChunkBytes = 384 * 1024;         // per thread, in the L2 cache
+constexpr int64_t kSharedChunkBytes = 1024 * 1024;  // times threads
+constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of their own up to this
+constexpr int64_t kFinishRows = 32;
+constexpr int64_t kBlocksPerTask = 4;
+constexpr int kMaximumParts = 256;
+
+void plan_units(GradWeightsPlan& plan) {
+  const ConvolutionShape& s = plan.shape;
+  plan.bands_x = ceil_div(s.out_width, kGradWeightsDepth / 16);
+  plan.band_columns = ceil_div(s.out_width, plan.bands_x);
+  plan.window_columns = (plan.band_columns - 1) * plan.step + s.kernel_width;
+  const int64_t row_bytes = 4 * (plan.window_columns * plan.step * s.in_channels +
+                                 2 * plan.band_columns * s.out_channels);
+  int64_t rows = smaller(kUnitBytes / row_bytes, kGradWeightsDepth / (4 * plan.band_columns));
+  rows = larger(1, smaller(rows, s.out_height));
+  plan.bands_y = ceil_div(s.out_height, rows);
+  plan.band_rows = ceil_div(s.out_height, plan.bands_y);
+  plan.window_rows = (plan.band_rows - 1) * plan.step + s.kernel_height;
+  plan.units = ceil_div(s.batch, 4) * plan.bands_y * plan.bands_x;
+  plan.input_bytes = plan.window_rows * plan.window_columns * s.in_channels * 4;
+  plan.plane_bytes = plan.band_rows * plan.band_columns * s.out_channels * 4;
+}
+
+void plan_chunks(GradWeightsPlan& plan, int threads) {
+  const int64_t unit_bytes = plan.input_bytes + 2 * plan.plane_bytes;
+  const int64_t depth = 4 * plan.band_rows * plan.band_columns;
+  plan.shared_chunks =
+      plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts;
+  const int64_t budget = plan.shared_chunks ? kSharedChunkBytes * threads : kChunkBytes;
+  const int64_t most =
+      larger(1, smaller(budget / unit_bytes, kGradWeightsDepth / depth));
+  int64_t chunks = ceil_div(plan.units, most);
+  if (!plan.shared_chunks) chunks = smaller(plan.units, round_up(chunks, threads));
+  plan.chunk_units = ceil_div(plan.units, chunks);
+}
+
+void plan_scratch(GradWeightsPlan& plan, int threads) {
+  const ConvolutionShape& s = plan.shape;
+  const auto aligned = [](int64_t bytes) { return static_cast<size_t>(round_up(bytes, 64)); };
+  const int copies = plan.shared_chunks ? 1 : threads;
+  plan.sums_bytes = static_cast<size_t>(plan.rows * plan.columns) * sizeof(int64_t);
+  plan.used_offset = plan.sums_bytes * copies;
+  plan.chunks_offset = plan.used_offset + 64 * static_cast<size_t>(copies);
+  plan.planes_offset = aligned(plan.chunk_units * plan.input_bytes + kGradWeightsSlack);
+  plan.plane_stride = aligned(plan.chunk_units * plan.plane_bytes + kGradWeightsSlack);
+  plan.input_sums_offset = plan.planes_offset + 2 * plan.plane_stride;
+  plan.grad_sums_offset =
+      plan.input_sums_offset +
+      static_cast<size_t>(s.kernel_height * round_up(plan.run, 64)) * sizeof(int32_t);
+  plan.chunk_bytes =
+      plan.grad_sums_offset + static_cast<size_t>(plan.columns) * sizeof(int64_t);
+  plan.total_bytes = plan.chunks_offset + plan.chunk_bytes * copies;
+}
+
+Chunk chunk_at(const GradWeightsPlan& plan, std::byte* scratch, int64_t index, int copy) {
+  std::byte* base = scratch + plan.chunks_offset + plan.chunk_bytes * copy;
+  return {.input = reinterpret_cast<uint8_t*>(base),
+          .planes = reinterpret_cast<int8_t*>(base + plan.planes_offset),
+          .input_sums = reinterpret_cast<int32_t*>(base + plan.input_sums_offset),
+          .grad_sums = reinterpret_cast<int64_t*>(base + plan.grad_sums_offset),
+          .units = smaller(plan.chunk_units, plan.units - index * plan.chunk_units)};
+}
+
+// Row tile `tile` of `tiles` over a run: sizes differ by at most one.
+struct RowTile {
+  int64_t first = 0, count = 0;
+};
+RowTile row_tile(int64_t run, int64_t tiles, int64_t tile) {
+  const int64_t shorter = run / tiles;
+  const int64_t longer = run % tiles;
+  return {tile * shorter + smaller(tile, longer), shorter + (tile < longer ? 1 : 0)};
+}
+
+int64_t row_tiles(const GradWeightsPlan& plan) { return ceil_div(plan.run, kGradWeightsRows); }
+
+void pack_chunk_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+                     const Chunk& chunk, int64_t first_unit, int64_t unit) {
+  pack_unit(plan, args, first_unit + unit, chunk.input + unit * plan.input_bytes,
+            chunk.planes + unit * plan.plane_bytes);
+}
+
+// Each task packs its own chunk and adds to its worker's sums.
+void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+                    const KernelContext& context) {
+  std::byte* scratch = context.scratch.data();
+  const int64_t kernel_height = plan.shape.kernel_height;
+  for (int copy = 0; copy < context.pool->size(); ++copy) {
+    *reinterpret_cast<int64_t*>(scratch + plan.used_offset + 64 * copy) = 0;
+  }
+  context.pool->parallel_for(plan.chunks(), [&](int64_t index, int worker) {
+    const Chunk chunk = chunk_at(plan, scratch, index, worker);
+    auto* used = reinterpret_cast<int64_t*>(scratch + plan.used_offset + 64 * worker);
+    auto* sums = reinterpret_cast<int64_t*>(scratch + plan.sums_bytes * worker);
+    for (int64_t unit = 0; unit < chunk.units; ++unit) {
+      pack_chunk_unit(plan, args, chunk, index * plan.chunk_units, unit);
+    }
+    for (int64_t block = 0; block < plan.columns / 16; ++block) sum_grads(plan, chunk, block);
+    const int64_t tiles = row_tiles(plan);
+    for (int64_t ky = 0; ky < kernel_height; ++ky) {
+      for (int64_t row = 0; row < plan.run; row += 64) sum_inputs(plan, chunk, ky, row);
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        const RowTile rows = row_tile(plan.run, tiles, tile);
+        for (int64_t block = 0; block < plan.columns / 16; ++block) {
+          sum_products(plan, chunk, ky, rows.first, rows.count, block, *used == 0, sums);
+        }
+      }
+    }
+    *used = 1;
+  });
+}
+
+// All threads pack a chunk together, then share its tiles.
+void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+                      const KernelContext& context, int64_t index) {
+  std::byte* scratch = context.scratch.data();
+  auto* sums = reinterpret_cast<int64_t*>(scratch);
+  const Chunk chunk = chunk_at(plan, scratch, index, 0);
+  const int64_t blocks = plan.columns / 16;
+  const int64_t kernel_height = plan.shape.kernel_height;
+  context.pool->parallel_for(chunk.units, [&](int64_t unit, int) {
+    pack_chunk_unit(plan, args, chunk, index * plan.chunk_units, unit);
+  });
+  const int64_t runs = ceil_div(plan.run, 64);
+  context.pool->parallel_for(blocks + kernel_height * runs, [&](int64_t task, int) {
+    if (task < blocks) return sum_grads(plan, chunk, task);
+    sum_inputs(plan, chunk, (task - blocks) / runs, (task - blocks) % runs * 64);
+  });
+  const int64_t tiles = row_tiles(plan);
+  const int64_t block_tasks = ceil_div(blocks, kBlocksPerTask);
+  context.pool->parallel_for(kernel_height * tiles * block_tasks, [&](int64_t task, int) {
+    const int64_t ky = task / (tiles * block_tasks);
+    const RowTile rows = row_tile(plan.run, tiles, task / block_tasks % tiles);
+    const int64_t first = task % block_tasks * kBlocksPerTask;
+    const int64_t last = smaller(blocks, first + kBlocksPerTask);
+    for (int64_t block = first; block < last; ++block) {
+      sum_products(plan, chunk, ky, rows.first, rows.count, block, index == 0, sums);
+    }
+  });
+}
+
+void finish(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+            const KernelContext& context) {
+  std::byte* scratch = context.scratch.data();
+  const int64_t* parts[kMaximumParts];
+  int count = 0;
+  const int copies = plan.shared_chunks ? 1 : context.pool->size();
+  for (int copy = 0; copy < copies; ++copy) {
+    const bool used =
+        plan.shared_chunks ||
+        *reinterpret_cast<const int64_t*>(scratch + plan.used_offset + 64 * copy) != 0;
+    if (used) parts[count++] = reinterpret_cast<const int64_t*>(scratch + plan.sums_bytes * copy);
+  }
+  context.pool->parallel_for(ceil_div(plan.rows, kFinishRows), [&](int64_t task, int) {
+    finish_rows(plan, parts, count, task * kFinishRows,
+                smaller(plan.rows, (task + 1) * kFinishRows), args.shift, args.accumulator);
+  });
+}
+
+}  // namespace
+
+GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int threads) {
+  GradWeightsPlan plan;
+  plan.shape = simplified(shape);
+  const ConvolutionShape& s = plan.shape;
+  const bool pointwise = s.kernel_height == 1 && s.kernel_width == 1 && s.padding == 0;
+  plan.step = pointwise ? 1 : s.stride;
+  plan.decimation = pointwise ? s.stride : 1;
+  plan.run = s.kernel_width * s.in_channels;
+  plan.rows = s.kernel_height * plan.run;
+  plan.columns = round_up(s.out_channels, 16);
+  plan_units(plan);
+  plan_chunks(plan, threads);
+  plan_scratch(plan, threads);
+  return plan;
+}
+
+void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
+  if (args.shift > 62) return;  // nothing is left of any sum
+  const GradWeightsPlan plan = plan_grad_weights(args.shape, context.pool->size());
+  if (plan.shared_chunks) {
+    for (int64_t index = 0; index < plan.chunks(); ++index) {
+      run_shared_chunk(plan, args, context, index);
+    }
+  } else {
+    run_own_chunks(plan, args, context);
+  }
+  finish(plan, args, context);
+}
+
+size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept {
+  return plan_grad_weights(shape, threads).total_bytes;
+}
+
+}  // namespace mantissa::kernels::convolution_avx512vnni
+#endif

@@ -1,0 +1,65 @@
+// grad_weights on vpdpbusd: sums over (image, y, x), four images per dword.
+//
+// Depth is packed in units: a band of output pixels of a group of four images, holding the input it
+// needs as biased bytes xu = x + 128, [row][column][C][4], and grad_output g as two signed byte
+// planes high = g >> 8 and low = (g & 255) - 128, [y][x][O][4]. With DH = sum of high * xu and
+// DL = sum of low * xu,
+//   sum of g * x = 256 * DH + DL + 128 * (sum of (xu - 128) - sum of (256 * high + low)).
+// Images and rows that do not exist have g = 0 and whatever x.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/convolution/avx512vnni_geometry.h"
+
+namespace mantissa::kernels::convolution_avx512vnni {
+
+// 255 * 128 * depth stays below 2^31.
+constexpr int64_t kGradWeightsDepth = 65536;
+constexpr int kGradWeightsRows = 14;
+// Packed buffers may be read this far beyond their end.
+constexpr int64_t kGradWeightsSlack = 320;
+
+struct GradWeightsPlan {
+  ConvolutionShape shape;
+  int64_t step = 1, decimation = 1;  // packed pixels between outputs; source pixels between packed
+  int64_t band_rows = 1, band_columns = 1;  // output pixels of a unit
+  int64_t bands_y = 1, bands_x = 1, units = 1;
+  int64_t window_rows = 1, window_columns = 1;
+  int64_t input_bytes = 0, plane_bytes = 0;  // of one unit
+  int64_t run = 0, rows = 0, columns = 0;    // KW*C; KH*KW*C; O rounded up to 16
+  bool shared_chunks = false;  // all threads work on one chunk, else each on its own
+  int64_t chunk_units = 1;
+  // Scratch: sums [row][column] int64 (per thread unless shared_chunks), then the chunk's parts.
+  size_t sums_bytes = 0, used_offset = 0, chunks_offset = 0;
+  size_t planes_offset = 0, plane_stride = 0, input_sums_offset = 0, grad_sums_offset = 0;
+  size_t chunk_bytes = 0, total_bytes = 0;
+
+  int64_t chunks() const { return ceil_div(units, chunk_units); }
+};
+
+GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int threads);
+
+// One chunk's buffers.
+struct Chunk {
+  uint8_t* input = nullptr;       // [unit]
+  int8_t* planes = nullptr;       // high, plane_stride later low
+  int32_t* input_sums = nullptr;  // [KH][run rounded up to 64]: sum of (xu - 128)
+  int64_t* grad_sums = nullptr;   // [columns]: sum of 256 * high + low
+  int64_t units = 0;
+};
+
+void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, int64_t unit,
+               uint8_t* input, int8_t* planes);
+void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t first);
+void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
+// Adds (stores if `first`) the chunk's sums for `count` <= kGradWeightsRows rows from (ky, row) and
+// 16 columns to sums [row][column].
+void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
+                  int64_t count, int64_t block, bool first, int64_t* sums);
+// accumulator += rescale_rne(sum over parts of sums, shift) for rows [begin, end).
+void finish_rows(const GradWeightsPlan& plan, const int64_t* const* parts, int part_count,
+                 int64_t begin, int64_t end, int shift, int64_t* accumulator);
+
+}  // namespace mantissa::kernels::convolution_avx512vnni

@@ -1,0 +1,215 @@
+// Before and after the products of grad_weights: packing, and rescaling into the accumulators.
+#if defined(__x86_64__)
+#include "kernels/convolution/avx512vnni_grad_weights.h"
+
+#include "kernels/convolution/avx512vnni_bytes.h"
+
+MANTISSA_TARGET_AVX512VNNI_BEGIN
+
+namespace mantissa::kernels::convolution_avx512vnni {
+namespace {
+
+// Four images' adjacent elements, to biased bytes [count][4].
+void pack_input(const int8_t* const (&images)[4], int64_t offset, int64_t count, uint8_t* to) {
+  const __m512i bias = _mm512_set1_epi8(-128);
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 valid = mask16(count - i);
+    const __m512i x = interleave4(_mm_maskz_loadu_epi8(valid, images[0] + offset + i),
+                                  _mm_maskz_loadu_epi8(valid, images[1] + offset + i),
+                                  _mm_maskz_loadu_epi8(valid, images[2] + offset + i),
+                                  _mm_maskz_loadu_epi8(valid, images[3] + offset + i));
+    _mm512_mask_storeu_epi32(to + 4 * i, valid, _mm512_xor_si512(x, bias));
+  }
+}
+
+// Bytes of four rows, as packs_epi16([r0 r1], [r2 r3]) leaves them, to [16][4].
+inline __m512i transpose_packed(__m512i packed) {
+  const __m512i dwords =
+      _mm512_setr_epi32(0, 8, 2, 10, 1, 9, 3, 11, 4, 12, 6, 14, 5, 13, 7, 15);
+  const __m512i bytes = _mm512_broadcast_i32x4(
+      _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, packed), bytes);
+}
+
+// Four images' adjacent gradients (zeros beyond `existing` images), to two planes [count][4].
+void pack_grads(const int16_t* const (&images)[4], int existing, int64_t offset, int64_t count,
+                int8_t* high, int8_t* low) {
+  const __m512i low_byte = _mm512_set1_epi16(255);
+  const __m512i bias = _mm512_set1_epi8(-128);
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 valid = mask16(count - i);
+    __m256i r[4];
+    for (int image = 0; image < 4; ++image) {
+      const auto lanes = static_cast<__mmask16>(image < existing ? valid : 0);
+      r[image] = _mm256_maskz_loadu_epi16(lanes, images[image] + offset + i);
+    }
+    const __m512i a = _mm512_inserti64x4(_mm512_castsi256_si512(r[0]), r[1], 1);
+    const __m512i b = _mm512_inserti64x4(_mm512_castsi256_si512(r[2]), r[3], 1);
+    const __m512i h = _mm512_packs_epi16(_mm512_srai_epi16(a, 8), _mm512_srai_epi16(b, 8));
+    const __m512i l =
+        _mm512_packus_epi16(_mm512_and_si512(a, low_byte), _mm512_and_si512(b, low_byte));
+    _mm512_mask_storeu_epi32(high + 4 * i, valid, transpose_packed(h));
+    _mm512_mask_storeu_epi32(low + 4 * i, valid,
+                             _mm512_xor_si512(transpose_packed(l), bias));
+  }
+}
+
+// Where a unit lies.
+struct UnitPlace {
+  int64_t image = 0, y = 0, x = 0;  // first output pixel
+  int existing = 4;                 // images
+};
+UnitPlace unit_place(const GradWeightsPlan& plan, int64_t unit) {
+  const int64_t image = unit / (plan.bands_y * plan.bands_x) * 4;
+  return {.image = image,
+          .y = unit / plan.bands_x % plan.bands_y * plan.band_rows,
+          .x = unit % plan.bands_x * plan.band_columns,
+          .existing = static_cast<int>(smaller(4, plan.shape.batch - image))};
+}
+
+void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, const UnitPlace& place,
+                     uint8_t* to) {
+  const ConvolutionShape& s = plan.shape;
+  const int64_t channels = s.in_channels;
+  const int8_t* images[4];
+  for (int i = 0; i < 4; ++i) {
+    images[i] = input + (place.image + (i < place.existing ? i : 0)) * s.in_height * s.in_width *
+                            channels;
+  }
+  const int64_t width = ceil_div(s.in_width, plan.decimation);
+  const int64_t first_x = place.x * plan.step - s.padding;
+  const int64_t from = larger(0, first_x);
+  const int64_t left = smaller(plan.window_columns, from - first_x);
+  const int64_t copied = larger(0, smaller(width, first_x + plan.window_columns) - from);
+  const int64_t right = plan.window_columns - left - copied;
+  for (int64_t row = 0; row < plan.window_rows; ++row) {
+    const int64_t y = (place.y * plan.step + row) * plan.decimation - s.padding;
+    if (y < 0 || y >= s.in_height) {
+      fill_bytes(to, plan.window_columns * channels * 4, 128);
+      to += plan.window_columns * channels * 4;
+      continue;
+    }
+    fill_bytes(to, left * channels * 4, 128);
+    to += left * channels * 4;
+    const int64_t offset = (y * s.in_width + from * plan.decimation) * channels;
+    if (plan.decimation == 1) {
+      pack_input(images, offset, copied * channels, to);
+    } else {
+      for (int64_t x = 0; x < copied; ++x) {
+        pack_input(images, offset + x * plan.decimation * channels, channels,
+                   to + x * channels * 4);
+      }
+    }
+    to += copied * channels * 4;
+    fill_bytes(to, right * channels * 4, 128);
+    to += right * channels * 4;
+  }
+}
+
+void pack_unit_grads(const GradWeightsPlan& plan, const int16_t* grads, const UnitPlace& place,
+                     int8_t* high, int8_t* low) {
+  const ConvolutionShape& s = plan.shape;
+  const int16_t* images[4];
+  for (int i = 0; i < 4; ++i) {
+    images[i] = grads + (place.image + (i < place.existing ? i : 0)) * s.out_height *
+                            s.out_width * s.out_channels;
+  }
+  const int64_t columns = smaller(plan.band_columns, s.out_width - place.x);
+  const int64_t row_bytes = plan.band_columns * s.out_channels * 4;
+  for (int64_t row = 0; row < plan.band_rows; ++row, high += row_bytes, low += row_bytes) {
+    const int64_t y = place.y + row;
+    const int64_t count = y < s.out_height && columns > 0 ? columns * s.out_channels : 0;
+    pack_grads(images, place.existing, (y * s.out_width + place.x) * s.out_channels, count, high,
+               low);
+    fill_bytes(reinterpret_cast<uint8_t*>(high) + 4 * count, row_bytes - 4 * count, 0);
+    fill_bytes(reinterpret_cast<uint8_t*>(low) + 4 * count, row_bytes - 4 * count, 128);
+  }
+}
+
+// rescale_rne, 8 at a time.
+struct Rescale {
+  __m128i right, left;
+  __m512i below_half, odd, limit;
+
+  static Rescale by(int shift) {
+    Rescale r;
+    const int left_shift = shift < 0 ? (shift < -62 ? 62 : -shift) : 0;
+    r.right = _mm_cvtsi32_si128(shift > 0 ? shift : 0);
+    r.left = _mm_cvtsi32_si128(left_shift);
+    r.below_half = _mm512_set1_epi64(shift > 0 ? (int64_t{1} << (shift - 1)) - 1 : 0);
+    r.odd = _mm512_set1_epi64(shift > 0 ? 1 : 0);
+    // Magnitudes that a left shift takes beyond 61 bits.
+    r.limit = _mm512_set1_epi64(left_shift > 60 ? 1 : int64_t{1} << (61 - left_shift));
+    if (left_shift == 0) r.limit = _mm512_set1_epi64(INT64_MAX);
+    return r;
+  }
+  __m512i operator()(__m512i n) const {
+    const __m512i tie = _mm512_and_si512(_mm512_sra_epi64(n, right), odd);
+    const __m512i shifted = _mm512_sra_epi64(
+        _mm512_add_epi64(_mm512_add_epi64(n, below_half), tie), right);
+    const __m512i size = _mm512_abs_epi64(n);
+    const __mmask8 clipped = _mm512_cmpge_epi64_mask(size, limit);
+    const __m512i wide = _mm512_set1_epi64(int64_t{1} << 61);
+    const __m512i edge = _mm512_mask_sub_epi64(wide, _mm512_movepi64_mask(n),
+                                               _mm512_setzero_si512(), wide);
+    return _mm512_mask_mov_epi64(_mm512_sll_epi64(shifted, left), clipped, edge);
+  }
+};
+
+void transpose_qwords(__m512i (&r)[8]) {
+  __m512i t[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm512_unpacklo_epi64(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi64(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 2; ++i) {
+    const __m512i a = _mm512_shuffle_i64x2(t[i], t[i + 2], 0x88);
+    const __m512i b = _mm512_shuffle_i64x2(t[i], t[i + 2], 0xdd);
+    const __m512i c = _mm512_shuffle_i64x2(t[i + 4], t[i + 6], 0x88);
+    const __m512i d = _mm512_shuffle_i64x2(t[i + 4], t[i + 6], 0xdd);
+    r[i] = _mm512_shuffle_i64x2(a, c, 0x88);
+    r[i + 4] = _mm512_shuffle_i64x2(a, c, 0xdd);
+    r[i + 2] = _mm512_shuffle_i64x2(b, d, 0x88);
+    r[i + 6] = _mm512_shuffle_i64x2(b, d, 0xdd);
+  }
+}
+
+}  // namespace
+
+void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, int64_t unit,
+               uint8_t* input, int8_t* planes) {
+  const UnitPlace place = unit_place(plan, unit);
+  pack_unit_input(plan, args.input, place, input);
+  pack_unit_grads(plan, args.grad_output, place, planes, planes + plan.plane_stride);
+}
+
+void finish_rows(const GradWeightsPlan& plan, const int64_t* const* parts, int part_count,
+                 int64_t begin, int64_t end, int shift, int64_t* accumulator) {
+  const Rescale rescale = Rescale::by(shift);
+  for (int64_t column = 0; column < plan.shape.out_channels; column += 8) {
+    const int64_t columns = smaller(8, plan.shape.out_channels - column);
+    for (int64_t row = begin; row < end; row += 8) {
+      const int64_t rows = smaller(8, end - row);
+      __m512i sums[8];
+      for (int i = 0; i < 8; ++i) {
+        const int64_t at = (row + (i < rows ? i : 0)) * plan.columns + column;
+        sums[i] = _mm512_load_si512(parts[0] + at);
+        for (int part = 1; part < part_count; ++part) {
+          sums[i] = _mm512_add_epi64(sums[i], _mm512_load_si512(parts[part] + at));
+        }
+      }
+      transpose_qwords(sums);
+      const auto valid = static_cast<__mmask8>(mask16(rows));
+      for (int64_t i = 0; i < columns; ++i) {
+        int64_t* to = accumulator + (column + i) * plan.rows + row;
+        const __m512i old = _mm512_maskz_loadu_epi64(valid, to);
+        _mm512_mask_storeu_epi64(to, valid, _mm512_add_epi64(old, rescale(sums[i])));
+      }
+    }
+  }
+}
+
+}  // namespace mantissa::kernels::convolution_avx512vnni
+
+MANTISSA_TARGET_END
+#endif

@@ -1,0 +1,294 @@
+#if defined(__x86_64__)
+#include "kernels/convolution/avx512vnni_tile.h"
+
+#if defined(__GNUC__) && !defined(__clang__)  // g++ 12 warns inside its own intrinsics
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+
+#include "base/target.h"
+#include "kernels/convolution/avx512vnni_geometry.h"
+
+MANTISSA_TARGET_AVX512VNNI_BEGIN
+
+namespace mantissa::kernels::convolution_avx512vnni {
+namespace {
+
+#define MANTISSA_INLINE inline __attribute__((always_inline))
+#define MANTISSA_UNROLL _Pragma("GCC unroll 32")
+
+// Inline assembly because g++ 12 spills accumulators of the intrinsic in nested loops.
+MANTISSA_INLINE void multiply_add(__m512i& sum, __m512i unsigned_bytes, __m512i signed_bytes) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
+}
+MANTISSA_INLINE void multiply_add(__m512i& sum, __m512i unsigned_bytes, const __m512i* signed_bytes) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "m"(*signed_bytes));
+}
+
+// Distances of pixels 1..6 of a segment are sums of scaled registers: no pointer per pixel needed.
+struct PixelSteps {
+  int64_t one, three, five;
+};
+
+// Four bytes of pixel `pixel` of a segment in all lanes. The tile reads memory that was written
+// before it was called only, so the asm needs no memory operand.
+MANTISSA_INLINE __m512i broadcast_pixel(const uint8_t* segment, const PixelSteps& s, int pixel) {
+  __m512i r;
+  switch (pixel) {
+    case 0:
+      asm("vpbroadcastd (%1), %0" : "=v"(r) : "r"(segment));
+      break;
+    case 1:
+      asm("vpbroadcastd (%1,%2), %0" : "=v"(r) : "r"(segment), "r"(s.one));
+      break;
+    case 2:
+      asm("vpbroadcastd (%1,%2,2), %0" : "=v"(r) : "r"(segment), "r"(s.one));
+      break;
+    case 3:
+      asm("vpbroadcastd (%1,%2), %0" : "=v"(r) : "r"(segment), "r"(s.three));
+      break;
+    case 4:
+      asm("vpbroadcastd (%1,%2,4), %0" : "=v"(r) : "r"(segment), "r"(s.one));
+      break;
+    case 5:
+      asm("vpbroadcastd (%1,%2), %0" : "=v"(r) : "r"(segment), "r"(s.five));
+      break;
+    default:
+      asm("vpbroadcastd (%1,%2,2), %0" : "=v"(r) : "r"(segment), "r"(s.three));
+      break;
+  }
+  return r;
+}
+
+template <int kBases, int kPixels, int kVectors>
+using Sums = __m512i[kBases][kPixels][kVectors];
+
+// sums += all taps and channels of one plane. 28 accumulators leave four registers: with four
+// vectors the last one is read from memory.
+template <int kBases, int kPixels, int kVectors>
+MANTISSA_INLINE void accumulate(Sums<kBases, kPixels, kVectors>& sums, const TileArguments& t,
+                                int64_t plane) {
+  constexpr int kLoaded = kVectors == 4 ? 3 : kVectors;
+  const PixelSteps steps = {t.source_step, 3 * t.source_step, 5 * t.source_step};
+  const uint8_t* segments[kBases];
+  MANTISSA_UNROLL for (int b = 0; b < kBases; ++b) segments[b] = t.source[b] + plane;
+  const int8_t* weights = t.weights;
+  const int64_t dwords = t.dwords;
+  const int64_t next_row = t.row_pitch - 4 * dwords;
+  for (int64_t row = t.taps_y; row > 0; --row) {
+    for (int64_t dword = dwords; dword > 0; --dword) {
+      const auto* vectors = reinterpret_cast<const __m512i*>(weights);
+      __m512i w[kLoaded];
+      MANTISSA_UNROLL for (int v = 0; v < kLoaded; ++v) w[v] = _mm512_load_si512(vectors + v);
+      MANTISSA_UNROLL for (int b = 0; b < kBases; ++b) {
+        MANTISSA_UNROLL for (int p = 0; p < kPixels; ++p) {
+          const __m512i x = broadcast_pixel(segments[b], steps, p);
+          MANTISSA_UNROLL for (int v = 0; v < kLoaded; ++v) multiply_add(sums[b][p][v], x, w[v]);
+          if constexpr (kLoaded < kVectors) multiply_add(sums[b][p][kLoaded], x, vectors + kLoaded);
+        }
+        segments[b] += 4;
+      }
+      weights += 64 * kVectors;
+    }
+    MANTISSA_UNROLL for (int b = 0; b < kBases; ++b) segments[b] += next_row;
+  }
+}
+
+// Writes int32.
+struct StoreForward {
+  __m512i maximum;
+
+  explicit StoreForward(const TileArguments& t) : maximum(_mm512_load_si512(t.maximum)) {}
+  MANTISSA_INLINE void store(char* target, __mmask16 lanes, __m512i sum) {
+    maximum = _mm512_max_epu32(maximum, _mm512_abs_epi32(sum));
+    _mm512_mask_storeu_epi32(target, lanes, sum);
+  }
+  void finish(TileArguments& t) { _mm512_store_si512(t.maximum, maximum); }
+  static constexpr int kTargetBytes = 4;
+};
+
+// Rounds int32 sums to int16. Rounding compares the remainder so that nothing can overflow.
+struct StoreNarrow {
+  __m512i maximum, saturated, unsaturated, remainder, odd, half;
+  __m128i shift;
+
+  explicit StoreNarrow(const TileArguments& t)
+      : maximum(_mm512_load_si512(t.maximum)),
+        saturated(_mm512_load_si512(t.saturated)),
+        unsaturated(_mm512_set1_epi32(static_cast<int>(t.unsaturated))),
+        shift(_mm_cvtsi32_si128(t.shift)) {
+    const uint32_t mask = t.shift >= 32 ? ~uint32_t{0} : (uint32_t{1} << t.shift) - 1;
+    remainder = _mm512_set1_epi32(static_cast<int>(mask));
+    half = _mm512_set1_epi32(static_cast<int>((mask >> 1) + (mask != 0 ? 1 : 0)));
+    odd = _mm512_set1_epi32(t.shift > 0 && t.shift < 32 ? 1 : 0);
+  }
+  MANTISSA_INLINE void store(char* target, __mmask16 lanes, __m512i sum) {
+    const __m512i one = _mm512_set1_epi32(1);
+    const __m512i size = _mm512_abs_epi32(sum);
+    maximum = _mm512_max_epu32(maximum, size);
+    const __mmask16 clipped = _mm512_cmpgt_epu32_mask(size, unsaturated);
+    saturated = _mm512_mask_add_epi32(saturated, clipped, saturated, one);
+    __m512i rounded = _mm512_sra_epi32(sum, shift);
+    const __m512i rest =
+        _mm512_add_epi32(_mm512_and_si512(sum, remainder), _mm512_and_si512(rounded, odd));
+    const __mmask16 up = _mm512_cmpgt_epu32_mask(rest, half);
+    rounded = _mm512_mask_add_epi32(rounded, up, rounded, one);
+    rounded = _mm512_max_epi32(rounded, _mm512_set1_epi32(-32767));
+    _mm256_mask_storeu_epi16(target, lanes, _mm512_cvtsepi32_epi16(rounded));
+  }
+  void finish(TileArguments& t) {
+    _mm512_store_si512(t.maximum, maximum);
+    _mm512_store_si512(t.saturated, saturated);
+  }
+  static constexpr int kTargetBytes = 2;
+};
+
+// Combines two int32 sums in int64 and rounds to int16.
+struct StoreWide {
+  __m512i maximum, saturated, odd, below_half;
+  __m128i shift;
+
+  explicit StoreWide(const TileArguments& t)
+      : maximum(_mm512_load_si512(t.maximum)),
+        saturated(_mm512_load_si512(t.saturated)),
+        odd(_mm512_set1_epi64(t.shift > 0)),
+        below_half(_mm512_set1_epi64(t.shift > 0 ? (int64_t{1} << (t.shift - 1)) - 1 : 0)),
+        shift(_mm_cvtsi32_si128(t.shift)) {}
+  MANTISSA_INLINE __m128i narrow(__m256i high, __m256i low) {
+    const __m512i wide = _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(high), 8),
+                                          _mm512_cvtepi32_epi64(low));
+    maximum = _mm512_max_epu64(maximum, _mm512_abs_epi64(wide));
+    const __m512i tie = _mm512_and_si512(_mm512_sra_epi64(wide, shift), odd);
+    const __m512i rounded = _mm512_sra_epi64(
+        _mm512_add_epi64(_mm512_add_epi64(wide, below_half), tie), shift);
+    const __m512i clipped = _mm512_max_epi64(
+        _mm512_min_epi64(rounded, _mm512_set1_epi64(32767)), _mm512_set1_epi64(-32767));
+    saturated = _mm512_mask_add_epi64(saturated, _mm512_cmpneq_epi64_mask(clipped, rounded),
+                                      saturated, _mm512_set1_epi64(1));
+    return _mm512_cvtepi64_epi16(clipped);
+  }
+  MANTISSA_INLINE void store(char* target, __mmask16 lanes, __m512i high, __m512i low) {
+    const __m128i first = narrow(_mm512_castsi512_si256(high), _mm512_castsi512_si256(low));
+    const __m128i second =
+        narrow(_mm512_extracti64x4_epi64(high, 1), _mm512_extracti64x4_epi64(low, 1));
+    _mm256_mask_storeu_epi16(target, lanes,
+                             _mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1));
+  }
+  void finish(TileArguments& t) {
+    _mm512_store_si512(t.maximum, maximum);
+    _mm512_store_si512(t.saturated, saturated);
+  }
+  static constexpr int kTargetBytes = 2;
+};
+
+template <DotMode kMode>
+struct StoreFor;
+template <>
+struct StoreFor<DotMode::kForward> {
+  using Type = StoreForward;
+};
+template <>
+struct StoreFor<DotMode::kNarrow> {
+  using Type = StoreNarrow;
+};
+template <>
+struct StoreFor<DotMode::kWide> {
+  using Type = StoreWide;
+};
+
+template <DotMode kMode, int kVectors, int kBases, int kPixels>
+__attribute__((noinline)) void tile(TileArguments& t) {
+  Sums<kBases, kPixels, kVectors> sums;
+  __m512i high[kMode == DotMode::kWide ? kBases * kPixels * kVectors : 1];
+  MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
+    const __m512i init = _mm512_loadu_si512(t.init + 16 * v);
+    MANTISSA_UNROLL for (int i = 0; i < kBases * kPixels; ++i) {
+      sums[i / kPixels][i % kPixels][v] = init;
+    }
+  }
+  accumulate<kBases, kPixels, kVectors>(sums, t, 0);
+  if constexpr (kMode != DotMode::kForward) {
+    MANTISSA_UNROLL for (int i = 0; i < kBases * kPixels * kVectors; ++i) {
+      __m512i& sum = sums[i / kVectors / kPixels][i / kVectors % kPixels][i % kVectors];
+      if constexpr (kMode == DotMode::kWide) {
+        high[i] = sum;
+        sum = _mm512_setzero_si512();
+      } else {
+        sum = _mm512_slli_epi32(sum, 8);
+      }
+    }
+    accumulate<kBases, kPixels, kVectors>(sums, t, t.plane_bytes);
+  }
+  using Store = typename StoreFor<kMode>::Type;
+  Store store(t);
+  MANTISSA_UNROLL for (int b = 0; b < kBases; ++b) {
+    char* target = t.target[b];
+    MANTISSA_UNROLL for (int p = 0; p < kPixels; ++p) {
+      MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
+        const auto lanes = static_cast<__mmask16>(v == kVectors - 1 ? t.tail_mask : 0xffff);
+        char* to = target + 16 * v * Store::kTargetBytes;
+        if constexpr (kMode == DotMode::kWide) {
+          store.store(to, lanes, high[(b * kPixels + p) * kVectors + v], sums[b][p][v]);
+        } else {
+          store.store(to, lanes, sums[b][p][v]);
+        }
+      }
+      target += t.target_step;
+    }
+  }
+  store.finish(t);
+}
+
+template <DotMode kMode, int kVectors, int kBases>
+Tile tile_of_pixels(int pixels) {
+  static constexpr Tile kTiles[kSegmentPixels] = {
+      tile<kMode, kVectors, kBases, 1>, tile<kMode, kVectors, kBases, 2>,
+      tile<kMode, kVectors, kBases, 3>, tile<kMode, kVectors, kBases, 4>,
+      tile<kMode, kVectors, kBases, 5>, tile<kMode, kVectors, kBases, 6>,
+      tile<kMode, kVectors, kBases, 7>};
+  return kTiles[pixels - 1];
+}
+
+template <DotMode kMode>
+Tile tile_of_mode(int vectors, int bases, int pixels) {
+  if (vectors == 4) return tile_of_pixels<kMode, 4, 1>(pixels);
+  if (vectors == 2) {
+    return bases == 2 ? tile_of_pixels<kMode, 2, 2>(pixels) : tile_of_pixels<kMode, 2, 1>(pixels);
+  }
+  if (bases == 4) return tile_of_pixels<kMode, 1, 4>(pixels);
+  return bases == 2 ? tile_of_pixels<kMode, 1, 2>(pixels) : tile_of_pixels<kMode, 1, 1>(pixels);
+}
+
+}  // namespace
+
+Tile find_tile(DotMode mode, int vectors, int bases, int pixels) {
+  switch (mode) {
+    case DotMode::kForward:
+      return tile_of_mode<DotMode::kForward>(vectors, bases, pixels);
+    case DotMode::kNarrow:
+      return tile_of_mode<DotMode::kNarrow>(vectors, bases, pixels);
+    case DotMode::kWide:
+      return tile_of_mode<DotMode::kWide>(vectors, bases, pixels);
+  }
+  return nullptr;
+}
+
+uint64_t tile_maximum(DotMode mode, const TileArguments& t) {
+  const __m512i maximum = _mm512_load_si512(t.maximum);
+  return mode == DotMode::kWide ? _mm512_reduce_max_epu64(maximum)
+                                : _mm512_reduce_max_epu32(maximum);
+}
+
+int64_t tile_saturated(DotMode mode, const TileArguments& t) {
+  const __m512i saturated = _mm512_load_si512(t.saturated);
+  if (mode == DotMode::kWide) return _mm512_reduce_add_epi64(saturated);
+  const __m512i low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(saturated));
+  const __m512i high = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(saturated, 1));
+  return _mm512_reduce_add_epi64(_mm512_add_epi64(low, high));
+}
+
+}  // namespace mantissa::kernels::convolution_avx512vnni
+
+MANTISSA_TARGET_END
+#endif

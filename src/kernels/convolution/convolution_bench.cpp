@@ -1,0 +1,186 @@
+// Speed of the convolutions: GOPS (2 * multiply-adds per nanosecond) and, for AVX-512 VNNI, the
+// share of what a loop of vpdpbusd reaches in the same run.
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+#include "kernels/convolution/convolution.h"
+
+namespace mantissa::kernels {
+namespace {
+
+struct Case {
+  const char* name;
+  ConvolutionShape shape;
+};
+
+constexpr ConvolutionShape shape_of(int64_t batch, int64_t size, int64_t channels,
+                                    int64_t out_channels, int64_t kernel, int64_t stride,
+                                    int64_t padding) {
+  const int64_t out = (size + 2 * padding - kernel) / stride + 1;
+  return {.batch = batch,
+          .in_height = size,
+          .in_width = size,
+          .in_channels = channels,
+          .out_height = out,
+          .out_width = out,
+          .out_channels = out_channels,
+          .kernel_height = kernel,
+          .kernel_width = kernel,
+          .stride = stride,
+          .padding = padding};
+}
+
+constexpr Case kCases[] = {
+    {"28x28x16", shape_of(128, 28, 16, 16, 3, 1, 1)},
+    {"14x14x32", shape_of(128, 14, 32, 32, 3, 1, 1)},
+    {"7x7x64", shape_of(128, 7, 64, 64, 3, 1, 1)},
+    {"28x28x16-14x14x32", shape_of(128, 28, 16, 32, 3, 2, 1)},
+    {"14x14x32-7x7x64", shape_of(128, 14, 32, 64, 3, 2, 1)},
+    {"shortcut-28x28x16-14x14x32", shape_of(128, 28, 16, 32, 1, 2, 0)},
+    {"56x56x64", shape_of(16, 56, 64, 64, 3, 1, 1)},
+    {"28x28x1-16", shape_of(128, 28, 1, 16, 3, 1, 1)},
+    {"32x32x3-16", shape_of(128, 32, 3, 16, 3, 1, 1)},
+    {"lenet-28x28x1-6", shape_of(128, 28, 1, 6, 5, 1, 2)},
+    {"lenet-14x14x6-16", shape_of(128, 14, 6, 16, 5, 1, 0)},
+    {"linear-128x784x200", shape_of(128, 1, 784, 200, 1, 1, 0)},
+    {"linear-128x120x84", shape_of(128, 1, 120, 84, 1, 1, 0)},
+    {"linear-512x768x768", shape_of(512, 1, 768, 768, 1, 1, 0)},
+};
+
+std::byte* allocate(size_t bytes) {
+  return static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64));
+}
+
+struct Buffer {
+  explicit Buffer(size_t bytes) : size(bytes), data(allocate(bytes), std::free) {
+    for (size_t i = 0; i < bytes; ++i) data.get()[i] = static_cast<std::byte>(i * 37 % 251 - 125);
+  }
+  template <typename T>
+  T* as() {
+    return reinterpret_cast<T*>(data.get());
+  }
+  std::span<std::byte> span() { return {data.get(), size}; }
+  size_t size;
+  std::unique_ptr<std::byte, decltype(&std::free)> data;
+};
+
+#if defined(__x86_64__)
+MANTISSA_TARGET_AVX512VNNI_BEGIN
+// GOPS of independent vpdpbusd in registers: the best of several short runs.
+double peak_gops() {
+  if (best_isa() < Isa::kAvx512Vnni) return 0;
+  double best = 0;
+  for (int run = 0; run < 20; ++run) {
+    constexpr int kLoops = 200'000;
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kLoops; ++i) {
+      asm volatile(
+          "vpdpbusd %%zmm0, %%zmm1, %%zmm16\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm17\n\t"
+          "vpdpbusd %%zmm0, %%zmm1, %%zmm18\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm19\n\t"
+          "vpdpbusd %%zmm0, %%zmm1, %%zmm20\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm21\n\t"
+          "vpdpbusd %%zmm0, %%zmm1, %%zmm22\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm23\n\t"
+          "vpdpbusd %%zmm0, %%zmm1, %%zmm24\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm25\n\t"
+          "vpdpbusd %%zmm0, %%zmm1, %%zmm26\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm27" ::
+              : "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24",
+                "xmm25", "xmm26", "xmm27");
+    }
+    const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
+    best = std::max(best, 12.0 * 128 * kLoops / time.count());
+  }
+  return best;
+}
+MANTISSA_TARGET_END
+#else
+double peak_gops() { return 0; }
+#endif
+
+template <typename Call>
+void measure(benchmark::State& state, const ConvolutionShape& shape, int threads, Call&& call) {
+  static const double peak = peak_gops();
+  double best_ns = 1e30;
+  for (auto _ : state) {
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
+    best_ns = std::min(best_ns, time.count());
+    state.SetIterationTime(time.count() * 1e-9);
+  }
+  const double operations = 2.0 * static_cast<double>(shape.multiply_adds());
+  state.counters["GOPS"] = benchmark::Counter(operations * 1e-9,
+                                              benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["best_GOPS"] = operations / best_ns;
+  if (peak > 0) state.counters["best_%_of_peak"] = 100 * operations / best_ns / peak / threads;
+}
+
+enum class Pass { kForward, kGradInput, kGradWeights };
+
+void run(benchmark::State& state, const ConvolutionKernels* kernels, Pass pass,
+         const ConvolutionShape& shape, int threads) {
+  ThreadPool pool(threads);
+  Buffer input(static_cast<size_t>(shape.input_count()));
+  Buffer weights(static_cast<size_t>(shape.weights_count()));
+  // Weights as trained ones are: sums of magnitudes well below 65535.
+  for (int64_t i = 0; i < shape.weights_count(); ++i) weights.as<int8_t>()[i] /= 3;
+  if (pass == Pass::kForward) {
+    Buffer output(static_cast<size_t>(shape.output_count()) * 4);
+    Buffer scratch(kernels->forward_scratch_bytes(shape, threads));
+    const ConvolutionForward args = {shape, input.as<int8_t>(), weights.as<int8_t>(), nullptr,
+                                     output.as<int32_t>()};
+    measure(state, shape, threads, [&] { kernels->forward(args, {&pool, scratch.span()}); });
+    return;
+  }
+  Buffer grad_output(static_cast<size_t>(shape.output_count()) * 2);
+  if (pass == Pass::kGradInput) {
+    Buffer grad_input(static_cast<size_t>(shape.input_count()) * 2);
+    Buffer scratch(kernels->grad_input_scratch_bytes(shape, threads));
+    const ConvolutionGradInput args = {shape, grad_output.as<int16_t>(), weights.as<int8_t>(), 12,
+                                       grad_input.as<int16_t>()};
+    measure(state, shape, threads, [&] { kernels->grad_input(args, {&pool, scratch.span()}); });
+    return;
+  }
+  Buffer accumulator(static_cast<size_t>(shape.weights_count()) * 8);
+  for (int64_t i = 0; i < shape.weights_count(); ++i) accumulator.as<int64_t>()[i] = i;
+  Buffer scratch(kernels->grad_weights_scratch_bytes(shape, threads));
+  const ConvolutionGradWeights args = {shape, input.as<int8_t>(), grad_output.as<int16_t>(), 20,
+                                       accumulator.as<int64_t>()};
+  measure(state, shape, threads, [&] { kernels->grad_weights(args, {&pool, scratch.span()}); });
+}
+
+bool register_all() {
+  std::vector<const ConvolutionKernels*> all;
+#if defined(__x86_64__)
+  if (best_isa() >= Isa::kAvx512Vnni) all.push_back(&kConvolutionAvx512Vnni);
+#endif
+  constexpr std::pair<Pass, const char*> kPasses[] = {{Pass::kForward, "forward"},
+                                                      {Pass::kGradInput, "grad_input"},
+                                                      {Pass::kGradWeights, "grad_weights"}};
+  for (const ConvolutionKernels* kernels : all) {
+    for (const auto& [pass, pass_name] : kPasses) {
+      for (const Case& item : kCases) {
+        for (const int threads : {1, 2}) {
+          const std::string name = std::string(kernels->name) + "/" + pass_name + "/" + item.name +
+                                   "/threads:" + std::to_string(threads);
+          benchmark::RegisterBenchmark(name.c_str(),
+                                       [kernels, pass = pass, shape = item.shape, threads](
+                                           benchmark::State& state) {
+                                         run(state, kernels, pass, shape, threads);
+                                       })
+              ->UseManualTime()
+              ->Unit(benchmark::kMicrosecond);
+        }
+      }
+    }
+  }
+  return true;
+}
+
+const bool registered = register_all();
+
+}  // namespace
+}  // namespace mantissa::kernels

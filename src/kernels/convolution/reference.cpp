@@ -1,0 +1,130 @@
+// The normative convolution: plain loops, exact sums, one thread. Slow on purpose, simple on purpose.
+#include <algorithm>
+
+#include "kernels/convolution/convolution.h"
+#include "numerics/rounding.h"
+
+namespace mantissa::kernels {
+namespace {
+
+// Offsets of the innermost rows (channels) in the dense layouts.
+int64_t input_at(const ConvolutionShape& s, int64_t n, int64_t y, int64_t x) {
+  return ((n * s.in_height + y) * s.in_width + x) * s.in_channels;
+}
+int64_t output_at(const ConvolutionShape& s, int64_t n, int64_t y, int64_t x) {
+  return ((n * s.out_height + y) * s.out_width + x) * s.out_channels;
+}
+int64_t weights_at(const ConvolutionShape& s, int64_t o, int64_t ky, int64_t kx) {
+  return ((o * s.kernel_height + ky) * s.kernel_width + kx) * s.in_channels;
+}
+
+// Calls visit(ky, kx, in_y, in_x) for each tap of output pixel (y, x) that is not padding.
+template <typename Visit>
+void for_each_tap(const ConvolutionShape& s, int64_t y, int64_t x, Visit&& visit) {
+  for (int64_t ky = 0; ky < s.kernel_height; ++ky) {
+    const int64_t in_y = y * s.stride + ky - s.padding;
+    if (in_y < 0 || in_y >= s.in_height) continue;
+    for (int64_t kx = 0; kx < s.kernel_width; ++kx) {
+      const int64_t in_x = x * s.stride + kx - s.padding;
+      if (in_x < 0 || in_x >= s.in_width) continue;
+      visit(ky, kx, in_y, in_x);
+    }
+  }
+}
+
+// Calls visit(n, y, x) for each output pixel.
+template <typename Visit>
+void for_each_output(const ConvolutionShape& s, Visit&& visit) {
+  for (int64_t n = 0; n < s.batch; ++n) {
+    for (int64_t y = 0; y < s.out_height; ++y) {
+      for (int64_t x = 0; x < s.out_width; ++x) visit(n, y, x);
+    }
+  }
+}
+
+WideStatistics forward(const ConvolutionForward& args, const KernelContext&) noexcept {
+  const ConvolutionShape& s = args.shape;
+  WideStatistics statistics;
+  for_each_output(s, [&](int64_t n, int64_t y, int64_t x) {
+    for (int64_t o = 0; o < s.out_channels; ++o) {
+      int32_t sum = args.bias != nullptr ? args.bias[o] : 0;
+      for_each_tap(s, y, x, [&](int64_t ky, int64_t kx, int64_t in_y, int64_t in_x) {
+        const int8_t* in = args.input + input_at(s, n, in_y, in_x);
+        const int8_t* weights = args.weights + weights_at(s, o, ky, kx);
+        for (int64_t c = 0; c < s.in_channels; ++c) sum += in[c] * weights[c];
+      });
+      args.output[output_at(s, n, y, x) + o] = sum;
+      statistics.maximum = std::max(statistics.maximum, magnitude(sum));
+    }
+  });
+  return statistics;
+}
+
+WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext& context) noexcept {
+  const ConvolutionShape& s = args.shape;
+  auto* wide = reinterpret_cast<int64_t*>(context.scratch.data());
+  std::fill_n(wide, s.input_count(), 0);
+  for_each_output(s, [&](int64_t n, int64_t y, int64_t x) {
+    const int16_t* grad = args.grad_output + output_at(s, n, y, x);
+    for_each_tap(s, y, x, [&](int64_t ky, int64_t kx, int64_t in_y, int64_t in_x) {
+      int64_t* sums = wide + input_at(s, n, in_y, in_x);
+      for (int64_t o = 0; o < s.out_channels; ++o) {
+        const int8_t* weights = args.weights + weights_at(s, o, ky, kx);
+        for (int64_t c = 0; c < s.in_channels; ++c) sums[c] += grad[o] * weights[c];
+      }
+    });
+  });
+  WideStatistics statistics;
+  for (int64_t i = 0; i < s.input_count(); ++i) {
+    const int64_t rounded = shift_right_rne(wide[i], args.shift);
+    const int64_t narrow = saturate(rounded, mantissa_limit(16));
+    args.grad_input[i] = static_cast<int16_t>(narrow);
+    statistics.maximum = std::max(statistics.maximum, magnitude(wide[i]));
+    statistics.saturated += narrow != rounded;
+  }
+  return statistics;
+}
+
+void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
+  const ConvolutionShape& s = args.shape;
+  auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
+  std::fill_n(sums, s.weights_count(), 0);
+  for_each_output(s, [&](int64_t n, int64_t y, int64_t x) {
+    const int16_t* grad = args.grad_output + output_at(s, n, y, x);
+    for_each_tap(s, y, x, [&](int64_t ky, int64_t kx, int64_t in_y, int64_t in_x) {
+      const int8_t* in = args.input + input_at(s, n, in_y, in_x);
+      for (int64_t o = 0; o < s.out_channels; ++o) {
+        int64_t* row = sums + weights_at(s, o, ky, kx);
+        for (int64_t c = 0; c < s.in_channels; ++c) row[c] += grad[o] * in[c];
+      }
+    });
+  });
+  for (int64_t i = 0; i < s.weights_count(); ++i) {
+    args.accumulator[i] += rescale_rne(sums[i], args.shift);
+  }
+}
+
+size_t no_scratch_bytes(const ConvolutionShape&, int) noexcept { return 0; }
+
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int) noexcept {
+  return static_cast<size_t>(shape.input_count()) * sizeof(int64_t);
+}
+
+size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int) noexcept {
+  return static_cast<size_t>(shape.weights_count()) * sizeof(int64_t);
+}
+
+}  // namespace
+
+const ConvolutionKernels kConvolutionReference = {
+    .name = "convolution_reference",
+    .isa = Isa::kScalar,
+    .forward = forward,
+    .forward_scratch_bytes = no_scratch_bytes,
+    .grad_input = grad_input,
+    .grad_input_scratch_bytes = grad_input_scratch_bytes,
+    .grad_weights = grad_weights,
+    .grad_weights_scratch_bytes = grad_weights_scratch_bytes,
+};
+
+}  // namespace mantissa::kernels

@@ -1,0 +1,21 @@
+// The element-wise loops compiled for AVX2.
+#include <algorithm>
+
+#include "base/target.h"
+#include "kernels/elementwise/elementwise.h"
+#include "numerics/rounding.h"
+
+#if defined(__x86_64__)
+namespace mantissa::kernels {
+MANTISSA_TARGET_AVX2_BEGIN
+namespace {
+#include "kernels/elementwise/elementwise_loops.h"
+}  // namespace
+MANTISSA_TARGET_END
+
+const ElementwiseKernels kElementwiseAvx2 = {
+    "elementwise_avx2", Isa::kAvx2, requantise, normalise_input, add, add_gradients, relu,
+    relu_gradient, sum_rows, channel_maxima, requantise_channels};
+
+}  // namespace mantissa::kernels
+#endif

@@ -1,0 +1,21 @@
+// The element-wise loops compiled for AVX512VNNI.
+#include <algorithm>
+
+#include "base/target.h"
+#include "kernels/elementwise/elementwise.h"
+#include "numerics/rounding.h"
+
+#if defined(__x86_64__)
+namespace mantissa::kernels {
+MANTISSA_TARGET_AVX512VNNI_BEGIN
+namespace {
+#include "kernels/elementwise/elementwise_loops.h"
+}  // namespace
+MANTISSA_TARGET_END
+
+const ElementwiseKernels kElementwiseAvx512Vnni = {
+    "elementwise_avx512vnni", Isa::kAvx512Vnni, requantise, normalise_input, add, add_gradients, relu,
+    relu_gradient, sum_rows, channel_maxima, requantise_channels};
+
+}  // namespace mantissa::kernels
+#endif

@@ -1,0 +1,82 @@
+// Element-wise integer kernels: requantise, input normalisation, ReLU, add, sums of gradients.
+//
+// A function works on the elements [begin, end) of its operands, on the calling thread; callers
+// split ranges. Functions whose wide results can be computed anew are called twice where the exponent
+// must be exact: first for the maximum (out == nullptr: nothing is written), then with the shift.
+// Narrowing is saturate(rne(wide >> shift), +-limit). Source: METHODS section 0.
+#pragma once
+
+#include <cstdint>
+
+#include "base/cpu.h"
+#include "kernels/statistics.h"
+
+namespace mantissa::kernels {
+
+// Wide int32 to int8. shift < 0 (only under a fixed exponent) shifts left and saturates.
+struct Requantise {
+  const int32_t* wide = nullptr;
+  int shift = 0;
+  int8_t* out = nullptr;
+};
+
+// Pixels uint8 [rows, channels] to int8: wide = pixel - mean[channel].
+struct NormaliseInput {
+  const uint8_t* pixels = nullptr;
+  const int32_t* mean = nullptr;  // [channels]
+  int64_t channels = 1;
+  int shift = 0;
+  int8_t* out = nullptr;
+};
+
+// out = narrow(relu?(rescale(a, shift_a) + rescale(b, shift_b))): the addends are first brought to
+// the sum's exponent (rescale_rne; shifts are <= 0 but for an addend below the alignment limit).
+struct Add {
+  const int8_t* a = nullptr;
+  const int8_t* b = nullptr;
+  int shift_a = 0, shift_b = 0;
+  bool relu = false;
+  int shift = 0;
+  int8_t* out = nullptr;
+};
+
+// out = narrow(rescale(a, shift_a) + rescale(b, shift_b)) in int64.
+struct AddGradients {
+  const int16_t* a = nullptr;
+  const int16_t* b = nullptr;
+  int shift_a = 0, shift_b = 0;
+  int shift = 0;
+  int16_t* out = nullptr;
+};
+
+struct ElementwiseKernels {
+  const char* name;
+  Isa isa;
+  WideStatistics (*requantise)(const Requantise&, int64_t begin, int64_t end) noexcept;
+  WideStatistics (*normalise_input)(const NormaliseInput&, int64_t begin_row,
+                                    int64_t end_row) noexcept;
+  WideStatistics (*add)(const Add&, int64_t begin, int64_t end) noexcept;
+  WideStatistics (*add_gradients)(const AddGradients&, int64_t begin, int64_t end) noexcept;
+  // out = max(0, in).
+  void (*relu)(const int8_t* in, int8_t* out, int64_t begin, int64_t end) noexcept;
+  // grad_in = output > 0 ? grad_out : 0.
+  void (*relu_gradient)(const int8_t* output, const int16_t* grad_out, int16_t* grad_in,
+                        int64_t begin, int64_t end) noexcept;
+  // sums[c] += sum over rows [begin, end) of in[row, c].
+  void (*sum_rows)(const int16_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
+                   int64_t* sums) noexcept;
+  // maxima[c] = max(maxima[c], |wide[row, c]|) over rows [begin, end); for the guard.
+  void (*channel_maxima)(const int32_t* wide, int64_t channels, int64_t begin_row,
+                         int64_t end_row, uint32_t* maxima) noexcept;
+  // Per-channel shifts: out[row, c] = narrow(wide[row, c] >> shifts[c]); shifts[c] in [0, 31].
+  int64_t (*requantise_channels)(const int32_t* wide, const int32_t* shifts, int64_t channels,
+                                 int64_t begin_row, int64_t end_row, int8_t* out) noexcept;
+};
+
+extern const ElementwiseKernels kElementwiseReference;
+#if defined(__x86_64__)
+extern const ElementwiseKernels kElementwiseAvx2;
+extern const ElementwiseKernels kElementwiseAvx512Vnni;
+#endif
+
+}  // namespace mantissa::kernels

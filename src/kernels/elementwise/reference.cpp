@@ -1,0 +1,17 @@
+// The normative element-wise loops, compiled for any CPU.
+#include <algorithm>
+
+#include "kernels/elementwise/elementwise.h"
+#include "numerics/rounding.h"
+
+namespace mantissa::kernels {
+namespace {
+#include "kernels/elementwise/elementwise_loops.h"
+}  // namespace
+
+const ElementwiseKernels kElementwiseReference = {
+    "elementwise_reference", Isa::kScalar, requantise,    normalise_input,
+    add,                     add_gradients, relu,          relu_gradient,
+    sum_rows,                channel_maxima, requantise_channels};
+
+}  // namespace mantissa::kernels

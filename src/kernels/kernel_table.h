@@ -1,0 +1,26 @@
+// Which kernel of each family runs: chosen once, by instruction set.
+#pragma once
+
+#include "base/cpu.h"
+#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/convolution/convolution.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/pooling/pooling.h"
+#include "kernels/softmax/softmax.h"
+#include "kernels/update/update.h"
+
+namespace mantissa::kernels {
+
+struct KernelTable {
+  const ConvolutionKernels* convolution = nullptr;
+  const ElementwiseKernels* elementwise = nullptr;
+  const BatchNormKernels* batch_norm = nullptr;
+  const PoolingKernels* pooling = nullptr;
+  const SoftmaxKernels* softmax = nullptr;
+  const UpdateKernels* update = nullptr;
+};
+
+// The best kernels (kernels.inc) that need no more than `isa`, which this CPU must have.
+KernelTable select_kernels(Isa isa);
+
+}  // namespace mantissa::kernels

@@ -1,0 +1,18 @@
+// The pooling loops compiled for AVX-512.
+#include <algorithm>
+
+#include "base/target.h"
+#include "kernels/pooling/pooling.h"
+
+#if defined(__x86_64__)
+namespace mantissa::kernels {
+MANTISSA_TARGET_AVX512VNNI_BEGIN
+namespace {
+#include "kernels/pooling/pooling_loops.h"
+}  // namespace
+MANTISSA_TARGET_END
+
+const PoolingKernels kPoolingAvx512Vnni = {"pooling_avx512vnni", Isa::kAvx512Vnni, max_pool, max_pool_gradient, image_sums, broadcast};
+
+}  // namespace mantissa::kernels
+#endif

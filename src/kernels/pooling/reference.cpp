@@ -1,0 +1,13 @@
+// The normative pooling loops, compiled for any CPU.
+#include <algorithm>
+
+#include "kernels/pooling/pooling.h"
+
+namespace mantissa::kernels {
+namespace {
+#include "kernels/pooling/pooling_loops.h"
+}  // namespace
+
+const PoolingKernels kPoolingReference = {"pooling_reference", Isa::kScalar, max_pool, max_pool_gradient, image_sums, broadcast};
+
+}  // namespace mantissa::kernels

@@ -1,0 +1,89 @@
+// The normative softmax. A few thousand logits a step: no instruction set needs its own.
+#include <algorithm>
+#include <array>
+
+#include "kernels/softmax/softmax.h"
+#include "numerics/exponential.h"
+
+namespace mantissa::kernels {
+namespace {
+
+struct Powers {
+  std::array<int64_t, kMaximumClasses> value;  // exp(logit - largest) in Q30
+  int64_t sum = 0;
+};
+
+int64_t largest_logit(const SoftmaxCrossEntropy& args, int64_t row) {
+  const int32_t* logits = args.logits + row * args.classes;
+  return *std::max_element(logits, logits + args.classes);
+}
+
+int64_t log2_q16(const SoftmaxCrossEntropy& args, int64_t row, int64_t label, int64_t largest) {
+  return natural_to_log2_q16(args.logits[row * args.classes + label] - largest, args.exponent);
+}
+
+void compute_powers(const SoftmaxCrossEntropy& args, int64_t row, Powers& powers) {
+  const int64_t largest = largest_logit(args, row);
+  powers.sum = 0;
+  for (int64_t c = 0; c < args.classes; ++c) {
+    powers.value[c] = exp2_q30(log2_q16(args, row, c, largest));
+    powers.sum += powers.value[c];
+  }
+}
+
+// powers.value[c] / sum in Q30, to nearest.
+int64_t probability_q30(const Powers& powers, int64_t c) {
+  return ((powers.value[c] << 30) + powers.sum / 2) / powers.sum;
+}
+
+LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_row) noexcept {
+  LossSums sums;
+  Powers powers;
+  for (int64_t row = begin_row; row < end_row; ++row) {
+    compute_powers(args, row, powers);
+    const int64_t largest = largest_logit(args, row);
+    const int64_t log2_sum = log2_q24(static_cast<uint64_t>(powers.sum)) - (int64_t{30} << 24);
+    sums.loss_q24 += log2_sum - log2_q16(args, row, args.labels[row], largest) * 256;
+    const int32_t* logits = args.logits + row * args.classes;
+    const int64_t guess = std::max_element(logits, logits + args.classes) - logits;
+    sums.correct += guess == args.labels[row];
+  }
+  return sums;
+}
+
+WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, int16_t* grad,
+                        int64_t begin_row, int64_t end_row) noexcept {
+  WideStatistics statistics;
+  Powers powers;
+  for (int64_t row = begin_row; row < end_row; ++row) {
+    compute_powers(args, row, powers);
+    for (int64_t c = 0; c < args.classes; ++c) {
+      const int64_t target = c == args.labels[row] ? int64_t{1} << 30 : 0;
+      const int64_t wide = probability_q30(powers, c) - target;
+      const int64_t rounded = shift_right_rne(wide, shift);
+      const int64_t narrow = saturate(rounded, mantissa_limit(16));
+      statistics.maximum = std::max(statistics.maximum, magnitude(wide));
+      statistics.saturated += narrow != rounded;
+      grad[row * args.classes + c] = static_cast<int16_t>(narrow);
+    }
+  }
+  return statistics;
+}
+
+void probabilities(const SoftmaxCrossEntropy& args, int32_t* out, int64_t begin_row,
+                   int64_t end_row) noexcept {
+  Powers powers;
+  for (int64_t row = begin_row; row < end_row; ++row) {
+    compute_powers(args, row, powers);
+    for (int64_t c = 0; c < args.classes; ++c) {
+      out[row * args.classes + c] = static_cast<int32_t>(probability_q30(powers, c));
+    }
+  }
+}
+
+}  // namespace
+
+const SoftmaxKernels kSoftmaxReference = {"softmax_reference", Isa::kScalar, loss, gradient,
+                                          probabilities};
+
+}  // namespace mantissa::kernels

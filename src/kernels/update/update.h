@@ -1,0 +1,60 @@
+// The optimiser's arithmetic on one parameter: direction, lazy update, rescaling.
+//
+// A parameter is W (int8 or int16, exponent e_w) and the lazy accumulator A (int16, exponent
+// e_w - shift), together V = (W << shift) - A. Functions work on the elements [begin, end) on the
+// calling thread. Order (METHODS section 1; BlockFloat [0135]-[0148]):
+//   g    = rne(G >> gradient_shift)                          31-bit gradient
+//   wide = g * gradient_multiplier + v * velocity_multiplier + V * decay_multiplier
+//   d    = saturate(rne(wide >> direction_shift))            the new velocity, or the SGD direction
+//   u    = rescale_rhu(d * rate_multiplier, update_shift)    in the accumulator's unit
+//   V'   = V - u, then doubled units while |W| does not fit, halved units while V is small.
+#pragma once
+
+#include <cstdint>
+
+#include "base/cpu.h"
+
+namespace mantissa::kernels {
+
+struct Update {
+  int64_t* gradient = nullptr;    // G; step() replaces it by V'
+  void* weights = nullptr;        // W: int8 or int16
+  int weight_bits = 8;            // 8 or 16: the element type of W
+  int16_t* accumulator = nullptr; // A
+  int shift = 15;                 // accumulator bits - 1; 0: no accumulator
+  int16_t* velocity = nullptr;    // v; null for plain SGD
+  int gradient_shift = 0;
+  int64_t gradient_multiplier = 0, velocity_multiplier = 0, decay_multiplier = 0;
+  int direction_bits = 16;        // 16 with velocity, 32 without
+  int direction_shift = 0;
+  int64_t rate_multiplier = 0;    // < 2^31
+  int update_shift = 0;
+};
+
+// Signed extremes of what a pass computed; combine with merge().
+struct Extremes {
+  int64_t low = INT64_MAX;
+  int64_t high = INT64_MIN;
+  int64_t saturated = 0;
+};
+
+struct UpdateKernels {
+  const char* name;
+  Isa isa;
+  // Extremes of G.
+  Extremes (*gradient_extremes)(const int64_t* gradient, int64_t begin, int64_t end) noexcept;
+  // Extremes of `wide`; writes nothing.
+  Extremes (*direction_extremes)(const Update&, int64_t begin, int64_t end) noexcept;
+  // Writes d to velocity (if any) and V' to gradient; extremes of V'.
+  Extremes (*step)(const Update&, int64_t begin, int64_t end) noexcept;
+  // Splits V' (in gradient) into W and A after `growth` doublings of the unit (negative: halvings).
+  void (*commit)(const Update&, int growth, int64_t begin, int64_t end) noexcept;
+};
+
+extern const UpdateKernels kUpdateReference;
+#if defined(__x86_64__)
+extern const UpdateKernels kUpdateAvx2;
+extern const UpdateKernels kUpdateAvx512Vnni;
+#endif
+
+}  // namespace mantissa::kernels

@@ -1,0 +1,209 @@
+// mlp (NITRO-D's), LeNet-5, VGG8B and the CIFAR-style residual networks.
+#include "models/models.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/ops.h"
+
+namespace mantissa {
+namespace {
+
+// Layers as people name them, on top of GraphBuilder.
+class Layers {
+ public:
+  Layers(std::string_view name, const ModelOptions& options)
+      : options_(options),
+        builder_(std::string(name), Shape{options.height, options.width, options.channels}) {
+    const auto mean = [&](size_t i) {
+      return i < options.channel_means.size() ? options.channel_means[i] : 128;
+    };
+    last_ = builder_.add(ops::kNormaliseInput, "normalise", {builder_.input()},
+                         {{"mean0", mean(0)}, {"mean1", mean(1)}, {"mean2", mean(2)},
+                          {"mean3", mean(3)}});
+  }
+
+  int64_t scaled(int64_t channels) const {
+    const double wide = std::floor(static_cast<double>(channels) * options_.width_multiplier + 0.5);
+    return std::max<int64_t>(1, static_cast<int64_t>(wide));
+  }
+
+  int last() const { return last_; }
+  void continue_from(int value) { last_ = value; }
+  int64_t channels() const { return builder_.shape(last_).last(); }
+
+  int add(const Op& op, const std::string& name, Attributes attributes = {}) {
+    return last_ = builder_.add(op, name, {last_}, std::move(attributes));
+  }
+  int convolution(const std::string& name, int64_t channels, int64_t kernel, int64_t stride,
+                  int64_t padding, bool bias) {
+    return add(ops::kConvolution, name,
+               {{"channels", channels},
+                {"kernel", kernel},
+                {"stride", stride},
+                {"padding", padding},
+                {"bias", bias ? 1 : 0}});
+  }
+  int linear(const std::string& name, int64_t channels, bool bias = true) {
+    return add(ops::kLinear, name, {{"channels", channels}, {"bias", bias ? 1 : 0}});
+  }
+  int batch_norm(const std::string& name, bool zero_scale = false) {
+    return add(ops::kBatchNorm, name, {{"zero_scale", zero_scale ? 1 : 0}});
+  }
+  int relu(const std::string& name) { return add(ops::kRelu, name); }
+  int sum(const std::string& name, int a, int b) {
+    return last_ = builder_.add(ops::kAdd, name, {a, b}, {});
+  }
+
+  Result<Graph> classify() {
+    add(ops::kLinear, "classifier", {{"channels", options_.classes}, {"classifier", 1}});
+    return builder_.finish(last_);
+  }
+
+ private:
+  const ModelOptions& options_;
+  GraphBuilder builder_;
+  int last_ = 0;
+};
+
+Result<Graph> mlp(std::string_view name, const ModelOptions& options) {
+  Layers net(name, options);
+  net.add(ops::kFlatten, "flatten");
+  int index = 1;
+  for (const int64_t channels : {200, 100, 50}) {
+    const std::string number = std::to_string(index++);
+    net.linear("linear" + number, channels);
+    net.relu("relu" + number);
+  }
+  return net.classify();
+}
+
+// 6-16-120-84. The third convolution covers what is left of the image.
+Result<Graph> lenet5(std::string_view name, const ModelOptions& options) {
+  Layers net(name, options);
+  net.convolution("conv1", 6, 5, 1, 2, true);
+  net.add(ops::kMaxPool, "pool1", {{"window", 2}});
+  net.relu("relu1");
+  net.convolution("conv2", 16, 5, 1, 0, true);
+  net.add(ops::kMaxPool, "pool2", {{"window", 2}});
+  net.relu("relu2");
+  net.add(ops::kFlatten, "flatten");
+  net.linear("linear1", 120);
+  net.relu("relu3");
+  net.linear("linear2", 84);
+  net.relu("relu4");
+  return net.classify();
+}
+
+// 128, 256, pool, 256, 512, pool, 512, pool, 512, pool, 1024, classes; batch norm everywhere.
+Result<Graph> vgg8b(std::string_view name, const ModelOptions& options) {
+  struct Layer {
+    int64_t channels;
+    bool pool;
+  };
+  Layers net(name, options);
+  int index = 1;
+  for (const Layer& layer : {Layer{128, false}, Layer{256, true}, Layer{256, false},
+                             Layer{512, true}, Layer{512, true}, Layer{512, true}}) {
+    const std::string number = std::to_string(index++);
+    net.convolution("conv" + number, net.scaled(layer.channels), 3, 1, 1, false);
+    net.batch_norm("norm" + number);
+    net.relu("relu" + number);
+    if (layer.pool) net.add(ops::kMaxPool, "pool" + number, {{"window", 2}});
+  }
+  net.add(ops::kFlatten, "flatten");
+  net.linear("linear1", net.scaled(1024), false);
+  net.batch_norm("norm7");
+  net.relu("relu7");
+  return net.classify();
+}
+
+// Two 3x3 convolutions and a shortcut, which is a projection where the shape changes.
+void residual_block(Layers& net, const std::string& name, int64_t channels, int64_t stride) {
+  const int input = net.last();
+  const bool projects = stride != 1 || net.channels() != channels;
+  net.convolution(name + ".conv1", channels, 3, stride, 1, false);
+  net.batch_norm(name + ".norm1");
+  net.relu(name + ".relu1");
+  net.convolution(name + ".conv2", channels, 3, 1, 1, false);
+  const int branch = net.batch_norm(name + ".norm2", true);
+  int shortcut = input;
+  if (projects) {
+    net.continue_from(input);
+    net.convolution(name + ".shortcut", channels, 1, stride, 0, false);
+    shortcut = net.batch_norm(name + ".shortcut_norm");
+  }
+  net.sum(name + ".add", branch, shortcut);
+  net.relu(name + ".relu2");
+}
+
+// 6n + 2 layers: a stem, three stages of n blocks with 16, 32 and 64 channels.
+Result<Graph> resnet(std::string_view name, const ModelOptions& options, int blocks) {
+  Layers net(name, options);
+  net.convolution("stem", net.scaled(16), 3, 1, 1, false);
+  net.batch_norm("stem_norm");
+  net.relu("stem_relu");
+  int stage = 1;
+  for (const int64_t channels : {16, 32, 64}) {
+    for (int block = 1; block <= blocks; ++block) {
+      const int64_t stride = stage > 1 && block == 1 ? 2 : 1;
+      residual_block(net, "stage" + std::to_string(stage) + ".block" + std::to_string(block),
+                     net.scaled(channels), stride);
+    }
+    ++stage;
+  }
+  net.add(ops::kGlobalAveragePool, "average");
+  return net.classify();
+}
+
+Result<Graph> resnet8(std::string_view name, const ModelOptions& options) {
+  return resnet(name, options, 1);
+}
+Result<Graph> resnet20(std::string_view name, const ModelOptions& options) {
+  return resnet(name, options, 3);
+}
+
+struct Builder {
+  ModelInfo info;
+  Result<Graph> (*build)(std::string_view name, const ModelOptions&);
+};
+
+constexpr Builder kBuilders[] = {
+    {{"mlp", "784-200-100-50-10, ReLU"}, mlp},
+    {{"lenet5", "two 5x5 convolutions (6, 16), linear 120, 84"}, lenet5},
+    {{"vgg8b", "six 3x3 convolutions (128 to 512), linear 1024, batch norm"}, vgg8b},
+    {{"resnet8", "residual, 16-32-64 channels, 8 layers"}, resnet8},
+    {{"resnet20", "residual, 16-32-64 channels, 20 layers"}, resnet20},
+};
+
+}  // namespace
+
+std::span<const ModelInfo> models() {
+  static const std::vector<ModelInfo> infos = [] {
+    std::vector<ModelInfo> list;
+    for (const Builder& builder : kBuilders) list.push_back(builder.info);
+    return list;
+  }();
+  return infos;
+}
+
+Result<Graph> build_model(std::string_view name, const ModelOptions& options) {
+  if (!(options.width_multiplier > 0) || options.width_multiplier > 64) {
+    return invalid_input("width must be above 0 and at most 64");
+  }
+  if (options.classes < 2 || options.classes > 256) {
+    return invalid_input("classes must be between 2 and 256");
+  }
+  std::string names;
+  for (const Builder& builder : kBuilders) {
+    if (name == builder.info.name) {
+      Result<Graph> graph = builder.build(name, options);
+      if (!graph.ok()) graph.error().message = std::string(name) + ": " + graph.error().message;
+      return graph;
+    }
+    names += (names.empty() ? "" : ", ") + std::string(builder.info.name);
+  }
+  return invalid_input("unknown model '" + std::string(name) + "'; choose one of " + names);
+}
+
+}  // namespace mantissa

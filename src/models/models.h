@@ -1,0 +1,34 @@
+// The built-in networks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace mantissa {
+
+// What a network is built for.
+struct ModelOptions {
+  int64_t height = 28, width = 28, channels = 1;
+  int64_t classes = 10;
+  double width_multiplier = 1;     // multiplies channels (vgg8b, resnet*), at least 1 each
+  std::vector<int> channel_means;  // subtracted from pixels, one per channel (empty: 128)
+};
+
+// Names that build_model takes, with a line about each.
+struct ModelInfo {
+  const char* name;
+  const char* description;
+};
+std::span<const ModelInfo> models();
+
+// Builds a network by name. Unknown names, images that are too small and other impossible options are
+// errors that say what is possible.
+Result<Graph> build_model(std::string_view name, const ModelOptions& options);
+
+}  // namespace mantissa

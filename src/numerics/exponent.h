@@ -1,0 +1,70 @@
+// How a block's exponent is chosen: pure functions from what was measured to what is used.
+//
+// A tensor is mantissa * 2^exponent. `maximum` is always max |wide mantissa|; a policy answers with
+// the shift from the wide mantissas to the narrow ones. Source: BlockFloat [0084]-[0086], METHODS
+// sections 0.7 and 1.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "numerics/rounding.h"
+
+namespace mantissa {
+
+// Exponents are kept in int16 and must stay within the 8 bits of BlockFloat [0077].
+constexpr int kExponentMin = -128;
+constexpr int kExponentMax = 127;
+
+constexpr bool exponent_in_range(int exponent) {
+  return exponent >= kExponentMin && exponent <= kExponentMax;
+}
+
+// Exponent of an all-zero block of b-bit mantissas: that of an assumed maximum of 2^-8.
+constexpr int zero_exponent(int bits) { return -8 - (bits - 1); }
+
+// The right shift that brings wide mantissas with this maximum to b bits:
+// max(0, bit_length(maximum - 1) - (b - 1)). A maximum that rounds to 2^(b-1) saturates.
+constexpr int exact_shift(uint64_t maximum, int bits) {
+  if (maximum == 0) return 0;
+  return std::max(0, bit_length(maximum - 1) - (bits - 1));
+}
+
+// The exponent of the block after requantising to b bits exactly.
+constexpr int exact_exponent(uint64_t maximum, int wide_exponent, int bits) {
+  return maximum == 0 ? zero_exponent(bits) : wide_exponent + exact_shift(maximum, bits);
+}
+
+// No measurement yet (first step, or the last block was all zero).
+constexpr int16_t kUnmeasured = INT16_MIN;
+
+// The headroom rule for gradients: step t uses the exponent measured in step t - 1, plus one, never
+// finer than the wide exponent. The caller redoes the block with the measured exponent if that is
+// larger. `measured` != kUnmeasured.
+constexpr int headroom_exponent(int16_t measured, int wide_exponent) {
+  return std::max(measured + 1, wide_exponent);
+}
+
+// Aligning two addends: bits kept below the larger exponent's unit. Beyond, the smaller addend is
+// rounded (to nearest even) to that exponent, so that the sum fits its accumulator.
+constexpr int kAlignBits8 = 16;   // 8-bit addends, sums in int32
+constexpr int kAlignBits16 = 40;  // 16-bit addends, sums in int64
+
+// Exponent of the sum of blocks with exponents a and b.
+constexpr int aligned_exponent(int a, int b, int align_bits) {
+  return std::max(std::min(a, b), std::max(a, b) - align_bits);
+}
+
+// The accumulator of weight gradients (int64) keeps this many bits below last step's largest sum;
+// the other 23 are headroom. Its exponent is fixed at the start of a step (METHODS section 0.7).
+constexpr int kGradientAccumulatorBits = 40;
+constexpr int kGradientAccumulatorStart = -40;
+
+// The accumulator's exponent for the next step, from its largest magnitude in this one.
+constexpr int next_accumulator_exponent(int exponent, uint64_t maximum) {
+  if (maximum == 0) return exponent;
+  return std::clamp(exponent + bit_length(maximum) - kGradientAccumulatorBits, kExponentMin,
+                    kExponentMax);
+}
+
+}  // namespace mantissa

@@ -1,0 +1,53 @@
+// 2^x, log2 x and their use in softmax, in integers. Source: METHODS, "Exact non-linear functions".
+#pragma once
+
+#include <cstdint>
+
+#include "numerics/rounding.h"
+
+namespace mantissa {
+
+// log2(e) in Q16.
+constexpr int64_t kLog2EQ16 = 94548;
+
+// 2^(fraction / 2^16) in Q30 for fraction in [0, 65535]: relative error below 1e-7, monotone.
+constexpr int64_t exp2_fraction_q30(int64_t fraction) {
+  constexpr int64_t kCoefficients[] = {1073741824, 744266013, 257869052,
+                                       59934850,   9654007,   2017902};
+  int64_t power = kCoefficients[5];
+  for (int i = 4; i >= 0; --i) power = kCoefficients[i] + ((power * fraction) >> 16);
+  return power;
+}
+
+// 2^(exponent / 2^16) in Q30 for exponent <= 0, rounded down.
+constexpr int64_t exp2_q30(int64_t exponent) {
+  const int64_t whole = exponent >> 16;
+  if (whole < -62) return 0;
+  return exp2_fraction_q30(exponent & 0xffff) >> -whole;
+}
+
+// difference * 2^scale_exponent * log2(e) in Q16, rounded to nearest even and clipped at -2^40; for
+// difference <= 0 (a logit minus the largest), |difference| < 2^33.
+constexpr int64_t natural_to_log2_q16(int64_t difference, int scale_exponent) {
+  const int64_t exponent = rescale_rne(difference * kLog2EQ16, -scale_exponent);
+  constexpr int64_t kFloor = -(int64_t{1} << 40);
+  return exponent < kFloor ? kFloor : exponent;
+}
+
+// log2(n) in Q24 for n >= 1, rounded down, by repeated squaring.
+constexpr int64_t log2_q24(uint64_t n) {
+  const int whole = bit_length(n) - 1;
+  uint64_t x = whole >= 31 ? n >> (whole - 31) : n << (31 - whole);  // Q31 in [1, 2)
+  int64_t result = whole;
+  for (int bit = 0; bit < 24; ++bit) {
+    x = (x * x) >> 31;
+    result <<= 1;
+    if (x >> 32 != 0) {
+      x >>= 1;
+      result |= 1;
+    }
+  }
+  return result;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,61 @@
+// Rounding, bit lengths and saturation: the only places where integers lose bits (METHODS section 0).
+//
+// Everything here is exact integer arithmetic, usable in vectorised loops and constant expressions.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace mantissa {
+
+// Number of bits of n >= 0: bit_length(0) = 0, bit_length(255) = 8.
+constexpr int bit_length(uint64_t n) { return 64 - std::countl_zero(n); }
+
+// |n| without overflow at the minimum.
+constexpr uint64_t magnitude(int64_t n) {
+  return n < 0 ? uint64_t{0} - static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
+}
+
+// n * 2^-shift rounded to nearest, ties to even. shift in [0, 62]; |n| < 2^62.
+constexpr int64_t shift_right_rne(int64_t n, int shift) {
+  if (shift == 0) return n;
+  const int64_t half = int64_t{1} << (shift - 1);
+  return (n + half - 1 + ((n >> shift) & 1)) >> shift;
+}
+
+// n * 2^-shift rounded half up, floor(x + 1/2). shift in [0, 62]; |n| < 2^62.
+constexpr int64_t shift_right_rhu(int64_t n, int shift) {
+  if (shift == 0) return n;
+  return (n + (int64_t{1} << (shift - 1))) >> shift;
+}
+
+// The largest magnitude of a b-bit mantissa: 2^(b-1) - 1 (symmetric range).
+constexpr int64_t mantissa_limit(int bits) { return (int64_t{1} << (bits - 1)) - 1; }
+
+// n clipped to [-limit, limit].
+constexpr int64_t saturate(int64_t n, int64_t limit) {
+  return n > limit ? limit : (n < -limit ? -limit : n);
+}
+
+// Results of wide shifts stay within this magnitude, so that sums of two of them fit int64.
+constexpr int64_t kWideLimit = int64_t{1} << 61;
+
+// n * 2^-shift for any shift: right shifts round to nearest even (0 once nothing can be left), left
+// shifts saturate at kWideLimit. |n| <= 2^62.
+constexpr int64_t rescale_rne(int64_t n, int shift) {
+  if (shift > 62) return 0;
+  if (shift >= 0) return shift_right_rne(n, shift);
+  const int left = -shift;
+  if (n == 0) return 0;
+  if (bit_length(magnitude(n)) + left > 61) return n < 0 ? -kWideLimit : kWideLimit;
+  return n * (int64_t{1} << left);
+}
+
+// As rescale_rne, with right shifts rounding half up.
+constexpr int64_t rescale_rhu(int64_t n, int shift) {
+  if (shift > 62) return 0;
+  if (shift >= 0) return shift_right_rhu(n, shift);
+  return rescale_rne(n, shift);
+}
+
+}  // namespace mantissa

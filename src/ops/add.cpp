@@ -1,0 +1,98 @@
+// Add (residual sums) and the sum of gradients of a value with several readers.
+#include <algorithm>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "numerics/exponent.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+Result<Shape> infer_add(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 2 || inputs[0] != inputs[1]) {
+    return invalid_input("wants two inputs of one shape");
+  }
+  return inputs[0];
+}
+
+void calibrate(const OpContext& c, const kernels::Add& add, int wide_exponent) {
+  for (int64_t i = 0; i < c.output.count(); ++i) {
+    const int64_t sum = rescale_rne(add.a[i], add.shift_a) + rescale_rne(add.b[i], add.shift_b);
+    count_wide(c.histogram, c.relu ? std::max<int64_t>(0, sum) : sum, wide_exponent);
+  }
+}
+
+void add_forward(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1];
+  const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits8);
+  kernels::Add add{.a = a.as<int8_t>(),
+                   .b = b.as<int8_t>(),
+                   .shift_a = wide_exponent - *a.exponent,
+                   .shift_b = wide_exponent - *b.exponent,
+                   .relu = c.relu};
+  const auto pass = [&] {
+    return kernels::parallel_statistics(
+        *c.kernel.pool, c.output.count(), kGrain,
+        [&](int64_t begin, int64_t end) { return c.kernels->elementwise->add(add, begin, end); });
+  };
+  uint64_t maximum = 0;
+  if (c.exponent_mode != ExponentMode::kFixed) maximum = pass().maximum;
+  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, add, wide_exponent);
+  add.shift = choose_shift8(c, c.output, maximum, wide_exponent);
+  add.out = c.output.as<int8_t>();
+  *c.output.saturated += pass().saturated;
+}
+
+// Both inputs receive this gradient (they share one buffer).
+void add_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0].empty() ? c.grad_inputs[1] : c.grad_inputs[0];
+  kernels::parallel_ranges(
+      *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+        const auto* from = c.grad_output.as<int16_t>();
+        auto* to = grad_input.as<int16_t>();
+        if (c.relu) {
+          c.kernels->elementwise->relu_gradient(c.output.as<int8_t>(), from, to, begin, end);
+        } else {
+          std::copy(from + begin, from + end, to + begin);
+        }
+      });
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+// grad_inputs[0] = inputs[0] + inputs[1], all gradients of one value.
+void sum_gradients(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
+  const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits16);
+  narrow_gradient(c, sum, wide_exponent, [&](int shift) {
+    const kernels::AddGradients args{.a = a.as<int16_t>(),
+                                     .b = b.as<int16_t>(),
+                                     .shift_a = wide_exponent - *a.exponent,
+                                     .shift_b = wide_exponent - *b.exponent,
+                                     .shift = shift,
+                                     .out = sum.as<int16_t>()};
+    return kernels::parallel_statistics(*c.kernel.pool, sum.count(), kGrain,
+                                        [&](int64_t begin, int64_t end) {
+                                          return c.kernels->elementwise->add_gradients(args, begin,
+                                                                                       end);
+                                        });
+  });
+}
+
+}  // namespace
+
+const Op kAdd = {.name = "add",
+                 .traits = {.applies_relu = true,
+                            .reads_output_if_relu = true,
+                            .shares_grad_inputs = true},
+                 .infer_shape = infer_add,
+                 .forward = add_forward,
+                 .backward_input = add_backward};
+
+const Op kSumGradients = {
+    .name = "sum_gradients", .infer_shape = infer_add, .backward_input = sum_gradients};
+
+}  // namespace mantissa::ops

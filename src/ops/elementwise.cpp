@@ -1,0 +1,53 @@
+// ReLU and flatten: what acts on one 8-bit value without changing its exponent.
+#include <algorithm>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+Result<Shape> same_shape(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) return invalid_input("wants one input");
+  return inputs[0];
+}
+
+void relu_forward(const OpContext& c) {
+  kernels::parallel_ranges(*c.kernel.pool, c.output.count(), kGrain,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             c.kernels->elementwise->relu(c.inputs[0].as<int8_t>(),
+                                                          c.output.as<int8_t>(), begin, end);
+                           });
+  *c.output.exponent = *c.inputs[0].exponent;
+}
+
+void relu_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  kernels::parallel_ranges(
+      *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->elementwise->relu_gradient(c.output.as<int8_t>(), c.grad_output.as<int16_t>(),
+                                              grad_input.as<int16_t>(), begin, end);
+      });
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+Result<Shape> infer_flatten(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) return invalid_input("wants one input");
+  return Shape{inputs[0].count()};
+}
+
+}  // namespace
+
+const Op kRelu = {.name = "relu",
+                  .traits = {.is_relu = true, .reads_output = true},
+                  .infer_shape = same_shape,
+                  .forward = relu_forward,
+                  .backward_input = relu_backward};
+
+const Op kFlatten = {.name = "flatten", .traits = {.view = true}, .infer_shape = infer_flatten};
+
+}  // namespace mantissa::ops

@@ -1,0 +1,59 @@
+// Pixels in, 8-bit block out: wide = pixel - mean of the channel, in units of 1/64.
+#include <algorithm>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+// Pixels of natural images have a standard deviation of about 64.
+constexpr int kPixelExponent = -6;
+// Fixed size, so that the means can lie on the stack.
+constexpr int64_t kMaximumInputChannels = 4;
+
+Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  if (inputs[0].last() > kMaximumInputChannels) {
+    return invalid_input("wants at most " + std::to_string(kMaximumInputChannels) + " channels");
+  }
+  return inputs[0];
+}
+
+void calibrate(const OpContext& c, const kernels::NormaliseInput& args) {
+  for (int64_t i = 0; i < c.output.count(); ++i) {
+    count_wide(c.histogram, int64_t{args.pixels[i]} - args.mean[i % args.channels],
+               kPixelExponent);
+  }
+}
+
+void forward(const OpContext& c) {
+  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
+  constexpr const char* kNames[kMaximumInputChannels] = {"mean0", "mean1", "mean2", "mean3"};
+  int32_t mean[kMaximumInputChannels] = {};
+  for (int64_t i = 0; i < channels; ++i) {
+    mean[i] = static_cast<int32_t>(c.attributes->get(kNames[i], 0));
+  }
+  kernels::NormaliseInput args{
+      .pixels = c.inputs[0].as<uint8_t>(), .mean = mean, .channels = channels};
+  const auto pass = [&] {
+    return kernels::parallel_statistics(*c.kernel.pool, rows, kGrain, [&](int64_t b, int64_t e) {
+      return c.kernels->elementwise->normalise_input(args, b, e);
+    });
+  };
+  uint64_t maximum = 0;
+  if (c.exponent_mode != ExponentMode::kFixed) maximum = pass().maximum;
+  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, args);
+  args.shift = choose_shift8(c, c.output, maximum, kPixelExponent);
+  args.out = c.output.as<int8_t>();
+  *c.output.saturated += pass().saturated;
+}
+
+}  // namespace
+
+const Op kNormaliseInput = {.name = "normalise_input", .infer_shape = infer, .forward = forward};
+
+}  // namespace mantissa::ops

@@ -1,0 +1,63 @@
+// Where wide results become 8- or 16-bit blocks: the exponent rules of METHODS section 0, applied.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "graph/op.h"
+#include "kernels/statistics.h"
+#include "numerics/exponent.h"
+
+namespace mantissa::ops {
+
+// Writes an exponent slot; one outside -128..127 is clamped and flagged, and the step fails.
+inline void set_exponent(const OpContext& context, const Tensor& tensor, int exponent) {
+  if (!exponent_in_range(exponent)) context.totals->exponent_overflow = true;
+  *tensor.exponent = static_cast<int16_t>(std::clamp(exponent, kExponentMin, kExponentMax));
+}
+
+// Sets the output's exponent (unless it is fixed) and returns the shift from wide mantissas with this
+// maximum to 8 bits. Negative only under a fixed exponent.
+inline int choose_shift8(const OpContext& context, const Tensor& output, uint64_t maximum,
+                         int wide_exponent) {
+  if (context.exponent_mode == ExponentMode::kFixed) return *output.exponent - wide_exponent;
+  set_exponent(context, output, exact_exponent(maximum, wide_exponent, 8));
+  return exact_shift(maximum, 8);
+}
+
+// Counts a wide value in the histogram of kCalibrate: by the smallest exponent e >= wide_exponent
+// with |value| <= 127.5 * 2^e.
+inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent) {
+  const uint64_t size = magnitude(wide);
+  int shift = std::max(0, bit_length(size) - 8);
+  while (2 * size > (uint64_t{255} << shift)) ++shift;
+  ++histogram[std::clamp(wide_exponent + shift + 128, 0, kHistogramBins - 1)];
+}
+
+// Requantises a gradient to 16 bits under the headroom rule (METHODS section 0.7): `pass(shift)`
+// computes the wide values anew, writes them narrowed and returns their statistics. Runs it once, or
+// again where the block turned out larger than predicted.
+template <typename Pass>
+void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_exponent,
+                     Pass&& pass) {
+  const int16_t predicted = *gradient.predictor.predicted;
+  int exponent = wide_exponent;
+  if (predicted != kUnmeasured) exponent = headroom_exponent(predicted, wide_exponent);
+  // Beyond 62 everything rounds to zero, which 62 does as well.
+  kernels::WideStatistics found = pass(std::min(62, exponent - wide_exponent));
+  const int measured = exact_exponent(found.maximum, wide_exponent, 16);
+  if (found.maximum == 0) {
+    exponent = measured;
+  } else {
+    if (predicted == kUnmeasured || measured > exponent) {
+      exponent = measured;
+      found = pass(measured - wide_exponent);
+    }
+    *gradient.predictor.measured =
+        std::max(*gradient.predictor.measured, static_cast<int16_t>(measured));
+  }
+  set_exponent(context, gradient, exponent);
+  *gradient.saturated += found.saturated;
+}
+
+}  // namespace mantissa::ops

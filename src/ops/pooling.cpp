@@ -1,0 +1,135 @@
+// Maximum pooling (windows do not overlap) and the average over the whole image.
+#include <algorithm>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "numerics/fixed_point.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+
+namespace mantissa::ops {
+namespace {
+
+kernels::MaxPoolShape pool_shape(const Attributes& attributes, const Shape& input) {
+  return {input[1], input[2], input[3], attributes.get("window", 2)};
+}
+
+Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape> inputs) {
+  const int64_t window = attributes.get("window", 2);
+  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  if (window < 1 || attributes.get("stride", window) != window) {
+    return invalid_input("wants a window >= 1 and stride = window (overlap is not supported)");
+  }
+  if (inputs[0][0] < window || inputs[0][1] < window) {
+    return invalid_input("a window of " + std::to_string(window) + " does not fit an image of " +
+                         to_string(inputs[0]));
+  }
+  return Shape{inputs[0][0] / window, inputs[0][1] / window, inputs[0][2]};
+}
+
+void max_pool_forward(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const auto shape = pool_shape(*c.attributes, input.shape);
+  kernels::parallel_ranges(*c.kernel.pool, input.shape[0], 1,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             c.kernels->pooling->max_pool(shape, input.as<int8_t>(),
+                                                          c.output.as<int8_t>(), begin, end);
+                           });
+  *c.output.exponent = *input.exponent;
+}
+
+void max_pool_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const auto shape = pool_shape(*c.attributes, grad_input.shape);
+  kernels::parallel_ranges(
+      *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->pooling->max_pool_gradient(shape, c.inputs[0].as<int8_t>(),
+                                              c.grad_output.as<int16_t>(),
+                                              grad_input.as<int16_t>(), begin, end);
+      });
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+Result<Shape> infer_average(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  return Shape{inputs[0][2]};
+}
+
+// 1 / pixels as a 31-bit multiplier and its exponent.
+struct Reciprocal {
+  int64_t multiplier;
+  int exponent;
+};
+
+Reciprocal reciprocal(int64_t pixels) {
+  const double real = 1.0 / static_cast<double>(pixels);
+  const int shift = fixed_point_shift(real, 31);
+  return {to_fixed_point(real, shift, mantissa_limit(32)), -shift};
+}
+
+void average_forward(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const int64_t images = input.shape[0], channels = input.shape[3];
+  const int64_t pixels = input.shape[1] * input.shape[2];
+  auto* sums = reinterpret_cast<int32_t*>(c.workspace);
+  kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
+    c.kernels->pooling->image_sums(input.as<int8_t>(), pixels, channels, sums, begin, end);
+  });
+  const Reciprocal mean = reciprocal(pixels);
+  const int wide_exponent = *input.exponent + mean.exponent;
+  uint64_t maximum = 0;
+  for (int64_t i = 0; i < images * channels; ++i) {
+    maximum = std::max(maximum, magnitude(sums[i] * mean.multiplier));
+    if (c.exponent_mode == ExponentMode::kCalibrate) {
+      count_wide(c.histogram, sums[i] * mean.multiplier, wide_exponent);
+    }
+  }
+  const int shift = choose_shift8(c, c.output, maximum, wide_exponent);
+  for (int64_t i = 0; i < images * channels; ++i) {
+    const int64_t rounded = rescale_rne(sums[i] * mean.multiplier, shift);
+    c.output.as<int8_t>()[i] = static_cast<int8_t>(saturate(rounded, mantissa_limit(8)));
+    *c.output.saturated += c.output.as<int8_t>()[i] != rounded;
+  }
+}
+
+void average_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const int64_t images = grad_input.shape[0], channels = grad_input.shape[3];
+  const int64_t pixels = grad_input.shape[1] * grad_input.shape[2];
+  const Reciprocal mean = reciprocal(pixels);
+  auto* narrow = reinterpret_cast<int16_t*>(c.workspace);
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + mean.exponent, [&](int shift) {
+    kernels::WideStatistics found;
+    for (int64_t i = 0; i < images * channels; ++i) {
+      const int64_t wide = c.grad_output.as<int16_t>()[i] * mean.multiplier;
+      const int64_t rounded = shift_right_rne(wide, shift);
+      narrow[i] = static_cast<int16_t>(saturate(rounded, mantissa_limit(16)));
+      found += {magnitude(wide), narrow[i] != rounded ? pixels : 0};
+    }
+    return found;
+  });
+  kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
+    c.kernels->pooling->broadcast(narrow, pixels, channels, grad_input.as<int16_t>(), begin, end);
+  });
+}
+
+OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
+  const int64_t bytes = s.output.count() * int64_t{sizeof(int32_t)};
+  return {.forward = {.workspace_bytes = bytes}, .backward_input = {.workspace_bytes = bytes}};
+}
+
+}  // namespace
+
+const Op kMaxPool = {.name = "max_pool",
+                     .traits = {.input_reads_input = true},
+                     .infer_shape = infer_max_pool,
+                     .forward = max_pool_forward,
+                     .backward_input = max_pool_backward};
+
+const Op kGlobalAveragePool = {.name = "global_average_pool",
+                               .infer_shape = infer_average,
+                               .memory = average_memory,
+                               .forward = average_forward,
+                               .backward_input = average_backward};
+
+}  // namespace mantissa::ops

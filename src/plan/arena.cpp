@@ -1,0 +1,63 @@
+// Offsets of buffers in the arena: largest first, each at the lowest gap that fits its lifetime.
+#include <algorithm>
+#include <numeric>
+
+#include "base/checked.h"
+#include "plan/program.h"
+
+namespace mantissa {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+bool alive_together(const Buffer& a, const Buffer& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+int64_t lowest_gap(const std::vector<Buffer>& buffers, std::vector<int>& placed,
+                   const Buffer& buffer) {
+  int64_t offset = 0;
+  for (const int other : placed) {  // sorted by offset
+    const Buffer& neighbour = buffers[other];
+    if (!alive_together(buffer, neighbour)) continue;
+    if (offset + buffer.bytes <= neighbour.offset) break;
+    offset = std::max(offset, round_up(neighbour.offset + neighbour.bytes, kAlignment));
+  }
+  return offset;
+}
+
+}  // namespace
+
+int64_t pack_arena(std::vector<Buffer>& buffers) {
+  std::vector<int> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::vector<int> placed;
+  int64_t arena_bytes = 0;
+  for (const int index : order) {
+    Buffer& buffer = buffers[index];
+    buffer.offset = lowest_gap(buffers, placed, buffer);
+    arena_bytes = std::max(arena_bytes, round_up(buffer.offset + buffer.bytes, kAlignment));
+    const auto position = std::upper_bound(
+        placed.begin(), placed.end(), index,
+        [&](int a, int b) { return buffers[a].offset < buffers[b].offset; });
+    placed.insert(position, index);
+  }
+  return arena_bytes;
+}
+
+int64_t largest_live_set(const std::vector<Buffer>& buffers) {
+  int end = 0;
+  for (const Buffer& buffer : buffers) end = std::max(end, buffer.last + 1);
+  std::vector<int64_t> change(end + 1, 0);
+  for (const Buffer& buffer : buffers) {
+    change[buffer.first] += buffer.bytes;
+    change[buffer.last + 1] -= buffer.bytes;
+  }
+  int64_t live = 0, largest = 0;
+  for (const int64_t delta : change) largest = std::max(largest, live += delta);
+  return largest;
+}
+
+}  // namespace mantissa

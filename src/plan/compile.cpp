@@ -1,0 +1,394 @@
+// The compiler: network -> program. Fuses a ReLU into the op whose wide result it reads, resolves
+// views, builds the backward pass, finds lifetimes, packs the arena.
+#include <algorithm>
+#include <map>
+
+#include "ops/ops.h"
+#include "plan/program.h"
+
+namespace mantissa {
+namespace {
+
+Shape batched(const Shape& shape, int64_t batch) { return shape.with_front(batch); }
+
+class Compiler {
+ public:
+  Compiler(const Graph& graph, const ProgramOptions& options, const PlanningContext& planning)
+      : graph_(graph), planning_(planning) {
+    program_.options = options;
+  }
+
+  Result<Program> compile() {
+    resolve_values();
+    for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
+      if (!skipped_[node]) MANTISSA_RETURN_IF_ERROR(emit_forward(node));
+    }
+    MANTISSA_RETURN_IF_ERROR(check_logits());
+    program_.logits = operand(graph_.logits);
+    if (program_.options.with_loss) emit_loss();
+    if (training()) {
+      for (int node = static_cast<int>(graph_.nodes.size()) - 1; node >= 0; --node) {
+        if (!skipped_[node]) emit_backward(node);
+      }
+      emit_end_of_step();
+    } else {
+      touch(program_.logits.index, static_cast<int>(program_.instructions.size()));
+      program_.first_step_instruction = static_cast<int>(program_.instructions.size());
+    }
+    finish();
+    return std::move(program_);
+  }
+
+ private:
+  bool training() const { return program_.options.kind == ProgramKind::kTraining; }
+  int now() const { return static_cast<int>(program_.instructions.size()); }
+  int64_t batch() const { return program_.options.micro_batch_size; }
+
+  // Which value a value's data belongs to: a view to its source, the input of a fused ReLU to the
+  // ReLU's output.
+  void resolve_values() {
+    const size_t nodes = graph_.nodes.size();
+    skipped_.assign(nodes, false);
+    fused_relu_.assign(nodes, false);
+    wants_gradient_.assign(graph_.values.size(), false);
+    canonical_.resize(graph_.values.size());
+    for (size_t value = 0; value < graph_.values.size(); ++value) {
+      canonical_[value] = static_cast<int>(value);
+    }
+    for (size_t n = 0; n < nodes; ++n) {
+      const Node& node = graph_.nodes[n];
+      if (node.op->traits.view) {
+        skipped_[n] = true;
+        canonical_[node.output] = canonical_[node.inputs[0]];
+      }
+      if (node.op->traits.applies_relu && node.output != graph_.logits) fuse_relu(n);
+      bool wants = false;
+      for (const int parameter : node.parameters) {
+        wants |= is_trained(graph_.parameters[parameter].role);
+      }
+      for (const int input : node.inputs) wants |= wants_gradient_[canonical_[input]];
+      wants_gradient_[canonical_[node.output]] = wants;
+    }
+    buffer_of_value_.assign(graph_.values.size(), -1);
+    contributions_.resize(graph_.values.size());
+  }
+
+  void fuse_relu(size_t n) {
+    const Node& node = graph_.nodes[n];
+    const std::vector<int> readers = graph_.readers(node.output);
+    if (readers.size() != 1 || !graph_.nodes[readers[0]].op->traits.is_relu) return;
+    fused_relu_[n] = true;
+    skipped_[readers[0]] = true;
+    canonical_[node.output] = graph_.nodes[readers[0]].output;
+  }
+
+  int add_buffer(std::string name, BufferKind kind, int64_t bytes) {
+    program_.buffers.push_back({std::move(name), kind, bytes, now(), now(), -1});
+    return static_cast<int>(program_.buffers.size()) - 1;
+  }
+
+  void touch(int buffer, int instruction) {
+    Buffer& b = program_.buffers[buffer];
+    b.first = std::min(b.first, instruction);
+    b.last = std::max(b.last, instruction);
+  }
+
+  void touch(const Operand& operand) {
+    if (operand.space == Operand::Space::kArena) touch(operand.index, now());
+  }
+
+  DataType type_of(int value) const {
+    return canonical_[value] == canonical_[graph_.logits] ? DataType::kInt32 : DataType::kInt8;
+  }
+
+  // The forward data of a value, in the shape of that value.
+  Operand operand(int value) {
+    const Shape shape = batched(graph_.values[value].shape, batch());
+    if (value == graph_.input) {
+      return {Operand::Space::kPixels, 0, DataType::kUint8, shape, value, false};
+    }
+    const int root = canonical_[value];
+    int& buffer = buffer_of_value_[root];
+    if (buffer < 0) {
+      buffer = add_buffer(graph_.values[root].name, BufferKind::kActivation,
+                          shape.count() * element_bytes(type_of(value)));
+    }
+    Operand result{Operand::Space::kArena, buffer, type_of(value), shape, root, false};
+    touch(result);
+    return result;
+  }
+
+  std::vector<Shape> parameter_shapes(const Node& node) const {
+    std::vector<Shape> shapes;
+    for (const int parameter : node.parameters) shapes.push_back(graph_.parameters[parameter].shape);
+    return shapes;
+  }
+
+  Error in_node(const Node& node, const std::string& what) const {
+    return invalid_input(graph_.name + ", node '" + node.name + "' (" + node.op->name +
+                         "): " + what);
+  }
+
+  template <typename Function>
+  auto with_shapes(const Node& node, Function&& function) {
+    std::vector<Shape> inputs;
+    for (const int input : node.inputs) {
+      inputs.push_back(batched(graph_.values[input].shape, batch()));
+    }
+    const std::vector<Shape> parameters = parameter_shapes(node);
+    return function(OpShapes{&node.attributes, inputs,
+                             batched(graph_.values[node.output].shape, batch()), parameters,
+                             type_of(node.output)});
+  }
+
+  // The op's own memory, for this node.
+  OpMemory memory_of(const Node& node) {
+    if (node.op->memory == nullptr) return {};
+    return with_shapes(node, [&](const OpShapes& shapes) {
+      return node.op->memory(shapes, planning_);
+    });
+  }
+
+  void add_phase_memory(Instruction& instruction, const PhaseMemory& memory) {
+    if (memory.workspace_bytes > 0) {
+      instruction.workspace =
+          add_buffer(instruction.name, BufferKind::kWorkspace, memory.workspace_bytes);
+    }
+    if (memory.scratch_bytes > 0) {
+      instruction.scratch =
+          add_buffer(instruction.name, BufferKind::kScratch, memory.scratch_bytes);
+    }
+  }
+
+  Instruction instruction_of(int n, Phase phase) {
+    const Node& node = graph_.nodes[n];
+    Instruction instruction;
+    instruction.phase = phase;
+    instruction.op = node.op;
+    instruction.node = n;
+    instruction.name = node.name;
+    instruction.relu = fused_relu_[n];
+    for (const int parameter : node.parameters) instruction.parameters.push_back({parameter, -1});
+    if (node.op->multiply_adds != nullptr) {
+      instruction.multiply_adds = with_shapes(
+          node, [&](const OpShapes& shapes) { return node.op->multiply_adds(shapes); });
+    }
+    return instruction;
+  }
+
+  Status emit_forward(int n) {
+    const Node& node = graph_.nodes[n];
+    if (node.op->forward == nullptr) return in_node(node, "has no forward kernel");
+    if (node.op->check != nullptr) {
+      const Status status =
+          with_shapes(node, [&](const OpShapes& shapes) { return node.op->check(shapes); });
+      if (!status.ok()) return in_node(node, status.error().message);
+    }
+    Instruction instruction = instruction_of(n, Phase::kForward);
+    for (const int input : node.inputs) instruction.inputs.push_back(operand(input));
+    instruction.output = operand(node.output);
+    const OpMemory memory = memory_of(node);
+    add_phase_memory(instruction, memory.forward);
+    if (training() && memory.saved_bytes > 0) {
+      instruction.saved = add_buffer(node.name, BufferKind::kSaved, memory.saved_bytes);
+    }
+    if (training() && memory.statistics_bytes > 0) {
+      instruction.statistics =
+          add_buffer(node.name, BufferKind::kStatistics,
+                     memory.statistics_bytes * program_.options.micro_batches);
+    }
+    forward_of_node_[n] = {instruction.saved, instruction.statistics};
+    program_.instructions.push_back(std::move(instruction));
+    return {};
+  }
+
+  Status check_logits() {
+    const int producer = graph_.values[graph_.logits].producer;
+    if (producer < 0 || !graph_.nodes[producer].op->traits.may_leave_wide) {
+      return invalid_input(graph_.name + ": the logits must come from a linear or convolution node");
+    }
+    if (!graph_.readers(graph_.logits).empty()) {
+      return invalid_input(graph_.name + ": the logits are read by another node");
+    }
+    return {};
+  }
+
+  Operand gradient_operand(int value, int slot) {
+    const Shape shape = batched(graph_.values[value].shape, batch());
+    const int buffer =
+        add_buffer(graph_.values[canonical_[value]].name, BufferKind::kGradient, shape.count() * 2);
+    return {Operand::Space::kArena, buffer, DataType::kInt16, shape, slot, true};
+  }
+
+  void emit_loss() {
+    Instruction loss;
+    loss.op = &ops::kSoftmaxCrossEntropy;
+    loss.name = "loss";
+    loss.inputs = {operand(graph_.logits),
+                   {Operand::Space::kLabels, 0, DataType::kUint8, Shape{batch()}, -1, false}};
+    program_.instructions.push_back(loss);
+    if (!training()) return;
+    loss.phase = Phase::kBackwardInput;
+    touch(loss.inputs[0]);
+    loss.grad_inputs = {
+        gradient_operand(graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1)};
+    contributions_[canonical_[graph_.logits]].push_back(loss.grad_inputs[0]);
+    program_.instructions.push_back(std::move(loss));
+  }
+
+  // The gradient of a node's output: its readers' contributions, summed where there are several.
+  Operand grad_output(int n) {
+    const int value = graph_.nodes[n].output;
+    std::vector<Operand>& parts = contributions_[canonical_[value]];
+    if (parts.empty()) return {};
+    while (parts.size() > 1) {
+      Instruction sum;
+      sum.phase = Phase::kBackwardInput;
+      sum.op = &ops::kSumGradients;
+      sum.name = graph_.nodes[n].name;
+      sum.inputs = {parts[0], parts[1]};
+      touch(parts[0]);
+      touch(parts[1]);
+      sum.grad_inputs = {gradient_operand(value, parts[1].slot + 1)};
+      parts.erase(parts.begin());
+      parts[0] = sum.grad_inputs[0];
+      program_.instructions.push_back(std::move(sum));
+    }
+    Operand gradient = parts[0];
+    gradient.shape = batched(graph_.values[value].shape, batch());
+    return gradient;
+  }
+
+  void emit_backward(int n) {
+    const Node& node = graph_.nodes[n];
+    if (!wants_gradient_[canonical_[node.output]]) return;
+    const Operand gradient = grad_output(n);
+    if (gradient.space == Operand::Space::kNone) return;
+    if (node.op->backward_weights != nullptr) emit_backward_weights(n, gradient);
+    bool input_wants = false;
+    for (const int input : node.inputs) input_wants |= wants_gradient_[canonical_[input]];
+    if (input_wants && node.op->backward_input != nullptr) emit_backward_input(n, gradient);
+    if (program_.options.micro_batches == 1) emit_updates(n);
+  }
+
+  void add_backward_operands(Instruction& instruction, bool reads_input, const Operand& gradient) {
+    const Node& node = graph_.nodes[instruction.node];
+    const OpTraits& traits = node.op->traits;
+    instruction.grad_output = gradient;
+    touch(gradient);
+    for (const int input : node.inputs) {
+      Operand view{.shape = batched(graph_.values[input].shape, batch())};
+      instruction.inputs.push_back(reads_input ? operand(input) : view);
+    }
+    if (traits.reads_output || (traits.reads_output_if_relu && instruction.relu)) {
+      instruction.output = operand(node.output);
+    }
+    instruction.saved = forward_of_node_[instruction.node].saved;
+    if (instruction.saved >= 0) touch(instruction.saved, now());
+  }
+
+  void emit_backward_weights(int n, const Operand& gradient) {
+    Instruction instruction = instruction_of(n, Phase::kBackwardWeights);
+    add_backward_operands(instruction, instruction.op->traits.weights_read_input, gradient);
+    instruction.clears_gradients = true;
+    for (ParameterOperand& operand : instruction.parameters) {
+      const Parameter& parameter = graph_.parameters[operand.parameter];
+      if (!is_trained(parameter.role)) continue;
+      operand.gradient_buffer = add_buffer(parameter.name, BufferKind::kWeightGradient,
+                                           parameter.shape.count() * int64_t{sizeof(int64_t)});
+      gradient_buffer_[operand.parameter] = operand.gradient_buffer;
+    }
+    add_phase_memory(instruction, memory_of(graph_.nodes[n]).backward_weights);
+    program_.instructions.push_back(std::move(instruction));
+  }
+
+  void emit_backward_input(int n, const Operand& gradient) {
+    const Node& node = graph_.nodes[n];
+    Instruction instruction = instruction_of(n, Phase::kBackwardInput);
+    add_backward_operands(instruction, node.op->traits.input_reads_input, gradient);
+    Operand shared;
+    for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
+      const int value = node.inputs[i];
+      Operand part;
+      if (wants_gradient_[canonical_[value]]) {
+        const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
+        part = reuse ? shared : gradient_operand(value, gradient_slot(graph_, n, i));
+        if (shared.index < 0) shared = part;
+        contributions_[canonical_[value]].push_back(part);
+      }
+      instruction.grad_inputs.push_back(part);
+    }
+    add_phase_memory(instruction, memory_of(node).backward_input);
+    program_.instructions.push_back(std::move(instruction));
+  }
+
+  void emit_updates(int n) {
+    for (const int parameter : graph_.nodes[n].parameters) {
+      if (gradient_buffer_.count(parameter) == 0) continue;
+      Instruction update;
+      update.phase = Phase::kUpdate;
+      update.op = program_.options.optimizer == OptimizerKind::kMomentum ? &ops::kUpdateMomentum
+                                                                         : &ops::kUpdateSgd;
+      update.name = graph_.parameters[parameter].name;
+      update.parameters = {{parameter, gradient_buffer_[parameter]}};
+      touch(gradient_buffer_[parameter], now());
+      program_.instructions.push_back(std::move(update));
+    }
+  }
+
+  void emit_end_of_step() {
+    program_.first_step_instruction = now();
+    const int nodes = static_cast<int>(graph_.nodes.size());
+    for (int n = nodes - 1; program_.options.micro_batches > 1 && n >= 0; --n) emit_updates(n);
+    for (int n = 0; n < nodes; ++n) {
+      if (graph_.nodes[n].op->update_statistics == nullptr || skipped_[n]) continue;
+      Instruction update = instruction_of(n, Phase::kUpdateStatistics);
+      update.multiply_adds = 0;
+      update.statistics = forward_of_node_[n].statistics;
+      touch(update.statistics, now());
+      program_.instructions.push_back(std::move(update));
+    }
+  }
+
+  // What outlives a micro-batch lives for the whole step if there are several.
+  void finish() {
+    const int last = std::max(0, now() - 1);
+    for (Buffer& buffer : program_.buffers) {
+      const bool whole_step = program_.options.micro_batches > 1 &&
+                              (buffer.kind == BufferKind::kWeightGradient ||
+                               buffer.kind == BufferKind::kStatistics);
+      if (whole_step) buffer.first = 0, buffer.last = last;
+    }
+    program_.live_bytes = largest_live_set(program_.buffers);
+    program_.arena_bytes = pack_arena(program_.buffers);
+    program_.gradient_slots = gradient_slots(graph_);
+    for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
+      program_.guarded_channels.push_back(
+          is_guardable(graph_, value) ? graph_.values[value].shape.last() : 0);
+    }
+  }
+
+  struct NodeBuffers {
+    int saved = -1;
+    int statistics = -1;
+  };
+
+  const Graph& graph_;
+  PlanningContext planning_;
+  Program program_;
+  std::vector<bool> skipped_, fused_relu_, wants_gradient_;
+  std::vector<int> canonical_;
+  std::vector<int> buffer_of_value_;
+  std::vector<std::vector<Operand>> contributions_;  // gradients of a value, by its readers
+  std::map<int, NodeBuffers> forward_of_node_;
+  std::map<int, int> gradient_buffer_;  // by parameter
+};
+
+}  // namespace
+
+Result<Program> compile(const Graph& graph, const ProgramOptions& options,
+                        const PlanningContext& planning) {
+  return Compiler(graph, options, planning).compile();
+}
+
+}  // namespace mantissa

@@ -1,0 +1,78 @@
+// Programs as text.
+#include "plan/program.h"
+
+#include <array>
+#include <cstdio>
+
+#include "base/sizes.h"
+
+namespace mantissa {
+namespace {
+
+std::string describe(const Program& program, int buffer) {
+  const Buffer& b = program.buffers[buffer];
+  return b.name + "@" + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
+}
+
+std::string describe(const Program& program, const Operand& operand) {
+  switch (operand.space) {
+    case Operand::Space::kPixels:
+      return "pixels";
+    case Operand::Space::kLabels:
+      return "labels";
+    case Operand::Space::kArena:
+      return (operand.gradient ? "d:" : "") + describe(program, operand.index);
+    default:
+      return "";
+  }
+}
+
+void append(std::string& text, const char* role, const std::string& what) {
+  if (!what.empty()) text += std::string("  ") + role + " " + what;
+}
+
+}  // namespace
+
+std::string_view phase_name(Phase phase) {
+  constexpr std::array<std::string_view, 5> kNames = {"forward", "backward_weights",
+                                                      "backward_input", "update",
+                                                      "update_statistics"};
+  return kNames[static_cast<size_t>(phase)];
+}
+
+std::string_view buffer_kind_name(BufferKind kind) {
+  constexpr std::array<std::string_view, 7> kNames = {
+      "activations", "gradients", "weight gradients", "saved", "statistics", "workspace",
+      "kernel scratch"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::string to_string(const Program& program) {
+  std::string text;
+  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    char head[96];
+    std::snprintf(head, sizeof head, "%4d %-17s %-21s ", i,
+                  std::string(phase_name(instruction.phase)).c_str(), instruction.op->name);
+    std::string line = head + instruction.name + (instruction.relu ? "+relu" : "");
+    for (const Operand& input : instruction.inputs) {
+      append(line, "in", describe(program, input));
+    }
+    append(line, "out", describe(program, instruction.output));
+    append(line, "grad_out", describe(program, instruction.grad_output));
+    for (const Operand& gradient : instruction.grad_inputs) {
+      append(line, "grad_in", describe(program, gradient));
+    }
+    if (instruction.workspace >= 0) append(line, "work", describe(program, instruction.workspace));
+    if (instruction.scratch >= 0) append(line, "scratch", describe(program, instruction.scratch));
+    if (instruction.multiply_adds > 0) {
+      std::snprintf(head, sizeof head, "  %.1f MMAC",
+                    static_cast<double>(instruction.multiply_adds) / 1e6);
+      line += head;
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace mantissa

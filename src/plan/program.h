@@ -1,0 +1,117 @@
+// A network compiled: a flat list of instructions whose operands lie at fixed offsets.
+//
+// Pure data, printable. A buffer is (memory space, offset, micro-batch instance, weight version);
+// today there is one instance and one version, so a buffer names space and offset.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/op.h"
+#include "plan/state_layout.h"
+#include "tensor/tensor.h"
+
+namespace mantissa {
+
+enum class Phase : uint8_t {
+  kForward,
+  kBackwardWeights,
+  kBackwardInput,
+  kUpdate,            // optimiser
+  kUpdateStatistics,  // batch norm's running statistics
+};
+std::string_view phase_name(Phase phase);
+
+enum class BufferKind : uint8_t {
+  kActivation,
+  kGradient,
+  kWeightGradient,
+  kSaved,
+  kStatistics,
+  kWorkspace,
+  kScratch,
+  kCount_,
+};
+std::string_view buffer_kind_name(BufferKind kind);
+
+// A piece of the arena, alive from instruction `first` to instruction `last`.
+struct Buffer {
+  std::string name;
+  BufferKind kind = BufferKind::kActivation;
+  int64_t bytes = 0;
+  int first = 0;
+  int last = 0;
+  int64_t offset = -1;
+};
+
+// An operand: where its data lies, and which slots hold its exponent.
+struct Operand {
+  enum class Space : uint8_t { kNone, kArena, kState, kPixels, kLabels };
+  Space space = Space::kNone;
+  int index = -1;  // buffer of the arena, or tensor of the state
+  DataType type = DataType::kInt8;
+  Shape shape;     // with the micro-batch
+  int slot = -1;   // of its exponent: a value of the graph, or a gradient slot
+  bool gradient = false;
+};
+
+struct ParameterOperand {
+  int parameter = -1;        // of the graph
+  int gradient_buffer = -1;  // int64 sums in the arena
+};
+
+struct Instruction {
+  Phase phase = Phase::kForward;
+  const Op* op = nullptr;
+  int node = -1;  // of the graph, or -1
+  std::string name;
+  bool relu = false;
+  std::vector<Operand> inputs;
+  Operand output;
+  Operand grad_output;
+  std::vector<Operand> grad_inputs;
+  std::vector<ParameterOperand> parameters;
+  int saved = -1, statistics = -1, workspace = -1, scratch = -1;  // buffers
+  bool clears_gradients = false;  // zero the parameters' sums on the first micro-batch
+  int64_t multiply_adds = 0;
+};
+
+// What the program is for.
+enum class ProgramKind { kTraining, kInference };
+
+struct ProgramOptions {
+  ProgramKind kind = ProgramKind::kTraining;
+  int64_t micro_batch_size = 1;
+  int micro_batches = 1;
+  OptimizerKind optimizer = OptimizerKind::kMomentum;
+  bool with_loss = true;  // inference: also loss and accuracy against labels
+};
+
+struct Program {
+  ProgramOptions options;
+  std::vector<Buffer> buffers;
+  std::vector<Instruction> instructions;
+  int first_step_instruction = 0;  // from here on once per step, before once per micro-batch
+  Operand logits;                  // int32
+  int64_t arena_bytes = 0;
+  int64_t live_bytes = 0;  // largest sum of buffers alive at once: the arena's lower bound
+  int64_t gradient_slots = 0;
+  std::vector<int64_t> guarded_channels;  // per value: channels if it is guardable, else 0
+};
+
+// Compiles the network. Errors name the node and why it cannot be compiled.
+Result<Program> compile(const Graph& graph, const ProgramOptions& options,
+                        const PlanningContext& planning);
+
+// Gives every buffer an offset so that no two alive at once overlap; returns the arena's size.
+int64_t pack_arena(std::vector<Buffer>& buffers);
+
+// The largest sum of bytes alive at once.
+int64_t largest_live_set(const std::vector<Buffer>& buffers);
+
+// One line per instruction, with buffers, offsets and sizes.
+std::string to_string(const Program& program);
+
+}  // namespace mantissa

@@ -1,0 +1,148 @@
+#include "plan/state_layout.h"
+
+#include "base/checked.h"
+#include "graph/op.h"
+
+namespace mantissa {
+namespace {
+
+DataType mantissa_type(ParameterRole role) {
+  switch (role) {
+    case ParameterRole::kWeights:
+      return DataType::kInt8;
+    case ParameterRole::kBias:
+    case ParameterRole::kScale:
+    case ParameterRole::kOffset:
+      return DataType::kInt16;
+    case ParameterRole::kRunningMean:
+    case ParameterRole::kRunningVariance:
+      return DataType::kDouble;
+    case ParameterRole::kMultiplier:
+      return DataType::kInt32;
+    case ParameterRole::kWideOffset:
+      return DataType::kInt64;
+  }
+  return DataType::kInt8;
+}
+
+class LayoutBuilder {
+ public:
+  explicit LayoutBuilder(StateLayout& layout) : layout_(layout) {}
+
+  int add(std::string name, DataType type, const Shape& shape, StateGroup group) {
+    StateTensor tensor{std::move(name), type, shape, group, layout_.bytes};
+    layout_.bytes = round_up<int64_t>(layout_.bytes + tensor.bytes(), 64);
+    layout_.tensors.push_back(std::move(tensor));
+    return static_cast<int>(layout_.tensors.size()) - 1;
+  }
+
+ private:
+  StateLayout& layout_;
+};
+
+}  // namespace
+
+Result<OptimizerKind> parse_optimizer(std::string_view name) {
+  if (name == "sgd") return OptimizerKind::kSgd;
+  if (name == "momentum") return OptimizerKind::kMomentum;
+  return invalid_input("unknown optimizer '" + std::string(name) + "'; choose sgd or momentum");
+}
+
+std::string_view optimizer_name(OptimizerKind kind) {
+  return kind == OptimizerKind::kSgd ? "sgd" : "momentum";
+}
+
+int64_t StateLayout::weight_state_bytes() const {
+  int64_t total = 0;
+  for (const StateTensor& tensor : tensors) {
+    if (tensor.group == StateGroup::kParameter || tensor.group == StateGroup::kOptimizer) {
+      total += tensor.bytes();
+    }
+  }
+  return total;
+}
+
+int64_t gradient_slots(const Graph& graph) {
+  return gradient_slot(graph, static_cast<int>(graph.nodes.size()), 0) + 1;
+}
+
+int gradient_slot(const Graph& graph, int node, int input) {
+  int slot = 0;
+  for (int before = 0; before < node; ++before) {
+    slot += 2 * static_cast<int>(graph.nodes[before].inputs.size());
+  }
+  return slot + 2 * input;
+}
+
+bool is_guardable(const Graph& graph, int value) {
+  const int producer = graph.values[value].producer;
+  if (producer < 0 || !graph.nodes[producer].op->traits.may_leave_wide) return false;
+  const std::vector<int> readers = graph.readers(value);
+  return readers.size() == 1 && graph.nodes[readers[0]].op->traits.guards_input;
+}
+
+StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind optimizer) {
+  StateLayout layout;
+  layout.lazy_shift = format.lazy_shift();
+  LayoutBuilder builder(layout);
+  for (const Parameter& parameter : graph.parameters) {
+    const std::string& name = parameter.name;
+    ParameterState state;
+    if (!is_trained(parameter.role)) {
+      state.mantissa = builder.add(name, mantissa_type(parameter.role), parameter.shape,
+                                   StateGroup::kStatistics);
+      layout.parameters.push_back(state);
+      continue;
+    }
+    state.mantissa =
+        builder.add(name, mantissa_type(parameter.role), parameter.shape, StateGroup::kParameter);
+    state.exponent =
+        builder.add(name + ".exponent", DataType::kInt16, Shape{1}, StateGroup::kParameter);
+    state.accumulator = builder.add(name + ".accumulator", DataType::kInt16, parameter.shape,
+                                    StateGroup::kParameter);
+    if (optimizer == OptimizerKind::kMomentum) {
+      state.velocity = builder.add(name + ".velocity", DataType::kInt16, parameter.shape,
+                                   StateGroup::kOptimizer);
+      state.velocity_exponent = builder.add(name + ".velocity.exponent", DataType::kInt16,
+                                            Shape{1}, StateGroup::kOptimizer);
+    }
+    state.gradient_exponent = builder.add(name + ".gradient.exponent", DataType::kInt16, Shape{1},
+                                          StateGroup::kPredictor);
+    layout.parameters.push_back(state);
+  }
+  const auto values = static_cast<int64_t>(graph.values.size());
+  layout.predictors = builder.add("predictors", DataType::kInt16, Shape{gradient_slots(graph)},
+                                  StateGroup::kPredictor);
+  layout.guards = builder.add("guards", DataType::kUint8, Shape{values}, StateGroup::kPredictor);
+  return layout;
+}
+
+StateLayout frozen_layout(const Graph& graph) {
+  StateLayout layout;
+  LayoutBuilder builder(layout);
+  for (const Parameter& parameter : graph.parameters) {
+    ParameterState state;
+    state.mantissa = builder.add(parameter.name, mantissa_type(parameter.role), parameter.shape,
+                                 StateGroup::kParameter);
+    if (parameter.role != ParameterRole::kWideOffset) {
+      state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16, Shape{1},
+                                   StateGroup::kParameter);
+    }
+    layout.parameters.push_back(state);
+  }
+  const auto values = static_cast<int64_t>(graph.values.size());
+  layout.exponents =
+      builder.add("exponents", DataType::kInt16, Shape{values}, StateGroup::kParameter);
+  layout.guards = builder.add("guards", DataType::kUint8, Shape{values}, StateGroup::kParameter);
+  for (int value = 0; value < values; ++value) {
+    int tensor = -1;
+    if (is_guardable(graph, value)) {
+      tensor = builder.add(graph.values[value].name + ".channel_exponents", DataType::kInt8,
+                           Shape{graph.values[value].shape.last()}, StateGroup::kParameter);
+    }
+    layout.channel_exponents.push_back(tensor);
+  }
+  return layout;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,72 @@
+// What lives from step to step: parameters, statistics, optimiser and predictors, in canonical order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "numerics/format.h"
+#include "tensor/tensor.h"
+
+namespace mantissa {
+
+enum class OptimizerKind { kSgd, kMomentum };
+
+Result<OptimizerKind> parse_optimizer(std::string_view name);
+std::string_view optimizer_name(OptimizerKind kind);
+
+// Which hash a tensor enters: weights_sha256 covers the first two, state_sha256 all.
+enum class StateGroup { kParameter, kStatistics, kOptimizer, kPredictor };
+
+struct StateTensor {
+  std::string name;  // "conv1.weights", "conv1.weights.accumulator" ...
+  DataType type;
+  Shape shape;
+  StateGroup group;
+  int64_t offset = 0;  // in the state's memory, aligned to 64 bytes
+  int64_t bytes() const { return shape.count() * element_bytes(type); }
+};
+
+// Indices of a parameter's tensors in the layout; -1 where it has none.
+struct ParameterState {
+  int mantissa = -1;
+  int exponent = -1;
+  int accumulator = -1;
+  int velocity = -1;
+  int velocity_exponent = -1;
+  int gradient_exponent = -1;  // of the int64 sums, fixed at the start of a step
+};
+
+struct StateLayout {
+  std::vector<StateTensor> tensors;
+  std::vector<ParameterState> parameters;  // as in the graph
+  int predictors = -1;  // int16 per gradient slot: the exponent measured in the last step
+  int guards = -1;      // uint8 per value: per-channel exponents asked for
+  int exponents = -1;   // frozen: int16 per value, fixed exponents
+  std::vector<int> channel_exponents;  // frozen: int8 tensor per guardable value, else -1
+  int64_t bytes = 0;
+  int lazy_shift = 15;
+
+  // Bytes of weights, accumulators and optimiser state, with their exponents.
+  int64_t weight_state_bytes() const;
+};
+
+// Slots for exponents of gradients: per node input its own gradient and the sum so far, and one for the
+// loss. Slot of input i of node n: gradient_slot(graph, n, i); of the sum up to it: one more.
+int64_t gradient_slots(const Graph& graph);
+int gradient_slot(const Graph& graph, int node, int input);
+
+// Whether the value may get per-channel exponents: the wide result of its producer goes to a batch
+// norm and nowhere else.
+bool is_guardable(const Graph& graph, int value);
+
+// State of a network in training.
+StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind optimizer);
+
+// State of a frozen network: mantissas and fixed exponents only.
+StateLayout frozen_layout(const Graph& graph);
+
+}  // namespace mantissa

@@ -1,0 +1,82 @@
+// Executes a program on the threads of a pool. Allocates nothing during a step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "graph/op.h"
+#include "kernels/kernel_table.h"
+#include "plan/program.h"
+#include "runtime/memory.h"
+#include "runtime/state.h"
+
+namespace mantissa {
+
+// Totals of one step, over its micro-batches.
+struct StepResult {
+  double loss = 0;      // mean cross-entropy in nats
+  double accuracy = 0;  // fraction
+  int64_t examples = 0;
+  int64_t correct = 0;
+  int64_t loss_q24 = 0;
+  int64_t saturated = 0;   // mantissas clipped
+  int64_t requantised = 0; // mantissas written by instructions that round
+};
+
+class Executor {
+ public:
+  // `arena` has at least program.arena_bytes and may be shared by executors that do not run at the
+  // same time. All references outlive the executor.
+  Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
+           ThreadPool& pool, Isa isa);
+  ~Executor();
+
+  // Runs one step on micro_batches * micro_batch_size examples: forward, backward, update. Fails if
+  // an exponent leaves its range or a scalar is not finite (training diverged); the state is then
+  // not to be used.
+  Result<StepResult> train_step(const uint8_t* pixels, const uint8_t* labels,
+                                const StepScalars& scalars);
+
+  // Runs the forward pass of one micro-batch; labels may be null if the program has no loss.
+  Result<StepResult> infer(const uint8_t* pixels, const uint8_t* labels, ExponentMode mode);
+
+  // After infer: int32 logits [micro_batch_size, classes].
+  Tensor logits() const;
+
+  // kCalibrate: per value (of the graph), counts of wide values (kHistogramBins per channel where
+  // the value is guarded, else kHistogramBins). Zeroed by construction.
+  std::span<const int64_t> histogram(int value) const;
+
+  // Per value: exponent and per-channel exponents in use.
+  int16_t exponent(int value) const;
+  std::span<const int8_t> channel_exponents(int value) const;
+  void set_exponents(int value, int16_t exponent, std::span<const int8_t> channel_exponents);
+
+  // Elements clipped in the last step, per instruction; for reports.
+  std::span<const int64_t> saturated() const;
+
+  // The context of an instruction's operands, for freezing.
+  const OpContext& context(int instruction) const;
+
+ private:
+  struct Slots;
+  void resolve();
+  void run(int begin, int end, int micro_batch);
+  void commit();
+
+  const Graph& graph_;
+  const Program& program_;
+  State& state_;
+  std::span<std::byte> arena_;
+  ThreadPool& pool_;
+  kernels::KernelTable kernels_;
+  std::unique_ptr<Slots> slots_;
+};
+
+}  // namespace mantissa

@@ -1,0 +1,124 @@
+#include "runtime/state.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/hash.h"
+#include "base/random.h"
+#include "numerics/exponent.h"
+#include "numerics/lazy_update.h"
+
+namespace mantissa {
+namespace {
+
+// Uniform in [-bound, bound], from the bits of (seed, parameter, element).
+double uniform(uint64_t seed, uint32_t parameter, int64_t element, double bound) {
+  const uint64_t bits = random_bits(seed, RandomStream::kInitialise, parameter,
+                                    static_cast<uint64_t>(element));
+  const double unit = static_cast<double>(bits >> 11) * 0x1p-53;  // [0, 1)
+  return (2 * unit - 1) * bound;
+}
+
+double initial_value(const Parameter& parameter, uint64_t seed, uint32_t index, int64_t element) {
+  const auto fan_in = static_cast<double>(parameter.fan_in);
+  switch (parameter.initialiser) {
+    case Initialiser::kZero:
+      return 0;
+    case Initialiser::kOne:
+      return 1;
+    case Initialiser::kHeUniform:
+      return uniform(seed, index, element, std::sqrt(6 / fan_in));
+    case Initialiser::kFanInUniform:
+      return uniform(seed, index, element, std::sqrt(1 / fan_in));
+  }
+  return 0;
+}
+
+// The exponent that holds the initialiser's largest possible value in b bits.
+int initial_exponent(const Parameter& parameter, int bits) {
+  double bound = 0;
+  const auto fan_in = static_cast<double>(parameter.fan_in);
+  if (parameter.initialiser == Initialiser::kOne) bound = 1;
+  if (parameter.initialiser == Initialiser::kHeUniform) bound = std::sqrt(6 / fan_in);
+  if (parameter.initialiser == Initialiser::kFanInUniform) bound = std::sqrt(1 / fan_in);
+  if (bound == 0) return zero_exponent(bits);
+  int exponent = 0;
+  std::frexp(bound, &exponent);  // bound < 2^exponent
+  return exponent - (bits - 1);
+}
+
+// Weights keep what rounding to W leaves in the accumulator: V is the initial value in full.
+template <typename Mantissa>
+void initialise_trained(const Parameter& parameter, uint64_t seed, uint32_t index, int bits,
+                        const ParameterState& tensors, State& state) {
+  const int shift = state.layout().lazy_shift;
+  const int exponent = initial_exponent(parameter, bits);
+  auto* weights = state.data<Mantissa>(tensors.mantissa);
+  auto* accumulator = state.data<int16_t>(tensors.accumulator);
+  const int64_t largest = mantissa_limit(bits) * (int64_t{1} << shift);
+  for (int64_t i = 0; i < parameter.shape.count(); ++i) {
+    const double real = initial_value(parameter, seed, index, i);
+    const auto value =
+        static_cast<int64_t>(std::nearbyint(std::ldexp(real, shift - exponent)));
+    const LazySplit split = lazy_split_rescaled(saturate(value, largest), shift);
+    weights[i] = static_cast<Mantissa>(split.weight);
+    accumulator[i] = static_cast<int16_t>(split.accumulator);
+  }
+  *state.data<int16_t>(tensors.exponent) = static_cast<int16_t>(exponent);
+  *state.data<int16_t>(tensors.gradient_exponent) = kGradientAccumulatorStart;
+  if (tensors.velocity_exponent >= 0) {
+    *state.data<int16_t>(tensors.velocity_exponent) = static_cast<int16_t>(zero_exponent(16));
+  }
+}
+
+}  // namespace
+
+Result<State> State::create(StateLayout layout) {
+  MANTISSA_ASSIGN(AlignedMemory memory, AlignedMemory::create(layout.bytes));
+  std::memset(memory.data(), 0, static_cast<size_t>(layout.bytes));
+  return State(std::move(layout), std::move(memory));
+}
+
+std::span<std::byte> State::bytes(int tensor) {
+  const StateTensor& t = layout_.tensors[tensor];
+  return memory_.span().subspan(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes()));
+}
+
+std::span<const std::byte> State::bytes(int tensor) const {
+  const StateTensor& t = layout_.tensors[tensor];
+  return memory_.span().subspan(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes()));
+}
+
+std::string State::sha256(StateGroup last) const {
+  Sha256 hash;
+  for (int i = 0; i < static_cast<int>(layout_.tensors.size()); ++i) {
+    const StateTensor& tensor = layout_.tensors[i];
+    if (tensor.group > last) continue;
+    hash.update(tensor.name + ":" + data_type_name(tensor.type) + ":" +
+                std::to_string(tensor.bytes()) + "\n");
+    hash.update(bytes(i));
+  }
+  return hash.hex_digest();
+}
+
+void initialise(const Graph& graph, uint64_t seed, State& state) {
+  const StateLayout& layout = state.layout();
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const Parameter& parameter = graph.parameters[i];
+    const ParameterState& tensors = layout.parameters[i];
+    const auto index = static_cast<uint32_t>(i);
+    if (parameter.role == ParameterRole::kWeights) {
+      initialise_trained<int8_t>(parameter, seed, index, 8, tensors, state);
+    } else if (is_trained(parameter.role)) {
+      initialise_trained<int16_t>(parameter, seed, index, 16, tensors, state);
+    } else {
+      auto* numbers = state.data<double>(tensors.mantissa);
+      const double start = parameter.initialiser == Initialiser::kOne ? 1 : 0;
+      std::fill_n(numbers, parameter.shape.count(), start);
+    }
+  }
+  std::fill_n(state.data<int16_t>(layout.predictors),
+              layout.tensors[layout.predictors].shape.count(), kUnmeasured);
+}
+
+}  // namespace mantissa

@@ -1,0 +1,48 @@
+// The memory of what lives from step to step, shared by all programs of a network.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "plan/state_layout.h"
+#include "runtime/memory.h"
+
+namespace mantissa {
+
+class State {
+ public:
+  // Zero-filled.
+  static Result<State> create(StateLayout layout);
+
+  const StateLayout& layout() const { return layout_; }
+
+  // The bytes of a tensor of the layout.
+  std::span<std::byte> bytes(int tensor);
+  std::span<const std::byte> bytes(int tensor) const;
+
+  template <typename T>
+  T* data(int tensor) {
+    return reinterpret_cast<T*>(bytes(tensor).data());
+  }
+  template <typename T>
+  const T* data(int tensor) const {
+    return reinterpret_cast<const T*>(bytes(tensor).data());
+  }
+
+  // SHA-256 over names and bytes of the tensors of groups up to `last`, in canonical order.
+  std::string sha256(StateGroup last) const;
+
+ private:
+  State(StateLayout layout, AlignedMemory memory)
+      : layout_(std::move(layout)), memory_(std::move(memory)) {}
+
+  StateLayout layout_;
+  AlignedMemory memory_;
+};
+
+// Sets initial weights, scales and statistics, keyed by seed and parameter; predictors unmeasured.
+void initialise(const Graph& graph, uint64_t seed, State& state);
+
+}  // namespace mantissa

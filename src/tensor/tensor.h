@@ -1,0 +1,92 @@
+// Shapes, element types and views of tensors: what instructions and kernels work on.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace mantissa {
+
+enum class DataType : uint8_t { kUint8, kInt8, kInt16, kInt32, kInt64, kDouble };
+
+constexpr int64_t element_bytes(DataType type) {
+  constexpr std::array<int64_t, 6> kBytes = {1, 1, 2, 4, 8, 8};
+  return kBytes[static_cast<size_t>(type)];
+}
+
+// The names that safetensors uses: "U8", "I8", "I16", "I32", "I64", "F64".
+constexpr const char* data_type_name(DataType type) {
+  constexpr std::array<const char*, 6> kNames = {"U8", "I8", "I16", "I32", "I64", "F64"};
+  return kNames[static_cast<size_t>(type)];
+}
+
+// Up to four dimensions, outermost first: images are [N, H, W, C], rows [N, C], convolution weights
+// [O, KH, KW, C], linear weights [O, C].
+struct Shape {
+  int rank = 0;
+  std::array<int64_t, 4> dims = {1, 1, 1, 1};
+
+  constexpr Shape() = default;
+  constexpr Shape(std::initializer_list<int64_t> list) {
+    for (const int64_t dim : list) dims[rank++] = dim;
+  }
+
+  constexpr int64_t operator[](int axis) const { return dims[axis]; }
+  constexpr int64_t last() const { return rank == 0 ? 1 : dims[rank - 1]; }
+  constexpr int64_t count() const {
+    int64_t product = 1;
+    for (int axis = 0; axis < rank; ++axis) product *= dims[axis];
+    return product;
+  }
+  constexpr bool operator==(const Shape&) const = default;
+
+  // The same shape with `dim` put in front; rank must be below 4.
+  constexpr Shape with_front(int64_t dim) const {
+    Shape shape;
+    shape.rank = rank + 1;
+    shape.dims[0] = dim;
+    for (int axis = 0; axis < rank; ++axis) shape.dims[axis + 1] = dims[axis];
+    return shape;
+  }
+};
+
+inline std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    text += (axis == 0 ? "" : ", ") + std::to_string(shape.dims[axis]);
+  }
+  return text + "]";
+}
+
+// What predicts the exponent of a gradient: persistent state, committed at the end of a step.
+struct ExponentPredictor {
+  int16_t* predicted = nullptr;  // measured in the last step, or kUnmeasured
+  int16_t* measured = nullptr;   // largest measured so far in this step, or kUnmeasured
+};
+
+// A view: value = mantissa * 2^(*exponent). Owns nothing.
+struct Tensor {
+  void* data = nullptr;
+  DataType type = DataType::kInt8;
+  Shape shape;
+  int16_t* exponent = nullptr;
+  // Only for linear values under the batch-norm guard: exponent of channel c is
+  // *exponent + channel_exponent[c] (<= 0) while *guarded is set.
+  int8_t* channel_exponent = nullptr;
+  const uint8_t* guarded = nullptr;
+  uint8_t* guard_violated = nullptr;  // set where the guard asks for it from the next step on
+  // Only for gradients.
+  ExponentPredictor predictor;
+  // Elements clipped since the start of the step; owned by the program.
+  int64_t* saturated = nullptr;
+
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+  int64_t count() const { return shape.count(); }
+  bool empty() const { return data == nullptr; }
+};
+
+}  // namespace mantissa
