@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <source_location>
 #include <string>
 #include <utility>
 #include <variant>
@@ -17,25 +16,35 @@ enum class ErrorCode {
   kFailed,        // anything else: exit code 1
 };
 
+// Where an error arose (clang 14 has no std::source_location).
+struct SourceLocation {
+  const char* file = "";
+  int line = 0;
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(),
+                                          int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 // One line that a person understands, where it arose, and of which kind it is.
 struct Error {
   ErrorCode code = ErrorCode::kFailed;
   std::string message;
-  std::source_location where;
+  SourceLocation where;
 };
 
 inline Error make_error(ErrorCode code, std::string message,
-                        std::source_location where = std::source_location::current()) {
+                        SourceLocation where = SourceLocation::current()) {
   return Error{code, std::move(message), where};
 }
 
 inline Error invalid_input(std::string message,
-                           std::source_location where = std::source_location::current()) {
+                           SourceLocation where = SourceLocation::current()) {
   return make_error(ErrorCode::kInvalidInput, std::move(message), where);
 }
 
 inline Error failed(std::string message,
-                    std::source_location where = std::source_location::current()) {
+                    SourceLocation where = SourceLocation::current()) {
   return make_error(ErrorCode::kFailed, std::move(message), where);
 }
 

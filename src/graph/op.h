@@ -33,6 +33,7 @@ constexpr int kHistogramBins = 256;
 struct StepTotals {
   int64_t loss_q24 = 0;  // sum over examples of -log2 p(label), Q24
   int64_t correct = 0;
+  int64_t re_executions = 0;  // gradients redone because they outgrew their predicted exponent
   bool exponent_overflow = false;  // an exponent left -128..127, or a scalar was not finite
 };
 

@@ -165,15 +165,16 @@ Result<Graph> resnet20(std::string_view name, const ModelOptions& options) {
 
 struct Builder {
   ModelInfo info;
+  double learning_rate;
   Result<Graph> (*build)(std::string_view name, const ModelOptions&);
 };
 
 constexpr Builder kBuilders[] = {
-    {{"mlp", "784-200-100-50-10, ReLU"}, mlp},
-    {{"lenet5", "two 5x5 convolutions (6, 16), linear 120, 84"}, lenet5},
-    {{"vgg8b", "six 3x3 convolutions (128 to 512), linear 1024, batch norm"}, vgg8b},
-    {{"resnet8", "residual, 16-32-64 channels, 8 layers"}, resnet8},
-    {{"resnet20", "residual, 16-32-64 channels, 20 layers"}, resnet20},
+    {{"mlp", "784-200-100-50-10, ReLU"}, 0.1, mlp},
+    {{"lenet5", "two 5x5 convolutions (6, 16), linear 120, 84"}, 0.1, lenet5},
+    {{"vgg8b", "six 3x3 convolutions (128 to 512), linear 1024, batch norm"}, 0.1, vgg8b},
+    {{"resnet8", "residual, 16-32-64 channels, 8 layers"}, 0.2, resnet8},
+    {{"resnet20", "residual, 16-32-64 channels, 20 layers"}, 0.2, resnet20},
 };
 
 }  // namespace
@@ -185,6 +186,13 @@ std::span<const ModelInfo> models() {
     return list;
   }();
   return infos;
+}
+
+double default_learning_rate(std::string_view name) {
+  for (const Builder& builder : kBuilders) {
+    if (name == builder.info.name) return builder.learning_rate;
+  }
+  return 0.2;
 }
 
 Result<Graph> build_model(std::string_view name, const ModelOptions& options) {

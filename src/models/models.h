@@ -27,6 +27,10 @@ struct ModelInfo {
 };
 std::span<const ModelInfo> models();
 
+// The largest learning rate that training a model starts from if none is given (SGD with momentum,
+// batch 128); that of resnet8 for an unknown name.
+double default_learning_rate(std::string_view name);
+
 // Builds a network by name. Unknown names, images that are too small and other impossible options are
 // errors that say what is possible.
 Result<Graph> build_model(std::string_view name, const ModelOptions& options);

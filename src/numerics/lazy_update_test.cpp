@@ -260,22 +260,26 @@ Rule printed(int sign, bool aligned) {
 }
 
 TEST(LazyLearning, TheCorrectedRuleConverges) {
-  EXPECT_LT(remaining_distance(corrected(16)), 0.03);
-  EXPECT_LT(remaining_distance(corrected(8)), 0.1);
+  EXPECT_LT(remaining_distance(corrected(16)), 0.02);
+  EXPECT_LT(remaining_distance(corrected(8)), 0.15);
 }
 
-TEST(LazyLearning, ThePrintedRuleLearnsNothing) {
-  EXPECT_GT(remaining_distance(printed(+1, false)), 0.5);
-  EXPECT_GT(remaining_distance(printed(+1, true)), 0.5);
-  EXPECT_GT(remaining_distance(printed(-1, false)), 0.5);
-  EXPECT_GT(remaining_distance(printed(-1, true)), 0.5);
+// A is saturated to 16 bits, not wrapped: modulo 2^16 adding k << 15 is subtracting it, and the
+// aligned reading would be the corrected rule by accident.
+TEST(LazyLearning, ThePrintedRuleDoesNotLearn) {
+  EXPECT_GT(remaining_distance(printed(+1, true)), 0.9);
+  EXPECT_GT(remaining_distance(printed(-1, false)), 0.9);
+  EXPECT_GT(remaining_distance(printed(-1, true)), 0.9);
+  // With a plus and unaligned mantissas the accumulator is never emptied: a velocity without
+  // friction, so the weights swing around the solution and do not settle.
+  EXPECT_GT(remaining_distance(printed(+1, false)), 0.2);
 }
 
 TEST(LazyLearning, WithoutAccumulatorSmallUpdatesAreLost) {
   const double with = remaining_distance(corrected(16));
   const double without = remaining_distance(corrected(0));
-  EXPECT_GT(without, 0.2);
-  EXPECT_GT(without, 5 * with);
+  EXPECT_GT(without, 0.5);
+  EXPECT_GT(without, 20 * with);
 }
 
 }  // namespace

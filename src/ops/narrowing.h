@@ -51,6 +51,7 @@ void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_
   } else {
     if (predicted == kUnmeasured || measured > exponent) {
       exponent = measured;
+      ++context.totals->re_executions;
       found = pass(measured - wide_exponent);
     }
     *gradient.predictor.measured =

@@ -267,6 +267,7 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
       s.totals, program_.options.micro_batches * program_.options.micro_batch_size);
   for (const int64_t count : s.saturated) result.saturated += count;
   result.requantised = s.requantised;
+  result.re_executions = s.totals.re_executions;
   return result;
 }
 

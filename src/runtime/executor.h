@@ -25,8 +25,9 @@ struct StepResult {
   int64_t examples = 0;
   int64_t correct = 0;
   int64_t loss_q24 = 0;
-  int64_t saturated = 0;   // mantissas clipped
-  int64_t requantised = 0; // mantissas written by instructions that round
+  int64_t saturated = 0;      // mantissas clipped
+  int64_t requantised = 0;    // mantissas written by instructions that round
+  int64_t re_executions = 0;  // gradients redone because they outgrew their predicted exponent
 };
 
 class Executor {

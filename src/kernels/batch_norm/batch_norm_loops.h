@@ -47,36 +47,67 @@ inline void channel_sums(const int8_t* in, int64_t channels, int64_t begin_row, 
   }
 }
 
+// shift_right_rne with the cases of `shift` decided outside the loop; from 62 on all is rounded away.
+struct RoundEven {
+  int shift;
+  int64_t below_half, odd;
+
+  explicit RoundEven(int shift_)
+      : shift(std::clamp(shift_, 0, 62)),
+        below_half(shift == 0 ? 0 : (int64_t{1} << (shift - 1)) - 1),
+        odd(shift == 0 ? 0 : 1) {}
+  int64_t operator()(int64_t n) const { return (n + below_half + ((n >> shift) & odd)) >> shift; }
+};
+
+// in * multiplier + offset is monotone in `in`, so the extremes of a channel decide its maximum.
+inline WideStatistics scale_offset_maximum(const ScaleOffset& args, int64_t begin_row,
+                                           int64_t end_row) noexcept {
+  if (begin_row == end_row) return {};
+  uint64_t maximum = 0;
+  for (int64_t first = 0; first < args.channels; first += kStrip) {
+    const int64_t width = std::min(kStrip, args.channels - first);
+    int64_t sum[kStrip] = {}, squares[kStrip] = {};
+    int32_t low[kStrip], high[kStrip];
+    for (int64_t c = 0; c < kStrip; ++c) low[c] = 127, high[c] = -128;
+    const ChannelSums sums = {sum, squares, low, high};
+    if (width == kStrip) {
+      channel_sums_strip<true>(args.in + first, args.channels, 0, width, begin_row, end_row, sums);
+    } else {
+      channel_sums_strip<false>(args.in + first, args.channels, 0, width, begin_row, end_row, sums);
+    }
+    for (int64_t c = 0; c < width; ++c) {
+      for (const int64_t extreme : {low[c], high[c]}) {
+        const int64_t affine = extreme * args.multiplier[first + c] + args.offset[first + c];
+        maximum = std::max(maximum, args.relu && affine < 0 ? 0 : magnitude(affine));
+      }
+    }
+  }
+  return {maximum, 0};
+}
+
 inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
                                    int64_t end_row) noexcept {
-  const int64_t floor = args.relu ? 0 : -(int64_t{1} << 62);
+  if (args.out == nullptr) return scale_offset_maximum(args, begin_row, end_row);
+  const int64_t floor = args.relu ? 0 : INT64_MIN;
   const int up = args.shift < 0 ? std::min(-args.shift, 15) : 0;
-  const int down = args.shift > 0 ? std::min(args.shift, 62) : 0;
-  int64_t low = 0, high = 0, saturated = 0;
+  const RoundEven round(args.shift);
+  const int64_t channels = args.channels;
+  const int32_t* __restrict multiplier = args.multiplier;
+  const int64_t* __restrict offset = args.offset;
+  int64_t saturated = 0;
   for (int64_t row = begin_row; row < end_row; ++row) {
-    const int8_t* __restrict in = args.in + row * args.channels;
-    const int32_t* __restrict multiplier = args.multiplier;
-    const int64_t* __restrict offset = args.offset;
-    if (args.out == nullptr) {
-      for (int64_t c = 0; c < args.channels; ++c) {
-        const int64_t affine = int64_t{in[c]} * multiplier[c] + offset[c];
-        const int64_t wide = affine < floor ? floor : affine;
-        low = wide < low ? wide : low;
-        high = wide > high ? wide : high;
-      }
-      continue;
-    }
-    int8_t* __restrict out = args.out + row * args.channels;
-    for (int64_t c = 0; c < args.channels; ++c) {
+    const int8_t* __restrict in = args.in + row * channels;
+    int8_t* __restrict out = args.out + row * channels;
+    for (int64_t c = 0; c < channels; ++c) {
       const int64_t affine = int64_t{in[c]} * multiplier[c] + offset[c];
       const int64_t wide = (affine < floor ? floor : affine) * (int64_t{1} << up);
-      const int64_t rounded = shift_right_rne(wide, down);
+      const int64_t rounded = round(wide);
       const int64_t narrow = saturate(rounded, 127);
       saturated += narrow != rounded;
       out[c] = static_cast<int8_t>(narrow);
     }
   }
-  return {std::max(magnitude(low), magnitude(high)), saturated};
+  return {0, saturated};
 }
 
 template <bool kFull, bool kMasked>
@@ -94,7 +125,9 @@ inline void gradient_sums_strip(const BatchNormGradient& args, int64_t first, in
       const int8_t* __restrict in = args.in + at;
       const int8_t* __restrict output = kMasked ? args.output + at : nullptr;
       for (int64_t c = 0; c < lanes; ++c) {
-        const int32_t grad = !kMasked || output[c] > 0 ? int32_t{grad_out[c]} : 0;
+        // All ones where the output is positive: a condition would not be vectorised here.
+        const int32_t mask = kMasked ? -int32_t{output[c]} >> 31 : -1;
+        const int32_t grad = grad_out[c] & mask;
         grads[c] += grad;
         products[c] += grad * in[c];
       }
@@ -121,30 +154,34 @@ inline void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int6
   }
 }
 
-template <bool kMasked>
+template <bool kMasked, bool kWrite>
 inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin_row,
                                     int64_t end_row) noexcept {
+  const RoundEven round(args.shift);
+  const int64_t channels = args.channels;
+  const int32_t* __restrict grad_multiplier = args.grad_multiplier;
+  const int32_t* __restrict in_multiplier = args.in_multiplier;
+  const int64_t* __restrict offset = args.offset;
   int64_t low = 0, high = 0, saturated = 0;
-  const int shift = args.shift;
   for (int64_t row = begin_row; row < end_row; ++row) {
-    const int64_t at = row * args.channels;
+    const int64_t at = row * channels;
     const int16_t* __restrict grad_out = args.grad_out + at;
     const int8_t* __restrict in = args.in + at;
     const int8_t* __restrict output = kMasked ? args.output + at : nullptr;
-    const int32_t* __restrict grad_multiplier = args.grad_multiplier;
-    const int32_t* __restrict in_multiplier = args.in_multiplier;
-    const int64_t* __restrict offset = args.offset;
-    int16_t* __restrict grad_in = args.grad_in + at;
-    for (int64_t c = 0; c < args.channels; ++c) {
-      const int64_t grad = !kMasked || output[c] > 0 ? grad_out[c] : 0;
+    int16_t* __restrict grad_in = kWrite ? args.grad_in + at : nullptr;
+    for (int64_t c = 0; c < channels; ++c) {
+      const int64_t raw = grad_out[c];
+      const int64_t grad = !kMasked || output[c] > 0 ? raw : 0;
       const int64_t wide =
           grad * grad_multiplier[c] + int64_t{in[c]} * in_multiplier[c] + offset[c];
       low = wide < low ? wide : low;
       high = wide > high ? wide : high;
-      const int64_t rounded = shift_right_rne(wide, shift);
-      const int64_t narrow = saturate(rounded, 32767);
-      saturated += narrow != rounded;
-      grad_in[c] = static_cast<int16_t>(narrow);
+      if constexpr (kWrite) {
+        const int64_t rounded = round(wide);
+        const int64_t narrow = saturate(rounded, 32767);
+        saturated += narrow != rounded;
+        grad_in[c] = static_cast<int16_t>(narrow);
+      }
     }
   }
   return {std::max(magnitude(low), magnitude(high)), saturated};
@@ -152,6 +189,10 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
 
 inline WideStatistics gradient(const BatchNormGradient& args, int64_t begin_row,
                                int64_t end_row) noexcept {
-  return args.output != nullptr ? gradient_rows<true>(args, begin_row, end_row)
-                                : gradient_rows<false>(args, begin_row, end_row);
+  if (args.grad_in == nullptr) {
+    return args.output != nullptr ? gradient_rows<true, false>(args, begin_row, end_row)
+                                  : gradient_rows<false, false>(args, begin_row, end_row);
+  }
+  return args.output != nullptr ? gradient_rows<true, true>(args, begin_row, end_row)
+                                : gradient_rows<false, true>(args, begin_row, end_row);
 }

@@ -1,4 +1,4 @@
-// Small pieces that the AVX-512 VNNI packing routines share. Include last, inside no region.
+// Small pieces that the AVX-512 VNNI sources share. Include it outside of any region.
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)  // g++ 12 warns inside its own intrinsics
@@ -16,6 +16,14 @@ MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace mantissa::kernels::convolution_avx512vnni {
 namespace {
 
+#define MANTISSA_INLINE inline __attribute__((always_inline))
+#define MANTISSA_UNROLL _Pragma("GCC unroll 32")
+
+// Inline assembly because g++ 12 spills accumulators of the intrinsic in nested loops.
+MANTISSA_INLINE void multiply_add(__m512i& sum, __m512i unsigned_bytes, __m512i signed_bytes) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
+}
+
 // The lowest `count` of 64, 32 or 16 lanes; all of them if there are more.
 inline __mmask64 mask64(int64_t count) {
   return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
@@ -30,10 +38,9 @@ inline __mmask16 mask16(int64_t count) {
 // Bytes of lane l, position i come from dword 4 * i + l: gathers the four rows' bytes of 4 columns
 // into one lane.
 inline __m512i transpose_lanes(__m512i rows) {
-  const __m512i dwords =
-      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i bytes = _mm512_broadcast_i32x4(
-      _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i bytes =
+      _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
   return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, rows), bytes);
 }
 
@@ -44,6 +51,13 @@ inline __m512i interleave4(__m128i r0, __m128i r1, __m128i r2, __m128i r3) {
   rows = _mm512_mask_broadcast_i32x4(rows, 0x0f00, r2);
   rows = _mm512_mask_broadcast_i32x4(rows, 0xf000, r3);
   return transpose_lanes(rows);
+}
+
+inline __m128i load16(const void* from) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(from));
+}
+inline __m256i load32(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
 
 inline void fill_bytes(uint8_t* to, int64_t count, int value) {

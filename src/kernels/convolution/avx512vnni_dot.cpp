@@ -24,8 +24,7 @@ struct DotCall {
   int shift = 0;
 
   int32_t* init(int64_t phase) const {
-    return reinterpret_cast<int32_t*>(scratch + plan.init_offset) +
-           phase * plan.dot.blocks() * 16;
+    return reinterpret_cast<int32_t*>(scratch + plan.init_offset) + phase * plan.dot.blocks() * 16;
   }
   int32_t* magnitude(int64_t phase) const {
     return reinterpret_cast<int32_t*>(scratch + plan.magnitude_offset) + phase * plan.dot.blocks();
@@ -78,7 +77,10 @@ struct Band {
 class SegmentQueue {
  public:
   SegmentQueue(DotMode mode, int vectors, int pixels, TileArguments& arguments)
-      : mode_(mode), vectors_(vectors), pixels_(pixels), arguments_(arguments),
+      : mode_(mode),
+        vectors_(vectors),
+        pixels_(pixels),
+        arguments_(arguments),
         tile_(find_tile(mode, vectors, bases_for(vectors), pixels)) {}
 
   void add(const uint8_t* source, char* target) {
@@ -130,11 +132,11 @@ void run_rows(const DotCall& call, const Phase& phase, const BlockGroup& group, 
       for (int64_t segment = 0; segment < count; ++segment) {
         const int64_t column = first + segment * pixels;
         const int64_t x = phase.x.first_target + column * dot.target_step;
-        const int64_t window_x =
-            column * dot.source_step + phase.x.source - plan.window_x.begin;
-        queue.add(band.packed + (window_y * plan.window_columns + window_x) * dot.source_channels,
-                  band.target + ((y * dot.target_width + x) * dot.target_channels +
-                                 group.first * 16) * call.target_bytes);
+        const int64_t window_x = column * dot.source_step + phase.x.source - plan.window_x.begin;
+        queue.add(
+            band.packed + (window_y * plan.window_columns + window_x) * dot.source_channels,
+            band.target + ((y * dot.target_width + x) * dot.target_channels + group.first * 16) *
+                              call.target_bytes);
       }
     }
     queue.finish();
@@ -183,11 +185,10 @@ void run_band(const DotCall& call, int64_t image, int64_t band_index, uint8_t* p
   const DotPlan& plan = call.plan;
   const Dot& dot = plan.dot;
   const int64_t first_row = band_index * plan.band_rows;
-  const Window window = {
-      .first_row = first_row * dot.source_step + plan.window_y.begin,
-      .rows = (plan.band_rows - 1) * dot.source_step + plan.window_y.reach,
-      .first_column = plan.window_x.begin,
-      .columns = plan.window_columns};
+  const Window window = {.first_row = first_row * dot.source_step + plan.window_y.begin,
+                         .rows = (plan.band_rows - 1) * dot.source_step + plan.window_y.reach,
+                         .first_column = plan.window_x.begin,
+                         .columns = plan.window_columns};
   const int64_t pixels = dot.source_height * dot.source_width;
   const int64_t offset = image * pixels * dot.source_channels;
   if (plan.planes == 1) {

@@ -131,14 +131,12 @@ DotPlan plan_dot(const Dot& dot, int planes, int threads) {
   plan.bands = ceil_div(rows, plan.band_rows);
   if (plan.bands == 1) {
     const int64_t work = dot.target_height * dot.target_width * dot.target_channels *
-                         dot.source_channels * dot.kernel_height * dot.kernel_width /
-                         dot.phases();
-    plan.images_per_task = larger(1, smaller(kMultiplyAddsPerTask / larger(1, work),
-                                             dot.batch / (4 * threads)));
+                         dot.source_channels * dot.kernel_height * dot.kernel_width / dot.phases();
+    plan.images_per_task =
+        larger(1, smaller(kMultiplyAddsPerTask / larger(1, work), dot.batch / (4 * threads)));
   }
   const int64_t window_rows = (plan.band_rows - 1) * dot.source_step + plan.window_y.reach;
-  plan.plane_bytes =
-      round_up(window_rows * plan.window_columns * dot.source_channels + 64, 64);
+  plan.plane_bytes = round_up(window_rows * plan.window_columns * dot.source_channels + 64, 64);
 
   for (int64_t phase = 0; phase < dot.phases(); ++phase) {
     const AxisPhase y = dot.axis_phase(phase / dot.target_step, dot.kernel_height, 1);
@@ -151,8 +149,7 @@ DotPlan plan_dot(const Dot& dot, int planes, int threads) {
   plan.source_offset =
       plan.magnitude_offset +
       static_cast<size_t>(round_up(dot.phases() * dot.blocks() * int64_t{sizeof(int32_t)}, 64));
-  plan.total_bytes =
-      plan.source_offset + static_cast<size_t>(plan.plane_bytes) * planes * threads;
+  plan.total_bytes = plan.source_offset + static_cast<size_t>(plan.plane_bytes) * planes * threads;
   return plan;
 }
 

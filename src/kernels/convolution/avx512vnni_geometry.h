@@ -1,9 +1,9 @@
 // How the AVX-512 VNNI kernels see a convolution: a "dot" is what forward and grad_input share.
 //
-// A dot computes, for each target pixel, sums over a few taps of source pixels and over the source's
-// channels, by one weight matrix per tap. Forward: the source is the input. grad_input: the source
-// is grad_output; with stride s the target's pixels fall into s*s phases (y mod s, x mod s), and
-// each phase is a dot of stride 1 over its own taps.
+// A dot computes, for each target pixel, sums over a few taps of source pixels and over the
+// source's channels, by one weight matrix per tap. Forward: the source is the input. grad_input:
+// the source is grad_output; with stride s the target's pixels fall into s*s phases (y mod s, x mod
+// s), and each phase is a dot of stride 1 over its own taps.
 #pragma once
 
 #include <cstddef>
@@ -67,16 +67,16 @@ Dot grad_input_dot(const ConvolutionShape& shape, int threads);
 struct DotPlan {
   Dot dot;
   AxisWindow window_y, window_x;
-  int planes = 1;              // byte planes of the packed source
-  int64_t band_rows = 1;       // rows (of each phase) per task
-  int64_t bands = 1;           // per image
-  int64_t images_per_task = 1; // 1 where there are several bands
+  int planes = 1;               // byte planes of the packed source
+  int64_t band_rows = 1;        // rows (of each phase) per task
+  int64_t bands = 1;            // per image
+  int64_t images_per_task = 1;  // 1 where there are several bands
   int64_t window_columns = 0;
   int64_t plane_bytes = 0;
-  size_t weights_bytes = 0;    // packed weights of all phases
-  size_t init_offset = 0;      // int32 [phase][padded target channels]
-  size_t magnitude_offset = 0; // int32 [phase][blocks]: largest sum of |weights| of a channel
-  size_t source_offset = 0;    // packed source, once per thread
+  size_t weights_bytes = 0;     // packed weights of all phases
+  size_t init_offset = 0;       // int32 [phase][padded target channels]
+  size_t magnitude_offset = 0;  // int32 [phase][blocks]: largest sum of |weights| of a channel
+  size_t source_offset = 0;     // packed source, once per thread
   size_t total_bytes = 0;
 
   int64_t tasks() const {
@@ -96,16 +96,14 @@ inline int64_t block_bytes(const Dot& dot, const AxisPhase& y, const AxisPhase& 
   return y.taps * run_dwords(dot, x) * 64;
 }
 
-// Blocks of 16 target channels are handled in groups of 4, then 2, then 1.
+// Blocks of 16 target channels are handled in pairs, an odd last one alone.
 struct BlockGroup {
   int64_t first = 0;
   int size = 0;
 };
 inline BlockGroup group_of_block(int64_t block, int64_t blocks) {
-  if (block < blocks / 2 * 2) return {block / 2 * 2, 2};
-  const int64_t rest = blocks / 4 * 4;
-  if (blocks - rest >= 2 && block < rest + 2) return {rest, 2};
-  return {blocks - 1, 1};
+  const int64_t first = block / 2 * 2;
+  return {first, first + 2 <= blocks ? 2 : 1};
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

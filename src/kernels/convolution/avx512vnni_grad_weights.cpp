@@ -34,11 +34,9 @@ void plan_units(GradWeightsPlan& plan) {
 void plan_chunks(GradWeightsPlan& plan, int threads) {
   const int64_t unit_bytes = plan.input_bytes + 2 * plan.plane_bytes;
   const int64_t depth = 4 * plan.band_rows * plan.band_columns;
-  plan.shared_chunks =
-      plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts;
+  plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts;
   const int64_t budget = plan.shared_chunks ? kSharedChunkBytes * threads : kChunkBytes;
-  const int64_t most =
-      larger(1, smaller(budget / unit_bytes, kGradWeightsDepth / depth));
+  const int64_t most = larger(1, smaller(budget / unit_bytes, kGradWeightsDepth / depth));
   int64_t chunks = ceil_div(plan.units, most);
   if (!plan.shared_chunks) chunks = smaller(plan.units, round_up(chunks, threads));
   plan.chunk_units = ceil_div(plan.units, chunks);
@@ -48,7 +46,9 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
   const ConvolutionShape& s = plan.shape;
   const auto aligned = [](int64_t bytes) { return static_cast<size_t>(round_up(bytes, 64)); };
   const int copies = plan.shared_chunks ? 1 : threads;
-  plan.sums_bytes = static_cast<size_t>(plan.rows * plan.columns) * sizeof(int64_t);
+  if (!plan.finishes_tiles()) {
+    plan.sums_bytes = static_cast<size_t>(plan.rows * plan.columns) * sizeof(int64_t);
+  }
   plan.used_offset = plan.sums_bytes * copies;
   plan.chunks_offset = plan.used_offset + 64 * static_cast<size_t>(copies);
   plan.planes_offset = aligned(plan.chunk_units * plan.input_bytes + kGradWeightsSlack);
@@ -57,8 +57,7 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
   plan.grad_sums_offset =
       plan.input_sums_offset +
       static_cast<size_t>(s.kernel_height * round_up(plan.run, 64)) * sizeof(int32_t);
-  plan.chunk_bytes =
-      plan.grad_sums_offset + static_cast<size_t>(plan.columns) * sizeof(int64_t);
+  plan.chunk_bytes = plan.grad_sums_offset + static_cast<size_t>(plan.columns) * sizeof(int64_t);
   plan.total_bytes = plan.chunks_offset + plan.chunk_bytes * copies;
 }
 
@@ -105,18 +104,30 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
       pack_chunk_unit(plan, args, chunk, index * plan.chunk_units, unit);
     }
     for (int64_t block = 0; block < plan.columns / 16; ++block) sum_grads(plan, chunk, block);
+    for (int64_t row = 0; row < plan.run; row += 64) sum_inputs(plan, chunk, row);
     const int64_t tiles = row_tiles(plan);
     for (int64_t ky = 0; ky < kernel_height; ++ky) {
-      for (int64_t row = 0; row < plan.run; row += 64) sum_inputs(plan, chunk, ky, row);
       for (int64_t tile = 0; tile < tiles; ++tile) {
         const RowTile rows = row_tile(plan.run, tiles, tile);
         for (int64_t block = 0; block < plan.columns / 16; ++block) {
-          sum_products(plan, chunk, ky, rows.first, rows.count, block, *used == 0, sums);
+          sum_products(plan, chunk, ky, rows.first, rows.count, block, *used == 0,
+                       sums + (ky * plan.run + rows.first) * plan.columns + block * 16,
+                       plan.columns);
         }
       }
     }
     *used = 1;
   });
+}
+
+// A tile of the only chunk goes straight to the accumulators.
+void finish_tile(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+                 const Chunk& chunk, int64_t ky, const RowTile& rows, int64_t block) {
+  alignas(64) int64_t sums[kGradWeightsRows * 16];
+  const int64_t* parts[] = {sums};
+  sum_products(plan, chunk, ky, rows.first, rows.count, block, true, sums, 16);
+  finish_sums(plan, {parts, 1, 16}, ky * plan.run + rows.first, rows.count, block * 16,
+              smaller(16, plan.shape.out_channels - block * 16), args.shift, args.accumulator);
 }
 
 // All threads pack a chunk together, then share its tiles.
@@ -131,9 +142,9 @@ void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights&
     pack_chunk_unit(plan, args, chunk, index * plan.chunk_units, unit);
   });
   const int64_t runs = ceil_div(plan.run, 64);
-  context.pool->parallel_for(blocks + kernel_height * runs, [&](int64_t task, int) {
+  context.pool->parallel_for(blocks + runs, [&](int64_t task, int) {
     if (task < blocks) return sum_grads(plan, chunk, task);
-    sum_inputs(plan, chunk, (task - blocks) / runs, (task - blocks) % runs * 64);
+    sum_inputs(plan, chunk, (task - blocks) * 64);
   });
   const int64_t tiles = row_tiles(plan);
   const int64_t block_tasks = ceil_div(blocks, kBlocksPerTask);
@@ -143,7 +154,12 @@ void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights&
     const int64_t first = task % block_tasks * kBlocksPerTask;
     const int64_t last = smaller(blocks, first + kBlocksPerTask);
     for (int64_t block = first; block < last; ++block) {
-      sum_products(plan, chunk, ky, rows.first, rows.count, block, index == 0, sums);
+      if (plan.finishes_tiles()) {
+        finish_tile(plan, args, chunk, ky, rows, block);
+      } else {
+        sum_products(plan, chunk, ky, rows.first, rows.count, block, index == 0,
+                     sums + (ky * plan.run + rows.first) * plan.columns + block * 16, plan.columns);
+      }
     }
   });
 }
@@ -151,18 +167,19 @@ void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights&
 void finish(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
             const KernelContext& context) {
   std::byte* scratch = context.scratch.data();
-  const int64_t* parts[kMaximumParts];
+  const int64_t* copies[kMaximumParts];
   int count = 0;
-  const int copies = plan.shared_chunks ? 1 : context.pool->size();
-  for (int copy = 0; copy < copies; ++copy) {
-    const bool used =
-        plan.shared_chunks ||
-        *reinterpret_cast<const int64_t*>(scratch + plan.used_offset + 64 * copy) != 0;
-    if (used) parts[count++] = reinterpret_cast<const int64_t*>(scratch + plan.sums_bytes * copy);
+  for (int copy = 0; copy < (plan.shared_chunks ? 1 : context.pool->size()); ++copy) {
+    const bool used = plan.shared_chunks || *reinterpret_cast<const int64_t*>(
+                                                scratch + plan.used_offset + 64 * copy) != 0;
+    if (used) copies[count++] = reinterpret_cast<const int64_t*>(scratch + plan.sums_bytes * copy);
   }
   context.pool->parallel_for(ceil_div(plan.rows, kFinishRows), [&](int64_t task, int) {
-    finish_rows(plan, parts, count, task * kFinishRows,
-                smaller(plan.rows, (task + 1) * kFinishRows), args.shift, args.accumulator);
+    const int64_t row = task * kFinishRows;
+    const int64_t* parts[kMaximumParts];
+    for (int part = 0; part < count; ++part) parts[part] = copies[part] + row * plan.columns;
+    finish_sums(plan, {parts, count, plan.columns}, row, smaller(kFinishRows, plan.rows - row), 0,
+                plan.shape.out_channels, args.shift, args.accumulator);
   });
 }
 
@@ -194,7 +211,7 @@ void grad_weights(const ConvolutionGradWeights& args, const KernelContext& conte
   } else {
     run_own_chunks(plan, args, context);
   }
-  finish(plan, args, context);
+  if (!plan.finishes_tiles()) finish(plan, args, context);
 }
 
 size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept {

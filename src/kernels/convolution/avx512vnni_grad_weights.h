@@ -29,14 +29,16 @@ struct GradWeightsPlan {
   int64_t window_rows = 1, window_columns = 1;
   int64_t input_bytes = 0, plane_bytes = 0;  // of one unit
   int64_t run = 0, rows = 0, columns = 0;    // KW*C; KH*KW*C; O rounded up to 16
-  bool shared_chunks = false;  // all threads work on one chunk, else each on its own
+  bool shared_chunks = false;                // all threads work on one chunk, else each on its own
   int64_t chunk_units = 1;
-  // Scratch: sums [row][column] int64 (per thread unless shared_chunks), then the chunk's parts.
+  // Scratch: sums [row][column] int64 (per thread unless shared_chunks; none if the only chunk is
+  // shared), then the chunk's parts.
   size_t sums_bytes = 0, used_offset = 0, chunks_offset = 0;
   size_t planes_offset = 0, plane_stride = 0, input_sums_offset = 0, grad_sums_offset = 0;
   size_t chunk_bytes = 0, total_bytes = 0;
 
   int64_t chunks() const { return ceil_div(units, chunk_units); }
+  bool finishes_tiles() const { return shared_chunks && chunks() == 1; }
 };
 
 GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int threads);
@@ -50,16 +52,25 @@ struct Chunk {
   int64_t units = 0;
 };
 
+// Sums of 16 columns for some rows: [row][pitch], one copy per thread that has any.
+struct SumsView {
+  const int64_t* const* parts = nullptr;
+  int part_count = 0;
+  int64_t pitch = 0;
+};
+
 void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, int64_t unit,
                uint8_t* input, int8_t* planes);
-void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t first);
+// input_sums of 64 positions of the run, for each ky.
+void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first);
 void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
 // Adds (stores if `first`) the chunk's sums for `count` <= kGradWeightsRows rows from (ky, row) and
-// 16 columns to sums [row][column].
+// one block of 16 columns to sums [count][pitch].
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
-                  int64_t count, int64_t block, bool first, int64_t* sums);
-// accumulator += rescale_rne(sum over parts of sums, shift) for rows [begin, end).
-void finish_rows(const GradWeightsPlan& plan, const int64_t* const* parts, int part_count,
-                 int64_t begin, int64_t end, int shift, int64_t* accumulator);
+                  int64_t count, int64_t block, bool first, int64_t* sums, int64_t pitch);
+// accumulator += rescale_rne(sum, shift) for `rows` rows and `columns` of [O], which begin at
+// `row` and `column`; the view's parts begin there too.
+void finish_sums(const GradWeightsPlan& plan, const SumsView& sums, int64_t row, int64_t rows,
+                 int64_t column, int64_t columns, int shift, int64_t* accumulator);
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

@@ -1,8 +1,7 @@
 // Before and after the products of grad_weights: packing, and rescaling into the accumulators.
 #if defined(__x86_64__)
-#include "kernels/convolution/avx512vnni_grad_weights.h"
-
 #include "kernels/convolution/avx512vnni_bytes.h"
+#include "kernels/convolution/avx512vnni_grad_weights.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
@@ -12,45 +11,69 @@ namespace {
 // Four images' adjacent elements, to biased bytes [count][4].
 void pack_input(const int8_t* const (&images)[4], int64_t offset, int64_t count, uint8_t* to) {
   const __m512i bias = _mm512_set1_epi8(-128);
-  for (int64_t i = 0; i < count; i += 16) {
-    const __mmask16 valid = mask16(count - i);
-    const __m512i x = interleave4(_mm_maskz_loadu_epi8(valid, images[0] + offset + i),
-                                  _mm_maskz_loadu_epi8(valid, images[1] + offset + i),
-                                  _mm_maskz_loadu_epi8(valid, images[2] + offset + i),
-                                  _mm_maskz_loadu_epi8(valid, images[3] + offset + i));
-    _mm512_mask_storeu_epi32(to + 4 * i, valid, _mm512_xor_si512(x, bias));
+  const int8_t* r0 = images[0] + offset;
+  const int8_t* r1 = images[1] + offset;
+  const int8_t* r2 = images[2] + offset;
+  const int8_t* r3 = images[3] + offset;
+  int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const __m512i x = interleave4(load16(r0 + i), load16(r1 + i), load16(r2 + i), load16(r3 + i));
+    _mm512_storeu_si512(to + 4 * i, _mm512_xor_si512(x, bias));
   }
+  if (i == count) return;
+  const __mmask16 valid = mask16(count - i);
+  const __m512i x =
+      interleave4(_mm_maskz_loadu_epi8(valid, r0 + i), _mm_maskz_loadu_epi8(valid, r1 + i),
+                  _mm_maskz_loadu_epi8(valid, r2 + i), _mm_maskz_loadu_epi8(valid, r3 + i));
+  _mm512_mask_storeu_epi32(to + 4 * i, valid, _mm512_xor_si512(x, bias));
 }
 
 // Bytes of four rows, as packs_epi16([r0 r1], [r2 r3]) leaves them, to [16][4].
 inline __m512i transpose_packed(__m512i packed) {
-  const __m512i dwords =
-      _mm512_setr_epi32(0, 8, 2, 10, 1, 9, 3, 11, 4, 12, 6, 14, 5, 13, 7, 15);
-  const __m512i bytes = _mm512_broadcast_i32x4(
-      _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  const __m512i dwords = _mm512_setr_epi32(0, 8, 2, 10, 1, 9, 3, 11, 4, 12, 6, 14, 5, 13, 7, 15);
+  const __m512i bytes =
+      _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
   return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, packed), bytes);
+}
+
+// Gradients of four images, to [16][4] bytes of each plane.
+struct GradBytes {
+  __m512i high, low;
+};
+inline GradBytes split_grads(__m256i r0, __m256i r1, __m256i r2, __m256i r3) {
+  const __m512i low_byte = _mm512_set1_epi16(255);
+  const __m512i bias = _mm512_set1_epi8(-128);
+  const __m512i a = _mm512_inserti64x4(_mm512_castsi256_si512(r0), r1, 1);
+  const __m512i b = _mm512_inserti64x4(_mm512_castsi256_si512(r2), r3, 1);
+  const __m512i high = _mm512_packs_epi16(_mm512_srai_epi16(a, 8), _mm512_srai_epi16(b, 8));
+  const __m512i low =
+      _mm512_packus_epi16(_mm512_and_si512(a, low_byte), _mm512_and_si512(b, low_byte));
+  return {transpose_packed(high), _mm512_xor_si512(transpose_packed(low), bias)};
 }
 
 // Four images' adjacent gradients (zeros beyond `existing` images), to two planes [count][4].
 void pack_grads(const int16_t* const (&images)[4], int existing, int64_t offset, int64_t count,
                 int8_t* high, int8_t* low) {
-  const __m512i low_byte = _mm512_set1_epi16(255);
-  const __m512i bias = _mm512_set1_epi8(-128);
-  for (int64_t i = 0; i < count; i += 16) {
+  const int16_t* r0 = images[0] + offset;
+  const int16_t* r1 = images[1] + offset;
+  const int16_t* r2 = images[2] + offset;
+  const int16_t* r3 = images[3] + offset;
+  int64_t i = 0;
+  for (; existing == 4 && i + 16 <= count; i += 16) {
+    const GradBytes g = split_grads(load32(r0 + i), load32(r1 + i), load32(r2 + i), load32(r3 + i));
+    _mm512_storeu_si512(high + 4 * i, g.high);
+    _mm512_storeu_si512(low + 4 * i, g.low);
+  }
+  for (; i < count; i += 16) {
     const __mmask16 valid = mask16(count - i);
-    __m256i r[4];
-    for (int image = 0; image < 4; ++image) {
-      const auto lanes = static_cast<__mmask16>(image < existing ? valid : 0);
-      r[image] = _mm256_maskz_loadu_epi16(lanes, images[image] + offset + i);
-    }
-    const __m512i a = _mm512_inserti64x4(_mm512_castsi256_si512(r[0]), r[1], 1);
-    const __m512i b = _mm512_inserti64x4(_mm512_castsi256_si512(r[2]), r[3], 1);
-    const __m512i h = _mm512_packs_epi16(_mm512_srai_epi16(a, 8), _mm512_srai_epi16(b, 8));
-    const __m512i l =
-        _mm512_packus_epi16(_mm512_and_si512(a, low_byte), _mm512_and_si512(b, low_byte));
-    _mm512_mask_storeu_epi32(high + 4 * i, valid, transpose_packed(h));
-    _mm512_mask_storeu_epi32(low + 4 * i, valid,
-                             _mm512_xor_si512(transpose_packed(l), bias));
+    const auto lanes = [&](int image) {
+      return static_cast<__mmask16>(image < existing ? valid : 0);
+    };
+    const GradBytes g = split_grads(
+        _mm256_maskz_loadu_epi16(lanes(0), r0 + i), _mm256_maskz_loadu_epi16(lanes(1), r1 + i),
+        _mm256_maskz_loadu_epi16(lanes(2), r2 + i), _mm256_maskz_loadu_epi16(lanes(3), r3 + i));
+    _mm512_mask_storeu_epi32(high + 4 * i, valid, g.high);
+    _mm512_mask_storeu_epi32(low + 4 * i, valid, g.low);
   }
 }
 
@@ -73,8 +96,8 @@ void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, const Uni
   const int64_t channels = s.in_channels;
   const int8_t* images[4];
   for (int i = 0; i < 4; ++i) {
-    images[i] = input + (place.image + (i < place.existing ? i : 0)) * s.in_height * s.in_width *
-                            channels;
+    images[i] =
+        input + (place.image + (i < place.existing ? i : 0)) * s.in_height * s.in_width * channels;
   }
   const int64_t width = ceil_div(s.in_width, plan.decimation);
   const int64_t first_x = place.x * plan.step - s.padding;
@@ -111,8 +134,8 @@ void pack_unit_grads(const GradWeightsPlan& plan, const int16_t* grads, const Un
   const ConvolutionShape& s = plan.shape;
   const int16_t* images[4];
   for (int i = 0; i < 4; ++i) {
-    images[i] = grads + (place.image + (i < place.existing ? i : 0)) * s.out_height *
-                            s.out_width * s.out_channels;
+    images[i] = grads + (place.image + (i < place.existing ? i : 0)) * s.out_height * s.out_width *
+                            s.out_channels;
   }
   const int64_t columns = smaller(plan.band_columns, s.out_width - place.x);
   const int64_t row_bytes = plan.band_columns * s.out_channels * 4;
@@ -145,13 +168,13 @@ struct Rescale {
   }
   __m512i operator()(__m512i n) const {
     const __m512i tie = _mm512_and_si512(_mm512_sra_epi64(n, right), odd);
-    const __m512i shifted = _mm512_sra_epi64(
-        _mm512_add_epi64(_mm512_add_epi64(n, below_half), tie), right);
+    const __m512i shifted =
+        _mm512_sra_epi64(_mm512_add_epi64(_mm512_add_epi64(n, below_half), tie), right);
     const __m512i size = _mm512_abs_epi64(n);
     const __mmask8 clipped = _mm512_cmpge_epi64_mask(size, limit);
     const __m512i wide = _mm512_set1_epi64(int64_t{1} << 61);
-    const __m512i edge = _mm512_mask_sub_epi64(wide, _mm512_movepi64_mask(n),
-                                               _mm512_setzero_si512(), wide);
+    const __m512i edge =
+        _mm512_mask_sub_epi64(wide, _mm512_movepi64_mask(n), _mm512_setzero_si512(), wide);
     return _mm512_mask_mov_epi64(_mm512_sll_epi64(shifted, left), clipped, edge);
   }
 };
@@ -183,25 +206,24 @@ void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, 
   pack_unit_grads(plan, args.grad_output, place, planes, planes + plan.plane_stride);
 }
 
-void finish_rows(const GradWeightsPlan& plan, const int64_t* const* parts, int part_count,
-                 int64_t begin, int64_t end, int shift, int64_t* accumulator) {
+void finish_sums(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
+                 int64_t column, int64_t columns, int shift, int64_t* accumulator) {
   const Rescale rescale = Rescale::by(shift);
-  for (int64_t column = 0; column < plan.shape.out_channels; column += 8) {
-    const int64_t columns = smaller(8, plan.shape.out_channels - column);
-    for (int64_t row = begin; row < end; row += 8) {
-      const int64_t rows = smaller(8, end - row);
+  for (int64_t c = 0; c < columns; c += 8) {
+    for (int64_t r = 0; r < rows; r += 8) {
+      const int64_t count = smaller(8, rows - r);
       __m512i sums[8];
       for (int i = 0; i < 8; ++i) {
-        const int64_t at = (row + (i < rows ? i : 0)) * plan.columns + column;
-        sums[i] = _mm512_load_si512(parts[0] + at);
-        for (int part = 1; part < part_count; ++part) {
-          sums[i] = _mm512_add_epi64(sums[i], _mm512_load_si512(parts[part] + at));
+        const int64_t at = (r + (i < count ? i : 0)) * view.pitch + c;
+        sums[i] = _mm512_load_si512(view.parts[0] + at);
+        for (int part = 1; part < view.part_count; ++part) {
+          sums[i] = _mm512_add_epi64(sums[i], _mm512_load_si512(view.parts[part] + at));
         }
       }
       transpose_qwords(sums);
-      const auto valid = static_cast<__mmask8>(mask16(rows));
-      for (int64_t i = 0; i < columns; ++i) {
-        int64_t* to = accumulator + (column + i) * plan.rows + row;
+      const auto valid = static_cast<__mmask8>(mask16(count));
+      int64_t* to = accumulator + (column + c) * plan.rows + row + r;
+      for (int64_t i = 0; i < smaller(8, columns - c); ++i, to += plan.rows) {
         const __m512i old = _mm512_maskz_loadu_epi64(valid, to);
         _mm512_mask_storeu_epi64(to, valid, _mm512_add_epi64(old, rescale(sums[i])));
       }

@@ -1,20 +1,11 @@
 #if defined(__x86_64__)
-#include "kernels/convolution/avx512vnni_grad_weights.h"
-
 #include "kernels/convolution/avx512vnni_bytes.h"
+#include "kernels/convolution/avx512vnni_grad_weights.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
 namespace mantissa::kernels::convolution_avx512vnni {
 namespace {
-
-#define MANTISSA_INLINE inline __attribute__((always_inline))
-#define MANTISSA_UNROLL _Pragma("GCC unroll 32")
-
-// Inline assembly because g++ 12 spills accumulators of the intrinsic in nested loops.
-MANTISSA_INLINE void multiply_add(__m512i& sum, __m512i unsigned_bytes, __m512i signed_bytes) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
-}
 
 // The positions of a chunk: three nested loops (outermost first) over the packed input; the
 // gradient's positions are adjacent.
@@ -35,27 +26,6 @@ Positions chunk_positions(const GradWeightsPlan& plan, const Chunk& chunk) {
   return p;
 }
 
-const uint8_t* tap_input(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky,
-                         int64_t row) {
-  return chunk.input + (ky * plan.window_columns * plan.shape.in_channels + row) * 4;
-}
-
-// Calls visit(input, offset of the gradient) for each position.
-template <typename Visit>
-MANTISSA_INLINE void for_each_position(const Positions& p, const uint8_t* input, int64_t grad_step,
-                                       Visit&& visit) {
-  int64_t grad = 0;
-  for (int64_t i = 0; i < p.count[0]; ++i, input += p.step[0]) {
-    const uint8_t* row = input;
-    for (int64_t j = 0; j < p.count[1]; ++j, row += p.step[1]) {
-      const uint8_t* pixel = row;
-      for (int64_t k = 0; k < p.count[2]; ++k, pixel += p.step[2], grad += grad_step) {
-        visit(pixel, grad);
-      }
-    }
-  }
-}
-
 struct ProductArguments {
   Positions positions;
   const uint8_t* input;
@@ -65,12 +35,11 @@ struct ProductArguments {
   const int32_t* input_sums;  // of the tile's rows
   const int64_t* grad_sums;   // of the tile's 16 columns
   int64_t* sums;
-  int64_t columns;
+  int64_t pitch;
   bool first;
 };
 
-MANTISSA_INLINE void flush(int64_t* to, __m256i high, __m256i low, __m512i correction,
-                           bool first) {
+MANTISSA_INLINE void flush(int64_t* to, __m256i high, __m256i low, __m512i correction, bool first) {
   __m512i sum = _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(high), 8),
                                  _mm512_cvtepi32_epi64(low));
   sum = _mm512_add_epi64(sum, _mm512_slli_epi64(correction, 7));
@@ -113,7 +82,7 @@ __attribute__((noinline)) void products(const ProductArguments& a) {
   const __m512i grads1 = _mm512_load_si512(a.grad_sums + 8);
   MANTISSA_UNROLL for (int r = 0; r < kRows; ++r) {
     const __m512i inputs = _mm512_set1_epi64(a.input_sums[r]);
-    int64_t* to = a.sums + r * a.columns;
+    int64_t* to = a.sums + r * a.pitch;
     flush(to, _mm512_castsi512_si256(high[r]), _mm512_castsi512_si256(low[r]),
           _mm512_sub_epi64(inputs, grads0), a.first);
     flush(to + 8, _mm512_extracti64x4_epi64(high[r], 1), _mm512_extracti64x4_epi64(low[r], 1),
@@ -128,63 +97,82 @@ constexpr Products kProducts[kGradWeightsRows] = {
 
 }  // namespace
 
-void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t first) {
-  const Positions p = chunk_positions(plan, chunk);
+// Sums over rows first: a row of the window serves all ky.
+void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first) {
+  const int64_t kernel_height = plan.shape.kernel_height;
+  const int64_t pitch = round_up(plan.run, 64);
+  const int64_t pixel = plan.step * plan.shape.in_channels * 4;
+  const int64_t row_bytes = plan.window_columns * plan.shape.in_channels * 4;
+  const auto depth = static_cast<int>(4 * chunk.units * plan.band_rows * plan.band_columns);
   const __m512i ones = _mm512_set1_epi8(1);
-  __m512i s0 = _mm512_setzero_si512();
-  __m512i s1 = s0, s2 = s0, s3 = s0;
-  for_each_position(p, tap_input(plan, chunk, ky, first), 0,
-                    [&](const uint8_t* x, int64_t) __attribute__((always_inline)) {
-                      multiply_add(s0, _mm512_loadu_si512(x), ones);
-                      multiply_add(s1, _mm512_loadu_si512(x + 64), ones);
-                      multiply_add(s2, _mm512_loadu_si512(x + 128), ones);
-                      multiply_add(s3, _mm512_loadu_si512(x + 192), ones);
-                    });
-  const auto depth = static_cast<int32_t>(4 * p.count[0] * p.count[1] * p.count[2]);
-  const __m512i bias = _mm512_set1_epi32(128 * depth);
-  int32_t* to = chunk.input_sums + ky * round_up(plan.run, 64) + first;
-  _mm512_store_si512(to, _mm512_sub_epi32(s0, bias));
-  _mm512_store_si512(to + 16, _mm512_sub_epi32(s1, bias));
-  _mm512_store_si512(to + 32, _mm512_sub_epi32(s2, bias));
-  _mm512_store_si512(to + 48, _mm512_sub_epi32(s3, bias));
+  for (int64_t ky = 0; ky < kernel_height; ++ky) {
+    int32_t* to = chunk.input_sums + ky * pitch + first;
+    for (int i = 0; i < 64; i += 16) _mm512_store_si512(to + i, _mm512_set1_epi32(-128 * depth));
+  }
+  for (int64_t unit = 0; unit < chunk.units; ++unit) {
+    for (int64_t row = 0; row < plan.window_rows; ++row) {
+      const uint8_t* x = chunk.input + unit * plan.input_bytes + row * row_bytes + first * 4;
+      __m512i sums[4];
+      MANTISSA_UNROLL for (int i = 0; i < 4; ++i) sums[i] = _mm512_setzero_si512();
+      for (int64_t column = 0; column < plan.band_columns; ++column, x += pixel) {
+        MANTISSA_UNROLL for (int i = 0; i < 4; ++i) {
+          multiply_add(sums[i], _mm512_loadu_si512(x + 64 * i), ones);
+        }
+      }
+      for (int64_t ky = 0; ky < smaller(kernel_height, row + 1); ++ky) {
+        if ((row - ky) % plan.step != 0 || (row - ky) / plan.step >= plan.band_rows) continue;
+        int32_t* to = chunk.input_sums + ky * pitch + first;
+        MANTISSA_UNROLL for (int i = 0; i < 4; ++i) {
+          const __m512i old = _mm512_load_si512(to + 16 * i);
+          _mm512_store_si512(to + 16 * i, _mm512_add_epi32(old, sums[i]));
+        }
+      }
+    }
+  }
 }
 
 void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
-  const Positions p = chunk_positions(plan, chunk);
-  const int64_t positions = p.count[0] * p.count[1] * p.count[2];
   const int64_t step = plan.shape.out_channels * 4;
   const int8_t* high = chunk.planes + block * 64;
   const int8_t* low = high + plan.plane_stride;
   const __m512i ones = _mm512_set1_epi8(1);
-  __m512i high_sum = _mm512_setzero_si512();
-  __m512i low_sum = high_sum;
-  for (int64_t i = 0; i < positions; ++i, high += step, low += step) {
-    multiply_add(high_sum, ones, _mm512_loadu_si512(high));
-    multiply_add(low_sum, ones, _mm512_loadu_si512(low));
+  __m512i high_sums[4];
+  __m512i low_sums[4];
+  MANTISSA_UNROLL for (int i = 0; i < 4; ++i) high_sums[i] = low_sums[i] = _mm512_setzero_si512();
+  int64_t positions = chunk.units * plan.band_rows * plan.band_columns;
+  for (; positions >= 4; positions -= 4) {
+    MANTISSA_UNROLL for (int i = 0; i < 4; ++i, high += step, low += step) {
+      multiply_add(high_sums[i], ones, _mm512_loadu_si512(high));
+      multiply_add(low_sums[i], ones, _mm512_loadu_si512(low));
+    }
   }
-  for (int half = 0; half < 2; ++half) {
-    const __m256i h = half != 0 ? _mm512_extracti64x4_epi64(high_sum, 1)
-                                : _mm512_castsi512_si256(high_sum);
-    const __m256i l = half != 0 ? _mm512_extracti64x4_epi64(low_sum, 1)
-                                : _mm512_castsi512_si256(low_sum);
-    _mm512_store_si512(chunk.grad_sums + block * 16 + half * 8,
-                       _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(h), 8),
-                                        _mm512_cvtepi32_epi64(l)));
+  for (; positions > 0; --positions, high += step, low += step) {
+    multiply_add(high_sums[0], ones, _mm512_loadu_si512(high));
+    multiply_add(low_sums[0], ones, _mm512_loadu_si512(low));
   }
+  MANTISSA_UNROLL for (int i = 1; i < 4; ++i) {
+    high_sums[0] = _mm512_add_epi32(high_sums[0], high_sums[i]);
+    low_sums[0] = _mm512_add_epi32(low_sums[0], low_sums[i]);
+  }
+  const __m512i zero = _mm512_setzero_si512();
+  int64_t* to = chunk.grad_sums + block * 16;
+  flush(to, _mm512_castsi512_si256(high_sums[0]), _mm512_castsi512_si256(low_sums[0]), zero, true);
+  flush(to + 8, _mm512_extracti64x4_epi64(high_sums[0], 1),
+        _mm512_extracti64x4_epi64(low_sums[0], 1), zero, true);
 }
 
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
-                  int64_t count, int64_t block, bool first, int64_t* sums) {
+                  int64_t count, int64_t block, bool first, int64_t* sums, int64_t pitch) {
   const ProductArguments arguments = {
       .positions = chunk_positions(plan, chunk),
-      .input = tap_input(plan, chunk, ky, row),
+      .input = chunk.input + (ky * plan.window_columns * plan.shape.in_channels + row) * 4,
       .high = chunk.planes + block * 64,
       .low = chunk.planes + plan.plane_stride + block * 64,
       .grad_step = plan.shape.out_channels * 4,
       .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
       .grad_sums = chunk.grad_sums + block * 16,
-      .sums = sums + (ky * plan.run + row) * plan.columns + block * 16,
-      .columns = plan.columns,
+      .sums = sums,
+      .pitch = pitch,
       .first = first};
   kProducts[count - 1](arguments);
 }

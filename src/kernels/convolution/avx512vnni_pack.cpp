@@ -106,8 +106,7 @@ struct RowParts {
 
 RowParts row_parts(const Dot& dot, const Window& window, int64_t row) {
   RowParts parts;
-  const int64_t source_row = (window.first_row + row) * dot.decimation - dot.padding *
-                             (dot.decimation > 1 ? 1 : 0);
+  const int64_t source_row = (window.first_row + row) * dot.decimation;
   const bool last = source_row == dot.source_height - 1;
   const int64_t width = ceil_div(last ? dot.last_width : dot.source_width, dot.decimation);
   if (source_row < 0 || source_row >= dot.source_height) {
@@ -124,21 +123,33 @@ RowParts row_parts(const Dot& dot, const Window& window, int64_t row) {
 
 void copy_biased(const int8_t* from, int64_t count, uint8_t* to) {
   const __m512i bias = _mm512_set1_epi8(-128);
-  for (int64_t i = 0; i < count; i += 64) {
-    const __mmask64 valid = mask64(count - i);
-    const __m512i values = _mm512_maskz_loadu_epi8(valid, from + i);
-    _mm512_mask_storeu_epi8(to + i, valid, _mm512_xor_si512(values, bias));
+  int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    _mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(from + i), bias));
   }
+  if (i == count) return;
+  const __mmask64 valid = mask64(count - i);
+  const __m512i values = _mm512_maskz_loadu_epi8(valid, from + i);
+  _mm512_mask_storeu_epi8(to + i, valid, _mm512_xor_si512(values, bias));
+}
+
+// Low bytes of the words of a and b, in order.
+inline __m512i join_bytes(__m512i a, __m512i b) {
+  const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+  return _mm512_permutexvar_epi64(order, _mm512_packus_epi16(a, b));
 }
 
 void copy_planes(const int16_t* from, int64_t count, uint8_t* high, uint8_t* low) {
-  const __m256i bias = _mm256_set1_epi8(-128);
-  for (int64_t i = 0; i < count; i += 32) {
-    const __mmask32 valid = mask32(count - i);
-    const __m512i values = _mm512_maskz_loadu_epi16(valid, from + i);
-    const __m256i top = _mm512_cvtepi16_epi8(_mm512_srli_epi16(values, 8));
-    _mm256_mask_storeu_epi8(high + i, valid, _mm256_xor_si256(top, bias));
-    _mm256_mask_storeu_epi8(low + i, valid, _mm512_cvtepi16_epi8(values));
+  const __m512i bias = _mm512_set1_epi8(-128);
+  const __m512i low_byte = _mm512_set1_epi16(255);
+  for (int64_t i = 0; i < count; i += 64) {
+    const __mmask64 valid = mask64(count - i);
+    const __m512i a = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid), from + i);
+    const __m512i b = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid >> 32), from + i + 32);
+    const __m512i top = join_bytes(_mm512_srli_epi16(a, 8), _mm512_srli_epi16(b, 8));
+    const __m512i bottom = join_bytes(_mm512_and_si512(a, low_byte), _mm512_and_si512(b, low_byte));
+    _mm512_mask_storeu_epi8(high + i, valid, _mm512_xor_si512(top, bias));
+    _mm512_mask_storeu_epi8(low + i, valid, bottom);
   }
 }
 
@@ -198,9 +209,9 @@ void pack_bytes(const Dot& dot, const int8_t* image, const Window& window, uint8
     const RowParts parts = row_parts(dot, window, row);
     fill_bytes(packed, parts.left * channels, 128);
     packed += parts.left * channels;
-    const int8_t* from =
-        image + ((window.first_row + row) * dot.decimation * dot.source_width +
-                 parts.from * dot.decimation) * channels;
+    const int8_t* from = image + ((window.first_row + row) * dot.decimation * dot.source_width +
+                                  parts.from * dot.decimation) *
+                                     channels;
     if (dot.decimation == 1) {
       copy_biased(from, parts.copied * channels, packed);
     } else {

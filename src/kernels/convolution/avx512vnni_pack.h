@@ -9,15 +9,15 @@ namespace mantissa::kernels::convolution_avx512vnni {
 
 // Where the results of packing one block of 16 target channels go.
 struct PackedBlock {
-  int8_t* weights = nullptr;   // [tap_y][dword] of 64 bytes each, `stride` bytes apart
+  int8_t* weights = nullptr;  // [tap_y][dword] of 64 bytes each, `stride` bytes apart
   int64_t stride = 64;
-  int32_t* init = nullptr;     // [16]: preloaded into the accumulators
+  int32_t* init = nullptr;       // [16]: preloaded into the accumulators
   int32_t* magnitude = nullptr;  // largest sum of |weights| of a channel, or null
 };
 
 // weights [O, KH, KW, C] for target channels o = first..first+15; init = bias - 128 * column sum.
-void pack_forward_weights(const ConvolutionShape& shape, const int8_t* weights,
-                          const int32_t* bias, int64_t first, const PackedBlock& packed);
+void pack_forward_weights(const ConvolutionShape& shape, const int8_t* weights, const int32_t* bias,
+                          int64_t first, const PackedBlock& packed);
 
 // The taps of one phase for target channels c = first..first+15; init = -128 * column sum.
 void pack_grad_input_weights(const ConvolutionShape& shape, const int8_t* weights,

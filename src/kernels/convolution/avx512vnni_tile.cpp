@@ -1,30 +1,13 @@
 #if defined(__x86_64__)
 #include "kernels/convolution/avx512vnni_tile.h"
 
-#if defined(__GNUC__) && !defined(__clang__)  // g++ 12 warns inside its own intrinsics
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-
-#include "base/target.h"
+#include "kernels/convolution/avx512vnni_bytes.h"
 #include "kernels/convolution/avx512vnni_geometry.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
 namespace mantissa::kernels::convolution_avx512vnni {
 namespace {
-
-#define MANTISSA_INLINE inline __attribute__((always_inline))
-#define MANTISSA_UNROLL _Pragma("GCC unroll 32")
-
-// Inline assembly because g++ 12 spills accumulators of the intrinsic in nested loops.
-MANTISSA_INLINE void multiply_add(__m512i& sum, __m512i unsigned_bytes, __m512i signed_bytes) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
-}
-MANTISSA_INLINE void multiply_add(__m512i& sum, __m512i unsigned_bytes, const __m512i* signed_bytes) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "m"(*signed_bytes));
-}
 
 // Distances of pixels 1..6 of a segment are sums of scaled registers: no pointer per pixel needed.
 struct PixelSteps {
@@ -64,12 +47,10 @@ MANTISSA_INLINE __m512i broadcast_pixel(const uint8_t* segment, const PixelSteps
 template <int kBases, int kPixels, int kVectors>
 using Sums = __m512i[kBases][kPixels][kVectors];
 
-// sums += all taps and channels of one plane. 28 accumulators leave four registers: with four
-// vectors the last one is read from memory.
+// sums += all taps and channels of one plane.
 template <int kBases, int kPixels, int kVectors>
 MANTISSA_INLINE void accumulate(Sums<kBases, kPixels, kVectors>& sums, const TileArguments& t,
                                 int64_t plane) {
-  constexpr int kLoaded = kVectors == 4 ? 3 : kVectors;
   const PixelSteps steps = {t.source_step, 3 * t.source_step, 5 * t.source_step};
   const uint8_t* segments[kBases];
   MANTISSA_UNROLL for (int b = 0; b < kBases; ++b) segments[b] = t.source[b] + plane;
@@ -79,13 +60,12 @@ MANTISSA_INLINE void accumulate(Sums<kBases, kPixels, kVectors>& sums, const Til
   for (int64_t row = t.taps_y; row > 0; --row) {
     for (int64_t dword = dwords; dword > 0; --dword) {
       const auto* vectors = reinterpret_cast<const __m512i*>(weights);
-      __m512i w[kLoaded];
-      MANTISSA_UNROLL for (int v = 0; v < kLoaded; ++v) w[v] = _mm512_load_si512(vectors + v);
+      __m512i w[kVectors];
+      MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) w[v] = _mm512_load_si512(vectors + v);
       MANTISSA_UNROLL for (int b = 0; b < kBases; ++b) {
         MANTISSA_UNROLL for (int p = 0; p < kPixels; ++p) {
           const __m512i x = broadcast_pixel(segments[b], steps, p);
-          MANTISSA_UNROLL for (int v = 0; v < kLoaded; ++v) multiply_add(sums[b][p][v], x, w[v]);
-          if constexpr (kLoaded < kVectors) multiply_add(sums[b][p][kLoaded], x, vectors + kLoaded);
+          MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) multiply_add(sums[b][p][v], x, w[v]);
         }
         segments[b] += 4;
       }
@@ -160,10 +140,10 @@ struct StoreWide {
                                           _mm512_cvtepi32_epi64(low));
     maximum = _mm512_max_epu64(maximum, _mm512_abs_epi64(wide));
     const __m512i tie = _mm512_and_si512(_mm512_sra_epi64(wide, shift), odd);
-    const __m512i rounded = _mm512_sra_epi64(
-        _mm512_add_epi64(_mm512_add_epi64(wide, below_half), tie), shift);
-    const __m512i clipped = _mm512_max_epi64(
-        _mm512_min_epi64(rounded, _mm512_set1_epi64(32767)), _mm512_set1_epi64(-32767));
+    const __m512i rounded =
+        _mm512_sra_epi64(_mm512_add_epi64(_mm512_add_epi64(wide, below_half), tie), shift);
+    const __m512i clipped = _mm512_max_epi64(_mm512_min_epi64(rounded, _mm512_set1_epi64(32767)),
+                                             _mm512_set1_epi64(-32767));
     saturated = _mm512_mask_add_epi64(saturated, _mm512_cmpneq_epi64_mask(clipped, rounded),
                                       saturated, _mm512_set1_epi64(1));
     return _mm512_cvtepi64_epi16(clipped);
@@ -222,11 +202,13 @@ __attribute__((noinline)) void tile(TileArguments& t) {
   }
   using Store = typename StoreFor<kMode>::Type;
   Store store(t);
+  const int64_t target_step = t.target_step;
+  const auto tail = static_cast<__mmask16>(t.tail_mask);
   MANTISSA_UNROLL for (int b = 0; b < kBases; ++b) {
     char* target = t.target[b];
     MANTISSA_UNROLL for (int p = 0; p < kPixels; ++p) {
       MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
-        const auto lanes = static_cast<__mmask16>(v == kVectors - 1 ? t.tail_mask : 0xffff);
+        const auto lanes = v == kVectors - 1 ? tail : static_cast<__mmask16>(0xffff);
         char* to = target + 16 * v * Store::kTargetBytes;
         if constexpr (kMode == DotMode::kWide) {
           store.store(to, lanes, high[(b * kPixels + p) * kVectors + v], sums[b][p][v]);
@@ -234,7 +216,7 @@ __attribute__((noinline)) void tile(TileArguments& t) {
           store.store(to, lanes, sums[b][p][v]);
         }
       }
-      target += t.target_step;
+      target += target_step;
     }
   }
   store.finish(t);
@@ -252,7 +234,6 @@ Tile tile_of_pixels(int pixels) {
 
 template <DotMode kMode>
 Tile tile_of_mode(int vectors, int bases, int pixels) {
-  if (vectors == 4) return tile_of_pixels<kMode, 4, 1>(pixels);
   if (vectors == 2) {
     return bases == 2 ? tile_of_pixels<kMode, 2, 2>(pixels) : tile_of_pixels<kMode, 2, 1>(pixels);
   }

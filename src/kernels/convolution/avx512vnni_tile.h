@@ -1,4 +1,4 @@
-// Register tiles of the dot: sums for a few target pixels and 16, 32 or 64 target channels.
+// Register tiles of the dot: sums for up to 28 or 14 target pixels and 16 or 32 target channels.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,10 @@ struct TileArguments {
 
 using Tile = void (*)(TileArguments&);
 
-// Segments that a tile of 1, 2 or 4 vectors can take at once.
-constexpr int bases_for(int vectors) { return vectors == 1 ? 4 : vectors == 2 ? 2 : 1; }
+// Segments that a tile of 1 or 2 vectors can take at once: up to 28 accumulators.
+constexpr int bases_for(int vectors) { return vectors == 1 ? 4 : 2; }
 
-// vectors 1, 2, 4; bases 1, 2, 4 up to bases_for(vectors); pixels 1..kSegmentPixels.
+// vectors 1, 2; bases 1, 2, 4 up to bases_for(vectors); pixels 1..kSegmentPixels.
 Tile find_tile(DotMode mode, int vectors, int bases, int pixels);
 
 // Adds up a tile's statistics.

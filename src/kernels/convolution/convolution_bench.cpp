@@ -112,8 +112,8 @@ void measure(benchmark::State& state, const ConvolutionShape& shape, int threads
     state.SetIterationTime(time.count() * 1e-9);
   }
   const double operations = 2.0 * static_cast<double>(shape.multiply_adds());
-  state.counters["GOPS"] = benchmark::Counter(operations * 1e-9,
-                                              benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GOPS"] =
+      benchmark::Counter(operations * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
   state.counters["best_GOPS"] = operations / best_ns;
   if (peak > 0) state.counters["best_%_of_peak"] = 100 * operations / best_ns / peak / threads;
 }
@@ -166,11 +166,11 @@ bool register_all() {
         for (const int threads : {1, 2}) {
           const std::string name = std::string(kernels->name) + "/" + pass_name + "/" + item.name +
                                    "/threads:" + std::to_string(threads);
-          benchmark::RegisterBenchmark(name.c_str(),
-                                       [kernels, pass = pass, shape = item.shape, threads](
-                                           benchmark::State& state) {
-                                         run(state, kernels, pass, shape, threads);
-                                       })
+          benchmark::RegisterBenchmark(
+              name.c_str(),
+              [kernels, pass = pass, shape = item.shape, threads](benchmark::State& state) {
+                run(state, kernels, pass, shape, threads);
+              })
               ->UseManualTime()
               ->Unit(benchmark::kMicrosecond);
         }

@@ -1,5 +1,6 @@
 // The element-wise loops compiled for AVX512VNNI.
 #include <algorithm>
+#include <type_traits>
 
 #include "base/target.h"
 #include "kernels/elementwise/elementwise.h"
@@ -11,11 +12,12 @@ MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
 #include "kernels/elementwise/elementwise_loops.h"
 }  // namespace
-MANTISSA_TARGET_END
 
 const ElementwiseKernels kElementwiseAvx512Vnni = {
     "elementwise_avx512vnni", Isa::kAvx512Vnni, requantise, normalise_input, add, add_gradients, relu,
     relu_gradient, sum_rows, channel_maxima, requantise_channels};
 
 }  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
 #endif

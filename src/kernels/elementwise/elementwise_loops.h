@@ -4,7 +4,6 @@
 // Include inside an anonymous namespace of mantissa::kernels, after elementwise.h and rounding.h.
 
 constexpr int64_t kLimit8 = mantissa_limit(8);
-constexpr int64_t kLimit16 = mantissa_limit(16);
 
 inline WideStatistics requantise(const Requantise& args, int64_t begin, int64_t end) noexcept {
   const int32_t* __restrict wide = args.wide;
@@ -21,8 +20,9 @@ inline WideStatistics requantise(const Requantise& args, int64_t begin, int64_t 
   if (args.shift < 0 || args.shift > 30) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t rounded = rescale_rne(wide[i], args.shift);
-      out[i] = static_cast<int8_t>(saturate(rounded, kLimit8));
-      saturated += out[i] != rounded;
+      const int64_t narrow = saturate(rounded, kLimit8);
+      out[i] = static_cast<int8_t>(narrow);
+      saturated += narrow != rounded;
     }
     return {0, saturated};
   }
@@ -47,8 +47,12 @@ inline WideStatistics requantise(const Requantise& args, int64_t begin, int64_t 
   return {0, saturated};
 }
 
-inline WideStatistics normalise_input(const NormaliseInput& args, int64_t begin_row,
-                                      int64_t end_row) noexcept {
+// Channel parameters are repeated to rows of at least this many elements, so that narrow images
+// still fill vectors.
+constexpr int64_t kPattern = 1024;
+
+inline WideStatistics normalise_elements(const NormaliseInput& args, int64_t begin_row,
+                                         int64_t end_row) noexcept {
   WideStatistics statistics;
   for (int64_t row = begin_row; row < end_row; ++row) {
     for (int64_t c = 0; c < args.channels; ++c) {
@@ -57,78 +61,195 @@ inline WideStatistics normalise_input(const NormaliseInput& args, int64_t begin_
       statistics.maximum = std::max(statistics.maximum, magnitude(wide));
       if (args.out == nullptr) continue;
       const int64_t rounded = rescale_rne(wide, args.shift);
-      args.out[i] = static_cast<int8_t>(saturate(rounded, kLimit8));
-      statistics.saturated += args.out[i] != rounded;
+      const int64_t narrow = saturate(rounded, kLimit8);
+      args.out[i] = static_cast<int8_t>(narrow);
+      statistics.saturated += narrow != rounded;
     }
   }
   return statistics;
 }
 
-// rescale_rne in int32 for 8-bit values: left shifts up to kAlignBits8, right shifts up to 30.
-inline int32_t align8(int32_t value, int left, int right) {
-  const int32_t up = value << left;
-  const int32_t floor = up >> right;
-  const int32_t mask = (int32_t{1} << right) - 1;
-  const int32_t half = mask >> 1;
-  const int32_t odd = right == 0 ? 0 : (floor & 1);
-  return floor + (((up & mask) + half + odd) >> right);
+// rne in 32 bits with the cases of `shift` in [0, 30] decided outside the loop; |n| <= 2^30.
+struct RoundEven32 {
+  int shift;
+  int32_t below_half, odd;
+
+  explicit RoundEven32(int shift_)
+      : shift(shift_),
+        below_half(shift == 0 ? 0 : (int32_t{1} << (shift - 1)) - 1),
+        odd(shift == 0 ? 0 : 1) {}
+  int32_t operator()(int32_t n) const { return (n + below_half + ((n >> shift) & odd)) >> shift; }
+};
+
+// Means of at most 2^24, right shifts, few channels: what pixels are in practice.
+inline WideStatistics normalise_pattern(const NormaliseInput& args, int64_t begin_row,
+                                        int64_t end_row) noexcept {
+  int32_t means[kPattern];
+  const int64_t width = kPattern / args.channels * args.channels;
+  for (int64_t i = 0; i < width; ++i) means[i] = args.mean[i % args.channels];
+  const RoundEven32 round(std::min(args.shift, 30));
+  const int64_t end = end_row * args.channels;
+  int32_t low = 0, high = 0;
+  int64_t saturated = 0;
+  for (int64_t first = begin_row * args.channels; first < end; first += width) {
+    const int64_t count = std::min(width, end - first);
+    const uint8_t* __restrict pixels = args.pixels + first;
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t wide = pixels[i] - means[i];
+      low = wide < low ? wide : low;
+      high = wide > high ? wide : high;
+    }
+    if (args.out == nullptr) continue;
+    int8_t* __restrict out = args.out + first;
+    int32_t clipped = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t rounded = round(pixels[i] - means[i]);
+      const int32_t narrow = rounded < -127 ? -127 : rounded > 127 ? 127 : rounded;
+      clipped += narrow != rounded;
+      out[i] = static_cast<int8_t>(narrow);
+    }
+    saturated += clipped;
+  }
+  return {std::max(magnitude(low), magnitude(high)), saturated};
 }
 
-inline WideStatistics add(const Add& args, int64_t begin, int64_t end) noexcept {
+inline WideStatistics normalise_input(const NormaliseInput& args, int64_t begin_row,
+                                      int64_t end_row) noexcept {
+  bool simple = args.channels <= 16 && args.shift >= 0;
+  for (int64_t c = 0; simple && c < args.channels; ++c) {
+    simple = magnitude(args.mean[c]) <= uint64_t{1} << 24;
+  }
+  return simple ? normalise_pattern(args, begin_row, end_row)
+                : normalise_elements(args, begin_row, end_row);
+}
+
+// rescale_rne in int32 for 8-bit values: left shifts up to kAlignBits8, right shifts up to 30.
+template <bool kRight>
+inline int32_t align8(int32_t value, int left, const RoundEven32& right) {
+  const int32_t up = value * (int32_t{1} << left);
+  return kRight ? right(up) : up;
+}
+
+template <bool kRight>
+inline WideStatistics add_aligned(const Add& args, int64_t begin, int64_t end) noexcept {
   const int8_t* __restrict a = args.a;
   const int8_t* __restrict b = args.b;
   int8_t* __restrict out = args.out;
   const int left_a = args.shift_a < 0 ? -args.shift_a : 0;
   const int left_b = args.shift_b < 0 ? -args.shift_b : 0;
-  const int right_a = args.shift_a > 0 ? std::min(args.shift_a, 30) : 0;
-  const int right_b = args.shift_b > 0 ? std::min(args.shift_b, 30) : 0;
+  const RoundEven32 right_a(std::clamp(args.shift_a, 0, 30));
+  const RoundEven32 right_b(std::clamp(args.shift_b, 0, 30));
   const int32_t floor = args.relu ? 0 : INT32_MIN;
   if (out == nullptr) {
     int32_t low = 0, high = 0;
     for (int64_t i = begin; i < end; ++i) {
-      const int32_t sum = align8(a[i], left_a, right_a) + align8(b[i], left_b, right_b);
+      const int32_t sum =
+          align8<kRight>(a[i], left_a, right_a) + align8<kRight>(b[i], left_b, right_b);
       const int32_t wide = sum < floor ? floor : sum;
       low = wide < low ? wide : low;
       high = wide > high ? wide : high;
     }
     return {std::max(magnitude(low), magnitude(high)), 0};
   }
-  // A fixed exponent may lie below the sum's (left shift) or far above it.
-  const int up = args.shift < 0 ? std::min(-args.shift, 30) : 0;
-  const int down = args.shift > 0 ? std::min(args.shift, 62) : 0;
+  // |sum| <= 2^24: a fixed exponent below the sum's saturates from 7 left shifts on (the product
+  // is at least -2^31), one far above it gives 0 from 26 right shifts on.
+  const int up = args.shift < 0 ? std::min(-args.shift, 7) : 0;
+  const RoundEven32 round(std::clamp(args.shift, 0, 30));
   int64_t saturated = 0;
-  for (int64_t i = begin; i < end; ++i) {
-    const int32_t sum = align8(a[i], left_a, right_a) + align8(b[i], left_b, right_b);
-    const int64_t wide = int64_t{sum < floor ? floor : sum} * (int64_t{1} << up);
-    const int64_t rounded = shift_right_rne(wide, down);
-    const int64_t narrow = saturate(rounded, kLimit8);
-    saturated += narrow != rounded;
-    out[i] = static_cast<int8_t>(narrow);
+  for (int64_t block = begin; block < end; block += 1 << 20) {
+    const int64_t stop = std::min(end, block + (1 << 20));
+    int32_t clipped = 0;
+    for (int64_t i = block; i < stop; ++i) {
+      const int32_t sum =
+          align8<kRight>(a[i], left_a, right_a) + align8<kRight>(b[i], left_b, right_b);
+      const int32_t wide = sum < floor ? floor : sum;
+      const int32_t rounded = round(wide * (int32_t{1} << up));
+      const int32_t above = rounded < -127 ? -127 : rounded;
+      const int32_t narrow = above > 127 ? 127 : above;
+      clipped += narrow != rounded;
+      out[i] = static_cast<int8_t>(narrow);
+    }
+    saturated += clipped;
   }
   return {0, saturated};
 }
 
-inline WideStatistics add_gradients(const AddGradients& args, int64_t begin, int64_t end) noexcept {
+inline WideStatistics add(const Add& args, int64_t begin, int64_t end) noexcept {
+  return args.shift_a > 0 || args.shift_b > 0 ? add_aligned<true>(args, begin, end)
+                                              : add_aligned<false>(args, begin, end);
+}
+
+// The whole of add_gradients for one way to compute the wide sum.
+template <typename Sum, typename Round, typename WideOf>
+inline WideStatistics add_gradients_of(const AddGradients& args, const Round& round,
+                                       const WideOf& wide_of, int64_t begin,
+                                       int64_t end) noexcept {
   const int16_t* __restrict a = args.a;
   const int16_t* __restrict b = args.b;
   int16_t* __restrict out = args.out;
-  // One addend may lie below the alignment limit: its right shift, the other's left shift.
-  const int64_t up_a = int64_t{1} << (args.shift_a < 0 ? -args.shift_a : 0);
-  const int64_t up_b = int64_t{1} << (args.shift_b < 0 ? -args.shift_b : 0);
-  const int down_a = args.shift_a > 0 ? std::min(args.shift_a, 40) : 0;
-  const int down_b = args.shift_b > 0 ? std::min(args.shift_b, 40) : 0;
-  int64_t low = 0, high = 0, saturated = 0;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t wide =
-        shift_right_rne(a[i] * up_a, down_a) + shift_right_rne(b[i] * up_b, down_b);
-    low = wide < low ? wide : low;
-    high = wide > high ? wide : high;
-    const int64_t rounded = shift_right_rne(wide, args.shift);
-    const int64_t narrow = saturate(rounded, kLimit16);
-    saturated += narrow != rounded;
-    out[i] = static_cast<int16_t>(narrow);
+  Sum low = 0, high = 0;
+  if (out == nullptr) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Sum wide = wide_of(a[i], b[i]);
+      low = wide < low ? wide : low;
+      high = wide > high ? wide : high;
+    }
+    return {std::max(magnitude(low), magnitude(high)), 0};
+  }
+  int64_t saturated = 0;
+  for (int64_t block = begin; block < end; block += 1 << 20) {
+    const int64_t stop = std::min(end, block + (1 << 20));
+    Sum clipped = 0;
+    for (int64_t i = block; i < stop; ++i) {
+      const Sum wide = wide_of(a[i], b[i]);
+      low = wide < low ? wide : low;
+      high = wide > high ? wide : high;
+      const Sum rounded = round(wide);
+      const Sum above = rounded < Sum{-32767} ? Sum{-32767} : rounded;
+      const Sum narrow = above > Sum{32767} ? Sum{32767} : above;
+      clipped += narrow != rounded;
+      out[i] = static_cast<int16_t>(narrow);
+    }
+    saturated += clipped;
   }
   return {std::max(magnitude(low), magnitude(high)), saturated};
+}
+
+// shift_right_rne with the cases of `shift` decided outside the loop.
+struct RoundEven64 {
+  int shift;
+  int64_t below_half, odd;
+
+  explicit RoundEven64(int shift_)
+      : shift(std::clamp(shift_, 0, 62)),
+        below_half(shift == 0 ? 0 : (int64_t{1} << (shift - 1)) - 1),
+        odd(shift == 0 ? 0 : 1) {}
+  int64_t operator()(int64_t n) const { return (n + below_half + ((n >> shift) & odd)) >> shift; }
+};
+
+inline WideStatistics add_gradients(const AddGradients& args, int64_t begin, int64_t end) noexcept {
+  const int left_a = args.shift_a < 0 ? -args.shift_a : 0;
+  const int left_b = args.shift_b < 0 ? -args.shift_b : 0;
+  if (args.shift_a > 0 || args.shift_b > 0) {
+    // One addend lies below the alignment limit.
+    const RoundEven64 right_a(args.shift_a), right_b(args.shift_b);
+    const auto wide_of = [=](int64_t a, int64_t b) {
+      return right_a(a * (int64_t{1} << left_a)) + right_b(b * (int64_t{1} << left_b));
+    };
+    return add_gradients_of<int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
+  }
+  if (left_a <= 13 && left_b <= 13) {
+    // |sum| <= 2^29 fits int32, also with the half of a shift by 30; from there on it rounds to 0.
+    const auto wide_of = [=](int32_t a, int32_t b) {
+      return a * (int32_t{1} << left_a) + b * (int32_t{1} << left_b);
+    };
+    const RoundEven32 round(std::min(args.shift, 30));
+    return add_gradients_of<int32_t>(args, round, wide_of, begin, end);
+  }
+  const auto wide_of = [=](int64_t a, int64_t b) {
+    return a * (int64_t{1} << left_a) + b * (int64_t{1} << left_b);
+  };
+  return add_gradients_of<int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
 }
 
 inline void relu(const int8_t* in, int8_t* out, int64_t begin, int64_t end) noexcept {
@@ -145,12 +266,34 @@ inline void relu_gradient(const int8_t* output, const int16_t* grad_out, int16_t
   for (int64_t i = begin; i < end; ++i) to[i] = out[i] > 0 ? from[i] : int16_t{0};
 }
 
+// Channels are processed in strips of this many, whose sums stay in registers.
+constexpr int64_t kStrip = 16;
+
+// `width` is kStrip as a constant, or what is left.
+template <typename Width>
+inline void sum_rows_strip(const int16_t* in, int64_t channels, Width width, int64_t begin_row,
+                           int64_t end_row, int64_t* sums) noexcept {
+  // 65,536 numbers of 16 bits fit int32.
+  for (int64_t block = begin_row; block < end_row; block += 65536) {
+    const int64_t stop = std::min<int64_t>(end_row, block + 65536);
+    int32_t sum[kStrip] = {};
+    for (int64_t row = block; row < stop; ++row) {
+      const int16_t* __restrict from = in + row * channels;
+      for (int64_t c = 0; c < width; ++c) sum[c] += from[c];
+    }
+    for (int64_t c = 0; c < width; ++c) sums[c] += sum[c];
+  }
+}
+
 inline void sum_rows(const int16_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
                      int64_t* sums) noexcept {
-  int64_t* __restrict to = sums;
-  for (int64_t row = begin_row; row < end_row; ++row) {
-    const int16_t* __restrict from = in + row * channels;
-    for (int64_t c = 0; c < channels; ++c) to[c] += from[c];
+  for (int64_t first = 0; first < channels; first += kStrip) {
+    if (channels - first >= kStrip) {
+      sum_rows_strip(in + first, channels, std::integral_constant<int64_t, kStrip>(), begin_row,
+                     end_row, sums + first);
+    } else {
+      sum_rows_strip(in + first, channels, channels - first, begin_row, end_row, sums + first);
+    }
   }
 }
 
@@ -160,23 +303,55 @@ inline void channel_maxima(const int32_t* wide, int64_t channels, int64_t begin_
   for (int64_t row = begin_row; row < end_row; ++row) {
     const int32_t* __restrict from = wide + row * channels;
     for (int64_t c = 0; c < channels; ++c) {
-      const uint32_t size = static_cast<uint32_t>(from[c] < 0 ? -from[c] : from[c]);
+      const auto bits = static_cast<uint32_t>(from[c]);
+      const uint32_t size = from[c] < 0 ? 0 - bits : bits;
       to[c] = size > to[c] ? size : to[c];
     }
   }
 }
 
-inline int64_t requantise_channels(const int32_t* wide, const int32_t* shifts, int64_t channels,
-                                   int64_t begin_row, int64_t end_row, int8_t* out) noexcept {
+template <typename Width>
+inline int64_t requantise_strip(const int32_t* wide, const int32_t* shifts, int64_t channels,
+                                Width width, int64_t begin_row, int64_t end_row,
+                                int8_t* out) noexcept {
+  uint32_t shift[kStrip], mask[kStrip], below_half[kStrip], odd[kStrip];
+  for (int64_t c = 0; c < width; ++c) {
+    shift[c] = static_cast<uint32_t>(shifts[c]);
+    mask[c] = (uint32_t{1} << shift[c]) - 1;
+    below_half[c] = mask[c] >> 1;
+    odd[c] = shift[c] == 0 ? 0 : 1;
+  }
   int64_t saturated = 0;
   for (int64_t row = begin_row; row < end_row; ++row) {
     const int32_t* __restrict from = wide + row * channels;
     int8_t* __restrict to = out + row * channels;
-    for (int64_t c = 0; c < channels; ++c) {
-      const int64_t rounded = shift_right_rne(from[c], shifts[c]);
-      const int64_t narrow = saturate(rounded, kLimit8);
-      saturated += narrow != rounded;
+    int32_t clipped = 0;
+    for (int64_t c = 0; c < width; ++c) {
+      const int32_t floor = from[c] >> shift[c];
+      const uint32_t rest = (static_cast<uint32_t>(from[c]) & mask[c]) + below_half[c] +
+                            (static_cast<uint32_t>(floor) & odd[c]);
+      const int32_t rounded = floor + static_cast<int32_t>(rest >> shift[c]);
+      const int32_t above = rounded < -127 ? -127 : rounded;
+      const int32_t narrow = above > 127 ? 127 : above;
+      clipped += narrow != rounded;
       to[c] = static_cast<int8_t>(narrow);
+    }
+    saturated += clipped;
+  }
+  return saturated;
+}
+
+inline int64_t requantise_channels(const int32_t* wide, const int32_t* shifts, int64_t channels,
+                                   int64_t begin_row, int64_t end_row, int8_t* out) noexcept {
+  int64_t saturated = 0;
+  for (int64_t first = 0; first < channels; first += kStrip) {
+    if (channels - first >= kStrip) {
+      saturated += requantise_strip(wide + first, shifts + first, channels,
+                                    std::integral_constant<int64_t, kStrip>(), begin_row, end_row,
+                                    out + first);
+    } else {
+      saturated += requantise_strip(wide + first, shifts + first, channels, channels - first,
+                                    begin_row, end_row, out + first);
     }
   }
   return saturated;

@@ -1,5 +1,6 @@
 // The normative element-wise loops, compiled for any CPU.
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/elementwise/elementwise.h"
 #include "numerics/rounding.h"

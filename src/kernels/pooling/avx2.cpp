@@ -10,9 +10,10 @@ MANTISSA_TARGET_AVX2_BEGIN
 namespace {
 #include "kernels/pooling/pooling_loops.h"
 }  // namespace
-MANTISSA_TARGET_END
 
 const PoolingKernels kPoolingAvx2 = {"pooling_avx2", Isa::kAvx2, max_pool, max_pool_gradient, image_sums, broadcast};
 
 }  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
 #endif

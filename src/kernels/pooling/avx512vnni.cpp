@@ -10,9 +10,10 @@ MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
 #include "kernels/pooling/pooling_loops.h"
 }  // namespace
-MANTISSA_TARGET_END
 
 const PoolingKernels kPoolingAvx512Vnni = {"pooling_avx512vnni", Isa::kAvx512Vnni, max_pool, max_pool_gradient, image_sums, broadcast};
 
 }  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
 #endif

@@ -60,7 +60,7 @@ WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, int16_t* gra
     for (int64_t c = 0; c < args.classes; ++c) {
       const int64_t target = c == args.labels[row] ? int64_t{1} << 30 : 0;
       const int64_t wide = probability_q30(powers, c) - target;
-      const int64_t rounded = shift_right_rne(wide, shift);
+      const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
       const int64_t narrow = saturate(rounded, mantissa_limit(16));
       statistics.maximum = std::max(statistics.maximum, magnitude(wide));
       statistics.saturated += narrow != rounded;

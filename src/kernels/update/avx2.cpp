@@ -11,9 +11,10 @@ MANTISSA_TARGET_AVX2_BEGIN
 namespace {
 #include "kernels/update/update_loops.h"
 }  // namespace
-MANTISSA_TARGET_END
 
 const UpdateKernels kUpdateAvx2 = {"update_avx2", Isa::kAvx2, gradient_extremes, direction_extremes, step, commit};
 
 }  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
 #endif

@@ -11,9 +11,10 @@ MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
 #include "kernels/update/update_loops.h"
 }  // namespace
-MANTISSA_TARGET_END
 
 const UpdateKernels kUpdateAvx512Vnni = {"update_avx512vnni", Isa::kAvx512Vnni, gradient_extremes, direction_extremes, step, commit};
 
 }  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
 #endif

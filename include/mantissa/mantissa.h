@@ -1,0 +1,124 @@
+// Mantissa's public interface: train, evaluate, predict and plan integer networks.
+//
+// Settings are named as on the command line (without the dashes) and given as text, so that a program,
+// a configuration file and a command line say the same thing:
+//
+//   mantissa::Settings settings = {{"model", "resnet8"}, {"data", "fashion-mnist"},
+//                                  {"epochs", "3"}, {"out", "runs/a"}};
+//   auto outcome = mantissa::train(settings);
+//   if (!outcome.error.empty()) { ... }
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mantissa {
+
+using Settings = std::map<std::string, std::string>;
+
+// The exit codes of the command line.
+enum class Exit { kDone = 0, kFailed = 1, kInvalidInput = 2, kOverBudget = 3, kInterrupted = 130 };
+
+// A setting of a command: its name, what it means, and what it is if it is left out.
+struct SettingInfo {
+  std::string name;
+  std::string help;
+  std::string default_value;
+  bool is_switch = false;  // takes no value on the command line
+};
+
+// Settings of a command: "train", "eval", "predict", "plan". Empty for an unknown command.
+std::vector<SettingInfo> settings_of(const std::string& command);
+
+// Built-in networks: name and a line about each.
+std::vector<std::pair<std::string, std::string>> built_in_models();
+
+// What a person sees while training runs.
+struct Progress {
+  enum class Kind { kStep, kCheckpoint, kEvaluating, kMessage } kind = Kind::kStep;
+  int64_t step = 0, steps = 0;  // done, in all
+  int64_t epoch = 0, epochs = 0;
+  double loss = 0, accuracy = 0;  // of the steps since the last report
+  double learning_rate = 0;
+  double examples_per_second = 0;
+  double seconds_left = 0;
+  std::string message;  // a path for kCheckpoint, a line for kMessage
+};
+
+// Called from the calling thread of train/evaluate. Return false to stop: training then writes a
+// checkpoint and returns kInterrupted.
+using Observer = std::function<bool(const Progress&)>;
+
+struct TrainingOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;            // empty on success
+  std::string summary_json;     // what summary.json holds
+  std::string plan_text;        // memory: one line per kind, and the planned peak
+  bool already_finished = false;  // --resume of a finished run
+};
+
+// Trains, freezes and evaluates a network. Writes config.toml, metrics.jsonl, checkpoints,
+// model.safetensors and summary.json under "out".
+TrainingOutcome train(const Settings& settings, const Observer& observer = nullptr);
+
+struct EvaluationOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  int64_t examples = 0;
+  double accuracy = 0;  // fraction
+  double loss = 0;      // mean cross-entropy, nats
+  double seconds = 0;
+  std::vector<std::string> class_names;
+  std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
+  std::string model_sha256;
+};
+
+// Evaluates the frozen network of a run (or a model.safetensors file) on the test split.
+EvaluationOutcome evaluate(const Settings& settings, const Observer& observer = nullptr);
+
+struct Prediction {
+  std::string source;  // file name, or "test 7"
+  int label = -1;      // true class, -1 if unknown
+  int guess = -1;
+  std::vector<double> probabilities;  // per class
+  int64_t height = 0, width = 0, channels = 0;
+  std::vector<uint8_t> pixels;  // [height][width][channels], as the network saw it
+};
+
+struct PredictionOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::vector<std::string> class_names;
+  std::vector<Prediction> predictions;
+};
+
+// Predicts classes of a picture ("input") or of test examples ("data" and "index", "0-9").
+PredictionOutcome predict(const Settings& settings);
+
+struct PlanOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::string text;  // program and memory, readable
+  std::string json;  // memory: bytes by kind, peak, largest consumers
+};
+
+// Compiles a network and says what it would need; runs nothing.
+PlanOutcome plan(const Settings& settings);
+
+struct Info {
+  std::string version;
+  std::string cpu;
+  std::string isa;
+  std::string compiler;
+  std::vector<std::pair<std::string, std::string>> kernels;  // family, chosen kernel
+  std::vector<std::string> formats;
+};
+
+// Version, CPU and the kernels chosen for it ("isa": "auto" or a name; an error text in `error`).
+Info info(const std::string& isa, std::string& error);
+
+}  // namespace mantissa

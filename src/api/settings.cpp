@@ -1,0 +1,153 @@
+#include "api/settings.h"
+
+#include <filesystem>
+#include <sstream>
+#include <thread>
+#include <toml++/toml.h>
+
+#include "base/atomic_file.h"
+
+namespace mantissa {
+namespace {
+
+constexpr int64_t kLargestConfigBytes = 1 << 20;
+
+// A value of a configuration file as the text that a command line would have.
+std::optional<std::string> text_of(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  std::ostringstream stream;
+  if (const auto* number = node.as_integer()) return std::to_string(number->get());
+  if (const auto* number = node.as_floating_point()) {
+    stream << number->get();
+    return stream.str();
+  }
+  if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";
+  return std::nullopt;
+}
+
+Result<Settings> read_config(const std::string& path) {
+  MANTISSA_ASSIGN(const auto bytes, read_file(path, kLargestConfigBytes));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  Settings settings;
+  try {
+    for (const auto& [key, node] : toml::parse(text)) {
+      const auto value = text_of(node);
+      const std::string name(key.str());
+      if (!value) {
+        return invalid_input(path + ": '" + name + "' is neither text, a number nor true or false");
+      }
+      settings[name] = *value;
+    }
+  } catch (const toml::parse_error& error) {
+    return invalid_input(path + ", line " + std::to_string(error.source().begin.line) + ": " +
+                         std::string(error.description()));
+  }
+  return settings;
+}
+
+// "7" or "0-9".
+Status parse_range(const std::string& text, InferenceConfig& config) {
+  constexpr int64_t kMost = 1'000'000'000;
+  const auto dash = text.find('-', 1);
+  MANTISSA_ASSIGN(config.first_index, parse_integer("index", text.substr(0, dash), 0, kMost));
+  config.last_index = config.first_index;
+  if (dash != std::string::npos) {
+    MANTISSA_ASSIGN(config.last_index,
+                    parse_integer("index", text.substr(dash + 1), config.first_index, kMost));
+  }
+  constexpr int64_t kMostExamples = 10'000;
+  if (config.last_index - config.first_index >= kMostExamples) {
+    return invalid_input("index: at most " + std::to_string(kMostExamples) + " examples at once");
+  }
+  return {};
+}
+
+Status set(const std::string& name, const std::string& text, InferenceConfig& config) {
+  if (name == "checkpoint") config.checkpoint = text;
+  if (name == "data") config.data = text;
+  if (name == "input") config.input = text;
+  if (name == "index") return parse_range(text, config);
+  if (name == "batch-size") {
+    MANTISSA_ASSIGN(config.batch_size, parse_integer(name, text, 1, 1 << 20));
+  }
+  if (name == "threads") {
+    MANTISSA_ASSIGN(const int64_t threads, parse_integer(name, text, 0, 256));
+    if (threads > 0) config.threads = static_cast<int>(threads);
+  }
+  if (name == "isa") {
+    MANTISSA_ASSIGN(config.isa, parse_isa(text));
+  }
+  return {};
+}
+
+const SettingInfo kCheckpoint{"checkpoint", "folder of a run, or a model.safetensors file", ""};
+const SettingInfo kBatch{"batch-size", "examples computed at once; changes no result", "128"};
+const SettingInfo kThreads{"threads", "threads to compute with (0: one per core)", "0"};
+const SettingInfo kIsa{"isa", "instruction set: auto, scalar, avx2, avx512vnni", "auto"};
+
+std::vector<SettingInfo> training_infos(bool writes) {
+  std::vector<SettingInfo> infos;
+  for (const Setting& setting : training_settings()) {
+    const std::string name = setting.name;
+    if (!writes && (name == "out" || name == "resume" || name == "overwrite")) continue;
+    infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+  }
+  infos.push_back({"config", "TOML file with settings; those on the command line win", ""});
+  return infos;
+}
+
+}  // namespace
+
+std::vector<SettingInfo> settings_of(const std::string& command) {
+  if (command == "train") return training_infos(true);
+  if (command == "plan") return training_infos(false);
+  if (command == "eval") {
+    return {kCheckpoint,
+            {"data", "data set to evaluate on (left out: that of the training)", ""},
+            kBatch,
+            kThreads,
+            kIsa};
+  }
+  if (command == "predict") {
+    return {kCheckpoint,
+            {"input", "a PNG picture", ""},
+            {"data", "data set whose test examples --index names", ""},
+            {"index", "test examples: 7, or 0-9", "0"},
+            kThreads,
+            kIsa};
+  }
+  return {};
+}
+
+Result<RunConfig> training_config(const Settings& settings) {
+  Settings merged;
+  if (const auto file = settings.find("config"); file != settings.end()) {
+    MANTISSA_ASSIGN(merged, read_config(file->second));
+  }
+  for (const auto& [name, text] : settings) {
+    if (name != "config") merged[name] = text;
+  }
+  return make_run_config(merged);
+}
+
+Result<InferenceConfig> inference_config(const std::string& command, const Settings& settings) {
+  InferenceConfig config;
+  config.isa = best_isa();
+  config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const std::vector<SettingInfo> known = settings_of(command);
+  for (const auto& [name, text] : settings) {
+    bool found = false;
+    for (const SettingInfo& info : known) found |= info.name == name;
+    if (!found) return invalid_input("unknown setting '" + name + "' of " + command);
+    MANTISSA_RETURN_IF_ERROR(set(name, text, config));
+  }
+  if (config.checkpoint.empty()) {
+    return invalid_input("--checkpoint: name the folder of a run, or a model.safetensors file");
+  }
+  if (std::filesystem::is_directory(config.checkpoint)) {
+    config.checkpoint = (std::filesystem::path(config.checkpoint) / "model.safetensors").string();
+  }
+  return config;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,30 @@
+// Settings as text: configuration files, and the settings of the commands that do not train.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/cpu.h"
+#include "base/result.h"
+#include "mantissa/mantissa.h"
+#include "train/run_config.h"
+
+namespace mantissa {
+
+// The training configuration: the file named by "config" (if any), overridden by the settings.
+Result<RunConfig> training_config(const Settings& settings);
+
+// Settings of eval and predict.
+struct InferenceConfig {
+  std::string checkpoint;
+  std::string data;
+  std::string input;
+  int64_t first_index = 0, last_index = 0;
+  int64_t batch_size = 128;
+  int threads = 1;
+  Isa isa = Isa::kScalar;
+};
+Result<InferenceConfig> inference_config(const std::string& command, const Settings& settings);
+
+}  // namespace mantissa

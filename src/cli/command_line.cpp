@@ -1,0 +1,264 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "cli/suggest.h"
+#include "cli/terminal.h"
+#include "cli/text.h"
+
+namespace mantissa::cli {
+namespace {
+
+struct CommandInfo {
+  const char* name;
+  const char* description;
+  const char* examples;
+};
+
+constexpr CommandInfo kCommands[] = {
+    {"train", "Train a network; write its checkpoints, results and the frozen network",
+     "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a\n"
+     "  mantissa train --model mlp --epochs 1 --batch-size 64 --seed 7 --out runs/b --json\n"
+     "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a --resume\n"},
+    {"eval", "Evaluate a trained network on the test examples",
+     "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
+     "  mantissa eval --checkpoint runs/a/model.safetensors --data fashion-mnist --json\n"},
+    {"predict", "Classify a picture or some test examples, and show them",
+     "  mantissa predict --checkpoint runs/a --input picture.png\n"
+     "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"},
+    {"plan", "Show the program and the memory that a training run would take; run nothing",
+     "  mantissa plan --model resnet20 --batch-size 128\n"
+     "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"},
+    {"info", "Show version, CPU, chosen kernels, networks and formats",
+     "  mantissa info\n"
+     "  mantissa info --isa avx2 --json\n"},
+};
+
+constexpr const char* kOverview =
+    "Examples:\n"
+    "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a\n"
+    "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
+    "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"
+    "\n"
+    "mantissa COMMAND --help lists a command's options. Results go to standard output, messages\n"
+    "and progress to standard error. Exit codes: 0 done, 1 failed, 2 wrong usage or bad input,\n"
+    "3 over the memory budget, 130 interrupted.";
+
+// Where the values of a command's options are put while it is parsed.
+struct Options {
+  std::map<std::string, std::string> values;
+  std::map<std::string, bool> switches;
+};
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const CommandInfo& command : kCommands) names.emplace_back(command.name);
+  return names;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+int usage_error(const std::string& command, const std::string& problem) {
+  const std::string name = "mantissa" + (command.empty() ? "" : " " + command);
+  write_message(2, name + ": " + printable(problem) + " (" + name + " --help)\n");
+  return static_cast<int>(Exit::kInvalidInput);
+}
+
+void add_options(CLI::App& app, const std::string& command, Options& options, CommandLine& line,
+                 int help_width) {
+  for (const SettingInfo& setting : offered_settings(command)) {
+    const std::string name = "--" + setting.name;
+    const bool has_default = !setting.is_switch && !setting.default_value.empty();
+    const std::string help =
+        wrapped(setting.help + (has_default ? " (default: " + setting.default_value + ")" : ""),
+                help_width);
+    if (setting.is_switch) {
+      app.add_flag(name, options.switches[setting.name], help);
+    } else {
+      app.add_option(name, options.values[setting.name], help)
+          ->option_text("VALUE")
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+  }
+  app.add_flag("--json", line.json, "print the result as JSON");
+  app.add_flag("--quiet", line.quiet, "show no progress, and results in short");
+}
+
+std::string footer(const CommandInfo& command) {
+  std::string text = std::string("Examples:\n") + command.examples;
+  if (command.name == std::string("train") || command.name == std::string("plan")) {
+    text += "\nNetworks:\n";
+    for (const auto& [name, description] : built_in_models()) {
+      text += "  " + pad_right(name, 12) + description + "\n";
+    }
+  }
+  text.pop_back();
+  return text;
+}
+
+// The first argument that no option took.
+std::optional<int> check_leftovers(const CLI::App& app, const std::string& command) {
+  std::vector<std::string> rest = app.remaining();
+  // What stands before the command, or after "--", is left to the parent.
+  if (rest.empty()) rest = app.get_parent()->remaining();
+  if (rest.empty()) return std::nullopt;
+  const std::string word = rest[0].substr(0, rest[0].find('='));
+  if (!word.starts_with("-")) {
+    return usage_error(command, "unexpected argument '" + word + "'");
+  }
+  std::vector<std::string> names = {"json", "quiet", "help"};
+  for (const SettingInfo& setting : offered_settings(command)) names.push_back(setting.name);
+  const std::string bare = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  return usage_error(command, "unknown option '" + word + "'" + did_you_mean(bare, names, "--"));
+}
+
+// "--model --data x" means that a value was forgotten.
+std::optional<int> check_values(const CLI::App& app, const std::string& command) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (value.starts_with("--")) {
+        return usage_error(command,
+                           option->get_name() + " needs a value, but '" + value + "' follows");
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+int unknown_command(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining(), names = command_names();
+  if (rest.empty()) {
+    write_message(2, app.help());
+    return static_cast<int>(Exit::kInvalidInput);
+  }
+  const std::string list = " the commands are " + joined(names);
+  if (rest[0].starts_with("-")) {
+    return usage_error("", "unknown option '" + rest[0] + "';" + list);
+  }
+  const std::string guess = did_you_mean(rest[0], names, "");
+  return usage_error("",
+                     "unknown command '" + rest[0] + "'" + (guess.empty() ? ";" : guess) + list);
+}
+
+// One line for what CLI11 found wrong.
+int parse_error(const CLI::ParseError& error, const std::string& command) {
+  const std::string text = error.what();
+  const std::string option = text.substr(0, text.find(':'));
+  if (error.get_name() == "ArgumentMismatch" && option.starts_with("--")) {
+    return usage_error(command, option + " needs a value");
+  }
+  // Only switches convert what they are given.
+  if (error.get_name() == "ConversionError") {
+    return usage_error(command, "a switch takes no value (" + text.substr(text.find("--")) + ")");
+  }
+  return usage_error(command, text);
+}
+
+void describe(CLI::App& app) {
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.get_formatter()->label("OPTIONS", "OPTIONS");
+  app.get_formatter()->column_width(30);
+  app.name("mantissa");
+  app.footer(kOverview);
+  app.set_help_flag("-h,--help", "show this help");
+  app.set_version_flag(
+      "--version",
+      [] {
+        std::string error;
+        return "mantissa " + info("auto", error).version;
+      },
+      "show the version");
+  app.require_subcommand(0, 1);
+  app.allow_extras();
+}
+
+}  // namespace
+
+std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line) {
+  line.program = argc > 0 ? argv[0] : "mantissa";
+  for (int i = 1; i < argc; ++i) line.arguments.emplace_back(argv[i]);
+  CLI::App app("Mantissa trains neural networks in integers.");
+  describe(app);
+  const int help_width = std::clamp(describe_terminal(1).width(), 60, 100) - 31;
+  Options options;
+  for (const CommandInfo& command : kCommands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.description)->group("Commands");
+    add_options(*sub, command.name, options, line, help_width);
+    sub->footer(footer(command));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    std::printf("%s\n", version.what());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    return parse_error(error, chosen.empty() ? "" : chosen[0]->get_name());
+  }
+  if (app.get_subcommands().empty()) return unknown_command(app);
+  const CLI::App& chosen = *app.get_subcommands()[0];
+  line.command = chosen.get_name();
+  if (const auto code = check_values(chosen, line.command)) return code;
+  if (const auto code = check_leftovers(chosen, line.command)) return code;
+  for (const SettingInfo& setting : offered_settings(line.command)) {
+    if (chosen.count("--" + setting.name) == 0) continue;
+    if (setting.is_switch && !options.switches[setting.name]) continue;
+    line.settings[setting.name] = setting.is_switch ? "true" : options.values[setting.name];
+  }
+  return std::nullopt;
+}
+
+std::string CommandLine::setting(const std::string& name) const {
+  if (const auto found = settings.find(name); found != settings.end()) return found->second;
+  for (const SettingInfo& info : offered_settings(command)) {
+    if (info.name == name) return info.default_value;
+  }
+  return "";
+}
+
+std::vector<SettingInfo> offered_settings(const std::string& command) {
+  std::vector<SettingInfo> settings = settings_of(command);
+  if (command != "info" || !settings.empty()) return settings;
+  for (const SettingInfo& setting : settings_of("train")) {
+    if (setting.name == "isa") settings.push_back(setting);
+  }
+  return settings;
+}
+
+std::string command_text(const std::string& program, const std::string& command,
+                         const std::vector<std::pair<std::string, std::string>>& settings) {
+  std::vector<std::string> words = {program, command};
+  const std::vector<SettingInfo> offered = offered_settings(command);
+  for (const auto& [name, value] : settings) {
+    const bool known = std::any_of(offered.begin(), offered.end(),
+                                   [&name = name](const auto& s) { return s.name == name; });
+    if (!known || value.empty()) continue;
+    words.push_back("--" + name);
+    words.push_back(value);
+  }
+  return shell_line(words);
+}
+
+std::string resume_text(const CommandLine& line) {
+  std::vector<std::string> words = {line.program};
+  bool resumes = false;
+  for (const std::string& argument : line.arguments) {
+    if (argument.starts_with("--overwrite")) continue;
+    resumes = resumes || argument == "--resume";
+    words.push_back(argument);
+  }
+  if (!resumes) words.push_back("--resume");
+  return shell_line(words);
+}
+
+}  // namespace mantissa::cli

@@ -1,0 +1,196 @@
+#include "cli/commands.h"
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/interrupt.h"
+#include "cli/picture.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/terminal.h"
+#include "cli/text.h"
+
+namespace mantissa::cli {
+namespace {
+
+// More pictures than this are a wall, not a view.
+constexpr size_t kMostPictures = 24;
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+// For JSON of the library, whose last line may lack its end.
+void print_whole_lines(const std::string& text) {
+  print(text);
+  if (!text.empty() && text.back() != '\n') print("\n");
+}
+
+void say(const std::string& text) { write_message(2, text + "\n"); }
+
+// Prints an outcome's error, if it has one, and gives the exit code.
+template <typename Outcome>
+int exit_code(const CommandLine& line, const Outcome& outcome) {
+  if (!outcome.error.empty()) say("mantissa " + line.command + ": " + printable(outcome.error));
+  if (outcome.exit == Exit::kDone && !outcome.error.empty()) return static_cast<int>(Exit::kFailed);
+  return static_cast<int>(outcome.exit);
+}
+
+// The run's name for another run beside it: "runs/a" -> "runs/resnet20", or "runs/resnet20-2" ...
+std::string free_neighbour(const std::string& out, const std::string& name) {
+  namespace fs = std::filesystem;
+  fs::path folder(out);
+  if (!folder.has_filename()) folder = folder.parent_path();
+  std::error_code ignored;
+  for (int i = 1; i < 100; ++i) {
+    const fs::path path = folder.parent_path() / (i == 1 ? name : name + "-" + std::to_string(i));
+    if (!fs::exists(path, ignored)) return path.string();
+  }
+  return (folder.parent_path() / (name + "-next")).string();
+}
+
+// Some test examples with the trained network's guesses. Nothing if they cannot be had: the
+// training itself is done.
+std::string sample_predictions(const CommandLine& line, const Terminal& terminal) {
+  Settings settings = {{"checkpoint", line.setting("out")}, {"index", "0-5"}};
+  for (const SettingInfo& info : settings_of("predict")) {
+    const auto given = line.settings.find(info.name);
+    if (given != line.settings.end()) settings.insert(*given);
+  }
+  settings.insert({"data", line.setting("data")});
+  const PredictionOutcome outcome = predict(settings);
+  if (outcome.exit != Exit::kDone || !outcome.error.empty()) return "";
+  return "\n" + picture_gallery(outcome, terminal);
+}
+
+std::string what_next(const CommandLine& line, const std::string& summary) {
+  const std::string out = line.setting("out"), data = line.setting("data");
+  const std::string format = summary_entry(summary, "format");
+  std::string text = "What to try next:\n";
+  const auto add = [&](const std::string& command,
+                       const std::vector<std::pair<std::string, std::string>>& settings) {
+    text += "  " + command_text(line.program, command, settings) + "\n";
+  };
+  add("eval", {{"checkpoint", out}, {"data", data}});
+  add("predict", {{"checkpoint", out}, {"data", data}, {"index", "10-19"}});
+  for (const auto& [model, description] : built_in_models()) {
+    if (model != "resnet20") continue;
+    add("train", {{"model", model},
+                  {"data", data},
+                  {"format", format},
+                  {"epochs", "10"},
+                  {"out", free_neighbour(out, model)}});
+    add("plan", {{"model", model},
+                 {"data", data},
+                 {"format", format},
+                 {"batch-size", summary_entry(summary, "batch_size")}});
+  }
+  return text;
+}
+
+void report_training(const CommandLine& line, const TrainingOutcome& outcome, double seconds) {
+  const Terminal terminal = describe_terminal(1);
+  const std::string out = line.setting("out");
+  if (line.json) return print_whole_lines(outcome.summary_json);
+  if (line.quiet) return print(training_line(outcome.summary_json, out));
+  const std::optional<double> time =
+      outcome.already_finished ? std::nullopt : std::optional<double>(seconds);
+  print("\n" + training_report(outcome.summary_json, time, terminal));
+  if (!out.empty()) {
+    const std::filesystem::path folder(out);
+    print("  " + terminal.paint("2", pad_right("results", 15)) +
+          printable((folder / "model.safetensors").string()) + ", " +
+          printable((folder / "summary.json").string()) + "\n");
+  }
+  print(sample_predictions(line, terminal));
+  print(what_next(line, outcome.summary_json));
+}
+
+int run_train(const CommandLine& line) {
+  const Terminal terminal = describe_terminal(2);
+  const auto start = std::chrono::steady_clock::now();
+  TrainingOutcome outcome;
+  {
+    ProgressDisplay display(terminal, line.quiet);
+    const Interrupt interrupt("stopping after this step, saving a checkpoint", terminal.redraws);
+    outcome = train(line.settings, [&](const Progress& progress) {
+      const bool stops = interrupt.requested();
+      if (!stops || progress.kind != Progress::Kind::kStep) display.show(progress);
+      return !stops;
+    });
+  }
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  if (outcome.exit == Exit::kInterrupted) {
+    exit_code(line, outcome);
+    say("interrupted; to go on from the checkpoint:\n  " + resume_text(line));
+    return static_cast<int>(Exit::kInterrupted);
+  }
+  const int code = exit_code(line, outcome);
+  if (code != 0) return code;
+  if (outcome.already_finished) {
+    say("this run is already finished: " + printable(line.setting("out")));
+  }
+  report_training(line, outcome, time.count());
+  return 0;
+}
+
+int run_eval(const CommandLine& line) {
+  const Terminal terminal = describe_terminal(2);
+  EvaluationOutcome outcome;
+  {
+    ProgressDisplay display(terminal, line.quiet);
+    const Interrupt interrupt("stopping", terminal.redraws);
+    outcome = evaluate(line.settings, [&](const Progress& progress) {
+      if (!interrupt.requested()) display.show(progress);
+      return !interrupt.requested();
+    });
+  }
+  if (const int code = exit_code(line, outcome)) return code;
+  print(line.json ? evaluation_json(outcome)
+                  : evaluation_report(outcome, !line.quiet, describe_terminal(1)));
+  return 0;
+}
+
+int run_predict(const CommandLine& line) {
+  const PredictionOutcome outcome = predict(line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  const Terminal terminal = describe_terminal(1);
+  if (line.json) {
+    print(prediction_json(outcome));
+    return 0;
+  }
+  if (!line.quiet && outcome.predictions.size() <= kMostPictures) {
+    print(picture_gallery(outcome, terminal));
+  }
+  print(prediction_table(outcome, terminal));
+  return 0;
+}
+
+int run_plan(const CommandLine& line) {
+  const PlanOutcome outcome = plan(line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  print_whole_lines(line.json ? outcome.json : outcome.text);
+  return 0;
+}
+
+int run_info(const CommandLine& line) {
+  std::string error;
+  const Info found = info(line.setting("isa"), error);
+  if (!error.empty()) {
+    say("mantissa info: " + printable(error));
+    return static_cast<int>(Exit::kInvalidInput);
+  }
+  print(line.json ? info_json(found) : info_report(found, describe_terminal(1)));
+  return 0;
+}
+
+}  // namespace
+
+int run_command(const CommandLine& line) {
+  if (line.command == "train") return run_train(line);
+  if (line.command == "eval") return run_eval(line);
+  if (line.command == "predict") return run_predict(line);
+  if (line.command == "plan") return run_plan(line);
+  return run_info(line);
+}
+
+}  // namespace mantissa::cli

@@ -1,0 +1,37 @@
+// Results as text for people and as JSON for programs. All functions return what to print.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/terminal.h"
+#include "mantissa/mantissa.h"
+
+namespace mantissa::cli {
+
+// A run's summary.json as lines: accuracy, time, speed, memory, weight state. `seconds`: what this
+// call took, if it trained. Missing entries are left out.
+std::string training_report(const std::string& summary_json, std::optional<double> seconds,
+                            const Terminal& terminal);
+
+// The same in one line: "test accuracy 89.43 %, 12,345 examples/s, runs/a".
+std::string training_line(const std::string& summary_json, const std::string& out);
+
+// An entry of a summary as text, or "" if it has none.
+std::string summary_entry(const std::string& summary_json, const std::string& name);
+
+// Accuracy, loss, and with `tables` the accuracy of each class and the confusion matrix (where that
+// is too wide, the most frequent confusions).
+std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
+                              const Terminal& terminal);
+std::string evaluation_json(const EvaluationOutcome& outcome);
+
+// A table: source, true class, the three most probable classes.
+std::string prediction_table(const PredictionOutcome& outcome, const Terminal& terminal);
+std::string prediction_json(const PredictionOutcome& outcome);
+
+// Version, CPU, kernels, networks and formats.
+std::string info_report(const Info& info, const Terminal& terminal);
+std::string info_json(const Info& info);
+
+}  // namespace mantissa::cli

@@ -1,0 +1,129 @@
+#include "cli/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace mantissa::cli {
+namespace {
+
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+std::string two_digits(int64_t value) { return (value < 10 ? "0" : "") + std::to_string(value); }
+
+int64_t whole_seconds(double seconds) {
+  return std::isfinite(seconds) ? std::llround(std::clamp(seconds, 0.0, 1e9)) : 0;
+}
+
+}  // namespace
+
+std::string decimal(double value, int decimals) {
+  if (!std::isfinite(value)) return "-";
+  char buffer[400];  // the longest double has 309 digits before the point
+  std::snprintf(buffer, sizeof buffer, "%.*f", decimals, value);
+  return buffer;
+}
+
+std::string percent(double fraction, int decimals) {
+  return std::isfinite(fraction) ? decimal(100 * fraction, decimals) + " %" : "-";
+}
+
+std::string grouped(int64_t value) {
+  std::string digits = std::to_string(value);
+  const int first = value < 0 ? 1 : 0;
+  for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+std::string grouped(double value) {
+  if (!std::isfinite(value) || std::abs(value) > 1e15) return "-";
+  return grouped(static_cast<int64_t>(std::llround(value)));
+}
+
+std::string bytes_text(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (std::abs(bytes) >= 1024 && unit < 4) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return decimal(bytes, unit == 0 ? 0 : 1) + " " + units[unit];
+}
+
+std::string duration(double seconds) {
+  if (!(seconds >= 60)) return decimal(std::max(seconds, 0.0), seconds < 9.95 ? 1 : 0) + " s";
+  const int64_t whole = whole_seconds(seconds);
+  if (whole < 3600) return std::to_string(whole / 60) + " min " + two_digits(whole % 60) + " s";
+  return std::to_string(whole / 3600) + " h " + two_digits(whole / 60 % 60) + " min";
+}
+
+std::string clock_time(double seconds) {
+  const int64_t whole = whole_seconds(seconds);
+  const std::string rest = ":" + two_digits(whole % 60);
+  if (whole < 3600) return std::to_string(whole / 60) + rest;
+  return std::to_string(whole / 3600) + ":" + two_digits(whole / 60 % 60) + rest;
+}
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (const char byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    result += code >= 0x20 && code != 0x7F ? byte : code == '\n' || code == '\t' ? ' ' : '?';
+  }
+  return result;
+}
+
+int columns(std::string_view text) {
+  return static_cast<int>(text.size() -
+                          std::count_if(text.begin(), text.end(), continues_character));
+}
+
+std::string shortened(std::string_view text, int width) {
+  size_t end = 0;
+  for (int count = 0; end < text.size(); ++end) {
+    if (!continues_character(text[end]) && ++count > width) break;
+  }
+  return std::string(text.substr(0, end));
+}
+
+std::string pad_right(std::string_view text, int width) {
+  return std::string(text) + std::string(std::max(0, width - columns(text)), ' ');
+}
+
+std::string pad_left(std::string_view text, int width) {
+  return std::string(std::max(0, width - columns(text)), ' ') + std::string(text);
+}
+
+std::string wrapped(std::string_view text, int width) {
+  std::string result;
+  int used = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (word.empty()) continue;
+    const bool fits = used == 0 || used + 1 + columns(word) <= width;
+    if (!result.empty()) result += fits ? ' ' : '\n';
+    used = (fits && used > 0 ? used + 1 : 0) + columns(word);
+    result += word;
+  }
+  return result;
+}
+
+std::string shell_line(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kSafe =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
+  std::string line;
+  for (const std::string& argument : arguments) {
+    if (!line.empty()) line += ' ';
+    if (!argument.empty() && argument.find_first_not_of(kSafe) == std::string::npos) {
+      line += argument;
+      continue;
+    }
+    line += '\'';
+    for (const char byte : argument) line += byte == '\'' ? "'\\''" : std::string(1, byte);
+    line += '\'';
+  }
+  return line;
+}
+
+}  // namespace mantissa::cli

@@ -1,0 +1,88 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/report.h"
+#include "cli/text.h"
+
+namespace mantissa::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+Json parse_summary(const std::string& summary_json) {
+  Json summary = Json::parse(summary_json, nullptr, false);
+  return summary.is_object() ? summary : Json::object();
+}
+
+std::optional<double> number(const Json& summary, const char* name) {
+  const auto found = summary.find(name);
+  if (found == summary.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::string line(const Terminal& terminal, const char* name, const std::string& value) {
+  return "  " + terminal.paint("2", pad_right(name, 15)) + value + "\n";
+}
+
+std::string memory_text(const Json& summary) {
+  const auto planned = number(summary, "planned_peak_bytes");
+  const auto measured = number(summary, "peak_rss_bytes");
+  std::string text;
+  if (planned) text = bytes_text(*planned) + " planned";
+  if (measured) text += (planned ? ", " : "") + bytes_text(*measured) + " measured";
+  return text;
+}
+
+std::string rate_text(const Json& summary) {
+  const auto rate = number(summary, "examples_per_second");
+  return rate ? grouped(*rate) + " examples/s" : "";
+}
+
+std::string speed_text(const Json& summary) {
+  const auto step_ms = number(summary, "step_ms_median");
+  return rate_text(summary) + (step_ms ? ", " + decimal(*step_ms, 1) + " ms per step" : "");
+}
+
+}  // namespace
+
+std::string training_report(const std::string& summary_json, std::optional<double> seconds,
+                            const Terminal& terminal) {
+  const Json summary = parse_summary(summary_json);
+  std::string text;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) text += line(terminal, name, value);
+  };
+  if (const auto accuracy = number(summary, "test_accuracy")) {
+    add("test accuracy", terminal.paint("1", percent(*accuracy)));
+  }
+  if (const auto loss = number(summary, "test_loss")) add("test loss", decimal(*loss, 4));
+  if (seconds) add("time", duration(*seconds));
+  add("speed", speed_text(summary));
+  add("peak memory", memory_text(summary));
+  if (const auto bytes = number(summary, "weight_state_bytes_per_parameter")) {
+    const auto parameters = number(summary, "parameters");
+    add("weight state", decimal(*bytes, 2) + " bytes per parameter" +
+                            (parameters ? ", " + grouped(*parameters) + " parameters" : ""));
+  }
+  return text;
+}
+
+std::string training_line(const std::string& summary_json, const std::string& out) {
+  const Json summary = parse_summary(summary_json);
+  std::string text;
+  if (const auto accuracy = number(summary, "test_accuracy")) {
+    text = "test accuracy " + percent(*accuracy);
+  }
+  for (const std::string& part : {rate_text(summary), printable(out)}) {
+    if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
+  }
+  return text + "\n";
+}
+
+std::string summary_entry(const std::string& summary_json, const std::string& name) {
+  const Json summary = parse_summary(summary_json);
+  const auto found = summary.find(name);
+  if (found == summary.end() || found->is_null()) return "";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+}  // namespace mantissa::cli

@@ -1,0 +1,92 @@
+// ns per element of the batch-norm kernels on the shapes of ResNet-20 at batch 128, one thread.
+#include <benchmark/benchmark.h>
+
+#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/elementwise/test_values.h"
+
+namespace mantissa::kernels {
+namespace {
+
+struct Operands {
+  int64_t rows, channels;
+  std::vector<int8_t> in, output, out;
+  std::vector<int16_t> grad_out, grad_in;
+  std::vector<int32_t> multiplier, low, high;
+  std::vector<int64_t> offset, sum, squares;
+
+  explicit Operands(const benchmark::State& state)
+      : rows(state.range(0)),
+        channels(state.range(1)),
+        in(test_values<int8_t>(rows * channels, 1, 6)),
+        output(test_values<int8_t>(rows * channels, 2, 6)),
+        out(rows * channels),
+        grad_out(test_values<int16_t>(rows * channels, 3, 14)),
+        grad_in(rows * channels),
+        multiplier(test_values<int32_t>(channels, 4, 30)),
+        low(channels),
+        high(channels),
+        offset(test_values<int64_t>(channels, 5, 36)),
+        sum(channels),
+        squares(channels) {}
+
+  BatchNormGradient gradient() {
+    return {grad_out.data(),   in.data(),     output.data(), channels,      multiplier.data(),
+            multiplier.data(), offset.data(), 30,            grad_in.data()};
+  }
+  ScaleOffset scale_offset(bool write) {
+    return {in.data(), channels, multiplier.data(), offset.data(), true, 30,
+            write ? out.data() : nullptr};
+  }
+};
+
+template <typename Body>
+void measure(benchmark::State& state, const BatchNormKernels& kernels, Body&& body) {
+  if (kernels.isa > best_isa()) return state.SkipWithError("this CPU lacks the instruction set");
+  Operands operands(state);
+  for (auto _ : state) {
+    body(operands);
+    benchmark::ClobberMemory();
+  }
+  state.counters["ns_per_element"] = benchmark::Counter(
+      static_cast<double>(operands.in.size()) * 1e-9,
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void add_rows(const BatchNormKernels* kernels) {
+  const std::string prefix = std::string(kernels->name) + "/";
+  const auto add = [&](const char* name, auto body) {
+    benchmark::RegisterBenchmark((prefix + name).c_str(),
+                                 [=](benchmark::State& state) { measure(state, *kernels, body); })
+        ->Args({100352, 16})
+        ->Args({25088, 32})
+        ->Args({6272, 64});
+  };
+  add("channel_sums", [=](Operands& o) {
+    kernels->channel_sums(o.in.data(), o.channels, 0, o.rows,
+                          {o.sum.data(), o.squares.data(), o.low.data(), o.high.data()});
+  });
+  add("scale_offset", [=](Operands& o) {
+    benchmark::DoNotOptimize(kernels->scale_offset(o.scale_offset(true), 0, o.rows));
+  });
+  add("scale_offset_maximum", [=](Operands& o) {
+    benchmark::DoNotOptimize(kernels->scale_offset(o.scale_offset(false), 0, o.rows));
+  });
+  add("gradient_sums", [=](Operands& o) {
+    kernels->gradient_sums(o.gradient(), 0, o.rows, o.sum.data(), o.squares.data());
+  });
+  add("gradient", [=](Operands& o) {
+    benchmark::DoNotOptimize(kernels->gradient(o.gradient(), 0, o.rows));
+  });
+}
+
+const bool kRegistered = [] {
+#if defined(__x86_64__)
+  add_rows(&kBatchNormAvx512Vnni);
+  add_rows(&kBatchNormAvx2);
+#endif
+  add_rows(&kBatchNormReference);
+  return true;
+}();
+
+}  // namespace
+}  // namespace mantissa::kernels

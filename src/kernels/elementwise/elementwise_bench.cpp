@@ -1,0 +1,105 @@
+// ns per element of the element-wise kernels on the shapes of ResNet-20 at batch 128, one thread.
+#include <benchmark/benchmark.h>
+
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/test_values.h"
+
+namespace mantissa::kernels {
+namespace {
+
+struct Operands {
+  int64_t rows, channels, count;
+  std::vector<int32_t> wide, mean, shifts;
+  std::vector<uint8_t> pixels;
+  std::vector<int8_t> a, b, out;
+  std::vector<int16_t> grad_a, grad_b, grad_out;
+  std::vector<int64_t> sums;
+
+  explicit Operands(const benchmark::State& state)
+      : rows(state.range(0)),
+        channels(state.range(1)),
+        count(rows * channels),
+        wide(test_values<int32_t>(count, 1, 20)),
+        mean(test_values<int32_t>(channels, 2, 7)),
+        shifts(channels, 12),
+        pixels(test_values<uint8_t>(count, 3, 8)),
+        a(test_values<int8_t>(count, 4, 7)),
+        b(test_values<int8_t>(count, 5, 7)),
+        out(count),
+        grad_a(test_values<int16_t>(count, 6, 15)),
+        grad_b(test_values<int16_t>(count, 7, 15)),
+        grad_out(count),
+        sums(channels) {}
+};
+
+template <typename Body>
+void measure(benchmark::State& state, const ElementwiseKernels& kernels, Body&& body) {
+  if (kernels.isa > best_isa()) return state.SkipWithError("this CPU lacks the instruction set");
+  Operands operands(state);
+  for (auto _ : state) {
+    body(operands);
+    benchmark::ClobberMemory();
+  }
+  state.counters["ns_per_element"] = benchmark::Counter(
+      static_cast<double>(operands.count) * 1e-9,
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void add_rows(const ElementwiseKernels* k) {
+  const std::string prefix = std::string(k->name) + "/";
+  const auto add = [&](const char* name, auto body) {
+    benchmark::RegisterBenchmark((prefix + name).c_str(),
+                                 [=](benchmark::State& state) { measure(state, *k, body); })
+        ->Args({100352, 16})
+        ->Args({25088, 32})
+        ->Args({6272, 64});
+  };
+  add("requantise", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->requantise({o.wide.data(), 13, o.out.data()}, 0, o.count));
+  });
+  add("requantise_maximum", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->requantise({o.wide.data(), 0, nullptr}, 0, o.count));
+  });
+  add("add", [=](Operands& o) {
+    benchmark::DoNotOptimize(
+        k->add({o.a.data(), o.b.data(), -2, 0, true, 3, o.out.data()}, 0, o.count));
+  });
+  add("add_maximum", [=](Operands& o) {
+    benchmark::DoNotOptimize(
+        k->add({o.a.data(), o.b.data(), -2, 0, true, 0, nullptr}, 0, o.count));
+  });
+  add("add_gradients", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->add_gradients(
+        {o.grad_a.data(), o.grad_b.data(), -2, 0, 3, o.grad_out.data()}, 0, o.count));
+  });
+  add("add_gradients_far", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->add_gradients(
+        {o.grad_a.data(), o.grad_b.data(), -25, 0, 26, o.grad_out.data()}, 0, o.count));
+  });
+  add("normalise_input", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->normalise_input(
+        {o.pixels.data(), o.mean.data(), 3, 1, o.out.data()}, 0, o.count / 3));
+  });
+  add("relu_gradient", [=](Operands& o) {
+    k->relu_gradient(o.a.data(), o.grad_a.data(), o.grad_out.data(), 0, o.count);
+  });
+  add("sum_rows", [=](Operands& o) {
+    k->sum_rows(o.grad_a.data(), o.channels, 0, o.rows, o.sums.data());
+  });
+  add("requantise_channels", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->requantise_channels(o.wide.data(), o.shifts.data(), o.channels, 0,
+                                                    o.rows, o.out.data()));
+  });
+}
+
+const bool kRegistered = [] {
+#if defined(__x86_64__)
+  add_rows(&kElementwiseAvx512Vnni);
+  add_rows(&kElementwiseAvx2);
+#endif
+  add_rows(&kElementwiseReference);
+  return true;
+}();
+
+}  // namespace
+}  // namespace mantissa::kernels

@@ -1,0 +1,98 @@
+// The integer softmax against one in long double, and at its extremes.
+#include "kernels/softmax/softmax.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/elementwise/test_values.h"
+
+namespace mantissa::kernels {
+namespace {
+
+constexpr double kQ30 = 1 << 30;
+
+std::vector<long double> exact_probabilities(const int32_t* logits, int64_t classes,
+                                             int exponent) {
+  std::vector<long double> powers(classes);
+  const int32_t largest = *std::max_element(logits, logits + classes);
+  long double sum = 0;
+  for (int64_t c = 0; c < classes; ++c) {
+    powers[c] = expl(ldexpl(static_cast<long double>(logits[c]) - largest, exponent));
+    sum += powers[c];
+  }
+  for (auto& power : powers) power /= sum;
+  return powers;
+}
+
+TEST(Softmax, AgreesWithLongDouble) {
+  constexpr int64_t kRows = 40;
+  for (const int64_t classes : {2, 10, 100}) {
+    for (const int exponent : {-28, -12, -4, 0}) {
+      const auto logits = test_values<int32_t>(kRows * classes, 1, std::min(3 - exponent, 31));
+      std::vector<uint8_t> labels(kRows);
+      for (int64_t row = 0; row < kRows; ++row) {
+        labels[row] = static_cast<uint8_t>(row * 7 % classes);
+      }
+      const SoftmaxCrossEntropy args = {logits.data(), labels.data(), exponent, classes};
+      std::vector<int32_t> probabilities(kRows * classes);
+      std::vector<int16_t> grad(kRows * classes);
+      kSoftmaxReference.probabilities(args, probabilities.data(), 0, kRows);
+      const WideStatistics statistics =
+          kSoftmaxReference.gradient(args, 15, grad.data(), 0, kRows);
+      const LossSums loss = kSoftmaxReference.loss(args, 0, kRows);
+      long double wanted_loss = 0;
+      int64_t correct = 0;
+      uint64_t maximum = 0;
+      for (int64_t row = 0; row < kRows; ++row) {
+        const int32_t* from = logits.data() + row * classes;
+        const auto exact = exact_probabilities(from, classes, exponent);
+        wanted_loss -= log2l(exact[labels[row]]);
+        correct += std::max_element(from, from + classes) - from == labels[row];
+        for (int64_t c = 0; c < classes; ++c) {
+          const int64_t i = row * classes + c;
+          // log2 e in Q16 and the fraction in Q16 leave about 2^-16 in relative terms.
+          ASSERT_NEAR(probabilities[i] / kQ30, static_cast<double>(exact[c]), 5e-5);
+          const int64_t wide = probabilities[i] - (c == labels[row] ? int64_t{1} << 30 : 0);
+          maximum = std::max(maximum, exact_magnitude(wide));
+          ASSERT_TRUE(grad[i] == exact_saturate(exact_rne(wide, 15), 32767));
+        }
+      }
+      EXPECT_EQ(loss.correct, correct);
+      EXPECT_EQ(statistics.maximum, maximum);
+      EXPECT_NEAR(std::ldexp(static_cast<double>(loss.loss_q24), -24),
+                  static_cast<double>(wanted_loss), kRows * 1e-3);
+    }
+  }
+}
+
+TEST(Softmax, CertaintyAndUniformity) {
+  const std::vector<int32_t> logits = {INT32_MIN, INT32_MAX, 0, 5, 5, 5};
+  const std::vector<uint8_t> labels = {1, 2};
+  const SoftmaxCrossEntropy args = {logits.data(), labels.data(), 20, 3};
+  std::vector<int32_t> probabilities(6);
+  kSoftmaxReference.probabilities(args, probabilities.data(), 0, 2);
+  EXPECT_EQ(probabilities, (std::vector<int32_t>{0, 1 << 30, 0, 357913941, 357913941, 357913941}));
+  EXPECT_EQ(kSoftmaxReference.loss(args, 0, 1).loss_q24, 0);
+  EXPECT_EQ(kSoftmaxReference.loss(args, 0, 1).correct, 1);
+  EXPECT_EQ(kSoftmaxReference.loss(args, 1, 2).correct, 0) << "the first of equals is the guess";
+  EXPECT_EQ(kSoftmaxReference.loss(args, 1, 1).loss_q24, 0) << "no rows";
+}
+
+TEST(Softmax, GradientsShiftedAwayAreZero) {
+  const std::vector<int32_t> logits = {3, -3};
+  const std::vector<uint8_t> labels = {1};
+  const SoftmaxCrossEntropy args = {logits.data(), labels.data(), 0, 2};
+  for (const int shift : {31, 62, 63, 90}) {
+    std::vector<int16_t> grad(2, 9);
+    const WideStatistics statistics = kSoftmaxReference.gradient(args, shift, grad.data(), 0, 1);
+    EXPECT_EQ(grad, (std::vector<int16_t>{0, 0})) << shift;
+    EXPECT_EQ(statistics.saturated, 0);
+  }
+  std::vector<int16_t> grad(2);
+  EXPECT_EQ(kSoftmaxReference.gradient(args, 0, grad.data(), 0, 1).saturated, 2);
+  EXPECT_EQ(grad, (std::vector<int16_t>{32767, -32767}));
+}
+
+}  // namespace
+}  // namespace mantissa::kernels

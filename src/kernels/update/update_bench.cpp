@@ -1,0 +1,82 @@
+// ns per element of the update kernels on 100,000 parameters, one thread.
+#include <benchmark/benchmark.h>
+
+#include "kernels/elementwise/test_values.h"
+#include "kernels/update/update.h"
+
+namespace mantissa::kernels {
+namespace {
+
+constexpr int64_t kCount = 100000;
+
+struct Operands {
+  std::vector<int64_t> initial = test_values<int64_t>(kCount, 1, 30);
+  std::vector<int64_t> gradient = initial;
+  std::vector<int8_t> weights = test_values<int8_t>(kCount, 2, 6);
+  std::vector<int16_t> accumulator = test_values<int16_t>(kCount, 3, 14);
+  std::vector<int16_t> velocity = test_values<int16_t>(kCount, 4, 14);
+
+  Update args(bool momentum) {
+    Update update;
+    update.gradient = gradient.data();
+    update.weights = weights.data();
+    update.accumulator = accumulator.data();
+    update.velocity = momentum ? velocity.data() : nullptr;
+    update.gradient_shift = 6;
+    update.gradient_multiplier = 1 << 20;
+    update.velocity_multiplier = 900000;
+    update.decay_multiplier = 100;
+    update.direction_bits = momentum ? 16 : 32;
+    update.direction_shift = momentum ? 30 : 14;
+    update.rate_multiplier = 1 << 24;
+    update.update_shift = momentum ? 30 : 46;
+    return update;
+  }
+};
+
+template <typename Body>
+void measure(benchmark::State& state, const UpdateKernels& kernels, Body&& body) {
+  if (kernels.isa > best_isa()) return state.SkipWithError("this CPU lacks the instruction set");
+  Operands operands;
+  for (auto _ : state) {
+    body(operands);
+    benchmark::ClobberMemory();
+  }
+  state.counters["ns_per_element"] = benchmark::Counter(
+      kCount * 1e-9, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void add_rows(const UpdateKernels* k) {
+  const std::string prefix = std::string(k->name) + "/";
+  const auto add = [&](const char* name, auto body) {
+    benchmark::RegisterBenchmark((prefix + name).c_str(),
+                                 [=](benchmark::State& state) { measure(state, *k, body); });
+  };
+  add("gradient_extremes", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->gradient_extremes(o.gradient.data(), 0, kCount));
+  });
+  for (const bool momentum : {false, true}) {
+    add(momentum ? "direction_extremes_momentum" : "direction_extremes_sgd", [=](Operands& o) {
+      benchmark::DoNotOptimize(k->direction_extremes(o.args(momentum), 0, kCount));
+    });
+    add(momentum ? "step_momentum" : "step_sgd", [=](Operands& o) {
+      benchmark::DoNotOptimize(k->step(o.args(momentum), 0, kCount));
+    });
+  }
+  for (const int growth : {-1, 0, 1}) {
+    add(growth < 0 ? "commit_shrink" : growth == 0 ? "commit" : "commit_grow",
+        [=](Operands& o) { k->commit(o.args(false), growth, 0, kCount); });
+  }
+}
+
+const bool kRegistered = [] {
+#if defined(__x86_64__)
+  add_rows(&kUpdateAvx512Vnni);
+  add_rows(&kUpdateAvx2);
+#endif
+  add_rows(&kUpdateReference);
+  return true;
+}();
+
+}  // namespace
+}  // namespace mantissa::kernels

@@ -1,0 +1,221 @@
+// The reference and every instruction set against exact formulations, and conservation over the
+// whole sequence gradient_extremes -> direction_extremes -> step -> commit.
+#include "kernels/update/update.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/elementwise/test_values.h"
+#include "numerics/exponent.h"
+#include "numerics/lazy_update.h"
+
+namespace mantissa::kernels {
+namespace {
+
+class UpdateTest : public testing::TestWithParam<const UpdateKernels*> {
+ protected:
+  void SetUp() override {
+    if (GetParam()->isa > best_isa()) {
+      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
+    }
+  }
+};
+
+// One parameter, its gradient and its velocity.
+struct Parameter {
+  int64_t size;
+  int weight_bits, shift;
+  bool momentum;
+  std::vector<int8_t> weights8;
+  std::vector<int16_t> weights16;
+  std::vector<int16_t> accumulator, velocity;
+  std::vector<int64_t> gradient;
+
+  Parameter(int64_t size_, int weight_bits_, int shift_, bool momentum_)
+      : size(size_), weight_bits(weight_bits_), shift(shift_), momentum(momentum_),
+        weights8(test_values<int8_t>(size, 1, 7)),
+        weights16(test_values<int16_t>(size, 1, 15)),
+        accumulator(shift == 0 ? std::vector<int16_t>(size, 0)
+                               : test_values<int16_t>(size, 2, std::max(shift - 1, 1))),
+        velocity(test_values<int16_t>(size, 3, 15)),
+        gradient(test_values<int64_t>(size, 4, 45)) {}
+
+  int64_t weight(int64_t i) const { return weight_bits == 8 ? weights8[i] : weights16[i]; }
+  int64_t value(int64_t i) const { return lazy_value(weight(i), accumulator[i], shift); }
+
+  Update args() {
+    Update update;
+    update.gradient = gradient.data();
+    update.weights = weight_bits == 8 ? static_cast<void*>(weights8.data()) : weights16.data();
+    update.weight_bits = weight_bits;
+    update.accumulator = shift == 0 ? nullptr : accumulator.data();
+    update.shift = shift;
+    update.velocity = momentum ? velocity.data() : nullptr;
+    update.gradient_shift = 15;
+    update.gradient_multiplier = 1000003;
+    update.velocity_multiplier = momentum ? 900001 : 0;
+    update.decay_multiplier = 77;
+    update.direction_bits = momentum ? 16 : 32;
+    update.rate_multiplier = 65537;
+    return update;
+  }
+};
+
+Wide exact_rhu(Wide n, int shift) {
+  if (shift > 100) shift = 100;
+  const Wide doubled = 2 * n + (Wide{1} << shift);
+  const Wide unit = Wide{1} << (shift + 1);
+  return doubled / unit - (doubled % unit < 0 ? 1 : 0);
+}
+
+Wide exact_wide(const Parameter& p, const Update& args, int64_t i) {
+  Wide wide = exact_rne(p.gradient[i], args.gradient_shift) * args.gradient_multiplier +
+              Wide{p.value(i)} * args.decay_multiplier;
+  if (args.velocity != nullptr) wide += Wide{p.velocity[i]} * args.velocity_multiplier;
+  return wide;
+}
+
+Wide exact_update(Wide direction, const Update& args) {
+  const Wide product = direction * args.rate_multiplier;
+  if (args.update_shift >= 0) return exact_rhu(product, args.update_shift);
+  return exact_saturate(product * (Wide{1} << std::min(-args.update_shift, 62)), kWideLimit);
+}
+
+// Runs the sequence as an optimiser would and checks every result.
+void check_sequence(const UpdateKernels& kernels, Parameter p, int update_shift, int64_t begin) {
+  Update args = p.args();
+  args.update_shift = update_shift;
+  const Parameter before = p;
+  const int64_t end = p.size;
+
+  Extremes wanted;
+  for (int64_t i = begin; i < end; ++i) {
+    wanted.low = std::min(wanted.low, p.gradient[i]);
+    wanted.high = std::max(wanted.high, p.gradient[i]);
+  }
+  const Extremes gradients = kernels.gradient_extremes(args.gradient, begin, end);
+  ASSERT_EQ(gradients.low, wanted.low);
+  ASSERT_EQ(gradients.high, wanted.high);
+
+  Wide low = INT64_MAX, high = INT64_MIN;
+  for (int64_t i = begin; i < end; ++i) {
+    low = std::min(low, exact_wide(before, args, i));
+    high = std::max(high, exact_wide(before, args, i));
+  }
+  const Extremes directions = kernels.direction_extremes(args, begin, end);
+  ASSERT_TRUE(directions.low == low && directions.high == high);
+  const uint64_t largest =
+      begin == end ? 0 : std::max(magnitude(directions.low), magnitude(directions.high));
+  args.direction_shift = std::max(exact_shift(largest, args.direction_bits) - 1, 0);  // some clip
+
+  const Extremes values = kernels.step(args, begin, end);
+  Extremes wanted_values;
+  const Wide limit = mantissa_limit(args.direction_bits);
+  for (int64_t i = begin; i < end; ++i) {
+    const Wide rounded = exact_rne(exact_wide(before, args, i), args.direction_shift);
+    const Wide direction = exact_saturate(rounded, limit);
+    wanted_values.saturated += direction != rounded;
+    if (p.momentum) {
+      ASSERT_TRUE(p.velocity[i] == direction);
+    }
+    const Wide value = before.value(i) - exact_update(direction, args);
+    ASSERT_TRUE(p.gradient[i] == value) << i << " >> " << update_shift;
+    wanted_values.low = std::min(wanted_values.low, p.gradient[i]);
+    wanted_values.high = std::max(wanted_values.high, p.gradient[i]);
+  }
+  ASSERT_EQ(values.low, wanted_values.low);
+  ASSERT_EQ(values.high, wanted_values.high);
+  ASSERT_EQ(values.saturated, wanted_values.saturated);
+  if (begin == end) return;
+
+  const std::vector<int64_t> updated = p.gradient;
+  const int growth = lazy_growth(values.low, values.high, p.weight_bits, p.shift, 12);
+  kernels.commit(args, growth, begin, end);
+  for (int64_t i = begin; i < end; ++i) {
+    const LazySplit split = lazy_rescale_and_split(updated[i], growth, p.shift);
+    ASSERT_EQ(p.weight(i), split.weight) << "growth " << growth;
+    ASSERT_EQ(args.accumulator == nullptr ? 0 : p.accumulator[i], split.accumulator);
+    // Conservation: nothing but the doublings of the unit loses anything, and they at most a unit.
+    const Wide error = Wide{p.value(i)} * (Wide{1} << std::max(growth, 0)) -
+                       Wide{updated[i]} * (Wide{1} << std::max(-growth, 0));
+    ASSERT_TRUE(error >= 0 && error < (Wide{1} << std::max(growth, 0)));
+  }
+}
+
+TEST_P(UpdateTest, ConservesOverTheWholeSequence) {
+  for (const int64_t size : kAwkwardSizes) {
+    for (const int weight_bits : {8, 16}) {
+      for (const int shift : {0, 1, 3, 7, 15}) {
+        for (const bool momentum : {false, true}) {
+          for (const int update_shift : {-70, -30, -4, -1, 0, 1, 8, 20, 40, 62, 63, 80}) {
+            check_sequence(*GetParam(), Parameter(size, weight_bits, shift, momentum),
+                           update_shift, size > 1 ? 1 : 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Small values shrink the unit, large updates grow it; several steps in a row on the same state.
+TEST_P(UpdateTest, GrowsAndShrinks) {
+  bool grew = false, shrank = false;
+  Parameter p(1000, 8, 15, true);
+  for (int step = 0; step < 40; ++step) {
+    p.gradient = test_values<int64_t>(p.size, static_cast<uint64_t>(100 + step), 45);
+    Update args = p.args();
+    const Extremes directions = GetParam()->direction_extremes(args, 0, p.size);
+    args.direction_shift =
+        exact_shift(std::max(magnitude(directions.low), magnitude(directions.high)), 16);
+    // Ten steps that hardly move, then ten that jump.
+    args.update_shift = step / 10 % 2 == 0 ? 24 : 6;
+    if (step % 10 == 0) {
+      for (auto& weight : p.weights8) weight = static_cast<int8_t>(weight / 8);
+    }
+    const Extremes values = GetParam()->step(args, 0, p.size);
+    const int growth = lazy_growth(values.low, values.high, 8, 15, 12);
+    grew |= growth > 0;
+    shrank |= growth < 0;
+    const std::vector<int64_t> updated = p.gradient;
+    GetParam()->commit(args, growth, 0, p.size);
+    for (int64_t i = 0; i < p.size; ++i) {
+      const LazySplit split = lazy_rescale_and_split(updated[i], growth, 15);
+      ASSERT_EQ(p.weight(i), split.weight);
+      ASSERT_EQ(p.accumulator[i], split.accumulator);
+      ASSERT_LE(magnitude(p.weight(i)), 127u);
+    }
+  }
+  EXPECT_TRUE(grew && shrank);
+}
+
+TEST_P(UpdateTest, CommitsEveryGrowth) {
+  for (int growth = -12; growth <= 70; ++growth) {
+    for (const int shift : {0, 1, 15}) {
+      Parameter p(1000, 16, shift, false);
+      p.gradient = test_values<int64_t>(p.size, 9, std::clamp(14 + shift + growth, 1, 61));
+      const std::vector<int64_t> updated = p.gradient;
+      GetParam()->commit(p.args(), growth, 0, p.size);
+      for (int64_t i = 0; i < p.size; ++i) {
+        const LazySplit split = lazy_rescale_and_split(updated[i], growth, shift);
+        ASSERT_EQ(p.weight(i), static_cast<int16_t>(split.weight)) << growth << " " << shift;
+        if (shift > 0) {
+          ASSERT_EQ(p.accumulator[i], split.accumulator);
+        }
+      }
+    }
+  }
+}
+
+std::string row_name(const testing::TestParamInfo<const UpdateKernels*>& info) {
+  return std::string(isa_name(info.param->isa));
+}
+
+#if defined(__x86_64__)
+INSTANTIATE_TEST_SUITE_P(Rows, UpdateTest,
+                         testing::Values(&kUpdateReference, &kUpdateAvx2, &kUpdateAvx512Vnni),
+                         row_name);
+#else
+INSTANTIATE_TEST_SUITE_P(Rows, UpdateTest, testing::Values(&kUpdateReference), row_name);
+#endif
+
+}  // namespace
+}  // namespace mantissa::kernels

@@ -1,0 +1,126 @@
+#include "train/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <map>
+
+#include "formats/safetensors.h"
+#include "train/state_file.h"
+
+namespace mantissa {
+namespace {
+
+constexpr std::string_view kPrefix = "checkpoint-";
+constexpr std::string_view kSuffix = ".safetensors";
+
+// The whole numbers of CheckpointInfo, by their names in the file.
+struct Counter {
+  const char* name;
+  int64_t CheckpointInfo::*field;
+};
+constexpr Counter kCounters[] = {
+    {"step", &CheckpointInfo::step},
+    {"window_steps", &CheckpointInfo::window_steps},
+    {"window_correct", &CheckpointInfo::window_correct},
+    {"window_loss_q24", &CheckpointInfo::window_loss_q24},
+    {"window_saturated", &CheckpointInfo::window_saturated},
+    {"window_requantised", &CheckpointInfo::window_requantised},
+    {"saturated", &CheckpointInfo::saturated},
+    {"requantised", &CheckpointInfo::requantised},
+    {"re_executions", &CheckpointInfo::re_executions},
+};
+
+std::optional<int64_t> number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+// The step in a checkpoint's file name, or nothing for any other file.
+std::optional<int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  return number(std::string_view(name).substr(
+      kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size()));
+}
+
+// What an interrupted write may have left.
+void remove_temporaries(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name.starts_with(kPrefix) || name.starts_with("model.safetensors") ||
+                      name.starts_with("summary.json") || name.starts_with("config.toml");
+    if (ours && name.find(".tmp-") != std::string::npos) {
+      std::filesystem::remove(entry.path(), ignored);
+    }
+  }
+}
+
+}  // namespace
+
+std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step) {
+  std::string digits = std::to_string(step);
+  digits.insert(0, digits.size() < 8 ? 8 - digits.size() : 0, '0');
+  return folder / (std::string(kPrefix) + digits + std::string(kSuffix));
+}
+
+std::vector<int64_t> list_checkpoints(const std::filesystem::path& folder) {
+  std::vector<int64_t> steps;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const auto step = step_of(entry.path().filename().string());
+    if (step) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+Status save_checkpoint(const std::filesystem::path& folder, const CheckpointInfo& info,
+                       const State& state, int keep) {
+  std::map<std::string, std::string> metadata = {
+      {"kind", "mantissa checkpoint 1"}, {"run_identity", info.run_identity},
+      {"config", info.config}};
+  for (const Counter& counter : kCounters) {
+    metadata[counter.name] = std::to_string(info.*counter.field);
+  }
+  MANTISSA_RETURN_IF_ERROR(write_state(checkpoint_path(folder, info.step), metadata, state));
+  remove_temporaries(folder);
+  std::vector<int64_t> steps = list_checkpoints(folder);
+  std::error_code ignored;
+  while (static_cast<int>(steps.size()) > keep) {
+    std::filesystem::remove(checkpoint_path(folder, steps.front()), ignored);
+    steps.erase(steps.begin());
+  }
+  return {};
+}
+
+Result<CheckpointInfo> load_checkpoint(const std::filesystem::path& path,
+                                       const std::string& run_identity, State& state) {
+  MANTISSA_ASSIGN(const SafetensorsFile file, read_safetensors(path));
+  const auto text = [&](const std::string& key) {
+    const auto found = file.metadata.find(key);
+    return found == file.metadata.end() ? std::string() : found->second;
+  };
+  if (text("kind") != "mantissa checkpoint 1") {
+    return invalid_input(path.string() + ": is not a checkpoint of Mantissa");
+  }
+  CheckpointInfo info;
+  info.run_identity = text("run_identity");
+  info.config = text("config");
+  if (info.run_identity != run_identity) {
+    return invalid_input(path.string() +
+                         ": was written by a run with other settings or other data; repeat the "
+                         "settings of its config.toml");
+  }
+  for (const Counter& counter : kCounters) {
+    const auto value = number(text(counter.name));
+    if (!value) return invalid_input(path.string() + ": has no valid '" + counter.name + "'");
+    info.*counter.field = *value;
+  }
+  MANTISSA_RETURN_IF_ERROR(read_state(path, file, state));
+  return info;
+}
+
+}  // namespace mantissa

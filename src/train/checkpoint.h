@@ -1,0 +1,40 @@
+// Checkpoints: a run's whole state in one canonical safetensors file, written atomically.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/state.h"
+
+namespace mantissa {
+
+struct CheckpointInfo {
+  int64_t step = 0;  // steps done
+  std::string run_identity;
+  std::string config;  // TOML
+  // Sums since the last line of metrics.jsonl, so that lines do not depend on interruptions.
+  int64_t window_steps = 0, window_correct = 0, window_loss_q24 = 0;
+  int64_t window_saturated = 0, window_requantised = 0;
+  int64_t saturated = 0, requantised = 0, re_executions = 0;  // since the first step
+};
+
+// "checkpoint-00000469.safetensors" in `folder`.
+std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step);
+
+// Steps of the checkpoints in `folder`, ascending. A folder that does not exist has none.
+std::vector<int64_t> list_checkpoints(const std::filesystem::path& folder);
+
+// Writes the checkpoint, then removes all but the newest `keep` (>= 2) and left-over temporaries.
+Status save_checkpoint(const std::filesystem::path& folder, const CheckpointInfo& info,
+                       const State& state, int keep = 2);
+
+// Reads a checkpoint into a state of the same layout. Damaged files, other layouts and other run
+// identities are errors that name the file; `state` is then unchanged.
+Result<CheckpointInfo> load_checkpoint(const std::filesystem::path& path,
+                                       const std::string& run_identity, State& state);
+
+}  // namespace mantissa

@@ -1,0 +1,80 @@
+// The inference network: running statistics as integer multipliers and offsets, one fixed exponent per
+// tensor, so that a prediction does not depend on its neighbours in the batch (METHODS section 0).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "data/dataset.h"
+#include "graph/graph.h"
+#include "models/models.h"
+#include "plan/program.h"
+#include "runtime/executor.h"
+#include "runtime/state.h"
+
+namespace mantissa {
+
+// What a frozen network is rebuilt from, and what it was trained on.
+struct FrozenDescription {
+  std::string model;
+  ModelOptions options;
+  std::vector<std::string> class_names;
+  std::string data;
+  std::string weights_sha256;  // of the training state that it was frozen from
+};
+
+struct FrozenNetwork {
+  FrozenDescription description;
+  Graph graph;
+  State state;
+};
+
+// The network with scale_offset in place of batch_norm.
+Graph freeze_graph(const Graph& graph);
+
+// Part of values that may be clipped by a fixed exponent.
+constexpr double kClippedPart = 1e-4;
+
+// Freezes a trained network: runs `batches` (micro-batches of the calibration program, pixels at
+// examples[i]) in inference mode, and gives each tensor the smallest exponent e with
+// #(|x| > 127.5 * 2^e) <= kClippedPart of the values seen.
+Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& calibration,
+                             std::span<std::byte> arena, ThreadPool& pool, Isa isa,
+                             std::span<const uint8_t> pixels, FrozenDescription description);
+
+// model.safetensors, self-contained. load checks everything; a damaged file is an error.
+Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network);
+Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
+
+struct Evaluation {
+  int64_t examples = 0;
+  int64_t correct = 0;
+  double loss = 0;  // mean cross-entropy, nats
+  std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
+  double accuracy() const {
+    return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
+  }
+};
+
+// Programs that evaluate a frozen network: one for full batches, one for the last, smaller batch.
+struct EvaluationPrograms {
+  Program full, rest;
+  int64_t batch_size = 1;
+  int64_t arena_bytes() const { return std::max(full.arena_bytes, rest.arena_bytes); }
+};
+Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, int64_t batch_size,
+                                              int64_t examples, const PlanningContext& planning);
+
+// Runs all examples through the network; results do not depend on the batch size.
+Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& programs,
+                            std::span<std::byte> arena, ThreadPool& pool, Isa isa,
+                            const ImageSet& images);
+
+// Probabilities [count][classes] of pictures (pixels [count][H][W][C]).
+Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<const uint8_t> pixels,
+                                          int64_t count, ThreadPool& pool, Isa isa);
+
+}  // namespace mantissa

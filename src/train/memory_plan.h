@@ -1,0 +1,38 @@
+// What a run will need in memory, known before step 0, and what it took.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mantissa {
+
+struct MemoryItem {
+  std::string name;
+  int64_t bytes = 0;
+};
+
+// Everything a run holds at its peak, above the idle process.
+struct MemoryPlan {
+  std::vector<MemoryItem> items;      // they add up to the peak
+  std::vector<MemoryItem> arena;      // by kind, what is alive at the arena's fullest moment
+  std::vector<MemoryItem> consumers;  // the largest single buffers of the arena
+  int64_t peak_bytes() const;
+};
+
+// An error (kOverBudget) with need, limit and the largest consumers, if the peak is over the budget
+// (> 0).
+Status check_budget(const MemoryPlan& plan, int64_t budget_bytes);
+
+// A table: items, the arena's contents, the peak.
+std::string to_string(const MemoryPlan& plan);
+
+// Resident memory of this process now, and the most since it started (0 where unknown).
+int64_t resident_bytes();
+int64_t peak_resident_bytes();
+// Lets the peak count from now on, where the system can.
+void reset_peak_resident();
+
+}  // namespace mantissa

@@ -1,0 +1,226 @@
+#include "train/run_config.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <thread>
+
+#include "base/hash.h"
+#include "base/sizes.h"
+#include "models/models.h"
+
+namespace mantissa {
+namespace {
+
+using Config = RunConfig;
+
+constexpr int64_t kMany = int64_t{1} << 40;
+
+// The shortest text that reads back as the same number.
+std::string real_text(double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
+// Parsers of one field each, with its range.
+template <auto kField, int64_t kLow, int64_t kHigh>
+Status integer(const char* name, const std::string& text, Config& config) {
+  MANTISSA_ASSIGN(const int64_t value, parse_integer(name, text, kLow, kHigh));
+  config.*kField = static_cast<std::remove_reference_t<decltype(config.*kField)>>(value);
+  return {};
+}
+
+Status real(const char* name, const std::string& text, double low, double high, double& field) {
+  MANTISSA_ASSIGN(const double value, parse_real(name, text, low, high));
+  field = value;
+  return {};
+}
+
+template <typename T>
+Status assign(Result<T> result, T& field) {
+  if (!result.ok()) return result.error();
+  field = std::move(*result);
+  return {};
+}
+
+Status parse_switch(const std::string& name, const std::string& text, bool& field) {
+  if (text != "true" && text != "false") {
+    return invalid_input(name + ": '" + text + "' is neither true nor false");
+  }
+  field = text == "true";
+  return {};
+}
+
+constexpr bool kSwitch = true, kValue = false, kIdentity = true, kElsewhere = false;
+
+using S = const std::string&;
+
+const Setting kSettings[] = {
+    {"model", "network: mlp, lenet5, vgg8b, resnet8, resnet20", "resnet8", kValue, kIdentity,
+     [](S text, Config& c) { c.model = text; return Status(); },
+     [](const Config& c) { return c.model; }},
+    {"data", "data set: fashion-mnist, or a folder with IDX files", "fashion-mnist", kValue,
+     kElsewhere, [](S text, Config& c) { c.data = text; return Status(); },
+     [](const Config& c) { return c.data; }},
+    {"format", "number format: bfp8, or bfp:key=value,... (acc=0|2|4|8|16)", "bfp8", kValue,
+     kIdentity, [](S text, Config& c) { return assign(parse_format(text), c.format); },
+     [](const Config& c) { return to_string(c.format); }},
+    {"epochs", "passes over the training examples", "3", kValue, kIdentity,
+     [](S text, Config& c) { return integer<&Config::epochs, 1, 1000000>("epochs", text, c); },
+     [](const Config& c) { return std::to_string(c.epochs); }},
+    {"steps", "steps in all, instead of whole epochs (0: by epochs)", "0", kValue, kIdentity,
+     [](S text, Config& c) { return integer<&Config::steps, 0, kMany>("steps", text, c); },
+     [](const Config& c) { return std::to_string(c.steps); }},
+    {"batch-size", "examples per update", "128", kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::batch_size, 1, 1 << 20>("batch-size", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.batch_size); }},
+    {"micro-batch-size", "examples computed at once; divides the batch (0: the batch)", "0",
+     kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::micro_batch_size, 0, 1 << 20>("micro-batch-size", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.micro_batch_size); }},
+    {"optimizer", "sgd or momentum", "momentum", kValue, kIdentity,
+     [](S text, Config& c) { return assign(parse_optimizer(text), c.optimizer); },
+     [](const Config& c) { return std::string(optimizer_name(c.optimizer)); }},
+    {"momentum", "momentum factor", "0.9", kValue, kIdentity,
+     [](S text, Config& c) { return real("momentum", text, 0, 0.9999, c.momentum); },
+     [](const Config& c) { return real_text(c.momentum); }},
+    {"learning-rate", "largest learning rate (0: the model's default)", "0", kValue, kIdentity,
+     [](S text, Config& c) { return real("learning-rate", text, 0, 1000, c.learning_rate); },
+     [](const Config& c) { return real_text(c.learning_rate); }},
+    {"lr-schedule", "constant, step, cosine or one-cycle", "one-cycle", kValue, kIdentity,
+     [](S text, Config& c) { return assign(parse_schedule(text), c.schedule); },
+     [](const Config& c) { return std::string(schedule_name(c.schedule)); }},
+    {"warmup", "part of the steps over which the learning rate rises", "0.2", kValue, kIdentity,
+     [](S text, Config& c) { return real("warmup", text, 0, 1, c.warmup); },
+     [](const Config& c) { return real_text(c.warmup); }},
+    {"weight-decay", "decay of weights (not of biases and batch norm)", "0.0005", kValue,
+     kIdentity,
+     [](S text, Config& c) { return real("weight-decay", text, 0, 1, c.weight_decay); },
+     [](const Config& c) { return real_text(c.weight_decay); }},
+    {"augment", "none, or of shift[=pixels] and flip: shift,flip", "none", kValue, kIdentity,
+     [](S text, Config& c) { return assign(parse_augmentation(text), c.augmentation); },
+     [](const Config& c) { return to_string(c.augmentation); }},
+    {"width", "multiplies the channels of vgg8b and resnet*", "1", kValue, kIdentity,
+     [](S text, Config& c) { return real("width", text, 1.0 / 64, 64, c.width); },
+     [](const Config& c) { return real_text(c.width); }},
+    {"seed", "of initial weights, order and augmentation", "1", kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::seed, 0, INT64_MAX>("seed", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.seed); }},
+    {"threads", "threads to compute with (0: one per core); changes no result", "0", kValue,
+     kElsewhere,
+     [](S text, Config& c) { return integer<&Config::threads, 0, 256>("threads", text, c); },
+     [](const Config& c) { return std::to_string(c.threads); }},
+    {"isa", "instruction set: auto, scalar, avx2, avx512vnni; changes no result", "auto", kValue,
+     kElsewhere, [](S text, Config& c) { return assign(parse_isa(text), c.isa); },
+     [](const Config& c) { return std::string(isa_name(c.isa)); }},
+    {"memory-budget", "refuse to start if more would be needed (512MiB, 2GiB)", "", kValue,
+     kElsewhere, [](S text, Config& c) { return assign(parse_bytes(text), c.memory_budget); },
+     [](const Config& c) {
+       return c.memory_budget > 0 ? std::to_string(c.memory_budget) + "B" : std::string();
+     }},
+    {"checkpoint-every", "steps between checkpoints (0: once an epoch)", "0", kValue, kElsewhere,
+     [](S text, Config& c) {
+       return integer<&Config::checkpoint_every, 0, kMany>("checkpoint-every", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.checkpoint_every); }},
+    {"out", "folder for the results", "", kValue, kElsewhere,
+     [](S text, Config& c) { c.out = text; return Status(); },
+     [](const Config& c) { return c.out; }},
+    {"resume", "go on from the last checkpoint in --out", "false", kSwitch, kElsewhere,
+     [](S text, Config& c) { return parse_switch("resume", text, c.resume); },
+     [](const Config& c) { return std::string(c.resume ? "true" : "false"); }},
+    {"overwrite", "replace a run that --out already holds", "false", kSwitch, kElsewhere,
+     [](S text, Config& c) { return parse_switch("overwrite", text, c.overwrite); },
+     [](const Config& c) { return std::string(c.overwrite ? "true" : "false"); }},
+};
+
+Status resolve(RunConfig& config) {
+  if (config.micro_batch_size == 0) config.micro_batch_size = config.batch_size;
+  if (config.batch_size % config.micro_batch_size != 0) {
+    return invalid_input("micro-batch-size " + std::to_string(config.micro_batch_size) +
+                         " does not divide batch-size " + std::to_string(config.batch_size));
+  }
+  if (config.threads == 0) {
+    config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  }
+  if (config.learning_rate == 0) config.learning_rate = default_learning_rate(config.model);
+  if (config.resume && config.overwrite) {
+    return invalid_input("--resume and --overwrite exclude each other");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const Setting> training_settings() { return kSettings; }
+
+Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,
+                              int64_t high) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || value < low || value > high) {
+    return invalid_input(name + ": '" + text + "' is not a whole number from " +
+                         std::to_string(low) + " to " + std::to_string(high));
+  }
+  return value;
+}
+
+Result<double> parse_real(const std::string& name, const std::string& text, double low,
+                          double high) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || !(value >= low) || !(value <= high)) {
+    return invalid_input(name + ": '" + text + "' is not a number from " + real_text(low) +
+                         " to " + real_text(high));
+  }
+  return value;
+}
+
+Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings) {
+  RunConfig config;
+  config.isa = best_isa();
+  for (const auto& [name, text] : settings) {
+    const Setting* found = nullptr;
+    for (const Setting& setting : kSettings) {
+      if (name == setting.name) found = &setting;
+    }
+    if (found == nullptr) return invalid_input("unknown setting '" + name + "'");
+    MANTISSA_RETURN_IF_ERROR(found->parse(text, config));
+  }
+  MANTISSA_RETURN_IF_ERROR(resolve(config));
+  return config;
+}
+
+std::string to_toml(const RunConfig& config) {
+  std::string text = "# Everything needed to repeat this run: mantissa train --config config.toml\n";
+  for (const Setting& setting : kSettings) {
+    const std::string name = setting.name, value = setting.print(config);
+    if (name == "out" || setting.is_switch || value.empty()) continue;
+    std::string quoted;
+    for (const char c : value) {
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += c;
+    }
+    text += name + " = \"" + quoted + "\"\n";
+  }
+  return text;
+}
+
+std::string run_identity(const RunConfig& config, const std::string& data_sha256) {
+  std::string text = "mantissa run 1\ndata=" + data_sha256 + "\n";
+  for (const Setting& setting : kSettings) {
+    if (setting.in_identity) text += setting.name + ("=" + setting.print(config)) + "\n";
+  }
+  return sha256_hex(text);
+}
+
+}  // namespace mantissa

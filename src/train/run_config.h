@@ -1,0 +1,74 @@
+// Everything that a run is told: one table of settings gives names, help, defaults and parsing, for
+// the command line, configuration files and run identities alike.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "base/cpu.h"
+#include "base/result.h"
+#include "data/augment.h"
+#include "numerics/format.h"
+#include "plan/state_layout.h"
+#include "train/schedule.h"
+
+namespace mantissa {
+
+struct RunConfig {
+  std::string model = "resnet8";
+  std::string data = "fashion-mnist";
+  Format format;
+  int64_t epochs = 3;
+  int64_t steps = 0;  // > 0: this many instead of whole epochs
+  int64_t batch_size = 128;
+  int64_t micro_batch_size = 0;  // 0: the batch
+  OptimizerKind optimizer = OptimizerKind::kMomentum;
+  double momentum = 0.9;
+  double learning_rate = 0;  // 0: the model's default
+  ScheduleKind schedule = ScheduleKind::kOneCycle;
+  double warmup = 0.2;  // fraction of all steps
+  double weight_decay = 5e-4;
+  Augmentation augmentation;
+  double width = 1;
+  uint64_t seed = 1;
+  int threads = 0;  // 0: all cores
+  Isa isa = Isa::kScalar;
+  int64_t memory_budget = 0;  // bytes; 0: none
+  int64_t checkpoint_every = 0;  // steps; 0: once an epoch
+  std::string out;
+  bool resume = false;
+  bool overwrite = false;
+};
+
+// One setting. `in_identity`: a different value may give different bits.
+struct Setting {
+  const char* name;
+  const char* help;
+  const char* default_text;
+  bool is_switch;
+  bool in_identity;
+  Status (*parse)(const std::string& text, RunConfig& config);
+  std::string (*print)(const RunConfig& config);
+};
+
+std::span<const Setting> training_settings();
+
+// Parses settings by name over the defaults, and resolves what depends on others (micro-batch size,
+// learning rate, threads). Unknown names and impossible values are errors of one line.
+Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings);
+
+// What a configuration file holds: every setting but those about where and how often to write.
+std::string to_toml(const RunConfig& config);
+
+// SHA-256 over the settings that results depend on, and the data's hash.
+std::string run_identity(const RunConfig& config, const std::string& data_sha256);
+
+// Parses a whole number or a finite real number, all of the text.
+Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,
+                              int64_t high);
+Result<double> parse_real(const std::string& name, const std::string& text, double low,
+                          double high);
+
+}  // namespace mantissa

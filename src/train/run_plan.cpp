@@ -1,0 +1,123 @@
+// Compiling a run, and adding up its memory.
+#include <algorithm>
+#include <array>
+
+#include "base/sizes.h"
+#include "data/batches.h"
+#include "kernels/kernel_table.h"
+#include "train/trainer.h"
+
+namespace mantissa {
+namespace {
+
+// Examples from which the frozen network's exponents are taken.
+constexpr int64_t kCalibrationExamples = 1280;
+// Stacks, allocator and bookkeeping of a run: measured, not planned.
+constexpr int64_t kOverheadBytes = int64_t{2} << 20;
+constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
+
+// The moment at which most is alive, by kind of buffer.
+std::vector<MemoryItem> fullest_moment(const Program& program) {
+  int64_t most = -1;
+  std::array<int64_t, static_cast<size_t>(BufferKind::kCount_)> by_kind{};
+  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+    std::array<int64_t, by_kind.size()> now{};
+    int64_t sum = 0;
+    for (const Buffer& buffer : program.buffers) {
+      if (i < buffer.first || i > buffer.last) continue;
+      now[static_cast<size_t>(buffer.kind)] += buffer.bytes;
+      sum += buffer.bytes;
+    }
+    if (sum > most) most = sum, by_kind = now;
+  }
+  std::vector<MemoryItem> items;
+  for (size_t kind = 0; kind < by_kind.size(); ++kind) {
+    if (by_kind[kind] == 0) continue;
+    items.push_back(
+        {std::string(buffer_kind_name(static_cast<BufferKind>(kind))), by_kind[kind]});
+  }
+  return items;
+}
+
+std::vector<MemoryItem> largest_buffers(const Program& program, size_t count) {
+  std::vector<MemoryItem> items;
+  for (const Buffer& buffer : program.buffers) {
+    items.push_back({buffer.name + " (" + std::string(buffer_kind_name(buffer.kind)) + ")",
+                     buffer.bytes});
+  }
+  std::stable_sort(items.begin(), items.end(),
+                   [](const MemoryItem& a, const MemoryItem& b) { return a.bytes > b.bytes; });
+  items.resize(std::min(count, items.size()));
+  return items;
+}
+
+MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
+  const int64_t example_bytes = data.height * data.width * data.channels;
+  int64_t histogram_bytes = 0;
+  for (const int64_t channels : plan.calibration.guarded_channels) {
+    histogram_bytes += std::max<int64_t>(1, channels) * kHistogramBins * int64_t{8};
+  }
+  MemoryPlan memory;
+  memory.items = {
+      {"data set", data.bytes()},
+      {"weights, accumulators, optimiser", plan.layout.weight_state_bytes()},
+      {"other state", plan.layout.bytes - plan.layout.weight_state_bytes()},
+      {"arena", plan.arena_bytes()},
+      {"batches ahead", BatchPrefetcher::predict_buffer_bytes(data.train_count, example_bytes,
+                                                              config.batch_size)},
+      {"frozen network", frozen_layout(freeze_graph(plan.graph)).bytes},
+      {"calibration", histogram_bytes + plan.calibration_examples * example_bytes},
+      {"runtime",
+       kOverheadBytes + config.threads * kOverheadBytesPerThread +
+           plan.total_steps * static_cast<int64_t>(sizeof(float))}};
+  memory.arena = fullest_moment(plan.training);
+  memory.consumers = largest_buffers(plan.training, 5);
+  return memory;
+}
+
+}  // namespace
+
+int64_t RunPlan::arena_bytes() const {
+  return std::max({training.arena_bytes, calibration.arena_bytes, evaluation.arena_bytes()});
+}
+
+Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
+  if (data.train_count < config.batch_size) {
+    return invalid_input("batch-size " + std::to_string(config.batch_size) + " is more than the " +
+                         std::to_string(data.train_count) + " training examples of " + data.name);
+  }
+  const ModelOptions options{.height = data.height,
+                             .width = data.width,
+                             .channels = data.channels,
+                             .classes = data.classes,
+                             .width_multiplier = config.width,
+                             .channel_means = std::vector<int>(data.channels, 0)};
+  RunPlan plan;
+  MANTISSA_ASSIGN(plan.graph, build_model(config.model, options));
+  plan.layout = training_layout(plan.graph, config.format, config.optimizer);
+  const kernels::KernelTable table = kernels::select_kernels(config.isa);
+  const PlanningContext planning{&table, config.threads};
+  ProgramOptions program{
+      .kind = ProgramKind::kTraining,
+      .micro_batch_size = config.micro_batch_size,
+      .micro_batches = static_cast<int>(config.batch_size / config.micro_batch_size),
+      .optimizer = config.optimizer};
+  MANTISSA_ASSIGN(plan.training, compile(plan.graph, program, planning));
+  program = {.kind = ProgramKind::kInference,
+             .micro_batch_size = config.micro_batch_size,
+             .with_loss = false};
+  MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, program, planning));
+  const Graph frozen_graph = freeze_graph(plan.graph);
+  MANTISSA_ASSIGN(plan.evaluation, compile_evaluation(frozen_graph, config.micro_batch_size,
+                                                      data.test_count, planning));
+  plan.steps_per_epoch = data.train_count / config.batch_size;
+  plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
+  plan.calibration_examples =
+      std::max(config.micro_batch_size,
+               std::min(kCalibrationExamples, data.train_count) / config.micro_batch_size *
+                   config.micro_batch_size);
+  plan.memory = memory_plan(config, data, plan);
+  return plan;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,91 @@
+#include "train/state_file.h"
+
+#include <cstring>
+#include <vector>
+
+#include "numerics/exponent.h"
+
+namespace mantissa {
+namespace {
+
+std::vector<int64_t> dims_of(const Shape& shape) {
+  return {shape.dims.begin(), shape.dims.begin() + shape.rank};
+}
+
+// Kernels rely on symmetric mantissas: the most negative number must not come in from a file.
+bool mantissas_in_range(const StateTensor& tensor, std::span<const std::byte> data) {
+  if (tensor.type == DataType::kInt8) {
+    for (const std::byte byte : data) {
+      if (byte == std::byte{0x80}) return false;
+    }
+  }
+  if (tensor.type == DataType::kInt16 && tensor.shape.count() > 1 && tensor.name != "predictors") {
+    for (size_t i = 0; i + 1 < data.size(); i += 2) {
+      if (data[i] == std::byte{0} && data[i + 1] == std::byte{0x80}) return false;
+    }
+  }
+  return true;
+}
+
+Status check(const std::filesystem::path& path, const StateTensor& expected,
+             const SafetensorsTensor* found) {
+  const std::string place = path.string() + ": tensor '" + expected.name + "' ";
+  if (found == nullptr) return invalid_input(place + "is missing");
+  if (found->dtype != data_type_name(expected.type) || found->shape != dims_of(expected.shape)) {
+    return invalid_input(place + "has another type or shape than this network's");
+  }
+  if (!mantissas_in_range(expected, found->data)) {
+    return invalid_input(place + "has a mantissa outside the symmetric range");
+  }
+  if (expected.type == DataType::kInt64) {  // offsets of scale_offset: as freezing writes them
+    for (size_t i = 0; i + 7 < found->data.size(); i += 8) {
+      int64_t offset = 0;
+      std::memcpy(&offset, found->data.data() + i, sizeof offset);
+      if (magnitude(offset) > (uint64_t{1} << 44)) {
+        return invalid_input(place + "has an offset beyond 2^44");
+      }
+    }
+  }
+  if (expected.name.ends_with(".exponent") || expected.name == "exponents") {
+    for (size_t i = 0; i + 1 < found->data.size(); i += 2) {
+      int16_t exponent = 0;
+      std::memcpy(&exponent, found->data.data() + i, sizeof exponent);
+      if (!exponent_in_range(exponent)) {
+        return invalid_input(place + "has an exponent outside -128..127");
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status write_state(const std::filesystem::path& path,
+                   const std::map<std::string, std::string>& metadata, const State& state) {
+  std::vector<SafetensorsView> views;
+  const auto& tensors = state.layout().tensors;
+  for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+    views.push_back({tensors[i].name, data_type_name(tensors[i].type), dims_of(tensors[i].shape),
+                     state.bytes(i)});
+  }
+  return write_safetensors(path, metadata, views);
+}
+
+Status read_state(const std::filesystem::path& path, const SafetensorsFile& file, State& state) {
+  const auto& tensors = state.layout().tensors;
+  std::vector<const SafetensorsTensor*> sources;
+  for (const StateTensor& tensor : tensors) {
+    sources.push_back(file.find(tensor.name));
+    MANTISSA_RETURN_IF_ERROR(check(path, tensor, sources.back()));
+  }
+  if (file.tensors.size() != tensors.size()) {
+    return invalid_input(path.string() + ": has tensors that this network does not have");
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    std::memcpy(state.bytes(static_cast<int>(i)).data(), sources[i]->data.data(),
+                sources[i]->data.size());
+  }
+  return {};
+}
+
+}  // namespace mantissa

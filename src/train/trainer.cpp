@@ -1,0 +1,387 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/atomic_file.h"
+#include "base/hash.h"
+#include "data/batches.h"
+#include "train/checkpoint.h"
+#include "train/metrics.h"
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kReportSteps = 50;  // steps per line of metrics.jsonl
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Status write_text(const fs::path& path, const std::string& text) {
+  const std::span<const std::byte> piece = std::as_bytes(std::span(text));
+  return write_file_atomically(path, std::span(&piece, 1));
+}
+
+// One hash over everything in the data set that results depend on.
+std::string data_sha256(const Dataset& data) {
+  Sha256 hash;
+  for (const ImageSet* set : {&data.train, &data.test}) {
+    hash.update(std::to_string(set->count) + "x" + std::to_string(set->height) + "x" +
+                std::to_string(set->width) + "x" + std::to_string(set->channels) + "\n");
+    hash.update(std::as_bytes(std::span(set->pixels)));
+    hash.update(std::as_bytes(std::span(set->labels)));
+  }
+  return hash.hex_digest();
+}
+
+// A folder that is empty or not there, or one that the user allows to be replaced or gone on with.
+Status prepare_folder(const RunConfig& config) {
+  if (config.out.empty()) return invalid_input("--out: name a folder for the results");
+  const fs::path folder = config.out;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || !fs::is_directory(folder)) {
+    return invalid_input(folder.string() + ": cannot be made a folder: " + error.message());
+  }
+  const bool holds_run = fs::exists(folder / "config.toml") || fs::exists(folder / "summary.json") ||
+                         !list_checkpoints(folder).empty();
+  if (holds_run && !config.resume && !config.overwrite) {
+    return invalid_input(folder.string() +
+                         ": holds a run already; go on with --resume or replace it with "
+                         "--overwrite");
+  }
+  return {};
+}
+
+void remove_old_run(const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* name : {"summary.json", "model.safetensors", "metrics.jsonl", "config.toml"}) {
+    fs::remove(folder / name, ignored);
+  }
+  for (const int64_t step : list_checkpoints(folder)) {
+    fs::remove(checkpoint_path(folder, step), ignored);
+  }
+}
+
+// A run in progress. One object, so that the loop's steps share state without passing it around.
+class Run {
+ public:
+  Run(const RunConfig& config, const TrainObserver& observer)
+      : config_(config), observer_(observer), folder_(config.out) {}
+
+  Result<TrainingResult> run() {
+    idle_bytes_ = resident_bytes();
+    reset_peak_resident();
+    MANTISSA_RETURN_IF_ERROR(prepare_folder(config_));
+    MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data));
+    MANTISSA_ASSIGN(plan_, plan_run(config_, info));
+    MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
+    MANTISSA_ASSIGN(data_, load_dataset(config_.data, true, true));
+    MANTISSA_RETURN_IF_ERROR(set_channel_means());
+    info_.run_identity = run_identity(config_, data_sha256(data_));
+    info_.config = to_toml(config_);
+    if (config_.resume && fs::exists(folder_ / "summary.json")) return finished_before();
+    MANTISSA_ASSIGN(State state, State::create(plan_.layout));
+    state_.emplace(std::move(state));
+    MANTISSA_ASSIGN(AlignedMemory arena, AlignedMemory::create(plan_.arena_bytes()));
+    arena_.emplace(std::move(arena));
+    pool_.emplace(config_.threads);
+    initialise(plan_.graph, config_.seed, *state_);
+    MANTISSA_RETURN_IF_ERROR(restore_or_start());
+    MANTISSA_RETURN_IF_ERROR(loop());
+    return finish();
+  }
+
+ private:
+  // The means are attributes of the graph's first node, so the plan stays as it is.
+  Status set_channel_means() {
+    options_ = {.height = data_.info.height,
+                .width = data_.info.width,
+                .channels = data_.info.channels,
+                .classes = data_.info.classes,
+                .width_multiplier = config_.width,
+                .channel_means = channel_means(data_.train)};
+    MANTISSA_ASSIGN(plan_.graph, build_model(config_.model, options_));
+    return {};
+  }
+
+  Result<TrainingResult> finished_before() {
+    MANTISSA_ASSIGN(const auto bytes, read_file(folder_ / "summary.json", 1 << 20));
+    std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    if (json.is_discarded() || json.value("run_identity", "") != info_.run_identity) {
+      return invalid_input((folder_ / "summary.json").string() +
+                           ": is of a run with other settings or other data");
+    }
+    return TrainingResult{std::move(text), to_string(plan_.memory), true};
+  }
+
+  Status restore_or_start() {
+    const std::vector<int64_t> saved = list_checkpoints(folder_);
+    if (config_.resume && !saved.empty()) {
+      MANTISSA_ASSIGN(info_, load_checkpoint(checkpoint_path(folder_, saved.back()),
+                                             info_.run_identity, *state_));
+      info_.config = to_toml(config_);
+      message("resuming at step " + std::to_string(info_.step));
+    } else {
+      if (config_.resume) message("nothing saved yet: starting from the beginning");
+      remove_old_run(folder_);
+    }
+    MANTISSA_RETURN_IF_ERROR(write_text(folder_ / "config.toml", to_toml(config_)));
+    return {};
+  }
+
+  Schedule schedule() const {
+    return {.kind = config_.schedule,
+            .peak = config_.learning_rate,
+            .steps = plan_.total_steps,
+            .warmup_steps = static_cast<int64_t>(
+                std::nearbyint(config_.warmup * static_cast<double>(plan_.total_steps)))};
+  }
+
+  Status loop() {
+    const int64_t first = info_.step, remaining = plan_.total_steps - first;
+    if (remaining <= 0) return {};
+    MANTISSA_ASSIGN(
+        const auto batches,
+        BatchPrefetcher::create(data_.train,
+                                {.batch_size = config_.batch_size,
+                                 .seed = config_.seed,
+                                 .augmentation = config_.augmentation,
+                                 .first_epoch = static_cast<uint32_t>(first / plan_.steps_per_epoch),
+                                 .first_step = first % plan_.steps_per_epoch,
+                                 .total_steps = remaining}));
+    MANTISSA_ASSIGN(MetricsWriter metrics, MetricsWriter::open(folder_ / "metrics.jsonl", first));
+    Executor executor(plan_.graph, plan_.training, *state_, arena_->span(), *pool_, config_.isa);
+    step_ms_.reserve(static_cast<size_t>(remaining));
+    const Schedule rates = schedule();
+    StepScalars scalars{.momentum = config_.momentum,
+                        .weight_decay = config_.weight_decay,
+                        .gradient_scale = 1 / static_cast<double>(config_.batch_size)};
+    window_start_ = Clock::now();
+    while (info_.step < plan_.total_steps) {
+      const auto step_start = Clock::now();
+      const Batch batch = batches->next();
+      scalars.learning_rate = learning_rate(rates, info_.step);
+      const auto start = Clock::now();
+      MANTISSA_ASSIGN(const StepResult result,
+                      executor.train_step(batch.pixels, batch.labels, scalars));
+      step_ms_.push_back(static_cast<float>(seconds_since(start) * 1e3));
+      busy_seconds_ += seconds_since(step_start);
+      add(result);
+      if (info_.step % kReportSteps == 0 || info_.step == plan_.total_steps) {
+        MANTISSA_RETURN_IF_ERROR(report(metrics, scalars.learning_rate));
+      }
+      const bool go_on = notify(result, scalars.learning_rate);
+      const int64_t every =
+          config_.checkpoint_every > 0 ? config_.checkpoint_every : plan_.steps_per_epoch;
+      if (!go_on || info_.step % every == 0 || info_.step == plan_.total_steps) {
+        MANTISSA_RETURN_IF_ERROR(checkpoint());
+      }
+      if (!go_on && info_.step < plan_.total_steps) {
+        return make_error(ErrorCode::kInterrupted, "interrupted at step " +
+                                                       std::to_string(info_.step) +
+                                                       "; a checkpoint is in " + config_.out);
+      }
+    }
+    return {};
+  }
+
+  void add(const StepResult& result) {
+    ++info_.step;
+    ++info_.window_steps;
+    info_.window_correct += result.correct;
+    info_.window_loss_q24 += result.loss_q24;
+    info_.window_saturated += result.saturated;
+    info_.window_requantised += result.requantised;
+    info_.saturated += result.saturated;
+    info_.requantised += result.requantised;
+    info_.re_executions += result.re_executions;
+  }
+
+  double window_examples() const {
+    return static_cast<double>(std::max<int64_t>(1, info_.window_steps) * config_.batch_size);
+  }
+  double window_loss() const {
+    constexpr double kLn2 = 0.693147180559945309417;
+    return static_cast<double>(info_.window_loss_q24) * 0x1p-24 * kLn2 / window_examples();
+  }
+  double window_accuracy() const {
+    return static_cast<double>(info_.window_correct) / window_examples();
+  }
+
+  static double rate(int64_t part, int64_t all) {
+    return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
+  }
+
+  double examples_per_second() const {
+    return busy_seconds_ == 0 ? 0
+                              : static_cast<double>(config_.batch_size) *
+                                    static_cast<double>(step_ms_.size()) / busy_seconds_;
+  }
+
+  Status report(MetricsWriter& metrics, double learning_rate) {
+    const double seconds = std::max(1e-9, seconds_since(window_start_));
+    const Status status = metrics.write(
+        {.step = info_.step,
+         .epoch = static_cast<double>(info_.step) / static_cast<double>(plan_.steps_per_epoch),
+         .loss = window_loss(),
+         .accuracy = window_accuracy(),
+         .learning_rate = learning_rate,
+         .examples_per_second = window_examples() / seconds,
+         .saturation_rate = rate(info_.window_saturated, info_.window_requantised)});
+    shown_loss_ = window_loss();
+    shown_accuracy_ = window_accuracy();
+    info_.window_steps = info_.window_correct = info_.window_loss_q24 = 0;
+    info_.window_saturated = info_.window_requantised = 0;
+    window_start_ = Clock::now();
+    return status;
+  }
+
+  bool notify(const StepResult& result, double learning_rate) {
+    if (observer_ == nullptr) return true;
+    if (info_.step <= kReportSteps) shown_loss_ = result.loss, shown_accuracy_ = result.accuracy;
+    const double per_second = examples_per_second();
+    return observer_({.kind = TrainEventKind::kStep,
+                      .step = info_.step,
+                      .steps = plan_.total_steps,
+                      .epoch = (info_.step - 1) / plan_.steps_per_epoch + 1,
+                      .epochs = (plan_.total_steps - 1) / plan_.steps_per_epoch + 1,
+                      .loss = shown_loss_,
+                      .accuracy = shown_accuracy_,
+                      .learning_rate = learning_rate,
+                      .examples_per_second = per_second,
+                      .seconds_left = static_cast<double>((plan_.total_steps - info_.step) *
+                                                          config_.batch_size) /
+                                      std::max(1e-9, per_second),
+                      .message = {}});
+  }
+
+  void message(std::string text) {
+    if (observer_ == nullptr) return;
+    TrainEvent event;
+    event.kind = TrainEventKind::kMessage;
+    event.message = std::move(text);
+    observer_(event);
+  }
+
+  Status checkpoint() {
+    MANTISSA_RETURN_IF_ERROR(save_checkpoint(folder_, info_, *state_));
+    if (observer_ != nullptr) {
+      TrainEvent event;
+      event.kind = TrainEventKind::kCheckpoint;
+      event.step = info_.step;
+      event.message = checkpoint_path(folder_, info_.step).string();
+      observer_(event);
+    }
+    return {};
+  }
+
+  // The first training examples in the order of an epoch that training does not use.
+  std::vector<uint8_t> calibration_pixels() const {
+    const std::vector<uint32_t> order =
+        epoch_order(config_.seed, UINT32_MAX, data_.train.count);
+    const int64_t bytes = data_.train.example_bytes();
+    std::vector<uint8_t> pixels;
+    pixels.reserve(static_cast<size_t>(plan_.calibration_examples * bytes));
+    for (int64_t i = 0; i < plan_.calibration_examples; ++i) {
+      const auto first = data_.train.pixels.begin() + order[i] * bytes;
+      pixels.insert(pixels.end(), first, first + bytes);
+    }
+    return pixels;
+  }
+
+  Result<TrainingResult> finish() {
+    TrainEvent event;
+    event.kind = TrainEventKind::kEvaluating;
+    if (observer_ != nullptr) observer_(event);
+    const std::string weights_sha256 = state_->sha256(StateGroup::kStatistics);
+    FrozenDescription description{config_.model, options_, data_.info.class_names,
+                                  data_.info.name, weights_sha256};
+    MANTISSA_ASSIGN(FrozenNetwork frozen,
+                    freeze(plan_.graph, *state_, plan_.calibration, arena_->span(), *pool_,
+                           config_.isa, calibration_pixels(), std::move(description)));
+    MANTISSA_RETURN_IF_ERROR(save_frozen(folder_ / "model.safetensors", frozen));
+    MANTISSA_ASSIGN(const Evaluation evaluation,
+                    evaluate(frozen, plan_.evaluation, arena_->span(), *pool_, config_.isa,
+                             data_.test));
+    TrainingResult result;
+    result.summary_json = summary(evaluation, weights_sha256);
+    result.plan_text = to_string(plan_.memory);
+    MANTISSA_RETURN_IF_ERROR(write_text(folder_ / "summary.json", result.summary_json));
+    return result;
+  }
+
+  std::string summary(const Evaluation& evaluation, const std::string& weights_sha256) {
+    double median = 0;
+    if (!step_ms_.empty()) {
+      const auto middle = step_ms_.begin() + static_cast<int64_t>(step_ms_.size() / 2);
+      std::nth_element(step_ms_.begin(), middle, step_ms_.end());
+      median = *middle;
+    }
+    const int64_t parameters = plan_.graph.trained_parameters();
+    const nlohmann::ordered_json json = {
+        {"model", config_.model},
+        {"format", to_string(config_.format)},
+        {"data", config_.data},
+        {"epochs", config_.epochs},
+        {"steps", plan_.total_steps},
+        {"seed", config_.seed},
+        {"threads", config_.threads},
+        {"isa", isa_name(config_.isa)},
+        {"batch_size", config_.batch_size},
+        {"micro_batch_size", config_.micro_batch_size},
+        {"train_examples", data_.train.count},
+        {"test_accuracy", evaluation.accuracy()},
+        {"test_loss", evaluation.loss},
+        {"test_examples", evaluation.examples},
+        {"examples_per_second", examples_per_second()},
+        {"train_seconds", busy_seconds_},
+        {"step_ms_median", median},
+        {"planned_peak_bytes", plan_.memory.peak_bytes()},
+        {"peak_rss_bytes", peak_resident_bytes() - idle_bytes_},
+        {"weight_state_bytes_per_parameter",
+         static_cast<double>(plan_.layout.weight_state_bytes()) / static_cast<double>(parameters)},
+        {"weights_sha256", weights_sha256},
+        {"state_sha256", state_->sha256(StateGroup::kPredictor)},
+        {"run_identity", info_.run_identity},
+        {"parameters", parameters},
+        {"stages", 1},
+        {"pipeline", "none"},
+        {"re_executions", info_.re_executions},
+        {"saturation_rate", rate(info_.saturated, info_.requantised)}};
+    return json.dump(2) + "\n";
+  }
+
+  const RunConfig& config_;
+  const TrainObserver& observer_;
+  fs::path folder_;
+  RunPlan plan_;
+  Dataset data_;
+  ModelOptions options_;
+  std::optional<State> state_;
+  std::optional<AlignedMemory> arena_;
+  std::optional<ThreadPool> pool_;
+  CheckpointInfo info_;
+  std::vector<float> step_ms_;
+  double busy_seconds_ = 0;
+  double shown_loss_ = 0, shown_accuracy_ = 0;
+  Clock::time_point window_start_;
+  int64_t idle_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<TrainingResult> train(const RunConfig& config, const TrainObserver& observer) {
+  return Run(config, observer).run();
+}
+
+}  // namespace mantissa
