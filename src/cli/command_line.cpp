@@ -106,9 +106,14 @@ std::string footer(const CommandInfo& command) {
 // The first argument that no option took.
 std::optional<int> check_leftovers(const CLI::App& app, const std::string& command) {
   std::vector<std::string> rest = app.remaining();
-  // What stands before the command, or after "--", is left to the parent.
-  if (rest.empty()) rest = app.get_parent()->remaining();
-  if (rest.empty()) return std::nullopt;
+  if (rest.empty()) {
+    // What stands before the command, or after "--", is left to the parent.
+    rest = app.get_parent()->remaining();
+    if (rest.empty()) return std::nullopt;
+    if (rest[0].starts_with("-")) {
+      return usage_error("", "options follow the command: put '" + rest[0] + "' after " + command);
+    }
+  }
   const std::string word = rest[0].substr(0, rest[0].find('='));
   if (!word.starts_with("-")) {
     return usage_error(command, "unexpected argument '" + word + "'");

@@ -48,100 +48,116 @@ std::string free_neighbour(const std::string& out, const std::string& name) {
   return (folder.parent_path() / (name + "-next")).string();
 }
 
+// A training run as it went.
+struct TrainedRun {
+  TrainingOutcome outcome;
+  double seconds = 0;
+  std::string out;   // where its results are; "" if that is not known
+  std::string data;  // what it was trained on
+};
+
 // Some test examples with the trained network's guesses. Nothing if they cannot be had: the
 // training itself is done.
-std::string sample_predictions(const CommandLine& line, const Terminal& terminal) {
-  Settings settings = {{"checkpoint", line.setting("out")}, {"index", "0-5"}};
+std::string sample_predictions(const CommandLine& line, const TrainedRun& run,
+                               const Terminal& terminal) {
+  Settings settings = {{"checkpoint", run.out}, {"data", run.data}, {"index", "0-5"}};
   for (const SettingInfo& info : settings_of("predict")) {
+    // Such as "threads"; what is set above stays.
     const auto given = line.settings.find(info.name);
     if (given != line.settings.end()) settings.insert(*given);
   }
-  settings.insert({"data", line.setting("data")});
   const PredictionOutcome outcome = predict(settings);
   if (outcome.exit != Exit::kDone || !outcome.error.empty()) return "";
   return "\n" + picture_gallery(outcome, terminal);
 }
 
-std::string what_next(const CommandLine& line, const std::string& summary) {
-  const std::string out = line.setting("out"), data = line.setting("data");
+std::string what_next(const CommandLine& line, const TrainedRun& run) {
+  const std::string& summary = run.outcome.summary_json;
   const std::string format = summary_entry(summary, "format");
   std::string text = "What to try next:\n";
   const auto add = [&](const std::string& command,
                        const std::vector<std::pair<std::string, std::string>>& settings) {
     text += "  " + command_text(line.program, command, settings) + "\n";
   };
-  add("eval", {{"checkpoint", out}, {"data", data}});
-  add("predict", {{"checkpoint", out}, {"data", data}, {"index", "10-19"}});
+  add("eval", {{"checkpoint", run.out}, {"data", run.data}});
+  add("predict", {{"checkpoint", run.out}, {"data", run.data}, {"index", "10-19"}});
   for (const auto& [model, description] : built_in_models()) {
     if (model != "resnet20") continue;
     add("train", {{"model", model},
-                  {"data", data},
+                  {"data", run.data},
                   {"format", format},
                   {"epochs", "10"},
-                  {"out", free_neighbour(out, model)}});
+                  {"out", free_neighbour(run.out, model)}});
     add("plan", {{"model", model},
-                 {"data", data},
+                 {"data", run.data},
                  {"format", format},
                  {"batch-size", summary_entry(summary, "batch_size")}});
   }
   return text;
 }
 
-void report_training(const CommandLine& line, const TrainingOutcome& outcome, double seconds) {
+void report_training(const CommandLine& line, const TrainedRun& run) {
   const Terminal terminal = describe_terminal(1);
-  const std::string out = line.setting("out");
-  if (line.json) return print_whole_lines(outcome.summary_json);
-  if (line.quiet) return print(training_line(outcome.summary_json, out));
+  const std::string& summary = run.outcome.summary_json;
+  if (line.json) return print_whole_lines(summary);
+  if (line.quiet) return print(training_line(summary, run.out));
   const std::optional<double> time =
-      outcome.already_finished ? std::nullopt : std::optional<double>(seconds);
-  print("\n" + training_report(outcome.summary_json, time, terminal));
-  if (!out.empty()) {
-    const std::filesystem::path folder(out);
-    print("  " + terminal.paint("2", pad_right("results", 15)) +
-          printable((folder / "model.safetensors").string()) + ", " +
-          printable((folder / "summary.json").string()) + "\n");
-  }
-  print(sample_predictions(line, terminal));
-  print(what_next(line, outcome.summary_json));
+      run.outcome.already_finished ? std::nullopt : std::optional<double>(run.seconds);
+  print("\n" + training_report(summary, time, terminal));
+  if (run.out.empty()) return;
+  const std::filesystem::path folder(run.out);
+  print("  " + terminal.paint("2", pad_right("results", 15)) +
+        printable((folder / "model.safetensors").string()) + ", " +
+        printable((folder / "summary.json").string()) + "\n");
+  // It may take a moment: what is known is shown first.
+  std::fflush(stdout);
+  print(sample_predictions(line, run, terminal));
+  print(what_next(line, run));
+}
+
+// Trains, and shows how it gets on.
+TrainedRun train_visibly(const CommandLine& line) {
+  const Terminal terminal = describe_terminal(2);
+  const auto start = std::chrono::steady_clock::now();
+  TrainedRun run;
+  run.out = line.setting("out");
+  ProgressDisplay display(terminal, line.quiet);
+  const Interrupt interrupt("stopping after this step, saving a checkpoint", terminal.redraws);
+  run.outcome = train(line.settings, [&](const Progress& progress) {
+    // Where a configuration file says it, the checkpoints tell it.
+    if (progress.kind == Progress::Kind::kCheckpoint && run.out.empty()) {
+      run.out = std::filesystem::path(progress.message).parent_path().string();
+    }
+    const bool stops = interrupt.requested();
+    if (!stops || progress.kind != Progress::Kind::kStep) display.show(progress);
+    return !stops;
+  });
+  run.data = summary_entry(run.outcome.summary_json, "data");
+  if (run.data.empty()) run.data = line.setting("data");
+  run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return run;
 }
 
 int run_train(const CommandLine& line) {
-  const Terminal terminal = describe_terminal(2);
-  const auto start = std::chrono::steady_clock::now();
-  TrainingOutcome outcome;
-  {
-    ProgressDisplay display(terminal, line.quiet);
-    const Interrupt interrupt("stopping after this step, saving a checkpoint", terminal.redraws);
-    outcome = train(line.settings, [&](const Progress& progress) {
-      const bool stops = interrupt.requested();
-      if (!stops || progress.kind != Progress::Kind::kStep) display.show(progress);
-      return !stops;
-    });
-  }
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-  if (outcome.exit == Exit::kInterrupted) {
-    exit_code(line, outcome);
-    say("interrupted; to go on from the checkpoint:\n  " + resume_text(line));
-    return static_cast<int>(Exit::kInterrupted);
-  }
-  const int code = exit_code(line, outcome);
+  const TrainedRun run = train_visibly(line);
+  const int code = exit_code(line, run.outcome);
+  if (run.outcome.exit == Exit::kInterrupted) say("to go on: " + resume_text(line));
   if (code != 0) return code;
-  if (outcome.already_finished) {
-    say("this run is already finished: " + printable(line.setting("out")));
+  if (run.outcome.already_finished) {
+    say("this run is already finished: " + printable(run.out));
   }
-  report_training(line, outcome, time.count());
+  report_training(line, run);
   return 0;
 }
 
 int run_eval(const CommandLine& line) {
-  const Terminal terminal = describe_terminal(2);
   EvaluationOutcome outcome;
   {
-    ProgressDisplay display(terminal, line.quiet);
-    const Interrupt interrupt("stopping", terminal.redraws);
+    // Ctrl-C ends it at once: there is nothing to save.
+    ProgressDisplay display(describe_terminal(2), line.quiet);
     outcome = evaluate(line.settings, [&](const Progress& progress) {
-      if (!interrupt.requested()) display.show(progress);
-      return !interrupt.requested();
+      display.show(progress);
+      return true;
     });
   }
   if (const int code = exit_code(line, outcome)) return code;

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 
 namespace mantissa::cli {
 namespace {
@@ -22,14 +24,29 @@ void put(const char* text) {
   if (::write(STDERR_FILENO, text, strlen(text)) < 0) return;
 }
 
-void handle(int) {
+// One Ctrl-C may arrive twice: `timeout` signals its child, and then the child's process group.
+constexpr int64_t kSameSignalNs = 300'000'000;
+volatile int64_t g_requested_at_ns = 0;
+
+int64_t now_ns() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void handle(int number) {
   const int saved_errno = errno;
-  g_requested = 1;
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  if (g_over_a_bar) put("\r\033[K");
-  put(g_message);
-  put("\n");
+  if (!g_requested) {
+    g_requested_at_ns = now_ns();
+    g_requested = 1;
+    if (g_over_a_bar) put("\r\033[K");
+    put(g_message);
+    put("\n");
+  } else if (now_ns() - g_requested_at_ns > kSameSignalNs) {
+    // Delivered as soon as this handler returns.
+    signal(number, SIG_DFL);
+    raise(number);
+  }
   errno = saved_errno;
 }
 

@@ -74,7 +74,7 @@ std::string progress_line(const Progress& progress, const Terminal& terminal, in
 }
 
 ProgressDisplay::ProgressDisplay(const Terminal& terminal, bool quiet)
-    : terminal_(terminal), quiet_(quiet), epoch_start_(Clock::now()) {}
+    : terminal_(terminal), quiet_(quiet) {}
 
 void ProgressDisplay::clear() {
   if (bar_is_drawn_) write_message(terminal_.descriptor, "\r\033[K");
@@ -107,7 +107,7 @@ void ProgressDisplay::show(const Progress& progress) {
 
 void ProgressDisplay::show_step(const Progress& progress) {
   if (last_step_ && last_step_->epoch != progress.epoch) finish_epoch();
-  if (!last_step_) epoch_start_ = Clock::now();
+  if (!epoch_start_) epoch_start_ = Clock::now();
   last_step_ = progress;
   if (progress.steps > 0 && progress.step >= progress.steps) return finish_epoch();
   draw(progress);
@@ -134,10 +134,12 @@ void ProgressDisplay::draw(const Progress& progress) {
 
 void ProgressDisplay::finish_epoch() {
   if (last_step_ && last_step_->epoch > 0) {
-    const std::chrono::duration<double> time = Clock::now() - epoch_start_;
-    print_line(position(*last_step_) + facts(*last_step_, 0) + "  " + duration(time.count()));
+    last_step_->seconds_left = 0;  // stands in the bar only
+    const std::chrono::duration<double> time = Clock::now() - *epoch_start_;
+    print_line(position(*last_step_) + facts(*last_step_, 0) + "  in " + duration(time.count()));
   }
   last_step_.reset();
+  epoch_start_ = Clock::now();
 }
 
 }  // namespace mantissa::cli

@@ -42,9 +42,8 @@ class ProgressDisplay {
   bool bar_is_drawn_ = false;
   Clock::time_point last_drawn_;
 
-  // The last step of the epoch being trained, and when the epoch began (or was resumed).
-  std::optional<Progress> last_step_;
-  Clock::time_point epoch_start_;
+  std::optional<Progress> last_step_;             // of the epoch being trained
+  std::optional<Clock::time_point> epoch_start_;  // or when it was resumed
 };
 
 }  // namespace mantissa::cli

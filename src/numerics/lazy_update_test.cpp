@@ -176,7 +176,8 @@ struct Regression {
   Regression() {
     const auto draw = [](uint32_t a, uint64_t b, int64_t limit) {
       const uint64_t bits = random_bits(7, RandomStream::kInitialise, a, b);
-      return static_cast<int64_t>(uniform_below(bits, static_cast<uint64_t>(2 * limit + 1))) - limit;
+      return static_cast<int64_t>(uniform_below(bits, static_cast<uint64_t>(2 * limit + 1))) -
+             limit;
     };
     for (int n = 0; n < kExamples; ++n) {
       for (int j = 0; j < kFeatures; ++j) x[n][j] = draw(1, uint64_t(n * kFeatures + j), 127);
@@ -252,10 +253,10 @@ Rule printed(int sign, bool aligned) {
   return [=](LazySplit state, int64_t update) {
     constexpr int kShift = Regression::kShift;
     const int64_t unit = aligned ? int64_t{1} << kShift : 1;
-    const int64_t sum = state.accumulator + sign * update;                    // [0144]
-    const int64_t weight = state.weight - shift_right_rhu(sum, kShift);       // [0145]
-    const int64_t accumulator = state.weight * unit + sum - weight * unit;    // [0146]
-    return LazySplit{weight, accumulator};                                    // [0147]
+    const int64_t sum = state.accumulator + sign * update;                  // [0144]
+    const int64_t weight = state.weight - shift_right_rhu(sum, kShift);     // [0145]
+    const int64_t accumulator = state.weight * unit + sum - weight * unit;  // [0146]
+    return LazySplit{weight, accumulator};                                  // [0147]
   };
 }
 

@@ -29,9 +29,7 @@ Wide exact_rne(Wide n, int shift) {
   return floor + (up ? 1 : 0);
 }
 
-Wide exact_rhu(Wide n, int shift) {
-  return floor_shift(2 * n + (Wide{1} << shift), shift + 1);
-}
+Wide exact_rhu(Wide n, int shift) { return floor_shift(2 * n + (Wide{1} << shift), shift + 1); }
 
 // Around every tie of small numbers, around powers of two, and the ends of the allowed range.
 std::vector<int64_t> awkward_numbers() {

@@ -12,7 +12,8 @@ namespace {
 #include "kernels/batch_norm/batch_norm_loops.h"
 }  // namespace
 
-const BatchNormKernels kBatchNormAvx2 = {"batch_norm_avx2", Isa::kAvx2, channel_sums, scale_offset, gradient_sums, gradient};
+const BatchNormKernels kBatchNormAvx2 = {"batch_norm_avx2", Isa::kAvx2,    channel_sums,
+                                         scale_offset,      gradient_sums, gradient};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

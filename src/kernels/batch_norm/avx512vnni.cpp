@@ -26,8 +26,8 @@ namespace {
 // strip is read.
 constexpr int64_t kRowBlock = 128;
 
-// rne of eight n whose `half` (2^(shift-1)) was added already: floor, and where the bits shifted out
-// are all zero, which is where n was a tie, the even neighbour.
+// rne of eight n whose `half` (2^(shift-1)) was added already: floor, and where the bits shifted
+// out are all zero, which is where n was a tie, the even neighbour.
 struct RoundTies {
   __m512i shift, half, rest, odd;
 
@@ -50,8 +50,7 @@ inline __m512i narrow_to_int32(__m512i low, __m512i high) {
 }
 
 inline __m512i clip(__m512i n, int limit) {
-  return _mm512_min_epi32(_mm512_max_epi32(n, _mm512_set1_epi32(-limit)),
-                          _mm512_set1_epi32(limit));
+  return _mm512_min_epi32(_mm512_max_epi32(n, _mm512_set1_epi32(-limit)), _mm512_set1_epi32(limit));
 }
 
 inline int64_t different(__m512i a, __m512i b) {
@@ -129,8 +128,8 @@ inline void gradient_sums_of(const BatchNormGradient& args, int64_t first, int64
     const __m512i grad = _mm512_maskz_cvtepi16_epi32(
         passes<kMasked>(args.output, at),
         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(args.grad_out + at)));
-    const __m512i in = _mm512_cvtepi8_epi32(
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(args.in + at)));
+    const __m512i in =
+        _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(args.in + at)));
     grads = _mm512_add_epi32(grads, grad);
     products = _mm512_add_epi32(products, _mm512_mullo_epi32(grad, in));
   }
@@ -229,8 +228,8 @@ inline WideStatistics gradient_strips(const BatchNormGradient& args, int64_t beg
 }  // namespace
 
 const BatchNormKernels kBatchNormAvx512Vnni = {
-    "batch_norm_avx512vnni", Isa::kAvx512Vnni, channel_sums, scale_offset_strips,
-    gradient_sums_strips, gradient_strips};
+    "batch_norm_avx512vnni", Isa::kAvx512Vnni,     channel_sums,
+    scale_offset_strips,     gradient_sums_strips, gradient_strips};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -20,7 +20,8 @@ struct ChannelSums {
 };
 
 // out = narrow(relu?(in * multiplier[c] + offset[c])); |multiplier| < 2^31, |offset| < 2^45.
-// Without out: only the maximum.
+// shift < 0 (only under a fixed exponent) shifts left and saturates. Without out: only the maximum,
+// with it only what saturated.
 struct ScaleOffset {
   const int8_t* in = nullptr;
   int64_t channels = 1;
@@ -34,7 +35,8 @@ struct ScaleOffset {
 // dy = (output == null or output > 0) ? grad_out : 0.
 // sums: sum_grad[c] += sum dy, sum_grad_in[c] += sum dy * in.
 // wide = dy * grad_multiplier[c] + in * in_multiplier[c] + offset[c];
-// grad_in = narrow16(wide >> shift). |multipliers| < 2^31, |offset| < 2^60.
+// grad_in = narrow16(wide >> shift), shift >= 0; |multipliers| <= 2^31, |offset| <= 2^60.
+// Statistics: the maximum, and (not without grad_in) what saturated.
 struct BatchNormGradient {
   const int16_t* grad_out = nullptr;
   const int8_t* in = nullptr;
@@ -55,8 +57,7 @@ struct BatchNormKernels {
   WideStatistics (*scale_offset)(const ScaleOffset&, int64_t begin_row, int64_t end_row) noexcept;
   void (*gradient_sums)(const BatchNormGradient&, int64_t begin_row, int64_t end_row,
                         int64_t* sum_grad, int64_t* sum_grad_in) noexcept;
-  WideStatistics (*gradient)(const BatchNormGradient&, int64_t begin_row,
-                             int64_t end_row) noexcept;
+  WideStatistics (*gradient)(const BatchNormGradient&, int64_t begin_row, int64_t end_row) noexcept;
 };
 
 extern const BatchNormKernels kBatchNormReference;

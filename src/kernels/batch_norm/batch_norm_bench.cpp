@@ -30,12 +30,13 @@ struct Operands {
         squares(channels) {}
 
   BatchNormGradient gradient() {
-    return {grad_out.data(),   in.data(),     output.data(), channels,      multiplier.data(),
-            multiplier.data(), offset.data(), 30,            grad_in.data()};
+    return {grad_out.data(),   in.data(),         output.data(), channels,
+            multiplier.data(), multiplier.data(), offset.data(), 30,
+            grad_in.data()};
   }
   ScaleOffset scale_offset(bool write) {
-    return {in.data(), channels, multiplier.data(), offset.data(), true, 30,
-            write ? out.data() : nullptr};
+    return {in.data(), channels, multiplier.data(),           offset.data(),
+            true,      30,       write ? out.data() : nullptr};
   }
 };
 
@@ -74,9 +75,8 @@ void add_rows(const BatchNormKernels* kernels) {
   add("gradient_sums", [=](Operands& o) {
     kernels->gradient_sums(o.gradient(), 0, o.rows, o.sum.data(), o.squares.data());
   });
-  add("gradient", [=](Operands& o) {
-    benchmark::DoNotOptimize(kernels->gradient(o.gradient(), 0, o.rows));
-  });
+  add("gradient",
+      [=](Operands& o) { benchmark::DoNotOptimize(kernels->gradient(o.gradient(), 0, o.rows)); });
 }
 
 const bool kRegistered = [] {

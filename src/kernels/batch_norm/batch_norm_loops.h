@@ -47,7 +47,8 @@ inline void channel_sums(const int8_t* in, int64_t channels, int64_t begin_row, 
   }
 }
 
-// shift_right_rne with the cases of `shift` decided outside the loop; from 62 on all is rounded away.
+// shift_right_rne with the cases of `shift` decided outside the loop; from 62 on all is rounded
+// away.
 struct RoundEven {
   int shift;
   int64_t below_half, odd;

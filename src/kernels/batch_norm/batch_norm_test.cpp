@@ -71,8 +71,8 @@ TEST_P(BatchNorm, SumsOfManyExtremesAreExact) {
   }
 }
 
-void check_scale_offset(const BatchNormKernels& kernels, int64_t rows, int64_t channels,
-                        int shift, bool relu, int offset_bits) {
+void check_scale_offset(const BatchNormKernels& kernels, int64_t rows, int64_t channels, int shift,
+                        bool relu, int offset_bits) {
   const auto in = test_values<int8_t>(rows * channels, 2, 7);
   const auto multiplier = test_values<int32_t>(channels, 3, 31);
   const auto offset = test_values<int64_t>(channels, 4, offset_bits);
@@ -122,8 +122,15 @@ struct GradientCase {
         offset(test_values<int64_t>(channels, 10, offset_bits)) {}
 
   BatchNormGradient args(bool masked, int shift, int16_t* grad_in) const {
-    return {grad_out.data(), in.data(), masked ? output.data() : nullptr, channels,
-            grad_multiplier.data(), in_multiplier.data(), offset.data(), shift, grad_in};
+    return {grad_out.data(),
+            in.data(),
+            masked ? output.data() : nullptr,
+            channels,
+            grad_multiplier.data(),
+            in_multiplier.data(),
+            offset.data(),
+            shift,
+            grad_in};
   }
 };
 

@@ -9,6 +9,7 @@ namespace {
 #include "kernels/batch_norm/batch_norm_loops.h"
 }  // namespace
 
-const BatchNormKernels kBatchNormReference = {"batch_norm_reference", Isa::kScalar, channel_sums, scale_offset, gradient_sums, gradient};
+const BatchNormKernels kBatchNormReference = {"batch_norm_reference", Isa::kScalar,  channel_sums,
+                                              scale_offset,           gradient_sums, gradient};
 
 }  // namespace mantissa::kernels

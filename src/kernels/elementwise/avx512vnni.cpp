@@ -13,9 +13,17 @@ namespace {
 #include "kernels/elementwise/elementwise_loops.h"
 }  // namespace
 
-const ElementwiseKernels kElementwiseAvx512Vnni = {
-    "elementwise_avx512vnni", Isa::kAvx512Vnni, requantise, normalise_input, add, add_gradients, relu,
-    relu_gradient, sum_rows, channel_maxima, requantise_channels};
+const ElementwiseKernels kElementwiseAvx512Vnni = {"elementwise_avx512vnni",
+                                                   Isa::kAvx512Vnni,
+                                                   requantise,
+                                                   normalise_input,
+                                                   add,
+                                                   add_gradients,
+                                                   relu,
+                                                   relu_gradient,
+                                                   sum_rows,
+                                                   channel_maxima,
+                                                   requantise_channels};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

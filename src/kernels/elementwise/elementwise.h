@@ -1,9 +1,9 @@
 // Element-wise integer kernels: requantise, input normalisation, ReLU, add, sums of gradients.
 //
 // A function works on the elements [begin, end) of its operands, on the calling thread; callers
-// split ranges. Functions whose wide results can be computed anew are called twice where the exponent
-// must be exact: first for the maximum (out == nullptr: nothing is written), then with the shift.
-// Narrowing is saturate(rne(wide >> shift), +-limit). Source: METHODS section 0.
+// split ranges. Functions whose wide results can be computed anew are called twice where the
+// exponent must be exact: first for the maximum (out == nullptr: nothing is written), then with the
+// shift. Narrowing is saturate(rne(wide >> shift), +-limit). Source: METHODS section 0.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,8 @@ struct Add {
   int8_t* out = nullptr;
 };
 
-// out = narrow(rescale(a, shift_a) + rescale(b, shift_b)) in int64.
+// out = narrow(rescale(a, shift_a) + rescale(b, shift_b)) in int64; shifts of addends >= -40,
+// shift >= 0. The maximum is returned with out, too.
 struct AddGradients {
   const int16_t* a = nullptr;
   const int16_t* b = nullptr;
@@ -66,8 +67,8 @@ struct ElementwiseKernels {
   void (*sum_rows)(const int16_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
                    int64_t* sums) noexcept;
   // maxima[c] = max(maxima[c], |wide[row, c]|) over rows [begin, end); for the guard.
-  void (*channel_maxima)(const int32_t* wide, int64_t channels, int64_t begin_row,
-                         int64_t end_row, uint32_t* maxima) noexcept;
+  void (*channel_maxima)(const int32_t* wide, int64_t channels, int64_t begin_row, int64_t end_row,
+                         uint32_t* maxima) noexcept;
   // Per-channel shifts: out[row, c] = narrow(wide[row, c] >> shifts[c]); shifts[c] in [0, 31].
   int64_t (*requantise_channels)(const int32_t* wide, const int32_t* shifts, int64_t channels,
                                  int64_t begin_row, int64_t end_row, int8_t* out) noexcept;

@@ -65,8 +65,7 @@ void add_rows(const ElementwiseKernels* k) {
         k->add({o.a.data(), o.b.data(), -2, 0, true, 3, o.out.data()}, 0, o.count));
   });
   add("add_maximum", [=](Operands& o) {
-    benchmark::DoNotOptimize(
-        k->add({o.a.data(), o.b.data(), -2, 0, true, 0, nullptr}, 0, o.count));
+    benchmark::DoNotOptimize(k->add({o.a.data(), o.b.data(), -2, 0, true, 0, nullptr}, 0, o.count));
   });
   add("add_gradients", [=](Operands& o) {
     benchmark::DoNotOptimize(k->add_gradients(
@@ -77,15 +76,14 @@ void add_rows(const ElementwiseKernels* k) {
         {o.grad_a.data(), o.grad_b.data(), -25, 0, 26, o.grad_out.data()}, 0, o.count));
   });
   add("normalise_input", [=](Operands& o) {
-    benchmark::DoNotOptimize(k->normalise_input(
-        {o.pixels.data(), o.mean.data(), 3, 1, o.out.data()}, 0, o.count / 3));
+    benchmark::DoNotOptimize(
+        k->normalise_input({o.pixels.data(), o.mean.data(), 3, 1, o.out.data()}, 0, o.count / 3));
   });
   add("relu_gradient", [=](Operands& o) {
     k->relu_gradient(o.a.data(), o.grad_a.data(), o.grad_out.data(), 0, o.count);
   });
-  add("sum_rows", [=](Operands& o) {
-    k->sum_rows(o.grad_a.data(), o.channels, 0, o.rows, o.sums.data());
-  });
+  add("sum_rows",
+      [=](Operands& o) { k->sum_rows(o.grad_a.data(), o.channels, 0, o.rows, o.sums.data()); });
   add("requantise_channels", [=](Operands& o) {
     benchmark::DoNotOptimize(k->requantise_channels(o.wide.data(), o.shifts.data(), o.channels, 0,
                                                     o.rows, o.out.data()));

@@ -95,7 +95,8 @@ TEST_P(Elementwise, NormaliseInput) {
 }
 
 TEST_P(Elementwise, Add) {
-  const std::pair<int, int> alignments[] = {{0, 0}, {-1, 0}, {0, -16}, {-16, 3}, {7, -16}, {60, -16}};
+  const std::pair<int, int> alignments[] = {{0, 0},   {-1, 0},  {0, -16},
+                                            {-16, 3}, {7, -16}, {60, -16}};
   for (const int64_t size : kAwkwardSizes) {
     const auto a = test_values<int8_t>(size, 1, 7);
     const auto b = test_values<int8_t>(size, 2, 7);
@@ -122,7 +123,7 @@ TEST_P(Elementwise, Add) {
 }
 
 TEST_P(Elementwise, AddGradients) {
-  const std::pair<int, int> alignments[] = {{0, 0},   {-1, 0},   {0, -14},  {-15, 0}, {0, -40},
+  const std::pair<int, int> alignments[] = {{0, 0},   {-1, 0},   {0, -14},  {-15, 0},  {0, -40},
                                             {-40, 3}, {17, -40}, {-40, 90}, {-14, -14}};
   for (const int64_t size : kAwkwardSizes) {
     const auto a = test_values<int16_t>(size, 3, 15);

@@ -11,8 +11,8 @@ namespace {
 }  // namespace
 
 const ElementwiseKernels kElementwiseReference = {
-    "elementwise_reference", Isa::kScalar, requantise,    normalise_input,
-    add,                     add_gradients, relu,          relu_gradient,
-    sum_rows,                channel_maxima, requantise_channels};
+    "elementwise_reference", Isa::kScalar, requantise,    normalise_input, add,
+    add_gradients,           relu,         relu_gradient, sum_rows,        channel_maxima,
+    requantise_channels};
 
 }  // namespace mantissa::kernels

@@ -1,5 +1,5 @@
-// Operands for the tests and micro-benchmarks of the vectorised families: keyed random numbers, with
-// the extremes of the type among them.
+// Operands for the tests and micro-benchmarks of the vectorised families: keyed random numbers,
+// with the extremes of the type among them.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,9 @@ std::vector<T> test_values(int64_t count, uint64_t seed, int bits) {
     const int length = 1 + static_cast<int>((random >> 8) % static_cast<uint64_t>(bits));
     int64_t value = static_cast<int64_t>(random) >> (63 - length);
     if (random % 4 == 0) value = extremes[(random >> 4) % 6];
-    values[static_cast<size_t>(i)] = static_cast<T>(value < kLow ? kLow : value > kHigh ? kHigh : value);
+    values[static_cast<size_t>(i)] = static_cast<T>(value < kLow    ? kLow
+                                                    : value > kHigh ? kHigh
+                                                                    : value);
   }
   return values;
 }
@@ -47,7 +49,9 @@ inline Wide exact_rne(Wide n, int shift) {
   return floor;
 }
 
-inline Wide exact_saturate(Wide n, Wide limit) { return n > limit ? limit : n < -limit ? -limit : n; }
+inline Wide exact_saturate(Wide n, Wide limit) {
+  return n > limit ? limit : n < -limit ? -limit : n;
+}
 
 inline uint64_t exact_magnitude(Wide n) { return static_cast<uint64_t>(n < 0 ? -n : n); }
 

@@ -11,7 +11,8 @@ namespace {
 #include "kernels/pooling/pooling_loops.h"
 }  // namespace
 
-const PoolingKernels kPoolingAvx2 = {"pooling_avx2", Isa::kAvx2, max_pool, max_pool_gradient, image_sums, broadcast};
+const PoolingKernels kPoolingAvx2 = {"pooling_avx2",    Isa::kAvx2, max_pool,
+                                     max_pool_gradient, image_sums, broadcast};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -11,7 +11,8 @@ namespace {
 #include "kernels/pooling/pooling_loops.h"
 }  // namespace
 
-const PoolingKernels kPoolingAvx512Vnni = {"pooling_avx512vnni", Isa::kAvx512Vnni, max_pool, max_pool_gradient, image_sums, broadcast};
+const PoolingKernels kPoolingAvx512Vnni = {"pooling_avx512vnni", Isa::kAvx512Vnni, max_pool,
+                                           max_pool_gradient,    image_sums,       broadcast};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -8,10 +8,9 @@ inline void max_pool(const MaxPoolShape& s, const int8_t* in, int8_t* out, int64
   for (int64_t n = begin; n < end; ++n) {
     for (int64_t y = 0; y < s.out_height(); ++y) {
       for (int64_t x = 0; x < s.out_width(); ++x) {
-        const int8_t* corner = in + ((n * s.in_height + y * s.window) * s.in_width +
-                                     x * s.window) * s.channels;
-        int8_t* __restrict to =
-            out + ((n * s.out_height() + y) * s.out_width() + x) * s.channels;
+        const int8_t* corner =
+            in + ((n * s.in_height + y * s.window) * s.in_width + x * s.window) * s.channels;
+        int8_t* __restrict to = out + ((n * s.out_height() + y) * s.out_width() + x) * s.channels;
         for (int64_t c = 0; c < s.channels; ++c) to[c] = corner[c];
         for (int64_t tap = 1; tap < s.window * s.window; ++tap) {
           const int8_t* __restrict from =

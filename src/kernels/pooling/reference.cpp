@@ -8,6 +8,7 @@ namespace {
 #include "kernels/pooling/pooling_loops.h"
 }  // namespace
 
-const PoolingKernels kPoolingReference = {"pooling_reference", Isa::kScalar, max_pool, max_pool_gradient, image_sums, broadcast};
+const PoolingKernels kPoolingReference = {"pooling_reference", Isa::kScalar, max_pool,
+                                          max_pool_gradient,   image_sums,   broadcast};
 
 }  // namespace mantissa::kernels

@@ -12,8 +12,7 @@ namespace {
 
 constexpr double kQ30 = 1 << 30;
 
-std::vector<long double> exact_probabilities(const int32_t* logits, int64_t classes,
-                                             int exponent) {
+std::vector<long double> exact_probabilities(const int32_t* logits, int64_t classes, int exponent) {
   std::vector<long double> powers(classes);
   const int32_t largest = *std::max_element(logits, logits + classes);
   long double sum = 0;
@@ -38,8 +37,7 @@ TEST(Softmax, AgreesWithLongDouble) {
       std::vector<int32_t> probabilities(kRows * classes);
       std::vector<int16_t> grad(kRows * classes);
       kSoftmaxReference.probabilities(args, probabilities.data(), 0, kRows);
-      const WideStatistics statistics =
-          kSoftmaxReference.gradient(args, 15, grad.data(), 0, kRows);
+      const WideStatistics statistics = kSoftmaxReference.gradient(args, 15, grad.data(), 0, kRows);
       const LossSums loss = kSoftmaxReference.loss(args, 0, kRows);
       long double wanted_loss = 0;
       int64_t correct = 0;

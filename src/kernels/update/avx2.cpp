@@ -12,7 +12,8 @@ namespace {
 #include "kernels/update/update_loops.h"
 }  // namespace
 
-const UpdateKernels kUpdateAvx2 = {"update_avx2", Isa::kAvx2, gradient_extremes, direction_extremes, step, commit};
+const UpdateKernels kUpdateAvx2 = {"update_avx2",      Isa::kAvx2, gradient_extremes,
+                                   direction_extremes, step,       commit};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -12,7 +12,8 @@ namespace {
 #include "kernels/update/update_loops.h"
 }  // namespace
 
-const UpdateKernels kUpdateAvx512Vnni = {"update_avx512vnni", Isa::kAvx512Vnni, gradient_extremes, direction_extremes, step, commit};
+const UpdateKernels kUpdateAvx512Vnni = {
+    "update_avx512vnni", Isa::kAvx512Vnni, gradient_extremes, direction_extremes, step, commit};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -9,6 +9,7 @@ namespace {
 #include "kernels/update/update_loops.h"
 }  // namespace
 
-const UpdateKernels kUpdateReference = {"update_reference", Isa::kScalar, gradient_extremes, direction_extremes, step, commit};
+const UpdateKernels kUpdateReference = {"update_reference", Isa::kScalar, gradient_extremes,
+                                        direction_extremes, step,         commit};
 
 }  // namespace mantissa::kernels

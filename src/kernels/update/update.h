@@ -8,6 +8,8 @@
 //   d    = saturate(rne(wide >> direction_shift))            the new velocity, or the SGD direction
 //   u    = rescale_rhu(d * rate_multiplier, update_shift)    in the accumulator's unit
 //   V'   = V - u, then doubled units while |W| does not fit, halved units while V is small.
+// |wide| <= 2^61 and |d * rate_multiplier| < 2^62. Right shifts are >= 0; from 62 on all is rounded
+// away.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +19,22 @@
 namespace mantissa::kernels {
 
 struct Update {
-  int64_t* gradient = nullptr;    // G; step() replaces it by V'
-  void* weights = nullptr;        // W: int8 or int16
-  int weight_bits = 8;            // 8 or 16: the element type of W
-  int16_t* accumulator = nullptr; // A
-  int shift = 15;                 // accumulator bits - 1; 0: no accumulator
-  int16_t* velocity = nullptr;    // v; null for plain SGD
+  int64_t* gradient = nullptr;     // G; step() replaces it by V'
+  void* weights = nullptr;         // W: int8 or int16
+  int weight_bits = 8;             // 8 or 16: the element type of W
+  int16_t* accumulator = nullptr;  // A; may be null if shift is 0
+  int shift = 15;                  // accumulator bits - 1; 0: no accumulator
+  int16_t* velocity = nullptr;     // v; null for plain SGD
   int gradient_shift = 0;
   int64_t gradient_multiplier = 0, velocity_multiplier = 0, decay_multiplier = 0;
-  int direction_bits = 16;        // 16 with velocity, 32 without
+  int direction_bits = 16;  // 16 with velocity, 32 without
   int direction_shift = 0;
-  int64_t rate_multiplier = 0;    // < 2^31
+  int64_t rate_multiplier = 0;  // < 2^31
   int update_shift = 0;
 };
 
-// Signed extremes of what a pass computed; combine with merge().
+// Signed extremes of what a pass computed (an empty range leaves low > high); those of parts
+// combine by min, max and sum.
 struct Extremes {
   int64_t low = INT64_MAX;
   int64_t high = INT64_MIN;

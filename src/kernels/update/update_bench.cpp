@@ -59,12 +59,13 @@ void add_rows(const UpdateKernels* k) {
     add(momentum ? "direction_extremes_momentum" : "direction_extremes_sgd", [=](Operands& o) {
       benchmark::DoNotOptimize(k->direction_extremes(o.args(momentum), 0, kCount));
     });
-    add(momentum ? "step_momentum" : "step_sgd", [=](Operands& o) {
-      benchmark::DoNotOptimize(k->step(o.args(momentum), 0, kCount));
-    });
+    add(momentum ? "step_momentum" : "step_sgd",
+        [=](Operands& o) { benchmark::DoNotOptimize(k->step(o.args(momentum), 0, kCount)); });
   }
   for (const int growth : {-1, 0, 1}) {
-    add(growth < 0 ? "commit_shrink" : growth == 0 ? "commit" : "commit_grow",
+    add(growth < 0    ? "commit_shrink"
+        : growth == 0 ? "commit"
+                      : "commit_grow",
         [=](Operands& o) { k->commit(o.args(false), growth, 0, kCount); });
   }
 }

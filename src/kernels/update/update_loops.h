@@ -28,7 +28,9 @@ struct RescaleHalfUp {
   explicit RescaleHalfUp(int shift)
       : left(shift < 0 ? std::min(-shift, 61) : 0),
         right(shift > 0 ? std::min(shift, 62) : 0),
-        bound(shift > 62 ? 0 : shift < 0 ? kWideLimit >> left : INT64_MAX),
+        bound(shift > 62  ? 0
+              : shift < 0 ? kWideLimit >> left
+                          : INT64_MAX),
         half(right == 0 ? 0 : int64_t{1} << (right - 1)) {}
   int64_t operator()(int64_t n) const {
     const int64_t low = n < -bound ? -bound : n;
@@ -61,8 +63,8 @@ inline void load_values(const Update& args, int64_t first, int64_t count,
 }
 
 // V and the `wide` direction of `count` elements from `first` on.
-inline void load_block(const Update& args, int64_t first, int64_t count,
-                       int64_t* __restrict values, int64_t* __restrict wide) noexcept {
+inline void load_block(const Update& args, int64_t first, int64_t count, int64_t* __restrict values,
+                       int64_t* __restrict wide) noexcept {
   if (args.weight_bits == 8) {
     load_values<int8_t>(args, first, count, values);
   } else {

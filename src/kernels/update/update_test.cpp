@@ -31,7 +31,10 @@ struct Parameter {
   std::vector<int64_t> gradient;
 
   Parameter(int64_t size_, int weight_bits_, int shift_, bool momentum_)
-      : size(size_), weight_bits(weight_bits_), shift(shift_), momentum(momentum_),
+      : size(size_),
+        weight_bits(weight_bits_),
+        shift(shift_),
+        momentum(momentum_),
         weights8(test_values<int8_t>(size, 1, 7)),
         weights16(test_values<int16_t>(size, 1, 15)),
         accumulator(shift == 0 ? std::vector<int16_t>(size, 0)
@@ -147,8 +150,8 @@ TEST_P(UpdateTest, ConservesOverTheWholeSequence) {
       for (const int shift : {0, 1, 3, 7, 15}) {
         for (const bool momentum : {false, true}) {
           for (const int update_shift : {-70, -30, -4, -1, 0, 1, 8, 20, 40, 62, 63, 80}) {
-            check_sequence(*GetParam(), Parameter(size, weight_bits, shift, momentum),
-                           update_shift, size > 1 ? 1 : 0);
+            check_sequence(*GetParam(), Parameter(size, weight_bits, shift, momentum), update_shift,
+                           size > 1 ? 1 : 0);
           }
         }
       }

@@ -1,0 +1,117 @@
+// The loops of add and add_gradients: part of elementwise_loops.h, which includes this file.
+
+// rescale_rne in int32 for 8-bit values: left shifts up to kAlignBits8, right shifts up to 30.
+template <bool kRight>
+inline int32_t align8(int32_t value, int left, const RoundEven32& right) {
+  const int32_t up = value * (int32_t{1} << left);
+  return kRight ? right(up) : up;
+}
+
+template <bool kRight>
+inline WideStatistics add_aligned(const Add& args, int64_t begin, int64_t end) noexcept {
+  const int8_t* __restrict a = args.a;
+  const int8_t* __restrict b = args.b;
+  int8_t* __restrict out = args.out;
+  const int left_a = args.shift_a < 0 ? -args.shift_a : 0;
+  const int left_b = args.shift_b < 0 ? -args.shift_b : 0;
+  const RoundEven32 right_a(std::clamp(args.shift_a, 0, 30));
+  const RoundEven32 right_b(std::clamp(args.shift_b, 0, 30));
+  const int32_t floor = args.relu ? 0 : INT32_MIN;
+  if (out == nullptr) {
+    int32_t low = 0, high = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const int32_t sum =
+          align8<kRight>(a[i], left_a, right_a) + align8<kRight>(b[i], left_b, right_b);
+      const int32_t wide = sum < floor ? floor : sum;
+      low = wide < low ? wide : low;
+      high = wide > high ? wide : high;
+    }
+    return {std::max(magnitude(low), magnitude(high)), 0};
+  }
+  // |sum| <= 2^24: a fixed exponent below the sum's saturates from 7 left shifts on (the product
+  // is at least -2^31), one far above it gives 0 from 26 right shifts on.
+  const int up = args.shift < 0 ? std::min(-args.shift, 7) : 0;
+  const RoundEven32 round(std::clamp(args.shift, 0, 30));
+  int64_t saturated = 0;
+  for (int64_t block = begin; block < end; block += 1 << 20) {
+    const int64_t stop = std::min(end, block + (1 << 20));
+    int32_t clipped = 0;
+    for (int64_t i = block; i < stop; ++i) {
+      const int32_t sum =
+          align8<kRight>(a[i], left_a, right_a) + align8<kRight>(b[i], left_b, right_b);
+      const int32_t wide = sum < floor ? floor : sum;
+      const int32_t rounded = round(wide * (int32_t{1} << up));
+      const int32_t above = rounded < -127 ? -127 : rounded;
+      const int32_t narrow = above > 127 ? 127 : above;
+      clipped += narrow != rounded;
+      out[i] = static_cast<int8_t>(narrow);
+    }
+    saturated += clipped;
+  }
+  return {0, saturated};
+}
+
+inline WideStatistics add(const Add& args, int64_t begin, int64_t end) noexcept {
+  return args.shift_a > 0 || args.shift_b > 0 ? add_aligned<true>(args, begin, end)
+                                              : add_aligned<false>(args, begin, end);
+}
+
+// The whole of add_gradients for one way to compute the wide sum.
+template <typename Sum, typename Round, typename WideOf>
+inline WideStatistics add_gradients_of(const AddGradients& args, const Round& round,
+                                       const WideOf& wide_of, int64_t begin, int64_t end) noexcept {
+  const int16_t* __restrict a = args.a;
+  const int16_t* __restrict b = args.b;
+  int16_t* __restrict out = args.out;
+  Sum low = 0, high = 0;
+  if (out == nullptr) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Sum wide = wide_of(a[i], b[i]);
+      low = wide < low ? wide : low;
+      high = wide > high ? wide : high;
+    }
+    return {std::max(magnitude(low), magnitude(high)), 0};
+  }
+  int64_t saturated = 0;
+  for (int64_t block = begin; block < end; block += 1 << 20) {
+    const int64_t stop = std::min(end, block + (1 << 20));
+    Sum clipped = 0;
+    for (int64_t i = block; i < stop; ++i) {
+      const Sum wide = wide_of(a[i], b[i]);
+      low = wide < low ? wide : low;
+      high = wide > high ? wide : high;
+      const Sum rounded = round(wide);
+      const Sum above = rounded < Sum{-32767} ? Sum{-32767} : rounded;
+      const Sum narrow = above > Sum{32767} ? Sum{32767} : above;
+      clipped += narrow != rounded;
+      out[i] = static_cast<int16_t>(narrow);
+    }
+    saturated += clipped;
+  }
+  return {std::max(magnitude(low), magnitude(high)), saturated};
+}
+
+inline WideStatistics add_gradients(const AddGradients& args, int64_t begin, int64_t end) noexcept {
+  const int left_a = args.shift_a < 0 ? -args.shift_a : 0;
+  const int left_b = args.shift_b < 0 ? -args.shift_b : 0;
+  if (args.shift_a > 0 || args.shift_b > 0) {
+    // One addend lies below the alignment limit.
+    const RoundEven64 right_a(args.shift_a), right_b(args.shift_b);
+    const auto wide_of = [=](int64_t a, int64_t b) {
+      return right_a(a * (int64_t{1} << left_a)) + right_b(b * (int64_t{1} << left_b));
+    };
+    return add_gradients_of<int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
+  }
+  if (left_a <= 13 && left_b <= 13) {
+    // |sum| <= 2^29 fits int32, also with the half of a shift by 30; from there on it rounds to 0.
+    const auto wide_of = [=](int32_t a, int32_t b) {
+      return a * (int32_t{1} << left_a) + b * (int32_t{1} << left_b);
+    };
+    const RoundEven32 round(std::min(args.shift, 30));
+    return add_gradients_of<int32_t>(args, round, wide_of, begin, end);
+  }
+  const auto wide_of = [=](int64_t a, int64_t b) {
+    return a * (int64_t{1} << left_a) + b * (int64_t{1} << left_b);
+  };
+  return add_gradients_of<int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
+}

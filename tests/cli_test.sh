@@ -1,0 +1,327 @@
+#!/usr/bin/env bash
+# Tests the command line as a contract: exit codes, one-line errors, JSON, damaged files, Ctrl-C.
+#
+#   MANTISSA=build/dev/mantissa tests/cli_test.sh
+#
+# Makes its own tiny data set. Prints a line per check and, at the end, "N passed, N failed".
+# `holds NAME eval CONDITION` expands the condition; words are options.
+# shellcheck disable=SC2016,SC2013
+set -uo pipefail
+
+: "${MANTISSA:?names the binary to test}"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+passed=0 failed=0
+
+ok() {
+  passed=$((passed + 1))
+  echo "ok: $1"
+}
+
+bad() {
+  failed=$((failed + 1))
+  echo "FAILED: $1: $2"
+  sed 's/^/    | /' "$folder/stderr" | head -5
+}
+
+# run ARGUMENTS...: leaves $status, $folder/stdout and $folder/stderr.
+run() {
+  status=0
+  timeout --kill-after=5 120 "$MANTISSA" "$@" >"$folder/stdout" 2>"$folder/stderr" || status=$?
+}
+
+# refuses NAME CODE PATTERN ARGUMENTS...: exits with CODE, says it in one line that matches PATTERN
+# (extended, case ignored) and prints no result.
+refuses() {
+  local name=$1 code=$2 pattern=$3
+  run "${@:4}"
+  if ((status != code)); then
+    bad "$name" "exit code $status instead of $code"
+  elif (($(wc -l <"$folder/stderr") != 1)); then
+    bad "$name" "$(wc -l <"$folder/stderr") lines on standard error instead of one"
+  elif ! grep -qiE -- "$pattern" "$folder/stderr"; then
+    bad "$name" "the message does not match '$pattern'"
+  elif [[ -s $folder/stdout ]]; then
+    bad "$name" "prints something on standard output"
+  else
+    ok "$name"
+  fi
+}
+
+# accepts NAME PATTERN ARGUMENTS...: exits with 0, and standard output matches PATTERN.
+accepts() {
+  run "${@:3}"
+  if ((status != 0)); then
+    bad "$1" "exit code $status"
+  elif ! grep -qE -- "$2" "$folder/stdout"; then
+    bad "$1" "standard output does not match '$2'"
+  else
+    ok "$1"
+  fi
+}
+
+# prints_json NAME ARGUMENTS...: exits with 0 and prints JSON and nothing else.
+prints_json() {
+  run "${@:2}"
+  if ((status != 0)); then
+    bad "$1" "exit code $status"
+  elif ! python3 -m json.tool "$folder/stdout" >/dev/null 2>&1; then
+    bad "$1" "not JSON"
+  else
+    ok "$1"
+  fi
+}
+
+# holds NAME COMMAND...: the command succeeds.
+holds() {
+  if "${@:2}"; then ok "$1"; else bad "$1" "does not hold"; fi
+}
+
+# json FILE NAME: an entry of a JSON file.
+json() {
+  python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$1" "$2"
+}
+
+# flip FILE PLACE: a copy of FILE over itself with one bit flipped, PLACE (0 to 1) of the way in.
+flip() {
+  python3 - "$1" "$2" <<'PYTHON'
+import sys
+path, place = sys.argv[1], float(sys.argv[2])
+data = bytearray(open(path, "rb").read())
+data[min(len(data) - 1, int(place * len(data)))] ^= 1
+open(path, "wb").write(data)
+PYTHON
+}
+
+# Pictures of ten classes that are easy to tell apart, and a picture as a file.
+make_data() {
+  python3 - "$1" <<'PYTHON'
+import os, random, struct, sys, zlib
+folder = sys.argv[1]
+os.makedirs(folder, exist_ok=True)
+random.seed(1)
+
+def picture(label):
+    return bytes(min(255, random.randrange(60) + (190 if (x + y * label) % 10 == label else 0))
+                 for y in range(28) for x in range(28))
+
+for name, count in ("train", 256), ("t10k", 64):
+    labels = bytes(i % 10 for i in range(count))
+    with open(f"{folder}/{name}-labels-idx1-ubyte", "wb") as file:
+        file.write(struct.pack(">II", 0x801, count) + labels)
+    with open(f"{folder}/{name}-images-idx3-ubyte", "wb") as file:
+        file.write(struct.pack(">IIII", 0x803, count, 28, 28) + b"".join(map(picture, labels)))
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+rows = picture(3)
+raw = b"".join(b"\0" + rows[y * 28:(y + 1) * 28] for y in range(28))
+with open(f"{folder}/picture.png", "wb") as file:
+    file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0))
+               + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+PYTHON
+}
+
+# damaged NAME COMMAND...: a copy of the data, changed by COMMAND in its folder; prints its path.
+damaged() {
+  local copy=$folder/$1
+  cp -r "$data" "$copy"
+  (cd "$copy" && "${@:2}") >&2
+  echo "$copy"
+}
+
+check_usage() {
+  refuses "no such command" 2 "did you mean train" trian
+  refuses "no such command lists them" 2 "train, eval, predict, plan, info" fly
+  refuses "options before the command" 2 "after train" --json train
+  refuses "unknown option" 2 "did you mean --batch-size" train --batchsize 5
+  refuses "unknown option with underscore" 2 "did you mean --learning-rate" train --learning_rate=1
+  refuses "stray argument" 2 "unexpected.*stray" train stray
+  refuses "missing value" 2 "--epochs needs a value" train --epochs
+  refuses "option instead of a value" 2 "--epochs needs a value" train --epochs --seed 1
+  run
+  holds "no arguments: usage on standard error, exit code 2" \
+    eval '((status == 2)) && grep -q "^Usage" "$folder/stderr" && [[ ! -s $folder/stdout ]]'
+  accepts "--version" "^mantissa [0-9]+\.[0-9]+" --version
+  accepts "--help" "^Usage: mantissa" --help
+  local command option
+  for command in train eval predict plan info; do
+    accepts "$command --help" "^Examples:" "$command" --help
+    # Each option in an example must be one of the command's.
+    for option in $(grep -E "^ +mantissa $command" "$folder/stdout" | grep -oE -- '--[a-z-]+' |
+      sort -u); do
+      holds "$command --help: $option of an example exists" \
+        grep -qE "^ +(-h,)?$option( |$)" "$folder/stdout"
+    done
+  done
+}
+
+check_settings() {
+  local train=(train --data "$data" --model mlp --out "$folder/refused")
+  refuses "wrong model" 2 "resnet9.*mlp.*resnet8" "${train[@]}" --model resnet9
+  refuses "missing data" 2 "no/such/folder" "${train[@]}" --data no/such/folder
+  refuses "no out" 2 "out" train --data "$data" --model mlp
+  refuses "batch-size 0" 2 "batch-size.*'0'" "${train[@]}" --batch-size 0
+  refuses "empty batch-size" 2 "batch-size" "${train[@]}" --batch-size ""
+  refuses "batch larger than the data" 2 "batch" "${train[@]}" --batch-size 1000
+  refuses "threads -1" 2 "threads.*'-1'" "${train[@]}" --threads -1
+  refuses "learning-rate nan" 2 "learning-rate.*nan" "${train[@]}" --learning-rate nan
+  refuses "learning-rate inf" 2 "learning-rate.*inf" "${train[@]}" --learning-rate inf
+  refuses "epochs 0" 2 "epochs.*'0'" "${train[@]}" --epochs 0
+  refuses "format bfp:w=3" 2 "w=3.*8" "${train[@]}" --format bfp:w=3
+  refuses "no such format" 2 "int3" "${train[@]}" --format int3
+  refuses "no such isa" 2 "mmx.*scalar" "${train[@]}" --isa mmx
+  refuses "memory-budget 5apples" 2 "5apples" "${train[@]}" --memory-budget 5apples
+  refuses "memory-budget 1MiB" 3 "needs.*MiB.*1(\.0)? MiB.*largest.*[KM]iB" \
+    "${train[@]}" --memory-budget 1MiB
+  refuses "plan over the budget" 3 "needs" plan --data "$data" --model mlp --memory-budget 1MiB
+  refuses "resume and overwrite" 2 "--resume.*--overwrite" "${train[@]}" --resume --overwrite
+  refuses "missing config" 2 "none\.toml" "${train[@]}" --config none.toml
+  echo 'epochs = [' >"$folder/bad.toml"
+  refuses "damaged config" 2 "bad\.toml" "${train[@]}" --config "$folder/bad.toml"
+  refuses "info of no such isa" 2 "mmx" info --isa mmx
+  refuses "eval without a checkpoint" 2 "checkpoint" eval --data "$data"
+  refuses "eval of nothing" 2 "no-run" eval --checkpoint "$folder/no-run" --data "$data"
+}
+
+check_data() {
+  local train=(train --model mlp --epochs 1 --batch-size 32 --out "$folder/refused") copy
+  copy=$(damaged truncated truncate -s -100 train-images-idx3-ubyte)
+  refuses "truncated pictures" 2 "truncated/train-images" "${train[@]}" --data "$copy"
+  copy=$(damaged headless truncate -s 6 t10k-images-idx3-ubyte)
+  refuses "truncated header" 2 "headless/t10k-images" "${train[@]}" --data "$copy"
+  copy=$(damaged empty truncate -s 0 train-labels-idx1-ubyte)
+  refuses "empty labels" 2 "empty/train-labels" "${train[@]}" --data "$copy"
+  copy=$(damaged mismatched cp t10k-labels-idx1-ubyte train-labels-idx1-ubyte)
+  refuses "other number of labels than pictures" 2 "256.*64|64.*256" "${train[@]}" --data "$copy"
+  copy=$(damaged swapped cp train-labels-idx1-ubyte train-images-idx3-ubyte)
+  refuses "labels instead of pictures" 2 "swapped/train-images" "${train[@]}" --data "$copy"
+  copy=$(damaged huge python3 -c 'open("train-images-idx3-ubyte", "r+b").write(
+    bytes([0, 0, 8, 3]) + b"\x7f" * 12)')
+  refuses "header that promises exabytes" 2 "huge/train-images" "${train[@]}" --data "$copy"
+}
+
+check_training() {
+  local train=(train --data "$data" --model mlp --batch-size 32 --threads 2)
+  accepts "train" "test accuracy +[0-9.]+ %" "${train[@]}" --epochs 1 --out "$folder/a"
+  holds "no escape codes in files" eval '! grep -q $'"'\\033'"' "$folder/stdout" "$folder/stderr"'
+  holds "suggested commands work" suggested_commands_work
+  refuses "train again into the same folder" 2 "--resume.*--overwrite" \
+    "${train[@]}" --epochs 1 --out "$folder/a"
+  run "${train[@]}" --epochs 1 --out "$folder/a" --resume
+  holds "resume of a finished run says so" \
+    eval '((status == 0)) && grep -q "already finished" "$folder/stderr"'
+  refuses "resume with other settings" 2 "other" "${train[@]}" --epochs 2 --out "$folder/a" --resume
+  prints_json "train --json" "${train[@]}" --epochs 1 --out "$folder/b" --json --quiet
+  holds "train --json prints summary.json" cmp -s "$folder/stdout" "$folder/b/summary.json"
+  holds "--quiet shows no progress" eval '[[ ! -s $folder/stderr ]]'
+  holds "the same bits again" same_entry weights_sha256 "$folder/a" "$folder/b"
+  prints_json "train --config" train --config "$folder/a/config.toml" --out "$folder/c" --json
+  holds "a configuration file repeats the run" same_entry weights_sha256 "$folder/a" "$folder/c"
+  run "${train[@]}" --epochs 1 --out "$folder/a" --overwrite --quiet
+  holds "--overwrite" eval '((status == 0)) && (($(wc -l <"$folder/stdout") == 1))'
+}
+
+# same_entry NAME RUN RUN: both summaries have the same entry.
+same_entry() {
+  [[ $(json "$2/summary.json" "$1") == "$(json "$3/summary.json" "$1")" ]]
+}
+
+# Runs what `train` printed under "What to try next", but for the long training.
+suggested_commands_work() {
+  local line count=0
+  while IFS= read -r line; do
+    [[ $line == *" train "* ]] && line+=" --steps 1 --batch-size 8 --model mlp"
+    bash -c "$line" >/dev/null 2>"$folder/stderr" || return 1
+    count=$((count + 1))
+  done < <(sed '1,/^What to try next/d' "$folder/stdout")
+  ((count >= 3))
+}
+
+check_inference() {
+  accepts "eval" "test accuracy [0-9.]+ %" eval --checkpoint "$folder/a" --data "$data"
+  prints_json "eval --json" eval --checkpoint "$folder/a" --data "$data" --json
+  holds "eval finds the accuracy of the training" \
+    eval '[[ $(json "$folder/stdout" accuracy) == "$(json "$folder/a/summary.json" test_accuracy)" ]]'
+  accepts "predict test examples" "^test 9 " \
+    predict --checkpoint "$folder/a" --data "$data" --index 0-9
+  accepts "predict a picture" "picture\.png" \
+    predict --checkpoint "$folder/a/model.safetensors" --input "$data/picture.png"
+  prints_json "predict --json" predict --checkpoint "$folder/a" --data "$data" --index 3 --json
+  refuses "predict beyond the test examples" 2 "63" \
+    predict --checkpoint "$folder/a" --data "$data" --index 64
+  refuses "predict with a wrong index" 2 "index" \
+    predict --checkpoint "$folder/a" --data "$data" --index nine
+  refuses "predict a missing picture" 2 "none\.png" \
+    predict --checkpoint "$folder/a" --input "$folder/none.png"
+  refuses "predict something else" 2 "labels" \
+    predict --checkpoint "$folder/a" --input "$data/train-labels-idx1-ubyte"
+  accepts "plan prints a peak" "peak +[0-9.]+ [KMG]iB" plan --data "$data" --model mlp
+  prints_json "plan --json" plan --data "$data" --model mlp --json
+  accepts "info" "^kernels" info
+  prints_json "info --json" info --json
+  status=0
+  "$MANTISSA" info >/dev/full 2>"$folder/stderr" || status=$?
+  holds "a full disk is a failure" eval '((status == 1))'
+}
+
+# Each place of a file counts: header, data, end.
+check_damage() {
+  local place newest
+  for place in 0 0.01 0.3 0.7 1; do
+    cp -r "$folder/b" "$folder/damaged"
+    flip "$folder/damaged/model.safetensors" $place
+    refuses "flipped bit in model.safetensors at $place" 2 "model\.safetensors" \
+      eval --checkpoint "$folder/damaged" --data "$data"
+    # Not finished, so that --resume reads the checkpoint.
+    rm "$folder/damaged/summary.json"
+    newest=$(printf '%s\n' "$folder"/damaged/checkpoint-*.safetensors | tail -1)
+    flip "$newest" $place
+    refuses "flipped bit in a checkpoint at $place" 2 "checkpoint-[0-9]+\.safetensors" train --data \
+      "$data" --model mlp --batch-size 32 --epochs 1 --out "$folder/damaged" --resume --quiet
+    rm -r "$folder/damaged"
+  done
+  cp -r "$folder/b" "$folder/damaged"
+  truncate -s 100 "$folder/damaged/model.safetensors"
+  refuses "truncated model.safetensors" 2 "model\.safetensors" \
+    eval --checkpoint "$folder/damaged" --data "$data"
+}
+
+# interrupt SIGNAL ARGUMENTS...: starts an endless training, signals it when it has got going.
+interrupt() {
+  status=0
+  timeout --kill-after=5 60 "$MANTISSA" train --data "$data" --model mlp --batch-size 32 \
+    --epochs 1000000 --checkpoint-every 100 --out "$folder/endless" "${@:2}" \
+    >"$folder/stdout" 2>"$folder/stderr" &
+  local waits=0
+  # `timeout` passes the signal on.
+  until grep -q "^saved" "$folder/stderr" || ((++waits > 100)); do sleep 0.1; done
+  kill "-$1" $!
+  wait $! || status=$?
+}
+
+check_interruption() {
+  local signal more=()
+  for signal in INT TERM; do
+    interrupt "$signal" "${more[@]}"
+    holds "SIG$signal: exit code 130" eval '((status == 130))'
+    holds "SIG$signal: says that it stops" grep -q "stopping after this step" "$folder/stderr"
+    holds "SIG$signal: says how to resume" grep -q "train --data .* --resume$" "$folder/stderr"
+    more=(--resume)
+  done
+  holds "the second run resumed the first" grep -qE "resuming at step [0-9]+" "$folder/stderr"
+}
+
+data=$folder/data
+make_data "$data"
+check_usage
+check_settings
+check_data
+check_training
+check_inference
+check_damage
+check_interruption
+
+echo "$passed passed, $failed failed"
+((failed == 0))

@@ -1,0 +1,124 @@
+// The frozen network: as good as dynamic exponents, independent of the batch, the same from a file.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+namespace {
+
+class Frozen : public ::testing::Test {
+ protected:
+  static constexpr int64_t kBatch = 128;
+
+  // A resnet8 after 300 steps, frozen on 1,280 training examples.
+  static void SetUpTestSuite() {
+    harness_ = new Harness({.model = "resnet8",
+                            .batch_size = kBatch,
+                            .micro_batch_size = kBatch,
+                            .threads = 2,
+                            .learning_rate = 0.1});
+    harness_->train(300);
+    auto program = inference_program(harness_->graph());
+    auto arena = AlignedMemory::create(program.arena_bytes);
+    FrozenDescription description;
+    description.model = "resnet8";
+    description.options.channel_means = {73};
+    description.class_names = fashion_mnist().info.class_names;
+    const auto& pixels = fashion_mnist().train.pixels;
+    auto frozen = freeze(harness_->graph(), harness_->state(), program, arena->span(),
+                         harness_->pool(), best_isa(), std::span(pixels).first(1280 * 784),
+                         description);
+    ASSERT_TRUE(frozen.ok());
+    frozen_ = new FrozenNetwork(std::move(*frozen));
+  }
+  static void TearDownTestSuite() {
+    delete frozen_;
+    delete harness_;
+  }
+
+  static Program inference_program(const Graph& graph) {
+    const kernels::KernelTable table = kernels::select_kernels(best_isa());
+    auto program = compile(graph,
+                           {.kind = ProgramKind::kInference, .micro_batch_size = kBatch},
+                           {&table, 2});
+    EXPECT_TRUE(program.ok());
+    return std::move(*program);
+  }
+
+  static Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads, Isa isa,
+                                  const ImageSet& images) {
+    const kernels::KernelTable table = kernels::select_kernels(isa);
+    auto programs = compile_evaluation(network.graph, batch, images.count, {&table, threads});
+    EXPECT_TRUE(programs.ok());
+    auto arena = AlignedMemory::create(programs->arena_bytes());
+    ThreadPool pool(threads);
+    auto evaluation = evaluate(network, *programs, arena->span(), pool, isa, images);
+    EXPECT_TRUE(evaluation.ok());
+    return *evaluation;
+  }
+
+  // Accuracy with running statistics and each batch's own exponents.
+  static double dynamic_accuracy() {
+    const ImageSet& test = fashion_mnist().test;
+    const Program program = inference_program(harness_->graph());
+    auto arena = AlignedMemory::create(program.arena_bytes);
+    Executor executor(harness_->graph(), program, harness_->state(), arena->span(),
+                      harness_->pool(), best_isa());
+    int64_t correct = 0, examples = 0;
+    for (int64_t at = 0; at + kBatch <= test.count; at += kBatch) {
+      const auto step = executor.infer(&test.pixels[at * 784], &test.labels[at],
+                                       ExponentMode::kCalibrate);
+      EXPECT_TRUE(step.ok());
+      correct += step->correct;
+      examples += kBatch;
+    }
+    return static_cast<double>(correct) / static_cast<double>(examples);
+  }
+
+  static Harness* harness_;
+  static FrozenNetwork* frozen_;
+};
+
+Harness* Frozen::harness_ = nullptr;
+FrozenNetwork* Frozen::frozen_ = nullptr;
+
+TEST_F(Frozen, IsWithinTwoTenthsOfAPointOfDynamicExponents) {
+  ImageSet test = fashion_mnist().test;
+  test.count = test.count / kBatch * kBatch;
+  const Evaluation evaluation = evaluate_with(*frozen_, kBatch, 2, best_isa(), test);
+  EXPECT_GT(evaluation.accuracy(), 0.75);
+  EXPECT_NEAR(evaluation.accuracy(), dynamic_accuracy(), 0.002);
+}
+
+TEST_F(Frozen, DoesNotDependOnBatchSizeThreadsOrInstructionSet) {
+  ImageSet test = fashion_mnist().test;
+  test.count = 301;  // with a smaller last batch
+  const Evaluation expected = evaluate_with(*frozen_, 301, 1, best_isa(), test);
+  EXPECT_EQ(expected.examples, 301);
+  for (const int64_t batch : {1, 7, 128}) {
+    const Evaluation evaluation = evaluate_with(*frozen_, batch, 2, best_isa(), test);
+    EXPECT_EQ(evaluation.confusion, expected.confusion) << batch;
+    EXPECT_EQ(evaluation.loss, expected.loss) << batch;
+  }
+  const Evaluation scalar = evaluate_with(*frozen_, 64, 3, Isa::kScalar, test);
+  EXPECT_EQ(scalar.loss, expected.loss);
+}
+
+TEST_F(Frozen, ComesBackFromItsFile) {
+  const auto path = std::filesystem::temp_directory_path() / "mantissa_frozen_test.safetensors";
+  ASSERT_TRUE(save_frozen(path, *frozen_).ok());
+  auto loaded = load_frozen(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(loaded->state.sha256(StateGroup::kPredictor),
+            frozen_->state.sha256(StateGroup::kPredictor));
+  ImageSet test = fashion_mnist().test;
+  test.count = 64;
+  EXPECT_EQ(evaluate_with(*loaded, 64, 1, best_isa(), test).loss,
+            evaluate_with(*frozen_, 64, 1, best_isa(), test).loss);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace mantissa::testing

@@ -1,0 +1,140 @@
+// A network with its program and state, trained step by step in a test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "data/dataset.h"
+#include "kernels/kernel_table.h"
+#include "models/models.h"
+#include "plan/program.h"
+#include "runtime/executor.h"
+#include "runtime/state.h"
+#include "train/frozen_network.h"
+
+namespace mantissa::testing {
+
+inline const Dataset& fashion_mnist() {
+  static const Dataset data = [] {
+    auto loaded = load_dataset("fashion-mnist", true, true);
+    if (!loaded.ok()) {
+      ADD_FAILURE() << loaded.error().message;
+      std::abort();
+    }
+    return std::move(*loaded);
+  }();
+  return data;
+}
+
+struct HarnessOptions {
+  std::string model = "mlp";
+  std::string format = "bfp8";
+  OptimizerKind optimizer = OptimizerKind::kMomentum;
+  int64_t batch_size = 16;
+  int64_t micro_batch_size = 16;
+  int threads = 1;
+  Isa isa = best_isa();
+  uint64_t seed = 1;
+  double learning_rate = 0.05;
+};
+
+class Harness {
+ public:
+  explicit Harness(const HarnessOptions& options) : options_(options), pool_(options.threads) {
+    ModelOptions model;
+    model.channel_means = {73};
+    auto graph = build_model(options.model, model);
+    EXPECT_TRUE(graph.ok());
+    init(std::move(*graph));
+  }
+
+  Harness(const HarnessOptions& options, Graph graph) : options_(options), pool_(options.threads) {
+    init(std::move(graph));
+  }
+
+  // One step on a keyed batch of Fashion-MNIST.
+  StepResult step() {
+    const ImageSet& images = fashion_mnist().train;
+    const int64_t bytes = images.example_bytes();
+    pixels_.resize(static_cast<size_t>(options_.batch_size * bytes));
+    labels_.resize(static_cast<size_t>(options_.batch_size));
+    for (int64_t i = 0; i < options_.batch_size; ++i) {
+      const auto example = static_cast<int64_t>(
+          uniform_below(random_bits(7, RandomStream::kShuffle, 0,
+                                    static_cast<uint64_t>(steps_ * options_.batch_size + i)),
+                        static_cast<uint64_t>(images.count)));
+      std::memcpy(&pixels_[i * bytes], &images.pixels[example * bytes],
+                  static_cast<size_t>(bytes));
+      labels_[i] = images.labels[example];
+    }
+    ++steps_;
+    const StepScalars scalars{.learning_rate = options_.learning_rate,
+                              .momentum = 0.9,
+                              .weight_decay = 5e-4,
+                              .gradient_scale = 1 / static_cast<double>(options_.batch_size)};
+    const auto result = executor_->train_step(pixels_.data(), labels_.data(), scalars);
+    EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+    return result.ok() ? *result : StepResult{};
+  }
+
+  // The mean loss over the last `steps` of `steps` steps.
+  double train(int steps) {
+    double loss = 0;
+    for (int i = 0; i < steps; ++i) loss += step().loss;
+    return loss / steps;
+  }
+
+  std::string weights_sha256() const { return state_->sha256(StateGroup::kStatistics); }
+  std::string state_sha256() const { return state_->sha256(StateGroup::kPredictor); }
+
+  const HarnessOptions& options() const { return options_; }
+  const Graph& graph() const { return graph_; }
+  const Program& program() const { return program_; }
+  State& state() { return *state_; }
+  Executor& executor() { return *executor_; }
+  ThreadPool& pool() { return pool_; }
+
+ private:
+  void init(Graph graph) {
+    graph_ = std::move(graph);
+    const auto format = parse_format(options_.format);
+    EXPECT_TRUE(format.ok());
+    auto state = State::create(training_layout(graph_, *format, options_.optimizer));
+    EXPECT_TRUE(state.ok());
+    state_.emplace(std::move(*state));
+    initialise(graph_, options_.seed, *state_);
+    const kernels::KernelTable table = kernels::select_kernels(options_.isa);
+    auto program =
+        compile(graph_,
+                {.micro_batch_size = options_.micro_batch_size,
+                 .micro_batches = static_cast<int>(options_.batch_size / options_.micro_batch_size),
+                 .optimizer = options_.optimizer},
+                {&table, options_.threads});
+    EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
+    program_ = std::move(*program);
+    auto arena = AlignedMemory::create(program_.arena_bytes);
+    EXPECT_TRUE(arena.ok());
+    arena_.emplace(std::move(*arena));
+    // What an instruction reads it must have written: start from garbage.
+    std::memset(arena_->data(), 0xA5, static_cast<size_t>(program_.arena_bytes));
+    executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, options_.isa);
+  }
+
+  HarnessOptions options_;
+  ThreadPool pool_;
+  Graph graph_;
+  Program program_;
+  std::optional<State> state_;
+  std::optional<AlignedMemory> arena_;
+  std::optional<Executor> executor_;
+  std::vector<uint8_t> pixels_, labels_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace mantissa::testing

@@ -1,0 +1,122 @@
+// What a step promises besides its bits: it learns, allocates nothing, and guards batch norm.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "ops/ops.h"
+#include "tests/harness.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}
+
+// Every allocation of this program goes through here (array forms call these).
+void* operator new(size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace mantissa::testing {
+namespace {
+
+TEST(Step, AllocatesNothing) {
+  for (const char* model : {"mlp", "lenet5", "resnet8"}) {
+    Harness harness({.model = model, .micro_batch_size = 8, .threads = 2});
+    harness.step();  // the harness's own buffers
+    const int64_t before = allocations;
+    for (int i = 0; i < 3; ++i) harness.step();
+    EXPECT_EQ(allocations - before, 0) << model;
+  }
+}
+
+TEST(Step, NetworksLearn) {
+  for (const char* model : {"mlp", "lenet5", "resnet8"}) {
+    Harness harness({.model = model, .batch_size = 64, .micro_batch_size = 64, .threads = 2});
+    harness.train(100);
+    EXPECT_LT(harness.train(20), 1.1) << model;  // 2.30 is chance
+  }
+}
+
+// Updates that are smaller than half a unit of a weight only get through with an accumulator.
+TEST(Step, NoAccumulatorIsClearlyWorse) {
+  const auto loss = [](const char* format) {
+    Harness harness({.model = "lenet5",
+                     .format = format,
+                     .batch_size = 64,
+                     .micro_batch_size = 64,
+                     .threads = 2,
+                     .learning_rate = 0.002});
+    harness.train(150);
+    return harness.train(50);
+  };
+  const double lazy = loss("bfp8"), none = loss("bfp:acc=0");
+  EXPECT_LT(lazy, 1.3);
+  EXPECT_GT(none, 1.5 * lazy);
+}
+
+TEST(Step, ResnetStartsWithZeroScaleInEachBlock) {
+  Harness harness({.model = "resnet20"});
+  int zero = 0, blocks = 0;
+  for (size_t i = 0; i < harness.graph().parameters.size(); ++i) {
+    const Parameter& parameter = harness.graph().parameters[i];
+    if (!parameter.name.ends_with(".norm2.scale")) continue;
+    ++blocks;
+    const int tensor = harness.state().layout().parameters[i].mantissa;
+    zero += harness.state().data<int16_t>(tensor)[0] == 0;
+  }
+  EXPECT_EQ(blocks, 9);
+  EXPECT_EQ(zero, 9);
+}
+
+// A convolution whose channels are spread over 2^10, before batch norm.
+Graph spread_network() {
+  GraphBuilder builder("spread", Shape{28, 28, 1});
+  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"mean0", 73}});
+  value = builder.add(ops::kConvolution, "conv", {value},
+                      {{"channels", 8}, {"kernel", 3}, {"padding", 1}, {"bias", 0}});
+  value = builder.add(ops::kBatchNorm, "norm", {value});
+  value = builder.add(ops::kRelu, "relu", {value});
+  value = builder.add(ops::kGlobalAveragePool, "average", {value});
+  value = builder.add(ops::kLinear, "classifier", {value}, {{"channels", 10}, {"classifier", 1}});
+  auto graph = builder.finish(value);
+  EXPECT_TRUE(graph.ok());
+  return std::move(*graph);
+}
+
+TEST(BatchNormGuard, NarrowChannelsGetExponentsOfTheirOwn) {
+  Harness harness({.batch_size = 64, .micro_batch_size = 64}, spread_network());
+  State& state = harness.state();
+  const ParameterState& weights = state.layout().parameters[0];
+  auto* mantissas = state.data<int8_t>(weights.mantissa);
+  std::memset(mantissas, 0, 8 * 9);
+  for (int channel = 0; channel < 8; ++channel) {  // one tap each: 64, 32 ... 1, 127 and 127
+    mantissas[channel * 9 + 4] = static_cast<int8_t>(channel < 7 ? 64 >> channel : 127);
+  }
+  mantissas[7 * 9 + 3] = 127;
+  const int value = harness.graph().nodes[1].output;
+  const uint8_t* guards = state.data<uint8_t>(state.layout().guards);
+  EXPECT_EQ(guards[value], 0);
+  harness.step();
+  EXPECT_EQ(guards[value], 1) << "the narrowest channel has less than one unit of deviation";
+  harness.step();
+  const auto channels = harness.executor().channel_exponents(value);
+  EXPECT_LE(channels[6], -5);
+  EXPECT_EQ(*std::max_element(channels.begin(), channels.end()), 0);
+}
+
+TEST(BatchNormGuard, OrdinaryNetworksSurviveIt) {
+  Harness harness({.model = "resnet8", .batch_size = 64, .micro_batch_size = 64, .threads = 2});
+  State& state = harness.state();
+  auto guards = state.bytes(state.layout().guards);
+  std::fill(guards.begin(), guards.end(), std::byte{1});
+  harness.train(100);
+  EXPECT_LT(harness.train(20), 1.1);
+}
+
+}  // namespace
+}  // namespace mantissa::testing
