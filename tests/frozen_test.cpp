@@ -12,15 +12,15 @@ class Frozen : public ::testing::Test {
  protected:
   static constexpr int64_t kBatch = 128;
 
-  // A resnet8 after 300 steps, frozen on 1,280 training examples.
+  // A resnet8 after 400 steps, frozen on 1,280 training examples.
   static void SetUpTestSuite() {
     harness_ = new Harness({.model = "resnet8",
                             .batch_size = kBatch,
                             .micro_batch_size = kBatch,
                             .threads = 2,
                             .learning_rate = 0.1});
-    harness_->train(300);
-    auto program = inference_program(harness_->graph());
+    harness_->train_to_rest(400);
+    auto program = inference_program(harness_->graph(), false);
     auto arena = AlignedMemory::create(program.arena_bytes);
     FrozenDescription description;
     description.model = "resnet8";
@@ -38,10 +38,12 @@ class Frozen : public ::testing::Test {
     delete harness_;
   }
 
-  static Program inference_program(const Graph& graph) {
+  static Program inference_program(const Graph& graph, bool with_loss) {
     const kernels::KernelTable table = kernels::select_kernels(best_isa());
     auto program = compile(graph,
-                           {.kind = ProgramKind::kInference, .micro_batch_size = kBatch},
+                           {.kind = ProgramKind::kInference,
+                            .micro_batch_size = kBatch,
+                            .with_loss = with_loss},
                            {&table, 2});
     EXPECT_TRUE(program.ok());
     return std::move(*program);
@@ -62,7 +64,7 @@ class Frozen : public ::testing::Test {
   // Accuracy with running statistics and each batch's own exponents.
   static double dynamic_accuracy() {
     const ImageSet& test = fashion_mnist().test;
-    const Program program = inference_program(harness_->graph());
+    const Program program = inference_program(harness_->graph(), true);
     auto arena = AlignedMemory::create(program.arena_bytes);
     Executor executor(harness_->graph(), program, harness_->state(), arena->span(),
                       harness_->pool(), best_isa());

@@ -83,7 +83,16 @@ class Harness {
     return result.ok() ? *result : StepResult{};
   }
 
-  // The mean loss over the last `steps` of `steps` steps.
+  // Steps with a learning rate that falls linearly to zero, as a whole training run would have.
+  void train_to_rest(int steps) {
+    const double peak = options_.learning_rate;
+    for (int i = 0; i < steps; ++i) {
+      options_.learning_rate = peak * (1 - static_cast<double>(i) / steps);
+      step();
+    }
+  }
+
+  // The mean loss of `steps` steps.
   double train(int steps) {
     double loss = 0;
     for (int i = 0; i < steps; ++i) loss += step().loss;

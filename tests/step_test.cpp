@@ -38,7 +38,7 @@ TEST(Step, NetworksLearn) {
   for (const char* model : {"mlp", "lenet5", "resnet8"}) {
     Harness harness({.model = model, .batch_size = 64, .micro_batch_size = 64, .threads = 2});
     harness.train(100);
-    EXPECT_LT(harness.train(20), 1.1) << model;  // 2.30 is chance
+    EXPECT_LT(harness.train(20), 1.4) << model;  // 2.30 is chance
   }
 }
 
@@ -115,7 +115,7 @@ TEST(BatchNormGuard, OrdinaryNetworksSurviveIt) {
   auto guards = state.bytes(state.layout().guards);
   std::fill(guards.begin(), guards.end(), std::byte{1});
   harness.train(100);
-  EXPECT_LT(harness.train(20), 1.1);
+  EXPECT_LT(harness.train(20), 1.4);
 }
 
 }  // namespace

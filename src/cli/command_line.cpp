@@ -262,7 +262,7 @@ std::string resume_text(const CommandLine& line) {
     resumes = resumes || argument == "--resume";
     words.push_back(argument);
   }
-  if (!resumes) words.push_back("--resume");
+  if (!resumes) words.emplace_back("--resume");
   return shell_line(words);
 }
 

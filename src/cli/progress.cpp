@@ -68,7 +68,7 @@ std::string progress_line(const Progress& progress, const Terminal& terminal, in
     const std::string tail = share + facts(progress, terseness);
     const int room = width - columns(head) - columns(tail);
     if (room < kNarrowestBar) continue;
-    return head + bar(fraction_done(progress), std::min(room, kWidestBar), terminal) + tail;
+    return head + bar(fraction_done(progress), std::min(room, kWidestBar), terminal).append(tail);
   }
   return shortened(head + share, width);
 }
