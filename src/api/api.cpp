@@ -81,7 +81,7 @@ Status check_images(const ModelOptions& options, int64_t height, int64_t width, 
                        size(options.height, options.width, options.channels));
 }
 
-Result<EvaluationOutcome> run_evaluation(const Settings& settings) {
+Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observer& observer) {
   MANTISSA_ASSIGN(const InferenceConfig config, inference_config("eval", settings));
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
   const std::string source = config.data.empty() ? network.description.data : config.data;
@@ -100,8 +100,16 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings) {
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
   ThreadPool pool(config.threads);
   const auto start = std::chrono::steady_clock::now();
-  MANTISSA_ASSIGN(Evaluation evaluation,
-                  evaluate(network, programs, arena.span(), pool, config.isa, data.test));
+  const auto report = [&](int64_t done, int64_t all) {
+    if (observer == nullptr) return true;
+    Progress progress;
+    progress.kind = Progress::Kind::kEvaluating;
+    progress.step = done;
+    progress.steps = all;
+    return observer(progress);
+  };
+  MANTISSA_ASSIGN(Evaluation evaluation, evaluate(network, programs, arena.span(), pool,
+                                                  config.isa, data.test, report));
   EvaluationOutcome outcome;
   outcome.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -223,8 +231,8 @@ TrainingOutcome train(const Settings& settings, const Observer& observer) {
   return outcome;
 }
 
-EvaluationOutcome evaluate(const Settings& settings, const Observer&) {
-  Result<EvaluationOutcome> outcome = run_evaluation(settings);
+EvaluationOutcome evaluate(const Settings& settings, const Observer& observer) {
+  Result<EvaluationOutcome> outcome = run_evaluation(settings, observer);
   return outcome.ok() ? std::move(*outcome) : refused<EvaluationOutcome>(outcome.error());
 }
 

@@ -49,11 +49,16 @@ Result<Settings> read_config(const std::string& path) {
 Status parse_range(const std::string& text, InferenceConfig& config) {
   constexpr int64_t kMost = 1'000'000'000;
   const auto dash = text.find('-', 1);
-  MANTISSA_ASSIGN(config.first_index, parse_integer("index", text.substr(0, dash), 0, kMost));
-  config.last_index = config.first_index;
+  const auto refuse = [&] {
+    return invalid_input("index: '" + text + "' is neither a number nor a range such as 0-9");
+  };
+  const auto first = parse_integer("index", text.substr(0, dash), 0, kMost);
+  if (!first.ok()) return refuse();
+  config.first_index = config.last_index = *first;
   if (dash != std::string::npos) {
-    MANTISSA_ASSIGN(config.last_index,
-                    parse_integer("index", text.substr(dash + 1), config.first_index, kMost));
+    const auto last = parse_integer("index", text.substr(dash + 1), *first, kMost);
+    if (!last.ok()) return refuse();
+    config.last_index = *last;
   }
   constexpr int64_t kMostExamples = 10'000;
   if (config.last_index - config.first_index >= kMostExamples) {
@@ -123,6 +128,12 @@ Result<RunConfig> training_config(const Settings& settings) {
   Settings merged;
   if (const auto file = settings.find("config"); file != settings.end()) {
     MANTISSA_ASSIGN(merged, read_config(file->second));
+    // What the file says must stand on its own, so that its errors name it.
+    Result<RunConfig> alone = make_run_config(merged);
+    if (!alone.ok()) {
+      alone.error().message = file->second + ": " + alone.error().message;
+      return alone.error();
+    }
   }
   for (const auto& [name, text] : settings) {
     if (name != "config") merged[name] = text;
@@ -144,7 +155,8 @@ Result<InferenceConfig> inference_config(const std::string& command, const Setti
   if (config.checkpoint.empty()) {
     return invalid_input("--checkpoint: name the folder of a run, or a model.safetensors file");
   }
-  if (std::filesystem::is_directory(config.checkpoint)) {
+  std::error_code unreadable;
+  if (std::filesystem::is_directory(config.checkpoint, unreadable)) {
     config.checkpoint = (std::filesystem::path(config.checkpoint) / "model.safetensors").string();
   }
   return config;

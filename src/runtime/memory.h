@@ -19,7 +19,8 @@ class AlignedMemory {
     const size_t size = round_up<size_t>(static_cast<size_t>(bytes) + 1, 4096);
     void* data = std::aligned_alloc(4096, size);
     if (data == nullptr) {
-      return failed("the system gave no " + format_bytes(bytes) + " of memory");
+      return make_error(ErrorCode::kOverBudget,
+                        "the system gave no " + format_bytes(bytes) + " of memory");
     }
     return AlignedMemory(data, static_cast<size_t>(bytes));
   }

@@ -256,7 +256,7 @@ Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, int64_t
 
 Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& programs,
                             std::span<std::byte> arena, ThreadPool& pool, Isa isa,
-                            const ImageSet& images) {
+                            const ImageSet& images, const EvaluationObserver& observer) {
   const int64_t classes = network.graph.classes();
   Evaluation evaluation;
   evaluation.confusion.assign(classes, std::vector<int64_t>(classes, 0));
@@ -277,6 +277,9 @@ Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& pr
       for (int64_t i = 0; i < batch; ++i) {
         const int32_t* row = logits + i * classes;
         ++evaluation.confusion[labels[i]][std::max_element(row, row + classes) - row];
+      }
+      if (observer != nullptr && !observer(evaluation.examples, images.count)) {
+        return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
       }
     }
     return {};

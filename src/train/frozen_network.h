@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -68,10 +69,14 @@ struct EvaluationPrograms {
 Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, int64_t batch_size,
                                               int64_t examples, const PlanningContext& planning);
 
-// Runs all examples through the network; results do not depend on the batch size.
+// Told after each batch: examples done, examples in all. Returns false to stop.
+using EvaluationObserver = std::function<bool(int64_t done, int64_t all)>;
+
+// Runs all examples through the network; results do not depend on the batch size. kInterrupted if the
+// observer stopped it.
 Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& programs,
                             std::span<std::byte> arena, ThreadPool& pool, Isa isa,
-                            const ImageSet& images);
+                            const ImageSet& images, const EvaluationObserver& observer = nullptr);
 
 // Probabilities [count][classes] of pictures (pixels [count][H][W][C]).
 Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<const uint8_t> pixels,

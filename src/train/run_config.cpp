@@ -194,7 +194,12 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
       if (name == setting.name) found = &setting;
     }
     if (found == nullptr) return invalid_input("unknown setting '" + name + "'");
-    MANTISSA_RETURN_IF_ERROR(found->parse(text, config));
+    if (Status status = found->parse(text, config); !status.ok()) {
+      // Some parsers know the setting's name, others only what is wrong with the text.
+      std::string& message = status.error().message;
+      if (!message.starts_with(name + ":")) message = name + ": " + message;
+      return status.error();
+    }
   }
   MANTISSA_RETURN_IF_ERROR(resolve(config));
   return config;

@@ -48,10 +48,11 @@ Status prepare_folder(const RunConfig& config) {
   const fs::path folder = config.out;
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder)) {
+  if (error || !fs::is_directory(folder, error)) {
     return invalid_input(folder.string() + ": cannot be made a folder: " + error.message());
   }
-  const bool holds_run = fs::exists(folder / "config.toml") || fs::exists(folder / "summary.json") ||
+  const bool holds_run = fs::exists(folder / "config.toml", error) ||
+                         fs::exists(folder / "summary.json", error) ||
                          !list_checkpoints(folder).empty();
   if (holds_run && !config.resume && !config.overwrite) {
     return invalid_input(folder.string() +
@@ -302,7 +303,13 @@ class Run {
   Result<TrainingResult> finish() {
     TrainEvent event;
     event.kind = TrainEventKind::kEvaluating;
-    if (observer_ != nullptr) observer_(event);
+    event.steps = data_.test.count;
+    // The last checkpoint is written: stopping here loses nothing, and --resume evaluates.
+    const auto report = [&](int64_t done, int64_t) {
+      event.step = done;
+      return observer_ == nullptr || observer_(event);
+    };
+    report(0, 0);
     const std::string weights_sha256 = state_->sha256(StateGroup::kStatistics);
     FrozenDescription description{config_.model, options_, data_.info.class_names,
                                   data_.info.name, weights_sha256};
@@ -312,7 +319,7 @@ class Run {
     MANTISSA_RETURN_IF_ERROR(save_frozen(folder_ / "model.safetensors", frozen));
     MANTISSA_ASSIGN(const Evaluation evaluation,
                     evaluate(frozen, plan_.evaluation, arena_->span(), *pool_, config_.isa,
-                             data_.test));
+                             data_.test, report));
     TrainingResult result;
     result.summary_json = summary(evaluation, weights_sha256);
     result.plan_text = to_string(plan_.memory);

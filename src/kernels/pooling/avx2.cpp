@@ -1,5 +1,6 @@
 // The pooling loops compiled for AVX2.
 #include <algorithm>
+#include <type_traits>
 
 #include "base/target.h"
 #include "kernels/pooling/pooling.h"

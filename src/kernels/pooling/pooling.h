@@ -10,7 +10,7 @@
 
 namespace mantissa::kernels {
 
-// Windows do not overlap (stride = window) and lie inside the image: a remainder is not read.
+// Windows do not overlap (stride = window <= 11) and lie inside the image: a remainder is not read.
 struct MaxPoolShape {
   int64_t in_height = 1, in_width = 1, channels = 1;
   int64_t window = 2;

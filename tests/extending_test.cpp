@@ -1,0 +1,163 @@
+// The toy operator of docs/extending.md, end to end, so that the guide cannot go stale.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "kernels/parallel_ranges.h"
+#include "ops/ops.h"
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+namespace {
+
+// --- the operator, as in docs/extending.md ---
+
+// y = -x on 8-bit values. Mantissas are symmetric, so nothing is rounded or clipped.
+constexpr int64_t kGrain = 16384;  // elements below which a thread is not worth waking
+
+Result<Shape> negate_shape(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) return invalid_input("wants one input");
+  return inputs[0];
+}
+
+void negate_forward(const OpContext& c) {
+  const auto* in = c.inputs[0].as<int8_t>();
+  auto* out = c.output.as<int8_t>();
+  kernels::parallel_ranges(*c.kernel.pool, c.output.count(), kGrain,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t i = begin; i < end; ++i) {
+                               out[i] = static_cast<int8_t>(-in[i]);
+                             }
+                           });
+  *c.output.exponent = *c.inputs[0].exponent;
+}
+
+void negate_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const auto* from = c.grad_output.as<int16_t>();
+  auto* to = grad_input.as<int16_t>();
+  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kGrain,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t i = begin; i < end; ++i) {
+                               to[i] = static_cast<int16_t>(-from[i]);
+                             }
+                           });
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+const Op kNegate = {.name = "negate",
+                    .infer_shape = negate_shape,
+                    .forward = negate_forward,
+                    .backward_input = negate_backward};
+
+// --- a network with `negations` of it between two linear layers ---
+
+Graph toy_network(int negations) {
+  GraphBuilder builder("toy", Shape{28, 28, 1});
+  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"mean0", 73}});
+  value = builder.add(ops::kFlatten, "flatten", {value});
+  value = builder.add(ops::kLinear, "linear1", {value}, {{"channels", 32}});
+  value = builder.add(ops::kRelu, "relu1", {value});
+  for (int i = 1; i <= negations; ++i) {
+    value = builder.add(kNegate, "negate" + std::to_string(i), {value});
+  }
+  value = builder.add(ops::kLinear, "classifier", {value}, {{"channels", 10}, {"classifier", 1}});
+  auto graph = builder.finish(value);
+  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
+  return std::move(*graph);
+}
+
+std::string weights_after(int negations, const HarnessOptions& options) {
+  Harness harness(options, toy_network(negations));
+  harness.train(10);
+  return harness.weights_sha256();
+}
+
+// --- what the guide asks to test ---
+
+// A view of four numbers.
+Tensor view(void* data, DataType type, int16_t* exponent) {
+  Tensor tensor;
+  tensor.data = data;
+  tensor.type = type;
+  tensor.shape = Shape{1, 4};
+  tensor.exponent = exponent;
+  return tensor;
+}
+
+TEST(Extending, NegateTurnsSignsAndPassesExponentsOn) {
+  std::array<int8_t, 4> in = {-127, 0, 5, 127}, out = {};
+  std::array<int16_t, 4> grad_out = {-32767, 0, 7, 32767}, grad_in = {};
+  int16_t in_exponent = -3, out_exponent = 0, grad_out_exponent = -20, grad_in_exponent = 0;
+  const Tensor input = view(in.data(), DataType::kInt8, &in_exponent);
+  const Tensor grad_input = view(grad_in.data(), DataType::kInt16, &grad_in_exponent);
+  ThreadPool pool(2);
+  OpContext c;
+  c.inputs = std::span(&input, 1);
+  c.output = view(out.data(), DataType::kInt8, &out_exponent);
+  c.grad_output = view(grad_out.data(), DataType::kInt16, &grad_out_exponent);
+  c.grad_inputs = std::span(&grad_input, 1);
+  c.kernel.pool = &pool;
+  kNegate.forward(c);
+  kNegate.backward_input(c);
+  EXPECT_EQ(out, (std::array<int8_t, 4>{127, 0, -5, -127}));
+  EXPECT_EQ(out_exponent, -3);
+  EXPECT_EQ(grad_in, (std::array<int16_t, 4>{32767, 0, -7, -32767}));
+  EXPECT_EQ(grad_in_exponent, -20);
+}
+
+TEST(Extending, ThePlanShowsTheNewOp) {
+  Harness harness({}, toy_network(1));
+  const std::string text = to_string(harness.program());
+  EXPECT_NE(text.find("forward           negate"), std::string::npos) << text;
+  EXPECT_NE(text.find("backward_input    negate"), std::string::npos) << text;
+}
+
+TEST(Extending, TwoNegationsChangeNoBit) {
+  EXPECT_EQ(weights_after(2, {}), weights_after(0, {}));
+  EXPECT_NE(weights_after(1, {}), weights_after(0, {}));
+}
+
+TEST(Extending, NegatedNetworksLearn) {
+  Harness harness({.batch_size = 64, .micro_batch_size = 64}, toy_network(1));
+  harness.train(100);
+  EXPECT_LT(harness.train(20), 1.4);  // 2.30 is chance
+}
+
+TEST(Extending, SameBitsOverThreadsAndInstructionSets) {
+  const std::string expected = weights_after(1, {.isa = Isa::kScalar});
+  for (const int threads : {1, 2, 3}) {
+    EXPECT_EQ(weights_after(1, {.threads = threads}), expected) << threads << " threads";
+  }
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Extending, TheGuideHasThisCode) {
+  const std::filesystem::path here = __FILE__;
+  const std::string source = text_of(here);
+  const std::string guide = text_of(here.parent_path().parent_path() / "docs" / "extending.md");
+  for (const std::string start : {"// y = -x", "Graph toy_network"}) {
+    const auto begin = guide.find("```cpp\n" + start);
+    ASSERT_NE(begin, std::string::npos) << start;
+    const auto code = begin + 7, end = guide.find("```", code);
+    EXPECT_NE(source.find(guide.substr(code, end - code)), std::string::npos) << start;
+  }
+}
+
+TEST(Extending, ErrorsNameTheNode) {
+  GraphBuilder builder("bad", Shape{28, 28, 1});
+  const int value = builder.add(kNegate, "negate1", {builder.input(), builder.input()});
+  const auto graph = builder.finish(value);
+  ASSERT_FALSE(graph.ok());
+  EXPECT_EQ(graph.error().message, "node 'negate1' (negate): wants one input");
+}
+
+}  // namespace
+}  // namespace mantissa::testing

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Whole runs of the program: the same bits from both compilers, after kills and from the written
+# configuration; memory as planned. MANTISSA: the program; MANTISSA_CLANG: the same built by clang++.
+set -euo pipefail
+
+passed=0 failed=0 skipped=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+check() {  # check NAME COMMAND...
+  local name=$1
+  shift
+  if "$@"; then
+    passed=$((passed + 1)) && echo "ok: $name"
+  else
+    failed=$((failed + 1)) && echo "FAILED: $name"
+  fi
+}
+
+field() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$1/summary.json" "$2"; }
+same() { [[ $(field "$1" "$3") == "$(field "$2" "$3")" ]]; }
+
+# train OUT ARGS...
+train() {
+  local out=$1
+  shift
+  "${PROGRAM:-$MANTISSA}" train --data fashion-mnist --out "$out" --quiet "$@" >/dev/null
+}
+
+# Metrics without what depends on the clock.
+metrics() { python3 -c '
+import json, sys
+for line in open(sys.argv[1] + "/metrics.jsonl"):
+    row = json.loads(line)
+    del row["examples_per_second"]
+    print(row)' "$1"; }
+same_metrics() { diff <(metrics "$1") <(metrics "$2"); }
+
+for model in mlp resnet8; do
+  train "$folder/$model" --model $model --batch-size 16 --steps 30
+  train "$folder/$model-threads" --model $model --batch-size 16 --steps 30 --threads 3
+  check "$model: 3 threads give the same state" same "$folder/$model" "$folder/$model-threads" state_sha256
+  if [[ -x ${MANTISSA_CLANG:-} ]]; then
+    PROGRAM=$MANTISSA_CLANG train "$folder/$model-clang" --model $model --batch-size 16 --steps 30
+    check "$model: clang++ and g++ give the same weights" \
+      same "$folder/$model" "$folder/$model-clang" weights_sha256
+    check "$model: clang++ and g++ give the same accuracy" \
+      same "$folder/$model" "$folder/$model-clang" test_accuracy
+  else
+    skipped=$((skipped + 1)) && echo "skipped: no program built by clang++ in MANTISSA_CLANG"
+  fi
+done
+
+check "the written configuration repeats the run" bash -c '
+  "$MANTISSA" train --config "$1/resnet8/config.toml" --out "$1/again" --quiet >/dev/null' _ "$folder"
+check "... with the same weights" same "$folder/resnet8" "$folder/again" weights_sha256
+
+# Killed again and again, at whatever instruction, and resumed: the same bits as never stopped.
+options=(--model mlp --steps 600 --checkpoint-every 40 --augment shift,flip --micro-batch-size 64)
+train "$folder/whole" "${options[@]}"
+kills=0
+for delay in 0.25 0.31 0.37 0.43 0.55 0.7; do
+  train "$folder/killed" "${options[@]}" --resume &
+  child=$!
+  sleep "$delay"
+  kill -KILL $child 2>/dev/null && kills=$((kills + 1))
+  wait $child 2>/dev/null || true
+  [[ -e $folder/killed/summary.json ]] && break
+done
+train "$folder/killed" "${options[@]}" --resume
+check "a run was killed at least twice" [ "$kills" -ge 2 ]
+check "killed and resumed: the same state" same "$folder/whole" "$folder/killed" state_sha256
+check "killed and resumed: the same metrics" same_metrics "$folder/whole" "$folder/killed"
+check "killed and resumed: the same last checkpoint" \
+  cmp "$folder/whole/checkpoint-00000600.safetensors" "$folder/killed/checkpoint-00000600.safetensors"
+check "two checkpoints are kept" [ "$(find "$folder/whole" -name 'checkpoint-*' | wc -l)" -eq 2 ]
+check "no temporary is left" [ -z "$(find "$folder/killed" -name '*.tmp-*')" ]
+
+# Ctrl-C saves; the saved step lies between two reports.
+train "$folder/stopped" "${options[@]}" &
+child=$!
+sleep 0.5
+kill -INT $child
+code=0
+wait $child || code=$?
+check "an interrupted run ends with 130 (or had finished)" [ $code -eq 130 -o -e "$folder/stopped/summary.json" ]
+train "$folder/stopped" "${options[@]}" --resume
+check "interrupted and resumed: the same state" same "$folder/whole" "$folder/stopped" state_sha256
+
+# Measured peak within max(5 %, 8 MiB) of the plan.
+within_plan() { python3 -c '
+import json, sys
+run = json.load(open(sys.argv[1] + "/summary.json"))
+planned, measured = run["planned_peak_bytes"], run["peak_rss_bytes"]
+print(f"  planned {planned / 2**20:.1f} MiB, measured {measured / 2**20:.1f} MiB")
+sys.exit(abs(measured - planned) > max(0.05 * planned, 8 * 2**20))' "$1"; }
+for model in mlp lenet5 resnet8 resnet20; do
+  train "$folder/memory-$model" --model $model --steps 3
+  check "$model: memory as planned" within_plan "$folder/memory-$model"
+  check "$model: at most 5.1 bytes of state per parameter" python3 -c '
+import json, sys
+sys.exit(json.load(open(sys.argv[1] + "/summary.json"))["weight_state_bytes_per_parameter"] > 5.1)' \
+    "$folder/memory-$model"
+done
+train "$folder/memory-vgg" --model vgg8b --width 0.25 --steps 3
+check "vgg8b: memory as planned" within_plan "$folder/memory-vgg"
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[[ $failed -eq 0 ]]
