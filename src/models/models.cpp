@@ -171,7 +171,7 @@ struct Builder {
 
 constexpr Builder kBuilders[] = {
     {{"mlp", "784-200-100-50-10, ReLU"}, 0.1, mlp},
-    {{"lenet5", "two 5x5 convolutions (6, 16), linear 120, 84"}, 0.1, lenet5},
+    {{"lenet5", "two 5x5 convolutions (6, 16), linear 120, 84"}, 0.05, lenet5},
     {{"vgg8b", "six 3x3 convolutions (128 to 512), linear 1024, batch norm"}, 0.1, vgg8b},
     {{"resnet8", "residual, 16-32-64 channels, 8 layers"}, 0.2, resnet8},
     {{"resnet20", "residual, 16-32-64 channels, 20 layers"}, 0.2, resnet20},

@@ -2,221 +2,90 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 
 #include "numerics/exponent.h"
+#include "runtime/slots.h"
 
 namespace mantissa {
 namespace {
 
 constexpr double kLn2 = 0.693147180559945309417;
-constexpr int kCalibrationChannels = 1;
-
-// The views of one instruction; contexts hold spans into it.
-struct Resolved {
-  std::vector<Tensor> inputs;
-  std::vector<Tensor> grad_inputs;
-  std::vector<ParameterView> parameters;
-  OpContext context;
-  bool rounds = false;
-};
 
 }  // namespace
 
-struct Executor::Slots {
-  std::vector<int16_t> exponents;           // per value
-  std::vector<int16_t> gradient_exponents;  // per gradient slot
-  std::vector<int16_t> measured;            // per gradient slot, this step
-  std::vector<uint8_t> violated;            // per value, this step
-  std::vector<std::vector<int8_t>> channel_exponents;  // per value
-  std::vector<std::vector<int64_t>> histograms;        // per value
-  std::vector<int64_t> saturated;                      // per instruction
-  std::deque<Resolved> instructions;
-  const uint8_t* pixels = nullptr;
-  const uint8_t* labels = nullptr;
-  StepScalars scalars;
-  StepTotals totals;
-  int64_t requantised = 0;
-};
-
 Executor::Executor(const Graph& graph, const Program& program, State& state,
                    std::span<std::byte> arena, ThreadPool& pool, Isa isa)
-    : graph_(graph),
-      program_(program),
+    : program_(program),
       state_(state),
       arena_(arena),
-      pool_(pool),
       kernels_(kernels::select_kernels(isa)),
       slots_(std::make_unique<Slots>()) {
-  const size_t values = graph.values.size();
-  Slots& s = *slots_;
-  s.exponents.assign(values, static_cast<int16_t>(zero_exponent(8)));
-  s.gradient_exponents.assign(static_cast<size_t>(program.gradient_slots), 0);
-  s.measured.assign(static_cast<size_t>(program.gradient_slots), kUnmeasured);
-  s.violated.assign(values, 0);
-  s.channel_exponents.resize(values);
-  s.histograms.resize(values);
-  s.saturated.assign(program.instructions.size(), 0);
-  for (size_t value = 0; value < values; ++value) {
-    const auto channels = static_cast<size_t>(program.guarded_channels[value]);
-    s.channel_exponents[value].assign(channels, 0);
-    if (program.options.kind == ProgramKind::kInference) {
-      s.histograms[value].assign(std::max<size_t>(kCalibrationChannels, channels) * kHistogramBins,
-                                 0);
-    }
-  }
-  const StateLayout& layout = state.layout();
-  if (layout.exponents >= 0) {
-    std::copy_n(state.data<int16_t>(layout.exponents), values, s.exponents.begin());
-    for (size_t value = 0; value < values; ++value) {
-      const int tensor = layout.channel_exponents[value];
-      if (tensor < 0) continue;
-      std::copy_n(state.data<int8_t>(tensor), s.channel_exponents[value].size(),
-                  s.channel_exponents[value].begin());
-    }
-  }
-  resolve();
+  allocate_slots(graph, program, state, *slots_);
+  resolve_operands(graph, program, state, arena, pool, kernels_, *slots_);
 }
 
 Executor::~Executor() = default;
 
-// Turns operands into views, once.
-void Executor::resolve() {
-  Slots& s = *slots_;
-  const StateLayout& layout = state_.layout();
-  const auto buffer = [&](int index) {
-    return index < 0 ? nullptr : arena_.data() + program_.buffers[index].offset;
-  };
-  const auto view = [&](const Operand& operand, int instruction) {
-    Tensor tensor;
-    tensor.type = operand.type;
-    tensor.shape = operand.shape;
-    tensor.saturated = &s.saturated[instruction];
-    if (operand.space == Operand::Space::kArena) tensor.data = buffer(operand.index);
-    if (operand.slot < 0) return tensor;
-    if (operand.gradient) {
-      tensor.exponent = &s.gradient_exponents[operand.slot];
-      tensor.predictor = {state_.data<int16_t>(layout.predictors) + operand.slot,
-                          &s.measured[operand.slot]};
-      return tensor;
-    }
-    tensor.exponent = &s.exponents[operand.slot];
-    if (program_.guarded_channels[operand.slot] > 0) {
-      tensor.channel_exponent = s.channel_exponents[operand.slot].data();
-      tensor.guarded = state_.data<uint8_t>(layout.guards) + operand.slot;
-      tensor.guard_violated = &s.violated[operand.slot];
-    }
-    return tensor;
-  };
-  const auto parameter_view = [&](const ParameterOperand& operand, int instruction) {
-    const Parameter& parameter = graph_.parameters[operand.parameter];
-    const ParameterState& tensors = layout.parameters[operand.parameter];
-    const auto state_tensor = [&](int tensor, int exponent) {
-      Tensor result;
-      if (tensor < 0) return result;
-      result.data = state_.bytes(tensor).data();
-      result.type = layout.tensors[tensor].type;
-      result.shape = parameter.shape;
-      result.saturated = &s.saturated[instruction];
-      if (exponent >= 0) result.exponent = state_.data<int16_t>(exponent);
-      return result;
-    };
-    ParameterView result;
-    result.mantissa = state_tensor(tensors.mantissa, tensors.exponent);
-    result.accumulator = state_tensor(tensors.accumulator, -1);
-    result.velocity = state_tensor(tensors.velocity, tensors.velocity_exponent);
-    result.lazy_shift = layout.lazy_shift;
-    result.decays = parameter.role == ParameterRole::kWeights;
-    if (operand.gradient_buffer >= 0) {
-      result.gradient.data = buffer(operand.gradient_buffer);
-      result.gradient.type = DataType::kInt64;
-      result.gradient.shape = parameter.shape;
-      result.gradient.exponent = state_.data<int16_t>(tensors.gradient_exponent);
-    }
-    return result;
-  };
-  for (int i = 0; i < static_cast<int>(program_.instructions.size()); ++i) {
-    const Instruction& instruction = program_.instructions[i];
-    Resolved& r = s.instructions.emplace_back();
-    for (const Operand& operand : instruction.inputs) r.inputs.push_back(view(operand, i));
-    for (const Operand& operand : instruction.grad_inputs) {
-      r.grad_inputs.push_back(view(operand, i));
-    }
-    for (const ParameterOperand& operand : instruction.parameters) {
-      r.parameters.push_back(parameter_view(operand, i));
-    }
-    OpContext& c = r.context;
-    static const Attributes kNone;
-    c.attributes = instruction.node >= 0 ? &graph_.nodes[instruction.node].attributes : &kNone;
-    c.relu = instruction.relu;
-    c.inputs = r.inputs;
-    c.output = view(instruction.output, i);
-    c.grad_output = view(instruction.grad_output, i);
-    c.grad_inputs = r.grad_inputs;
-    c.parameters = r.parameters;
-    c.saved = buffer(instruction.saved);
-    c.statistics = buffer(instruction.statistics);
-    c.workspace = buffer(instruction.workspace);
-    if (instruction.output.slot >= 0) {
-      c.histogram = s.histograms[instruction.output.slot].data();
-    }
-    c.micro_batches = program_.options.micro_batches;
-    c.kernel.pool = &pool_;
-    if (instruction.scratch >= 0) {
-      c.kernel.scratch = {buffer(instruction.scratch),
-                          static_cast<size_t>(program_.buffers[instruction.scratch].bytes)};
-    }
-    c.kernels = &kernels_;
-    c.scalars = &s.scalars;
-    c.totals = &s.totals;
-    r.rounds = instruction.phase == Phase::kForward || instruction.phase == Phase::kBackwardInput;
+namespace {
+
+// Pixels and labels of a micro-batch lie where the caller of the step has them.
+void bind_batch(const Slots& slots, const Instruction& instruction, int micro_batch,
+                ResolvedInstruction& resolved) {
+  for (size_t k = 0; k < resolved.inputs.size(); ++k) {
+    Tensor& input = resolved.inputs[k];
+    const Operand::Space space = instruction.inputs[k].space;
+    if (space != Operand::Space::kPixels && space != Operand::Space::kLabels) continue;
+    const uint8_t* batch = space == Operand::Space::kPixels ? slots.pixels : slots.labels;
+    input.data = const_cast<uint8_t*>(batch) + micro_batch * input.count();
   }
 }
+
+void clear_gradients(const ResolvedInstruction& resolved) {
+  for (const ParameterView& parameter : resolved.parameters) {
+    if (parameter.gradient.empty()) continue;
+    std::memset(parameter.gradient.data, 0,
+                static_cast<size_t>(parameter.gradient.count()) * sizeof(int64_t));
+  }
+}
+
+void execute(Phase phase, const Op& op, const OpContext& context) {
+  switch (phase) {
+    case Phase::kForward:
+    case Phase::kUpdate:
+      return op.forward(context);
+    case Phase::kBackwardInput:
+      return op.backward_input(context);
+    case Phase::kBackwardWeights:
+      return op.backward_weights(context);
+    case Phase::kUpdateStatistics:
+      return op.update_statistics(context);
+  }
+}
+
+// Mantissas that the instruction narrowed.
+int64_t requantised(Phase phase, const ResolvedInstruction& resolved) {
+  if (!resolved.rounds) return 0;
+  int64_t count = phase == Phase::kForward && !resolved.context.output.empty()
+                      ? resolved.context.output.count()
+                      : 0;
+  for (const Tensor& gradient : resolved.grad_inputs) {
+    if (!gradient.empty()) count += gradient.count();
+  }
+  return count;
+}
+
+}  // namespace
 
 void Executor::run(int begin, int end, int micro_batch) {
   Slots& s = *slots_;
   for (int i = begin; i < end; ++i) {
     const Instruction& instruction = program_.instructions[i];
-    Resolved& r = s.instructions[i];
-    OpContext& c = r.context;
-    c.micro_batch = micro_batch;
-    for (size_t k = 0; k < r.inputs.size(); ++k) {
-      const Operand& operand = instruction.inputs[k];
-      if (operand.space == Operand::Space::kPixels) {
-        r.inputs[k].data = const_cast<uint8_t*>(s.pixels) + micro_batch * r.inputs[k].count();
-      } else if (operand.space == Operand::Space::kLabels) {
-        r.inputs[k].data = const_cast<uint8_t*>(s.labels) + micro_batch * r.inputs[k].count();
-      }
-    }
-    if (instruction.clears_gradients && micro_batch == 0) {
-      for (const ParameterView& parameter : r.parameters) {
-        if (parameter.gradient.empty()) continue;
-        std::memset(parameter.gradient.data, 0,
-                    static_cast<size_t>(parameter.gradient.count()) * sizeof(int64_t));
-      }
-    }
-    switch (instruction.phase) {
-      case Phase::kForward:
-      case Phase::kUpdate:
-        instruction.op->forward(c);
-        break;
-      case Phase::kBackwardInput:
-        instruction.op->backward_input(c);
-        break;
-      case Phase::kBackwardWeights:
-        instruction.op->backward_weights(c);
-        break;
-      case Phase::kUpdateStatistics:
-        instruction.op->update_statistics(c);
-        break;
-    }
-    if (!r.rounds) continue;
-    if (!c.output.empty() && instruction.phase == Phase::kForward) {
-      s.requantised += c.output.count();
-    }
-    for (const Tensor& gradient : r.grad_inputs) {
-      if (!gradient.empty()) s.requantised += gradient.count();
-    }
+    ResolvedInstruction& resolved = s.instructions[i];
+    resolved.context.micro_batch = micro_batch;
+    bind_batch(s, instruction, micro_batch, resolved);
+    if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
+    execute(instruction.phase, *instruction.op, resolved.context);
+    s.requantised += requantised(instruction.phase, resolved);
   }
 }
 
@@ -278,7 +147,7 @@ Result<StepResult> Executor::infer(const uint8_t* pixels, const uint8_t* labels,
   s.labels = labels;
   s.totals = {};
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
-  for (Resolved& r : s.instructions) r.context.exponent_mode = mode;
+  for (ResolvedInstruction& r : s.instructions) r.context.exponent_mode = mode;
   run(0, static_cast<int>(program_.instructions.size()), 0);
   if (s.totals.exponent_overflow) return failed("an exponent left -128..127");
   return result_of(s.totals, program_.options.micro_batch_size);

@@ -18,6 +18,8 @@
 
 namespace mantissa {
 
+struct Slots;
+
 // Totals of one step, over its micro-batches.
 struct StepResult {
   double loss = 0;      // mean cross-entropy in nats
@@ -66,16 +68,12 @@ class Executor {
   const OpContext& context(int instruction) const;
 
  private:
-  struct Slots;
-  void resolve();
   void run(int begin, int end, int micro_batch);
   void commit();
 
-  const Graph& graph_;
   const Program& program_;
   State& state_;
   std::span<std::byte> arena_;
-  ThreadPool& pool_;
   kernels::KernelTable kernels_;
   std::unique_ptr<Slots> slots_;
 };

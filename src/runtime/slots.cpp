@@ -1,0 +1,158 @@
+#include "runtime/slots.h"
+
+#include <algorithm>
+
+#include "numerics/exponent.h"
+
+namespace mantissa {
+namespace {
+
+class Resolver {
+ public:
+  Resolver(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
+           Slots& slots)
+      : graph_(graph), program_(program), state_(state), arena_(arena), slots_(slots) {}
+
+  std::byte* buffer(int index) const {
+    return index < 0 ? nullptr : arena_.data() + program_.buffers[index].offset;
+  }
+
+  Tensor operand(const Operand& operand, int instruction) const {
+    Tensor tensor;
+    tensor.type = operand.type;
+    tensor.shape = operand.shape;
+    tensor.saturated = &slots_.saturated[instruction];
+    if (operand.space == Operand::Space::kArena) tensor.data = buffer(operand.index);
+    if (operand.slot < 0) return tensor;
+    const StateLayout& layout = state_.layout();
+    if (operand.gradient) {
+      tensor.exponent = &slots_.gradient_exponents[operand.slot];
+      tensor.predictor = {state_.data<int16_t>(layout.predictors) + operand.slot,
+                          &slots_.measured[operand.slot]};
+      return tensor;
+    }
+    tensor.exponent = &slots_.exponents[operand.slot];
+    if (program_.guarded_channels[operand.slot] > 0) {
+      tensor.channel_exponent = slots_.channel_exponents[operand.slot].data();
+      tensor.guarded = state_.data<uint8_t>(layout.guards) + operand.slot;
+      tensor.guard_violated = &slots_.violated[operand.slot];
+    }
+    return tensor;
+  }
+
+  ParameterView parameter(const ParameterOperand& operand, int instruction) const {
+    const StateLayout& layout = state_.layout();
+    const Parameter& parameter = graph_.parameters[operand.parameter];
+    const ParameterState& tensors = layout.parameters[operand.parameter];
+    ParameterView view;
+    view.mantissa = state_tensor(tensors.mantissa, tensors.exponent, instruction);
+    view.accumulator = state_tensor(tensors.accumulator, -1, instruction);
+    view.velocity = state_tensor(tensors.velocity, tensors.velocity_exponent, instruction);
+    view.lazy_shift = layout.lazy_shift;
+    view.decays = parameter.role == ParameterRole::kWeights;
+    if (operand.gradient_buffer >= 0) {
+      view.gradient.data = buffer(operand.gradient_buffer);
+      view.gradient.type = DataType::kInt64;
+      view.gradient.shape = parameter.shape;
+      view.gradient.exponent = state_.data<int16_t>(tensors.gradient_exponent);
+    }
+    return view;
+  }
+
+  void resolve(int index, ResolvedInstruction& resolved) const {
+    const Instruction& instruction = program_.instructions[index];
+    for (const Operand& input : instruction.inputs) {
+      resolved.inputs.push_back(operand(input, index));
+    }
+    for (const Operand& gradient : instruction.grad_inputs) {
+      resolved.grad_inputs.push_back(operand(gradient, index));
+    }
+    for (const ParameterOperand& p : instruction.parameters) {
+      resolved.parameters.push_back(parameter(p, index));
+    }
+    static const Attributes kNone;
+    OpContext& c = resolved.context;
+    c.attributes = instruction.node >= 0 ? &graph_.nodes[instruction.node].attributes : &kNone;
+    c.relu = instruction.relu;
+    c.inputs = resolved.inputs;
+    c.output = operand(instruction.output, index);
+    c.grad_output = operand(instruction.grad_output, index);
+    c.grad_inputs = resolved.grad_inputs;
+    c.parameters = resolved.parameters;
+    c.saved = buffer(instruction.saved);
+    c.statistics = buffer(instruction.statistics);
+    c.workspace = buffer(instruction.workspace);
+    if (instruction.output.slot >= 0) {
+      c.histogram = slots_.histograms[instruction.output.slot].data();
+    }
+    c.micro_batches = program_.options.micro_batches;
+    if (instruction.scratch >= 0) {
+      c.kernel.scratch = {buffer(instruction.scratch),
+                          static_cast<size_t>(program_.buffers[instruction.scratch].bytes)};
+    }
+    c.scalars = &slots_.scalars;
+    c.totals = &slots_.totals;
+    resolved.rounds =
+        instruction.phase == Phase::kForward || instruction.phase == Phase::kBackwardInput;
+  }
+
+ private:
+  Tensor state_tensor(int tensor, int exponent, int instruction) const {
+    Tensor view;
+    if (tensor < 0) return view;
+    view.data = state_.bytes(tensor).data();
+    view.type = state_.layout().tensors[tensor].type;
+    view.shape = state_.layout().tensors[tensor].shape;
+    view.saturated = &slots_.saturated[instruction];
+    if (exponent >= 0) view.exponent = state_.data<int16_t>(exponent);
+    return view;
+  }
+
+  const Graph& graph_;
+  const Program& program_;
+  State& state_;
+  std::span<std::byte> arena_;
+  Slots& slots_;
+};
+
+}  // namespace
+
+void allocate_slots(const Graph& graph, const Program& program, const State& state, Slots& slots) {
+  const size_t values = graph.values.size();
+  const auto gradients = static_cast<size_t>(program.gradient_slots);
+  slots.exponents.assign(values, static_cast<int16_t>(zero_exponent(8)));
+  slots.gradient_exponents.assign(gradients, 0);
+  slots.measured.assign(gradients, kUnmeasured);
+  slots.violated.assign(values, 0);
+  slots.channel_exponents.resize(values);
+  slots.histograms.resize(values);
+  slots.saturated.assign(program.instructions.size(), 0);
+  const StateLayout& layout = state.layout();
+  for (size_t value = 0; value < values; ++value) {
+    const auto channels = static_cast<size_t>(program.guarded_channels[value]);
+    slots.channel_exponents[value].assign(channels, 0);
+    if (program.options.kind == ProgramKind::kInference) {
+      slots.histograms[value].assign(std::max<size_t>(1, channels) * kHistogramBins, 0);
+    }
+    if (layout.exponents < 0) continue;
+    slots.exponents[value] = state.data<int16_t>(layout.exponents)[value];
+    const int tensor = layout.channel_exponents[value];
+    if (tensor >= 0) {
+      std::copy_n(state.data<int8_t>(tensor), channels, slots.channel_exponents[value].begin());
+    }
+  }
+}
+
+void resolve_operands(const Graph& graph, const Program& program, State& state,
+                      std::span<std::byte> arena, ThreadPool& pool,
+                      const kernels::KernelTable& kernels, Slots& slots) {
+  const Resolver resolver(graph, program, state, arena, slots);
+  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+    ResolvedInstruction& resolved = slots.instructions.emplace_back();
+    resolver.resolve(i, resolved);
+    resolved.context.kernel.pool = &pool;
+    resolved.context.kernels = &kernels;
+  }
+}
+
+}  // namespace mantissa

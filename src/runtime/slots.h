@@ -1,0 +1,50 @@
+// What an executor keeps from step to step, and the views that its instructions work on.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/op.h"
+#include "plan/program.h"
+#include "runtime/state.h"
+
+namespace mantissa {
+
+// The views of one instruction; its context holds spans into them, so it must not move.
+struct ResolvedInstruction {
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> grad_inputs;
+  std::vector<ParameterView> parameters;
+  OpContext context;
+  bool rounds = false;  // writes narrowed values, which count for the saturation rate
+};
+
+// Exponents and counters of a step, and everything that instructions point to.
+struct Slots {
+  std::vector<int16_t> exponents;                      // per value
+  std::vector<int16_t> gradient_exponents;             // per gradient slot
+  std::vector<int16_t> measured;                       // per gradient slot, this step
+  std::vector<uint8_t> violated;                       // per value, this step: guard wanted
+  std::vector<std::vector<int8_t>> channel_exponents;  // per value
+  std::vector<std::vector<int64_t>> histograms;        // per value
+  std::vector<int64_t> saturated;                      // per instruction
+  std::deque<ResolvedInstruction> instructions;
+  const uint8_t* pixels = nullptr;
+  const uint8_t* labels = nullptr;
+  StepScalars scalars;
+  StepTotals totals;
+  int64_t requantised = 0;
+};
+
+// Slots for a program; fixed exponents come from the state if it is a frozen network's.
+void allocate_slots(const Graph& graph, const Program& program, const State& state, Slots& slots);
+
+// Turns the program's operands into views of arena, state and slots, once.
+void resolve_operands(const Graph& graph, const Program& program, State& state,
+                      std::span<std::byte> arena, ThreadPool& pool,
+                      const kernels::KernelTable& kernels, Slots& slots);
+
+}  // namespace mantissa
