@@ -1,7 +1,8 @@
 #include "api/settings.h"
 
+#include <array>
+#include <charconv>
 #include <filesystem>
-#include <sstream>
 #include <thread>
 #include <toml++/toml.h>
 
@@ -15,11 +16,12 @@ constexpr int64_t kLargestConfigBytes = 1 << 20;
 // A value of a configuration file as the text that a command line would have.
 std::optional<std::string> text_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
-  std::ostringstream stream;
   if (const auto* number = node.as_integer()) return std::to_string(number->get());
   if (const auto* number = node.as_floating_point()) {
-    stream << number->get();
-    return stream.str();
+    std::array<char, 32> shortest{};
+    const auto end =
+        std::to_chars(shortest.data(), shortest.data() + shortest.size(), number->get()).ptr;
+    return std::string(shortest.data(), end);
   }
   if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";
   return std::nullopt;
@@ -128,7 +130,8 @@ Result<RunConfig> training_config(const Settings& settings) {
   Settings merged;
   if (const auto file = settings.find("config"); file != settings.end()) {
     MANTISSA_ASSIGN(merged, read_config(file->second));
-    // What the file says must stand on its own, so that its errors name it.
+    // What of the file is not overridden must be right on its own, so that its errors name it.
+    std::erase_if(merged, [&](const auto& item) { return settings.count(item.first) > 0; });
     Result<RunConfig> alone = make_run_config(merged);
     if (!alone.ok()) {
       alone.error().message = file->second + ": " + alone.error().message;

@@ -127,6 +127,7 @@ struct OpTraits {
   bool reads_output_if_relu = false;
   bool shares_grad_inputs = false;  // all inputs receive one and the same gradient
   bool guards_input = false;        // takes per-channel exponents of its input
+  bool keeps_exponent = false;      // passes mantissas on: nothing is rounded
 };
 
 struct Op {

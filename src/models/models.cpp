@@ -78,7 +78,7 @@ Result<Graph> mlp(std::string_view name, const ModelOptions& options) {
   return net.classify();
 }
 
-// 6-16-120-84. The third convolution covers what is left of the image.
+// 6-16-120-84. The third layer sees all that is left of the image: a convolution there is linear.
 Result<Graph> lenet5(std::string_view name, const ModelOptions& options) {
   Layers net(name, options);
   net.convolution("conv1", 6, 5, 1, 2, true);

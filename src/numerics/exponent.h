@@ -56,7 +56,8 @@ constexpr int aligned_exponent(int a, int b, int align_bits) {
 }
 
 // The accumulator of weight gradients (int64) keeps this many bits below last step's largest sum;
-// the other 23 are headroom. Its exponent is fixed at the start of a step (METHODS section 0.7).
+// sums from 2^60 on fail the step, so 20 bits are headroom. Its exponent is fixed at the start of a
+// step (METHODS section 0.7).
 constexpr int kGradientAccumulatorBits = 40;
 constexpr int kGradientAccumulatorStart = -40;
 

@@ -28,6 +28,7 @@ class Carve {
   explicit Carve(std::byte* base) : next_(base) {}
   template <typename T>
   T* take(int64_t count) {
+    if (next_ == nullptr) return nullptr;  // inference saves nothing
     T* start = reinterpret_cast<T*>(next_);
     next_ += round_up<int64_t>(count * int64_t{sizeof(T)}, 64);
     return start;

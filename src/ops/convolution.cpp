@@ -131,7 +131,9 @@ void narrow_channels(const OpContext& c, const int32_t* wide, int sum_exponent, 
   const auto& kernel = *c.kernels->elementwise;
   if (c.exponent_mode == ExponentMode::kFixed) {
     for (int64_t o = 0; o < channels; ++o) {
-      shifts[o] = std::max(0, *c.output.exponent + c.output.channel_exponent[o] - sum_exponent);
+      // 31: everything rounds to zero. The freezing leaves no channel below the sums' exponent.
+      shifts[o] =
+          std::clamp(*c.output.exponent + c.output.channel_exponent[o] - sum_exponent, 0, 31);
     }
   } else {
     std::fill_n(maxima, channels, 0u);

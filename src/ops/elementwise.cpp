@@ -43,7 +43,7 @@ Result<Shape> infer_flatten(const Attributes&, std::span<const Shape> inputs) {
 }  // namespace
 
 const Op kRelu = {.name = "relu",
-                  .traits = {.is_relu = true, .reads_output = true},
+                  .traits = {.is_relu = true, .reads_output = true, .keeps_exponent = true},
                   .infer_shape = same_shape,
                   .forward = relu_forward,
                   .backward_input = relu_backward};

@@ -122,7 +122,7 @@ OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
 }  // namespace
 
 const Op kMaxPool = {.name = "max_pool",
-                     .traits = {.input_reads_input = true},
+                     .traits = {.input_reads_input = true, .keeps_exponent = true},
                      .infer_shape = infer_max_pool,
                      .forward = max_pool_forward,
                      .backward_input = max_pool_backward};

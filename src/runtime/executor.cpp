@@ -62,18 +62,6 @@ void execute(Phase phase, const Op& op, const OpContext& context) {
   }
 }
 
-// Mantissas that the instruction narrowed.
-int64_t requantised(Phase phase, const ResolvedInstruction& resolved) {
-  if (!resolved.rounds) return 0;
-  int64_t count = phase == Phase::kForward && !resolved.context.output.empty()
-                      ? resolved.context.output.count()
-                      : 0;
-  for (const Tensor& gradient : resolved.grad_inputs) {
-    if (!gradient.empty()) count += gradient.count();
-  }
-  return count;
-}
-
 }  // namespace
 
 void Executor::run(int begin, int end, int micro_batch) {
@@ -85,7 +73,7 @@ void Executor::run(int begin, int end, int micro_batch) {
     bind_batch(s, instruction, micro_batch, resolved);
     if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
     execute(instruction.phase, *instruction.op, resolved.context);
-    s.requantised += requantised(instruction.phase, resolved);
+    s.requantised += resolved.narrowed;
   }
 }
 

@@ -92,11 +92,28 @@ class Resolver {
     }
     c.scalars = &slots_.scalars;
     c.totals = &slots_.totals;
-    resolved.rounds =
-        instruction.phase == Phase::kForward || instruction.phase == Phase::kBackwardInput;
+    resolved.narrowed = narrowed(instruction, resolved);
   }
 
  private:
+  // Mantissas that the instruction rounds.
+  static int64_t narrowed(const Instruction& instruction, const ResolvedInstruction& resolved) {
+    const OpTraits& traits = instruction.op->traits;
+    int64_t count = 0;
+    if (instruction.phase == Phase::kForward && !traits.keeps_exponent &&
+        instruction.output.type != DataType::kInt32 && !resolved.context.output.empty()) {
+      count = resolved.context.output.count();
+    }
+    if (instruction.phase == Phase::kBackwardInput && !traits.keeps_exponent &&
+        !traits.shares_grad_inputs) {
+      for (const Tensor& gradient : resolved.grad_inputs) {
+        if (!gradient.empty()) count += gradient.count();
+      }
+    }
+    if (instruction.phase == Phase::kUpdate) count = resolved.parameters[0].mantissa.count();
+    return count;
+  }
+
   Tensor state_tensor(int tensor, int exponent, int instruction) const {
     Tensor view;
     if (tensor < 0) return view;

@@ -19,7 +19,7 @@ struct ResolvedInstruction {
   std::vector<Tensor> grad_inputs;
   std::vector<ParameterView> parameters;
   OpContext context;
-  bool rounds = false;  // writes narrowed values, which count for the saturation rate
+  int64_t narrowed = 0;  // mantissas that it rounds, for the saturation rate
 };
 
 // Exponents and counters of a step, and everything that instructions point to.

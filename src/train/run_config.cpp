@@ -141,6 +141,11 @@ const Setting kSettings[] = {
      [](const Config& c) { return std::string(c.overwrite ? "true" : "false"); }},
 };
 
+// Where to write and what to compute with: not part of what a run is.
+bool is_of_this_machine(const std::string& name) {
+  return name == "out" || name == "threads" || name == "isa" || name == "memory-budget";
+}
+
 Status resolve(RunConfig& config) {
   if (config.micro_batch_size == 0) config.micro_batch_size = config.batch_size;
   if (config.batch_size % config.micro_batch_size != 0) {
@@ -209,7 +214,7 @@ std::string to_toml(const RunConfig& config) {
   std::string text = "# Everything needed to repeat this run: mantissa train --config config.toml\n";
   for (const Setting& setting : kSettings) {
     const std::string name = setting.name, value = setting.print(config);
-    if (name == "out" || setting.is_switch || value.empty()) continue;
+    if (setting.is_switch || value.empty() || is_of_this_machine(name)) continue;
     std::string quoted;
     for (const char c : value) {
       if (c == '"' || c == '\\') quoted += '\\';

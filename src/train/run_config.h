@@ -59,7 +59,8 @@ std::span<const Setting> training_settings();
 // learning rate, threads). Unknown names and impossible values are errors of one line.
 Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings);
 
-// What a configuration file holds: every setting but those about where and how often to write.
+// What a configuration file holds: every setting but those of the machine (threads, instruction set,
+// memory budget, folder), so that it repeats the run anywhere.
 std::string to_toml(const RunConfig& config);
 
 // SHA-256 over the settings that results depend on, and the data's hash.

@@ -12,11 +12,24 @@ std::vector<int64_t> dims_of(const Shape& shape) {
   return {shape.dims.begin(), shape.dims.begin() + shape.rank};
 }
 
-// Kernels rely on symmetric mantissas: the most negative number must not come in from a file.
+// Kernels rely on symmetric mantissas (the most negative number must not come in from a file) and on
+// channels' exponents at most kMostChannelShift below their tensor's.
+constexpr int kMostChannelShift = 31;
+
 bool mantissas_in_range(const StateTensor& tensor, std::span<const std::byte> data) {
+  const bool channel_exponents = tensor.name.ends_with(".channel_exponents");
   if (tensor.type == DataType::kInt8) {
     for (const std::byte byte : data) {
-      if (byte == std::byte{0x80}) return false;
+      const auto value = static_cast<int8_t>(byte);
+      if (value == INT8_MIN) return false;
+      if (channel_exponents && (value > 0 || value < -kMostChannelShift)) return false;
+    }
+  }
+  if (tensor.type == DataType::kInt32) {
+    for (size_t i = 0; i + 3 < data.size(); i += 4) {
+      int32_t value = 0;
+      std::memcpy(&value, data.data() + i, sizeof value);
+      if (value == INT32_MIN) return false;
     }
   }
   if (tensor.type == DataType::kInt16 && tensor.shape.count() > 1 && tensor.name != "predictors") {
@@ -35,7 +48,7 @@ Status check(const std::filesystem::path& path, const StateTensor& expected,
     return invalid_input(place + "has another type or shape than this network's");
   }
   if (!mantissas_in_range(expected, found->data)) {
-    return invalid_input(place + "has a mantissa outside the symmetric range");
+    return invalid_input(place + "has a number outside its range");
   }
   if (expected.type == DataType::kInt64) {  // offsets of scale_offset: as freezing writes them
     for (size_t i = 0; i + 7 < found->data.size(); i += 8) {

@@ -1,7 +1,5 @@
 // Pooling for AVX-512: maxima in masked strips of 16 channels, so that few channels (LeNet's 6) cost no
 // more than 16; the other loops compiled as they are.
-#include <immintrin.h>
-
 #include <algorithm>
 #include <type_traits>
 
@@ -9,6 +7,8 @@
 #include "kernels/pooling/pooling.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
+
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
