@@ -27,9 +27,9 @@ class Frozen : public ::testing::Test {
     description.options.channel_means = {73};
     description.class_names = fashion_mnist().info.class_names;
     const auto& pixels = fashion_mnist().train.pixels;
-    auto frozen = freeze(harness_->graph(), harness_->state(), program, arena->span(),
-                         harness_->pool(), best_isa(), std::span(pixels).first(1280 * 784),
-                         description);
+    auto frozen =
+        freeze(harness_->graph(), harness_->state(), program, arena->span(), harness_->pool(),
+               best_isa(), std::span(pixels).first(1280 * 784), description);
     ASSERT_TRUE(frozen.ok());
     frozen_ = new FrozenNetwork(std::move(*frozen));
   }
@@ -40,11 +40,10 @@ class Frozen : public ::testing::Test {
 
   static Program inference_program(const Graph& graph, bool with_loss) {
     const kernels::KernelTable table = kernels::select_kernels(best_isa());
-    auto program = compile(graph,
-                           {.kind = ProgramKind::kInference,
-                            .micro_batch_size = kBatch,
-                            .with_loss = with_loss},
-                           {&table, 2});
+    auto program = compile(
+        graph,
+        {.kind = ProgramKind::kInference, .micro_batch_size = kBatch, .with_loss = with_loss},
+        {&table, 2});
     EXPECT_TRUE(program.ok());
     return std::move(*program);
   }
@@ -70,8 +69,8 @@ class Frozen : public ::testing::Test {
                       harness_->pool(), best_isa());
     int64_t correct = 0, examples = 0;
     for (int64_t at = 0; at + kBatch <= test.count; at += kBatch) {
-      const auto step = executor.infer(&test.pixels[at * 784], &test.labels[at],
-                                       ExponentMode::kCalibrate);
+      const auto step =
+          executor.infer(&test.pixels[at * 784], &test.labels[at], ExponentMode::kCalibrate);
       EXPECT_TRUE(step.ok());
       correct += step->correct;
       examples += kBatch;

@@ -69,8 +69,7 @@ class Harness {
           uniform_below(random_bits(7, RandomStream::kShuffle, 0,
                                     static_cast<uint64_t>(steps_ * options_.batch_size + i)),
                         static_cast<uint64_t>(images.count)));
-      std::memcpy(&pixels_[i * bytes], &images.pixels[example * bytes],
-                  static_cast<size_t>(bytes));
+      std::memcpy(&pixels_[i * bytes], &images.pixels[example * bytes], static_cast<size_t>(bytes));
       labels_[i] = images.labels[example];
     }
     ++steps_;

@@ -27,6 +27,14 @@ train() {
   "${PROGRAM:-$MANTISSA}" train --data fashion-mnist --out "$out" --quiet "$@" >/dev/null
 }
 
+# The same in the background; $child is the program itself, not a shell around it.
+start() {
+  local out=$1
+  shift
+  "$MANTISSA" train --data fashion-mnist --out "$out" --quiet "$@" >/dev/null &
+  child=$!
+}
+
 # Metrics without what depends on the clock.
 metrics() { python3 -c '
 import json, sys
@@ -59,9 +67,8 @@ check "... with the same weights" same "$folder/resnet8" "$folder/again" weights
 options=(--model mlp --steps 600 --checkpoint-every 40 --augment shift,flip --micro-batch-size 64)
 train "$folder/whole" "${options[@]}"
 kills=0
-for delay in 0.25 0.31 0.37 0.43 0.55 0.7; do
-  train "$folder/killed" "${options[@]}" --resume &
-  child=$!
+for delay in 0.35 0.42 0.5 0.57 0.66 0.8; do
+  start "$folder/killed" "${options[@]}" --resume
   sleep "$delay"
   kill -KILL $child 2>/dev/null && kills=$((kills + 1))
   wait $child 2>/dev/null || true
@@ -77,8 +84,7 @@ check "two checkpoints are kept" [ "$(find "$folder/whole" -name 'checkpoint-*' 
 check "no temporary is left" [ -z "$(find "$folder/killed" -name '*.tmp-*')" ]
 
 # Ctrl-C saves; the saved step lies between two reports.
-train "$folder/stopped" "${options[@]}" &
-child=$!
+start "$folder/stopped" "${options[@]}"
 sleep 0.5
 kill -INT $child
 code=0

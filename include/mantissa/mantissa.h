@@ -1,7 +1,7 @@
 // Mantissa's public interface: train, evaluate, predict and plan integer networks.
 //
-// Settings are named as on the command line (without the dashes) and given as text, so that a program,
-// a configuration file and a command line say the same thing:
+// Settings are named as on the command line (without the dashes) and given as text, so that a
+// program, a configuration file and a command line say the same thing:
 //
 //   mantissa::Settings settings = {{"model", "resnet8"}, {"data", "fashion-mnist"},
 //                                  {"epochs", "3"}, {"out", "runs/a"}};
@@ -55,9 +55,9 @@ using Observer = std::function<bool(const Progress&)>;
 
 struct TrainingOutcome {
   Exit exit = Exit::kDone;
-  std::string error;            // empty on success
-  std::string summary_json;     // what summary.json holds
-  std::string plan_text;        // memory: one line per kind, and the planned peak
+  std::string error;              // empty on success
+  std::string summary_json;       // what summary.json holds
+  std::string plan_text;          // memory: one line per kind, and the planned peak
   bool already_finished = false;  // --resume of a finished run
 };
 

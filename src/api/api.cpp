@@ -87,8 +87,8 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   const std::string source = config.data.empty() ? network.description.data : config.data;
   MANTISSA_ASSIGN(const Dataset data, load_dataset(source, false, true));
   const ModelOptions& options = network.description.options;
-  MANTISSA_RETURN_IF_ERROR(check_images(options, data.info.height, data.info.width,
-                                        data.info.channels, source));
+  MANTISSA_RETURN_IF_ERROR(
+      check_images(options, data.info.height, data.info.width, data.info.channels, source));
   if (data.info.classes > options.classes) {
     return invalid_input(source + ": has " + std::to_string(data.info.classes) +
                          " classes, the network " + std::to_string(options.classes));
@@ -108,11 +108,10 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
     progress.steps = all;
     return observer(progress);
   };
-  MANTISSA_ASSIGN(Evaluation evaluation, evaluate(network, programs, arena.span(), pool,
-                                                  config.isa, data.test, report));
+  MANTISSA_ASSIGN(Evaluation evaluation,
+                  evaluate(network, programs, arena.span(), pool, config.isa, data.test, report));
   EvaluationOutcome outcome;
-  outcome.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   outcome.examples = evaluation.examples;
   outcome.accuracy = evaluation.accuracy();
   outcome.loss = evaluation.loss;
@@ -131,22 +130,33 @@ Result<std::vector<Prediction>> pictures(const InferenceConfig& config,
     MANTISSA_ASSIGN(Image image, read_png(config.input, static_cast<int>(options.channels)));
     MANTISSA_RETURN_IF_ERROR(
         check_images(options, image.height, image.width, image.channels, config.input));
-    list.push_back({config.input, -1, -1, {}, image.height, image.width, image.channels,
+    list.push_back({config.input,
+                    -1,
+                    -1,
+                    {},
+                    image.height,
+                    image.width,
+                    image.channels,
                     std::move(image.pixels)});
     return list;
   }
   const std::string source = config.data.empty() ? network.description.data : config.data;
   MANTISSA_ASSIGN(const Dataset data, load_dataset(source, false, true));
-  MANTISSA_RETURN_IF_ERROR(check_images(options, data.info.height, data.info.width,
-                                        data.info.channels, source));
+  MANTISSA_RETURN_IF_ERROR(
+      check_images(options, data.info.height, data.info.width, data.info.channels, source));
   if (config.last_index >= data.test.count) {
     return invalid_input("index: " + source + " has test examples 0 to " +
                          std::to_string(data.test.count - 1));
   }
   for (int64_t i = config.first_index; i <= config.last_index; ++i) {
     const auto first = data.test.pixels.begin() + i * data.test.example_bytes();
-    list.push_back({"test " + std::to_string(i), data.test.labels[i], -1, {}, data.test.height,
-                    data.test.width, data.test.channels,
+    list.push_back({"test " + std::to_string(i),
+                    data.test.labels[i],
+                    -1,
+                    {},
+                    data.test.height,
+                    data.test.width,
+                    data.test.channels,
                     std::vector<uint8_t>(first, first + data.test.example_bytes())});
   }
   return list;
@@ -170,8 +180,8 @@ Result<PredictionOutcome> run_prediction(const Settings& settings) {
   for (int64_t i = 0; i < count; ++i) {
     Prediction& prediction = outcome.predictions[i];
     prediction.probabilities.assign(all.begin() + i * classes, all.begin() + (i + 1) * classes);
-    const auto best = std::max_element(prediction.probabilities.begin(),
-                                       prediction.probabilities.end());
+    const auto best =
+        std::max_element(prediction.probabilities.begin(), prediction.probabilities.end());
     prediction.guess = static_cast<int>(best - prediction.probabilities.begin());
   }
   return outcome;
@@ -192,17 +202,16 @@ Result<PlanOutcome> run_plan(const Settings& settings) {
   outcome.text = to_string(plan.graph) + "\ntraining program, micro-batch " +
                  std::to_string(config.micro_batch_size) + " (buffer@offset+bytes)\n" +
                  to_string(plan.training) + "\n" + to_string(plan.memory);
-  const nlohmann::ordered_json json = {
-      {"model", config.model},
-      {"parameters", plan.graph.trained_parameters()},
-      {"planned_peak_bytes", plan.memory.peak_bytes()},
-      {"arena_bytes", plan.arena_bytes()},
-      {"largest_live_set_bytes", plan.training.live_bytes},
-      {"weight_state_bytes", plan.layout.weight_state_bytes()},
-      {"instructions", plan.training.instructions.size()},
-      {"memory", items_json(plan.memory.items)},
-      {"arena", items_json(plan.memory.arena)},
-      {"largest_buffers", items_json(plan.memory.consumers)}};
+  const nlohmann::ordered_json json = {{"model", config.model},
+                                       {"parameters", plan.graph.trained_parameters()},
+                                       {"planned_peak_bytes", plan.memory.peak_bytes()},
+                                       {"arena_bytes", plan.arena_bytes()},
+                                       {"largest_live_set_bytes", plan.training.live_bytes},
+                                       {"weight_state_bytes", plan.layout.weight_state_bytes()},
+                                       {"instructions", plan.training.instructions.size()},
+                                       {"memory", items_json(plan.memory.items)},
+                                       {"arena", items_json(plan.memory.arena)},
+                                       {"largest_buffers", items_json(plan.memory.consumers)}};
   outcome.json = json.dump(2);
   return outcome;
 }
@@ -258,9 +267,10 @@ Info info(const std::string& isa, std::string& error) {
   info.cpu = cpu_model_name();
   info.isa = isa_name(*chosen);
   info.compiler = __VERSION__;
-  info.kernels = {{"convolution", table.convolution->name}, {"elementwise", table.elementwise->name},
-                  {"batch_norm", table.batch_norm->name},   {"pooling", table.pooling->name},
-                  {"softmax", table.softmax->name},         {"update", table.update->name}};
+  info.kernels = {
+      {"convolution", table.convolution->name}, {"elementwise", table.elementwise->name},
+      {"batch_norm", table.batch_norm->name},   {"pooling", table.pooling->name},
+      {"softmax", table.softmax->name},         {"update", table.update->name}};
   info.formats = {"bfp8", "bfp:acc=0|2|4|8|16"};
   return info;
 }

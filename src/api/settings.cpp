@@ -1,10 +1,11 @@
 #include "api/settings.h"
 
+#include <toml++/toml.h>
+
 #include <array>
 #include <charconv>
 #include <filesystem>
 #include <thread>
-#include <toml++/toml.h>
 
 #include "base/atomic_file.h"
 

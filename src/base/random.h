@@ -29,9 +29,9 @@ constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
 
 // 64 uniform bits for (seed, stream, a, b): for example a = epoch, b = example.
 constexpr uint64_t random_bits(uint64_t seed, RandomStream stream, uint32_t a, uint64_t b) {
-  const auto block = philox({static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32), a,
-                             static_cast<uint32_t>(stream)},
-                            {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  const auto block = philox(
+      {static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32), a, static_cast<uint32_t>(stream)},
+      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return uint64_t{block[1]} << 32 | block[0];
 }
 

@@ -38,13 +38,11 @@ inline Error make_error(ErrorCode code, std::string message,
   return Error{code, std::move(message), where};
 }
 
-inline Error invalid_input(std::string message,
-                           SourceLocation where = SourceLocation::current()) {
+inline Error invalid_input(std::string message, SourceLocation where = SourceLocation::current()) {
   return make_error(ErrorCode::kInvalidInput, std::move(message), where);
 }
 
-inline Error failed(std::string message,
-                    SourceLocation where = SourceLocation::current()) {
+inline Error failed(std::string message, SourceLocation where = SourceLocation::current()) {
   return make_error(ErrorCode::kFailed, std::move(message), where);
 }
 
@@ -92,18 +90,18 @@ using Status = Result<void>;
 }  // namespace mantissa
 
 // Returns the error of `expression` (a Result or Status) from the enclosing function, if any.
-#define MANTISSA_RETURN_IF_ERROR(expression)                                 \
-  do {                                                                       \
-    if (auto mantissa_status = (expression); !mantissa_status.ok())          \
-      return std::move(mantissa_status.error());                             \
+#define MANTISSA_RETURN_IF_ERROR(expression)                        \
+  do {                                                              \
+    if (auto mantissa_status = (expression); !mantissa_status.ok()) \
+      return std::move(mantissa_status.error());                    \
   } while (false)
 
 #define MANTISSA_CONCAT_INNER(a, b) a##b
 #define MANTISSA_CONCAT(a, b) MANTISSA_CONCAT_INNER(a, b)
 
 // Declares `declaration` from the value of `expression` (a Result), or returns its error.
-#define MANTISSA_ASSIGN(declaration, expression)                                     \
-  auto MANTISSA_CONCAT(mantissa_result_, __LINE__) = (expression);                   \
-  if (!MANTISSA_CONCAT(mantissa_result_, __LINE__).ok())                             \
-    return std::move(MANTISSA_CONCAT(mantissa_result_, __LINE__).error());           \
+#define MANTISSA_ASSIGN(declaration, expression)                           \
+  auto MANTISSA_CONCAT(mantissa_result_, __LINE__) = (expression);         \
+  if (!MANTISSA_CONCAT(mantissa_result_, __LINE__).ok())                   \
+    return std::move(MANTISSA_CONCAT(mantissa_result_, __LINE__).error()); \
   declaration = std::move(*MANTISSA_CONCAT(mantissa_result_, __LINE__))

@@ -8,12 +8,11 @@
 namespace mantissa {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, int64_t>, 5> kUnits = {
-    {{"TiB", int64_t{1} << 40},
-     {"GiB", int64_t{1} << 30},
-     {"MiB", int64_t{1} << 20},
-     {"KiB", int64_t{1} << 10},
-     {"B", 1}}};
+constexpr std::array<std::pair<std::string_view, int64_t>, 5> kUnits = {{{"TiB", int64_t{1} << 40},
+                                                                         {"GiB", int64_t{1} << 30},
+                                                                         {"MiB", int64_t{1} << 20},
+                                                                         {"KiB", int64_t{1} << 10},
+                                                                         {"B", 1}}};
 
 }  // namespace
 
@@ -26,8 +25,7 @@ Result<int64_t> parse_bytes(std::string_view text) {
     if (!text.ends_with(unit)) continue;
     const std::string_view digits = text.substr(0, text.size() - unit.size());
     double number = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (error != std::errc{} || end != digits.data() + digits.size()) return refuse();
     const double bytes = number * static_cast<double>(factor);
     if (!(bytes >= 1) || bytes > 9e18) return refuse();

@@ -1,9 +1,9 @@
 // Compiling one part of a file for an instruction set that the rest of the program must not need.
 //
-// Everything between MANTISSA_TARGET_AVX512VNNI_BEGIN and MANTISSA_TARGET_END is compiled for AVX-512
-// (F, BW, DQ, VL, VNNI). Put all #includes before it: functions of shared headers then stay plain,
-// and the linker can never pick an AVX copy of one. Keep templates inside the region, and the region
-// open to the end of the file.
+// Everything between MANTISSA_TARGET_AVX512VNNI_BEGIN and MANTISSA_TARGET_END is compiled for
+// AVX-512 (F, BW, DQ, VL, VNNI). Put all #includes before it: functions of shared headers then stay
+// plain, and the linker can never pick an AVX copy of one. Keep templates inside the region, and
+// the region open to the end of the file.
 #pragma once
 
 #if defined(__x86_64__)

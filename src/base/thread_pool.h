@@ -29,7 +29,8 @@ class ThreadPool {
       return;
     }
     using Callable = std::remove_reference_t<Function>;
-    run(tasks,
+    run(
+        tasks,
         [](void* callable, int64_t task, int worker) {
           (*static_cast<Callable*>(callable))(task, worker);
         },

@@ -1,5 +1,5 @@
-// A network as data: values, nodes and parameters. Knows no operator by name; nodes point to rows of
-// a table that is handed in (ops/ops.inc).
+// A network as data: values, nodes and parameters. Knows no operator by name; nodes point to rows
+// of a table that is handed in (ops/ops.inc).
 #pragma once
 
 #include <cstdint>
@@ -106,7 +106,8 @@ class GraphBuilder {
   Status status_;
 };
 
-// Every reference exists, values are produced once and before use, shapes agree with the ops' rules.
+// Every reference exists, values are produced once and before use, shapes agree with the ops'
+// rules.
 Status verify(const Graph& graph);
 
 // One line per node: name, op, inputs, output shape, parameters.

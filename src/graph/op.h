@@ -33,7 +33,9 @@ constexpr int kHistogramBins = 256;
 struct StepTotals {
   int64_t loss_q24 = 0;  // sum over examples of -log2 p(label), Q24
   int64_t correct = 0;
-  int64_t re_executions = 0;  // gradients redone because they outgrew their predicted exponent
+  int64_t re_executions = 0;       // gradients redone because they outgrew their predicted exponent
+  int64_t guard_violations = 0;    // micro-batches with a channel narrower than one unit
+  bool gradient_overflow = false;  // a weight gradient outgrew its accumulator
   bool exponent_overflow = false;  // an exponent left -128..127, or a scalar was not finite
 };
 
@@ -116,14 +118,14 @@ struct ParameterSpec {
 };
 
 struct OpTraits {
-  bool view = false;               // the output is the input under another shape; no instruction
-  bool may_leave_wide = false;     // can leave its result in int32, unrequantised
-  bool takes_wide = false;         // reads int32 where the producer may leave it wide
-  bool applies_relu = false;       // a ReLU that is its only reader acts on its wide result
+  bool view = false;            // the output is the input under another shape; no instruction
+  bool may_leave_wide = false;  // can leave its result in int32, unrequantised
+  bool takes_wide = false;      // reads int32 where the producer may leave it wide
+  bool applies_relu = false;    // a ReLU that is its only reader acts on its wide result
   bool is_relu = false;
-  bool weights_read_input = false; // backward_weights reads the inputs
-  bool input_reads_input = false;  // backward_input reads the inputs
-  bool reads_output = false;       // backward reads the output
+  bool weights_read_input = false;  // backward_weights reads the inputs
+  bool input_reads_input = false;   // backward_input reads the inputs
+  bool reads_output = false;        // backward reads the output
   bool reads_output_if_relu = false;
   bool shares_grad_inputs = false;  // all inputs receive one and the same gradient
   bool guards_input = false;        // takes per-channel exponents of its input

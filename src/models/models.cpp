@@ -18,9 +18,9 @@ class Layers {
     const auto mean = [&](size_t i) {
       return i < options.channel_means.size() ? options.channel_means[i] : 128;
     };
-    last_ = builder_.add(ops::kNormaliseInput, "normalise", {builder_.input()},
-                         {{"mean0", mean(0)}, {"mean1", mean(1)}, {"mean2", mean(2)},
-                          {"mean3", mean(3)}});
+    last_ = builder_.add(
+        ops::kNormaliseInput, "normalise", {builder_.input()},
+        {{"mean0", mean(0)}, {"mean1", mean(1)}, {"mean2", mean(2)}, {"mean3", mean(3)}});
   }
 
   int64_t scaled(int64_t channels) const {

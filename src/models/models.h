@@ -31,8 +31,8 @@ std::span<const ModelInfo> models();
 // batch 128); that of resnet8 for an unknown name.
 double default_learning_rate(std::string_view name);
 
-// Builds a network by name. Unknown names, images that are too small and other impossible options are
-// errors that say what is possible.
+// Builds a network by name. Unknown names, images that are too small and other impossible options
+// are errors that say what is possible.
 Result<Graph> build_model(std::string_view name, const ModelOptions& options);
 
 }  // namespace mantissa

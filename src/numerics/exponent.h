@@ -61,11 +61,13 @@ constexpr int aligned_exponent(int a, int b, int align_bits) {
 constexpr int kGradientAccumulatorBits = 40;
 constexpr int kGradientAccumulatorStart = -40;
 
-// The accumulator's exponent for the next step, from its largest magnitude in this one.
+// The accumulator's exponent for the next step, from its largest magnitude in this one. Never below
+// the start: a batch that fits almost perfectly must not take the headroom from the next, ordinary
+// one, and nothing finer than 2^-40 reaches a weight.
 constexpr int next_accumulator_exponent(int exponent, uint64_t maximum) {
   if (maximum == 0) return exponent;
-  return std::clamp(exponent + bit_length(maximum) - kGradientAccumulatorBits, kExponentMin,
-                    kExponentMax);
+  return std::clamp(exponent + bit_length(maximum) - kGradientAccumulatorBits,
+                    kGradientAccumulatorStart, kExponentMax);
 }
 
 }  // namespace mantissa

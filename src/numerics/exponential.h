@@ -50,4 +50,9 @@ constexpr int64_t log2_q24(uint64_t n) {
   return result;
 }
 
+// A sum of losses in Q24 bits (-log2 p) as nats, for people.
+constexpr double nats_from_q24(int64_t bits_q24) {
+  return static_cast<double>(bits_q24) * 0x1p-24 * 0.693147180559945309417;
+}
+
 }  // namespace mantissa

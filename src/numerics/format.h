@@ -10,11 +10,11 @@ namespace mantissa {
 
 // Block floating point with one exponent per tensor (BlockFloat [0012]-[0013], METHODS section 1).
 struct Format {
-  int weight_bits = 8;       // w: weights
-  int activation_bits = 8;   // a: activations
-  int gradient_bits = 16;    // g: gradients of activations
-  int update_bits = 32;      // u: weight gradients and updates
-  int accumulator_bits = 16; // acc: lazy accumulator; 0 = none
+  int weight_bits = 8;        // w: weights
+  int activation_bits = 8;    // a: activations
+  int gradient_bits = 16;     // g: gradients of activations
+  int update_bits = 32;       // u: weight gradients and updates
+  int accumulator_bits = 16;  // acc: lazy accumulator; 0 = none
   bool operator==(const Format&) const = default;
 
   // The second shift of the lazy update: accumulator_bits - 1, 0 without an accumulator.

@@ -224,5 +224,16 @@ RC_GTEST_PROP(Exponential, NaturalToLog2IsExact, (uint64_t bits)) {
   RC_ASSERT(natural_to_log2_q16(difference, exponent) == exact);
 }
 
+TEST(Accumulate, AddsAndStaysAtTheLimit) {
+  EXPECT_EQ(accumulate(5, -7), -2);
+  EXPECT_EQ(accumulate(kWideLimit - 1, 1), kWideLimit);
+  EXPECT_EQ(accumulate(1, kWideLimit), kWideLimit);
+  EXPECT_EQ(accumulate(-1, -kWideLimit), -kWideLimit);
+  int64_t sum = 0;  // eight clipped parts would wrap to 0 in plain int64
+  for (int part = 0; part < 8; ++part) sum = accumulate(sum, kWideLimit);
+  EXPECT_EQ(sum, kWideLimit);
+  EXPECT_EQ(accumulate(kWideLimit, -5), kWideLimit) << "an overflow stays visible";
+}
+
 }  // namespace
 }  // namespace mantissa

@@ -1,4 +1,5 @@
-// Rounding, bit lengths and saturation: the only places where integers lose bits (METHODS section 0).
+// Rounding, bit lengths and saturation: the only places where integers lose bits (METHODS section
+// 0).
 //
 // Everything here is exact integer arithmetic, usable in vectorised loops and constant expressions.
 #pragma once
@@ -56,6 +57,13 @@ constexpr int64_t rescale_rhu(int64_t n, int shift) {
   if (shift > 62) return 0;
   if (shift >= 0) return shift_right_rhu(n, shift);
   return rescale_rne(n, shift);
+}
+
+// sum + part for accumulators of weight gradients, which cannot wrap and cannot hide it: a sum that
+// reaches kWideLimit stays there, and the update then fails the step. |part| <= kWideLimit.
+constexpr int64_t accumulate(int64_t sum, int64_t part) {
+  if (magnitude(sum) >= static_cast<uint64_t>(kWideLimit)) return sum;
+  return saturate(sum + part, kWideLimit);
 }
 
 }  // namespace mantissa

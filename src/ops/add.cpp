@@ -74,23 +74,21 @@ void sum_gradients(const OpContext& c) {
                                      .shift_b = wide_exponent - *b.exponent,
                                      .shift = shift,
                                      .out = sum.as<int16_t>()};
-    return kernels::parallel_statistics(*c.kernel.pool, sum.count(), kGrain,
-                                        [&](int64_t begin, int64_t end) {
-                                          return c.kernels->elementwise->add_gradients(args, begin,
-                                                                                       end);
-                                        });
+    return kernels::parallel_statistics(
+        *c.kernel.pool, sum.count(), kGrain, [&](int64_t begin, int64_t end) {
+          return c.kernels->elementwise->add_gradients(args, begin, end);
+        });
   });
 }
 
 }  // namespace
 
-const Op kAdd = {.name = "add",
-                 .traits = {.applies_relu = true,
-                            .reads_output_if_relu = true,
-                            .shares_grad_inputs = true},
-                 .infer_shape = infer_add,
-                 .forward = add_forward,
-                 .backward_input = add_backward};
+const Op kAdd = {
+    .name = "add",
+    .traits = {.applies_relu = true, .reads_output_if_relu = true, .shares_grad_inputs = true},
+    .infer_shape = infer_add,
+    .forward = add_forward,
+    .backward_input = add_backward};
 
 const Op kSumGradients = {
     .name = "sum_gradients", .infer_shape = infer_add, .backward_input = sum_gradients};

@@ -1,5 +1,5 @@
-// Batch norm, its frozen form scale_offset, and the running statistics. Source: METHODS sections 0.3,
-// 0.8 and 4 (fused backward with kept convolution output).
+// Batch norm, its frozen form scale_offset, and the running statistics. Source: METHODS sections
+// 0.3, 0.8 and 4 (fused backward with kept convolution output).
 //
 // Parameters: scale (gamma), offset (beta), running mean and variance. In mantissa units q of the
 // 8-bit input x = q * 2^e_c: y = gamma (q - mean_q) / sigma_q + beta.
@@ -38,7 +38,9 @@ class Carve {
   std::byte* next_;
 };
 
-int64_t carved_bytes(int64_t count, int64_t element) { return round_up<int64_t>(count * element, 64); }
+int64_t carved_bytes(int64_t count, int64_t element) {
+  return round_up<int64_t>(count * element, 64);
+}
 
 // Written forward, read backward.
 struct Saved {
@@ -79,8 +81,7 @@ Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   return inputs[0];
 }
 
-std::vector<ParameterSpec> parameters(const Attributes& attributes,
-                                      std::span<const Shape> inputs) {
+std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
   const Shape shape{inputs[0].last()};
   const auto scale = attributes.get("zero_scale", 0) != 0 ? Initialiser::kZero : Initialiser::kOne;
   return {{"scale", shape, ParameterRole::kScale, scale, 1},
@@ -159,6 +160,7 @@ void batch_statistics(const OpContext& c, const kernels::ChannelSums& sums, cons
     record[i] = std::ldexp(saved.mean[i], exponent);
     record[channels + i] = std::ldexp(rows > 1 ? variance * n / (n - 1) : variance, 2 * exponent);
   }
+  c.totals->guard_violations += violated;
   if (violated && c.inputs[0].guard_violated != nullptr) *c.inputs[0].guard_violated = 1;
 }
 
@@ -191,16 +193,15 @@ int fixed_point_affine(const OpContext& c, const Saved& saved, const Workspace& 
   const int shift = std::isfinite(peak) ? fixed_point_shift(peak, 31) : 0;
   for (int64_t i = 0; i < channels; ++i) {
     const Affine a = affine(c, saved, i);
-    work.multiplier[i] =
-        static_cast<int32_t>(to_fixed_point(a.scale, shift, mantissa_limit(32)));
+    work.multiplier[i] = static_cast<int32_t>(to_fixed_point(a.scale, shift, mantissa_limit(32)));
     work.offset[i] = to_fixed_point(a.offset, shift, kOffsetLimit);
   }
   return -shift;
 }
 
 // max |q * multiplier + offset| over the channels' extremes (after ReLU): exact, without a pass.
-uint64_t affine_maximum(const OpContext& c, const kernels::ChannelSums& sums,
-                        const Workspace& work, int64_t channels) {
+uint64_t affine_maximum(const OpContext& c, const kernels::ChannelSums& sums, const Workspace& work,
+                        int64_t channels) {
   uint64_t maximum = 0;
   for (int64_t i = 0; i < channels; ++i) {
     for (const int64_t q : {sums.minimum[i], sums.maximum[i]}) {
@@ -255,8 +256,9 @@ kernels::BatchNormGradient gradient_arguments(const OpContext& c, int64_t channe
 }
 
 // Adds a real number in units of 2^exponent to a gradient accumulator.
-void accumulate(const Tensor& gradient, int64_t i, double value, int exponent) {
-  gradient.as<int64_t>()[i] += to_fixed_point(value, exponent - *gradient.exponent, kWideLimit);
+void accumulate_real(const Tensor& gradient, int64_t i, double value, int exponent) {
+  int64_t& total = gradient.as<int64_t>()[i];
+  total = accumulate(total, to_fixed_point(value, exponent - *gradient.exponent, kWideLimit));
 }
 
 void backward_weights(const OpContext& c) {
@@ -281,8 +283,9 @@ void backward_weights(const OpContext& c) {
     }
     const double centred = static_cast<double>(saved.sum_grad_in[i]) -
                            saved.mean[i] * static_cast<double>(saved.sum_grad[i]);
-    accumulate(scale, i, centred * saved.inverse_sigma[i], exponent);
-    offset.as<int64_t>()[i] += rescale_rne(saved.sum_grad[i], *offset.exponent - exponent);
+    accumulate_real(scale, i, centred * saved.inverse_sigma[i], exponent);
+    int64_t& total = offset.as<int64_t>()[i];
+    total = accumulate(total, rescale_rne(saved.sum_grad[i], *offset.exponent - exponent));
   }
 }
 
@@ -298,8 +301,7 @@ GradientAffine gradient_affine(const OpContext& c, const Saved& saved, int64_t i
   const double grad = std::ldexp(real(c.parameters[0].mantissa, i) * inverse_sigma,
                                  -channel_exponent(c.inputs[0], i));
   const double in = -grad * inverse_sigma * (centred * inverse_sigma) / rows;
-  const double offset =
-      -grad * static_cast<double>(saved.sum_grad[i]) / rows - in * saved.mean[i];
+  const double offset = -grad * static_cast<double>(saved.sum_grad[i]) / rows - in * saved.mean[i];
   return {grad, in, offset};
 }
 
@@ -328,11 +330,11 @@ void backward_input(const OpContext& c) {
   args.grad_in = grad_input.as<int16_t>();
   narrow_gradient(c, grad_input, *c.grad_output.exponent - shift, [&](int narrow_shift) {
     args.shift = narrow_shift;
-    return kernels::parallel_statistics(
-        *c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
-        [&](int64_t begin, int64_t end) {
-          return c.kernels->batch_norm->gradient(args, begin, end);
-        });
+    return kernels::parallel_statistics(*c.kernel.pool, rows,
+                                        std::max<int64_t>(1, kGrain / channels),
+                                        [&](int64_t begin, int64_t end) {
+                                          return c.kernels->batch_norm->gradient(args, begin, end);
+                                        });
   });
 }
 
@@ -343,8 +345,7 @@ void update_statistics(const OpContext& c) {
   const int64_t channels = c.parameters[2].mantissa.count();
   const double momentum = c.scalars->statistics_momentum;
   for (int micro_batch = 0; micro_batch < c.micro_batches; ++micro_batch) {
-    const auto* record =
-        reinterpret_cast<const double*>(c.statistics) + micro_batch * 2 * channels;
+    const auto* record = reinterpret_cast<const double*>(c.statistics) + micro_batch * 2 * channels;
     for (int64_t i = 0; i < channels; ++i) {
       mean[i] += momentum * (record[i] - mean[i]);
       variance[i] += momentum * (record[channels + i] - variance[i]);
@@ -362,14 +363,13 @@ std::vector<ParameterSpec> frozen_parameters(const Attributes&, std::span<const 
 void frozen_forward(const OpContext& c) {
   const int64_t channels = c.output.shape.last();
   const Tensor& multiplier = c.parameters[0].mantissa;
-  const kernels::ScaleOffset args{
-      .in = c.inputs[0].as<int8_t>(),
-      .channels = channels,
-      .multiplier = multiplier.as<int32_t>(),
-      .offset = c.parameters[1].mantissa.as<int64_t>(),
-      .relu = c.relu,
-      .shift = *c.output.exponent - *multiplier.exponent,
-      .out = c.output.as<int8_t>()};
+  const kernels::ScaleOffset args{.in = c.inputs[0].as<int8_t>(),
+                                  .channels = channels,
+                                  .multiplier = multiplier.as<int32_t>(),
+                                  .offset = c.parameters[1].mantissa.as<int64_t>(),
+                                  .relu = c.relu,
+                                  .shift = *c.output.exponent - *multiplier.exponent,
+                                  .out = c.output.as<int8_t>()};
   *c.output.saturated +=
       kernels::parallel_statistics(*c.kernel.pool, c.output.count() / channels,
                                    std::max<int64_t>(1, kGrain / channels),
@@ -393,20 +393,19 @@ int freeze_batch_norm(const OpContext& context, int32_t* multiplier, int64_t* of
 
 int64_t freeze_batch_norm_workspace_bytes(int64_t channels) { return Workspace::bytes(channels); }
 
-const Op kBatchNorm = {
-    .name = "batch_norm",
-    .traits = {.applies_relu = true,
-               .weights_read_input = true,
-               .input_reads_input = true,
-               .reads_output_if_relu = true,
-               .guards_input = true},
-    .infer_shape = infer,
-    .parameters = parameters,
-    .memory = memory,
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weights = backward_weights,
-    .update_statistics = update_statistics};
+const Op kBatchNorm = {.name = "batch_norm",
+                       .traits = {.applies_relu = true,
+                                  .weights_read_input = true,
+                                  .input_reads_input = true,
+                                  .reads_output_if_relu = true,
+                                  .guards_input = true},
+                       .infer_shape = infer,
+                       .parameters = parameters,
+                       .memory = memory,
+                       .forward = forward,
+                       .backward_input = backward_input,
+                       .backward_weights = backward_weights,
+                       .update_statistics = update_statistics};
 
 const Op kScaleOffset = {.name = "scale_offset",
                          .traits = {.applies_relu = true, .guards_input = true},

@@ -61,16 +61,15 @@ Result<Shape> infer_linear(const Attributes& attributes, std::span<const Shape> 
   return Shape{attributes.get("channels", 0)};
 }
 
-std::vector<ParameterSpec> parameters(const Attributes& attributes,
-                                      std::span<const Shape> inputs) {
+std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
   const int64_t kernel = attributes.get("kernel", 3), channels = attributes.get("channels", 0);
   const int64_t in = inputs[0].last();
   const bool linear = inputs[0].rank == 1;
   const int64_t fan_in = linear ? in : kernel * kernel * in;
   const Shape shape = linear ? Shape{channels, in} : Shape{channels, kernel, kernel, in};
   // A classifier starts with small logits.
-  const auto initialiser = attributes.get("classifier", 0) != 0 ? Initialiser::kFanInUniform
-                                                                : Initialiser::kHeUniform;
+  const auto initialiser =
+      attributes.get("classifier", 0) != 0 ? Initialiser::kFanInUniform : Initialiser::kHeUniform;
   std::vector<ParameterSpec> specs = {
       {"weights", shape, ParameterRole::kWeights, initialiser, fan_in}};
   if (attributes.get("bias", 1) != 0) {
@@ -149,12 +148,12 @@ void narrow_channels(const OpContext& c, const int32_t* wide, int sum_exponent, 
     }
   }
   std::array<int64_t, kernels::kMaximumParts> saturated{};
-  const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
-      [&](int64_t begin, int64_t end, int64_t part) {
-        saturated[part] = kernel.requantise_channels(wide, shifts, channels, begin, end,
-                                                     c.output.as<int8_t>());
-      });
+  const int64_t parts =
+      kernels::parallel_ranges(*c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
+                               [&](int64_t begin, int64_t end, int64_t part) {
+                                 saturated[part] = kernel.requantise_channels(
+                                     wide, shifts, channels, begin, end, c.output.as<int8_t>());
+                               });
   for (int64_t part = 0; part < parts; ++part) *c.output.saturated += saturated[part];
 }
 
@@ -207,8 +206,7 @@ void backward_input(const OpContext& c) {
   const ConvolutionShape shape = shape_of(c, grad_input.shape, c.grad_output.shape);
   narrow_gradient(c, grad_input, *c.grad_output.exponent + *weights.exponent, [&](int shift) {
     return c.kernels->convolution->grad_input(
-        {shape, c.grad_output.as<int16_t>(), weights.as<int8_t>(), shift,
-         grad_input.as<int16_t>()},
+        {shape, c.grad_output.as<int16_t>(), weights.as<int8_t>(), shift, grad_input.as<int16_t>()},
         c.kernel);
   });
 }
@@ -228,7 +226,8 @@ void backward_bias(const OpContext& c) {
   for (int64_t o = 0; o < channels; ++o) {
     int64_t sum = 0;
     for (int64_t part = 0; part < parts; ++part) sum += partial[part * channels + o];
-    gradient.as<int64_t>()[o] += rescale_rne(sum, *gradient.exponent - *c.grad_output.exponent);
+    int64_t& total = gradient.as<int64_t>()[o];
+    total = accumulate(total, rescale_rne(sum, *gradient.exponent - *c.grad_output.exponent));
   }
 }
 

@@ -17,11 +17,10 @@ Result<Shape> same_shape(const Attributes&, std::span<const Shape> inputs) {
 }
 
 void relu_forward(const OpContext& c) {
-  kernels::parallel_ranges(*c.kernel.pool, c.output.count(), kGrain,
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             c.kernels->elementwise->relu(c.inputs[0].as<int8_t>(),
-                                                          c.output.as<int8_t>(), begin, end);
-                           });
+  kernels::parallel_ranges(
+      *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->elementwise->relu(c.inputs[0].as<int8_t>(), c.output.as<int8_t>(), begin, end);
+      });
   *c.output.exponent = *c.inputs[0].exponent;
 }
 

@@ -25,8 +25,7 @@ Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
 
 void calibrate(const OpContext& c, const kernels::NormaliseInput& args) {
   for (int64_t i = 0; i < c.output.count(); ++i) {
-    count_wide(c.histogram, int64_t{args.pixels[i]} - args.mean[i % args.channels],
-               kPixelExponent);
+    count_wide(c.histogram, int64_t{args.pixels[i]} - args.mean[i % args.channels], kPixelExponent);
   }
 }
 

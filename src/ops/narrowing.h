@@ -16,8 +16,8 @@ inline void set_exponent(const OpContext& context, const Tensor& tensor, int exp
   *tensor.exponent = static_cast<int16_t>(std::clamp(exponent, kExponentMin, kExponentMax));
 }
 
-// Sets the output's exponent (unless it is fixed) and returns the shift from wide mantissas with this
-// maximum to 8 bits. Negative only under a fixed exponent.
+// Sets the output's exponent (unless it is fixed) and returns the shift from wide mantissas with
+// this maximum to 8 bits. Negative only under a fixed exponent.
 inline int choose_shift8(const OpContext& context, const Tensor& output, uint64_t maximum,
                          int wide_exponent) {
   if (context.exponent_mode == ExponentMode::kFixed) return *output.exponent - wide_exponent;
@@ -35,8 +35,8 @@ inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent) {
 }
 
 // Requantises a gradient to 16 bits under the headroom rule (METHODS section 0.7): `pass(shift)`
-// computes the wide values anew, writes them narrowed and returns their statistics. Runs it once, or
-// again where the block turned out larger than predicted.
+// computes the wide values anew, writes them narrowed and returns their statistics. Runs it once,
+// or again where the block turned out larger than predicted.
 template <typename Pass>
 void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_exponent,
                      Pass&& pass) {

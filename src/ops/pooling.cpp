@@ -31,11 +31,10 @@ Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape
 void max_pool_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const auto shape = pool_shape(*c.attributes, input.shape);
-  kernels::parallel_ranges(*c.kernel.pool, input.shape[0], 1,
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             c.kernels->pooling->max_pool(shape, input.as<int8_t>(),
-                                                          c.output.as<int8_t>(), begin, end);
-                           });
+  kernels::parallel_ranges(
+      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->pooling->max_pool(shape, input.as<int8_t>(), c.output.as<int8_t>(), begin, end);
+      });
   *c.output.exponent = *input.exponent;
 }
 
@@ -45,8 +44,8 @@ void max_pool_backward(const OpContext& c) {
   kernels::parallel_ranges(
       *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
         c.kernels->pooling->max_pool_gradient(shape, c.inputs[0].as<int8_t>(),
-                                              c.grad_output.as<int16_t>(),
-                                              grad_input.as<int16_t>(), begin, end);
+                                              c.grad_output.as<int16_t>(), grad_input.as<int16_t>(),
+                                              begin, end);
       });
   *grad_input.exponent = *c.grad_output.exponent;
 }
@@ -119,6 +118,12 @@ OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
   return {.forward = {.workspace_bytes = bytes}, .backward_input = {.workspace_bytes = bytes}};
 }
 
+Status check_average(const OpShapes& s) {
+  constexpr int64_t kMostPixels = int64_t{1} << 24;  // their sum fits int32
+  if (s.inputs[0][1] * s.inputs[0][2] <= kMostPixels) return {};
+  return invalid_input("averages at most 2^24 pixels exactly");
+}
+
 }  // namespace
 
 const Op kMaxPool = {.name = "max_pool",
@@ -130,6 +135,7 @@ const Op kMaxPool = {.name = "max_pool",
 const Op kGlobalAveragePool = {.name = "global_average_pool",
                                .infer_shape = infer_average,
                                .memory = average_memory,
+                               .check = check_average,
                                .forward = average_forward,
                                .backward_input = average_backward};
 

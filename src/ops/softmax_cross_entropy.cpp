@@ -1,4 +1,5 @@
-// The loss: softmax and cross-entropy on wide logits; its gradient is that of the sum over examples.
+// The loss: softmax and cross-entropy on wide logits; its gradient is that of the sum over
+// examples.
 #include <array>
 
 #include "kernels/kernel_table.h"
@@ -40,21 +41,19 @@ void forward(const OpContext& c) {
 void backward_input(const OpContext& c) {
   const Tensor& grad = c.grad_inputs[0];
   narrow_gradient(c, grad, kernels::kSoftmaxGradientExponent, [&](int shift) {
-    return kernels::parallel_statistics(*c.kernel.pool, c.inputs[0].shape[0], kGrain,
-                                        [&](int64_t begin, int64_t end) {
-                                          return c.kernels->softmax->gradient(
-                                              arguments(c), shift, grad.as<int16_t>(), begin, end);
-                                        });
+    return kernels::parallel_statistics(
+        *c.kernel.pool, c.inputs[0].shape[0], kGrain, [&](int64_t begin, int64_t end) {
+          return c.kernels->softmax->gradient(arguments(c), shift, grad.as<int16_t>(), begin, end);
+        });
   });
 }
 
 }  // namespace
 
-const Op kSoftmaxCrossEntropy = {
-    .name = "softmax_cross_entropy",
-    .traits = {.takes_wide = true, .input_reads_input = true},
-    .infer_shape = infer,
-    .forward = forward,
-    .backward_input = backward_input};
+const Op kSoftmaxCrossEntropy = {.name = "softmax_cross_entropy",
+                                 .traits = {.takes_wide = true, .input_reads_input = true},
+                                 .infer_shape = infer,
+                                 .forward = forward,
+                                 .backward_input = backward_input};
 
 }  // namespace mantissa::ops

@@ -52,8 +52,7 @@ int choose_multipliers(const OpContext& c, const ParameterView& p, int gradient_
   };
   const double decay = p.decays ? s.weight_decay : 0;
   const Term terms[] = {
-      {std::ldexp(s.gradient_scale, gradient_exponent), kGradientBits,
-       &update.gradient_multiplier},
+      {std::ldexp(s.gradient_scale, gradient_exponent), kGradientBits, &update.gradient_multiplier},
       {p.velocity.empty() ? 0 : std::ldexp(s.momentum, *p.velocity.exponent), 15,
        &update.velocity_multiplier},
       {std::ldexp(decay, *p.mantissa.exponent - p.lazy_shift), update.weight_bits + p.lazy_shift,
@@ -98,7 +97,7 @@ void apply(const OpContext& c) {
     return kernel.gradient_extremes(update.gradient, begin, end);
   }));
   if (gradient_maximum >= static_cast<uint64_t>(kWideLimit / 2)) {
-    c.totals->exponent_overflow = true;
+    c.totals->gradient_overflow = true;
     return;
   }
   update.gradient_shift = exact_shift(gradient_maximum, kGradientBits + 1);
@@ -110,25 +109,23 @@ void apply(const OpContext& c) {
   const int direction_exponent = choose_direction_shift(wide_maximum, wide_exponent, update);
 
   const int rate_shift = fixed_point_shift(c.scalars->learning_rate, 31);
-  update.rate_multiplier =
-      to_fixed_point(c.scalars->learning_rate, rate_shift, mantissa_limit(32));
-  update.update_shift =
-      *p.mantissa.exponent - p.lazy_shift - (direction_exponent - rate_shift);
+  update.rate_multiplier = to_fixed_point(c.scalars->learning_rate, rate_shift, mantissa_limit(32));
+  update.update_shift = *p.mantissa.exponent - p.lazy_shift - (direction_exponent - rate_shift);
   const Extremes values = extremes(
       c, count, [&](int64_t begin, int64_t end) { return kernel.step(update, begin, end); });
 
   const int most_halvings = std::max(0, *p.mantissa.exponent - kSmallestWeightExponent);
   const int growth =
       lazy_growth(values.low, values.high, update.weight_bits, p.lazy_shift, most_halvings);
-  kernels::parallel_ranges(
-      *c.kernel.pool, count, kGrain,
-      [&](int64_t begin, int64_t end, int64_t) { kernel.commit(update, growth, begin, end); });
+  kernels::parallel_ranges(*c.kernel.pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
+    kernel.commit(update, growth, begin, end);
+  });
   set_exponent(c, p.mantissa, *p.mantissa.exponent + growth);
   if (!p.velocity.empty()) set_exponent(c, p.velocity, direction_exponent);
   *p.mantissa.saturated += values.saturated;
   // The accumulator's exponent of the next step; this step's has been used for the last time.
-  *p.gradient.exponent = static_cast<int16_t>(
-      next_accumulator_exponent(*p.gradient.exponent, gradient_maximum));
+  *p.gradient.exponent =
+      static_cast<int16_t>(next_accumulator_exponent(*p.gradient.exponent, gradient_maximum));
 }
 
 Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {

@@ -39,9 +39,9 @@ int64_t pack_arena(std::vector<Buffer>& buffers) {
     Buffer& buffer = buffers[index];
     buffer.offset = lowest_gap(buffers, placed, buffer);
     arena_bytes = std::max(arena_bytes, round_up(buffer.offset + buffer.bytes, kAlignment));
-    const auto position = std::upper_bound(
-        placed.begin(), placed.end(), index,
-        [&](int a, int b) { return buffers[a].offset < buffers[b].offset; });
+    const auto position = std::upper_bound(placed.begin(), placed.end(), index, [&](int a, int b) {
+      return buffers[a].offset < buffers[b].offset;
+    });
     placed.insert(position, index);
   }
   return arena_bytes;

@@ -104,7 +104,7 @@ class Compiler {
   // The forward data of a value, in the shape of that value.
   Operand operand(int value) {
     const Shape shape = batched(graph_.values[value].shape, batch());
-    if (value == graph_.input) {
+    if (canonical_[value] == graph_.input) {
       return {Operand::Space::kPixels, 0, DataType::kUint8, shape, value, false};
     }
     const int root = canonical_[value];
@@ -120,7 +120,8 @@ class Compiler {
 
   std::vector<Shape> parameter_shapes(const Node& node) const {
     std::vector<Shape> shapes;
-    for (const int parameter : node.parameters) shapes.push_back(graph_.parameters[parameter].shape);
+    for (const int parameter : node.parameters)
+      shapes.push_back(graph_.parameters[parameter].shape);
     return shapes;
   }
 
@@ -144,9 +145,8 @@ class Compiler {
   // The op's own memory, for this node.
   OpMemory memory_of(const Node& node) {
     if (node.op->memory == nullptr) return {};
-    return with_shapes(node, [&](const OpShapes& shapes) {
-      return node.op->memory(shapes, planning_);
-    });
+    return with_shapes(node,
+                       [&](const OpShapes& shapes) { return node.op->memory(shapes, planning_); });
   }
 
   void add_phase_memory(Instruction& instruction, const PhaseMemory& memory) {
@@ -170,8 +170,8 @@ class Compiler {
     instruction.relu = fused_relu_[n];
     for (const int parameter : node.parameters) instruction.parameters.push_back({parameter, -1});
     if (node.op->multiply_adds != nullptr) {
-      instruction.multiply_adds = with_shapes(
-          node, [&](const OpShapes& shapes) { return node.op->multiply_adds(shapes); });
+      instruction.multiply_adds =
+          with_shapes(node, [&](const OpShapes& shapes) { return node.op->multiply_adds(shapes); });
     }
     return instruction;
   }
@@ -193,9 +193,8 @@ class Compiler {
       instruction.saved = add_buffer(node.name, BufferKind::kSaved, memory.saved_bytes);
     }
     if (training() && memory.statistics_bytes > 0) {
-      instruction.statistics =
-          add_buffer(node.name, BufferKind::kStatistics,
-                     memory.statistics_bytes * program_.options.micro_batches);
+      instruction.statistics = add_buffer(node.name, BufferKind::kStatistics,
+                                          memory.statistics_bytes * program_.options.micro_batches);
     }
     forward_of_node_[n] = {instruction.saved, instruction.statistics};
     program_.instructions.push_back(std::move(instruction));
@@ -205,7 +204,8 @@ class Compiler {
   Status check_logits() {
     const int producer = graph_.values[graph_.logits].producer;
     if (producer < 0 || !graph_.nodes[producer].op->traits.may_leave_wide) {
-      return invalid_input(graph_.name + ": the logits must come from a linear or convolution node");
+      return invalid_input(graph_.name +
+                           ": the logits must come from a linear or convolution node");
     }
     if (!graph_.readers(graph_.logits).empty()) {
       return invalid_input(graph_.name + ": the logits are read by another node");
@@ -354,9 +354,9 @@ class Compiler {
   void finish() {
     const int last = std::max(0, now() - 1);
     for (Buffer& buffer : program_.buffers) {
-      const bool whole_step = program_.options.micro_batches > 1 &&
-                              (buffer.kind == BufferKind::kWeightGradient ||
-                               buffer.kind == BufferKind::kStatistics);
+      const bool whole_step =
+          program_.options.micro_batches > 1 &&
+          (buffer.kind == BufferKind::kWeightGradient || buffer.kind == BufferKind::kStatistics);
       if (whole_step) buffer.first = 0, buffer.last = last;
     }
     program_.live_bytes = largest_live_set(program_.buffers);

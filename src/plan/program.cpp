@@ -34,16 +34,15 @@ void append(std::string& text, const char* role, const std::string& what) {
 }  // namespace
 
 std::string_view phase_name(Phase phase) {
-  constexpr std::array<std::string_view, 5> kNames = {"forward", "backward_weights",
-                                                      "backward_input", "update",
-                                                      "update_statistics"};
+  constexpr std::array<std::string_view, 5> kNames = {
+      "forward", "backward_weights", "backward_input", "update", "update_statistics"};
   return kNames[static_cast<size_t>(phase)];
 }
 
 std::string_view buffer_kind_name(BufferKind kind) {
   constexpr std::array<std::string_view, 7> kNames = {
-      "activations", "gradients", "weight gradients", "saved", "statistics", "workspace",
-      "kernel scratch"};
+      "activations", "gradients", "weight gradients", "saved",
+      "statistics",  "workspace", "kernel scratch"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -62,6 +61,14 @@ std::string to_string(const Program& program) {
     append(line, "grad_out", describe(program, instruction.grad_output));
     for (const Operand& gradient : instruction.grad_inputs) {
       append(line, "grad_in", describe(program, gradient));
+    }
+    for (const ParameterOperand& parameter : instruction.parameters) {
+      if (parameter.gradient_buffer < 0) continue;
+      append(line, "sums", describe(program, parameter.gradient_buffer));
+    }
+    if (instruction.saved >= 0) append(line, "saved", describe(program, instruction.saved));
+    if (instruction.statistics >= 0) {
+      append(line, "statistics", describe(program, instruction.statistics));
     }
     if (instruction.workspace >= 0) append(line, "work", describe(program, instruction.workspace));
     if (instruction.scratch >= 0) append(line, "scratch", describe(program, instruction.scratch));

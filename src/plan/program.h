@@ -48,12 +48,12 @@ struct Buffer {
 
 // An operand: where its data lies, and which slots hold its exponent.
 struct Operand {
-  enum class Space : uint8_t { kNone, kArena, kState, kPixels, kLabels };
+  enum class Space : uint8_t { kNone, kArena, kPixels, kLabels };
   Space space = Space::kNone;
-  int index = -1;  // buffer of the arena, or tensor of the state
+  int index = -1;  // buffer of the arena
   DataType type = DataType::kInt8;
-  Shape shape;     // with the micro-batch
-  int slot = -1;   // of its exponent: a value of the graph, or a gradient slot
+  Shape shape;    // with the micro-batch
+  int slot = -1;  // of its exponent: a value of the graph, or a gradient slot
   bool gradient = false;
 };
 

@@ -103,8 +103,8 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
     if (optimizer == OptimizerKind::kMomentum) {
       state.velocity = builder.add(name + ".velocity", DataType::kInt16, parameter.shape,
                                    StateGroup::kOptimizer);
-      state.velocity_exponent = builder.add(name + ".velocity.exponent", DataType::kInt16,
-                                            Shape{1}, StateGroup::kOptimizer);
+      state.velocity_exponent = builder.add(name + ".velocity.exponent", DataType::kInt16, Shape{1},
+                                            StateGroup::kOptimizer);
     }
     state.gradient_exponent = builder.add(name + ".gradient.exponent", DataType::kInt16, Shape{1},
                                           StateGroup::kPredictor);

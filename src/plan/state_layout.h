@@ -1,4 +1,5 @@
-// What lives from step to step: parameters, statistics, optimiser and predictors, in canonical order.
+// What lives from step to step: parameters, statistics, optimiser and predictors, in canonical
+// order.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +55,8 @@ struct StateLayout {
   int64_t weight_state_bytes() const;
 };
 
-// Slots for exponents of gradients: per node input its own gradient and the sum so far, and one for the
-// loss. Slot of input i of node n: gradient_slot(graph, n, i); of the sum up to it: one more.
+// Slots for exponents of gradients: per node input its own gradient and the sum so far, and one for
+// the loss. Slot of input i of node n: gradient_slot(graph, n, i); of the sum up to it: one more.
 int64_t gradient_slots(const Graph& graph);
 int gradient_slot(const Graph& graph, int node, int input);
 

@@ -4,15 +4,10 @@
 #include <cstring>
 
 #include "numerics/exponent.h"
+#include "numerics/exponential.h"
 #include "runtime/slots.h"
 
 namespace mantissa {
-namespace {
-
-constexpr double kLn2 = 0.693147180559945309417;
-
-}  // namespace
-
 Executor::Executor(const Graph& graph, const Program& program, State& state,
                    std::span<std::byte> arena, ThreadPool& pool, Isa isa)
     : program_(program),
@@ -94,7 +89,7 @@ StepResult result_of(const StepTotals& totals, int64_t examples) {
   result.correct = totals.correct;
   result.loss_q24 = totals.loss_q24;
   const auto n = static_cast<double>(examples);
-  result.loss = static_cast<double>(totals.loss_q24) * 0x1p-24 * kLn2 / n;
+  result.loss = nats_from_q24(totals.loss_q24) / n;
   result.accuracy = static_cast<double>(totals.correct) / n;
   return result;
 }
@@ -116,15 +111,19 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
     run(0, program_.first_step_instruction, m);
   }
   run(program_.first_step_instruction, static_cast<int>(program_.instructions.size()), 0);
-  if (s.totals.exponent_overflow) {
-    return failed("training diverged: an exponent left -128..127; try a smaller learning rate");
+  if (s.totals.exponent_overflow || s.totals.gradient_overflow) {
+    return failed(std::string("training diverged: ") +
+                  (s.totals.gradient_overflow ? "a weight gradient outgrew its accumulator"
+                                              : "an exponent left -128..127") +
+                  "; start anew (another --out, or --overwrite) with a smaller learning rate");
   }
   commit();
-  StepResult result = result_of(
-      s.totals, program_.options.micro_batches * program_.options.micro_batch_size);
+  StepResult result =
+      result_of(s.totals, program_.options.micro_batches * program_.options.micro_batch_size);
   for (const int64_t count : s.saturated) result.saturated += count;
   result.requantised = s.requantised;
   result.re_executions = s.totals.re_executions;
+  result.guard_violations = s.totals.guard_violations;
   return result;
 }
 
@@ -137,7 +136,9 @@ Result<StepResult> Executor::infer(const uint8_t* pixels, const uint8_t* labels,
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
   for (ResolvedInstruction& r : s.instructions) r.context.exponent_mode = mode;
   run(0, static_cast<int>(program_.instructions.size()), 0);
-  if (s.totals.exponent_overflow) return failed("an exponent left -128..127");
+  if (s.totals.exponent_overflow) {
+    return invalid_input("the network's exponents leave -128..127: it is damaged or diverged");
+  }
   return result_of(s.totals, program_.options.micro_batch_size);
 }
 
@@ -164,8 +165,6 @@ void Executor::set_exponents(int value, int16_t exponent,
   std::copy(channel_exponents.begin(), channel_exponents.end(),
             slots_->channel_exponents[value].begin());
 }
-
-std::span<const int64_t> Executor::saturated() const { return slots_->saturated; }
 
 const OpContext& Executor::context(int instruction) const {
   return slots_->instructions[instruction].context;

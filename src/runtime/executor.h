@@ -27,15 +27,17 @@ struct StepResult {
   int64_t examples = 0;
   int64_t correct = 0;
   int64_t loss_q24 = 0;
-  int64_t saturated = 0;      // mantissas clipped
-  int64_t requantised = 0;    // mantissas written by instructions that round
-  int64_t re_executions = 0;  // gradients redone because they outgrew their predicted exponent
+  int64_t saturated = 0;         // mantissas clipped
+  int64_t requantised = 0;       // mantissas written by instructions that round
+  int64_t guard_violations = 0;  // batch norms with a channel narrower than one unit
+  int64_t re_executions = 0;     // gradients redone because they outgrew their predicted exponent
 };
 
 class Executor {
  public:
   // `arena` has at least program.arena_bytes and may be shared by executors that do not run at the
-  // same time. All references outlive the executor.
+  // same time; `pool` has at most as many threads, and `isa` is the one, that the program was
+  // planned for. All references outlive the executor.
   Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
            ThreadPool& pool, Isa isa);
   ~Executor();
@@ -60,9 +62,6 @@ class Executor {
   int16_t exponent(int value) const;
   std::span<const int8_t> channel_exponents(int value) const;
   void set_exponents(int value, int16_t exponent, std::span<const int8_t> channel_exponents);
-
-  // Elements clipped in the last step, per instruction; for reports.
-  std::span<const int64_t> saturated() const;
 
   // The context of an instruction's operands, for freezing.
   const OpContext& context(int instruction) const;

@@ -14,7 +14,8 @@ namespace mantissa {
 
 class AlignedMemory {
  public:
-  // Contents undefined; pages cost nothing until they are written. An error where there is no memory.
+  // Contents undefined; pages cost nothing until they are written. An error where there is no
+  // memory.
   static Result<AlignedMemory> create(int64_t bytes) {
     const size_t size = round_up<size_t>(static_cast<size_t>(bytes) + 1, 4096);
     void* data = std::aligned_alloc(4096, size);

@@ -1,5 +1,6 @@
 #include "runtime/state.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -11,10 +12,13 @@
 namespace mantissa {
 namespace {
 
+static_assert(std::endian::native == std::endian::little,
+              "hashes and files are over little-endian bytes");
+
 // Uniform in [-bound, bound], from the bits of (seed, parameter, element).
 double uniform(uint64_t seed, uint32_t parameter, int64_t element, double bound) {
-  const uint64_t bits = random_bits(seed, RandomStream::kInitialise, parameter,
-                                    static_cast<uint64_t>(element));
+  const uint64_t bits =
+      random_bits(seed, RandomStream::kInitialise, parameter, static_cast<uint64_t>(element));
   const double unit = static_cast<double>(bits >> 11) * 0x1p-53;  // [0, 1)
   return (2 * unit - 1) * bound;
 }
@@ -58,8 +62,7 @@ void initialise_trained(const Parameter& parameter, uint64_t seed, uint32_t inde
   const int64_t largest = mantissa_limit(bits) * (int64_t{1} << shift);
   for (int64_t i = 0; i < parameter.shape.count(); ++i) {
     const double real = initial_value(parameter, seed, index, i);
-    const auto value =
-        static_cast<int64_t>(std::nearbyint(std::ldexp(real, shift - exponent)));
+    const auto value = static_cast<int64_t>(std::nearbyint(std::ldexp(real, shift - exponent)));
     const LazySplit split = lazy_split_rescaled(saturate(value, largest), shift);
     weights[i] = static_cast<Mantissa>(split.weight);
     accumulator[i] = static_cast<int16_t>(split.accumulator);

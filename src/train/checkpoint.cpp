@@ -29,6 +29,7 @@ constexpr Counter kCounters[] = {
     {"saturated", &CheckpointInfo::saturated},
     {"requantised", &CheckpointInfo::requantised},
     {"re_executions", &CheckpointInfo::re_executions},
+    {"guard_violations", &CheckpointInfo::guard_violations},
 };
 
 std::optional<int64_t> number(std::string_view text) {
@@ -41,8 +42,8 @@ std::optional<int64_t> number(std::string_view text) {
 // The step in a checkpoint's file name, or nothing for any other file.
 std::optional<int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
-  return number(std::string_view(name).substr(
-      kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size()));
+  return number(
+      std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size()));
 }
 
 // What an interrupted write may have left.
@@ -79,9 +80,8 @@ std::vector<int64_t> list_checkpoints(const std::filesystem::path& folder) {
 
 Status save_checkpoint(const std::filesystem::path& folder, const CheckpointInfo& info,
                        const State& state, int keep) {
-  std::map<std::string, std::string> metadata = {
-      {"kind", "mantissa checkpoint 1"}, {"run_identity", info.run_identity},
-      {"config", info.config}};
+  std::map<std::string, std::string> metadata = {{"kind", "mantissa checkpoint 1"},
+                                                 {"run_identity", info.run_identity}};
   for (const Counter& counter : kCounters) {
     metadata[counter.name] = std::to_string(info.*counter.field);
   }
@@ -108,7 +108,6 @@ Result<CheckpointInfo> load_checkpoint(const std::filesystem::path& path,
   }
   CheckpointInfo info;
   info.run_identity = text("run_identity");
-  info.config = text("config");
   if (info.run_identity != run_identity) {
     return invalid_input(path.string() +
                          ": was written by a run with other settings or other data; repeat the "

@@ -15,11 +15,11 @@ namespace mantissa {
 struct CheckpointInfo {
   int64_t step = 0;  // steps done
   std::string run_identity;
-  std::string config;  // TOML
   // Sums since the last line of metrics.jsonl, so that lines do not depend on interruptions.
   int64_t window_steps = 0, window_correct = 0, window_loss_q24 = 0;
   int64_t window_saturated = 0, window_requantised = 0;
-  int64_t saturated = 0, requantised = 0, re_executions = 0;  // since the first step
+  // Since the first step.
+  int64_t saturated = 0, requantised = 0, re_executions = 0, guard_violations = 0;
 };
 
 // "checkpoint-00000469.safetensors" in `folder`.

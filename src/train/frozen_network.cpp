@@ -6,8 +6,9 @@
 
 #include "formats/safetensors.h"
 #include "kernels/kernel_table.h"
-#include "ops/freeze_batch_norm.h"
 #include "numerics/exponent.h"
+#include "numerics/exponential.h"
+#include "ops/freeze_batch_norm.h"
 #include "ops/ops.h"
 #include "train/state_file.h"
 
@@ -18,8 +19,7 @@ namespace {
 int chosen_exponent(std::span<const int64_t> counts) {
   int64_t total = 0;
   for (const int64_t count : counts) total += count;
-  const auto allowed =
-      static_cast<int64_t>(std::floor(static_cast<double>(total) * kClippedPart));
+  const auto allowed = static_cast<int64_t>(std::floor(static_cast<double>(total) * kClippedPart));
   int64_t above = 0;
   int bin = kHistogramBins - 1;
   while (bin > 0 && above + counts[bin] <= allowed) above += counts[bin--];
@@ -58,15 +58,13 @@ class Exponents {
       return;
     }
     if (!guarded) {
-      values_[value] =
-          static_cast<int16_t>(chosen_exponent(histogram.first(kHistogramBins)));
+      values_[value] = static_cast<int16_t>(chosen_exponent(histogram.first(kHistogramBins)));
       return;
     }
     // No channel below the exponent of the sums: there is nothing finer.
     const int weights = instruction.parameters[0].parameter;
-    const int sum_exponent =
-        values_[instruction.inputs[0].slot] +
-        *state.data<int16_t>(state.layout().parameters[weights].exponent);
+    const int sum_exponent = values_[instruction.inputs[0].slot] +
+                             *state.data<int16_t>(state.layout().parameters[weights].exponent);
     std::vector<int> exponents;
     for (size_t c = 0; c < channels_[value].size(); ++c) {
       const int chosen = chosen_exponent(histogram.subspan(c * kHistogramBins, kHistogramBins));
@@ -126,11 +124,9 @@ void fill_frozen(const Graph& graph, const State& trained, const Program& calibr
 
 Result<Program> compile_inference(const Graph& graph, int64_t batch, bool with_loss,
                                   const PlanningContext& planning) {
-  return compile(graph,
-                 {.kind = ProgramKind::kInference,
-                  .micro_batch_size = batch,
-                  .with_loss = with_loss},
-                 planning);
+  return compile(
+      graph, {.kind = ProgramKind::kInference, .micro_batch_size = batch, .with_loss = with_loss},
+      planning);
 }
 
 }  // namespace
@@ -144,8 +140,8 @@ Graph freeze_graph(const Graph& graph) {
     if (node.op == &ops::kBatchNorm) {
       node.op = &ops::kScaleOffset;
       node.attributes = {};
-      for (const ParameterSpec& spec :
-           node.op->parameters(node.attributes, std::span(&graph.values[node.inputs[0]].shape, 1))) {
+      for (const ParameterSpec& spec : node.op->parameters(
+               node.attributes, std::span(&graph.values[node.inputs[0]].shape, 1))) {
         node.parameters.push_back(static_cast<int>(frozen.parameters.size()));
         frozen.parameters.push_back(
             {node.name + "." + spec.suffix, spec.shape, spec.role, spec.initialiser, 1});
@@ -166,8 +162,7 @@ Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& ca
   Executor executor(graph, calibration, state, arena, pool, isa);
   const int64_t batch_bytes =
       calibration.options.micro_batch_size * graph.values[graph.input].shape.count();
-  for (int64_t at = 0; at + batch_bytes <= static_cast<int64_t>(pixels.size());
-       at += batch_bytes) {
+  for (int64_t at = 0; at + batch_bytes <= static_cast<int64_t>(pixels.size()); at += batch_bytes) {
     const auto result = executor.infer(pixels.data() + at, nullptr, ExponentMode::kCalibrate);
     if (!result.ok()) return result.error();
   }
@@ -194,8 +189,8 @@ Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& netwo
                                       {"class_names", d.class_names},
                                       {"data", d.data},
                                       {"weights_sha256", d.weights_sha256}};
-  return write_state(path, {{"kind", "mantissa frozen network 1"},
-                            {"description", description.dump()}},
+  return write_state(path,
+                     {{"kind", "mantissa frozen network 1"}, {"description", description.dump()}},
                      network.state);
 }
 
@@ -206,9 +201,18 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
       text == file.metadata.end()) {
     return invalid_input(path.string() + ": is not a frozen network of Mantissa");
   }
+  const auto damaged = [&] {
+    return invalid_input(path.string() + ": its description is damaged");
+  };
   FrozenDescription d;
   try {
     const auto json = nlohmann::json::parse(text->second);
+    for (const char* key : {"height", "width", "channels", "classes"}) {
+      if (!json.at(key).is_number_integer()) return damaged();
+    }
+    for (const auto& mean : json.at("channel_means")) {
+      if (!mean.is_number_integer() || mean < 0 || mean > 255) return damaged();
+    }
     json.at("model").get_to(d.model);
     json.at("height").get_to(d.options.height);
     json.at("width").get_to(d.options.width);
@@ -220,7 +224,7 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
     json.at("data").get_to(d.data);
     json.at("weights_sha256").get_to(d.weights_sha256);
   } catch (const nlohmann::json::exception&) {
-    return invalid_input(path.string() + ": its description is damaged");
+    return damaged();
   }
   constexpr int64_t kLargestImage = 16384;
   if (d.options.height < 1 || d.options.height > kLargestImage || d.options.width < 1 ||
@@ -287,9 +291,8 @@ Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& pr
   const int64_t whole = images.count / programs.batch_size * programs.batch_size;
   MANTISSA_RETURN_IF_ERROR(run(programs.full, 0, whole));
   MANTISSA_RETURN_IF_ERROR(run(programs.rest, whole, images.count));
-  constexpr double kLn2 = 0.693147180559945309417;
-  evaluation.loss = static_cast<double>(loss_q24) * 0x1p-24 * kLn2 /
-                    static_cast<double>(std::max<int64_t>(1, evaluation.examples));
+  evaluation.loss =
+      nats_from_q24(loss_q24) / static_cast<double>(std::max<int64_t>(1, evaluation.examples));
   return evaluation;
 }
 

@@ -1,5 +1,6 @@
-// The inference network: running statistics as integer multipliers and offsets, one fixed exponent per
-// tensor, so that a prediction does not depend on its neighbours in the batch (METHODS section 0).
+// The inference network: running statistics as integer multipliers and offsets, one fixed exponent
+// per tensor, so that a prediction does not depend on its neighbours in the batch (METHODS section
+// 0).
 #pragma once
 
 #include <filesystem>
@@ -53,7 +54,7 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
 struct Evaluation {
   int64_t examples = 0;
   int64_t correct = 0;
-  double loss = 0;  // mean cross-entropy, nats
+  double loss = 0;                              // mean cross-entropy, nats
   std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
   double accuracy() const {
     return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
@@ -72,8 +73,8 @@ Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, int64_t
 // Told after each batch: examples done, examples in all. Returns false to stop.
 using EvaluationObserver = std::function<bool(int64_t done, int64_t all)>;
 
-// Runs all examples through the network; results do not depend on the batch size. kInterrupted if the
-// observer stopped it.
+// Runs all examples through the network; results do not depend on the batch size. kInterrupted if
+// the observer stopped it.
 Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& programs,
                             std::span<std::byte> arena, ThreadPool& pool, Isa isa,
                             const ImageSet& images, const EvaluationObserver& observer = nullptr);

@@ -58,10 +58,17 @@ using S = const std::string&;
 
 const Setting kSettings[] = {
     {"model", "network: mlp, lenet5, vgg8b, resnet8, resnet20", "resnet8", kValue, kIdentity,
-     [](S text, Config& c) { c.model = text; return Status(); },
+     [](S text, Config& c) {
+       c.model = text;
+       return Status();
+     },
      [](const Config& c) { return c.model; }},
     {"data", "data set: fashion-mnist, or a folder with IDX files", "fashion-mnist", kValue,
-     kElsewhere, [](S text, Config& c) { c.data = text; return Status(); },
+     kElsewhere,
+     [](S text, Config& c) {
+       c.data = text;
+       return Status();
+     },
      [](const Config& c) { return c.data; }},
     {"format", "number format: bfp8, or bfp:key=value,... (acc=0|2|4|8|16)", "bfp8", kValue,
      kIdentity, [](S text, Config& c) { return assign(parse_format(text), c.format); },
@@ -77,8 +84,8 @@ const Setting kSettings[] = {
        return integer<&Config::batch_size, 1, 1 << 20>("batch-size", text, c);
      },
      [](const Config& c) { return std::to_string(c.batch_size); }},
-    {"micro-batch-size", "examples computed at once; divides the batch (0: the batch)", "0",
-     kValue, kIdentity,
+    {"micro-batch-size", "examples computed at once; divides the batch (0: the batch)", "0", kValue,
+     kIdentity,
      [](S text, Config& c) {
        return integer<&Config::micro_batch_size, 0, 1 << 20>("micro-batch-size", text, c);
      },
@@ -98,8 +105,7 @@ const Setting kSettings[] = {
     {"warmup", "part of the steps over which the learning rate rises", "0.2", kValue, kIdentity,
      [](S text, Config& c) { return real("warmup", text, 0, 1, c.warmup); },
      [](const Config& c) { return real_text(c.warmup); }},
-    {"weight-decay", "decay of weights (not of biases and batch norm)", "0.0005", kValue,
-     kIdentity,
+    {"weight-decay", "decay of weights (not of biases and batch norm)", "0.0005", kValue, kIdentity,
      [](S text, Config& c) { return real("weight-decay", text, 0, 1, c.weight_decay); },
      [](const Config& c) { return real_text(c.weight_decay); }},
     {"augment", "none, or of shift[=pixels] and flip: shift,flip", "none", kValue, kIdentity,
@@ -109,9 +115,7 @@ const Setting kSettings[] = {
      [](S text, Config& c) { return real("width", text, 1.0 / 64, 64, c.width); },
      [](const Config& c) { return real_text(c.width); }},
     {"seed", "of initial weights, order and augmentation", "1", kValue, kIdentity,
-     [](S text, Config& c) {
-       return integer<&Config::seed, 0, INT64_MAX>("seed", text, c);
-     },
+     [](S text, Config& c) { return integer<&Config::seed, 0, INT64_MAX>("seed", text, c); },
      [](const Config& c) { return std::to_string(c.seed); }},
     {"threads", "threads to compute with (0: one per core); changes no result", "0", kValue,
      kElsewhere,
@@ -131,7 +135,10 @@ const Setting kSettings[] = {
      },
      [](const Config& c) { return std::to_string(c.checkpoint_every); }},
     {"out", "folder for the results", "", kValue, kElsewhere,
-     [](S text, Config& c) { c.out = text; return Status(); },
+     [](S text, Config& c) {
+       c.out = text;
+       return Status();
+     },
      [](const Config& c) { return c.out; }},
     {"resume", "go on from the last checkpoint in --out", "false", kSwitch, kElsewhere,
      [](S text, Config& c) { return parse_switch("resume", text, c.resume); },
@@ -184,8 +191,8 @@ Result<double> parse_real(const std::string& name, const std::string& text, doub
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc{} || stop != end || !(value >= low) || !(value <= high)) {
-    return invalid_input(name + ": '" + text + "' is not a number from " + real_text(low) +
-                         " to " + real_text(high));
+    return invalid_input(name + ": '" + text + "' is not a number from " + real_text(low) + " to " +
+                         real_text(high));
   }
   return value;
 }
@@ -211,7 +218,8 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
 }
 
 std::string to_toml(const RunConfig& config) {
-  std::string text = "# Everything needed to repeat this run: mantissa train --config config.toml\n";
+  std::string text =
+      "# Everything needed to repeat this run: mantissa train --config config.toml\n";
   for (const Setting& setting : kSettings) {
     const std::string name = setting.name, value = setting.print(config);
     if (setting.is_switch || value.empty() || is_of_this_machine(name)) continue;

@@ -35,7 +35,7 @@ struct RunConfig {
   uint64_t seed = 1;
   int threads = 0;  // 0: all cores
   Isa isa = Isa::kScalar;
-  int64_t memory_budget = 0;  // bytes; 0: none
+  int64_t memory_budget = 0;     // bytes; 0: none
   int64_t checkpoint_every = 0;  // steps; 0: once an epoch
   std::string out;
   bool resume = false;
@@ -59,8 +59,8 @@ std::span<const Setting> training_settings();
 // learning rate, threads). Unknown names and impossible values are errors of one line.
 Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings);
 
-// What a configuration file holds: every setting but those of the machine (threads, instruction set,
-// memory budget, folder), so that it repeats the run anywhere.
+// What a configuration file holds: every setting but those of the machine (threads, instruction
+// set, memory budget, folder), so that it repeats the run anywhere.
 std::string to_toml(const RunConfig& config);
 
 // SHA-256 over the settings that results depend on, and the data's hash.

@@ -13,7 +13,7 @@ namespace {
 // Examples from which the frozen network's exponents are taken.
 constexpr int64_t kCalibrationExamples = 1280;
 // Stacks, allocator and bookkeeping of a run: measured, not planned.
-constexpr int64_t kOverheadBytes = int64_t{2} << 20;
+constexpr int64_t kOverheadBytes = int64_t{7} << 19;
 constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
 
 // The moment at which most is alive, by kind of buffer.
@@ -33,8 +33,7 @@ std::vector<MemoryItem> fullest_moment(const Program& program) {
   std::vector<MemoryItem> items;
   for (size_t kind = 0; kind < by_kind.size(); ++kind) {
     if (by_kind[kind] == 0) continue;
-    items.push_back(
-        {std::string(buffer_kind_name(static_cast<BufferKind>(kind))), by_kind[kind]});
+    items.push_back({std::string(buffer_kind_name(static_cast<BufferKind>(kind))), by_kind[kind]});
   }
   return items;
 }
@@ -42,8 +41,8 @@ std::vector<MemoryItem> fullest_moment(const Program& program) {
 std::vector<MemoryItem> largest_buffers(const Program& program, size_t count) {
   std::vector<MemoryItem> items;
   for (const Buffer& buffer : program.buffers) {
-    items.push_back({buffer.name + " (" + std::string(buffer_kind_name(buffer.kind)) + ")",
-                     buffer.bytes});
+    items.push_back(
+        {buffer.name + " (" + std::string(buffer_kind_name(buffer.kind)) + ")", buffer.bytes});
   }
   std::stable_sort(items.begin(), items.end(),
                    [](const MemoryItem& a, const MemoryItem& b) { return a.bytes > b.bytes; });
@@ -63,13 +62,12 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
       {"weights, accumulators, optimiser", plan.layout.weight_state_bytes()},
       {"other state", plan.layout.bytes - plan.layout.weight_state_bytes()},
       {"arena", plan.arena_bytes()},
-      {"batches ahead", BatchPrefetcher::predict_buffer_bytes(data.train_count, example_bytes,
-                                                              config.batch_size)},
+      {"batches ahead",
+       BatchPrefetcher::predict_buffer_bytes(data.train_count, example_bytes, config.batch_size)},
       {"frozen network", frozen_layout(freeze_graph(plan.graph)).bytes},
       {"calibration", histogram_bytes + plan.calibration_examples * example_bytes},
-      {"runtime",
-       kOverheadBytes + config.threads * kOverheadBytesPerThread +
-           plan.total_steps * static_cast<int64_t>(sizeof(float))}};
+      {"runtime", kOverheadBytes + config.threads * kOverheadBytesPerThread +
+                      std::min(plan.total_steps, kTimedSteps) * int64_t{sizeof(float)}}};
   memory.arena = fullest_moment(plan.training);
   memory.consumers = largest_buffers(plan.training, 5);
   return memory;
@@ -113,9 +111,8 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   plan.steps_per_epoch = data.train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
   plan.calibration_examples =
-      std::max(config.micro_batch_size,
-               std::min(kCalibrationExamples, data.train_count) / config.micro_batch_size *
-                   config.micro_batch_size);
+      std::max(config.micro_batch_size, std::min(kCalibrationExamples, data.train_count) /
+                                            config.micro_batch_size * config.micro_batch_size);
   plan.memory = memory_plan(config, data, plan);
   return plan;
 }

@@ -46,15 +46,14 @@ double cosine_of_pi(double x) {
 
 double learning_rate(const Schedule& schedule, int64_t step) {
   if (step < schedule.warmup_steps) {
-    const double done =
-        static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
+    const double done = static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
     const double start = schedule.kind == ScheduleKind::kOneCycle ? kOneCycleStart : 0;
     return schedule.peak * (start + (1 - start) * done);
   }
   const int64_t after = schedule.steps - schedule.warmup_steps;
-  const double done = after <= 0 ? 0
-                                 : static_cast<double>(step - schedule.warmup_steps) /
-                                       static_cast<double>(after);
+  const double done =
+      after <= 0 ? 0
+                 : static_cast<double>(step - schedule.warmup_steps) / static_cast<double>(after);
   switch (schedule.kind) {
     case ScheduleKind::kConstant:
       return schedule.peak;

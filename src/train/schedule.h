@@ -15,8 +15,8 @@ std::string_view schedule_name(ScheduleKind kind);
 
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kOneCycle;
-  double peak = 0.1;     // learning rate at the end of the warm-up
-  int64_t steps = 1;     // of the whole run
+  double peak = 0.1;  // learning rate at the end of the warm-up
+  int64_t steps = 1;  // of the whole run
   int64_t warmup_steps = 0;
 };
 

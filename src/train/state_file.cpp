@@ -12,8 +12,8 @@ std::vector<int64_t> dims_of(const Shape& shape) {
   return {shape.dims.begin(), shape.dims.begin() + shape.rank};
 }
 
-// Kernels rely on symmetric mantissas (the most negative number must not come in from a file) and on
-// channels' exponents at most kMostChannelShift below their tensor's.
+// Kernels rely on symmetric mantissas (the most negative number must not come in from a file) and
+// on channels' exponents at most kMostChannelShift below their tensor's.
 constexpr int kMostChannelShift = 31;
 
 bool mantissas_in_range(const StateTensor& tensor, std::span<const std::byte> data) {
@@ -32,7 +32,9 @@ bool mantissas_in_range(const StateTensor& tensor, std::span<const std::byte> da
       if (value == INT32_MIN) return false;
     }
   }
-  if (tensor.type == DataType::kInt16 && tensor.shape.count() > 1 && tensor.name != "predictors") {
+  const bool mantissas = !tensor.name.ends_with("exponent") && tensor.name != "exponents" &&
+                         tensor.name != "predictors";
+  if (tensor.type == DataType::kInt16 && mantissas) {
     for (size_t i = 0; i + 1 < data.size(); i += 2) {
       if (data[i] == std::byte{0} && data[i + 1] == std::byte{0x80}) return false;
     }
@@ -40,14 +42,26 @@ bool mantissas_in_range(const StateTensor& tensor, std::span<const std::byte> da
   return true;
 }
 
+// Lazy accumulators are at most half a unit of their weight.
+bool accumulator_in_range(std::span<const std::byte> data, int lazy_shift) {
+  const int32_t limit = lazy_shift == 0 ? 0 : int32_t{1} << (lazy_shift - 1);
+  for (size_t i = 0; i + 1 < data.size(); i += 2) {
+    int16_t value = 0;
+    std::memcpy(&value, data.data() + i, sizeof value);
+    if (value > limit || value < -limit) return false;
+  }
+  return true;
+}
+
 Status check(const std::filesystem::path& path, const StateTensor& expected,
-             const SafetensorsTensor* found) {
+             const SafetensorsTensor* found, int lazy_shift) {
   const std::string place = path.string() + ": tensor '" + expected.name + "' ";
   if (found == nullptr) return invalid_input(place + "is missing");
   if (found->dtype != data_type_name(expected.type) || found->shape != dims_of(expected.shape)) {
     return invalid_input(place + "has another type or shape than this network's");
   }
-  if (!mantissas_in_range(expected, found->data)) {
+  if (!mantissas_in_range(expected, found->data) ||
+      (expected.name.ends_with(".accumulator") && !accumulator_in_range(found->data, lazy_shift))) {
     return invalid_input(place + "has a number outside its range");
   }
   if (expected.type == DataType::kInt64) {  // offsets of scale_offset: as freezing writes them
@@ -89,7 +103,7 @@ Status read_state(const std::filesystem::path& path, const SafetensorsFile& file
   std::vector<const SafetensorsTensor*> sources;
   for (const StateTensor& tensor : tensors) {
     sources.push_back(file.find(tensor.name));
-    MANTISSA_RETURN_IF_ERROR(check(path, tensor, sources.back()));
+    MANTISSA_RETURN_IF_ERROR(check(path, tensor, sources.back(), state.layout().lazy_shift));
   }
   if (file.tensors.size() != tensors.size()) {
     return invalid_input(path.string() + ": has tensors that this network does not have");

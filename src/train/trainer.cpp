@@ -8,8 +8,10 @@
 #include <optional>
 
 #include "base/atomic_file.h"
+#include "base/folder_lock.h"
 #include "base/hash.h"
 #include "data/batches.h"
+#include "numerics/exponential.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
 
@@ -82,14 +84,14 @@ class Run {
     idle_bytes_ = resident_bytes();
     reset_peak_resident();
     MANTISSA_RETURN_IF_ERROR(prepare_folder(config_));
+    MANTISSA_ASSIGN(const FolderLock lock, FolderLock::acquire(folder_));
     MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data));
     MANTISSA_ASSIGN(plan_, plan_run(config_, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
     MANTISSA_ASSIGN(data_, load_dataset(config_.data, true, true));
     MANTISSA_RETURN_IF_ERROR(set_channel_means());
     info_.run_identity = run_identity(config_, data_sha256(data_));
-    info_.config = to_toml(config_);
-    if (config_.resume && fs::exists(folder_ / "summary.json")) return finished_before();
+    if (config_.resume && holds_file("summary.json")) return finished_before();
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     state_.emplace(std::move(state));
     MANTISSA_ASSIGN(AlignedMemory arena, AlignedMemory::create(plan_.arena_bytes()));
@@ -114,11 +116,18 @@ class Run {
     return {};
   }
 
+  bool holds_file(const char* name) const {
+    std::error_code unreadable;
+    return fs::exists(folder_ / name, unreadable);
+  }
+
   Result<TrainingResult> finished_before() {
     MANTISSA_ASSIGN(const auto bytes, read_file(folder_ / "summary.json", 1 << 20));
     std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto json = nlohmann::json::parse(text, nullptr, false);
-    if (json.is_discarded() || json.value("run_identity", "") != info_.run_identity) {
+    const bool same = json.is_object() && json.contains("run_identity") &&
+                      json["run_identity"] == info_.run_identity;
+    if (!same) {
       return invalid_input((folder_ / "summary.json").string() +
                            ": is of a run with other settings or other data");
     }
@@ -128,9 +137,14 @@ class Run {
   Status restore_or_start() {
     const std::vector<int64_t> saved = list_checkpoints(folder_);
     if (config_.resume && !saved.empty()) {
-      MANTISSA_ASSIGN(info_, load_checkpoint(checkpoint_path(folder_, saved.back()),
-                                             info_.run_identity, *state_));
-      info_.config = to_toml(config_);
+      auto loaded =
+          load_checkpoint(checkpoint_path(folder_, saved.back()), info_.run_identity, *state_);
+      if (!loaded.ok() && saved.size() > 1) {
+        loaded.error().message += "; without that file, --resume goes on from step " +
+                                  std::to_string(saved[saved.size() - 2]);
+      }
+      if (!loaded.ok()) return loaded.error();
+      info_ = std::move(*loaded);
       message("resuming at step " + std::to_string(info_.step));
     } else {
       if (config_.resume) message("nothing saved yet: starting from the beginning");
@@ -153,16 +167,16 @@ class Run {
     if (remaining <= 0) return {};
     MANTISSA_ASSIGN(
         const auto batches,
-        BatchPrefetcher::create(data_.train,
-                                {.batch_size = config_.batch_size,
-                                 .seed = config_.seed,
-                                 .augmentation = config_.augmentation,
-                                 .first_epoch = static_cast<uint32_t>(first / plan_.steps_per_epoch),
-                                 .first_step = first % plan_.steps_per_epoch,
-                                 .total_steps = remaining}));
+        BatchPrefetcher::create(
+            data_.train, {.batch_size = config_.batch_size,
+                          .seed = config_.seed,
+                          .augmentation = config_.augmentation,
+                          .first_epoch = static_cast<uint32_t>(first / plan_.steps_per_epoch),
+                          .first_step = first % plan_.steps_per_epoch,
+                          .total_steps = remaining}));
     MANTISSA_ASSIGN(MetricsWriter metrics, MetricsWriter::open(folder_ / "metrics.jsonl", first));
     Executor executor(plan_.graph, plan_.training, *state_, arena_->span(), *pool_, config_.isa);
-    step_ms_.reserve(static_cast<size_t>(remaining));
+    step_ms_.reserve(static_cast<size_t>(std::min(remaining, kTimedSteps)));
     const Schedule rates = schedule();
     StepScalars scalars{.momentum = config_.momentum,
                         .weight_decay = config_.weight_decay,
@@ -175,7 +189,9 @@ class Run {
       const auto start = Clock::now();
       MANTISSA_ASSIGN(const StepResult result,
                       executor.train_step(batch.pixels, batch.labels, scalars));
-      step_ms_.push_back(static_cast<float>(seconds_since(start) * 1e3));
+      const auto step_ms = static_cast<float>(seconds_since(start) * 1e3);
+      if (timed_steps_ < kTimedSteps) step_ms_.push_back(step_ms);
+      step_ms_[timed_steps_++ % kTimedSteps] = step_ms;
       busy_seconds_ += seconds_since(step_start);
       add(result);
       if (info_.step % kReportSteps == 0 || info_.step == plan_.total_steps) {
@@ -206,15 +222,13 @@ class Run {
     info_.saturated += result.saturated;
     info_.requantised += result.requantised;
     info_.re_executions += result.re_executions;
+    info_.guard_violations += result.guard_violations;
   }
 
   double window_examples() const {
     return static_cast<double>(std::max<int64_t>(1, info_.window_steps) * config_.batch_size);
   }
-  double window_loss() const {
-    constexpr double kLn2 = 0.693147180559945309417;
-    return static_cast<double>(info_.window_loss_q24) * 0x1p-24 * kLn2 / window_examples();
-  }
+  double window_loss() const { return nats_from_q24(info_.window_loss_q24) / window_examples(); }
   double window_accuracy() const {
     return static_cast<double>(info_.window_correct) / window_examples();
   }
@@ -226,7 +240,7 @@ class Run {
   double examples_per_second() const {
     return busy_seconds_ == 0 ? 0
                               : static_cast<double>(config_.batch_size) *
-                                    static_cast<double>(step_ms_.size()) / busy_seconds_;
+                                    static_cast<double>(timed_steps_) / busy_seconds_;
   }
 
   Status report(MetricsWriter& metrics, double learning_rate) {
@@ -288,8 +302,7 @@ class Run {
 
   // The first training examples in the order of an epoch that training does not use.
   std::vector<uint8_t> calibration_pixels() const {
-    const std::vector<uint32_t> order =
-        epoch_order(config_.seed, UINT32_MAX, data_.train.count);
+    const std::vector<uint32_t> order = epoch_order(config_.seed, UINT32_MAX, data_.train.count);
     const int64_t bytes = data_.train.example_bytes();
     std::vector<uint8_t> pixels;
     pixels.reserve(static_cast<size_t>(plan_.calibration_examples * bytes));
@@ -311,15 +324,14 @@ class Run {
     };
     report(0, 0);
     const std::string weights_sha256 = state_->sha256(StateGroup::kStatistics);
-    FrozenDescription description{config_.model, options_, data_.info.class_names,
-                                  data_.info.name, weights_sha256};
+    FrozenDescription description{config_.model, options_, data_.info.class_names, data_.info.name,
+                                  weights_sha256};
     MANTISSA_ASSIGN(FrozenNetwork frozen,
                     freeze(plan_.graph, *state_, plan_.calibration, arena_->span(), *pool_,
                            config_.isa, calibration_pixels(), std::move(description)));
     MANTISSA_RETURN_IF_ERROR(save_frozen(folder_ / "model.safetensors", frozen));
-    MANTISSA_ASSIGN(const Evaluation evaluation,
-                    evaluate(frozen, plan_.evaluation, arena_->span(), *pool_, config_.isa,
-                             data_.test, report));
+    MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(frozen, plan_.evaluation, arena_->span(),
+                                                          *pool_, config_.isa, data_.test, report));
     TrainingResult result;
     result.summary_json = summary(evaluation, weights_sha256);
     result.plan_text = to_string(plan_.memory);
@@ -364,6 +376,7 @@ class Run {
         {"stages", 1},
         {"pipeline", "none"},
         {"re_executions", info_.re_executions},
+        {"guard_violations", info_.guard_violations},
         {"saturation_rate", rate(info_.saturated, info_.requantised)}};
     return json.dump(2) + "\n";
   }
@@ -378,7 +391,8 @@ class Run {
   std::optional<AlignedMemory> arena_;
   std::optional<ThreadPool> pool_;
   CheckpointInfo info_;
-  std::vector<float> step_ms_;
+  std::vector<float> step_ms_;  // a ring of the last kTimedSteps
+  int64_t timed_steps_ = 0;
   double busy_seconds_ = 0;
   double shown_loss_ = 0, shown_accuracy_ = 0;
   Clock::time_point window_start_;

@@ -16,6 +16,9 @@
 namespace mantissa {
 
 // What a run is compiled to, before any data but headers is read.
+// Step times that the median is taken from: the last so many.
+constexpr int64_t kTimedSteps = 4096;
+
 struct RunPlan {
   Graph graph;
   StateLayout layout;

@@ -68,8 +68,8 @@ void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
 // one block of 16 columns to sums [count][pitch].
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
                   int64_t count, int64_t block, bool first, int64_t* sums, int64_t pitch);
-// accumulator += rescale_rne(sum, shift) for `rows` rows and `columns` of [O], which begin at
-// `row` and `column`; the view's parts begin there too.
+// accumulator = accumulate(accumulator, rescale_rne(sum, shift)) for `rows` rows and `columns` of
+// [O], which begin at `row` and `column`; the view's parts begin there too.
 void finish_sums(const GradWeightsPlan& plan, const SumsView& sums, int64_t row, int64_t rows,
                  int64_t column, int64_t columns, int shift, int64_t* accumulator);
 

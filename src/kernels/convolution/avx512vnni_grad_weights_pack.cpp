@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include "kernels/convolution/avx512vnni_bytes.h"
 #include "kernels/convolution/avx512vnni_grad_weights.h"
+#include "numerics/rounding.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
@@ -149,6 +150,15 @@ void pack_unit_grads(const GradWeightsPlan& plan, const int16_t* grads, const Un
   }
 }
 
+// accumulate() of numerics/rounding.h, 8 at a time.
+inline __m512i accumulate8(__m512i sum, __m512i part) noexcept {
+  const __m512i limit = _mm512_set1_epi64(kWideLimit), low = _mm512_set1_epi64(-kWideLimit);
+  const __mmask8 stuck = _mm512_cmpge_epi64_mask(_mm512_abs_epi64(sum), limit);
+  const __m512i clipped =
+      _mm512_max_epi64(low, _mm512_min_epi64(limit, _mm512_add_epi64(sum, part)));
+  return _mm512_mask_mov_epi64(clipped, stuck, sum);
+}
+
 // rescale_rne, 8 at a time.
 struct Rescale {
   __m128i right, left;
@@ -225,7 +235,7 @@ void finish_sums(const GradWeightsPlan& plan, const SumsView& view, int64_t row,
       int64_t* to = accumulator + (column + c) * plan.rows + row + r;
       for (int64_t i = 0; i < smaller(8, columns - c); ++i, to += plan.rows) {
         const __m512i old = _mm512_maskz_loadu_epi64(valid, to);
-        _mm512_mask_storeu_epi64(to, valid, _mm512_add_epi64(old, rescale(sums[i])));
+        _mm512_mask_storeu_epi64(to, valid, accumulate8(old, rescale(sums[i])));
       }
     }
   }

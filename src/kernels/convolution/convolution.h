@@ -24,7 +24,8 @@ struct ConvolutionShape {
   int64_t out_height = 1, out_width = 1, out_channels = 1;
   int64_t kernel_height = 1, kernel_width = 1;
   int64_t stride = 1;
-  int64_t padding = 0;  // rows above and below, columns left and right; may leave a remainder unused
+  int64_t padding =
+      0;  // rows above and below, columns left and right; may leave a remainder unused
 
   int64_t input_count() const { return batch * in_height * in_width * in_channels; }
   int64_t output_count() const { return batch * out_height * out_width * out_channels; }
@@ -66,7 +67,8 @@ struct ConvolutionGradInput {
 
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *
 //   input[n, y*stride + ky - padding, x*stride + kx - padding, c]  (up to 2^62);
-// accumulator += rescale_rne(sum, shift): rounded once per call. shift may be negative.
+// accumulator = accumulate(accumulator, rescale_rne(sum, shift)): rounded once per call. shift may
+// be negative.
 struct ConvolutionGradWeights {
   ConvolutionShape shape;
   const int8_t* input = nullptr;

@@ -1,4 +1,5 @@
-// The normative convolution: plain loops, exact sums, one thread. Slow on purpose, simple on purpose.
+// The normative convolution: plain loops, exact sums, one thread. Slow on purpose, simple on
+// purpose.
 #include <algorithm>
 
 #include "kernels/convolution/convolution.h"
@@ -100,7 +101,7 @@ void grad_weights(const ConvolutionGradWeights& args, const KernelContext& conte
     });
   });
   for (int64_t i = 0; i < s.weights_count(); ++i) {
-    args.accumulator[i] += rescale_rne(sums[i], args.shift);
+    args.accumulator[i] = accumulate(args.accumulator[i], rescale_rne(sums[i], args.shift));
   }
 }
 

@@ -1,5 +1,5 @@
-// Pooling for AVX-512: maxima in masked strips of 16 channels, so that few channels (LeNet's 6) cost no
-// more than 16; the other loops compiled as they are.
+// Pooling for AVX-512: maxima in masked strips of 16 channels, so that few channels (LeNet's 6)
+// cost no more than 16; the other loops compiled as they are.
 #include <algorithm>
 #include <type_traits>
 
@@ -67,9 +67,9 @@ void max_pool_gradient_masked(const MaxPoolShape& s, const int8_t* in, const int
 
 }  // namespace
 
-const PoolingKernels kPoolingAvx512Vnni = {
-    "pooling_avx512vnni",     Isa::kAvx512Vnni, max_pool_masked,
-    max_pool_gradient_masked, image_sums,       broadcast};
+const PoolingKernels kPoolingAvx512Vnni = {"pooling_avx512vnni", Isa::kAvx512Vnni,
+                                           max_pool_masked,      max_pool_gradient_masked,
+                                           image_sums,           broadcast};
 
 }  // namespace mantissa::kernels
 MANTISSA_TARGET_END

@@ -5,8 +5,8 @@
 // Channels are processed in strips of this many, whose maxima stay in registers.
 constexpr int64_t kStrip = 16;
 
-// Calls visit(corner, out, width) for each window and strip of channels: offsets of the strip's first
-// channel in the input (upper left tap) and in the output.
+// Calls visit(corner, out, width) for each window and strip of channels: offsets of the strip's
+// first channel in the input (upper left tap) and in the output.
 template <typename Visit>
 inline void for_each_strip(const MaxPoolShape& s, int64_t begin, int64_t end, Visit&& visit) {
   for (int64_t n = begin; n < end; ++n) {

@@ -1,0 +1,281 @@
+// The arena: nothing that is alive overlaps, lifetimes are true, and what lies in dead memory does
+// not matter.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+namespace {
+
+// Same steps as Harness, on a program that the test may change.
+class Trained {
+ public:
+  Trained(const Graph& graph, const Program& program, int threads = 2)
+      : graph_(graph), program_(program), pool_(threads) {
+    auto state = State::create(training_layout(graph, Format{}, OptimizerKind::kMomentum));
+    state_.emplace(std::move(*state));
+    initialise(graph, 1, *state_);
+    auto arena = AlignedMemory::create(program_.arena_bytes);
+    arena_.emplace(std::move(*arena));
+    std::memset(arena_->data(), 0xA5, static_cast<size_t>(program_.arena_bytes));
+    renew_executor();
+    const int64_t bytes = graph.values[graph.input].shape.count();
+    const int64_t batch = program.options.micro_batch_size * program.options.micro_batches;
+    pixels_.resize(static_cast<size_t>(batch * bytes));
+    labels_.resize(static_cast<size_t>(batch));
+  }
+
+  void renew_executor() {
+    executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, best_isa());
+  }
+
+  // Steps with keyed noise as pictures; micro-batches in another order if `reversed`.
+  void steps(int first, int last, bool reversed = false) {
+    const int64_t micro = program_.options.micro_batch_size, parts = program_.options.micro_batches;
+    const int64_t bytes = static_cast<int64_t>(pixels_.size() / labels_.size());
+    for (int s = first; s < last; ++s) {
+      for (int64_t i = 0; i < static_cast<int64_t>(labels_.size()); ++i) {
+        const int64_t part = reversed ? parts - 1 - i / micro : i / micro;
+        const int64_t at = part * micro + i % micro;
+        const uint64_t label = random_bits(9, RandomStream::kShuffle, s, i) % 10;
+        labels_[at] = static_cast<uint8_t>(label);
+        for (int64_t b = 0; b < bytes; ++b) {
+          const uint64_t bits = random_bits(9, RandomStream::kAugment, s, i * bytes + b);
+          pixels_[at * bytes + b] = static_cast<uint8_t>(bits % (20 * (label + 1)));
+        }
+      }
+      const auto result =
+          executor_->train_step(pixels_.data(), labels_.data(),
+                                {.learning_rate = 0.02,
+                                 .momentum = 0.9,
+                                 .weight_decay = 5e-4,
+                                 .gradient_scale = 1 / static_cast<double>(labels_.size())});
+      ASSERT_TRUE(result.ok()) << result.error().message;
+    }
+  }
+
+  std::string hash(StateGroup group = StateGroup::kPredictor) const {
+    return state_->sha256(group);
+  }
+  State& state() { return *state_; }
+  Executor& executor() { return *executor_; }
+  std::byte* arena() { return arena_->data(); }
+
+ private:
+  const Graph& graph_;
+  const Program& program_;
+  ThreadPool pool_;
+  std::optional<State> state_;
+  std::optional<AlignedMemory> arena_;
+  std::optional<Executor> executor_;
+  std::vector<uint8_t> pixels_, labels_;
+};
+
+Graph model(const std::string& name) {
+  ModelOptions options;
+  options.channel_means = {73};
+  options.width_multiplier = name == "vgg8b" ? 1.0 / 32 : 1;
+  auto graph = build_model(name, options);
+  EXPECT_TRUE(graph.ok());
+  return std::move(*graph);
+}
+
+Program compiled(const Graph& graph, ProgramOptions options, Isa isa = best_isa()) {
+  const kernels::KernelTable table = kernels::select_kernels(isa);
+  auto program = compile(graph, options, {&table, 2});
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
+  return std::move(*program);
+}
+
+void expect_packed(const std::vector<Buffer>& buffers, int64_t arena_bytes) {
+  for (const Buffer& a : buffers) {
+    EXPECT_GE(a.offset, 0) << a.name;
+    EXPECT_EQ(a.offset % 64, 0) << a.name;
+    EXPECT_LE(a.offset + a.bytes, arena_bytes) << a.name;
+    for (const Buffer& b : buffers) {
+      if (&a == &b || a.bytes == 0 || b.bytes == 0) continue;
+      const bool together = a.first <= b.last && b.first <= a.last;
+      const bool apart = a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset;
+      EXPECT_TRUE(!together || apart) << a.name << " and " << b.name;
+    }
+  }
+}
+
+// All buffers that an instruction names.
+std::vector<int> buffers_of(const Instruction& instruction) {
+  std::vector<int> list;
+  const auto operand = [&](const Operand& o) {
+    if (o.space == Operand::Space::kArena) list.push_back(o.index);
+  };
+  for (const Operand& o : instruction.inputs) operand(o);
+  for (const Operand& o : instruction.grad_inputs) operand(o);
+  operand(instruction.output);
+  operand(instruction.grad_output);
+  for (const ParameterOperand& p : instruction.parameters) list.push_back(p.gradient_buffer);
+  for (const int b :
+       {instruction.saved, instruction.statistics, instruction.workspace, instruction.scratch}) {
+    list.push_back(b);
+  }
+  std::erase(list, -1);
+  return list;
+}
+
+std::vector<ProgramOptions> ways() {
+  return {{.micro_batch_size = 8, .micro_batches = 1},
+          {.micro_batch_size = 4, .micro_batches = 3},
+          {.micro_batch_size = 4, .micro_batches = 1, .optimizer = OptimizerKind::kSgd},
+          {.kind = ProgramKind::kInference, .micro_batch_size = 5},
+          {.kind = ProgramKind::kInference, .micro_batch_size = 5, .with_loss = false}};
+}
+
+TEST(Arena, NothingAliveOverlapsInAnyProgram) {
+  for (const ModelInfo& info : models()) {
+    for (const ProgramOptions& options : ways()) {
+      for (const Isa isa : {Isa::kScalar, best_isa()}) {
+        const Graph graph = model(info.name);
+        const Program program = compiled(graph, options, isa);
+        SCOPED_TRACE(info.name);
+        expect_packed(program.buffers, program.arena_bytes);
+        EXPECT_GE(program.arena_bytes, program.live_bytes);
+        for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+          for (const int index : buffers_of(program.instructions[i])) {
+            const Buffer& buffer = program.buffers[index];
+            EXPECT_LE(buffer.first, i) << buffer.name;
+            EXPECT_GE(buffer.last, i) << buffer.name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Arena, RandomLifetimesArePacked) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    std::vector<Buffer> buffers;
+    const auto draw = [&](uint64_t bound) {
+      return static_cast<int>(uniform_below(
+          random_bits(seed, RandomStream::kShuffle, 1, buffers.size() * 8 + bound % 7), bound));
+    };
+    const int count = 1 + static_cast<int>(seed % 40);
+    for (int i = 0; i < count; ++i) {
+      const int first = draw(20);
+      buffers.push_back({std::to_string(i), BufferKind::kWorkspace, draw(1000) - draw(3) * 300,
+                         first, first + draw(9), -1});
+      buffers.back().bytes = std::max<int64_t>(0, buffers.back().bytes);
+    }
+    const int64_t bytes = pack_arena(buffers);
+    expect_packed(buffers, bytes);
+    EXPECT_GE(bytes, largest_live_set(buffers));
+  }
+}
+
+// Runs every instruction of a program through here: what it may not rely on is overwritten.
+struct Poison {
+  const Program* original = nullptr;
+  std::map<const OpContext*, int> index;  // of the instruction with this context
+  std::byte* arena = nullptr;
+  unsigned char garbage = 0x11;
+
+  void fill(const Buffer& buffer) {
+    std::memset(arena + buffer.offset, garbage += 37, static_cast<size_t>(buffer.bytes));
+  }
+  // Sums are cleared before their instruction runs; a step's buffers live on to the next
+  // micro-batch.
+  bool spared(const Buffer& buffer) const {
+    return buffer.kind == BufferKind::kWeightGradient ||
+           (buffer.kind == BufferKind::kStatistics && original->options.micro_batches > 1);
+  }
+};
+Poison* g_poison = nullptr;
+
+template <auto kPhase>
+void poisoned(const OpContext& c) {
+  Poison& p = *g_poison;
+  const int i = p.index.at(&c);
+  for (const Buffer& buffer : p.original->buffers) {
+    if (buffer.first == i && !p.spared(buffer)) p.fill(buffer);
+  }
+  (p.original->instructions[i].op->*kPhase)(c);
+  for (const Buffer& buffer : p.original->buffers) {
+    if (buffer.last != i) continue;
+    const bool sums = buffer.kind == BufferKind::kWeightGradient;
+    if (sums ? i >= p.original->first_step_instruction || p.original->options.micro_batches == 1
+             : !p.spared(buffer)) {
+      p.fill(buffer);
+    }
+  }
+}
+
+const Op kPoisoned = {.name = "poisoned",
+                      .forward = poisoned<&Op::forward>,
+                      .backward_input = poisoned<&Op::backward_input>,
+                      .backward_weights = poisoned<&Op::backward_weights>,
+                      .update_statistics = poisoned<&Op::update_statistics>};
+
+class ArenaOf : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ArenaOf, DeadMemoryDoesNotMatter) {
+  constexpr int kSteps = 4;
+  const Graph graph = model(GetParam());
+  for (const ProgramOptions& options : ways()) {
+    if (options.kind != ProgramKind::kTraining) continue;
+    if (options.optimizer != OptimizerKind::kMomentum) continue;
+    const Program program = compiled(graph, options);
+    Trained plain(graph, program);
+    plain.steps(0, kSteps);
+
+    Program apart = program;  // no reuse at all
+    apart.arena_bytes = 0;
+    for (Buffer& buffer : apart.buffers) {
+      buffer.offset = apart.arena_bytes;
+      apart.arena_bytes += (buffer.bytes + 63) / 64 * 64;
+    }
+    Trained spread(graph, apart);
+    spread.steps(0, kSteps);
+    EXPECT_EQ(spread.hash(), plain.hash());
+
+    Program wrapped = program;
+    for (Instruction& instruction : wrapped.instructions) instruction.op = &kPoisoned;
+    Trained poisoned(graph, wrapped);
+    Poison poison{&program, {}, poisoned.arena()};
+    for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+      poison.index[&poisoned.executor().context(i)] = i;
+    }
+    g_poison = &poison;
+    for (int s = 0; s < kSteps; ++s) {
+      poisoned.steps(s, s + 1);
+      std::memset(poisoned.arena(), 0x5A + s, static_cast<size_t>(program.arena_bytes));
+    }
+    g_poison = nullptr;
+    EXPECT_EQ(poisoned.hash(), plain.hash());
+  }
+}
+
+TEST_P(ArenaOf, TheExecutorHoldsNothingThatTheStateDoesNot) {
+  const Graph graph = model(GetParam());
+  const Program program = compiled(graph, {.micro_batch_size = 4, .micro_batches = 2});
+  Trained one(graph, program), other(graph, program);
+  one.steps(0, 6);
+  for (int s = 0; s < 6; ++s) {
+    other.steps(s, s + 1);
+    other.renew_executor();
+  }
+  EXPECT_EQ(other.hash(), one.hash());
+}
+
+// Sums over micro-batches are exact, so their order matters to running statistics only.
+TEST_P(ArenaOf, MicroBatchesMayComeInAnyOrder) {
+  const Graph graph = model(GetParam());
+  const Program program = compiled(graph, {.micro_batch_size = 4, .micro_batches = 3});
+  Trained forwards(graph, program), backwards(graph, program);
+  forwards.steps(0, 6);
+  backwards.steps(0, 6, true);
+  EXPECT_EQ(forwards.hash(StateGroup::kParameter), backwards.hash(StateGroup::kParameter));
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, ArenaOf, ::testing::Values("mlp", "lenet5", "vgg8b", "resnet8"));
+
+}  // namespace
+}  // namespace mantissa::testing
