@@ -9,6 +9,7 @@
 #include "mantissa/mantissa.h"
 #include "models/models.h"
 #include "train/frozen_network.h"
+#include "train/run_plan.h"
 #include "train/trainer.h"
 
 namespace mantissa {

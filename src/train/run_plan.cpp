@@ -1,11 +1,12 @@
 // Compiling a run, and adding up its memory.
+#include "train/run_plan.h"
+
 #include <algorithm>
 #include <array>
 
 #include "base/sizes.h"
 #include "data/batches.h"
 #include "kernels/kernel_table.h"
-#include "train/trainer.h"
 
 namespace mantissa {
 namespace {

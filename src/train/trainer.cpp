@@ -14,6 +14,7 @@
 #include "numerics/exponential.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
+#include "train/run_plan.h"
 
 namespace mantissa {
 namespace {

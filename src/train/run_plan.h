@@ -1,0 +1,35 @@
+// A run compiled: its programs and its memory, known before any data but headers is read.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "data/dataset.h"
+#include "graph/graph.h"
+#include "plan/program.h"
+#include "train/frozen_network.h"
+#include "train/memory_plan.h"
+#include "train/run_config.h"
+
+namespace mantissa {
+
+// Step times that the median is taken from: the last so many.
+constexpr int64_t kTimedSteps = 4096;
+
+struct RunPlan {
+  Graph graph;
+  StateLayout layout;
+  Program training;
+  Program calibration;
+  EvaluationPrograms evaluation;  // of the frozen network, on the test split
+  int64_t steps_per_epoch = 0;
+  int64_t total_steps = 0;
+  int64_t calibration_examples = 0;
+  MemoryPlan memory;
+  int64_t arena_bytes() const;
+};
+
+// Compiles a run for a data set. Channel means are left at 0: they change no plan.
+Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data);
+
+}  // namespace mantissa

@@ -1,0 +1,84 @@
+// What is refused before it can do harm: sums that would not be exact, numbers that kernels rely on
+// not to see.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "formats/safetensors.h"
+#include "ops/ops.h"
+#include "tests/harness.h"
+#include "train/state_file.h"
+
+namespace mantissa::testing {
+namespace {
+
+Result<Program> compile_linear(int64_t inputs) {
+  GraphBuilder builder("deep", Shape{inputs, 1, 1});
+  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+  value = builder.add(ops::kFlatten, "flatten", {value});
+  value = builder.add(ops::kLinear, "linear", {value}, {{"channels", 10}});
+  auto graph = builder.finish(value);
+  EXPECT_TRUE(graph.ok());
+  const kernels::KernelTable table = kernels::select_kernels(Isa::kScalar);
+  return compile(*graph, {.micro_batch_size = 2}, {&table, 1});
+}
+
+TEST(Refusal, SumsThatWouldNotBeExact) {
+  EXPECT_TRUE(compile_linear(66'000).ok());
+  const auto deep = compile_linear(66'001);
+  ASSERT_FALSE(deep.ok());
+  EXPECT_EQ(deep.error().code, ErrorCode::kInvalidInput);
+  EXPECT_NE(deep.error().message.find("node 'linear'"), std::string::npos) << deep.error().message;
+  EXPECT_NE(deep.error().message.find("66001"), std::string::npos) << deep.error().message;
+}
+
+TEST(Refusal, ImpossibleNetworksAndOptions) {
+  EXPECT_FALSE(build_model("resnet21", {}).ok());
+  EXPECT_FALSE(build_model("lenet5", {.height = 4, .width = 4}).ok());
+  EXPECT_FALSE(build_model("mlp", {.classes = 1}).ok());
+  EXPECT_FALSE(build_model("mlp", {.width_multiplier = 0}).ok());
+  for (const char* format : {"bfp9", "bfp:w=3", "bfp:acc=3", "bfp:acc", "bfp:round=up", "fp32"}) {
+    EXPECT_FALSE(parse_format(format).ok()) << format;
+  }
+}
+
+class DamagedState : public ::testing::Test {
+ protected:
+  DamagedState() : harness_({.model = "mlp", .format = "bfp:acc=8"}) {}
+  ~DamagedState() override { std::filesystem::remove(path_); }
+
+  // Writes the state (with a valid checksum) and reads it back.
+  Status write_and_read() {
+    EXPECT_TRUE(write_state(path_, {}, harness_.state()).ok());
+    const auto file = read_safetensors(path_);
+    EXPECT_TRUE(file.ok());
+    auto copy = State::create(harness_.state().layout());
+    return read_state(path_, *file, *copy);
+  }
+
+  const ParameterState& weights() { return harness_.state().layout().parameters[0]; }
+
+  Harness harness_;
+  std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() / "mantissa_damaged_state.safetensors";
+};
+
+TEST_F(DamagedState, SoundOnesAreRead) { EXPECT_TRUE(write_and_read().ok()); }
+
+TEST_F(DamagedState, TheMostNegativeMantissaIsRefused) {
+  harness_.state().data<int8_t>(weights().mantissa)[7] = -128;
+  EXPECT_FALSE(write_and_read().ok());
+}
+
+TEST_F(DamagedState, AccumulatorsBeyondHalfAUnitAreRefused) {
+  harness_.state().data<int16_t>(weights().accumulator)[3] = 65;  // shift 7: at most 64
+  EXPECT_FALSE(write_and_read().ok());
+}
+
+TEST_F(DamagedState, ExponentsOutsideTheirRangeAreRefused) {
+  *harness_.state().data<int16_t>(weights().exponent) = 128;
+  EXPECT_FALSE(write_and_read().ok());
+}
+
+}  // namespace
+}  // namespace mantissa::testing
