@@ -66,13 +66,16 @@ check "... with the same weights" same "$folder/resnet8" "$folder/again" weights
 # Killed again and again, at whatever instruction, and resumed: the same bits as never stopped.
 options=(--model mlp --steps 600 --checkpoint-every 40 --augment shift,flip --micro-batch-size 64)
 train "$folder/whole" "${options[@]}"
+newest() { find "$1" -name 'checkpoint-*.safetensors' 2>/dev/null | sort | tail -n 1; }
 kills=0
-for delay in 0.35 0.42 0.5 0.57 0.66 0.8; do
+mkdir "$folder/killed"
+for delay in 0 0.01 0.02 0.03 0.05; do  # after the next checkpoint, at some instruction
+  before=$(newest "$folder/killed")
   start "$folder/killed" "${options[@]}" --resume
-  sleep "$delay"
+  while kill -0 $child 2>/dev/null && [[ $(newest "$folder/killed") == "$before" ]]; do sleep 0.01; done
+  sleep $delay
   kill -KILL $child 2>/dev/null && kills=$((kills + 1))
   wait $child 2>/dev/null || true
-  [[ -e $folder/killed/summary.json ]] && break
 done
 train "$folder/killed" "${options[@]}" --resume
 check "a run was killed at least twice" [ "$kills" -ge 2 ]
