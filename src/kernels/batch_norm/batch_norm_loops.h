@@ -2,6 +2,8 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after batch_norm.h and rounding.h.
 
+#include "kernels/round_even_loops.h"
+
 // Channels are processed in strips of this many, whose sums stay in registers.
 constexpr int64_t kStrip = 16;
 
@@ -47,19 +49,6 @@ inline void channel_sums(const int8_t* in, int64_t channels, int64_t begin_row, 
   }
 }
 
-// shift_right_rne with the cases of `shift` decided outside the loop; from 62 on all is rounded
-// away.
-struct RoundEven {
-  int shift;
-  int64_t below_half, odd;
-
-  explicit RoundEven(int shift_)
-      : shift(std::clamp(shift_, 0, 62)),
-        below_half(shift == 0 ? 0 : (int64_t{1} << (shift - 1)) - 1),
-        odd(shift == 0 ? 0 : 1) {}
-  int64_t operator()(int64_t n) const { return (n + below_half + ((n >> shift) & odd)) >> shift; }
-};
-
 // in * multiplier + offset is monotone in `in`, so the extremes of a channel decide its maximum.
 inline WideStatistics scale_offset_maximum(const ScaleOffset& args, int64_t begin_row,
                                            int64_t end_row) noexcept {
@@ -91,7 +80,7 @@ inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
   if (args.out == nullptr) return scale_offset_maximum(args, begin_row, end_row);
   const int64_t floor = args.relu ? 0 : INT64_MIN;
   const int up = args.shift < 0 ? std::min(-args.shift, 15) : 0;
-  const RoundEven round(args.shift);
+  const RoundEven64 round(args.shift);
   const int64_t channels = args.channels;
   const int32_t* __restrict multiplier = args.multiplier;
   const int64_t* __restrict offset = args.offset;
@@ -158,7 +147,7 @@ inline void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int6
 template <bool kMasked, bool kWrite>
 inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin_row,
                                     int64_t end_row) noexcept {
-  const RoundEven round(args.shift);
+  const RoundEven64 round(args.shift);
   const int64_t channels = args.channels;
   const int32_t* __restrict grad_multiplier = args.grad_multiplier;
   const int32_t* __restrict in_multiplier = args.in_multiplier;

@@ -3,31 +3,9 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after elementwise.h and rounding.h.
 
+#include "kernels/round_even_loops.h"
+
 constexpr int64_t kLimit8 = mantissa_limit(8);
-
-// rne in 32 bits with the cases of `shift` in [0, 30] decided outside the loop; |n| <= 2^30.
-struct RoundEven32 {
-  int shift;
-  int32_t below_half, odd;
-
-  explicit RoundEven32(int shift_)
-      : shift(shift_),
-        below_half(shift == 0 ? 0 : (int32_t{1} << (shift - 1)) - 1),
-        odd(shift == 0 ? 0 : 1) {}
-  int32_t operator()(int32_t n) const { return (n + below_half + ((n >> shift) & odd)) >> shift; }
-};
-
-// shift_right_rne with the cases of `shift` decided outside the loop.
-struct RoundEven64 {
-  int shift;
-  int64_t below_half, odd;
-
-  explicit RoundEven64(int shift_)
-      : shift(std::clamp(shift_, 0, 62)),
-        below_half(shift == 0 ? 0 : (int64_t{1} << (shift - 1)) - 1),
-        odd(shift == 0 ? 0 : 1) {}
-  int64_t operator()(int64_t n) const { return (n + below_half + ((n >> shift) & odd)) >> shift; }
-};
 
 inline WideStatistics requantise(const Requantise& args, int64_t begin, int64_t end) noexcept {
   const int32_t* __restrict wide = args.wide;

@@ -5,21 +5,11 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after update.h and lazy_update.h.
 
+#include "kernels/round_even_loops.h"
+
 constexpr int64_t kBlock = 256;
 
-// shift_right_rne with the cases of `shift` decided outside the loop.
-struct RoundEven {
-  int shift;
-  int64_t below_half, odd;
-
-  explicit RoundEven(int shift_)
-      : shift(std::clamp(shift_, 0, 62)),
-        below_half(shift == 0 ? 0 : (int64_t{1} << (shift - 1)) - 1),
-        odd(shift == 0 ? 0 : 1) {}
-  int64_t operator()(int64_t n) const { return (n + below_half + ((n >> shift) & odd)) >> shift; }
-};
-
-// rescale_rhu likewise: one of the shifts is 0, and saturating at 2^61 after a left shift is
+// rescale_rhu with the cases of `shift` decided outside the loop: one of the shifts is 0, and saturating at 2^61 after a left shift is
 // clipping at 2^61 >> left before it.
 struct RescaleHalfUp {
   int left, right;
@@ -70,7 +60,7 @@ inline void load_block(const Update& args, int64_t first, int64_t count, int64_t
   } else {
     load_values<int16_t>(args, first, count, values);
   }
-  const RoundEven round(args.gradient_shift);
+  const RoundEven64 round(args.gradient_shift);
   const int64_t* __restrict gradient = args.gradient + first;
   const int64_t gradient_multiplier = args.gradient_multiplier;
   const int64_t decay_multiplier = args.decay_multiplier;
@@ -101,7 +91,7 @@ inline Extremes step(const Update& args, int64_t begin, int64_t end) noexcept {
   alignas(64) int64_t values[kBlock], wide[kBlock];
   const int64_t limit = mantissa_limit(args.direction_bits);
   const int64_t rate = args.rate_multiplier;
-  const RoundEven round(args.direction_shift);
+  const RoundEven64 round(args.direction_shift);
   const RescaleHalfUp rescale(args.update_shift);
   int64_t low = INT64_MAX, high = INT64_MIN, saturated = 0;
   for (int64_t first = begin; first < end; first += kBlock) {
