@@ -232,29 +232,27 @@ class Compiler {
     touch(loss.inputs[0]);
     loss.grad_inputs = {
         gradient_operand(graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1)};
-    contributions_[canonical_[graph_.logits]].push_back(loss.grad_inputs[0]);
+    contributions_[canonical_[graph_.logits]].push_back({loss.grad_inputs[0], -1});
     program_.instructions.push_back(std::move(loss));
   }
 
   // The gradient of a node's output: its readers' contributions, summed where there are several.
   Operand grad_output(int n) {
     const int value = graph_.nodes[n].output;
-    std::vector<Operand>& parts = contributions_[canonical_[value]];
+    std::vector<Contribution>& parts = contributions_[canonical_[value]];
     if (parts.empty()) return {};
-    while (parts.size() > 1) {
+    Operand gradient = parts[0].gradient;
+    for (size_t i = 1; i < parts.size(); ++i) {
       Instruction sum;
       sum.phase = Phase::kBackwardInput;
       sum.op = &ops::kSumGradients;
       sum.name = graph_.nodes[n].name;
-      sum.inputs = {parts[0], parts[1]};
-      touch(parts[0]);
-      touch(parts[1]);
-      sum.grad_inputs = {gradient_operand(value, parts[1].slot + 1)};
-      parts.erase(parts.begin());
-      parts[0] = sum.grad_inputs[0];
+      sum.inputs = {gradient, parts[i].gradient};
+      for (const Operand& input : sum.inputs) touch(input);
+      gradient = gradient_operand(value, parts[i].sum_slot);
+      sum.grad_inputs = {gradient};
       program_.instructions.push_back(std::move(sum));
     }
-    Operand gradient = parts[0];
     gradient.shape = batched(graph_.values[value].shape, batch());
     return gradient;
   }
@@ -314,7 +312,7 @@ class Compiler {
         const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
         part = reuse ? shared : gradient_operand(value, gradient_slot(graph_, n, i));
         if (shared.index < 0) shared = part;
-        contributions_[canonical_[value]].push_back(part);
+        contributions_[canonical_[value]].push_back({part, gradient_slot(graph_, n, i) + 1});
       }
       instruction.grad_inputs.push_back(part);
     }
@@ -368,6 +366,12 @@ class Compiler {
     }
   }
 
+  // A reader's gradient of a value, and the slot of the sum up to it.
+  struct Contribution {
+    Operand gradient;
+    int sum_slot = -1;
+  };
+
   struct NodeBuffers {
     int saved = -1;
     int statistics = -1;
@@ -379,7 +383,7 @@ class Compiler {
   std::vector<bool> skipped_, fused_relu_, wants_gradient_;
   std::vector<int> canonical_;
   std::vector<int> buffer_of_value_;
-  std::vector<std::vector<Operand>> contributions_;  // gradients of a value, by its readers
+  std::vector<std::vector<Contribution>> contributions_;  // gradients of a value, by its readers
   std::map<int, NodeBuffers> forward_of_node_;
   std::map<int, int> gradient_buffer_;  // by parameter
 };
