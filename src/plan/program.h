@@ -32,7 +32,7 @@ enum class BufferKind : uint8_t {
   kStatistics,
   kWorkspace,
   kScratch,
-  kCount_,
+  kCount,
 };
 std::string_view buffer_kind_name(BufferKind kind);
 

@@ -7,6 +7,12 @@
 namespace mantissa {
 namespace {
 
+// Of instructions without a node: updates, the loss.
+const Attributes& no_attributes() {
+  static const Attributes none;
+  return none;
+}
+
 class Resolver {
  public:
   Resolver(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
@@ -70,9 +76,9 @@ class Resolver {
     for (const ParameterOperand& p : instruction.parameters) {
       resolved.parameters.push_back(parameter(p, index));
     }
-    static const Attributes kNone;
     OpContext& c = resolved.context;
-    c.attributes = instruction.node >= 0 ? &graph_.nodes[instruction.node].attributes : &kNone;
+    c.attributes =
+        instruction.node >= 0 ? &graph_.nodes[instruction.node].attributes : &no_attributes();
     c.relu = instruction.relu;
     c.inputs = resolved.inputs;
     c.output = operand(instruction.output, index);

@@ -20,7 +20,7 @@ constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
 // The moment at which most is alive, by kind of buffer.
 std::vector<MemoryItem> fullest_moment(const Program& program) {
   int64_t most = -1;
-  std::array<int64_t, static_cast<size_t>(BufferKind::kCount_)> by_kind{};
+  std::array<int64_t, static_cast<size_t>(BufferKind::kCount)> by_kind{};
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     std::array<int64_t, by_kind.size()> now{};
     int64_t sum = 0;

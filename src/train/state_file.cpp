@@ -91,6 +91,7 @@ Status write_state(const std::filesystem::path& path,
                    const std::map<std::string, std::string>& metadata, const State& state) {
   std::vector<SafetensorsView> views;
   const auto& tensors = state.layout().tensors;
+  views.reserve(tensors.size());
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
     views.push_back({tensors[i].name, data_type_name(tensors[i].type), dims_of(tensors[i].shape),
                      state.bytes(i)});

@@ -246,7 +246,7 @@ class Run {
 
   Status report(MetricsWriter& metrics, double learning_rate) {
     const double seconds = std::max(1e-9, seconds_since(window_start_));
-    const Status status = metrics.write(
+    Status status = metrics.write(
         {.step = info_.step,
          .epoch = static_cast<double>(info_.step) / static_cast<double>(plan_.steps_per_epoch),
          .loss = window_loss(),
