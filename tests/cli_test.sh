@@ -207,6 +207,9 @@ check_training() {
   accepts "train" "test accuracy +[0-9.]+ %" "${train[@]}" --epochs 1 --out "$folder/a"
   holds "no escape codes in files" eval '! grep -q $'"'\\033'"' "$folder/stdout" "$folder/stderr"'
   holds "suggested commands work" suggested_commands_work
+  refuses "epochs and steps at once" 2 "exclude" "${train[@]}" --epochs 1 --steps 3 --out "$folder/b"
+  accepts "resume takes the settings of the run" "test accuracy" train --out "$folder/a" --resume
+  holds "a refused run leaves no folder" [ ! -e "$folder/b" ]
   refuses "train again into the same folder" 2 "--resume.*--overwrite" \
     "${train[@]}" --epochs 1 --out "$folder/a"
   run "${train[@]}" --epochs 1 --out "$folder/a" --resume
@@ -232,8 +235,8 @@ same_entry() {
 suggested_commands_work() {
   local line count=0
   while IFS= read -r line; do
-    [[ $line == *" train "* ]] && line+=" --steps 1 --batch-size 8 --model mlp"
-    bash -c "$line" >/dev/null 2>"$folder/stderr" || return 1
+    [[ $line == *" train "* ]] && line="${line/--epochs 10/} --steps 1 --batch-size 8 --model mlp"
+    bash -c "$line" >/dev/null 2>"$folder/stderr" || { cat "$folder/stderr" >&2; return 1; }
     count=$((count + 1))
   done < <(sed '1,/^What to try next/d' "$folder/stdout")
   ((count >= 3))
@@ -253,6 +256,8 @@ check_inference() {
     predict --checkpoint "$folder/a" --data "$data" --index 64
   refuses "predict with a wrong index" 2 "index" \
     predict --checkpoint "$folder/a" --data "$data" --index nine
+  refuses "predict a picture and an example at once" 2 "either" \
+    predict --checkpoint "$folder/a" --input "$data/picture.png" --index 3
   refuses "predict a missing picture" 2 "none\.png" \
     predict --checkpoint "$folder/a" --input "$folder/none.png"
   refuses "predict something else" 2 "labels" \

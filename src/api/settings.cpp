@@ -117,25 +117,46 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
             kIsa};
   }
   if (command == "predict") {
-    return {kCheckpoint,
-            {"input", "a PNG picture", ""},
-            {"data", "data set whose test examples --index names", ""},
-            {"index", "test examples: 7, or 0-9", "0"},
-            kThreads,
-            kIsa};
+    return {
+        kCheckpoint,
+        {"input", "a PNG picture", ""},
+        {"data", "data set whose test examples --index names (left out: that of the training)", ""},
+        {"index", "test examples: 7, or 0-9", "0"},
+        kThreads,
+        kIsa};
   }
   return {};
 }
 
+namespace {
+
+// The configuration file that a command names; for --resume without one, that of the run itself.
+std::string config_path(const Settings& settings) {
+  if (const auto named = settings.find("config"); named != settings.end()) return named->second;
+  const auto resume = settings.find("resume"), out = settings.find("out");
+  if (resume == settings.end() || resume->second != "true" || out == settings.end()) return "";
+  const std::string path = (std::filesystem::path(out->second) / "config.toml").string();
+  std::error_code unreadable;
+  return std::filesystem::exists(path, unreadable) ? path : "";
+}
+
+}  // namespace
+
 Result<RunConfig> training_config(const Settings& settings) {
   Settings merged;
-  if (const auto file = settings.find("config"); file != settings.end()) {
-    MANTISSA_ASSIGN(merged, read_config(file->second));
+  if (settings.count("epochs") > 0 && settings.count("steps") > 0) {
+    return invalid_input("--epochs and --steps exclude each other");
+  }
+  if (const std::string path = config_path(settings); !path.empty()) {
+    MANTISSA_ASSIGN(merged, read_config(path));
+    // Either of the two overrides the other in the file.
+    if (settings.count("epochs") > 0) merged.erase("steps");
+    if (settings.count("steps") > 0) merged.erase("epochs");
     // What of the file is not overridden must be right on its own, so that its errors name it.
     std::erase_if(merged, [&](const auto& item) { return settings.count(item.first) > 0; });
     Result<RunConfig> alone = make_run_config(merged);
     if (!alone.ok()) {
-      alone.error().message = file->second + ": " + alone.error().message;
+      alone.error().message = path + ": " + alone.error().message;
       return alone.error();
     }
   }
@@ -155,6 +176,9 @@ Result<InferenceConfig> inference_config(const std::string& command, const Setti
     for (const SettingInfo& info : known) found |= info.name == name;
     if (!found) return invalid_input("unknown setting '" + name + "' of " + command);
     MANTISSA_RETURN_IF_ERROR(set(name, text, config));
+  }
+  if (!config.input.empty() && (settings.count("index") > 0 || settings.count("data") > 0)) {
+    return invalid_input("give either --input, or --data and --index");
   }
   if (config.checkpoint.empty()) {
     return invalid_input("--checkpoint: name the folder of a run, or a model.safetensors file");

@@ -47,11 +47,12 @@ Status check_budget(const MemoryPlan& plan, int64_t budget_bytes) {
   for (size_t i = 0; i < std::min<size_t>(3, largest.size()); ++i) {
     consumers += (i == 0 ? "" : ", ") + largest[i].name + " " + format_bytes(largest[i].bytes);
   }
-  return make_error(ErrorCode::kOverBudget,
-                    "needs " + format_bytes(plan.peak_bytes()) + " of memory (" +
-                        std::to_string(plan.peak_bytes()) + " bytes), over the budget of " +
-                        format_bytes(budget_bytes) + "; largest: " + consumers +
-                        "; a smaller --micro-batch-size needs less");
+  return make_error(
+      ErrorCode::kOverBudget,
+      "needs " + format_bytes(plan.peak_bytes()) + " of memory (" +
+          std::to_string(plan.peak_bytes()) + " bytes), over the budget of " +
+          format_bytes(budget_bytes) + "; largest: " + consumers +
+          "; a smaller --micro-batch-size shrinks the arena, but changes the results");
 }
 
 std::string to_string(const MemoryPlan& plan) {

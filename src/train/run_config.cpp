@@ -223,6 +223,7 @@ std::string to_toml(const RunConfig& config) {
   for (const Setting& setting : kSettings) {
     const std::string name = setting.name, value = setting.print(config);
     if (setting.is_switch || value.empty() || is_of_this_machine(name)) continue;
+    if (name == (config.steps > 0 ? "epochs" : "steps")) continue;  // only the one in force
     std::string quoted;
     for (const char c : value) {
       if (c == '"' || c == '\\') quoted += '\\';

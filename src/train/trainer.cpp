@@ -11,6 +11,7 @@
 #include "base/folder_lock.h"
 #include "base/hash.h"
 #include "data/batches.h"
+#include "kernels/kernel_table.h"
 #include "numerics/exponential.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
@@ -84,11 +85,14 @@ class Run {
   Result<TrainingResult> run() {
     idle_bytes_ = resident_bytes();
     reset_peak_resident();
-    MANTISSA_RETURN_IF_ERROR(prepare_folder(config_));
-    MANTISSA_ASSIGN(const FolderLock lock, FolderLock::acquire(folder_));
     MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data));
     MANTISSA_ASSIGN(plan_, plan_run(config_, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
+    MANTISSA_RETURN_IF_ERROR(prepare_folder(config_));
+    MANTISSA_ASSIGN(const FolderLock lock, FolderLock::acquire(folder_));
+    if (kernels::select_kernels(config_.isa).convolution->isa == Isa::kScalar) {
+      message("without AVX-512 VNNI convolution and linear layers run as plain loops: slow");
+    }
     MANTISSA_ASSIGN(data_, load_dataset(config_.data, true, true));
     MANTISSA_RETURN_IF_ERROR(set_channel_means());
     info_.run_identity = run_identity(config_, data_sha256(data_));
