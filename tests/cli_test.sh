@@ -133,7 +133,7 @@ damaged() {
 
 check_usage() {
   refuses "no such command" 2 "did you mean train" trian
-  refuses "no such command lists them" 2 "train, eval, predict, plan, info" fly
+  refuses "no such command lists them" 2 "train, eval, predict, plan, bench, info" fly
   refuses "options before the command" 2 "after train" --json train
   refuses "unknown option" 2 "did you mean --batch-size" train --batchsize 5
   refuses "unknown option with underscore" 2 "did you mean --learning-rate" train --learning_rate=1
@@ -146,7 +146,7 @@ check_usage() {
   accepts "--version" "^mantissa [0-9]+\.[0-9]+" --version
   accepts "--help" "^Usage: mantissa" --help
   local command option
-  for command in train eval predict plan info; do
+  for command in train eval predict plan bench info; do
     accepts "$command --help" "^Examples:" "$command" --help
     # Each option in an example must be one of the command's.
     for option in $(grep -E "^ +mantissa $command" "$folder/stdout" | grep -oE -- '--[a-z-]+' |
@@ -271,6 +271,60 @@ check_inference() {
   holds "a full disk is a failure" eval '((status == 1))'
 }
 
+# missing_entries FILE: prints what bench's JSON lacks; fails if its times do not add up.
+missing_entries() {
+  python3 - "$1" <<'PYTHON'
+import json, sys
+bench = json.load(open(sys.argv[1]))
+wanted = {"machine": "cpu isa threads", "run": "model format batch_size data parameters",
+          "peaks": "integer_instructions measured", "step": "median_us p10_us p90_us overhead_us"}
+print(*[f"{name}.{key}" for name, keys in wanted.items() for key in keys.split()
+        if key not in bench[name]])
+rows = bench["instructions"]
+assert rows and all(row["median_us"] > 0 for row in rows), "rows without a time"
+total = sum(row["median_us"] for row in rows)
+for table in "by_op", "by_phase":
+    assert abs(sum(row["median_us"] for row in bench[table]) - total) < 1e-6 * total, table
+PYTHON
+}
+
+check_bench() {
+  local bench=(bench --model mlp --batch-size 16 --threads 2 --steps 3 --warmup 1) file
+  accepts "bench" "^  median +[0-9.]+ us" "${bench[@]}"
+  holds "bench: every instruction has its row" \
+    eval '(($(grep -cE "^(forward|grad_in|grad_w|update) " "$folder/stdout") >= 27))'
+  holds "bench: at most 100 columns" eval '! grep -qE ".{101}" "$folder/stdout"'
+  accepts "bench --sort time" "^grad_w +linear1" "${bench[@]}" --sort time
+  accepts "bench of a data set" "^  data wait +[0-9.]+ us" "${bench[@]}" --data "$data"
+  accepts "bench --isa scalar" "plain integer" "${bench[@]}" --isa scalar
+  accepts "bench of larger pictures" "16x32x32x3" "${bench[@]}" --input-size 32x32x3 --classes 4
+  mkdir -p "$folder/bench"
+  file=$folder/bench/bench.json
+  prints_json "bench --json" "${bench[@]}" --json --quiet --out "$folder/bench"
+  holds "bench --out writes what --json prints" cmp -s "$folder/stdout" "$file"
+  holds "bench --json has all entries" eval 'missing=$(missing_entries "$file") && [[ -z $missing ]]'
+  accepts "bench --compare" "speedup [0-9.]+x" "${bench[@]}" --compare "$folder/bench"
+  holds "bench --compare: at most 100 columns" eval '! grep -qE ".{101}" "$folder/stdout"'
+  holds "bench --compare: the same conditions, no warning" eval '! grep -q warning "$folder/stdout"'
+  accepts "bench --compare warns" "warning: batch_size differs: now 8, before 16" \
+    "${bench[@]}" --compare "$file" --batch-size 8
+  run "${bench[@]}" --compare "$file" --optimizer sgd --quiet
+  holds "bench --quiet: a line, and warnings aside" eval '((status == 0)) &&
+    (($(wc -l <"$folder/stdout") == 1)) && grep -q "warning: optimizer differs" "$folder/stderr"'
+  refuses "bench --compare with nothing" 2 "none\.json" "${bench[@]}" --compare "$folder/none.json"
+  truncate -s 200 "$file"
+  refuses "bench --compare with half a file" 2 "bench\.json: is no JSON" \
+    "${bench[@]}" --compare "$folder/bench"
+  refuses "bench --compare with another JSON" 2 "not written by mantissa bench" \
+    "${bench[@]}" --compare "$folder/a/summary.json"
+  refuses "bench --out into no folder" 2 "no folder" "${bench[@]}" --out "$folder/none/bench.json"
+  refuses "bench --sort by size" 2 "sort.*size.*time" "${bench[@]}" --sort size
+  refuses "bench of a flat picture" 2 "input-size.*28x28" "${bench[@]}" --input-size 28x28
+  refuses "bench of huge pictures" 2 "1 GiB" "${bench[@]}" --input-size 4096x4096x3 --batch-size 64
+  refuses "bench: classes of a data set" 2 "classes" "${bench[@]}" --data "$data" --classes 5
+  refuses "bench: augmented noise" 2 "augment" "${bench[@]}" --augment flip
+}
+
 # Each place of a file counts: header, data, end.
 check_damage() {
   local place newest
@@ -325,6 +379,7 @@ check_settings
 check_data
 check_training
 check_inference
+check_bench
 check_damage
 check_interruption
 

@@ -40,10 +40,12 @@ class Frozen : public ::testing::Test {
 
   static Program inference_program(const Graph& graph, bool with_loss) {
     const kernels::KernelTable table = kernels::select_kernels(best_isa());
-    auto program = compile(
-        graph,
-        {.kind = ProgramKind::kInference, .micro_batch_size = kBatch, .with_loss = with_loss},
-        {&table, 2});
+    auto program = compile(graph,
+                           {.kind = ProgramKind::kInference,
+                            .micro_batch_size = kBatch,
+                            .with_loss = with_loss,
+                            .exponents = ExponentMode::kCalibrate},
+                           {&table, 2});
     EXPECT_TRUE(program.ok());
     return std::move(*program);
   }
@@ -69,8 +71,7 @@ class Frozen : public ::testing::Test {
                       harness_->pool(), best_isa());
     int64_t correct = 0, examples = 0;
     for (int64_t at = 0; at + kBatch <= test.count; at += kBatch) {
-      const auto step =
-          executor.infer(&test.pixels[at * 784], &test.labels[at], ExponentMode::kCalibrate);
+      const auto step = executor.infer(&test.pixels[at * 784], &test.labels[at]);
       EXPECT_TRUE(step.ok());
       correct += step->correct;
       examples += kBatch;

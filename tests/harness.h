@@ -76,7 +76,9 @@ class Harness {
     const StepScalars scalars{.learning_rate = options_.learning_rate,
                               .momentum = 0.9,
                               .weight_decay = 5e-4,
-                              .gradient_scale = 1 / static_cast<double>(options_.batch_size)};
+                              .gradient_scale = 1 / static_cast<double>(options_.batch_size),
+                              .seed = options_.seed,
+                              .step = steps_};
     const auto result = executor_->train_step(pixels_.data(), labels_.data(), scalars);
     EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
     return result.ok() ? *result : StepResult{};
@@ -122,7 +124,10 @@ class Harness {
         compile(graph_,
                 {.micro_batch_size = options_.micro_batch_size,
                  .micro_batches = static_cast<int>(options_.batch_size / options_.micro_batch_size),
-                 .optimizer = options_.optimizer},
+                 .optimizer = options_.optimizer,
+                 .exponents = training_exponents(*format),
+                 .gradient_bits = format->gradient_bits,
+                 .nearest_gradients = format->nearest_gradients},
                 {&table, options_.threads});
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
     program_ = std::move(*program);

@@ -31,7 +31,7 @@ struct SettingInfo {
   bool is_switch = false;  // takes no value on the command line
 };
 
-// Settings of a command: "train", "eval", "predict", "plan". Empty for an unknown command.
+// Settings of a command: "train", "eval", "predict", "plan", "bench". Empty for an unknown command.
 std::vector<SettingInfo> settings_of(const std::string& command);
 
 // Built-in networks: name and a line about each.
@@ -108,6 +108,17 @@ struct PlanOutcome {
 
 // Compiles a network and says what it would need; runs nothing.
 PlanOutcome plan(const Settings& settings);
+
+struct BenchOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::string json;  // docs/bench.md
+};
+
+// Measures training steps instruction by instruction, and what the machine reaches at most. Writes
+// the JSON to "out" if that is given. The observer is shown every step; if it returns false nothing
+// is measured (kInterrupted).
+BenchOutcome bench(const Settings& settings, const Observer& observer = nullptr);
 
 struct Info {
   std::string version;

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "api/outcome.h"
 #include "api/settings.h"
 #include "base/hash.h"
 #include "formats/png.h"
@@ -16,57 +17,6 @@ namespace mantissa {
 namespace {
 
 constexpr const char* kVersion = "0.1.0";
-
-Exit exit_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidInput:
-      return Exit::kInvalidInput;
-    case ErrorCode::kOverBudget:
-      return Exit::kOverBudget;
-    case ErrorCode::kInterrupted:
-      return Exit::kInterrupted;
-    case ErrorCode::kFailed:
-      break;
-  }
-  return Exit::kFailed;
-}
-
-template <typename Outcome>
-Outcome refused(const Error& error) {
-  Outcome outcome;
-  outcome.exit = exit_of(error.code);
-  outcome.error = error.message;
-  return outcome;
-}
-
-Progress progress_of(const TrainEvent& event) {
-  Progress progress;
-  switch (event.kind) {
-    case TrainEventKind::kStep:
-      progress.kind = Progress::Kind::kStep;
-      break;
-    case TrainEventKind::kCheckpoint:
-      progress.kind = Progress::Kind::kCheckpoint;
-      break;
-    case TrainEventKind::kEvaluating:
-      progress.kind = Progress::Kind::kEvaluating;
-      break;
-    case TrainEventKind::kMessage:
-      progress.kind = Progress::Kind::kMessage;
-      break;
-  }
-  progress.step = event.step;
-  progress.steps = event.steps;
-  progress.epoch = event.epoch;
-  progress.epochs = event.epochs;
-  progress.loss = event.loss;
-  progress.accuracy = event.accuracy;
-  progress.learning_rate = event.learning_rate;
-  progress.examples_per_second = event.examples_per_second;
-  progress.seconds_left = event.seconds_left;
-  progress.message = event.message;
-  return progress;
-}
 
 // Pictures must have the size and colours that the network was built for.
 Status check_images(const ModelOptions& options, int64_t height, int64_t width, int64_t channels,

@@ -109,6 +109,7 @@ std::vector<SettingInfo> training_infos(bool writes) {
 std::vector<SettingInfo> settings_of(const std::string& command) {
   if (command == "train") return training_infos(true);
   if (command == "plan") return training_infos(false);
+  if (command == "bench") return bench_infos();
   if (command == "eval") {
     return {kCheckpoint,
             {"data", "data set to evaluate on (left out: that of the training)", ""},

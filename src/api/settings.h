@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "base/result.h"
 #include "mantissa/mantissa.h"
+#include "train/benchmark.h"
 #include "train/run_config.h"
 
 namespace mantissa {
@@ -26,5 +27,14 @@ struct InferenceConfig {
   Isa isa = Isa::kScalar;
 };
 Result<InferenceConfig> inference_config(const std::string& command, const Settings& settings);
+
+// Settings of bench: those of training that a step depends on, and its own.
+struct BenchConfig {
+  BenchmarkConfig benchmark;
+  std::string out;
+  std::string compare;
+};
+std::vector<SettingInfo> bench_infos();
+Result<BenchConfig> bench_config(const Settings& settings);
 
 }  // namespace mantissa

@@ -9,7 +9,13 @@
 namespace mantissa {
 
 // What a stream of random numbers is for; part of the key, so streams never overlap.
-enum class RandomStream : uint32_t { kInitialise = 1, kShuffle = 2, kAugment = 3, kRound = 4 };
+enum class RandomStream : uint32_t {
+  kInitialise = 1,
+  kShuffle = 2,
+  kAugment = 3,
+  kRound = 4,
+  kSynthetic = 5
+};
 
 // One block of Philox4x32-10.
 constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,

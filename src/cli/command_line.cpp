@@ -16,6 +16,7 @@ struct CommandInfo {
   const char* name;
   const char* description;
   const char* examples;
+  const char* notes = "";
 };
 
 constexpr CommandInfo kCommands[] = {
@@ -32,6 +33,17 @@ constexpr CommandInfo kCommands[] = {
     {"plan", "Show the program and the memory that a training run would take; run nothing",
      "  mantissa plan --model resnet20 --batch-size 128\n"
      "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"},
+    {"bench", "Measure training steps: time, speed and share of the CPU's peak per instruction",
+     "  mantissa bench --model resnet20 --format bfp8 --batch-size 128\n"
+     "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"
+     "  mantissa bench --model resnet8 --data fashion-mnist --out before.json\n"
+     "  mantissa bench --model resnet8 --data fashion-mnist --compare before.json\n",
+     "\n"
+     "GOPS count a multiply-add as two operations, a product with a 16-bit gradient as one "
+     "multiply-\n"
+     "add. peak% is relative to the integer peak measured in this run with as many threads. MB "
+     "and\n"
+     "GB/s count operands read and written, each once.\n"},
     {"info", "Show version, CPU, chosen kernels, networks and formats",
      "  mantissa info\n"
      "  mantissa info --isa avx2 --json\n"},
@@ -92,8 +104,12 @@ void add_options(CLI::App& app, const std::string& command, Options& options, Co
 }
 
 std::string footer(const CommandInfo& command) {
-  std::string text = std::string("Examples:\n") + command.examples;
-  if (command.name == std::string("train") || command.name == std::string("plan")) {
+  std::string text = std::string("Examples:\n") + command.examples + command.notes;
+  bool takes_network = false;
+  for (const SettingInfo& setting : offered_settings(command.name)) {
+    takes_network |= setting.name == "model";
+  }
+  if (takes_network) {
     text += "\nNetworks:\n";
     for (const auto& [name, description] : built_in_models()) {
       text += "  " + pad_right(name, 12) + description + "\n";

@@ -188,6 +188,28 @@ int run_plan(const CommandLine& line) {
   return 0;
 }
 
+int run_bench(const CommandLine& line) {
+  BenchOutcome outcome;
+  {
+    // Ctrl-C ends it at once: there is nothing to save.
+    ProgressDisplay display(describe_terminal(2), line.quiet);
+    outcome = bench(line.settings, [&](const Progress& progress) {
+      display.show(progress);
+      return true;
+    });
+  }
+  if (const int code = exit_code(line, outcome)) return code;
+  if (!line.json && !line.quiet) {
+    print(bench_report(outcome.json, line.setting("sort") == "time", describe_terminal(1)));
+    return 0;
+  }
+  for (const std::string& warning : bench_warnings(outcome.json)) {
+    say("mantissa bench: warning: " + warning);
+  }
+  print(line.json ? outcome.json : bench_line(outcome.json));
+  return 0;
+}
+
 int run_info(const CommandLine& line) {
   std::string error;
   const Info found = info(line.setting("isa"), error);
@@ -206,6 +228,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "eval") return run_eval(line);
   if (line.command == "predict") return run_predict(line);
   if (line.command == "plan") return run_plan(line);
+  if (line.command == "bench") return run_bench(line);
   return run_info(line);
 }
 

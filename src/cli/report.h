@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/terminal.h"
 #include "mantissa/mantissa.h"
@@ -29,6 +30,12 @@ std::string evaluation_json(const EvaluationOutcome& outcome);
 // A table: source, true class, the three most probable classes.
 std::string prediction_table(const PredictionOutcome& outcome, const Terminal& terminal);
 std::string prediction_json(const PredictionOutcome& outcome);
+
+// The JSON of bench as tables of at most 100 columns: peaks, instructions (in the program's order
+// or by time), sums, the step. Then as one line, and what speaks against the comparison in it.
+std::string bench_report(const std::string& json, bool by_time, const Terminal& terminal);
+std::string bench_line(const std::string& json);
+std::vector<std::string> bench_warnings(const std::string& json);
 
 // Version, CPU, kernels, networks and formats.
 std::string info_report(const Info& info, const Terminal& terminal);

@@ -20,10 +20,16 @@ struct KernelTable;
 
 // How the exponent of a value is found when it is requantised.
 enum class ExponentMode : uint8_t {
-  kExact,      // from the block's own maximum
+  kExact,      // from the block's own maximum, in two passes
+  kPredicted,  // as kExact, in one pass with the exponent used last; again where that was wrong
   kFixed,      // given: the slot holds it (frozen network)
   kCalibrate,  // exact, and the wide values are counted in a histogram
 };
+
+// Whether batch statistics are those of the batch (else the running ones).
+constexpr bool is_training(ExponentMode mode) {
+  return mode == ExponentMode::kExact || mode == ExponentMode::kPredicted;
+}
 
 // Counts of wide values by the smallest exponent that holds them in 8 bits: counts[e + 128] for
 // e in [-128, 127], per channel for guarded values.
@@ -34,6 +40,7 @@ struct StepTotals {
   int64_t loss_q24 = 0;  // sum over examples of -log2 p(label), Q24
   int64_t correct = 0;
   int64_t re_executions = 0;       // gradients redone because they outgrew their predicted exponent
+  int64_t mispredictions = 0;      // values redone because their predicted exponent was wrong
   int64_t guard_violations = 0;    // micro-batches with a channel narrower than one unit
   bool gradient_overflow = false;  // a weight gradient outgrew its accumulator
   bool exponent_overflow = false;  // an exponent left -128..127, or a scalar was not finite
@@ -46,6 +53,8 @@ struct StepScalars {
   double weight_decay = 0;
   double gradient_scale = 1;  // 1 / batch size
   double statistics_momentum = 0.1;
+  uint64_t seed = 0;  // of stochastic rounding
+  int64_t step = 0;   // since the start of the run
 };
 
 // A parameter with everything that belongs to it. Absent parts have data == nullptr.
@@ -80,13 +89,15 @@ struct OpContext {
   StepTotals* totals = nullptr;
 };
 
-// Shapes (with the micro-batch) that an op's memory depends on.
+// Shapes (with the micro-batch) and numeric modes that an op's memory depends on.
 struct OpShapes {
   const Attributes* attributes = nullptr;
   std::span<const Shape> inputs;
   Shape output;
   std::span<const Shape> parameters;
   DataType output_type = DataType::kInt8;
+  ExponentMode exponent_mode = ExponentMode::kExact;
+  int gradient_bits = 16;
 };
 
 // What an instruction needs besides its operands, in bytes. Scratch belongs to the kernel.
@@ -155,6 +166,9 @@ struct Op {
   void (*backward_weights)(const OpContext&) = nullptr;
   // At the end of a step, over the statistics of all micro-batches in order; null: none.
   void (*update_statistics)(const OpContext&) = nullptr;
+
+  // The name of the kernel that does its work, for reports; null: none, or several.
+  const char* (*kernel)(const OpContext&) = nullptr;
 };
 
 }  // namespace mantissa

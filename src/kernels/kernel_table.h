@@ -4,8 +4,11 @@
 #include "base/cpu.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/convolution/convolution.h"
+#include "kernels/depthwise/depthwise.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/peak/peak.h"
 #include "kernels/pooling/pooling.h"
+#include "kernels/rounding/rounding.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/update/update.h"
 
@@ -13,11 +16,14 @@ namespace mantissa::kernels {
 
 struct KernelTable {
   const ConvolutionKernels* convolution = nullptr;
+  const ConvolutionKernels* depthwise = nullptr;
   const ElementwiseKernels* elementwise = nullptr;
   const BatchNormKernels* batch_norm = nullptr;
   const PoolingKernels* pooling = nullptr;
   const SoftmaxKernels* softmax = nullptr;
   const UpdateKernels* update = nullptr;
+  const RoundingKernels* rounding = nullptr;
+  const PeakKernels* peak = nullptr;
 };
 
 // The best kernels (kernels.inc) that need no more than `isa`, which this CPU must have.

@@ -1,70 +1,11 @@
-// mlp (NITRO-D's), LeNet-5, VGG8B and the CIFAR-style residual networks.
+// mlp (NITRO-D's), LeNet-5, VGG8B, the CIFAR-style residual networks, and the table of all.
 #include "models/models.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include "ops/ops.h"
+#include "models/blocks.h"
+#include "models/layers.h"
 
 namespace mantissa {
 namespace {
-
-// Layers as people name them, on top of GraphBuilder.
-class Layers {
- public:
-  Layers(std::string_view name, const ModelOptions& options)
-      : options_(options),
-        builder_(std::string(name), Shape{options.height, options.width, options.channels}) {
-    const auto mean = [&](size_t i) {
-      return i < options.channel_means.size() ? options.channel_means[i] : 128;
-    };
-    last_ = builder_.add(
-        ops::kNormaliseInput, "normalise", {builder_.input()},
-        {{"mean0", mean(0)}, {"mean1", mean(1)}, {"mean2", mean(2)}, {"mean3", mean(3)}});
-  }
-
-  int64_t scaled(int64_t channels) const {
-    const double wide = std::floor(static_cast<double>(channels) * options_.width_multiplier + 0.5);
-    return std::max<int64_t>(1, static_cast<int64_t>(wide));
-  }
-
-  int last() const { return last_; }
-  void continue_from(int value) { last_ = value; }
-  int64_t channels() const { return builder_.shape(last_).last(); }
-
-  int add(const Op& op, const std::string& name, Attributes attributes = {}) {
-    return last_ = builder_.add(op, name, {last_}, std::move(attributes));
-  }
-  int convolution(const std::string& name, int64_t channels, int64_t kernel, int64_t stride,
-                  int64_t padding, bool bias) {
-    return add(ops::kConvolution, name,
-               {{"channels", channels},
-                {"kernel", kernel},
-                {"stride", stride},
-                {"padding", padding},
-                {"bias", bias ? 1 : 0}});
-  }
-  int linear(const std::string& name, int64_t channels, bool bias = true) {
-    return add(ops::kLinear, name, {{"channels", channels}, {"bias", bias ? 1 : 0}});
-  }
-  int batch_norm(const std::string& name, bool zero_scale = false) {
-    return add(ops::kBatchNorm, name, {{"zero_scale", zero_scale ? 1 : 0}});
-  }
-  int relu(const std::string& name) { return add(ops::kRelu, name); }
-  int sum(const std::string& name, int a, int b) {
-    return last_ = builder_.add(ops::kAdd, name, {a, b}, {});
-  }
-
-  Result<Graph> classify() {
-    add(ops::kLinear, "classifier", {{"channels", options_.classes}, {"classifier", 1}});
-    return builder_.finish(last_);
-  }
-
- private:
-  const ModelOptions& options_;
-  GraphBuilder builder_;
-  int last_ = 0;
-};
 
 Result<Graph> mlp(std::string_view name, const ModelOptions& options) {
   Layers net(name, options);
@@ -118,25 +59,6 @@ Result<Graph> vgg8b(std::string_view name, const ModelOptions& options) {
   return net.classify();
 }
 
-// Two 3x3 convolutions and a shortcut, which is a projection where the shape changes.
-void residual_block(Layers& net, const std::string& name, int64_t channels, int64_t stride) {
-  const int input = net.last();
-  const bool projects = stride != 1 || net.channels() != channels;
-  net.convolution(name + ".conv1", channels, 3, stride, 1, false);
-  net.batch_norm(name + ".norm1");
-  net.relu(name + ".relu1");
-  net.convolution(name + ".conv2", channels, 3, 1, 1, false);
-  const int branch = net.batch_norm(name + ".norm2", true);
-  int shortcut = input;
-  if (projects) {
-    net.continue_from(input);
-    net.convolution(name + ".shortcut", channels, 1, stride, 0, false);
-    shortcut = net.batch_norm(name + ".shortcut_norm");
-  }
-  net.sum(name + ".add", branch, shortcut);
-  net.relu(name + ".relu2");
-}
-
 // 6n + 2 layers: a stem, three stages of n blocks with 16, 32 and 64 channels.
 Result<Graph> resnet(std::string_view name, const ModelOptions& options, int blocks) {
   Layers net(name, options);
@@ -175,6 +97,11 @@ constexpr Builder kBuilders[] = {
     {{"vgg8b", "six 3x3 convolutions (128 to 512), linear 1024, batch norm"}, 0.1, vgg8b},
     {{"resnet8", "residual, 16-32-64 channels, 8 layers"}, 0.2, resnet8},
     {{"resnet20", "residual, 16-32-64 channels, 20 layers"}, 0.2, resnet20},
+    {{"resnet18_blocks", "stem and two ResNet-18 blocks, 64 channels"}, 0.2, resnet18_blocks},
+    {{"mobilenet_blocks", "stem and nine inverted residual blocks, 16 to 96 channels"},
+     0.2,
+     mobilenet_blocks},
+    {{"linear_blocks", "linear 768, 3072, 768"}, 0.1, linear_blocks},
 };
 
 }  // namespace

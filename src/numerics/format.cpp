@@ -18,19 +18,30 @@ const std::vector<WidthKey>& width_keys() {
   static const std::vector<WidthKey> keys = {
       {"w", &Format::weight_bits, {8}},
       {"a", &Format::activation_bits, {8}},
-      {"g", &Format::gradient_bits, {16}},
+      {"g", &Format::gradient_bits, {6, 8, 12, 16}},
       {"u", &Format::update_bits, {32}},
       {"acc", &Format::accumulator_bits, {0, 2, 4, 8, 16}},
   };
   return keys;
 }
 
-// A mode that has one built choice so far.
+// A mode: its key, the built choices (the first is that of bfp8), and what says whether it is the
+// first where there are two.
 struct ModeKey {
   std::string_view key;
-  std::string_view choice;
+  std::vector<std::string_view> choices;
+  bool Format::*first;
 };
-constexpr ModeKey kModeKeys[] = {{"block", "tensor"}, {"exponents", "exact"}, {"round", "nearest"}};
+
+const std::vector<ModeKey>& mode_keys() {
+  static const std::vector<ModeKey> keys = {
+      {"block", {"tensor"}, nullptr},
+      {"exponents", {"predicted", "exact"}, &Format::predicted},
+      {"gr", {"nearest", "stochastic"}, &Format::nearest_gradients},
+      {"round", {"nearest"}, nullptr},
+  };
+  return keys;
+}
 
 std::string joined(const std::vector<int>& numbers) {
   std::string text;
@@ -52,15 +63,19 @@ Status set_key(std::string_view key, std::string_view value, Format& format) {
                          " is not supported; choose " + std::string(key) + " from " +
                          joined(width.choices));
   }
-  for (const ModeKey& mode : kModeKeys) {
+  for (const ModeKey& mode : mode_keys()) {
     if (key != mode.key) continue;
-    if (value == mode.choice) return {};
+    std::string choices;
+    for (const std::string_view choice : mode.choices) {
+      if (mode.first != nullptr && value == choice) format.*mode.first = choice == mode.choices[0];
+      if (value == choice) return {};
+      choices += (choices.empty() ? "" : " or ") + std::string(choice);
+    }
     return invalid_input("format: " + std::string(key) + "=" + std::string(value) +
-                         " is not supported; choose " + std::string(key) + "=" +
-                         std::string(mode.choice));
+                         " is not supported; choose " + std::string(key) + "=" + choices);
   }
   return invalid_input("format: unknown key '" + std::string(key) +
-                       "'; keys are w, a, g, u, acc, block, exponents, round");
+                       "'; keys are w, a, g, u, acc, block, exponents, gr, round");
 }
 
 }  // namespace
@@ -92,6 +107,10 @@ std::string to_string(const Format& format) {
     if (format.*width.field == bfp8.*width.field) continue;
     keys += (keys.empty() ? "" : ",") + std::string(width.key) + "=" +
             std::to_string(format.*width.field);
+  }
+  for (const ModeKey& mode : mode_keys()) {
+    if (mode.first == nullptr || format.*mode.first == bfp8.*mode.first) continue;
+    keys += (keys.empty() ? "" : ",") + std::string(mode.key) + "=" + std::string(mode.choices[1]);
   }
   return keys.empty() ? "bfp8" : "bfp:" + keys;
 }

@@ -4,6 +4,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/exponent.h"
+#include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 
@@ -34,17 +35,14 @@ void add_forward(const OpContext& c) {
                    .shift_a = wide_exponent - *a.exponent,
                    .shift_b = wide_exponent - *b.exponent,
                    .relu = c.relu};
-  const auto pass = [&] {
+  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, add, wide_exponent);
+  narrow_value(c, wide_exponent, [&](int8_t* out, int shift) {
+    add.out = out;
+    add.shift = shift;
     return kernels::parallel_statistics(
         *c.kernel.pool, c.output.count(), kGrain,
         [&](int64_t begin, int64_t end) { return c.kernels->elementwise->add(add, begin, end); });
-  };
-  uint64_t maximum = 0;
-  if (c.exponent_mode != ExponentMode::kFixed) maximum = pass().maximum;
-  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, add, wide_exponent);
-  add.shift = choose_shift8(c, c.output, maximum, wide_exponent);
-  add.out = c.output.as<int8_t>();
-  *c.output.saturated += pass().saturated;
+  });
 }
 
 // Both inputs receive this gradient (they share one buffer).
@@ -52,13 +50,14 @@ void add_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0].empty() ? c.grad_inputs[1] : c.grad_inputs[0];
   kernels::parallel_ranges(
       *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        const auto* from = c.grad_output.as<int16_t>();
-        auto* to = grad_input.as<int16_t>();
         if (c.relu) {
-          c.kernels->elementwise->relu_gradient(c.output.as<int8_t>(), from, to, begin, end);
-        } else {
-          std::copy(from + begin, from + end, to + begin);
+          c.kernels->elementwise->relu_gradient(c.output.as<int8_t>(), gradient_of(c.grad_output),
+                                                gradient_of(grad_input), begin, end);
+          return;
         }
+        const int64_t bytes = element_bytes(grad_input.type);
+        std::copy_n(c.grad_output.as<std::byte>() + begin * bytes, (end - begin) * bytes,
+                    grad_input.as<std::byte>() + begin * bytes);
       });
   *grad_input.exponent = *c.grad_output.exponent;
 }
@@ -68,12 +67,12 @@ void sum_gradients(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
   const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits16);
   narrow_gradient(c, sum, wide_exponent, [&](int shift) {
-    const kernels::AddGradients args{.a = a.as<int16_t>(),
-                                     .b = b.as<int16_t>(),
+    const kernels::AddGradients args{.a = gradient_of(a),
+                                     .b = gradient_of(b),
                                      .shift_a = wide_exponent - *a.exponent,
                                      .shift_b = wide_exponent - *b.exponent,
                                      .shift = shift,
-                                     .out = sum.as<int16_t>()};
+                                     .out = gradient_of(sum)};
     return kernels::parallel_statistics(
         *c.kernel.pool, sum.count(), kGrain, [&](int64_t begin, int64_t end) {
           return c.kernels->elementwise->add_gradients(args, begin, end);
@@ -88,9 +87,12 @@ const Op kAdd = {
     .traits = {.applies_relu = true, .reads_output_if_relu = true, .shares_grad_inputs = true},
     .infer_shape = infer_add,
     .forward = add_forward,
-    .backward_input = add_backward};
+    .backward_input = add_backward,
+    .kernel = kernel_name<&kernels::KernelTable::elementwise>};
 
-const Op kSumGradients = {
-    .name = "sum_gradients", .infer_shape = infer_add, .backward_input = sum_gradients};
+const Op kSumGradients = {.name = "sum_gradients",
+                          .infer_shape = infer_add,
+                          .backward_input = sum_gradients,
+                          .kernel = kernel_name<&kernels::KernelTable::elementwise>};
 
 }  // namespace mantissa::ops

@@ -11,6 +11,7 @@
 #include "kernels/parallel_ranges.h"
 #include "numerics/fixed_point.h"
 #include "ops/freeze_batch_norm.h"
+#include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 
@@ -171,7 +172,7 @@ struct Affine {
 
 Affine affine(const OpContext& c, const Saved& saved, int64_t i) {
   const double gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
-  if (c.exponent_mode == ExponentMode::kExact) {
+  if (is_training(c.exponent_mode)) {
     const double scale = gamma * saved.inverse_sigma[i];
     return {scale, beta - scale * saved.mean[i]};
   }
@@ -241,7 +242,7 @@ void forward(const OpContext& c) {
   const Saved saved(c.saved, channels);
   const Workspace work(c.workspace, channels);
   const kernels::ChannelSums sums = channel_sums(c, work, channels, rows);
-  if (c.exponent_mode == ExponentMode::kExact) {
+  if (is_training(c.exponent_mode)) {
     batch_statistics(c, sums, saved, channels, rows);
   }
   const int wide_exponent = fixed_point_affine(c, saved, work, channels);
@@ -249,7 +250,7 @@ void forward(const OpContext& c) {
 }
 
 kernels::BatchNormGradient gradient_arguments(const OpContext& c, int64_t channels) {
-  return {.grad_out = c.grad_output.as<int16_t>(),
+  return {.grad_out = gradient_of(c.grad_output),
           .in = c.inputs[0].as<int8_t>(),
           .output = c.relu ? c.output.as<int8_t>() : nullptr,
           .channels = channels};
@@ -327,7 +328,7 @@ void backward_input(const OpContext& c) {
   args.grad_multiplier = work.multiplier;
   args.in_multiplier = work.in_multiplier;
   args.offset = work.offset;
-  args.grad_in = grad_input.as<int16_t>();
+  args.grad_in = gradient_of(grad_input);
   narrow_gradient(c, grad_input, *c.grad_output.exponent - shift, [&](int narrow_shift) {
     args.shift = narrow_shift;
     return kernels::parallel_statistics(*c.kernel.pool, rows,
@@ -405,12 +406,14 @@ const Op kBatchNorm = {.name = "batch_norm",
                        .forward = forward,
                        .backward_input = backward_input,
                        .backward_weights = backward_weights,
-                       .update_statistics = update_statistics};
+                       .update_statistics = update_statistics,
+                       .kernel = kernel_name<&kernels::KernelTable::batch_norm>};
 
 const Op kScaleOffset = {.name = "scale_offset",
                          .traits = {.applies_relu = true, .guards_input = true},
                          .infer_shape = infer,
                          .parameters = frozen_parameters,
-                         .forward = frozen_forward};
+                         .forward = frozen_forward,
+                         .kernel = kernel_name<&kernels::KernelTable::batch_norm>};
 
 }  // namespace mantissa::ops

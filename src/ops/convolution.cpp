@@ -1,7 +1,7 @@
 // Convolution and linear (a 1x1 convolution on 1x1 images): weights [O, KH, KW, C], optional bias.
 #include <algorithm>
 
-#include "kernels/kernel_table.h"
+#include "kernels/convolution_choice.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/exponent.h"
 #include "ops/narrowing.h"
@@ -28,6 +28,7 @@ ConvolutionShape convolution_shape(const Attributes& attributes, const Shape& in
     shape.kernel_height = weights[1], shape.kernel_width = weights[2];
     shape.stride = attributes.get("stride", 1);
     shape.padding = attributes.get("padding", 0);
+    shape.groups = attributes.get("groups", 1);
   }
   return shape;
 }
@@ -44,8 +45,13 @@ Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Sh
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
   const int64_t kernel = attributes.get("kernel", 3), stride = attributes.get("stride", 1);
   const int64_t padding = attributes.get("padding", 0), channels = attributes.get("channels", 0);
+  const int64_t groups = attributes.get("groups", 1);
   if (kernel < 1 || stride < 1 || padding < 0 || channels < 1) {
     return invalid_input("wants kernel, stride, channels >= 1 and padding >= 0");
+  }
+  if (groups < 1 || channels % groups != 0 || inputs[0].last() % groups != 0) {
+    return invalid_input("wants groups that divide " + std::to_string(inputs[0].last()) +
+                         " input and " + std::to_string(channels) + " output channels");
   }
   const int64_t height = inputs[0][0] + 2 * padding, width = inputs[0][1] + 2 * padding;
   if (height < kernel || width < kernel) {
@@ -63,7 +69,7 @@ Result<Shape> infer_linear(const Attributes& attributes, std::span<const Shape> 
 
 std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
   const int64_t kernel = attributes.get("kernel", 3), channels = attributes.get("channels", 0);
-  const int64_t in = inputs[0].last();
+  const int64_t in = inputs[0].last() / attributes.get("groups", 1);
   const bool linear = inputs[0].rank == 1;
   const int64_t fan_in = linear ? in : kernel * kernel * in;
   const Shape shape = linear ? Shape{channels, in} : Shape{channels, kernel, kernel, in};
@@ -78,23 +84,47 @@ std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<co
   return specs;
 }
 
+// 64-bit numbers per output channel, aligned.
+int64_t channel_bytes(int64_t channels) {
+  return round_up<int64_t>(channels * int64_t{sizeof(int64_t)}, 64);
+}
+
+// Images whose wide results are held at once. Exact exponents hold the batch; where one pass is the
+// rule, what needs two computes its sums twice, a few images at a time.
+int64_t images_per_chunk(const ConvolutionShape& shape, ExponentMode mode) {
+  if (mode == ExponentMode::kExact || mode == ExponentMode::kCalibrate) return shape.batch;
+  constexpr int64_t kChunkElements = 256 * 1024;
+  return std::clamp<int64_t>(kChunkElements * shape.batch / shape.output_count(), 1, shape.batch);
+}
+
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   const ConvolutionShape shape = shape_of(s);
-  const kernels::ConvolutionKernels& kernel = *planning.kernels->convolution;
-  const auto bytes = [&](auto scratch) {
-    return static_cast<int64_t>(scratch(shape, planning.threads));
-  };
-  const int64_t per_channel = shape.out_channels * int64_t{sizeof(int64_t)};
+  const kernels::KernelTable& table = *planning.kernels;
+  const int threads = planning.threads;
   OpMemory memory;
-  // Aligned bias, maxima and shifts of the guard; then the wide results unless they stay wide.
-  memory.forward.workspace_bytes = 3 * round_up<int64_t>(per_channel, 64);
+  memory.forward.workspace_bytes = 3 * channel_bytes(shape.out_channels);
+  memory.forward.scratch_bytes =
+      static_cast<int64_t>(kernels::convolution_forward_scratch_bytes(table, shape, threads));
   if (s.output_type == DataType::kInt8) {
-    memory.forward.workspace_bytes += shape.output_count() * int64_t{sizeof(int32_t)};
+    // Wide results of a chunk, and what its kernel needs: other batches are cut otherwise.
+    ConvolutionShape chunk = shape;
+    const int64_t images = images_per_chunk(shape, s.exponent_mode);
+    for (const int64_t batch : {images, shape.batch % images}) {
+      if (batch == 0) continue;
+      chunk.batch = batch;
+      memory.forward.scratch_bytes = std::max(
+          memory.forward.scratch_bytes,
+          static_cast<int64_t>(kernels::convolution_forward_scratch_bytes(table, chunk, threads)));
+    }
+    chunk.batch = images;
+    memory.forward.workspace_bytes += chunk.output_count() * int64_t{sizeof(int32_t)};
   }
-  memory.forward.scratch_bytes = bytes(kernel.forward_scratch_bytes);
-  memory.backward_input.scratch_bytes = bytes(kernel.grad_input_scratch_bytes);
-  memory.backward_weights.scratch_bytes = bytes(kernel.grad_weights_scratch_bytes);
-  memory.backward_weights.workspace_bytes = kernels::kMaximumParts * per_channel;
+  memory.backward_input.scratch_bytes = static_cast<int64_t>(
+      kernels::convolution_grad_input_scratch_bytes(table, shape, s.gradient_bits, threads));
+  memory.backward_weights.scratch_bytes = static_cast<int64_t>(
+      kernels::convolution_grad_weights_scratch_bytes(table, shape, s.gradient_bits, threads));
+  memory.backward_weights.workspace_bytes =
+      kernels::kMaximumParts * channel_bytes(shape.out_channels);
   return memory;
 }
 
@@ -103,7 +133,7 @@ int64_t multiply_adds(const OpShapes& s) { return shape_of(s).multiply_adds(); }
 Status check(const OpShapes& s) {
   const ConvolutionShape shape = shape_of(s);
   const int64_t taps = shape.kernel_height * shape.kernel_width;
-  const int64_t depth = taps * std::max(shape.in_channels, shape.out_channels);
+  const int64_t depth = taps * std::max(shape.group_in_channels(), shape.group_out_channels());
   if (depth > kernels::kMaximumForwardDepth) {
     return invalid_input("sums of " + std::to_string(depth) + " products are not exact in int32; " +
                          "at most " + std::to_string(kernels::kMaximumForwardDepth) + " are");
@@ -123,81 +153,144 @@ const int32_t* align_bias(const OpContext& c, int sum_exponent, int32_t* aligned
   return aligned;
 }
 
-// Guarded outputs: one exponent per channel, as an offset from the tensor's.
-void narrow_channels(const OpContext& c, const int32_t* wide, int sum_exponent, int32_t* shifts,
-                     uint32_t* maxima) {
-  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-  const auto& kernel = *c.kernels->elementwise;
-  if (c.exponent_mode == ExponentMode::kFixed) {
-    for (int64_t o = 0; o < channels; ++o) {
-      // 31: everything rounds to zero. The freezing leaves no channel below the sums' exponent.
-      shifts[o] =
-          std::clamp(*c.output.exponent + c.output.channel_exponent[o] - sum_exponent, 0, 31);
-    }
-  } else {
-    std::fill_n(maxima, channels, 0u);
-    kernel.channel_maxima(wide, channels, 0, rows, maxima);
-    int largest = 0;
-    for (int64_t o = 0; o < channels; ++o) {
-      shifts[o] = exact_shift(maxima[o], 8);
-      largest = std::max(largest, shifts[o]);
-    }
-    set_exponent(c, c.output, sum_exponent + largest);
-    for (int64_t o = 0; o < channels; ++o) {
-      c.output.channel_exponent[o] = static_cast<int8_t>(shifts[o] - largest);
-    }
+// Parts of the workspace: per-channel arrays, then the wide results of a chunk of images.
+struct Workspace {
+  int32_t* bias;     // aligned to the sum's exponent
+  int32_t* shifts;   // of guarded channels
+  uint32_t* maxima;  // of guarded channels
+  int32_t* wide;
+  Workspace(std::byte* base, int64_t channels)
+      : bias(reinterpret_cast<int32_t*>(base)),
+        shifts(reinterpret_cast<int32_t*>(base + channel_bytes(channels))),
+        maxima(reinterpret_cast<uint32_t*>(base + 2 * channel_bytes(channels))),
+        wide(reinterpret_cast<int32_t*>(base + 3 * channel_bytes(channels))) {}
+};
+
+bool is_guarded(const Tensor& value) { return value.guarded != nullptr && *value.guarded != 0; }
+
+// Calls visit(first, args) for each chunk of images, with args for these images.
+template <typename Visit>
+void for_each_chunk(const OpContext& c, const kernels::ConvolutionForward& whole, Visit&& visit) {
+  const ConvolutionShape& s = whole.shape;
+  const int64_t images = images_per_chunk(s, c.exponent_mode);
+  for (int64_t first = 0; first < s.batch; first += images) {
+    kernels::ConvolutionForward chunk = whole;
+    chunk.shape.batch = std::min(images, s.batch - first);
+    chunk.input += first * (s.input_count() / s.batch);
+    visit(first, chunk);
   }
-  std::array<int64_t, kernels::kMaximumParts> saturated{};
-  const int64_t parts =
-      kernels::parallel_ranges(*c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
-                               [&](int64_t begin, int64_t end, int64_t part) {
-                                 saturated[part] = kernel.requantise_channels(
-                                     wide, shifts, channels, begin, end, c.output.as<int8_t>());
-                               });
-  for (int64_t part = 0; part < parts; ++part) *c.output.saturated += saturated[part];
 }
 
 void calibrate(const OpContext& c, const int32_t* wide, int sum_exponent) {
   const int64_t channels = c.output.shape.last();
-  const bool guarded = c.output.guarded != nullptr && *c.output.guarded != 0;
   for (int64_t i = 0; i < c.output.count(); ++i) {
-    count_wide(c.histogram + (guarded ? i % channels * kHistogramBins : 0), wide[i], sum_exponent);
+    const int64_t channel = is_guarded(c.output) ? i % channels : 0;
+    count_wide(c.histogram + channel * kHistogramBins, wide[i], sum_exponent);
   }
+}
+
+// Guarded outputs: one exponent per channel, as an offset from the tensor's.
+void choose_channel_shifts(const OpContext& c, const Workspace& work, int sum_exponent) {
+  const int64_t channels = c.output.shape.last();
+  if (c.exponent_mode == ExponentMode::kFixed) {
+    for (int64_t o = 0; o < channels; ++o) {
+      // 31: everything rounds to zero. The freezing leaves no channel below the sums' exponent.
+      work.shifts[o] =
+          std::clamp(*c.output.exponent + c.output.channel_exponent[o] - sum_exponent, 0, 31);
+    }
+    return;
+  }
+  int largest = 0;
+  for (int64_t o = 0; o < channels; ++o) {
+    work.shifts[o] = exact_shift(work.maxima[o], 8);
+    largest = std::max(largest, work.shifts[o]);
+  }
+  set_exponent(c, c.output, sum_exponent + largest);
+  for (int64_t o = 0; o < channels; ++o) {
+    c.output.channel_exponent[o] = static_cast<int8_t>(work.shifts[o] - largest);
+  }
+}
+
+// Wide results of some images to 8 bits, by one shift or by each channel's.
+void requantise(const OpContext& c, const Workspace& work, int shift, int64_t first,
+                int64_t count) {
+  const auto& kernel = *c.kernels->elementwise;
+  const int64_t channels = c.output.shape.last();
+  int8_t* out = c.output.as<int8_t>() + first;
+  const auto range = [&](int64_t begin, int64_t end) -> kernels::WideStatistics {
+    if (!is_guarded(c.output)) return kernel.requantise({work.wide, shift, out}, begin, end);
+    return {0, kernel.requantise_channels(work.wide, work.shifts, channels, begin, end, out)};
+  };
+  const int64_t unit = is_guarded(c.output) ? channels : 1;
+  *c.output.saturated += kernels::parallel_statistics(*c.kernel.pool, count / unit,
+                                                      std::max<int64_t>(1, kGrain / unit), range)
+                             .saturated;
+}
+
+// Two passes over wide results: the first for what decides the exponent, the second to write. Where
+// they are held in chunks, the second computes them anew.
+void forward_in_two_passes(const OpContext& c, const Workspace& work,
+                           const kernels::ConvolutionForward& whole, int sum_exponent) {
+  const int64_t channels = c.output.shape.last(), per_image = c.output.count() / c.output.shape[0];
+  const bool guarded = is_guarded(c.output), fixed = c.exponent_mode == ExponentMode::kFixed;
+  const bool one_chunk = images_per_chunk(whole.shape, c.exponent_mode) == whole.shape.batch;
+  uint64_t maximum = 0;
+  std::fill_n(work.maxima, guarded ? channels : 0, 0u);
+  if (!fixed) {
+    for_each_chunk(c, whole, [&](int64_t, const kernels::ConvolutionForward& chunk) {
+      maximum =
+          std::max(maximum, kernels::convolution_forward(*c.kernels, chunk, c.kernel).maximum);
+      if (!guarded) return;
+      c.kernels->elementwise->channel_maxima(work.wide, channels, 0,
+                                             chunk.shape.output_count() / channels, work.maxima);
+    });
+  }
+  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, work.wide, sum_exponent);
+  int shift = 0;
+  if (guarded) {
+    choose_channel_shifts(c, work, sum_exponent);
+  } else {
+    shift = choose_shift8(c, c.output, maximum, sum_exponent);
+  }
+  for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
+    if (fixed || !one_chunk) kernels::convolution_forward(*c.kernels, chunk, c.kernel);
+    requantise(c, work, shift, first * per_image, chunk.shape.output_count());
+  });
+}
+
+// Whether the sums can be narrowed as they are computed.
+bool fits_one_pass(const OpContext& c, int sum_exponent) {
+  if (is_guarded(c.output)) return false;
+  if (c.exponent_mode == ExponentMode::kPredicted) return true;
+  const int shift = *c.output.exponent - sum_exponent;
+  return c.exponent_mode == ExponentMode::kFixed && shift >= 0 &&
+         shift <= kernels::kMaximumForwardShift;
 }
 
 void forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;
   const int sum_exponent = *input.exponent + *weights.exponent;
-  const int64_t channels = c.output.shape.last();
-  const int64_t per_channel = round_up<int64_t>(channels * int64_t{sizeof(int64_t)}, 64);
-  auto* aligned = reinterpret_cast<int32_t*>(c.workspace);
-  auto* shifts = reinterpret_cast<int32_t*>(c.workspace + per_channel);
-  auto* maxima = reinterpret_cast<uint32_t*>(c.workspace + 2 * per_channel);
-  const bool stays_wide = c.output.type == DataType::kInt32;
-  auto* wide = stays_wide ? c.output.as<int32_t>()
-                          : reinterpret_cast<int32_t*>(c.workspace + 3 * per_channel);
-  const kernels::WideStatistics found = c.kernels->convolution->forward(
-      {shape_of(c, input.shape, c.output.shape), input.as<int8_t>(), weights.as<int8_t>(),
-       align_bias(c, sum_exponent, aligned), wide},
-      c.kernel);
-  if (stays_wide) {
+  const Workspace work(c.workspace, c.output.shape.last());
+  kernels::ConvolutionForward args{.shape = shape_of(c, input.shape, c.output.shape),
+                                   .input = input.as<int8_t>(),
+                                   .weights = weights.as<int8_t>(),
+                                   .bias = align_bias(c, sum_exponent, work.bias)};
+  if (c.output.type == DataType::kInt32) {
+    args.wide = c.output.as<int32_t>();
+    kernels::convolution_forward(*c.kernels, args, c.kernel);
     set_exponent(c, c.output, sum_exponent);
     return;
   }
-  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, wide, sum_exponent);
-  if (c.output.guarded != nullptr && *c.output.guarded != 0) {
-    narrow_channels(c, wide, sum_exponent, shifts, maxima);
-    return;
+  if (!fits_one_pass(c, sum_exponent)) {
+    args.wide = work.wide;
+    return forward_in_two_passes(c, work, args, sum_exponent);
   }
-  const int shift = choose_shift8(c, c.output, found.maximum, sum_exponent);
-  const kernels::Requantise narrow{wide, shift, c.output.as<int8_t>()};
-  *c.output.saturated +=
-      kernels::parallel_statistics(*c.kernel.pool, c.output.count(), kGrain,
-                                   [&](int64_t begin, int64_t end) {
-                                     return c.kernels->elementwise->requantise(narrow, begin, end);
-                                   })
-          .saturated;
+  args.narrow = c.output.as<int8_t>();
+  narrow_in_one_pass(c, sum_exponent, [&](int shift) {
+    args.shift = shift;
+    return kernels::convolution_forward(*c.kernels, args, c.kernel);
+  });
 }
 
 void backward_input(const OpContext& c) {
@@ -205,8 +298,9 @@ void backward_input(const OpContext& c) {
   const Tensor& weights = c.parameters[0].mantissa;
   const ConvolutionShape shape = shape_of(c, grad_input.shape, c.grad_output.shape);
   narrow_gradient(c, grad_input, *c.grad_output.exponent + *weights.exponent, [&](int shift) {
-    return c.kernels->convolution->grad_input(
-        {shape, c.grad_output.as<int16_t>(), weights.as<int8_t>(), shift, grad_input.as<int16_t>()},
+    return kernels::convolution_grad_input(
+        *c.kernels,
+        {shape, gradient_of(c.grad_output), weights.as<int8_t>(), shift, gradient_of(grad_input)},
         c.kernel);
   });
 }
@@ -220,7 +314,7 @@ void backward_bias(const OpContext& c) {
   const int64_t parts = kernels::parallel_ranges(
       *c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
       [&](int64_t begin, int64_t end, int64_t part) {
-        c.kernels->elementwise->sum_rows(c.grad_output.as<int16_t>(), channels, begin, end,
+        c.kernels->elementwise->sum_rows(gradient_of(c.grad_output), channels, begin, end,
                                          partial + part * channels);
       });
   for (int64_t o = 0; o < channels; ++o) {
@@ -235,11 +329,17 @@ void backward_weights(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Tensor& gradient = c.parameters[0].gradient;
   const int sum_exponent = *input.exponent + *c.grad_output.exponent;
-  c.kernels->convolution->grad_weights(
+  kernels::convolution_grad_weights(
+      *c.kernels,
       {shape_of(c, input.shape, c.grad_output.shape), input.as<int8_t>(),
-       c.grad_output.as<int16_t>(), *gradient.exponent - sum_exponent, gradient.as<int64_t>()},
+       gradient_of(c.grad_output), *gradient.exponent - sum_exponent, gradient.as<int64_t>()},
       c.kernel);
   if (c.parameters.size() > 1) backward_bias(c);
+}
+
+const char* kernel(const OpContext& c) {
+  const Tensor& output = c.grad_output.empty() ? c.output : c.grad_output;
+  return kernels::convolution_kernel_name(*c.kernels, shape_of(c, c.inputs[0].shape, output.shape));
 }
 
 constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true};
@@ -255,7 +355,8 @@ const Op kConvolution = {.name = "convolution",
                          .check = check,
                          .forward = forward,
                          .backward_input = backward_input,
-                         .backward_weights = backward_weights};
+                         .backward_weights = backward_weights,
+                         .kernel = kernel};
 
 const Op kLinear = {.name = "linear",
                     .traits = kTraits,
@@ -266,6 +367,7 @@ const Op kLinear = {.name = "linear",
                     .check = check,
                     .forward = forward,
                     .backward_input = backward_input,
-                    .backward_weights = backward_weights};
+                    .backward_weights = backward_weights,
+                    .kernel = kernel};
 
 }  // namespace mantissa::ops

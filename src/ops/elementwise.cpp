@@ -3,6 +3,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 
@@ -28,8 +29,8 @@ void relu_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   kernels::parallel_ranges(
       *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        c.kernels->elementwise->relu_gradient(c.output.as<int8_t>(), c.grad_output.as<int16_t>(),
-                                              grad_input.as<int16_t>(), begin, end);
+        c.kernels->elementwise->relu_gradient(c.output.as<int8_t>(), gradient_of(c.grad_output),
+                                              gradient_of(grad_input), begin, end);
       });
   *grad_input.exponent = *c.grad_output.exponent;
 }
@@ -45,7 +46,8 @@ const Op kRelu = {.name = "relu",
                   .traits = {.is_relu = true, .reads_output = true, .keeps_exponent = true},
                   .infer_shape = same_shape,
                   .forward = relu_forward,
-                  .backward_input = relu_backward};
+                  .backward_input = relu_backward,
+                  .kernel = kernel_name<&kernels::KernelTable::elementwise>};
 
 const Op kFlatten = {.name = "flatten", .traits = {.view = true}, .infer_shape = infer_flatten};
 

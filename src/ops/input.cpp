@@ -3,6 +3,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 
@@ -38,21 +39,21 @@ void forward(const OpContext& c) {
   }
   kernels::NormaliseInput args{
       .pixels = c.inputs[0].as<uint8_t>(), .mean = mean, .channels = channels};
-  const auto pass = [&] {
+  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, args);
+  narrow_value(c, kPixelExponent, [&](int8_t* out, int shift) {
+    args.out = out;
+    args.shift = shift;
     return kernels::parallel_statistics(*c.kernel.pool, rows, kGrain, [&](int64_t b, int64_t e) {
       return c.kernels->elementwise->normalise_input(args, b, e);
     });
-  };
-  uint64_t maximum = 0;
-  if (c.exponent_mode != ExponentMode::kFixed) maximum = pass().maximum;
-  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, args);
-  args.shift = choose_shift8(c, c.output, maximum, kPixelExponent);
-  args.out = c.output.as<int8_t>();
-  *c.output.saturated += pass().saturated;
+  });
 }
 
 }  // namespace
 
-const Op kNormaliseInput = {.name = "normalise_input", .infer_shape = infer, .forward = forward};
+const Op kNormaliseInput = {.name = "normalise_input",
+                            .infer_shape = infer,
+                            .forward = forward,
+                            .kernel = kernel_name<&kernels::KernelTable::elementwise>};
 
 }  // namespace mantissa::ops

@@ -5,10 +5,14 @@
 #include <cstdint>
 
 #include "graph/op.h"
+#include "kernels/gradient.h"
 #include "kernels/statistics.h"
 #include "numerics/exponent.h"
 
 namespace mantissa::ops {
+
+// A gradient's mantissas for the kernels.
+inline kernels::Gradient gradient_of(const Tensor& tensor) { return {tensor.data, tensor.bits}; }
 
 // Writes an exponent slot; one outside -128..127 is clamped and flagged, and the step fails.
 inline void set_exponent(const OpContext& context, const Tensor& tensor, int exponent) {
@@ -25,6 +29,43 @@ inline int choose_shift8(const OpContext& context, const Tensor& output, uint64_
   return exact_shift(maximum, 8);
 }
 
+// Requantises a value to 8 bits in one pass: `pass(shift)` computes the wide values, writes them
+// narrowed and returns their statistics. Under kPredicted the shift follows from the exponent that
+// the slot still holds from last time, and the pass is run again where the block's own maximum asks
+// for another: the bits are those of kExact (METHODS section 2, end).
+template <typename Pass>
+void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass) {
+  constexpr int kLargestShift = 24;  // of int32
+  const Tensor& output = context.output;
+  int shift = *output.exponent - wide_exponent;
+  const bool predicted = context.exponent_mode == ExponentMode::kPredicted;
+  if (predicted) shift = std::clamp(shift, 0, kLargestShift);
+  kernels::WideStatistics found = pass(shift);
+  if (predicted) {
+    const int exact = exact_shift(found.maximum, 8);
+    if (found.maximum != 0 && exact != shift) {
+      ++context.totals->mispredictions;
+      found = pass(exact);
+    }
+    set_exponent(context, output, exact_exponent(found.maximum, wide_exponent, 8));
+  }
+  *output.saturated += found.saturated;
+}
+
+// Requantises a value whose wide results are cheap to compute: `pass(out, shift)` computes them,
+// writes them narrowed to `out` unless it is null, and returns their statistics.
+template <typename Pass>
+void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass) {
+  auto* out = context.output.as<int8_t>();
+  const ExponentMode mode = context.exponent_mode;
+  if (mode == ExponentMode::kPredicted || mode == ExponentMode::kFixed) {
+    return narrow_in_one_pass(context, wide_exponent, [&](int shift) { return pass(out, shift); });
+  }
+  const uint64_t maximum = pass(nullptr, 0).maximum;
+  const int shift = choose_shift8(context, context.output, maximum, wide_exponent);
+  *context.output.saturated += pass(out, shift).saturated;
+}
+
 // Counts a wide value in the histogram of kCalibrate: by the smallest exponent e >= wide_exponent
 // with |value| <= 127.5 * 2^e.
 inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent) {
@@ -34,7 +75,7 @@ inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent) {
   ++histogram[std::clamp(wide_exponent + shift + 128, 0, kHistogramBins - 1)];
 }
 
-// Requantises a gradient to 16 bits under the headroom rule (METHODS section 0.7): `pass(shift)`
+// Requantises a gradient to its width under the headroom rule (METHODS section 0.7): `pass(shift)`
 // computes the wide values anew, writes them narrowed and returns their statistics. Runs it once,
 // or again where the block turned out larger than predicted.
 template <typename Pass>
@@ -45,7 +86,7 @@ void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_
   if (predicted != kUnmeasured) exponent = headroom_exponent(predicted, wide_exponent);
   // Beyond 62 everything rounds to zero, which 62 does as well.
   kernels::WideStatistics found = pass(std::min(62, exponent - wide_exponent));
-  const int measured = exact_exponent(found.maximum, wide_exponent, 16);
+  const int measured = exact_exponent(found.maximum, wide_exponent, gradient.bits);
   if (found.maximum == 0) {
     exponent = measured;
   } else {

@@ -4,6 +4,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/fixed_point.h"
+#include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 
@@ -44,7 +45,7 @@ void max_pool_backward(const OpContext& c) {
   kernels::parallel_ranges(
       *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
         c.kernels->pooling->max_pool_gradient(shape, c.inputs[0].as<int8_t>(),
-                                              c.grad_output.as<int16_t>(), grad_input.as<int16_t>(),
+                                              gradient_of(c.grad_output), gradient_of(grad_input),
                                               begin, end);
       });
   *grad_input.exponent = *c.grad_output.exponent;
@@ -92,24 +93,38 @@ void average_forward(const OpContext& c) {
   }
 }
 
+// Gradients of means to gradients of pixels, which are alike within an image and channel.
+template <typename From, typename To>
+kernels::WideStatistics narrow_means(const From* grad_output, int64_t multiplier, int shift,
+                                     int64_t pixels, int64_t count, kernels::Gradient out, To) {
+  kernels::WideStatistics found;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t wide = grad_output[i] * multiplier;
+    const int64_t rounded = shift_right_rne(wide, shift);
+    const int64_t narrow = saturate(rounded, mantissa_limit(out.bits));
+    out.as<To>()[i] = static_cast<To>(narrow);
+    found += {magnitude(wide), narrow != rounded ? pixels : 0};
+  }
+  return found;
+}
+
 void average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const int64_t images = grad_input.shape[0], channels = grad_input.shape[3];
   const int64_t pixels = grad_input.shape[1] * grad_input.shape[2];
   const Reciprocal mean = reciprocal(pixels);
-  auto* narrow = reinterpret_cast<int16_t*>(c.workspace);
+  const kernels::Gradient narrow{c.workspace, grad_input.bits};
   narrow_gradient(c, grad_input, *c.grad_output.exponent + mean.exponent, [&](int shift) {
-    kernels::WideStatistics found;
-    for (int64_t i = 0; i < images * channels; ++i) {
-      const int64_t wide = c.grad_output.as<int16_t>()[i] * mean.multiplier;
-      const int64_t rounded = shift_right_rne(wide, shift);
-      narrow[i] = static_cast<int16_t>(saturate(rounded, mantissa_limit(16)));
-      found += {magnitude(wide), narrow[i] != rounded ? pixels : 0};
-    }
-    return found;
+    return kernels::with_gradient_type(c.grad_output.bits, [&](auto from) {
+      return kernels::with_gradient_type(narrow.bits, [&](auto to) {
+        using From = decltype(from);
+        return narrow_means<From>(c.grad_output.as<From>(), mean.multiplier, shift, pixels,
+                                  images * channels, narrow, to);
+      });
+    });
   });
   kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
-    c.kernels->pooling->broadcast(narrow, pixels, channels, grad_input.as<int16_t>(), begin, end);
+    c.kernels->pooling->broadcast(narrow, pixels, channels, gradient_of(grad_input), begin, end);
   });
 }
 
@@ -130,13 +145,15 @@ const Op kMaxPool = {.name = "max_pool",
                      .traits = {.input_reads_input = true, .keeps_exponent = true},
                      .infer_shape = infer_max_pool,
                      .forward = max_pool_forward,
-                     .backward_input = max_pool_backward};
+                     .backward_input = max_pool_backward,
+                     .kernel = kernel_name<&kernels::KernelTable::pooling>};
 
 const Op kGlobalAveragePool = {.name = "global_average_pool",
                                .infer_shape = infer_average,
                                .memory = average_memory,
                                .check = check_average,
                                .forward = average_forward,
-                               .backward_input = average_backward};
+                               .backward_input = average_backward,
+                               .kernel = kernel_name<&kernels::KernelTable::pooling>};
 
 }  // namespace mantissa::ops

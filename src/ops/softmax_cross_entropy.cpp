@@ -4,6 +4,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 
@@ -43,7 +44,7 @@ void backward_input(const OpContext& c) {
   narrow_gradient(c, grad, kernels::kSoftmaxGradientExponent, [&](int shift) {
     return kernels::parallel_statistics(
         *c.kernel.pool, c.inputs[0].shape[0], kGrain, [&](int64_t begin, int64_t end) {
-          return c.kernels->softmax->gradient(arguments(c), shift, grad.as<int16_t>(), begin, end);
+          return c.kernels->softmax->gradient(arguments(c), shift, gradient_of(grad), begin, end);
         });
   });
 }
@@ -54,6 +55,7 @@ const Op kSoftmaxCrossEntropy = {.name = "softmax_cross_entropy",
                                  .traits = {.takes_wide = true, .input_reads_input = true},
                                  .infer_shape = infer,
                                  .forward = forward,
-                                 .backward_input = backward_input};
+                                 .backward_input = backward_input,
+                                 .kernel = kernel_name<&kernels::KernelTable::softmax>};
 
 }  // namespace mantissa::ops

@@ -9,6 +9,7 @@
 #include "numerics/exponent.h"
 #include "numerics/fixed_point.h"
 #include "numerics/lazy_update.h"
+#include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 
@@ -134,7 +135,13 @@ Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
 
 }  // namespace
 
-const Op kUpdateSgd = {.name = "update_sgd", .infer_shape = no_shape, .forward = apply};
-const Op kUpdateMomentum = {.name = "update_momentum", .infer_shape = no_shape, .forward = apply};
+const Op kUpdateSgd = {.name = "update_sgd",
+                       .infer_shape = no_shape,
+                       .forward = apply,
+                       .kernel = kernel_name<&kernels::KernelTable::update>};
+const Op kUpdateMomentum = {.name = "update_momentum",
+                            .infer_shape = no_shape,
+                            .forward = apply,
+                            .kernel = kernel_name<&kernels::KernelTable::update>};
 
 }  // namespace mantissa::ops

@@ -137,9 +137,9 @@ class Compiler {
       inputs.push_back(batched(graph_.values[input].shape, batch()));
     }
     const std::vector<Shape> parameters = parameter_shapes(node);
-    return function(OpShapes{&node.attributes, inputs,
-                             batched(graph_.values[node.output].shape, batch()), parameters,
-                             type_of(node.output)});
+    return function(OpShapes{
+        &node.attributes, inputs, batched(graph_.values[node.output].shape, batch()), parameters,
+        type_of(node.output), program_.options.exponents, program_.options.gradient_bits});
   }
 
   // The op's own memory, for this node.
@@ -213,11 +213,34 @@ class Compiler {
     return {};
   }
 
-  Operand gradient_operand(int value, int slot) {
+  Operand gradient_operand(int value, int slot, int bits) {
     const Shape shape = batched(graph_.values[value].shape, batch());
-    const int buffer =
-        add_buffer(graph_.values[canonical_[value]].name, BufferKind::kGradient, shape.count() * 2);
-    return {Operand::Space::kArena, buffer, DataType::kInt16, shape, slot, true};
+    const DataType type = bits <= 8 ? DataType::kInt8 : DataType::kInt16;
+    const int buffer = add_buffer(graph_.values[canonical_[value]].name, BufferKind::kGradient,
+                                  shape.count() * element_bytes(type));
+    return {Operand::Space::kArena, buffer, type, shape, slot, true, bits};
+  }
+
+  // Width of a gradient as the op that narrows it writes it.
+  int written_bits() const {
+    return program_.options.nearest_gradients ? program_.options.gradient_bits : 16;
+  }
+
+  // What the readers of a gradient see that an op has narrowed: with stochastic rounding the block
+  // that a further instruction makes of it.
+  Operand rounded_gradient(int value, const Operand& gradient) {
+    if (program_.options.nearest_gradients) return gradient;
+    Instruction round;
+    round.phase = Phase::kBackwardInput;
+    round.op = &ops::kRoundGradient;
+    round.name = graph_.values[canonical_[value]].name;
+    round.inputs = {gradient};
+    touch(gradient);
+    const int slot = gradient.slot + static_cast<int>(gradient_slots(graph_));
+    round.grad_inputs = {gradient_operand(value, slot, program_.options.gradient_bits)};
+    const Operand rounded = round.grad_inputs[0];
+    program_.instructions.push_back(std::move(round));
+    return rounded;
   }
 
   void emit_loss() {
@@ -230,10 +253,12 @@ class Compiler {
     if (!training()) return;
     loss.phase = Phase::kBackwardInput;
     touch(loss.inputs[0]);
-    loss.grad_inputs = {
-        gradient_operand(graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1)};
-    contributions_[canonical_[graph_.logits]].push_back({loss.grad_inputs[0], -1});
+    const Operand gradient = gradient_operand(
+        graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1, written_bits());
+    loss.grad_inputs = {gradient};
     program_.instructions.push_back(std::move(loss));
+    contributions_[canonical_[graph_.logits]].push_back(
+        {rounded_gradient(graph_.logits, gradient), -1});
   }
 
   // The gradient of a node's output: its readers' contributions, summed where there are several.
@@ -249,9 +274,10 @@ class Compiler {
       sum.name = graph_.nodes[n].name;
       sum.inputs = {gradient, parts[i].gradient};
       for (const Operand& input : sum.inputs) touch(input);
-      gradient = gradient_operand(value, parts[i].sum_slot);
+      gradient = gradient_operand(value, parts[i].sum_slot, written_bits());
       sum.grad_inputs = {gradient};
       program_.instructions.push_back(std::move(sum));
+      gradient = rounded_gradient(value, gradient);
     }
     gradient.shape = batched(graph_.values[value].shape, batch());
     return gradient;
@@ -304,20 +330,29 @@ class Compiler {
     const Node& node = graph_.nodes[n];
     Instruction instruction = instruction_of(n, Phase::kBackwardInput);
     add_backward_operands(instruction, node.op->traits.input_reads_input, gradient);
+    const bool narrows = !node.op->traits.keeps_exponent && !node.op->traits.shares_grad_inputs;
+    const int bits = narrows ? written_bits() : gradient.bits;
     Operand shared;
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
       const int value = node.inputs[i];
       Operand part;
       if (wants_gradient_[canonical_[value]]) {
         const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
-        part = reuse ? shared : gradient_operand(value, gradient_slot(graph_, n, i));
+        part = reuse ? shared : gradient_operand(value, gradient_slot(graph_, n, i), bits);
         if (shared.index < 0) shared = part;
-        contributions_[canonical_[value]].push_back({part, gradient_slot(graph_, n, i) + 1});
       }
       instruction.grad_inputs.push_back(part);
     }
     add_phase_memory(instruction, memory_of(node).backward_input);
+    const std::vector<Operand> parts = instruction.grad_inputs;
     program_.instructions.push_back(std::move(instruction));
+    for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
+      if (parts[i].space == Operand::Space::kNone) continue;
+      const int value = node.inputs[i];
+      contributions_[canonical_[value]].push_back(
+          {narrows ? rounded_gradient(value, parts[i]) : parts[i],
+           gradient_slot(graph_, n, i) + 1});
+    }
   }
 
   void emit_updates(int n) {
@@ -359,7 +394,7 @@ class Compiler {
     }
     program_.live_bytes = largest_live_set(program_.buffers);
     program_.arena_bytes = pack_arena(program_.buffers);
-    program_.gradient_slots = gradient_slots(graph_);
+    program_.gradient_slots = gradient_slots(graph_) * (program_.options.nearest_gradients ? 1 : 2);
     for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
       program_.guarded_channels.push_back(
           is_guardable(graph_, value) ? graph_.values[value].shape.last() : 0);

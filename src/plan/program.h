@@ -56,6 +56,7 @@ struct Operand {
   Shape shape;    // with the micro-batch
   int slot = -1;  // of its exponent: a value of the graph, or a gradient slot
   bool gradient = false;
+  int bits = 8;  // of a gradient's mantissas
 };
 
 struct ParameterOperand {
@@ -88,7 +89,15 @@ struct ProgramOptions {
   int micro_batches = 1;
   OptimizerKind optimizer = OptimizerKind::kMomentum;
   bool with_loss = true;  // inference: also loss and accuracy against labels
+  ExponentMode exponents = ExponentMode::kExact;
+  int gradient_bits = 16;
+  bool nearest_gradients = true;  // else computed to 16 bits, then rounded stochastically
 };
+
+// How a program that trains in this format finds the exponents of values.
+constexpr ExponentMode training_exponents(const Format& format) {
+  return format.predicted ? ExponentMode::kPredicted : ExponentMode::kExact;
+}
 
 struct Program {
   ProgramOptions options;
@@ -97,8 +106,8 @@ struct Program {
   int first_step_instruction = 0;  // from here on once per step, before once per micro-batch
   Operand logits;                  // int32
   int64_t arena_bytes = 0;
-  int64_t live_bytes = 0;  // largest sum of buffers alive at once: the arena's lower bound
-  int64_t gradient_slots = 0;
+  int64_t live_bytes = 0;      // largest sum of buffers alive at once: the arena's lower bound
+  int64_t gradient_slots = 0;  // predicted ones first
   std::vector<int64_t> guarded_channels;  // per value: channels if it is guardable, else 0
 };
 

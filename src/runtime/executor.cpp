@@ -1,6 +1,7 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "numerics/exponent.h"
@@ -43,6 +44,10 @@ void clear_gradients(const ResolvedInstruction& resolved) {
   }
 }
 
+int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 void execute(Phase phase, const Op& op, const OpContext& context) {
   switch (phase) {
     case Phase::kForward:
@@ -64,11 +69,13 @@ void Executor::run(int begin, int end, int micro_batch) {
   for (int i = begin; i < end; ++i) {
     const Instruction& instruction = program_.instructions[i];
     ResolvedInstruction& resolved = s.instructions[i];
+    const int64_t start_ns = profile_ns_.empty() ? 0 : now_ns();
     resolved.context.micro_batch = micro_batch;
     bind_batch(s, instruction, micro_batch, resolved);
     if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
     execute(instruction.phase, *instruction.op, resolved.context);
     s.requantised += resolved.narrowed;
+    if (!profile_ns_.empty()) profile_ns_[i] += now_ns() - start_ns;
   }
 }
 
@@ -123,18 +130,17 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
   for (const int64_t count : s.saturated) result.saturated += count;
   result.requantised = s.requantised;
   result.re_executions = s.totals.re_executions;
+  result.mispredictions = s.totals.mispredictions;
   result.guard_violations = s.totals.guard_violations;
   return result;
 }
 
-Result<StepResult> Executor::infer(const uint8_t* pixels, const uint8_t* labels,
-                                   ExponentMode mode) {
+Result<StepResult> Executor::infer(const uint8_t* pixels, const uint8_t* labels) {
   Slots& s = *slots_;
   s.pixels = pixels;
   s.labels = labels;
   s.totals = {};
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
-  for (ResolvedInstruction& r : s.instructions) r.context.exponent_mode = mode;
   run(0, static_cast<int>(program_.instructions.size()), 0);
   if (s.totals.exponent_overflow) {
     return invalid_input("the network's exponents leave -128..127: it is damaged or diverged");

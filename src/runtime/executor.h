@@ -31,6 +31,7 @@ struct StepResult {
   int64_t requantised = 0;       // mantissas written by instructions that round
   int64_t guard_violations = 0;  // batch norms with a channel narrower than one unit
   int64_t re_executions = 0;     // gradients redone because they outgrew their predicted exponent
+  int64_t mispredictions = 0;    // values redone because their predicted exponent was wrong
 };
 
 class Executor {
@@ -49,7 +50,7 @@ class Executor {
                                 const StepScalars& scalars);
 
   // Runs the forward pass of one micro-batch; labels may be null if the program has no loss.
-  Result<StepResult> infer(const uint8_t* pixels, const uint8_t* labels, ExponentMode mode);
+  Result<StepResult> infer(const uint8_t* pixels, const uint8_t* labels);
 
   // After infer: int32 logits [micro_batch_size, classes].
   Tensor logits() const;
@@ -63,7 +64,11 @@ class Executor {
   std::span<const int8_t> channel_exponents(int value) const;
   void set_exponents(int value, int16_t exponent, std::span<const int8_t> channel_exponents);
 
-  // The context of an instruction's operands, for freezing.
+  // From now on each instruction adds the nanoseconds that it takes to its element of `times_ns`,
+  // which has one per instruction; empty: no times are taken.
+  void set_profile(std::span<int64_t> times_ns) { profile_ns_ = times_ns; }
+
+  // The context of an instruction's operands, for freezing and for reports.
   const OpContext& context(int instruction) const;
 
  private:
@@ -75,6 +80,7 @@ class Executor {
   std::span<std::byte> arena_;
   kernels::KernelTable kernels_;
   std::unique_ptr<Slots> slots_;
+  std::span<int64_t> profile_ns_;
 };
 
 }  // namespace mantissa

@@ -32,9 +32,13 @@ class Resolver {
     if (operand.slot < 0) return tensor;
     const StateLayout& layout = state_.layout();
     if (operand.gradient) {
+      tensor.bits = operand.bits;
+      tensor.slot = operand.slot;
       tensor.exponent = &slots_.gradient_exponents[operand.slot];
-      tensor.predictor = {state_.data<int16_t>(layout.predictors) + operand.slot,
-                          &slots_.measured[operand.slot]};
+      if (operand.slot < static_cast<int>(slots_.measured.size())) {
+        tensor.predictor = {state_.data<int16_t>(layout.predictors) + operand.slot,
+                            &slots_.measured[operand.slot]};
+      }
       return tensor;
     }
     tensor.exponent = &slots_.exponents[operand.slot];
@@ -80,6 +84,7 @@ class Resolver {
     c.attributes =
         instruction.node >= 0 ? &graph_.nodes[instruction.node].attributes : &no_attributes();
     c.relu = instruction.relu;
+    c.exponent_mode = program_.options.exponents;
     c.inputs = resolved.inputs;
     c.output = operand(instruction.output, index);
     c.grad_output = operand(instruction.grad_output, index);
@@ -145,7 +150,7 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   const auto gradients = static_cast<size_t>(program.gradient_slots);
   slots.exponents.assign(values, static_cast<int16_t>(zero_exponent(8)));
   slots.gradient_exponents.assign(gradients, 0);
-  slots.measured.assign(gradients, kUnmeasured);
+  slots.measured.assign(static_cast<size_t>(gradient_slots(graph)), kUnmeasured);
   slots.violated.assign(values, 0);
   slots.channel_exponents.resize(values);
   slots.histograms.resize(values);

@@ -26,7 +26,7 @@ struct ResolvedInstruction {
 struct Slots {
   std::vector<int16_t> exponents;                      // per value
   std::vector<int16_t> gradient_exponents;             // per gradient slot
-  std::vector<int16_t> measured;                       // per gradient slot, this step
+  std::vector<int16_t> measured;                       // per predicted gradient slot, this step
   std::vector<uint8_t> violated;                       // per value, this step: guard wanted
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<std::vector<int64_t>> histograms;        // per value

@@ -71,6 +71,8 @@ struct Tensor {
   DataType type = DataType::kInt8;
   Shape shape;
   int16_t* exponent = nullptr;
+  int bits = 8;   // of a gradient's mantissas, 6..16; up to 8 are int8, else int16
+  int slot = -1;  // of its exponent; names the tensor in the key of stochastic rounding
   // Only for linear values under the batch-norm guard: exponent of channel c is
   // *exponent + channel_exponent[c] (<= 0) while *guarded is set.
   int8_t* channel_exponent = nullptr;

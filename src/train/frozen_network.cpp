@@ -124,9 +124,12 @@ void fill_frozen(const Graph& graph, const State& trained, const Program& calibr
 
 Result<Program> compile_inference(const Graph& graph, int64_t batch, bool with_loss,
                                   const PlanningContext& planning) {
-  return compile(
-      graph, {.kind = ProgramKind::kInference, .micro_batch_size = batch, .with_loss = with_loss},
-      planning);
+  return compile(graph,
+                 {.kind = ProgramKind::kInference,
+                  .micro_batch_size = batch,
+                  .with_loss = with_loss,
+                  .exponents = ExponentMode::kFixed},
+                 planning);
 }
 
 }  // namespace
@@ -163,7 +166,7 @@ Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& ca
   const int64_t batch_bytes =
       calibration.options.micro_batch_size * graph.values[graph.input].shape.count();
   for (int64_t at = 0; at + batch_bytes <= static_cast<int64_t>(pixels.size()); at += batch_bytes) {
-    const auto result = executor.infer(pixels.data() + at, nullptr, ExponentMode::kCalibrate);
+    const auto result = executor.infer(pixels.data() + at, nullptr);
     if (!result.ok()) return result.error();
   }
   const Exponents exponents(graph, state, calibration, executor);
@@ -271,8 +274,8 @@ Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& pr
     const int64_t batch = program.options.micro_batch_size;
     for (int64_t first = from; first + batch <= to; first += batch) {
       const uint8_t* labels = images.labels.data() + first;
-      const auto step = executor.infer(images.pixels.data() + first * images.example_bytes(),
-                                       labels, ExponentMode::kFixed);
+      const auto step =
+          executor.infer(images.pixels.data() + first * images.example_bytes(), labels);
       if (!step.ok()) return step.error();
       evaluation.examples += batch;
       evaluation.correct += step->correct;
@@ -303,7 +306,7 @@ Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<cons
                   compile_inference(network.graph, count, false, {&table, pool.size()}));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   Executor executor(network.graph, program, network.state, arena.span(), pool, isa);
-  const auto step = executor.infer(pixels.data(), nullptr, ExponentMode::kFixed);
+  const auto step = executor.infer(pixels.data(), nullptr);
   if (!step.ok()) return step.error();
   const Tensor logits = executor.logits();
   std::vector<int32_t> q30(static_cast<size_t>(logits.count()));

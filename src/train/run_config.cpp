@@ -70,8 +70,8 @@ const Setting kSettings[] = {
        return Status();
      },
      [](const Config& c) { return c.data; }},
-    {"format", "number format: bfp8, or bfp:key=value,... (acc=0|2|4|8|16)", "bfp8", kValue,
-     kIdentity, [](S text, Config& c) { return assign(parse_format(text), c.format); },
+    {"format", "number format: bfp8, or bfp:key=value,... (g=6|8|12|16, acc=0|2|4|8|16)", "bfp8",
+     kValue, kIdentity, [](S text, Config& c) { return assign(parse_format(text), c.format); },
      [](const Config& c) { return to_string(c.format); }},
     {"epochs", "passes over the training examples", "3", kValue, kIdentity,
      [](S text, Config& c) { return integer<&Config::epochs, 1, 1000000>("epochs", text, c); },

@@ -100,11 +100,15 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
       .kind = ProgramKind::kTraining,
       .micro_batch_size = config.micro_batch_size,
       .micro_batches = static_cast<int>(config.batch_size / config.micro_batch_size),
-      .optimizer = config.optimizer};
+      .optimizer = config.optimizer,
+      .exponents = training_exponents(config.format),
+      .gradient_bits = config.format.gradient_bits,
+      .nearest_gradients = config.format.nearest_gradients};
   MANTISSA_ASSIGN(plan.training, compile(plan.graph, program, planning));
   program = {.kind = ProgramKind::kInference,
              .micro_batch_size = config.micro_batch_size,
-             .with_loss = false};
+             .with_loss = false,
+             .exponents = ExponentMode::kCalibrate};
   MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, program, planning));
   const Graph frozen_graph = freeze_graph(plan.graph);
   MANTISSA_ASSIGN(plan.evaluation, compile_evaluation(frozen_graph, config.micro_batch_size,

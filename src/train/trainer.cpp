@@ -185,12 +185,14 @@ class Run {
     const Schedule rates = schedule();
     StepScalars scalars{.momentum = config_.momentum,
                         .weight_decay = config_.weight_decay,
-                        .gradient_scale = 1 / static_cast<double>(config_.batch_size)};
+                        .gradient_scale = 1 / static_cast<double>(config_.batch_size),
+                        .seed = config_.seed};
     window_start_ = Clock::now();
     while (info_.step < plan_.total_steps) {
       const auto step_start = Clock::now();
       const Batch batch = batches->next();
       scalars.learning_rate = learning_rate(rates, info_.step);
+      scalars.step = info_.step;
       const auto start = Clock::now();
       MANTISSA_ASSIGN(const StepResult result,
                       executor.train_step(batch.pixels, batch.labels, scalars));

@@ -57,6 +57,30 @@ inline int64_t different(__m512i a, __m512i b) {
   return __builtin_popcount(_mm512_cmpneq_epi32_mask(a, b));
 }
 
+// Sixteen numbers of a gradient, and eight of one; 0 where the mask is.
+inline __m512i load_gradient(__mmask16 mask, const int16_t* from) {
+  return _mm512_maskz_cvtepi16_epi32(mask,
+                                     _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+inline __m512i load_gradient(__mmask16 mask, const int8_t* from) {
+  return _mm512_maskz_cvtepi8_epi32(mask, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+inline __m512i load_half_gradient(__mmask8 mask, const int16_t* from) {
+  return _mm512_maskz_cvtepi16_epi64(mask, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+// The load is masked, not the widening: g++ 12 cannot compile the latter from memory.
+inline __m512i load_half_gradient(__mmask8 mask, const int8_t* from) {
+  return _mm512_cvtepi8_epi64(_mm_maskz_loadu_epi8(mask, from));
+}
+
+// Sixteen int32 that fit the type.
+inline void store_narrow(int16_t* to, __m512i numbers) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(numbers));
+}
+inline void store_narrow(int8_t* to, __m512i numbers) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(numbers));
+}
+
 // Half a strip of a per-channel int32 as int64, for _mm512_mul_epi32.
 inline __m512i load_multipliers(const int32_t* from) {
   return _mm512_cvtepi32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
@@ -83,7 +107,7 @@ inline int64_t scale_offset_strip(const ScaleOffset& args, int64_t first, int64_
     const __m512i rounded = _mm512_max_epi32(narrow_to_int32(round(wide0), round(wide1)), floor);
     const __m512i narrow = clip(rounded, 127);
     saturated += different(rounded, narrow);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(args.out + at), _mm512_cvtepi32_epi8(narrow));
+    store_narrow(args.out + at, narrow);
   }
   return saturated;
 }
@@ -119,15 +143,14 @@ inline void add_to(int64_t* sums, __m512i numbers) {
   _mm512_storeu_si512(sums + 8, _mm512_add_epi64(_mm512_loadu_si512(sums + 8), high));
 }
 
-template <bool kMasked>
+template <typename T, bool kMasked>
 inline void gradient_sums_of(const BatchNormGradient& args, int64_t first, int64_t begin_row,
                              int64_t end_row, int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
   __m512i grads = _mm512_setzero_si512(), products = _mm512_setzero_si512();
   for (int64_t row = begin_row; row < end_row; ++row) {
     const int64_t at = row * args.channels + first;
-    const __m512i grad = _mm512_maskz_cvtepi16_epi32(
-        passes<kMasked>(args.output, at),
-        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(args.grad_out + at)));
+    const __m512i grad =
+        load_gradient(passes<kMasked>(args.output, at), args.grad_out.as<T>() + at);
     const __m512i in =
         _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(args.in + at)));
     grads = _mm512_add_epi32(grads, grad);
@@ -137,22 +160,30 @@ inline void gradient_sums_of(const BatchNormGradient& args, int64_t first, int64
   add_to(sum_grad_in + first, products);
 }
 
-inline void gradient_sums_strips(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
+template <typename T>
+inline void gradient_sums_blocks(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
                                  int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
-  if (args.channels % kStrip != 0) {
-    return gradient_sums(args, begin_row, end_row, sum_grad, sum_grad_in);
-  }
   static_assert(kRowBlock <= 256, "sums of products must fit int32");
   for (int64_t row = begin_row; row < end_row; row += kRowBlock) {
     const int64_t stop = std::min(end_row, row + kRowBlock);
     for (int64_t first = 0; first < args.channels; first += kStrip) {
       if (args.output != nullptr) {
-        gradient_sums_of<true>(args, first, row, stop, sum_grad, sum_grad_in);
+        gradient_sums_of<T, true>(args, first, row, stop, sum_grad, sum_grad_in);
       } else {
-        gradient_sums_of<false>(args, first, row, stop, sum_grad, sum_grad_in);
+        gradient_sums_of<T, false>(args, first, row, stop, sum_grad, sum_grad_in);
       }
     }
   }
+}
+
+inline void gradient_sums_strips(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
+                                 int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
+  if (args.channels % kStrip != 0) {
+    return gradient_sums(args, begin_row, end_row, sum_grad, sum_grad_in);
+  }
+  with_gradient_type(args.grad_out.bits, [&](auto type) {
+    gradient_sums_blocks<decltype(type)>(args, begin_row, end_row, sum_grad, sum_grad_in);
+  });
 }
 
 struct GradientExtremes {
@@ -165,10 +196,11 @@ struct GradientExtremes {
   }
 };
 
-template <bool kMasked>
+template <typename T, typename Out, bool kMasked>
 inline int64_t gradient_strip(const BatchNormGradient& args, int64_t first, int64_t begin_row,
                               int64_t end_row, GradientExtremes& extremes) noexcept {
   const RoundTies round(args.shift);
+  const auto limit = static_cast<int>(mantissa_limit(args.grad_in.bits));
   const __m512i grad_multiplier0 = load_multipliers(args.grad_multiplier + first);
   const __m512i grad_multiplier1 = load_multipliers(args.grad_multiplier + first + 8);
   const __m512i in_multiplier0 = load_multipliers(args.in_multiplier + first);
@@ -179,14 +211,12 @@ inline int64_t gradient_strip(const BatchNormGradient& args, int64_t first, int6
   int64_t saturated = 0;
   for (int64_t row = begin_row; row < end_row; ++row) {
     const int64_t at = row * args.channels + first;
-    const auto* grad = reinterpret_cast<const __m128i*>(args.grad_out + at);
+    const T* grad = args.grad_out.as<T>() + at;
     const auto* in0 = reinterpret_cast<const __m128i*>(args.in + at);
     const auto* in1 = reinterpret_cast<const __m128i*>(args.in + at + 8);
     const __mmask16 mask = passes<kMasked>(args.output, at);
-    const __m512i grad0 =
-        _mm512_maskz_cvtepi16_epi64(static_cast<__mmask8>(mask), _mm_loadu_si128(grad));
-    const __m512i grad1 =
-        _mm512_maskz_cvtepi16_epi64(static_cast<__mmask8>(mask >> 8), _mm_loadu_si128(grad + 1));
+    const __m512i grad0 = load_half_gradient(static_cast<__mmask8>(mask), grad);
+    const __m512i grad1 = load_half_gradient(static_cast<__mmask8>(mask >> 8), grad + 8);
     const __m512i from_in0 = _mm512_add_epi64(
         _mm512_mul_epi32(_mm512_cvtepi8_epi64(_mm_loadl_epi64(in0)), in_multiplier0), offset0);
     const __m512i from_in1 = _mm512_add_epi64(
@@ -197,32 +227,42 @@ inline int64_t gradient_strip(const BatchNormGradient& args, int64_t first, int6
     found.add(wide1);
     const __m512i rounded = narrow_to_int32(round(_mm512_add_epi64(wide0, round.half)),
                                             round(_mm512_add_epi64(wide1, round.half)));
-    const __m512i narrow = clip(rounded, 32767);
+    const __m512i narrow = clip(rounded, limit);
     saturated += different(rounded, narrow);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(args.grad_in + at),
-                        _mm512_cvtepi32_epi16(narrow));
+    store_narrow(args.grad_in.as<Out>() + at, narrow);
   }
   extremes = found;
   return saturated;
 }
 
-inline WideStatistics gradient_strips(const BatchNormGradient& args, int64_t begin_row,
+template <typename T, typename Out>
+inline WideStatistics gradient_blocks(const BatchNormGradient& args, int64_t begin_row,
                                       int64_t end_row) noexcept {
-  if (args.channels % kStrip != 0 || args.grad_in == nullptr) {
-    return gradient(args, begin_row, end_row);
-  }
   GradientExtremes extremes;
   int64_t saturated = 0;
   for (int64_t row = begin_row; row < end_row; row += kRowBlock) {
     const int64_t stop = std::min(end_row, row + kRowBlock);
     for (int64_t first = 0; first < args.channels; first += kStrip) {
-      saturated += args.output != nullptr ? gradient_strip<true>(args, first, row, stop, extremes)
-                                          : gradient_strip<false>(args, first, row, stop, extremes);
+      saturated += args.output != nullptr
+                       ? gradient_strip<T, Out, true>(args, first, row, stop, extremes)
+                       : gradient_strip<T, Out, false>(args, first, row, stop, extremes);
     }
   }
   const int64_t low = _mm512_reduce_min_epi64(extremes.low);
   const int64_t high = _mm512_reduce_max_epi64(extremes.high);
   return {std::max(magnitude(low), magnitude(high)), saturated};
+}
+
+inline WideStatistics gradient_strips(const BatchNormGradient& args, int64_t begin_row,
+                                      int64_t end_row) noexcept {
+  if (args.channels % kStrip != 0 || args.grad_in.data == nullptr) {
+    return gradient(args, begin_row, end_row);
+  }
+  return with_gradient_type(args.grad_out.bits, [&](auto from) {
+    return with_gradient_type(args.grad_in.bits, [&](auto to) {
+      return gradient_blocks<decltype(from), decltype(to)>(args, begin_row, end_row);
+    });
+  });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
+#include "kernels/gradient.h"
 #include "kernels/statistics.h"
 
 namespace mantissa::kernels {
@@ -35,10 +36,11 @@ struct ScaleOffset {
 // dy = (output == null or output > 0) ? grad_out : 0.
 // sums: sum_grad[c] += sum dy, sum_grad_in[c] += sum dy * in.
 // wide = dy * grad_multiplier[c] + in * in_multiplier[c] + offset[c];
-// grad_in = narrow16(wide >> shift), shift >= 0; |multipliers| <= 2^31, |offset| <= 2^60.
-// Statistics: the maximum, and (not without grad_in) what saturated.
+// grad_in = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), shift >= 0; |multipliers| <= 2^31,
+// |offset| <= 2^60. grad_in has the width of grad_out, or 16 bits.
+// Statistics: the maximum, and (not without grad_in.data) what saturated.
 struct BatchNormGradient {
-  const int16_t* grad_out = nullptr;
+  ConstGradient grad_out;
   const int8_t* in = nullptr;
   const int8_t* output = nullptr;
   int64_t channels = 1;
@@ -46,7 +48,7 @@ struct BatchNormGradient {
   const int32_t* in_multiplier = nullptr;
   const int64_t* offset = nullptr;
   int shift = 0;
-  int16_t* grad_in = nullptr;
+  Gradient grad_in = {};
 };
 
 struct BatchNormKernels {

@@ -11,6 +11,7 @@ struct Operands {
   int64_t rows, channels;
   std::vector<int8_t> in, output, out;
   std::vector<int16_t> grad_out, grad_in;
+  std::vector<int8_t> grad_out8, grad_in8;
   std::vector<int32_t> multiplier, low, high;
   std::vector<int64_t> offset, sum, squares;
 
@@ -22,6 +23,8 @@ struct Operands {
         out(rows * channels),
         grad_out(test_values<int16_t>(rows * channels, 3, 14)),
         grad_in(rows * channels),
+        grad_out8(test_values<int8_t>(rows * channels, 3, 6)),
+        grad_in8(rows * channels),
         multiplier(test_values<int32_t>(channels, 4, 30)),
         low(channels),
         high(channels),
@@ -29,10 +32,18 @@ struct Operands {
         sum(channels),
         squares(channels) {}
 
-  BatchNormGradient gradient() {
-    return {grad_out.data(),   in.data(),         output.data(), channels,
-            multiplier.data(), multiplier.data(), offset.data(), 30,
-            grad_in.data()};
+  BatchNormGradient gradient(int bits) {
+    BatchNormGradient args = {.grad_out = {grad_out.data(), bits},
+                              .in = in.data(),
+                              .output = output.data(),
+                              .channels = channels,
+                              .grad_multiplier = multiplier.data(),
+                              .in_multiplier = multiplier.data(),
+                              .offset = offset.data(),
+                              .shift = 30,
+                              .grad_in = {grad_in.data(), bits}};
+    if (bits <= 8) args.grad_out.data = grad_out8.data(), args.grad_in.data = grad_in8.data();
+    return args;
   }
   ScaleOffset scale_offset(bool write) {
     return {in.data(), channels, multiplier.data(),           offset.data(),
@@ -55,7 +66,7 @@ void measure(benchmark::State& state, const BatchNormKernels& kernels, Body&& bo
 
 void add_rows(const BatchNormKernels* kernels) {
   const std::string prefix = std::string(kernels->name) + "/";
-  const auto add = [&](const char* name, auto body) {
+  const auto add = [&](const std::string& name, auto body) {
     benchmark::RegisterBenchmark((prefix + name).c_str(),
                                  [=](benchmark::State& state) { measure(state, *kernels, body); })
         ->Args({100352, 16})
@@ -72,11 +83,15 @@ void add_rows(const BatchNormKernels* kernels) {
   add("scale_offset_maximum", [=](Operands& o) {
     benchmark::DoNotOptimize(kernels->scale_offset(o.scale_offset(false), 0, o.rows));
   });
-  add("gradient_sums", [=](Operands& o) {
-    kernels->gradient_sums(o.gradient(), 0, o.rows, o.sum.data(), o.squares.data());
-  });
-  add("gradient",
-      [=](Operands& o) { benchmark::DoNotOptimize(kernels->gradient(o.gradient(), 0, o.rows)); });
+  for (const int bits : {16, 8}) {
+    const std::string suffix = "_" + std::to_string(bits) + "_bits";
+    add("gradient_sums" + suffix, [=](Operands& o) {
+      kernels->gradient_sums(o.gradient(bits), 0, o.rows, o.sum.data(), o.squares.data());
+    });
+    add("gradient" + suffix, [=](Operands& o) {
+      benchmark::DoNotOptimize(kernels->gradient(o.gradient(bits), 0, o.rows));
+    });
+  }
 }
 
 const bool kRegistered = [] {

@@ -100,7 +100,7 @@ inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
   return {0, saturated};
 }
 
-template <bool kFull, bool kMasked>
+template <typename T, bool kFull, bool kMasked>
 inline void gradient_sums_strip(const BatchNormGradient& args, int64_t first, int64_t width,
                                 int64_t begin_row, int64_t end_row, int64_t* sum_grad,
                                 int64_t* sum_grad_in) noexcept {
@@ -111,12 +111,14 @@ inline void gradient_sums_strip(const BatchNormGradient& args, int64_t first, in
     int32_t grads[kStrip] = {}, products[kStrip] = {};
     for (int64_t row = block; row < stop; ++row) {
       const int64_t at = row * args.channels + first;
-      const int16_t* __restrict grad_out = args.grad_out + at;
+      const T* __restrict grad_out = args.grad_out.as<T>() + at;
       const int8_t* __restrict in = args.in + at;
       const int8_t* __restrict output = kMasked ? args.output + at : nullptr;
+      // g++ 12 would unroll the strip before it looks for vectors, and then find none.
+#pragma GCC unroll 1
       for (int64_t c = 0; c < lanes; ++c) {
         // All ones where the output is positive: a condition would not be vectorised here.
-        const int32_t mask = kMasked ? -int32_t{output[c]} >> 31 : -1;
+        const T mask = kMasked ? static_cast<T>(-T{output[c] > 0}) : T{-1};
         const int32_t grad = grad_out[c] & mask;
         grads[c] += grad;
         products[c] += grad * in[c];
@@ -129,13 +131,14 @@ inline void gradient_sums_strip(const BatchNormGradient& args, int64_t first, in
   }
 }
 
-inline void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
-                          int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
+template <typename T>
+inline void gradient_sums_rows(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
+                               int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
   for (int64_t first = 0; first < args.channels; first += kStrip) {
     const int64_t width = std::min(kStrip, args.channels - first);
     const auto strip = [&]<bool kFull, bool kMasked>() {
-      gradient_sums_strip<kFull, kMasked>(args, first, width, begin_row, end_row, sum_grad,
-                                          sum_grad_in);
+      gradient_sums_strip<T, kFull, kMasked>(args, first, width, begin_row, end_row, sum_grad,
+                                             sum_grad_in);
     };
     if (width == kStrip && args.output != nullptr) strip.template operator()<true, true>();
     if (width == kStrip && args.output == nullptr) strip.template operator()<true, false>();
@@ -144,10 +147,18 @@ inline void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int6
   }
 }
 
-template <bool kMasked, bool kWrite>
+inline void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
+                          int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
+  with_gradient_type(args.grad_out.bits, [&](auto type) {
+    gradient_sums_rows<decltype(type)>(args, begin_row, end_row, sum_grad, sum_grad_in);
+  });
+}
+
+template <typename T, typename Out, bool kMasked, bool kWrite>
 inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin_row,
                                     int64_t end_row) noexcept {
   const RoundEven64 round(args.shift);
+  const int64_t limit = mantissa_limit(args.grad_in.bits);
   const int64_t channels = args.channels;
   const int32_t* __restrict grad_multiplier = args.grad_multiplier;
   const int32_t* __restrict in_multiplier = args.in_multiplier;
@@ -155,10 +166,10 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
   int64_t low = 0, high = 0, saturated = 0;
   for (int64_t row = begin_row; row < end_row; ++row) {
     const int64_t at = row * channels;
-    const int16_t* __restrict grad_out = args.grad_out + at;
+    const T* __restrict grad_out = args.grad_out.as<T>() + at;
     const int8_t* __restrict in = args.in + at;
     const int8_t* __restrict output = kMasked ? args.output + at : nullptr;
-    int16_t* __restrict grad_in = kWrite ? args.grad_in + at : nullptr;
+    Out* __restrict grad_in = kWrite ? args.grad_in.as<Out>() + at : nullptr;
     for (int64_t c = 0; c < channels; ++c) {
       const int64_t raw = grad_out[c];
       const int64_t grad = !kMasked || output[c] > 0 ? raw : 0;
@@ -168,9 +179,9 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
       high = wide > high ? wide : high;
       if constexpr (kWrite) {
         const int64_t rounded = round(wide);
-        const int64_t narrow = saturate(rounded, 32767);
+        const int64_t narrow = saturate(rounded, limit);
         saturated += narrow != rounded;
-        grad_in[c] = static_cast<int16_t>(narrow);
+        grad_in[c] = static_cast<Out>(narrow);
       }
     }
   }
@@ -179,10 +190,17 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
 
 inline WideStatistics gradient(const BatchNormGradient& args, int64_t begin_row,
                                int64_t end_row) noexcept {
-  if (args.grad_in == nullptr) {
-    return args.output != nullptr ? gradient_rows<true, false>(args, begin_row, end_row)
-                                  : gradient_rows<false, false>(args, begin_row, end_row);
-  }
-  return args.output != nullptr ? gradient_rows<true, true>(args, begin_row, end_row)
-                                : gradient_rows<false, true>(args, begin_row, end_row);
+  return with_gradient_type(args.grad_out.bits, [&](auto from) {
+    return with_gradient_type(args.grad_in.bits, [&](auto to) {
+      using T = decltype(from);
+      using Out = decltype(to);
+      if (args.grad_in.data == nullptr) {
+        return args.output != nullptr
+                   ? gradient_rows<T, Out, true, false>(args, begin_row, end_row)
+                   : gradient_rows<T, Out, false, false>(args, begin_row, end_row);
+      }
+      return args.output != nullptr ? gradient_rows<T, Out, true, true>(args, begin_row, end_row)
+                                    : gradient_rows<T, Out, false, true>(args, begin_row, end_row);
+    });
+  });
 }

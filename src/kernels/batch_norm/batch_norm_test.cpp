@@ -48,26 +48,35 @@ TEST_P(BatchNorm, ChannelSums) {
   }
 }
 
+template <typename T>
+void check_gradient_sums_of_extremes(const BatchNormKernels& kernels, int64_t rows,
+                                     int64_t channels) {
+  constexpr T kLow = std::numeric_limits<T>::min();
+  const std::vector<int8_t> in(rows * channels, -128);
+  const std::vector<T> grad(rows * channels, kLow);
+  std::vector<int64_t> sum_grad(channels, 0), sum_grad_in(channels, 0);
+  BatchNormGradient args;
+  args.grad_out = {grad.data(), 8 * int{sizeof(T)}};
+  args.in = in.data();
+  args.channels = channels;
+  kernels.gradient_sums(args, 0, rows, sum_grad.data(), sum_grad_in.data());
+  ASSERT_EQ(sum_grad, std::vector<int64_t>(channels, rows * kLow));
+  ASSERT_EQ(sum_grad_in, std::vector<int64_t>(channels, rows * kLow * -128));
+}
+
 // Depth at which 32-bit partial sums of extremes would wrap.
 TEST_P(BatchNorm, SumsOfManyExtremesAreExact) {
   constexpr int64_t kRows = 140001;
   for (const int64_t channels : {3, 16, 32}) {
     const std::vector<int8_t> in(kRows * channels, -128);
-    const std::vector<int16_t> grad(kRows * channels, INT16_MIN);
     std::vector<int64_t> sum(channels, 0), squares(channels, 0);
     std::vector<int32_t> low(channels, 127), high(channels, -128);
     GetParam()->channel_sums(in.data(), channels, 0, kRows,
                              {sum.data(), squares.data(), low.data(), high.data()});
     ASSERT_EQ(sum, std::vector<int64_t>(channels, kRows * -128));
     ASSERT_EQ(squares, std::vector<int64_t>(channels, kRows * 16384));
-    std::vector<int64_t> sum_grad(channels, 0), sum_grad_in(channels, 0);
-    BatchNormGradient args;
-    args.grad_out = grad.data();
-    args.in = in.data();
-    args.channels = channels;
-    GetParam()->gradient_sums(args, 0, kRows, sum_grad.data(), sum_grad_in.data());
-    ASSERT_EQ(sum_grad, std::vector<int64_t>(channels, kRows * INT16_MIN));
-    ASSERT_EQ(sum_grad_in, std::vector<int64_t>(channels, kRows * INT16_MIN * -128));
+    check_gradient_sums_of_extremes<int16_t>(*GetParam(), kRows, channels);
+    check_gradient_sums_of_extremes<int8_t>(*GetParam(), kRows, channels);
   }
 }
 
@@ -104,25 +113,29 @@ TEST_P(BatchNorm, ScaleOffset) {
   }
 }
 
+// Gradients of `bits` bits, which T keeps.
+template <typename T>
 struct GradientCase {
   int64_t rows, channels;
-  std::vector<int16_t> grad_out;
+  int bits;
+  std::vector<T> grad_out;
   std::vector<int8_t> in, output;
   std::vector<int32_t> grad_multiplier, in_multiplier;
   std::vector<int64_t> offset;
 
-  GradientCase(int64_t rows_, int64_t channels_, int offset_bits)
+  GradientCase(int64_t rows_, int64_t channels_, int bits_, int offset_bits)
       : rows(rows_),
         channels(channels_),
-        grad_out(test_values<int16_t>(rows * channels, 5, 15)),
+        bits(bits_),
+        grad_out(test_values<T>(rows * channels, 5, bits - 1)),
         in(test_values<int8_t>(rows * channels, 6, 7)),
         output(test_values<int8_t>(rows * channels, 7, 7)),
         grad_multiplier(test_values<int32_t>(channels, 8, 31)),
         in_multiplier(test_values<int32_t>(channels, 9, 31)),
         offset(test_values<int64_t>(channels, 10, offset_bits)) {}
 
-  BatchNormGradient args(bool masked, int shift, int16_t* grad_in) const {
-    return {grad_out.data(),
+  BatchNormGradient args(bool masked, int shift, Gradient grad_in) const {
+    return {{grad_out.data(), bits},
             in.data(),
             masked ? output.data() : nullptr,
             channels,
@@ -134,31 +147,48 @@ struct GradientCase {
   }
 };
 
-TEST_P(BatchNorm, GradientSums) {
+template <typename T>
+void check_gradient_sums(const BatchNormKernels& kernels, const GradientCase<T>& data,
+                         bool masked) {
+  const int64_t channels = data.channels;
+  std::vector<int64_t> sum(channels, 1), product(channels, 2);
+  auto wanted_sum = sum, wanted_product = product;
+  for (int64_t i = 0; i < data.rows * channels; ++i) {
+    const int64_t grad = !masked || data.output[i] > 0 ? data.grad_out[i] : 0;
+    wanted_sum[i % channels] += grad;
+    wanted_product[i % channels] += grad * data.in[i];
+  }
+  kernels.gradient_sums(data.args(masked, 0, {}), 0, data.rows, sum.data(), product.data());
+  ASSERT_EQ(sum, wanted_sum);
+  ASSERT_EQ(product, wanted_product);
+}
+
+// Calls check with a GradientCase of every shape and width.
+template <typename Check>
+void for_each_gradient_case(int offset_bits, Check&& check) {
   for (const int64_t rows : kAwkwardSizes) {
     for (const int64_t channels : kAwkwardChannels) {
-      const GradientCase data(rows, channels, 40);
-      for (const bool masked : {false, true}) {
-        std::vector<int64_t> sum(channels, 1), product(channels, 2);
-        auto wanted_sum = sum, wanted_product = product;
-        for (int64_t i = 0; i < rows * channels; ++i) {
-          const int64_t grad = !masked || data.output[i] > 0 ? data.grad_out[i] : 0;
-          wanted_sum[i % channels] += grad;
-          wanted_product[i % channels] += grad * data.in[i];
-        }
-        GetParam()->gradient_sums(data.args(masked, 0, nullptr), 0, rows, sum.data(),
-                                  product.data());
-        ASSERT_EQ(sum, wanted_sum);
-        ASSERT_EQ(product, wanted_product);
+      for (const int bits : kTestedGradientBits) {
+        with_gradient_type(bits, [&](auto type) {
+          check(GradientCase<decltype(type)>(rows, channels, bits, offset_bits));
+        });
       }
     }
   }
 }
 
-void check_gradient(const BatchNormKernels& kernels, const GradientCase& data, bool masked,
-                    int shift) {
+TEST_P(BatchNorm, GradientSums) {
+  for_each_gradient_case(40, [&](const auto& data) {
+    for (const bool masked : {false, true}) check_gradient_sums(*GetParam(), data, masked);
+  });
+}
+
+// Out keeps the `bits` of the result.
+template <typename Out, typename T>
+void check_gradient(const BatchNormKernels& kernels, const GradientCase<T>& data, int bits,
+                    bool masked, int shift) {
   const int64_t count = data.rows * data.channels;
-  std::vector<int16_t> out(count), wanted(count);
+  std::vector<Out> out(count), wanted(count);
   WideStatistics maximum, narrowed;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t c = i % data.channels;
@@ -167,26 +197,27 @@ void check_gradient(const BatchNormKernels& kernels, const GradientCase& data, b
         grad * data.grad_multiplier[c] + Wide{data.in[i]} * data.in_multiplier[c] + data.offset[c];
     maximum.maximum = std::max(maximum.maximum, exact_magnitude(wide));
     const Wide rounded = exact_rne(wide, shift);
-    wanted[i] = static_cast<int16_t>(exact_saturate(rounded, 32767));
+    wanted[i] = static_cast<Out>(exact_saturate(rounded, (1 << (bits - 1)) - 1));
     narrowed.saturated += wanted[i] != rounded;
   }
-  expect_equal(kernels.gradient(data.args(masked, shift, nullptr), 0, data.rows), maximum);
+  expect_equal(kernels.gradient(data.args(masked, shift, {}), 0, data.rows), maximum);
   narrowed.maximum = maximum.maximum;
-  expect_equal(kernels.gradient(data.args(masked, shift, out.data()), 0, data.rows), narrowed);
-  ASSERT_EQ(out, wanted) << data.rows << " x " << data.channels << " >> " << shift;
+  expect_equal(kernels.gradient(data.args(masked, shift, {out.data(), bits}), 0, data.rows),
+               narrowed);
+  ASSERT_EQ(out, wanted) << data.rows << " x " << data.channels << " >> " << shift << " to " << bits
+                         << " bits";
 }
 
 TEST_P(BatchNorm, Gradient) {
-  for (const int64_t rows : kAwkwardSizes) {
-    for (const int64_t channels : kAwkwardChannels) {
-      for (const int offset_bits : {40, 60}) {
-        const GradientCase data(rows, channels, offset_bits);
-        for (const int shift : {0, 1, 16, 31, 32, 46, 60, 61, 62, 63, 90}) {
-          check_gradient(*GetParam(), data, false, shift);
-          check_gradient(*GetParam(), data, true, shift);
+  for (const int offset_bits : {40, 60}) {
+    for_each_gradient_case(offset_bits, [&]<typename T>(const GradientCase<T>& data) {
+      for (const int shift : {0, 1, 16, 31, 32, 46, 54, 60, 61, 62, 63, 90}) {
+        for (const bool masked : {false, true}) {
+          check_gradient<T>(*GetParam(), data, data.bits, masked, shift);
+          check_gradient<int16_t>(*GetParam(), data, 16, masked, shift);
         }
       }
-    }
+    });
   }
 }
 

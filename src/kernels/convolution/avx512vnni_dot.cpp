@@ -6,9 +6,13 @@
 #include "kernels/convolution/avx512vnni_kernels.h"
 #include "kernels/convolution/avx512vnni_pack.h"
 #include "kernels/convolution/avx512vnni_tile.h"
+#include "numerics/rounding.h"
 
 namespace mantissa::kernels::convolution_avx512vnni {
 namespace {
+
+// Byte planes of gradients.
+int planes_of(int bits) { return bits <= 8 ? 1 : 2; }
 
 // Sums of |weights| up to this keep 32767 * sum within int32.
 constexpr int32_t kNarrowMagnitude = 65535;
@@ -19,9 +23,10 @@ struct DotCall {
   DotMode mode;
   std::byte* scratch;
   const void* source;  // int8 or int16
-  char* target;        // int32 or int16
+  char* target;        // int32, int16 or int8
   int target_bytes;    // per element
   int shift = 0;
+  int limit = 0;  // largest result, where it is rounded
 
   int32_t* init(int64_t phase) const {
     return reinterpret_cast<int32_t*>(scratch + plan.init_offset) + phase * plan.dot.blocks() * 16;
@@ -204,11 +209,13 @@ void run_band(const DotCall& call, int64_t image, int64_t band_index, uint8_t* p
   for_each_phase(call, [&](const Phase& phase) { run_phase(call, phase, band, arguments); });
 }
 
-// The largest magnitude whose rounded result is at most 32767 (32767.5 rounds to 32768).
-uint32_t unsaturated_magnitude(int shift) {
-  if (shift == 0) return 32767;
-  if (shift > 16) return UINT32_MAX;
-  return (uint32_t{32767} << shift) + (uint32_t{1} << (shift - 1)) - 1;
+// The largest magnitude whose rounded result is at most `limit`, which is odd: limit + 1/2 rounds
+// up.
+uint32_t unsaturated_magnitude(int limit, int shift) {
+  if (shift == 0) return static_cast<uint32_t>(limit);
+  const int64_t largest =
+      (int64_t{limit} << smaller(shift, 31)) + (int64_t{1} << smaller(shift - 1, 31)) - 1;
+  return static_cast<uint32_t>(smaller(largest, UINT32_MAX));
 }
 
 void raise(std::atomic<uint64_t>& maximum, uint64_t value) {
@@ -229,7 +236,8 @@ WideStatistics run_dot(const DotCall& call, ThreadPool& pool) {
     arguments.row_pitch = plan.window_columns * dot.source_channels;
     arguments.plane_bytes = plan.plane_bytes;
     arguments.shift = call.shift;
-    arguments.unsaturated = unsaturated_magnitude(call.shift);
+    arguments.limit = call.limit;
+    arguments.unsaturated = unsaturated_magnitude(call.limit, call.shift);
     uint8_t* packed = call.packed_source(worker);
     if (plan.bands > 1) {
       run_band(call, task / plan.bands, task % plan.bands, packed, arguments);
@@ -247,6 +255,7 @@ WideStatistics run_dot(const DotCall& call, ThreadPool& pool) {
 }
 
 DotMode grad_input_mode(const DotCall& call) {
+  if (call.plan.planes == 1) return call.target_bytes == 1 ? DotMode::kByte : DotMode::kWord;
   for (int64_t phase = 0; phase < call.plan.dot.phases(); ++phase) {
     for (int64_t block = 0; block < call.plan.dot.blocks(); ++block) {
       if (call.magnitude(phase)[block] > kNarrowMagnitude) return DotMode::kWide;
@@ -259,13 +268,18 @@ DotMode grad_input_mode(const DotCall& call) {
 
 WideStatistics forward(const ConvolutionForward& args, const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
-  const DotPlan plan = plan_dot(forward_dot(shape, context.pool->size()), 1, context.pool->size());
-  const DotCall call = {.plan = plan,
-                        .mode = DotMode::kForward,
-                        .scratch = context.scratch.data(),
-                        .source = args.input,
-                        .target = reinterpret_cast<char*>(args.output),
-                        .target_bytes = sizeof(int32_t)};
+  const DotPlan plan =
+      plan_dot(forward_dot(shape, context.pool->size(), kFoldedWidth), 1, context.pool->size());
+  const bool rounds = args.wide == nullptr;
+  const DotCall call = {
+      .plan = plan,
+      .mode = rounds ? DotMode::kByte : DotMode::kSums,
+      .scratch = context.scratch.data(),
+      .source = args.input,
+      .target = rounds ? reinterpret_cast<char*>(args.narrow) : reinterpret_cast<char*>(args.wide),
+      .target_bytes = rounds ? 1 : 4,
+      .shift = args.shift,
+      .limit = 127};
   context.pool->parallel_for(plan.dot.blocks(), [&](int64_t block, int) {
     for_each_phase(call, [&](const Phase& phase) {
       pack_forward_weights(shape, args.weights, args.bias, block * 16,
@@ -277,15 +291,17 @@ WideStatistics forward(const ConvolutionForward& args, const KernelContext& cont
 
 WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
-  const DotPlan plan =
-      plan_dot(grad_input_dot(shape, context.pool->size()), 2, context.pool->size());
+  const int bits = args.grad_output.bits;
+  const DotPlan plan = plan_dot(grad_input_dot(shape, context.pool->size(), kFoldedWidth),
+                                planes_of(bits), context.pool->size());
   DotCall call = {.plan = plan,
                   .mode = DotMode::kNarrow,
                   .scratch = context.scratch.data(),
-                  .source = args.grad_output,
-                  .target = reinterpret_cast<char*>(args.grad_input),
-                  .target_bytes = sizeof(int16_t),
-                  .shift = args.shift};
+                  .source = args.grad_output.data,
+                  .target = args.grad_input.as<char>(),
+                  .target_bytes = static_cast<int>(gradient_bytes(args.grad_input.bits)),
+                  .shift = args.shift,
+                  .limit = static_cast<int>(mantissa_limit(args.grad_input.bits))};
   context.pool->parallel_for(plan.dot.blocks(), [&](int64_t block, int) {
     for_each_phase(call, [&](const Phase& phase) {
       pack_grad_input_weights(shape, args.weights, phase.y, phase.x, block * 16,
@@ -297,11 +313,12 @@ WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext&
 }
 
 size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept {
-  return plan_dot(forward_dot(shape, threads), 1, threads).total_bytes;
+  return plan_dot(forward_dot(shape, threads, kFoldedWidth), 1, threads).total_bytes;
 }
 
-size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept {
-  return plan_dot(grad_input_dot(shape, threads), 2, threads).total_bytes;
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads) noexcept {
+  return plan_dot(grad_input_dot(shape, threads, kFoldedWidth), planes_of(bits), threads)
+      .total_bytes;
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

@@ -20,7 +20,7 @@ void plan_units(GradWeightsPlan& plan) {
   plan.band_columns = ceil_div(s.out_width, plan.bands_x);
   plan.window_columns = (plan.band_columns - 1) * plan.step + s.kernel_width;
   const int64_t row_bytes = 4 * (plan.window_columns * plan.step * s.in_channels +
-                                 2 * plan.band_columns * s.out_channels);
+                                 plan.planes * plan.band_columns * s.out_channels);
   int64_t rows = smaller(kUnitBytes / row_bytes, kGradWeightsDepth / (4 * plan.band_columns));
   rows = larger(1, smaller(rows, s.out_height));
   plan.bands_y = ceil_div(s.out_height, rows);
@@ -32,7 +32,7 @@ void plan_units(GradWeightsPlan& plan) {
 }
 
 void plan_chunks(GradWeightsPlan& plan, int threads) {
-  const int64_t unit_bytes = plan.input_bytes + 2 * plan.plane_bytes;
+  const int64_t unit_bytes = plan.input_bytes + plan.planes * plan.plane_bytes;
   const int64_t depth = 4 * plan.band_rows * plan.band_columns;
   plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts;
   const int64_t budget = plan.shared_chunks ? kSharedChunkBytes * threads : kChunkBytes;
@@ -53,7 +53,7 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
   plan.chunks_offset = plan.used_offset + 64 * static_cast<size_t>(copies);
   plan.planes_offset = aligned(plan.chunk_units * plan.input_bytes + kGradWeightsSlack);
   plan.plane_stride = aligned(plan.chunk_units * plan.plane_bytes + kGradWeightsSlack);
-  plan.input_sums_offset = plan.planes_offset + 2 * plan.plane_stride;
+  plan.input_sums_offset = plan.planes_offset + plan.planes * plan.plane_stride;
   plan.grad_sums_offset =
       plan.input_sums_offset +
       static_cast<size_t>(s.kernel_height * round_up(plan.run, 64)) * sizeof(int32_t);
@@ -109,7 +109,7 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
     for (int64_t ky = 0; ky < kernel_height; ++ky) {
       for (int64_t tile = 0; tile < tiles; ++tile) {
         const RowTile rows = row_tile(plan.run, tiles, tile);
-        for (int64_t block = 0; block < plan.columns / 16; ++block) {
+        for (int64_t block = 0; block < plan.columns / 16; block += plan.blocks_at_once()) {
           sum_products(plan, chunk, ky, rows.first, rows.count, block, *used == 0,
                        sums + (ky * plan.run + rows.first) * plan.columns + block * 16,
                        plan.columns);
@@ -120,14 +120,16 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
   });
 }
 
-// A tile of the only chunk goes straight to the accumulators.
+// Tiles of the only chunk go straight to the accumulators.
 void finish_tile(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                  const Chunk& chunk, int64_t ky, const RowTile& rows, int64_t block) {
-  alignas(64) int64_t sums[kGradWeightsRows * 16];
+  constexpr int64_t kPitch = 32;
+  alignas(64) int64_t sums[kGradWeightsRows * kPitch];
   const int64_t* parts[] = {sums};
-  sum_products(plan, chunk, ky, rows.first, rows.count, block, true, sums, 16);
-  finish_sums(plan, {parts, 1, 16}, ky * plan.run + rows.first, rows.count, block * 16,
-              smaller(16, plan.shape.out_channels - block * 16), args.shift, args.accumulator);
+  sum_products(plan, chunk, ky, rows.first, rows.count, block, true, sums, kPitch);
+  finish_sums(plan, {parts, 1, kPitch}, ky * plan.run + rows.first, rows.count, block * 16,
+              smaller(16 * plan.blocks_at_once(), plan.shape.out_channels - block * 16), args.shift,
+              args.accumulator);
 }
 
 // All threads pack a chunk together, then share its tiles.
@@ -153,7 +155,7 @@ void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights&
     const RowTile rows = row_tile(plan.run, tiles, task / block_tasks % tiles);
     const int64_t first = task % block_tasks * kBlocksPerTask;
     const int64_t last = smaller(blocks, first + kBlocksPerTask);
-    for (int64_t block = first; block < last; ++block) {
+    for (int64_t block = first; block < last; block += plan.blocks_at_once()) {
       if (plan.finishes_tiles()) {
         finish_tile(plan, args, chunk, ky, rows, block);
       } else {
@@ -185,8 +187,9 @@ void finish(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
 
 }  // namespace
 
-GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int threads) {
+GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int threads) {
   GradWeightsPlan plan;
+  plan.planes = bits <= 8 ? 1 : 2;
   plan.shape = simplified(shape);
   const ConvolutionShape& s = plan.shape;
   const bool pointwise = s.kernel_height == 1 && s.kernel_width == 1 && s.padding == 0;
@@ -203,7 +206,8 @@ GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int threads) {
 
 void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
   if (args.shift > 62) return;  // nothing is left of any sum
-  const GradWeightsPlan plan = plan_grad_weights(args.shape, context.pool->size());
+  const GradWeightsPlan plan =
+      plan_grad_weights(args.shape, args.grad_output.bits, context.pool->size());
   if (plan.shared_chunks) {
     for (int64_t index = 0; index < plan.chunks(); ++index) {
       run_shared_chunk(plan, args, context, index);
@@ -214,8 +218,8 @@ void grad_weights(const ConvolutionGradWeights& args, const KernelContext& conte
   if (!plan.finishes_tiles()) finish(plan, args, context);
 }
 
-size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept {
-  return plan_grad_weights(shape, threads).total_bytes;
+size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int bits, int threads) noexcept {
+  return plan_grad_weights(shape, bits, threads).total_bytes;
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

@@ -5,7 +5,9 @@
 // planes high = g >> 8 and low = (g & 255) - 128, [y][x][O][4]. With DH = sum of high * xu and
 // DL = sum of low * xu,
 //   sum of g * x = 256 * DH + DL + 128 * (sum of (xu - 128) - sum of (256 * high + low)).
-// Images and rows that do not exist have g = 0 and whatever x.
+// Images and rows that do not exist have g = 0 and whatever x. Gradients of up to 8 bits are one
+// plane:
+//   sum of g * x = sum of g * xu - 128 * sum of g.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +25,7 @@ constexpr int64_t kGradWeightsSlack = 320;
 
 struct GradWeightsPlan {
   ConvolutionShape shape;
+  int planes = 2;                    // of grad_output
   int64_t step = 1, decimation = 1;  // packed pixels between outputs; source pixels between packed
   int64_t band_rows = 1, band_columns = 1;  // output pixels of a unit
   int64_t bands_y = 1, bands_x = 1, units = 1;
@@ -39,14 +42,16 @@ struct GradWeightsPlan {
 
   int64_t chunks() const { return ceil_div(units, chunk_units); }
   bool finishes_tiles() const { return shared_chunks && chunks() == 1; }
+  // Blocks of 16 columns whose products are summed at once: two vectors of gradients in any case.
+  int64_t blocks_at_once() const { return planes == 1 ? 2 : 1; }
 };
 
-GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int threads);
+GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int threads);
 
 // One chunk's buffers.
 struct Chunk {
   uint8_t* input = nullptr;       // [unit]
-  int8_t* planes = nullptr;       // high, plane_stride later low
+  int8_t* planes = nullptr;       // high, plane_stride later low; or the only one
   int32_t* input_sums = nullptr;  // [KH][run rounded up to 64]: sum of (xu - 128)
   int64_t* grad_sums = nullptr;   // [columns]: sum of 256 * high + low
   int64_t units = 0;
@@ -65,7 +70,8 @@ void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, 
 void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first);
 void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
 // Adds (stores if `first`) the chunk's sums for `count` <= kGradWeightsRows rows from (ky, row) and
-// one block of 16 columns to sums [count][pitch].
+// the blocks of 16 columns from `block` on, blocks_at_once() as far as they exist, to sums
+// [count][pitch].
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
                   int64_t count, int64_t block, bool first, int64_t* sums, int64_t pitch);
 // accumulator = accumulate(accumulator, rescale_rne(sum, shift)) for `rows` rows and `columns` of

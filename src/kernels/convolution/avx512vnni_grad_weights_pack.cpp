@@ -78,6 +78,19 @@ void pack_grads(const int16_t* const (&images)[4], int existing, int64_t offset,
   }
 }
 
+// Four images' adjacent 8-bit gradients (zeros beyond `existing` images), to [count][4].
+void pack_grads(const int8_t* const (&images)[4], int existing, int64_t offset, int64_t count,
+                int8_t* to) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 valid = mask16(count - i);
+    __m128i rows[4];
+    for (int image = 0; image < 4; ++image) {
+      rows[image] = _mm_maskz_loadu_epi8(image < existing ? valid : 0, images[image] + offset + i);
+    }
+    _mm512_mask_storeu_epi32(to + 4 * i, valid, interleave4(rows[0], rows[1], rows[2], rows[3]));
+  }
+}
+
 // Where a unit lies.
 struct UnitPlace {
   int64_t image = 0, y = 0, x = 0;  // first output pixel
@@ -130,24 +143,50 @@ void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, const Uni
   }
 }
 
-void pack_unit_grads(const GradWeightsPlan& plan, const int16_t* grads, const UnitPlace& place,
-                     int8_t* high, int8_t* low) {
+// Calls pack(images, offset, count, to) for each row of a unit, [band_columns * O][4] bytes apart;
+// what lies outside of the image is left to fill(from, count).
+template <typename T, typename Pack, typename Fill>
+void for_each_grad_row(const GradWeightsPlan& plan, const T* grads, const UnitPlace& place,
+                       Pack&& pack, Fill&& fill) {
   const ConvolutionShape& s = plan.shape;
-  const int16_t* images[4];
+  const T* images[4];
   for (int i = 0; i < 4; ++i) {
     images[i] = grads + (place.image + (i < place.existing ? i : 0)) * s.out_height * s.out_width *
                             s.out_channels;
   }
   const int64_t columns = smaller(plan.band_columns, s.out_width - place.x);
   const int64_t row_bytes = plan.band_columns * s.out_channels * 4;
-  for (int64_t row = 0; row < plan.band_rows; ++row, high += row_bytes, low += row_bytes) {
+  for (int64_t row = 0; row < plan.band_rows; ++row) {
     const int64_t y = place.y + row;
     const int64_t count = y < s.out_height && columns > 0 ? columns * s.out_channels : 0;
-    pack_grads(images, place.existing, (y * s.out_width + place.x) * s.out_channels, count, high,
-               low);
-    fill_bytes(reinterpret_cast<uint8_t*>(high) + 4 * count, row_bytes - 4 * count, 0);
-    fill_bytes(reinterpret_cast<uint8_t*>(low) + 4 * count, row_bytes - 4 * count, 128);
+    pack(images, (y * s.out_width + place.x) * s.out_channels, count, row * row_bytes);
+    fill(row * row_bytes + 4 * count, row_bytes - 4 * count);
   }
+}
+
+void pack_unit_planes(const GradWeightsPlan& plan, const int16_t* grads, const UnitPlace& place,
+                      int8_t* high, int8_t* low) {
+  for_each_grad_row(
+      plan, grads, place,
+      [&](const int16_t* const(&images)[4], int64_t offset, int64_t count, int64_t to) {
+        pack_grads(images, place.existing, offset, count, high + to, low + to);
+      },
+      [&](int64_t from, int64_t count) {
+        fill_bytes(reinterpret_cast<uint8_t*>(high) + from, count, 0);
+        fill_bytes(reinterpret_cast<uint8_t*>(low) + from, count, 128);
+      });
+}
+
+void pack_unit_plane(const GradWeightsPlan& plan, const int8_t* grads, const UnitPlace& place,
+                     int8_t* plane) {
+  for_each_grad_row(
+      plan, grads, place,
+      [&](const int8_t* const(&images)[4], int64_t offset, int64_t count, int64_t to) {
+        pack_grads(images, place.existing, offset, count, plane + to);
+      },
+      [&](int64_t from, int64_t count) {
+        fill_bytes(reinterpret_cast<uint8_t*>(plane) + from, count, 0);
+      });
 }
 
 // accumulate() of numerics/rounding.h, 8 at a time.
@@ -213,7 +252,12 @@ void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, 
                uint8_t* input, int8_t* planes) {
   const UnitPlace place = unit_place(plan, unit);
   pack_unit_input(plan, args.input, place, input);
-  pack_unit_grads(plan, args.grad_output, place, planes, planes + plan.plane_stride);
+  if (plan.planes == 1) {
+    pack_unit_plane(plan, args.grad_output.as<int8_t>(), place, planes);
+  } else {
+    pack_unit_planes(plan, args.grad_output.as<int16_t>(), place, planes,
+                     planes + plan.plane_stride);
+  }
 }
 
 void finish_sums(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,

@@ -29,32 +29,58 @@ Positions chunk_positions(const GradWeightsPlan& plan, const Chunk& chunk) {
 struct ProductArguments {
   Positions positions;
   const uint8_t* input;
-  const int8_t* high;
-  const int8_t* low;
+  const int8_t* grads[2];  // high and low plane of a block, or two blocks
   int64_t grad_step;
   const int32_t* input_sums;  // of the tile's rows
-  const int64_t* grad_sums;   // of the tile's 16 columns
+  const int64_t* grad_sums;   // of the tile's columns
+  bool pair;                  // two blocks: does the second exist?
   int64_t* sums;
   int64_t pitch;
   bool first;
 };
 
-MANTISSA_INLINE void flush(int64_t* to, __m256i high, __m256i low, __m512i correction, bool first) {
-  __m512i sum = _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(high), 8),
-                                 _mm512_cvtepi32_epi64(low));
-  sum = _mm512_add_epi64(sum, _mm512_slli_epi64(correction, 7));
+// Eight sums: part + 128 * correction, added to `to` or stored there.
+MANTISSA_INLINE void flush(int64_t* to, __m512i part, __m512i correction, bool first) {
+  __m512i sum = _mm512_add_epi64(part, _mm512_slli_epi64(correction, 7));
   if (!first) sum = _mm512_add_epi64(sum, _mm512_load_si512(to));
   _mm512_store_si512(to, sum);
 }
 
-template <int kRows>
+// 256 * high + low of eight lanes.
+MANTISSA_INLINE __m512i join_planes(__m256i high, __m256i low) {
+  return _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(high), 8),
+                          _mm512_cvtepi32_epi64(low));
+}
+
+// One row's sums of a block in two planes.
+MANTISSA_INLINE void flush_planes(const ProductArguments& a, int row, __m512i high, __m512i low) {
+  const __m512i inputs = _mm512_set1_epi64(a.input_sums[row]);
+  int64_t* to = a.sums + row * a.pitch;
+  flush(to, join_planes(_mm512_castsi512_si256(high), _mm512_castsi512_si256(low)),
+        _mm512_sub_epi64(inputs, _mm512_load_si512(a.grad_sums)), a.first);
+  flush(to + 8, join_planes(_mm512_extracti64x4_epi64(high, 1), _mm512_extracti64x4_epi64(low, 1)),
+        _mm512_sub_epi64(inputs, _mm512_load_si512(a.grad_sums + 8)), a.first);
+}
+
+// One row's sums of a block in one plane, the `block`th of the pair.
+MANTISSA_INLINE void flush_block(const ProductArguments& a, int row, int block, __m512i sums) {
+  const int64_t* grads = a.grad_sums + 16 * block;
+  int64_t* to = a.sums + row * a.pitch + 16 * block;
+  const __m512i zero = _mm512_setzero_si512();
+  flush(to, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sums)),
+        _mm512_sub_epi64(zero, _mm512_load_si512(grads)), a.first);
+  flush(to + 8, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sums, 1)),
+        _mm512_sub_epi64(zero, _mm512_load_si512(grads + 8)), a.first);
+}
+
+template <int kRows, int kPlanes>
 __attribute__((noinline)) void products(const ProductArguments& a) {
-  __m512i high[kRows];
-  __m512i low[kRows];
-  MANTISSA_UNROLL for (int r = 0; r < kRows; ++r) high[r] = low[r] = _mm512_setzero_si512();
+  __m512i first[kRows];
+  __m512i second[kRows];
+  MANTISSA_UNROLL for (int r = 0; r < kRows; ++r) first[r] = second[r] = _mm512_setzero_si512();
   const uint8_t* input = a.input;
-  const int8_t* high_plane = a.high;
-  const int8_t* low_plane = a.low;
+  const int8_t* first_grads = a.grads[0];
+  const int8_t* second_grads = a.grads[1];
   const Positions& p = a.positions;
   const int64_t pixel_step = p.step[2];
   for (int64_t i = 0; i < p.count[0]; ++i, input += p.step[0]) {
@@ -62,38 +88,61 @@ __attribute__((noinline)) void products(const ProductArguments& a) {
     for (int64_t j = 0; j < p.count[1]; ++j, row += p.step[1]) {
       const uint8_t* pixel = row;
       for (int64_t k = p.count[2]; k > 0; --k) {
-        const __m512i g_high = _mm512_loadu_si512(high_plane);
-        const __m512i g_low = _mm512_loadu_si512(low_plane);
+        const __m512i g_first = _mm512_loadu_si512(first_grads);
+        const __m512i g_second = _mm512_loadu_si512(second_grads);
         MANTISSA_UNROLL for (int r = 0; r < kRows; ++r) {
           __m512i x;
           asm("vpbroadcastd %1, %0"
               : "=v"(x)
               : "m"(*reinterpret_cast<const uint32_t*>(pixel + 4 * r)));
-          multiply_add(high[r], x, g_high);
-          multiply_add(low[r], x, g_low);
+          multiply_add(first[r], x, g_first);
+          multiply_add(second[r], x, g_second);
         }
         pixel += pixel_step;
-        high_plane += a.grad_step;
-        low_plane += a.grad_step;
+        first_grads += a.grad_step;
+        second_grads += a.grad_step;
       }
     }
   }
-  const __m512i grads0 = _mm512_load_si512(a.grad_sums);
-  const __m512i grads1 = _mm512_load_si512(a.grad_sums + 8);
   MANTISSA_UNROLL for (int r = 0; r < kRows; ++r) {
-    const __m512i inputs = _mm512_set1_epi64(a.input_sums[r]);
-    int64_t* to = a.sums + r * a.pitch;
-    flush(to, _mm512_castsi512_si256(high[r]), _mm512_castsi512_si256(low[r]),
-          _mm512_sub_epi64(inputs, grads0), a.first);
-    flush(to + 8, _mm512_extracti64x4_epi64(high[r], 1), _mm512_extracti64x4_epi64(low[r], 1),
-          _mm512_sub_epi64(inputs, grads1), a.first);
+    if constexpr (kPlanes == 2) {
+      flush_planes(a, r, first[r], second[r]);
+    } else {
+      flush_block(a, r, 0, first[r]);
+      if (a.pair) flush_block(a, r, 1, second[r]);
+    }
   }
 }
 
 using Products = void (*)(const ProductArguments&);
-constexpr Products kProducts[kGradWeightsRows] = {
-    products<1>, products<2>, products<3>,  products<4>,  products<5>,  products<6>,  products<7>,
-    products<8>, products<9>, products<10>, products<11>, products<12>, products<13>, products<14>};
+
+template <int kPlanes>
+Products products_of_rows(int64_t rows) {
+  static constexpr Products kProducts[kGradWeightsRows] = {
+      products<1, kPlanes>,  products<2, kPlanes>,  products<3, kPlanes>,  products<4, kPlanes>,
+      products<5, kPlanes>,  products<6, kPlanes>,  products<7, kPlanes>,  products<8, kPlanes>,
+      products<9, kPlanes>,  products<10, kPlanes>, products<11, kPlanes>, products<12, kPlanes>,
+      products<13, kPlanes>, products<14, kPlanes>};
+  return kProducts[rows - 1];
+}
+
+// Sums of one plane of a block of 16 columns over the chunk's positions.
+__m512i sum_plane(const GradWeightsPlan& plan, const Chunk& chunk, const int8_t* grads) {
+  const int64_t step = plan.shape.out_channels * 4;
+  const __m512i ones = _mm512_set1_epi8(1);
+  __m512i sums[4];
+  MANTISSA_UNROLL for (int i = 0; i < 4; ++i) sums[i] = _mm512_setzero_si512();
+  int64_t positions = chunk.units * plan.band_rows * plan.band_columns;
+  for (; positions >= 4; positions -= 4) {
+    MANTISSA_UNROLL for (int i = 0; i < 4; ++i, grads += step) {
+      multiply_add(sums[i], ones, _mm512_loadu_si512(grads));
+    }
+  }
+  for (; positions > 0; --positions, grads += step) {
+    multiply_add(sums[0], ones, _mm512_loadu_si512(grads));
+  }
+  return _mm512_add_epi32(_mm512_add_epi32(sums[0], sums[1]), _mm512_add_epi32(sums[2], sums[3]));
+}
 
 }  // namespace
 
@@ -132,49 +181,33 @@ void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first) 
 }
 
 void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
-  const int64_t step = plan.shape.out_channels * 4;
-  const int8_t* high = chunk.planes + block * 64;
-  const int8_t* low = high + plan.plane_stride;
-  const __m512i ones = _mm512_set1_epi8(1);
-  __m512i high_sums[4];
-  __m512i low_sums[4];
-  MANTISSA_UNROLL for (int i = 0; i < 4; ++i) high_sums[i] = low_sums[i] = _mm512_setzero_si512();
-  int64_t positions = chunk.units * plan.band_rows * plan.band_columns;
-  for (; positions >= 4; positions -= 4) {
-    MANTISSA_UNROLL for (int i = 0; i < 4; ++i, high += step, low += step) {
-      multiply_add(high_sums[i], ones, _mm512_loadu_si512(high));
-      multiply_add(low_sums[i], ones, _mm512_loadu_si512(low));
-    }
-  }
-  for (; positions > 0; --positions, high += step, low += step) {
-    multiply_add(high_sums[0], ones, _mm512_loadu_si512(high));
-    multiply_add(low_sums[0], ones, _mm512_loadu_si512(low));
-  }
-  MANTISSA_UNROLL for (int i = 1; i < 4; ++i) {
-    high_sums[0] = _mm512_add_epi32(high_sums[0], high_sums[i]);
-    low_sums[0] = _mm512_add_epi32(low_sums[0], low_sums[i]);
-  }
-  const __m512i zero = _mm512_setzero_si512();
+  const int8_t* grads = chunk.planes + block * 64;
+  __m512i high = _mm512_setzero_si512();
+  __m512i low = sum_plane(plan, chunk, grads + (plan.planes - 1) * plan.plane_stride);
+  if (plan.planes == 2) high = sum_plane(plan, chunk, grads);
   int64_t* to = chunk.grad_sums + block * 16;
-  flush(to, _mm512_castsi512_si256(high_sums[0]), _mm512_castsi512_si256(low_sums[0]), zero, true);
-  flush(to + 8, _mm512_extracti64x4_epi64(high_sums[0], 1),
-        _mm512_extracti64x4_epi64(low_sums[0], 1), zero, true);
+  _mm512_store_si512(to, join_planes(_mm512_castsi512_si256(high), _mm512_castsi512_si256(low)));
+  _mm512_store_si512(
+      to + 8, join_planes(_mm512_extracti64x4_epi64(high, 1), _mm512_extracti64x4_epi64(low, 1)));
 }
 
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
                   int64_t count, int64_t block, bool first, int64_t* sums, int64_t pitch) {
+  const bool pair = plan.planes == 1 && (block + 1) * 16 < plan.columns;
+  const int8_t* grads = chunk.planes + block * 64;
+  const int64_t second = plan.planes == 2 ? static_cast<int64_t>(plan.plane_stride) : pair ? 64 : 0;
   const ProductArguments arguments = {
       .positions = chunk_positions(plan, chunk),
       .input = chunk.input + (ky * plan.window_columns * plan.shape.in_channels + row) * 4,
-      .high = chunk.planes + block * 64,
-      .low = chunk.planes + plan.plane_stride + block * 64,
+      .grads = {grads, grads + second},
       .grad_step = plan.shape.out_channels * 4,
       .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
       .grad_sums = chunk.grad_sums + block * 16,
+      .pair = pair,
       .sums = sums,
       .pitch = pitch,
       .first = first};
-  kProducts[count - 1](arguments);
+  (plan.planes == 1 ? products_of_rows<1>(count) : products_of_rows<2>(count))(arguments);
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

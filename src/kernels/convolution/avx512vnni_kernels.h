@@ -8,8 +8,8 @@ namespace mantissa::kernels::convolution_avx512vnni {
 WideStatistics forward(const ConvolutionForward&, const KernelContext&) noexcept;
 size_t forward_scratch_bytes(const ConvolutionShape&, int threads) noexcept;
 WideStatistics grad_input(const ConvolutionGradInput&, const KernelContext&) noexcept;
-size_t grad_input_scratch_bytes(const ConvolutionShape&, int threads) noexcept;
+size_t grad_input_scratch_bytes(const ConvolutionShape&, int bits, int threads) noexcept;
 void grad_weights(const ConvolutionGradWeights&, const KernelContext&) noexcept;
-size_t grad_weights_scratch_bytes(const ConvolutionShape&, int threads) noexcept;
+size_t grad_weights_scratch_bytes(const ConvolutionShape&, int bits, int threads) noexcept;
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

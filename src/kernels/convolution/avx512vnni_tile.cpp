@@ -76,10 +76,10 @@ MANTISSA_INLINE void accumulate(Sums<kBases, kPixels, kVectors>& sums, const Til
 }
 
 // Writes int32.
-struct StoreForward {
+struct StoreSums {
   __m512i maximum;
 
-  explicit StoreForward(const TileArguments& t) : maximum(_mm512_load_si512(t.maximum)) {}
+  explicit StoreSums(const TileArguments& t) : maximum(_mm512_load_si512(t.maximum)) {}
   MANTISSA_INLINE void store(char* target, __mmask16 lanes, __m512i sum) {
     maximum = _mm512_max_epu32(maximum, _mm512_abs_epi32(sum));
     _mm512_mask_storeu_epi32(target, lanes, sum);
@@ -88,15 +88,17 @@ struct StoreForward {
   static constexpr int kTargetBytes = 4;
 };
 
-// Rounds int32 sums to int16. Rounding compares the remainder so that nothing can overflow.
-struct StoreNarrow {
-  __m512i maximum, saturated, unsaturated, remainder, odd, half;
+// Rounds int32 sums to int16 or int8. Rounding compares the remainder so that nothing can overflow.
+template <typename Result>
+struct StoreRounded {
+  __m512i maximum, saturated, unsaturated, remainder, odd, half, limit;
   __m128i shift;
 
-  explicit StoreNarrow(const TileArguments& t)
+  explicit StoreRounded(const TileArguments& t)
       : maximum(_mm512_load_si512(t.maximum)),
         saturated(_mm512_load_si512(t.saturated)),
         unsaturated(_mm512_set1_epi32(static_cast<int>(t.unsaturated))),
+        limit(_mm512_set1_epi32(t.limit)),
         shift(_mm_cvtsi32_si128(t.shift)) {
     const uint32_t mask = t.shift >= 32 ? ~uint32_t{0} : (uint32_t{1} << t.shift) - 1;
     remainder = _mm512_set1_epi32(static_cast<int>(mask));
@@ -114,19 +116,24 @@ struct StoreNarrow {
         _mm512_add_epi32(_mm512_and_si512(sum, remainder), _mm512_and_si512(rounded, odd));
     const __mmask16 up = _mm512_cmpgt_epu32_mask(rest, half);
     rounded = _mm512_mask_add_epi32(rounded, up, rounded, one);
-    rounded = _mm512_max_epi32(rounded, _mm512_set1_epi32(-32767));
-    _mm256_mask_storeu_epi16(target, lanes, _mm512_cvtsepi32_epi16(rounded));
+    rounded = _mm512_max_epi32(rounded, _mm512_sub_epi32(_mm512_setzero_si512(), limit));
+    rounded = _mm512_min_epi32(rounded, limit);
+    if constexpr (sizeof(Result) == 1) {
+      _mm_mask_storeu_epi8(target, lanes, _mm512_cvtepi32_epi8(rounded));
+    } else {
+      _mm256_mask_storeu_epi16(target, lanes, _mm512_cvtepi32_epi16(rounded));
+    }
   }
   void finish(TileArguments& t) {
     _mm512_store_si512(t.maximum, maximum);
     _mm512_store_si512(t.saturated, saturated);
   }
-  static constexpr int kTargetBytes = 2;
+  static constexpr int kTargetBytes = sizeof(Result);
 };
 
 // Combines two int32 sums in int64 and rounds to int16.
 struct StoreWide {
-  __m512i maximum, saturated, odd, below_half;
+  __m512i maximum, saturated, odd, below_half, limit;
   __m128i shift;
 
   explicit StoreWide(const TileArguments& t)
@@ -134,6 +141,7 @@ struct StoreWide {
         saturated(_mm512_load_si512(t.saturated)),
         odd(_mm512_set1_epi64(t.shift > 0)),
         below_half(_mm512_set1_epi64(t.shift > 0 ? (int64_t{1} << (t.shift - 1)) - 1 : 0)),
+        limit(_mm512_set1_epi64(t.limit)),
         shift(_mm_cvtsi32_si128(t.shift)) {}
   MANTISSA_INLINE __m128i narrow(__m256i high, __m256i low) {
     const __m512i wide = _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(high), 8),
@@ -142,8 +150,8 @@ struct StoreWide {
     const __m512i tie = _mm512_and_si512(_mm512_sra_epi64(wide, shift), odd);
     const __m512i rounded =
         _mm512_sra_epi64(_mm512_add_epi64(_mm512_add_epi64(wide, below_half), tie), shift);
-    const __m512i clipped = _mm512_max_epi64(_mm512_min_epi64(rounded, _mm512_set1_epi64(32767)),
-                                             _mm512_set1_epi64(-32767));
+    const __m512i clipped = _mm512_max_epi64(_mm512_min_epi64(rounded, limit),
+                                             _mm512_sub_epi64(_mm512_setzero_si512(), limit));
     saturated = _mm512_mask_add_epi64(saturated, _mm512_cmpneq_epi64_mask(clipped, rounded),
                                       saturated, _mm512_set1_epi64(1));
     return _mm512_cvtepi64_epi16(clipped);
@@ -165,12 +173,20 @@ struct StoreWide {
 template <DotMode kMode>
 struct StoreFor;
 template <>
-struct StoreFor<DotMode::kForward> {
-  using Type = StoreForward;
+struct StoreFor<DotMode::kSums> {
+  using Type = StoreSums;
+};
+template <>
+struct StoreFor<DotMode::kByte> {
+  using Type = StoreRounded<int8_t>;
+};
+template <>
+struct StoreFor<DotMode::kWord> {
+  using Type = StoreRounded<int16_t>;
 };
 template <>
 struct StoreFor<DotMode::kNarrow> {
-  using Type = StoreNarrow;
+  using Type = StoreRounded<int16_t>;
 };
 template <>
 struct StoreFor<DotMode::kWide> {
@@ -188,7 +204,7 @@ __attribute__((noinline)) void tile(TileArguments& t) {
     }
   }
   accumulate<kBases, kPixels, kVectors>(sums, t, 0);
-  if constexpr (kMode != DotMode::kForward) {
+  if constexpr (kMode == DotMode::kNarrow || kMode == DotMode::kWide) {
     MANTISSA_UNROLL for (int i = 0; i < kBases * kPixels * kVectors; ++i) {
       __m512i& sum = sums[i / kVectors / kPixels][i / kVectors % kPixels][i % kVectors];
       if constexpr (kMode == DotMode::kWide) {
@@ -245,8 +261,12 @@ Tile tile_of_mode(int vectors, int bases, int pixels) {
 
 Tile find_tile(DotMode mode, int vectors, int bases, int pixels) {
   switch (mode) {
-    case DotMode::kForward:
-      return tile_of_mode<DotMode::kForward>(vectors, bases, pixels);
+    case DotMode::kSums:
+      return tile_of_mode<DotMode::kSums>(vectors, bases, pixels);
+    case DotMode::kByte:
+      return tile_of_mode<DotMode::kByte>(vectors, bases, pixels);
+    case DotMode::kWord:
+      return tile_of_mode<DotMode::kWord>(vectors, bases, pixels);
     case DotMode::kNarrow:
       return tile_of_mode<DotMode::kNarrow>(vectors, bases, pixels);
     case DotMode::kWide:

@@ -7,9 +7,11 @@ namespace mantissa::kernels::convolution_avx512vnni {
 
 // What a tile does with its sums.
 enum class DotMode {
-  kForward,  // writes int32
-  kNarrow,   // two planes in one int32 accumulator, writes rounded int16
-  kWide,     // two planes apart, combined in int64, writes rounded int16
+  kSums,    // one plane, writes int32
+  kByte,    // one plane, writes rounded int8
+  kWord,    // one plane, writes rounded int16
+  kNarrow,  // two planes in one int32 accumulator, writes rounded int16
+  kWide,    // two planes apart, combined in int64, writes rounded int16
 };
 
 constexpr int kMaximumBases = 4;
@@ -27,7 +29,8 @@ struct TileArguments {
   const int32_t* init = nullptr;    // [vectors][16]
   uint32_t tail_mask = 0xffff;      // valid lanes of the last vector
   int shift = 0;
-  uint32_t unsaturated = 0;  // largest magnitude of a wide result that fits int16 (kNarrow)
+  int limit = 0;             // largest result
+  uint32_t unsaturated = 0;  // largest magnitude of a wide result that `limit` allows (int32 sums)
   // Statistics per lane: int32 or, in mode kWide, int64.
   alignas(64) uint64_t maximum[8] = {};
   alignas(64) uint64_t saturated[8] = {};

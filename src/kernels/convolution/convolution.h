@@ -1,10 +1,13 @@
 // Convolution and its two gradients, in exact integers. A linear layer is a 1x1 convolution on 1x1
 // images.
 //
-// Layouts (all dense, innermost last): input int8 [N, H, W, C], weights int8 [O, KH, KW, C], output
-// int32 [N, OH, OW, O], gradients of activations int16 like the activation, gradients of weights
-// int64 like the weights. Padding is with zeros. Mantissas are symmetric: |int8| <= 127,
-// |int16| <= 32767. Kernels cannot fail: preconditions are checked by the plan.
+// Layouts (all dense, innermost last): input int8 [N, H, W, C], weights int8 [O, KH, KW, C / G],
+// output int32 or int8 [N, OH, OW, O], gradients of activations (gradient.h) like the activation,
+// gradients of weights int64 like the weights. Padding is with zeros. Mantissas are symmetric:
+// |int8| <= 127, |int16| <= 32767. Kernels cannot fail: preconditions are checked by the plan.
+//
+// Channels come in G groups: output channel o reads the input channels of group o / (O / G) only.
+// One group is the ordinary convolution, G = C = O a depthwise one.
 //
 // Sources: BlockFloat [0100]-[0134], METHODS section 0 (order) and 0.7 (gradients).
 #pragma once
@@ -13,6 +16,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
+#include "kernels/gradient.h"
 #include "kernels/statistics.h"
 #include "tensor/execution.h"
 
@@ -24,45 +28,53 @@ struct ConvolutionShape {
   int64_t out_height = 1, out_width = 1, out_channels = 1;
   int64_t kernel_height = 1, kernel_width = 1;
   int64_t stride = 1;
-  int64_t padding =
-      0;  // rows above and below, columns left and right; may leave a remainder unused
+  int64_t padding = 0;  // rows above and below, columns left and right; may leave a rest unused
+  int64_t groups = 1;   // divides both channel counts
 
   int64_t input_count() const { return batch * in_height * in_width * in_channels; }
   int64_t output_count() const { return batch * out_height * out_width * out_channels; }
+  int64_t group_in_channels() const { return in_channels / groups; }
+  int64_t group_out_channels() const { return out_channels / groups; }
   int64_t weights_count() const {
-    return out_channels * kernel_height * kernel_width * in_channels;
+    return out_channels * kernel_height * kernel_width * group_in_channels();
   }
   // Multiply-adds of the forward pass; each gradient takes as many.
-  int64_t multiply_adds() const {
-    return batch * out_height * out_width * kernel_height * kernel_width * in_channels *
-           out_channels;
-  }
+  int64_t multiply_adds() const { return batch * out_height * out_width * weights_count(); }
 };
 
-// Longest sums (KH * KW * C forward, KH * KW * O for grad_input) that are exact: the bias uses up
-// to 2^30 of the int32, 127 * 127 * depth the rest. The plan refuses more.
+// Longest sums (KH * KW * C / G forward, KH * KW * O / G for grad_input) that are exact: the bias
+// uses up to 2^30 of the int32, 127 * 127 * depth the rest. The plan refuses more.
 constexpr int64_t kMaximumForwardDepth = 66'000;
 
-// output[n, y, x, o] = bias[o] + sum over (ky, kx, c) of
+// Largest shift of a forward sum to 8 bits: beyond it nothing that fits the sum is left to
+// saturate, and up to it a sum plus half a unit still fits int32.
+constexpr int kMaximumForwardShift = 24;
+
+// sum[n, y, x, o] = bias[o] + sum over (ky, kx, c of o's group) of
 //   input[n, y*stride + ky - padding, x*stride + kx - padding, c] * weights[o, ky, kx, c].
+// Writes the sums to `wide`, or saturate(rne(sum >> shift), +-127) to `narrow`: exactly one of them
+// is given. Statistics: the maximum of |sum|; what saturated in `narrow`.
 struct ConvolutionForward {
   ConvolutionShape shape;
   const int8_t* input = nullptr;
   const int8_t* weights = nullptr;
   const int32_t* bias = nullptr;  // [O] at the sum's exponent, |bias| <= 2^30; or null
-  int32_t* output = nullptr;
+  int32_t* wide = nullptr;
+  int8_t* narrow = nullptr;
+  int shift = 0;  // 0..kMaximumForwardShift
 };
 
-// wide[n, y, x, c] = sum over (ky, kx, o) of grad_output[n, (y + padding - ky)/stride,
+// wide[n, y, x, c] = sum over (ky, kx, o of c's group) of grad_output[n, (y + padding - ky)/stride,
 //   (x + padding - kx)/stride, o] * weights[o, ky, kx, c], where the divisions leave no remainder
 //   and the indices exist;
-// grad_input = saturate(rne(wide >> shift), +-32767). The wide sums are exact (int64 where needed).
+// grad_input = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)). The wide sums are exact (int64
+// where needed). grad_input has the width of grad_output, or 16 bits (what is then rounded again).
 struct ConvolutionGradInput {
   ConvolutionShape shape;
-  const int16_t* grad_output = nullptr;
+  ConstGradient grad_output;
   const int8_t* weights = nullptr;
   int shift = 0;  // 0..62
-  int16_t* grad_input = nullptr;
+  Gradient grad_input;
 };
 
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *
@@ -72,27 +84,28 @@ struct ConvolutionGradInput {
 struct ConvolutionGradWeights {
   ConvolutionShape shape;
   const int8_t* input = nullptr;
-  const int16_t* grad_output = nullptr;
+  ConstGradient grad_output;
   int shift = 0;
-  int64_t* accumulator = nullptr;  // [O, KH, KW, C]
+  int64_t* accumulator = nullptr;  // [O, KH, KW, C / G]
 };
 
 // One row of the kernel table. Every function is bit-equal to the reference (isa kScalar), whatever
 // the pool's size. The scratch functions say how many bytes the context must bring, for a pool of
-// `threads` threads.
+// `threads` threads and grad_output of `bits` bits. Only the reference takes more than one group.
 struct ConvolutionKernels {
   const char* name;
   Isa isa;
   WideStatistics (*forward)(const ConvolutionForward&, const KernelContext&) noexcept;
   size_t (*forward_scratch_bytes)(const ConvolutionShape&, int threads) noexcept;
   WideStatistics (*grad_input)(const ConvolutionGradInput&, const KernelContext&) noexcept;
-  size_t (*grad_input_scratch_bytes)(const ConvolutionShape&, int threads) noexcept;
+  size_t (*grad_input_scratch_bytes)(const ConvolutionShape&, int bits, int threads) noexcept;
   void (*grad_weights)(const ConvolutionGradWeights&, const KernelContext&) noexcept;
-  size_t (*grad_weights_scratch_bytes)(const ConvolutionShape&, int threads) noexcept;
+  size_t (*grad_weights_scratch_bytes)(const ConvolutionShape&, int bits, int threads) noexcept;
 };
 
 extern const ConvolutionKernels kConvolutionReference;
 #if defined(__x86_64__)
+extern const ConvolutionKernels kConvolutionAvx2;
 extern const ConvolutionKernels kConvolutionAvx512Vnni;
 #endif
 

@@ -1,5 +1,6 @@
-// Speed of the convolutions: GOPS (2 * multiply-adds per nanosecond) and, for AVX-512 VNNI, the
-// share of what a loop of vpdpbusd reaches in the same run.
+// Speed of the convolutions: GOPS (2 * multiply-adds per nanosecond) and the share of what a loop
+// of the instruction set's multiply-adds (vpdpbusd, or vpmaddwd and vpaddd) reaches in the same
+// run.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -70,39 +71,71 @@ struct Buffer {
   std::unique_ptr<std::byte, decltype(&std::free)> data;
 };
 
-#if defined(__x86_64__)
-MANTISSA_TARGET_AVX512VNNI_BEGIN
-// GOPS of independent vpdpbusd in registers: the best of several short runs.
-double peak_gops() {
-  if (best_isa() < Isa::kAvx512Vnni) return 0;
+// GOPS of the best of several short runs of `operations` each.
+template <typename Run>
+double best_gops(double operations, Run&& run) {
   double best = 0;
-  for (int run = 0; run < 20; ++run) {
-    constexpr int kLoops = 200'000;
+  for (int i = 0; i < 20; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kLoops; ++i) {
-      asm volatile(
-          "vpdpbusd %%zmm0, %%zmm1, %%zmm16\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm17\n\t"
-          "vpdpbusd %%zmm0, %%zmm1, %%zmm18\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm19\n\t"
-          "vpdpbusd %%zmm0, %%zmm1, %%zmm20\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm21\n\t"
-          "vpdpbusd %%zmm0, %%zmm1, %%zmm22\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm23\n\t"
-          "vpdpbusd %%zmm0, %%zmm1, %%zmm24\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm25\n\t"
-          "vpdpbusd %%zmm0, %%zmm1, %%zmm26\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm27" ::
-              : "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24",
-                "xmm25", "xmm26", "xmm27");
-    }
+    run();
     const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
-    best = std::max(best, 12.0 * 128 * kLoops / time.count());
+    best = std::max(best, operations / time.count());
   }
   return best;
 }
+
+#if defined(__x86_64__)
+constexpr int kPeakLoops = 200'000;
+
+MANTISSA_TARGET_AVX512VNNI_BEGIN
+// Independent vpdpbusd in registers.
+void multiply_add_avx512vnni() {
+  for (int i = 0; i < kPeakLoops; ++i) {
+    asm volatile(
+        "vpdpbusd %%zmm0, %%zmm1, %%zmm16\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm17\n\t"
+        "vpdpbusd %%zmm0, %%zmm1, %%zmm18\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm19\n\t"
+        "vpdpbusd %%zmm0, %%zmm1, %%zmm20\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm21\n\t"
+        "vpdpbusd %%zmm0, %%zmm1, %%zmm22\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm23\n\t"
+        "vpdpbusd %%zmm0, %%zmm1, %%zmm24\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm25\n\t"
+        "vpdpbusd %%zmm0, %%zmm1, %%zmm26\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm27" ::
+            : "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24",
+              "xmm25", "xmm26", "xmm27");
+  }
+}
 MANTISSA_TARGET_END
+
+MANTISSA_TARGET_AVX2_BEGIN
+// Independent vpmaddwd, each with its vpaddd, in registers.
+void multiply_add_avx2() {
+  for (int i = 0; i < kPeakLoops; ++i) {
+    asm volatile(
+        "vpmaddwd %%ymm0, %%ymm1, %%ymm2\n\t vpaddd %%ymm2, %%ymm8, %%ymm8\n\t"
+        "vpmaddwd %%ymm0, %%ymm1, %%ymm3\n\t vpaddd %%ymm3, %%ymm9, %%ymm9\n\t"
+        "vpmaddwd %%ymm0, %%ymm1, %%ymm4\n\t vpaddd %%ymm4, %%ymm10, %%ymm10\n\t"
+        "vpmaddwd %%ymm0, %%ymm1, %%ymm5\n\t vpaddd %%ymm5, %%ymm11, %%ymm11\n\t"
+        "vpmaddwd %%ymm0, %%ymm1, %%ymm6\n\t vpaddd %%ymm6, %%ymm12, %%ymm12\n\t"
+        "vpmaddwd %%ymm0, %%ymm1, %%ymm7\n\t vpaddd %%ymm7, %%ymm13, %%ymm13" ::
+            : "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+              "xmm12", "xmm13");
+  }
+}
+MANTISSA_TARGET_END
+
+double peak_gops(Isa isa) {
+  if (isa == Isa::kAvx512Vnni) return best_gops(12.0 * 128 * kPeakLoops, multiply_add_avx512vnni);
+  if (isa == Isa::kAvx2) return best_gops(6.0 * 32 * kPeakLoops, multiply_add_avx2);
+  return 0;
+}
 #else
-double peak_gops() { return 0; }
+double peak_gops(Isa) { return 0; }
 #endif
 
 template <typename Call>
-void measure(benchmark::State& state, const ConvolutionShape& shape, int threads, Call&& call) {
-  static const double peak = peak_gops();
+void measure(benchmark::State& state, Isa isa, const ConvolutionShape& shape, int threads,
+             Call&& call) {
+  static const double peaks[] = {0, best_isa() < Isa::kAvx2 ? 0 : peak_gops(Isa::kAvx2),
+                                 best_isa() < Isa::kAvx512Vnni ? 0 : peak_gops(Isa::kAvx512Vnni)};
+  const double peak = peaks[static_cast<int>(isa)];
   double best_ns = 1e30;
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
@@ -120,8 +153,20 @@ void measure(benchmark::State& state, const ConvolutionShape& shape, int threads
 
 enum class Pass { kForward, kGradInput, kGradWeights };
 
-void run(benchmark::State& state, const ConvolutionKernels* kernels, Pass pass,
+struct PassCase {
+  const char* name;
+  Pass pass;
+  int gradient_bits;  // forward: 8 writes int8, 32 int32
+};
+
+constexpr PassCase kPasses[] = {
+    {"forward", Pass::kForward, 8},           {"forward_wide", Pass::kForward, 32},
+    {"grad_input", Pass::kGradInput, 16},     {"grad_input8", Pass::kGradInput, 8},
+    {"grad_weights", Pass::kGradWeights, 16}, {"grad_weights8", Pass::kGradWeights, 8}};
+
+void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassCase& pass_case,
          const ConvolutionShape& shape, int threads) {
+  const auto [name, pass, bits] = pass_case;
   ThreadPool pool(threads);
   Buffer input(static_cast<size_t>(shape.input_count()));
   Buffer weights(static_cast<size_t>(shape.weights_count()));
@@ -130,45 +175,54 @@ void run(benchmark::State& state, const ConvolutionKernels* kernels, Pass pass,
   if (pass == Pass::kForward) {
     Buffer output(static_cast<size_t>(shape.output_count()) * 4);
     Buffer scratch(kernels->forward_scratch_bytes(shape, threads));
-    const ConvolutionForward args = {shape, input.as<int8_t>(), weights.as<int8_t>(), nullptr,
-                                     output.as<int32_t>()};
-    measure(state, shape, threads, [&] { kernels->forward(args, {&pool, scratch.span()}); });
+    const ConvolutionForward args = {.shape = shape,
+                                     .input = input.as<int8_t>(),
+                                     .weights = weights.as<int8_t>(),
+                                     .wide = bits == 32 ? output.as<int32_t>() : nullptr,
+                                     .narrow = bits == 8 ? output.as<int8_t>() : nullptr,
+                                     .shift = 10};
+    measure(state, kernels->isa, shape, threads, [&] {
+      kernels->forward(args, {&pool, scratch.span()});
+    });
     return;
   }
   Buffer grad_output(static_cast<size_t>(shape.output_count()) * 2);
+  const ConstGradient gradient = {grad_output.as<void>(), bits};
   if (pass == Pass::kGradInput) {
     Buffer grad_input(static_cast<size_t>(shape.input_count()) * 2);
-    Buffer scratch(kernels->grad_input_scratch_bytes(shape, threads));
-    const ConvolutionGradInput args = {shape, grad_output.as<int16_t>(), weights.as<int8_t>(), 12,
-                                       grad_input.as<int16_t>()};
-    measure(state, shape, threads, [&] { kernels->grad_input(args, {&pool, scratch.span()}); });
+    Buffer scratch(kernels->grad_input_scratch_bytes(shape, bits, threads));
+    const ConvolutionGradInput args = {
+        shape, gradient, weights.as<int8_t>(), 12, {grad_input.as<void>(), bits}};
+    measure(state, kernels->isa, shape, threads, [&] {
+      kernels->grad_input(args, {&pool, scratch.span()});
+    });
     return;
   }
   Buffer accumulator(static_cast<size_t>(shape.weights_count()) * 8);
   for (int64_t i = 0; i < shape.weights_count(); ++i) accumulator.as<int64_t>()[i] = i;
-  Buffer scratch(kernels->grad_weights_scratch_bytes(shape, threads));
-  const ConvolutionGradWeights args = {shape, input.as<int8_t>(), grad_output.as<int16_t>(), 20,
+  Buffer scratch(kernels->grad_weights_scratch_bytes(shape, bits, threads));
+  const ConvolutionGradWeights args = {shape, input.as<int8_t>(), gradient, 20,
                                        accumulator.as<int64_t>()};
-  measure(state, shape, threads, [&] { kernels->grad_weights(args, {&pool, scratch.span()}); });
+  measure(state, kernels->isa, shape, threads, [&] {
+    kernels->grad_weights(args, {&pool, scratch.span()});
+  });
 }
 
 bool register_all() {
   std::vector<const ConvolutionKernels*> all;
 #if defined(__x86_64__)
+  if (best_isa() >= Isa::kAvx2) all.push_back(&kConvolutionAvx2);
   if (best_isa() >= Isa::kAvx512Vnni) all.push_back(&kConvolutionAvx512Vnni);
 #endif
-  constexpr std::pair<Pass, const char*> kPasses[] = {{Pass::kForward, "forward"},
-                                                      {Pass::kGradInput, "grad_input"},
-                                                      {Pass::kGradWeights, "grad_weights"}};
   for (const ConvolutionKernels* kernels : all) {
-    for (const auto& [pass, pass_name] : kPasses) {
+    for (const PassCase& pass : kPasses) {
       for (const Case& item : kCases) {
         for (const int threads : {1, 2}) {
-          const std::string name = std::string(kernels->name) + "/" + pass_name + "/" + item.name +
+          const std::string name = std::string(kernels->name) + "/" + pass.name + "/" + item.name +
                                    "/threads:" + std::to_string(threads);
           benchmark::RegisterBenchmark(
               name.c_str(),
-              [kernels, pass = pass, shape = item.shape, threads](benchmark::State& state) {
+              [kernels, pass, shape = item.shape, threads](benchmark::State& state) {
                 run(state, kernels, pass, shape, threads);
               })
               ->UseManualTime()

@@ -9,6 +9,7 @@
 #include <memory>
 #include <ostream>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,52 +69,78 @@ std::vector<T> make_values(int64_t count, int limit, Values values, std::mt19937
 }
 
 struct Results {
-  std::vector<int32_t> output;
-  std::vector<int16_t> grad_input;
+  std::vector<int32_t> wide;
+  std::vector<int8_t> narrow;
+  std::vector<std::byte> grad_input;
   std::vector<int64_t> accumulator;
-  WideStatistics forward, backward;
+  WideStatistics wide_statistics, narrow_statistics, grad_input_statistics;
 };
 
 struct Operands {
   ConvolutionShape shape;
+  int gradient_bits = 16;
+  int grad_input_bits = 16;
   std::vector<int8_t> input, weights;
   std::vector<int32_t> bias;
-  std::vector<int16_t> grad_output;
+  std::vector<std::byte> grad_output;
   std::vector<int64_t> accumulator;
-  int grad_input_shift = 0, grad_weights_shift = 0;
+  int forward_shift = 0, grad_input_shift = 0, grad_weights_shift = 0;
 
   Operands(const ConvolutionShape& s, Values values, uint32_t seed) : shape(s) {
     std::mt19937 random(seed);
     input = make_values<int8_t>(s.input_count(), 127, values, random);
     weights = make_values<int8_t>(s.weights_count(), 127, values, random);
-    grad_output = make_values<int16_t>(s.output_count(), 32767, values, random);
     bias = make_values<int32_t>(s.out_channels, 1 << 30, values, random);
     accumulator = make_values<int64_t>(s.weights_count(), 1 << 30, values, random);
     if (seed % 3 == 0) bias.clear();
+    constexpr int kForwardShifts[] = {0, 7, 12, 9, 24, 16, 1};
     constexpr int kGradInputShifts[] = {0, 1, 7, 12, 16, 17, 20, 30, 31, 32, 33, 40, 62};
     constexpr int kGradWeightsShifts[] = {0, 1, 9, 20, 31, 33, 48, 62, 63, -1, -20, -40, -61, -70};
+    constexpr int kGradientBits[] = {16, 8, 16, 12, 8, 6};
+    forward_shift = kForwardShifts[seed % std::size(kForwardShifts)];
     grad_input_shift = kGradInputShifts[seed % std::size(kGradInputShifts)];
     grad_weights_shift = kGradWeightsShifts[seed % std::size(kGradWeightsShifts)];
+    gradient_bits = kGradientBits[seed % std::size(kGradientBits)];
+    grad_input_bits = seed % 4 == 0 ? 16 : gradient_bits;
+    const int limit = (1 << (gradient_bits - 1)) - 1;
+    with_gradient_type(gradient_bits, [&](auto type) {
+      set_grad_output(make_values<decltype(type)>(s.output_count(), limit, values, random));
+    });
+  }
+
+  template <typename T>
+  void set_grad_output(const std::vector<T>& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    grad_output.assign(bytes.begin(), bytes.end());
   }
 
   Results run(const ConvolutionKernels& kernels, int threads) const {
     ThreadPool pool(threads);
     Results r;
-    r.output.resize(static_cast<size_t>(shape.output_count()), 12345);
-    r.grad_input.resize(input.size(), 12345);
+    r.wide.resize(static_cast<size_t>(shape.output_count()), 12345);
+    r.narrow.resize(r.wide.size(), 77);
+    r.grad_input.resize(input.size() * static_cast<size_t>(gradient_bytes(grad_input_bits)),
+                        std::byte{77});
     r.accumulator = accumulator;
     Scratch forward(kernels.forward_scratch_bytes(shape, threads));
-    r.forward = kernels.forward({shape, input.data(), weights.data(),
-                                 bias.empty() ? nullptr : bias.data(), r.output.data()},
-                                {&pool, forward.span()});
-    Scratch backward(kernels.grad_input_scratch_bytes(shape, threads));
-    r.backward = kernels.grad_input(
-        {shape, grad_output.data(), weights.data(), grad_input_shift, r.grad_input.data()},
+    ConvolutionForward args{.shape = shape,
+                            .input = input.data(),
+                            .weights = weights.data(),
+                            .bias = bias.empty() ? nullptr : bias.data(),
+                            .wide = r.wide.data()};
+    r.wide_statistics = kernels.forward(args, {&pool, forward.span()});
+    args.wide = nullptr;
+    args.narrow = r.narrow.data();
+    args.shift = forward_shift;
+    r.narrow_statistics = kernels.forward(args, {&pool, forward.span()});
+    const ConstGradient gradient{grad_output.data(), gradient_bits};
+    Scratch backward(kernels.grad_input_scratch_bytes(shape, gradient_bits, threads));
+    r.grad_input_statistics = kernels.grad_input(
+        {shape, gradient, weights.data(), grad_input_shift, {r.grad_input.data(), grad_input_bits}},
         {&pool, backward.span()});
-    Scratch update(kernels.grad_weights_scratch_bytes(shape, threads));
-    kernels.grad_weights(
-        {shape, input.data(), grad_output.data(), grad_weights_shift, r.accumulator.data()},
-        {&pool, update.span()});
+    Scratch update(kernels.grad_weights_scratch_bytes(shape, gradient_bits, threads));
+    kernels.grad_weights({shape, input.data(), gradient, grad_weights_shift, r.accumulator.data()},
+                         {&pool, update.span()});
     return r;
   }
 };
@@ -122,8 +149,9 @@ template <typename T>
 std::string first_difference(const std::vector<T>& expected, const std::vector<T>& actual) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (expected[i] == actual[i]) continue;
-    return "element " + std::to_string(i) + " is " + std::to_string(actual[i]) + ", not " +
-           std::to_string(expected[i]);
+    return "element " + std::to_string(i) + " is " +
+           std::to_string(static_cast<int64_t>(actual[i])) + ", not " +
+           std::to_string(static_cast<int64_t>(expected[i]));
   }
   return "";
 }
@@ -141,6 +169,7 @@ std::string first_difference(const WideStatistics& expected, const WideStatistic
 std::vector<const ConvolutionKernels*> fast_kernels() {
   std::vector<const ConvolutionKernels*> result;
 #if defined(__x86_64__)
+  if (best_isa() >= Isa::kAvx2) result.push_back(&kConvolutionAvx2);
   if (best_isa() >= Isa::kAvx512Vnni) result.push_back(&kConvolutionAvx512Vnni);
 #endif
   return result;
@@ -154,18 +183,28 @@ std::string disagreement(const ConvolutionShape& shape, Values values, uint32_t 
   for (const ConvolutionKernels* kernels : fast_kernels()) {
     for (const int count : threads) {
       const Results actual = operands.run(*kernels, count);
-      const std::string parts[] = {first_difference(expected.output, actual.output),
-                                   first_difference(expected.forward, actual.forward),
-                                   first_difference(expected.grad_input, actual.grad_input),
-                                   first_difference(expected.backward, actual.backward),
-                                   first_difference(expected.accumulator, actual.accumulator)};
-      constexpr const char* kNames[] = {"output", "output statistics", "grad_input",
-                                        "grad_input statistics", "accumulator"};
+      const std::string parts[] = {
+          first_difference(expected.wide, actual.wide),
+          first_difference(expected.wide_statistics, actual.wide_statistics),
+          first_difference(expected.narrow, actual.narrow),
+          first_difference(expected.narrow_statistics, actual.narrow_statistics),
+          first_difference(expected.grad_input, actual.grad_input),
+          first_difference(expected.grad_input_statistics, actual.grad_input_statistics),
+          first_difference(expected.accumulator, actual.accumulator)};
+      constexpr const char* kNames[] = {"wide",
+                                        "statistics of wide",
+                                        "narrow",
+                                        "statistics of narrow",
+                                        "grad_input (bytes)",
+                                        "statistics of grad_input",
+                                        "accumulator"};
       for (size_t i = 0; i < std::size(parts); ++i) {
         if (parts[i].empty()) continue;
         return std::string(kernels->name) + " with " + std::to_string(count) + " threads, shifts " +
+               std::to_string(operands.forward_shift) + ", " +
                std::to_string(operands.grad_input_shift) + " and " +
-               std::to_string(operands.grad_weights_shift) + ": " + kNames[i] + ": " + parts[i];
+               std::to_string(operands.grad_weights_shift) + ", gradients of " +
+               std::to_string(operands.gradient_bits) + " bits: " + kNames[i] + ": " + parts[i];
       }
     }
   }
@@ -269,12 +308,13 @@ TEST(Convolution, TiesAtTheLimitSaturate) {
       const auto minus_half = static_cast<int16_t>(-half);
       operands.grad_input_shift = shift;
       operands.weights = {static_cast<int8_t>(1 << shift), 1, 1};
-      operands.grad_output = {32767,  half, 0,          32767,  half, -1,
-                              -32767, 0,    minus_half, -32767, 1,    minus_half};
+      operands.gradient_bits = operands.grad_input_bits = 16;
+      operands.set_grad_output<int16_t>(
+          {32767, half, 0, 32767, half, -1, -32767, 0, minus_half, -32767, 1, minus_half});
       const Results expected = operands.run(kConvolutionReference, 1);
       const Results actual = operands.run(*kernels, 1);
-      EXPECT_EQ(expected.backward.saturated, 2);
-      EXPECT_EQ(first_difference(expected.backward, actual.backward), "");
+      EXPECT_EQ(expected.grad_input_statistics.saturated, 2);
+      EXPECT_EQ(first_difference(expected.grad_input_statistics, actual.grad_input_statistics), "");
       EXPECT_EQ(first_difference(expected.grad_input, actual.grad_input), "");
     }
   }

@@ -16,7 +16,12 @@ int64_t output_at(const ConvolutionShape& s, int64_t n, int64_t y, int64_t x) {
   return ((n * s.out_height + y) * s.out_width + x) * s.out_channels;
 }
 int64_t weights_at(const ConvolutionShape& s, int64_t o, int64_t ky, int64_t kx) {
-  return ((o * s.kernel_height + ky) * s.kernel_width + kx) * s.in_channels;
+  return ((o * s.kernel_height + ky) * s.kernel_width + kx) * s.group_in_channels();
+}
+
+// The first input channel that output channel o reads.
+int64_t first_channel(const ConvolutionShape& s, int64_t o) {
+  return o / s.group_out_channels() * s.group_in_channels();
 }
 
 // Calls visit(ky, kx, in_y, in_x) for each tap of output pixel (y, x) that is not padding.
@@ -50,56 +55,81 @@ WideStatistics forward(const ConvolutionForward& args, const KernelContext&) noe
     for (int64_t o = 0; o < s.out_channels; ++o) {
       int32_t sum = args.bias != nullptr ? args.bias[o] : 0;
       for_each_tap(s, y, x, [&](int64_t ky, int64_t kx, int64_t in_y, int64_t in_x) {
-        const int8_t* in = args.input + input_at(s, n, in_y, in_x);
+        const int8_t* in = args.input + input_at(s, n, in_y, in_x) + first_channel(s, o);
         const int8_t* weights = args.weights + weights_at(s, o, ky, kx);
-        for (int64_t c = 0; c < s.in_channels; ++c) sum += in[c] * weights[c];
+        for (int64_t c = 0; c < s.group_in_channels(); ++c) sum += in[c] * weights[c];
       });
-      args.output[output_at(s, n, y, x) + o] = sum;
+      const int64_t at = output_at(s, n, y, x) + o;
+      if (args.wide != nullptr) {
+        args.wide[at] = sum;
+      } else {
+        const int64_t rounded = shift_right_rne(sum, args.shift);
+        args.narrow[at] = static_cast<int8_t>(saturate(rounded, mantissa_limit(8)));
+        statistics.saturated += args.narrow[at] != rounded;
+      }
       statistics.maximum = std::max(statistics.maximum, magnitude(sum));
     }
   });
   return statistics;
 }
 
-WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext& context) noexcept {
+// Sums [N, H, W, C] of the gradient with respect to the input.
+template <typename T>
+void add_grad_input(const ConvolutionGradInput& args, int64_t* wide) {
   const ConvolutionShape& s = args.shape;
-  auto* wide = reinterpret_cast<int64_t*>(context.scratch.data());
-  std::fill_n(wide, s.input_count(), 0);
   for_each_output(s, [&](int64_t n, int64_t y, int64_t x) {
-    const int16_t* grad = args.grad_output + output_at(s, n, y, x);
+    const T* grad = args.grad_output.as<T>() + output_at(s, n, y, x);
     for_each_tap(s, y, x, [&](int64_t ky, int64_t kx, int64_t in_y, int64_t in_x) {
-      int64_t* sums = wide + input_at(s, n, in_y, in_x);
       for (int64_t o = 0; o < s.out_channels; ++o) {
+        int64_t* sums = wide + input_at(s, n, in_y, in_x) + first_channel(s, o);
         const int8_t* weights = args.weights + weights_at(s, o, ky, kx);
-        for (int64_t c = 0; c < s.in_channels; ++c) sums[c] += grad[o] * weights[c];
+        for (int64_t c = 0; c < s.group_in_channels(); ++c) sums[c] += grad[o] * weights[c];
       }
     });
   });
-  WideStatistics statistics;
-  for (int64_t i = 0; i < s.input_count(); ++i) {
-    const int64_t rounded = shift_right_rne(wide[i], args.shift);
-    const int64_t narrow = saturate(rounded, mantissa_limit(16));
-    args.grad_input[i] = static_cast<int16_t>(narrow);
-    statistics.maximum = std::max(statistics.maximum, magnitude(wide[i]));
-    statistics.saturated += narrow != rounded;
-  }
-  return statistics;
+}
+
+WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext& context) noexcept {
+  const ConvolutionShape& s = args.shape;
+  const int64_t limit = mantissa_limit(args.grad_input.bits);
+  auto* wide = reinterpret_cast<int64_t*>(context.scratch.data());
+  std::fill_n(wide, s.input_count(), 0);
+  with_gradient_type(args.grad_output.bits,
+                     [&](auto type) { add_grad_input<decltype(type)>(args, wide); });
+  return with_gradient_type(args.grad_input.bits, [&](auto type) {
+    WideStatistics statistics;
+    for (int64_t i = 0; i < s.input_count(); ++i) {
+      const int64_t rounded = shift_right_rne(wide[i], args.shift);
+      const int64_t narrow = saturate(rounded, limit);
+      args.grad_input.as<decltype(type)>()[i] = static_cast<decltype(type)>(narrow);
+      statistics.maximum = std::max(statistics.maximum, magnitude(wide[i]));
+      statistics.saturated += narrow != rounded;
+    }
+    return statistics;
+  });
+}
+
+template <typename T>
+void add_grad_weights(const ConvolutionGradWeights& args, int64_t* sums) {
+  const ConvolutionShape& s = args.shape;
+  for_each_output(s, [&](int64_t n, int64_t y, int64_t x) {
+    const T* grad = args.grad_output.as<T>() + output_at(s, n, y, x);
+    for_each_tap(s, y, x, [&](int64_t ky, int64_t kx, int64_t in_y, int64_t in_x) {
+      for (int64_t o = 0; o < s.out_channels; ++o) {
+        const int8_t* in = args.input + input_at(s, n, in_y, in_x) + first_channel(s, o);
+        int64_t* row = sums + weights_at(s, o, ky, kx);
+        for (int64_t c = 0; c < s.group_in_channels(); ++c) row[c] += grad[o] * in[c];
+      }
+    });
+  });
 }
 
 void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
   std::fill_n(sums, s.weights_count(), 0);
-  for_each_output(s, [&](int64_t n, int64_t y, int64_t x) {
-    const int16_t* grad = args.grad_output + output_at(s, n, y, x);
-    for_each_tap(s, y, x, [&](int64_t ky, int64_t kx, int64_t in_y, int64_t in_x) {
-      const int8_t* in = args.input + input_at(s, n, in_y, in_x);
-      for (int64_t o = 0; o < s.out_channels; ++o) {
-        int64_t* row = sums + weights_at(s, o, ky, kx);
-        for (int64_t c = 0; c < s.in_channels; ++c) row[c] += grad[o] * in[c];
-      }
-    });
-  });
+  with_gradient_type(args.grad_output.bits,
+                     [&](auto type) { add_grad_weights<decltype(type)>(args, sums); });
   for (int64_t i = 0; i < s.weights_count(); ++i) {
     args.accumulator[i] = accumulate(args.accumulator[i], rescale_rne(sums[i], args.shift));
   }
@@ -107,11 +137,11 @@ void grad_weights(const ConvolutionGradWeights& args, const KernelContext& conte
 
 size_t no_scratch_bytes(const ConvolutionShape&, int) noexcept { return 0; }
 
-size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int) noexcept {
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int, int) noexcept {
   return static_cast<size_t>(shape.input_count()) * sizeof(int64_t);
 }
 
-size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int) noexcept {
+size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int, int) noexcept {
   return static_cast<size_t>(shape.weights_count()) * sizeof(int64_t);
 }
 

@@ -32,6 +32,7 @@ inline WideStatistics add_aligned(const Add& args, int64_t begin, int64_t end) n
   // is at least -2^31), one far above it gives 0 from 26 right shifts on.
   const int up = args.shift < 0 ? std::min(-args.shift, 7) : 0;
   const RoundEven32 round(std::clamp(args.shift, 0, 30));
+  int32_t low = 0, high = 0;
   int64_t saturated = 0;
   for (int64_t block = begin; block < end; block += 1 << 20) {
     const int64_t stop = std::min(end, block + (1 << 20));
@@ -40,6 +41,8 @@ inline WideStatistics add_aligned(const Add& args, int64_t begin, int64_t end) n
       const int32_t sum =
           align8<kRight>(a[i], left_a, right_a) + align8<kRight>(b[i], left_b, right_b);
       const int32_t wide = sum < floor ? floor : sum;
+      low = wide < low ? wide : low;
+      high = wide > high ? wide : high;
       const int32_t rounded = round(wide * (int32_t{1} << up));
       const int32_t above = rounded < -127 ? -127 : rounded;
       const int32_t narrow = above > 127 ? 127 : above;
@@ -48,7 +51,7 @@ inline WideStatistics add_aligned(const Add& args, int64_t begin, int64_t end) n
     }
     saturated += clipped;
   }
-  return {0, saturated};
+  return {std::max(magnitude(low), magnitude(high)), saturated};
 }
 
 inline WideStatistics add(const Add& args, int64_t begin, int64_t end) noexcept {
@@ -57,12 +60,12 @@ inline WideStatistics add(const Add& args, int64_t begin, int64_t end) noexcept 
 }
 
 // The whole of add_gradients for one way to compute the wide sum.
-template <typename Sum, typename Round, typename WideOf>
+template <typename T, typename Out, typename Sum, typename Round, typename WideOf>
 inline WideStatistics add_gradients_of(const AddGradients& args, const Round& round,
                                        const WideOf& wide_of, int64_t begin, int64_t end) noexcept {
-  const int16_t* __restrict a = args.a;
-  const int16_t* __restrict b = args.b;
-  int16_t* __restrict out = args.out;
+  const T* __restrict a = args.a.as<T>();
+  const T* __restrict b = args.b.as<T>();
+  Out* __restrict out = args.out.as<Out>();
   Sum low = 0, high = 0;
   if (out == nullptr) {
     for (int64_t i = begin; i < end; ++i) {
@@ -72,6 +75,7 @@ inline WideStatistics add_gradients_of(const AddGradients& args, const Round& ro
     }
     return {std::max(magnitude(low), magnitude(high)), 0};
   }
+  const auto limit = static_cast<Sum>(mantissa_limit(args.out.bits));
   int64_t saturated = 0;
   for (int64_t block = begin; block < end; block += 1 << 20) {
     const int64_t stop = std::min(end, block + (1 << 20));
@@ -81,17 +85,19 @@ inline WideStatistics add_gradients_of(const AddGradients& args, const Round& ro
       low = wide < low ? wide : low;
       high = wide > high ? wide : high;
       const Sum rounded = round(wide);
-      const Sum above = rounded < Sum{-32767} ? Sum{-32767} : rounded;
-      const Sum narrow = above > Sum{32767} ? Sum{32767} : above;
+      const Sum above = rounded < -limit ? -limit : rounded;
+      const Sum narrow = above > limit ? limit : above;
       clipped += narrow != rounded;
-      out[i] = static_cast<int16_t>(narrow);
+      out[i] = static_cast<Out>(narrow);
     }
     saturated += clipped;
   }
   return {std::max(magnitude(low), magnitude(high)), saturated};
 }
 
-inline WideStatistics add_gradients(const AddGradients& args, int64_t begin, int64_t end) noexcept {
+template <typename T, typename Out>
+inline WideStatistics add_gradients_as(const AddGradients& args, int64_t begin,
+                                       int64_t end) noexcept {
   const int left_a = args.shift_a < 0 ? -args.shift_a : 0;
   const int left_b = args.shift_b < 0 ? -args.shift_b : 0;
   if (args.shift_a > 0 || args.shift_b > 0) {
@@ -100,18 +106,27 @@ inline WideStatistics add_gradients(const AddGradients& args, int64_t begin, int
     const auto wide_of = [=](int64_t a, int64_t b) {
       return right_a(a * (int64_t{1} << left_a)) + right_b(b * (int64_t{1} << left_b));
     };
-    return add_gradients_of<int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
+    return add_gradients_of<T, Out, int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
   }
-  if (left_a <= 13 && left_b <= 13) {
-    // |sum| <= 2^29 fits int32, also with the half of a shift by 30; from there on it rounds to 0.
+  // |sum| <= 2^29 fits int32, also with the half of a shift by 30; from there on it rounds to 0.
+  constexpr int kLargestLeft = 29 - 8 * int{sizeof(T)};
+  if (left_a <= kLargestLeft && left_b <= kLargestLeft) {
     const auto wide_of = [=](int32_t a, int32_t b) {
       return a * (int32_t{1} << left_a) + b * (int32_t{1} << left_b);
     };
     const RoundEven32 round(std::min(args.shift, 30));
-    return add_gradients_of<int32_t>(args, round, wide_of, begin, end);
+    return add_gradients_of<T, Out, int32_t>(args, round, wide_of, begin, end);
   }
   const auto wide_of = [=](int64_t a, int64_t b) {
     return a * (int64_t{1} << left_a) + b * (int64_t{1} << left_b);
   };
-  return add_gradients_of<int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
+  return add_gradients_of<T, Out, int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
+}
+
+inline WideStatistics add_gradients(const AddGradients& args, int64_t begin, int64_t end) noexcept {
+  return with_gradient_type(args.a.bits, [&](auto from) {
+    return with_gradient_type(args.out.bits, [&](auto to) {
+      return add_gradients_as<decltype(from), decltype(to)>(args, begin, end);
+    });
+  });
 }

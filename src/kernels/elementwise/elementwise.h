@@ -3,12 +3,15 @@
 // A function works on the elements [begin, end) of its operands, on the calling thread; callers
 // split ranges. Functions whose wide results can be computed anew are called twice where the
 // exponent must be exact: first for the maximum (out == nullptr: nothing is written), then with the
-// shift. Narrowing is saturate(rne(wide >> shift), +-limit). Source: METHODS section 0.
+// shift. Narrowing is saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), to 8 bits or a gradient's
+// own. The gradients of one call have the same width; the sum's may be 16. Source: METHODS section
+// 0.
 #pragma once
 
 #include <cstdint>
 
 #include "base/cpu.h"
+#include "kernels/gradient.h"
 #include "kernels/statistics.h"
 
 namespace mantissa::kernels {
@@ -41,13 +44,13 @@ struct Add {
 };
 
 // out = narrow(rescale(a, shift_a) + rescale(b, shift_b)) in int64; shifts of addends >= -40,
-// shift >= 0. The maximum is returned with out, too.
+// shift >= 0.
 struct AddGradients {
-  const int16_t* a = nullptr;
-  const int16_t* b = nullptr;
+  ConstGradient a;
+  ConstGradient b;
   int shift_a = 0, shift_b = 0;
   int shift = 0;
-  int16_t* out = nullptr;
+  Gradient out;
 };
 
 struct ElementwiseKernels {
@@ -61,10 +64,10 @@ struct ElementwiseKernels {
   // out = max(0, in).
   void (*relu)(const int8_t* in, int8_t* out, int64_t begin, int64_t end) noexcept;
   // grad_in = output > 0 ? grad_out : 0.
-  void (*relu_gradient)(const int8_t* output, const int16_t* grad_out, int16_t* grad_in,
+  void (*relu_gradient)(const int8_t* output, ConstGradient grad_out, Gradient grad_in,
                         int64_t begin, int64_t end) noexcept;
   // sums[c] += sum over rows [begin, end) of in[row, c].
-  void (*sum_rows)(const int16_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
+  void (*sum_rows)(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
                    int64_t* sums) noexcept;
   // maxima[c] = max(maxima[c], |wide[row, c]|) over rows [begin, end); for the guard.
   void (*channel_maxima)(const int32_t* wide, int64_t channels, int64_t begin_row, int64_t end_row,

@@ -13,6 +13,7 @@ struct Operands {
   std::vector<uint8_t> pixels;
   std::vector<int8_t> a, b, out;
   std::vector<int16_t> grad_a, grad_b, grad_out;
+  std::vector<int8_t> grad_a8, grad_b8, grad_out8;
   std::vector<int64_t> sums;
 
   explicit Operands(const benchmark::State& state)
@@ -29,7 +30,19 @@ struct Operands {
         grad_a(test_values<int16_t>(count, 6, 15)),
         grad_b(test_values<int16_t>(count, 7, 15)),
         grad_out(count),
+        grad_a8(test_values<int8_t>(count, 6, 7)),
+        grad_b8(test_values<int8_t>(count, 7, 7)),
+        grad_out8(count),
         sums(channels) {}
+
+  AddGradients add_gradients(int bits, int shift_a, int shift) {
+    if (bits <= 8) {
+      return {{grad_a8.data(), bits},  {grad_b8.data(), bits}, shift_a, 0, shift,
+              {grad_out8.data(), bits}};
+    }
+    return {{grad_a.data(), bits},  {grad_b.data(), bits}, shift_a, 0, shift,
+            {grad_out.data(), bits}};
+  }
 };
 
 template <typename Body>
@@ -45,9 +58,28 @@ void measure(benchmark::State& state, const ElementwiseKernels& kernels, Body&& 
       benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
+// The kernels of gradients of `bits` bits.
+template <typename Add>
+void add_gradient_rows(const ElementwiseKernels* k, int bits, const Add& add) {
+  const std::string suffix = "_" + std::to_string(bits) + "_bits";
+  add("add_gradients" + suffix, [=](Operands& o) {
+    benchmark::DoNotOptimize(k->add_gradients(o.add_gradients(bits, -2, 3), 0, o.count));
+  });
+  add("add_gradients_far" + suffix, [=](Operands& o) {
+    benchmark::DoNotOptimize(k->add_gradients(o.add_gradients(bits, -25, 26), 0, o.count));
+  });
+  add("relu_gradient" + suffix, [=](Operands& o) {
+    const AddGradients gradients = o.add_gradients(bits, 0, 0);
+    k->relu_gradient(o.a.data(), gradients.a, gradients.out, 0, o.count);
+  });
+  add("sum_rows" + suffix, [=](Operands& o) {
+    k->sum_rows(o.add_gradients(bits, 0, 0).a, o.channels, 0, o.rows, o.sums.data());
+  });
+}
+
 void add_rows(const ElementwiseKernels* k) {
   const std::string prefix = std::string(k->name) + "/";
-  const auto add = [&](const char* name, auto body) {
+  const auto add = [&](const std::string& name, auto body) {
     benchmark::RegisterBenchmark((prefix + name).c_str(),
                                  [=](benchmark::State& state) { measure(state, *k, body); })
         ->Args({100352, 16})
@@ -67,27 +99,15 @@ void add_rows(const ElementwiseKernels* k) {
   add("add_maximum", [=](Operands& o) {
     benchmark::DoNotOptimize(k->add({o.a.data(), o.b.data(), -2, 0, true, 0, nullptr}, 0, o.count));
   });
-  add("add_gradients", [=](Operands& o) {
-    benchmark::DoNotOptimize(k->add_gradients(
-        {o.grad_a.data(), o.grad_b.data(), -2, 0, 3, o.grad_out.data()}, 0, o.count));
-  });
-  add("add_gradients_far", [=](Operands& o) {
-    benchmark::DoNotOptimize(k->add_gradients(
-        {o.grad_a.data(), o.grad_b.data(), -25, 0, 26, o.grad_out.data()}, 0, o.count));
-  });
   add("normalise_input", [=](Operands& o) {
     benchmark::DoNotOptimize(
         k->normalise_input({o.pixels.data(), o.mean.data(), 3, 1, o.out.data()}, 0, o.count / 3));
   });
-  add("relu_gradient", [=](Operands& o) {
-    k->relu_gradient(o.a.data(), o.grad_a.data(), o.grad_out.data(), 0, o.count);
-  });
-  add("sum_rows",
-      [=](Operands& o) { k->sum_rows(o.grad_a.data(), o.channels, 0, o.rows, o.sums.data()); });
   add("requantise_channels", [=](Operands& o) {
     benchmark::DoNotOptimize(k->requantise_channels(o.wide.data(), o.shifts.data(), o.channels, 0,
                                                     o.rows, o.out.data()));
   });
+  for (const int bits : {16, 8}) add_gradient_rows(k, bits, add);
 }
 
 const bool kRegistered = [] {

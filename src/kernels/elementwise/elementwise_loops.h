@@ -121,35 +121,48 @@ inline void relu(const int8_t* in, int8_t* out, int64_t begin, int64_t end) noex
   for (int64_t i = begin; i < end; ++i) to[i] = from[i] > 0 ? from[i] : int8_t{0};
 }
 
-inline void relu_gradient(const int8_t* output, const int16_t* grad_out, int16_t* grad_in,
-                          int64_t begin, int64_t end) noexcept {
+template <typename T>
+inline void relu_gradient_of(const int8_t* output, const T* grad_out, T* grad_in, int64_t begin,
+                             int64_t end) noexcept {
   const int8_t* __restrict out = output;
-  const int16_t* __restrict from = grad_out;
-  int16_t* __restrict to = grad_in;
-  for (int64_t i = begin; i < end; ++i) to[i] = out[i] > 0 ? from[i] : int16_t{0};
+  const T* __restrict from = grad_out;
+  T* __restrict to = grad_in;
+  // A mask: the load of a condition's branch would not be vectorised.
+  for (int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(from[i] & -T{out[i] > 0});
+}
+
+inline void relu_gradient(const int8_t* output, ConstGradient grad_out, Gradient grad_in,
+                          int64_t begin, int64_t end) noexcept {
+  with_gradient_type(grad_out.bits, [&](auto type) {
+    using T = decltype(type);
+    relu_gradient_of(output, grad_out.as<T>(), grad_in.as<T>(), begin, end);
+  });
 }
 
 // Channels are processed in strips of this many, whose sums stay in registers.
 constexpr int64_t kStrip = 16;
 
 // `width` is kStrip as a constant, or what is left.
-template <typename Width>
-inline void sum_rows_strip(const int16_t* in, int64_t channels, Width width, int64_t begin_row,
+template <typename T, typename Width>
+inline void sum_rows_strip(const T* in, int64_t channels, Width width, int64_t begin_row,
                            int64_t end_row, int64_t* sums) noexcept {
-  // 65,536 numbers of 16 bits fit int32.
-  for (int64_t block = begin_row; block < end_row; block += 65536) {
-    const int64_t stop = std::min<int64_t>(end_row, block + 65536);
-    int32_t sum[kStrip] = {};
+  // 65,536 numbers of 16 bits fit int32, 256 of 8 bits int16.
+  using Sum = std::conditional_t<sizeof(T) == 1, int16_t, int32_t>;
+  constexpr int64_t kBlock = int64_t{1} << (8 * sizeof(T));
+  for (int64_t block = begin_row; block < end_row; block += kBlock) {
+    const int64_t stop = std::min(end_row, block + kBlock);
+    Sum sum[kStrip] = {};
     for (int64_t row = block; row < stop; ++row) {
-      const int16_t* __restrict from = in + row * channels;
-      for (int64_t c = 0; c < width; ++c) sum[c] += from[c];
+      const T* __restrict from = in + row * channels;
+      for (int64_t c = 0; c < width; ++c) sum[c] = static_cast<Sum>(sum[c] + from[c]);
     }
     for (int64_t c = 0; c < width; ++c) sums[c] += sum[c];
   }
 }
 
-inline void sum_rows(const int16_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
-                     int64_t* sums) noexcept {
+template <typename T>
+inline void sum_rows_of(const T* in, int64_t channels, int64_t begin_row, int64_t end_row,
+                        int64_t* sums) noexcept {
   for (int64_t first = 0; first < channels; first += kStrip) {
     if (channels - first >= kStrip) {
       sum_rows_strip(in + first, channels, std::integral_constant<int64_t, kStrip>(), begin_row,
@@ -158,6 +171,13 @@ inline void sum_rows(const int16_t* in, int64_t channels, int64_t begin_row, int
       sum_rows_strip(in + first, channels, channels - first, begin_row, end_row, sums + first);
     }
   }
+}
+
+inline void sum_rows(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
+                     int64_t* sums) noexcept {
+  with_gradient_type(in.bits, [&](auto type) {
+    sum_rows_of(in.as<decltype(type)>(), channels, begin_row, end_row, sums);
+  });
 }
 
 inline void channel_maxima(const int32_t* wide, int64_t channels, int64_t begin_row,

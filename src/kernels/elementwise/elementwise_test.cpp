@@ -10,9 +10,9 @@ namespace {
 
 // Narrows as METHODS section 0 says and counts what was clipped.
 template <typename T>
-T narrow(Wide wide, int shift, WideStatistics& statistics) {
+T narrow(Wide wide, int bits, int shift, WideStatistics& statistics) {
   const Wide rounded = exact_rne(wide, shift);
-  const Wide clipped = exact_saturate(rounded, std::numeric_limits<T>::max());
+  const Wide clipped = exact_saturate(rounded, (1 << (bits - 1)) - 1);
   statistics.saturated += clipped != rounded;
   return static_cast<T>(clipped);
 }
@@ -45,7 +45,7 @@ TEST_P(Elementwise, Requantise) {
       WideStatistics maximum, narrowed;
       for (int64_t i = begin; i < size; ++i) {
         note(wide[i], maximum);
-        wanted[i] = narrow<int8_t>(wide[i], shift, narrowed);
+        wanted[i] = narrow<int8_t>(wide[i], 8, shift, narrowed);
       }
       expect_equal(GetParam()->requantise({wide.data(), shift, nullptr}, begin, size), maximum);
       expect_equal(GetParam()->requantise({wide.data(), shift, out.data()}, begin, size), narrowed);
@@ -62,7 +62,7 @@ TEST_P(Elementwise, RequantiseEverySmallNumber) {
   for (int shift = 0; shift <= 18; ++shift) {
     std::vector<int8_t> out(size), wanted(size);
     WideStatistics narrowed;
-    for (int64_t i = 0; i < size; ++i) wanted[i] = narrow<int8_t>(wide[i], shift, narrowed);
+    for (int64_t i = 0; i < size; ++i) wanted[i] = narrow<int8_t>(wide[i], 8, shift, narrowed);
     expect_equal(GetParam()->requantise({wide.data(), shift, out.data()}, 0, size), narrowed);
     ASSERT_EQ(out, wanted) << shift;
   }
@@ -80,7 +80,7 @@ TEST_P(Elementwise, NormaliseInput) {
           for (int64_t i = 0; i < rows * channels; ++i) {
             const Wide wide = Wide{pixels[i]} - mean[i % channels];
             note(wide, maximum);
-            wanted[i] = narrow<int8_t>(wide, shift, narrowed);
+            wanted[i] = narrow<int8_t>(wide, 8, shift, narrowed);
           }
           NormaliseInput args = {pixels.data(), mean.data(), channels, shift, nullptr};
           expect_equal(GetParam()->normalise_input(args, 0, rows), maximum);
@@ -109,11 +109,12 @@ TEST_P(Elementwise, Add) {
             Wide wide = exact_rne(a[i], shift_a) + exact_rne(b[i], shift_b);
             if (relu) wide = std::max<Wide>(wide, 0);
             note(wide, maximum);
-            wanted[i] = narrow<int8_t>(wide, shift, narrowed);
+            wanted[i] = narrow<int8_t>(wide, 8, shift, narrowed);
           }
           Add args = {a.data(), b.data(), shift_a, shift_b, relu, shift, nullptr};
           expect_equal(GetParam()->add(args, 0, size), maximum);
           args.out = out.data();
+          narrowed.maximum = maximum.maximum;
           expect_equal(GetParam()->add(args, 0, size), narrowed);
           ASSERT_EQ(out, wanted) << shift_a << " " << shift_b << " " << shift;
         }
@@ -122,65 +123,79 @@ TEST_P(Elementwise, Add) {
   }
 }
 
+// Calls check(T{}, bits) for every width of gradients.
+template <typename Check>
+void for_each_gradient_type(Check&& check) {
+  for (const int bits : kTestedGradientBits) {
+    with_gradient_type(bits, [&](auto type) { check(type, bits); });
+  }
+}
+
+template <typename T, typename Out>
+void check_add_gradients(const ElementwiseKernels& kernels, int bits, int out_bits, int64_t size,
+                         int shift_a, int shift_b) {
+  const auto a = test_values<T>(size, 3, bits - 1);
+  const auto b = test_values<T>(size, 4, bits - 1);
+  for (const int shift : {0, 1, 2, 8, 14, 29, 31, 32, 40, 41, 48, 56, 62, 63, 90}) {
+    std::vector<Out> out(size), wanted(size);
+    WideStatistics maximum, narrowed;
+    for (int64_t i = 0; i < size; ++i) {
+      const Wide wide = exact_rne(a[i], shift_a) + exact_rne(b[i], shift_b);
+      note(wide, maximum);
+      wanted[i] = narrow<Out>(wide, out_bits, shift, narrowed);
+    }
+    AddGradients args = {{a.data(), bits}, {b.data(), bits}, shift_a, shift_b, shift, {}};
+    expect_equal(kernels.add_gradients(args, 0, size), maximum);
+    args.out = {out.data(), out_bits};
+    narrowed.maximum = maximum.maximum;
+    expect_equal(kernels.add_gradients(args, 0, size), narrowed);
+    ASSERT_EQ(out, wanted) << bits << " bits " << shift_a << " " << shift_b << " " << shift;
+  }
+}
+
 TEST_P(Elementwise, AddGradients) {
-  const std::pair<int, int> alignments[] = {{0, 0},   {-1, 0},   {0, -14},  {-15, 0},  {0, -40},
-                                            {-40, 3}, {17, -40}, {-40, 90}, {-14, -14}};
-  for (const int64_t size : kAwkwardSizes) {
-    const auto a = test_values<int16_t>(size, 3, 15);
-    const auto b = test_values<int16_t>(size, 4, 15);
-    for (const auto& [shift_a, shift_b] : alignments) {
-      for (const int shift : {0, 1, 2, 14, 29, 31, 32, 40, 41, 56, 62, 63, 90}) {
-        std::vector<int16_t> out(size), wanted(size);
-        WideStatistics maximum, narrowed;
-        for (int64_t i = 0; i < size; ++i) {
-          const Wide wide = exact_rne(a[i], shift_a) + exact_rne(b[i], shift_b);
-          note(wide, maximum);
-          wanted[i] = narrow<int16_t>(wide, shift, narrowed);
-        }
-        AddGradients args = {a.data(), b.data(), shift_a, shift_b, shift, nullptr};
-        expect_equal(GetParam()->add_gradients(args, 0, size), maximum);
-        args.out = out.data();
-        narrowed.maximum = maximum.maximum;
-        expect_equal(GetParam()->add_gradients(args, 0, size), narrowed);
-        ASSERT_EQ(out, wanted) << shift_a << " " << shift_b << " " << shift;
+  // Both sides of the largest shifts that 32 bits take for either type.
+  const std::pair<int, int> alignments[] = {{0, 0},     {-1, 0},  {0, -13},  {-13, -13}, {0, -14},
+                                            {-14, -14}, {-15, 0}, {-21, 0},  {-21, -21}, {0, -22},
+                                            {0, -40},   {-40, 3}, {17, -40}, {-40, 90}};
+  for_each_gradient_type([&](auto type, int bits) {
+    for (const int64_t size : kAwkwardSizes) {
+      for (const auto& [shift_a, shift_b] : alignments) {
+        using T = decltype(type);
+        check_add_gradients<T, T>(*GetParam(), bits, bits, size, shift_a, shift_b);
+        check_add_gradients<T, int16_t>(*GetParam(), bits, 16, size, shift_a, shift_b);
       }
     }
-  }
+  });
 }
 
 TEST_P(Elementwise, Relu) {
   for (const int64_t size : kAwkwardSizes) {
     const auto in = test_values<int8_t>(size, 7, 7);
-    const auto grad = test_values<int16_t>(size, 8, 15);
     std::vector<int8_t> out(size), wanted(size);
-    std::vector<int16_t> grad_in(size), wanted_grad(size);
-    for (int64_t i = 0; i < size; ++i) {
-      wanted[i] = std::max<int8_t>(in[i], 0);
-      wanted_grad[i] = in[i] > 0 ? grad[i] : int16_t{0};
-    }
+    for (int64_t i = 0; i < size; ++i) wanted[i] = std::max<int8_t>(in[i], 0);
     GetParam()->relu(in.data(), out.data(), 0, size);
-    GetParam()->relu_gradient(in.data(), grad.data(), grad_in.data(), 0, size);
     ASSERT_EQ(out, wanted);
-    ASSERT_EQ(grad_in, wanted_grad);
+    for_each_gradient_type([&]<typename T>(T, int bits) {
+      const auto grad = test_values<T>(size, 8, bits - 1);
+      std::vector<T> grad_in(size), wanted_grad(size);
+      for (int64_t i = 0; i < size; ++i) wanted_grad[i] = in[i] > 0 ? grad[i] : T{0};
+      GetParam()->relu_gradient(in.data(), {grad.data(), bits}, {grad_in.data(), bits}, 0, size);
+      ASSERT_EQ(grad_in, wanted_grad) << bits;
+    });
   }
 }
 
-TEST_P(Elementwise, SumRowsAndMaxima) {
+TEST_P(Elementwise, SumRows) {
   for (const int64_t rows : kAwkwardSizes) {
     for (const int64_t channels : kAwkwardChannels) {
-      const auto in = test_values<int16_t>(rows * channels, 9, 15);
-      const auto wide = test_values<int32_t>(rows * channels, 10, 31);
-      std::vector<int64_t> sums(channels, 3), wanted_sums(channels, 3);
-      std::vector<uint32_t> maxima(channels, 7), wanted_maxima(channels, 7);
-      for (int64_t i = 0; i < rows * channels; ++i) {
-        wanted_sums[i % channels] += in[i];
-        uint32_t& maximum = wanted_maxima[i % channels];
-        maximum = std::max(maximum, static_cast<uint32_t>(exact_magnitude(wide[i])));
-      }
-      GetParam()->sum_rows(in.data(), channels, 0, rows, sums.data());
-      GetParam()->channel_maxima(wide.data(), channels, 0, rows, maxima.data());
-      ASSERT_EQ(sums, wanted_sums);
-      ASSERT_EQ(maxima, wanted_maxima);
+      for_each_gradient_type([&]<typename T>(T, int bits) {
+        const auto in = test_values<T>(rows * channels, 9, bits - 1);
+        std::vector<int64_t> sums(channels, 3), wanted(channels, 3);
+        for (int64_t i = 0; i < rows * channels; ++i) wanted[i % channels] += in[i];
+        GetParam()->sum_rows({in.data(), bits}, channels, 0, rows, sums.data());
+        ASSERT_EQ(sums, wanted) << bits;
+      });
     }
   }
 }
@@ -188,10 +203,28 @@ TEST_P(Elementwise, SumRowsAndMaxima) {
 // Enough rows of one sign to leave any partial accumulator that is too narrow.
 TEST_P(Elementwise, SumRowsOfExtremes) {
   constexpr int64_t kRows = 70001;
-  const std::vector<int16_t> in(kRows * 16, INT16_MIN);
-  std::vector<int64_t> sums(16, 0);
-  GetParam()->sum_rows(in.data(), 16, 0, kRows, sums.data());
-  ASSERT_EQ(sums, std::vector<int64_t>(16, kRows * INT16_MIN));
+  for_each_gradient_type([&]<typename T>(T, int bits) {
+    constexpr T kLow = std::numeric_limits<T>::min();
+    const std::vector<T> in(kRows * 16, kLow);
+    std::vector<int64_t> sums(16, 0);
+    GetParam()->sum_rows({in.data(), bits}, 16, 0, kRows, sums.data());
+    ASSERT_EQ(sums, std::vector<int64_t>(16, kRows * kLow));
+  });
+}
+
+TEST_P(Elementwise, ChannelMaxima) {
+  for (const int64_t rows : kAwkwardSizes) {
+    for (const int64_t channels : kAwkwardChannels) {
+      const auto wide = test_values<int32_t>(rows * channels, 10, 31);
+      std::vector<uint32_t> maxima(channels, 7), wanted(channels, 7);
+      for (int64_t i = 0; i < rows * channels; ++i) {
+        uint32_t& maximum = wanted[i % channels];
+        maximum = std::max(maximum, static_cast<uint32_t>(exact_magnitude(wide[i])));
+      }
+      GetParam()->channel_maxima(wide.data(), channels, 0, rows, maxima.data());
+      ASSERT_EQ(maxima, wanted);
+    }
+  }
 }
 
 TEST_P(Elementwise, RequantiseChannels) {
@@ -203,7 +236,7 @@ TEST_P(Elementwise, RequantiseChannels) {
       std::vector<int8_t> out(rows * channels), wanted(rows * channels);
       WideStatistics narrowed;
       for (int64_t i = 0; i < rows * channels; ++i) {
-        wanted[i] = narrow<int8_t>(wide[i], shifts[i % channels], narrowed);
+        wanted[i] = narrow<int8_t>(wide[i], 8, shifts[i % channels], narrowed);
       }
       ASSERT_EQ(GetParam()->requantise_channels(wide.data(), shifts.data(), channels, 0, rows,
                                                 out.data()),

@@ -14,6 +14,9 @@ namespace mantissa::kernels {
 constexpr int64_t kAwkwardSizes[] = {0, 1, 15, 16, 17, 63, 65, 1000};
 constexpr int64_t kAwkwardChannels[] = {1, 3, 10, 16, 17, 32, 64};
 
+// Widths of gradients: both element types, full and not.
+constexpr int kTestedGradientBits[] = {16, 12, 8, 6};
+
 // `count` numbers of random length of at most `bits` bits and a sign, a quarter of them from
 // {-2^bits, -2^bits + 1, -1, 0, 1, 2^bits - 1}, clipped to T.
 template <typename T>

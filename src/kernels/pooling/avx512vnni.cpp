@@ -39,11 +39,28 @@ void max_pool_masked(const MaxPoolShape& s, const int8_t* in, int8_t* out, int64
   });
 }
 
-void max_pool_gradient_masked(const MaxPoolShape& s, const int8_t* in, const int16_t* grad_out,
-                              int16_t* grad_in, int64_t begin, int64_t end) noexcept {
+// A strip of a gradient; nothing is read where `lanes` is 0.
+inline __m256i load_strip(__mmask16 lanes, const int16_t* from) noexcept {
+  return _mm256_maskz_loadu_epi16(lanes, from);
+}
+inline __m128i load_strip(__mmask16 lanes, const int8_t* from) noexcept {
+  return _mm_maskz_loadu_epi8(lanes, from);
+}
+
+// Stores the strip where `lanes` is 1, with 0 where `chosen` is 0.
+inline void store_strip(int16_t* to, __mmask16 lanes, __mmask16 chosen, __m256i strip) noexcept {
+  _mm256_mask_storeu_epi16(to, lanes, _mm256_maskz_mov_epi16(chosen, strip));
+}
+inline void store_strip(int8_t* to, __mmask16 lanes, __mmask16 chosen, __m128i strip) noexcept {
+  _mm_mask_storeu_epi8(to, lanes, _mm_maskz_mov_epi8(chosen, strip));
+}
+
+template <typename T>
+void max_pool_gradient_strips(const MaxPoolShape& s, const int8_t* in, const T* grad_out,
+                              T* grad_in, int64_t begin, int64_t end) noexcept {
   const int64_t image = s.in_height * s.in_width * s.channels;
   const bool remainder = s.in_height % s.window != 0 || s.in_width % s.window != 0;
-  if (remainder) std::fill(grad_in + begin * image, grad_in + end * image, int16_t{0});
+  if (remainder) std::fill(grad_in + begin * image, grad_in + end * image, T{0});
   for_each_strip(s, begin, end, [&](int64_t corner, int64_t at, int64_t width) {
     const __mmask16 lanes = lanes_of(width);
     __m128i best = _mm_maskz_loadu_epi8(lanes, in + corner);
@@ -55,13 +72,20 @@ void max_pool_gradient_masked(const MaxPoolShape& s, const int8_t* in, const int
       which = _mm_mask_mov_epi8(which, above, _mm_set1_epi8(tap++));
       best = _mm_max_epi8(best, value);
     });
-    const __m256i grad = _mm256_maskz_loadu_epi16(lanes, grad_out + at);
+    const auto grad = load_strip(lanes, grad_out + at);
     tap = 0;
     for_each_tap(s, [&](int64_t offset) {
       const __mmask16 first = _mm_cmpeq_epi8_mask(which, _mm_set1_epi8(tap++));
-      _mm256_mask_storeu_epi16(grad_in + corner + offset, lanes,
-                               _mm256_maskz_mov_epi16(first, grad));
+      store_strip(grad_in + corner + offset, lanes, first, grad);
     });
+  });
+}
+
+void max_pool_gradient_masked(const MaxPoolShape& s, const int8_t* in, ConstGradient grad_out,
+                              Gradient grad_in, int64_t begin, int64_t end) noexcept {
+  with_gradient_type(grad_out.bits, [&](auto type) {
+    using T = decltype(type);
+    max_pool_gradient_strips(s, in, grad_out.as<T>(), grad_in.as<T>(), begin, end);
   });
 }
 

@@ -55,24 +55,25 @@ inline void max_pool(const MaxPoolShape& s, const int8_t* in, int8_t* out, int64
   });
 }
 
-template <typename Lanes>
-inline void strip_gradient(const MaxPoolShape& s, const int8_t* in, const int16_t* grad_out,
-                           Lanes lanes, int16_t* grad_in) noexcept {
+template <typename T, typename Lanes>
+inline void strip_gradient(const MaxPoolShape& s, const int8_t* in, const T* grad_out, Lanes lanes,
+                           T* grad_in) noexcept {
   int8_t best[kStrip], which[kStrip];
   strip_maximum(s, in, lanes, best, which);
   int8_t tap = 0;
   for (int64_t ky = 0; ky < s.window; ++ky) {
-    int16_t* to = grad_in + ky * s.in_width * s.channels;
+    T* to = grad_in + ky * s.in_width * s.channels;
     for (int64_t kx = 0; kx < s.window; ++kx, ++tap, to += s.channels) {
-      for (int64_t c = 0; c < lanes; ++c) to[c] = which[c] == tap ? grad_out[c] : int16_t{0};
+      for (int64_t c = 0; c < lanes; ++c) to[c] = which[c] == tap ? grad_out[c] : T{0};
     }
   }
 }
 
-inline void max_pool_gradient(const MaxPoolShape& s, const int8_t* in, const int16_t* grad_out,
-                              int16_t* grad_in, int64_t begin, int64_t end) noexcept {
+template <typename T>
+inline void max_pool_gradient_of(const MaxPoolShape& s, const int8_t* in, const T* grad_out,
+                                 T* grad_in, int64_t begin, int64_t end) noexcept {
   const int64_t image = s.in_height * s.in_width * s.channels;
-  std::fill(grad_in + begin * image, grad_in + end * image, int16_t{0});
+  std::fill(grad_in + begin * image, grad_in + end * image, T{0});
   for_each_strip(s, begin, end, [&](int64_t corner, int64_t at, int64_t width) {
     if (width == kStrip) {
       strip_gradient(s, in + corner, grad_out + at, std::integral_constant<int64_t, kStrip>(),
@@ -80,6 +81,14 @@ inline void max_pool_gradient(const MaxPoolShape& s, const int8_t* in, const int
     } else {
       strip_gradient(s, in + corner, grad_out + at, width, grad_in + corner);
     }
+  });
+}
+
+inline void max_pool_gradient(const MaxPoolShape& s, const int8_t* in, ConstGradient grad_out,
+                              Gradient grad_in, int64_t begin, int64_t end) noexcept {
+  with_gradient_type(grad_out.bits, [&](auto type) {
+    using T = decltype(type);
+    max_pool_gradient_of(s, in, grad_out.as<T>(), grad_in.as<T>(), begin, end);
   });
 }
 
@@ -95,11 +104,12 @@ inline void image_sums(const int8_t* in, int64_t pixels, int64_t channels, int32
   }
 }
 
-inline void broadcast(const int16_t* in, int64_t pixels, int64_t channels, int16_t* out,
+inline void broadcast(ConstGradient in, int64_t pixels, int64_t channels, Gradient out,
                       int64_t begin, int64_t end) noexcept {
+  const int64_t bytes = channels * gradient_bytes(in.bits);
   for (int64_t n = begin; n < end; ++n) {
     for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-      std::copy_n(in + n * channels, channels, out + (n * pixels + pixel) * channels);
+      std::copy_n(in.as<char>() + n * bytes, bytes, out.as<char>() + (n * pixels + pixel) * bytes);
     }
   }
 }

@@ -31,27 +31,37 @@ int64_t first_maximum(const MaxPoolShape& s, const std::vector<int8_t>& in, int6
   return best;
 }
 
+constexpr int64_t kImages = 3;
+
+// Values of `bits` bits besides the sign.
 void check_max_pool(const PoolingKernels& kernels, const MaxPoolShape& s, int bits) {
-  constexpr int64_t kImages = 3;
   const int64_t out_size = s.out_height() * s.out_width() * s.channels;
   const int64_t in_size = s.in_height * s.in_width * s.channels;
   const auto in = test_values<int8_t>(kImages * in_size, 1, bits);
-  const auto grad_out = test_values<int16_t>(kImages * out_size, 2, 15);
   std::vector<int8_t> out(kImages * out_size, 77), wanted(kImages * out_size, 77);
-  std::vector<int16_t> grad_in(kImages * in_size, 77), wanted_grad(kImages * in_size, 77);
+  std::vector<int64_t> source(kImages * in_size, -1);  // the output that an input is the maximum of
   // Image 0 belongs to somebody else.
-  std::fill(wanted_grad.begin() + in_size, wanted_grad.end(), int16_t{0});
   for (int64_t i = out_size; i < kImages * out_size; ++i) {
     const int64_t pixel = i / s.channels;
     const int64_t x = pixel % s.out_width(), y = pixel / s.out_width() % s.out_height();
     const int64_t at = first_maximum(s, in, i / out_size, y, x, i % s.channels);
     wanted[i] = in[at];
-    wanted_grad[at] = grad_out[i];
+    source[at] = i;
   }
   kernels.max_pool(s, in.data(), out.data(), 1, kImages);
-  kernels.max_pool_gradient(s, in.data(), grad_out.data(), grad_in.data(), 1, kImages);
   ASSERT_EQ(out, wanted);
-  ASSERT_EQ(grad_in, wanted_grad);
+  for (const int gradient_bits : kTestedGradientBits) {
+    with_gradient_type(gradient_bits, [&]<typename T>(T) {
+      const auto grad_out = test_values<T>(kImages * out_size, 2, gradient_bits - 1);
+      std::vector<T> grad_in(kImages * in_size, 77), wanted_grad(kImages * in_size, 77);
+      for (int64_t i = in_size; i < kImages * in_size; ++i) {
+        wanted_grad[i] = source[i] < 0 ? T{0} : grad_out[source[i]];
+      }
+      kernels.max_pool_gradient(s, in.data(), {grad_out.data(), gradient_bits},
+                                {grad_in.data(), gradient_bits}, 1, kImages);
+      ASSERT_EQ(grad_in, wanted_grad) << gradient_bits;
+    });
+  }
 }
 
 TEST_P(Pooling, Maximum) {
@@ -66,25 +76,42 @@ TEST_P(Pooling, Maximum) {
   }
 }
 
-TEST_P(Pooling, ImageSumsAndBroadcast) {
-  constexpr int64_t kImages = 3;
+TEST_P(Pooling, ImageSums) {
   for (const int64_t pixels : {1, 15, 49, 1000}) {
     for (const int64_t channels : kAwkwardChannels) {
       const int64_t count = kImages * pixels * channels;
       const auto in = test_values<int8_t>(count, 3, 7);
-      const auto grad = test_values<int16_t>(kImages * channels, 4, 15);
       std::vector<int32_t> sums(kImages * channels, 7), wanted_sums(kImages * channels, 7);
       std::fill(wanted_sums.begin() + channels, wanted_sums.end(), 0);
-      std::vector<int16_t> out(count, 7), wanted(count, 7);
       for (int64_t i = pixels * channels; i < count; ++i) {
-        const int64_t image_channel = i / (pixels * channels) * channels + i % channels;
-        wanted_sums[image_channel] += in[i];
-        wanted[i] = grad[image_channel];
+        wanted_sums[i / (pixels * channels) * channels + i % channels] += in[i];
       }
       GetParam()->image_sums(in.data(), pixels, channels, sums.data(), 1, kImages);
-      GetParam()->broadcast(grad.data(), pixels, channels, out.data(), 1, kImages);
       ASSERT_EQ(sums, wanted_sums);
-      ASSERT_EQ(out, wanted);
+    }
+  }
+}
+
+template <typename T>
+void check_broadcast(const PoolingKernels& kernels, int64_t pixels, int64_t channels, int bits) {
+  const int64_t count = kImages * pixels * channels;
+  const auto grad = test_values<T>(kImages * channels, 4, bits - 1);
+  std::vector<T> out(count, 7), wanted(count, 7);
+  for (int64_t i = pixels * channels; i < count; ++i) {
+    wanted[i] = grad[i / (pixels * channels) * channels + i % channels];
+  }
+  kernels.broadcast({grad.data(), bits}, pixels, channels, {out.data(), bits}, 1, kImages);
+  ASSERT_EQ(out, wanted) << bits;
+}
+
+TEST_P(Pooling, Broadcast) {
+  for (const int64_t pixels : {1, 15, 49, 1000}) {
+    for (const int64_t channels : kAwkwardChannels) {
+      for (const int bits : kTestedGradientBits) {
+        with_gradient_type(bits, [&](auto type) {
+          check_broadcast<decltype(type)>(*GetParam(), pixels, channels, bits);
+        });
+      }
     }
   }
 }

@@ -51,8 +51,10 @@ LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_ro
   return sums;
 }
 
-WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, int16_t* grad,
-                        int64_t begin_row, int64_t end_row) noexcept {
+template <typename T>
+WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, Gradient grad,
+                           int64_t begin_row, int64_t end_row) noexcept {
+  const int64_t limit = mantissa_limit(grad.bits);
   WideStatistics statistics;
   Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {
@@ -61,13 +63,20 @@ WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, int16_t* gra
       const int64_t target = c == args.labels[row] ? int64_t{1} << 30 : 0;
       const int64_t wide = probability_q30(powers, c) - target;
       const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
-      const int64_t narrow = saturate(rounded, mantissa_limit(16));
+      const int64_t narrow = saturate(rounded, limit);
       statistics.maximum = std::max(statistics.maximum, magnitude(wide));
       statistics.saturated += narrow != rounded;
-      grad[row * args.classes + c] = static_cast<int16_t>(narrow);
+      grad.as<T>()[row * args.classes + c] = static_cast<T>(narrow);
     }
   }
   return statistics;
+}
+
+WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, Gradient grad,
+                        int64_t begin_row, int64_t end_row) noexcept {
+  return with_gradient_type(grad.bits, [&](auto type) {
+    return gradient_of<decltype(type)>(args, shift, grad, begin_row, end_row);
+  });
 }
 
 void probabilities(const SoftmaxCrossEntropy& args, int32_t* out, int64_t begin_row,

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
+#include "kernels/gradient.h"
 #include "kernels/statistics.h"
 
 namespace mantissa::kernels {
@@ -28,9 +29,10 @@ struct SoftmaxKernels {
   const char* name;
   Isa isa;
   LossSums (*loss)(const SoftmaxCrossEntropy&, int64_t begin_row, int64_t end_row) noexcept;
-  // grad = narrow16((probability - [class = label]) in Q30 >> shift): the gradient of the *sum* of
-  // the examples' losses; wide exponent -30.
-  WideStatistics (*gradient)(const SoftmaxCrossEntropy&, int shift, int16_t* grad,
+  // grad = saturate(rne((probability - [class = label]) in Q30 >> shift), +-(2^(bits-1) - 1)): the
+  // gradient of the *sum* of the examples' losses; wide exponent -30. Every width is rounded from
+  // the same Q30 numbers, once; shift >= 0.
+  WideStatistics (*gradient)(const SoftmaxCrossEntropy&, int shift, Gradient grad,
                              int64_t begin_row, int64_t end_row) noexcept;
   // probabilities[row, class] in Q30.
   void (*probabilities)(const SoftmaxCrossEntropy&, int32_t* probabilities, int64_t begin_row,

@@ -24,6 +24,29 @@ std::vector<long double> exact_probabilities(const int32_t* logits, int64_t clas
   return powers;
 }
 
+// The gradient in `bits` bits against its definition on the kernel's own probabilities, and the
+// maximum that it reports.
+template <typename T>
+void check_gradient(const SoftmaxCrossEntropy& args, const std::vector<int32_t>& probabilities,
+                    int64_t rows, int bits) {
+  for (const int shift : {31 - bits, 29 - bits}) {
+    std::vector<T> grad(probabilities.size());
+    WideStatistics wanted;
+    const WideStatistics got =
+        kSoftmaxReference.gradient(args, shift, {grad.data(), bits}, 0, rows);
+    for (int64_t i = 0; i < rows * args.classes; ++i) {
+      const bool is_label = i % args.classes == args.labels[i / args.classes];
+      const int64_t wide = probabilities[i] - (is_label ? int64_t{1} << 30 : 0);
+      const Wide rounded = exact_rne(wide, shift);
+      const Wide narrow = exact_saturate(rounded, (1 << (bits - 1)) - 1);
+      wanted += {exact_magnitude(wide), narrow != rounded};
+      ASSERT_TRUE(grad[i] == narrow) << bits << " bits, shift " << shift;
+    }
+    EXPECT_EQ(got.maximum, wanted.maximum);
+    EXPECT_EQ(got.saturated, wanted.saturated);
+  }
+}
+
 TEST(Softmax, AgreesWithLongDouble) {
   constexpr int64_t kRows = 40;
   for (const int64_t classes : {2, 10, 100}) {
@@ -35,31 +58,28 @@ TEST(Softmax, AgreesWithLongDouble) {
       }
       const SoftmaxCrossEntropy args = {logits.data(), labels.data(), exponent, classes};
       std::vector<int32_t> probabilities(kRows * classes);
-      std::vector<int16_t> grad(kRows * classes);
       kSoftmaxReference.probabilities(args, probabilities.data(), 0, kRows);
-      const WideStatistics statistics = kSoftmaxReference.gradient(args, 15, grad.data(), 0, kRows);
       const LossSums loss = kSoftmaxReference.loss(args, 0, kRows);
       long double wanted_loss = 0;
       int64_t correct = 0;
-      uint64_t maximum = 0;
       for (int64_t row = 0; row < kRows; ++row) {
         const int32_t* from = logits.data() + row * classes;
         const auto exact = exact_probabilities(from, classes, exponent);
         wanted_loss -= log2l(exact[labels[row]]);
         correct += std::max_element(from, from + classes) - from == labels[row];
         for (int64_t c = 0; c < classes; ++c) {
-          const int64_t i = row * classes + c;
           // log2 e in Q16 and the fraction in Q16 leave about 2^-16 in relative terms.
-          ASSERT_NEAR(probabilities[i] / kQ30, static_cast<double>(exact[c]), 5e-5);
-          const int64_t wide = probabilities[i] - (c == labels[row] ? int64_t{1} << 30 : 0);
-          maximum = std::max(maximum, exact_magnitude(wide));
-          ASSERT_TRUE(grad[i] == exact_saturate(exact_rne(wide, 15), 32767));
+          ASSERT_NEAR(probabilities[row * classes + c] / kQ30, static_cast<double>(exact[c]), 5e-5);
         }
       }
       EXPECT_EQ(loss.correct, correct);
-      EXPECT_EQ(statistics.maximum, maximum);
       EXPECT_NEAR(std::ldexp(static_cast<double>(loss.loss_q24), -24),
                   static_cast<double>(wanted_loss), kRows * 1e-3);
+      for (const int bits : kTestedGradientBits) {
+        with_gradient_type(bits, [&](auto type) {
+          check_gradient<decltype(type)>(args, probabilities, kRows, bits);
+        });
+      }
     }
   }
 }
@@ -83,13 +103,17 @@ TEST(Softmax, GradientsShiftedAwayAreZero) {
   const SoftmaxCrossEntropy args = {logits.data(), labels.data(), 0, 2};
   for (const int shift : {31, 62, 63, 90}) {
     std::vector<int16_t> grad(2, 9);
-    const WideStatistics statistics = kSoftmaxReference.gradient(args, shift, grad.data(), 0, 1);
+    const WideStatistics statistics =
+        kSoftmaxReference.gradient(args, shift, {grad.data(), 16}, 0, 1);
     EXPECT_EQ(grad, (std::vector<int16_t>{0, 0})) << shift;
     EXPECT_EQ(statistics.saturated, 0);
   }
   std::vector<int16_t> grad(2);
-  EXPECT_EQ(kSoftmaxReference.gradient(args, 0, grad.data(), 0, 1).saturated, 2);
+  EXPECT_EQ(kSoftmaxReference.gradient(args, 0, {grad.data(), 16}, 0, 1).saturated, 2);
   EXPECT_EQ(grad, (std::vector<int16_t>{32767, -32767}));
+  std::vector<int8_t> grad6(2);
+  EXPECT_EQ(kSoftmaxReference.gradient(args, 0, {grad6.data(), 6}, 0, 1).saturated, 2);
+  EXPECT_EQ(grad6, (std::vector<int8_t>{31, -31}));
 }
 
 }  // namespace

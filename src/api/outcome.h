@@ -1,0 +1,61 @@
+// What the library's own results and events are in the public interface.
+#pragma once
+
+#include "base/result.h"
+#include "mantissa/mantissa.h"
+#include "train/trainer.h"
+
+namespace mantissa {
+
+inline Exit exit_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidInput:
+      return Exit::kInvalidInput;
+    case ErrorCode::kOverBudget:
+      return Exit::kOverBudget;
+    case ErrorCode::kInterrupted:
+      return Exit::kInterrupted;
+    case ErrorCode::kFailed:
+      break;
+  }
+  return Exit::kFailed;
+}
+
+template <typename Outcome>
+Outcome refused(const Error& error) {
+  Outcome outcome;
+  outcome.exit = exit_of(error.code);
+  outcome.error = error.message;
+  return outcome;
+}
+
+inline Progress progress_of(const TrainEvent& event) {
+  Progress progress;
+  switch (event.kind) {
+    case TrainEventKind::kStep:
+      progress.kind = Progress::Kind::kStep;
+      break;
+    case TrainEventKind::kCheckpoint:
+      progress.kind = Progress::Kind::kCheckpoint;
+      break;
+    case TrainEventKind::kEvaluating:
+      progress.kind = Progress::Kind::kEvaluating;
+      break;
+    case TrainEventKind::kMessage:
+      progress.kind = Progress::Kind::kMessage;
+      break;
+  }
+  progress.step = event.step;
+  progress.steps = event.steps;
+  progress.epoch = event.epoch;
+  progress.epochs = event.epochs;
+  progress.loss = event.loss;
+  progress.accuracy = event.accuracy;
+  progress.learning_rate = event.learning_rate;
+  progress.examples_per_second = event.examples_per_second;
+  progress.seconds_left = event.seconds_left;
+  progress.message = event.message;
+  return progress;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,71 @@
+#include "kernels/convolution_choice.h"
+
+#include "kernels/convolution/grouped.h"
+
+namespace mantissa::kernels {
+namespace {
+
+struct Choice {
+  const ConvolutionKernels& row;
+  bool by_groups;  // the row takes one group at a time
+};
+
+Choice choose(const KernelTable& table, const ConvolutionShape& s) {
+  if (s.groups > 1 && s.groups == s.in_channels && s.groups == s.out_channels) {
+    return {*table.depthwise, false};
+  }
+  return {*table.convolution, s.groups > 1 && table.convolution->isa != Isa::kScalar};
+}
+
+}  // namespace
+
+const char* convolution_kernel_name(const KernelTable& table,
+                                    const ConvolutionShape& shape) noexcept {
+  return choose(table, shape).row.name;
+}
+
+WideStatistics convolution_forward(const KernelTable& table, const ConvolutionForward& args,
+                                   const KernelContext& context) noexcept {
+  const auto [row, by_groups] = choose(table, args.shape);
+  return by_groups ? grouped_forward(row, args, context) : row.forward(args, context);
+}
+
+size_t convolution_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
+                                         int threads) noexcept {
+  const auto [row, by_groups] = choose(table, shape);
+  return by_groups ? grouped_forward_scratch_bytes(row, shape, threads)
+                   : row.forward_scratch_bytes(shape, threads);
+}
+
+WideStatistics convolution_grad_input(const KernelTable& table, const ConvolutionGradInput& args,
+                                      const KernelContext& context) noexcept {
+  const auto [row, by_groups] = choose(table, args.shape);
+  return by_groups ? grouped_grad_input(row, args, context) : row.grad_input(args, context);
+}
+
+size_t convolution_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
+                                            int bits, int threads) noexcept {
+  const auto [row, by_groups] = choose(table, shape);
+  return by_groups ? grouped_grad_input_scratch_bytes(row, shape, bits, threads)
+                   : row.grad_input_scratch_bytes(shape, bits, threads);
+}
+
+void convolution_grad_weights(const KernelTable& table, const ConvolutionGradWeights& args,
+                              const KernelContext& context) noexcept {
+  const auto [row, by_groups] = choose(table, args.shape);
+  if (by_groups) {
+    grouped_grad_weights(row, args, context);
+  } else {
+    row.grad_weights(args, context);
+  }
+}
+
+size_t convolution_grad_weights_scratch_bytes(const KernelTable& table,
+                                              const ConvolutionShape& shape, int bits,
+                                              int threads) noexcept {
+  const auto [row, by_groups] = choose(table, shape);
+  return by_groups ? grouped_grad_weights_scratch_bytes(row, shape, bits, threads)
+                   : row.grad_weights_scratch_bytes(shape, bits, threads);
+}
+
+}  // namespace mantissa::kernels

@@ -1,0 +1,29 @@
+// Convolution for any number of groups: dense, depthwise or group by group, whichever the shape
+// asks for. What operators call; contracts in kernels/convolution/convolution.h.
+#pragma once
+
+#include "kernels/kernel_table.h"
+
+namespace mantissa::kernels {
+
+// The name of the row that takes the shape, as a whole or group by group.
+const char* convolution_kernel_name(const KernelTable& table,
+                                    const ConvolutionShape& shape) noexcept;
+
+WideStatistics convolution_forward(const KernelTable& table, const ConvolutionForward& args,
+                                   const KernelContext& context) noexcept;
+size_t convolution_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
+                                         int threads) noexcept;
+
+WideStatistics convolution_grad_input(const KernelTable& table, const ConvolutionGradInput& args,
+                                      const KernelContext& context) noexcept;
+size_t convolution_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
+                                            int bits, int threads) noexcept;
+
+void convolution_grad_weights(const KernelTable& table, const ConvolutionGradWeights& args,
+                              const KernelContext& context) noexcept;
+size_t convolution_grad_weights_scratch_bytes(const KernelTable& table,
+                                              const ConvolutionShape& shape, int bits,
+                                              int threads) noexcept;
+
+}  // namespace mantissa::kernels

@@ -1,0 +1,38 @@
+// Mantissas of gradients of activations, whose width the format chooses (g).
+#pragma once
+
+#include <cstdint>
+
+namespace mantissa::kernels {
+
+// Up to 8 bits are kept as int8, up to 16 as int16; mantissas are symmetric.
+struct ConstGradient {
+  const void* data = nullptr;
+  int bits = 16;
+
+  template <typename T>
+  const T* as() const {
+    return static_cast<const T*>(data);
+  }
+};
+
+struct Gradient {
+  void* data = nullptr;
+  int bits = 16;
+
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+  operator ConstGradient() const { return {data, bits}; }
+};
+
+constexpr int64_t gradient_bytes(int bits) { return bits <= 8 ? 1 : 2; }
+
+// Calls function(T{}) with T = int8_t or int16_t, whichever keeps `bits`.
+template <typename Function>
+decltype(auto) with_gradient_type(int bits, Function&& function) {
+  return bits <= 8 ? function(int8_t{}) : function(int16_t{});
+}
+
+}  // namespace mantissa::kernels

@@ -1,0 +1,22 @@
+// The stochastic rounding loops compiled for AVX-512.
+#include <algorithm>
+
+#include "base/random.h"
+#include "base/target.h"
+#include "kernels/rounding/rounding.h"
+#include "numerics/rounding.h"
+
+#if defined(__x86_64__)
+namespace mantissa::kernels {
+MANTISSA_TARGET_AVX512VNNI_BEGIN
+namespace {
+#include "kernels/rounding/rounding_loops.h"
+}  // namespace
+
+const RoundingKernels kRoundingAvx512Vnni = {"rounding_avx512vnni", Isa::kAvx512Vnni,
+                                             round_stochastically, maximum};
+
+}  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
+#endif

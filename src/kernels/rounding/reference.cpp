@@ -1,0 +1,45 @@
+// The normative stochastic rounding: one element at a time, from the definition.
+#include <algorithm>
+
+#include "base/random.h"
+#include "kernels/rounding/rounding.h"
+#include "numerics/rounding.h"
+
+namespace mantissa::kernels {
+namespace {
+
+// The 16 random bits of element i.
+uint32_t random_half(const RoundingKey& key, int64_t i) {
+  const int64_t block = i / 128 * 16 + i % 16;
+  const auto words =
+      philox({static_cast<uint32_t>(block), key.tensor, key.micro_batch,
+              static_cast<uint32_t>(RandomStream::kRound)},
+             {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32)});
+  return words[i / 32 % 4] >> (16 * (i / 16 % 2)) & 0xffff;
+}
+
+int64_t round(const RoundStochastically& args, int64_t begin, int64_t end) noexcept {
+  int64_t clipped = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t added = random_half(args.key, i) >> (16 - args.shift);
+    const int64_t rounded = (args.in[i] + added) >> args.shift;
+    const int64_t narrow = saturate(rounded, mantissa_limit(args.out.bits));
+    with_gradient_type(args.out.bits, [&](auto type) {
+      args.out.as<decltype(type)>()[i] = static_cast<decltype(type)>(narrow);
+    });
+    clipped += narrow != rounded;
+  }
+  return clipped;
+}
+
+uint64_t maximum(const int16_t* in, int64_t begin, int64_t end) noexcept {
+  uint64_t largest = 0;
+  for (int64_t i = begin; i < end; ++i) largest = std::max(largest, magnitude(in[i]));
+  return largest;
+}
+
+}  // namespace
+
+const RoundingKernels kRoundingReference = {"rounding_reference", Isa::kScalar, round, maximum};
+
+}  // namespace mantissa::kernels

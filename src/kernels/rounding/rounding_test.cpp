@@ -1,0 +1,116 @@
+// Stochastic rounding: the fast rows equal the reference, the mean is kept, the key decides.
+#include "kernels/rounding/rounding.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "base/random.h"
+#include "numerics/rounding.h"
+
+namespace mantissa::kernels {
+namespace {
+
+std::vector<const RoundingKernels*> fast_rows() {
+  std::vector<const RoundingKernels*> rows;
+#if defined(__x86_64__)
+  if (best_isa() >= Isa::kAvx2) rows.push_back(&kRoundingAvx2);
+  if (best_isa() >= Isa::kAvx512Vnni) rows.push_back(&kRoundingAvx512Vnni);
+#endif
+  return rows;
+}
+
+std::vector<int16_t> values(int64_t count) {
+  std::vector<int16_t> result;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t bits = random_bits(3, RandomStream::kShuffle, 0, static_cast<uint64_t>(i));
+    const auto any = static_cast<int16_t>(static_cast<int>(bits % 65535) - 32767);
+    result.push_back(i % 7 == 0 ? (i % 2 == 0 ? 32767 : -32767) : any);
+  }
+  return result;
+}
+
+struct Rounded {
+  std::vector<int16_t> mantissas;
+  int64_t clipped = 0;
+  bool operator==(const Rounded&) const = default;
+};
+
+Rounded round_all(const RoundingKernels& row, const std::vector<int16_t>& in, int shift, int bits,
+                  RoundingKey key = {.seed = 0x123456789abcdef, .micro_batch = 5, .tensor = 9}) {
+  Rounded result;
+  with_gradient_type(bits, [&](auto type) {
+    std::vector<decltype(type)> out(in.size());
+    const auto end = static_cast<int64_t>(in.size());
+    const int64_t middle = std::min(end, 2 * kRoundingGroup);
+    const RoundStochastically args{key, in.data(), shift, {out.data(), bits}};
+    result.clipped = row.round(args, 0, middle) + row.round(args, middle, end);
+    result.mantissas.assign(out.begin(), out.end());
+  });
+  return result;
+}
+
+TEST(StochasticRounding, FastRowsEqualTheReference) {
+  for (const int64_t count : {1, 15, 128, 129, 1000, 5000}) {
+    const auto in = values(count);
+    for (int shift = 0; shift <= 16; ++shift) {
+      for (const int bits : {6, 8, 12, 16}) {
+        const Rounded expected = round_all(kRoundingReference, in, shift, bits);
+        for (const RoundingKernels* row : fast_rows()) {
+          EXPECT_EQ(round_all(*row, in, shift, bits), expected)
+              << row->name << " " << count << " " << shift << " " << bits;
+        }
+      }
+    }
+  }
+}
+
+TEST(StochasticRounding, MaximaEqualTheReference) {
+  auto in = values(1000);
+  for (const int16_t last : {0, 32767, -32767}) {
+    in.back() = last;
+    for (const RoundingKernels* row : fast_rows()) {
+      for (const int64_t begin : {0, 3, 500, 999, 1000}) {
+        EXPECT_EQ(row->maximum(in.data(), begin, 1000),
+                  kRoundingReference.maximum(in.data(), begin, 1000));
+      }
+    }
+  }
+}
+
+TEST(StochasticRounding, KeepsTheMean) {
+  constexpr int64_t kCount = 200'000;
+  for (const int value : {1, 37, 128, 200, -1, -100, -129}) {
+    const std::vector<int16_t> in(kCount, static_cast<int16_t>(value));
+    const Rounded rounded = round_all(kRoundingReference, in, 8, 8);
+    double mean = 0;
+    for (const int16_t mantissa : rounded.mantissas) {
+      EXPECT_LE(std::abs(mantissa * 256 - value), 255);
+      mean += mantissa * 256.0 / kCount;
+    }
+    EXPECT_NEAR(mean, value, 5 * 128 / std::sqrt(double{kCount})) << value;
+  }
+}
+
+TEST(StochasticRounding, EachPartOfTheKeyMatters) {
+  const auto in = values(1000);
+  const RoundingKey key{.seed = 1, .micro_batch = 2, .tensor = 3};
+  const Rounded expected = round_all(kRoundingReference, in, 8, 8, key);
+  EXPECT_EQ(round_all(kRoundingReference, in, 8, 8, key), expected);
+  for (const RoundingKey& other :
+       {RoundingKey{.seed = 4, .micro_batch = 2, .tensor = 3},
+        RoundingKey{.seed = uint64_t{1} << 32 | 1, .micro_batch = 2, .tensor = 3},
+        RoundingKey{.seed = 1, .micro_batch = 4, .tensor = 3},
+        RoundingKey{.seed = 1, .micro_batch = 2, .tensor = 4}}) {
+    EXPECT_NE(round_all(kRoundingReference, in, 8, 8, other), expected);
+  }
+}
+
+TEST(StochasticRounding, ExactValuesStay) {
+  const auto in = values(1000);
+  EXPECT_EQ(round_all(kRoundingReference, in, 0, 16).mantissas, in);
+}
+
+}  // namespace
+}  // namespace mantissa::kernels

@@ -1,0 +1,76 @@
+// Layers as people name them, on top of GraphBuilder: what the networks are composed of.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "models/models.h"
+#include "ops/ops.h"
+
+namespace mantissa {
+
+// Each call adds a layer that reads the last one's result.
+class Layers {
+ public:
+  Layers(std::string_view name, const ModelOptions& options)
+      : options_(options),
+        builder_(std::string(name), Shape{options.height, options.width, options.channels}) {
+    const auto mean = [&](size_t i) {
+      return i < options.channel_means.size() ? options.channel_means[i] : 128;
+    };
+    last_ = builder_.add(
+        ops::kNormaliseInput, "normalise", {builder_.input()},
+        {{"mean0", mean(0)}, {"mean1", mean(1)}, {"mean2", mean(2)}, {"mean3", mean(3)}});
+  }
+
+  int64_t scaled(int64_t channels) const {
+    const double wide = std::floor(static_cast<double>(channels) * options_.width_multiplier + 0.5);
+    return std::max<int64_t>(1, static_cast<int64_t>(wide));
+  }
+
+  int last() const { return last_; }
+  void continue_from(int value) { last_ = value; }
+  int64_t channels() const { return builder_.shape(last_).last(); }
+
+  int add(const Op& op, const std::string& name, Attributes attributes = {}) {
+    return last_ = builder_.add(op, name, {last_}, std::move(attributes));
+  }
+  int convolution(const std::string& name, int64_t channels, int64_t kernel, int64_t stride,
+                  int64_t padding, bool bias, int64_t groups = 1) {
+    return add(ops::kConvolution, name,
+               {{"channels", channels},
+                {"kernel", kernel},
+                {"stride", stride},
+                {"padding", padding},
+                {"groups", groups},
+                {"bias", bias ? 1 : 0}});
+  }
+  int linear(const std::string& name, int64_t channels, bool bias = true) {
+    return add(ops::kLinear, name, {{"channels", channels}, {"bias", bias ? 1 : 0}});
+  }
+  int batch_norm(const std::string& name, bool zero_scale = false) {
+    return add(ops::kBatchNorm, name, {{"zero_scale", zero_scale ? 1 : 0}});
+  }
+  int relu(const std::string& name) { return add(ops::kRelu, name); }
+  int sum(const std::string& name, int a, int b) {
+    return last_ = builder_.add(ops::kAdd, name, {a, b}, {});
+  }
+
+  Result<Graph> classify() {
+    add(ops::kLinear, "classifier", {{"channels", options_.classes}, {"classifier", 1}});
+    return builder_.finish(last_);
+  }
+
+ private:
+  const ModelOptions& options_;
+  GraphBuilder builder_;
+  int last_ = 0;
+};
+
+// Two 3x3 convolutions and a shortcut, which is a projection where the shape changes.
+void residual_block(Layers& net, const std::string& name, int64_t channels, int64_t stride);
+
+}  // namespace mantissa

@@ -1,0 +1,15 @@
+// Which kernel an operator's work is done by, for reports.
+#pragma once
+
+#include "graph/op.h"
+#include "kernels/kernel_table.h"
+
+namespace mantissa::ops {
+
+// For Op::kernel: the name of the family's chosen row, kernel_name<&kernels::KernelTable::pooling>.
+template <auto kFamily>
+const char* kernel_name(const OpContext& context) {
+  return (context.kernels->*kFamily)->name;
+}
+
+}  // namespace mantissa::ops

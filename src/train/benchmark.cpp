@@ -1,0 +1,182 @@
+#include "train/benchmark.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <numeric>
+
+#include "data/batches.h"
+#include "data/synthetic.h"
+#include "kernels/kernel_table.h"
+#include "models/models.h"
+#include "runtime/executor.h"
+#include "train/benchmark_rows.h"
+#include "train/run_plan.h"
+
+namespace mantissa {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Part of the model's learning rate: what a step costs is measured, and noise as data must not make
+// it diverge.
+constexpr double kRateFactor = 0.1;
+
+int64_t ns_since(Clock::time_point start) {
+  return std::chrono::nanoseconds(Clock::now() - start).count();
+}
+
+// Median of `values` in microseconds, of nanoseconds.
+double median_us(std::vector<int64_t> ns) { return 1e-3 * quantile(std::move(ns), 0.5); }
+
+// A network that is being measured.
+class Measurement {
+ public:
+  Measurement(const BenchmarkConfig& config, const TrainObserver& observer)
+      : config_(config), observer_(observer), pool_(config.run.threads) {}
+
+  Result<Benchmark> run() {
+    const kernels::KernelTable table = kernels::select_kernels(config_.run.isa);
+    MANTISSA_RETURN_IF_ERROR(prepare());
+    Benchmark result;
+    result.cpu = cpu_model_name();
+    result.integer_instructions = table.peak->integer_instructions;
+    result.float_instructions = table.peak->float_instructions;
+    for (const bool all_threads : {false, true}) {
+      if (all_threads && pool_.size() == 1) continue;
+      MANTISSA_ASSIGN(const MachinePeaks peaks, measure_peaks(*table.peak, pool_, all_threads));
+      result.peaks.push_back(peaks);
+    }
+    MANTISSA_ASSIGN(State state, State::create(plan_.layout));
+    MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan_.training.arena_bytes));
+    initialise(plan_.graph, config_.run.seed, state);
+    Executor executor(plan_.graph, plan_.training, state, arena.span(), pool_, config_.run.isa);
+    MANTISSA_RETURN_IF_ERROR(measure(executor));
+    report(executor, result);
+    return result;
+  }
+
+ private:
+  bool synthetic() const { return config_.run.data == kSyntheticData; }
+
+  // Data, plan and graph.
+  Status prepare() {
+    ModelOptions options{.width_multiplier = config_.run.width};
+    DatasetInfo info;
+    if (synthetic()) {
+      MANTISSA_ASSIGN(info, synthetic_info(config_.height, config_.width, config_.channels,
+                                           config_.classes, config_.run.batch_size));
+    } else {
+      MANTISSA_ASSIGN(info, inspect_dataset(config_.run.data));
+    }
+    MANTISSA_ASSIGN(plan_, plan_run(config_.run, info));
+    if (synthetic()) {
+      images_ = synthetic_images(info, config_.run.seed);
+    } else {
+      MANTISSA_ASSIGN(Dataset data, load_dataset(config_.run.data, true, false));
+      images_ = std::move(data.train);
+      MANTISSA_RETURN_IF_ERROR(start_loading());
+    }
+    options.height = info.height;
+    options.width = info.width;
+    options.channels = info.channels;
+    options.classes = info.classes;
+    options.channel_means = channel_means(images_);
+    MANTISSA_ASSIGN(plan_.graph, build_model(config_.run.model, options));
+    return {};
+  }
+
+  Status start_loading() {
+    MANTISSA_ASSIGN(batches_, BatchPrefetcher::create(
+                                  images_, {.batch_size = config_.run.batch_size,
+                                            .seed = config_.run.seed,
+                                            .augmentation = config_.run.augmentation,
+                                            .total_steps = config_.warmup_steps + config_.steps}));
+    return {};
+  }
+
+  Status measure(Executor& executor) {
+    StepScalars scalars{.learning_rate = kRateFactor * config_.run.learning_rate,
+                        .momentum = config_.run.momentum,
+                        .weight_decay = config_.run.weight_decay,
+                        .gradient_scale = 1 / static_cast<double>(config_.run.batch_size),
+                        .seed = config_.run.seed};
+    const int64_t all = config_.warmup_steps + config_.steps;
+    instruction_ns_.resize(plan_.training.instructions.size());
+    profile_ns_.resize(instruction_ns_.size());
+    executor.set_profile(profile_ns_);
+    for (int64_t step = 0; step < all; ++step) {
+      scalars.step = step;
+      MANTISSA_RETURN_IF_ERROR(take_step(executor, scalars, step >= config_.warmup_steps));
+      if (observer_ == nullptr) continue;
+      TrainEvent event;
+      event.step = step + 1;
+      event.steps = all;
+      if (!observer_(event)) return make_error(ErrorCode::kInterrupted, "interrupted");
+    }
+    return {};
+  }
+
+  Status take_step(Executor& executor, const StepScalars& scalars, bool measured) {
+    std::fill(profile_ns_.begin(), profile_ns_.end(), 0);
+    Batch batch{.pixels = images_.pixels.data(), .labels = images_.labels.data()};
+    const auto wait_start = Clock::now();
+    if (batches_ != nullptr) batch = batches_->next();
+    const int64_t wait_ns = ns_since(wait_start);
+    const auto start = Clock::now();
+    MANTISSA_ASSIGN(const StepResult result,
+                    executor.train_step(batch.pixels, batch.labels, scalars));
+    const int64_t step_ns = ns_since(start);
+    if (!measured) return {};
+    wait_ns_.push_back(wait_ns);
+    step_ns_.push_back(step_ns);
+    overhead_ns_.push_back(step_ns -
+                           std::accumulate(profile_ns_.begin(), profile_ns_.end(), int64_t{0}));
+    for (size_t i = 0; i < profile_ns_.size(); ++i) instruction_ns_[i].push_back(profile_ns_[i]);
+    re_executions_ += result.re_executions;
+    mispredictions_ += result.mispredictions;
+    return {};
+  }
+
+  void report(const Executor& executor, Benchmark& result) const {
+    const Program& program = plan_.training;
+    for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+      BenchmarkRow row = describe_instruction(program, i, executor.context(i));
+      row.median_us = median_us(instruction_ns_[i]);
+      result.instructions.push_back(std::move(row));
+    }
+    result.by_op = sums(result.instructions, true);
+    result.by_phase = sums(result.instructions, false);
+    result.step = total(result.instructions);
+    result.step.median_us = median_us(step_ns_);
+    result.step_p10_us = 1e-3 * quantile(step_ns_, 0.1);
+    result.step_p90_us = 1e-3 * quantile(step_ns_, 0.9);
+    result.overhead_us = median_us(overhead_ns_);
+    result.data_wait_us = synthetic() ? 0 : median_us(wait_ns_);
+    result.examples_per_second = 1e6 * static_cast<double>(config_.run.batch_size) /
+                                 (result.step.median_us + result.data_wait_us);
+    result.parameters = plan_.graph.trained_parameters();
+    result.arena_bytes = program.arena_bytes;
+    result.re_executions = re_executions_;
+    result.mispredictions = mispredictions_;
+  }
+
+  const BenchmarkConfig& config_;
+  const TrainObserver& observer_;
+  ThreadPool pool_;
+  RunPlan plan_;
+  ImageSet images_;
+  std::unique_ptr<BatchPrefetcher> batches_;
+  std::vector<int64_t> profile_ns_;                   // per instruction, of one step
+  std::vector<std::vector<int64_t>> instruction_ns_;  // [instruction][measured step]
+  std::vector<int64_t> step_ns_, overhead_ns_, wait_ns_;
+  int64_t re_executions_ = 0, mispredictions_ = 0;
+};
+
+}  // namespace
+
+Result<Benchmark> run_benchmark(const BenchmarkConfig& config, const TrainObserver& observer) {
+  return Measurement(config, observer).run();
+}
+
+}  // namespace mantissa

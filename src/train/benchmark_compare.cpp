@@ -1,0 +1,150 @@
+// Benchmarks that were saved: reading them, which trusts nothing, and comparing.
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/atomic_file.h"
+#include "train/benchmark_json.h"
+
+namespace mantissa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kLargestFileBytes = int64_t{64} << 20;
+
+// A number of microseconds under that name.
+bool has_time(const Json& object) {
+  const auto found = object.find("median_us");
+  return found != object.end() && found->is_number() && std::isfinite(found->get<double>()) &&
+         found->get<double>() >= 0;
+}
+
+std::string text_of(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// What is wrong with a saved benchmark; "" if nothing is.
+std::string problem_of(const Json& saved) {
+  if (saved.is_discarded()) return "is no JSON";
+  if (!saved.is_object() || !saved.contains("mantissa_bench")) {
+    return "was not written by mantissa bench";
+  }
+  if (saved["mantissa_bench"] != 1) return "has a layout that this version does not know";
+  for (const char* name : {"machine", "run", "step"}) {
+    if (!saved.contains(name) || !saved[name].is_object()) {
+      return std::string("has no object '") + name + "'";
+    }
+  }
+  if (!has_time(saved["step"])) return "has no time of a step ('median_us' in 'step')";
+  for (const char* name : {"instructions", "by_op", "by_phase"}) {
+    if (!saved.contains(name) || !saved[name].is_array()) {
+      return std::string("has no list '") + name + "'";
+    }
+    size_t index = 0;
+    for (const Json& row : saved[name]) {
+      if (!row.is_object() || text_of(row, "phase").empty() || !has_time(row)) {
+        return std::string("entry ") + std::to_string(index) + " of '" + name +
+               "' has no phase or no time";
+      }
+      ++index;
+    }
+  }
+  return "";
+}
+
+// Rows of two benchmarks belong together if these agree, the first to the first and so on.
+std::string key_of(const Json& row) {
+  return text_of(row, "phase") + '\n' + text_of(row, "op") + '\n' + text_of(row, "name");
+}
+
+void add_before(double before_us, Json& row) {
+  const double now_us = row["median_us"].get<double>();
+  row["before_us"] = before_us;
+  row["speedup"] = now_us > 0 ? Json(before_us / now_us) : Json();
+}
+
+// Rows that only one of two tables has.
+struct Unmatched {
+  int64_t now = 0, before = 0;
+  double before_us = 0;
+};
+
+Unmatched compare_rows(const Json& before, Json& now) {
+  std::map<std::string, std::vector<double>> times;
+  for (const Json& row : before) times[key_of(row)].push_back(row["median_us"].get<double>());
+  std::map<std::string, size_t> used;
+  Unmatched unmatched;
+  for (Json& row : now) {
+    const std::string key = key_of(row);
+    const std::vector<double>& there = times[key];
+    size_t& next = used[key];
+    if (next == there.size()) {
+      row["before_us"] = row["speedup"] = nullptr;
+      ++unmatched.now;
+    } else {
+      add_before(there[next++], row);
+    }
+  }
+  for (const auto& [key, there] : times) {
+    for (size_t i = used[key]; i < there.size(); ++i) {
+      ++unmatched.before;
+      unmatched.before_us += there[i];
+    }
+  }
+  return unmatched;
+}
+
+std::string shown(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void warn_of(const char* section, const Json& before, const Json& now, Json& warnings) {
+  for (const auto& [name, value] : now[section].items()) {
+    if (name == "compiler") continue;  // what is often compared
+    const auto found = before[section].find(name);
+    const bool known = found != before[section].end();
+    if (known && *found == value) continue;
+    warnings.push_back(name + " differs: now " + shown(value) + ", before " +
+                       (known ? shown(*found) : "unknown"));
+  }
+}
+
+}  // namespace
+
+std::string benchmark_file(const std::string& path) {
+  std::error_code unreadable;
+  if (!std::filesystem::is_directory(path, unreadable)) return path;
+  return (std::filesystem::path(path) / "bench.json").string();
+}
+
+Result<Json> read_benchmark(const std::string& file) {
+  MANTISSA_ASSIGN(const auto bytes, read_file(file, kLargestFileBytes));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  Json saved = Json::parse(text, nullptr, false);
+  if (const std::string problem = problem_of(saved); !problem.empty()) {
+    return invalid_input(file + ": " + problem);
+  }
+  return saved;
+}
+
+void compare_benchmarks(const Json& before, const std::string& file, Json& now) {
+  Json warnings = Json::array();
+  warn_of("machine", before, now, warnings);
+  warn_of("run", before, now, warnings);
+  add_before(before["step"]["median_us"].get<double>(), now["step"]);
+  const Unmatched unmatched = compare_rows(before["instructions"], now["instructions"]);
+  compare_rows(before["by_op"], now["by_op"]);
+  compare_rows(before["by_phase"], now["by_phase"]);
+  now["comparison"] = {{"file", file},
+                       {"warnings", warnings},
+                       {"instructions_only_now", unmatched.now},
+                       {"instructions_only_before", unmatched.before},
+                       {"only_before_us", unmatched.before_us}};
+}
+
+}  // namespace mantissa

@@ -1,0 +1,143 @@
+#include "train/benchmark_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mantissa {
+namespace {
+
+int64_t bytes_of(const Tensor& tensor) {
+  return tensor.empty() ? 0 : tensor.count() * element_bytes(tensor.type);
+}
+
+int64_t bytes_of(const Program& program, int buffer) {
+  return buffer < 0 ? 0 : program.buffers[buffer].bytes;
+}
+
+// What forward and backward read of a parameter, what backward adds to, what an update changes.
+int64_t bytes_of(const ParameterView& parameter, Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+    case Phase::kBackwardInput:
+      return bytes_of(parameter.mantissa);
+    case Phase::kBackwardWeights:
+      return 2 * bytes_of(parameter.gradient);
+    case Phase::kUpdate:
+    case Phase::kUpdateStatistics:
+      return bytes_of(parameter.gradient) +
+             2 * (bytes_of(parameter.mantissa) + bytes_of(parameter.accumulator) +
+                  bytes_of(parameter.velocity));
+  }
+  return 0;
+}
+
+// Operands read plus operands written, each once. Workspaces and packed copies are the kernel's own
+// affair: a kernel that reads an operand twice shows a low rate.
+int64_t bytes_of(const Program& program, const Instruction& instruction, const OpContext& context) {
+  int64_t bytes = bytes_of(context.output) + bytes_of(context.grad_output) +
+                  bytes_of(program, instruction.saved) + bytes_of(program, instruction.statistics);
+  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    // Pixels and labels get their place in each step only.
+    const bool is_there = instruction.inputs[i].space != Operand::Space::kNone;
+    const Tensor& input = context.inputs[i];
+    if (is_there) bytes += input.count() * element_bytes(input.type);
+  }
+  const void* written = nullptr;
+  for (const Tensor& gradient : context.grad_inputs) {
+    // Inputs may share one gradient.
+    if (gradient.data != written) bytes += bytes_of(gradient);
+    written = gradient.data;
+  }
+  for (const ParameterView& parameter : context.parameters) {
+    bytes += bytes_of(parameter, instruction.phase);
+  }
+  return bytes;
+}
+
+Shape result_shape(const Instruction& instruction, const OpContext& context) {
+  switch (instruction.phase) {
+    case Phase::kForward:
+      // The loss writes no tensor.
+      return context.output.empty() && !context.inputs.empty() ? context.inputs[0].shape
+                                                               : context.output.shape;
+    case Phase::kBackwardInput:
+      for (const Tensor& gradient : context.grad_inputs) {
+        if (!gradient.empty()) return gradient.shape;
+      }
+      return {};
+    case Phase::kBackwardWeights:
+    case Phase::kUpdate:
+    case Phase::kUpdateStatistics:
+      return context.parameters.empty() ? Shape{} : context.parameters[0].mantissa.shape;
+  }
+  return {};
+}
+
+void add(const BenchmarkRow& row, BenchmarkRow& sum) {
+  sum.count += row.count;
+  sum.median_us += row.median_us;
+  sum.multiply_adds += row.multiply_adds;
+  sum.bytes += row.bytes;
+}
+
+}  // namespace
+
+BenchmarkRow describe_instruction(const Program& program, int instruction,
+                                  const OpContext& context) {
+  const Instruction& what = program.instructions[instruction];
+  // Before first_step_instruction once per micro-batch.
+  const int64_t times =
+      instruction < program.first_step_instruction ? program.options.micro_batches : 1;
+  BenchmarkRow row;
+  row.phase = phase_name(what.phase);
+  row.op = what.op->name;
+  row.name = what.name + (what.relu ? "+relu" : "");
+  if (what.op->kernel != nullptr) row.kernel = what.op->kernel(context);
+  row.output = result_shape(what, context);
+  row.multiply_adds = times * what.multiply_adds;
+  row.bytes = times * bytes_of(program, what, context);
+  return row;
+}
+
+std::vector<BenchmarkRow> sums(const std::vector<BenchmarkRow>& rows, bool by_op) {
+  std::vector<BenchmarkRow> list;
+  for (const BenchmarkRow& row : rows) {
+    const auto same = [&](const BenchmarkRow& sum) {
+      return sum.phase == row.phase && (!by_op || sum.op == row.op);
+    };
+    auto sum = std::find_if(list.begin(), list.end(), same);
+    if (sum == list.end()) {
+      BenchmarkRow first;
+      first.phase = row.phase;
+      first.count = 0;
+      if (by_op) first.op = row.op, first.kernel = row.kernel;
+      sum = list.insert(list.end(), std::move(first));
+    }
+    if (sum->kernel != row.kernel) sum->kernel.clear();
+    add(row, *sum);
+  }
+  std::stable_sort(list.begin(), list.end(), [](const BenchmarkRow& a, const BenchmarkRow& b) {
+    return a.median_us > b.median_us;
+  });
+  return list;
+}
+
+BenchmarkRow total(const std::vector<BenchmarkRow>& rows) {
+  BenchmarkRow sum;
+  sum.count = 0;
+  for (const BenchmarkRow& row : rows) add(row, sum);
+  return sum;
+}
+
+double quantile(std::vector<int64_t> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double place = q * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<size_t>(std::floor(place));
+  const size_t above = std::min(below + 1, values.size() - 1);
+  const double part = place - std::floor(place);
+  return (1 - part) * static_cast<double>(values[below]) +
+         part * static_cast<double>(values[above]);
+}
+
+}  // namespace mantissa
