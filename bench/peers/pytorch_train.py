@@ -1,10 +1,14 @@
 #!/usr/bin/python3
 """The built-in networks trained by PyTorch on the CPU: the peer of bench/peers/compare_speed.
 
-  pytorch_train.py speed --model resnet20 --batch-size 128 --threads 2
+  pytorch_train.py speed --model resnet20 --input-size 32x32x3 --batch-size 128 --threads 2
+  pytorch_train.py speed --model resnet20 --precision bf16-autocast --channels-last
+  pytorch_train.py speed --model mlp --data DIR
   pytorch_train.py train --model resnet8 --epochs 8 --augment shift,flip
 
-Prints one JSON object to standard output. Runs with Debian's python3-torch (1.13) and later.
+speed measures steps on one batch of noise, as `mantissa bench` does, or on batches drawn from a
+folder of IDX files; either way pictures are bytes that the step makes floats. Prints one JSON
+object to standard output. Runs with Debian's python3-torch (1.13) and later.
 """
 
 import argparse
@@ -17,13 +21,17 @@ import struct
 import sys
 import time
 
+sys.dont_write_bytecode = True
+
 import numpy
 import torch
-from torch import nn
 from torch.nn import functional
 
+import pytorch_networks
+
 DATA = "/usr/share/datasets/fashion-mnist"
-MEAN, DEVIATION = 0.2860, 0.3530  # of Fashion-MNIST's training images
+DEVIATION = 64  # of natural pictures' pixels; Mantissa scales by the same
+PRECISIONS = ("fp32", "bf16-autocast", "bf16-model")
 
 
 def read_idx(path):
@@ -31,109 +39,45 @@ def read_idx(path):
     if not os.path.exists(path):
         path += ".gz"
     with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-        content = file.read()
-    dimensions = content[3]
-    shape = struct.unpack(f">{dimensions}I", content[4 : 4 + 4 * dimensions])
-    return numpy.frombuffer(content, numpy.uint8, offset=4 + 4 * dimensions).reshape(shape)
+        dimensions = file.read(4)[3]
+        shape = struct.unpack(f">{dimensions}I", file.read(4 * dimensions))
+        pixels = numpy.empty(shape, numpy.uint8)  # filled in place: no second copy
+        file.readinto(memoryview(pixels).cast("B"))
+    return pixels
 
 
-def load(directory, part):
-    """(images, labels) of part `train` or `t10k`; images float32 [n, 1, 28, 28], normalised."""
-    images = read_idx(os.path.join(directory, f"{part}-images-idx3-ubyte"))
-    labels = read_idx(os.path.join(directory, f"{part}-labels-idx1-ubyte"))
-    images = torch.from_numpy(images.astype(numpy.float32)).unsqueeze(1)
-    images.div_(255).sub_(MEAN).div_(DEVIATION)
-    return images, torch.from_numpy(labels.astype(numpy.int64))
+class Pictures:
+    """Pixels as bytes [n, channels, height, width], labels, and the mean of each channel."""
+
+    def __init__(self, pixels, labels, memory_format):
+        pixels = torch.from_numpy(pixels)
+        pixels = pixels.unsqueeze(3) if pixels.dim() == 3 else pixels
+        self.pixels = pixels.permute(0, 3, 1, 2).contiguous(memory_format=memory_format)
+        self.labels = torch.from_numpy(labels.astype(numpy.int64))
+
+    def means(self):
+        return torch.tensor([float(self.pixels[:, channel].sum(dtype=torch.int64)) /
+                             self.pixels[:, channel].numel()
+                             for channel in range(self.pixels.shape[1])]).round()
+
+    def size(self):
+        _, channels, height, width = self.pixels.shape
+        return height, width, channels
+
+    def bytes(self):
+        return self.pixels.numel() + self.labels.numel() * 8
 
 
-def scaled(channels, width):
-    return max(1, round(channels * width))
+def load(folder, part, memory_format):
+    """Part `train` or `t10k` of a folder of IDX files; pictures [n, h, w] or [n, h, w, c]."""
+    return Pictures(read_idx(os.path.join(folder, f"{part}-images-idx3-ubyte")),
+                    read_idx(os.path.join(folder, f"{part}-labels-idx1-ubyte")), memory_format)
 
 
-def mlp(classes, width):
-    sizes = [784] + [scaled(size, width) for size in (200, 100, 50)]
-    layers = [nn.Flatten()]
-    for inputs, outputs in zip(sizes, sizes[1:]):
-        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(sizes[-1], classes))
-
-
-def lenet5(classes, width):
-    c1, c2, c3, hidden = (scaled(size, width) for size in (6, 16, 120, 84))
-    return nn.Sequential(
-        nn.Conv2d(1, c1, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(c1, c2, 5), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(c2, c3, 5), nn.ReLU(), nn.Flatten(),
-        nn.Linear(c3, hidden), nn.ReLU(), nn.Linear(hidden, classes))
-
-
-def vgg8b(classes, width):
-    layers, channels = [], 1
-    for step in (128, 256, "pool", 256, 512, "pool", 512, "pool", 512, "pool"):
-        if step == "pool":
-            layers.append(nn.MaxPool2d(2))
-            continue
-        outputs = scaled(step, width)
-        layers += [nn.Conv2d(channels, outputs, 3, padding=1, bias=False),
-                   nn.BatchNorm2d(outputs), nn.ReLU()]
-        channels = outputs
-    hidden = scaled(1024, width)
-    # 28x28 has become 1x1 after four poolings.
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, hidden, bias=False),
-                         nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, classes))
-
-
-class Block(nn.Module):
-    """Two 3x3 convolutions with batch norm, and a projection where the shape changes."""
-
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(outputs)
-        nn.init.zeros_(self.norm2.weight)  # a block starts as the identity
-        self.shortcut = nn.Identity()
-        if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False),
-                                          nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        y = functional.relu(self.norm1(self.conv1(x)), inplace=True)
-        y = self.norm2(self.conv2(y))
-        return functional.relu(y + self.shortcut(x), inplace=True)
-
-
-def resnet(depth, classes, width):
-    channels = [scaled(size, width) for size in (16, 32, 64)]
-    layers = [nn.Conv2d(1, channels[0], 3, padding=1, bias=False), nn.BatchNorm2d(channels[0]),
-              nn.ReLU(inplace=True)]
-    inputs = channels[0]
-    for stage, outputs in enumerate(channels):
-        for index in range((depth - 2) // 6):
-            layers.append(Block(inputs, outputs, 2 if stage > 0 and index == 0 else 1))
-            inputs = outputs
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-                         nn.Linear(inputs, classes))
-
-
-MODELS = {
-    "mlp": mlp,
-    "lenet5": lenet5,
-    "vgg8b": vgg8b,
-    "resnet8": lambda classes, width: resnet(8, classes, width),
-    "resnet20": lambda classes, width: resnet(20, classes, width),
-}
-
-
-def build(arguments):
-    model = MODELS[arguments.model](arguments.classes, arguments.width)
-    for module in model.modules():
-        if isinstance(module, (nn.Conv2d, nn.Linear)):
-            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-    return model
+def noise(count, size, classes, memory_format):
+    generator = numpy.random.default_rng(1)
+    return Pictures(generator.integers(0, 256, (count, *size), numpy.uint8),
+                    generator.integers(0, classes, count, numpy.uint8), memory_format)
 
 
 def make_optimizer(model, learning_rate):
@@ -151,36 +95,60 @@ def memory(key):
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(key))
 
 
-class Trainer:
-    """One training step, and the layout and precision that the flags ask for."""
+def layout(arguments):
+    return torch.channels_last if arguments.channels_last else torch.contiguous_format
 
-    def __init__(self, arguments):
-        self.format = (torch.channels_last if arguments.channels_last
-                       else torch.contiguous_format)
-        self.bf16 = arguments.bf16
-        self.model = build(arguments).to(memory_format=self.format).train()
+
+class Trainer:
+    """One training step, in the layout and precision that the flags ask for.
+
+    bf16-model holds weights and velocities in bfloat16, too: updates below 1/256 of a weight are
+    lost, as the fastest choice has it. bf16-autocast keeps them in fp32.
+    """
+
+    def __init__(self, arguments, pictures):
+        self.format = layout(arguments)
+        self.autocasts = arguments.precision == "bf16-autocast"
+        self.type = torch.bfloat16 if arguments.precision == "bf16-model" else torch.float32
+        self.offset = (-pictures.means() / DEVIATION).view(-1, 1, 1)
+        self.model = pytorch_networks.build(arguments.model, pictures.size(), arguments.classes,
+                                            arguments.width)
+        self.model = self.model.to(self.type, memory_format=self.format).train()
         self.optimizer = make_optimizer(self.model, arguments.learning_rate)
 
-    def forward(self, images):
-        images = images.contiguous(memory_format=self.format)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
+    def forward(self, pixels):
+        images = torch.add(self.offset, pixels, alpha=1 / DEVIATION)
+        images = images.to(self.type).contiguous(memory_format=self.format)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.autocasts):
             return self.model(images).float()
 
-    def step(self, images, labels):
-        loss = functional.cross_entropy(self.forward(images), labels)
+    def step(self, pixels, labels):
+        loss = functional.cross_entropy(self.forward(pixels), labels)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
         return loss.item()
 
 
-def describe(arguments):
-    keys = "model width batch_size threads channels_last bf16"
-    environment = {name: os.environ[name] for name in
-                   ("OPENBLAS_CORETYPE", "OMP_WAIT_POLICY", "ATEN_CPU_CAPABILITY")
-                   if name in os.environ}
-    return {**{key: getattr(arguments, key) for key in keys.split()},
+def describe(arguments, trainer, size):
+    keys = "model width batch_size threads channels_last precision"
+    environment = {name: value for name, value in os.environ.items()
+                   if name.startswith(("OPENBLAS_", "OMP_", "ATEN_", "MALLOC_"))}
+    return {**{key: getattr(arguments, key) for key in keys.split()}, "input_size": size,
+            "parameters": sum(p.numel() for p in trainer.model.parameters()),
             "torch": torch.__version__, "environment": environment}
+
+
+def batches(arguments, pictures):
+    """Pixels and labels of one batch after the other."""
+    if arguments.data == "synthetic":
+        while True:
+            yield pictures.pixels, pictures.labels
+    count = len(pictures.labels) // arguments.batch_size
+    order = torch.randperm(len(pictures.labels))[: count * arguments.batch_size]
+    while True:
+        for picked in order.split(arguments.batch_size):
+            yield pictures.pixels[picked], pictures.labels[picked]
 
 
 def speed(arguments):
@@ -188,40 +156,48 @@ def speed(arguments):
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
     idle = memory("VmRSS")
-    images, labels = load(arguments.data, "train")
-    trainer = Trainer(arguments)
-    times = []
-    order = torch.randperm(len(images))
-    batches = len(order) // arguments.batch_size
-    for step in range(arguments.warmup + arguments.steps):
-        first = step % batches * arguments.batch_size
+    # What a fixed batch leaves of its gradients could be denormal, which is slow.
+    torch.set_flush_denormal(True)
+    if arguments.data == "synthetic":
+        held = [noise(arguments.batch_size, arguments.input_size, arguments.classes,
+                      layout(arguments))]
+    else:
+        held = [load(arguments.data, part, layout(arguments)) for part in ("train", "t10k")]
+    trainer = Trainer(arguments, held[0])
+    source, times, losses = batches(arguments, held[0]), [], []
+    for _ in range(arguments.warmup + arguments.steps):
         start = time.perf_counter()
-        picked = order[first : first + arguments.batch_size]
-        trainer.step(images[picked], labels[picked])
+        losses.append(trainer.step(*next(source)))
         times.append((time.perf_counter() - start) * 1000)
+    peak = memory("VmHWM")
     times = times[arguments.warmup :]
-    median = statistics.median(times)
-    return {**describe(arguments), "steps": arguments.steps, "step_ms_median": round(median, 4),
-            "step_ms_min": round(min(times), 4),
+    median, size = statistics.median(times), held[0].size()
+    if not math.isfinite(losses[-1]):
+        sys.exit(f"pytorch_train: the loss became {losses[-1]}")
+    counted = pytorch_networks.build(arguments.model, size, arguments.classes, arguments.width)
+    return {**describe(arguments, trainer, size), "steps": arguments.steps,
+            "multiply_adds": arguments.batch_size * pytorch_networks.multiply_adds(counted, size),
+            "step_ms_median": round(median, 4), "step_ms_min": round(min(times), 4),
             "examples_per_second": round(arguments.batch_size / median * 1000, 1),
-            "peak_rss_above_idle_bytes": memory("VmHWM") - idle,
-            "data_bytes": images.numel() * images.element_size() + labels.numel() * 8}
+            "first_loss": losses[0], "last_loss": losses[-1],
+            "peak_rss_above_idle_bytes": peak - idle,
+            "data_bytes": sum(pictures.bytes() for pictures in held)}
 
 
-def augmented(images, kinds):
+def augmented(pixels, kinds):
     """Each picture shifted by up to 2 pixels in each direction, or mirrored, at random."""
-    count, _, height, width = images.shape
+    count, channels, height, width = pixels.shape
     if "shift" in kinds:
-        black = -MEAN / DEVIATION
-        padded = functional.pad(images, (2, 2, 2, 2), value=black)
+        padded = functional.pad(pixels, (2, 2, 2, 2))
         rows = torch.randint(0, 5, (count, 1)) + torch.arange(height)
         columns = torch.randint(0, 5, (count, 1)) + torch.arange(width)
-        images = padded[torch.arange(count)[:, None, None], 0, rows[:, :, None],
-                        columns[:, None, :]].unsqueeze(1)
+        pixels = padded[torch.arange(count)[:, None, None, None],
+                        torch.arange(channels)[None, :, None, None],
+                        rows[:, None, :, None], columns[:, None, None, :]]
     if "flip" in kinds:
         mirrored = torch.rand(count, 1, 1, 1) < 0.5
-        images = torch.where(mirrored, images.flip(3), images)
-    return images
+        pixels = torch.where(mirrored, pixels.flip(3), pixels)
+    return pixels
 
 
 def one_cycle(position):
@@ -236,61 +212,72 @@ def cosine(position):
     return 0.5 * (1 + math.cos(math.pi * position))
 
 
-def evaluate(trainer, images, labels):
+def evaluate(trainer, pictures):
     trainer.model.eval()
     with torch.no_grad():
         correct = sum(int((trainer.forward(x).argmax(1) == y).sum())
-                      for x, y in zip(images.split(500), labels.split(500)))
+                      for x, y in zip(pictures.pixels.split(500), pictures.labels.split(500)))
     trainer.model.train()
-    return correct / len(labels)
+    return correct / len(pictures.labels)
 
 
 def train(arguments):
-    images, labels = load(arguments.data, "train")
-    test = load(arguments.data, "t10k")
-    trainer = Trainer(arguments)
+    data = load(arguments.data, "train", layout(arguments))
+    test = load(arguments.data, "t10k", layout(arguments))
+    trainer = Trainer(arguments, data)
     kinds = [kind for kind in arguments.augment.split(",") if kind]
-    batches = len(images) // arguments.batch_size
-    total, step, times = arguments.epochs * batches, 0, []
+    count = len(data.labels) // arguments.batch_size
+    total, step, times = arguments.epochs * count, 0, []
     for epoch in range(arguments.epochs):
-        order, losses = torch.randperm(len(images)), []
-        for batch in range(batches):
+        order, losses = torch.randperm(len(data.labels)), []
+        for picked in order[: count * arguments.batch_size].split(arguments.batch_size):
             start = time.perf_counter()
             factor = {"one-cycle": one_cycle, "cosine": cosine}[arguments.lr_schedule]
             for group in trainer.optimizer.param_groups:
                 group["lr"] = arguments.learning_rate * factor(step / total)
-            picked = order[batch * arguments.batch_size : (batch + 1) * arguments.batch_size]
-            losses.append(trainer.step(augmented(images[picked], kinds), labels[picked]))
+            losses.append(trainer.step(augmented(data.pixels[picked], kinds), data.labels[picked]))
             times.append((time.perf_counter() - start) * 1000)
             step += 1
         print(f"epoch {epoch + 1}: loss {statistics.mean(losses):.4f}, test accuracy "
-              f"{evaluate(trainer, *test):.4f}", file=sys.stderr)
+              f"{evaluate(trainer, test):.4f}", file=sys.stderr)
     median = statistics.median(times)
-    return {**describe(arguments), "epochs": arguments.epochs, "seed": arguments.seed,
-            "learning_rate": arguments.learning_rate, "lr_schedule": arguments.lr_schedule,
-            "augment": arguments.augment, "step_ms_median": round(median, 4),
+    return {**describe(arguments, trainer, data.size()), "epochs": arguments.epochs,
+            "seed": arguments.seed, "learning_rate": arguments.learning_rate,
+            "lr_schedule": arguments.lr_schedule, "augment": arguments.augment,
+            "step_ms_median": round(median, 4),
             "examples_per_second": round(arguments.batch_size / median * 1000, 1),
-            "test_accuracy": evaluate(trainer, *test)}
+            "test_accuracy": evaluate(trainer, test)}
+
+
+def input_size(text):
+    """HxWxC, such as 32x32x3."""
+    height, width, channels = (int(word) for word in text.split("x"))
+    return height, width, channels
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     modes = parser.add_subparsers(dest="mode", required=True)
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--model", choices=MODELS, required=True)
-    common.add_argument("--data", default=DATA, help="folder of the four IDX files")
+    common.add_argument("--model", choices=pytorch_networks.NETWORKS, required=True)
     common.add_argument("--width", type=float, default=1.0, help="multiplies the channels")
     common.add_argument("--classes", type=int, default=10)
     common.add_argument("--batch-size", type=int, default=128)
-    common.add_argument("--learning-rate", type=float, default=0.1)
     common.add_argument("--seed", type=int, default=1)
     common.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     common.add_argument("--channels-last", action="store_true")
-    common.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
-    mode = modes.add_parser("speed", parents=[common], help="time steps on real images")
-    mode.add_argument("--steps", type=int, default=50)
-    mode.add_argument("--warmup", type=int, default=10)
+    common.add_argument("--precision", choices=PRECISIONS, default="fp32")
+    mode = modes.add_parser("speed", parents=[common], help="time steps, and how much memory")
+    mode.add_argument("--data", default="synthetic", help="synthetic, or a folder of IDX files")
+    mode.add_argument("--input-size", type=input_size, default=(28, 28, 1),
+                      help="HxWxC of synthetic pictures")
+    mode.add_argument("--learning-rate", type=float, default=0.01)
+    mode.add_argument("--steps", type=int, default=30)
+    mode.add_argument("--warmup", type=int, default=5)
     mode = modes.add_parser("train", parents=[common], help="train and test")
+    mode.add_argument("--data", default=DATA, help="folder of the four IDX files")
+    mode.add_argument("--learning-rate", type=float, default=0.1)
     mode.add_argument("--epochs", type=int, default=3)
     mode.add_argument("--augment", default="", help="of shift, flip; separated by commas")
     mode.add_argument("--lr-schedule", choices=("one-cycle", "cosine"), default="one-cycle")

@@ -1,0 +1,180 @@
+"""Mantissa's built-in networks in PyTorch, layer by layer as src/models builds them.
+
+build() takes the picture's size as (height, width, channels), as Mantissa's --input-size does.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def scaled(channels, width):
+    return max(1, int(channels * width + 0.5))
+
+
+def relu():
+    return nn.ReLU(inplace=True)
+
+
+def convolution(inputs, outputs, kernel, stride=1, groups=1):
+    """Without bias, because batch norm follows; returns both."""
+    return [nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
+            nn.BatchNorm2d(outputs)]
+
+
+def flattened(layers, size):
+    """How many values a picture has become after `layers`."""
+    height, width, channels = size
+    network = nn.Sequential(*layers, nn.Flatten()).eval()
+    with torch.no_grad():
+        return network(torch.zeros(1, channels, height, width)).shape[1]
+
+
+def perceptron(size, channels, classes):
+    sizes = [size[0] * size[1] * size[2], *channels]
+    layers = [nn.Flatten()]
+    for inputs, outputs in zip(sizes, sizes[1:]):
+        layers += [nn.Linear(inputs, outputs), relu()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], classes))
+
+
+def mlp(size, classes, _):
+    return perceptron(size, (200, 100, 50), classes)
+
+
+def linear_blocks(size, classes, width):
+    return perceptron(size, [scaled(channels, width) for channels in (768, 3072, 768)], classes)
+
+
+def lenet5(size, classes, _):
+    layers = [nn.Conv2d(size[2], 6, 5, padding=2), nn.MaxPool2d(2), relu(),
+              nn.Conv2d(6, 16, 5), nn.MaxPool2d(2), relu()]
+    inputs = flattened(layers, size)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs, 120), relu(),
+                         nn.Linear(120, 84), relu(), nn.Linear(84, classes))
+
+
+def vgg8b(size, classes, width):
+    layers, channels = [], size[2]
+    for step in (128, 256, "pool", 256, 512, "pool", 512, "pool", 512, "pool"):
+        if step == "pool":
+            layers.append(nn.MaxPool2d(2))
+            continue
+        layers += [*convolution(channels, scaled(step, width), 3), relu()]
+        channels = scaled(step, width)
+    inputs, hidden = flattened(layers, size), scaled(1024, width)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs, hidden, bias=False),
+                         nn.BatchNorm1d(hidden), relu(), nn.Linear(hidden, classes))
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut, which is a projection where the shape changes."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.first = nn.Sequential(*convolution(inputs, outputs, 3, stride), relu())
+        self.second = nn.Sequential(*convolution(outputs, outputs, 3))
+        nn.init.zeros_(self.second[1].weight)  # a block starts as the identity
+        self.shortcut = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(*convolution(inputs, outputs, 1, stride))
+
+    def forward(self, x):
+        y = self.second(self.first(x)).add_(self.shortcut(x))
+        return functional.relu(y, inplace=True)
+
+
+class InvertedResidual(nn.Module):
+    """Expands the channels six-fold, convolves each on its own, projects; adds if shapes agree."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        wide = 6 * inputs
+        self.branch = nn.Sequential(
+            *convolution(inputs, wide, 1), relu(),
+            *convolution(wide, wide, 3, stride, groups=wide), relu(),
+            *convolution(wide, outputs, 1))
+        self.adds = stride == 1 and inputs == outputs
+
+    def forward(self, x):
+        y = self.branch(x)
+        return y.add_(x) if self.adds else y
+
+
+def blocks_network(kind, stem, blocks, size, classes):
+    """A stem, blocks of (channels, stride), the average over the picture and a classifier."""
+    layers, inputs = [*convolution(size[2], stem, 3), relu()], stem
+    for outputs, stride in blocks:
+        layers.append(kind(inputs, outputs, stride))
+        inputs = outputs
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(inputs, classes))
+
+
+def stages(table, width):
+    """(channels, stride) of each block, from rows of (channels, blocks, stride of the first)."""
+    return [(scaled(channels, width), stride if block == 0 else 1)
+            for channels, blocks, stride in table for block in range(blocks)]
+
+
+def resnet(depth):
+    count = (depth - 2) // 6
+    table = ((16, count, 1), (32, count, 2), (64, count, 2))
+    return lambda size, classes, width: blocks_network(
+        ResidualBlock, scaled(16, width), stages(table, width), size, classes)
+
+
+def resnet18_blocks(size, classes, width):
+    return blocks_network(ResidualBlock, scaled(64, width), stages(((64, 2, 1),), width), size,
+                          classes)
+
+
+def mobilenet_blocks(size, classes, width):
+    table = ((24, 2, 1), (32, 2, 2), (64, 3, 2), (96, 2, 1))
+    return blocks_network(InvertedResidual, scaled(16, width), stages(table, width), size, classes)
+
+
+NETWORKS = {
+    "mlp": mlp,
+    "lenet5": lenet5,
+    "vgg8b": vgg8b,
+    "resnet8": resnet(8),
+    "resnet20": resnet(20),
+    "resnet18_blocks": resnet18_blocks,
+    "mobilenet_blocks": mobilenet_blocks,
+    "linear_blocks": linear_blocks,
+}
+
+
+def build(name, size, classes, width):
+    """The network with He's weights; biases are 0."""
+    network = NETWORKS[name](size, classes, width)
+    for module in network.modules():
+        if isinstance(module, (nn.Conv2d, nn.Linear)):
+            nn.init.kaiming_uniform_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    return network
+
+
+def multiply_adds(network, size):
+    """Of the convolutions and linear layers, forward, for one picture."""
+    height, width, channels = size
+    counts = []
+
+    def count(module, _, output):
+        if isinstance(module, nn.Conv2d):
+            pixels = output.shape[2] * output.shape[3]
+            counts.append(pixels * module.weight.numel())
+        else:
+            counts.append(module.weight.numel())
+
+    hooks = [module.register_forward_hook(count) for module in network.modules()
+             if isinstance(module, (nn.Conv2d, nn.Linear))]
+    training = network.training
+    with torch.no_grad():
+        network.eval()(torch.zeros(1, channels, height, width))
+    network.train(training)
+    for hook in hooks:
+        hook.remove()
+    return sum(counts)
