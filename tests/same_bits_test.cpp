@@ -18,8 +18,8 @@ std::string hash_after(const HarnessOptions& options, int steps = kSteps) {
 
 std::vector<Isa> instruction_sets() {
   std::vector<Isa> sets;
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512Vnni}) {
-    if (isa <= best_isa()) sets.push_back(isa);
+  for (const Isa isa : kAllIsas) {
+    if (is_supported(isa)) sets.push_back(isa);
   }
   return sets;
 }

@@ -218,11 +218,12 @@ Info info(const std::string& isa, std::string& error) {
   info.cpu = cpu_model_name();
   info.isa = isa_name(*chosen);
   info.compiler = __VERSION__;
-  info.kernels = {
-      {"convolution", table.convolution->name}, {"elementwise", table.elementwise->name},
-      {"batch_norm", table.batch_norm->name},   {"pooling", table.pooling->name},
-      {"softmax", table.softmax->name},         {"update", table.update->name}};
-  info.formats = {"bfp8", "bfp:acc=0|2|4|8|16"};
+  info.kernels = {{"convolution", table.convolution->name}, {"depthwise", table.depthwise->name},
+                  {"elementwise", table.elementwise->name}, {"batch_norm", table.batch_norm->name},
+                  {"pooling", table.pooling->name},         {"softmax", table.softmax->name},
+                  {"update", table.update->name},           {"rounding", table.rounding->name}};
+  info.formats = {"bfp8", "bfp:g=6|8|12|16", "bfp:gr=nearest|stochastic", "bfp:acc=0|2|4|8|16",
+                  "bfp:exponents=predicted|exact"};
   return info;
 }
 

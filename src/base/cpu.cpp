@@ -3,24 +3,36 @@
 #include <array>
 #include <fstream>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace mantissa {
 namespace {
 
-constexpr std::array kAllIsas = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512Vnni};
+using Support = std::array<bool, kAllIsas.size()>;
 
-Isa detect_isa() {
 #if defined(__x86_64__)
+// Not every compiler's __builtin_cpu_supports knows it. Of the operating system it needs no more
+// than AVX2.
+bool has_avx_vnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kFeatures = 7, kAvxVnniBit = 1u << 4;
+  return __get_cpuid_count(kFeatures, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnniBit) != 0;
+}
+
+Support detect() {
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2");
   const bool avx512vnni = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") &&
                           __builtin_cpu_supports("avx512vl") &&
                           __builtin_cpu_supports("avx512vnni");
-  if (avx2 && avx512vnni) return Isa::kAvx512Vnni;
-  if (avx2) return Isa::kAvx2;
-#endif
-  return Isa::kScalar;
+  return {true, avx2, avx2 && has_avx_vnni(), avx2 && avx512vnni};
 }
+#else
+Support detect() { return {true}; }
+#endif
 
 }  // namespace
 
@@ -30,14 +42,24 @@ std::string_view isa_name(Isa isa) {
       return "scalar";
     case Isa::kAvx2:
       return "avx2";
+    case Isa::kAvxVnni:
+      return "avxvnni";
     case Isa::kAvx512Vnni:
       return "avx512vnni";
   }
   return "unknown";
 }
 
+bool is_supported(Isa isa) {
+  static const Support support = detect();
+  return support[static_cast<size_t>(isa)];
+}
+
 Isa best_isa() {
-  static const Isa best = detect_isa();
+  Isa best = Isa::kScalar;
+  for (const Isa isa : kAllIsas) {
+    if (is_supported(isa)) best = isa;
+  }
   return best;
 }
 
@@ -45,9 +67,9 @@ Result<Isa> parse_isa(std::string_view name) {
   if (name == "auto") return best_isa();
   std::string choices = "auto";
   for (const Isa isa : kAllIsas) {
-    if (isa <= best_isa()) choices += ", " + std::string(isa_name(isa));
+    if (is_supported(isa)) choices += ", " + std::string(isa_name(isa));
     if (name != isa_name(isa)) continue;
-    if (isa <= best_isa()) return isa;
+    if (is_supported(isa)) return isa;
     return invalid_input("this CPU has no " + std::string(name) + "; its best instruction set is " +
                          std::string(isa_name(best_isa())));
   }

@@ -1,6 +1,7 @@
 // Instruction sets that kernels are written for, and which of them this CPU has.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -8,13 +9,19 @@
 
 namespace mantissa {
 
-// Ordered: a CPU that has one has all before it.
-enum class Isa { kScalar, kAvx2, kAvx512Vnni };
+// The later the better. AVX-VNNI is VNNI in 256 bits for CPUs without AVX-512.
+enum class Isa { kScalar, kAvx2, kAvxVnni, kAvx512Vnni };
 
-// "scalar", "avx2", "avx512vnni".
+inline constexpr std::array kAllIsas = {Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512Vnni};
+
+// "scalar", "avx2", "avxvnni", "avx512vnni".
 std::string_view isa_name(Isa isa);
 
-// The best instruction set that this CPU (and its operating system) supports, by cpuid, read once.
+// Whether this CPU and its operating system have it: not each that has one has all before it (the
+// first with AVX-512 VNNI lack AVX-VNNI).
+bool is_supported(Isa isa);
+
+// The best that is supported.
 Isa best_isa();
 
 // Parses a name of isa_name, or "auto" for the best. An unknown name, or an instruction set that

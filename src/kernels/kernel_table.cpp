@@ -5,7 +5,8 @@ namespace {
 
 template <typename Row>
 void consider(const Row*& best, const Row& row, Isa isa) {
-  if (row.isa <= isa && (best == nullptr || best->isa <= row.isa)) best = &row;
+  if (row.isa > isa || !is_supported(row.isa)) return;
+  if (best == nullptr || best->isa <= row.isa) best = &row;
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "numerics/exponent.h"
@@ -44,10 +43,6 @@ void clear_gradients(const ResolvedInstruction& resolved) {
   }
 }
 
-int64_t now_ns() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void execute(Phase phase, const Op& op, const OpContext& context) {
   switch (phase) {
     case Phase::kForward:
@@ -69,13 +64,13 @@ void Executor::run(int begin, int end, int micro_batch) {
   for (int i = begin; i < end; ++i) {
     const Instruction& instruction = program_.instructions[i];
     ResolvedInstruction& resolved = s.instructions[i];
-    const int64_t start_ns = profile_ns_.empty() ? 0 : now_ns();
+    const int64_t start = profile_.empty() ? 0 : clock_();
     resolved.context.micro_batch = micro_batch;
     bind_batch(s, instruction, micro_batch, resolved);
     if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
     execute(instruction.phase, *instruction.op, resolved.context);
     s.requantised += resolved.narrowed;
-    if (!profile_ns_.empty()) profile_ns_[i] += now_ns() - start_ns;
+    if (!profile_.empty()) profile_[i] += clock_() - start;
   }
 }
 

@@ -64,9 +64,12 @@ class Executor {
   std::span<const int8_t> channel_exponents(int value) const;
   void set_exponents(int value, int16_t exponent, std::span<const int8_t> channel_exponents);
 
-  // From now on each instruction adds the nanoseconds that it takes to its element of `times_ns`,
-  // which has one per instruction; empty: no times are taken.
-  void set_profile(std::span<int64_t> times_ns) { profile_ns_ = times_ns; }
+  // From now on `clock` is read before and after each instruction, and the difference added to the
+  // instruction's element of `times`, which has one per instruction; empty: nothing is measured.
+  void set_profile(std::span<int64_t> times, int64_t (*clock)()) {
+    profile_ = times;
+    clock_ = clock;
+  }
 
   // The context of an instruction's operands, for freezing and for reports.
   const OpContext& context(int instruction) const;
@@ -80,7 +83,8 @@ class Executor {
   std::span<std::byte> arena_;
   kernels::KernelTable kernels_;
   std::unique_ptr<Slots> slots_;
-  std::span<int64_t> profile_ns_;
+  std::span<int64_t> profile_;
+  int64_t (*clock_)() = nullptr;
 };
 
 }  // namespace mantissa

@@ -22,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 // it diverge.
 constexpr double kRateFactor = 0.1;
 
+int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+
 int64_t ns_since(Clock::time_point start) {
   return std::chrono::nanoseconds(Clock::now() - start).count();
 }
@@ -104,7 +106,7 @@ class Measurement {
     const int64_t all = config_.warmup_steps + config_.steps;
     instruction_ns_.resize(plan_.training.instructions.size());
     profile_ns_.resize(instruction_ns_.size());
-    executor.set_profile(profile_ns_);
+    executor.set_profile(profile_ns_, now_ns);
     for (int64_t step = 0; step < all; ++step) {
       scalars.step = step;
       MANTISSA_RETURN_IF_ERROR(take_step(executor, scalars, step >= config_.warmup_steps));

@@ -57,7 +57,8 @@ constexpr bool kSwitch = true, kValue = false, kIdentity = true, kElsewhere = fa
 using S = const std::string&;
 
 const Setting kSettings[] = {
-    {"model", "network: mlp, lenet5, vgg8b, resnet8, resnet20", "resnet8", kValue, kIdentity,
+    {"model", "network: mlp, lenet5, vgg8b, resnet8, resnet20, or another that info lists",
+     "resnet8", kValue, kIdentity,
      [](S text, Config& c) {
        c.model = text;
        return Status();
@@ -70,8 +71,11 @@ const Setting kSettings[] = {
        return Status();
      },
      [](const Config& c) { return c.data; }},
-    {"format", "number format: bfp8, or bfp:key=value,... (g=6|8|12|16, acc=0|2|4|8|16)", "bfp8",
-     kValue, kIdentity, [](S text, Config& c) { return assign(parse_format(text), c.format); },
+    {"format",
+     "number format: bfp8, or bfp:key=value,... (g=6|8|12|16, gr=nearest|stochastic, "
+     "acc=0|2|4|8|16, exponents=predicted|exact)",
+     "bfp8", kValue, kIdentity,
+     [](S text, Config& c) { return assign(parse_format(text), c.format); },
      [](const Config& c) { return to_string(c.format); }},
     {"epochs", "passes over the training examples", "3", kValue, kIdentity,
      [](S text, Config& c) { return integer<&Config::epochs, 1, 1000000>("epochs", text, c); },
@@ -111,7 +115,7 @@ const Setting kSettings[] = {
     {"augment", "none, or of shift[=pixels] and flip: shift,flip", "none", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_augmentation(text), c.augmentation); },
      [](const Config& c) { return to_string(c.augmentation); }},
-    {"width", "multiplies the channels of vgg8b and resnet*", "1", kValue, kIdentity,
+    {"width", "multiplies the channels of vgg8b, resnet* and *_blocks", "1", kValue, kIdentity,
      [](S text, Config& c) { return real("width", text, 1.0 / 64, 64, c.width); },
      [](const Config& c) { return real_text(c.width); }},
     {"seed", "of initial weights, order and augmentation", "1", kValue, kIdentity,
@@ -121,8 +125,8 @@ const Setting kSettings[] = {
      kElsewhere,
      [](S text, Config& c) { return integer<&Config::threads, 0, 256>("threads", text, c); },
      [](const Config& c) { return std::to_string(c.threads); }},
-    {"isa", "instruction set: auto, scalar, avx2, avx512vnni; changes no result", "auto", kValue,
-     kElsewhere, [](S text, Config& c) { return assign(parse_isa(text), c.isa); },
+    {"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni; changes no result", "auto",
+     kValue, kElsewhere, [](S text, Config& c) { return assign(parse_isa(text), c.isa); },
      [](const Config& c) { return std::string(isa_name(c.isa)); }},
     {"memory-budget", "refuse to start if more would be needed (512MiB, 2GiB)", "", kValue,
      kElsewhere, [](S text, Config& c) { return assign(parse_bytes(text), c.memory_budget); },

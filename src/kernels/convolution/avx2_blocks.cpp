@@ -29,7 +29,7 @@ void run_piece(const Depth& depth, const char* source, const PixelBlock& block, 
     tile.source = source;
     for (int segment = 0; segment < segments; ++segment) {
       const int pixels = shorter + (segment < longer_count ? 1 : 0);
-      run_tile(depth.vector_count, pixels, tile);
+      depth.tiles->of[depth.vector_count - 1][pixels - 1](tile);
       tile.source += pixels * depth.pixel_step;
       tile.sums += pixels * kLanes * depth.vector_count;
     }

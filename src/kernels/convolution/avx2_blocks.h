@@ -22,6 +22,7 @@ struct Workplace {
 
 // The taps and channels of one phase for one group of target channels.
 struct Depth {
+  const Tiles* tiles = nullptr;
   int64_t taps_y = 0, dwords = 0;              // rows, and dwords of a row
   int64_t row_pitch = 0;                       // bytes between packed rows
   int64_t pixel_step = 0, pixel_row_step = 0;  // bytes between neighbouring targets' sources

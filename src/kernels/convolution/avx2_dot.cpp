@@ -16,6 +16,7 @@ namespace {
 
 // One call of forward or grad_input.
 struct DotCall {
+  const Tiles& tiles;
   const DotPlan& plan;
   std::byte* scratch;
   const void* source;
@@ -114,6 +115,7 @@ void run_phase(const DotCall& call, const Phase& phase, const Groups& groups, co
   const int64_t row_pitch = plan.window_columns * dot.source_channels * 2;
   for (int64_t group = groups.first; group < groups.last; ++group) {
     const Depth depth = {
+        .tiles = &call.tiles,
         .taps_y = phase.y.taps,
         .dwords = run_dwords(dot, phase.x),
         .row_pitch = row_pitch,
@@ -216,11 +218,13 @@ const int32_t* pad_bias(const DotCall& call, const int32_t* bias) {
 
 }  // namespace
 
-WideStatistics forward(const ConvolutionForward& args, const KernelContext& context) noexcept {
+WideStatistics forward(const Tiles& tiles, const ConvolutionForward& args,
+                       const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
   const DotPlan plan = plan_forward(shape, context.pool->size());
   const bool rounds = args.wide == nullptr;
   DotCall call = {
+      .tiles = tiles,
       .plan = plan,
       .scratch = context.scratch.data(),
       .source = args.input,
@@ -238,11 +242,13 @@ WideStatistics forward(const ConvolutionForward& args, const KernelContext& cont
   });
 }
 
-WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext& context) noexcept {
+WideStatistics grad_input(const Tiles& tiles, const ConvolutionGradInput& args,
+                          const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
   const DotPlan plan = plan_grad_input(shape, context.pool->size());
   const int bits = args.grad_input.bits;
-  const DotCall call = {.plan = plan,
+  const DotCall call = {.tiles = tiles,
+                        .plan = plan,
                         .scratch = context.scratch.data(),
                         .source = args.grad_output.data,
                         .source_bits = args.grad_output.bits,

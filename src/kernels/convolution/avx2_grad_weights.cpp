@@ -35,11 +35,13 @@ Slice slice_at(const GradWeightsPlan& plan, int64_t index) {
 
 // One thread's scratch.
 struct Workplace {
+  const Tiles& tiles;
   int64_t* sums;
   int16_t* input;
   int16_t* grads;
 
-  Workplace(const GradWeightsPlan& plan, std::byte* scratch, int worker) {
+  Workplace(const Tiles& some, const GradWeightsPlan& plan, std::byte* scratch, int worker)
+      : tiles(some) {
     std::byte* base = scratch + plan.thread_bytes * static_cast<size_t>(worker);
     sums = reinterpret_cast<int64_t*>(base);
     input = reinterpret_cast<int16_t*>(base + plan.input_offset);
@@ -90,7 +92,7 @@ void sum_unit(const GradWeightsPlan& plan, const Unit& unit, const Slice& slice,
       for (int64_t left = run, tiles = ceil_div(run, kTilePixels); tiles > 0; --tiles) {
         const int64_t count = ceil_div(left, tiles);
         tile.source = reinterpret_cast<const char*>(source);
-        run_tile(vectors, static_cast<int>(count), tile);
+        place.tiles.of[vectors - 1][count - 1](tile);
         add_to_wide(sums, count * lanes, first, wide);
         source += count * 2;
         wide += count * lanes;
@@ -113,11 +115,11 @@ void run_units(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, 
 }
 
 // Each task has one slice of the weights for itself.
-void run_slices(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+void run_slices(const Tiles& tiles, const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                 const KernelContext& context) {
   const int64_t taps = plan.shape.kernel_height * plan.shape.kernel_width;
   context.pool->parallel_for(plan.slices(), [&](int64_t index, int worker) {
-    const Workplace place(plan, context.scratch.data(), worker);
+    const Workplace place(tiles, plan, context.scratch.data(), worker);
     const Slice slice = slice_at(plan, index);
     run_units(plan, args, slice, 0, plan.units, true, place);
     const int64_t* parts[] = {place.sums};
@@ -130,7 +132,7 @@ void run_slices(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
 }
 
 // Each task has some units; a thread's tasks add to its own sums.
-void run_batch(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+void run_batch(const Tiles& tiles, const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                const KernelContext& context) {
   std::byte* scratch = context.scratch.data();
   const Slice all = slice_at(plan, 0);
@@ -139,7 +141,7 @@ void run_batch(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
   std::memset(used, 0, static_cast<size_t>(threads));
   const int64_t tasks = ceil_div(plan.units, plan.units_per_task);
   context.pool->parallel_for(tasks, [&](int64_t task, int worker) {
-    const Workplace place(plan, scratch, worker);
+    const Workplace place(tiles, plan, scratch, worker);
     const int64_t first = task * plan.units_per_task;
     const int64_t last = smaller(plan.units, first + plan.units_per_task);
     run_units(plan, args, all, first, last, used[worker] == 0, place);
@@ -148,7 +150,7 @@ void run_batch(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
   const int64_t* parts[kMaximumParts];
   int count = 0;
   for (int worker = 0; worker < threads; ++worker) {
-    if (used[worker] != 0) parts[count++] = Workplace(plan, scratch, worker).sums;
+    if (used[worker] != 0) parts[count++] = Workplace(tiles, plan, scratch, worker).sums;
   }
   const int64_t taps = plan.shape.kernel_height * plan.shape.kernel_width;
   context.pool->parallel_for(all.groups() * taps, [&](int64_t task, int) {
@@ -158,13 +160,14 @@ void run_batch(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
 
 }  // namespace
 
-void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
+void grad_weights(const Tiles& tiles, const ConvolutionGradWeights& args,
+                  const KernelContext& context) noexcept {
   if (args.shift > 62) return;  // nothing is left of any sum
   const GradWeightsPlan plan = plan_grad_weights(args.shape, context.pool->size());
   if (plan.combines() && context.pool->size() <= kMaximumParts) {
-    run_batch(plan, args, context);
+    run_batch(tiles, plan, args, context);
   } else {
-    run_slices(plan, args, context);
+    run_slices(tiles, plan, args, context);
   }
 }
 

@@ -1,4 +1,5 @@
-// The register tile that all three AVX2 convolutions share: int16 x int16 products in int32.
+// The register tile that all three convolutions share: int16 x int16 products in int32. All but the
+// tile is AVX2; AVX-VNNI has a faster one.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,14 @@ struct TileArguments {
   int32_t* sums = nullptr;        // [pixel][vector][8], 32-byte aligned
 };
 
-// vectors 1 or 2, pixels 1..kTilePixels.
-void run_tile(int vectors, int pixels, const TileArguments& arguments);
+using Tile = void (*)(const TileArguments&);
+
+// The tiles of one instruction set, by vectors - 1 and pixels - 1.
+struct Tiles {
+  Tile of[2][kTilePixels];
+};
+
+extern const Tiles kAvx2Tiles, kAvxVnniTiles;
 
 // Vectors that `channels` channels of a group need.
 constexpr int vectors_for(int64_t channels) { return channels > kLanes ? 2 : 1; }

@@ -106,6 +106,7 @@ struct ConvolutionKernels {
 extern const ConvolutionKernels kConvolutionReference;
 #if defined(__x86_64__)
 extern const ConvolutionKernels kConvolutionAvx2;
+extern const ConvolutionKernels kConvolutionAvxVnni;
 extern const ConvolutionKernels kConvolutionAvx512Vnni;
 #endif
 

@@ -5,12 +5,13 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/target.h"
 #include "kernels/convolution/convolution.h"
+#include "kernels/kernel_table.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -71,71 +72,29 @@ struct Buffer {
   std::unique_ptr<std::byte, decltype(&std::free)> data;
 };
 
-// GOPS of the best of several short runs of `operations` each.
-template <typename Run>
-double best_gops(double operations, Run&& run) {
+// GOPS of the best of several short runs of the instructions that the row consists of.
+double measure_peak(const PeakKernels& row) {
+  constexpr int64_t kRounds = 200'000;
   double best = 0;
   for (int i = 0; i < 20; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    run();
+    const auto operations = 2.0 * static_cast<double>(row.integer_multiply_adds(kRounds));
     const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
     best = std::max(best, operations / time.count());
   }
   return best;
 }
 
-#if defined(__x86_64__)
-constexpr int kPeakLoops = 200'000;
-
-MANTISSA_TARGET_AVX512VNNI_BEGIN
-// Independent vpdpbusd in registers.
-void multiply_add_avx512vnni() {
-  for (int i = 0; i < kPeakLoops; ++i) {
-    asm volatile(
-        "vpdpbusd %%zmm0, %%zmm1, %%zmm16\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm17\n\t"
-        "vpdpbusd %%zmm0, %%zmm1, %%zmm18\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm19\n\t"
-        "vpdpbusd %%zmm0, %%zmm1, %%zmm20\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm21\n\t"
-        "vpdpbusd %%zmm0, %%zmm1, %%zmm22\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm23\n\t"
-        "vpdpbusd %%zmm0, %%zmm1, %%zmm24\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm25\n\t"
-        "vpdpbusd %%zmm0, %%zmm1, %%zmm26\n\t vpdpbusd %%zmm0, %%zmm1, %%zmm27" ::
-            : "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24",
-              "xmm25", "xmm26", "xmm27");
-  }
-}
-MANTISSA_TARGET_END
-
-MANTISSA_TARGET_AVX2_BEGIN
-// Independent vpmaddwd, each with its vpaddd, in registers.
-void multiply_add_avx2() {
-  for (int i = 0; i < kPeakLoops; ++i) {
-    asm volatile(
-        "vpmaddwd %%ymm0, %%ymm1, %%ymm2\n\t vpaddd %%ymm2, %%ymm8, %%ymm8\n\t"
-        "vpmaddwd %%ymm0, %%ymm1, %%ymm3\n\t vpaddd %%ymm3, %%ymm9, %%ymm9\n\t"
-        "vpmaddwd %%ymm0, %%ymm1, %%ymm4\n\t vpaddd %%ymm4, %%ymm10, %%ymm10\n\t"
-        "vpmaddwd %%ymm0, %%ymm1, %%ymm5\n\t vpaddd %%ymm5, %%ymm11, %%ymm11\n\t"
-        "vpmaddwd %%ymm0, %%ymm1, %%ymm6\n\t vpaddd %%ymm6, %%ymm12, %%ymm12\n\t"
-        "vpmaddwd %%ymm0, %%ymm1, %%ymm7\n\t vpaddd %%ymm7, %%ymm13, %%ymm13" ::
-            : "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-              "xmm12", "xmm13");
-  }
-}
-MANTISSA_TARGET_END
-
 double peak_gops(Isa isa) {
-  if (isa == Isa::kAvx512Vnni) return best_gops(12.0 * 128 * kPeakLoops, multiply_add_avx512vnni);
-  if (isa == Isa::kAvx2) return best_gops(6.0 * 32 * kPeakLoops, multiply_add_avx2);
-  return 0;
+  static std::map<Isa, double> known;
+  if (!known.contains(isa)) known[isa] = measure_peak(*select_kernels(isa).peak);
+  return known[isa];
 }
-#else
-double peak_gops(Isa) { return 0; }
-#endif
 
 template <typename Call>
 void measure(benchmark::State& state, Isa isa, const ConvolutionShape& shape, int threads,
              Call&& call) {
-  static const double peaks[] = {0, best_isa() < Isa::kAvx2 ? 0 : peak_gops(Isa::kAvx2),
-                                 best_isa() < Isa::kAvx512Vnni ? 0 : peak_gops(Isa::kAvx512Vnni)};
-  const double peak = peaks[static_cast<int>(isa)];
+  const double peak = peak_gops(isa);
   double best_ns = 1e30;
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
@@ -148,7 +107,7 @@ void measure(benchmark::State& state, Isa isa, const ConvolutionShape& shape, in
   state.counters["GOPS"] =
       benchmark::Counter(operations * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
   state.counters["best_GOPS"] = operations / best_ns;
-  if (peak > 0) state.counters["best_%_of_peak"] = 100 * operations / best_ns / peak / threads;
+  state.counters["best_%_of_peak"] = 100 * operations / best_ns / peak / threads;
 }
 
 enum class Pass { kForward, kGradInput, kGradWeights };
@@ -211,8 +170,9 @@ void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassC
 bool register_all() {
   std::vector<const ConvolutionKernels*> all;
 #if defined(__x86_64__)
-  if (best_isa() >= Isa::kAvx2) all.push_back(&kConvolutionAvx2);
-  if (best_isa() >= Isa::kAvx512Vnni) all.push_back(&kConvolutionAvx512Vnni);
+  if (is_supported(Isa::kAvx2)) all.push_back(&kConvolutionAvx2);
+  if (is_supported(Isa::kAvxVnni)) all.push_back(&kConvolutionAvxVnni);
+  if (is_supported(Isa::kAvx512Vnni)) all.push_back(&kConvolutionAvx512Vnni);
 #endif
   for (const ConvolutionKernels* kernels : all) {
     for (const PassCase& pass : kPasses) {

@@ -169,8 +169,9 @@ std::string first_difference(const WideStatistics& expected, const WideStatistic
 std::vector<const ConvolutionKernels*> fast_kernels() {
   std::vector<const ConvolutionKernels*> result;
 #if defined(__x86_64__)
-  if (best_isa() >= Isa::kAvx2) result.push_back(&kConvolutionAvx2);
-  if (best_isa() >= Isa::kAvx512Vnni) result.push_back(&kConvolutionAvx512Vnni);
+  if (is_supported(Isa::kAvx2)) result.push_back(&kConvolutionAvx2);
+  if (is_supported(Isa::kAvxVnni)) result.push_back(&kConvolutionAvxVnni);
+  if (is_supported(Isa::kAvx512Vnni)) result.push_back(&kConvolutionAvx512Vnni);
 #endif
   return result;
 }

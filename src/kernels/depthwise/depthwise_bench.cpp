@@ -111,8 +111,8 @@ void measure(benchmark::State& state, const ConvolutionKernels& kernels, const P
 bool register_all() {
   std::vector<const ConvolutionKernels*> all;
 #if defined(__x86_64__)
-  if (best_isa() >= Isa::kAvx2) all.push_back(&kDepthwiseAvx2);
-  if (best_isa() >= Isa::kAvx512Vnni) all.push_back(&kDepthwiseAvx512Vnni);
+  if (is_supported(Isa::kAvx2)) all.push_back(&kDepthwiseAvx2);
+  if (is_supported(Isa::kAvx512Vnni)) all.push_back(&kDepthwiseAvx512Vnni);
 #endif
   for (const ConvolutionKernels* kernels : all) {
     for (const PassCase& pass : kPasses) {

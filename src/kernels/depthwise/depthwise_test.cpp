@@ -26,7 +26,7 @@ constexpr Values kAllValues[] = {Values::kRandom, Values::kExtreme, Values::kAll
 using Rows = std::vector<const ConvolutionKernels*>;
 
 void add_row(Rows& rows, const ConvolutionKernels& row) {
-  if (row.isa <= best_isa()) rows.push_back(&row);
+  if (is_supported(row.isa)) rows.push_back(&row);
 }
 template <typename Other>
 void add_row(Rows&, const Other&) {}
@@ -70,8 +70,8 @@ std::vector<Subject> grouped_subjects() {
 std::vector<Subject> chosen_subjects() {
   using std::placeholders::_1, std::placeholders::_2, std::placeholders::_3;
   std::vector<Subject> subjects;
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512Vnni}) {
-    if (isa > best_isa()) continue;
+  for (const Isa isa : kAllIsas) {
+    if (!is_supported(isa)) continue;
     const KernelTable table = select_kernels(isa);
     subjects.push_back({"chosen for " + std::string(isa_name(isa)),
                         std::bind(convolution_forward, table, _1, _2),

@@ -1,4 +1,5 @@
-// Peaks of AVX2 (and FMA, which all but the first CPUs with AVX2 of one maker have).
+// Peaks of AVX2 (and FMA, which all but the first CPUs with AVX2 of one maker have), and of
+// AVX-VNNI.
 #include "base/target.h"
 #include "kernels/peak/peak.h"
 
@@ -115,6 +116,44 @@ const PeakKernels kPeakAvx2 = {"peak_avx2",
                                read,
                                copy};
 
-}  // namespace mantissa::kernels
 MANTISSA_TARGET_END
+MANTISSA_TARGET_AVXVNNI_BEGIN
+namespace {
+
+int64_t vnni_multiply_adds(int64_t rounds) noexcept {
+  int64_t left = rounds;
+#define MANTISSA_DOT(sum) "%{vex%} vpdpwssd %%ymm1, %%ymm0, %%ymm" sum "\n\t"
+  asm volatile(
+      "vpcmpeqd %%ymm0, %%ymm0, %%ymm0\n\t"
+      "vpsrlw $9, %%ymm0, %%ymm1\n\t"  // -1 times 127
+      "1:\n\t"
+      // clang-format off
+      MANTISSA_DOT("4") MANTISSA_DOT("5") MANTISSA_DOT("6") MANTISSA_DOT("7")
+      MANTISSA_DOT("8") MANTISSA_DOT("9") MANTISSA_DOT("10") MANTISSA_DOT("11")
+      MANTISSA_DOT("12") MANTISSA_DOT("13") MANTISSA_DOT("14") MANTISSA_DOT("15")
+      // clang-format on
+      "dec %0\n\t"
+      "jnz 1b\n\t"
+      "vzeroupper"
+      : "+r"(left)
+      :
+      : "cc", "xmm0", "xmm1", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+        "xmm12", "xmm13", "xmm14", "xmm15");
+#undef MANTISSA_DOT
+  return rounds * 12 * 16;
+}
+
+}  // namespace
+
+const PeakKernels kPeakAvxVnni = {"peak_avxvnni",
+                                  Isa::kAvxVnni,
+                                  "vpdpwssd (ymm)",
+                                  "vfmadd231ps (ymm)",
+                                  vnni_multiply_adds,
+                                  float_multiply_adds,
+                                  read,
+                                  copy};
+
+MANTISSA_TARGET_END
+}  // namespace mantissa::kernels
 #endif

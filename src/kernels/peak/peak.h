@@ -31,6 +31,7 @@ struct PeakKernels {
 extern const PeakKernels kPeakReference;
 #if defined(__x86_64__)
 extern const PeakKernels kPeakAvx2;
+extern const PeakKernels kPeakAvxVnni;
 extern const PeakKernels kPeakAvx512Vnni;
 #endif
 

@@ -11,8 +11,9 @@ namespace {
 std::vector<const PeakKernels*> rows() {
   std::vector<const PeakKernels*> all = {&kPeakReference};
 #if defined(__x86_64__)
-  if (best_isa() >= Isa::kAvx2) all.push_back(&kPeakAvx2);
-  if (best_isa() >= Isa::kAvx512Vnni) all.push_back(&kPeakAvx512Vnni);
+  if (is_supported(Isa::kAvx2)) all.push_back(&kPeakAvx2);
+  if (is_supported(Isa::kAvxVnni)) all.push_back(&kPeakAvxVnni);
+  if (is_supported(Isa::kAvx512Vnni)) all.push_back(&kPeakAvx512Vnni);
 #endif
   return all;
 }

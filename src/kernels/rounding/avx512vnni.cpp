@@ -1,5 +1,6 @@
 // The stochastic rounding loops compiled for AVX-512.
 #include <algorithm>
+#include <cstring>
 
 #include "base/random.h"
 #include "base/target.h"
@@ -7,10 +8,22 @@
 #include "numerics/rounding.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
+
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
+
+using Lanes [[gnu::vector_size(64)]] = uint64_t;
+
+// Products of the low halves of the lanes.
+inline Lanes multiply_halves(Lanes a, Lanes b) {
+  return reinterpret_cast<Lanes>(
+      _mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+
 #include "kernels/rounding/rounding_loops.h"
+
 }  // namespace
 
 const RoundingKernels kRoundingAvx512Vnni = {"rounding_avx512vnni", Isa::kAvx512Vnni,

@@ -1,38 +1,54 @@
-// Included once per instruction set, inside an anonymous namespace of mantissa::kernels.
+// Included once per instruction set, inside an anonymous namespace of mantissa::kernels, after
+// Lanes (a vector of uint64_t) and multiply_halves.
 
-constexpr int kLanes = 16;  // Philox blocks side by side
+constexpr int kBlocks = 16;  // Philox blocks side by side, of which a group consists
+constexpr int kLanes = sizeof(Lanes) / sizeof(uint64_t);
+constexpr int kVectors = kBlocks / 2 / kLanes;  // of the even blocks; as many of the odd ones
 
-// 128 random 16-bit numbers of group `group`.
-inline void random_group(const RoundingKey& key, int64_t group, uint16_t (&numbers)[128]) {
-  uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) {
-    c0[lane] = static_cast<uint32_t>(group * kLanes + lane);
-    c1[lane] = key.tensor;
-    c2[lane] = key.micro_batch;
-    c3[lane] = static_cast<uint32_t>(RandomStream::kRound);
-  }
-  auto key0 = static_cast<uint32_t>(key.seed), key1 = static_cast<uint32_t>(key.seed >> 32);
+inline Lanes in_all_lanes(uint64_t value) { return Lanes{} + value; }
+
+// Word w of the Philox blocks is the low half of the lanes of words[w]; what is in the high halves
+// is not used.
+inline void philox_rounds(uint64_t seed, Lanes (&words)[4]) {
+  const Lanes multiplier0 = in_all_lanes(0xD2511F53), multiplier2 = in_all_lanes(0xCD9E8D57);
+  auto key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const uint64_t product0 = uint64_t{0xD2511F53} * c0[lane];
-      const uint64_t product1 = uint64_t{0xCD9E8D57} * c2[lane];
-      c0[lane] = static_cast<uint32_t>(product1 >> 32) ^ c1[lane] ^ key0;
-      c1[lane] = static_cast<uint32_t>(product1);
-      c2[lane] = static_cast<uint32_t>(product0 >> 32) ^ c3[lane] ^ key1;
-      c3[lane] = static_cast<uint32_t>(product0);
-    }
+    const Lanes product0 = multiply_halves(words[0], multiplier0);
+    const Lanes product2 = multiply_halves(words[2], multiplier2);
+    words[0] = (product2 >> 32) ^ words[1] ^ in_all_lanes(key0);
+    words[1] = product2;
+    words[2] = (product0 >> 32) ^ words[3] ^ in_all_lanes(key1);
+    words[3] = product0;
     key0 += 0x9E3779B9;
     key1 += 0xBB67AE85;
   }
-  for (int lane = 0; lane < kLanes; ++lane) {
-    numbers[lane] = static_cast<uint16_t>(c0[lane]);
-    numbers[16 + lane] = static_cast<uint16_t>(c0[lane] >> 16);
-    numbers[32 + lane] = static_cast<uint16_t>(c1[lane]);
-    numbers[48 + lane] = static_cast<uint16_t>(c1[lane] >> 16);
-    numbers[64 + lane] = static_cast<uint16_t>(c2[lane]);
-    numbers[80 + lane] = static_cast<uint16_t>(c2[lane] >> 16);
-    numbers[96 + lane] = static_cast<uint16_t>(c3[lane]);
-    numbers[112 + lane] = static_cast<uint16_t>(c3[lane] >> 16);
+}
+
+// 128 random 16-bit numbers of group `group`.
+inline void random_group(const RoundingKey& key, int64_t group, uint16_t (&numbers)[128]) {
+  const auto first = static_cast<uint32_t>(group * kBlocks);
+  uint32_t words[4][kBlocks];
+  for (int v = 0; v < kVectors; ++v) {
+    Lanes even[4] = {{},
+                     in_all_lanes(key.tensor),
+                     in_all_lanes(key.micro_batch),
+                     in_all_lanes(static_cast<uint32_t>(RandomStream::kRound))};
+    for (int lane = 0; lane < kLanes; ++lane) {
+      even[0][lane] = first + static_cast<uint32_t>(2 * (v * kLanes + lane));
+    }
+    Lanes odd[4] = {even[0] + 1, even[1], even[2], even[3]};
+    philox_rounds(key.seed, even);
+    philox_rounds(key.seed, odd);
+    for (int word = 0; word < 4; ++word) {
+      const Lanes both = (even[word] & 0xFFFFFFFF) | (odd[word] << 32);
+      std::memcpy(words[word] + 2 * v * kLanes, &both, sizeof(both));
+    }
+  }
+  for (int word = 0; word < 4; ++word) {
+    for (int block = 0; block < kBlocks; ++block) {
+      numbers[32 * word + block] = static_cast<uint16_t>(words[word][block]);
+      numbers[32 * word + 16 + block] = static_cast<uint16_t>(words[word][block] >> 16);
+    }
   }
 }
 

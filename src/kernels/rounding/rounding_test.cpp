@@ -15,8 +15,8 @@ namespace {
 std::vector<const RoundingKernels*> fast_rows() {
   std::vector<const RoundingKernels*> rows;
 #if defined(__x86_64__)
-  if (best_isa() >= Isa::kAvx2) rows.push_back(&kRoundingAvx2);
-  if (best_isa() >= Isa::kAvx512Vnni) rows.push_back(&kRoundingAvx512Vnni);
+  if (is_supported(Isa::kAvx2)) rows.push_back(&kRoundingAvx2);
+  if (is_supported(Isa::kAvx512Vnni)) rows.push_back(&kRoundingAvx512Vnni);
 #endif
   return rows;
 }
