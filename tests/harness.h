@@ -42,6 +42,7 @@ struct HarnessOptions {
   Isa isa = best_isa();
   uint64_t seed = 1;
   double learning_rate = 0.05;
+  int64_t first_step = 0;  // what the step counter begins with
 };
 
 class Harness {
@@ -78,7 +79,7 @@ class Harness {
                               .weight_decay = 5e-4,
                               .gradient_scale = 1 / static_cast<double>(options_.batch_size),
                               .seed = options_.seed,
-                              .step = steps_};
+                              .step = options_.first_step + steps_};
     const auto result = executor_->train_step(pixels_.data(), labels_.data(), scalars);
     EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
     return result.ok() ? *result : StepResult{};

@@ -64,7 +64,8 @@ check "the written configuration repeats the run" bash -c '
 check "... with the same weights" same "$folder/resnet8" "$folder/again" weights_sha256
 
 # Killed again and again, at whatever instruction, and resumed: the same bits as never stopped.
-options=(--model mlp --steps 600 --checkpoint-every 40 --augment shift,flip --micro-batch-size 64)
+options=(--model mlp --steps 600 --checkpoint-every 40 --augment shift,flip --micro-batch-size 64
+  --format bfp:g=8,gr=stochastic)
 train "$folder/whole" "${options[@]}"
 newest() { find "$1" -name 'checkpoint-*.safetensors' 2>/dev/null | sort | tail -n 1; }
 kills=0
@@ -83,6 +84,12 @@ check "killed and resumed: the same state" same "$folder/whole" "$folder/killed"
 check "killed and resumed: the same metrics" same_metrics "$folder/whole" "$folder/killed"
 check "killed and resumed: the same last checkpoint" \
   cmp "$folder/whole/checkpoint-00000600.safetensors" "$folder/killed/checkpoint-00000600.safetensors"
+# What the trainer hands to the executor (seed, step, scalars) shows in a known digest.
+digest=c9832e678eea4c473436498a4251f9de605c421fa32991654aaf78bd792038e4
+check "the state has its digest" [ "$(field "$folder/whole" state_sha256)" = "$digest" ]
+train "$folder/exact" "${options[@]}" --format bfp:g=8,gr=stochastic,exponents=exact
+check "exact exponents: the same last checkpoint" \
+  cmp "$folder/whole/checkpoint-00000600.safetensors" "$folder/exact/checkpoint-00000600.safetensors"
 check "two checkpoints are kept" [ "$(find "$folder/whole" -name 'checkpoint-*' | wc -l)" -eq 2 ]
 check "no temporary is left" [ -z "$(find "$folder/killed" -name '*.tmp-*')" ]
 

@@ -1,10 +1,7 @@
 #include "models/blocks.h"
 
-#include "models/layers.h"
-
 namespace mantissa {
 
-// Two 3x3 convolutions and a shortcut, which is a projection where the shape changes.
 void residual_block(Layers& net, const std::string& name, int64_t channels, int64_t stride) {
   const int input = net.last();
   const bool projects = stride != 1 || net.channels() != channels;

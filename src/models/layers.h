@@ -70,7 +70,4 @@ class Layers {
   int last_ = 0;
 };
 
-// Two 3x3 convolutions and a shortcut, which is a projection where the shape changes.
-void residual_block(Layers& net, const std::string& name, int64_t channels, int64_t stride);
-
 }  // namespace mantissa

@@ -97,6 +97,12 @@ Result<Format> parse_format(std::string_view text) {
     }
     MANTISSA_RETURN_IF_ERROR(set_key(item.substr(0, equals), item.substr(equals + 1), format));
   }
+  if (!format.nearest_gradients && format.gradient_bits == 16) {
+    return invalid_input(
+        "format: gr=stochastic rounds the 16 bits that gradients are computed to; with g=16 "
+        "nothing "
+        "is left to round: choose g=6, 8 or 12");
+  }
   return format;
 }
 

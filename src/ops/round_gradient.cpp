@@ -1,7 +1,6 @@
 // Stochastic rounding of a gradient that was computed to 16 bits, at the exponent that its own
 // maximum asks for.
 #include <algorithm>
-#include <array>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"

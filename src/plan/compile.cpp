@@ -226,8 +226,7 @@ class Compiler {
     return program_.options.nearest_gradients ? program_.options.gradient_bits : 16;
   }
 
-  // What the readers of a gradient see that an op has narrowed: with stochastic rounding the block
-  // that a further instruction makes of it.
+  // The gradient that readers get: with stochastic rounding the result of a further instruction.
   Operand rounded_gradient(int value, const Operand& gradient) {
     if (program_.options.nearest_gradients) return gradient;
     Instruction round;

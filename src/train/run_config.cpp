@@ -118,7 +118,7 @@ const Setting kSettings[] = {
     {"width", "multiplies the channels of vgg8b, resnet* and *_blocks", "1", kValue, kIdentity,
      [](S text, Config& c) { return real("width", text, 1.0 / 64, 64, c.width); },
      [](const Config& c) { return real_text(c.width); }},
-    {"seed", "of initial weights, order and augmentation", "1", kValue, kIdentity,
+    {"seed", "of initial weights, order, augmentation and stochastic rounding", "1", kValue, kIdentity,
      [](S text, Config& c) { return integer<&Config::seed, 0, INT64_MAX>("seed", text, c); },
      [](const Config& c) { return std::to_string(c.seed); }},
     {"threads", "threads to compute with (0: one per core); changes no result", "0", kValue,
@@ -239,9 +239,11 @@ std::string to_toml(const RunConfig& config) {
 }
 
 std::string run_identity(const RunConfig& config, const std::string& data_sha256) {
+  RunConfig run = config;
+  run.format.predicted = true;  // or exact: the bits are the same
   std::string text = "mantissa run 1\ndata=" + data_sha256 + "\n";
   for (const Setting& setting : kSettings) {
-    if (setting.in_identity) text += setting.name + ("=" + setting.print(config)) + "\n";
+    if (setting.in_identity) text += setting.name + ("=" + setting.print(run)) + "\n";
   }
   return sha256_hex(text);
 }
