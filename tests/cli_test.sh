@@ -288,6 +288,16 @@ for table in "by_op", "by_phase":
 PYTHON
 }
 
+# nested_bench FILE: FILE as `bench --out` wrote it, with a model that is nested ever deeper.
+nested_bench() {
+  python3 - "$1" <<'PYTHON'
+import json, sys
+bench = json.load(open(sys.argv[1]))
+bench["run"]["model"] = "here"
+print(json.dumps(bench).replace('"here"', "[" * 100000 + "]" * 100000))
+PYTHON
+}
+
 check_bench() {
   local bench=(bench --model mlp --batch-size 16 --threads 2 --steps 3 --warmup 1) file
   accepts "bench" "^  median +[0-9.]+ us" "${bench[@]}"
@@ -312,17 +322,42 @@ check_bench() {
   holds "bench --quiet: a line, and warnings aside" eval '((status == 0)) &&
     (($(wc -l <"$folder/stdout") == 1)) && grep -q "warning: optimizer differs" "$folder/stderr"'
   refuses "bench --compare with nothing" 2 "none\.json" "${bench[@]}" --compare "$folder/none.json"
+  nested_bench "$file" >"$folder/nested.json"
+  refuses "bench --compare with values nested without end" 2 "nested\.json: .*'run'.*'model'" \
+    "${bench[@]}" --compare "$folder/nested.json"
   truncate -s 200 "$file"
   refuses "bench --compare with half a file" 2 "bench\.json: is no JSON" \
     "${bench[@]}" --compare "$folder/bench"
   refuses "bench --compare with another JSON" 2 "not written by mantissa bench" \
     "${bench[@]}" --compare "$folder/a/summary.json"
   refuses "bench --out into no folder" 2 "no folder" "${bench[@]}" --out "$folder/none/bench.json"
+  check_bench_targets "${bench[@]}"
   refuses "bench --sort by size" 2 "sort.*size.*time" "${bench[@]}" --sort size
   refuses "bench of a flat picture" 2 "input-size.*28x28" "${bench[@]}" --input-size 28x28
   refuses "bench of huge pictures" 2 "1 GiB" "${bench[@]}" --input-size 4096x4096x3 --batch-size 64
   refuses "bench: classes of a data set" 2 "classes" "${bench[@]}" --data "$data" --classes 5
+  refuses "bench: one class" 2 "classes: '1'.*2.*256" "${bench[@]}" --classes 1
   refuses "bench: augmented noise" 2 "augment" "${bench[@]}" --augment flip
+  accepts "bench --augment none" "^  median" "${bench[@]}" --augment none
+}
+
+# check_bench_targets BENCH...: where --out cannot write, or must not.
+check_bench_targets() {
+  ln -s target "$folder/link"
+  mkfifo "$folder/pipe"
+  refuses "bench --out over a link" 2 "link is no regular file" "$@" --out "$folder/link"
+  refuses "bench --out over a pipe" 2 "pipe is no regular file" "$@" --out "$folder/pipe"
+  holds "bench --out leaves links and pipes" eval '[[ -L $folder/link && -p $folder/pipe ]]'
+  # Not even root can create a file there.
+  run "$@" --out /proc/bench.json
+  holds "bench --out that cannot be written: exit code 1" eval '((status == 1))'
+  holds "bench --out that cannot be written: prints the report" \
+    grep -qE "^  median +[0-9.]+ us" "$folder/stdout"
+  holds "bench --out that cannot be written: names it last" \
+    eval 'tail -1 "$folder/stderr" | grep -q "^mantissa bench: .*/proc/bench.json"'
+  run "$@" --out /proc/bench.json --json --quiet
+  holds "bench --out that cannot be written: prints the JSON" \
+    eval '((status == 1)) && python3 -m json.tool "$folder/stdout" >/dev/null'
 }
 
 # Each place of a file counts: header, data, end.
@@ -347,23 +382,70 @@ check_damage() {
     eval --checkpoint "$folder/damaged" --data "$data"
 }
 
-# interrupt SIGNAL ARGUMENTS...: starts an endless training, signals it when it has got going.
+# interrupt SIGNAL PATTERN ARGUMENTS...: starts it, signals it when standard error matches PATTERN.
 interrupt() {
   status=0
-  timeout --kill-after=5 60 "$MANTISSA" train --data "$data" --model mlp --batch-size 32 \
-    --epochs 1000000 --checkpoint-every 100 --out "$folder/endless" "${@:2}" \
-    >"$folder/stdout" 2>"$folder/stderr" &
+  # Or what the run before wrote matches.
+  : >"$folder/stderr"
+  timeout --kill-after=5 60 "$MANTISSA" "${@:3}" >"$folder/stdout" 2>"$folder/stderr" &
   local waits=0
   # `timeout` passes the signal on.
-  until grep -q "^saved" "$folder/stderr" || ((++waits > 100)); do sleep 0.1; done
+  until grep -q "$2" "$folder/stderr" || ((++waits > 100)); do sleep 0.1; done
   kill "-$1" $!
   wait $! || status=$?
+}
+
+# interrupt_on_terminal ARGUMENTS...: starts it on a terminal and presses Ctrl-C when a bar is drawn.
+# Leaves $status, and in $folder/stdout the lines that remain to be seen.
+interrupt_on_terminal() {
+  status=0
+  TERM=xterm timeout --kill-after=5 60 python3 - "$MANTISSA" "$@" \
+    >"$folder/stdout" 2>"$folder/stderr" <<'PYTHON' || status=$?
+import os, pty, re, sys
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+written, asked = b"", False
+while True:
+    try:
+        part = os.read(terminal, 4096)
+    except OSError:
+        break
+    if not part:
+        break
+    written += part
+    if not asked and b"%" in written:
+        asked = True
+        os.write(terminal, b"\x03")
+for line in written.decode(errors="replace").split("\n"):
+    print(re.sub("\033\\[[0-9;]*[A-Za-z]", "", line.rstrip("\r").split("\r")[-1]))
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+sys.exit(code if code >= 0 else 128 - code)
+PYTHON
+}
+
+check_bench_interruption() {
+  local bench=(bench --model mlp --batch-size 512 --threads 1 --steps 10000) signal
+  mkdir -p "$folder/stopped"
+  for signal in INT TERM; do
+    interrupt "$signal" "^step" "${bench[@]}" --out "$folder/stopped"
+    holds "bench, SIG$signal: exit code 130" eval '((status == 130))'
+    holds "bench, SIG$signal: says that it was interrupted" \
+      grep -q "^mantissa bench: interrupted" "$folder/stderr"
+    holds "bench, SIG$signal: no result, no file" \
+      eval '[[ ! -s $folder/stdout && -z $(ls -A "$folder/stopped") ]]'
+  done
+  interrupt_on_terminal "${bench[@]}"
+  holds "bench, Ctrl-C on a terminal: exit code 130" eval '((status == 130))'
+  holds "bench, Ctrl-C on a terminal: leaves no bar" \
+    eval '! grep -q "%" "$folder/stdout" && grep -q "^mantissa bench: inter" "$folder/stdout"'
 }
 
 check_interruption() {
   local signal more=()
   for signal in INT TERM; do
-    interrupt "$signal" "${more[@]}"
+    interrupt "$signal" "^saved" train --data "$data" --model mlp --batch-size 32 \
+      --epochs 1000000 --checkpoint-every 100 --out "$folder/endless" "${more[@]}"
     holds "SIG$signal: exit code 130" eval '((status == 130))'
     holds "SIG$signal: says that it stops" grep -q "stopping after this step" "$folder/stderr"
     holds "SIG$signal: says how to resume" grep -q "train --data .* --resume$" "$folder/stderr"
@@ -382,6 +464,7 @@ check_inference
 check_bench
 check_damage
 check_interruption
+check_bench_interruption
 
 echo "$passed passed, $failed failed"
 ((failed == 0))

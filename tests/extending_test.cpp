@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
+#include "kernels/gradient.h"
 #include "kernels/parallel_ranges.h"
 #include "ops/ops.h"
 #include "tests/harness.h"
@@ -37,18 +39,22 @@ void negate_forward(const OpContext& c) {
 
 void negate_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const auto* from = c.grad_output.as<int16_t>();
-  auto* to = grad_input.as<int16_t>();
-  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kGrain,
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             for (int64_t i = begin; i < end; ++i) {
-                               to[i] = static_cast<int16_t>(-from[i]);
-                             }
-                           });
+  kernels::with_gradient_type(grad_input.bits, [&](auto type) {
+    using Mantissa = decltype(type);
+    const auto* from = c.grad_output.as<Mantissa>();
+    auto* to = grad_input.as<Mantissa>();
+    kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kGrain,
+                             [&](int64_t begin, int64_t end, int64_t) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 to[i] = static_cast<Mantissa>(-from[i]);
+                               }
+                             });
+  });
   *grad_input.exponent = *c.grad_output.exponent;
 }
 
 const Op kNegate = {.name = "negate",
+                    .traits = {.keeps_exponent = true},
                     .infer_shape = negate_shape,
                     .forward = negate_forward,
                     .backward_input = negate_backward};
@@ -83,6 +89,7 @@ Tensor view(void* data, DataType type, int16_t* exponent) {
   Tensor tensor;
   tensor.data = data;
   tensor.type = type;
+  tensor.bits = static_cast<int>(8 * element_bytes(type));
   tensor.shape = Shape{1, 4};
   tensor.exponent = exponent;
   return tensor;
@@ -90,23 +97,38 @@ Tensor view(void* data, DataType type, int16_t* exponent) {
 
 TEST(Extending, NegateTurnsSignsAndPassesExponentsOn) {
   std::array<int8_t, 4> in = {-127, 0, 5, 127}, out = {};
-  std::array<int16_t, 4> grad_out = {-32767, 0, 7, 32767}, grad_in = {};
-  int16_t in_exponent = -3, out_exponent = 0, grad_out_exponent = -20, grad_in_exponent = 0;
+  int16_t in_exponent = -3, out_exponent = 0;
   const Tensor input = view(in.data(), DataType::kInt8, &in_exponent);
-  const Tensor grad_input = view(grad_in.data(), DataType::kInt16, &grad_in_exponent);
   ThreadPool pool(2);
   OpContext c;
   c.inputs = std::span(&input, 1);
   c.output = view(out.data(), DataType::kInt8, &out_exponent);
-  c.grad_output = view(grad_out.data(), DataType::kInt16, &grad_out_exponent);
-  c.grad_inputs = std::span(&grad_input, 1);
   c.kernel.pool = &pool;
   kNegate.forward(c);
-  kNegate.backward_input(c);
   EXPECT_EQ(out, (std::array<int8_t, 4>{127, 0, -5, -127}));
   EXPECT_EQ(out_exponent, -3);
-  EXPECT_EQ(grad_in, (std::array<int16_t, 4>{32767, 0, -7, -32767}));
+}
+
+// One more element than the gradient has is behind it.
+template <typename Mantissa>
+void check_negated_gradient(DataType type) {
+  constexpr Mantissa kMost = std::numeric_limits<Mantissa>::max(), kBehind = 99;
+  std::array<Mantissa, 5> grad_out = {-kMost, 0, 7, kMost, 1}, grad_in = {0, 0, 0, 0, kBehind};
+  int16_t grad_out_exponent = -20, grad_in_exponent = 0;
+  const Tensor grad_input = view(grad_in.data(), type, &grad_in_exponent);
+  ThreadPool pool(2);
+  OpContext c;
+  c.grad_output = view(grad_out.data(), type, &grad_out_exponent);
+  c.grad_inputs = std::span(&grad_input, 1);
+  c.kernel.pool = &pool;
+  kNegate.backward_input(c);
+  EXPECT_EQ(grad_in, (std::array<Mantissa, 5>{kMost, 0, -7, -kMost, kBehind}));
   EXPECT_EQ(grad_in_exponent, -20);
+}
+
+TEST(Extending, NegateTurnsSignsOfGradientsOfBothWidths) {
+  check_negated_gradient<int8_t>(DataType::kInt8);
+  check_negated_gradient<int16_t>(DataType::kInt16);
 }
 
 TEST(Extending, ThePlanShowsTheNewOp) {
@@ -116,21 +138,35 @@ TEST(Extending, ThePlanShowsTheNewOp) {
   EXPECT_NE(text.find("backward_input    negate"), std::string::npos) << text;
 }
 
+// Gradients of 16 bits, of 8, and of 8 that an instruction of its own rounds.
+constexpr std::array kFormats = {"bfp8", "bfp:g=8", "bfp:g=8,gr=stochastic"};
+
 TEST(Extending, TwoNegationsChangeNoBit) {
-  EXPECT_EQ(weights_after(2, {}), weights_after(0, {}));
-  EXPECT_NE(weights_after(1, {}), weights_after(0, {}));
+  for (const char* format : kFormats) {
+    const HarnessOptions options{.format = format};
+    EXPECT_NE(weights_after(1, options), weights_after(0, options)) << format;
+    // The random bits of a gradient depend on its place in the network.
+    if (parse_format(format)->nearest_gradients) {
+      EXPECT_EQ(weights_after(2, options), weights_after(0, options)) << format;
+    }
+  }
 }
 
 TEST(Extending, NegatedNetworksLearn) {
-  Harness harness({.batch_size = 64, .micro_batch_size = 64}, toy_network(1));
-  harness.train(100);
-  EXPECT_LT(harness.train(20), 1.4);  // 2.30 is chance
+  for (const char* format : kFormats) {
+    Harness harness({.format = format, .batch_size = 64, .micro_batch_size = 64}, toy_network(1));
+    harness.train(100);
+    EXPECT_LT(harness.train(20), 1.4) << format;  // 2.30 is chance
+  }
 }
 
 TEST(Extending, SameBitsOverThreadsAndInstructionSets) {
-  const std::string expected = weights_after(1, {.isa = Isa::kScalar});
-  for (const int threads : {1, 2, 3}) {
-    EXPECT_EQ(weights_after(1, {.threads = threads}), expected) << threads << " threads";
+  for (const char* format : kFormats) {
+    const std::string expected = weights_after(1, {.format = format, .isa = Isa::kScalar});
+    for (const int threads : {1, 2, 3}) {
+      EXPECT_EQ(weights_after(1, {.format = format, .threads = threads}), expected)
+          << format << ", " << threads << " threads";
+    }
   }
 }
 

@@ -112,7 +112,7 @@ PlanOutcome plan(const Settings& settings);
 struct BenchOutcome {
   Exit exit = Exit::kDone;
   std::string error;
-  std::string json;  // docs/bench.md
+  std::string json;  // docs/bench.md; also where only writing it to "out" failed
 };
 
 // Measures training steps instruction by instruction, and what the machine reaches at most. Writes

@@ -14,44 +14,50 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Found out before anything is measured.
-Status check_folder_of(const std::string& file) {
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+// Found out before anything is measured. Writing renames over the target: a link or a device would
+// be gone.
+Status check_target(const std::string& file) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(file).parent_path();
   std::error_code unreadable;
-  if (folder.empty() || std::filesystem::is_directory(folder, unreadable)) return {};
-  return invalid_input("--out: there is no folder " + folder.string());
+  if (!folder.empty() && !fs::is_directory(folder, unreadable)) {
+    return invalid_input("--out: there is no folder " + folder.string());
+  }
+  const fs::file_type type = fs::symlink_status(file, unreadable).type();
+  if (type == fs::file_type::not_found || type == fs::file_type::regular) return {};
+  return invalid_input("--out: " + file + " is no regular file: name one, or one to be created");
 }
 
-Result<std::string> run_bench(const Settings& settings, const Observer& observer) {
+// `json` is filled as soon as it is known: the measurement outlives a file that cannot be written.
+Status run_bench(const Settings& settings, const Observer& observer, std::string& json) {
   MANTISSA_ASSIGN(const BenchConfig config, bench_config(settings));
-  std::optional<Json> before;
+  std::optional<nlohmann::json> before;
   const std::string compared = benchmark_file(config.compare), out = benchmark_file(config.out);
   if (!config.compare.empty()) {
     MANTISSA_ASSIGN(before, read_benchmark(compared));
   }
-  if (!config.out.empty()) MANTISSA_RETURN_IF_ERROR(check_folder_of(out));
+  if (!config.out.empty()) MANTISSA_RETURN_IF_ERROR(check_target(out));
   TrainObserver forward;
   if (observer != nullptr) {
     forward = [&](const TrainEvent& event) { return observer(progress_of(event)); };
   }
   MANTISSA_ASSIGN(const Benchmark benchmark, run_benchmark(config.benchmark, forward));
-  Json json = to_json(config.benchmark, benchmark);
-  if (before) compare_benchmarks(*before, compared, json);
-  std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (!config.out.empty()) {
-    const std::span<const std::byte> piece = std::as_bytes(std::span(text));
-    MANTISSA_RETURN_IF_ERROR(write_file_atomically(out, std::span(&piece, 1)));
-  }
-  return text;
+  Json measured = to_json(config.benchmark, benchmark);
+  if (before) compare_benchmarks(*before, compared, measured);
+  json = measured.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (config.out.empty()) return {};
+  const std::span<const std::byte> piece = std::as_bytes(std::span(json));
+  return write_file_atomically(out, std::span(&piece, 1));
 }
 
 }  // namespace
 
 BenchOutcome bench(const Settings& settings, const Observer& observer) {
-  Result<std::string> json = run_bench(settings, observer);
-  if (!json.ok()) return refused<BenchOutcome>(json.error());
+  std::string json;
+  const Status status = run_bench(settings, observer, json);
   BenchOutcome outcome;
-  outcome.json = std::move(*json);
+  if (!status.ok()) outcome = refused<BenchOutcome>(status.error());
+  outcome.json = std::move(json);
   return outcome;
 }
 

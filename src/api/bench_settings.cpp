@@ -52,7 +52,7 @@ Status set_own(const std::string& name, const std::string& text, BenchConfig& co
   if (name == "out") config.out = text;
   if (name == "input-size") return parse_input_size(text, benchmark);
   if (name == "classes") {
-    MANTISSA_ASSIGN(benchmark.classes, parse_integer(name, text, 1, 256));
+    MANTISSA_ASSIGN(benchmark.classes, parse_integer(name, text, 2, 256));
   }
   if (name == "steps") {
     MANTISSA_ASSIGN(benchmark.steps, parse_integer(name, text, 1, kMostSteps));
@@ -102,7 +102,7 @@ Result<BenchConfig> bench_config(const Settings& settings) {
                            " is for synthetic pictures: leave out --data");
     }
   }
-  if (synthetic && settings.count("augment") > 0) {
+  if (synthetic && config.benchmark.run.augmentation != Augmentation{}) {
     return invalid_input("--augment changes no synthetic pictures: name a data set with --data");
   }
   return config;

@@ -168,6 +168,15 @@ std::string rate_text(const Json& step) {
   return text;
 }
 
+std::vector<std::string> warnings_of(const Json& bench) {
+  std::vector<std::string> warnings;
+  if (!bench.contains("comparison")) return warnings;
+  for (const Json& warning : bench.at("comparison").at("warnings")) {
+    warnings.push_back(printable(warning.get<std::string>()));
+  }
+  return warnings;
+}
+
 std::string comparison_lines(const Json& bench, const Terminal& terminal) {
   const auto found = bench.find("comparison");
   if (found == bench.end()) return "";
@@ -181,7 +190,7 @@ std::string comparison_lines(const Json& bench, const Terminal& terminal) {
             " instructions only before (" + us(*found, "only_before_us") + "), " +
             cell(*found, "instructions_only_now", 0) + " only now\n";
   }
-  for (const std::string& warning : bench_warnings(bench.dump())) {
+  for (const std::string& warning : warnings_of(bench)) {
     text += "  " + terminal.paint("31", "warning: " + warning) + "\n";
   }
   return text;
@@ -213,13 +222,7 @@ std::string step_lines(const Json& bench, const Terminal& terminal) {
 }  // namespace
 
 std::vector<std::string> bench_warnings(const std::string& json) {
-  const Json bench = Json::parse(json);
-  std::vector<std::string> warnings;
-  if (!bench.contains("comparison")) return warnings;
-  for (const Json& warning : bench.at("comparison").at("warnings")) {
-    warnings.push_back(printable(warning.get<std::string>()));
-  }
-  return warnings;
+  return warnings_of(Json::parse(json));
 }
 
 std::string bench_report(const std::string& json, bool by_time, const Terminal& terminal) {

@@ -188,26 +188,34 @@ int run_plan(const CommandLine& line) {
   return 0;
 }
 
-int run_bench(const CommandLine& line) {
-  BenchOutcome outcome;
-  {
-    // Ctrl-C ends it at once: there is nothing to save.
-    ProgressDisplay display(describe_terminal(2), line.quiet);
-    outcome = bench(line.settings, [&](const Progress& progress) {
-      display.show(progress);
-      return true;
-    });
-  }
-  if (const int code = exit_code(line, outcome)) return code;
+// Measures, and shows how it gets on.
+BenchOutcome bench_visibly(const CommandLine& line) {
+  const Terminal terminal = describe_terminal(2);
+  ProgressDisplay display(terminal, line.quiet);
+  const Interrupt interrupt("stopping after this step", terminal.redraws);
+  return bench(line.settings, [&](const Progress& progress) {
+    const bool stops = interrupt.requested();
+    if (!stops) display.show(progress);
+    return !stops;
+  });
+}
+
+void report_bench(const CommandLine& line, const std::string& json) {
   if (!line.json && !line.quiet) {
-    print(bench_report(outcome.json, line.setting("sort") == "time", describe_terminal(1)));
-    return 0;
+    return print(bench_report(json, line.setting("sort") == "time", describe_terminal(1)));
   }
-  for (const std::string& warning : bench_warnings(outcome.json)) {
+  for (const std::string& warning : bench_warnings(json)) {
     say("mantissa bench: warning: " + warning);
   }
-  print(line.json ? outcome.json : bench_line(outcome.json));
-  return 0;
+  print(line.json ? json : bench_line(json));
+}
+
+int run_bench(const CommandLine& line) {
+  const BenchOutcome outcome = bench_visibly(line);
+  // What was measured is shown even if it cannot be saved; then the error comes after it.
+  if (!outcome.json.empty()) report_bench(line, outcome.json);
+  std::fflush(stdout);
+  return exit_code(line, outcome);
 }
 
 int run_info(const CommandLine& line) {

@@ -24,6 +24,7 @@ struct Gradient {
   T* as() const {
     return static_cast<T*>(data);
   }
+  // NOLINTNEXTLINE(google-explicit-constructor): as a pointer becomes one to const
   operator ConstGradient() const { return {data, bits}; }
 };
 

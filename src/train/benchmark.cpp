@@ -1,7 +1,6 @@
 #include "train/benchmark.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <numeric>
 
@@ -10,25 +9,18 @@
 #include "kernels/kernel_table.h"
 #include "models/models.h"
 #include "runtime/executor.h"
+#include "train/benchmark_clock.h"
 #include "train/benchmark_rows.h"
 #include "train/run_plan.h"
 
 namespace mantissa {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Part of the model's learning rate: what a step costs is measured, and noise as data must not make
 // it diverge.
 constexpr double kRateFactor = 0.1;
 
-int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
-
-int64_t ns_since(Clock::time_point start) {
-  return std::chrono::nanoseconds(Clock::now() - start).count();
-}
-
-// Median of `values` in microseconds, of nanoseconds.
+// Median of `ns`, in microseconds.
 double median_us(std::vector<int64_t> ns) { return 1e-3 * quantile(std::move(ns), 0.5); }
 
 // A network that is being measured.
@@ -122,13 +114,13 @@ class Measurement {
   Status take_step(Executor& executor, const StepScalars& scalars, bool measured) {
     std::fill(profile_ns_.begin(), profile_ns_.end(), 0);
     Batch batch{.pixels = images_.pixels.data(), .labels = images_.labels.data()};
-    const auto wait_start = Clock::now();
+    const int64_t wait_start = now_ns();
     if (batches_ != nullptr) batch = batches_->next();
-    const int64_t wait_ns = ns_since(wait_start);
-    const auto start = Clock::now();
+    const int64_t wait_ns = now_ns() - wait_start;
+    const int64_t start = now_ns();
     MANTISSA_ASSIGN(const StepResult result,
                     executor.train_step(batch.pixels, batch.labels, scalars));
-    const int64_t step_ns = ns_since(start);
+    const int64_t step_ns = now_ns() - start;
     if (!measured) return {};
     wait_ns_.push_back(wait_ns);
     step_ns_.push_back(step_ns);

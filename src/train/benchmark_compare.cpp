@@ -1,4 +1,5 @@
 // Benchmarks that were saved: reading them, which trusts nothing, and comparing.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -11,9 +12,21 @@
 namespace mantissa {
 namespace {
 
-using Json = nlohmann::ordered_json;
+// Of what was saved the order does not matter; ordered_json looks for each name from the start.
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
 
-constexpr int64_t kLargestFileBytes = int64_t{64} << 20;
+constexpr int64_t kLargestFileBytes = int64_t{4} << 20;
+constexpr size_t kMostNumbers = 8;  // in one condition
+constexpr size_t kMostShown = 60;   // bytes of a condition in a warning
+
+// What a condition may be. Values nested without end are the reason to ask: the library writes and
+// compares them recursively.
+bool is_condition(const Json& value) {
+  if (!value.is_array()) return !value.is_object();
+  return value.size() <= kMostNumbers &&
+         std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_number(); });
+}
 
 // A number of microseconds under that name.
 bool has_time(const Json& object) {
@@ -22,9 +35,20 @@ bool has_time(const Json& object) {
          found->get<double>() >= 0;
 }
 
-std::string text_of(const Json& object, const char* name) {
+template <typename AnyJson>
+std::string text_of(const AnyJson& object, const char* name) {
   const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  return found != object.end() && found->is_string() ? found->template get<std::string>() : "";
+}
+
+// `text`, cut where it is longer than a warning can show.
+std::string cut(std::string text) {
+  if (text.size() <= kMostShown) return text;
+  size_t end = kMostShown;
+  // Not within a character of UTF-8.
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  text.resize(end);
+  return text + "...";
 }
 
 // What is wrong with a saved benchmark; "" if nothing is.
@@ -37,6 +61,14 @@ std::string problem_of(const Json& saved) {
   for (const char* name : {"machine", "run", "step"}) {
     if (!saved.contains(name) || !saved[name].is_object()) {
       return std::string("has no object '") + name + "'";
+    }
+  }
+  for (const char* section : {"machine", "run"}) {
+    for (const auto& [name, value] : saved[section].items()) {
+      if (!is_condition(value)) {
+        return "has a value in '" + std::string(section) + "' that is no text and no number: '" +
+               cut(name) + "'";
+      }
     }
   }
   if (!has_time(saved["step"])) return "has no time of a step ('median_us' in 'step')";
@@ -57,14 +89,15 @@ std::string problem_of(const Json& saved) {
 }
 
 // Rows of two benchmarks belong together if these agree, the first to the first and so on.
-std::string key_of(const Json& row) {
+template <typename AnyJson>
+std::string key_of(const AnyJson& row) {
   return text_of(row, "phase") + '\n' + text_of(row, "op") + '\n' + text_of(row, "name");
 }
 
-void add_before(double before_us, Json& row) {
+void add_before(double before_us, OrderedJson& row) {
   const double now_us = row["median_us"].get<double>();
   row["before_us"] = before_us;
-  row["speedup"] = now_us > 0 ? Json(before_us / now_us) : Json();
+  row["speedup"] = now_us > 0 ? OrderedJson(before_us / now_us) : OrderedJson();
 }
 
 // Rows that only one of two tables has.
@@ -73,12 +106,12 @@ struct Unmatched {
   double before_us = 0;
 };
 
-Unmatched compare_rows(const Json& before, Json& now) {
+Unmatched compare_rows(const Json& before, OrderedJson& now) {
   std::map<std::string, std::vector<double>> times;
   for (const Json& row : before) times[key_of(row)].push_back(row["median_us"].get<double>());
   std::map<std::string, size_t> used;
   Unmatched unmatched;
-  for (Json& row : now) {
+  for (OrderedJson& row : now) {
     const std::string key = key_of(row);
     const std::vector<double>& there = times[key];
     size_t& next = used[key];
@@ -99,13 +132,15 @@ Unmatched compare_rows(const Json& before, Json& now) {
 }
 
 std::string shown(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (value.is_string()) return cut(value.get<std::string>());
+  return cut(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-void warn_of(const char* section, const Json& before, const Json& now, Json& warnings) {
-  for (const auto& [name, value] : now[section].items()) {
+void warn_of(const char* section, const Json& before, const OrderedJson& now,
+             OrderedJson& warnings) {
+  for (const auto& [name, entry] : now[section].items()) {
     if (name == "compiler") continue;  // what is often compared
+    const Json value = entry;
     const auto found = before[section].find(name);
     const bool known = found != before[section].end();
     if (known && *found == value) continue;
@@ -132,8 +167,8 @@ Result<Json> read_benchmark(const std::string& file) {
   return saved;
 }
 
-void compare_benchmarks(const Json& before, const std::string& file, Json& now) {
-  Json warnings = Json::array();
+void compare_benchmarks(const Json& before, const std::string& file, OrderedJson& now) {
+  OrderedJson warnings = OrderedJson::array();
   warn_of("machine", before, now, warnings);
   warn_of("run", before, now, warnings);
   add_before(before["step"]["median_us"].get<double>(), now["step"]);

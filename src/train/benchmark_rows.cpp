@@ -31,11 +31,11 @@ int64_t bytes_of(const ParameterView& parameter, Phase phase) {
   return 0;
 }
 
-// Operands read plus operands written, each once. Workspaces and packed copies are the kernel's own
-// affair: a kernel that reads an operand twice shows a low rate.
+// Operands read plus operands written, each once, but for statistics. Workspaces and packed copies
+// are the kernel's own affair: a kernel that reads an operand twice shows a low rate.
 int64_t bytes_of(const Program& program, const Instruction& instruction, const OpContext& context) {
   int64_t bytes = bytes_of(context.output) + bytes_of(context.grad_output) +
-                  bytes_of(program, instruction.saved) + bytes_of(program, instruction.statistics);
+                  bytes_of(program, instruction.saved);
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     // Pixels and labels get their place in each step only.
     const bool is_there = instruction.inputs[i].space != Operand::Space::kNone;
@@ -95,7 +95,9 @@ BenchmarkRow describe_instruction(const Program& program, int instruction,
   if (what.op->kernel != nullptr) row.kernel = what.op->kernel(context);
   row.output = result_shape(what, context);
   row.multiply_adds = times * what.multiply_adds;
-  row.bytes = times * bytes_of(program, what, context);
+  // A micro-batch writes one record of the statistics, and the update reads all of them: over a
+  // step each moves the whole buffer once.
+  row.bytes = times * bytes_of(program, what, context) + bytes_of(program, what.statistics);
   return row;
 }
 

@@ -1,24 +1,19 @@
 #include "train/machine_peaks.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/checked.h"
 #include "runtime/memory.h"
+#include "train/benchmark_clock.h"
 
 namespace mantissa {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr double kLoopNs = 2e6;  // long enough to hide that threads start one after the other
-constexpr int kLoopRuns = 10;    // the best counts: others may use the machine, too
+// Long enough to hide that threads start one after the other.
+constexpr int64_t kLoopNs = 2'000'000;
+constexpr int kLoopRuns = 10;  // the best counts: others may use the machine, too
 constexpr int kMemoryRuns = 4;
 constexpr int64_t kArrayBytes = int64_t{128} << 20;  // two of them: more than most caches
-
-double ns_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
 
 class Measurement {
  public:
@@ -56,22 +51,22 @@ class Measurement {
   // Nanoseconds of one task per thread.
   template <typename Task>
   double ns(Task&& task) {
-    const auto start = Clock::now();
+    const int64_t start = now_ns();
     if (threads_ == 1) {
       task(int64_t{0});
     } else {
       pool_.parallel_for(threads_, [&](int64_t index, int) { task(index); });
     }
-    return ns_since(start);
+    return static_cast<double>(now_ns() - start);
   }
 
   double gops(int64_t (*loop)(int64_t rounds) noexcept) {
     if (loop(1) == 0) return 0;
     int64_t rounds = 1024;
     for (;; rounds *= 2) {
-      const auto start = Clock::now();
+      const int64_t start = now_ns();
       loop(rounds);
-      if (ns_since(start) >= kLoopNs) break;
+      if (now_ns() - start >= kLoopNs) break;
     }
     const auto operations = 2 * static_cast<double>(loop(1) * rounds * threads_);
     double best = 0;

@@ -1,5 +1,6 @@
 // The pooling loops compiled for AVX2.
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 #include "base/target.h"

@@ -2,93 +2,61 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after pooling.h.
 
-// Channels are processed in strips of this many, whose maxima stay in registers.
-constexpr int64_t kStrip = 16;
+#include "kernels/pooling/strip_loops.h"
+// In this order: rows are made of strips.
+#include "kernels/pooling/row_loops.h"
 
-// Calls visit(corner, out, width) for each window and strip of channels: offsets of the strip's
-// first channel in the input (upper left tap) and in the output.
-template <typename Visit>
-inline void for_each_strip(const MaxPoolShape& s, int64_t begin, int64_t end, Visit&& visit) {
-  for (int64_t n = begin; n < end; ++n) {
-    for (int64_t y = 0; y < s.out_height(); ++y) {
-      for (int64_t x = 0; x < s.out_width(); ++x) {
-        const int64_t corner =
-            ((n * s.in_height + y * s.window) * s.in_width + x * s.window) * s.channels;
-        const int64_t out = ((n * s.out_height() + y) * s.out_width() + x) * s.channels;
-        for (int64_t c = 0; c < s.channels; c += kStrip) {
-          visit(corner + c, out + c, std::min(kStrip, s.channels - c));
-        }
-      }
-    }
-  }
-}
-
-// The maximum of a window for `lanes` channels, and which tap has it first.
-template <typename Lanes>
-inline void strip_maximum(const MaxPoolShape& s, const int8_t* corner, Lanes lanes, int8_t* best,
-                          int8_t* which) noexcept {
-  for (int64_t c = 0; c < lanes; ++c) best[c] = corner[c], which[c] = 0;
-  int8_t tap = 0;
-  for (int64_t ky = 0; ky < s.window; ++ky) {
-    const int8_t* from = corner + ky * s.in_width * s.channels;
-    for (int64_t kx = 0; kx < s.window; ++kx, ++tap, from += s.channels) {
-      for (int64_t c = 0; c < lanes; ++c) {
-        const bool above = from[c] > best[c];
-        which[c] = above ? tap : which[c];
-        best[c] = above ? from[c] : best[c];
-      }
-    }
+// Calls function(window), with the usual window of 2 as a constant.
+template <typename Function>
+inline void with_window(int64_t window, Function&& function) noexcept {
+  if (window == 2) {
+    function(std::integral_constant<int64_t, 2>());
+  } else {
+    function(window);
   }
 }
 
 inline void max_pool(const MaxPoolShape& s, const int8_t* in, int8_t* out, int64_t begin,
                      int64_t end) noexcept {
-  for_each_strip(s, begin, end, [&](int64_t corner, int64_t at, int64_t width) {
-    int8_t best[kStrip], which[kStrip];
-    if (width == kStrip) {
-      strip_maximum(s, in + corner, std::integral_constant<int64_t, kStrip>(), best, which);
-      for (int64_t c = 0; c < kStrip; ++c) out[at + c] = best[c];
+  with_window(s.window, [&](auto window) {
+    if (s.channels < kStrip) {
+      max_pool_rows(s, window, in, out, begin, end);
     } else {
-      strip_maximum(s, in + corner, width, best, which);
-      for (int64_t c = 0; c < width; ++c) out[at + c] = best[c];
+      max_pool_strips(s, window, in, out, begin, end);
     }
   });
 }
 
-template <typename T, typename Lanes>
-inline void strip_gradient(const MaxPoolShape& s, const int8_t* in, const T* grad_out, Lanes lanes,
-                           T* grad_in) noexcept {
-  int8_t best[kStrip], which[kStrip];
-  strip_maximum(s, in, lanes, best, which);
-  int8_t tap = 0;
-  for (int64_t ky = 0; ky < s.window; ++ky) {
-    T* to = grad_in + ky * s.in_width * s.channels;
-    for (int64_t kx = 0; kx < s.window; ++kx, ++tap, to += s.channels) {
-      for (int64_t c = 0; c < lanes; ++c) to[c] = which[c] == tap ? grad_out[c] : T{0};
-    }
-  }
-}
-
+// Zeroes what no window covers.
 template <typename T>
-inline void max_pool_gradient_of(const MaxPoolShape& s, const int8_t* in, const T* grad_out,
-                                 T* grad_in, int64_t begin, int64_t end) noexcept {
-  const int64_t image = s.in_height * s.in_width * s.channels;
-  std::fill(grad_in + begin * image, grad_in + end * image, T{0});
-  for_each_strip(s, begin, end, [&](int64_t corner, int64_t at, int64_t width) {
-    if (width == kStrip) {
-      strip_gradient(s, in + corner, grad_out + at, std::integral_constant<int64_t, kStrip>(),
-                     grad_in + corner);
-    } else {
-      strip_gradient(s, in + corner, grad_out + at, width, grad_in + corner);
+inline void clear_remainder(const MaxPoolShape& s, T* grad_in, int64_t begin,
+                            int64_t end) noexcept {
+  const int64_t row = s.in_width * s.channels;
+  const int64_t covered = s.out_width() * s.window * s.channels;
+  const int64_t covered_rows = s.out_height() * s.window;
+  for (int64_t n = begin; n < end; ++n) {
+    T* image = grad_in + n * s.in_height * row;
+    if (covered < row) {
+      for (int64_t y = 0; y < covered_rows; ++y) {
+        std::fill(image + y * row + covered, image + (y + 1) * row, T{0});
+      }
     }
-  });
+    std::fill(image + covered_rows * row, image + s.in_height * row, T{0});
+  }
 }
 
 inline void max_pool_gradient(const MaxPoolShape& s, const int8_t* in, ConstGradient grad_out,
                               Gradient grad_in, int64_t begin, int64_t end) noexcept {
   with_gradient_type(grad_out.bits, [&](auto type) {
     using T = decltype(type);
-    max_pool_gradient_of(s, in, grad_out.as<T>(), grad_in.as<T>(), begin, end);
+    clear_remainder(s, grad_in.as<T>(), begin, end);
+    with_window(s.window, [&](auto window) {
+      if (s.channels < kStrip) {
+        max_pool_gradient_rows(s, window, in, grad_out.as<T>(), grad_in.as<T>(), begin, end);
+      } else {
+        max_pool_gradient_strips(s, window, in, grad_out.as<T>(), grad_in.as<T>(), begin, end);
+      }
+    });
   });
 }
 

@@ -76,6 +76,20 @@ TEST_P(Pooling, Maximum) {
   }
 }
 
+// Rows of several pieces, pieces of several rows (of two images too), the largest window.
+TEST_P(Pooling, MaximumOfLongAndShortRows) {
+  for (const int64_t channels : {1, 2, 3, 6, 15, 16, 33}) {
+    for (const int bits : {1, 7}) {
+      check_max_pool(*GetParam(), {5, 701, channels, 2}, bits);
+      check_max_pool(*GetParam(), {4, 401, channels, 3}, bits);
+      check_max_pool(*GetParam(), {67, 5, channels, 2}, bits);
+      check_max_pool(*GetParam(), {28, 28, channels, 2}, bits);
+      check_max_pool(*GetParam(), {28, 27, channels, 5}, bits);
+      check_max_pool(*GetParam(), {23, 150, channels, 11}, bits);
+    }
+  }
+}
+
 TEST_P(Pooling, ImageSums) {
   for (const int64_t pixels : {1, 15, 49, 1000}) {
     for (const int64_t channels : kAwkwardChannels) {

@@ -1,5 +1,6 @@
 // The normative pooling loops, compiled for any CPU.
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/pooling/pooling.h"

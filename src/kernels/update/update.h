@@ -3,7 +3,7 @@
 // A parameter is W (int8 or int16, exponent e_w) and the lazy accumulator A (int16, exponent
 // e_w - shift), together V = (W << shift) - A. Functions work on the elements [begin, end) on the
 // calling thread. Order (METHODS section 1; BlockFloat [0135]-[0148]):
-//   g    = rne(G >> gradient_shift)                          31-bit gradient
+//   g    = rne(G >> gradient_shift)                          |g| <= 2^31
 //   wide = g * gradient_multiplier + v * velocity_multiplier + V * decay_multiplier
 //   d    = saturate(rne(wide >> direction_shift))            the new velocity, or the SGD direction
 //   u    = rescale_rhu(d * rate_multiplier, update_shift)    in the accumulator's unit
@@ -19,7 +19,7 @@
 namespace mantissa::kernels {
 
 struct Update {
-  int64_t* gradient = nullptr;     // G; step() replaces it by V'
+  int64_t* gradient = nullptr;     // G, then what each pass leaves for the next
   void* weights = nullptr;         // W: int8 or int16
   int weight_bits = 8;             // 8 or 16: the element type of W
   int16_t* accumulator = nullptr;  // A; may be null if shift is 0
@@ -46,11 +46,12 @@ struct UpdateKernels {
   Isa isa;
   // Extremes of G.
   Extremes (*gradient_extremes)(const int64_t* gradient, int64_t begin, int64_t end) noexcept;
-  // Extremes of `wide`; writes nothing.
+  // Replaces G by `wide`; its extremes.
   Extremes (*direction_extremes)(const Update&, int64_t begin, int64_t end) noexcept;
-  // Writes d to velocity (if any) and V' to gradient; extremes of V'.
+  // Replaces `wide` by V' and writes d to velocity (if any); extremes of V'.
   Extremes (*step)(const Update&, int64_t begin, int64_t end) noexcept;
-  // Splits V' (in gradient) into W and A after `growth` doublings of the unit (negative: halvings).
+  // Splits V' (in gradient, which it may overwrite) into W and A after `growth` doublings of the
+  // unit (negative: halvings, fewer than 32).
   void (*commit)(const Update&, int growth, int64_t begin, int64_t end) noexcept;
 };
 

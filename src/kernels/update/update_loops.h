@@ -9,8 +9,8 @@
 
 constexpr int64_t kBlock = 256;
 
-// rescale_rhu with the cases of `shift` decided outside the loop: one of the shifts is 0, and saturating at 2^61 after a left shift is
-// clipping at 2^61 >> left before it.
+// rescale_rhu with the cases of `shift` decided outside the loop: one of the shifts is 0, and
+// saturating at 2^61 after a left shift is clipping at 2^61 >> left before it.
 struct RescaleHalfUp {
   int left, right;
   int64_t bound, half;
@@ -28,6 +28,10 @@ struct RescaleHalfUp {
     return (clipped * (int64_t{1} << left) + half) >> right;
   }
 };
+
+inline Extremes combined(const Extremes& a, const Extremes& b) noexcept {
+  return {std::min(a.low, b.low), std::max(a.high, b.high), a.saturated + b.saturated};
+}
 
 inline Extremes gradient_extremes(const int64_t* gradient, int64_t begin, int64_t end) noexcept {
   int64_t low = INT64_MAX, high = INT64_MIN;
@@ -52,20 +56,25 @@ inline void load_values(const Update& args, int64_t first, int64_t count,
   for (int64_t i = 0; i < count; ++i) values[i] = lazy_value(weights[i], accumulator[i], shift);
 }
 
-// V and the `wide` direction of `count` elements from `first` on.
-inline void load_block(const Update& args, int64_t first, int64_t count, int64_t* __restrict values,
-                       int64_t* __restrict wide) noexcept {
+inline void load_block(const Update& args, int64_t first, int64_t count,
+                       int64_t* __restrict values) noexcept {
   if (args.weight_bits == 8) {
     load_values<int8_t>(args, first, count, values);
   } else {
     load_values<int16_t>(args, first, count, values);
   }
+}
+
+// G to `wide` for `count` elements from `first` on.
+inline void direction_block(const Update& args, int64_t first, int64_t count) noexcept {
+  alignas(64) int64_t values[kBlock];
+  load_block(args, first, count, values);
   const RoundEven64 round(args.gradient_shift);
-  const int64_t* __restrict gradient = args.gradient + first;
+  int64_t* __restrict wide = args.gradient + first;
   const int64_t gradient_multiplier = args.gradient_multiplier;
   const int64_t decay_multiplier = args.decay_multiplier;
   for (int64_t i = 0; i < count; ++i) {
-    wide[i] = round(gradient[i]) * gradient_multiplier + values[i] * decay_multiplier;
+    wide[i] = round(wide[i]) * gradient_multiplier + values[i] * decay_multiplier;
   }
   if (args.velocity == nullptr) return;
   const int16_t* __restrict velocity = args.velocity + first;
@@ -74,21 +83,17 @@ inline void load_block(const Update& args, int64_t first, int64_t count, int64_t
 }
 
 inline Extremes direction_extremes(const Update& args, int64_t begin, int64_t end) noexcept {
-  alignas(64) int64_t values[kBlock], wide[kBlock];
-  int64_t low = INT64_MAX, high = INT64_MIN;
+  Extremes total;
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = std::min(kBlock, end - first);
-    load_block(args, first, count, values, wide);
-    for (int64_t i = 0; i < count; ++i) {
-      low = wide[i] < low ? wide[i] : low;
-      high = wide[i] > high ? wide[i] : high;
-    }
+    direction_block(args, first, count);
+    total = combined(total, gradient_extremes(args.gradient, first, first + count));
   }
-  return {low, high, 0};
+  return total;
 }
 
 inline Extremes step(const Update& args, int64_t begin, int64_t end) noexcept {
-  alignas(64) int64_t values[kBlock], wide[kBlock];
+  alignas(64) int64_t values[kBlock];
   const int64_t limit = mantissa_limit(args.direction_bits);
   const int64_t rate = args.rate_multiplier;
   const RoundEven64 round(args.direction_shift);
@@ -96,7 +101,8 @@ inline Extremes step(const Update& args, int64_t begin, int64_t end) noexcept {
   int64_t low = INT64_MAX, high = INT64_MIN, saturated = 0;
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = std::min(kBlock, end - first);
-    load_block(args, first, count, values, wide);
+    load_block(args, first, count, values);
+    int64_t* __restrict wide = args.gradient + first;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t rounded = round(wide[i]);
       const int64_t direction = saturate(rounded, limit);
@@ -107,10 +113,9 @@ inline Extremes step(const Update& args, int64_t begin, int64_t end) noexcept {
       int16_t* __restrict velocity = args.velocity + first;
       for (int64_t i = 0; i < count; ++i) velocity[i] = static_cast<int16_t>(wide[i]);
     }
-    int64_t* __restrict gradient = args.gradient + first;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t updated = values[i] - rescale(wide[i] * rate);
-      gradient[i] = updated;
+      wide[i] = updated;
       low = updated < low ? updated : low;
       high = updated > high ? updated : high;
     }
@@ -118,36 +123,40 @@ inline Extremes step(const Update& args, int64_t begin, int64_t end) noexcept {
   return {low, high, saturated};
 }
 
-// V' of `count` elements in the new unit: lazy_rescale_and_split's first half.
-inline void rescale_block(const int64_t* __restrict from, int growth, int64_t count,
-                          int64_t* __restrict values) noexcept {
-  const int left = growth < 0 ? -growth : 0;
-  for (int64_t i = 0; i < count; ++i) values[i] = from[i] * (int64_t{1} << left);
+// V' after `growth` doublings of the unit: lazy_rescale_and_split's first half.
+inline void rescale_block(int growth, int64_t count, int64_t* __restrict values) noexcept {
   for (int doubling = 0; doubling < growth; ++doubling) {
     for (int64_t i = 0; i < count; ++i) values[i] = (values[i] + 1) >> 1;
   }
 }
 
+// The second half, after `left` halvings of the unit. Modulo 2^32, which is all that 16 bits of W
+// and A depend on: shift + 16 <= 32.
+template <typename Weight>
+inline void split_block(const int64_t* __restrict values, int left, uint32_t below, int shift,
+                        int64_t count, Weight* __restrict weights,
+                        int16_t* __restrict accumulator) noexcept {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<uint32_t>(values[i]) << left;
+    const int32_t split = static_cast<int32_t>(value + below) >> shift;
+    weights[i] = static_cast<Weight>(split);
+    accumulator[i] = static_cast<int16_t>((static_cast<uint32_t>(split) << shift) - value);
+  }
+}
+
 template <typename Weight>
 inline void commit_of(const Update& args, int growth, int64_t begin, int64_t end) noexcept {
-  alignas(64) int64_t values[kBlock], split[kBlock];
-  const int shift = args.shift;
-  // lazy_split_step rounds -V up where lazy_split_rescaled rounds V up.
-  const int64_t sign = growth == 0 ? -1 : 1;
-  const int64_t half = shift == 0 ? 0 : int64_t{1} << (shift - 1);
+  int16_t unused[kBlock];
+  // Ties: lazy_split_step rounds them down, lazy_split_rescaled up.
+  const uint32_t half = (uint32_t{1} << args.shift) >> 1;
+  const uint32_t below = growth == 0 && args.shift > 0 ? half - 1 : half;
+  const int left = growth < 0 ? -growth : 0;
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = std::min(kBlock, end - first);
-    rescale_block(args.gradient + first, growth, count, values);
-    Weight* __restrict weights = static_cast<Weight*>(args.weights) + first;
-    for (int64_t i = 0; i < count; ++i) {
-      split[i] = ((values[i] * sign + half) >> shift) * sign;
-      weights[i] = static_cast<Weight>(split[i]);
-    }
-    if (args.accumulator == nullptr) continue;
-    int16_t* __restrict accumulator = args.accumulator + first;
-    for (int64_t i = 0; i < count; ++i) {
-      accumulator[i] = static_cast<int16_t>(split[i] * (int64_t{1} << shift) - values[i]);
-    }
+    rescale_block(growth, count, args.gradient + first);
+    split_block(args.gradient + first, left, below, args.shift, count,
+                static_cast<Weight*>(args.weights) + first,
+                args.accumulator == nullptr ? unused : args.accumulator + first);
   }
 }
 

@@ -106,6 +106,9 @@ void check_sequence(const UpdateKernels& kernels, Parameter p, int update_shift,
   }
   const Extremes directions = kernels.direction_extremes(args, begin, end);
   ASSERT_TRUE(directions.low == low && directions.high == high);
+  for (int64_t i = begin; i < end; ++i) {
+    ASSERT_TRUE(p.gradient[i] == exact_wide(before, args, i)) << i;
+  }
   const uint64_t largest =
       begin == end ? 0 : std::max(magnitude(directions.low), magnitude(directions.high));
   args.direction_shift = std::max(exact_shift(largest, args.direction_bits) - 1, 0);  // some clip
@@ -153,6 +156,44 @@ TEST_P(UpdateTest, ConservesOverTheWholeSequence) {
             check_sequence(*GetParam(), Parameter(size, weight_bits, shift, momentum), update_shift,
                            size > 1 ? 1 : 0);
           }
+        }
+      }
+    }
+  }
+}
+
+// Bits of g and of the multipliers of g, v and V.
+struct Lengths {
+  int g, gradient_multiplier, velocity_multiplier, decay_multiplier;
+};
+
+void check_directions(const UpdateKernels& kernels, const Lengths& bits, int weight_bits,
+                      int gradient_shift, int sign) {
+  Parameter p(1001, weight_bits, 15, true);
+  p.gradient = test_values<int64_t>(p.size, 5, bits.g + gradient_shift);
+  p.gradient[17] = int64_t{1} << (bits.g + gradient_shift);  // the largest, which no int32 holds
+  const auto multiplier = [&](int length) { return sign * ((int64_t{1} << length) - 3); };
+  Update args = p.args();
+  args.gradient_shift = gradient_shift;
+  args.gradient_multiplier = multiplier(bits.gradient_multiplier);
+  args.velocity_multiplier = multiplier(bits.velocity_multiplier);
+  args.decay_multiplier = multiplier(bits.decay_multiplier + 16 - weight_bits);
+  const Parameter before = p;
+  kernels.direction_extremes(args, 0, p.size);
+  for (int64_t i = 0; i < p.size; ++i) {
+    ASSERT_TRUE(p.gradient[i] == exact_wide(before, args, i))
+        << i << ", multipliers " << args.gradient_multiplier << " " << args.velocity_multiplier
+        << " " << args.decay_multiplier;
+  }
+}
+
+TEST_P(UpdateTest, DirectionsOfEveryLength) {
+  for (const Lengths& bits : {Lengths{31, 28, 44, 28}, Lengths{31, 1, 1, 1}, Lengths{27, 32, 31, 2},
+                              Lengths{26, 33, 32, 24}, Lengths{15, 44, 33, 23}}) {
+    for (const int weight_bits : {8, 16}) {
+      for (const int gradient_shift : {0, 1, 20}) {
+        for (const int sign : {1, -1}) {
+          check_directions(*GetParam(), bits, weight_bits, gradient_shift, sign);
         }
       }
     }

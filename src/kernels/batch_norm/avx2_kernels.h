@@ -1,0 +1,17 @@
+// The AVX2 row's functions; see batch_norm.h.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/batch_norm/batch_norm.h"
+
+namespace mantissa::kernels::batch_norm_avx2 {
+
+void channel_sums(const int8_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
+                  const ChannelSums& sums) noexcept;
+WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row, int64_t end_row) noexcept;
+void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
+                   int64_t* sum_grad, int64_t* sum_grad_in) noexcept;
+WideStatistics gradient(const BatchNormGradient& args, int64_t begin_row, int64_t end_row) noexcept;
+
+}  // namespace mantissa::kernels::batch_norm_avx2

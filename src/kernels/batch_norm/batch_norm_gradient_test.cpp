@@ -1,0 +1,188 @@
+// Gradients: the reference and every instruction set against exact formulations.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/batch_norm/batch_norm_test_rows.h"
+#include "kernels/elementwise/test_values.h"
+
+namespace mantissa::kernels {
+namespace {
+
+class BatchNormGradients : public BatchNormRow {};
+
+// Gradients of `bits` bits, which T keeps.
+template <typename T>
+struct GradientCase {
+  int64_t rows, channels;
+  int bits;
+  std::vector<T> grad_out;
+  std::vector<int8_t> in, output;
+  std::vector<int32_t> grad_multiplier, in_multiplier;
+  std::vector<int64_t> offset;
+
+  GradientCase(int64_t rows_, int64_t channels_, int bits_, int multiplier_bits, int offset_bits)
+      : rows(rows_),
+        channels(channels_),
+        bits(bits_),
+        grad_out(test_values<T>(rows * channels, 5, bits - 1)),
+        in(test_values<int8_t>(rows * channels, 6, 7)),
+        output(test_values<int8_t>(rows * channels, 7, 7)),
+        grad_multiplier(test_values<int32_t>(channels, 8, multiplier_bits)),
+        in_multiplier(test_values<int32_t>(channels, 9, multiplier_bits)),
+        offset(test_values<int64_t>(channels, 10, offset_bits)) {}
+
+  BatchNormGradient args(bool masked, int shift, Gradient grad_in) const {
+    return {{grad_out.data(), bits},
+            in.data(),
+            masked ? output.data() : nullptr,
+            channels,
+            grad_multiplier.data(),
+            in_multiplier.data(),
+            offset.data(),
+            shift,
+            grad_in};
+  }
+};
+
+template <typename T>
+void check_gradient_sums(const BatchNormKernels& kernels, const GradientCase<T>& data,
+                         bool masked) {
+  const int64_t channels = data.channels;
+  std::vector<int64_t> sum(channels, 1), product(channels, 2);
+  auto wanted_sum = sum, wanted_product = product;
+  for (int64_t i = 0; i < data.rows * channels; ++i) {
+    const int64_t grad = !masked || data.output[i] > 0 ? data.grad_out[i] : 0;
+    wanted_sum[i % channels] += grad;
+    wanted_product[i % channels] += grad * data.in[i];
+  }
+  kernels.gradient_sums(data.args(masked, 0, {}), 0, data.rows, sum.data(), product.data());
+  ASSERT_EQ(sum, wanted_sum);
+  ASSERT_EQ(product, wanted_product);
+}
+
+// Calls check with a GradientCase of every shape and width.
+template <typename Check>
+void for_each_gradient_case(int multiplier_bits, int offset_bits, Check&& check) {
+  for (const int64_t rows : kAwkwardSizes) {
+    for (const int64_t channels : kAwkwardChannels) {
+      for (const int bits : kTestedGradientBits) {
+        with_gradient_type(bits, [&](auto type) {
+          check(GradientCase<decltype(type)>(rows, channels, bits, multiplier_bits, offset_bits));
+        });
+      }
+    }
+  }
+}
+
+TEST_P(BatchNormGradients, Sums) {
+  for_each_gradient_case(31, 40, [&](const auto& data) {
+    for (const bool masked : {false, true}) check_gradient_sums(*GetParam(), data, masked);
+  });
+}
+
+// Out keeps the `bits` of the result.
+template <typename Out, typename T>
+void check_gradient(const BatchNormKernels& kernels, const GradientCase<T>& data, int bits,
+                    bool masked, int shift) {
+  const int64_t count = data.rows * data.channels;
+  std::vector<Out> out(count), wanted(count);
+  WideStatistics maximum, narrowed;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t c = i % data.channels;
+    const Wide grad = !masked || data.output[i] > 0 ? data.grad_out[i] : 0;
+    const Wide wide =
+        grad * data.grad_multiplier[c] + Wide{data.in[i]} * data.in_multiplier[c] + data.offset[c];
+    maximum.maximum = std::max(maximum.maximum, exact_magnitude(wide));
+    const Wide rounded = exact_rne(wide, shift);
+    wanted[i] = static_cast<Out>(exact_saturate(rounded, (1 << (bits - 1)) - 1));
+    narrowed.saturated += wanted[i] != rounded;
+  }
+  expect_equal(kernels.gradient(data.args(masked, shift, {}), 0, data.rows), maximum);
+  narrowed.maximum = maximum.maximum;
+  expect_equal(kernels.gradient(data.args(masked, shift, {out.data(), bits}), 0, data.rows),
+               narrowed);
+  ASSERT_EQ(out, wanted) << data.rows << " x " << data.channels << " >> " << shift << " to " << bits
+                         << " bits";
+}
+
+TEST_P(BatchNormGradients, AreExact) {
+  const auto check = [&]<typename T>(const GradientCase<T>& data) {
+    for (const int shift : {0, 1, 16, 17, 31, 32, 46, 47, 48, 54, 60, 61, 62, 63, 90}) {
+      for (const bool masked : {false, true}) {
+        check_gradient<T>(*GetParam(), data, data.bits, masked, shift);
+        check_gradient<int16_t>(*GetParam(), data, 16, masked, shift);
+      }
+    }
+  };
+  for_each_gradient_case(30, 40, check);
+  for_each_gradient_case(31, 60, check);
+}
+
+template <typename Check>
+void for_both_gradient_types(int64_t rows, int64_t channels, Check&& check) {
+  check(GradientCase<int16_t>(rows, channels, 16, 30, 40));
+  check(GradientCase<int8_t>(rows, channels, 8, 30, 36));
+}
+
+TEST_P(BatchNormGradients, OfOtherChannelCounts) {
+  for (const int64_t channels : kOtherChannels) {
+    for_both_gradient_types(70, channels, [&]<typename T>(const GradientCase<T>& data) {
+      for (const bool masked : {false, true}) {
+        check_gradient_sums(*GetParam(), data, masked);
+        check_gradient<T>(*GetParam(), data, data.bits, masked, 31);
+      }
+    });
+  }
+}
+
+// Multipliers and offsets around the largest for which 32-bit lanes suffice.
+TEST_P(BatchNormGradients, OfLargeOperands) {
+  for (const int32_t multiplier : kLargeMultipliers) {
+    for (const int offset_bits : {44, 45, 46, 47}) {
+      for_both_gradient_types(70, 16, [&]<typename T>(GradientCase<T> data) {
+        data.grad_multiplier[3] = data.in_multiplier[5] = multiplier;
+        data.offset[3] = (int64_t{1} << offset_bits) - 1;
+        data.offset[5] = -(int64_t{1} << offset_bits);
+        for (const int shift : {31, 45}) {
+          check_gradient<T>(*GetParam(), data, data.bits, false, shift);
+        }
+      });
+    }
+  }
+}
+
+// In every channel one row is half way between two results.
+TEST_P(BatchNormGradients, OfTies) {
+  constexpr int64_t kRows = 100, kChannels = 48, kTied = 50;
+  for (const int shift : {17, 18, 31, 40}) {
+    for_both_gradient_types(kRows, kChannels, [&]<typename T>(GradientCase<T> data) {
+      for (int64_t c = 0; c < kChannels; ++c) {
+        const int64_t at = kTied * kChannels + c;
+        data.offset[c] = ((c % 7 - 3) * 2 + 1) * (int64_t{1} << (shift - 1)) -
+                         int64_t{data.grad_out[at]} * data.grad_multiplier[c] -
+                         int64_t{data.in[at]} * data.in_multiplier[c];
+      }
+      check_gradient<T>(*GetParam(), data, data.bits, false, shift);
+    });
+  }
+}
+
+// Only the lowest bits tell which result is the largest.
+TEST_P(BatchNormGradients, OfAlmostEqualResults) {
+  for_both_gradient_types(1000, 16, [&]<typename T>(GradientCase<T> data) {
+    std::fill(data.grad_multiplier.begin(), data.grad_multiplier.end(), 1 << 29);
+    std::fill(data.in_multiplier.begin(), data.in_multiplier.end(), 1);
+    std::fill(data.offset.begin(), data.offset.end(), 12345);
+    for (const T grad : {T{100}, T{-100}}) {
+      std::fill(data.grad_out.begin(), data.grad_out.end(), grad);
+      check_gradient<T>(*GetParam(), data, data.bits, false, 31);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, BatchNormGradients, MANTISSA_BATCH_NORM_ROWS, row_name);
+
+}  // namespace
+}  // namespace mantissa::kernels
