@@ -144,17 +144,17 @@ def describe(setting):
 
 
 def best_pytorch(case, precisions, threads, probe, limit_ms):
-    """PyTorch in its fastest setting, the steps of a run, and the time of a step in ms.
+    """PyTorch in its fastest setting, the steps of a run (0: not worth one), and a step's ms.
 
     Tries precision and layout together, then one thing at a time; probe(contestant) says how many
-    steps to measure and how long one takes. Tries nothing if that is over limit_ms.
+    steps to measure and how long one takes. Tries nothing else if that is over limit_ms.
     """
     kernels = blas_kernels()
     start = Setting(precisions[0], False, "passive", kernels[0], False)
     steps, ms = probe(PyTorch(start, threads))
     if ms > limit_ms:
         say(f"{case.name}: PyTorch {describe(start)}: {ms:.2f} ms; other settings are not tried")
-        return PyTorch(start, threads), steps, ms
+        return PyTorch(start, threads), 0, ms
     times = {}
 
     def best_of(settings):

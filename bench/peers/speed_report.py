@@ -12,8 +12,8 @@ the median step, in brackets the fastest and the slowest run; ratios are those o
 where Mantissa is faster or smaller. Both networks have the same number of parameters and
 multiply-adds; that is checked. PyTorch has, per case, the fastest setting of those tried: layout,
 how OpenMP waits, OpenBLAS's kernels, whether malloc keeps its memory, and in bf16 autocast or a
-model in bfloat16. Where bf16 is over four times as slow as fp32 to begin with, its other settings
-are not tried."""
+model in bfloat16. Where bf16 is over four times as slow as fp32 to begin with, that is all that
+is measured of it."""
 
 TABLES = {
     "Step time": (
@@ -40,7 +40,7 @@ def times(values):
 
 
 def ratio(above, below):
-    return f"{above / below:.2f}" if below else "–"
+    return f"{above / below:.2f}" if above and below else "–"
 
 
 def median_ratio(above, below):
@@ -48,7 +48,7 @@ def median_ratio(above, below):
 
 
 def mebibytes(count):
-    return f"{count / 2**20:.1f}"
+    return f"{count / 2**20:.1f}" if count else "–"
 
 
 def alignment(column):
