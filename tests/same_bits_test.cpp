@@ -57,6 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, SameBits,
                                            Case{"mlp", "bfp:g=8,gr=stochastic"},
                                            Case{"lenet5", "bfp:g=8", 8},
                                            Case{"mobilenet_blocks", "bfp8", 1},
+                                           Case{"mobilenet_blocks", "bfp:g=8,gr=stochastic", 1},
                                            Case{"resnet8", "bfp:g=8,gr=stochastic", 3}));
 
 TEST(SameBits, TwoMicroBatchesInOneThreadOrTwo) {

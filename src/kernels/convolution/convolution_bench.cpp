@@ -1,12 +1,13 @@
-// Speed of the convolutions: GOPS (2 * multiply-adds per nanosecond) and the share of what a loop
-// of the instruction set's multiply-adds (vpdpbusd, or vpmaddwd and vpaddd) reaches in the same
-// run.
+// Speed of the convolutions, dense and depthwise: GOPS (2 * multiply-adds per nanosecond) and the
+// share of what a loop of the instruction set's multiply-adds (vpdpbusd, or vpmaddwd and vpaddd)
+// reaches in the same run.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct Case {
 
 constexpr ConvolutionShape shape_of(int64_t batch, int64_t size, int64_t channels,
                                     int64_t out_channels, int64_t kernel, int64_t stride,
-                                    int64_t padding) {
+                                    int64_t padding, int64_t groups = 1) {
   const int64_t out = (size + 2 * padding - kernel) / stride + 1;
   return {.batch = batch,
           .in_height = size,
@@ -35,7 +36,13 @@ constexpr ConvolutionShape shape_of(int64_t batch, int64_t size, int64_t channel
           .kernel_height = kernel,
           .kernel_width = kernel,
           .stride = stride,
-          .padding = padding};
+          .padding = padding,
+          .groups = groups};
+}
+
+constexpr ConvolutionShape depthwise_of(int64_t batch, int64_t size, int64_t channels,
+                                        int64_t kernel, int64_t stride) {
+  return shape_of(batch, size, channels, channels, kernel, stride, kernel / 2, channels);
 }
 
 constexpr Case kCases[] = {
@@ -53,6 +60,16 @@ constexpr Case kCases[] = {
     {"linear-128x784x200", shape_of(128, 1, 784, 200, 1, 1, 0)},
     {"linear-128x120x84", shape_of(128, 1, 120, 84, 1, 1, 0)},
     {"linear-512x768x768", shape_of(512, 1, 768, 768, 1, 1, 0)},
+};
+
+// Of a MobileNetV2, for the depthwise rows.
+constexpr Case kDepthwiseCases[] = {
+    {"56x56x144", depthwise_of(16, 56, 144, 3, 1)},
+    {"56x56x144-batch32", depthwise_of(32, 56, 144, 3, 1)},
+    {"28x28x192-14x14", depthwise_of(32, 28, 192, 3, 2)},
+    {"14x14x384", depthwise_of(32, 14, 384, 3, 1)},
+    {"7x7x960", depthwise_of(32, 7, 960, 3, 1)},
+    {"28x28x120-5x5", depthwise_of(32, 28, 120, 5, 1)},
 };
 
 std::byte* allocate(size_t bytes) {
@@ -167,16 +184,12 @@ void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassC
   });
 }
 
-bool register_all() {
-  std::vector<const ConvolutionKernels*> all;
-#if defined(__x86_64__)
-  if (is_supported(Isa::kAvx2)) all.push_back(&kConvolutionAvx2);
-  if (is_supported(Isa::kAvxVnni)) all.push_back(&kConvolutionAvxVnni);
-  if (is_supported(Isa::kAvx512Vnni)) all.push_back(&kConvolutionAvx512Vnni);
-#endif
-  for (const ConvolutionKernels* kernels : all) {
+void register_rows(const std::vector<const ConvolutionKernels*>& rows,
+                   std::span<const Case> cases) {
+  for (const ConvolutionKernels* kernels : rows) {
+    if (!is_supported(kernels->isa)) continue;
     for (const PassCase& pass : kPasses) {
-      for (const Case& item : kCases) {
+      for (const Case& item : cases) {
         for (const int threads : {1, 2}) {
           const std::string name = std::string(kernels->name) + "/" + pass.name + "/" + item.name +
                                    "/threads:" + std::to_string(threads);
@@ -191,6 +204,13 @@ bool register_all() {
       }
     }
   }
+}
+
+bool register_all() {
+#if defined(__x86_64__)
+  register_rows({&kConvolutionAvx2, &kConvolutionAvxVnni, &kConvolutionAvx512Vnni}, kCases);
+  register_rows({&kDepthwiseAvx2, &kDepthwiseAvx512Vnni}, kDepthwiseCases);
+#endif
   return true;
 }
 

@@ -106,10 +106,12 @@ size_t grouped_forward_scratch_bytes(const ConvolutionKernels& dense, const Conv
 WideStatistics grouped_grad_input(const ConvolutionKernels& dense, const ConvolutionGradInput& args,
                                   const KernelContext& context) noexcept {
   const ConvolutionShape group = one_group(args.shape);
-  const int64_t bytes = gradient_bytes(args.grad_output.bits);
-  const Channels input = input_channels(args.shape, bytes);
-  const Channels output = output_channels(args.shape, bytes);
-  const Scratch scratch(context, group.input_count() * bytes, group.output_count() * bytes);
+  const int64_t input_bytes = gradient_bytes(args.grad_input.bits);
+  const int64_t output_bytes = gradient_bytes(args.grad_output.bits);
+  const Channels input = input_channels(args.shape, input_bytes);
+  const Channels output = output_channels(args.shape, output_bytes);
+  const Scratch scratch(context, group.input_count() * input_bytes,
+                        group.output_count() * output_bytes);
   WideStatistics total;
   for (int64_t g = 0; g < args.shape.groups; ++g) {
     ConvolutionGradInput part = args;
@@ -126,7 +128,8 @@ WideStatistics grouped_grad_input(const ConvolutionKernels& dense, const Convolu
 size_t grouped_grad_input_scratch_bytes(const ConvolutionKernels& dense,
                                         const ConvolutionShape& shape, int bits,
                                         int threads) noexcept {
-  return group_bytes(shape, gradient_bytes(bits), gradient_bytes(bits)) +
+  // The gradient of the input may have 16 bits where that of the output has fewer.
+  return group_bytes(shape, gradient_bytes(16), gradient_bytes(bits)) +
          dense.grad_input_scratch_bytes(one_group(shape), bits, threads);
 }
 

@@ -237,9 +237,9 @@ WideStatistics grad_input(const RowLoops& loops, const ConvolutionGradInput& arg
   Correlation correlation(loops, plan, context.scratch.data());
   correlation.pack(args.weights, nullptr);
   const Results results = {.data = args.grad_input.as<std::byte>(),
-                           .bytes = static_cast<int>(gradient_bytes(bits)),
+                           .bytes = static_cast<int>(gradient_bytes(args.grad_input.bits)),
                            .shift = std::min(args.shift, kMaximumShift),
-                           .limit = static_cast<int32_t>(mantissa_limit(bits))};
+                           .limit = static_cast<int32_t>(mantissa_limit(args.grad_input.bits))};
   return correlation.run({args.grad_output.data, bits, s.out_height, s.out_width, s.out_channels},
                          results, *context.pool);
 }

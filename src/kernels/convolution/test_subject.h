@@ -1,16 +1,20 @@
 // Convolutions under test, whatever their entry points, and what they make of the same operands.
 #pragma once
 
+#include <rapidcheck.h>
+
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
 #include <span>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/convolution/convolution.h"
+#include "kernels/kernel_table.h"
 
 namespace mantissa::kernels::test {
 
@@ -78,27 +82,29 @@ struct Results {
 
 struct Operands {
   ConvolutionShape shape;
-  int bits = 16;
+  int bits = 16;             // of the gradient of the output
+  int grad_input_bits = 16;  // as many, or 16
   std::vector<int8_t> input, weights;
   std::vector<int32_t> bias;
   std::vector<std::byte> grad_output;
   std::vector<int64_t> accumulator;
   int forward_shift = 0, grad_input_shift = 0, grad_weights_shift = 0;
 
-  // The seed also chooses the shifts, the gradients' width and whether there is a bias.
+  // The seed also chooses the shifts, the gradients' widths and whether there is a bias.
   Operands(const ConvolutionShape& s, Values values, uint32_t seed) : shape(s) {
     std::mt19937 random(seed);
     constexpr int kForwardShifts[] = {0, 7, 12, 9, 24, 16, 1};
-    constexpr int kGradInputShifts[] = {0, 1, 7, 12, 16, 17, 20, 29, 30, 31, 32, 40, 62};
-    constexpr int kGradWeightsShifts[] = {0, 1, 9, 20, 31, 33, 48, 62, 63, -1, -20, -61, -70};
+    constexpr int kGradInputShifts[] = {0, 1, 7, 12, 16, 17, 20, 29, 30, 31, 32, 33, 40, 62};
+    constexpr int kGradWeightsShifts[] = {0, 1, 9, 20, 31, 33, 48, 62, 63, -1, -20, -40, -61, -70};
     constexpr int kBits[] = {16, 8, 16, 12, 8, 6};
     forward_shift = kForwardShifts[seed % std::size(kForwardShifts)];
     grad_input_shift = kGradInputShifts[seed % std::size(kGradInputShifts)];
     grad_weights_shift = kGradWeightsShifts[seed % std::size(kGradWeightsShifts)];
     bits = kBits[seed % std::size(kBits)];
+    grad_input_bits = seed % 4 == 0 ? 16 : bits;
     input = make_values<int8_t>(s.input_count(), 127, values, random);
     weights = make_values<int8_t>(s.weights_count(), 127, values, random);
-    if (seed % 4 != 0) bias = make_values<int32_t>(s.out_channels, 1 << 30, values, random);
+    if (seed % 3 != 0) bias = make_values<int32_t>(s.out_channels, 1 << 30, values, random);
     accumulator = make_values<int64_t>(s.weights_count(), 1 << 30, values, random);
     with_gradient_type(bits, [&](auto type) {
       const int limit = (1 << (bits - 1)) - 1;
@@ -117,7 +123,8 @@ struct Operands {
     Results r;
     r.wide.resize(static_cast<size_t>(shape.output_count()), 12345);
     r.narrow.resize(r.wide.size(), 77);
-    r.grad_input.resize(input.size() * static_cast<size_t>(gradient_bytes(bits)), std::byte{77});
+    r.grad_input.resize(input.size() * static_cast<size_t>(gradient_bytes(grad_input_bits)),
+                        std::byte{77});
     r.accumulator = accumulator;
     Scratch forward(subject.forward_scratch_bytes(shape, threads));
     ConvolutionForward args{.shape = shape,
@@ -133,7 +140,7 @@ struct Operands {
     const ConstGradient gradient{grad_output.data(), bits};
     Scratch backward(subject.grad_input_scratch_bytes(shape, bits, threads));
     r.grad_input_found = subject.grad_input(
-        {shape, gradient, weights.data(), grad_input_shift, {r.grad_input.data(), bits}},
+        {shape, gradient, weights.data(), grad_input_shift, {r.grad_input.data(), grad_input_bits}},
         {&pool, backward.span()});
     Scratch update(subject.grad_weights_scratch_bytes(shape, bits, threads));
     subject.grad_weights({shape, input.data(), gradient, grad_weights_shift, r.accumulator.data()},
@@ -174,27 +181,106 @@ inline std::string difference(const Results& expected, const Results& actual) {
          first_difference("accumulator", expected.accumulator, actual.accumulator);
 }
 
+inline std::string describe(const ConvolutionShape& s) {
+  std::ostringstream text;
+  text << s.batch << "x" << s.in_height << "x" << s.in_width << "x" << s.in_channels << " -> "
+       << s.out_height << "x" << s.out_width << "x" << s.out_channels << ", kernel "
+       << s.kernel_height << "x" << s.kernel_width << ", stride " << s.stride << ", padding "
+       << s.padding << ", groups " << s.groups;
+  return text.str();
+}
+
 // Empty if every subject agrees with the reference, with each number of threads.
 inline std::string disagreement(const std::vector<Subject>& subjects, const Operands& operands,
                                 const std::vector<int>& threads) {
-  const ConvolutionShape& s = operands.shape;
   const Results expected = operands.run(subject_of(kConvolutionReference), 1);
   for (const Subject& subject : subjects) {
     for (const int count : threads) {
       const std::string found = difference(expected, operands.run(subject, count));
       if (found.empty()) continue;
-      const auto text = [](int64_t n) { return std::to_string(n); };
-      return subject.name + ", " + text(count) + " threads, " + text(s.batch) + "x" +
-             text(s.in_height) + "x" + text(s.in_width) + "x" + text(s.in_channels) + " to " +
-             text(s.out_height) + "x" + text(s.out_width) + "x" + text(s.out_channels) +
-             ", kernel " + text(s.kernel_height) + "x" + text(s.kernel_width) + ", stride " +
-             text(s.stride) + ", padding " + text(s.padding) + ", groups " + text(s.groups) +
-             ", shifts " + text(operands.forward_shift) + " " + text(operands.grad_input_shift) +
-             " " + text(operands.grad_weights_shift) + ", gradients of " + text(operands.bits) +
-             " bits: " + found;
+      std::ostringstream text;
+      text << subject.name << ", " << count << " threads, " << describe(operands.shape)
+           << ", shifts " << operands.forward_shift << " " << operands.grad_input_shift << " "
+           << operands.grad_weights_shift << ", gradients of " << operands.bits << " and "
+           << operands.grad_input_bits << " bits: " << found;
+      return text.str();
     }
   }
   return "";
+}
+
+using Rows = std::vector<const ConvolutionKernels*>;
+
+inline void add_row(Rows& rows, const ConvolutionKernels& row) {
+  if (is_supported(row.isa)) rows.push_back(&row);
+}
+template <typename Other>
+void add_row(Rows&, const Other&) {}
+
+// The rows that kernels.inc lists for a family of convolutions and this CPU runs.
+inline Rows rows_of(std::string_view wanted) {
+  Rows rows;
+#define MANTISSA_KERNEL(family, symbol) \
+  if (wanted == #family) add_row(rows, symbol);
+#include "kernels/kernels.inc"
+#undef MANTISSA_KERNEL
+  return rows;
+}
+
+// Those of them that are not the reference.
+inline std::vector<Subject> fast_subjects(std::string_view family) {
+  std::vector<Subject> subjects;
+  for (const ConvolutionKernels* row : rows_of(family)) {
+    if (row->isa != Isa::kScalar) subjects.push_back(subject_of(*row));
+  }
+  return subjects;
+}
+
+inline ConvolutionShape shape_of(int64_t batch, int64_t height, int64_t width, int64_t channels,
+                                 int64_t out_channels, int64_t kernel, int64_t stride,
+                                 int64_t padding, int64_t groups = 1) {
+  return {.batch = batch,
+          .in_height = height,
+          .in_width = width,
+          .in_channels = channels,
+          .out_height = (height + 2 * padding - kernel) / stride + 1,
+          .out_width = (width + 2 * padding - kernel) / stride + 1,
+          .out_channels = out_channels,
+          .kernel_height = kernel,
+          .kernel_width = kernel,
+          .stride = stride,
+          .padding = padding,
+          .groups = groups};
+}
+
+inline int64_t extent(int low, int high) { return *rc::gen::inRange<int64_t>(low, high + 1); }
+
+// All of a shape but its channels.
+inline ConvolutionShape random_window() {
+  ConvolutionShape s;
+  s.kernel_height = extent(1, 6);
+  s.kernel_width = extent(1, 6);
+  s.stride = extent(1, 4);
+  s.padding = extent(0, 5);
+  s.in_height = extent(1, 20);
+  s.in_width = extent(1, 40);
+  s.batch = extent(1, 9);
+  RC_PRE(s.in_height + 2 * s.padding >= s.kernel_height);
+  RC_PRE(s.in_width + 2 * s.padding >= s.kernel_width);
+  s.out_height = (s.in_height + 2 * s.padding - s.kernel_height) / s.stride + 1;
+  s.out_width = (s.in_width + 2 * s.padding - s.kernel_width) / s.stride + 1;
+  return s;
+}
+
+inline void check_random(const std::vector<Subject>& subjects, const ConvolutionShape& s,
+                         int64_t multiply_adds) {
+  RC_PRE(s.multiply_adds() < multiply_adds);
+  const auto values = *rc::gen::element(Values::kRandom, Values::kExtreme, Values::kAllMaximum,
+                                        Values::kMixedSigns);
+  const auto seed = *rc::gen::arbitrary<uint32_t>();
+  const auto threads = static_cast<int>(extent(1, 8));
+  const std::string found = disagreement(subjects, {s, values, seed}, {threads});
+  if (!found.empty()) RC_FAIL(found);
 }
 
 }  // namespace mantissa::kernels::test
