@@ -19,19 +19,42 @@ inline void relax() {
 #endif
 }
 
+constexpr uint32_t kOpen = uint32_t{1} << 31;
+
 }  // namespace
 
-// A round is published by raising `round`; a worker joins it, takes tasks until none is left, and
-// leaves. The caller waits until all workers have left, so a round's fields are never read late.
+// A round is opened by the caller; a worker joins it, takes tasks until none is left, and leaves.
+// When no task is left the caller closes the round and waits for those who have joined, so a
+// round's fields are never read late. A worker that the system has not let run yet is not waited
+// for: on a busy machine the caller does its tasks.
 struct ThreadPool::Shared {
-  alignas(64) std::atomic<uint32_t> round{0};
+  alignas(64) std::atomic<uint32_t> round{0};  // raised to wake the workers
   alignas(64) std::atomic<int64_t> next_task{0};
-  alignas(64) std::atomic<int> working{0};
+  alignas(64) std::atomic<uint32_t> joined{0};  // workers in the round; kOpen: more may join
   int64_t tasks = 0;
   Invoke invoke = nullptr;
   void* callable = nullptr;
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
+
+  bool join() {
+    uint32_t now = joined.load(std::memory_order_relaxed);
+    while ((now & kOpen) != 0) {
+      if (joined.compare_exchange_weak(now, now + 1, std::memory_order_acquire)) return true;
+    }
+    return false;
+  }
+
+  // The last one to leave a closed round wakes the caller.
+  void leave() {
+    if (joined.fetch_sub(1, std::memory_order_acq_rel) == 1) joined.notify_one();
+  }
+
+  void take_tasks(int worker) {
+    for (int64_t task; (task = next_task.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
+      invoke(callable, task, worker);
+    }
+  }
 };
 
 ThreadPool::ThreadPool(int threads)
@@ -55,19 +78,18 @@ void ThreadPool::run(int64_t tasks, Invoke invoke, void* callable) {
   shared.invoke = invoke;
   shared.callable = callable;
   shared.next_task.store(0, std::memory_order_relaxed);
-  shared.working.store(size_ - 1, std::memory_order_relaxed);
+  shared.joined.store(kOpen, std::memory_order_release);
   shared.round.fetch_add(1, std::memory_order_release);
   shared.round.notify_all();
-  for (int64_t task; (task = shared.next_task.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
-    invoke(callable, task, 0);
-  }
+  shared.take_tasks(0);
+  shared.joined.fetch_and(~kOpen, std::memory_order_acq_rel);
   for (int spin = 0;; ++spin) {
-    const int working = shared.working.load(std::memory_order_acquire);
-    if (working == 0) return;
+    const uint32_t joined = shared.joined.load(std::memory_order_acquire);
+    if (joined == 0) return;
     if (spin < kSpins) {
       relax();
     } else {
-      shared.working.wait(working, std::memory_order_acquire);
+      shared.joined.wait(joined, std::memory_order_acquire);
     }
   }
 }
@@ -85,11 +107,9 @@ void ThreadPool::work(int worker) {
     }
     seen = shared.round.load(std::memory_order_acquire);
     if (shared.stop.load(std::memory_order_acquire)) return;
-    for (int64_t task;
-         (task = shared.next_task.fetch_add(1, std::memory_order_relaxed)) < shared.tasks;) {
-      shared.invoke(shared.callable, task, worker);
-    }
-    if (shared.working.fetch_sub(1, std::memory_order_acq_rel) == 1) shared.working.notify_one();
+    if (!shared.join()) continue;  // over already
+    shared.take_tasks(worker);
+    shared.leave();
   }
 }
 
