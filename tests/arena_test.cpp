@@ -16,7 +16,7 @@ class Trained {
       : graph_(graph), program_(program), pool_(threads) {
     auto state = State::create(training_layout(graph, Format{}, OptimizerKind::kMomentum));
     state_.emplace(std::move(*state));
-    initialise(graph, 1, *state_);
+    initialise(graph, Format{}, 1, *state_);
     auto arena = AlignedMemory::create(program_.arena_bytes);
     arena_.emplace(std::move(*arena));
     std::memset(arena_->data(), 0xA5, static_cast<size_t>(program_.arena_bytes));

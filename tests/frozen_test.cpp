@@ -53,7 +53,8 @@ class Frozen : public ::testing::Test {
   static Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads, Isa isa,
                                   const ImageSet& images) {
     const kernels::KernelTable table = kernels::select_kernels(isa);
-    auto programs = compile_evaluation(network.graph, batch, images.count, {&table, threads});
+    auto programs = compile_evaluation(network.graph, network.description.format, batch,
+                                       images.count, {&table, threads});
     EXPECT_TRUE(programs.ok());
     auto arena = AlignedMemory::create(programs->arena_bytes());
     ThreadPool pool(threads);

@@ -38,6 +38,8 @@ double element(const Tensor& tensor, int64_t i) {
       return tensor.as<int32_t>()[i];
     case DataType::kInt64:
       return static_cast<double>(tensor.as<int64_t>()[i]);
+    case DataType::kFloat:
+      return tensor.as<float>()[i];
     case DataType::kDouble:
       return tensor.as<double>()[i];
   }
@@ -152,7 +154,7 @@ class Checked {
   explicit Checked(Graph graph, int64_t batch) : graph_(std::move(graph)), batch_(batch) {
     auto state = State::create(training_layout(graph_, Format{}, OptimizerKind::kMomentum));
     state_.emplace(std::move(*state));
-    initialise(graph_, 3, *state_);
+    initialise(graph_, Format{}, 3, *state_);
     const kernels::KernelTable table = kernels::select_kernels(best_isa());
     auto program = compile(graph_, {.micro_batch_size = batch, .micro_batches = 1}, {&table, 2});
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);

@@ -119,7 +119,7 @@ class Harness {
     auto state = State::create(training_layout(graph_, *format, options_.optimizer));
     EXPECT_TRUE(state.ok());
     state_.emplace(std::move(*state));
-    initialise(graph_, options_.seed, *state_);
+    initialise(graph_, *format, options_.seed, *state_);
     const kernels::KernelTable table = kernels::select_kernels(options_.isa);
     auto program =
         compile(graph_,
@@ -127,8 +127,7 @@ class Harness {
                  .micro_batches = static_cast<int>(options_.batch_size / options_.micro_batch_size),
                  .optimizer = options_.optimizer,
                  .exponents = training_exponents(*format),
-                 .gradient_bits = format->gradient_bits,
-                 .nearest_gradients = format->nearest_gradients},
+                 .format = *format},
                 {&table, options_.threads});
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
     program_ = std::move(*program);

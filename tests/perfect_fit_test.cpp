@@ -28,7 +28,7 @@ TEST_P(PerfectFit, AMistakeAfterAPerfectBatchIsLearnedFrom) {
   const Graph graph = classifier();
   auto state = State::create(training_layout(graph, Format{}, OptimizerKind::kMomentum));
   ASSERT_TRUE(state.ok());
-  initialise(graph, 1, *state);
+  initialise(graph, Format{}, 1, *state);
   const ParameterState& bias = state->layout().parameters[1];
   auto* biases = state->data<int16_t>(bias.mantissa);
   biases[0] = 19 << 10;  // e^-19 is 2^-27.4: gradients of a few units of 2^-30

@@ -56,6 +56,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, SameBits,
                          ::testing::Values(Case{"mlp", "bfp8"}, Case{"resnet8", "bfp8", 4},
                                            Case{"mlp", "bfp:g=8,gr=stochastic"},
                                            Case{"lenet5", "bfp:g=8", 8},
+                                           Case{"lenet5", "bfp:w=4,a=3,bias=8", 8},
+                                           Case{"resnet8", "bfp:w=2,a=4", 3},
                                            Case{"mobilenet_blocks", "bfp8", 1},
                                            Case{"mobilenet_blocks", "bfp:g=8,gr=stochastic", 1},
                                            Case{"resnet8", "bfp:g=8,gr=stochastic", 3}));

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "numerics/format.h"
 #include "tensor/execution.h"
 #include "tensor/tensor.h"
 
@@ -44,6 +45,7 @@ struct StepTotals {
   int64_t guard_violations = 0;    // micro-batches with a channel narrower than one unit
   bool gradient_overflow = false;  // a weight gradient outgrew its accumulator
   bool exponent_overflow = false;  // an exponent left -128..127, or a scalar was not finite
+  bool kernel_failed = false;      // fp32: the library that computes it reported an error
 };
 
 // Scalars that train/ fills before a step.
@@ -97,7 +99,7 @@ struct OpShapes {
   std::span<const Shape> parameters;
   DataType output_type = DataType::kInt8;
   ExponentMode exponent_mode = ExponentMode::kExact;
-  int gradient_bits = 16;
+  Format format = {};
 };
 
 // What an instruction needs besides its operands, in bytes. Scratch belongs to the kernel.
@@ -143,6 +145,17 @@ struct OpTraits {
   bool keeps_exponent = false;      // passes mantissas on: nothing is rounded
 };
 
+// What an op does in one arithmetic. Members that may be null say what that means in Op.
+struct OpFunctions {
+  OpMemory (*memory)(const OpShapes&, const PlanningContext&) = nullptr;
+  Status (*check)(const OpShapes&) = nullptr;
+  void (*forward)(const OpContext&) = nullptr;
+  void (*backward_input)(const OpContext&) = nullptr;
+  void (*backward_weights)(const OpContext&) = nullptr;
+  void (*update_statistics)(const OpContext&) = nullptr;
+  const char* (*kernel)(const OpContext&) = nullptr;
+};
+
 struct Op {
   const char* name = "";
   OpTraits traits = {};
@@ -169,6 +182,15 @@ struct Op {
 
   // The name of the kernel that does its work, for reports; null: none, or several.
   const char* (*kernel)(const OpContext&) = nullptr;
+
+  // The same in fp32; null: the op computes in integers only.
+  const OpFunctions* fp32 = nullptr;
+
+  // What it does in the arithmetic of a format: all null where it has none.
+  OpFunctions functions(const Format& format) const {
+    if (format.is_float()) return fp32 != nullptr ? *fp32 : OpFunctions{};
+    return {memory, check, forward, backward_input, backward_weights, update_statistics, kernel};
+  }
 };
 
 }  // namespace mantissa

@@ -16,11 +16,12 @@ struct WidthKey {
 
 const std::vector<WidthKey>& width_keys() {
   static const std::vector<WidthKey> keys = {
-      {"w", &Format::weight_bits, {8}},
-      {"a", &Format::activation_bits, {8}},
+      {"w", &Format::weight_bits, {2, 3, 4, 5, 6, 7, 8}},
+      {"a", &Format::activation_bits, {2, 3, 4, 5, 6, 7, 8}},
       {"g", &Format::gradient_bits, {6, 8, 12, 16}},
       {"u", &Format::update_bits, {32}},
       {"acc", &Format::accumulator_bits, {0, 2, 4, 8, 16}},
+      {"bias", &Format::bias_bits, {8, 16}},
   };
   return keys;
 }
@@ -75,16 +76,17 @@ Status set_key(std::string_view key, std::string_view value, Format& format) {
                          " is not supported; choose " + std::string(key) + "=" + choices);
   }
   return invalid_input("format: unknown key '" + std::string(key) +
-                       "'; keys are w, a, g, u, acc, block, exponents, gr, round");
+                       "'; keys are w, a, g, u, acc, bias, block, exponents, gr, round");
 }
 
 }  // namespace
 
 Result<Format> parse_format(std::string_view text) {
   if (text == "bfp8") return Format{};
+  if (text == "fp32") return Format{.fp32 = true};
   if (!text.starts_with("bfp:")) {
     return invalid_input("unknown format '" + std::string(text) +
-                         "'; choose bfp8, or bfp:key=value,... (for example bfp:acc=8)");
+                         "'; choose bfp8, fp32, or bfp:key=value,... (for example bfp:acc=8)");
   }
   Format format;
   std::string_view rest = text.substr(4);
@@ -107,6 +109,7 @@ Result<Format> parse_format(std::string_view text) {
 }
 
 std::string to_string(const Format& format) {
+  if (format.fp32) return "fp32";
   const Format bfp8;
   std::string keys;
   for (const WidthKey& width : width_keys()) {

@@ -52,7 +52,8 @@ constexpr LazySplit lazy_rescale_and_split(int64_t value, int growth, int shift)
 
 // By how many doublings of the unit (negative: halvings) a tensor changes whose V' lie in
 // [low, high]. Grows while some |W| exceeds the mantissa's limit; else shrinks while max |V| is
-// below (2^(bits-2) - 2) << shift (62 << 15 for 8 bits: the margin stops ping-pong), by at most
+// below (2^(bits-2) - 2) << shift (62 << 15 for 8 bits: the margin stops ping-pong; with fewer than
+// 8 bits it is half a unit), by at most
 // `most_halvings`; an all-zero tensor keeps its exponent. Rescaling is monotone, so the extremes
 // decide.
 constexpr int lazy_growth(int64_t low, int64_t high, int weight_bits, int shift,
@@ -68,7 +69,8 @@ constexpr int lazy_growth(int64_t low, int64_t high, int weight_bits, int shift,
   while (!fits(growth)) ++growth;
   if (growth > 0) return growth;
   const uint64_t largest = magnitude(low) > magnitude(high) ? magnitude(low) : magnitude(high);
-  const uint64_t shrink_below = ((uint64_t{1} << (weight_bits - 2)) - 2) << shift;
+  const uint64_t half_units = (uint64_t{1} << (weight_bits - 1)) - (weight_bits < 8 ? 1 : 4);
+  const uint64_t shrink_below = (half_units << shift) >> 1;
   int halvings = 0;
   while (largest != 0 && halvings < most_halvings && (largest << halvings) < shrink_below) {
     ++halvings;

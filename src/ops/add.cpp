@@ -4,6 +4,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/exponent.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -23,7 +24,7 @@ Result<Shape> infer_add(const Attributes&, std::span<const Shape> inputs) {
 void calibrate(const OpContext& c, const kernels::Add& add, int wide_exponent) {
   for (int64_t i = 0; i < c.output.count(); ++i) {
     const int64_t sum = rescale_rne(add.a[i], add.shift_a) + rescale_rne(add.b[i], add.shift_b);
-    count_wide(c.histogram, c.relu ? std::max<int64_t>(0, sum) : sum, wide_exponent);
+    count_wide(c.histogram, c.relu ? std::max<int64_t>(0, sum) : sum, wide_exponent, c.output.bits);
   }
 }
 
@@ -34,7 +35,8 @@ void add_forward(const OpContext& c) {
                    .b = b.as<int8_t>(),
                    .shift_a = wide_exponent - *a.exponent,
                    .shift_b = wide_exponent - *b.exponent,
-                   .relu = c.relu};
+                   .relu = c.relu,
+                   .bits = c.output.bits};
   if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, add, wide_exponent);
   narrow_value(c, wide_exponent, [&](int8_t* out, int shift) {
     add.out = out;
@@ -88,11 +90,13 @@ const Op kAdd = {
     .infer_shape = infer_add,
     .forward = add_forward,
     .backward_input = add_backward,
-    .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+    .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+    .fp32 = &fp32::kAdd};
 
 const Op kSumGradients = {.name = "sum_gradients",
                           .infer_shape = infer_add,
                           .backward_input = sum_gradients,
-                          .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+                          .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                          .fp32 = &fp32::kSumGradients};
 
 }  // namespace mantissa::ops

@@ -10,6 +10,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/fixed_point.h"
+#include "ops/fp32/fp32.h"
 #include "ops/freeze_batch_norm.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -217,16 +218,21 @@ void calibrate(const OpContext& c, const kernels::ScaleOffset& args, int wide_ex
   for (int64_t i = 0; i < c.output.count(); ++i) {
     const int64_t channel = i % args.channels;
     const int64_t wide = args.in[i] * int64_t{args.multiplier[channel]} + args.offset[channel];
-    count_wide(c.histogram, args.relu ? std::max<int64_t>(0, wide) : wide, wide_exponent);
+    count_wide(c.histogram, args.relu ? std::max<int64_t>(0, wide) : wide, wide_exponent,
+               args.bits);
   }
 }
 
 void apply(const OpContext& c, const Workspace& work, uint64_t maximum, int wide_exponent,
            int64_t channels) {
-  kernels::ScaleOffset args{c.inputs[0].as<int8_t>(), channels, work.multiplier, work.offset,
-                            c.relu};
+  kernels::ScaleOffset args{.in = c.inputs[0].as<int8_t>(),
+                            .channels = channels,
+                            .multiplier = work.multiplier,
+                            .offset = work.offset,
+                            .relu = c.relu,
+                            .bits = c.output.bits};
   if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, args, wide_exponent);
-  args.shift = choose_shift8(c, c.output, maximum, wide_exponent);
+  args.shift = choose_shift(c, c.output, maximum, wide_exponent);
   args.out = c.output.as<int8_t>();
   *c.output.saturated +=
       kernels::parallel_statistics(*c.kernel.pool, c.output.count() / channels,
@@ -370,7 +376,8 @@ void frozen_forward(const OpContext& c) {
                                   .offset = c.parameters[1].mantissa.as<int64_t>(),
                                   .relu = c.relu,
                                   .shift = *c.output.exponent - *multiplier.exponent,
-                                  .out = c.output.as<int8_t>()};
+                                  .out = c.output.as<int8_t>(),
+                                  .bits = c.output.bits};
   *c.output.saturated +=
       kernels::parallel_statistics(*c.kernel.pool, c.output.count() / channels,
                                    std::max<int64_t>(1, kGrain / channels),
@@ -407,13 +414,15 @@ const Op kBatchNorm = {.name = "batch_norm",
                        .backward_input = backward_input,
                        .backward_weights = backward_weights,
                        .update_statistics = update_statistics,
-                       .kernel = kernel_name<&kernels::KernelTable::batch_norm>};
+                       .kernel = kernel_name<&kernels::KernelTable::batch_norm>,
+                       .fp32 = &fp32::kBatchNorm};
 
 const Op kScaleOffset = {.name = "scale_offset",
                          .traits = {.applies_relu = true, .guards_input = true},
                          .infer_shape = infer,
                          .parameters = frozen_parameters,
                          .forward = frozen_forward,
-                         .kernel = kernel_name<&kernels::KernelTable::batch_norm>};
+                         .kernel = kernel_name<&kernels::KernelTable::batch_norm>,
+                         .fp32 = &fp32::kScaleOffset};
 
 }  // namespace mantissa::ops

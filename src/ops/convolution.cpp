@@ -4,6 +4,8 @@
 #include "kernels/convolution_choice.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/exponent.h"
+#include "ops/convolution_shape.h"
+#include "ops/fp32/fp32.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 
@@ -14,32 +16,6 @@ using kernels::ConvolutionShape;
 
 constexpr int64_t kGrain = 16384;  // elements below which a thread is not worth waking
 constexpr int64_t kBiasLimit = int64_t{1} << 30;
-
-// Weights [O, KH, KW, C] of a convolution, or [O, C] of a linear layer, whose rows are [N, C].
-ConvolutionShape convolution_shape(const Attributes& attributes, const Shape& input,
-                                   const Shape& output, const Shape& weights) {
-  ConvolutionShape shape;
-  shape.batch = input[0];
-  shape.in_channels = input.last();
-  shape.out_channels = output.last();
-  if (input.rank == 4) {
-    shape.in_height = input[1], shape.in_width = input[2];
-    shape.out_height = output[1], shape.out_width = output[2];
-    shape.kernel_height = weights[1], shape.kernel_width = weights[2];
-    shape.stride = attributes.get("stride", 1);
-    shape.padding = attributes.get("padding", 0);
-    shape.groups = attributes.get("groups", 1);
-  }
-  return shape;
-}
-
-ConvolutionShape shape_of(const OpShapes& s) {
-  return convolution_shape(*s.attributes, s.inputs[0], s.output, s.parameters[0]);
-}
-
-ConvolutionShape shape_of(const OpContext& c, const Shape& input, const Shape& output) {
-  return convolution_shape(*c.attributes, input, output, c.parameters[0].mantissa.shape);
-}
 
 Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
@@ -98,7 +74,7 @@ int64_t images_per_chunk(const ConvolutionShape& shape, ExponentMode mode) {
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
-  const ConvolutionShape shape = shape_of(s);
+  const ConvolutionShape shape = convolution_shape(s);
   const kernels::KernelTable& table = *planning.kernels;
   const int threads = planning.threads;
   OpMemory memory;
@@ -120,18 +96,19 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
     memory.forward.workspace_bytes += chunk.output_count() * int64_t{sizeof(int32_t)};
   }
   memory.backward_input.scratch_bytes = static_cast<int64_t>(
-      kernels::convolution_grad_input_scratch_bytes(table, shape, s.gradient_bits, threads));
-  memory.backward_weights.scratch_bytes = static_cast<int64_t>(
-      kernels::convolution_grad_weights_scratch_bytes(table, shape, s.gradient_bits, threads));
+      kernels::convolution_grad_input_scratch_bytes(table, shape, s.format.gradient_bits, threads));
+  memory.backward_weights.scratch_bytes =
+      static_cast<int64_t>(kernels::convolution_grad_weights_scratch_bytes(
+          table, shape, s.format.gradient_bits, threads));
   memory.backward_weights.workspace_bytes =
       kernels::kMaximumParts * channel_bytes(shape.out_channels);
   return memory;
 }
 
-int64_t multiply_adds(const OpShapes& s) { return shape_of(s).multiply_adds(); }
+int64_t multiply_adds(const OpShapes& s) { return convolution_shape(s).multiply_adds(); }
 
 Status check(const OpShapes& s) {
-  const ConvolutionShape shape = shape_of(s);
+  const ConvolutionShape shape = convolution_shape(s);
   const int64_t taps = shape.kernel_height * shape.kernel_width;
   const int64_t depth = taps * std::max(shape.group_in_channels(), shape.group_out_channels());
   if (depth > kernels::kMaximumForwardDepth) {
@@ -146,7 +123,8 @@ const int32_t* align_bias(const OpContext& c, int sum_exponent, int32_t* aligned
   if (c.parameters.size() < 2) return nullptr;
   const Tensor& bias = c.parameters[1].mantissa;
   for (int64_t o = 0; o < bias.count(); ++o) {
-    const int64_t wide = rescale_rne(bias.as<int16_t>()[o], sum_exponent - *bias.exponent);
+    const int64_t mantissa = bias.bits <= 8 ? bias.as<int8_t>()[o] : bias.as<int16_t>()[o];
+    const int64_t wide = rescale_rne(mantissa, sum_exponent - *bias.exponent);
     aligned[o] = static_cast<int32_t>(saturate(wide, kBiasLimit));
     *c.output.saturated += aligned[o] != wide;
   }
@@ -185,7 +163,7 @@ void calibrate(const OpContext& c, const int32_t* wide, int sum_exponent) {
   const int64_t channels = c.output.shape.last();
   for (int64_t i = 0; i < c.output.count(); ++i) {
     const int64_t channel = is_guarded(c.output) ? i % channels : 0;
-    count_wide(c.histogram + channel * kHistogramBins, wide[i], sum_exponent);
+    count_wide(c.histogram + channel * kHistogramBins, wide[i], sum_exponent, c.output.bits);
   }
 }
 
@@ -202,7 +180,7 @@ void choose_channel_shifts(const OpContext& c, const Workspace& work, int sum_ex
   }
   int largest = 0;
   for (int64_t o = 0; o < channels; ++o) {
-    work.shifts[o] = exact_shift(work.maxima[o], 8);
+    work.shifts[o] = exact_shift(work.maxima[o], c.output.bits);
     largest = std::max(largest, work.shifts[o]);
   }
   set_exponent(c, c.output, sum_exponent + largest);
@@ -218,8 +196,10 @@ void requantise(const OpContext& c, const Workspace& work, int shift, int64_t fi
   const int64_t channels = c.output.shape.last();
   int8_t* out = c.output.as<int8_t>() + first;
   const auto range = [&](int64_t begin, int64_t end) -> kernels::WideStatistics {
-    if (!is_guarded(c.output)) return kernel.requantise({work.wide, shift, out}, begin, end);
-    return {0, kernel.requantise_channels(work.wide, work.shifts, channels, begin, end, out)};
+    if (!is_guarded(c.output))
+      return kernel.requantise({work.wide, shift, out, c.output.bits}, begin, end);
+    return {0, kernel.requantise_channels({work.wide, work.shifts, channels, out, c.output.bits},
+                                          begin, end)};
   };
   const int64_t unit = is_guarded(c.output) ? channels : 1;
   *c.output.saturated += kernels::parallel_statistics(*c.kernel.pool, count / unit,
@@ -250,7 +230,7 @@ void forward_in_two_passes(const OpContext& c, const Workspace& work,
   if (guarded) {
     choose_channel_shifts(c, work, sum_exponent);
   } else {
-    shift = choose_shift8(c, c.output, maximum, sum_exponent);
+    shift = choose_shift(c, c.output, maximum, sum_exponent);
   }
   for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
     if (fixed || !one_chunk) kernels::convolution_forward(*c.kernels, chunk, c.kernel);
@@ -272,7 +252,7 @@ void forward(const OpContext& c) {
   const Tensor& weights = c.parameters[0].mantissa;
   const int sum_exponent = *input.exponent + *weights.exponent;
   const Workspace work(c.workspace, c.output.shape.last());
-  kernels::ConvolutionForward args{.shape = shape_of(c, input.shape, c.output.shape),
+  kernels::ConvolutionForward args{.shape = convolution_shape(c, input.shape, c.output.shape),
                                    .input = input.as<int8_t>(),
                                    .weights = weights.as<int8_t>(),
                                    .bias = align_bias(c, sum_exponent, work.bias)};
@@ -287,6 +267,7 @@ void forward(const OpContext& c) {
     return forward_in_two_passes(c, work, args, sum_exponent);
   }
   args.narrow = c.output.as<int8_t>();
+  args.bits = c.output.bits;
   narrow_in_one_pass(c, sum_exponent, [&](int shift) {
     args.shift = shift;
     return kernels::convolution_forward(*c.kernels, args, c.kernel);
@@ -296,7 +277,7 @@ void forward(const OpContext& c) {
 void backward_input(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;
-  const ConvolutionShape shape = shape_of(c, grad_input.shape, c.grad_output.shape);
+  const ConvolutionShape shape = convolution_shape(c, grad_input.shape, c.grad_output.shape);
   narrow_gradient(c, grad_input, *c.grad_output.exponent + *weights.exponent, [&](int shift) {
     return kernels::convolution_grad_input(
         *c.kernels,
@@ -331,7 +312,7 @@ void backward_weights(const OpContext& c) {
   const int sum_exponent = *input.exponent + *c.grad_output.exponent;
   kernels::convolution_grad_weights(
       *c.kernels,
-      {shape_of(c, input.shape, c.grad_output.shape), input.as<int8_t>(),
+      {convolution_shape(c, input.shape, c.grad_output.shape), input.as<int8_t>(),
        gradient_of(c.grad_output), *gradient.exponent - sum_exponent, gradient.as<int64_t>()},
       c.kernel);
   if (c.parameters.size() > 1) backward_bias(c);
@@ -339,7 +320,8 @@ void backward_weights(const OpContext& c) {
 
 const char* kernel(const OpContext& c) {
   const Tensor& output = c.grad_output.empty() ? c.output : c.grad_output;
-  return kernels::convolution_kernel_name(*c.kernels, shape_of(c, c.inputs[0].shape, output.shape));
+  return kernels::convolution_kernel_name(*c.kernels,
+                                          convolution_shape(c, c.inputs[0].shape, output.shape));
 }
 
 constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true};
@@ -356,7 +338,8 @@ const Op kConvolution = {.name = "convolution",
                          .forward = forward,
                          .backward_input = backward_input,
                          .backward_weights = backward_weights,
-                         .kernel = kernel};
+                         .kernel = kernel,
+                         .fp32 = &fp32::kConvolution};
 
 const Op kLinear = {.name = "linear",
                     .traits = kTraits,
@@ -368,6 +351,7 @@ const Op kLinear = {.name = "linear",
                     .forward = forward,
                     .backward_input = backward_input,
                     .backward_weights = backward_weights,
-                    .kernel = kernel};
+                    .kernel = kernel,
+                    .fp32 = &fp32::kConvolution};
 
 }  // namespace mantissa::ops

@@ -3,6 +3,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -47,7 +48,8 @@ const Op kRelu = {.name = "relu",
                   .infer_shape = same_shape,
                   .forward = relu_forward,
                   .backward_input = relu_backward,
-                  .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+                  .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                  .fp32 = &fp32::kRelu};
 
 const Op kFlatten = {.name = "flatten", .traits = {.view = true}, .infer_shape = infer_flatten};
 

@@ -3,6 +3,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -26,7 +27,8 @@ Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
 
 void calibrate(const OpContext& c, const kernels::NormaliseInput& args) {
   for (int64_t i = 0; i < c.output.count(); ++i) {
-    count_wide(c.histogram, int64_t{args.pixels[i]} - args.mean[i % args.channels], kPixelExponent);
+    count_wide(c.histogram, int64_t{args.pixels[i]} - args.mean[i % args.channels], kPixelExponent,
+               c.output.bits);
   }
 }
 
@@ -37,8 +39,10 @@ void forward(const OpContext& c) {
   for (int64_t i = 0; i < channels; ++i) {
     mean[i] = static_cast<int32_t>(c.attributes->get(kNames[i], 0));
   }
-  kernels::NormaliseInput args{
-      .pixels = c.inputs[0].as<uint8_t>(), .mean = mean, .channels = channels};
+  kernels::NormaliseInput args{.pixels = c.inputs[0].as<uint8_t>(),
+                               .mean = mean,
+                               .channels = channels,
+                               .bits = c.output.bits};
   if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, args);
   narrow_value(c, kPixelExponent, [&](int8_t* out, int shift) {
     args.out = out;
@@ -54,6 +58,7 @@ void forward(const OpContext& c) {
 const Op kNormaliseInput = {.name = "normalise_input",
                             .infer_shape = infer,
                             .forward = forward,
-                            .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+                            .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                            .fp32 = &fp32::kNormaliseInput};
 
 }  // namespace mantissa::ops

@@ -21,15 +21,15 @@ inline void set_exponent(const OpContext& context, const Tensor& tensor, int exp
 }
 
 // Sets the output's exponent (unless it is fixed) and returns the shift from wide mantissas with
-// this maximum to 8 bits. Negative only under a fixed exponent.
-inline int choose_shift8(const OpContext& context, const Tensor& output, uint64_t maximum,
-                         int wide_exponent) {
+// this maximum to its width. Negative only under a fixed exponent.
+inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t maximum,
+                        int wide_exponent) {
   if (context.exponent_mode == ExponentMode::kFixed) return *output.exponent - wide_exponent;
-  set_exponent(context, output, exact_exponent(maximum, wide_exponent, 8));
-  return exact_shift(maximum, 8);
+  set_exponent(context, output, exact_exponent(maximum, wide_exponent, output.bits));
+  return exact_shift(maximum, output.bits);
 }
 
-// Requantises a value to 8 bits in one pass: `pass(shift)` computes the wide values, writes them
+// Requantises a value to its width in one pass: `pass(shift)` computes the wide values, writes them
 // narrowed and returns their statistics. Under kPredicted the shift follows from the exponent that
 // the slot still holds from last time, and the pass is run again where the block's own maximum asks
 // for another: the bits are those of kExact (METHODS section 2, end).
@@ -42,12 +42,12 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
   if (predicted) shift = std::clamp(shift, 0, kLargestShift);
   kernels::WideStatistics found = pass(shift);
   if (predicted) {
-    const int exact = exact_shift(found.maximum, 8);
+    const int exact = exact_shift(found.maximum, output.bits);
     if (found.maximum != 0 && exact != shift) {
       ++context.totals->mispredictions;
       found = pass(exact);
     }
-    set_exponent(context, output, exact_exponent(found.maximum, wide_exponent, 8));
+    set_exponent(context, output, exact_exponent(found.maximum, wide_exponent, output.bits));
   }
   *output.saturated += found.saturated;
 }
@@ -62,16 +62,16 @@ void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass) {
     return narrow_in_one_pass(context, wide_exponent, [&](int shift) { return pass(out, shift); });
   }
   const uint64_t maximum = pass(nullptr, 0).maximum;
-  const int shift = choose_shift8(context, context.output, maximum, wide_exponent);
+  const int shift = choose_shift(context, context.output, maximum, wide_exponent);
   *context.output.saturated += pass(out, shift).saturated;
 }
 
 // Counts a wide value in the histogram of kCalibrate: by the smallest exponent e >= wide_exponent
-// with |value| <= 127.5 * 2^e.
-inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent) {
-  const uint64_t size = magnitude(wide);
-  int shift = std::max(0, bit_length(size) - 8);
-  while (2 * size > (uint64_t{255} << shift)) ++shift;
+// with |value| <= (2^(bits-1) - 1/2) * 2^e.
+inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent, int bits) {
+  const uint64_t size = magnitude(wide), most = (uint64_t{1} << bits) - 1;
+  int shift = std::max(0, bit_length(size) - bits);
+  while (2 * size > (most << shift)) ++shift;
   ++histogram[std::clamp(wide_exponent + shift + 128, 0, kHistogramBins - 1)];
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/fixed_point.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -82,13 +83,14 @@ void average_forward(const OpContext& c) {
   for (int64_t i = 0; i < images * channels; ++i) {
     maximum = std::max(maximum, magnitude(sums[i] * mean.multiplier));
     if (c.exponent_mode == ExponentMode::kCalibrate) {
-      count_wide(c.histogram, sums[i] * mean.multiplier, wide_exponent);
+      count_wide(c.histogram, sums[i] * mean.multiplier, wide_exponent, c.output.bits);
     }
   }
-  const int shift = choose_shift8(c, c.output, maximum, wide_exponent);
+  const int shift = choose_shift(c, c.output, maximum, wide_exponent);
   for (int64_t i = 0; i < images * channels; ++i) {
     const int64_t rounded = rescale_rne(sums[i] * mean.multiplier, shift);
-    c.output.as<int8_t>()[i] = static_cast<int8_t>(saturate(rounded, mantissa_limit(8)));
+    c.output.as<int8_t>()[i] =
+        static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
     *c.output.saturated += c.output.as<int8_t>()[i] != rounded;
   }
 }
@@ -146,7 +148,8 @@ const Op kMaxPool = {.name = "max_pool",
                      .infer_shape = infer_max_pool,
                      .forward = max_pool_forward,
                      .backward_input = max_pool_backward,
-                     .kernel = kernel_name<&kernels::KernelTable::pooling>};
+                     .kernel = kernel_name<&kernels::KernelTable::pooling>,
+                     .fp32 = &fp32::kMaxPool};
 
 const Op kGlobalAveragePool = {.name = "global_average_pool",
                                .infer_shape = infer_average,
@@ -154,6 +157,7 @@ const Op kGlobalAveragePool = {.name = "global_average_pool",
                                .check = check_average,
                                .forward = average_forward,
                                .backward_input = average_backward,
-                               .kernel = kernel_name<&kernels::KernelTable::pooling>};
+                               .kernel = kernel_name<&kernels::KernelTable::pooling>,
+                               .fp32 = &fp32::kGlobalAveragePool};
 
 }  // namespace mantissa::ops

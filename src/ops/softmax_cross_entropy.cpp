@@ -4,6 +4,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -56,6 +57,7 @@ const Op kSoftmaxCrossEntropy = {.name = "softmax_cross_entropy",
                                  .infer_shape = infer,
                                  .forward = forward,
                                  .backward_input = backward_input,
-                                 .kernel = kernel_name<&kernels::KernelTable::softmax>};
+                                 .kernel = kernel_name<&kernels::KernelTable::softmax>,
+                                 .fp32 = &fp32::kSoftmaxCrossEntropy};
 
 }  // namespace mantissa::ops

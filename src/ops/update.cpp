@@ -9,6 +9,7 @@
 #include "numerics/exponent.h"
 #include "numerics/fixed_point.h"
 #include "numerics/lazy_update.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -88,7 +89,7 @@ void apply(const OpContext& c) {
   kernels::Update update{
       .gradient = p.gradient.as<int64_t>(),
       .weights = p.mantissa.data,
-      .weight_bits = p.mantissa.type == DataType::kInt8 ? 8 : 16,
+      .weight_bits = p.mantissa.bits,
       .accumulator = p.accumulator.as<int16_t>(),
       .shift = p.lazy_shift,
       .velocity = p.velocity.as<int16_t>(),
@@ -138,10 +139,12 @@ Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
 const Op kUpdateSgd = {.name = "update_sgd",
                        .infer_shape = no_shape,
                        .forward = apply,
-                       .kernel = kernel_name<&kernels::KernelTable::update>};
+                       .kernel = kernel_name<&kernels::KernelTable::update>,
+                       .fp32 = &fp32::kUpdateSgd};
 const Op kUpdateMomentum = {.name = "update_momentum",
                             .infer_shape = no_shape,
                             .forward = apply,
-                            .kernel = kernel_name<&kernels::KernelTable::update>};
+                            .kernel = kernel_name<&kernels::KernelTable::update>,
+                            .fp32 = &fp32::kUpdateMomentum};
 
 }  // namespace mantissa::ops

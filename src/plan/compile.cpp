@@ -43,6 +43,8 @@ class Compiler {
   bool training() const { return program_.options.kind == ProgramKind::kTraining; }
   int now() const { return static_cast<int>(program_.instructions.size()); }
   int64_t batch() const { return program_.options.micro_batch_size; }
+  const Format& format() const { return program_.options.format; }
+  OpFunctions functions(const Node& node) const { return node.op->functions(format()); }
 
   // Which value a value's data belongs to: a view to its source, the input of a fused ReLU to the
   // ReLU's output.
@@ -98,6 +100,7 @@ class Compiler {
   }
 
   DataType type_of(int value) const {
+    if (format().is_float()) return DataType::kFloat;
     return canonical_[value] == canonical_[graph_.logits] ? DataType::kInt32 : DataType::kInt8;
   }
 
@@ -113,7 +116,8 @@ class Compiler {
       buffer = add_buffer(graph_.values[root].name, BufferKind::kActivation,
                           shape.count() * element_bytes(type_of(value)));
     }
-    Operand result{Operand::Space::kArena, buffer, type_of(value), shape, root, false};
+    Operand result{Operand::Space::kArena,  buffer, type_of(value), shape, root, false,
+                   format().activation_bits};
     touch(result);
     return result;
   }
@@ -137,16 +141,16 @@ class Compiler {
       inputs.push_back(batched(graph_.values[input].shape, batch()));
     }
     const std::vector<Shape> parameters = parameter_shapes(node);
-    return function(OpShapes{
-        &node.attributes, inputs, batched(graph_.values[node.output].shape, batch()), parameters,
-        type_of(node.output), program_.options.exponents, program_.options.gradient_bits});
+    return function(OpShapes{&node.attributes, inputs,
+                             batched(graph_.values[node.output].shape, batch()), parameters,
+                             type_of(node.output), program_.options.exponents, format()});
   }
 
   // The op's own memory, for this node.
   OpMemory memory_of(const Node& node) {
-    if (node.op->memory == nullptr) return {};
-    return with_shapes(node,
-                       [&](const OpShapes& shapes) { return node.op->memory(shapes, planning_); });
+    const auto memory = functions(node).memory;
+    if (memory == nullptr) return {};
+    return with_shapes(node, [&](const OpShapes& shapes) { return memory(shapes, planning_); });
   }
 
   void add_phase_memory(Instruction& instruction, const PhaseMemory& memory) {
@@ -178,10 +182,10 @@ class Compiler {
 
   Status emit_forward(int n) {
     const Node& node = graph_.nodes[n];
-    if (node.op->forward == nullptr) return in_node(node, "has no forward kernel");
-    if (node.op->check != nullptr) {
-      const Status status =
-          with_shapes(node, [&](const OpShapes& shapes) { return node.op->check(shapes); });
+    const OpFunctions op = functions(node);
+    if (op.forward == nullptr) return in_node(node, "does not compute in " + to_string(format()));
+    if (op.check != nullptr) {
+      const Status status = with_shapes(node, op.check);
       if (!status.ok()) return in_node(node, status.error().message);
     }
     Instruction instruction = instruction_of(n, Phase::kForward);
@@ -215,20 +219,19 @@ class Compiler {
 
   Operand gradient_operand(int value, int slot, int bits) {
     const Shape shape = batched(graph_.values[value].shape, batch());
-    const DataType type = bits <= 8 ? DataType::kInt8 : DataType::kInt16;
+    DataType type = bits <= 8 ? DataType::kInt8 : DataType::kInt16;
+    if (format().is_float()) type = DataType::kFloat;
     const int buffer = add_buffer(graph_.values[canonical_[value]].name, BufferKind::kGradient,
                                   shape.count() * element_bytes(type));
     return {Operand::Space::kArena, buffer, type, shape, slot, true, bits};
   }
 
   // Width of a gradient as the op that narrows it writes it.
-  int written_bits() const {
-    return program_.options.nearest_gradients ? program_.options.gradient_bits : 16;
-  }
+  int written_bits() const { return format().nearest_gradients ? format().gradient_bits : 16; }
 
   // The gradient that readers get: with stochastic rounding the result of a further instruction.
   Operand rounded_gradient(int value, const Operand& gradient) {
-    if (program_.options.nearest_gradients) return gradient;
+    if (format().nearest_gradients) return gradient;
     Instruction round;
     round.phase = Phase::kBackwardInput;
     round.op = &ops::kRoundGradient;
@@ -236,7 +239,7 @@ class Compiler {
     round.inputs = {gradient};
     touch(gradient);
     const int slot = gradient.slot + static_cast<int>(gradient_slots(graph_));
-    round.grad_inputs = {gradient_operand(value, slot, program_.options.gradient_bits)};
+    round.grad_inputs = {gradient_operand(value, slot, format().gradient_bits)};
     const Operand rounded = round.grad_inputs[0];
     program_.instructions.push_back(std::move(round));
     return rounded;
@@ -287,10 +290,10 @@ class Compiler {
     if (!wants_gradient_[canonical_[node.output]]) return;
     const Operand gradient = grad_output(n);
     if (gradient.space == Operand::Space::kNone) return;
-    if (node.op->backward_weights != nullptr) emit_backward_weights(n, gradient);
+    if (functions(node).backward_weights != nullptr) emit_backward_weights(n, gradient);
     bool input_wants = false;
     for (const int input : node.inputs) input_wants |= wants_gradient_[canonical_[input]];
-    if (input_wants && node.op->backward_input != nullptr) emit_backward_input(n, gradient);
+    if (input_wants && functions(node).backward_input != nullptr) emit_backward_input(n, gradient);
     if (program_.options.micro_batches == 1) emit_updates(n);
   }
 
@@ -317,8 +320,9 @@ class Compiler {
     for (ParameterOperand& operand : instruction.parameters) {
       const Parameter& parameter = graph_.parameters[operand.parameter];
       if (!is_trained(parameter.role)) continue;
-      operand.gradient_buffer = add_buffer(parameter.name, BufferKind::kWeightGradient,
-                                           parameter.shape.count() * int64_t{sizeof(int64_t)});
+      operand.gradient_buffer =
+          add_buffer(parameter.name, BufferKind::kWeightGradient,
+                     parameter.shape.count() * element_bytes(weight_gradient_type(format())));
       gradient_buffer_[operand.parameter] = operand.gradient_buffer;
     }
     add_phase_memory(instruction, memory_of(graph_.nodes[n]).backward_weights);
@@ -373,7 +377,7 @@ class Compiler {
     const int nodes = static_cast<int>(graph_.nodes.size());
     for (int n = nodes - 1; program_.options.micro_batches > 1 && n >= 0; --n) emit_updates(n);
     for (int n = 0; n < nodes; ++n) {
-      if (graph_.nodes[n].op->update_statistics == nullptr || skipped_[n]) continue;
+      if (functions(graph_.nodes[n]).update_statistics == nullptr || skipped_[n]) continue;
       Instruction update = instruction_of(n, Phase::kUpdateStatistics);
       update.multiply_adds = 0;
       update.statistics = forward_of_node_[n].statistics;
@@ -393,10 +397,11 @@ class Compiler {
     }
     program_.live_bytes = largest_live_set(program_.buffers);
     program_.arena_bytes = pack_arena(program_.buffers);
-    program_.gradient_slots = gradient_slots(graph_) * (program_.options.nearest_gradients ? 1 : 2);
+    program_.gradient_slots = gradient_slots(graph_) * (format().nearest_gradients ? 1 : 2);
     for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
-      program_.guarded_channels.push_back(
-          is_guardable(graph_, value) ? graph_.values[value].shape.last() : 0);
+      program_.guarded_channels.push_back(!format().is_float() && is_guardable(graph_, value)
+                                              ? graph_.values[value].shape.last()
+                                              : 0);
     }
   }
 

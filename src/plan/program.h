@@ -56,7 +56,7 @@ struct Operand {
   Shape shape;    // with the micro-batch
   int slot = -1;  // of its exponent: a value of the graph, or a gradient slot
   bool gradient = false;
-  int bits = 8;  // of a gradient's mantissas
+  int bits = 8;  // of narrowed mantissas
 };
 
 struct ParameterOperand {
@@ -90,13 +90,17 @@ struct ProgramOptions {
   OptimizerKind optimizer = OptimizerKind::kMomentum;
   bool with_loss = true;  // inference: also loss and accuracy against labels
   ExponentMode exponents = ExponentMode::kExact;
-  int gradient_bits = 16;
-  bool nearest_gradients = true;  // else computed to 16 bits, then rounded stochastically
+  Format format = {};
 };
 
 // How a program that trains in this format finds the exponents of values.
 constexpr ExponentMode training_exponents(const Format& format) {
   return format.predicted ? ExponentMode::kPredicted : ExponentMode::kExact;
+}
+
+// Of the sums of weight gradients.
+constexpr DataType weight_gradient_type(const Format& format) {
+  return format.is_float() ? DataType::kFloat : DataType::kInt64;
 }
 
 struct Program {

@@ -6,23 +6,22 @@
 namespace mantissa {
 namespace {
 
-DataType mantissa_type(ParameterRole role) {
+DataType element_type(ParameterRole role, const Format& format) {
   switch (role) {
-    case ParameterRole::kWeights:
-      return DataType::kInt8;
-    case ParameterRole::kBias:
-    case ParameterRole::kScale:
-    case ParameterRole::kOffset:
-      return DataType::kInt16;
     case ParameterRole::kRunningMean:
     case ParameterRole::kRunningVariance:
       return DataType::kDouble;
+    default:
+      if (format.is_float()) return DataType::kFloat;
+  }
+  switch (role) {
     case ParameterRole::kMultiplier:
       return DataType::kInt32;
     case ParameterRole::kWideOffset:
       return DataType::kInt64;
+    default:
+      return mantissa_bits(role, format) <= 8 ? DataType::kInt8 : DataType::kInt16;
   }
-  return DataType::kInt8;
 }
 
 class LayoutBuilder {
@@ -41,6 +40,11 @@ class LayoutBuilder {
 };
 
 }  // namespace
+
+int mantissa_bits(ParameterRole role, const Format& format) {
+  if (role == ParameterRole::kWeights) return format.weight_bits;
+  return role == ParameterRole::kBias ? format.bias_bits : 16;
+}
 
 Result<OptimizerKind> parse_optimizer(std::string_view name) {
   if (name == "sgd") return OptimizerKind::kSgd;
@@ -81,35 +85,48 @@ bool is_guardable(const Graph& graph, int value) {
   return readers.size() == 1 && graph.nodes[readers[0]].op->traits.guards_input;
 }
 
+namespace {
+
+// Mantissas, accumulators, velocity and exponents of a parameter; in fp32 values and velocity.
+ParameterState add_trained(const Parameter& parameter, const Format& format,
+                           OptimizerKind optimizer, LayoutBuilder& builder) {
+  const bool integer = !format.is_float();
+  const auto add = [&](const char* suffix, DataType type, StateGroup group) {
+    return builder.add(parameter.name + suffix, type, parameter.shape, group);
+  };
+  const auto add_exponent = [&](const char* suffix, StateGroup group) {
+    return integer ? builder.add(parameter.name + suffix, DataType::kInt16, Shape{1}, group) : -1;
+  };
+  ParameterState state;
+  state.mantissa = add("", element_type(parameter.role, format), StateGroup::kParameter);
+  state.exponent = add_exponent(".exponent", StateGroup::kParameter);
+  if (integer) state.accumulator = add(".accumulator", DataType::kInt16, StateGroup::kParameter);
+  if (optimizer == OptimizerKind::kMomentum) {
+    state.velocity =
+        add(".velocity", integer ? DataType::kInt16 : DataType::kFloat, StateGroup::kOptimizer);
+    state.velocity_exponent = add_exponent(".velocity.exponent", StateGroup::kOptimizer);
+  }
+  state.gradient_exponent = add_exponent(".gradient.exponent", StateGroup::kPredictor);
+  return state;
+}
+
+}  // namespace
+
 StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind optimizer) {
   StateLayout layout;
   layout.lazy_shift = format.lazy_shift();
   LayoutBuilder builder(layout);
   for (const Parameter& parameter : graph.parameters) {
-    const std::string& name = parameter.name;
-    ParameterState state;
-    if (!is_trained(parameter.role)) {
-      state.mantissa = builder.add(name, mantissa_type(parameter.role), parameter.shape,
-                                   StateGroup::kStatistics);
-      layout.parameters.push_back(state);
+    if (is_trained(parameter.role)) {
+      layout.parameters.push_back(add_trained(parameter, format, optimizer, builder));
       continue;
     }
-    state.mantissa =
-        builder.add(name, mantissa_type(parameter.role), parameter.shape, StateGroup::kParameter);
-    state.exponent =
-        builder.add(name + ".exponent", DataType::kInt16, Shape{1}, StateGroup::kParameter);
-    state.accumulator = builder.add(name + ".accumulator", DataType::kInt16, parameter.shape,
-                                    StateGroup::kParameter);
-    if (optimizer == OptimizerKind::kMomentum) {
-      state.velocity = builder.add(name + ".velocity", DataType::kInt16, parameter.shape,
-                                   StateGroup::kOptimizer);
-      state.velocity_exponent = builder.add(name + ".velocity.exponent", DataType::kInt16, Shape{1},
-                                            StateGroup::kOptimizer);
-    }
-    state.gradient_exponent = builder.add(name + ".gradient.exponent", DataType::kInt16, Shape{1},
-                                          StateGroup::kPredictor);
+    ParameterState state;
+    state.mantissa = builder.add(parameter.name, element_type(parameter.role, format),
+                                 parameter.shape, StateGroup::kStatistics);
     layout.parameters.push_back(state);
   }
+  if (format.is_float()) return layout;
   const auto values = static_cast<int64_t>(graph.values.size());
   layout.predictors = builder.add("predictors", DataType::kInt16, Shape{gradient_slots(graph)},
                                   StateGroup::kPredictor);
@@ -117,19 +134,20 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
   return layout;
 }
 
-StateLayout frozen_layout(const Graph& graph) {
+StateLayout frozen_layout(const Graph& graph, const Format& format) {
   StateLayout layout;
   LayoutBuilder builder(layout);
   for (const Parameter& parameter : graph.parameters) {
     ParameterState state;
-    state.mantissa = builder.add(parameter.name, mantissa_type(parameter.role), parameter.shape,
-                                 StateGroup::kParameter);
-    if (parameter.role != ParameterRole::kWideOffset) {
+    state.mantissa = builder.add(parameter.name, element_type(parameter.role, format),
+                                 parameter.shape, StateGroup::kParameter);
+    if (parameter.role != ParameterRole::kWideOffset && !format.is_float()) {
       state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16, Shape{1},
                                    StateGroup::kParameter);
     }
     layout.parameters.push_back(state);
   }
+  if (format.is_float()) return layout;
   const auto values = static_cast<int64_t>(graph.values.size());
   layout.exponents =
       builder.add("exponents", DataType::kInt16, Shape{values}, StateGroup::kParameter);

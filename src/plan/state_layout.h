@@ -22,6 +22,9 @@ std::string_view optimizer_name(OptimizerKind kind);
 // Which hash a tensor enters: weights_sha256 covers the first two, state_sha256 all.
 enum class StateGroup { kParameter, kStatistics, kOptimizer, kPredictor };
 
+// Width of a parameter's mantissas.
+int mantissa_bits(ParameterRole role, const Format& format);
+
 struct StateTensor {
   std::string name;  // "conv1.weights", "conv1.weights.accumulator" ...
   DataType type;
@@ -44,9 +47,10 @@ struct ParameterState {
 struct StateLayout {
   std::vector<StateTensor> tensors;
   std::vector<ParameterState> parameters;  // as in the graph
-  int predictors = -1;  // int16 per gradient slot: the exponent measured in the last step
-  int guards = -1;      // uint8 per value: per-channel exponents asked for
-  int exponents = -1;   // frozen: int16 per value, fixed exponents
+  int predictors =
+      -1;           // int16 per gradient slot: the exponent measured in the last step; fp32: none
+  int guards = -1;  // uint8 per value: per-channel exponents asked for; fp32: none
+  int exponents = -1;                  // frozen: int16 per value, fixed exponents
   std::vector<int> channel_exponents;  // frozen: int8 tensor per guardable value, else -1
   int64_t bytes = 0;
   int lazy_shift = 15;
@@ -68,6 +72,6 @@ bool is_guardable(const Graph& graph, int value);
 StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind optimizer);
 
 // State of a frozen network: mantissas and fixed exponents only.
-StateLayout frozen_layout(const Graph& graph);
+StateLayout frozen_layout(const Graph& graph, const Format& format);
 
 }  // namespace mantissa

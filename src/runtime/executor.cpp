@@ -37,13 +37,14 @@ void bind_batch(const Slots& slots, const Instruction& instruction, int micro_ba
 
 void clear_gradients(const ResolvedInstruction& resolved) {
   for (const ParameterView& parameter : resolved.parameters) {
-    if (parameter.gradient.empty()) continue;
-    std::memset(parameter.gradient.data, 0,
-                static_cast<size_t>(parameter.gradient.count()) * sizeof(int64_t));
+    const Tensor& gradient = parameter.gradient;
+    if (gradient.empty()) continue;
+    std::memset(gradient.data, 0,
+                static_cast<size_t>(gradient.count() * element_bytes(gradient.type)));
   }
 }
 
-void execute(Phase phase, const Op& op, const OpContext& context) {
+void execute(Phase phase, const OpFunctions& op, const OpContext& context) {
   switch (phase) {
     case Phase::kForward:
     case Phase::kUpdate:
@@ -68,7 +69,7 @@ void Executor::run(int begin, int end, int micro_batch) {
     resolved.context.micro_batch = micro_batch;
     bind_batch(s, instruction, micro_batch, resolved);
     if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
-    execute(instruction.phase, *instruction.op, resolved.context);
+    execute(instruction.phase, resolved.functions, resolved.context);
     s.requantised += resolved.narrowed;
     if (!profile_.empty()) profile_[i] += clock_() - start;
   }
@@ -78,6 +79,7 @@ void Executor::run(int begin, int end, int micro_batch) {
 void Executor::commit() {
   Slots& s = *slots_;
   const StateLayout& layout = state_.layout();
+  if (layout.predictors < 0) return;  // fp32
   std::copy(s.measured.begin(), s.measured.end(), state_.data<int16_t>(layout.predictors));
   uint8_t* guards = state_.data<uint8_t>(layout.guards);
   for (size_t value = 0; value < s.violated.size(); ++value) guards[value] |= s.violated[value];
@@ -113,6 +115,7 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
     run(0, program_.first_step_instruction, m);
   }
   run(program_.first_step_instruction, static_cast<int>(program_.instructions.size()), 0);
+  if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
   if (s.totals.exponent_overflow || s.totals.gradient_overflow) {
     return failed(std::string("training diverged: ") +
                   (s.totals.gradient_overflow ? "a weight gradient outgrew its accumulator"
@@ -137,6 +140,7 @@ Result<StepResult> Executor::infer(const uint8_t* pixels, const uint8_t* labels)
   s.totals = {};
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
   run(0, static_cast<int>(program_.instructions.size()), 0);
+  if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
   if (s.totals.exponent_overflow) {
     return invalid_input("the network's exponents leave -128..127: it is damaged or diverged");
   }
@@ -145,7 +149,7 @@ Result<StepResult> Executor::infer(const uint8_t* pixels, const uint8_t* labels)
 
 Tensor Executor::logits() const {
   Tensor tensor;
-  tensor.type = DataType::kInt32;
+  tensor.type = program_.logits.type;
   tensor.shape = program_.logits.shape;
   tensor.data = arena_.data() + program_.buffers[program_.logits.index].offset;
   tensor.exponent = &slots_->exponents[program_.logits.slot];

@@ -29,13 +29,13 @@ class Resolver {
     tensor.shape = operand.shape;
     tensor.saturated = &slots_.saturated[instruction];
     if (operand.space == Operand::Space::kArena) tensor.data = buffer(operand.index);
+    tensor.bits = operand.bits;
     if (operand.slot < 0) return tensor;
     const StateLayout& layout = state_.layout();
     if (operand.gradient) {
-      tensor.bits = operand.bits;
       tensor.slot = operand.slot;
       tensor.exponent = &slots_.gradient_exponents[operand.slot];
-      if (operand.slot < static_cast<int>(slots_.measured.size())) {
+      if (layout.predictors >= 0 && operand.slot < static_cast<int>(slots_.measured.size())) {
         tensor.predictor = {state_.data<int16_t>(layout.predictors) + operand.slot,
                             &slots_.measured[operand.slot]};
       }
@@ -56,15 +56,18 @@ class Resolver {
     const ParameterState& tensors = layout.parameters[operand.parameter];
     ParameterView view;
     view.mantissa = state_tensor(tensors.mantissa, tensors.exponent, instruction);
+    view.mantissa.bits = mantissa_bits(parameter.role, program_.options.format);
     view.accumulator = state_tensor(tensors.accumulator, -1, instruction);
     view.velocity = state_tensor(tensors.velocity, tensors.velocity_exponent, instruction);
     view.lazy_shift = layout.lazy_shift;
     view.decays = parameter.role == ParameterRole::kWeights;
     if (operand.gradient_buffer >= 0) {
       view.gradient.data = buffer(operand.gradient_buffer);
-      view.gradient.type = DataType::kInt64;
+      view.gradient.type = weight_gradient_type(program_.options.format);
       view.gradient.shape = parameter.shape;
-      view.gradient.exponent = state_.data<int16_t>(tensors.gradient_exponent);
+      if (tensors.gradient_exponent >= 0) {
+        view.gradient.exponent = state_.data<int16_t>(tensors.gradient_exponent);
+      }
     }
     return view;
   }
@@ -80,6 +83,7 @@ class Resolver {
     for (const ParameterOperand& p : instruction.parameters) {
       resolved.parameters.push_back(parameter(p, index));
     }
+    resolved.functions = instruction.op->functions(program_.options.format);
     OpContext& c = resolved.context;
     c.attributes =
         instruction.node >= 0 ? &graph_.nodes[instruction.node].attributes : &no_attributes();
@@ -108,7 +112,8 @@ class Resolver {
 
  private:
   // Mantissas that the instruction rounds.
-  static int64_t narrowed(const Instruction& instruction, const ResolvedInstruction& resolved) {
+  int64_t narrowed(const Instruction& instruction, const ResolvedInstruction& resolved) const {
+    if (program_.options.format.is_float()) return 0;
     const OpTraits& traits = instruction.op->traits;
     int64_t count = 0;
     if (instruction.phase == Phase::kForward && !traits.keeps_exponent &&

@@ -19,7 +19,8 @@ struct ResolvedInstruction {
   std::vector<Tensor> grad_inputs;
   std::vector<ParameterView> parameters;
   OpContext context;
-  int64_t narrowed = 0;  // mantissas that it rounds, for the saturation rate
+  OpFunctions functions;  // of the program's format
+  int64_t narrowed = 0;   // mantissas that it rounds, for the saturation rate
 };
 
 // Exponents and counters of a step, and everything that instructions point to.

@@ -51,6 +51,12 @@ int initial_exponent(const Parameter& parameter, int bits) {
   return exponent - (bits - 1);
 }
 
+void initialise_float(const Parameter& parameter, uint64_t seed, uint32_t index, float* values) {
+  for (int64_t i = 0; i < parameter.shape.count(); ++i) {
+    values[i] = static_cast<float>(initial_value(parameter, seed, index, i));
+  }
+}
+
 // Weights keep what rounding to W leaves in the accumulator: V is the initial value in full.
 template <typename Mantissa>
 void initialise_trained(const Parameter& parameter, uint64_t seed, uint32_t index, int bits,
@@ -104,22 +110,26 @@ std::string State::sha256(StateGroup last) const {
   return hash.hex_digest();
 }
 
-void initialise(const Graph& graph, uint64_t seed, State& state) {
+void initialise(const Graph& graph, const Format& format, uint64_t seed, State& state) {
   const StateLayout& layout = state.layout();
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     const Parameter& parameter = graph.parameters[i];
     const ParameterState& tensors = layout.parameters[i];
     const auto index = static_cast<uint32_t>(i);
-    if (parameter.role == ParameterRole::kWeights) {
-      initialise_trained<int8_t>(parameter, seed, index, 8, tensors, state);
-    } else if (is_trained(parameter.role)) {
-      initialise_trained<int16_t>(parameter, seed, index, 16, tensors, state);
-    } else {
+    const int bits = mantissa_bits(parameter.role, format);
+    if (!is_trained(parameter.role)) {
       auto* numbers = state.data<double>(tensors.mantissa);
       const double start = parameter.initialiser == Initialiser::kOne ? 1 : 0;
       std::fill_n(numbers, parameter.shape.count(), start);
+    } else if (format.is_float()) {
+      initialise_float(parameter, seed, index, state.data<float>(tensors.mantissa));
+    } else if (bits <= 8) {
+      initialise_trained<int8_t>(parameter, seed, index, bits, tensors, state);
+    } else {
+      initialise_trained<int16_t>(parameter, seed, index, bits, tensors, state);
     }
   }
+  if (layout.predictors < 0) return;
   std::fill_n(state.data<int16_t>(layout.predictors),
               layout.tensors[layout.predictors].shape.count(), kUnmeasured);
 }

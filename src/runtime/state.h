@@ -43,6 +43,6 @@ class State {
 };
 
 // Sets initial weights, scales and statistics, keyed by seed and parameter; predictors unmeasured.
-void initialise(const Graph& graph, uint64_t seed, State& state);
+void initialise(const Graph& graph, const Format& format, uint64_t seed, State& state);
 
 }  // namespace mantissa

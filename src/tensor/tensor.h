@@ -8,16 +8,16 @@
 
 namespace mantissa {
 
-enum class DataType : uint8_t { kUint8, kInt8, kInt16, kInt32, kInt64, kDouble };
+enum class DataType : uint8_t { kUint8, kInt8, kInt16, kInt32, kInt64, kFloat, kDouble };
 
 constexpr int64_t element_bytes(DataType type) {
-  constexpr std::array<int64_t, 6> kBytes = {1, 1, 2, 4, 8, 8};
+  constexpr std::array<int64_t, 7> kBytes = {1, 1, 2, 4, 8, 4, 8};
   return kBytes[static_cast<size_t>(type)];
 }
 
-// The names that safetensors uses: "U8", "I8", "I16", "I32", "I64", "F64".
+// The names that safetensors uses: "U8", "I8", "I16", "I32", "I64", "F32", "F64".
 constexpr const char* data_type_name(DataType type) {
-  constexpr std::array<const char*, 6> kNames = {"U8", "I8", "I16", "I32", "I64", "F64"};
+  constexpr std::array<const char*, 7> kNames = {"U8", "I8", "I16", "I32", "I64", "F32", "F64"};
   return kNames[static_cast<size_t>(type)];
 }
 
@@ -71,7 +71,7 @@ struct Tensor {
   DataType type = DataType::kInt8;
   Shape shape;
   int16_t* exponent = nullptr;
-  int bits = 8;   // of a gradient's mantissas, 6..16; up to 8 are int8, else int16
+  int bits = 8;   // of narrowed mantissas, 2..16; up to 8 are int8, else int16
   int slot = -1;  // of its exponent; names the tensor in the key of stochastic rounding
   // Only for linear values under the batch-norm guard: exponent of channel c is
   // *exponent + channel_exponent[c] (<= 0) while *guarded is set.

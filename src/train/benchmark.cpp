@@ -43,7 +43,7 @@ class Measurement {
     }
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan_.training.arena_bytes));
-    initialise(plan_.graph, config_.run.seed, state);
+    initialise(plan_.graph, config_.run.format, config_.run.seed, state);
     Executor executor(plan_.graph, plan_.training, state, arena.span(), pool_, config_.run.isa);
     MANTISSA_RETURN_IF_ERROR(measure(executor));
     report(executor, result);

@@ -8,6 +8,7 @@
 #include "kernels/kernel_table.h"
 #include "numerics/exponent.h"
 #include "numerics/exponential.h"
+#include "ops/fp32/fp32.h"
 #include "ops/freeze_batch_norm.h"
 #include "ops/ops.h"
 #include "train/state_file.h"
@@ -81,6 +82,32 @@ class Exponents {
   std::vector<std::vector<int8_t>> channels_;
 };
 
+void copy_tensor(const State& from, int a, State& to, int b) {
+  const auto source = from.bytes(a);
+  std::copy(source.begin(), source.end(), to.bytes(b).begin());
+}
+
+// Copies weights and biases, computes multipliers and offsets.
+void fill_frozen_fp32(const Graph& graph, const State& trained, const Program& calibration,
+                      const Executor& executor, FrozenNetwork& frozen) {
+  const auto& to = frozen.state.layout().parameters;
+  for (int i = 0; i < static_cast<int>(calibration.instructions.size()); ++i) {
+    const int node = calibration.instructions[i].node;
+    if (node < 0) continue;
+    const auto& parameters = frozen.graph.nodes[node].parameters;
+    if (graph.nodes[node].op == &ops::kBatchNorm) {
+      ops::fp32::freeze_batch_norm(executor.context(i),
+                                   frozen.state.data<float>(to[parameters[0]].mantissa),
+                                   frozen.state.data<float>(to[parameters[1]].mantissa));
+      continue;
+    }
+    for (size_t k = 0; k < parameters.size(); ++k) {
+      const int from = trained.layout().parameters[graph.nodes[node].parameters[k]].mantissa;
+      copy_tensor(trained, from, frozen.state, to[parameters[k]].mantissa);
+    }
+  }
+}
+
 // Copies weights and biases, computes multipliers and offsets, stores exponents and guards.
 void fill_frozen(const Graph& graph, const State& trained, const Program& calibration,
                  const Executor& executor, const Exponents& exponents, FrozenNetwork& frozen) {
@@ -106,13 +133,11 @@ void fill_frozen(const Graph& graph, const State& trained, const Program& calibr
     for (size_t k = 0; k < old_parameters.size(); ++k) {
       const ParameterState &a = from.parameters[old_parameters[k]],
                            &b = to.parameters[new_parameters[k]];
-      const auto source = trained.bytes(a.mantissa);
-      std::copy(source.begin(), source.end(), frozen.state.bytes(b.mantissa).begin());
+      copy_tensor(trained, a.mantissa, frozen.state, b.mantissa);
       *exponent_of(new_parameters[k]) = *trained.data<int16_t>(a.exponent);
     }
   }
-  const auto guards = trained.bytes(from.guards);
-  std::copy(guards.begin(), guards.end(), frozen.state.bytes(to.guards).begin());
+  copy_tensor(trained, from.guards, frozen.state, to.guards);
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     frozen.state.data<int16_t>(to.exponents)[value] = exponents.value(value);
     const int tensor = to.channel_exponents[value];
@@ -122,13 +147,26 @@ void fill_frozen(const Graph& graph, const State& trained, const Program& calibr
   }
 }
 
-Result<Program> compile_inference(const Graph& graph, int64_t batch, bool with_loss,
-                                  const PlanningContext& planning) {
+// The class with the largest logit of a row, the first of equals.
+template <typename T>
+int64_t largest_of_row(const Tensor& logits, int64_t row) {
+  const T* first = logits.as<T>() + row * logits.shape.last();
+  return std::max_element(first, first + logits.shape.last()) - first;
+}
+
+int64_t largest_logit(const Tensor& logits, int64_t row) {
+  return logits.type == DataType::kFloat ? largest_of_row<float>(logits, row)
+                                         : largest_of_row<int32_t>(logits, row);
+}
+
+Result<Program> compile_inference(const Graph& graph, const Format& format, int64_t batch,
+                                  bool with_loss, const PlanningContext& planning) {
   return compile(graph,
                  {.kind = ProgramKind::kInference,
                   .micro_batch_size = batch,
                   .with_loss = with_loss,
-                  .exponents = ExponentMode::kFixed},
+                  .exponents = ExponentMode::kFixed,
+                  .format = format},
                  planning);
 }
 
@@ -163,6 +201,14 @@ Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& ca
                              std::span<std::byte> arena, ThreadPool& pool, Isa isa,
                              std::span<const uint8_t> pixels, FrozenDescription description) {
   Executor executor(graph, calibration, state, arena, pool, isa);
+  Graph frozen_graph = freeze_graph(graph);
+  MANTISSA_ASSIGN(State frozen_state,
+                  State::create(frozen_layout(frozen_graph, description.format)));
+  FrozenNetwork frozen{std::move(description), std::move(frozen_graph), std::move(frozen_state)};
+  if (frozen.description.format.is_float()) {
+    fill_frozen_fp32(graph, state, calibration, executor, frozen);
+    return frozen;
+  }
   const int64_t batch_bytes =
       calibration.options.micro_batch_size * graph.values[graph.input].shape.count();
   for (int64_t at = 0; at + batch_bytes <= static_cast<int64_t>(pixels.size()); at += batch_bytes) {
@@ -173,9 +219,6 @@ Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& ca
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     executor.set_exponents(value, exponents.value(value), exponents.channels(value));
   }
-  Graph frozen_graph = freeze_graph(graph);
-  MANTISSA_ASSIGN(State frozen_state, State::create(frozen_layout(frozen_graph)));
-  FrozenNetwork frozen{std::move(description), std::move(frozen_graph), std::move(frozen_state)};
   fill_frozen(graph, state, calibration, executor, exponents, frozen);
   return frozen;
 }
@@ -183,6 +226,7 @@ Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& ca
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network) {
   const FrozenDescription& d = network.description;
   const nlohmann::json description = {{"model", d.model},
+                                      {"format", to_string(d.format)},
                                       {"height", d.options.height},
                                       {"width", d.options.width},
                                       {"channels", d.options.channels},
@@ -217,6 +261,10 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
       if (!mean.is_number_integer() || mean < 0 || mean > 255) return damaged();
     }
     json.at("model").get_to(d.model);
+    // Files without the entry are of the time when nothing in them depended on it.
+    const Result<Format> format = parse_format(json.value("format", "bfp8"));
+    if (!format.ok()) return damaged();
+    d.format = *format;
     json.at("height").get_to(d.options.height);
     json.at("width").get_to(d.options.width);
     json.at("channels").get_to(d.options.channels);
@@ -237,7 +285,7 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   }
   MANTISSA_ASSIGN(const Graph graph, build_model(d.model, d.options));
   Graph frozen_graph = freeze_graph(graph);
-  StateLayout layout = frozen_layout(frozen_graph);
+  StateLayout layout = frozen_layout(frozen_graph, d.format);
   int64_t held = 0;
   for (const auto& tensor : file.tensors) held += static_cast<int64_t>(tensor.data.size());
   if (layout.bytes > held + 64 * static_cast<int64_t>(layout.tensors.size())) {
@@ -248,15 +296,16 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   return FrozenNetwork{std::move(d), std::move(frozen_graph), std::move(state)};
 }
 
-Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, int64_t batch_size,
-                                              int64_t examples, const PlanningContext& planning) {
+Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
+                                              int64_t batch_size, int64_t examples,
+                                              const PlanningContext& planning) {
   EvaluationPrograms programs;
   programs.batch_size = std::max<int64_t>(1, std::min(batch_size, examples));
   MANTISSA_ASSIGN(programs.full,
-                  compile_inference(frozen_graph, programs.batch_size, true, planning));
+                  compile_inference(frozen_graph, format, programs.batch_size, true, planning));
   const int64_t rest = examples % programs.batch_size;
   if (rest != 0) {
-    MANTISSA_ASSIGN(programs.rest, compile_inference(frozen_graph, rest, true, planning));
+    MANTISSA_ASSIGN(programs.rest, compile_inference(frozen_graph, format, rest, true, planning));
   }
   return programs;
 }
@@ -280,10 +329,9 @@ Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& pr
       evaluation.examples += batch;
       evaluation.correct += step->correct;
       loss_q24 += step->loss_q24;
-      const int32_t* logits = executor.logits().as<int32_t>();
+      const Tensor logits = executor.logits();
       for (int64_t i = 0; i < batch; ++i) {
-        const int32_t* row = logits + i * classes;
-        ++evaluation.confusion[labels[i]][std::max_element(row, row + classes) - row];
+        ++evaluation.confusion[labels[i]][largest_logit(logits, i)];
       }
       if (observer != nullptr && !observer(evaluation.examples, images.count)) {
         return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
@@ -303,17 +351,23 @@ Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<cons
                                           int64_t count, ThreadPool& pool, Isa isa) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
   MANTISSA_ASSIGN(const Program program,
-                  compile_inference(network.graph, count, false, {&table, pool.size()}));
+                  compile_inference(network.graph, network.description.format, count, false,
+                                    {&table, pool.size()}));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   Executor executor(network.graph, program, network.state, arena.span(), pool, isa);
   const auto step = executor.infer(pixels.data(), nullptr);
   if (!step.ok()) return step.error();
   const Tensor logits = executor.logits();
+  std::vector<double> result(static_cast<size_t>(logits.count()));
+  if (logits.type == DataType::kFloat) {
+    ops::fp32::probabilities(logits.as<float>(), count, logits.shape.last(), result.data());
+    return result;
+  }
   std::vector<int32_t> q30(static_cast<size_t>(logits.count()));
   table.softmax->probabilities(
       {logits.as<int32_t>(), nullptr, *logits.exponent, logits.shape.last()}, q30.data(), 0, count);
-  std::vector<double> result;
-  for (const int32_t probability : q30) result.push_back(probability * 0x1p-30);
+  std::transform(q30.begin(), q30.end(), result.begin(),
+                 [](int32_t probability) { return probability * 0x1p-30; });
   return result;
 }
 

@@ -23,6 +23,7 @@ namespace mantissa {
 struct FrozenDescription {
   std::string model;
   ModelOptions options;
+  Format format = {};
   std::vector<std::string> class_names;
   std::string data;
   std::string weights_sha256;  // of the training state that it was frozen from
@@ -42,7 +43,7 @@ constexpr double kClippedPart = 1e-4;
 
 // Freezes a trained network: runs `batches` (micro-batches of the calibration program, pixels at
 // examples[i]) in inference mode, and gives each tensor the smallest exponent e with
-// #(|x| > 127.5 * 2^e) <= kClippedPart of the values seen.
+// #(|x| > 127.5 * 2^e) <= kClippedPart of the values seen. In fp32 nothing is run.
 Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& calibration,
                              std::span<std::byte> arena, ThreadPool& pool, Isa isa,
                              std::span<const uint8_t> pixels, FrozenDescription description);
@@ -67,8 +68,9 @@ struct EvaluationPrograms {
   int64_t batch_size = 1;
   int64_t arena_bytes() const { return std::max(full.arena_bytes, rest.arena_bytes); }
 };
-Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, int64_t batch_size,
-                                              int64_t examples, const PlanningContext& planning);
+Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
+                                              int64_t batch_size, int64_t examples,
+                                              const PlanningContext& planning);
 
 // Told after each batch: examples done, examples in all. Returns false to stop.
 using EvaluationObserver = std::function<bool(int64_t done, int64_t all)>;

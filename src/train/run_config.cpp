@@ -72,7 +72,8 @@ const Setting kSettings[] = {
      },
      [](const Config& c) { return c.data; }},
     {"format",
-     "number format: bfp8, or bfp:key=value,... (g=6|8|12|16, gr=nearest|stochastic, "
+     "number format: bfp8, fp32 (the reference), or bfp:key=value,... (g=6|8|12|16, "
+     "gr=nearest|stochastic, "
      "acc=0|2|4|8|16, exponents=predicted|exact)",
      "bfp8", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_format(text), c.format); },
@@ -118,7 +119,8 @@ const Setting kSettings[] = {
     {"width", "multiplies the channels of vgg8b, resnet* and *_blocks", "1", kValue, kIdentity,
      [](S text, Config& c) { return real("width", text, 1.0 / 64, 64, c.width); },
      [](const Config& c) { return real_text(c.width); }},
-    {"seed", "of initial weights, order, augmentation and stochastic rounding", "1", kValue, kIdentity,
+    {"seed", "of initial weights, order, augmentation and stochastic rounding", "1", kValue,
+     kIdentity,
      [](S text, Config& c) { return integer<&Config::seed, 0, INT64_MAX>("seed", text, c); },
      [](const Config& c) { return std::to_string(c.seed); }},
     {"threads", "threads to compute with (0: one per core); changes no result", "0", kValue,

@@ -16,6 +16,7 @@ constexpr int64_t kCalibrationExamples = 1280;
 // Stacks, allocator and bookkeeping of a run: measured, not planned.
 constexpr int64_t kOverheadBytes = int64_t{7} << 19;
 constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
+constexpr int64_t kOneDnnBytes = int64_t{6} << 20;  // the library, and code that it generates
 
 // The moment at which most is alive, by kind of buffer.
 std::vector<MemoryItem> fullest_moment(const Program& program) {
@@ -65,10 +66,11 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
       {"arena", plan.arena_bytes()},
       {"batches ahead",
        BatchPrefetcher::predict_buffer_bytes(data.train_count, example_bytes, config.batch_size)},
-      {"frozen network", frozen_layout(freeze_graph(plan.graph)).bytes},
+      {"frozen network", frozen_layout(freeze_graph(plan.graph), config.format).bytes},
       {"calibration", histogram_bytes + plan.calibration_examples * example_bytes},
       {"runtime", kOverheadBytes + config.threads * kOverheadBytesPerThread +
                       std::min(plan.total_steps, kTimedSteps) * int64_t{sizeof(float)}}};
+  if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   memory.arena = fullest_moment(plan.training);
   memory.consumers = largest_buffers(plan.training, 5);
   return memory;
@@ -102,17 +104,18 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
       .micro_batches = static_cast<int>(config.batch_size / config.micro_batch_size),
       .optimizer = config.optimizer,
       .exponents = training_exponents(config.format),
-      .gradient_bits = config.format.gradient_bits,
-      .nearest_gradients = config.format.nearest_gradients};
+      .format = config.format};
   MANTISSA_ASSIGN(plan.training, compile(plan.graph, program, planning));
   program = {.kind = ProgramKind::kInference,
              .micro_batch_size = config.micro_batch_size,
              .with_loss = false,
-             .exponents = ExponentMode::kCalibrate};
+             .exponents = ExponentMode::kCalibrate,
+             .format = config.format};
   MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, program, planning));
   const Graph frozen_graph = freeze_graph(plan.graph);
-  MANTISSA_ASSIGN(plan.evaluation, compile_evaluation(frozen_graph, config.micro_batch_size,
-                                                      data.test_count, planning));
+  MANTISSA_ASSIGN(plan.evaluation,
+                  compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
+                                     data.test_count, planning));
   plan.steps_per_epoch = data.train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
   plan.calibration_examples =

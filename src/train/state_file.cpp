@@ -1,5 +1,6 @@
 #include "train/state_file.h"
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -23,6 +24,13 @@ bool mantissas_in_range(const StateTensor& tensor, std::span<const std::byte> da
       const auto value = static_cast<int8_t>(byte);
       if (value == INT8_MIN) return false;
       if (channel_exponents && (value > 0 || value < -kMostChannelShift)) return false;
+    }
+  }
+  if (tensor.type == DataType::kFloat) {
+    for (size_t i = 0; i + 3 < data.size(); i += 4) {
+      float value = 0;
+      std::memcpy(&value, data.data() + i, sizeof value);
+      if (!std::isfinite(value)) return false;
     }
   }
   if (tensor.type == DataType::kInt32) {

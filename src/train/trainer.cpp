@@ -102,7 +102,7 @@ class Run {
     MANTISSA_ASSIGN(AlignedMemory arena, AlignedMemory::create(plan_.arena_bytes()));
     arena_.emplace(std::move(arena));
     pool_.emplace(config_.threads);
-    initialise(plan_.graph, config_.seed, *state_);
+    initialise(plan_.graph, config_.format, config_.seed, *state_);
     MANTISSA_RETURN_IF_ERROR(restore_or_start());
     MANTISSA_RETURN_IF_ERROR(loop());
     return finish();
@@ -331,8 +331,8 @@ class Run {
     };
     report(0, 0);
     const std::string weights_sha256 = state_->sha256(StateGroup::kStatistics);
-    FrozenDescription description{config_.model, options_, data_.info.class_names, data_.info.name,
-                                  weights_sha256};
+    FrozenDescription description{config_.model,          options_,        config_.format,
+                                  data_.info.class_names, data_.info.name, weights_sha256};
     MANTISSA_ASSIGN(FrozenNetwork frozen,
                     freeze(plan_.graph, *state_, plan_.calibration, arena_->span(), *pool_,
                            config_.isa, calibration_pixels(), std::move(description)));

@@ -61,10 +61,11 @@ int64_t scale_offset_block(const ScaleOffset& args, const Block& block,
                            const StripConstants& strip) {
   const HalfStrip<false> first(strip, 0), second(strip, 1);
   const __m128i shift = _mm_cvtsi32_si128(args.shift - 16);
-  const __m256i ones = _mm256_set1_epi16(1), limit = _mm256_set1_epi16(127);
+  const auto most = static_cast<int16_t>(mantissa_limit(args.bits));
+  const __m256i ones = _mm256_set1_epi16(1), limit = _mm256_set1_epi16(most);
   // Rounding keeps the sign, so ReLU can follow it.
   const __m256i floor = _mm256_set1_epi16(args.relu ? 0 : INT16_MIN);
-  const __m256i least = _mm256_set1_epi16(-127);
+  const __m256i least = _mm256_set1_epi16(static_cast<int16_t>(-most));
   __m256i kept = _mm256_setzero_si256();
   const int8_t* from = args.in + block.at;
   int8_t* to = args.out + block.at;

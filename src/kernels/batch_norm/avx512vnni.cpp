@@ -95,6 +95,7 @@ inline int64_t scale_offset_strip(const ScaleOffset& args, int64_t first, int64_
   const __m512i offset1 = _mm512_add_epi64(_mm512_loadu_si512(args.offset + first + 8), round.half);
   // Rounding keeps the sign, so ReLU can follow it.
   const __m512i floor = _mm512_set1_epi32(args.relu ? 0 : INT32_MIN);
+  const auto limit = static_cast<int32_t>(mantissa_limit(args.bits));
   int64_t saturated = 0;
   for (int64_t row = begin_row; row < end_row; ++row) {
     const int64_t at = row * args.channels + first;
@@ -105,7 +106,7 @@ inline int64_t scale_offset_strip(const ScaleOffset& args, int64_t first, int64_
     const __m512i wide0 = _mm512_add_epi64(_mm512_mul_epi32(in0, multiplier0), offset0);
     const __m512i wide1 = _mm512_add_epi64(_mm512_mul_epi32(in1, multiplier1), offset1);
     const __m512i rounded = _mm512_max_epi32(narrow_to_int32(round(wide0), round(wide1)), floor);
-    const __m512i narrow = clip(rounded, 127);
+    const __m512i narrow = clip(rounded, limit);
     saturated += different(rounded, narrow);
     store_narrow(args.out + at, narrow);
   }

@@ -31,6 +31,7 @@ struct ScaleOffset {
   bool relu = false;
   int shift = 0;
   int8_t* out = nullptr;
+  int bits = 8;  // of out, 2..8
 };
 
 // dy = (output == null or output > 0) ? grad_out : 0.

@@ -81,7 +81,7 @@ inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
   const int64_t floor = args.relu ? 0 : INT64_MIN;
   const int up = args.shift < 0 ? std::min(-args.shift, 15) : 0;
   const RoundEven64 round(args.shift);
-  const int64_t channels = args.channels;
+  const int64_t channels = args.channels, limit = mantissa_limit(args.bits);
   const int32_t* __restrict multiplier = args.multiplier;
   const int64_t* __restrict offset = args.offset;
   int64_t saturated = 0;
@@ -92,7 +92,7 @@ inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
       const int64_t affine = int64_t{in[c]} * multiplier[c] + offset[c];
       const int64_t wide = (affine < floor ? floor : affine) * (int64_t{1} << up);
       const int64_t rounded = round(wide);
-      const int64_t narrow = saturate(rounded, 127);
+      const int64_t narrow = saturate(rounded, limit);
       saturated += narrow != rounded;
       out[c] = static_cast<int8_t>(narrow);
     }

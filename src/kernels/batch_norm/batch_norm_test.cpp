@@ -91,6 +91,7 @@ struct ScaleOffsetCase {
 void check_scale_offset(const BatchNormKernels& kernels, const ScaleOffsetCase& data, int shift,
                         bool relu) {
   const int64_t count = data.rows * data.channels;
+  const int bits = shift % 3 == 0 ? 4 : 8;
   std::vector<int8_t> out(count), wanted(count);
   WideStatistics maximum, narrowed;
   for (int64_t i = 0; i < count; ++i) {
@@ -99,12 +100,12 @@ void check_scale_offset(const BatchNormKernels& kernels, const ScaleOffsetCase& 
     if (relu) wide = std::max<Wide>(wide, 0);
     maximum.maximum = std::max(maximum.maximum, exact_magnitude(wide));
     const Wide rounded = exact_rne(wide, shift);
-    wanted[i] = static_cast<int8_t>(exact_saturate(rounded, 127));
+    wanted[i] = static_cast<int8_t>(exact_saturate(rounded, (1 << (bits - 1)) - 1));
     narrowed.saturated += wanted[i] != rounded;
   }
   ScaleOffset args = {
-      data.in.data(), data.channels, data.multiplier.data(), data.offset.data(), relu,
-      shift,          nullptr};
+      data.in.data(), data.channels, data.multiplier.data(), data.offset.data(), relu, shift,
+      nullptr,        bits};
   expect_equal(kernels.scale_offset(args, 0, data.rows), maximum);
   args.out = out.data();
   expect_equal(kernels.scale_offset(args, 0, data.rows), narrowed);

@@ -230,7 +230,7 @@ WideStatistics forward(const Tiles& tiles, const ConvolutionForward& args,
       .source = args.input,
       .source_bits = 8,
       .target = rounds ? reinterpret_cast<char*>(args.narrow) : reinterpret_cast<char*>(args.wide),
-      .store = rounds ? Store(TargetType::kInt8, args.shift, mantissa_limit(8))
+      .store = rounds ? Store(TargetType::kInt8, args.shift, mantissa_limit(args.bits))
                       : Store(TargetType::kInt32, 0, 0)};
   call.bias = pad_bias(call, args.bias);
   return run_dot(call, *context.pool, [&](int64_t group) {

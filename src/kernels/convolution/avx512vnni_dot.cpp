@@ -279,7 +279,7 @@ WideStatistics forward(const ConvolutionForward& args, const KernelContext& cont
       .target = rounds ? reinterpret_cast<char*>(args.narrow) : reinterpret_cast<char*>(args.wide),
       .target_bytes = rounds ? 1 : 4,
       .shift = args.shift,
-      .limit = 127};
+      .limit = static_cast<int>(mantissa_limit(args.bits))};
   context.pool->parallel_for(plan.dot.blocks(), [&](int64_t block, int) {
     for_each_phase(call, [&](const Phase& phase) {
       pack_forward_weights(shape, args.weights, args.bias, block * 16,

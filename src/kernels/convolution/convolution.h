@@ -52,8 +52,8 @@ constexpr int kMaximumForwardShift = 24;
 
 // sum[n, y, x, o] = bias[o] + sum over (ky, kx, c of o's group) of
 //   input[n, y*stride + ky - padding, x*stride + kx - padding, c] * weights[o, ky, kx, c].
-// Writes the sums to `wide`, or saturate(rne(sum >> shift), +-127) to `narrow`: exactly one of them
-// is given. Statistics: the maximum of |sum|; what saturated in `narrow`.
+// Writes the sums to `wide`, or saturate(rne(sum >> shift), +-(2^(bits-1) - 1)) to `narrow`:
+// exactly one of them is given. Statistics: the maximum of |sum|; what saturated in `narrow`.
 struct ConvolutionForward {
   ConvolutionShape shape;
   const int8_t* input = nullptr;
@@ -61,6 +61,7 @@ struct ConvolutionForward {
   const int32_t* bias = nullptr;  // [O] at the sum's exponent, |bias| <= 2^30; or null
   int32_t* wide = nullptr;
   int8_t* narrow = nullptr;
+  int bits = 8;   // of `narrow`, 2..8
   int shift = 0;  // 0..kMaximumForwardShift
 };
 

@@ -64,7 +64,7 @@ WideStatistics forward(const ConvolutionForward& args, const KernelContext&) noe
         args.wide[at] = sum;
       } else {
         const int64_t rounded = shift_right_rne(sum, args.shift);
-        args.narrow[at] = static_cast<int8_t>(saturate(rounded, mantissa_limit(8)));
+        args.narrow[at] = static_cast<int8_t>(saturate(rounded, mantissa_limit(args.bits)));
         statistics.saturated += args.narrow[at] != rounded;
       }
       statistics.maximum = std::max(statistics.maximum, magnitude(sum));

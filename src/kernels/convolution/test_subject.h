@@ -82,6 +82,7 @@ struct Results {
 
 struct Operands {
   ConvolutionShape shape;
+  int value_bits = 8;        // of narrowed results
   int bits = 16;             // of the gradient of the output
   int grad_input_bits = 16;  // as many, or 16
   std::vector<int8_t> input, weights;
@@ -100,6 +101,8 @@ struct Operands {
     forward_shift = kForwardShifts[seed % std::size(kForwardShifts)];
     grad_input_shift = kGradInputShifts[seed % std::size(kGradInputShifts)];
     grad_weights_shift = kGradWeightsShifts[seed % std::size(kGradWeightsShifts)];
+    constexpr int kValueBits[] = {8, 8, 4, 8, 2};
+    value_bits = kValueBits[seed % std::size(kValueBits)];
     bits = kBits[seed % std::size(kBits)];
     grad_input_bits = seed % 4 == 0 ? 16 : bits;
     input = make_values<int8_t>(s.input_count(), 127, values, random);
@@ -135,6 +138,7 @@ struct Operands {
     r.wide_found = subject.forward(args, {&pool, forward.span()});
     args.wide = nullptr;
     args.narrow = r.narrow.data();
+    args.bits = value_bits;
     args.shift = forward_shift;
     r.narrow_found = subject.forward(args, {&pool, forward.span()});
     const ConstGradient gradient{grad_output.data(), bits};
@@ -201,8 +205,9 @@ inline std::string disagreement(const std::vector<Subject>& subjects, const Oper
       std::ostringstream text;
       text << subject.name << ", " << count << " threads, " << describe(operands.shape)
            << ", shifts " << operands.forward_shift << " " << operands.grad_input_shift << " "
-           << operands.grad_weights_shift << ", gradients of " << operands.bits << " and "
-           << operands.grad_input_bits << " bits: " << found;
+           << operands.grad_weights_shift << ", values of " << operands.value_bits
+           << " bits, gradients of " << operands.bits << " and " << operands.grad_input_bits
+           << " bits: " << found;
       return text.str();
     }
   }

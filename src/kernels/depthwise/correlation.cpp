@@ -218,7 +218,7 @@ WideStatistics forward(const RowLoops& loops, const ConvolutionForward& args,
                                         : reinterpret_cast<std::byte*>(args.narrow),
                            .bytes = wide ? 4 : 1,
                            .shift = args.shift,
-                           .limit = mantissa_limit(8)};
+                           .limit = static_cast<int32_t>(mantissa_limit(args.bits))};
   return correlation.run({args.input, 8, s.in_height, s.in_width, s.in_channels}, results,
                          *context.pool);
 }

@@ -32,6 +32,7 @@ inline WideStatistics add_aligned(const Add& args, int64_t begin, int64_t end) n
   // is at least -2^31), one far above it gives 0 from 26 right shifts on.
   const int up = args.shift < 0 ? std::min(-args.shift, 7) : 0;
   const RoundEven32 round(std::clamp(args.shift, 0, 30));
+  const auto limit = static_cast<int32_t>(mantissa_limit(args.bits));
   int32_t low = 0, high = 0;
   int64_t saturated = 0;
   for (int64_t block = begin; block < end; block += 1 << 20) {
@@ -44,8 +45,8 @@ inline WideStatistics add_aligned(const Add& args, int64_t begin, int64_t end) n
       low = wide < low ? wide : low;
       high = wide > high ? wide : high;
       const int32_t rounded = round(wide * (int32_t{1} << up));
-      const int32_t above = rounded < -127 ? -127 : rounded;
-      const int32_t narrow = above > 127 ? 127 : above;
+      const int32_t above = rounded < -limit ? -limit : rounded;
+      const int32_t narrow = above > limit ? limit : above;
       clipped += narrow != rounded;
       out[i] = static_cast<int8_t>(narrow);
     }

@@ -3,9 +3,9 @@
 // A function works on the elements [begin, end) of its operands, on the calling thread; callers
 // split ranges. Functions whose wide results can be computed anew are called twice where the
 // exponent must be exact: first for the maximum (out == nullptr: nothing is written), then with the
-// shift. Narrowing is saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), to 8 bits or a gradient's
-// own. The gradients of one call have the same width; the sum's may be 16. Source: METHODS section
-// 0.
+// shift. Narrowing is saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), bits being 2..8 or a
+// gradient's own. The gradients of one call have the same width; the sum's may be 16. Source:
+// METHODS section 0.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,16 @@ struct Requantise {
   const int32_t* wide = nullptr;
   int shift = 0;
   int8_t* out = nullptr;
+  int bits = 8;
+};
+
+// The same with a shift per channel: out[row, c] = narrow(wide[row, c] >> shifts[c]).
+struct RequantiseChannels {
+  const int32_t* wide = nullptr;    // [rows, channels]
+  const int32_t* shifts = nullptr;  // [channels], each in [0, 31]
+  int64_t channels = 1;
+  int8_t* out = nullptr;
+  int bits = 8;
 };
 
 // Pixels uint8 [rows, channels] to int8: wide = pixel - mean[channel].
@@ -30,6 +40,7 @@ struct NormaliseInput {
   int64_t channels = 1;
   int shift = 0;
   int8_t* out = nullptr;
+  int bits = 8;
 };
 
 // out = narrow(relu?(rescale(a, shift_a) + rescale(b, shift_b))): the addends are first brought to
@@ -41,6 +52,7 @@ struct Add {
   bool relu = false;
   int shift = 0;
   int8_t* out = nullptr;
+  int bits = 8;
 };
 
 // out = narrow(rescale(a, shift_a) + rescale(b, shift_b)) in int64; shifts of addends >= -40,
@@ -72,9 +84,9 @@ struct ElementwiseKernels {
   // maxima[c] = max(maxima[c], |wide[row, c]|) over rows [begin, end); for the guard.
   void (*channel_maxima)(const int32_t* wide, int64_t channels, int64_t begin_row, int64_t end_row,
                          uint32_t* maxima) noexcept;
-  // Per-channel shifts: out[row, c] = narrow(wide[row, c] >> shifts[c]); shifts[c] in [0, 31].
-  int64_t (*requantise_channels)(const int32_t* wide, const int32_t* shifts, int64_t channels,
-                                 int64_t begin_row, int64_t end_row, int8_t* out) noexcept;
+  // Returns how many saturated.
+  int64_t (*requantise_channels)(const RequantiseChannels&, int64_t begin_row,
+                                 int64_t end_row) noexcept;
 };
 
 extern const ElementwiseKernels kElementwiseReference;

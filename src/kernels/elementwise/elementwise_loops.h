@@ -5,8 +5,6 @@
 
 #include "kernels/round_even_loops.h"
 
-constexpr int64_t kLimit8 = mantissa_limit(8);
-
 inline WideStatistics requantise(const Requantise& args, int64_t begin, int64_t end) noexcept {
   const int32_t* __restrict wide = args.wide;
   int8_t* __restrict out = args.out;
@@ -19,10 +17,11 @@ inline WideStatistics requantise(const Requantise& args, int64_t begin, int64_t 
     return {std::max(magnitude(low), magnitude(high)), 0};
   }
   int64_t saturated = 0;
+  const auto limit = static_cast<int32_t>(mantissa_limit(args.bits));
   if (args.shift < 0 || args.shift > 30) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t rounded = rescale_rne(wide[i], args.shift);
-      const int64_t narrow = saturate(rounded, kLimit8);
+      const int64_t narrow = saturate(rounded, limit);
       out[i] = static_cast<int8_t>(narrow);
       saturated += narrow != rounded;
     }
@@ -39,8 +38,8 @@ inline WideStatistics requantise(const Requantise& args, int64_t begin, int64_t 
       const int32_t remainder = wide[i] & (half * 2 + odd_mask);
       const int32_t floor = wide[i] >> shift;
       const int32_t rounded = floor + ((remainder + half + (floor & odd_mask)) >> shift);
-      const int32_t low = rounded < -127 ? -127 : rounded;
-      const int32_t narrow = low > 127 ? 127 : low;
+      const int32_t low = rounded < -limit ? -limit : rounded;
+      const int32_t narrow = low > limit ? limit : low;
       clipped += narrow != rounded;
       out[i] = static_cast<int8_t>(narrow);
     }
@@ -56,6 +55,7 @@ constexpr int64_t kPattern = 1024;
 inline WideStatistics normalise_elements(const NormaliseInput& args, int64_t begin_row,
                                          int64_t end_row) noexcept {
   WideStatistics statistics;
+  const int64_t limit = mantissa_limit(args.bits);
   for (int64_t row = begin_row; row < end_row; ++row) {
     for (int64_t c = 0; c < args.channels; ++c) {
       const int64_t i = row * args.channels + c;
@@ -63,7 +63,7 @@ inline WideStatistics normalise_elements(const NormaliseInput& args, int64_t beg
       statistics.maximum = std::max(statistics.maximum, magnitude(wide));
       if (args.out == nullptr) continue;
       const int64_t rounded = rescale_rne(wide, args.shift);
-      const int64_t narrow = saturate(rounded, kLimit8);
+      const int64_t narrow = saturate(rounded, limit);
       args.out[i] = static_cast<int8_t>(narrow);
       statistics.saturated += narrow != rounded;
     }
@@ -78,6 +78,7 @@ inline WideStatistics normalise_pattern(const NormaliseInput& args, int64_t begi
   const int64_t width = kPattern / args.channels * args.channels;
   for (int64_t i = 0; i < width; ++i) means[i] = args.mean[i % args.channels];
   const RoundEven32 round(std::min(args.shift, 30));
+  const auto limit = static_cast<int32_t>(mantissa_limit(args.bits));
   const int64_t end = end_row * args.channels;
   int32_t low = 0, high = 0;
   int64_t saturated = 0;
@@ -94,7 +95,7 @@ inline WideStatistics normalise_pattern(const NormaliseInput& args, int64_t begi
     int32_t clipped = 0;
     for (int64_t i = 0; i < count; ++i) {
       const int32_t rounded = round(pixels[i] - means[i]);
-      const int32_t narrow = rounded < -127 ? -127 : rounded > 127 ? 127 : rounded;
+      const int32_t narrow = rounded < -limit ? -limit : rounded > limit ? limit : rounded;
       clipped += narrow != rounded;
       out[i] = static_cast<int8_t>(narrow);
     }
@@ -194,9 +195,11 @@ inline void channel_maxima(const int32_t* wide, int64_t channels, int64_t begin_
 }
 
 template <typename Width>
-inline int64_t requantise_strip(const int32_t* wide, const int32_t* shifts, int64_t channels,
-                                Width width, int64_t begin_row, int64_t end_row,
-                                int8_t* out) noexcept {
+inline int64_t requantise_strip(const RequantiseChannels& args, int64_t first, Width width,
+                                int64_t begin_row, int64_t end_row) noexcept {
+  const int64_t channels = args.channels;
+  const int32_t* shifts = args.shifts + first;
+  const auto limit = static_cast<int32_t>(mantissa_limit(args.bits));
   uint32_t shift[kStrip], mask[kStrip], below_half[kStrip], odd[kStrip];
   for (int64_t c = 0; c < width; ++c) {
     shift[c] = static_cast<uint32_t>(shifts[c]);
@@ -206,16 +209,16 @@ inline int64_t requantise_strip(const int32_t* wide, const int32_t* shifts, int6
   }
   int64_t saturated = 0;
   for (int64_t row = begin_row; row < end_row; ++row) {
-    const int32_t* __restrict from = wide + row * channels;
-    int8_t* __restrict to = out + row * channels;
+    const int32_t* __restrict from = args.wide + row * channels + first;
+    int8_t* __restrict to = args.out + row * channels + first;
     int32_t clipped = 0;
     for (int64_t c = 0; c < width; ++c) {
       const int32_t floor = from[c] >> shift[c];
       const uint32_t rest = (static_cast<uint32_t>(from[c]) & mask[c]) + below_half[c] +
                             (static_cast<uint32_t>(floor) & odd[c]);
       const int32_t rounded = floor + static_cast<int32_t>(rest >> shift[c]);
-      const int32_t above = rounded < -127 ? -127 : rounded;
-      const int32_t narrow = above > 127 ? 127 : above;
+      const int32_t above = rounded < -limit ? -limit : rounded;
+      const int32_t narrow = above > limit ? limit : above;
       clipped += narrow != rounded;
       to[c] = static_cast<int8_t>(narrow);
     }
@@ -224,17 +227,16 @@ inline int64_t requantise_strip(const int32_t* wide, const int32_t* shifts, int6
   return saturated;
 }
 
-inline int64_t requantise_channels(const int32_t* wide, const int32_t* shifts, int64_t channels,
-                                   int64_t begin_row, int64_t end_row, int8_t* out) noexcept {
+inline int64_t requantise_channels(const RequantiseChannels& args, int64_t begin_row,
+                                   int64_t end_row) noexcept {
   int64_t saturated = 0;
-  for (int64_t first = 0; first < channels; first += kStrip) {
-    if (channels - first >= kStrip) {
-      saturated += requantise_strip(wide + first, shifts + first, channels,
-                                    std::integral_constant<int64_t, kStrip>(), begin_row, end_row,
-                                    out + first);
+  for (int64_t first = 0; first < args.channels; first += kStrip) {
+    const int64_t left = args.channels - first;
+    if (left >= kStrip) {
+      saturated += requantise_strip(args, first, std::integral_constant<int64_t, kStrip>(),
+                                    begin_row, end_row);
     } else {
-      saturated += requantise_strip(wide + first, shifts + first, channels, channels - first,
-                                    begin_row, end_row, out + first);
+      saturated += requantise_strip(args, first, left, begin_row, end_row);
     }
   }
   return saturated;

@@ -39,16 +39,18 @@ TEST_P(Elementwise, Requantise) {
   for (const int64_t size : kAwkwardSizes) {
     for (const int shift : {-40, -9, -1, 0, 1, 2, 8, 17, 24, 25, 30, 31, 32, 33, 63, 100}) {
       const auto wide = test_values<int32_t>(size + 1, static_cast<uint64_t>(shift + 99), 31);
+      const int bits = shift % 2 == 0 ? 8 : 3;
       // Not from the start, so that nothing relies on alignment or writes outside its range.
       const int64_t begin = size > 1 ? 1 : 0;
       std::vector<int8_t> out(size + 1, 55), wanted(size + 1, 55);
       WideStatistics maximum, narrowed;
       for (int64_t i = begin; i < size; ++i) {
         note(wide[i], maximum);
-        wanted[i] = narrow<int8_t>(wide[i], 8, shift, narrowed);
+        wanted[i] = narrow<int8_t>(wide[i], bits, shift, narrowed);
       }
       expect_equal(GetParam()->requantise({wide.data(), shift, nullptr}, begin, size), maximum);
-      expect_equal(GetParam()->requantise({wide.data(), shift, out.data()}, begin, size), narrowed);
+      expect_equal(GetParam()->requantise({wide.data(), shift, out.data(), bits}, begin, size),
+                   narrowed);
       ASSERT_EQ(out, wanted) << "shift " << shift << " size " << size;
     }
   }
@@ -75,14 +77,15 @@ TEST_P(Elementwise, NormaliseInput) {
       for (const int mean_bits : {7, 31}) {
         const auto mean = test_values<int32_t>(channels, 6, mean_bits);
         for (const int shift : {-3, 0, 1, 5, 40}) {
+          const int bits = shift == 1 ? 5 : 8;
           std::vector<int8_t> out(rows * channels), wanted(rows * channels);
           WideStatistics maximum, narrowed;
           for (int64_t i = 0; i < rows * channels; ++i) {
             const Wide wide = Wide{pixels[i]} - mean[i % channels];
             note(wide, maximum);
-            wanted[i] = narrow<int8_t>(wide, 8, shift, narrowed);
+            wanted[i] = narrow<int8_t>(wide, bits, shift, narrowed);
           }
-          NormaliseInput args = {pixels.data(), mean.data(), channels, shift, nullptr};
+          NormaliseInput args = {pixels.data(), mean.data(), channels, shift, nullptr, bits};
           expect_equal(GetParam()->normalise_input(args, 0, rows), maximum);
           args.out = out.data();
           narrowed.maximum = maximum.maximum;
@@ -103,15 +106,16 @@ TEST_P(Elementwise, Add) {
     for (const auto& [shift_a, shift_b] : alignments) {
       for (const int shift : {-40, -3, 0, 1, 9, 16, 17, 18, 40, 70}) {
         for (const bool relu : {false, true}) {
+          const int bits = shift % 2 == 0 ? 8 : 2;
           std::vector<int8_t> out(size), wanted(size);
           WideStatistics maximum, narrowed;
           for (int64_t i = 0; i < size; ++i) {
             Wide wide = exact_rne(a[i], shift_a) + exact_rne(b[i], shift_b);
             if (relu) wide = std::max<Wide>(wide, 0);
             note(wide, maximum);
-            wanted[i] = narrow<int8_t>(wide, 8, shift, narrowed);
+            wanted[i] = narrow<int8_t>(wide, bits, shift, narrowed);
           }
-          Add args = {a.data(), b.data(), shift_a, shift_b, relu, shift, nullptr};
+          Add args = {a.data(), b.data(), shift_a, shift_b, relu, shift, nullptr, bits};
           expect_equal(GetParam()->add(args, 0, size), maximum);
           args.out = out.data();
           narrowed.maximum = maximum.maximum;
@@ -233,13 +237,14 @@ TEST_P(Elementwise, RequantiseChannels) {
       const auto wide = test_values<int32_t>(rows * channels, 11, 31);
       std::vector<int32_t> shifts(channels);
       for (int64_t c = 0; c < channels; ++c) shifts[c] = static_cast<int32_t>(31 - c * 5 % 32);
+      const int bits = channels % 2 == 0 ? 8 : 6;
       std::vector<int8_t> out(rows * channels), wanted(rows * channels);
       WideStatistics narrowed;
       for (int64_t i = 0; i < rows * channels; ++i) {
-        wanted[i] = narrow<int8_t>(wide[i], 8, shifts[i % channels], narrowed);
+        wanted[i] = narrow<int8_t>(wide[i], bits, shifts[i % channels], narrowed);
       }
-      ASSERT_EQ(GetParam()->requantise_channels(wide.data(), shifts.data(), channels, 0, rows,
-                                                out.data()),
+      ASSERT_EQ(GetParam()->requantise_channels(
+                    {wide.data(), shifts.data(), channels, out.data(), bits}, 0, rows),
                 narrowed.saturated);
       ASSERT_EQ(out, wanted);
     }

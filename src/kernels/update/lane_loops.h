@@ -138,7 +138,7 @@ inline Extremes steps(const Update args, int64_t begin, int64_t end) noexcept {
 inline Extremes direction_extremes_lanes(const Update& args, int64_t begin, int64_t end) noexcept {
   if (!UnsignedFactor::fits(args.gradient_multiplier)) return direction_extremes(args, begin, end);
   const int64_t middle = end - (end - begin) % kLanes;
-  return combined(args.weight_bits == 8 ? directions<int8_t>(args, begin, middle)
+  return combined(args.weight_bits <= 8 ? directions<int8_t>(args, begin, middle)
                                         : directions<int16_t>(args, begin, middle),
                   direction_extremes(args, middle, end));
 }
@@ -146,7 +146,7 @@ inline Extremes direction_extremes_lanes(const Update& args, int64_t begin, int6
 inline Extremes step_lanes(const Update& args, int64_t begin, int64_t end) noexcept {
   if (args.update_shift < 0) return step(args, begin, end);
   const int64_t middle = end - (end - begin) % kLanes;
-  return combined(args.weight_bits == 8 ? steps<int8_t>(args, begin, middle)
+  return combined(args.weight_bits <= 8 ? steps<int8_t>(args, begin, middle)
                                         : steps<int16_t>(args, begin, middle),
                   step(args, middle, end));
 }

@@ -21,7 +21,7 @@ namespace mantissa::kernels {
 struct Update {
   int64_t* gradient = nullptr;     // G, then what each pass leaves for the next
   void* weights = nullptr;         // W: int8 or int16
-  int weight_bits = 8;             // 8 or 16: the element type of W
+  int weight_bits = 8;             // of W: up to 8 are int8, else int16
   int16_t* accumulator = nullptr;  // A; may be null if shift is 0
   int shift = 15;                  // accumulator bits - 1; 0: no accumulator
   int16_t* velocity = nullptr;     // v; null for plain SGD

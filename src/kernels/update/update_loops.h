@@ -58,7 +58,7 @@ inline void load_values(const Update& args, int64_t first, int64_t count,
 
 inline void load_block(const Update& args, int64_t first, int64_t count,
                        int64_t* __restrict values) noexcept {
-  if (args.weight_bits == 8) {
+  if (args.weight_bits <= 8) {
     load_values<int8_t>(args, first, count, values);
   } else {
     load_values<int16_t>(args, first, count, values);
@@ -161,7 +161,7 @@ inline void commit_of(const Update& args, int growth, int64_t begin, int64_t end
 }
 
 inline void commit(const Update& args, int growth, int64_t begin, int64_t end) noexcept {
-  if (args.weight_bits == 8) {
+  if (args.weight_bits <= 8) {
     commit_of<int8_t>(args, growth, begin, end);
   } else {
     commit_of<int16_t>(args, growth, begin, end);

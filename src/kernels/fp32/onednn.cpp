@@ -1,0 +1,65 @@
+#include "kernels/fp32/onednn.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace mantissa::kernels::fp32 {
+namespace {
+
+constexpr const char* kLibrary = "libdnnl.so.2";
+
+struct Loaded {
+  OneDnn functions;
+  std::string error;
+};
+
+template <typename Function>
+void find(void* library, const char* name, Function& function, std::string& error) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr) error = std::string(kLibrary) + " has no " + name;
+}
+
+Loaded load() {
+  // Its threads and ours take turns: threads that spin while they wait would hold a core.
+  setenv("OMP_WAIT_POLICY", "passive", 0);
+  Loaded loaded;
+  OneDnn& dnn = loaded.functions;
+  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    loaded.error = std::string(kLibrary) + " cannot be loaded: " + dlerror();
+    return loaded;
+  }
+#define MANTISSA_ONEDNN(name) find(library, "dnnl_" #name, dnn.name, loaded.error);
+#include "kernels/fp32/onednn.inc"
+#undef MANTISSA_ONEDNN
+  find(library, "omp_set_num_threads", dnn.set_threads, loaded.error);
+  if (!loaded.error.empty()) return loaded;
+  if (dnn.version()->major != DNNL_VERSION_MAJOR) {
+    loaded.error = std::string(kLibrary) + " is of another version than 2";
+  } else if (dnn.engine_create(&dnn.engine, dnnl_cpu, 0) != dnnl_success ||
+             dnn.stream_create(&dnn.stream, dnn.engine, dnnl_stream_default_flags) !=
+                 dnnl_success) {
+    loaded.error = std::string(kLibrary) + " gives no CPU engine";
+  }
+  return loaded;
+}
+
+const Loaded& loaded_once() {
+  static const Loaded loaded = load();
+  return loaded;
+}
+
+}  // namespace
+
+Status load_onednn() {
+  const Loaded& loaded = loaded_once();
+  if (loaded.error.empty()) return {};
+  return failed("fp32 computes with oneDNN 2, which is not usable here (" + loaded.error +
+                "); on Debian, install libdnnl2");
+}
+
+const OneDnn& onednn() { return loaded_once().functions; }
+
+}  // namespace mantissa::kernels::fp32

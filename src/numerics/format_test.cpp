@@ -1,0 +1,47 @@
+#include "numerics/format.h"
+
+#include <gtest/gtest.h>
+
+namespace mantissa {
+namespace {
+
+TEST(Format, HasOneSpelling) {
+  const struct {
+    const char* text;
+    const char* canonical;
+  } kCases[] = {{"bfp8", "bfp8"},
+                {"fp32", "fp32"},
+                {"bfp:", "bfp8"},
+                {"bfp:w=8,a=8,g=16,u=32,acc=16,bias=16,block=tensor", "bfp8"},
+                {"bfp:a=4,w=2", "bfp:w=2,a=4"},
+                {"bfp:exponents=exact,bias=8,acc=0", "bfp:acc=0,bias=8,exponents=exact"},
+                {"bfp:gr=stochastic,g=8", "bfp:g=8,gr=stochastic"}};
+  for (const auto& c : kCases) {
+    const auto format = parse_format(c.text);
+    ASSERT_TRUE(format.ok()) << c.text << ": " << format.error().message;
+    EXPECT_EQ(to_string(*format), c.canonical);
+    const auto again = parse_format(to_string(*format));
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(*again, *format);
+  }
+}
+
+TEST(Format, ErrorsSayWhatIsPossible) {
+  const struct {
+    const char* text;
+    const char* says;
+  } kCases[] = {{"int8", "choose bfp8, fp32"},
+                {"bfp:w=1", "choose w from 2, 3"},
+                {"bfp:acc=3", "choose acc from 0, 2, 4, 8, 16"},
+                {"bfp:q=3", "keys are w, a,"},
+                {"bfp:w", "not key=value"},
+                {"bfp:gr=stochastic", "choose g=6, 8 or 12"}};
+  for (const auto& c : kCases) {
+    const auto format = parse_format(c.text);
+    ASSERT_FALSE(format.ok()) << c.text;
+    EXPECT_NE(format.error().message.find(c.says), std::string::npos) << format.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace mantissa

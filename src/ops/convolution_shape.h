@@ -1,0 +1,36 @@
+// What a convolution's attributes and operands say about its shape.
+#pragma once
+
+#include "graph/op.h"
+#include "kernels/convolution/convolution.h"
+
+namespace mantissa::ops {
+
+// Weights [O, KH, KW, C / G] of a convolution, or [O, C] of a linear layer, whose rows are [N, C].
+inline kernels::ConvolutionShape convolution_shape(const Attributes& attributes, const Shape& input,
+                                                   const Shape& output, const Shape& weights) {
+  kernels::ConvolutionShape shape;
+  shape.batch = input[0];
+  shape.in_channels = input.last();
+  shape.out_channels = output.last();
+  if (input.rank == 4) {
+    shape.in_height = input[1], shape.in_width = input[2];
+    shape.out_height = output[1], shape.out_width = output[2];
+    shape.kernel_height = weights[1], shape.kernel_width = weights[2];
+    shape.stride = attributes.get("stride", 1);
+    shape.padding = attributes.get("padding", 0);
+    shape.groups = attributes.get("groups", 1);
+  }
+  return shape;
+}
+
+inline kernels::ConvolutionShape convolution_shape(const OpShapes& s) {
+  return convolution_shape(*s.attributes, s.inputs[0], s.output, s.parameters[0]);
+}
+
+inline kernels::ConvolutionShape convolution_shape(const OpContext& c, const Shape& input,
+                                                   const Shape& output) {
+  return convolution_shape(*c.attributes, input, output, c.parameters[0].mantissa.shape);
+}
+
+}  // namespace mantissa::ops

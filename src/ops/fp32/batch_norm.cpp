@@ -1,0 +1,212 @@
+// Batch norm in fp32: sums per channel in double.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/fp32/fp32.h"
+
+namespace mantissa::ops::fp32 {
+namespace {
+
+constexpr double kEpsilon = 1e-5;  // as the integer op
+constexpr int64_t kGrain = 8192;   // elements
+
+// Written forward, read backward: [channels] each.
+struct Saved {
+  double *mean, *inverse_sigma, *sum_grad, *sum_grad_in;
+  Saved(std::byte* base, int64_t channels)
+      : mean(reinterpret_cast<double*>(base)),
+        inverse_sigma(mean + channels),
+        sum_grad(inverse_sigma + channels),
+        sum_grad_in(sum_grad + channels) {}
+};
+
+OpMemory memory(const OpShapes& s, const PlanningContext&) {
+  const int64_t doubles = s.output.last() * int64_t{sizeof(double)};
+  const PhaseMemory phase{.workspace_bytes = 2 * kernels::kMaximumParts * doubles};
+  return {.saved_bytes = 4 * doubles,
+          .statistics_bytes = 2 * doubles,
+          .forward = phase,
+          .backward_input = phase,
+          .backward_weights = phase};
+}
+
+// Calls add(row, sums) for each row, with the two [channels] sums of its part; they are then added
+// up, in order, at the start of the workspace, which is returned.
+template <typename Add>
+double* row_sums(const OpContext& c, int64_t rows, int64_t channels, Add&& add) {
+  auto* work = reinterpret_cast<double*>(c.workspace);
+  const int64_t parts =
+      kernels::parallel_ranges(*c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
+                               [&](int64_t begin, int64_t end, int64_t part) {
+                                 double* sums = work + part * 2 * channels;
+                                 std::fill_n(sums, 2 * channels, 0.0);
+                                 for (int64_t row = begin; row < end; ++row) add(row, sums);
+                               });
+  for (int64_t part = 1; part < parts; ++part) {
+    for (int64_t i = 0; i < 2 * channels; ++i) work[i] += work[part * 2 * channels + i];
+  }
+  return work;
+}
+
+// Per-channel scale and offset from running statistics.
+struct Affine {
+  float scale, offset;
+};
+
+Affine running_affine(const OpContext& c, int64_t i) {
+  const double mean = c.parameters[2].mantissa.as<double>()[i];
+  const double variance = c.parameters[3].mantissa.as<double>()[i];
+  const double scale = c.parameters[0].mantissa.as<float>()[i] / std::sqrt(variance + kEpsilon);
+  return {static_cast<float>(scale),
+          static_cast<float>(c.parameters[1].mantissa.as<float>()[i] - scale * mean)};
+}
+
+Affine batch_affine(const OpContext& c, const Saved& saved, int64_t i) {
+  const double scale = c.parameters[0].mantissa.as<float>()[i] * saved.inverse_sigma[i];
+  return {static_cast<float>(scale),
+          static_cast<float>(c.parameters[1].mantissa.as<float>()[i] - scale * saved.mean[i])};
+}
+
+void batch_statistics(const OpContext& c, const Saved& saved, int64_t rows, int64_t channels) {
+  const auto* in = c.inputs[0].as<float>();
+  const double* sums = row_sums(c, rows, channels, [&](int64_t row, double* part) {
+    const float* x = in + row * channels;
+    for (int64_t i = 0; i < channels; ++i) {
+      part[i] += x[i];
+      part[channels + i] += static_cast<double>(x[i]) * x[i];
+    }
+  });
+  auto* record = reinterpret_cast<double*>(c.statistics) + c.micro_batch * 2 * channels;
+  const auto n = static_cast<double>(rows);
+  for (int64_t i = 0; i < channels; ++i) {
+    saved.mean[i] = sums[i] / n;
+    const double variance = std::max(0.0, sums[channels + i] / n - saved.mean[i] * saved.mean[i]);
+    saved.inverse_sigma[i] = 1 / std::sqrt(variance + kEpsilon);
+    record[i] = saved.mean[i];
+    record[channels + i] = rows > 1 ? variance * n / (n - 1) : variance;
+  }
+}
+
+// y = x * scale + offset, then the fused ReLU.
+void apply(const OpContext& c, const float* scale, const float* offset, int64_t channels) {
+  const auto* in = c.inputs[0].as<float>();
+  auto* out = c.output.as<float>();
+  const float least = c.relu ? 0.0f : -__builtin_huge_valf();
+  kernels::parallel_ranges(*c.kernel.pool, c.output.count() / channels,
+                           std::max<int64_t>(1, kGrain / channels),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               const float* x = in + row * channels;
+                               float* y = out + row * channels;
+                               for (int64_t i = 0; i < channels; ++i) {
+                                 y[i] = std::max(x[i] * scale[i] + offset[i], least);
+                               }
+                             }
+                           });
+}
+
+void forward(const OpContext& c) {
+  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
+  const Saved saved(c.saved, channels);
+  const bool training = is_training(c.exponent_mode);
+  if (training) batch_statistics(c, saved, rows, channels);
+  auto* scale = reinterpret_cast<float*>(c.workspace);
+  float* offset = scale + channels;
+  for (int64_t i = 0; i < channels; ++i) {
+    const Affine affine = training ? batch_affine(c, saved, i) : running_affine(c, i);
+    scale[i] = affine.scale, offset[i] = affine.offset;
+  }
+  apply(c, scale, offset, channels);
+}
+
+// The gradient that comes in, through the fused ReLU.
+float incoming(const OpContext& c, int64_t at) {
+  const float gradient = c.grad_output.as<float>()[at];
+  return !c.relu || c.output.as<float>()[at] > 0 ? gradient : 0.0f;
+}
+
+void backward_weights(const OpContext& c) {
+  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  const Saved saved(c.saved, channels);
+  const auto* in = c.inputs[0].as<float>();
+  const double* sums = row_sums(c, rows, channels, [&](int64_t row, double* part) {
+    for (int64_t i = 0; i < channels; ++i) {
+      const int64_t at = row * channels + i;
+      const double gradient = incoming(c, at);
+      part[i] += gradient;
+      part[channels + i] += gradient * (in[at] - saved.mean[i]) * saved.inverse_sigma[i];
+    }
+  });
+  for (int64_t i = 0; i < channels; ++i) {
+    saved.sum_grad[i] = sums[i];
+    saved.sum_grad_in[i] = sums[channels + i];
+    c.parameters[0].gradient.as<float>()[i] += static_cast<float>(sums[channels + i]);
+    c.parameters[1].gradient.as<float>()[i] += static_cast<float>(sums[i]);
+  }
+}
+
+// dx = (gamma / sigma) (dy - mean of dy - x^ * mean of dy x^)
+void backward_input(const OpContext& c) {
+  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  const Saved saved(c.saved, channels);
+  auto* grad = reinterpret_cast<float*>(c.workspace);
+  float *by_input = grad + channels, *offset = by_input + channels;
+  for (int64_t i = 0; i < channels; ++i) {
+    const double scale = c.parameters[0].mantissa.as<float>()[i] * saved.inverse_sigma[i];
+    const double slope =
+        -scale * saved.sum_grad_in[i] / static_cast<double>(rows) * saved.inverse_sigma[i];
+    grad[i] = static_cast<float>(scale);
+    by_input[i] = static_cast<float>(slope);
+    offset[i] = static_cast<float>(-scale * saved.sum_grad[i] / static_cast<double>(rows) -
+                                   slope * saved.mean[i]);
+  }
+  const auto* in = c.inputs[0].as<float>();
+  auto* out = c.grad_inputs[0].as<float>();
+  kernels::parallel_ranges(*c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               for (int64_t i = 0; i < channels; ++i) {
+                                 const int64_t at = row * channels + i;
+                                 out[at] =
+                                     grad[i] * incoming(c, at) + by_input[i] * in[at] + offset[i];
+                               }
+                             }
+                           });
+}
+
+void update_statistics(const OpContext& c) {
+  const int64_t channels = c.parameters[2].mantissa.count();
+  for (int micro_batch = 0; micro_batch < c.micro_batches; ++micro_batch) {
+    const auto* record = reinterpret_cast<const double*>(c.statistics) + micro_batch * 2 * channels;
+    for (const int which : {0, 1}) {
+      double* running = c.parameters[2 + which].mantissa.as<double>();
+      for (int64_t i = 0; i < channels; ++i) {
+        running[i] += c.scalars->statistics_momentum * (record[which * channels + i] - running[i]);
+      }
+    }
+  }
+}
+
+void scale_offset(const OpContext& c) {
+  apply(c, c.parameters[0].mantissa.as<float>(), c.parameters[1].mantissa.as<float>(),
+        c.output.shape.last());
+}
+
+}  // namespace
+
+void freeze_batch_norm(const OpContext& context, float* multiplier, float* offset) {
+  for (int64_t i = 0; i < context.parameters[0].mantissa.count(); ++i) {
+    const Affine affine = running_affine(context, i);
+    multiplier[i] = affine.scale, offset[i] = affine.offset;
+  }
+}
+
+const OpFunctions kBatchNorm = {.memory = memory,
+                                .forward = forward,
+                                .backward_input = backward_input,
+                                .backward_weights = backward_weights,
+                                .update_statistics = update_statistics,
+                                .kernel = loops_name};
+const OpFunctions kScaleOffset = {.forward = scale_offset, .kernel = loops_name};
+
+}  // namespace mantissa::ops::fp32

@@ -1,0 +1,87 @@
+// Convolution and linear in fp32.
+#include "kernels/fp32/convolution.h"
+
+#include <algorithm>
+
+#include "kernels/fp32/onednn.h"
+#include "ops/convolution_shape.h"
+#include "ops/fp32/fp32.h"
+
+namespace mantissa::ops::fp32 {
+namespace {
+
+using kernels::fp32::Pass;
+
+bool has_bias(const OpShapes& s) { return s.parameters.size() > 1; }
+
+// Gradients of weights and bias of one micro-batch, which are then added to the step's.
+int64_t gradient_bytes(const OpShapes& s) {
+  int64_t count = s.parameters[0].count();
+  if (has_bias(s)) count += s.parameters[1].count();
+  return count * int64_t{sizeof(float)};
+}
+
+Status check(const OpShapes& s) {
+  MANTISSA_RETURN_IF_ERROR(kernels::fp32::load_onednn());
+  for (const Pass pass : {Pass::kForward, Pass::kGradInput, Pass::kGradWeights}) {
+    if (kernels::fp32::convolution_scratch_bytes(convolution_shape(s), pass, false, 1) < 0) {
+      return failed("oneDNN has no fp32 kernel for this shape");
+    }
+  }
+  return {};
+}
+
+OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
+  const auto scratch = [&](Pass pass, bool bias) {
+    return kernels::fp32::convolution_scratch_bytes(convolution_shape(s), pass, bias,
+                                                    planning.threads);
+  };
+  return {.forward = {.scratch_bytes = scratch(Pass::kForward, has_bias(s))},
+          .backward_input = {.scratch_bytes = scratch(Pass::kGradInput, false)},
+          .backward_weights = {.workspace_bytes = gradient_bytes(s),
+                               .scratch_bytes = scratch(Pass::kGradWeights, has_bias(s))}};
+}
+
+void forward(const OpContext& c) {
+  const float* bias = c.parameters.size() > 1 ? c.parameters[1].mantissa.as<float>() : nullptr;
+  const bool done = kernels::fp32::convolution_forward(
+      convolution_shape(c, c.inputs[0].shape, c.output.shape), c.inputs[0].as<float>(),
+      c.parameters[0].mantissa.as<float>(), bias, c.output.as<float>(), c.kernel);
+  if (!done) c.totals->kernel_failed = true;
+}
+
+void backward_input(const OpContext& c) {
+  const bool done = kernels::fp32::convolution_grad_input(
+      convolution_shape(c, c.grad_inputs[0].shape, c.grad_output.shape), c.grad_output.as<float>(),
+      c.parameters[0].mantissa.as<float>(), c.grad_inputs[0].as<float>(), c.kernel);
+  if (!done) c.totals->kernel_failed = true;
+}
+
+void add_to(const Tensor& gradient, const float* part) {
+  auto* sum = gradient.as<float>();
+  for (int64_t i = 0; i < gradient.count(); ++i) sum[i] += part[i];
+}
+
+void backward_weights(const OpContext& c) {
+  auto* weights = reinterpret_cast<float*>(c.workspace);
+  float* bias = c.parameters.size() > 1 ? weights + c.parameters[0].gradient.count() : nullptr;
+  const bool done = kernels::fp32::convolution_grad_weights(
+      convolution_shape(c, c.inputs[0].shape, c.grad_output.shape), c.inputs[0].as<float>(),
+      c.grad_output.as<float>(), weights, bias, c.kernel);
+  if (!done) c.totals->kernel_failed = true;
+  add_to(c.parameters[0].gradient, weights);
+  if (bias != nullptr) add_to(c.parameters[1].gradient, bias);
+}
+
+const char* kernel(const OpContext&) { return "onednn"; }
+
+}  // namespace
+
+const OpFunctions kConvolution = {.memory = memory,
+                                  .check = check,
+                                  .forward = forward,
+                                  .backward_input = backward_input,
+                                  .backward_weights = backward_weights,
+                                  .kernel = kernel};
+
+}  // namespace mantissa::ops::fp32

@@ -1,0 +1,70 @@
+// Input, ReLU, add and sums of gradients in fp32.
+#include <algorithm>
+#include <array>
+
+#include "ops/fp32/fp32.h"
+
+namespace mantissa::ops::fp32 {
+namespace {
+
+// As the integer op: pixel - mean of the channel, in units of 1/64.
+void normalise_input(const OpContext& c) {
+  constexpr std::array kNames = {"mean0", "mean1", "mean2", "mean3"};
+  const int64_t channels = c.output.shape.last();
+  std::array<float, kNames.size()> mean{};
+  for (int64_t i = 0; i < channels; ++i) {
+    mean[i] = static_cast<float>(c.attributes->get(kNames[i], 0));
+  }
+  const auto* pixels = c.inputs[0].as<uint8_t>();
+  auto* out = c.output.as<float>();
+  for_each(c, c.output.count(), [&](int64_t i) {
+    out[i] = (static_cast<float>(pixels[i]) - mean[i % channels]) * 0x1p-6f;
+  });
+}
+
+void relu(const OpContext& c) {
+  const auto* in = c.inputs[0].as<float>();
+  auto* out = c.output.as<float>();
+  for_each(c, c.output.count(), [&](int64_t i) { out[i] = std::max(in[i], 0.0f); });
+}
+
+// Passes the gradient where the output of a ReLU is positive.
+void pass_positive(const OpContext& c, const Tensor& grad_input) {
+  const auto *output = c.output.as<float>(), *grad_output = c.grad_output.as<float>();
+  auto* out = grad_input.as<float>();
+  for_each(c, grad_input.count(),
+           [&](int64_t i) { out[i] = output[i] > 0 ? grad_output[i] : 0.0f; });
+}
+
+void relu_backward(const OpContext& c) { pass_positive(c, c.grad_inputs[0]); }
+
+void add(const OpContext& c) {
+  const auto *a = c.inputs[0].as<float>(), *b = c.inputs[1].as<float>();
+  auto* out = c.output.as<float>();
+  const float least = c.relu ? 0.0f : -__builtin_huge_valf();
+  for_each(c, c.output.count(), [&](int64_t i) { out[i] = std::max(a[i] + b[i], least); });
+}
+
+// Both inputs receive this gradient (they share one buffer).
+void add_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0].empty() ? c.grad_inputs[1] : c.grad_inputs[0];
+  if (c.relu) return pass_positive(c, grad_input);
+  const auto* in = c.grad_output.as<float>();
+  auto* out = grad_input.as<float>();
+  for_each(c, grad_input.count(), [&](int64_t i) { out[i] = in[i]; });
+}
+
+void sum_gradients(const OpContext& c) {
+  const auto *a = c.inputs[0].as<float>(), *b = c.inputs[1].as<float>();
+  auto* out = c.grad_inputs[0].as<float>();
+  for_each(c, c.grad_inputs[0].count(), [&](int64_t i) { out[i] = a[i] + b[i]; });
+}
+
+}  // namespace
+
+const OpFunctions kNormaliseInput = {.forward = normalise_input, .kernel = loops_name};
+const OpFunctions kRelu = {.forward = relu, .backward_input = relu_backward, .kernel = loops_name};
+const OpFunctions kAdd = {.forward = add, .backward_input = add_backward, .kernel = loops_name};
+const OpFunctions kSumGradients = {.backward_input = sum_gradients, .kernel = loops_name};
+
+}  // namespace mantissa::ops::fp32

@@ -1,0 +1,58 @@
+// What the operators compute in fp32: the reference that integer formats are compared with, in the
+// same networks, programs and runs. Convolutions by oneDNN, the rest as plain loops. Float sums
+// depend on their order, so results may differ in their last bits with the number of threads.
+#pragma once
+
+#include "graph/op.h"
+#include "kernels/parallel_ranges.h"
+
+namespace mantissa::ops::fp32 {
+
+extern const OpFunctions kNormaliseInput;
+extern const OpFunctions kConvolution;  // and linear
+extern const OpFunctions kBatchNorm;
+extern const OpFunctions kScaleOffset;
+extern const OpFunctions kRelu;
+extern const OpFunctions kAdd;
+extern const OpFunctions kSumGradients;
+extern const OpFunctions kMaxPool;
+extern const OpFunctions kGlobalAveragePool;
+extern const OpFunctions kSoftmaxCrossEntropy;
+extern const OpFunctions kUpdateSgd;
+extern const OpFunctions kUpdateMomentum;
+
+// Writes multiplier and offset ([channels]) of scale_offset for a batch norm whose context has its
+// four parameters: y = x * multiplier + offset, from the running statistics.
+void freeze_batch_norm(const OpContext& context, float* multiplier, float* offset);
+
+// Probabilities of rows of logits [rows, classes]: softmax, in double.
+void probabilities(const float* logits, int64_t rows, int64_t classes, double* probabilities);
+
+// For OpFunctions::kernel: what does the work, for reports.
+inline const char* loops_name(const OpContext&) { return "fp32"; }
+
+// Calls function(begin, end) on ranges that cover [0, count), on the context's threads.
+template <typename Function>
+void for_ranges(const OpContext& c, int64_t count, Function&& function) {
+  constexpr int64_t kGrain = 8192;
+  kernels::parallel_ranges(*c.kernel.pool, count, kGrain,
+                           [&](int64_t begin, int64_t end, int64_t) { function(begin, end); });
+}
+
+// The same for each index.
+template <typename Function>
+void for_each(const OpContext& c, int64_t count, Function&& function) {
+  for_ranges(c, count, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) function(i);
+  });
+}
+
+// Images one by one.
+template <typename Function>
+void for_images(const OpContext& c, int64_t count, Function&& function) {
+  kernels::parallel_ranges(*c.kernel.pool, count, 1, [&](int64_t begin, int64_t end, int64_t) {
+    for (int64_t i = begin; i < end; ++i) function(i);
+  });
+}
+
+}  // namespace mantissa::ops::fp32

@@ -1,0 +1,231 @@
+// fp32, the reference: its gradients are those of its loss, it learns, and freezing keeps it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+namespace {
+
+constexpr double kDecay = 5e-4;
+
+// A network on one batch, with SGD.
+class OneBatch {
+ public:
+  explicit OneBatch(const std::string& model, int64_t micro_batch_size = kBatch)
+      : harness_({.model = model,
+                  .format = "fp32",
+                  .optimizer = OptimizerKind::kSgd,
+                  .batch_size = kBatch,
+                  .micro_batch_size = micro_batch_size,
+                  .threads = 2}) {}
+
+  static constexpr int64_t kBatch = 16;
+
+  int parameters() const { return static_cast<int>(harness_.graph().parameters.size()); }
+  bool is_trained(int parameter) const {
+    return mantissa::is_trained(harness_.graph().parameters[parameter].role);
+  }
+  const std::string& name(int parameter) const {
+    return harness_.graph().parameters[parameter].name;
+  }
+
+  std::span<float> values(int parameter) {
+    State& state = harness_.state();
+    const int tensor = state.layout().parameters[parameter].mantissa;
+    return {state.data<float>(tensor),
+            static_cast<size_t>(state.layout().tensors[tensor].shape.count())};
+  }
+
+  // Away from the start, where residual branches are zero and sums lie on the kink of a ReLU.
+  void spread_scales_and_offsets() {
+    for (int p = 0; p < parameters(); ++p) {
+      const ParameterRole role = harness_.graph().parameters[p].role;
+      if (role != ParameterRole::kScale && role != ParameterRole::kOffset) continue;
+      const auto list = values(p);
+      for (size_t i = 0; i < list.size(); ++i) {
+        list[i] = role == ParameterRole::kScale ? 0.5f + 0.1f * static_cast<float>(i % 5)
+                                                : 0.07f * static_cast<float>(i % 4) - 0.1f;
+      }
+    }
+  }
+
+  double loss() { return step(0); }
+
+  // Of the mean loss, per parameter: what a step of SGD subtracts.
+  std::vector<std::vector<float>> gradients() {
+    constexpr double kRate = 1.0 / 16;
+    std::vector<std::vector<float>> before;
+    for (int p = 0; p < parameters(); ++p) {
+      const auto now = is_trained(p) ? values(p) : std::span<float>();
+      before.emplace_back(now.begin(), now.end());
+    }
+    step(kRate);
+    std::vector<std::vector<float>> result = before;
+    for (int p = 0; p < parameters(); ++p) {
+      if (!is_trained(p)) continue;
+      const bool decays = harness_.graph().parameters[p].role == ParameterRole::kWeights;
+      const auto after = values(p);
+      for (size_t i = 0; i < after.size(); ++i) {
+        const double moved = (static_cast<double>(before[p][i]) - after[i]) / kRate;
+        result[p][i] = static_cast<float>(moved - (decays ? kDecay * before[p][i] : 0));
+        after[i] = before[p][i];
+      }
+    }
+    return result;
+  }
+
+ private:
+  double step(double rate) {
+    const ImageSet& images = fashion_mnist().train;
+    const StepScalars scalars{.learning_rate = rate,
+                              .weight_decay = kDecay,
+                              .gradient_scale = 1 / static_cast<double>(kBatch)};
+    const auto result =
+        harness_.executor().train_step(images.pixels.data(), images.labels.data(), scalars);
+    EXPECT_TRUE(result.ok());
+    return result.ok() ? result->loss : 0;
+  }
+
+  Harness harness_;
+};
+
+double norm(std::span<const float> values) {
+  double square = 0;
+  for (const float value : values) square += static_cast<double>(value) * value;
+  return std::sqrt(square);
+}
+
+// Along each parameter's gradient g the loss changes by |g|^2 per unit.
+void expect_slopes(const std::string& model) {
+  OneBatch network(model);
+  network.spread_scales_and_offsets();
+  int checked = 0;
+  const auto gradients = network.gradients();
+  for (int p = 0; p < network.parameters(); ++p) {
+    if (!network.is_trained(p)) continue;
+    const std::vector<float>& g = gradients[p];
+    const double length = norm(g), square = length * length;
+    // What a later batch norm takes out again has a gradient of rounding errors.
+    if (length < 1e-3 * norm(network.values(p))) continue;
+    ++checked;
+    // Far enough for float sums, near enough for a straight line.
+    const double distance = 2e-3 / length;
+    const std::vector<float> start(network.values(p).begin(), network.values(p).end());
+    const auto loss_at = [&](double step) {
+      for (size_t i = 0; i < g.size(); ++i) {
+        network.values(p)[i] = static_cast<float>(start[i] + step * g[i]);
+      }
+      return network.loss();
+    };
+    const double slope = (loss_at(distance) - loss_at(-distance)) / (2 * distance);
+    std::copy(start.begin(), start.end(), network.values(p).begin());
+    EXPECT_NEAR(slope / square, 1, 0.05) << model << " " << network.name(p);
+  }
+  EXPECT_GE(2 * checked, network.parameters() / 2) << model;
+}
+
+TEST(Fp32, GradientsAreSlopesOfTheLoss) {
+  for (const char* model : {"lenet5", "resnet8"}) expect_slopes(model);
+}
+
+TEST(Fp32, MicroBatchesAddUp) {
+  OneBatch whole("lenet5"), parts("lenet5", 4);
+  EXPECT_NEAR(whole.loss(), parts.loss(), 1e-6);
+  const auto a = whole.gradients(), b = parts.gradients();
+  for (size_t p = 0; p < a.size(); ++p) {
+    for (size_t i = 0; i < a[p].size(); ++i) ASSERT_NEAR(a[p][i], b[p][i], 1e-4) << p << " " << i;
+  }
+}
+
+TEST(Fp32, FollowsTheIntegersInTheFirstSteps) {
+  for (const char* model : {"lenet5", "resnet8"}) {
+    HarnessOptions options{.model = model, .batch_size = 64, .micro_batch_size = 64, .threads = 2};
+    Harness integers(options);
+    options.format = "fp32";
+    Harness floats(options);
+    for (int step = 0; step < 5; ++step) {
+      EXPECT_NEAR(floats.step().loss, integers.step().loss, 0.05) << model << " " << step;
+    }
+  }
+}
+
+TEST(Fp32, FreezesAndComesBackFromItsFile) {
+  constexpr int64_t kBatch = 128;
+  Harness harness({.model = "resnet8",
+                   .format = "fp32",
+                   .batch_size = kBatch,
+                   .micro_batch_size = kBatch,
+                   .threads = 2,
+                   .learning_rate = 0.1});
+  harness.train_to_rest(40);
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const Format format{.fp32 = true};
+  auto calibration = compile(harness.graph(),
+                             {.kind = ProgramKind::kInference,
+                              .micro_batch_size = kBatch,
+                              .with_loss = false,
+                              .exponents = ExponentMode::kCalibrate,
+                              .format = format},
+                             {&table, 2});
+  ASSERT_TRUE(calibration.ok());
+  auto with_loss = compile(harness.graph(),
+                           {.kind = ProgramKind::kInference,
+                            .micro_batch_size = kBatch,
+                            .exponents = ExponentMode::kCalibrate,
+                            .format = format},
+                           {&table, 2});
+  ASSERT_TRUE(with_loss.ok());
+  auto arena = AlignedMemory::create(std::max(calibration->arena_bytes, with_loss->arena_bytes));
+  FrozenDescription description;
+  description.model = "resnet8";
+  description.format = format;
+  description.options.channel_means = {73};
+  description.class_names = fashion_mnist().info.class_names;
+  auto frozen = freeze(harness.graph(), harness.state(), *calibration, arena->span(),
+                       harness.pool(), best_isa(), {}, description);
+  ASSERT_TRUE(frozen.ok()) << frozen.error().message;
+  const auto path = std::filesystem::temp_directory_path() / "mantissa-fp32-test.safetensors";
+  ASSERT_TRUE(save_frozen(path, *frozen).ok());
+  auto loaded = load_frozen(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_TRUE(loaded->description.format == format);
+
+  ImageSet test = fashion_mnist().test;
+  test.count = 3 * kBatch;
+  // As before freezing, with running statistics.
+  double loss = 0;
+  Executor unfrozen(harness.graph(), *with_loss, harness.state(), arena->span(), harness.pool(),
+                    best_isa());
+  for (int64_t at = 0; at < test.count; at += kBatch) {
+    const auto step = unfrozen.infer(&test.pixels[at * 784], &test.labels[at]);
+    ASSERT_TRUE(step.ok());
+    loss += step->loss / 3;
+  }
+  const auto evaluate_on_test = [&](FrozenNetwork& network, int64_t batch) {
+    auto programs = compile_evaluation(network.graph, format, batch, test.count, {&table, 2});
+    EXPECT_TRUE(programs.ok());
+    auto memory = AlignedMemory::create(programs->arena_bytes());
+    auto evaluation =
+        evaluate(network, *programs, memory->span(), harness.pool(), best_isa(), test);
+    EXPECT_TRUE(evaluation.ok());
+    return *evaluation;
+  };
+  EXPECT_NEAR(evaluate_on_test(*loaded, kBatch).loss, loss, 1e-4);
+  EXPECT_NEAR(evaluate_on_test(*frozen, 77).loss, loss, 1e-4);
+
+  auto rows =
+      probabilities(*loaded, std::span(test.pixels).first(3 * 784), 3, harness.pool(), best_isa());
+  ASSERT_TRUE(rows.ok());
+  for (int row = 0; row < 3; ++row) {
+    double sum = 0;
+    for (int k = 0; k < 10; ++k) sum += (*rows)[row * 10 + k];
+    EXPECT_NEAR(sum, 1, 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace mantissa::testing
