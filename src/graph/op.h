@@ -142,7 +142,8 @@ struct OpTraits {
   bool reads_output_if_relu = false;
   bool shares_grad_inputs = false;  // all inputs receive one and the same gradient
   bool guards_input = false;        // takes per-channel exponents of its input
-  bool keeps_exponent = false;      // passes mantissas on: nothing is rounded
+  bool keeps_exponent = false;      // passes mantissas on: nothing is clipped
+  bool narrows_gradient = false;    // rounds the gradient all the same, being a sum
 };
 
 // What an op does in one arithmetic. Members that may be null say what that means in Op.
@@ -155,6 +156,11 @@ struct OpFunctions {
   void (*update_statistics)(const OpContext&) = nullptr;
   const char* (*kernel)(const OpContext&) = nullptr;
 };
+
+// Whether backward_input rounds what it writes; else gradients go out as wide as they come in.
+constexpr bool rounds_gradient(const OpTraits& traits) {
+  return traits.narrows_gradient || !(traits.keeps_exponent || traits.shares_grad_inputs);
+}
 
 struct Op {
   const char* name = "";

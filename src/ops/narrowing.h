@@ -29,17 +29,21 @@ inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t
   return exact_shift(maximum, output.bits);
 }
 
+// Largest shifts of wide values that are int32, or int64.
+constexpr int kLargestShift32 = 24;
+constexpr int kLargestShift64 = 62;
+
 // Requantises a value to its width in one pass: `pass(shift)` computes the wide values, writes them
 // narrowed and returns their statistics. Under kPredicted the shift follows from the exponent that
 // the slot still holds from last time, and the pass is run again where the block's own maximum asks
 // for another: the bits are those of kExact (METHODS section 2, end).
 template <typename Pass>
-void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass) {
-  constexpr int kLargestShift = 24;  // of int32
+void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass,
+                        int largest_shift = kLargestShift32) {
   const Tensor& output = context.output;
   int shift = *output.exponent - wide_exponent;
   const bool predicted = context.exponent_mode == ExponentMode::kPredicted;
-  if (predicted) shift = std::clamp(shift, 0, kLargestShift);
+  if (predicted) shift = std::clamp(shift, 0, largest_shift);
   kernels::WideStatistics found = pass(shift);
   if (predicted) {
     const int exact = exact_shift(found.maximum, output.bits);
@@ -55,11 +59,13 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
 // Requantises a value whose wide results are cheap to compute: `pass(out, shift)` computes them,
 // writes them narrowed to `out` unless it is null, and returns their statistics.
 template <typename Pass>
-void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass) {
+void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass,
+                  int largest_shift = kLargestShift32) {
   auto* out = context.output.as<int8_t>();
   const ExponentMode mode = context.exponent_mode;
   if (mode == ExponentMode::kPredicted || mode == ExponentMode::kFixed) {
-    return narrow_in_one_pass(context, wide_exponent, [&](int shift) { return pass(out, shift); });
+    return narrow_in_one_pass(
+        context, wide_exponent, [&](int shift) { return pass(out, shift); }, largest_shift);
   }
   const uint64_t maximum = pass(nullptr, 0).maximum;
   const int shift = choose_shift(context, context.output, maximum, wide_exponent);

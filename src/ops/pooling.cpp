@@ -19,9 +19,11 @@ kernels::MaxPoolShape pool_shape(const Attributes& attributes, const Shape& inpu
 Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape> inputs) {
   const int64_t window = attributes.get("window", 2);
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  constexpr int64_t kLargestWindow = 11;  // taps are numbered in a byte
-  if (window < 1 || window > kLargestWindow || attributes.get("stride", window) != window) {
-    return invalid_input("wants a window of 1 to 11 and stride = window (no overlap)");
+  if (window < 1 || window > kernels::kLargestPoolWindow ||
+      attributes.get("stride", window) != window || attributes.get("padding", 0) != 0) {
+    return invalid_input(
+        "wants a window of 1 to 11, stride = window and no padding; overlapping_max_pool takes "
+        "others");
   }
   if (inputs[0][0] < window || inputs[0][1] < window) {
     return invalid_input("a window of " + std::to_string(window) + " does not fit an image of " +

@@ -333,7 +333,7 @@ class Compiler {
     const Node& node = graph_.nodes[n];
     Instruction instruction = instruction_of(n, Phase::kBackwardInput);
     add_backward_operands(instruction, node.op->traits.input_reads_input, gradient);
-    const bool narrows = !node.op->traits.keeps_exponent && !node.op->traits.shares_grad_inputs;
+    const bool narrows = rounds_gradient(node.op->traits);
     const int bits = narrows ? written_bits() : gradient.bits;
     Operand shared;
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {

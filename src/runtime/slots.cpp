@@ -120,8 +120,7 @@ class Resolver {
         instruction.output.type != DataType::kInt32 && !resolved.context.output.empty()) {
       count = resolved.context.output.count();
     }
-    if (instruction.phase == Phase::kBackwardInput && !traits.keeps_exponent &&
-        !traits.shares_grad_inputs) {
+    if (instruction.phase == Phase::kBackwardInput && rounds_gradient(traits)) {
       for (const Tensor& gradient : resolved.grad_inputs) {
         if (!gradient.empty()) count += gradient.count();
       }

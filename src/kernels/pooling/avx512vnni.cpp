@@ -5,6 +5,7 @@
 
 #include "base/target.h"
 #include "kernels/pooling/pooling.h"
+#include "numerics/rounding.h"
 
 #if defined(__x86_64__)
 namespace mantissa::kernels {
@@ -13,8 +14,16 @@ namespace {
 #include "kernels/pooling/pooling_loops.h"
 }  // namespace
 
-const PoolingKernels kPoolingAvx512Vnni = {"pooling_avx512vnni", Isa::kAvx512Vnni, max_pool,
-                                           max_pool_gradient,    image_sums,       broadcast};
+const PoolingKernels kPoolingAvx512Vnni = {"pooling_avx512vnni",
+                                           Isa::kAvx512Vnni,
+                                           max_pool,
+                                           max_pool_gradient,
+                                           max_pool_windows,
+                                           max_pool_windows_gradient,
+                                           average_pool,
+                                           average_pool_gradient,
+                                           image_sums,
+                                           broadcast};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

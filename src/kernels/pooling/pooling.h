@@ -1,9 +1,12 @@
-// Pooling of 8-bit values [N, H, W, C]: maximum, and the average over the whole image.
+// Pooling of 8-bit values [N, H, W, C]: maximum and average of windows, and the average over the
+// whole image.
 //
 // Functions work on the images [begin, end) on the calling thread. The gradients of one call have
-// the same width. Source: METHODS section 0.4.
+// the same width; where gradients are summed the result may have 16 bits. Narrowing is
+// saturate(rne(wide >> shift), +-(2^(bits-1) - 1)). Source: METHODS section 0.4.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/cpu.h"
@@ -20,6 +23,55 @@ struct MaxPoolShape {
   int64_t out_width() const { return in_width / window; }
 };
 
+// Taps are numbered in a byte, in row-major order.
+constexpr int64_t kLargestPoolWindow = 11;
+
+// Rows or columns [begin, end).
+struct PoolRange {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+// Windows that may overlap and reach beyond the image, where there is nothing: every window has a
+// cell inside, and at most kLargestPoolWindow rows and columns. stride >= 1, padding >= 0.
+struct PoolShape {
+  int64_t in_height = 1, in_width = 1, channels = 1;
+  int64_t out_height = 1, out_width = 1;
+  int64_t window = 2, stride = 2, padding = 0;
+
+  int64_t in_image() const { return in_height * in_width * channels; }
+  int64_t out_image() const { return out_height * out_width * channels; }
+  // Cells of the image in window row wy, window column wx.
+  PoolRange rows(int64_t wy) const { return inside(wy, in_height); }
+  PoolRange columns(int64_t wx) const { return inside(wx, in_width); }
+  // The windows along one axis that hold the cell `at`, of `windows`.
+  PoolRange windows_over(int64_t at, int64_t windows) const {
+    const int64_t before = at + padding - window;  // where a window begins that ends just before
+    return {before < 0 ? 0 : before / stride + 1, std::min(windows, (at + padding) / stride + 1)};
+  }
+  int8_t tap(int64_t wy, int64_t wx, int64_t y, int64_t x) const {
+    const int64_t row = y + padding - wy * stride, column = x + padding - wx * stride;
+    return static_cast<int8_t>(row * window + column);
+  }
+
+ private:
+  PoolRange inside(int64_t index, int64_t size) const {
+    const int64_t first = index * stride - padding;
+    return {std::max<int64_t>(0, first), std::min(size, first + window)};
+  }
+};
+
+// wide = (the sum of the window's cells) * multiplier, narrowed to `bits`. |multiplier| < 2^31, one
+// for each window of an image. shift < 0 (only under a fixed exponent) shifts left and saturates.
+struct AveragePool {
+  PoolShape shape;
+  const int8_t* in = nullptr;
+  const int64_t* multipliers = nullptr;  // [out_height, out_width]
+  int shift = 0;
+  int8_t* out = nullptr;  // null: only the statistics
+  int bits = 8;           // of out, 2..8
+};
+
 struct PoolingKernels {
   const char* name;
   Isa isa;
@@ -28,6 +80,18 @@ struct PoolingKernels {
   // The first maximum of a window in row-major order receives the gradient, everything else 0.
   void (*max_pool_gradient)(const MaxPoolShape&, const int8_t* in, ConstGradient grad_out,
                             Gradient grad_in, int64_t begin, int64_t end) noexcept;
+  // The maximum and the tap of the first maximum of each window; either may be null.
+  void (*max_pool_windows)(const PoolShape&, const int8_t* in, int8_t* out, int8_t* taps,
+                           int64_t begin, int64_t end) noexcept;
+  // wide = the exact sum of the gradients of the windows whose maximum a cell is, by their taps.
+  WideStatistics (*max_pool_windows_gradient)(const PoolShape&, const int8_t* taps,
+                                              ConstGradient grad_out, int shift, Gradient grad_in,
+                                              int64_t begin, int64_t end) noexcept;
+  WideStatistics (*average_pool)(const AveragePool&, int64_t begin, int64_t end) noexcept;
+  // wide = the exact sum of gradient * multiplier over the windows that hold a cell.
+  WideStatistics (*average_pool_gradient)(const PoolShape&, const int64_t* multipliers,
+                                          ConstGradient grad_out, int shift, Gradient grad_in,
+                                          int64_t begin, int64_t end) noexcept;
   // sums[n, c] = sum over the image's pixels.
   void (*image_sums)(const int8_t* in, int64_t pixels, int64_t channels, int32_t* sums,
                      int64_t begin, int64_t end) noexcept;

@@ -1,10 +1,11 @@
 // The pooling loops, written once and compiled per instruction set (see elementwise_loops.h).
 //
-// Include inside an anonymous namespace of mantissa::kernels, after pooling.h.
+// Include inside an anonymous namespace of mantissa::kernels, after pooling.h and rounding.h.
 
 #include "kernels/pooling/strip_loops.h"
 // In this order: rows are made of strips.
 #include "kernels/pooling/row_loops.h"
+#include "kernels/pooling/window_loops.h"
 
 // Calls function(window), with the usual window of 2 as a constant.
 template <typename Function>

@@ -1,0 +1,211 @@
+// Pooling by windows that may overlap, be padded and reach beyond the image: maximum and average.
+//
+// Attributes: window (1 to 11), stride (the window's), padding (0; at most half the window), ceil
+// (0; 1: a last window that begins inside the image may end beyond it) and, of the average,
+// count_padding (1: padded cells count as zeros; 0: the average is over the image's cells).
+#include <algorithm>
+#include <array>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "numerics/fixed_point.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+
+namespace mantissa::ops {
+namespace {
+
+using kernels::kLargestPoolWindow;
+using kernels::PoolRange;
+using kernels::PoolShape;
+
+struct Geometry {
+  int64_t window, stride, padding, ceil;
+  explicit Geometry(const Attributes& a)
+      : window(a.get("window", 2)),
+        stride(a.get("stride", window)),
+        padding(a.get("padding", 0)),
+        ceil(a.get("ceil", 0)) {}
+
+  // Windows along an axis of `size` cells.
+  int64_t windows(int64_t size) const {
+    const int64_t room = size + 2 * padding - window;
+    const int64_t floor = room / stride + 1;
+    const bool another = ceil != 0 && room % stride != 0 && floor * stride < size + padding;
+    return floor + (another ? 1 : 0);
+  }
+};
+
+Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
+  const Geometry g(attributes);
+  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  if (std::min(g.window, g.stride) < 1 || std::max(g.window, g.stride) > kLargestPoolWindow) {
+    return invalid_input("wants a window and a stride of 1 to " +
+                         std::to_string(kLargestPoolWindow) + ", not " + std::to_string(g.window) +
+                         " and " + std::to_string(g.stride));
+  }
+  if (g.padding < 0 || 2 * g.padding > g.window) {
+    return invalid_input("wants padding of at most half the window, not " +
+                         std::to_string(g.padding) + " for a window of " +
+                         std::to_string(g.window));
+  }
+  if (std::min(inputs[0][0], inputs[0][1]) + 2 * g.padding < g.window) {
+    return invalid_input("a window of " + std::to_string(g.window) + " with padding " +
+                         std::to_string(g.padding) + " does not fit an image of " +
+                         to_string(inputs[0]));
+  }
+  return Shape{g.windows(inputs[0][0]), g.windows(inputs[0][1]), inputs[0][2]};
+}
+
+// Shapes with the micro-batch in front.
+PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape& out) {
+  const Geometry g(attributes);
+  return {in[1], in[2], in[3], out[1], out[2], g.window, g.stride, g.padding};
+}
+
+template <typename Function>
+kernels::WideStatistics over_images(const OpContext& c, int64_t images, Function&& function) {
+  return kernels::parallel_statistics(*c.kernel.pool, images, 1, function);
+}
+
+void maximum_forward(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const PoolShape shape = pool_shape(*c.attributes, input.shape, c.output.shape);
+  kernels::parallel_ranges(
+      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->pooling->max_pool_windows(shape, input.as<int8_t>(), c.output.as<int8_t>(),
+                                             nullptr, begin, end);
+      });
+  *c.output.exponent = *input.exponent;
+}
+
+// Finds the maxima again rather than keeping them: a byte for each output in the workspace.
+void maximum_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const int64_t images = grad_input.shape[0];
+  const PoolShape shape = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
+  auto* taps = reinterpret_cast<int8_t*>(c.workspace);
+  const auto& kernel = *c.kernels->pooling;
+  kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
+    kernel.max_pool_windows(shape, c.inputs[0].as<int8_t>(), nullptr, taps, begin, end);
+  });
+  narrow_gradient(c, grad_input, *c.grad_output.exponent, [&](int shift) {
+    return over_images(c, images, [&](int64_t begin, int64_t end) {
+      return kernel.max_pool_windows_gradient(shape, taps, gradient_of(c.grad_output), shift,
+                                              gradient_of(grad_input), begin, end);
+    });
+  });
+}
+
+OpMemory maximum_memory(const OpShapes& s, const PlanningContext&) {
+  return {.backward_input = {.workspace_bytes = s.output.count()}};
+}
+
+// 1 / cells of each window of an image, as multipliers of at most 31 bits and their exponent.
+struct Means {
+  int64_t* multipliers;
+  int exponent;
+
+  Means(const Attributes& attributes, const PoolShape& s, std::byte* workspace)
+      : multipliers(reinterpret_cast<int64_t*>(workspace)) {
+    const bool padded = attributes.get("count_padding", 1) != 0;
+    const auto cells = [&](PoolRange inside, int64_t index, int64_t size) {
+      const int64_t first = index * s.stride - s.padding;
+      return padded ? std::min(first + s.window, size + s.padding) - first : inside.size();
+    };
+    int64_t least = s.window * s.window;
+    for (int64_t wy = 0; wy < s.out_height; ++wy) {
+      for (int64_t wx = 0; wx < s.out_width; ++wx) {
+        const int64_t count =
+            cells(s.rows(wy), wy, s.in_height) * cells(s.columns(wx), wx, s.in_width);
+        multipliers[wy * s.out_width + wx] = count;
+        least = std::min(least, count);
+      }
+    }
+    exponent = -fixed_point_shift(1.0 / static_cast<double>(least), 31);
+    std::array<int64_t, kLargestPoolWindow * kLargestPoolWindow + 1> reciprocals{};
+    for (int64_t count = least; count <= s.window * s.window; ++count) {
+      const double real = 1.0 / static_cast<double>(count);
+      reciprocals[count] = to_fixed_point(real, -exponent, mantissa_limit(32));
+    }
+    for (int64_t i = 0; i < s.out_height * s.out_width; ++i) {
+      multipliers[i] = reciprocals[multipliers[i]];
+    }
+  }
+};
+
+void calibrate(const OpContext& c, const kernels::AveragePool& p, int wide_exponent) {
+  const PoolShape& s = p.shape;
+  for (int64_t i = 0; i < c.output.count(); ++i) {
+    const int64_t n = i / s.out_image(), window = i % s.out_image() / s.channels;
+    const PoolRange rows = s.rows(window / s.out_width), columns = s.columns(window % s.out_width);
+    int64_t sum = 0;
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      for (int64_t x = columns.begin; x < columns.end; ++x) {
+        sum += p.in[((n * s.in_height + y) * s.in_width + x) * s.channels + i % s.channels];
+      }
+    }
+    count_wide(c.histogram, sum * p.multipliers[window], wide_exponent, p.bits);
+  }
+}
+
+void average_forward(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const PoolShape shape = pool_shape(*c.attributes, input.shape, c.output.shape);
+  const Means means(*c.attributes, shape, c.workspace);
+  const int wide_exponent = *input.exponent + means.exponent;
+  kernels::AveragePool pool{.shape = shape,
+                            .in = input.as<int8_t>(),
+                            .multipliers = means.multipliers,
+                            .bits = c.output.bits};
+  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, pool, wide_exponent);
+  narrow_value(
+      c, wide_exponent,
+      [&](int8_t* out, int shift) {
+        pool.out = out;
+        pool.shift = shift;
+        return over_images(c, input.shape[0], [&](int64_t begin, int64_t end) {
+          return c.kernels->pooling->average_pool(pool, begin, end);
+        });
+      },
+      kLargestShift64);
+}
+
+void average_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const PoolShape shape = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
+  const Means means(*c.attributes, shape, c.workspace);
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + means.exponent, [&](int shift) {
+    return over_images(c, grad_input.shape[0], [&](int64_t begin, int64_t end) {
+      return c.kernels->pooling->average_pool_gradient(shape, means.multipliers,
+                                                       gradient_of(c.grad_output), shift,
+                                                       gradient_of(grad_input), begin, end);
+    });
+  });
+}
+
+OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
+  const int64_t bytes = s.output[1] * s.output[2] * int64_t{sizeof(int64_t)};
+  return {.forward = {.workspace_bytes = bytes}, .backward_input = {.workspace_bytes = bytes}};
+}
+
+}  // namespace
+
+const Op kOverlappingMaxPool = {
+    .name = "overlapping_max_pool",
+    .traits = {.input_reads_input = true, .keeps_exponent = true, .narrows_gradient = true},
+    .infer_shape = infer,
+    .memory = maximum_memory,
+    .forward = maximum_forward,
+    .backward_input = maximum_backward,
+    .kernel = kernel_name<&kernels::KernelTable::pooling>};
+
+const Op kAveragePool = {.name = "average_pool",
+                         .infer_shape = infer,
+                         .memory = average_memory,
+                         .forward = average_forward,
+                         .backward_input = average_backward,
+                         .kernel = kernel_name<&kernels::KernelTable::pooling>};
+
+}  // namespace mantissa::ops
