@@ -119,21 +119,48 @@ Reals batch_norm(int64_t channels, const Reals& x, const std::vector<Reals>& p) 
   return y;
 }
 
+// Calls visit(x index) for the cells of output i's window that lie in the image.
+template <typename Visit>
+void for_each_cell(const Attributes& a, const Shape& in, const Shape& out, int64_t i,
+                   Visit&& visit) {
+  const int64_t window = a.get("window", 2), stride = a.get("stride", window);
+  const int64_t c = i % in[3], ox = i / in[3] % out[2], oy = i / in[3] / out[2] % out[1];
+  const int64_t n = i / in[3] / out[2] / out[1], padding = a.get("padding", 0);
+  for (int64_t t = 0; t < window * window; ++t) {
+    const int64_t iy = oy * stride + t / window - padding, ix = ox * stride + t % window - padding;
+    if (iy < 0 || iy >= in[1] || ix < 0 || ix >= in[2]) continue;
+    visit(((n * in[1] + iy) * in[2] + ix) * in[3] + c);
+  }
+}
+
 Reals max_pool(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
-  const int64_t window = a.get("window", 2);
+  Reals y(static_cast<size_t>(out.count()), -INFINITY);
+  for (int64_t i = 0; i < out.count(); ++i) {
+    for_each_cell(a, in, out, i, [&](int64_t at) { y[i] = std::max(y[i], x[at]); });
+  }
+  return y;
+}
+
+// Windows that lie in the image and its padding (no ceil).
+Reals average_pool(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
+  const bool padded = a.get("count_padding", 1) != 0;
+  Reals y(static_cast<size_t>(out.count()));
+  for (int64_t i = 0; i < out.count(); ++i) {
+    double sum = 0;
+    int64_t cells = 0;
+    for_each_cell(a, in, out, i, [&](int64_t at) { sum += x[at], ++cells; });
+    if (padded) cells = a.get("window", 2) * a.get("window", 2);
+    y[i] = sum / static_cast<double>(cells);
+  }
+  return y;
+}
+
+Reals concat(const std::vector<int64_t>& channels, const std::vector<Reals>& x) {
   Reals y;
-  for (int64_t n = 0; n < in[0]; ++n) {
-    for (int64_t oy = 0; oy < out[1]; ++oy) {
-      for (int64_t ox = 0; ox < out[2]; ++ox) {
-        for (int64_t c = 0; c < in[3]; ++c) {
-          double most = -INFINITY;
-          for (int64_t t = 0; t < window * window; ++t) {
-            const int64_t iy = oy * window + t / window, ix = ox * window + t % window;
-            most = std::max(most, x[((n * in[1] + iy) * in[2] + ix) * in[3] + c]);
-          }
-          y.push_back(most);
-        }
-      }
+  const auto rows = static_cast<int64_t>(x[0].size()) / channels[0];
+  for (int64_t row = 0; row < rows; ++row) {
+    for (size_t i = 0; i < x.size(); ++i) {
+      for (int64_t c = 0; c < channels[i]; ++c) y.push_back(x[i][row * channels[i] + c]);
     }
   }
   return y;
@@ -259,8 +286,16 @@ class Checked {
     if (op == &ops::kBatchNorm) {
       return [=](const auto& x, const auto& p) { return batch_norm(in.last(), x[0], p); };
     }
-    if (op == &ops::kMaxPool) {
+    if (op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool) {
       return [=](const auto& x, const auto&) { return max_pool(a, in, out, x[0]); };
+    }
+    if (op == &ops::kAveragePool) {
+      return [=](const auto& x, const auto&) { return average_pool(a, in, out, x[0]); };
+    }
+    if (op == &ops::kConcat) {
+      std::vector<int64_t> channels;
+      for (const Tensor& input : c.inputs) channels.push_back(input.shape.last());
+      return [=](const auto& x, const auto&) { return concat(channels, x); };
     }
     if (op == &ops::kGlobalAveragePool) {
       return [=](const auto& x, const auto&) { return average(in, x[0]); };
@@ -356,7 +391,7 @@ class Checked {
       Reals& x = inputs[n];
       const double unit = std::ldexp(1.0, *forward_of(node).inputs[n].exponent);
       double h = unit / 64;
-      if (op == &ops::kMaxPool || op == &ops::kRelu) {
+      if (op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool || op == &ops::kRelu) {
         // Ties go to the first tap, and zero is not positive.
         h = unit * 1e-7;
         for (size_t k = 0; k < x.size(); ++k) {
@@ -493,6 +528,29 @@ TEST(GradientCheck, ConvolutionsPoolingAndLinear) {
   for (const char* name :
        {"backward_input convolution", "backward_weights convolution", "backward_input max_pool",
         "backward_input relu", "backward_input linear", "backward_input softmax_cross_entropy"}) {
+    EXPECT_TRUE(contains(names, name)) << name;
+  }
+}
+
+// Branches as in Inception: pools of both kinds and a convolution, joined; one of them twice.
+TEST(GradientCheck, OverlappingPoolsAveragesAndConcat) {
+  Network net(Shape{9, 8, 1});
+  const int input = net.convolution(4, 3, 1, 1, 1);
+  const int largest =
+      net.add(ops::kOverlappingMaxPool, {input}, {{"window", 3}, {"stride", 2}, {"padding", 1}});
+  const int average = net.add(ops::kAveragePool, {input},
+                              {{"window", 3}, {"stride", 2}, {"padding", 1}, {"count_padding", 0}});
+  const int strided = net.add(ops::kConvolution, {input},
+                              {{"channels", 3}, {"kernel", 3}, {"stride", 2}, {"padding", 1}});
+  net.add(ops::kConcat, {largest, average, strided, largest});
+  net.add(ops::kAveragePool, {{"window", 3}, {"stride", 1}, {"padding", 1}});
+  net.add(ops::kOverlappingMaxPool, {{"window", 3}, {"stride", 1}, {"padding", 1}});
+  net.add(ops::kGlobalAveragePool);
+  Checked checked(net.finish(4), 4);
+  checked.run();
+  const auto names = checked.check();
+  for (const char* name : {"backward_input overlapping_max_pool", "backward_input average_pool",
+                           "backward_input concat", "backward_input sum_gradients"}) {
     EXPECT_TRUE(contains(names, name)) << name;
   }
 }

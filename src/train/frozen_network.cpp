@@ -54,8 +54,8 @@ class Exponents {
     const bool guarded =
         is_guardable(graph, value) && state.data<uint8_t>(state.layout().guards)[value] != 0;
     channels_[value].assign(executor.channel_exponents(value).size(), 0);
-    if (!counted(histogram)) {  // passes its input's exponent on
-      if (instruction.inputs[0].slot >= 0) values_[value] = values_[instruction.inputs[0].slot];
+    if (!counted(histogram)) {  // passes its input's exponent on, the largest of several
+      values_[value] = largest_exponent(instruction.inputs);
       return;
     }
     if (!guarded) {
@@ -76,6 +76,12 @@ class Exponents {
     for (size_t c = 0; c < exponents.size(); ++c) {
       channels_[value][c] = static_cast<int8_t>(exponents[c] - largest);
     }
+  }
+
+  int16_t largest_exponent(std::span<const Operand> inputs) const {
+    int16_t largest = kExponentMin;
+    for (const Operand& input : inputs) largest = std::max(largest, values_[input.slot]);
+    return largest;
   }
 
   std::vector<int16_t> values_;
