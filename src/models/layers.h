@@ -55,6 +55,9 @@ class Layers {
     return add(ops::kBatchNorm, name, {{"zero_scale", zero_scale ? 1 : 0}});
   }
   int relu(const std::string& name) { return add(ops::kRelu, name); }
+  int max_pool(const std::string& name, int64_t window) {
+    return add(ops::kMaxPool, name, {{"window", window}});
+  }
   int sum(const std::string& name, int a, int b) {
     return last_ = builder_.add(ops::kAdd, name, {a, b}, {});
   }

@@ -1,89 +1,10 @@
-// mlp (NITRO-D's), LeNet-5, VGG8B, the CIFAR-style residual networks, and the table of all.
+// The table of networks.
 #include "models/models.h"
 
-#include "models/blocks.h"
-#include "models/layers.h"
+#include "models/networks.h"
 
 namespace mantissa {
 namespace {
-
-Result<Graph> mlp(std::string_view name, const ModelOptions& options) {
-  Layers net(name, options);
-  net.add(ops::kFlatten, "flatten");
-  int index = 1;
-  for (const int64_t channels : {200, 100, 50}) {
-    const std::string number = std::to_string(index++);
-    net.linear("linear" + number, channels);
-    net.relu("relu" + number);
-  }
-  return net.classify();
-}
-
-// 6-16-120-84. The third layer sees all that is left of the image: a convolution there is linear.
-Result<Graph> lenet5(std::string_view name, const ModelOptions& options) {
-  Layers net(name, options);
-  net.convolution("conv1", 6, 5, 1, 2, true);
-  net.add(ops::kMaxPool, "pool1", {{"window", 2}});
-  net.relu("relu1");
-  net.convolution("conv2", 16, 5, 1, 0, true);
-  net.add(ops::kMaxPool, "pool2", {{"window", 2}});
-  net.relu("relu2");
-  net.add(ops::kFlatten, "flatten");
-  net.linear("linear1", 120);
-  net.relu("relu3");
-  net.linear("linear2", 84);
-  net.relu("relu4");
-  return net.classify();
-}
-
-// 128, 256, pool, 256, 512, pool, 512, pool, 512, pool, 1024, classes; batch norm everywhere.
-Result<Graph> vgg8b(std::string_view name, const ModelOptions& options) {
-  struct Layer {
-    int64_t channels;
-    bool pool;
-  };
-  Layers net(name, options);
-  int index = 1;
-  for (const Layer& layer : {Layer{128, false}, Layer{256, true}, Layer{256, false},
-                             Layer{512, true}, Layer{512, true}, Layer{512, true}}) {
-    const std::string number = std::to_string(index++);
-    net.convolution("conv" + number, net.scaled(layer.channels), 3, 1, 1, false);
-    net.batch_norm("norm" + number);
-    net.relu("relu" + number);
-    if (layer.pool) net.add(ops::kMaxPool, "pool" + number, {{"window", 2}});
-  }
-  net.add(ops::kFlatten, "flatten");
-  net.linear("linear1", net.scaled(1024), false);
-  net.batch_norm("norm7");
-  net.relu("relu7");
-  return net.classify();
-}
-
-// 6n + 2 layers: a stem, three stages of n blocks with 16, 32 and 64 channels.
-Result<Graph> resnet(std::string_view name, const ModelOptions& options, int blocks) {
-  Layers net(name, options);
-  net.convolution("stem", net.scaled(16), 3, 1, 1, false);
-  net.batch_norm("stem_norm");
-  net.relu("stem_relu");
-  int stage = 1;
-  for (const int64_t channels : {16, 32, 64}) {
-    for (int block = 1; block <= blocks; ++block) {
-      const int64_t stride = stage > 1 && block == 1 ? 2 : 1;
-      residual_block(net, "stage" + std::to_string(stage) + ".block" + std::to_string(block),
-                     net.scaled(channels), stride);
-    }
-    ++stage;
-  }
-  net.add(ops::kGlobalAveragePool, "average");
-  return net.classify();
-}
-
-Result<Graph> resnet8(std::string_view name, const ModelOptions& options) {
-  return resnet(name, options, 1);
-}
-Result<Graph> resnet20(std::string_view name, const ModelOptions& options) {
-  return resnet(name, options, 3);
-}
 
 struct Builder {
   ModelInfo info;
@@ -133,7 +54,12 @@ Result<Graph> build_model(std::string_view name, const ModelOptions& options) {
   for (const Builder& builder : kBuilders) {
     if (name == builder.info.name) {
       Result<Graph> graph = builder.build(name, options);
-      if (!graph.ok()) graph.error().message = std::string(name) + ": " + graph.error().message;
+      if (!graph.ok()) {
+        graph.error().message = std::string(name) + ", images of " +
+                                std::to_string(options.height) + "x" +
+                                std::to_string(options.width) + "x" +
+                                std::to_string(options.channels) + ": " + graph.error().message;
+      }
       return graph;
     }
     names += (names.empty() ? "" : ", ") + std::string(builder.info.name);

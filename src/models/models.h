@@ -16,7 +16,7 @@ namespace mantissa {
 struct ModelOptions {
   int64_t height = 28, width = 28, channels = 1;
   int64_t classes = 10;
-  double width_multiplier = 1;          // multiplies channels (vgg8b, resnet*), at least 1 each
+  double width_multiplier = 1;          // multiplies channels, at least 1 each
   std::vector<int> channel_means = {};  // subtracted from pixels, one per channel (empty: 128)
 };
 

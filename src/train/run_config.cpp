@@ -116,7 +116,7 @@ const Setting kSettings[] = {
     {"augment", "none, or of shift[=pixels] and flip: shift,flip", "none", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_augmentation(text), c.augmentation); },
      [](const Config& c) { return to_string(c.augmentation); }},
-    {"width", "multiplies the channels of vgg8b, resnet* and *_blocks", "1", kValue, kIdentity,
+    {"width", "multiplies the channels of every layer but the last", "1", kValue, kIdentity,
      [](S text, Config& c) { return real("width", text, 1.0 / 64, 64, c.width); },
      [](const Config& c) { return real_text(c.width); }},
     {"seed", "of initial weights, order, augmentation and stochastic rounding", "1", kValue,

@@ -1,0 +1,62 @@
+// Networks of inverted residual blocks (MobileNetV2).
+#include "models/layers.h"
+#include "models/networks.h"
+
+namespace mantissa {
+namespace {
+
+// Blocks of a stage; the first has the stride.
+struct Stage {
+  int64_t expansion, channels, blocks, stride;
+};
+
+// What follows each batch norm but a block's last: one line, the same everywhere.
+void activation(Layers& net, const std::string& name) { net.relu(name); }
+
+void normalised(Layers& net, const std::string& name) {
+  net.batch_norm(name + "_norm");
+  activation(net, name + "_relu");
+}
+
+// Expands the channels, convolves each on its own, projects; no activation on the narrow ends.
+void inverted_residual(Layers& net, const std::string& name, int64_t expansion, int64_t channels,
+                       int64_t stride) {
+  const int input = net.last();
+  const int64_t before = net.channels(), wide = before * expansion;
+  if (expansion != 1) {
+    net.convolution(name + ".expand", wide, 1, 1, 0, false);
+    normalised(net, name + ".expand");
+  }
+  net.convolution(name + ".depthwise", wide, 3, stride, 1, false, wide);
+  normalised(net, name + ".depthwise");
+  net.convolution(name + ".project", channels, 1, 1, 0, false);
+  const int branch = net.batch_norm(name + ".project_norm");
+  if (stride == 1 && before == channels) net.sum(name + ".add", branch, input);
+}
+
+void stages(Layers& net, std::initializer_list<Stage> list) {
+  int index = 1;
+  for (const Stage& stage : list) {
+    for (int64_t block = 0; block < stage.blocks; ++block) {
+      inverted_residual(net, "block" + std::to_string(index++), stage.expansion,
+                        net.scaled(stage.channels), block == 0 ? stage.stride : 1);
+    }
+  }
+}
+
+void stem(Layers& net, int64_t channels, int64_t stride) {
+  net.convolution("stem", net.scaled(channels), 3, stride, 1, false);
+  normalised(net, "stem");
+}
+
+}  // namespace
+
+Result<Graph> mobilenet_blocks(std::string_view name, const ModelOptions& options) {
+  Layers net(name, options);
+  stem(net, 16, 1);
+  stages(net, {{6, 24, 2, 1}, {6, 32, 2, 2}, {6, 64, 3, 2}, {6, 96, 2, 1}});
+  net.add(ops::kGlobalAveragePool, "average");
+  return net.classify();
+}
+
+}  // namespace mantissa

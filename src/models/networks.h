@@ -1,0 +1,31 @@
+// The built-in networks, a file per family; models.cpp has the table. Each takes any image that its
+// layers leave something of, and multiplies all channels by the width but those of the classifier.
+#pragma once
+
+#include <string_view>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "models/models.h"
+
+namespace mantissa {
+
+// Linear layers: mlp.cpp.
+Result<Graph> mlp(std::string_view name, const ModelOptions& options);
+Result<Graph> linear_blocks(std::string_view name, const ModelOptions& options);
+
+// lenet.cpp.
+Result<Graph> lenet5(std::string_view name, const ModelOptions& options);
+
+// Plain stacks of 3x3 convolutions: vgg.cpp.
+Result<Graph> vgg8b(std::string_view name, const ModelOptions& options);
+
+// Residual networks: resnet.cpp.
+Result<Graph> resnet8(std::string_view name, const ModelOptions& options);
+Result<Graph> resnet20(std::string_view name, const ModelOptions& options);
+Result<Graph> resnet18_blocks(std::string_view name, const ModelOptions& options);
+
+// Inverted residuals: mobilenet.cpp.
+Result<Graph> mobilenet_blocks(std::string_view name, const ModelOptions& options);
+
+}  // namespace mantissa
