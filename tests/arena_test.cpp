@@ -76,7 +76,7 @@ class Trained {
 Graph model(const std::string& name) {
   ModelOptions options;
   options.channel_means = {73};
-  options.width_multiplier = name == "vgg8b" ? 1.0 / 32 : 1;
+  options.width_multiplier = name == "vgg8b" ? 1.0 / 32 : name == "inception_small" ? 1.0 / 8 : 1;
   auto graph = build_model(name, options);
   EXPECT_TRUE(graph.ok());
   return std::move(*graph);
@@ -275,7 +275,8 @@ TEST_P(ArenaOf, MicroBatchesMayComeInAnyOrder) {
   EXPECT_EQ(forwards.hash(StateGroup::kParameter), backwards.hash(StateGroup::kParameter));
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, ArenaOf, ::testing::Values("mlp", "lenet5", "vgg8b", "resnet8"));
+INSTANTIATE_TEST_SUITE_P(Networks, ArenaOf,
+                         ::testing::Values("mlp", "lenet5", "vgg8b", "resnet8", "inception_small"));
 
 }  // namespace
 }  // namespace mantissa::testing

@@ -263,6 +263,8 @@ check_inference() {
   refuses "predict something else" 2 "labels" \
     predict --checkpoint "$folder/a" --input "$data/train-labels-idx1-ubyte"
   accepts "plan prints a peak" "peak +[0-9.]+ [KMG]iB" plan --data "$data" --model mlp
+  accepts "plan of a large network" "peak +[0-9.]+ [KMG]iB" \
+    plan --data "$data" --model resnet50 --batch-size 32
   prints_json "plan --json" plan --data "$data" --model mlp --json
   accepts "info" "^kernels" info
   prints_json "info --json" info --json

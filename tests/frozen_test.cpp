@@ -123,5 +123,36 @@ TEST_F(Frozen, ComesBackFromItsFile) {
   std::filesystem::remove(path);
 }
 
+// Concatenations and pools with padding have fixed exponents too.
+TEST_F(Frozen, NetworksOfEveryFamilyComeBackAndDoNotDependOnTheBatch) {
+  const auto path = std::filesystem::temp_directory_path() / "mantissa_frozen_families.safetensors";
+  ImageSet test = fashion_mnist().test;
+  test.count = 50;
+  for (const char* model :
+       {"inception_small", "squeezenet", "mobilenet_v2", "resnet50", "vgg16_bn"}) {
+    SCOPED_TRACE(model);
+    Harness harness({.model = model, .batch_size = 32, .micro_batch_size = 32, .width = 0.125});
+    harness.train(5);
+    const Program program = inference_program(harness.graph(), false);
+    auto arena = AlignedMemory::create(program.arena_bytes);
+    FrozenDescription description;
+    description.model = model;
+    description.options.channel_means = {73};
+    description.options.width_multiplier = 0.125;
+    description.class_names = fashion_mnist().info.class_names;
+    auto frozen =
+        freeze(harness.graph(), harness.state(), program, arena->span(), harness.pool(), best_isa(),
+               std::span(fashion_mnist().train.pixels).first(kBatch * 784), description);
+    ASSERT_TRUE(frozen.ok());
+    ASSERT_TRUE(save_frozen(path, *frozen).ok());
+    auto loaded = load_frozen(path);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    const Evaluation expected = evaluate_with(*frozen, 50, 1, best_isa(), test);
+    EXPECT_EQ(evaluate_with(*loaded, 7, 2, best_isa(), test).loss, expected.loss);
+    EXPECT_EQ(evaluate_with(*loaded, 50, 3, Isa::kScalar, test).confusion, expected.confusion);
+  }
+  std::filesystem::remove(path);
+}
+
 }  // namespace
 }  // namespace mantissa::testing

@@ -12,6 +12,7 @@ struct Golden {
   OptimizerKind optimizer;
   int64_t micro_batch_size;
   const char* state_sha256;  // after 20 steps of 16 examples, seed 1
+  double width = 1;
 };
 
 constexpr Golden kGolden[] = {
@@ -23,11 +24,12 @@ TEST(Golden, TrainingRunsHaveTheirDigests) {
     Harness harness({.model = golden.model,
                      .format = golden.format,
                      .optimizer = golden.optimizer,
-                     .micro_batch_size = golden.micro_batch_size});
+                     .micro_batch_size = golden.micro_batch_size,
+                     .width = golden.width});
     harness.train(20);
     EXPECT_EQ(harness.state_sha256(), golden.state_sha256)
         << golden.model << " " << golden.format << " " << optimizer_name(golden.optimizer)
-        << " micro-batch " << golden.micro_batch_size;
+        << " micro-batch " << golden.micro_batch_size << " width " << golden.width;
   }
 }
 

@@ -43,6 +43,7 @@ struct HarnessOptions {
   uint64_t seed = 1;
   double learning_rate = 0.05;
   int64_t first_step = 0;  // what the step counter begins with
+  double width = 1;        // multiplies channels
 };
 
 class Harness {
@@ -50,6 +51,7 @@ class Harness {
   explicit Harness(const HarnessOptions& options) : options_(options), pool_(options.threads) {
     ModelOptions model;
     model.channel_means = {73};
+    model.width_multiplier = options.width;
     auto graph = build_model(options.model, model);
     EXPECT_TRUE(graph.ok());
     init(std::move(*graph));

@@ -118,6 +118,10 @@ import json, sys
 sys.exit(json.load(open(sys.argv[1] + "/summary.json"))["weight_state_bytes_per_parameter"] > 5.1)' \
     "$folder/memory-$model"
 done
+for model in resnet18 resnet50 vgg16_bn mobilenet_v2 inception_small squeezenet; do
+  train "$folder/memory-$model" --model $model --width 0.25 --batch-size 32 --steps 3
+  check "$model: memory as planned" within_plan "$folder/memory-$model"
+done
 train "$folder/memory-vgg" --model vgg8b --width 0.25 --steps 3
 check "vgg8b: memory as planned" within_plan "$folder/memory-vgg"
 

@@ -29,6 +29,7 @@ struct Case {
   const char* model;
   const char* format;
   int steps = kSteps;
+  double width = 1;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.model << ' ' << c.format; }
@@ -36,15 +37,15 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.model << ' ' << c.for
 class SameBits : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SameBits, OverThreadsAndInstructionSets) {
-  const auto [model, format, steps] = GetParam();
+  const auto [model, format, steps, width] = GetParam();
   const std::string expected =
-      hash_after({.model = model, .format = format, .isa = Isa::kScalar}, steps);
+      hash_after({.model = model, .format = format, .isa = Isa::kScalar, .width = width}, steps);
   for (const Isa isa : instruction_sets()) {
     for (const int threads : {1, 2, 3, 5, 8}) {
       // All sizes of the pool for the fastest set; for the slower ones an even and an odd one.
       if (isa < best_isa() && threads != 2 && threads != 3) continue;
       const HarnessOptions options{
-          .model = model, .format = format, .threads = threads, .isa = isa};
+          .model = model, .format = format, .threads = threads, .isa = isa, .width = width};
       EXPECT_EQ(hash_after(options, steps), expected)
           << isa_name(isa) << ", " << threads << " threads";
     }
@@ -52,15 +53,18 @@ TEST_P(SameBits, OverThreadsAndInstructionSets) {
   if (best_isa() < Isa::kAvx512Vnni) GTEST_SKIP() << "this CPU has no AVX-512 VNNI";
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, SameBits,
-                         ::testing::Values(Case{"mlp", "bfp8"}, Case{"resnet8", "bfp8", 4},
-                                           Case{"mlp", "bfp:g=8,gr=stochastic"},
-                                           Case{"lenet5", "bfp:g=8", 8},
-                                           Case{"lenet5", "bfp:w=4,a=3,bias=8", 8},
-                                           Case{"resnet8", "bfp:w=2,a=4", 3},
-                                           Case{"mobilenet_blocks", "bfp8", 1},
-                                           Case{"mobilenet_blocks", "bfp:g=8,gr=stochastic", 1},
-                                           Case{"resnet8", "bfp:g=8,gr=stochastic", 3}));
+INSTANTIATE_TEST_SUITE_P(
+    Networks, SameBits,
+    ::testing::Values(
+        Case{"mlp", "bfp8"}, Case{"resnet8", "bfp8", 4}, Case{"mlp", "bfp:g=8,gr=stochastic"},
+        Case{"lenet5", "bfp:g=8", 8}, Case{"lenet5", "bfp:w=4,a=3,bias=8", 8},
+        Case{"resnet8", "bfp:w=2,a=4", 3}, Case{"mobilenet_blocks", "bfp8", 1},
+        Case{"mobilenet_blocks", "bfp:g=8,gr=stochastic", 1},
+        Case{"resnet8", "bfp:g=8,gr=stochastic", 3}, Case{"mobilenet_v2", "bfp8", 2, 0.125},
+        Case{"mobilenet_v2", "bfp:g=6,gr=stochastic", 2, 0.125},
+        Case{"inception_small", "bfp8", 2, 0.25}, Case{"inception_small", "bfp:g=8", 2, 0.25},
+        Case{"inception_small", "bfp:g=6,gr=stochastic", 2, 0.25},
+        Case{"squeezenet", "bfp:g=12", 2, 0.25}));
 
 TEST(SameBits, TwoMicroBatchesInOneThreadOrTwo) {
   for (const char* model : {"mlp", "lenet5", "resnet8"}) {
@@ -87,10 +91,11 @@ int64_t expect_equal_steps(Harness& predicted, Harness& exact) {
 
 // Predicting an exponent may cost time, never a bit.
 TEST(SameBits, PredictedOrExactExponents) {
-  for (const char* model : {"mlp", "lenet5", "resnet8"}) {
+  for (const char* model : {"mlp", "lenet5", "resnet8", "inception_small"}) {
     for (const char* gradients : {"g=16", "g=8", "g=12", "g=6,gr=stochastic"}) {
       SCOPED_TRACE(std::string(model) + " " + gradients);
       HarnessOptions options{.model = model, .format = std::string("bfp:") + gradients};
+      if (options.model == "inception_small") options.width = 0.25;
       Harness predicted(options);
       options.format += ",exponents=exact";
       Harness exact(options);

@@ -35,10 +35,21 @@ TEST(Step, AllocatesNothing) {
 }
 
 TEST(Step, NetworksLearn) {
-  for (const char* model : {"mlp", "lenet5", "resnet8"}) {
-    Harness harness({.model = model, .batch_size = 64, .micro_batch_size = 64, .threads = 2});
+  struct Case {
+    const char* model;
+    double width = 1;
+  };
+  for (const Case& c :
+       {Case{"mlp"}, Case{"lenet5"}, Case{"resnet8"}, Case{"resnet18", 0.125},
+        Case{"resnet50", 0.0625}, Case{"vgg16_bn", 0.125}, Case{"mobilenet_v2", 0.25},
+        Case{"inception_small", 0.25}, Case{"squeezenet", 0.25}}) {
+    Harness harness({.model = c.model,
+                     .batch_size = 64,
+                     .micro_batch_size = 64,
+                     .threads = 2,
+                     .width = c.width});
     harness.train(100);
-    EXPECT_LT(harness.train(20), 1.4) << model;  // 2.30 is chance
+    EXPECT_LT(harness.train(20), 1.4) << c.model;  // 2.30 is chance
   }
 }
 

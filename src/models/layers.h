@@ -34,6 +34,8 @@ class Layers {
   int last() const { return last_; }
   void continue_from(int value) { last_ = value; }
   int64_t channels() const { return builder_.shape(last_).last(); }
+  // Whether images are too small for the early strides of networks made for 224 pixels.
+  bool small_images() const { return std::max(options_.height, options_.width) <= 64; }
 
   int add(const Op& op, const std::string& name, Attributes attributes = {}) {
     return last_ = builder_.add(op, name, {last_}, std::move(attributes));
@@ -55,11 +57,30 @@ class Layers {
     return add(ops::kBatchNorm, name, {{"zero_scale", zero_scale ? 1 : 0}});
   }
   int relu(const std::string& name) { return add(ops::kRelu, name); }
-  int max_pool(const std::string& name, int64_t window) {
-    return add(ops::kMaxPool, name, {{"window", window}});
+  // A convolution that keeps the size (but for the stride), batch norm and ReLU.
+  int unit(const std::string& name, int64_t channels, int64_t kernel, int64_t stride = 1) {
+    convolution(name, channels, kernel, stride, kernel / 2, false);
+    batch_norm(name + "_norm");
+    return relu(name + "_relu");
+  }
+  int max_pool(const std::string& name, int64_t window, int64_t stride, int64_t padding = 0,
+               bool ceil = false) {
+    if (stride == window && padding == 0 && !ceil) {
+      return add(ops::kMaxPool, name, {{"window", window}});
+    }
+    return add(
+        ops::kOverlappingMaxPool, name,
+        {{"window", window}, {"stride", stride}, {"padding", padding}, {"ceil", ceil ? 1 : 0}});
+  }
+  int average_pool(const std::string& name, int64_t window, int64_t stride, int64_t padding) {
+    return add(ops::kAveragePool, name,
+               {{"window", window}, {"stride", stride}, {"padding", padding}});
   }
   int sum(const std::string& name, int a, int b) {
     return last_ = builder_.add(ops::kAdd, name, {a, b}, {});
+  }
+  int concat(const std::string& name, std::vector<int> values) {
+    return last_ = builder_.add(ops::kConcat, name, std::move(values), {});
   }
 
   Result<Graph> classify() {

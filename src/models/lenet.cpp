@@ -8,10 +8,10 @@ namespace mantissa {
 Result<Graph> lenet5(std::string_view name, const ModelOptions& options) {
   Layers net(name, options);
   net.convolution("conv1", net.scaled(6), 5, 1, 2, true);
-  net.max_pool("pool1", 2);
+  net.max_pool("pool1", 2, 2);
   net.relu("relu1");
   net.convolution("conv2", net.scaled(16), 5, 1, 0, true);
-  net.max_pool("pool2", 2);
+  net.max_pool("pool2", 2, 2);
   net.relu("relu2");
   net.add(ops::kFlatten, "flatten");
   net.linear("linear1", net.scaled(120));

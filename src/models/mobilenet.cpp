@@ -51,6 +51,25 @@ void stem(Layers& net, int64_t channels, int64_t stride) {
 
 }  // namespace
 
+// torchvision's table. Its first two strides of 2 are for images of 224 pixels: small ones keep
+// their size there.
+Result<Graph> mobilenet_v2(std::string_view name, const ModelOptions& options) {
+  Layers net(name, options);
+  const int64_t early = net.small_images() ? 1 : 2;
+  stem(net, 32, early);
+  stages(net, {{1, 16, 1, 1},
+               {6, 24, 2, early},
+               {6, 32, 3, 2},
+               {6, 64, 4, 2},
+               {6, 96, 3, 1},
+               {6, 160, 3, 2},
+               {6, 320, 1, 1}});
+  net.convolution("head", net.scaled(1280), 1, 1, 0, false);
+  normalised(net, "head");
+  net.add(ops::kGlobalAveragePool, "average");
+  return net.classify();
+}
+
 Result<Graph> mobilenet_blocks(std::string_view name, const ModelOptions& options) {
   Layers net(name, options);
   stem(net, 16, 1);

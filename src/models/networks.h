@@ -19,13 +19,23 @@ Result<Graph> lenet5(std::string_view name, const ModelOptions& options);
 
 // Plain stacks of 3x3 convolutions: vgg.cpp.
 Result<Graph> vgg8b(std::string_view name, const ModelOptions& options);
+Result<Graph> vgg16_bn(std::string_view name, const ModelOptions& options);
 
 // Residual networks: resnet.cpp.
 Result<Graph> resnet8(std::string_view name, const ModelOptions& options);
 Result<Graph> resnet20(std::string_view name, const ModelOptions& options);
+Result<Graph> resnet56(std::string_view name, const ModelOptions& options);
+Result<Graph> resnet110(std::string_view name, const ModelOptions& options);
+Result<Graph> resnet18(std::string_view name, const ModelOptions& options);
+Result<Graph> resnet50(std::string_view name, const ModelOptions& options);
 Result<Graph> resnet18_blocks(std::string_view name, const ModelOptions& options);
 
 // Inverted residuals: mobilenet.cpp.
+Result<Graph> mobilenet_v2(std::string_view name, const ModelOptions& options);
 Result<Graph> mobilenet_blocks(std::string_view name, const ModelOptions& options);
+
+// Branches that are concatenated: inception.cpp, squeezenet.cpp.
+Result<Graph> inception_small(std::string_view name, const ModelOptions& options);
+Result<Graph> squeezenet(std::string_view name, const ModelOptions& options);
 
 }  // namespace mantissa

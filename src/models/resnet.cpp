@@ -28,6 +28,20 @@ void basic_block(Layers& net, const std::string& name, int64_t channels, int64_t
   net.relu(name + ".relu2");
 }
 
+// 1x1 to `channels`, 3x3 with the stride (torchvision's place for it), 1x1 to four times as many.
+void bottleneck(Layers& net, const std::string& name, int64_t channels, int64_t stride) {
+  const int input = net.last();
+  net.convolution(name + ".conv1", channels, 1, 1, 0, false);
+  net.batch_norm(name + ".norm1");
+  net.relu(name + ".relu1");
+  net.convolution(name + ".conv2", channels, 3, stride, 1, false);
+  net.batch_norm(name + ".norm2");
+  net.relu(name + ".relu2");
+  net.convolution(name + ".conv3", 4 * channels, 1, 1, 0, false);
+  close_block(net, name, input, stride, net.batch_norm(name + ".norm3", true));
+  net.relu(name + ".relu3");
+}
+
 using Block = void (*)(Layers&, const std::string&, int64_t, int64_t);
 
 struct Stage {
@@ -62,6 +76,20 @@ Result<Graph> small_resnet(std::string_view name, const ModelOptions& options, i
   return finish(net, basic_block, {{16, n}, {32, n}, {64, n}});
 }
 
+// Four stages behind a 7x7 convolution of stride 2 and a pool, which quarter the image; behind a
+// 3x3 convolution that keeps it where it is small.
+Result<Graph> large_resnet(std::string_view name, const ModelOptions& options, Block block,
+                           std::initializer_list<Stage> stages) {
+  Layers net(name, options);
+  if (net.small_images()) {
+    stem(net, 64, 3, 1);
+  } else {
+    stem(net, 64, 7, 2);
+    net.max_pool("stem_pool", 3, 2, 1);
+  }
+  return finish(net, block, stages);
+}
+
 }  // namespace
 
 Result<Graph> resnet8(std::string_view name, const ModelOptions& options) {
@@ -70,6 +98,20 @@ Result<Graph> resnet8(std::string_view name, const ModelOptions& options) {
 Result<Graph> resnet20(std::string_view name, const ModelOptions& options) {
   return small_resnet(name, options, 3);
 }
+Result<Graph> resnet56(std::string_view name, const ModelOptions& options) {
+  return small_resnet(name, options, 9);
+}
+Result<Graph> resnet110(std::string_view name, const ModelOptions& options) {
+  return small_resnet(name, options, 18);
+}
+
+Result<Graph> resnet18(std::string_view name, const ModelOptions& options) {
+  return large_resnet(name, options, basic_block, {{64, 2}, {128, 2}, {256, 2}, {512, 2}});
+}
+Result<Graph> resnet50(std::string_view name, const ModelOptions& options) {
+  return large_resnet(name, options, bottleneck, {{64, 3}, {128, 4}, {256, 6}, {512, 3}});
+}
+
 // ResNet-18's first stage at the size that it has there (with 56x56 images).
 Result<Graph> resnet18_blocks(std::string_view name, const ModelOptions& options) {
   Layers net(name, options);

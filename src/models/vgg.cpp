@@ -1,4 +1,6 @@
 // Plain stacks of 3x3 convolutions with batch norm and pools, then linear layers.
+#include <algorithm>
+
 #include "models/layers.h"
 #include "models/networks.h"
 
@@ -17,7 +19,7 @@ void convolutions(Layers& net, std::initializer_list<Layer> layers) {
     net.convolution("conv" + number, net.scaled(layer.channels), 3, 1, 1, false);
     net.batch_norm("norm" + number);
     net.relu("relu" + number);
-    if (layer.pool) net.max_pool("pool" + number, 2);
+    if (layer.pool) net.max_pool("pool" + number, 2, 2);
   }
 }
 
@@ -32,6 +34,33 @@ Result<Graph> vgg8b(std::string_view name, const ModelOptions& options) {
   net.linear("linear1", net.scaled(1024), false);
   net.batch_norm("norm7");
   net.relu("relu7");
+  return net.classify();
+}
+
+// torchvision's, without biases in front of batch norm. Its two linear layers of 4096 suit 7x7
+// pixels, what images of 224 leave; images of at most 64 leave few, and get layers of 512. Images
+// under 32 pixels have vanished before the last pool, which they do without.
+Result<Graph> vgg16_bn(std::string_view name, const ModelOptions& options) {
+  Layers net(name, options);
+  const bool last_pool = std::min(options.height, options.width) >= 32;
+  convolutions(net, {{64, false},
+                     {64, true},
+                     {128, false},
+                     {128, true},
+                     {256, false},
+                     {256, false},
+                     {256, true},
+                     {512, false},
+                     {512, false},
+                     {512, true},
+                     {512, false},
+                     {512, false},
+                     {512, last_pool}});
+  net.add(ops::kFlatten, "flatten");
+  for (const char* number : {"1", "2"}) {
+    net.linear(std::string("linear") + number, net.scaled(net.small_images() ? 512 : 4096));
+    net.relu(std::string("linear_relu") + number);
+  }
   return net.classify();
 }
 

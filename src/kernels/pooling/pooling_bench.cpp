@@ -1,5 +1,5 @@
-// ns per input element of the pooling kernels on LeNet-5's and VGG's shapes at batch 128, one
-// thread.
+// ns per input element of the pooling kernels on LeNet-5's and VGG's shapes, and with overlapping
+// windows on ResNet's and Inception's, at batch 128, one thread.
 #include <benchmark/benchmark.h>
 
 #include "kernels/elementwise/test_values.h"
@@ -16,6 +16,8 @@ struct Operands {
   std::vector<int8_t> in, out;
   std::vector<int16_t> grad_out, grad_in;
   std::vector<int32_t> sums;
+  PoolShape windows;  // 3x3
+  std::vector<int64_t> multipliers;
 
   explicit Operands(const benchmark::State& state)
       : shape{state.range(0), state.range(0), state.range(1), state.range(2)},
@@ -25,7 +27,12 @@ struct Operands {
         out(count),
         grad_out(test_values<int16_t>(count, 2, 15)),
         grad_in(count),
-        sums(kImages * shape.channels) {}
+        sums(kImages * shape.channels) {
+    const int64_t stride = std::min<int64_t>(shape.window, 2), side = shape.in_height;
+    const int64_t windows_per_axis = (side - 1) / stride + 1;
+    windows = {side, side, shape.channels, windows_per_axis, windows_per_axis, 3, stride, 1};
+    multipliers.assign(windows_per_axis * windows_per_axis, (int64_t{1} << 31) / 9);
+  }
 };
 
 template <typename Body>
@@ -61,6 +68,24 @@ void add_rows(const PoolingKernels* k) {
                            {o.grad_in.data(), bits}, 0, kImages);
     });
   }
+  const auto add_windows = [&](const std::string& name, auto body) {
+    // Windows of 3: with stride 2 where "window" is 2, else with stride 1 and padding.
+    add(name, body)->Args({56, 64, 2})->Args({14, 128, 1})->Args({28, 24, 1});
+  };
+  add_windows("max_pool_windows", [=](Operands& o) {
+    k->max_pool_windows(o.windows, o.in.data(), o.out.data(), nullptr, 0, kImages);
+  });
+  add_windows("max_pool_windows_gradient16", [=](Operands& o) {
+    k->max_pool_windows_gradient(o.windows, o.out.data(), {o.grad_out.data(), 16}, 1,
+                                 {o.grad_in.data(), 16}, 0, kImages);
+  });
+  add_windows("average_pool", [=](Operands& o) {
+    k->average_pool({o.windows, o.in.data(), o.multipliers.data(), 31, o.out.data()}, 0, kImages);
+  });
+  add_windows("average_pool_gradient16", [=](Operands& o) {
+    k->average_pool_gradient(o.windows, o.multipliers.data(), {o.grad_out.data(), 16}, 31,
+                             {o.grad_in.data(), 16}, 0, kImages);
+  });
   add("image_sums", [=](Operands& o) {
     k->image_sums(o.in.data(), o.pixels, o.shape.channels, o.sums.data(), 0, kImages);
   })->Args({8, 64, 8});
