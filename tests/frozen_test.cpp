@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "ops/ops.h"
 #include "tests/harness.h"
 
 namespace mantissa::testing {
@@ -123,6 +124,17 @@ TEST_F(Frozen, ComesBackFromItsFile) {
   std::filesystem::remove(path);
 }
 
+// A concatenation has the largest exponent of what it joins.
+void expect_largest_exponents(FrozenNetwork& network) {
+  const auto* exponents = network.state.data<int16_t>(network.state.layout().exponents);
+  for (const Node& node : network.graph.nodes) {
+    if (node.op != &ops::kConcat) continue;
+    int16_t largest = INT16_MIN;
+    for (const int input : node.inputs) largest = std::max(largest, exponents[input]);
+    EXPECT_EQ(exponents[node.output], largest) << node.name;
+  }
+}
+
 // Concatenations and pools with padding have fixed exponents too.
 TEST_F(Frozen, NetworksOfEveryFamilyComeBackAndDoNotDependOnTheBatch) {
   const auto path = std::filesystem::temp_directory_path() / "mantissa_frozen_families.safetensors";
@@ -144,6 +156,7 @@ TEST_F(Frozen, NetworksOfEveryFamilyComeBackAndDoNotDependOnTheBatch) {
         freeze(harness.graph(), harness.state(), program, arena->span(), harness.pool(), best_isa(),
                std::span(fashion_mnist().train.pixels).first(kBatch * 784), description);
     ASSERT_TRUE(frozen.ok());
+    expect_largest_exponents(*frozen);
     ASSERT_TRUE(save_frozen(path, *frozen).ok());
     auto loaded = load_frozen(path);
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;

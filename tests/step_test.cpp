@@ -25,8 +25,8 @@ namespace mantissa::testing {
 namespace {
 
 TEST(Step, AllocatesNothing) {
-  for (const char* model : {"mlp", "lenet5", "resnet8"}) {
-    Harness harness({.model = model, .micro_batch_size = 8, .threads = 2});
+  for (const char* model : {"mlp", "lenet5", "resnet8", "inception_small"}) {
+    Harness harness({.model = model, .micro_batch_size = 8, .threads = 2, .width = 0.5});
     harness.step();  // the harness's own buffers
     const int64_t before = allocations;
     for (int i = 0; i < 3; ++i) harness.step();
