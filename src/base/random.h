@@ -14,7 +14,8 @@ enum class RandomStream : uint32_t {
   kShuffle = 2,
   kAugment = 3,
   kRound = 4,
-  kSynthetic = 5
+  kSynthetic = 5,
+  kDropout = 6
 };
 
 // One block of Philox4x32-10.

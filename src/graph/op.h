@@ -55,7 +55,7 @@ struct StepScalars {
   double weight_decay = 0;
   double gradient_scale = 1;  // 1 / batch size
   double statistics_momentum = 0.1;
-  uint64_t seed = 0;  // of stochastic rounding
+  uint64_t seed = 0;  // of stochastic rounding and dropout
   int64_t step = 0;   // since the start of the run
 };
 
@@ -83,6 +83,7 @@ struct OpContext {
   std::byte* statistics = nullptr;  // one record per micro-batch, read at the end of the step
   std::byte* workspace = nullptr;
   int64_t* histogram = nullptr;
+  int node = -1;  // of the graph: names it in keys of random numbers
   int micro_batch = 0;
   int micro_batches = 1;
   KernelContext kernel;  // pool and the kernel's scratch
@@ -144,6 +145,7 @@ struct OpTraits {
   bool guards_input = false;        // takes per-channel exponents of its input
   bool keeps_exponent = false;      // passes mantissas on: nothing is clipped
   bool narrows_gradient = false;    // rounds the gradient all the same, being a sum
+  bool passes_gradients = false;    // backward_input passes mantissas on: nothing is rounded
 };
 
 // What an op does in one arithmetic. Members that may be null say what that means in Op.
@@ -159,7 +161,8 @@ struct OpFunctions {
 
 // Whether backward_input rounds what it writes; else gradients go out as wide as they come in.
 constexpr bool rounds_gradient(const OpTraits& traits) {
-  return traits.narrows_gradient || !(traits.keeps_exponent || traits.shares_grad_inputs);
+  return traits.narrows_gradient ||
+         !(traits.keeps_exponent || traits.passes_gradients || traits.shares_grad_inputs);
 }
 
 struct Op {
@@ -188,6 +191,9 @@ struct Op {
 
   // The name of the kernel that does its work, for reports; null: none, or several.
   const char* (*kernel)(const OpContext&) = nullptr;
+
+  // The op that stands for it in the frozen network, without its attributes; null: itself.
+  const Op* frozen = nullptr;
 
   // The same in fp32; null: the op computes in integers only.
   const OpFunctions* fp32 = nullptr;

@@ -76,6 +76,20 @@ class Layers {
     return add(ops::kAveragePool, name,
                {{"window", window}, {"stride", stride}, {"padding", padding}});
   }
+  int relu6(const std::string& name) { return add(ops::kRelu6, name); }
+  // The slope below zero is numerator / denominator, exactly.
+  int leaky_relu(const std::string& name, int64_t numerator = 1, int64_t denominator = 100) {
+    return add(ops::kLeakyRelu, name,
+               {{"slope_numerator", numerator}, {"slope_denominator", denominator}});
+  }
+  int sigmoid(const std::string& name) { return add(ops::kSigmoid, name); }
+  int tanh(const std::string& name) { return add(ops::kTanh, name); }
+  int hard_sigmoid(const std::string& name) { return add(ops::kHardSigmoid, name); }
+  int hard_swish(const std::string& name) { return add(ops::kHardSwish, name); }
+  // Drops elements with probability `dropped` / 65536 while training.
+  int dropout(const std::string& name, int64_t dropped) {
+    return add(ops::kDropout, name, {{"dropped", dropped}});
+  }
   int sum(const std::string& name, int a, int b) {
     return last_ = builder_.add(ops::kAdd, name, {a, b}, {});
   }

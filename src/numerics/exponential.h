@@ -10,12 +10,13 @@ namespace mantissa {
 // log2(e) in Q16.
 constexpr int64_t kLog2EQ16 = 94548;
 
-// 2^(fraction / 2^16) in Q30 for fraction in [0, 65535]: relative error below 1e-7, monotone.
-constexpr int64_t exp2_fraction_q30(int64_t fraction) {
+// 2^(fraction / 2^bits) in Q30 for fraction in [0, 2^bits), bits <= 30: relative error below 1e-7;
+// monotone for 16 bits.
+constexpr int64_t exp2_fraction_q30(int64_t fraction, int bits = 16) {
   constexpr int64_t kCoefficients[] = {1073741824, 744266013, 257869052,
                                        59934850,   9654007,   2017902};
   int64_t power = kCoefficients[5];
-  for (int i = 4; i >= 0; --i) power = kCoefficients[i] + ((power * fraction) >> 16);
+  for (int i = 4; i >= 0; --i) power = kCoefficients[i] + ((power * fraction) >> bits);
   return power;
 }
 
@@ -24,6 +25,16 @@ constexpr int64_t exp2_q30(int64_t exponent) {
   const int64_t whole = exponent >> 16;
   if (whole < -62) return 0;
   return exp2_fraction_q30(exponent & 0xffff) >> -whole;
+}
+
+// e^-(m * 2^exponent) in Q30, rounded down, for m in [0, 2^10]: error below 4e-7 relative to the
+// result and 2^-30.
+constexpr int64_t exp_q30(int64_t m, int exponent) {
+  constexpr int64_t kLog2EQ30 = 1549082005;
+  const int64_t power = -rescale_rne(m * kLog2EQ30, -exponent);
+  const int64_t whole = power >> 30;
+  if (whole < -62) return 0;
+  return exp2_fraction_q30(power & ((int64_t{1} << 30) - 1), 30) >> -whole;
 }
 
 // difference * 2^scale_exponent * log2(e) in Q16, rounded to nearest even and clipped at -2^40; for

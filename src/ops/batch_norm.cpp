@@ -415,6 +415,7 @@ const Op kBatchNorm = {.name = "batch_norm",
                        .backward_weights = backward_weights,
                        .update_statistics = update_statistics,
                        .kernel = kernel_name<&kernels::KernelTable::batch_norm>,
+                       .frozen = &kScaleOffset,
                        .fp32 = &fp32::kBatchNorm};
 
 const Op kScaleOffset = {.name = "scale_offset",

@@ -72,13 +72,14 @@ void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass,
   *context.output.saturated += pass(out, shift).saturated;
 }
 
-// Counts a wide value in the histogram of kCalibrate: by the smallest exponent e >= wide_exponent
-// with |value| <= (2^(bits-1) - 1/2) * 2^e.
-inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent, int bits) {
+// Counts a wide value, or so many alike, in the histogram of kCalibrate: by the smallest exponent
+// e >= wide_exponent with |value| <= (2^(bits-1) - 1/2) * 2^e.
+inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent, int bits,
+                       int64_t times = 1) {
   const uint64_t size = magnitude(wide), most = (uint64_t{1} << bits) - 1;
   int shift = std::max(0, bit_length(size) - bits);
   while (2 * size > (most << shift)) ++shift;
-  ++histogram[std::clamp(wide_exponent + shift + 128, 0, kHistogramBins - 1)];
+  histogram[std::clamp(wide_exponent + shift + 128, 0, kHistogramBins - 1)] += times;
 }
 
 // Requantises a gradient to its width under the headroom rule (METHODS section 0.7): `pass(shift)`

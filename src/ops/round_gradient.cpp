@@ -11,7 +11,7 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 128 * kernels::kRoundingGroup;
+constexpr int64_t kGrain = 128 * kernels::kRandomGroup;
 
 Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() != 1) return invalid_input("wants one input");

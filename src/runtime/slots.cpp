@@ -87,6 +87,7 @@ class Resolver {
     OpContext& c = resolved.context;
     c.attributes =
         instruction.node >= 0 ? &graph_.nodes[instruction.node].attributes : &no_attributes();
+    c.node = instruction.node;
     c.relu = instruction.relu;
     c.exponent_mode = program_.options.exponents;
     c.inputs = resolved.inputs;

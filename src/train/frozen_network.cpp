@@ -184,9 +184,10 @@ Graph freeze_graph(const Graph& graph) {
   for (Node& node : frozen.nodes) {
     const std::vector<int> old = node.parameters;
     node.parameters.clear();
-    if (node.op == &ops::kBatchNorm) {
-      node.op = &ops::kScaleOffset;
+    if (node.op->frozen != nullptr) {
+      node.op = node.op->frozen;
       node.attributes = {};
+      if (node.op->parameters == nullptr) continue;
       for (const ParameterSpec& spec : node.op->parameters(
                node.attributes, std::span(&graph.values[node.inputs[0]].shape, 1))) {
         node.parameters.push_back(static_cast<int>(frozen.parameters.size()));

@@ -35,7 +35,7 @@ struct FrozenNetwork {
   State state;
 };
 
-// The network with scale_offset in place of batch_norm.
+// The network with what stands for each op in it (Op::frozen): scale_offset for batch_norm.
 Graph freeze_graph(const Graph& graph);
 
 // Part of values that may be clipped by a fixed exponent.

@@ -23,7 +23,12 @@ const ElementwiseKernels kElementwiseAvx512Vnni = {"elementwise_avx512vnni",
                                                    relu_gradient,
                                                    sum_rows,
                                                    channel_maxima,
-                                                   requantise_channels};
+                                                   requantise_channels,
+                                                   count_values,
+                                                   look_up,
+                                                   multiply,
+                                                   scale_gradient,
+                                                   sum_products};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -1,4 +1,5 @@
-// Element-wise integer kernels: requantise, input normalisation, ReLU, add, sums of gradients.
+// Element-wise integer kernels: requantise, input normalisation, ReLU, add, sums of gradients,
+// look-ups, products.
 //
 // A function works on the elements [begin, end) of its operands, on the calling thread; callers
 // split ranges. Functions whose wide results can be computed anew are called twice where the
@@ -65,6 +66,28 @@ struct AddGradients {
   Gradient out;
 };
 
+// out[i] = narrow(a[i] * b[i]). With a period, b has so many elements and meets each such row of a;
+// ranges are whole rows then.
+struct Multiply {
+  const int8_t* a = nullptr;
+  const int8_t* b = nullptr;
+  int64_t period = 0;
+  int shift = 0;
+  int8_t* out = nullptr;
+  int bits = 8;
+};
+
+// grad_in[i] = narrow(grad_out[i] * factors[by[i]]) in int64, |product| < 2^62; `by` (its bytes)
+// may have a period as b of Multiply; shift >= 0.
+struct ScaleGradient {
+  ConstGradient grad_out;
+  const int8_t* by = nullptr;
+  const int64_t* factors = nullptr;  // [256], of the byte of each mantissa
+  int64_t period = 0;
+  int shift = 0;
+  Gradient grad_in;
+};
+
 struct ElementwiseKernels {
   const char* name;
   Isa isa;
@@ -87,6 +110,16 @@ struct ElementwiseKernels {
   // Returns how many saturated.
   int64_t (*requantise_channels)(const RequantiseChannels&, int64_t begin_row,
                                  int64_t end_row) noexcept;
+  // counts[byte of in] += 1 for each element; counts is [256].
+  void (*count_values)(const int8_t* in, int64_t begin, int64_t end, int64_t* counts) noexcept;
+  // out = table[byte of in]; table is [256]; out may be in.
+  void (*look_up)(const int8_t* in, const int8_t* table, int8_t* out, int64_t begin,
+                  int64_t end) noexcept;
+  WideStatistics (*multiply)(const Multiply&, int64_t begin, int64_t end) noexcept;
+  WideStatistics (*scale_gradient)(const ScaleGradient&, int64_t begin, int64_t end) noexcept;
+  // sums[c] += sum over rows [begin, end) of grad[row, c] * in[row, c].
+  void (*sum_products)(ConstGradient grad, const int8_t* in, int64_t channels, int64_t begin_row,
+                       int64_t end_row, int64_t* sums) noexcept;
 };
 
 extern const ElementwiseKernels kElementwiseReference;

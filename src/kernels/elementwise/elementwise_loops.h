@@ -115,6 +115,7 @@ inline WideStatistics normalise_input(const NormaliseInput& args, int64_t begin_
 }
 
 #include "kernels/elementwise/add_loops.h"
+#include "kernels/elementwise/table_loops.h"
 
 inline void relu(const int8_t* in, int8_t* out, int64_t begin, int64_t end) noexcept {
   const int8_t* __restrict from = in;

@@ -3,37 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/elementwise/test_values.h"
+#include "kernels/elementwise/test_fixture.h"
 
 namespace mantissa::kernels {
 namespace {
 
-// Narrows as METHODS section 0 says and counts what was clipped.
-template <typename T>
-T narrow(Wide wide, int bits, int shift, WideStatistics& statistics) {
-  const Wide rounded = exact_rne(wide, shift);
-  const Wide clipped = exact_saturate(rounded, (1 << (bits - 1)) - 1);
-  statistics.saturated += clipped != rounded;
-  return static_cast<T>(clipped);
-}
-
-void note(Wide wide, WideStatistics& statistics) {
-  statistics.maximum = std::max(statistics.maximum, exact_magnitude(wide));
-}
-
-void expect_equal(const WideStatistics& got, const WideStatistics& wanted) {
-  EXPECT_EQ(got.maximum, wanted.maximum);
-  EXPECT_EQ(got.saturated, wanted.saturated);
-}
-
-class Elementwise : public testing::TestWithParam<const ElementwiseKernels*> {
- protected:
-  void SetUp() override {
-    if (GetParam()->isa > best_isa()) {
-      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
-    }
-  }
-};
+class Elementwise : public ElementwiseTest {};
 
 TEST_P(Elementwise, Requantise) {
   for (const int64_t size : kAwkwardSizes) {
@@ -124,14 +99,6 @@ TEST_P(Elementwise, Add) {
         }
       }
     }
-  }
-}
-
-// Calls check(T{}, bits) for every width of gradients.
-template <typename Check>
-void for_each_gradient_type(Check&& check) {
-  for (const int bits : kTestedGradientBits) {
-    with_gradient_type(bits, [&](auto type) { check(type, bits); });
   }
 }
 
@@ -251,18 +218,7 @@ TEST_P(Elementwise, RequantiseChannels) {
   }
 }
 
-std::string row_name(const testing::TestParamInfo<const ElementwiseKernels*>& info) {
-  return std::string(isa_name(info.param->isa));
-}
-
-#if defined(__x86_64__)
-INSTANTIATE_TEST_SUITE_P(Rows, Elementwise,
-                         testing::Values(&kElementwiseReference, &kElementwiseAvx2,
-                                         &kElementwiseAvx512Vnni),
-                         row_name);
-#else
-INSTANTIATE_TEST_SUITE_P(Rows, Elementwise, testing::Values(&kElementwiseReference), row_name);
-#endif
+INSTANTIATE_TEST_SUITE_P(Rows, Elementwise, testing::ValuesIn(elementwise_rows()), row_name);
 
 }  // namespace
 }  // namespace mantissa::kernels

@@ -10,9 +10,21 @@ namespace {
 #include "kernels/elementwise/elementwise_loops.h"
 }  // namespace
 
-const ElementwiseKernels kElementwiseReference = {
-    "elementwise_reference", Isa::kScalar, requantise,    normalise_input, add,
-    add_gradients,           relu,         relu_gradient, sum_rows,        channel_maxima,
-    requantise_channels};
+const ElementwiseKernels kElementwiseReference = {"elementwise_reference",
+                                                  Isa::kScalar,
+                                                  requantise,
+                                                  normalise_input,
+                                                  add,
+                                                  add_gradients,
+                                                  relu,
+                                                  relu_gradient,
+                                                  sum_rows,
+                                                  channel_maxima,
+                                                  requantise_channels,
+                                                  count_values,
+                                                  look_up,
+                                                  multiply,
+                                                  scale_gradient,
+                                                  sum_products};
 
 }  // namespace mantissa::kernels

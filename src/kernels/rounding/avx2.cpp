@@ -26,7 +26,8 @@ inline Lanes multiply_halves(Lanes a, Lanes b) {
 
 }  // namespace
 
-const RoundingKernels kRoundingAvx2 = {"rounding_avx2", Isa::kAvx2, round_stochastically, maximum};
+const RoundingKernels kRoundingAvx2 = {"rounding_avx2", Isa::kAvx2, round_stochastically, maximum,
+                                       keep_mask};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -27,7 +27,7 @@ inline Lanes multiply_halves(Lanes a, Lanes b) {
 }  // namespace
 
 const RoundingKernels kRoundingAvx512Vnni = {"rounding_avx512vnni", Isa::kAvx512Vnni,
-                                             round_stochastically, maximum};
+                                             round_stochastically, maximum, keep_mask};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

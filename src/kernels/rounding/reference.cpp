@@ -9,11 +9,11 @@ namespace mantissa::kernels {
 namespace {
 
 // The 16 random bits of element i.
-uint32_t random_half(const RoundingKey& key, int64_t i) {
+uint32_t random_half(const RandomKey& key, int64_t i) {
   const int64_t block = i / 128 * 16 + i % 16;
   const auto words =
       philox({static_cast<uint32_t>(block), key.tensor, key.micro_batch,
-              static_cast<uint32_t>(RandomStream::kRound)},
+              static_cast<uint32_t>(key.stream)},
              {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32)});
   return words[i / 32 % 4] >> (16 * (i / 16 % 2)) & 0xffff;
 }
@@ -38,8 +38,14 @@ uint64_t maximum(const int16_t* in, int64_t begin, int64_t end) noexcept {
   return largest;
 }
 
+void keep_mask(const RandomKey& key, uint32_t dropped, int64_t begin, int64_t end,
+               int8_t* keep) noexcept {
+  for (int64_t i = begin; i < end; ++i) keep[i - begin] = random_half(key, i) >= dropped;
+}
+
 }  // namespace
 
-const RoundingKernels kRoundingReference = {"rounding_reference", Isa::kScalar, round, maximum};
+const RoundingKernels kRoundingReference = {"rounding_reference", Isa::kScalar, round, maximum,
+                                            keep_mask};
 
 }  // namespace mantissa::kernels

@@ -25,14 +25,14 @@ inline void philox_rounds(uint64_t seed, Lanes (&words)[4]) {
 }
 
 // 128 random 16-bit numbers of group `group`.
-inline void random_group(const RoundingKey& key, int64_t group, uint16_t (&numbers)[128]) {
+inline void random_group(const RandomKey& key, int64_t group, uint16_t (&numbers)[128]) {
   const auto first = static_cast<uint32_t>(group * kBlocks);
   uint32_t words[4][kBlocks];
   for (int v = 0; v < kVectors; ++v) {
     Lanes even[4] = {{},
                      in_all_lanes(key.tensor),
                      in_all_lanes(key.micro_batch),
-                     in_all_lanes(static_cast<uint32_t>(RandomStream::kRound))};
+                     in_all_lanes(static_cast<uint32_t>(key.stream))};
     for (int lane = 0; lane < kLanes; ++lane) {
       even[0][lane] = first + static_cast<uint32_t>(2 * (v * kLanes + lane));
     }
@@ -68,10 +68,10 @@ int64_t round_elements(const uint16_t* numbers, const int16_t* in, int shift, in
 int64_t round_stochastically(const RoundStochastically& args, int64_t begin, int64_t end) noexcept {
   const int limit = static_cast<int>(mantissa_limit(args.out.bits));
   int64_t clipped = 0;
-  for (int64_t at = begin; at < end; at += kRoundingGroup) {
-    uint16_t numbers[kRoundingGroup];
-    random_group(args.key, at / kRoundingGroup, numbers);
-    const int64_t count = std::min(kRoundingGroup, end - at);
+  for (int64_t at = begin; at < end; at += kRandomGroup) {
+    uint16_t numbers[kRandomGroup];
+    random_group(args.key, at / kRandomGroup, numbers);
+    const int64_t count = std::min(kRandomGroup, end - at);
     if (args.out.bits <= 8) {
       clipped += round_elements(numbers, args.in + at, args.shift, limit, count,
                                 args.out.as<int8_t>() + at);
@@ -90,4 +90,15 @@ uint64_t maximum(const int16_t* in, int64_t begin, int64_t end) noexcept {
     smallest = std::min<int>(smallest, in[i]);
   }
   return static_cast<uint64_t>(std::max(largest, -smallest));
+}
+
+void keep_mask(const RandomKey& key, uint32_t dropped, int64_t begin, int64_t end,
+               int8_t* keep) noexcept {
+  for (int64_t at = begin; at < end; at += kRandomGroup) {
+    uint16_t numbers[kRandomGroup];
+    random_group(key, at / kRandomGroup, numbers);
+    const int64_t count = std::min(kRandomGroup, end - at);
+    int8_t* to = keep + (at - begin);
+    for (int64_t i = 0; i < count; ++i) to[i] = numbers[i] >= dropped ? 1 : 0;
+  }
 }

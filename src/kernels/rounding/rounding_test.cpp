@@ -38,12 +38,12 @@ struct Rounded {
 };
 
 Rounded round_all(const RoundingKernels& row, const std::vector<int16_t>& in, int shift, int bits,
-                  RoundingKey key = {.seed = 0x123456789abcdef, .micro_batch = 5, .tensor = 9}) {
+                  RandomKey key = {.seed = 0x123456789abcdef, .micro_batch = 5, .tensor = 9}) {
   Rounded result;
   with_gradient_type(bits, [&](auto type) {
     std::vector<decltype(type)> out(in.size());
     const auto end = static_cast<int64_t>(in.size());
-    const int64_t middle = std::min(end, 2 * kRoundingGroup);
+    const int64_t middle = std::min(end, 2 * kRandomGroup);
     const RoundStochastically args{key, in.data(), shift, {out.data(), bits}};
     result.clipped = row.round(args, 0, middle) + row.round(args, middle, end);
     result.mantissas.assign(out.begin(), out.end());
@@ -95,14 +95,14 @@ TEST(StochasticRounding, KeepsTheMean) {
 
 TEST(StochasticRounding, EachPartOfTheKeyMatters) {
   const auto in = values(1000);
-  const RoundingKey key{.seed = 1, .micro_batch = 2, .tensor = 3};
+  const RandomKey key{.seed = 1, .micro_batch = 2, .tensor = 3};
   const Rounded expected = round_all(kRoundingReference, in, 8, 8, key);
   EXPECT_EQ(round_all(kRoundingReference, in, 8, 8, key), expected);
-  for (const RoundingKey& other :
-       {RoundingKey{.seed = 4, .micro_batch = 2, .tensor = 3},
-        RoundingKey{.seed = uint64_t{1} << 32 | 1, .micro_batch = 2, .tensor = 3},
-        RoundingKey{.seed = 1, .micro_batch = 4, .tensor = 3},
-        RoundingKey{.seed = 1, .micro_batch = 2, .tensor = 4}}) {
+  for (const RandomKey& other :
+       {RandomKey{.seed = 4, .micro_batch = 2, .tensor = 3},
+        RandomKey{.seed = uint64_t{1} << 32 | 1, .micro_batch = 2, .tensor = 3},
+        RandomKey{.seed = 1, .micro_batch = 4, .tensor = 3},
+        RandomKey{.seed = 1, .micro_batch = 2, .tensor = 4}}) {
     EXPECT_NE(round_all(kRoundingReference, in, 8, 8, other), expected);
   }
 }
@@ -110,6 +110,45 @@ TEST(StochasticRounding, EachPartOfTheKeyMatters) {
 TEST(StochasticRounding, ExactValuesStay) {
   const auto in = values(1000);
   EXPECT_EQ(round_all(kRoundingReference, in, 0, 16).mantissas, in);
+}
+
+std::vector<int8_t> mask(const RoundingKernels& row, const RandomKey& key, uint32_t dropped,
+                         int64_t count) {
+  std::vector<int8_t> keep(static_cast<size_t>(count) + 1, 55);
+  const int64_t middle = std::min(count, 2 * kRandomGroup);
+  row.keep_mask(key, dropped, 0, middle, keep.data());
+  row.keep_mask(key, dropped, middle, count, keep.data() + middle);
+  EXPECT_EQ(keep.back(), 55) << "nothing is written behind the range";
+  return keep;
+}
+
+TEST(KeepMask, FastRowsEqualTheReference) {
+  const RandomKey key{RandomStream::kDropout, 0xfedcba9876543210, 3, 1};
+  for (const int64_t count : {0, 1, 127, 128, 129, 1000, 5000}) {
+    for (const uint32_t dropped : {0u, 1u, 6554u, 32768u, 65535u}) {
+      const auto expected = mask(kRoundingReference, key, dropped, count);
+      for (const RoundingKernels* row : fast_rows()) {
+        EXPECT_EQ(mask(*row, key, dropped, count), expected) << row->name << " " << dropped;
+      }
+    }
+  }
+}
+
+TEST(KeepMask, DropsItsPartAndEachPartOfTheKeyCounts) {
+  constexpr int64_t kCount = 1 << 18;
+  const RandomKey key{RandomStream::kDropout, 1, 2, 3};
+  for (const uint32_t dropped : {0u, 13107u, 32768u, 65535u}) {
+    int64_t kept = -55;
+    for (const int8_t keep : mask(kRoundingReference, key, dropped, kCount)) kept += keep;
+    const double p = 1 - dropped / 65536.0;
+    EXPECT_NEAR(static_cast<double>(kept), p * kCount, 5 * std::sqrt(p * (1 - p) * kCount));
+  }
+  const auto of = [](RandomKey k) { return mask(kRoundingReference, k, 32768, 256); };
+  for (const RandomKey& other :
+       {RandomKey{RandomStream::kRound, 1, 2, 3}, RandomKey{RandomStream::kDropout, 2, 2, 3},
+        RandomKey{RandomStream::kDropout, 1, 1, 3}, RandomKey{RandomStream::kDropout, 1, 2, 2}}) {
+    EXPECT_NE(of(other), of(key));
+  }
 }
 
 }  // namespace

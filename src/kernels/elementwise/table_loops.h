@@ -1,0 +1,109 @@
+// The loops of look-ups and products: part of elementwise_loops.h, which includes this file.
+
+inline void count_values(const int8_t* in, int64_t begin, int64_t end, int64_t* counts) noexcept {
+  // Four sets of counts, so that equal neighbours do not wait for each other.
+  constexpr int kSets = 4;
+  constexpr int64_t kBlock = int64_t{1} << 30;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(in);
+  for (int64_t block = begin; block < end; block += kBlock) {
+    const int64_t stop = std::min(end, block + kBlock);
+    uint32_t sets[kSets][256] = {};
+    int64_t i = block;
+    for (; i + kSets <= stop; i += kSets) {
+      for (int set = 0; set < kSets; ++set) ++sets[set][bytes[i + set]];
+    }
+    for (; i < stop; ++i) ++sets[0][bytes[i]];
+    for (int value = 0; value < 256; ++value) {
+      for (const auto& set : sets) counts[value] += set[value];
+    }
+  }
+}
+
+inline void look_up(const int8_t* in, const int8_t* table, int8_t* out, int64_t begin,
+                    int64_t end) noexcept {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(in);
+  for (int64_t i = begin; i < end; ++i) out[i] = table[bytes[i]];
+}
+
+// Calls row(first, second, count) for the elements [begin, end) of one operand and those that they
+// meet in another, which repeats every `period` elements (0: it does not).
+template <typename Row>
+inline void for_each_row(int64_t period, int64_t begin, int64_t end, const Row& row) {
+  const int64_t length = period == 0 ? end - begin : period;
+  for (int64_t first = begin; first < end; first += length) {
+    row(first, period == 0 ? first : 0, length);
+  }
+}
+
+inline WideStatistics multiply(const Multiply& args, int64_t begin, int64_t end) noexcept {
+  // |product| < 2^14: a fixed exponent below the product's saturates from 7 left shifts on.
+  const int up = args.shift < 0 ? std::min(-args.shift, 7) : 0;
+  const RoundEven32 round(std::clamp(args.shift, 0, 30));
+  const auto limit = static_cast<int32_t>(mantissa_limit(args.bits));
+  int32_t low = 0, high = 0;
+  int64_t saturated = 0;
+  for_each_row(args.period, begin, end, [&](int64_t first, int64_t second, int64_t count) {
+    const int8_t* __restrict a = args.a + first;
+    const int8_t* __restrict b = args.b + second;
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t wide = a[i] * b[i];
+      low = wide < low ? wide : low;
+      high = wide > high ? wide : high;
+    }
+    if (args.out == nullptr) return;
+    int8_t* __restrict out = args.out + first;
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t rounded = round(a[i] * b[i] * (int32_t{1} << up));
+      const int32_t narrow = rounded < -limit ? -limit : rounded > limit ? limit : rounded;
+      saturated += narrow != rounded;
+      out[i] = static_cast<int8_t>(narrow);
+    }
+  });
+  return {std::max(magnitude(low), magnitude(high)), saturated};
+}
+
+template <typename T, typename Out>
+inline WideStatistics scale_gradient_as(const ScaleGradient& args, int64_t begin,
+                                        int64_t end) noexcept {
+  const auto limit = mantissa_limit(args.grad_in.bits);
+  const RoundEven64 round(args.shift);
+  int64_t low = 0, high = 0, saturated = 0;
+  for_each_row(args.period, begin, end, [&](int64_t first, int64_t second, int64_t count) {
+    const T* __restrict from = args.grad_out.as<T>() + first;
+    const auto* __restrict by = reinterpret_cast<const uint8_t*>(args.by) + second;
+    Out* __restrict to = args.grad_in.as<Out>() + first;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t wide = from[i] * args.factors[by[i]];
+      low = wide < low ? wide : low;
+      high = wide > high ? wide : high;
+      const int64_t rounded = round(wide);
+      const int64_t above = rounded < -limit ? -limit : rounded;
+      const int64_t narrow = above > limit ? limit : above;
+      saturated += narrow != rounded;
+      to[i] = static_cast<Out>(narrow);
+    }
+  });
+  return {std::max(magnitude(low), magnitude(high)), saturated};
+}
+
+inline WideStatistics scale_gradient(const ScaleGradient& args, int64_t begin,
+                                     int64_t end) noexcept {
+  return with_gradient_type(args.grad_out.bits, [&](auto from) {
+    return with_gradient_type(args.grad_in.bits, [&](auto to) {
+      return scale_gradient_as<decltype(from), decltype(to)>(args, begin, end);
+    });
+  });
+}
+
+inline void sum_products(ConstGradient grad, const int8_t* in, int64_t channels, int64_t begin_row,
+                         int64_t end_row, int64_t* sums) noexcept {
+  with_gradient_type(grad.bits, [&](auto type) {
+    const auto* from = grad.as<decltype(type)>();
+    for (int64_t row = begin_row; row < end_row; ++row) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t i = row * channels + c;
+        sums[c] += int32_t{from[i]} * in[i];
+      }
+    }
+  });
+}

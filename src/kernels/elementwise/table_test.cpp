@@ -1,0 +1,110 @@
+// Look-ups and products of the reference and every instruction set against exact formulations.
+#include "kernels/elementwise/test_fixture.h"
+
+namespace mantissa::kernels {
+namespace {
+
+class ElementwiseTables : public ElementwiseTest {};
+
+TEST_P(ElementwiseTables, CountsAndLooksUpEveryByte) {
+  std::vector<int8_t> table(256);
+  for (int i = 0; i < 256; ++i) table[i] = static_cast<int8_t>(i * 37 + 11);
+  for (const int64_t size : {0, 1, 3, 4, 5, 255, 256, 1000}) {
+    std::vector<int8_t> in(size), out(size + 1, 55), wanted(size + 1, 55);
+    std::vector<int64_t> counts(256, 7), wanted_counts(256, 7);
+    for (int64_t i = 0; i < size; ++i) in[i] = static_cast<int8_t>(i * i);
+    const int64_t begin = size > 1 ? 1 : 0;
+    for (int64_t i = begin; i < size; ++i) {
+      wanted[i] = table[static_cast<uint8_t>(in[i])];
+      ++wanted_counts[static_cast<uint8_t>(in[i])];
+    }
+    GetParam()->count_values(in.data(), begin, size, counts.data());
+    EXPECT_EQ(counts, wanted_counts) << size;
+    GetParam()->look_up(in.data(), table.data(), out.data(), begin, size);
+    EXPECT_EQ(out, wanted) << size;
+    GetParam()->look_up(in.data(), table.data(), in.data(), begin, size);
+    wanted.pop_back();
+    if (begin == 1) wanted[0] = in[0];
+    EXPECT_EQ(in, wanted) << "in place, " << size;
+  }
+}
+
+TEST_P(ElementwiseTables, Multiply) {
+  for (const int64_t rows : {1, 2, 5}) {
+    for (const int64_t length : kAwkwardSizes) {
+      const int64_t size = rows * length;
+      const auto a = test_values<int8_t>(size, 12, 7), b = test_values<int8_t>(size, 13, 7);
+      for (const int64_t period : {int64_t{0}, length}) {
+        for (const int shift : {-40, -7, -1, 0, 1, 6, 7, 8, 14, 15, 40}) {
+          std::vector<int8_t> out(size), wanted(size);
+          WideStatistics maximum, narrowed;
+          for (int64_t i = 0; i < size; ++i) {
+            const Wide wide = Wide{a[i]} * b[period == 0 ? i : i % period];
+            note(wide, maximum);
+            wanted[i] = narrow<int8_t>(wide, 8, shift, narrowed);
+          }
+          Multiply args = {a.data(), b.data(), period, shift, nullptr};
+          expect_equal(GetParam()->multiply(args, 0, size), maximum);
+          args.out = out.data();
+          narrowed.maximum = maximum.maximum;
+          expect_equal(GetParam()->multiply(args, 0, size), narrowed);
+          ASSERT_EQ(out, wanted) << length << " " << period << " " << shift;
+        }
+      }
+    }
+  }
+}
+
+template <typename T, typename Out>
+void check_scale_gradient(const ElementwiseKernels& kernels, int bits, int out_bits, int64_t rows,
+                          int64_t length, int64_t period) {
+  const int64_t size = rows * length;
+  const auto grad = test_values<T>(size, 14, bits - 1);
+  const auto by = test_values<int8_t>(size, 15, 7);
+  const auto factors = test_values<int64_t>(256, 16, 45);  // products stay below 2^62
+  for (const int shift : {0, 1, 16, 30, 46, 61, 62, 90}) {
+    std::vector<Out> out(size), wanted(size);
+    WideStatistics narrowed;
+    for (int64_t i = 0; i < size; ++i) {
+      const auto byte = static_cast<uint8_t>(by[period == 0 ? i : i % period]);
+      const Wide wide = Wide{grad[i]} * factors[byte];
+      note(wide, narrowed);
+      wanted[i] = narrow<Out>(wide, out_bits, shift, narrowed);
+    }
+    const ScaleGradient args = {{grad.data(), bits},   by.data(), factors.data(), period, shift,
+                                {out.data(), out_bits}};
+    expect_equal(kernels.scale_gradient(args, 0, size), narrowed);
+    ASSERT_EQ(out, wanted) << bits << " bits, shift " << shift;
+  }
+}
+
+TEST_P(ElementwiseTables, ScaleGradient) {
+  for_each_gradient_type([&]<typename T>(T, int bits) {
+    for (const int64_t length : kAwkwardSizes) {
+      for (const int64_t period : {int64_t{0}, length}) {
+        check_scale_gradient<T, T>(*GetParam(), bits, bits, 3, length, period);
+        check_scale_gradient<T, int16_t>(*GetParam(), bits, 16, 3, length, period);
+      }
+    }
+  });
+}
+
+TEST_P(ElementwiseTables, SumProducts) {
+  for (const int64_t rows : kAwkwardSizes) {
+    for (const int64_t channels : kAwkwardChannels) {
+      for_each_gradient_type([&]<typename T>(T, int bits) {
+        const auto grad = test_values<T>(rows * channels, 17, bits - 1);
+        const auto in = test_values<int8_t>(rows * channels, 18, 7);
+        std::vector<int64_t> sums(channels, 3), wanted(channels, 3);
+        for (int64_t i = 0; i < rows * channels; ++i) wanted[i % channels] += grad[i] * in[i];
+        GetParam()->sum_products({grad.data(), bits}, in.data(), channels, 0, rows, sums.data());
+        ASSERT_EQ(sums, wanted) << bits;
+      });
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, ElementwiseTables, testing::ValuesIn(elementwise_rows()), row_name);
+
+}  // namespace
+}  // namespace mantissa::kernels

@@ -1,0 +1,63 @@
+// What the tests of the element-wise kernels share: a test for each row, and narrowing from its
+// definition.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/test_values.h"
+
+namespace mantissa::kernels {
+
+// Narrows as METHODS section 0 says and counts what was clipped.
+template <typename T>
+T narrow(Wide wide, int bits, int shift, WideStatistics& statistics) {
+  const Wide rounded = exact_rne(wide, shift);
+  const Wide clipped = exact_saturate(rounded, (1 << (bits - 1)) - 1);
+  statistics.saturated += clipped != rounded;
+  return static_cast<T>(clipped);
+}
+
+inline void note(Wide wide, WideStatistics& statistics) {
+  statistics.maximum = std::max(statistics.maximum, exact_magnitude(wide));
+}
+
+inline void expect_equal(const WideStatistics& got, const WideStatistics& wanted) {
+  EXPECT_EQ(got.maximum, wanted.maximum);
+  EXPECT_EQ(got.saturated, wanted.saturated);
+}
+
+class ElementwiseTest : public testing::TestWithParam<const ElementwiseKernels*> {
+ protected:
+  void SetUp() override {
+    if (GetParam()->isa > best_isa()) {
+      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
+    }
+  }
+};
+
+// Calls check(T{}, bits) for every width of gradients.
+template <typename Check>
+void for_each_gradient_type(Check&& check) {
+  for (const int bits : kTestedGradientBits) {
+    with_gradient_type(bits, [&](auto type) { check(type, bits); });
+  }
+}
+
+inline std::vector<const ElementwiseKernels*> elementwise_rows() {
+  return {
+    &kElementwiseReference,
+#if defined(__x86_64__)
+        &kElementwiseAvx2, &kElementwiseAvx512Vnni,
+#endif
+  };
+}
+
+inline std::string row_name(const testing::TestParamInfo<const ElementwiseKernels*>& info) {
+  return std::string(isa_name(info.param->isa));
+}
+
+}  // namespace mantissa::kernels

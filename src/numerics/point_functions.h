@@ -1,0 +1,46 @@
+// Point-wise functions of x = q * 2^e with an 8-bit q, as integers: what fills the 256-entry tables
+// of ops/pointwise.cpp. Integer arithmetic only. Source: METHODS, "Exact non-linear functions in
+// integers"; definitions and errors in docs/operators.md.
+#pragma once
+
+#include <cstdint>
+
+namespace mantissa {
+
+// A slope >= 0 as an exact fraction; denominator >= 1, both at most 2^16.
+struct Fraction {
+  int64_t numerator = 0;
+  int64_t denominator = 1;
+};
+
+// numerator / denominator to the nearest integer, ties to even; denominator > 0, and the result
+// fits int64.
+constexpr int64_t divide_rne(__int128 numerator, int64_t denominator) {
+  __int128 quotient = numerator / denominator, rest = numerator % denominator;
+  if (rest < 0) {
+    rest += denominator;
+    --quotient;
+  }
+  const __int128 twice = 2 * rest;
+  if (twice > denominator || (twice == denominator && quotient % 2 != 0)) ++quotient;
+  return static_cast<int64_t>(quotient);
+}
+
+// One function. |q| <= 128, e in [-128, 127]; `slope` is read by kLeakyReluFunction only.
+struct PointFunction {
+  // f(q * 2^e) = value(q, e, slope) * 2^wide_exponent(e); |value| <= 2^38.
+  int (*wide_exponent)(int e);
+  int64_t (*value)(int64_t q, int e, Fraction slope);
+  // f'(q * 2^e) in Q30. Where f has a kink, the slope on the side away from zero; at zero the slope
+  // below.
+  int64_t (*derivative_q30)(int64_t q, int e, Fraction slope);
+};
+
+extern const PointFunction kRelu6Function;        // min(max(x, 0), 6), exactly
+extern const PointFunction kLeakyReluFunction;    // x > 0 ? x : slope * x
+extern const PointFunction kSigmoidFunction;      // 1 / (1 + e^-x)
+extern const PointFunction kTanhFunction;         // tanh x
+extern const PointFunction kHardSigmoidFunction;  // min(max(x + 3, 0), 6) / 6
+extern const PointFunction kHardSwishFunction;    // x * hard_sigmoid(x)
+
+}  // namespace mantissa

@@ -1,0 +1,117 @@
+// Every mantissa at every exponent against long double: the errors that docs/operators.md names.
+#include "numerics/point_functions.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+namespace mantissa {
+namespace {
+
+using Real = long double;
+using Function = std::function<Real(Real)>;
+
+constexpr Fraction kSlope = {1, 100};
+// Half a unit of Q30, and what long double itself may add.
+constexpr Real kHalfQ30 = 0x1p-31L * 1.0001L;
+
+// |f - value| <= tolerance(x), and the derivative within 2e-7.
+void check(const PointFunction& function, const Function& f, const Function& derivative,
+           const Function& tolerance) {
+  for (int e = -128; e <= 127; ++e) {
+    for (int64_t q = -128; q <= 127; ++q) {
+      const Real x = std::ldexp(static_cast<Real>(q), e);
+      const int64_t value = function.value(q, e, kSlope);
+      ASSERT_LE(std::abs(value), int64_t{1} << 38);
+      const Real found = std::ldexp(static_cast<Real>(value), function.wide_exponent(e));
+      ASSERT_LE(std::abs(found - f(x)), tolerance(x)) << q << " " << e;
+      const Real slope = std::ldexp(static_cast<Real>(function.derivative_q30(q, e, kSlope)), -30);
+      ASSERT_LE(std::abs(slope - derivative(x)), 2e-7L) << q << " " << e;
+    }
+  }
+}
+
+Real clamped(Real x, Real low, Real high) { return std::min(std::max(x, low), high); }
+Real exact_sigmoid(Real x) { return 1 / (1 + std::exp(-x)); }
+Real exact_hard_sigmoid(Real x) { return clamped(x + 3, 0, 6) / 6; }
+
+TEST(PointFunctions, Relu6IsExact) {
+  check(
+      kRelu6Function, [](Real x) { return clamped(x, 0, 6); },
+      [](Real x) { return x > 0 && x < 6 ? 1 : 0; }, [](Real) { return 0; });
+}
+
+TEST(PointFunctions, Relu6ClipsAtSixWhereverTheExponentPutsIt) {
+  const auto at = [](int64_t q, int e) { return kRelu6Function.value(q, e, {}); };
+  EXPECT_EQ(at(95, -4), 95);  // 5.9375 = 95 / 16
+  EXPECT_EQ(at(96, -4), 96);
+  EXPECT_EQ(at(97, -4), 96);
+  EXPECT_EQ(at(127, -5), 127);  // below 6: nothing is clipped
+  EXPECT_EQ(at(5, 0), 5);
+  EXPECT_EQ(at(7, 0), 6);
+  EXPECT_EQ(at(2, 1), 4);  // 6 is no multiple of 4 or more: units of one
+  EXPECT_EQ(at(1, 2), 4);
+  EXPECT_EQ(at(1, 3), 6);
+  EXPECT_EQ(at(1, 127), 6);
+  EXPECT_EQ(kRelu6Function.derivative_q30(96, -4, {}), 0);
+  EXPECT_EQ(kRelu6Function.derivative_q30(95, -4, {}), 1 << 30);
+  EXPECT_EQ(kRelu6Function.derivative_q30(0, -4, {}), 0);
+}
+
+TEST(PointFunctions, LeakyReluIsRoundedOnce) {
+  check(
+      kLeakyReluFunction, [](Real x) { return x > 0 ? x : x / 100; },
+      [](Real x) { return x > 0 ? 1 : 0.01L; }, [](Real x) { return std::abs(x) * kHalfQ30; });
+  EXPECT_EQ(kLeakyReluFunction.value(-3, 5, {1, 4}), -3 * (int64_t{1} << 28));
+  EXPECT_EQ(kLeakyReluFunction.derivative_q30(0, 5, {1, 4}), 1 << 28);
+}
+
+TEST(PointFunctions, SigmoidIsCloseAndSymmetric) {
+  check(
+      kSigmoidFunction, exact_sigmoid, [](Real x) { return exact_sigmoid(x) * exact_sigmoid(-x); },
+      [](Real) { return 1e-7L; });
+  for (int e = -128; e <= 127; ++e) {
+    for (int64_t q = 0; q <= 127; ++q) {
+      const int64_t sum = kSigmoidFunction.value(q, e, {}) + kSigmoidFunction.value(-q, e, {});
+      ASSERT_EQ(sum, 1 << 30) << q << " " << e;
+    }
+  }
+}
+
+TEST(PointFunctions, TanhKeepsTheSmallestValues) {
+  check(
+      kTanhFunction, [](Real x) { return std::tanh(x); },
+      [](Real x) { return 1 / (std::cosh(x) * std::cosh(x)); },
+      [](Real x) { return std::min(2e-7L, 5e-5L * std::abs(std::tanh(x))); });
+  for (int e = -128; e <= 127; ++e) {
+    for (int64_t q = 0; q <= 127; ++q) {
+      ASSERT_EQ(kTanhFunction.value(q, e, {}), -kTanhFunction.value(-q, e, {})) << q << " " << e;
+    }
+  }
+}
+
+TEST(PointFunctions, HardSigmoidAndHardSwishAreRoundedOnce) {
+  check(
+      kHardSigmoidFunction, exact_hard_sigmoid,
+      [](Real x) { return x > -3 && x < 3 ? 1 / 6.0L : 0; }, [](Real) { return kHalfQ30; });
+  check(
+      kHardSwishFunction, [](Real x) { return x * exact_hard_sigmoid(x); },
+      [](Real x) { return x <= -3  ? 0
+                          : x >= 3 ? 1
+                                   : (2 * x + 3) / 6; },
+      [](Real x) { return std::abs(x) * kHalfQ30; });
+}
+
+TEST(PointFunctions, DivisionRoundsToNearestEven) {
+  EXPECT_EQ(divide_rne(5, 2), 2);
+  EXPECT_EQ(divide_rne(7, 2), 4);
+  EXPECT_EQ(divide_rne(-5, 2), -2);
+  EXPECT_EQ(divide_rne(-7, 2), -4);
+  EXPECT_EQ(divide_rne(-7, 3), -2);
+  EXPECT_EQ(divide_rne(-8, 3), -3);
+  EXPECT_EQ(divide_rne(__int128{1} << 100, int64_t{1} << 60), int64_t{1} << 40);
+}
+
+}  // namespace
+}  // namespace mantissa

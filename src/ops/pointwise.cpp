@@ -1,0 +1,135 @@
+// Point-wise functions of one 8-bit value, by tables: ReLU6, leaky ReLU, sigmoid, tanh, hard
+// sigmoid, hard swish. Backward: the gradient times f' in Q30, f' anew from the input.
+#include <algorithm>
+#include <array>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "numerics/point_functions.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+#include "ops/value_table.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+constexpr int64_t kLargestDenominator = 65536;
+
+Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) return invalid_input("wants one input");
+  return inputs[0];
+}
+
+// slope_numerator / slope_denominator, 1/100 unless given.
+Fraction slope_of(const Attributes& attributes) {
+  return {attributes.get("slope_numerator", 1), attributes.get("slope_denominator", 100)};
+}
+
+Result<Shape> infer_leaky(const Attributes& attributes, std::span<const Shape> inputs) {
+  const Fraction slope = slope_of(attributes);
+  if (slope.denominator < 1 || slope.denominator > kLargestDenominator || slope.numerator < 0 ||
+      slope.numerator > slope.denominator) {
+    return invalid_input(
+        "wants a slope_numerator / slope_denominator from 0 to 1, the denominator at most " +
+        std::to_string(kLargestDenominator));
+  }
+  return infer(attributes, inputs);
+}
+
+OpMemory memory(const OpShapes&, const PlanningContext& planning) {
+  return {.forward = {.workspace_bytes = value_table_workspace_bytes(planning.threads)}};
+}
+
+template <const PointFunction& kFunction>
+void forward(const OpContext& c) {
+  const int e = *c.inputs[0].exponent;
+  const Fraction slope = slope_of(*c.attributes);
+  const ValueTable table =
+      make_value_table([&](int64_t q) { return kFunction.value(q, e, slope); });
+  write_by_table(c, c.inputs[0].as<int8_t>(), table, kFunction.wide_exponent(e));
+}
+
+template <const PointFunction& kFunction>
+ValueTable derivatives(const OpContext& c) {
+  const int e = *c.inputs[0].exponent;
+  const Fraction slope = slope_of(*c.attributes);
+  return make_value_table([&](int64_t q) { return kFunction.derivative_q30(q, e, slope); });
+}
+
+template <const PointFunction& kFunction>
+void backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const ValueTable factors = derivatives<kFunction>(c);
+  kernels::ScaleGradient args{.grad_out = gradient_of(c.grad_output),
+                              .by = c.inputs[0].as<int8_t>(),
+                              .factors = factors.data(),
+                              .grad_in = gradient_of(grad_input)};
+  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30, [&](int shift) {
+    args.shift = shift;
+    return kernels::parallel_statistics(
+        *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end) {
+          return c.kernels->elementwise->scale_gradient(args, begin, end);
+        });
+  });
+}
+
+// Where f' is 0 or 1 everywhere: gradients pass, or do not, as they are.
+template <const PointFunction& kFunction>
+void backward_by_mask(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const ValueTable slopes = derivatives<kFunction>(c);
+  std::array<int8_t, 256> passes;
+  for (size_t value = 0; value < passes.size(); ++value) passes[value] = slopes[value] != 0;
+  const auto& kernel = *c.kernels->elementwise;
+  kernels::parallel_ranges(
+      *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+        std::array<int8_t, 4096> mask;
+        for (int64_t at = begin; at < end; at += int64_t{mask.size()}) {
+          const int64_t count = std::min(end - at, int64_t{mask.size()});
+          const int64_t byte = at * element_bytes(grad_input.type);
+          kernel.look_up(c.inputs[0].as<int8_t>() + at, passes.data(), mask.data(), 0, count);
+          kernel.relu_gradient(mask.data(),
+                               {c.grad_output.as<std::byte>() + byte, c.grad_output.bits},
+                               {grad_input.as<std::byte>() + byte, grad_input.bits}, 0, count);
+        }
+      });
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+// A row for one function.
+template <const PointFunction& kFunction>
+constexpr Op row(const char* name) {
+  return {.name = name,
+          .traits = {.input_reads_input = true},
+          .infer_shape = infer,
+          .memory = memory,
+          .forward = forward<kFunction>,
+          .backward_input = backward<kFunction>,
+          .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+}
+
+constexpr Op relu6_row() {
+  Op op = row<kRelu6Function>("relu6");
+  op.traits.passes_gradients = true;
+  op.backward_input = backward_by_mask<kRelu6Function>;
+  return op;
+}
+
+constexpr Op leaky_relu_row() {
+  Op op = row<kLeakyReluFunction>("leaky_relu");
+  op.infer_shape = infer_leaky;
+  return op;
+}
+
+}  // namespace
+
+const Op kRelu6 = relu6_row();
+const Op kLeakyRelu = leaky_relu_row();
+const Op kSigmoid = row<kSigmoidFunction>("sigmoid");
+const Op kTanh = row<kTanhFunction>("tanh");
+const Op kHardSigmoid = row<kHardSigmoidFunction>("hard_sigmoid");
+const Op kHardSwish = row<kHardSwishFunction>("hard_swish");
+
+}  // namespace mantissa::ops

@@ -1,0 +1,189 @@
+// One operator on operands that a test gives: memory as the plan would provide it, filled with
+// garbage before each pass.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+#include "numerics/exponent.h"
+#include "ops/ops.h"
+#include "runtime/memory.h"
+
+namespace mantissa::testing {
+
+struct Mantissas {
+  std::vector<int> values;
+  int exponent = 0;
+  int bits = 8;
+  bool operator==(const Mantissas&) const = default;
+};
+
+class SingleOp {
+ public:
+  // Shapes are those of one example.
+  SingleOp(const Op& op, Attributes attributes, std::vector<Shape> inputs, int64_t batch = 1,
+           int threads = 1, Isa isa = best_isa())
+      : op_(op),
+        attributes_(std::move(attributes)),
+        pool_(threads),
+        table_(kernels::select_kernels(isa)) {
+    const auto output = op.infer_shape(attributes_, inputs);
+    EXPECT_TRUE(output.ok()) << (output.ok() ? "" : output.error().message);
+    output_shape_ = output->with_front(batch);
+    for (const Shape& shape : inputs) input_shapes_.push_back(shape.with_front(batch));
+    if (op.memory != nullptr) {
+      const OpShapes shapes{&attributes_, input_shapes_, output_shape_, {}, DataType::kInt8};
+      memory_ = op.memory(shapes, {&table_, threads});
+    }
+    scalars_.seed = 11;
+    scalars_.step = 4;
+  }
+
+  StepScalars& scalars() { return scalars_; }
+  const StepTotals& totals() const { return totals_; }
+  int64_t saturated() const { return saturated_; }
+  void set_node(int node) { node_ = node; }
+
+  // The output; under kFixed with this exponent.
+  Mantissas forward(const std::vector<Mantissas>& inputs, ExponentMode mode = ExponentMode::kExact,
+                    int fixed_exponent = 0) {
+    OpContext c = context(inputs, memory_.forward);
+    c.exponent_mode = mode;
+    histogram_.assign(kHistogramBins, 0);
+    c.histogram = histogram_.data();
+    c.output = tensor(output_shape_, 8, fixed_exponent);
+    op_.forward(c);
+    return read(c.output);
+  }
+  const std::vector<int64_t>& histogram() const { return histogram_; }
+
+  // The gradients of the inputs, `bits` wide; `predicted` is what narrow_gradient starts from.
+  std::vector<Mantissas> backward(const std::vector<Mantissas>& inputs, const Mantissas& grad,
+                                  int bits, int16_t predicted = kUnmeasured) {
+    OpContext c = context(inputs, memory_.backward_input);
+    c.grad_output = write(grad, output_shape_);
+    std::deque<int16_t> predictors(2 * input_shapes_.size(), kUnmeasured);
+    std::vector<Tensor> grad_inputs;
+    for (size_t i = 0; i < input_shapes_.size(); ++i) {
+      grad_inputs.push_back(tensor(input_shapes_[i], bits, 99));
+      predictors[2 * i] = predicted;
+      grad_inputs.back().predictor = {&predictors[2 * i], &predictors[2 * i + 1]};
+    }
+    c.grad_inputs = grad_inputs;
+    op_.backward_input(c);
+    std::vector<Mantissas> result;
+    for (const Tensor& gradient : grad_inputs) result.push_back(read(gradient));
+    return result;
+  }
+
+ private:
+  Tensor tensor(const Shape& shape, int bits, int exponent) {
+    Tensor t;
+    t.type = bits <= 8 ? DataType::kInt8 : DataType::kInt16;
+    t.bits = bits;
+    t.shape = shape;
+    // Garbage in front of nothing: what an op does not write shows.
+    data_.emplace_back(static_cast<size_t>(shape.count() * 2 + 64), std::byte{0xA5});
+    t.data = data_.back().data();
+    exponents_.push_back(static_cast<int16_t>(exponent));
+    t.exponent = &exponents_.back();
+    t.saturated = &saturated_;
+    return t;
+  }
+
+  Tensor write(const Mantissas& from, const Shape& shape) {
+    Tensor t = tensor(shape, from.bits, from.exponent);
+    EXPECT_EQ(static_cast<int64_t>(from.values.size()), shape.count());
+    for (int64_t i = 0; i < shape.count(); ++i) {
+      if (t.type == DataType::kInt8) t.as<int8_t>()[i] = static_cast<int8_t>(from.values[i]);
+      if (t.type == DataType::kInt16) t.as<int16_t>()[i] = static_cast<int16_t>(from.values[i]);
+    }
+    return t;
+  }
+
+  static Mantissas read(const Tensor& t) {
+    Mantissas result{{}, *t.exponent, t.bits};
+    for (int64_t i = 0; i < t.count(); ++i) {
+      result.values.push_back(t.type == DataType::kInt8 ? t.as<int8_t>()[i] : t.as<int16_t>()[i]);
+    }
+    return result;
+  }
+
+  OpContext context(const std::vector<Mantissas>& inputs, const PhaseMemory& memory) {
+    data_.clear();
+    exponents_.clear();
+    totals_ = {};
+    saturated_ = 0;
+    inputs_.clear();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      inputs_.push_back(write(inputs[i], input_shapes_[i]));
+    }
+    OpContext c;
+    c.attributes = &attributes_;
+    c.inputs = inputs_;
+    c.node = node_;
+    data_.emplace_back(static_cast<size_t>(memory.workspace_bytes + 64), std::byte{0xA5});
+    auto address = reinterpret_cast<uintptr_t>(data_.back().data());
+    c.workspace = data_.back().data() + (64 - address % 64) % 64;
+    c.kernel.pool = &pool_;
+    c.kernels = &table_;
+    c.scalars = &scalars_;
+    c.totals = &totals_;
+    return c;
+  }
+
+  const Op& op_;
+  Attributes attributes_;
+  ThreadPool pool_;
+  kernels::KernelTable table_;
+  std::vector<Shape> input_shapes_;
+  Shape output_shape_;
+  OpMemory memory_;
+  StepScalars scalars_;
+  StepTotals totals_;
+  int64_t saturated_ = 0;
+  int node_ = 5;
+  std::vector<int64_t> histogram_;
+  std::deque<std::vector<std::byte>> data_;
+  std::deque<int16_t> exponents_;
+  std::vector<Tensor> inputs_;
+};
+
+// Keyed mantissas of `bits` bits with the extremes among them.
+inline Mantissas some_mantissas(int64_t count, int bits, int exponent, uint64_t seed) {
+  Mantissas result{{}, exponent, bits};
+  const auto limit = static_cast<int>(mantissa_limit(bits));
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t random = random_bits(seed, RandomStream::kRound, 7, static_cast<uint64_t>(i));
+    const int extremes[] = {-limit, limit, 0, 1, -1};
+    result.values.push_back(random % 5 == 0 ? extremes[random / 5 % 5]
+                                            : static_cast<int>(random % (2 * limit + 1)) - limit);
+  }
+  return result;
+}
+
+// What narrowing exact wide values must give, from the definitions (METHODS section 0) in 128 bits.
+inline Mantissas narrowed(const std::vector<__int128>& wide, int wide_exponent, int bits,
+                          int64_t* saturated = nullptr) {
+  __int128 maximum = 0;
+  for (const __int128 value : wide) maximum = std::max(maximum, value < 0 ? -value : value);
+  int shift = 0;
+  while (maximum > 0 && (maximum - 1) >> (bits - 1 + shift) != 0) ++shift;
+  Mantissas result{{}, maximum == 0 ? zero_exponent(bits) : wide_exponent + shift, bits};
+  const __int128 limit = (1 << (bits - 1)) - 1, unit = __int128{1} << shift;
+  for (const __int128 value : wide) {
+    __int128 floor = value >> shift;
+    const __int128 twice_rest = 2 * (value - floor * unit);
+    if (twice_rest > unit || (twice_rest == unit && floor % 2 != 0)) ++floor;
+    const __int128 narrow = floor > limit ? limit : floor < -limit ? -limit : floor;
+    if (saturated != nullptr) *saturated += narrow != floor;
+    result.values.push_back(static_cast<int>(narrow));
+  }
+  return result;
+}
+
+}  // namespace mantissa::testing
