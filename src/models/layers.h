@@ -90,11 +90,25 @@ class Layers {
   int dropout(const std::string& name, int64_t dropped) {
     return add(ops::kDropout, name, {{"dropped", dropped}});
   }
+  int pad(const std::string& name, int64_t top, int64_t bottom, int64_t left, int64_t right) {
+    return add(ops::kPad, name,
+               {{"top", top}, {"bottom", bottom}, {"left", left}, {"right", right}});
+  }
+  int reshape(const std::string& name, int64_t height, int64_t width, int64_t channels) {
+    return add(ops::kReshape, name, {{"height", height}, {"width", width}, {"channels", channels}});
+  }
+  int channel_shuffle(const std::string& name, int64_t groups) {
+    return add(ops::kChannelShuffle, name, {{"groups", groups}});
+  }
   int sum(const std::string& name, int a, int b) {
     return last_ = builder_.add(ops::kAdd, name, {a, b}, {});
   }
   int concat(const std::string& name, std::vector<int> values) {
     return last_ = builder_.add(ops::kConcat, name, std::move(values), {});
+  }
+  // Of equal shapes, or of [H, W, C] and a gate [C].
+  int product(const std::string& name, int a, int b) {
+    return last_ = builder_.add(ops::kMultiply, name, {a, b}, {});
   }
 
   Result<Graph> classify() {

@@ -36,14 +36,15 @@ TEST_P(ElementwiseTables, Multiply) {
       const auto a = test_values<int8_t>(size, 12, 7), b = test_values<int8_t>(size, 13, 7);
       for (const int64_t period : {int64_t{0}, length}) {
         for (const int shift : {-40, -7, -1, 0, 1, 6, 7, 8, 14, 15, 40}) {
+          const int bits = shift == 6 ? 3 : 8;
           std::vector<int8_t> out(size), wanted(size);
           WideStatistics maximum, narrowed;
           for (int64_t i = 0; i < size; ++i) {
             const Wide wide = Wide{a[i]} * b[period == 0 ? i : i % period];
             note(wide, maximum);
-            wanted[i] = narrow<int8_t>(wide, 8, shift, narrowed);
+            wanted[i] = narrow<int8_t>(wide, bits, shift, narrowed);
           }
-          Multiply args = {a.data(), b.data(), period, shift, nullptr};
+          Multiply args = {a.data(), b.data(), period, shift, nullptr, bits};
           expect_equal(GetParam()->multiply(args, 0, size), maximum);
           args.out = out.data();
           narrowed.maximum = maximum.maximum;

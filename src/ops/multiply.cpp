@@ -1,0 +1,165 @@
+// Products of two 8-bit values: of equal shapes, or of an image with one factor per channel (the
+// gate of squeeze-and-excitation). Products are exact; gradients are exact products, or exact sums
+// of them, narrowed once.
+#include <algorithm>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+#include "ops/value_table.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+// Whether b is a gate of a: [C] or [1, 1, C] to [H, W, C].
+bool is_gate(const Shape& a, const Shape& b) { return a.count() != b.count(); }
+
+Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() == 2) {
+    const Shape &a = inputs[0], &b = inputs[1];
+    const bool gates = a.rank == 3 && (b == Shape{a[2]} || b == Shape{1, 1, a[2]});
+    if (a == b || gates) return a;
+  }
+  return invalid_input("wants two inputs of one shape, or [H, W, C] and a gate [C]");
+}
+
+// How elements of the two inputs meet: in `images` parts of `size` elements of a; with a gate those
+// of a in rows of `period`.
+struct Rows {
+  int64_t images = 1, size = 1, period = 0;
+};
+
+Rows rows_of(const Shape& a, const Shape& b) {
+  const int64_t images = a[0];
+  const bool gate = is_gate(a, b);
+  return {images, a.count() / images, gate ? b.count() / images : 0};
+}
+
+// Calls pass(begin, end) on parts of a: of elements, or of whole images where there is a gate.
+template <typename Pass>
+kernels::WideStatistics over_parts(const OpContext& c, const Rows& rows, const Pass& pass) {
+  if (rows.period == 0) {
+    return kernels::parallel_statistics(*c.kernel.pool, rows.images * rows.size, kGrain, pass);
+  }
+  return kernels::parallel_statistics(*c.kernel.pool, rows.images, 1,
+                                      [&](int64_t first, int64_t last) {
+                                        kernels::WideStatistics found;
+                                        for (int64_t n = first; n < last; ++n)
+                                          found += pass(n * rows.size, (n + 1) * rows.size);
+                                        return found;
+                                      });
+}
+
+// Where the elements of b that meet those of a from `begin` on lie.
+int64_t at_gate(const Rows& rows, int64_t begin) {
+  return rows.period == 0 ? begin : begin / rows.size * rows.period;
+}
+
+void calibrate(const OpContext& c, const Rows& rows, int wide_exponent) {
+  const auto *a = c.inputs[0].as<int8_t>(), *b = c.inputs[1].as<int8_t>();
+  for (int64_t i = 0; i < c.output.count(); ++i) {
+    const int64_t other =
+        rows.period == 0 ? i : i / rows.size * rows.period + i % rows.size % rows.period;
+    count_wide(c.histogram, int64_t{a[i]} * b[other], wide_exponent, c.output.bits);
+  }
+}
+
+void forward(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1];
+  const Rows rows = rows_of(a.shape, b.shape);
+  const int wide_exponent = *a.exponent + *b.exponent;
+  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, rows, wide_exponent);
+  narrow_value(c, wide_exponent, [&](int8_t* out, int shift) {
+    return over_parts(c, rows, [&](int64_t begin, int64_t end) {
+      const kernels::Multiply args{.a = a.as<int8_t>() + begin,
+                                   .b = b.as<int8_t>() + at_gate(rows, begin),
+                                   .period = rows.period,
+                                   .shift = shift,
+                                   .out = out == nullptr ? nullptr : out + begin,
+                                   .bits = c.output.bits};
+      return c.kernels->elementwise->multiply(args, 0, end - begin);
+    });
+  });
+}
+
+// The gradient of one input where each element meets one of the other.
+void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& other,
+                    const Rows& rows) {
+  const ValueTable factors = make_value_table([](int64_t q) { return q; });
+  const int64_t from_bytes = element_bytes(c.grad_output.type);
+  const int64_t to_bytes = element_bytes(grad_input.type);
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + *other.exponent, [&](int shift) {
+    return over_parts(c, rows, [&](int64_t begin, int64_t end) {
+      const kernels::ScaleGradient args{
+          .grad_out = {c.grad_output.as<std::byte>() + begin * from_bytes, c.grad_output.bits},
+          .by = other.as<int8_t>() + at_gate(rows, begin),
+          .factors = factors.data(),
+          .period = rows.period,
+          .shift = shift,
+          .grad_in = {grad_input.as<std::byte>() + begin * to_bytes, grad_input.bits}};
+      return c.kernels->elementwise->scale_gradient(args, 0, end - begin);
+    });
+  });
+}
+
+// The gradient of a gate: sums over the pixels of each image, then narrowed.
+void gate_gradient(const OpContext& c, const Tensor& grad_gate, const Tensor& image,
+                   const Rows& rows) {
+  auto* sums = reinterpret_cast<int64_t*>(c.workspace);
+  const int64_t bytes = element_bytes(c.grad_output.type);
+  kernels::parallel_ranges(
+      *c.kernel.pool, rows.images, 1, [&](int64_t first, int64_t last, int64_t) {
+        std::fill(sums + first * rows.period, sums + last * rows.period, 0);
+        for (int64_t n = first; n < last; ++n) {
+          c.kernels->elementwise->sum_products(
+              {c.grad_output.as<std::byte>() + n * rows.size * bytes, c.grad_output.bits},
+              image.as<int8_t>() + n * rows.size, rows.period, 0, rows.size / rows.period,
+              sums + n * rows.period);
+        }
+      });
+  narrow_gradient(c, grad_gate, *c.grad_output.exponent + *image.exponent, [&](int shift) {
+    return kernels::with_gradient_type(grad_gate.bits, [&](auto type) {
+      kernels::WideStatistics found;
+      for (int64_t i = 0; i < grad_gate.count(); ++i) {
+        const int64_t rounded = shift_right_rne(sums[i], shift);
+        const int64_t narrow = saturate(rounded, mantissa_limit(grad_gate.bits));
+        grad_gate.as<decltype(type)>()[i] = static_cast<decltype(type)>(narrow);
+        found += {magnitude(sums[i]), narrow != rounded};
+      }
+      return found;
+    });
+  });
+}
+
+void backward(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1];
+  const Rows rows = rows_of(a.shape, b.shape);
+  if (!c.grad_inputs[0].empty()) scale_gradient(c, c.grad_inputs[0], b, rows);
+  if (c.grad_inputs[1].empty()) return;
+  if (rows.period != 0) {
+    gate_gradient(c, c.grad_inputs[1], a, rows);
+  } else {
+    scale_gradient(c, c.grad_inputs[1], a, rows);
+  }
+}
+
+OpMemory memory(const OpShapes& s, const PlanningContext&) {
+  if (!is_gate(s.inputs[0], s.inputs[1])) return {};
+  return {.backward_input = {.workspace_bytes = s.inputs[1].count() * int64_t{sizeof(int64_t)}}};
+}
+
+}  // namespace
+
+const Op kMultiply = {.name = "multiply",
+                      .traits = {.input_reads_input = true},
+                      .infer_shape = infer,
+                      .memory = memory,
+                      .forward = forward,
+                      .backward_input = backward,
+                      .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+
+}  // namespace mantissa::ops

@@ -1,0 +1,175 @@
+// What moves elements and computes nothing: padding, reshape, channel shuffle. Mantissas and
+// exponents pass on, gradients likewise.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/parallel_ranges.h"
+#include "ops/ops.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kGrainBytes = 16 * 1024;
+constexpr int64_t kLargestSide = 1 << 20;
+
+struct Padding {
+  int64_t top, bottom, left, right;
+};
+
+Padding padding_of(const Attributes& attributes) {
+  return {attributes.get("top", 0), attributes.get("bottom", 0), attributes.get("left", 0),
+          attributes.get("right", 0)};
+}
+
+Result<Shape> infer_pad(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
+  const Padding p = padding_of(attributes);
+  for (const int64_t side : {p.top, p.bottom, p.left, p.right}) {
+    if (side < 0 || side > kLargestSide) {
+      return invalid_input("wants top, bottom, left and right from 0 to " +
+                           std::to_string(kLargestSide));
+    }
+  }
+  return Shape{inputs[0][0] + p.top + p.bottom, inputs[0][1] + p.left + p.right, inputs[0][2]};
+}
+
+// Calls row(outer, inner) for each row of the padded images: `outer` its first byte, `inner` that
+// of the row of the image inside, or -1 where all of it is padding.
+template <typename Row>
+void for_each_row(ThreadPool& pool, const Shape& outer, const Shape& inner, int64_t top,
+                  int64_t bytes, const Row& row) {
+  const int64_t outer_bytes = outer[2] * outer[3] * bytes;
+  const int64_t inner_bytes = inner[2] * inner[3] * bytes;
+  kernels::parallel_ranges(
+      pool, outer[0] * outer[1], std::max<int64_t>(1, kGrainBytes / outer_bytes),
+      [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t y = i % outer[1] - top;
+          const bool inside = y >= 0 && y < inner[1];
+          row(i * outer_bytes, inside ? (i / outer[1] * inner[1] + y) * inner_bytes : -1);
+        }
+      });
+}
+
+void pad_forward(const OpContext& c) {
+  const Tensor &in = c.inputs[0], &out = c.output;
+  const Padding p = padding_of(*c.attributes);
+  const int64_t channels = in.shape[3], width = in.shape[2] * channels;
+  const int64_t left = p.left * channels, right = p.right * channels;
+  for_each_row(*c.kernel.pool, out.shape, in.shape, p.top, 1, [&](int64_t to, int64_t from) {
+    int8_t* row = out.as<int8_t>() + to;
+    if (from < 0) {
+      std::memset(row, 0, static_cast<size_t>(left + width + right));
+      return;
+    }
+    std::memset(row, 0, static_cast<size_t>(left));
+    std::memcpy(row + left, in.as<int8_t>() + from, static_cast<size_t>(width));
+    std::memset(row + left + width, 0, static_cast<size_t>(right));
+  });
+  *out.exponent = *in.exponent;
+}
+
+void pad_backward(const OpContext& c) {
+  const Tensor &grad_input = c.grad_inputs[0], &grad_output = c.grad_output;
+  const Padding p = padding_of(*c.attributes);
+  const int64_t bytes = element_bytes(grad_input.type);
+  const int64_t channels = grad_input.shape[3] * bytes, width = grad_input.shape[2] * channels;
+  for_each_row(*c.kernel.pool, grad_output.shape, grad_input.shape, p.top, bytes,
+               [&](int64_t from, int64_t to) {
+                 if (to < 0) return;
+                 std::memcpy(grad_input.as<std::byte>() + to,
+                             grad_output.as<std::byte>() + from + p.left * channels,
+                             static_cast<size_t>(width));
+               });
+  *grad_input.exponent = *grad_output.exponent;
+}
+
+// [channels], or [height, width, channels] where height is given.
+Result<Shape> infer_reshape(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) return invalid_input("wants one input");
+  const int64_t height = attributes.get("height", 0), width = attributes.get("width", 0);
+  const int64_t channels = attributes.get("channels", 0);
+  const Shape shape = height > 0 ? Shape{height, width, channels} : Shape{channels};
+  const int64_t count = inputs[0].count();
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    if (shape[axis] < 1 || shape[axis] > count) {
+      return invalid_input("wants channels, or height, width and channels, of " +
+                           std::to_string(count) + " elements in all");
+    }
+  }
+  // No side is above count: two of them fit int64, and the third is not multiplied in vain.
+  const int64_t plane = shape.rank == 3 ? shape[0] * shape[1] : 1;
+  if (plane > count || plane * shape.last() != count) {
+    return invalid_input("cannot make " + to_string(shape) + " of " + to_string(inputs[0]));
+  }
+  return shape;
+}
+
+Result<Shape> infer_shuffle(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) return invalid_input("wants one input");
+  const int64_t groups = attributes.get("groups", 1), channels = inputs[0].last();
+  if (groups < 1 || channels % groups != 0) {
+    return invalid_input("wants groups that divide " + std::to_string(channels) + " channels");
+  }
+  return inputs[0];
+}
+
+// to[j * groups + i] = from[i * size + j] for each row of groups * size channels.
+template <typename T>
+void shuffle(ThreadPool& pool, const T* from, T* to, int64_t count, int64_t groups, int64_t size) {
+  const int64_t channels = groups * size;
+  kernels::parallel_ranges(pool, count / channels, std::max<int64_t>(1, kGrainBytes / channels),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               const T* in = from + row * channels;
+                               T* out = to + row * channels;
+                               for (int64_t j = 0; j < size; ++j) {
+                                 for (int64_t i = 0; i < groups; ++i)
+                                   out[j * groups + i] = in[i * size + j];
+                               }
+                             }
+                           });
+}
+
+void shuffle_forward(const OpContext& c) {
+  const int64_t groups = c.attributes->get("groups", 1);
+  shuffle(*c.kernel.pool, c.inputs[0].as<int8_t>(), c.output.as<int8_t>(), c.output.count(), groups,
+          c.output.shape.last() / groups);
+  *c.output.exponent = *c.inputs[0].exponent;
+}
+
+// The way back is the shuffle of as many groups as a group had channels.
+void shuffle_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const int64_t groups = c.attributes->get("groups", 1);
+  const int64_t size = grad_input.shape.last() / groups;
+  const auto back = [&](auto type) {
+    using T = decltype(type);
+    shuffle(*c.kernel.pool, c.grad_output.as<T>(), grad_input.as<T>(), grad_input.count(), size,
+            groups);
+  };
+  if (element_bytes(grad_input.type) == 1) {
+    back(int8_t{});
+  } else {
+    back(int16_t{});
+  }
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+}  // namespace
+
+const Op kPad = {.name = "pad",
+                 .traits = {.keeps_exponent = true},
+                 .infer_shape = infer_pad,
+                 .forward = pad_forward,
+                 .backward_input = pad_backward};
+
+const Op kReshape = {.name = "reshape", .traits = {.view = true}, .infer_shape = infer_reshape};
+
+const Op kChannelShuffle = {.name = "channel_shuffle",
+                            .traits = {.keeps_exponent = true},
+                            .infer_shape = infer_shuffle,
+                            .forward = shuffle_forward,
+                            .backward_input = shuffle_backward};
+
+}  // namespace mantissa::ops

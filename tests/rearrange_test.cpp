@@ -1,0 +1,100 @@
+// Padding, reshape and channel shuffle: what goes where, both ways, in every width.
+#include <gtest/gtest.h>
+
+#include "tests/single_op.h"
+
+namespace mantissa::testing {
+namespace {
+
+constexpr int kBits[] = {6, 8, 12, 16};
+
+Mantissas counting(int64_t count, int exponent, int bits = 8) {
+  Mantissas result{{}, exponent, bits};
+  for (int64_t i = 1; i <= count; ++i) result.values.push_back(static_cast<int>(i % 31) + 1);
+  return result;
+}
+
+TEST(Pad, PutsZerosAroundAndTakesThemAway) {
+  const Attributes sides = {{"top", 1}, {"bottom", 2}, {"left", 2}, {"right", 0}};
+  const Shape inner{2, 3, 2}, outer{5, 5, 2};
+  for (const int threads : {1, 3}) {
+    SingleOp op(ops::kPad, sides, {inner}, 3, threads);
+    const Mantissas in = some_mantissas(3 * inner.count(), 8, -6, 1);
+    const Mantissas out = op.forward({in});
+    ASSERT_EQ(static_cast<int64_t>(out.values.size()), 3 * outer.count());
+    EXPECT_EQ(out.exponent, -6);
+    for (const int bits : kBits) {
+      const Mantissas grad = some_mantissas(3 * outer.count(), bits, -20, 2);
+      const Mantissas back = op.backward({in}, grad, bits)[0];
+      EXPECT_EQ(back.exponent, -20);
+      for (int64_t i = 0; i < 3 * outer.count(); ++i) {
+        const int64_t n = i / 50, y = i / 10 % 5 - 1, x = i / 2 % 5 - 2, c = i % 2;
+        const bool inside = y >= 0 && y < 2 && x >= 0 && x < 3;
+        const int64_t from = ((n * 2 + y) * 3 + x) * 2 + c;
+        ASSERT_EQ(out.values[i], inside ? in.values[from] : 0) << i;
+        if (inside) {
+          ASSERT_EQ(back.values[from], grad.values[i]) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Pad, RefusesNegativeSides) {
+  for (const auto& sides : {Attributes{{"top", -1}}, Attributes{{"right", int64_t{1} << 40}}}) {
+    const auto shape = ops::kPad.infer_shape(sides, std::vector{Shape{2, 2, 1}});
+    ASSERT_FALSE(shape.ok());
+    EXPECT_EQ(shape.error().message, "wants top, bottom, left and right from 0 to 1048576");
+  }
+  EXPECT_FALSE(ops::kPad.infer_shape({}, std::vector{Shape{2}}).ok());
+}
+
+TEST(ChannelShuffle, DealsGroupsOutAndBack) {
+  SingleOp op(ops::kChannelShuffle, {{"groups", 2}}, {Shape{1, 2, 6}});
+  const Mantissas in = counting(12, -3);
+  EXPECT_EQ(op.forward({in}), (Mantissas{{2, 5, 3, 6, 4, 7, 8, 11, 9, 12, 10, 13}, -3}));
+  for (const int bits : kBits) {
+    const Mantissas grad{{2, 5, 3, 6, 4, 7, 8, 11, 9, 12, 10, 13}, -9, bits};
+    EXPECT_EQ(op.backward({in}, grad, bits)[0], counting(12, -9, bits));
+  }
+}
+
+TEST(ChannelShuffle, BackwardUndoesForwardWithAnyThreads) {
+  for (const int64_t groups : {1, 3, 5, 15}) {
+    for (const int threads : {1, 2, 3}) {
+      SingleOp op(ops::kChannelShuffle, {{"groups", groups}}, {Shape{40, 50, 15}}, 2, threads);
+      const Mantissas in = some_mantissas(2 * 40 * 50 * 15, 8, -3, 1);
+      EXPECT_EQ(op.backward({in}, op.forward({in}), 8)[0], in) << groups;
+    }
+  }
+}
+
+TEST(ChannelShuffle, RefusesGroupsThatDoNotDivide) {
+  for (const int64_t groups : {0, -1, 4}) {
+    const auto shape =
+        ops::kChannelShuffle.infer_shape({{"groups", groups}}, std::vector{Shape{2, 2, 6}});
+    ASSERT_FALSE(shape.ok());
+    EXPECT_EQ(shape.error().message, "wants groups that divide 6 channels");
+  }
+}
+
+std::string reshaped(const Attributes& attributes, const Shape& shape) {
+  const auto result = ops::kReshape.infer_shape(attributes, std::vector{shape});
+  return result.ok() ? to_string(*result) : result.error().message;
+}
+
+TEST(Reshape, KeepsTheElements) {
+  EXPECT_EQ(reshaped({{"channels", 24}}, Shape{2, 3, 4}), "[24]");
+  EXPECT_EQ(reshaped({{"height", 4}, {"width", 3}, {"channels", 2}}, Shape{24}), "[4, 3, 2]");
+  EXPECT_EQ(reshaped({{"height", 4}, {"width", 3}, {"channels", 3}}, Shape{24}),
+            "cannot make [4, 3, 3] of [24]");
+  EXPECT_EQ(reshaped({{"channels", 12}}, Shape{24}), "cannot make [12] of [24]");
+  const std::string wants = "wants channels, or height, width and channels, of 24 elements in all";
+  EXPECT_EQ(reshaped({}, Shape{24}), wants);
+  EXPECT_EQ(reshaped({{"height", 4}, {"channels", 6}}, Shape{24}), wants);
+  EXPECT_EQ(reshaped({{"height", 1}, {"width", int64_t{1} << 60}, {"channels", 16}}, Shape{24}),
+            wants);
+}
+
+}  // namespace
+}  // namespace mantissa::testing
