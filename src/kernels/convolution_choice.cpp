@@ -1,6 +1,7 @@
 #include "kernels/convolution_choice.h"
 
 #include "kernels/convolution/grouped.h"
+#include "kernels/convolution_dilated.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -17,6 +18,11 @@ Choice choose(const KernelTable& table, const ConvolutionShape& s) {
   return {*table.convolution, s.groups > 1 && table.convolution->isa != Isa::kScalar};
 }
 
+// The reference takes dilation itself, the others a phase at a time.
+bool takes_phases(const KernelTable& table, const ConvolutionShape& s) {
+  return s.dilation > 1 && choose(table, s).row.isa != Isa::kScalar;
+}
+
 }  // namespace
 
 const char* convolution_kernel_name(const KernelTable& table,
@@ -26,12 +32,14 @@ const char* convolution_kernel_name(const KernelTable& table,
 
 WideStatistics convolution_forward(const KernelTable& table, const ConvolutionForward& args,
                                    const KernelContext& context) noexcept {
+  if (takes_phases(table, args.shape)) return dilated_forward(table, args, context);
   const auto [row, by_groups] = choose(table, args.shape);
   return by_groups ? grouped_forward(row, args, context) : row.forward(args, context);
 }
 
 size_t convolution_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                          int threads) noexcept {
+  if (takes_phases(table, shape)) return dilated_forward_scratch_bytes(table, shape, threads);
   const auto [row, by_groups] = choose(table, shape);
   return by_groups ? grouped_forward_scratch_bytes(row, shape, threads)
                    : row.forward_scratch_bytes(shape, threads);
@@ -39,12 +47,15 @@ size_t convolution_forward_scratch_bytes(const KernelTable& table, const Convolu
 
 WideStatistics convolution_grad_input(const KernelTable& table, const ConvolutionGradInput& args,
                                       const KernelContext& context) noexcept {
+  if (takes_phases(table, args.shape)) return dilated_grad_input(table, args, context);
   const auto [row, by_groups] = choose(table, args.shape);
   return by_groups ? grouped_grad_input(row, args, context) : row.grad_input(args, context);
 }
 
 size_t convolution_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                             int bits, int threads) noexcept {
+  if (takes_phases(table, shape))
+    return dilated_grad_input_scratch_bytes(table, shape, bits, threads);
   const auto [row, by_groups] = choose(table, shape);
   return by_groups ? grouped_grad_input_scratch_bytes(row, shape, bits, threads)
                    : row.grad_input_scratch_bytes(shape, bits, threads);
@@ -52,6 +63,7 @@ size_t convolution_grad_input_scratch_bytes(const KernelTable& table, const Conv
 
 void convolution_grad_weights(const KernelTable& table, const ConvolutionGradWeights& args,
                               const KernelContext& context) noexcept {
+  if (takes_phases(table, args.shape)) return dilated_grad_weights(table, args, context);
   const auto [row, by_groups] = choose(table, args.shape);
   if (by_groups) {
     grouped_grad_weights(row, args, context);
@@ -63,6 +75,8 @@ void convolution_grad_weights(const KernelTable& table, const ConvolutionGradWei
 size_t convolution_grad_weights_scratch_bytes(const KernelTable& table,
                                               const ConvolutionShape& shape, int bits,
                                               int threads) noexcept {
+  if (takes_phases(table, shape))
+    return dilated_grad_weights_scratch_bytes(table, shape, bits, threads);
   const auto [row, by_groups] = choose(table, shape);
   return by_groups ? grouped_grad_weights_scratch_bytes(row, shape, bits, threads)
                    : row.grad_weights_scratch_bytes(shape, bits, threads);

@@ -1,12 +1,13 @@
-// Convolution for any number of groups: dense, depthwise or group by group, whichever the shape
-// asks for. What operators call; contracts in kernels/convolution/convolution.h.
+// Convolution for any number of groups and any dilation: dense, depthwise or group by group, phase
+// by phase, whichever the shape asks for. What operators call; contracts in
+// kernels/convolution/convolution.h.
 #pragma once
 
 #include "kernels/kernel_table.h"
 
 namespace mantissa::kernels {
 
-// The name of the row that takes the shape, as a whole or group by group.
+// The name of the row that takes the shape, as a whole, group by group or phase by phase.
 const char* convolution_kernel_name(const KernelTable& table,
                                     const ConvolutionShape& shape) noexcept;
 

@@ -41,13 +41,14 @@ class Layers {
     return last_ = builder_.add(op, name, {last_}, std::move(attributes));
   }
   int convolution(const std::string& name, int64_t channels, int64_t kernel, int64_t stride,
-                  int64_t padding, bool bias, int64_t groups = 1) {
+                  int64_t padding, bool bias, int64_t groups = 1, int64_t dilation = 1) {
     return add(ops::kConvolution, name,
                {{"channels", channels},
                 {"kernel", kernel},
                 {"stride", stride},
                 {"padding", padding},
                 {"groups", groups},
+                {"dilation", dilation},
                 {"bias", bias ? 1 : 0}});
   }
   int linear(const std::string& name, int64_t channels, bool bias = true) {

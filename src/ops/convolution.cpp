@@ -1,4 +1,5 @@
-// Convolution and linear (a 1x1 convolution on 1x1 images): weights [O, KH, KW, C], optional bias.
+// Convolution (strided, padded, grouped, dilated) and linear (a 1x1 convolution on 1x1 images):
+// weights [O, KH, KW, C], optional bias.
 #include <algorithm>
 
 #include "kernels/convolution_choice.h"
@@ -21,20 +22,25 @@ Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Sh
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
   const int64_t kernel = attributes.get("kernel", 3), stride = attributes.get("stride", 1);
   const int64_t padding = attributes.get("padding", 0), channels = attributes.get("channels", 0);
-  const int64_t groups = attributes.get("groups", 1);
-  if (kernel < 1 || stride < 1 || padding < 0 || channels < 1) {
-    return invalid_input("wants kernel, stride, channels >= 1 and padding >= 0");
+  const int64_t groups = attributes.get("groups", 1), dilation = attributes.get("dilation", 1);
+  if (kernel < 1 || stride < 1 || padding < 0 || channels < 1 || dilation < 1) {
+    return invalid_input("wants kernel, stride, dilation, channels >= 1 and padding >= 0");
   }
   if (groups < 1 || channels % groups != 0 || inputs[0].last() % groups != 0) {
     return invalid_input("wants groups that divide " + std::to_string(inputs[0].last()) +
                          " input and " + std::to_string(channels) + " output channels");
   }
   const int64_t height = inputs[0][0] + 2 * padding, width = inputs[0][1] + 2 * padding;
-  if (height < kernel || width < kernel) {
-    return invalid_input("a kernel of " + std::to_string(kernel) + " does not fit an image of " +
-                         to_string(inputs[0]));
+  // Divided, not multiplied: either may be huge.
+  const bool fits = height >= kernel && width >= kernel &&
+                    (kernel == 1 || dilation <= (std::min(height, width) - 1) / (kernel - 1));
+  if (!fits) {
+    return invalid_input("a kernel of " + std::to_string(kernel) +
+                         (dilation > 1 ? " with dilation " + std::to_string(dilation) : "") +
+                         " does not fit an image of " + to_string(inputs[0]));
   }
-  return Shape{(height - kernel) / stride + 1, (width - kernel) / stride + 1, channels};
+  const int64_t reach = (kernel - 1) * dilation;  // from the first tap to the last
+  return Shape{(height - 1 - reach) / stride + 1, (width - 1 - reach) / stride + 1, channels};
 }
 
 Result<Shape> infer_linear(const Attributes& attributes, std::span<const Shape> inputs) {

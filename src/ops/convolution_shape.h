@@ -20,6 +20,8 @@ inline kernels::ConvolutionShape convolution_shape(const Attributes& attributes,
     shape.stride = attributes.get("stride", 1);
     shape.padding = attributes.get("padding", 0);
     shape.groups = attributes.get("groups", 1);
+    // One tap is no distance from the next.
+    if (shape.kernel_height > 1) shape.dilation = attributes.get("dilation", 1);
   }
   return shape;
 }

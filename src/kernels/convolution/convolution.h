@@ -28,8 +28,9 @@ struct ConvolutionShape {
   int64_t out_height = 1, out_width = 1, out_channels = 1;
   int64_t kernel_height = 1, kernel_width = 1;
   int64_t stride = 1;
-  int64_t padding = 0;  // rows above and below, columns left and right; may leave a rest unused
-  int64_t groups = 1;   // divides both channel counts
+  int64_t padding = 0;   // rows above and below, columns left and right; may leave a rest unused
+  int64_t groups = 1;    // divides both channel counts
+  int64_t dilation = 1;  // pixels from one tap to the next
 
   int64_t input_count() const { return batch * in_height * in_width * in_channels; }
   int64_t output_count() const { return batch * out_height * out_width * out_channels; }
@@ -51,7 +52,8 @@ constexpr int64_t kMaximumForwardDepth = 66'000;
 constexpr int kMaximumForwardShift = 24;
 
 // sum[n, y, x, o] = bias[o] + sum over (ky, kx, c of o's group) of
-//   input[n, y*stride + ky - padding, x*stride + kx - padding, c] * weights[o, ky, kx, c].
+//   input[n, y*stride + ky*dilation - padding, x*stride + kx*dilation - padding, c] * weights[o,
+//   ky, kx, c].
 // Writes the sums to `wide`, or saturate(rne(sum >> shift), +-(2^(bits-1) - 1)) to `narrow`:
 // exactly one of them is given. Statistics: the maximum of |sum|; what saturated in `narrow`.
 struct ConvolutionForward {
@@ -65,9 +67,9 @@ struct ConvolutionForward {
   int shift = 0;  // 0..kMaximumForwardShift
 };
 
-// wide[n, y, x, c] = sum over (ky, kx, o of c's group) of grad_output[n, (y + padding - ky)/stride,
-//   (x + padding - kx)/stride, o] * weights[o, ky, kx, c], where the divisions leave no remainder
-//   and the indices exist;
+// wide[n, y, x, c] = sum over (ky, kx, o of c's group) of grad_output[n,
+//   (y + padding - ky*dilation)/stride, (x + padding - kx*dilation)/stride, o] * weights[o, ky, kx,
+//   c], where the divisions leave no remainder and the indices exist;
 // grad_input = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)). The wide sums are exact (int64
 // where needed). grad_input has the width of grad_output, or 16 bits (what is then rounded again).
 struct ConvolutionGradInput {
@@ -79,7 +81,7 @@ struct ConvolutionGradInput {
 };
 
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *
-//   input[n, y*stride + ky - padding, x*stride + kx - padding, c]  (up to 2^62);
+//   input[n, y*stride + ky*dilation - padding, x*stride + kx*dilation - padding, c]  (up to 2^62);
 // accumulator = accumulate(accumulator, rescale_rne(sum, shift)): rounded once per call. shift may
 // be negative.
 struct ConvolutionGradWeights {
@@ -92,7 +94,8 @@ struct ConvolutionGradWeights {
 
 // One row of the kernel table. Every function is bit-equal to the reference (isa kScalar), whatever
 // the pool's size. The scratch functions say how many bytes the context must bring, for a pool of
-// `threads` threads and grad_output of `bits` bits. Only the reference takes more than one group.
+// `threads` threads and grad_output of `bits` bits. Only the
+// reference takes more than one group, and dilation.
 struct ConvolutionKernels {
   const char* name;
   Isa isa;

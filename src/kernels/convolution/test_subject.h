@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/convolution/convolution.h"
-#include "kernels/kernel_table.h"
+#include "kernels/convolution_choice.h"
 
 namespace mantissa::kernels::test {
 
@@ -190,7 +190,7 @@ inline std::string describe(const ConvolutionShape& s) {
   text << s.batch << "x" << s.in_height << "x" << s.in_width << "x" << s.in_channels << " -> "
        << s.out_height << "x" << s.out_width << "x" << s.out_channels << ", kernel "
        << s.kernel_height << "x" << s.kernel_width << ", stride " << s.stride << ", padding "
-       << s.padding << ", groups " << s.groups;
+       << s.padding << ", groups " << s.groups << ", dilation " << s.dilation;
   return text.str();
 }
 
@@ -237,6 +237,36 @@ inline std::vector<Subject> fast_subjects(std::string_view family) {
   std::vector<Subject> subjects;
   for (const ConvolutionKernels* row : rows_of(family)) {
     if (row->isa != Isa::kScalar) subjects.push_back(subject_of(*row));
+  }
+  return subjects;
+}
+
+// What operators call, for each instruction set.
+inline std::vector<Subject> chosen_subjects() {
+  std::vector<Subject> subjects;
+  for (const Isa isa : kAllIsas) {
+    if (!is_supported(isa)) continue;
+    const KernelTable table = select_kernels(isa);
+    subjects.push_back(
+        {.name = "chosen for " + std::string(isa_name(isa)),
+         .forward = [table](const auto& args,
+                            const auto& c) { return convolution_forward(table, args, c); },
+         .forward_scratch_bytes =
+             [table](const auto& shape, int threads) {
+               return convolution_forward_scratch_bytes(table, shape, threads);
+             },
+         .grad_input = [table](const auto& args,
+                               const auto& c) { return convolution_grad_input(table, args, c); },
+         .grad_input_scratch_bytes =
+             [table](const auto& shape, int bits, int threads) {
+               return convolution_grad_input_scratch_bytes(table, shape, bits, threads);
+             },
+         .grad_weights = [table](const auto& args,
+                                 const auto& c) { convolution_grad_weights(table, args, c); },
+         .grad_weights_scratch_bytes =
+             [table](const auto& shape, int bits, int threads) {
+               return convolution_grad_weights_scratch_bytes(table, shape, bits, threads);
+             }});
   }
   return subjects;
 }

@@ -10,11 +10,11 @@
 
 #include "kernels/convolution/grouped.h"
 #include "kernels/convolution/test_subject.h"
-#include "kernels/convolution_choice.h"
 
 namespace mantissa::kernels {
 namespace {
 
+using test::chosen_subjects;
 using test::disagreement;
 using test::Operands;
 using test::Subject;
@@ -48,36 +48,6 @@ std::vector<Subject> grouped_subjects() {
          .grad_weights_scratch_bytes =
              [row](const auto& shape, int bits, int threads) {
                return grouped_grad_weights_scratch_bytes(*row, shape, bits, threads);
-             }});
-  }
-  return subjects;
-}
-
-// What operators call, for each instruction set.
-std::vector<Subject> chosen_subjects() {
-  std::vector<Subject> subjects;
-  for (const Isa isa : kAllIsas) {
-    if (!is_supported(isa)) continue;
-    const KernelTable table = select_kernels(isa);
-    subjects.push_back(
-        {.name = "chosen for " + std::string(isa_name(isa)),
-         .forward = [table](const auto& args,
-                            const auto& c) { return convolution_forward(table, args, c); },
-         .forward_scratch_bytes =
-             [table](const auto& shape, int threads) {
-               return convolution_forward_scratch_bytes(table, shape, threads);
-             },
-         .grad_input = [table](const auto& args,
-                               const auto& c) { return convolution_grad_input(table, args, c); },
-         .grad_input_scratch_bytes =
-             [table](const auto& shape, int bits, int threads) {
-               return convolution_grad_input_scratch_bytes(table, shape, bits, threads);
-             },
-         .grad_weights = [table](const auto& args,
-                                 const auto& c) { convolution_grad_weights(table, args, c); },
-         .grad_weights_scratch_bytes =
-             [table](const auto& shape, int bits, int threads) {
-               return convolution_grad_weights_scratch_bytes(table, shape, bits, threads);
              }});
   }
   return subjects;

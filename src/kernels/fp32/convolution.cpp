@@ -67,11 +67,11 @@ struct Problem {
                                      dnnl_f32, dnnl_format_tag_any);
     bias = strided({s.out_channels}, {1});
     std::fill_n(strides, 2, s.stride);
-    std::fill_n(dilates, 2, 0);
+    std::fill_n(dilates, 2, s.dilation - 1);
     std::fill_n(padding_before, 2, s.padding);
     // What stride leaves over at the far side is not read.
     const auto after = [&](int64_t size, int64_t kernel, int64_t results) {
-      return (results - 1) * s.stride + kernel - size - s.padding;
+      return (results - 1) * s.stride + (kernel - 1) * s.dilation + 1 - size - s.padding;
     };
     padding_after[0] = after(s.in_height, kh, s.out_height);
     padding_after[1] = after(s.in_width, kw, s.out_width);
