@@ -171,6 +171,9 @@ check_settings() {
   refuses "epochs 0" 2 "epochs.*'0'" "${train[@]}" --epochs 0
   refuses "format bfp:w=3" 2 "w=3.*8" "${train[@]}" --format bfp:w=3
   refuses "no such format" 2 "int3" "${train[@]}" --format int3
+  refuses "no such loss" 2 "hinge.*cross-entropy or mse" "${train[@]}" --loss hinge
+  refuses "smoothing of mse" 2 "label-smoothing.*cross-entropy" "${train[@]}" --loss mse \
+    --label-smoothing 0.1
   refuses "no such isa" 2 "mmx.*scalar" "${train[@]}" --isa mmx
   refuses "memory-budget 5apples" 2 "5apples" "${train[@]}" --memory-budget 5apples
   refuses "memory-budget 1MiB" 3 "needs.*MiB.*1(\.0)? MiB.*largest.*[KM]iB" \
@@ -247,6 +250,11 @@ check_inference() {
   prints_json "eval --json" eval --checkpoint "$folder/a" --data "$data" --json
   holds "eval finds the accuracy of the training" \
     eval '[[ $(json "$folder/stdout" accuracy) == "$(json "$folder/a/summary.json" test_accuracy)" ]]'
+  accepts "train with mse" "test accuracy" train --data "$data" --model mlp --batch-size 32 \
+    --epochs 1 --loss mse --out "$folder/mse"
+  prints_json "eval of it" eval --checkpoint "$folder/mse" --data "$data" --json
+  holds "eval takes the loss that it was trained with" \
+    eval '[[ $(json "$folder/stdout" loss) == "$(json "$folder/mse/summary.json" test_loss)" ]]'
   accepts "predict test examples" "^test 9 " \
     predict --checkpoint "$folder/a" --data "$data" --index 0-9
   accepts "predict a picture" "picture\.png" \

@@ -206,7 +206,7 @@ TEST(Fp32, FreezesAndComesBackFromItsFile) {
     loss += step->loss / 3;
   }
   const auto evaluate_on_test = [&](FrozenNetwork& network, int64_t batch) {
-    auto programs = compile_evaluation(network.graph, format, batch, test.count, {&table, 2});
+    auto programs = compile_evaluation(network.graph, {format}, batch, test.count, {&table, 2});
     EXPECT_TRUE(programs.ok());
     auto memory = AlignedMemory::create(programs->arena_bytes());
     auto evaluation =

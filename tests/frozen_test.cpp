@@ -54,7 +54,7 @@ class Frozen : public ::testing::Test {
   static Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads, Isa isa,
                                   const ImageSet& images) {
     const kernels::KernelTable table = kernels::select_kernels(isa);
-    auto programs = compile_evaluation(network.graph, network.description.format, batch,
+    auto programs = compile_evaluation(network.graph, network.description.inference(), batch,
                                        images.count, {&table, threads});
     EXPECT_TRUE(programs.ok());
     auto arena = AlignedMemory::create(programs->arena_bytes());

@@ -70,7 +70,7 @@ struct EvaluationOutcome {
   std::string error;
   int64_t examples = 0;
   double accuracy = 0;  // fraction
-  double loss = 0;      // mean cross-entropy, nats
+  double loss = 0;      // mean cross-entropy in nats, or mean squared error, as it was trained
   double seconds = 0;
   std::vector<std::string> class_names;
   std::vector<std::vector<int64_t>> confusion;  // [label][prediction]

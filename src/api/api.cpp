@@ -46,8 +46,8 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   }
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
-                  compile_evaluation(network.graph, network.description.format, config.batch_size,
-                                     data.test.count, {&table, config.threads}));
+                  compile_evaluation(network.graph, network.description.inference(),
+                                     config.batch_size, data.test.count, {&table, config.threads}));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
   ThreadPool pool(config.threads);
   const auto start = std::chrono::steady_clock::now();
@@ -218,10 +218,15 @@ Info info(const std::string& isa, std::string& error) {
   info.cpu = cpu_model_name();
   info.isa = isa_name(*chosen);
   info.compiler = __VERSION__;
-  info.kernels = {{"convolution", table.convolution->name}, {"depthwise", table.depthwise->name},
-                  {"elementwise", table.elementwise->name}, {"batch_norm", table.batch_norm->name},
-                  {"pooling", table.pooling->name},         {"softmax", table.softmax->name},
-                  {"update", table.update->name},           {"rounding", table.rounding->name}};
+  info.kernels = {{"convolution", table.convolution->name},
+                  {"depthwise", table.depthwise->name},
+                  {"elementwise", table.elementwise->name},
+                  {"batch_norm", table.batch_norm->name},
+                  {"pooling", table.pooling->name},
+                  {"softmax", table.softmax->name},
+                  {"squared_error", table.squared_error->name},
+                  {"update", table.update->name},
+                  {"rounding", table.rounding->name}};
   info.formats = {"bfp8",
                   "fp32",
                   "bfp:g=6|8|12|16",

@@ -38,7 +38,7 @@ constexpr int kHistogramBins = 256;
 
 // Results that an instruction adds to a step's totals.
 struct StepTotals {
-  int64_t loss_q24 = 0;  // sum over examples of -log2 p(label), Q24
+  int64_t loss_q24 = 0;  // sum over examples, Q24 of the loss's own unit (ops/loss.h)
   int64_t correct = 0;
   int64_t re_executions = 0;       // gradients redone because they outgrew their predicted exponent
   int64_t mispredictions = 0;      // values redone because their predicted exponent was wrong

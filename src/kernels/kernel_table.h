@@ -10,6 +10,7 @@
 #include "kernels/pooling/pooling.h"
 #include "kernels/rounding/rounding.h"
 #include "kernels/softmax/softmax.h"
+#include "kernels/squared_error/squared_error.h"
 #include "kernels/update/update.h"
 
 namespace mantissa::kernels {
@@ -21,6 +22,7 @@ struct KernelTable {
   const BatchNormKernels* batch_norm = nullptr;
   const PoolingKernels* pooling = nullptr;
   const SoftmaxKernels* softmax = nullptr;
+  const SquaredErrorKernels* squared_error = nullptr;
   const UpdateKernels* update = nullptr;
   const RoundingKernels* rounding = nullptr;
   const PeakKernels* peak = nullptr;

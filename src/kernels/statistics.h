@@ -1,4 +1,4 @@
-// What a pass over wide results found, and how passes over parts combine.
+// What a pass over wide results or examples found, and how passes over parts combine.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,12 @@ struct WideStatistics {
     saturated += other.saturated;
     return *this;
   }
+};
+
+// Sums over examples that a loss finds.
+struct LossSums {
+  int64_t loss_q24 = 0;  // of the examples' losses, in Q24
+  int64_t correct = 0;   // the label has the largest logit (the first of equals)
 };
 
 }  // namespace mantissa::kernels

@@ -36,6 +36,7 @@ class Compiler {
       program_.first_step_instruction = static_cast<int>(program_.instructions.size());
     }
     finish();
+    MANTISSA_RETURN_IF_ERROR(check_functions());
     return std::move(program_);
   }
 
@@ -205,6 +206,31 @@ class Compiler {
     return {};
   }
 
+  // Ops that no node names, such as losses and updates, may lack an arithmetic as well.
+  Status check_functions() const {
+    for (const Instruction& instruction : program_.instructions) {
+      if (runs(instruction.op->functions(format()), instruction.phase)) continue;
+      return invalid_input(graph_.name + ": " + instruction.op->name + " does not compute in " +
+                           to_string(format()));
+    }
+    return {};
+  }
+
+  static bool runs(const OpFunctions& op, Phase phase) {
+    switch (phase) {
+      case Phase::kForward:
+      case Phase::kUpdate:
+        return op.forward != nullptr;
+      case Phase::kBackwardWeights:
+        return op.backward_weights != nullptr;
+      case Phase::kBackwardInput:
+        return op.backward_input != nullptr;
+      case Phase::kUpdateStatistics:
+        return op.update_statistics != nullptr;
+    }
+    return false;
+  }
+
   Status check_logits() {
     const int producer = graph_.values[graph_.logits].producer;
     if (producer < 0 || !graph_.nodes[producer].op->traits.may_leave_wide) {
@@ -247,8 +273,9 @@ class Compiler {
 
   void emit_loss() {
     Instruction loss;
-    loss.op = &ops::kSoftmaxCrossEntropy;
+    loss.op = ops::loss_of(program_.options.loss).op;
     loss.name = "loss";
+    loss.attributes = {{"smoothing", program_.options.label_smoothing}};
     loss.inputs = {operand(graph_.logits),
                    {Operand::Space::kLabels, 0, DataType::kUint8, Shape{batch()}, -1, false}};
     program_.instructions.push_back(loss);

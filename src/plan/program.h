@@ -11,6 +11,7 @@
 
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "ops/loss.h"
 #include "plan/state_layout.h"
 #include "tensor/tensor.h"
 
@@ -69,6 +70,7 @@ struct Instruction {
   const Op* op = nullptr;
   int node = -1;  // of the graph, or -1
   std::string name;
+  Attributes attributes;  // of an instruction without a node
   bool relu = false;
   std::vector<Operand> inputs;
   Operand output;
@@ -89,6 +91,8 @@ struct ProgramOptions {
   int micro_batches = 1;
   OptimizerKind optimizer = OptimizerKind::kMomentum;
   bool with_loss = true;  // inference: also loss and accuracy against labels
+  ops::LossKind loss = ops::LossKind::kCrossEntropy;
+  int64_t label_smoothing = 0;  // in units of 2^-16
   ExponentMode exponents = ExponentMode::kExact;
   Format format = {};
 };

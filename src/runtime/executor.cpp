@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "numerics/exponent.h"
-#include "numerics/exponential.h"
 #include "runtime/slots.h"
 
 namespace mantissa {
@@ -87,13 +86,13 @@ void Executor::commit() {
 
 namespace {
 
-StepResult result_of(const StepTotals& totals, int64_t examples) {
+StepResult result_of(const StepTotals& totals, ops::LossKind loss, int64_t examples) {
   StepResult result;
   result.examples = examples;
   result.correct = totals.correct;
   result.loss_q24 = totals.loss_q24;
   const auto n = static_cast<double>(examples);
-  result.loss = nats_from_q24(totals.loss_q24) / n;
+  result.loss = ops::loss_value(loss, totals.loss_q24) / n;
   result.accuracy = static_cast<double>(totals.correct) / n;
   return result;
 }
@@ -123,8 +122,8 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
                   "; start anew (another --out, or --overwrite) with a smaller learning rate");
   }
   commit();
-  StepResult result =
-      result_of(s.totals, program_.options.micro_batches * program_.options.micro_batch_size);
+  StepResult result = result_of(s.totals, program_.options.loss,
+                                program_.options.micro_batches * program_.options.micro_batch_size);
   for (const int64_t count : s.saturated) result.saturated += count;
   result.requantised = s.requantised;
   result.re_executions = s.totals.re_executions;
@@ -144,7 +143,7 @@ Result<StepResult> Executor::infer(const uint8_t* pixels, const uint8_t* labels)
   if (s.totals.exponent_overflow) {
     return invalid_input("the network's exponents leave -128..127: it is damaged or diverged");
   }
-  return result_of(s.totals, program_.options.micro_batch_size);
+  return result_of(s.totals, program_.options.loss, program_.options.micro_batch_size);
 }
 
 Tensor Executor::logits() const {

@@ -22,7 +22,7 @@ struct Slots;
 
 // Totals of one step, over its micro-batches.
 struct StepResult {
-  double loss = 0;      // mean cross-entropy in nats
+  double loss = 0;      // mean over the examples, in the loss's unit (nats)
   double accuracy = 0;  // fraction
   int64_t examples = 0;
   int64_t correct = 0;

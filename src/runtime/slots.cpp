@@ -7,12 +7,6 @@
 namespace mantissa {
 namespace {
 
-// Of instructions without a node: updates, the loss.
-const Attributes& no_attributes() {
-  static const Attributes none;
-  return none;
-}
-
 class Resolver {
  public:
   Resolver(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
@@ -85,8 +79,8 @@ class Resolver {
     }
     resolved.functions = instruction.op->functions(program_.options.format);
     OpContext& c = resolved.context;
-    c.attributes =
-        instruction.node >= 0 ? &graph_.nodes[instruction.node].attributes : &no_attributes();
+    c.attributes = instruction.node >= 0 ? &graph_.nodes[instruction.node].attributes
+                                         : &instruction.attributes;
     c.node = instruction.node;
     c.relu = instruction.relu;
     c.exponent_mode = program_.options.exponents;

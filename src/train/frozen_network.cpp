@@ -7,7 +7,6 @@
 #include "formats/safetensors.h"
 #include "kernels/kernel_table.h"
 #include "numerics/exponent.h"
-#include "numerics/exponential.h"
 #include "ops/fp32/fp32.h"
 #include "ops/freeze_batch_norm.h"
 #include "ops/ops.h"
@@ -165,14 +164,15 @@ int64_t largest_logit(const Tensor& logits, int64_t row) {
                                          : largest_of_row<int32_t>(logits, row);
 }
 
-Result<Program> compile_inference(const Graph& graph, const Format& format, int64_t batch,
-                                  bool with_loss, const PlanningContext& planning) {
+Result<Program> compile_inference(const Graph& graph, const InferenceOptions& options,
+                                  int64_t batch, bool with_loss, const PlanningContext& planning) {
   return compile(graph,
                  {.kind = ProgramKind::kInference,
                   .micro_batch_size = batch,
                   .with_loss = with_loss,
+                  .loss = options.loss,
                   .exponents = ExponentMode::kFixed,
-                  .format = format},
+                  .format = options.format},
                  planning);
 }
 
@@ -242,6 +242,7 @@ Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& netwo
                                       {"channel_means", d.options.channel_means},
                                       {"class_names", d.class_names},
                                       {"data", d.data},
+                                      {"loss", ops::loss_of(d.loss).name},
                                       {"weights_sha256", d.weights_sha256}};
   return write_state(path,
                      {{"kind", "mantissa frozen network 1"}, {"description", description.dump()}},
@@ -281,6 +282,10 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
     json.at("class_names").get_to(d.class_names);
     json.at("data").get_to(d.data);
     json.at("weights_sha256").get_to(d.weights_sha256);
+    // Files from before there was a choice lack it.
+    const auto loss = ops::parse_loss(json.value("loss", ops::loss_of(d.loss).name));
+    if (!loss.ok()) return damaged();
+    d.loss = *loss;
   } catch (const nlohmann::json::exception&) {
     return damaged();
   }
@@ -303,16 +308,16 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   return FrozenNetwork{std::move(d), std::move(frozen_graph), std::move(state)};
 }
 
-Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
-                                              int64_t batch_size, int64_t examples,
-                                              const PlanningContext& planning) {
+Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph,
+                                              const InferenceOptions& options, int64_t batch_size,
+                                              int64_t examples, const PlanningContext& planning) {
   EvaluationPrograms programs;
   programs.batch_size = std::max<int64_t>(1, std::min(batch_size, examples));
   MANTISSA_ASSIGN(programs.full,
-                  compile_inference(frozen_graph, format, programs.batch_size, true, planning));
+                  compile_inference(frozen_graph, options, programs.batch_size, true, planning));
   const int64_t rest = examples % programs.batch_size;
   if (rest != 0) {
-    MANTISSA_ASSIGN(programs.rest, compile_inference(frozen_graph, format, rest, true, planning));
+    MANTISSA_ASSIGN(programs.rest, compile_inference(frozen_graph, options, rest, true, planning));
   }
   return programs;
 }
@@ -349,8 +354,8 @@ Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& pr
   const int64_t whole = images.count / programs.batch_size * programs.batch_size;
   MANTISSA_RETURN_IF_ERROR(run(programs.full, 0, whole));
   MANTISSA_RETURN_IF_ERROR(run(programs.rest, whole, images.count));
-  evaluation.loss =
-      nats_from_q24(loss_q24) / static_cast<double>(std::max<int64_t>(1, evaluation.examples));
+  evaluation.loss = ops::loss_value(programs.full.options.loss, loss_q24) /
+                    static_cast<double>(std::max<int64_t>(1, evaluation.examples));
   return evaluation;
 }
 
@@ -358,7 +363,7 @@ Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<cons
                                           int64_t count, ThreadPool& pool, Isa isa) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
   MANTISSA_ASSIGN(const Program program,
-                  compile_inference(network.graph, network.description.format, count, false,
+                  compile_inference(network.graph, network.description.inference(), count, false,
                                     {&table, pool.size()}));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   Executor executor(network.graph, program, network.state, arena.span(), pool, isa);

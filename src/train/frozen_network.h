@@ -19,6 +19,12 @@
 
 namespace mantissa {
 
+// How a frozen network computes, and the loss that evaluating it reports.
+struct InferenceOptions {
+  Format format = {};
+  ops::LossKind loss = ops::LossKind::kCrossEntropy;
+};
+
 // What a frozen network is rebuilt from, and what it was trained on.
 struct FrozenDescription {
   std::string model;
@@ -27,6 +33,9 @@ struct FrozenDescription {
   std::vector<std::string> class_names;
   std::string data;
   std::string weights_sha256;  // of the training state that it was frozen from
+  ops::LossKind loss = ops::LossKind::kCrossEntropy;
+
+  InferenceOptions inference() const { return {format, loss}; }
 };
 
 struct FrozenNetwork {
@@ -55,7 +64,7 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
 struct Evaluation {
   int64_t examples = 0;
   int64_t correct = 0;
-  double loss = 0;                              // mean cross-entropy, nats
+  double loss = 0;                              // mean, without label smoothing
   std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
   double accuracy() const {
     return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
@@ -68,9 +77,9 @@ struct EvaluationPrograms {
   int64_t batch_size = 1;
   int64_t arena_bytes() const { return std::max(full.arena_bytes, rest.arena_bytes); }
 };
-Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
-                                              int64_t batch_size, int64_t examples,
-                                              const PlanningContext& planning);
+Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph,
+                                              const InferenceOptions& options, int64_t batch_size,
+                                              int64_t examples, const PlanningContext& planning);
 
 // Told after each batch: examples done, examples in all. Returns false to stop.
 using EvaluationObserver = std::function<bool(int64_t done, int64_t all)>;

@@ -113,6 +113,14 @@ const Setting kSettings[] = {
     {"weight-decay", "decay of weights (not of biases and batch norm)", "0.0005", kValue, kIdentity,
      [](S text, Config& c) { return real("weight-decay", text, 0, 1, c.weight_decay); },
      [](const Config& c) { return real_text(c.weight_decay); }},
+    {"loss", "cross-entropy, or mse: the mean squared error against one-hot targets",
+     "cross-entropy", kValue, kIdentity,
+     [](S text, Config& c) { return assign(ops::parse_loss(text), c.loss); },
+     [](const Config& c) { return std::string(ops::loss_of(c.loss).name); }},
+    {"label-smoothing", "part of each target that all classes share (cross-entropy; 0.1 is usual)",
+     "0", kValue, kIdentity,
+     [](S text, Config& c) { return real("label-smoothing", text, 0, 0.99, c.label_smoothing); },
+     [](const Config& c) { return real_text(c.label_smoothing); }},
     {"augment", "none, or of shift[=pixels] and flip: shift,flip", "none", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_augmentation(text), c.augmentation); },
      [](const Config& c) { return to_string(c.augmentation); }},
@@ -169,6 +177,10 @@ Status resolve(RunConfig& config) {
     config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
   if (config.learning_rate == 0) config.learning_rate = default_learning_rate(config.model);
+  if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {
+    return invalid_input("label-smoothing goes with --loss cross-entropy only, not with --loss " +
+                         std::string(ops::loss_of(config.loss).name));
+  }
   if (config.resume && config.overwrite) {
     return invalid_input("--resume and --overwrite exclude each other");
   }
@@ -221,6 +233,11 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   }
   MANTISSA_RETURN_IF_ERROR(resolve(config));
   return config;
+}
+
+int64_t label_smoothing_q16(const RunConfig& config) {
+  return static_cast<int64_t>(
+      std::nearbyint(config.label_smoothing * static_cast<double>(ops::kSmoothingOne)));
 }
 
 std::string to_toml(const RunConfig& config) {

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "data/augment.h"
 #include "numerics/format.h"
+#include "ops/loss.h"
 #include "plan/state_layout.h"
 #include "train/schedule.h"
 
@@ -30,6 +31,8 @@ struct RunConfig {
   ScheduleKind schedule = ScheduleKind::kOneCycle;
   double warmup = 0.2;  // fraction of all steps
   double weight_decay = 5e-4;
+  ops::LossKind loss = ops::LossKind::kCrossEntropy;
+  double label_smoothing = 0;
   Augmentation augmentation;
   double width = 1;
   uint64_t seed = 1;
@@ -58,6 +61,9 @@ std::span<const Setting> training_settings();
 // Parses settings by name over the defaults, and resolves what depends on others (micro-batch size,
 // learning rate, threads). Unknown names and impossible values are errors of one line.
 Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings);
+
+// Label smoothing as the kernels take it: the nearest whole number of 2^-16.
+int64_t label_smoothing_q16(const RunConfig& config);
 
 // What a configuration file holds: every setting but those of the machine (threads, instruction
 // set, memory budget, folder), so that it repeats the run anywhere.

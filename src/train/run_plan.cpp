@@ -103,6 +103,8 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
       .micro_batch_size = config.micro_batch_size,
       .micro_batches = static_cast<int>(config.batch_size / config.micro_batch_size),
       .optimizer = config.optimizer,
+      .loss = config.loss,
+      .label_smoothing = label_smoothing_q16(config),
       .exponents = training_exponents(config.format),
       .format = config.format};
   MANTISSA_ASSIGN(plan.training, compile(plan.graph, program, planning));
@@ -114,8 +116,8 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, program, planning));
   const Graph frozen_graph = freeze_graph(plan.graph);
   MANTISSA_ASSIGN(plan.evaluation,
-                  compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
-                                     data.test_count, planning));
+                  compile_evaluation(frozen_graph, {config.format, config.loss},
+                                     config.micro_batch_size, data.test_count, planning));
   plan.steps_per_epoch = data.train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
   plan.calibration_examples =

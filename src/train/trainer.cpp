@@ -12,7 +12,6 @@
 #include "base/hash.h"
 #include "data/batches.h"
 #include "kernels/kernel_table.h"
-#include "numerics/exponential.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/run_plan.h"
@@ -235,7 +234,9 @@ class Run {
   double window_examples() const {
     return static_cast<double>(std::max<int64_t>(1, info_.window_steps) * config_.batch_size);
   }
-  double window_loss() const { return nats_from_q24(info_.window_loss_q24) / window_examples(); }
+  double window_loss() const {
+    return ops::loss_value(config_.loss, info_.window_loss_q24) / window_examples();
+  }
   double window_accuracy() const {
     return static_cast<double>(info_.window_correct) / window_examples();
   }
@@ -331,8 +332,9 @@ class Run {
     };
     report(0, 0);
     const std::string weights_sha256 = state_->sha256(StateGroup::kStatistics);
-    FrozenDescription description{config_.model,          options_,        config_.format,
-                                  data_.info.class_names, data_.info.name, weights_sha256};
+    FrozenDescription description{
+        config_.model,   options_,       config_.format, data_.info.class_names,
+        data_.info.name, weights_sha256, config_.loss};
     MANTISSA_ASSIGN(FrozenNetwork frozen,
                     freeze(plan_.graph, *state_, plan_.calibration, arena_->span(), *pool_,
                            config_.isa, calibration_pixels(), std::move(description)));

@@ -4,6 +4,7 @@
 
 #include "kernels/softmax/softmax.h"
 #include "numerics/exponential.h"
+#include "numerics/point_functions.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -36,14 +37,28 @@ int64_t probability_q30(const Powers& powers, int64_t c) {
   return ((powers.value[c] << 30) + powers.sum / 2) / powers.sum;
 }
 
+// Q30. The targets of a row add up to exactly one.
+struct Targets {
+  int64_t other, label;
+  explicit Targets(const SoftmaxCrossEntropy& args)
+      : other(divide_rne(__int128{args.smoothing} << 14, args.classes)),
+        label((int64_t{1} << 30) - (args.classes - 1) * other) {}
+};
+
 LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_row) noexcept {
   LossSums sums;
+  const Targets targets(args);
   Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {
     compute_powers(args, row, powers);
     const int64_t largest = largest_logit(args, row);
     const int64_t log2_sum = log2_q24(static_cast<uint64_t>(powers.sum)) - (int64_t{30} << 24);
-    sums.loss_q24 += log2_sum - log2_q16(args, row, args.labels[row], largest) * 256;
+    const auto log2_of = [&](int64_t c) { return log2_q16(args, row, c, largest); };
+    __int128 expected = __int128{targets.label} * log2_of(args.labels[row]);  // Q46
+    for (int64_t c = 0; targets.other != 0 && c < args.classes; ++c) {
+      if (c != args.labels[row]) expected += __int128{targets.other} * log2_of(c);
+    }
+    sums.loss_q24 += log2_sum - divide_rne(expected, int64_t{1} << 22);
     const int32_t* logits = args.logits + row * args.classes;
     const int64_t guess = std::max_element(logits, logits + args.classes) - logits;
     sums.correct += guess == args.labels[row];
@@ -55,12 +70,13 @@ template <typename T>
 WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, Gradient grad,
                            int64_t begin_row, int64_t end_row) noexcept {
   const int64_t limit = mantissa_limit(grad.bits);
+  const Targets targets(args);
   WideStatistics statistics;
   Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {
     compute_powers(args, row, powers);
     for (int64_t c = 0; c < args.classes; ++c) {
-      const int64_t target = c == args.labels[row] ? int64_t{1} << 30 : 0;
+      const int64_t target = c == args.labels[row] ? targets.label : targets.other;
       const int64_t wide = probability_q30(powers, c) - target;
       const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
       const int64_t narrow = saturate(rounded, limit);

@@ -11,25 +11,23 @@ namespace mantissa::kernels {
 
 constexpr int64_t kMaximumClasses = 4096;
 
-// Logits are [rows, classes] mantissas with one exponent; labels are < classes.
+// Logits are [rows, classes] mantissas with one exponent; labels are < classes. Targets in Q30:
+// with label smoothing epsilon those of other classes are epsilon / classes, to nearest even, that
+// of the label what is missing to one; without it 0 and 1.
 struct SoftmaxCrossEntropy {
   const int32_t* logits = nullptr;
   const uint8_t* labels = nullptr;
   int exponent = 0;
   int64_t classes = 1;
-};
-
-// Sums over examples.
-struct LossSums {
-  int64_t loss_q24 = 0;  // of -log2(probability of the label), in Q24
-  int64_t correct = 0;   // the label has the largest logit (the first of equals)
+  int64_t smoothing = 0;  // epsilon times 2^16, below 2^16
 };
 
 struct SoftmaxKernels {
   const char* name;
   Isa isa;
+  // loss_q24: -sum of target * log2(probability) over the classes, in Q24.
   LossSums (*loss)(const SoftmaxCrossEntropy&, int64_t begin_row, int64_t end_row) noexcept;
-  // grad = saturate(rne((probability - [class = label]) in Q30 >> shift), +-(2^(bits-1) - 1)): the
+  // grad = saturate(rne((probability - target) in Q30 >> shift), +-(2^(bits-1) - 1)): the
   // gradient of the *sum* of the examples' losses; wide exponent -30. Every width is rounded from
   // the same Q30 numbers, once; shift >= 0.
   WideStatistics (*gradient)(const SoftmaxCrossEntropy&, int shift, Gradient grad,

@@ -84,6 +84,44 @@ TEST(Softmax, AgreesWithLongDouble) {
   }
 }
 
+// Loss and gradient against smoothed targets, from the definition of these.
+TEST(Softmax, SmoothedTargets) {
+  constexpr int64_t kRows = 20;
+  for (const int64_t classes : {2, 7, 10, 1000}) {
+    const auto logits = test_values<int32_t>(kRows * classes, 3, 15);
+    std::vector<uint8_t> labels(kRows);
+    for (int64_t row = 0; row < kRows; ++row) {
+      labels[row] = static_cast<uint8_t>(row * 3 % std::min<int64_t>(classes, 256));
+    }
+    for (const int64_t smoothing : {1, 6554, 65535}) {
+      const SoftmaxCrossEntropy args = {logits.data(), labels.data(), -12, classes, smoothing};
+      std::vector<int32_t> probabilities(kRows * classes);
+      kSoftmaxReference.probabilities(args, probabilities.data(), 0, kRows);
+      const long double epsilon = static_cast<long double>(smoothing) / 65536;
+      // To nearest; no tie has these numbers.
+      const auto other = static_cast<int64_t>(
+          std::nearbyint(epsilon / static_cast<long double>(classes) * 0x1p30L));
+      long double wanted = 0;
+      std::vector<int16_t> grad(kRows * classes);
+      const int shift = 16;
+      kSoftmaxReference.gradient(args, shift, {grad.data(), 16}, 0, kRows);
+      for (int64_t row = 0; row < kRows; ++row) {
+        const auto exact = exact_probabilities(&logits[row * classes], classes, -12);
+        for (int64_t c = 0; c < classes; ++c) {
+          const bool is_label = c == labels[row];
+          const int64_t target = is_label ? (int64_t{1} << 30) - (classes - 1) * other : other;
+          wanted -= static_cast<long double>(target) * 0x1p-30L * log2l(exact[c]);
+          const int64_t i = row * classes + c;
+          ASSERT_TRUE(grad[i] == exact_rne(probabilities[i] - target, shift)) << i;
+        }
+      }
+      EXPECT_NEAR(
+          std::ldexp(static_cast<double>(kSoftmaxReference.loss(args, 0, kRows).loss_q24), -24),
+          static_cast<double>(wanted), kRows * 1e-3);
+    }
+  }
+}
+
 TEST(Softmax, CertaintyAndUniformity) {
   const std::vector<int32_t> logits = {INT32_MIN, INT32_MAX, 0, 5, 5, 5};
   const std::vector<uint8_t> labels = {1, 2};

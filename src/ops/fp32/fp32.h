@@ -18,6 +18,7 @@ extern const OpFunctions kSumGradients;
 extern const OpFunctions kMaxPool;
 extern const OpFunctions kGlobalAveragePool;
 extern const OpFunctions kSoftmaxCrossEntropy;
+extern const OpFunctions kMeanSquaredError;
 extern const OpFunctions kUpdateSgd;
 extern const OpFunctions kUpdateMomentum;
 

@@ -1,12 +1,15 @@
-// Softmax and cross-entropy in fp32; each row in double.
+// Losses in fp32; each row in double.
+#include "ops/loss.h"
+
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "ops/fp32/fp32.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
+
+constexpr double kLn2 = 0.69314718055994530942;
 
 // log of the sum of exp.
 double log_sum(const float* logits, int64_t classes) {
@@ -16,35 +19,93 @@ double log_sum(const float* logits, int64_t classes) {
   return largest + std::log(sum);
 }
 
-// Loss and hits are counted as the integer op counts them. On one thread: a batch is few rows.
-void forward(const OpContext& c) {
-  constexpr double kQ24PerNat = 0x1p24 / 0.69314718055994530942;
-  const int64_t rows = c.inputs[0].shape[0], classes = c.inputs[0].shape.last();
-  const auto* labels = c.inputs[1].as<uint8_t>();
-  for (int64_t n = 0; n < rows; ++n) {
-    const float* logits = c.inputs[0].as<float>() + n * classes;
-    const double loss = (log_sum(logits, classes) - logits[labels[n]]) * kQ24PerNat;
-    if (!(std::abs(loss) < 0x1p53)) {
+struct Row {
+  const float* logits;
+  int64_t classes;
+  int64_t label;
+};
+
+// Calls visit(row, n) for each row of logits, on one thread: a batch is few rows.
+template <typename Visit>
+void for_rows(const OpContext& c, Visit&& visit) {
+  const int64_t classes = c.inputs[0].shape.last();
+  for (int64_t n = 0; n < c.inputs[0].shape[0]; ++n) {
+    visit(Row{c.inputs[0].as<float>() + n * classes, classes, c.inputs[1].as<uint8_t>()[n]}, n);
+  }
+}
+
+// Counts losses (in units of 2^-24 of loss_q24's) and hits as the integer ops do.
+template <typename LossOf>
+void count_losses(const OpContext& c, LossOf&& loss_of) {
+  for_rows(c, [&](const Row& row, int64_t) {
+    const double loss = loss_of(row) * 0x1p24;
+    if (!(std::abs(loss) < 0x1p50)) {
       c.totals->exponent_overflow = true;
       return;
     }
     c.totals->loss_q24 += std::llrint(loss);
-    c.totals->correct += std::max_element(logits, logits + classes) - logits == labels[n];
-  }
+    c.totals->correct +=
+        std::max_element(row.logits, row.logits + row.classes) - row.logits == row.label;
+  });
+}
+
+// grad[k] = gradient_of(row, k) for each row.
+template <typename GradientOf>
+void write_gradients(const OpContext& c, GradientOf&& gradient_of) {
+  for_rows(c, [&](const Row& row, int64_t n) {
+    gradient_of(row, c.grad_inputs[0].as<float>() + n * row.classes);
+  });
+}
+
+double smoothing(const OpContext& c) {
+  return static_cast<double>(c.attributes->get("smoothing", 0)) / kSmoothingOne;
+}
+
+// The target of a class: the label's share, and with smoothing an equal share for all.
+double target(const Row& row, int64_t k, double smoothed) {
+  return smoothed / static_cast<double>(row.classes) + (k == row.label ? 1 - smoothed : 0);
+}
+
+// In bits, as loss_q24 counts it.
+void cross_entropy(const OpContext& c) {
+  const double smoothed = smoothing(c);
+  count_losses(c, [&](const Row& row) {
+    const double log = log_sum(row.logits, row.classes);
+    double loss = 0;
+    for (int64_t k = 0; k < row.classes; ++k) {
+      loss += target(row, k, smoothed) * (log - row.logits[k]);
+    }
+    return loss / kLn2;
+  });
 }
 
 // Of the sum over examples.
-void backward_input(const OpContext& c) {
-  const int64_t classes = c.inputs[0].shape.last();
-  const auto* labels = c.inputs[1].as<uint8_t>();
-  for (int64_t n = 0; n < c.inputs[0].shape[0]; ++n) {
-    const float* logits = c.inputs[0].as<float>() + n * classes;
-    float* gradient = c.grad_inputs[0].as<float>() + n * classes;
-    const double log = log_sum(logits, classes);
-    for (int64_t k = 0; k < classes; ++k) {
-      gradient[k] = static_cast<float>(std::exp(logits[k] - log) - (k == labels[n] ? 1 : 0));
+void cross_entropy_backward(const OpContext& c) {
+  const double smoothed = smoothing(c);
+  write_gradients(c, [&](const Row& row, float* gradient) {
+    const double log = log_sum(row.logits, row.classes);
+    for (int64_t k = 0; k < row.classes; ++k) {
+      gradient[k] = static_cast<float>(std::exp(row.logits[k] - log) - target(row, k, smoothed));
     }
-  }
+  });
+}
+
+double error(const Row& row, int64_t k) { return row.logits[k] - (k == row.label ? 1.0 : 0.0); }
+
+void squared_error(const OpContext& c) {
+  count_losses(c, [&](const Row& row) {
+    double sum = 0;
+    for (int64_t k = 0; k < row.classes; ++k) sum += error(row, k) * error(row, k);
+    return sum / static_cast<double>(row.classes);
+  });
+}
+
+void squared_error_backward(const OpContext& c) {
+  write_gradients(c, [&](const Row& row, float* gradient) {
+    for (int64_t k = 0; k < row.classes; ++k) {
+      gradient[k] = static_cast<float>(2 * error(row, k) / static_cast<double>(row.classes));
+    }
+  });
 }
 
 }  // namespace
@@ -59,6 +120,8 @@ void probabilities(const float* logits, int64_t rows, int64_t classes, double* p
 }
 
 const OpFunctions kSoftmaxCrossEntropy = {
-    .forward = forward, .backward_input = backward_input, .kernel = loops_name};
+    .forward = cross_entropy, .backward_input = cross_entropy_backward, .kernel = loops_name};
+const OpFunctions kMeanSquaredError = {
+    .forward = squared_error, .backward_input = squared_error_backward, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

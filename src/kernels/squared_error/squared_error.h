@@ -1,0 +1,37 @@
+// Mean squared error of wide logits against one-hot targets, in integers.
+#pragma once
+
+#include <cstdint>
+
+#include "base/cpu.h"
+#include "kernels/gradient.h"
+#include "kernels/statistics.h"
+
+namespace mantissa::kernels {
+
+// Logits are [rows, classes] mantissas with one exponent; labels are < classes <= 4096. A logit z
+// is taken in Q24, to nearest even and clipped at +-2^12; its error is d = z - [class = label].
+struct SquaredError {
+  const int32_t* logits = nullptr;
+  const uint8_t* labels = nullptr;
+  int exponent = 0;
+  int64_t classes = 1;
+};
+
+struct SquaredErrorKernels {
+  const char* name;
+  Isa isa;
+  // loss_q24: of each row the mean of d^2 over the classes, in Q24 to nearest even.
+  LossSums (*loss)(const SquaredError&, int64_t begin_row, int64_t end_row) noexcept;
+  // grad = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)) with wide = 2 d / classes in Q30, to
+  // nearest even: the gradient of the *sum* of the rows' losses; shift >= 0.
+  WideStatistics (*gradient)(const SquaredError&, int shift, Gradient grad, int64_t begin_row,
+                             int64_t end_row) noexcept;
+};
+
+// Exponent of the wide gradient.
+constexpr int kSquaredErrorGradientExponent = -30;
+
+extern const SquaredErrorKernels kSquaredErrorReference;
+
+}  // namespace mantissa::kernels

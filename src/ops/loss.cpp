@@ -1,0 +1,101 @@
+// Losses on wide logits: softmax with cross-entropy (and label smoothing), mean squared error on
+// one-hot targets. The gradient is that of the sum over examples.
+#include "ops/loss.h"
+
+#include <array>
+#include <string>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "numerics/exponential.h"
+#include "ops/fp32/fp32.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kGrain = 32;  // rows
+
+Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 1 || inputs[0].rank != 1) return invalid_input("wants one [classes] input");
+  if (inputs[0][0] > kernels::kMaximumClasses) {
+    return invalid_input("wants at most " + std::to_string(kernels::kMaximumClasses) + " classes");
+  }
+  return Shape{1};
+}
+
+// inputs: logits int32 [N, classes], labels uint8 [N].
+kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c) {
+  return {c.inputs[0].as<int32_t>(), c.inputs[1].as<uint8_t>(), *c.inputs[0].exponent,
+          c.inputs[0].shape.last(), c.attributes->get("smoothing", 0)};
+}
+
+kernels::SquaredError squared_error_arguments(const OpContext& c) {
+  return {c.inputs[0].as<int32_t>(), c.inputs[1].as<uint8_t>(), *c.inputs[0].exponent,
+          c.inputs[0].shape.last()};
+}
+
+template <auto kFamily, auto kArguments>
+void forward(const OpContext& c) {
+  std::array<kernels::LossSums, kernels::kMaximumParts> partial;
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, c.inputs[0].shape[0], kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+        partial[part] = (c.kernels->*kFamily)->loss(kArguments(c), begin, end);
+      });
+  for (int64_t part = 0; part < parts; ++part) {
+    c.totals->loss_q24 += partial[part].loss_q24;
+    c.totals->correct += partial[part].correct;
+  }
+}
+
+template <auto kFamily, auto kArguments, int kWideExponent>
+void backward_input(const OpContext& c) {
+  const Tensor& grad = c.grad_inputs[0];
+  narrow_gradient(c, grad, kWideExponent, [&](int shift) {
+    return kernels::parallel_statistics(
+        *c.kernel.pool, c.inputs[0].shape[0], kGrain, [&](int64_t begin, int64_t end) {
+          return (c.kernels->*kFamily)
+              ->gradient(kArguments(c), shift, gradient_of(grad), begin, end);
+        });
+  });
+}
+
+// A row for one family of kernels.
+template <auto kFamily, auto kArguments, int kWideExponent>
+constexpr Op row(const char* name, const OpFunctions* fp32) {
+  return {.name = name,
+          .traits = {.takes_wide = true, .input_reads_input = true},
+          .infer_shape = infer,
+          .forward = forward<kFamily, kArguments>,
+          .backward_input = backward_input<kFamily, kArguments, kWideExponent>,
+          .kernel = kernel_name<kFamily>,
+          .fp32 = fp32};
+}
+
+constexpr Loss kLosses[] = {
+    {LossKind::kCrossEntropy, "cross-entropy", &kSoftmaxCrossEntropy, nats_from_q24(1), true},
+    {LossKind::kSquaredError, "mse", &kMeanSquaredError, 0x1p-24, false}};
+
+}  // namespace
+
+const Op kSoftmaxCrossEntropy =
+    row<&kernels::KernelTable::softmax, softmax_arguments, kernels::kSoftmaxGradientExponent>(
+        "softmax_cross_entropy", &fp32::kSoftmaxCrossEntropy);
+const Op kMeanSquaredError =
+    row<&kernels::KernelTable::squared_error, squared_error_arguments,
+        kernels::kSquaredErrorGradientExponent>("mean_squared_error", &fp32::kMeanSquaredError);
+
+const Loss& loss_of(LossKind kind) { return kLosses[static_cast<size_t>(kind)]; }
+
+Result<LossKind> parse_loss(std::string_view name) {
+  std::string names;
+  for (const Loss& loss : kLosses) {
+    if (name == loss.name) return loss.kind;
+    names += (names.empty() ? "" : " or ") + std::string(loss.name);
+  }
+  return invalid_input("unknown loss '" + std::string(name) + "'; choose " + names);
+}
+
+}  // namespace mantissa::ops

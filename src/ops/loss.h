@@ -1,0 +1,33 @@
+// The losses: one line each, chosen by name.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/result.h"
+#include "graph/op.h"
+
+namespace mantissa::ops {
+
+enum class LossKind { kCrossEntropy, kSquaredError };
+
+struct Loss {
+  LossKind kind;
+  const char* name;  // of --loss
+  const Op* op;
+  double unit;   // of StepTotals::loss_q24, as people read it: nats, or squared units
+  bool smooths;  // takes label smoothing
+};
+
+const Loss& loss_of(LossKind kind);
+Result<LossKind> parse_loss(std::string_view name);
+
+// The sum of losses that a step or an evaluation counted, in the loss's unit.
+inline double loss_value(LossKind kind, int64_t loss_q24) {
+  return static_cast<double>(loss_q24) * loss_of(kind).unit;
+}
+
+// Label smoothing is kept as a whole number of 2^-16.
+constexpr int64_t kSmoothingOne = int64_t{1} << 16;
+
+}  // namespace mantissa::ops
