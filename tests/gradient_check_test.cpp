@@ -15,17 +15,6 @@ namespace {
 
 using Reals = std::vector<double>;
 
-// Offsets without any reuse, so that every buffer still holds its data after the step.
-int64_t spread_out(Program& program) {
-  int64_t offset = 0;
-  for (Buffer& buffer : program.buffers) {
-    buffer.offset = offset;
-    offset += (buffer.bytes + 63) / 64 * 64;
-  }
-  program.arena_bytes = offset;
-  return offset;
-}
-
 double element(const Tensor& tensor, int64_t i) {
   switch (tensor.type) {
     case DataType::kUint8:
@@ -77,6 +66,7 @@ Reals convolution(const Attributes& a, const Shape& in, const Shape& out, const 
   const int64_t out_height = image ? out[1] : 1, out_width = image ? out[2] : 1;
   const int64_t kernel_height = image ? w[1] : 1, kernel_width = image ? w[2] : 1;
   const int64_t stride = image ? a.get("stride", 1) : 1, padding = image ? a.get("padding", 0) : 0;
+  const int64_t dilation = a.get("dilation", 1), groups = a.get("groups", 1);
   Reals y;
   for (int64_t n = 0; n < in[0]; ++n) {
     for (int64_t oy = 0; oy < out_height; ++oy) {
@@ -85,11 +75,14 @@ Reals convolution(const Attributes& a, const Shape& in, const Shape& out, const 
           double sum = p.size() > 1 ? p[1][o] : 0;
           for (int64_t ky = 0; ky < kernel_height; ++ky) {
             for (int64_t kx = 0; kx < kernel_width; ++kx) {
-              const int64_t iy = oy * stride + ky - padding, ix = ox * stride + kx - padding;
+              const int64_t iy = oy * stride + ky * dilation - padding;
+              const int64_t ix = ox * stride + kx * dilation - padding;
               if (iy < 0 || iy >= height || ix < 0 || ix >= width) continue;
-              for (int64_t c = 0; c < channels; ++c) {
-                sum += x[((n * height + iy) * width + ix) * channels + c] *
-                       p[0][((o * kernel_height + ky) * kernel_width + kx) * channels + c];
+              const int64_t per_group = channels / groups;
+              const int64_t first = o / (out.last() / groups) * per_group;
+              for (int64_t c = 0; c < per_group; ++c) {
+                sum += x[((n * height + iy) * width + ix) * channels + first + c] *
+                       p[0][((o * kernel_height + ky) * kernel_width + kx) * per_group + c];
               }
             }
           }
@@ -175,18 +168,79 @@ Reals average(const Shape& in, const Reals& x) {
   return y;
 }
 
+// The second operand has the first one's shape, or one element per channel.
+Reals product(const Shape& in, const Reals& a, const Reals& b) {
+  const int64_t image = in.count() / in[0], channels = in.last();
+  Reals y;
+  for (int64_t i = 0; i < in.count(); ++i) {
+    const bool gate = b.size() != a.size();
+    y.push_back(a[i] * b[gate ? i / image * channels + i % channels : i]);
+  }
+  return y;
+}
+
+Reals pad(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
+  Reals y;
+  for (int64_t i = 0; i < out.count(); ++i) {
+    const int64_t c = i % out[3], n = i / out[3] / out[2] / out[1];
+    const int64_t iy = i / out[3] / out[2] % out[1] - a.get("top", 0);
+    const int64_t ix = i / out[3] % out[2] - a.get("left", 0);
+    const bool inside = iy >= 0 && iy < in[1] && ix >= 0 && ix < in[2];
+    y.push_back(inside ? x[((n * in[1] + iy) * in[2] + ix) * in[3] + c] : 0);
+  }
+  return y;
+}
+
+Reals shuffle(const Attributes& a, const Shape& in, const Reals& x) {
+  const int64_t channels = in.last(), groups = a.get("groups", 1);
+  Reals y;
+  for (int64_t i = 0; i < in.count(); ++i) {
+    const int64_t c = i % channels;
+    y.push_back(x[i - c + c % groups * (channels / groups) + c / groups]);
+  }
+  return y;
+}
+
+using PointFunctionOfReals = std::function<double(double)>;
+
+PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
+  const auto hard_sigmoid = [](double x) { return std::clamp(x + 3, 0.0, 6.0) / 6; };
+  if (op == &ops::kRelu6) return [](double x) { return std::clamp(x, 0.0, 6.0); };
+  if (op == &ops::kSigmoid) return [](double x) { return 1 / (1 + std::exp(-x)); };
+  if (op == &ops::kTanh) return [](double x) { return std::tanh(x); };
+  if (op == &ops::kHardSigmoid) return hard_sigmoid;
+  if (op == &ops::kHardSwish) return [=](double x) { return x * hard_sigmoid(x); };
+  if (op == &ops::kLeakyRelu) {
+    const double slope = static_cast<double>(a.get("slope_numerator", 1)) /
+                         static_cast<double>(a.get("slope_denominator", 100));
+    return [=](double x) { return x > 0 ? x : slope * x; };
+  }
+  return nullptr;
+}
+
+bool has_kinks(const Op* op) {
+  return op == &ops::kRelu6 || op == &ops::kLeakyRelu || op == &ops::kHardSigmoid ||
+         op == &ops::kHardSwish;
+}
+
 // A small network on random pixels, its arena without reuse.
 class Checked {
  public:
-  explicit Checked(Graph graph, int64_t batch) : graph_(std::move(graph)), batch_(batch) {
+  Checked(Graph graph, int64_t batch, ops::LossKind loss = ops::LossKind::kCrossEntropy,
+          int64_t smoothing = 0)
+      : graph_(std::move(graph)), batch_(batch), smoothing_(smoothing) {
     auto state = State::create(training_layout(graph_, Format{}, OptimizerKind::kMomentum));
     state_.emplace(std::move(*state));
     initialise(graph_, Format{}, 3, *state_);
     const kernels::KernelTable table = kernels::select_kernels(best_isa());
-    auto program = compile(graph_, {.micro_batch_size = batch, .micro_batches = 1}, {&table, 2});
+    auto program = compile(
+        graph_,
+        {.micro_batch_size = batch, .micro_batches = 1, .loss = loss, .label_smoothing = smoothing},
+        {&table, 2});
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
     program_ = std::move(*program);
-    auto arena = AlignedMemory::create(spread_out(program_));
+    spread_out(program_);  // every buffer still holds its data after the step
+    auto arena = AlignedMemory::create(program_.arena_bytes);
     arena_.emplace(std::move(*arena));
     executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, best_isa());
     const int64_t pixels = batch * graph_.values[graph_.input].shape.count();
@@ -228,7 +282,9 @@ class Checked {
       names.push_back(std::string(phase_name(instruction.phase)) + " " + instruction.op->name +
                       (instruction.relu ? "+relu" : ""));
       if (instruction.op == &ops::kSoftmaxCrossEntropy) {
-        if (instruction.phase == Phase::kBackwardInput) check_loss(i);
+        if (instruction.phase == Phase::kBackwardInput) check_cross_entropy(i);
+      } else if (instruction.op == &ops::kMeanSquaredError) {
+        if (instruction.phase == Phase::kBackwardInput) check_squared_error(i);
       } else if (instruction.op == &ops::kSumGradients) {
         check_sum(i);
       } else if (instruction.phase == Phase::kForward) {
@@ -314,12 +370,43 @@ class Checked {
         return y;
       };
     }
+    if (op == &ops::kMultiply) {
+      return [=](const auto& x, const auto&) { return product(in, x[0], x[1]); };
+    }
+    if (op == &ops::kDropout) {
+      return [this, node, &a](const auto& x, const auto&) { return dropped(node, a, x[0]); };
+    }
+    if (op == &ops::kPad) return [=](const auto& x, const auto&) { return pad(a, in, out, x[0]); };
+    if (op == &ops::kChannelShuffle) {
+      return [=](const auto& x, const auto&) { return shuffle(a, in, x[0]); };
+    }
+    if (const auto function = pointwise(op, a); function != nullptr) {
+      return [=](const auto& x, const auto&) {
+        Reals y = x[0];
+        for (double& value : y) value = function(value);
+        return y;
+      };
+    }
     EXPECT_EQ(op, &ops::kNormaliseInput);
     return [&a](const auto& x, const auto&) {
       Reals y = x[0];
       for (double& value : y) value = (value - static_cast<double>(a.get("mean0", 0))) / 64;
       return y;
     };
+  }
+
+  // Dropout by the definition of its key: 16 bits of a Philox block for each element.
+  Reals dropped(int node, const Attributes& a, Reals x) const {
+    const int64_t threshold = a.get("dropped", 32768);
+    for (int64_t i = 0; i < static_cast<int64_t>(x.size()); ++i) {
+      const auto words =
+          philox({static_cast<uint32_t>(i / 128 * 16 + i % 16), static_cast<uint32_t>(node), 0,
+                  static_cast<uint32_t>(RandomStream::kDropout)},
+                 {0, 0});
+      const bool kept = (words[i / 32 % 4] >> (i / 16 % 2 * 16) & 0xffff) >= threshold;
+      x[i] = kept ? x[i] * 65536 / static_cast<double>(65536 - threshold) : 0;
+    }
+    return x;
   }
 
   std::vector<Reals> inputs_of(int node) const {
@@ -391,6 +478,11 @@ class Checked {
       Reals& x = inputs[n];
       const double unit = std::ldexp(1.0, *forward_of(node).inputs[n].exponent);
       double h = unit / 64;
+      if (has_kinks(op)) {
+        // At a kink the slope is that on the side away from zero; at zero that below.
+        h = unit * 1e-7;
+        for (double& value : x) value += (value > 0 ? 1 : -1) * unit * 1e-5;
+      }
       if (op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool || op == &ops::kRelu) {
         // Ties go to the first tap, and zero is not positive.
         h = unit * 1e-7;
@@ -447,7 +539,20 @@ class Checked {
     }
   }
 
-  void check_loss(int i) {
+  void check_squared_error(int i) {
+    const OpContext& c = executor_->context(i);
+    const Reals logits = reals(c.inputs[0]);
+    const int64_t classes = graph_.classes();
+    double loss = 0;
+    for (int64_t k = 0; k < batch_ * classes; ++k) {
+      const double error = logits[k] - (k % classes == labels_[k / classes] ? 1 : 0);
+      loss += error * error / static_cast<double>(batch_ * classes);
+      compare_gradient(c.grad_inputs[0], k, 2 * error / static_cast<double>(classes), 1);
+    }
+    EXPECT_NEAR(loss_, loss, 1e-6);
+  }
+
+  void check_cross_entropy(int i) {
     const OpContext& c = executor_->context(i);
     const Reals logits = reals(c.inputs[0]);
     const int64_t classes = graph_.classes();
@@ -457,8 +562,11 @@ class Checked {
       for (int64_t k = 0; k < classes; ++k) sum += std::exp(logits[n * classes + k]);
       for (int64_t k = 0; k < classes; ++k) {
         const double p = std::exp(logits[n * classes + k]) / sum;
-        if (k == labels_[n]) loss -= std::log(p) / static_cast<double>(batch_);
-        compare_gradient(c.grad_inputs[0], n * classes + k, p - (k == labels_[n] ? 1 : 0), 10);
+        const double epsilon = static_cast<double>(smoothing_) / 65536;
+        const double target =
+            (k == labels_[n] ? 1 - epsilon : 0) + epsilon / static_cast<double>(classes);
+        if (target != 0) loss -= target * std::log(p) / static_cast<double>(batch_);
+        compare_gradient(c.grad_inputs[0], n * classes + k, p - target, 10);
       }
     }
     EXPECT_NEAR(loss_, loss, 1e-4);
@@ -466,6 +574,7 @@ class Checked {
 
   Graph graph_;
   int64_t batch_;
+  int64_t smoothing_;
   ThreadPool pool_{2};
   Program program_;
   std::optional<State> state_;
@@ -611,6 +720,86 @@ TEST(GradientCheck, AValueAddedToItselfAndReadTwice) {
   Checked checked(net.finish(3), 5);
   checked.run();
   checked.check();
+}
+
+TEST(GradientCheck, SmoothedCrossEntropyAndSquaredError) {
+  const auto network = [] {
+    Network net(Shape{5, 6, 1});
+    net.add(ops::kFlatten);
+    net.add(ops::kLinear, {{"channels", 7}});
+    net.add(ops::kRelu);
+    return net.finish(5);
+  };
+  for (const int64_t smoothing : {6554, 65535}) {
+    Checked checked(network(), 6, ops::LossKind::kCrossEntropy, smoothing);
+    checked.run();
+    EXPECT_TRUE(contains(checked.check(), "backward_input softmax_cross_entropy"));
+  }
+  Checked checked(network(), 6, ops::LossKind::kSquaredError);
+  checked.run();
+  EXPECT_TRUE(contains(checked.check(), "backward_input mean_squared_error"));
+}
+
+TEST(GradientCheck, PointFunctions) {
+  for (const Op* op : {&ops::kRelu6, &ops::kLeakyRelu, &ops::kSigmoid, &ops::kTanh,
+                       &ops::kHardSigmoid, &ops::kHardSwish}) {
+    Network net(Shape{7, 6, 1});
+    net.convolution(5, 3, 1, 1, 1);
+    net.add(*op);
+    net.convolution(4, 3, 2, 1, 1);
+    net.add(ops::kBatchNorm);
+    net.add(*op);
+    net.add(ops::kFlatten);
+    net.add(ops::kLinear, {{"channels", 7}});
+    net.add(*op);
+    Checked checked(net.finish(5), 6);
+    checked.run();
+    EXPECT_TRUE(contains(checked.check(), std::string("backward_input ") + op->name)) << op->name;
+  }
+}
+
+TEST(GradientCheck, RearrangementsDilationGroupsAndDropout) {
+  Network net(Shape{8, 7, 1});
+  net.add(ops::kPad, {{"top", 1}, {"left", 2}, {"right", 1}});
+  net.convolution(8, 3, 1, 1, 1);
+  net.add(ops::kRelu);
+  net.add(ops::kChannelShuffle, {{"groups", 4}});
+  net.add(ops::kConvolution, {{"channels", 6}, {"padding", 2}, {"dilation", 2}, {"groups", 2}});
+  net.add(ops::kDropout, {{"dropped", 13107}});
+  net.add(ops::kPad, {{"bottom", 1}, {"right", 2}});
+  net.add(ops::kConvolution,
+          {{"channels", 6}, {"padding", 3}, {"dilation", 3}, {"stride", 2}, {"groups", 1}});
+  net.add(ops::kRelu);
+  net.add(ops::kConvolution,
+          {{"channels", 6}, {"padding", 2}, {"dilation", 2}, {"groups", 6}, {"bias", 0}});
+  net.add(ops::kReshape, {{"height", 3}, {"width", 5}, {"channels", 12}});
+  net.add(ops::kConvolution, {{"channels", 4}, {"kernel", 2}});
+  net.add(ops::kFlatten);
+  Checked checked(net.finish(4), 5);
+  checked.run();
+  const auto names = checked.check();
+  for (const char* name : {"backward_input pad", "backward_input channel_shuffle",
+                           "backward_input dropout", "backward_weights convolution"}) {
+    EXPECT_TRUE(contains(names, name)) << name;
+  }
+}
+
+TEST(GradientCheck, ProductsAndGates) {
+  Network net(Shape{6, 6, 1});
+  net.convolution(4, 3, 1, 1, 1);
+  const int image = net.add(ops::kTanh);
+  net.add(ops::kGlobalAveragePool);
+  net.add(ops::kLinear, {{"channels", 4}});
+  const int gate = net.add(ops::kHardSigmoid);
+  const int gated = net.add(ops::kMultiply, {image, gate});
+  net.add(ops::kMultiply, {gated, image});
+  const int square = net.add(ops::kMultiply, {net.last(), net.last()});
+  net.add(ops::kAdd, {square, image});
+  net.convolution(5, 3, 2, 1, 1);
+  net.add(ops::kFlatten);
+  Checked checked(net.finish(3), 5);
+  checked.run();
+  EXPECT_TRUE(contains(checked.check(), "backward_input multiply"));
 }
 
 }  // namespace

@@ -44,7 +44,20 @@ struct HarnessOptions {
   double learning_rate = 0.05;
   int64_t first_step = 0;  // what the step counter begins with
   double width = 1;        // multiplies channels
+  ops::LossKind loss = ops::LossKind::kCrossEntropy;
+  int64_t label_smoothing = 0;  // in units of 2^-16
+  bool reuses_memory = true;    // else every buffer still holds its data after the step
 };
+
+// Offsets without any reuse.
+inline void spread_out(Program& program) {
+  int64_t offset = 0;
+  for (Buffer& buffer : program.buffers) {
+    buffer.offset = offset;
+    offset += (buffer.bytes + 63) / 64 * 64;
+  }
+  program.arena_bytes = offset;
+}
 
 class Harness {
  public:
@@ -128,11 +141,14 @@ class Harness {
                 {.micro_batch_size = options_.micro_batch_size,
                  .micro_batches = static_cast<int>(options_.batch_size / options_.micro_batch_size),
                  .optimizer = options_.optimizer,
+                 .loss = options_.loss,
+                 .label_smoothing = options_.label_smoothing,
                  .exponents = training_exponents(*format),
                  .format = *format},
                 {&table, options_.threads});
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
     program_ = std::move(*program);
+    if (!options_.reuses_memory) spread_out(program_);
     auto arena = AlignedMemory::create(program_.arena_bytes);
     EXPECT_TRUE(arena.ok());
     arena_.emplace(std::move(*arena));

@@ -32,6 +32,25 @@ TEST(Refusal, SumsThatWouldNotBeExact) {
   EXPECT_NE(deep.error().message.find("66001"), std::string::npos) << deep.error().message;
 }
 
+std::string dilated(int64_t dilation, int64_t kernel = 3) {
+  const auto shape = ops::kConvolution.infer_shape(
+      {{"channels", 4}, {"kernel", kernel}, {"dilation", dilation}, {"padding", 1}},
+      std::vector{Shape{7, 9, 2}});
+  return shape.ok() ? to_string(*shape) : shape.error().message;
+}
+
+TEST(Refusal, DilatedKernelsThatDoNotFit) {
+  EXPECT_EQ(dilated(1), "[7, 9, 4]");
+  EXPECT_EQ(dilated(2), "[5, 7, 4]");
+  EXPECT_EQ(dilated(4), "[1, 3, 4]");
+  EXPECT_EQ(dilated(5), "a kernel of 3 with dilation 5 does not fit an image of [7, 9, 2]");
+  EXPECT_EQ(dilated(int64_t{1} << 62),
+            "a kernel of 3 with dilation 4611686018427387904 does not fit an image of [7, 9, 2]");
+  EXPECT_EQ(dilated(0), "wants kernel, stride, dilation, channels >= 1 and padding >= 0");
+  EXPECT_EQ(dilated(int64_t{1} << 62, 1), "[9, 11, 4]") << "one tap has no distance";
+  EXPECT_EQ(dilated(1, 11), "a kernel of 11 does not fit an image of [7, 9, 2]");
+}
+
 TEST(Refusal, ImpossibleNetworksAndOptions) {
   EXPECT_FALSE(build_model("resnet21", {}).ok());
   EXPECT_FALSE(build_model("lenet5", {.height = 4, .width = 4}).ok());

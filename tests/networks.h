@@ -1,0 +1,128 @@
+// Small networks that together hold every operator; operators_test.cpp checks that they do.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/layers.h"
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+
+struct NamedNetwork {
+  std::string name;
+  Graph (*build)();
+};
+
+inline void PrintTo(const NamedNetwork& network, std::ostream* out) { *out << network.name; }
+
+inline const ModelOptions& fashion_options() {
+  static const ModelOptions options{.channel_means = {73}};
+  return options;
+}
+
+inline Graph finished(Layers& net) {
+  auto graph = net.classify();
+  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
+  return std::move(*graph);
+}
+
+// Convolution, batch norm, the function; a linear layer, the function.
+template <int (Layers::*kFunction)(const std::string&)>
+Graph with_function() {
+  Layers net("function", fashion_options());
+  net.convolution("conv", 8, 5, 2, 2, false);
+  net.batch_norm("norm");
+  (net.*kFunction)("function1");
+  net.add(ops::kMaxPool, "pool", {{"window", 2}});
+  net.add(ops::kFlatten, "flatten");
+  net.linear("linear", 32);
+  (net.*kFunction)("function2");
+  return finished(net);
+}
+
+inline Graph with_leaky_relu_and_dropout() {
+  Layers net("dropout", fashion_options());
+  net.convolution("conv", 8, 5, 2, 2, true);
+  net.leaky_relu("leaky1", 1, 8);
+  net.add(ops::kMaxPool, "pool", {{"window", 2}});
+  net.dropout("dropout1", 6554);
+  net.add(ops::kFlatten, "flatten");
+  net.linear("linear", 64);
+  net.leaky_relu("leaky2");
+  net.dropout("dropout2", 16384);
+  return finished(net);
+}
+
+// Padding for an even kernel, groups that exchange channels, a reshape and back.
+inline Graph with_rearrangements() {
+  Layers net("rearranged", fashion_options());
+  net.pad("pad1", 1, 2, 2, 1);
+  net.convolution("conv1", 8, 4, 2, 0, true);
+  net.relu("relu1");
+  net.channel_shuffle("shuffle1", 4);
+  net.convolution("conv2", 8, 3, 2, 1, true, 2);
+  net.relu("relu2");
+  net.channel_shuffle("shuffle2", 2);
+  net.pad("pad2", 0, 1, 0, 1);
+  net.reshape("reshape", 16, 16, 2);
+  net.convolution("conv3", 8, 3, 2, 1, true);
+  net.relu("relu3");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
+// Dilation with strides, groups and one channel at a time.
+inline Graph with_dilation() {
+  Layers net("dilated", fashion_options());
+  net.convolution("conv1", 8, 3, 2, 2, true, 1, 2);
+  net.relu("relu1");
+  net.convolution("conv2", 8, 3, 1, 2, true, 8, 2);
+  net.convolution("conv3", 8, 3, 2, 3, false, 2, 3);
+  net.batch_norm("norm3");
+  net.relu("relu3");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
+// A residual block with squeeze-and-excitation, and a product of two branches.
+inline Graph with_products() {
+  Layers net("products", fashion_options());
+  net.convolution("conv1", 8, 5, 2, 2, false);
+  net.batch_norm("norm1");
+  const int input = net.relu("relu1");
+  net.convolution("conv2", 8, 3, 1, 1, false);
+  const int branch = net.batch_norm("norm2");
+  net.add(ops::kGlobalAveragePool, "squeeze");
+  net.linear("reduce", 4);
+  net.relu("reduce_relu");
+  net.linear("expand", 8);
+  const int gate = net.hard_sigmoid("gate");
+  const int gated = net.product("excite", branch, gate);
+  net.sum("add", gated, input);
+  const int joined = net.relu("relu2");
+  net.convolution("conv3", 8, 3, 2, 1, true);
+  const int left = net.tanh("left");
+  net.continue_from(joined);
+  net.convolution("conv4", 8, 3, 2, 1, true);
+  const int right = net.sigmoid("right");
+  net.product("product", left, right);
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
+inline const std::vector<NamedNetwork>& networks_of_all_operators() {
+  static const std::vector<NamedNetwork> list = {
+      {"relu6", with_function<&Layers::relu6>},
+      {"sigmoid", with_function<&Layers::sigmoid>},
+      {"tanh", with_function<&Layers::tanh>},
+      {"hard_swish", with_function<&Layers::hard_swish>},
+      {"dropout", with_leaky_relu_and_dropout},
+      {"rearranged", with_rearrangements},
+      {"products", with_products},
+      {"dilated", with_dilation},
+  };
+  return list;
+}
+
+}  // namespace mantissa::testing

@@ -1,0 +1,181 @@
+// Every operator inside networks that train: the same bits over threads and instruction sets in all
+// gradient widths, learning, and a frozen network that agrees with the trained one.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "models/layers.h"
+#include "tests/harness.h"
+#include "tests/networks.h"
+
+namespace mantissa::testing {
+namespace {
+
+class Operators : public ::testing::TestWithParam<NamedNetwork> {};
+
+std::string weights_after(const NamedNetwork& network, const HarnessOptions& options) {
+  Harness harness(options, network.build());
+  harness.train(3);
+  return harness.weights_sha256();
+}
+
+TEST_P(Operators, SameBitsOverThreadsInstructionSetsAndExponentModes) {
+  for (const std::string format :
+       {"bfp8", "bfp:g=6", "bfp:g=8", "bfp:g=12", "bfp:g=8,gr=stochastic"}) {
+    HarnessOptions options{.format = format, .batch_size = 8, .micro_batch_size = 4};
+    options.isa = Isa::kScalar;
+    const std::string expected = weights_after(GetParam(), options);
+    options.isa = best_isa();
+    for (const int threads : {1, 3}) {
+      options.threads = threads;
+      EXPECT_EQ(weights_after(GetParam(), options), expected) << format << ", " << threads;
+    }
+    options.format = format == "bfp8" ? "bfp:exponents=exact" : format + ",exponents=exact";
+    EXPECT_EQ(weights_after(GetParam(), options), expected) << options.format;
+  }
+}
+
+TEST_P(Operators, LearnsAndTheFrozenNetworkAgrees) {
+  constexpr int64_t kBatch = 32;
+  Harness harness({.batch_size = kBatch, .micro_batch_size = kBatch, .threads = 2},
+                  GetParam().build());
+  harness.train_to_rest(150);
+  EXPECT_LT(harness.train(10), 1.6);  // 2.30 is chance
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  ProgramOptions options{.kind = ProgramKind::kInference,
+                         .micro_batch_size = kBatch,
+                         .exponents = ExponentMode::kCalibrate};
+  auto with_loss = compile(harness.graph(), options, {&table, 2});
+  options.with_loss = false;
+  auto calibration = compile(harness.graph(), options, {&table, 2});
+  ASSERT_TRUE(with_loss.ok() && calibration.ok());
+  auto arena = AlignedMemory::create(with_loss->arena_bytes);
+  ImageSet images = fashion_mnist().test;
+  images.count = 320;
+  Executor dynamic(harness.graph(), *with_loss, harness.state(), arena->span(), harness.pool(),
+                   best_isa());
+  int64_t correct = 0;
+  for (int64_t at = 0; at < images.count; at += kBatch) {
+    const auto step = dynamic.infer(&images.pixels[at * 784], &images.labels[at]);
+    ASSERT_TRUE(step.ok());
+    correct += step->correct;
+  }
+  auto frozen =
+      freeze(harness.graph(), harness.state(), *calibration, arena->span(), harness.pool(),
+             best_isa(), std::span(fashion_mnist().train.pixels).first(320 * 784), {});
+  ASSERT_TRUE(frozen.ok());
+  std::optional<double> loss;
+  for (const auto& [batch, threads, isa] :
+       {std::tuple{64, 1, best_isa()}, {7, 3, best_isa()}, {64, 2, Isa::kScalar}}) {
+    ThreadPool pool(threads);
+    const kernels::KernelTable kernels = kernels::select_kernels(isa);
+    auto programs = compile_evaluation(frozen->graph, batch, images.count, {&kernels, threads});
+    ASSERT_TRUE(programs.ok());
+    auto memory = AlignedMemory::create(programs->arena_bytes());
+    const auto result = evaluate(*frozen, *programs, memory->span(), pool, isa, images);
+    ASSERT_TRUE(result.ok());
+    // Fixed exponents move a few examples at the border.
+    EXPECT_NEAR(static_cast<double>(result->correct), static_cast<double>(correct), 10);
+    if (!loss.has_value()) loss = result->loss;
+    EXPECT_EQ(result->loss, *loss) << batch << " " << threads;
+  }
+}
+
+struct Written {
+  std::vector<std::byte> output;  // with its exponent
+  std::vector<std::byte> kept;    // for the backward pass and the end of the step
+};
+
+// What a forward instruction writes that others read, after all that it may write was filled with
+// `garbage`.
+Written written_over(Harness& harness, int instruction, std::byte garbage) {
+  const Program& program = harness.program();
+  const Instruction& i = program.instructions[instruction];
+  const OpContext& c = harness.executor().context(instruction);
+  const auto buffer = [&](int index, std::byte* data) {
+    return std::span(data, index < 0 ? 0 : static_cast<size_t>(program.buffers[index].bytes));
+  };
+  const std::span<std::byte> output = buffer(i.output.index, c.output.as<std::byte>()),
+                             saved = buffer(i.saved, c.saved),
+                             statistics = buffer(i.statistics, c.statistics);
+  for (const std::span<std::byte> part :
+       {output, saved, statistics, c.kernel.scratch, buffer(i.workspace, c.workspace)}) {
+    std::fill(part.begin(), part.end(), garbage);
+  }
+  *c.output.exponent = static_cast<int16_t>(garbage);
+  i.op->forward(c);
+  Written result{{output.begin(), output.end()}, {saved.begin(), saved.end()}};
+  result.output.push_back(static_cast<std::byte>(*c.output.exponent & 0xff));
+  result.kept.insert(result.kept.end(), statistics.begin(), statistics.end());
+  return result;
+}
+
+// Run again on other garbage an instruction gives the same bits: it is a function of what it
+// declares that it reads, so that what was dropped can be computed anew.
+TEST_P(Operators, ForwardAgainGivesTheSameBits) {
+  constexpr std::byte kOne{0x05}, kOther{0xEE};
+  for (const char* format : {"bfp8", "bfp:exponents=exact"}) {
+    Harness harness({.format = format,
+                     .batch_size = 4,
+                     .micro_batch_size = 4,
+                     .threads = 2,
+                     .reuses_memory = false},
+                    GetParam().build());
+    harness.train(2);
+    const auto& instructions = harness.program().instructions;
+    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+      if (instructions[i].phase != Phase::kForward || instructions[i].node < 0) continue;
+      SCOPED_TRACE(instructions[i].name + " (" + instructions[i].op->name + ") " + format);
+      const Written a = written_over(harness, i, kOne), b = written_over(harness, i, kOther);
+      EXPECT_EQ(a.output, b.output);
+      for (size_t k = 0; k < a.kept.size(); ++k) {
+        // Some of what is kept is written later.
+        if (a.kept[k] == kOne && b.kept[k] == kOther) continue;
+        ASSERT_EQ(a.kept[k], b.kept[k]) << k;
+      }
+    }
+  }
+}
+
+std::string network_name(const ::testing::TestParamInfo<NamedNetwork>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, Operators, ::testing::ValuesIn(networks_of_all_operators()),
+                         network_name);
+
+// No operator is forgotten above.
+TEST(AllOperators, AreInTheNetworks) {
+  std::set<std::string> seen;
+  for (const NamedNetwork& network : networks_of_all_operators()) {
+    const Graph graph = network.build();
+    for (const Graph& each : {graph, freeze_graph(graph)}) {
+      for (const Node& node : each.nodes) seen.insert(node.op->name);
+    }
+  }
+  // Of instructions that are no nodes.
+  for (const Op* op : {&ops::kSoftmaxCrossEntropy, &ops::kMeanSquaredError, &ops::kSumGradients,
+                       &ops::kRoundGradient, &ops::kUpdateSgd, &ops::kUpdateMomentum}) {
+    seen.insert(op->name);
+  }
+#define MANTISSA_OP(symbol) EXPECT_EQ(seen.count(ops::symbol.name), 1) << ops::symbol.name;
+#include "ops/ops.inc"
+#undef MANTISSA_OP
+}
+
+TEST(AllOperators, AreDocumented) {
+  std::ifstream file(std::filesystem::path(__FILE__).parent_path().parent_path() / "docs" /
+                     "operators.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+#define MANTISSA_OP(symbol)                                                          \
+  EXPECT_NE(page.find('`' + std::string(ops::symbol.name) + '`'), std::string::npos) \
+      << ops::symbol.name;
+#include "ops/ops.inc"
+#undef MANTISSA_OP
+}
+
+}  // namespace
+}  // namespace mantissa::testing
