@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <span>
 #include <string>
@@ -15,8 +14,6 @@
 namespace mantissa {
 namespace {
 
-constexpr int64_t kMaxSide = 16384;
-constexpr int64_t kMaxFileBytes = int64_t{1} << 29;
 constexpr int64_t kMaxExpansion = 1032;          // of deflate
 constexpr int64_t kMaxAncillaryBytes = 1 << 20;  // comments and profiles are not ours to unpack
 constexpr int64_t kDecodedChannels = 4;          // rows are decoded as 8-bit RGBA
@@ -24,9 +21,7 @@ constexpr int64_t kDecodedChannels = 4;          // rows are decoded as 8-bit RG
 // All that libpng's callbacks need. Plain data: libpng reports errors by longjmp, which must not
 // skip destructors, so the functions that call libpng hold nothing else.
 struct PngReader {
-  const std::byte* data;
-  size_t size;
-  size_t position;
+  InputFile* file;
   png_structp png;
   png_infop info;
   char message[200];
@@ -40,16 +35,20 @@ struct PngReader {
 
 void on_warning(png_structp, png_const_charp) {}
 
+// A function of its own: no Status may live where libpng jumps.
+bool read_whole(InputFile* file, png_bytep out, size_t bytes) {
+  return file->read_exactly(std::as_writable_bytes(std::span(out, bytes))).ok();
+}
+
 void on_read(png_structp png, png_bytep out, size_t bytes) {
   auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
-  if (bytes > reader->size - reader->position) png_error(png, "the file is cut short");
-  std::memcpy(out, reader->data + reader->position, bytes);
-  reader->position += bytes;
+  if (!read_whole(reader->file, out, bytes)) png_error(png, "the file is cut short");
 }
 
 struct PngHeader {
   png_uint_32 width = 0, height = 0;
   int64_t row_bits = 0;  // of a row as it is stored
+  bool colour = false;
   bool interlaced = false;
 };
 
@@ -58,13 +57,15 @@ bool read_header(PngReader* reader, PngHeader* header) {
   if (setjmp(png_jmpbuf(reader->png))) return false;
   png_structp png = reader->png;
   png_set_read_fn(png, reader, on_read);
-  png_set_user_limits(png, kMaxSide, kMaxSide);
+  png_set_sig_bytes(png, 8);  // read already
+  png_set_user_limits(png, kMaxImageSide, kMaxImageSide);
   png_set_chunk_malloc_max(png, kMaxAncillaryBytes);
   png_read_info(png, reader->info);
   header->width = png_get_image_width(png, reader->info);
   header->height = png_get_image_height(png, reader->info);
   header->row_bits = int64_t{header->width} * png_get_channels(png, reader->info) *
                      png_get_bit_depth(png, reader->info);
+  header->colour = (png_get_color_type(png, reader->info) & PNG_COLOR_MASK_COLOR) != 0;
   png_set_expand(png);
   png_set_scale_16(png);
   png_set_gray_to_rgb(png);
@@ -82,7 +83,7 @@ void convert_row(const uint8_t* rgba, int64_t width, int64_t channels, uint8_t* 
     const uint32_t green = (rgba[1] * alpha + 127) / 255;
     const uint32_t blue = (rgba[2] * alpha + 127) / 255;
     if (channels == 1) {
-      out[0] = static_cast<uint8_t>((19595 * red + 38470 * green + 7471 * blue + 32768) >> 16);
+      out[0] = grey_of(red, green, blue);
     } else {
       out[0] = static_cast<uint8_t>(red);
       out[1] = static_cast<uint8_t>(green);
@@ -115,21 +116,42 @@ struct ReaderCleanup {
   ~ReaderCleanup() { png_destroy_read_struct(&reader->png, &reader->info, nullptr); }
 };
 
-Error file_error(const std::filesystem::path& path, const std::string& what) {
-  return invalid_input("'" + path.string() + "': " + what);
-}
-
-Result<Image> decode(PngReader& reader, const std::filesystem::path& path, int64_t channels) {
-  PngHeader header;
+// Starts libpng, reads the header and checks what it promises.
+Status begin(PngReader& reader, PngHeader& header) {
+  const std::filesystem::path& path = reader.file->path();
+  std::array<png_byte, 8> signature{};
+  MANTISSA_ASSIGN(const int64_t bytes,
+                  reader.file->read(std::as_writable_bytes(std::span(signature))));
+  if (bytes < 8 || png_sig_cmp(signature.data(), 0, 8) != 0) {
+    return image_error(path, "not a PNG picture: it does not begin with PNG's signature");
+  }
+  reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning);
+  if (reader.png != nullptr) reader.info = png_create_info_struct(reader.png);
+  if (reader.info == nullptr) return failed("libpng cannot be started");
   if (!read_header(&reader, &header)) {
-    return file_error(path, std::string("damaged PNG picture: ") + reader.message);
+    return image_error(path, std::string("damaged PNG picture: ") + reader.message);
   }
   const int64_t stored_bytes = divide_up<int64_t>(header.row_bits, 8) * header.height;
-  if (stored_bytes / kMaxExpansion > static_cast<int64_t>(reader.size)) {
-    return file_error(path, "cut short or damaged: its header says " +
-                                std::to_string(header.width) + " x " +
-                                std::to_string(header.height) + " pixels, more than it can hold");
+  if (stored_bytes / kMaxExpansion > reader.file->size()) {
+    return image_error(path, "cut short or damaged: its header says " +
+                                 std::to_string(header.width) + " x " +
+                                 std::to_string(header.height) + " pixels, more than it can hold");
   }
+  return check_image_size(path, header.height, header.width);
+}
+
+}  // namespace
+
+Result<Image> read_png(const std::filesystem::path& path, int channels) {
+  if (channels != 1 && channels != 3) {
+    return invalid_input("a PNG picture is read as 1 or 3 channels, not " +
+                         std::to_string(channels));
+  }
+  MANTISSA_ASSIGN(InputFile file, InputFile::open(path));
+  PngReader reader{&file, nullptr, nullptr, ""};
+  const ReaderCleanup cleanup{&reader};
+  PngHeader header;
+  MANTISSA_RETURN_IF_ERROR(begin(reader, header));
   Image image{header.height, header.width, channels, {}};
   std::vector<uint8_t> rows;
   try {
@@ -140,32 +162,24 @@ Result<Image> decode(PngReader& reader, const std::filesystem::path& path, int64
     return failed("'" + path.string() + "' does not fit the memory");
   }
   if (!read_pixels(&reader, &header, channels, rows.data(), image.pixels.data())) {
-    return file_error(path, std::string("damaged PNG picture: ") + reader.message);
+    return image_error(path, std::string("damaged PNG picture: ") + reader.message);
   }
   return image;
 }
 
-}  // namespace
-
-Result<Image> read_png(const std::filesystem::path& path, int channels) {
-  if (channels != 1 && channels != 3) {
-    return invalid_input("a PNG picture is read as 1 or 3 channels, not " +
-                         std::to_string(channels));
-  }
-  MANTISSA_ASSIGN(const std::vector<std::byte> file, read_file(path, kMaxFileBytes));
-  if (file.size() < 8 || png_sig_cmp(reinterpret_cast<png_const_bytep>(file.data()), 0, 8) != 0) {
-    return file_error(path, "not a PNG picture: it does not begin with PNG's signature");
-  }
-  PngReader reader{file.data(), file.size(), 0, nullptr, nullptr, ""};
+Result<ImageHeader> read_png_header(const std::filesystem::path& path) {
+  MANTISSA_ASSIGN(InputFile file, InputFile::open(path));
+  PngReader reader{&file, nullptr, nullptr, ""};
   const ReaderCleanup cleanup{&reader};
-  reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning);
-  if (reader.png != nullptr) reader.info = png_create_info_struct(reader.png);
-  if (reader.info == nullptr) return failed("libpng cannot be started");
-  return decode(reader, path, channels);
+  PngHeader header;
+  MANTISSA_RETURN_IF_ERROR(begin(reader, header));
+  const int64_t rows = header.interlaced ? header.height : 1;
+  return ImageHeader{header.height, header.width, header.colour ? 3 : 1,
+                     int64_t{header.width} * (3 * header.height + kDecodedChannels * rows)};
 }
 
 Status write_png(const std::filesystem::path& path, const Image& image) {
-  const auto side_fits = [](int64_t side) { return side >= 1 && side <= kMaxSide; };
+  const auto side_fits = [](int64_t side) { return side >= 1 && side <= kMaxImageSide; };
   if (!side_fits(image.height) || !side_fits(image.width) ||
       (image.channels != 1 && image.channels != 3) ||
       static_cast<int64_t>(image.pixels.size()) != image.height * image.width * image.channels) {

@@ -1,0 +1,20 @@
+// JPEG pictures, decoded by libjpeg with its accurate integer transform (JDCT_ISLOW).
+#pragma once
+
+#include <filesystem>
+
+#include "base/result.h"
+#include "formats/image.h"
+
+namespace mantissa {
+
+// Reads a baseline or progressive JPEG file, of grey, YCbCr, RGB, CMYK or YCCK, as grey (channels
+// 1) or RGB (channels 3). Its orientation tag and colour profile are ignored, as by Pillow. The
+// file is read in pieces. Errors name the file: not JPEG, damaged, cut short (a missing end marker
+// included), arithmetic coding, more than 100 scans, too large (image.h), channels neither 1 nor 3.
+Result<Image> read_jpeg(const std::filesystem::path& path, int channels);
+
+// Reads up to the frame header.
+Result<ImageHeader> read_jpeg_header(const std::filesystem::path& path);
+
+}  // namespace mantissa
