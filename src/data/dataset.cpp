@@ -1,190 +1,117 @@
 #include "data/dataset.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <filesystem>
+#include <string>
 #include <utility>
 
-#include "formats/idx.h"
+#include "data/find_dataset.h"
 
 namespace mantissa {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr PictureSize kSizeOfMixed = {64, 64};  // where pictures differ and none is asked for
 
-constexpr const char* kFashionMnist = "fashion-mnist";
-constexpr const char* kSystemFolder = "/usr/share/datasets";
-
-constexpr std::array kFashionMnistClasses = {"T-shirt/top", "Trouser",   "Pullover", "Dress",
-                                             "Coat",        "Sandal",    "Shirt",    "Sneaker",
-                                             "Bag",         "Ankle boot"};
-
-// One split before its pictures are read.
-struct Split {
-  fs::path images_file;
-  fs::path labels_file;
-  IdxHeader images;
-  std::vector<uint8_t> labels;
-
-  int64_t count() const { return images.dims[0]; }
-  int64_t channels() const { return images.dims.size() == 4 ? images.dims[3] : 1; }
-  int max_label() const { return *std::max_element(labels.begin(), labels.end()); }
-};
-
-struct Inspected {
-  DatasetInfo info;
-  Split train;
-  Split test;
-};
-
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
+// Classes of which a split has no example, as a line; "" if there are none.
+std::string missing_classes(const char* split, const std::vector<uint8_t>& labels,
+                            const std::vector<std::string>& names) {
+  constexpr int kMostNamed = 5;
+  std::vector<bool> seen(names.size(), false);
+  for (const uint8_t label : labels) seen[label] = true;
+  const auto missing = std::count(seen.begin(), seen.end(), false);
+  if (missing == 0 || labels.empty()) return "";
+  std::string list;
+  int named = 0;
+  for (size_t i = 0; i < names.size() && named < kMostNamed; ++i) {
+    if (!seen[i]) list += (named++ == 0 ? "" : ", ") + names[i];
+  }
+  return std::string("the ") + split + " examples lack " + std::to_string(missing) + " of " +
+         std::to_string(names.size()) + " classes: " + list + (missing > named ? ", ..." : "");
 }
 
-std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
-
-std::string pair_of(const fs::path& a, const fs::path& b) {
-  return quoted(a) + " and " + quoted(b);
-}
-
-// The folder that holds the data set's files.
-Result<fs::path> find_folder(const std::string& name_or_path) {
-  if (name_or_path != kFashionMnist) {
-    if (is_folder(name_or_path)) return fs::path(name_or_path);
-    return invalid_input("no data set '" + name_or_path +
-                         "': give fashion-mnist or a folder with IDX files");
+Status check_found(const LocatedData& data) {
+  if (!data.found.unreadable.empty()) {
+    const size_t others = data.found.unreadable.size() - 1;
+    return invalid_input(data.found.unreadable[0] +
+                         (others == 0 ? "" : "; and " + std::to_string(others) + " more") +
+                         " (mantissa data lists them)");
   }
-  std::vector<fs::path> candidates;
-  if (const char* folder = std::getenv("MANTISSA_DATA"); folder != nullptr && *folder != '\0') {
-    candidates.push_back(fs::path(folder) / kFashionMnist);
-  }
-  candidates.push_back(fs::path(kSystemFolder) / kFashionMnist);
-  std::string looked;
-  for (const fs::path& candidate : candidates) {
-    if (is_folder(candidate)) return candidate;
-    looked += (looked.empty() ? "" : ", ") + quoted(candidate);
-  }
-  return invalid_input("fashion-mnist is not at " + looked +
-                       ": install Debian's package dataset-fashion-mnist or pass a folder with IDX "
-                       "files");
-}
-
-Result<fs::path> find_file(const fs::path& folder, const std::string& name) {
-  for (const char* suffix : {"", ".gz"}) {
-    const fs::path path = folder / (name + suffix);
-    std::error_code ignored;
-    if (fs::exists(path, ignored)) return path;
-  }
-  return invalid_input("there is neither " + quoted(folder / name) + " nor " +
-                       quoted(folder / (name + ".gz")));
-}
-
-Result<Split> inspect_split(const fs::path& folder, const std::string& prefix) {
-  Split split;
-  MANTISSA_ASSIGN(split.images_file, find_file(folder, prefix + "-images-idx3-ubyte"));
-  MANTISSA_ASSIGN(split.labels_file, find_file(folder, prefix + "-labels-idx1-ubyte"));
-  MANTISSA_ASSIGN(split.images, read_idx_header(split.images_file));
-  const size_t dims = split.images.dims.size();
-  if (dims < 3) {
-    return invalid_input(quoted(split.images_file) + ": pictures have 3 or 4 dimensions, not " +
-                         std::to_string(dims));
-  }
-  if (split.channels() != 1 && split.channels() != 3) {
-    return invalid_input(quoted(split.images_file) + ": pictures have 1 or 3 channels, not " +
-                         std::to_string(split.channels()));
-  }
-  if (split.images.elements() == 0) {
-    return invalid_input(quoted(split.images_file) + ": there are no pictures");
-  }
-  MANTISSA_ASSIGN(const IdxHeader labels, read_idx_header(split.labels_file));
-  if (labels.dims.size() != 1) {
-    return invalid_input(quoted(split.labels_file) + ": labels have 1 dimension, not " +
-                         std::to_string(labels.dims.size()));
-  }
-  if (labels.dims[0] != split.count()) {
-    return invalid_input(pair_of(split.images_file, split.labels_file) +
-                         " do not match: " + std::to_string(split.count()) + " pictures and " +
-                         std::to_string(labels.dims[0]) + " labels");
-  }
-  MANTISSA_ASSIGN(IdxArray array, read_idx(split.labels_file));
-  if (array.header != labels) {
-    return invalid_input(quoted(split.labels_file) + ": changed while it was read");
-  }
-  split.labels = std::move(array.data);
-  return split;
-}
-
-Status check_splits_match(const Split& train, const Split& test) {
-  const IdxHeader& a = train.images;
-  const IdxHeader& b = test.images;
-  if (a.dims[1] != b.dims[1] || a.dims[2] != b.dims[2] || train.channels() != test.channels()) {
-    return invalid_input(pair_of(train.images_file, test.images_file) +
-                         " do not match: their pictures differ in size");
-  }
-  if (test.max_label() > train.max_label()) {
-    return invalid_input(pair_of(train.labels_file, test.labels_file) +
-                         " do not match: the largest label is " +
-                         std::to_string(train.max_label()) + " in train and " +
-                         std::to_string(test.max_label()) + " in test");
+  for (const auto& [split, name] :
+       {std::pair(&data.found.train, "training"), std::pair(&data.found.test, "test")}) {
+    if (split->count == 0) {
+      return invalid_input(quoted(data.folder) + ": there are no " + name + " pictures");
+    }
   }
   return {};
 }
 
-std::vector<std::string> class_names(const std::string& name, int classes) {
-  if (name == kFashionMnist && classes == static_cast<int>(kFashionMnistClasses.size())) {
-    return {kFashionMnistClasses.begin(), kFashionMnistClasses.end()};
+Result<DatasetInfo> describe(const std::string& name, const LocatedData& data,
+                             const DataOptions& options) {
+  const FoundData& found = data.found;
+  const auto classes = static_cast<int>(found.class_names.size());
+  if (options.classes != 0 && options.classes < classes) {
+    return invalid_input(name + ": has " + std::to_string(classes) + " classes, and only " +
+                         std::to_string(options.classes) + " are allowed");
   }
-  std::vector<std::string> names;
-  for (int i = 0; i < classes; ++i) names.push_back(std::to_string(i));
-  return names;
-}
-
-Result<Inspected> inspect(const std::string& name_or_path) {
-  MANTISSA_ASSIGN(const fs::path folder, find_folder(name_or_path));
-  Inspected found;
-  MANTISSA_ASSIGN(found.train, inspect_split(folder, "train"));
-  MANTISSA_ASSIGN(found.test, inspect_split(folder, "t10k"));
-  MANTISSA_RETURN_IF_ERROR(check_splits_match(found.train, found.test));
-  DatasetInfo& info = found.info;
-  info.name = name_or_path;
-  info.height = found.train.images.dims[1];
-  info.width = found.train.images.dims[2];
-  info.channels = found.train.channels();
-  info.classes = found.train.max_label() + 1;
-  info.train_count = found.train.count();
-  info.test_count = found.test.count();
-  info.class_names = class_names(info.name, info.classes);
-  return found;
-}
-
-Result<ImageSet> load_split(const DatasetInfo& info, Split& split) {
-  MANTISSA_ASSIGN(IdxArray array, read_idx(split.images_file));
-  if (array.header != split.images) {
-    return invalid_input(quoted(split.images_file) + ": changed while it was read");
+  const PictureForm form = loaded_form(found, options);
+  DatasetInfo info{.name = name,
+                   .height = form.height,
+                   .width = form.width,
+                   .channels = form.channels,
+                   .classes = std::max(classes, options.classes),
+                   .train_count = found.train.count,
+                   .test_count = found.test.count,
+                   .class_names = numbered_classes(std::max(classes, options.classes)),
+                   .named = found.named,
+                   .kind = data.reader->kind,
+                   .notes = found.notes,
+                   .loading_bytes = found.decoding_bytes * reading_threads(found, options.threads)};
+  std::copy(found.class_names.begin(), found.class_names.end(), info.class_names.begin());
+  if (found.smallest != found.largest) {
+    info.notes.push_back("pictures of " + size_text(found.smallest) + " to " +
+                         size_text(found.largest) + " pixels are brought to " +
+                         size_text({form.height, form.width}));
   }
-  return ImageSet{split.count(), info.height,           info.width,
-                  info.channels, std::move(array.data), std::move(split.labels)};
+  for (const auto& [split, words] :
+       {std::pair(&found.train, "training"), std::pair(&found.test, "test")}) {
+    std::string note = missing_classes(words, split->labels, found.class_names);
+    if (!note.empty()) info.notes.push_back(std::move(note));
+  }
+  return info;
 }
 
 }  // namespace
 
-Result<DatasetInfo> inspect_dataset(const std::string& name_or_path) {
-  MANTISSA_ASSIGN(Inspected found, inspect(name_or_path));
-  return std::move(found.info);
+PictureForm loaded_form(const FoundData& found, const DataOptions& options) {
+  PictureSize size = options.size;
+  if (size == PictureSize{}) {
+    size = found.smallest == found.largest ? found.largest : kSizeOfMixed;
+  }
+  return {size.height, size.width, options.channels == 0 ? found.channels : options.channels};
 }
 
-Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test) {
-  MANTISSA_ASSIGN(Inspected found, inspect(name_or_path));
+std::string size_text(const PictureSize& size) {
+  return std::to_string(size.height) + "x" + std::to_string(size.width);
+}
+
+Result<DatasetInfo> inspect_dataset(const std::string& name_or_path, const DataOptions& options) {
+  MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options.threads));
+  MANTISSA_RETURN_IF_ERROR(check_found(data));
+  return describe(name_or_path, data, options);
+}
+
+Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test,
+                             const DataOptions& options) {
+  MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options.threads));
+  MANTISSA_RETURN_IF_ERROR(check_found(data));
   Dataset dataset;
+  MANTISSA_ASSIGN(dataset.info, describe(name_or_path, data, options));
+  const ReadOptions read{.form = loaded_form(data.found, options), .threads = options.threads};
   if (with_train) {
-    MANTISSA_ASSIGN(dataset.train, load_split(found.info, found.train));
+    MANTISSA_ASSIGN(dataset.train, data.reader->read(data.found, data.found.train, read));
   }
   if (with_test) {
-    MANTISSA_ASSIGN(dataset.test, load_split(found.info, found.test));
+    MANTISSA_ASSIGN(dataset.test, data.reader->read(data.found, data.found.test, read));
   }
-  dataset.info = std::move(found.info);
   return dataset;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/resize.h"
 
 namespace mantissa {
 
@@ -20,6 +21,7 @@ struct ImageSet {
   int64_t example_bytes() const { return height * width * channels; }
 };
 
+// Sizes and counts are those of the pictures when loaded.
 struct DatasetInfo {
   std::string name;
   int64_t height = 0;
@@ -28,7 +30,11 @@ struct DatasetInfo {
   int classes = 0;
   int64_t train_count = 0;
   int64_t test_count = 0;
-  std::vector<std::string> class_names;  // [classes]
+  std::vector<std::string> class_names = {};  // [classes]
+  bool named = false;                         // these are names, not numbers
+  std::string kind = {};                      // "IDX files"
+  std::vector<std::string> notes = {};        // a line each of what the user should know
+  int64_t loading_bytes = 0;                  // what loading takes for a while, besides bytes()
 
   // What both splits occupy in memory when loaded.
   int64_t bytes() const { return (train_count + test_count) * (height * width * channels + 1); }
@@ -40,20 +46,29 @@ struct Dataset {
   ImageSet test;
 };
 
+// What pictures and labels are made into.
+struct DataOptions {
+  PictureSize size;      // 0 x 0: as they are; 64 x 64 where they differ in size
+  int64_t channels = 0;  // 0: as they are; 3 where any has colours
+  int classes = 0;       // 0: as many as there are; more are allowed
+  int threads = 1;       // to read pictures with; changes no result
+};
+
 // Describes a data set from its headers and label files, without reading pictures.
 //
-// A name: "fashion-mnist", looked for in $MANTISSA_DATA/fashion-mnist and where Debian's package
-// dataset-fashion-mnist installs it. Or a folder with the IDX files train-images-idx3-ubyte,
-// train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each plain or .gz;
-// pictures are [count][height][width] or [count][height][width][channels], channels 1 or 3.
+// A name: "fashion-mnist", "cifar-10" or "cifar-100", looked for in $MANTISSA_DATA/NAME and in
+// /usr/share/datasets/NAME. Or a folder of one of the kinds that readers.h lists; docs/data.md
+// describes them.
 //
 // Errors name the files: missing, damaged, no examples, different numbers of pictures and labels,
-// train and test pictures of different sizes, a label in test that is not in train's range.
-Result<DatasetInfo> inspect_dataset(const std::string& name_or_path);
+// train and test that do not match, more than 256 classes, more classes than `options` allows.
+Result<DatasetInfo> inspect_dataset(const std::string& name_or_path,
+                                    const DataOptions& options = {});
 
-// Loads the splits that are wanted (the other stays empty); errors as inspect_dataset. Pictures are
-// read straight into their final buffer: no second copy.
-Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test);
+// Loads the splits that are wanted (the other stays empty); errors as inspect_dataset. Pictures
+// that need no resizing are read straight into their final buffer: no second copy.
+Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test,
+                             const DataOptions& options = {});
 
 // The mean of each channel over all pictures, rounded to nearest (ties up); zeros for an empty set.
 std::vector<int> channel_means(const ImageSet& images);

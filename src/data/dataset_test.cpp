@@ -132,8 +132,45 @@ TEST_F(DatasetFolder, MustHaveAllFiles) {
   expect_refusal("neither", test_labels(), test_labels().string() + ".gz");
 }
 
+TEST_F(DatasetFolder, IsBroughtToAnotherForm) {
+  DataOptions options;
+  options.size = {4, 6};
+  options.channels = 3;
+  options.classes = 5;
+  const auto set = load_dataset(folder_.path().string(), true, true, options);
+  ASSERT_TRUE(set.ok()) << set.error().message;
+  EXPECT_EQ(set->info.kind, "IDX files");
+  EXPECT_EQ(set->info.height, 4);
+  EXPECT_EQ(set->info.channels, 3);
+  EXPECT_EQ(set->info.class_names, (std::vector<std::string>{"0", "1", "2", "3", "4"}));
+  EXPECT_EQ(set->info.bytes(), 6 * (4 * 6 * 3 + 1));
+  EXPECT_EQ(set->train.labels, (Bytes{0, 2, 1, 2}));
+  Bytes picture(72);
+  fit_picture(counting(12).data() + 6, {2, 3, 1}, {4, 6, 3}, picture.data());
+  EXPECT_EQ(Bytes(set->test.pixels.begin() + 72, set->test.pixels.end()), picture);
+  options.classes = 2;
+  const auto refused = inspect_dataset(folder_.path().string(), options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("has 3 classes"), std::string::npos);
+}
+
+TEST_F(DatasetFolder, SaysWhichClassesASplitLacks) {
+  const auto info = inspect_dataset(folder_.path().string());
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->notes, (std::vector<std::string>{"the test examples lack 1 of 3 classes: 2"}));
+}
+
+TEST(Dataset, SaysWhatItUnderstands) {
+  const TestFolder folder;
+  const auto info = inspect_dataset(folder.path().string());
+  ASSERT_FALSE(info.ok());
+  for (const char* kind : {"IDX files", "CIFAR-10", "CIFAR-100", "folders of pictures"}) {
+    EXPECT_NE(info.error().message.find(kind), std::string::npos) << info.error().message;
+  }
+}
+
 TEST(Dataset, SaysWhereItLooked) {
-  EXPECT_NE(inspect_dataset("fashion").error().message.find("give fashion-mnist or a folder"),
+  EXPECT_NE(inspect_dataset("fashion").error().message.find("or a folder with IDX files"),
             std::string::npos);
   const auto info = inspect_dataset("fashion-mnist");
   ASSERT_EQ(info.ok(), fs::exists(kInstalled));

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "formats/gzip.h"
 
 namespace mantissa {
 namespace {
@@ -29,7 +28,9 @@ std::optional<int64_t> checked_elements(const std::vector<int64_t>& dims) {
   return elements;
 }
 
-Result<IdxHeader> parse_header(ByteReader& reader) {
+}  // namespace
+
+Result<IdxHeader> read_idx_header(ByteReader& reader) {
   std::array<uint8_t, 4> magic;
   MANTISSA_RETURN_IF_ERROR(reader.read_exactly(magic));
   if (magic[0] != 0 || magic[1] != 0) {
@@ -60,8 +61,6 @@ Result<IdxHeader> parse_header(ByteReader& reader) {
   return header;
 }
 
-}  // namespace
-
 int64_t IdxHeader::elements() const {
   int64_t elements = 1;
   for (const int64_t dim : dims) elements *= dim;
@@ -70,13 +69,13 @@ int64_t IdxHeader::elements() const {
 
 Result<IdxHeader> read_idx_header(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(ByteReader reader, ByteReader::open(path));
-  return parse_header(reader);
+  return read_idx_header(reader);
 }
 
 Result<IdxArray> read_idx(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(ByteReader reader, ByteReader::open(path));
   IdxArray array;
-  MANTISSA_ASSIGN(array.header, parse_header(reader));
+  MANTISSA_ASSIGN(array.header, read_idx_header(reader));
   MANTISSA_RETURN_IF_ERROR(read_growing(reader, array.header.elements(), array.data));
   MANTISSA_RETURN_IF_ERROR(reader.expect_end());
   return array;

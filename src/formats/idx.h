@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "formats/gzip.h"
 
 namespace mantissa {
 
@@ -26,6 +27,9 @@ struct IdxArray {
 // Reads only the header of an IDX file of unsigned bytes. Errors name the file: not IDX, another
 // element type, 0 or more than 4 dimensions, a size that the file cannot hold.
 Result<IdxHeader> read_idx_header(const std::filesystem::path& path);
+
+// The same from a file that was just opened; what follows are the elements.
+Result<IdxHeader> read_idx_header(ByteReader& reader);
 
 // Reads the whole file, straight into its final buffer. Also an error: missing or extra data.
 Result<IdxArray> read_idx(const std::filesystem::path& path);

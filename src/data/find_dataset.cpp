@@ -1,0 +1,84 @@
+#include "data/find_dataset.h"
+
+#include <array>
+#include <cstdlib>
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSystemFolder = "/usr/share/datasets";
+
+constexpr std::array kFashionMnistClasses = {"T-shirt/top", "Trouser",   "Pullover", "Dress",
+                                             "Coat",        "Sandal",    "Shirt",    "Sneaker",
+                                             "Bag",         "Ankle boot"};
+
+// Data sets that are known by name.
+struct NamedData {
+  const char* name;
+  const char* how_to_get;
+  std::span<const char* const> class_names;  // where its files have none
+};
+constexpr NamedData kNamed[] = {
+    {"fashion-mnist", "install Debian's package dataset-fashion-mnist", kFashionMnistClasses},
+    {"cifar-10", "unpack its binary version there", {}},
+    {"cifar-100", "unpack its binary version there", {}},
+};
+
+const NamedData* find_named(const std::string& name) {
+  for (const NamedData& named : kNamed) {
+    if (name == named.name) return &named;
+  }
+  return nullptr;
+}
+
+Result<fs::path> find_folder(const std::string& name_or_path) {
+  const NamedData* named = find_named(name_or_path);
+  if (named == nullptr) {
+    if (is_folder(name_or_path)) return fs::path(name_or_path);
+    std::string names;
+    for (const NamedData& known : kNamed) names += std::string(known.name) + ", ";
+    return invalid_input("no data set '" + name_or_path + "': give " + names +
+                         "or a folder with IDX files, CIFAR's binary files or pictures");
+  }
+  std::vector<fs::path> candidates;
+  if (const char* folder = std::getenv("MANTISSA_DATA"); folder != nullptr && *folder != '\0') {
+    candidates.push_back(fs::path(folder) / named->name);
+  }
+  candidates.push_back(fs::path(kSystemFolder) / named->name);
+  std::string looked;
+  for (const fs::path& candidate : candidates) {
+    if (is_folder(candidate)) return candidate;
+    looked += (looked.empty() ? "" : ", ") + quoted(candidate);
+  }
+  return invalid_input(name_or_path + " is not at " + looked + ": " + named->how_to_get +
+                       ", or pass the folder that holds it");
+}
+
+Result<const DataReader*> find_reader(const fs::path& folder) {
+  std::string kinds;
+  for (const DataReader* reader : data_readers()) {
+    if (reader->recognises(folder)) return reader;
+    kinds += std::string(kinds.empty() ? "" : "; ") + reader->kind + " (" + reader->looks_for + ")";
+  }
+  return invalid_input(quoted(folder) + " holds no data set; understood are " + kinds);
+}
+
+}  // namespace
+
+Result<LocatedData> find_dataset(const std::string& name_or_path, int threads) {
+  LocatedData data;
+  MANTISSA_ASSIGN(data.folder, find_folder(name_or_path));
+  MANTISSA_ASSIGN(data.reader, find_reader(data.folder));
+  MANTISSA_ASSIGN(data.found, data.reader->inspect(data.folder, threads));
+  FoundData& found = data.found;
+  const NamedData* named = find_named(name_or_path);
+  if (named != nullptr && !found.named && named->class_names.size() == found.class_names.size()) {
+    found.class_names.assign(named->class_names.begin(), named->class_names.end());
+    found.named = true;
+  }
+  return data;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,28 @@
+// Finds a data set by name or path, and its reader.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+#include "data/readers.h"
+
+namespace mantissa {
+
+struct LocatedData {
+  std::filesystem::path folder;
+  const DataReader* reader = nullptr;
+  FoundData found;
+};
+
+// Describes a data set from its headers. Unreadable pictures are listed, not an error; the other
+// errors are those of inspect_dataset.
+Result<LocatedData> find_dataset(const std::string& name_or_path, int threads);
+
+// What pictures are brought to when they are loaded.
+PictureForm loaded_form(const FoundData& found, const DataOptions& options);
+
+// "28x32"
+std::string size_text(const PictureSize& size);
+
+}  // namespace mantissa

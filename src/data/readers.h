@@ -1,0 +1,83 @@
+// The kinds of data sets that are understood: one row of functions each. A reader says whether a
+// folder is of its kind, describes it from its headers, and reads its pictures.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "data/dataset.h"
+#include "data/resize.h"
+
+namespace mantissa {
+
+constexpr int kMaxClasses = 256;  // labels are bytes
+
+// One split before its pictures are read.
+struct FoundSplit {
+  int64_t count = 0;
+  std::vector<std::filesystem::path> files;  // as its reader wants them
+  std::vector<uint8_t> labels;               // [count], or empty where only loading tells them
+};
+
+// A data set before its pictures are read.
+struct FoundData {
+  PictureSize smallest, largest;  // of all pictures, by pixels; the same where all are of one size
+  int64_t channels = 0;           // 3 if any picture has colours
+  std::vector<std::string> class_names;
+  bool named = false;  // class names are names, not numbers
+  FoundSplit train, test;
+  int64_t decoding_bytes = 0;           // most that reading one picture holds
+  std::vector<std::string> notes;       // a line each of what the user should know
+  std::vector<std::string> unreadable;  // a line for each file that is no picture but should be
+};
+
+struct ReadOptions {
+  PictureForm form;  // what each picture is brought to
+  int threads = 1;   // changes no result
+  // Where given, unreadable pictures are left out and listed here; else the first is an error.
+  std::vector<std::string>* unreadable = nullptr;
+};
+
+struct DataReader {
+  const char* kind;
+  const char* looks_for;  // the files that it knows its kind by
+  bool (*recognises)(const std::filesystem::path& folder);
+  Result<FoundData> (*inspect)(const std::filesystem::path& folder, int threads);
+  Result<ImageSet> (*read)(const FoundData& found, const FoundSplit& split,
+                           const ReadOptions& options);
+};
+
+extern const DataReader kIdxReader;
+extern const DataReader kCifar10Reader;
+extern const DataReader kCifar100Reader;
+extern const DataReader kFolderReader;
+
+// All readers; the first that recognises a folder reads it.
+std::span<const DataReader* const> data_readers();
+
+// How many threads read pictures at once, so that what they hold stays within 256 MiB (or one
+// picture).
+int reading_threads(const FoundData& found, int threads);
+
+// Whether a file or folder is there.
+bool is_file(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
+// 'a/b'
+std::string quoted(const std::filesystem::path& path);
+
+// "0", "1", ...
+std::vector<std::string> numbered_classes(int classes);
+
+// An empty set of that form, with room for `count` pictures. Address space only: a false count
+// takes no memory. An error if even that cannot be had.
+Result<ImageSet> empty_set(int64_t count, const PictureForm& form);
+
+// Appends a picture, brought to the set's form. May throw std::bad_alloc.
+void append_picture(const uint8_t* pixels, const PictureForm& form, uint8_t label, ImageSet& set);
+
+}  // namespace mantissa
