@@ -1,6 +1,7 @@
 // Random changes to training pictures, as pure functions of random bits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,25 +10,38 @@
 
 namespace mantissa {
 
+// What is done to each picture, in this order, but the flip first. docs/data.md describes each.
 struct Augmentation {
-  int shift = 0;      // pixels: both axes move by a uniform amount in [-shift, shift]
-  bool flip = false;  // mirrored left to right with probability 1/2
+  int shift = 0;   // pixels: both axes move by a uniform amount in [-shift, shift], black outside
+  int flip = 0;    // 1: mirrored left to right with probability 1/2
+  int crop = 0;    // pixels: the same, but what comes from outside is the picture mirrored
+  int jitter = 0;  // percent: brightness, contrast and saturation change by up to so much
+  int cutout = 0;  // pixels: a square of this side, at a uniform place, becomes black
 
   bool operator==(const Augmentation&) const = default;
 };
 
-// Parses "none" or a comma-separated list of "shift" (2 pixels), "shift=N" (N from 1 to 16) and
-// "flip", each at most once. Anything else is an error that names the choices.
+// Parses "none" or a comma-separated list of "flip", "shift", "crop", "jitter" and "cutout", all
+// but flip with an amount if that is not the usual one ("shift=1"), each at most once. Anything
+// else is an error that names the choices.
 Result<Augmentation> parse_augmentation(std::string_view text);
 
-// "none", "shift=2", "flip" or "shift=2,flip"; parse_augmentation gives the same back.
+// The choices with their usual amounts and ranges: "flip, shift[=2] up to 16, ...".
+std::string augmentation_choices();
+
+// "none", or a list such as "shift=2,flip"; parse_augmentation gives the same back.
 std::string to_string(const Augmentation& augmentation);
 
-// Writes the changed picture in[height][width][channels] to `out` (same shape, no overlap): first
-// the flip, then the shift; pixels that move in from outside are `fill`. A pure function of
-// random_bits, which come from random_bits(seed, RandomStream::kAugment, epoch, example).
+// The random bits of one picture in one epoch: a pure function of (seed, epoch, example).
+struct AugmentBits {
+  uint64_t move = 0, crop = 0, jitter = 0, cutout = 0;
+};
+AugmentBits augment_bits(uint64_t seed, uint32_t epoch, uint32_t example);
+
+// Writes the changed picture in[height][width][channels] to `out` (same shape, no overlap). Pixels
+// that shift and cutout leave empty are `fill`.
 void augment_image(const uint8_t* in, int64_t height, int64_t width, int64_t channels,
-                   const Augmentation& augmentation, uint64_t random_bits, uint8_t fill,
+                   const Augmentation& augmentation, const AugmentBits& bits, uint8_t fill,
                    uint8_t* out) noexcept;
 
 }  // namespace mantissa

@@ -97,7 +97,7 @@ void BatchPrefetcher::State::prepare(int64_t slot, uint32_t epoch, int64_t step)
   for (int64_t i = 0; i < options.batch_size; ++i) {
     const uint32_t example = order[static_cast<size_t>(step * options.batch_size + i)];
     const int64_t place = slot * options.batch_size + i;
-    const uint64_t bits = random_bits(options.seed, RandomStream::kAugment, epoch, example);
+    const AugmentBits bits = augment_bits(options.seed, epoch, example);
     augment_image(images.pixels.data() + example * example_bytes, images.height, images.width,
                   images.channels, options.augmentation, bits, kBlack,
                   pixels.data() + place * example_bytes);

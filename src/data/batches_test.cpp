@@ -86,7 +86,7 @@ std::vector<BatchCopy> collect(const ImageSet& images, const BatchOptions& optio
 
 TEST(BatchPrefetcher, GivesTheAugmentedExamplesOfTheOrder) {
   const ImageSet images = make_images(23);
-  const BatchOptions options = {5, 7, {2, true}, 3, 0, 9};
+  const BatchOptions options = {5, 7, {.shift = 2, .flip = 1}, 3, 0, 9};
   const auto batches = collect(images, options);
   for (size_t n = 0; n < batches.size(); ++n) {
     const auto epoch = static_cast<uint32_t>(3 + n / 4);  // 4 batches of 5 in 23 examples
@@ -97,7 +97,7 @@ TEST(BatchPrefetcher, GivesTheAugmentedExamplesOfTheOrder) {
       ASSERT_EQ(batches[n].labels[i], images.labels[example]);
       Bytes expected(60);
       augment_image(images.pixels.data() + example * 60, 5, 4, 3, options.augmentation,
-                    random_bits(7, RandomStream::kAugment, epoch, example), 0, expected.data());
+                    augment_bits(7, epoch, example), 0, expected.data());
       ASSERT_TRUE(std::equal(expected.begin(), expected.end(),
                              batches[n].pixels.begin() + static_cast<int64_t>(i) * 60));
     }
