@@ -115,11 +115,17 @@ for name, count in ("train", 256), ("t10k", 64):
 def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-rows = picture(3)
-raw = b"".join(b"\0" + rows[y * 28:(y + 1) * 28] for y in range(28))
-with open(f"{folder}/picture.png", "wb") as file:
-    file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0))
-               + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+def put_png(path, rows):
+    raw = b"".join(b"\0" + rows[y * 28:(y + 1) * 28] for y in range(28))
+    header = struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+                   + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+
+put_png(f"{folder}/picture.png", picture(3))
+for i in range(40):
+    put_png(f"{folder}/pictures/class {i % 4}/{i}.png", picture(i % 4))
 PYTHON
 }
 
@@ -133,7 +139,7 @@ damaged() {
 
 check_usage() {
   refuses "no such command" 2 "did you mean train" trian
-  refuses "no such command lists them" 2 "train, eval, predict, plan, bench, info" fly
+  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, info" fly
   refuses "options before the command" 2 "after train" --json train
   refuses "unknown option" 2 "did you mean --batch-size" train --batchsize 5
   refuses "unknown option with underscore" 2 "did you mean --learning-rate" train --learning_rate=1
@@ -146,7 +152,7 @@ check_usage() {
   accepts "--version" "^mantissa [0-9]+\.[0-9]+" --version
   accepts "--help" "^Usage: mantissa" --help
   local command option
-  for command in train eval predict plan bench info; do
+  for command in train eval predict data plan bench info; do
     accepts "$command --help" "^Examples:" "$command" --help
     # Each option in an example must be one of the command's.
     for option in $(grep -E "^ +mantissa $command" "$folder/stdout" | grep -oE -- '--[a-z-]+' |
@@ -279,6 +285,55 @@ check_inference() {
   status=0
   "$MANTISSA" info >/dev/full 2>"$folder/stderr" || status=$?
   holds "a full disk is a failure" eval '((status == 1))'
+}
+
+# The last eval saw examples of classes 2 and 3 alone, and said so.
+labels_of_some_classes() {
+  grep -q "matched by name" "$folder/stderr" && python3 - "$folder/stdout" <<'PYTHON'
+import json, sys
+rows = [sum(row) for row in json.load(open(sys.argv[1]))["confusion"]]
+sys.exit([label for label, count in enumerate(rows) if count] != [2, 3])
+PYTHON
+}
+
+check_pictures() {
+  local pictures=$data/pictures run=$folder/of-pictures
+  accepts "data describes IDX files" "kind +IDX files" data "$data"
+  prints_json "data --json" data --data "$data" --json
+  accepts "data describes pictures" "kind +folders of pictures" \
+    data "$pictures" --contact-sheet "$folder/sheet.png"
+  holds "data writes a contact sheet" eval '[[ $(head -c 4 "$folder/sheet.png" | tail -c 3) == PNG ]]'
+  refuses "data of nothing" 2 "name a data set" data
+  mkdir -p "$folder/nothing"
+  refuses "data of an empty folder" 2 "holds no data set.*IDX.*CIFAR.*pictures" data "$folder/nothing"
+  refuses "wrong input-size" 2 "input-size.*0x3" train --input-size 0x3 --out "$run"
+  refuses "fewer classes than the data" 2 "has 4 classes" \
+    train --data "$pictures" --classes 3 --out "$run"
+  accepts "train on pictures" "test accuracy" train --model mlp --data "$pictures" --input-size 14 \
+    --classes 12 --augment flip,crop,jitter,cutout --batch-size 8 --steps 9 --out "$run"
+  holds "train says how pictures were split" grep -q "no test folder" "$folder/stderr"
+  accepts "eval brings other data to the network's size" "test accuracy" \
+    eval --checkpoint "$run" --data "$data"
+  holds "eval says that the network has more classes" grep -q "10 of the network's 12" "$folder/stderr"
+  mkdir -p "$folder/some"
+  cp -r "$pictures/class 2" "$pictures/class 3" "$folder/some"
+  prints_json "eval on data with some of the classes" \
+    eval --checkpoint "$run" --data "$folder/some" --json
+  holds "eval matches classes by name" labels_of_some_classes
+  accepts "predict several pictures and a folder" "class 3/7\.png" \
+    predict --checkpoint "$run" --input "$data/picture.png" "$pictures" --quiet
+  holds "predict takes all pictures of the folder" eval '(($(wc -l <"$folder/stdout") == 42))'
+  accepts "predict --csv -" "^source,label,.*,class 3,4" \
+    predict --checkpoint "$run" --input "$pictures" --csv -
+  run predict --checkpoint "$run" --input "$pictures" --csv "$folder/all.csv" --quiet
+  holds "predict --csv FILE" eval '((status == 0)) && (($(wc -l <"$folder/all.csv") == 41))'
+  echo "no picture" >"$pictures/class 1/bad.png"
+  refuses "train on a bad picture" 2 "class 1/bad\.png" train --data "$pictures" --out "$run-2"
+  run predict --checkpoint "$run" --input "$pictures" --quiet
+  holds "predict with a bad picture: reported, the others predicted, exit code 2" \
+    eval '((status == 2)) && grep -q "1/bad.png" "$folder/stderr" && grep -q "1 of 41" "$folder/stderr" &&
+      (($(wc -l <"$folder/stdout") == 41))'
+  accepts "data lists bad pictures" "class 1/bad\.png" data "$pictures"
 }
 
 # missing_entries FILE: prints what bench's JSON lacks; fails if its times do not add up.
@@ -471,6 +526,7 @@ check_settings
 check_data
 check_training
 check_inference
+check_pictures
 check_bench
 check_damage
 check_interruption

@@ -29,9 +29,11 @@ struct SettingInfo {
   std::string help;
   std::string default_value;
   bool is_switch = false;  // takes no value on the command line
+  bool is_list = false;    // may have several values; in Settings one a line
 };
 
-// Settings of a command: "train", "eval", "predict", "plan", "bench". Empty for an unknown command.
+// Settings of a command: "train", "eval", "predict", "plan", "bench", "data". Empty for
+// an unknown command.
 std::vector<SettingInfo> settings_of(const std::string& command);
 
 // Built-in networks: name and a line about each.
@@ -86,7 +88,8 @@ struct Prediction {
   int guess = -1;
   std::vector<double> probabilities;  // per class
   int64_t height = 0, width = 0, channels = 0;
-  std::vector<uint8_t> pixels;  // [height][width][channels], as the network saw it
+  // [height][width][channels], as the network saw it; of the first 256 predictions only.
+  std::vector<uint8_t> pixels;
 };
 
 struct PredictionOutcome {
@@ -94,10 +97,25 @@ struct PredictionOutcome {
   std::string error;
   std::vector<std::string> class_names;
   std::vector<Prediction> predictions;
+  std::vector<std::string> problems;  // a line for each picture that could not be read
+  std::string csv;                    // if "csv" was given
 };
 
-// Predicts classes of a picture ("input") or of test examples ("data" and "index", "0-9").
+// Predicts classes of pictures ("input": PNG or JPEG files and folders of them, one a line, brought
+// to the network's size) or of test examples ("data" and "index", "0-9"). Writes a table to "csv" if
+// that is given and not "-". Of several pictures those that can be read are predicted; if others
+// cannot, `exit` and `error` say so beside the predictions.
 PredictionOutcome predict(const Settings& settings);
+
+struct DataOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::string json;  // docs/data.md
+};
+
+// Describes a data set: kind, counts, sizes, statistics, what is odd. Writes a picture with examples
+// of each class to "contact-sheet" if that is given.
+DataOutcome describe_data(const Settings& settings);
 
 struct PlanOutcome {
   Exit exit = Exit::kDone;

@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <filesystem>
@@ -74,6 +75,7 @@ Status set(const std::string& name, const std::string& text, InferenceConfig& co
   if (name == "checkpoint") config.checkpoint = text;
   if (name == "data") config.data = text;
   if (name == "input") config.input = text;
+  if (name == "csv") config.csv = text;
   if (name == "index") return parse_range(text, config);
   if (name == "batch-size") {
     MANTISSA_ASSIGN(config.batch_size, parse_integer(name, text, 1, 1 << 20));
@@ -117,12 +119,23 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
             kThreads,
             kIsa};
   }
+  if (command == "data") {
+    return {
+        {"data", "data set, also without --data: a name or a folder", ""},
+        {"input-size", "size that pictures are brought to, as in train", "0"},
+        {"contact-sheet", "PNG file to write, with a row of training pictures for each class", ""},
+        kThreads};
+  }
   if (command == "predict") {
     return {
         kCheckpoint,
-        {"input", "a PNG picture", ""},
+        {.name = "input",
+         .help = "PNG or JPEG pictures, or folders of them",
+         .default_value = "",
+         .is_list = true},
         {"data", "data set whose test examples --index names (left out: that of the training)", ""},
         {"index", "test examples: 7, or 0-9", "0"},
+        {"csv", "file to write the predictions to as CSV (-: standard output)", ""},
         kThreads,
         kIsa};
   }
@@ -167,15 +180,37 @@ Result<RunConfig> training_config(const Settings& settings) {
   return make_run_config(merged);
 }
 
+namespace {
+
+Status check_known(const std::string& command, const Settings& settings) {
+  const std::vector<SettingInfo> known = settings_of(command);
+  for (const auto& [name, text] : settings) {
+    const bool found = std::any_of(known.begin(), known.end(),
+                                   [&name = name](const auto& info) { return info.name == name; });
+    if (!found) return invalid_input("unknown setting '" + name + "' of " + command);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<DescribeConfig> describe_config(const Settings& settings) {
+  MANTISSA_RETURN_IF_ERROR(check_known("data", settings));
+  // All but the contact sheet are settings of training.
+  Settings training = settings;
+  training.erase("contact-sheet");
+  MANTISSA_ASSIGN(const RunConfig run, make_run_config(training));
+  if (settings.count("data") == 0) return invalid_input("name a data set or a folder");
+  const auto sheet = settings.find("contact-sheet");
+  return DescribeConfig{run.data, data_options(run), sheet == settings.end() ? "" : sheet->second};
+}
+
 Result<InferenceConfig> inference_config(const std::string& command, const Settings& settings) {
   InferenceConfig config;
   config.isa = best_isa();
   config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const std::vector<SettingInfo> known = settings_of(command);
+  MANTISSA_RETURN_IF_ERROR(check_known(command, settings));
   for (const auto& [name, text] : settings) {
-    bool found = false;
-    for (const SettingInfo& info : known) found |= info.name == name;
-    if (!found) return invalid_input("unknown setting '" + name + "' of " + command);
     MANTISSA_RETURN_IF_ERROR(set(name, text, config));
   }
   if (!config.input.empty() && (settings.count("index") > 0 || settings.count("data") > 0)) {

@@ -20,13 +20,22 @@ Result<RunConfig> training_config(const Settings& settings);
 struct InferenceConfig {
   std::string checkpoint;
   std::string data;
-  std::string input;
+  std::string input;  // one a line
+  std::string csv;
   int64_t first_index = 0, last_index = 0;
   int64_t batch_size = 128;
   int threads = 1;
   Isa isa = Isa::kScalar;
 };
 Result<InferenceConfig> inference_config(const std::string& command, const Settings& settings);
+
+// Settings of data.
+struct DescribeConfig {
+  std::string data;
+  DataOptions options;
+  std::string contact_sheet;
+};
+Result<DescribeConfig> describe_config(const Settings& settings);
 
 // Settings of bench: those of training that a step depends on, and its own.
 struct BenchConfig {

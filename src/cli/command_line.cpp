@@ -12,6 +12,8 @@
 namespace mantissa::cli {
 namespace {
 
+constexpr int kMostValues = 1 << 20;  // of a setting that is a list
+
 struct CommandInfo {
   const char* name;
   const char* description;
@@ -27,9 +29,17 @@ constexpr CommandInfo kCommands[] = {
     {"eval", "Evaluate a trained network on the test examples",
      "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
      "  mantissa eval --checkpoint runs/a/model.safetensors --data fashion-mnist --json\n"},
-    {"predict", "Classify a picture or some test examples, and show them",
+    {"predict", "Classify pictures or some test examples, and show them",
      "  mantissa predict --checkpoint runs/a --input picture.png\n"
+     "  mantissa predict --checkpoint runs/a --input holiday/ more/*.jpg --csv classes.csv\n"
      "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"},
+    {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
+     "  mantissa data fashion-mnist\n"
+     "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"
+     "  mantissa data --data pictures/ --json\n",
+     "\n"
+     "A folder of pictures has a folder for each class, in train/ and test/ (or val/), or without\n"
+     "them: then a tenth of each class is kept for testing. docs/data.md describes all kinds.\n"},
     {"plan", "Show the program and the memory that a training run would take; run nothing",
      "  mantissa plan --model resnet20 --batch-size 128\n"
      "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"},
@@ -94,9 +104,14 @@ void add_options(CLI::App& app, const std::string& command, Options& options, Co
     if (setting.is_switch) {
       app.add_flag(name, options.switches[setting.name], help);
     } else {
-      app.add_option(name, options.values[setting.name], help)
-          ->option_text("VALUE")
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      // What data describes may stand alone.
+      const bool stands_alone = command == "data" && setting.name == "data";
+      CLI::Option* option = app.add_option((stands_alone ? setting.name + "," : "") + name,
+                                           options.values[setting.name], help);
+      option->option_text(setting.is_list ? "VALUE ..." : "VALUE")
+          ->multi_option_policy(setting.is_list ? CLI::MultiOptionPolicy::Join
+                                                : CLI::MultiOptionPolicy::TakeLast);
+      if (setting.is_list) option->expected(1, kMostValues);
     }
   }
   app.add_flag("--json", line.json, "print the result as JSON");

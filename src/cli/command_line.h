@@ -13,7 +13,7 @@ namespace mantissa::cli {
 struct CommandLine {
   std::string program;                 // as it was called
   std::vector<std::string> arguments;  // all that follow it
-  std::string command;                 // train, eval, predict, plan, bench or info
+  std::string command;                 // train, eval, predict, data, plan, bench or info
   Settings settings;                   // only what was given
   bool json = false;
   bool quiet = false;

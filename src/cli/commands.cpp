@@ -168,16 +168,31 @@ int run_eval(const CommandLine& line) {
 
 int run_predict(const CommandLine& line) {
   const PredictionOutcome outcome = predict(line.settings);
-  if (const int code = exit_code(line, outcome)) return code;
+  for (const std::string& problem : outcome.problems) say(printable(problem));
+  if (outcome.predictions.empty()) return exit_code(line, outcome);
   const Terminal terminal = describe_terminal(1);
   if (line.json) {
     print(prediction_json(outcome));
-    return 0;
+  } else if (line.setting("csv") == "-") {
+    print(outcome.csv);
+  } else {
+    if (!line.quiet && outcome.predictions.size() <= kMostPictures) {
+      print(picture_gallery(outcome, terminal));
+    }
+    print(prediction_table(outcome, terminal));
   }
-  if (!line.quiet && outcome.predictions.size() <= kMostPictures) {
-    print(picture_gallery(outcome, terminal));
+  std::fflush(stdout);
+  return exit_code(line, outcome);
+}
+
+int run_data(const CommandLine& line) {
+  const DataOutcome outcome = describe_data(line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  if (line.json) {
+    print(outcome.json);
+  } else {
+    print(line.quiet ? data_line(outcome.json) : data_report(outcome.json, describe_terminal(1)));
   }
-  print(prediction_table(outcome, terminal));
   return 0;
 }
 
@@ -237,6 +252,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "predict") return run_predict(line);
   if (line.command == "plan") return run_plan(line);
   if (line.command == "bench") return run_bench(line);
+  if (line.command == "data") return run_data(line);
   return run_info(line);
 }
 

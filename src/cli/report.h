@@ -31,6 +31,10 @@ std::string evaluation_json(const EvaluationOutcome& outcome);
 std::string prediction_table(const PredictionOutcome& outcome, const Terminal& terminal);
 std::string prediction_json(const PredictionOutcome& outcome);
 
+// The JSON of data as text: numbers, classes, what is worth knowing. Then as one line.
+std::string data_report(const std::string& json, const Terminal& terminal);
+std::string data_line(const std::string& json);
+
 // The JSON of bench as tables of at most 100 columns: peaks, instructions (in the program's order
 // or by time), sums, the step. Then as one line, and what speaks against the comparison in it.
 std::string bench_report(const std::string& json, bool by_time, const Terminal& terminal);

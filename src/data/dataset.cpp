@@ -11,23 +11,6 @@ namespace {
 
 constexpr PictureSize kSizeOfMixed = {64, 64};  // where pictures differ and none is asked for
 
-// Classes of which a split has no example, as a line; "" if there are none.
-std::string missing_classes(const char* split, const std::vector<uint8_t>& labels,
-                            const std::vector<std::string>& names) {
-  constexpr int kMostNamed = 5;
-  std::vector<bool> seen(names.size(), false);
-  for (const uint8_t label : labels) seen[label] = true;
-  const auto missing = std::count(seen.begin(), seen.end(), false);
-  if (missing == 0 || labels.empty()) return "";
-  std::string list;
-  int named = 0;
-  for (size_t i = 0; i < names.size() && named < kMostNamed; ++i) {
-    if (!seen[i]) list += (named++ == 0 ? "" : ", ") + names[i];
-  }
-  return std::string("the ") + split + " examples lack " + std::to_string(missing) + " of " +
-         std::to_string(names.size()) + " classes: " + list + (missing > named ? ", ..." : "");
-}
-
 Status check_found(const LocatedData& data) {
   if (!data.found.unreadable.empty()) {
     const size_t others = data.found.unreadable.size() - 1;
@@ -44,8 +27,46 @@ Status check_found(const LocatedData& data) {
   return {};
 }
 
-Result<DatasetInfo> describe(const std::string& name, const LocatedData& data,
-                             const DataOptions& options) {
+// Pictures that are being decoded, and the list of files.
+int64_t loading_bytes(const FoundData& found, int threads) {
+  constexpr int64_t kBytesPerFile = 256;
+  const auto files = static_cast<int64_t>(found.train.files.size() + found.test.files.size());
+  return found.decoding_bytes * reading_threads(found.decoding_bytes, threads) +
+         files * kBytesPerFile;
+}
+
+}  // namespace
+
+std::string missing_classes(const char* split, const std::vector<uint8_t>& labels,
+                            const std::vector<std::string>& names) {
+  constexpr int kMostNamed = 5;
+  std::vector<bool> seen(names.size(), false);
+  for (const uint8_t label : labels) seen[label] = true;
+  const auto missing = std::count(seen.begin(), seen.end(), false);
+  if (missing == 0 || labels.empty()) return "";
+  std::string list;
+  int named = 0;
+  for (size_t i = 0; i < names.size() && named < kMostNamed; ++i) {
+    if (!seen[i]) list += (named++ == 0 ? "" : ", ") + names[i];
+  }
+  return std::string("the ") + split + " examples lack " + std::to_string(missing) + " of " +
+         std::to_string(names.size()) + " classes: " + list + (missing > named ? ", ..." : "");
+}
+
+PictureForm loaded_form(const FoundData& found, const DataOptions& options) {
+  PictureSize size = options.size;
+  if (size == PictureSize{}) {
+    size = found.smallest == found.largest ? found.largest : kSizeOfMixed;
+  }
+  return {size.height, size.width, options.channels == 0 ? found.channels : options.channels};
+}
+
+std::string size_text(const PictureSize& size) {
+  return std::to_string(size.height) + "x" + std::to_string(size.width);
+}
+
+Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& data,
+                                   const DataOptions& options) {
   const FoundData& found = data.found;
   const auto classes = static_cast<int>(found.class_names.size());
   if (options.classes != 0 && options.classes < classes) {
@@ -64,7 +85,7 @@ Result<DatasetInfo> describe(const std::string& name, const LocatedData& data,
                    .named = found.named,
                    .kind = data.reader->kind,
                    .notes = found.notes,
-                   .loading_bytes = found.decoding_bytes * reading_threads(found, options.threads)};
+                   .loading_bytes = loading_bytes(found, options.threads)};
   std::copy(found.class_names.begin(), found.class_names.end(), info.class_names.begin());
   if (found.smallest != found.largest) {
     info.notes.push_back("pictures of " + size_text(found.smallest) + " to " +
@@ -79,24 +100,10 @@ Result<DatasetInfo> describe(const std::string& name, const LocatedData& data,
   return info;
 }
 
-}  // namespace
-
-PictureForm loaded_form(const FoundData& found, const DataOptions& options) {
-  PictureSize size = options.size;
-  if (size == PictureSize{}) {
-    size = found.smallest == found.largest ? found.largest : kSizeOfMixed;
-  }
-  return {size.height, size.width, options.channels == 0 ? found.channels : options.channels};
-}
-
-std::string size_text(const PictureSize& size) {
-  return std::to_string(size.height) + "x" + std::to_string(size.width);
-}
-
 Result<DatasetInfo> inspect_dataset(const std::string& name_or_path, const DataOptions& options) {
   MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options.threads));
   MANTISSA_RETURN_IF_ERROR(check_found(data));
-  return describe(name_or_path, data, options);
+  return describe_found(name_or_path, data, options);
 }
 
 Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test,
@@ -104,7 +111,7 @@ Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, b
   MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options.threads));
   MANTISSA_RETURN_IF_ERROR(check_found(data));
   Dataset dataset;
-  MANTISSA_ASSIGN(dataset.info, describe(name_or_path, data, options));
+  MANTISSA_ASSIGN(dataset.info, describe_found(name_or_path, data, options));
   const ReadOptions read{.form = loaded_form(data.found, options), .threads = options.threads};
   if (with_train) {
     MANTISSA_ASSIGN(dataset.train, data.reader->read(data.found, data.found.train, read));

@@ -10,6 +10,8 @@
 
 namespace mantissa {
 
+constexpr int kMaxClasses = 256;  // labels are bytes
+
 struct ImageSet {
   int64_t count = 0;
   int64_t height = 0;

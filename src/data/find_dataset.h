@@ -19,6 +19,14 @@ struct LocatedData {
 // errors are those of inspect_dataset.
 Result<LocatedData> find_dataset(const std::string& name_or_path, int threads);
 
+// What a data set is when it is loaded. Errors: more classes than `options` allows.
+Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& data,
+                                   const DataOptions& options);
+
+// The classes of which a split has no example, as a line; "" if there are none, or no labels.
+std::string missing_classes(const char* split, const std::vector<uint8_t>& labels,
+                            const std::vector<std::string>& names);
+
 // What pictures are brought to when they are loaded.
 PictureForm loaded_form(const FoundData& found, const DataOptions& options);
 

@@ -34,19 +34,24 @@ struct ClassFiles {
   std::vector<fs::path> files;
 };
 
-// All classes below a folder that have pictures, by name. `others` counts what is no picture.
+// All classes below a folder that have pictures, by name. What is no picture is added to `others`.
 Result<std::vector<ClassFiles>> find_classes(const fs::path& root, PictureFiles& others,
                                              std::vector<std::string>& notes) {
   std::vector<ClassFiles> classes;
+  std::vector<fs::path> empty;
   for (const fs::path& folder : subfolders(root)) {
     MANTISSA_ASSIGN(PictureFiles found, find_pictures(folder));
     if (others.others == 0 && found.others > 0) others.first_other = found.first_other;
     others.others += found.others;
     if (found.files.empty()) {
-      notes.push_back(quoted(folder) + " has no pictures: it is no class");
-      continue;
+      empty.push_back(folder);
+    } else {
+      classes.push_back({folder.filename().string(), std::move(found.files)});
     }
-    classes.push_back({folder.filename().string(), std::move(found.files)});
+  }
+  if (!empty.empty()) {
+    notes.push_back("folders without pictures are no classes: " + quoted(empty[0]) +
+                    (empty.size() > 1 ? " and " + std::to_string(empty.size() - 1) + " more" : ""));
   }
   return classes;
 }
@@ -209,7 +214,8 @@ Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const Rea
   set.labels = split.labels;
   set.pixels.resize(static_cast<size_t>(split.count * options.form.bytes()));
   std::vector<std::string> errors = for_each_picture(
-      split.count, reading_threads(found, options.threads), [&](int64_t i) -> Status {
+      split.count, reading_threads(found.decoding_bytes, options.threads),
+      [&](int64_t i) -> Status {
         MANTISSA_ASSIGN(const Image image,
                         read_image(split.files[i], static_cast<int>(options.form.channels)));
         fit_picture(image.pixels.data(), {image.height, image.width, image.channels}, options.form,

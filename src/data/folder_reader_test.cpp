@@ -74,7 +74,7 @@ TEST_F(PictureFolder, HasAFolderForEachClass) {
   EXPECT_EQ(set->test.labels, (Bytes{1}));
   EXPECT_EQ(first_bytes(set->test), (Bytes{9}));
   EXPECT_TRUE(has_note(set->info, "notes.txt"));
-  EXPECT_TRUE(has_note(set->info, "empty' has no pictures"));
+  EXPECT_TRUE(has_note(set->info, "no classes: "));
   EXPECT_TRUE(has_note(set->info, "the test examples lack 1 of 2 classes: cat"));
 }
 

@@ -17,8 +17,8 @@ constexpr const DataReader* kReaders[] = {&kIdxReader, &kCifar10Reader, &kCifar1
 
 std::span<const DataReader* const> data_readers() { return kReaders; }
 
-int reading_threads(const FoundData& found, int threads) {
-  const int64_t at_once = kMaxReadingBytes / std::max<int64_t>(1, found.decoding_bytes);
+int reading_threads(int64_t decoding_bytes, int threads) {
+  const int64_t at_once = kMaxReadingBytes / std::max<int64_t>(1, decoding_bytes);
   return static_cast<int>(std::clamp<int64_t>(at_once, 1, std::max(1, threads)));
 }
 

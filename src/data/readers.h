@@ -14,8 +14,6 @@
 
 namespace mantissa {
 
-constexpr int kMaxClasses = 256;  // labels are bytes
-
 // One split before its pictures are read.
 struct FoundSplit {
   int64_t count = 0;
@@ -59,9 +57,9 @@ extern const DataReader kFolderReader;
 // All readers; the first that recognises a folder reads it.
 std::span<const DataReader* const> data_readers();
 
-// How many threads read pictures at once, so that what they hold stays within 256 MiB (or one
-// picture).
-int reading_threads(const FoundData& found, int threads);
+// How many of `threads` read pictures of that many bytes each, so that what they hold stays within
+// 256 MiB (or one picture).
+int reading_threads(int64_t decoding_bytes, int threads);
 
 // Whether a file or folder is there.
 bool is_file(const std::filesystem::path& path);

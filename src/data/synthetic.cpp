@@ -7,7 +7,6 @@ namespace mantissa {
 namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 30;
-constexpr int64_t kMostClasses = 256;  // labels are bytes
 
 // Separate streams of one purpose.
 constexpr uint32_t kPixels = 0, kLabels = 1;
@@ -23,7 +22,7 @@ Result<DatasetInfo> synthetic_info(int64_t height, int64_t width, int64_t channe
   if (!bytes || *bytes > kMostBytes) {
     return invalid_input("synthetic pictures: more than 1 GiB of pixels in a batch");
   }
-  if (classes < 1 || classes > kMostClasses) {
+  if (classes < 1 || classes > kMaxClasses) {
     return invalid_input("synthetic pictures: from 1 to 256 classes");
   }
   return DatasetInfo{.name = kSyntheticData,

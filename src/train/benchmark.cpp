@@ -61,13 +61,14 @@ class Measurement {
       MANTISSA_ASSIGN(info, synthetic_info(config_.height, config_.width, config_.channels,
                                            config_.classes, config_.run.batch_size));
     } else {
-      MANTISSA_ASSIGN(info, inspect_dataset(config_.run.data));
+      MANTISSA_ASSIGN(info, inspect_dataset(config_.run.data, data_options(config_.run)));
     }
     MANTISSA_ASSIGN(plan_, plan_run(config_.run, info));
     if (synthetic()) {
       images_ = synthetic_images(info, config_.run.seed);
     } else {
-      MANTISSA_ASSIGN(Dataset data, load_dataset(config_.run.data, true, false));
+      MANTISSA_ASSIGN(Dataset data,
+                      load_dataset(config_.run.data, true, false, data_options(config_.run)));
       images_ = std::move(data.train);
       MANTISSA_RETURN_IF_ERROR(start_loading());
     }

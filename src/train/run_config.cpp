@@ -64,13 +64,28 @@ const Setting kSettings[] = {
        return Status();
      },
      [](const Config& c) { return c.model; }},
-    {"data", "data set: fashion-mnist, or a folder with IDX files", "fashion-mnist", kValue,
-     kElsewhere,
+    {"data",
+     "data set: fashion-mnist, cifar-10, cifar-100, or a folder with IDX files, CIFAR's binary "
+     "files or pictures",
+     "fashion-mnist", kValue, kElsewhere,
      [](S text, Config& c) {
        c.data = text;
        return Status();
      },
      [](const Config& c) { return c.data; }},
+    // The pictures themselves are in the identity.
+    {"input-size",
+     "size that pictures are brought to: 32, or 28x32 (height x width); 0: as they are, or 64 "
+     "where they differ",
+     "0", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_picture_size(text), c.input_size); },
+     [](const Config& c) { return to_string(c.input_size); }},
+    {"classes", "outputs of the network, at least the classes of the data (0: as many)", "0",
+     kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::classes, 0, kMaxClasses>("classes", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.classes); }},
     {"format",
      "number format: bfp8, fp32 (the reference), or bfp:key=value,... (g=6|8|12|16, "
      "gr=nearest|stochastic, "
@@ -121,7 +136,8 @@ const Setting kSettings[] = {
      "0", kValue, kIdentity,
      [](S text, Config& c) { return real("label-smoothing", text, 0, 0.99, c.label_smoothing); },
      [](const Config& c) { return real_text(c.label_smoothing); }},
-    {"augment", "none, or of shift[=pixels] and flip: shift,flip", "none", kValue, kIdentity,
+    {"augment", "none, or of flip, shift, crop, jitter, cutout: shift=2,flip (docs/data.md)",
+     "none", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_augmentation(text), c.augmentation); },
      [](const Config& c) { return to_string(c.augmentation); }},
     {"width", "multiplies the channels of every layer but the last", "1", kValue, kIdentity,
@@ -190,6 +206,10 @@ Status resolve(RunConfig& config) {
 }  // namespace
 
 std::span<const Setting> training_settings() { return kSettings; }
+
+DataOptions data_options(const RunConfig& config) {
+  return {.size = config.input_size, .classes = config.classes, .threads = config.threads};
+}
 
 Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,
                               int64_t high) {

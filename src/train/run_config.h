@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/result.h"
 #include "data/augment.h"
+#include "data/dataset.h"
 #include "numerics/format.h"
 #include "ops/loss.h"
 #include "plan/state_layout.h"
@@ -20,6 +21,8 @@ namespace mantissa {
 struct RunConfig {
   std::string model = "resnet8";
   std::string data = "fashion-mnist";
+  PictureSize input_size;  // 0 x 0: as the data are
+  int classes = 0;         // 0: those of the data
   Format format;
   int64_t epochs = 3;
   int64_t steps = 0;  // > 0: this many instead of whole epochs
@@ -57,6 +60,9 @@ struct Setting {
 };
 
 std::span<const Setting> training_settings();
+
+// How a run reads its data.
+DataOptions data_options(const RunConfig& config);
 
 // Parses settings by name over the defaults, and resolves what depends on others (micro-batch size,
 // learning rate, threads). Unknown names and impossible values are errors of one line.

@@ -71,6 +71,11 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
       {"runtime", kOverheadBytes + config.threads * kOverheadBytesPerThread +
                       std::min(plan.total_steps, kTimedSteps) * int64_t{sizeof(float)}}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
+  // Reading pictures is over before the rest is allocated: only what exceeds it counts.
+  const int64_t later_bytes = memory.peak_bytes() - data.bytes();
+  if (data.loading_bytes > later_bytes) {
+    memory.items.push_back({"reading pictures, beyond that", data.loading_bytes - later_bytes});
+  }
   memory.arena = fullest_moment(plan.training);
   memory.consumers = largest_buffers(plan.training, 5);
   return memory;

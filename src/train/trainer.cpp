@@ -84,7 +84,7 @@ class Run {
   Result<TrainingResult> run() {
     idle_bytes_ = resident_bytes();
     reset_peak_resident();
-    MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data));
+    MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data, data_options(config_)));
     MANTISSA_ASSIGN(plan_, plan_run(config_, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
     MANTISSA_RETURN_IF_ERROR(prepare_folder(config_));
@@ -92,7 +92,8 @@ class Run {
     if (kernels::select_kernels(config_.isa).convolution->isa == Isa::kScalar) {
       message("without AVX-512 VNNI convolution and linear layers run as plain loops: slow");
     }
-    MANTISSA_ASSIGN(data_, load_dataset(config_.data, true, true));
+    for (const std::string& note : info.notes) message(config_.data + ": " + note);
+    MANTISSA_ASSIGN(data_, load_dataset(config_.data, true, true, data_options(config_)));
     MANTISSA_RETURN_IF_ERROR(set_channel_means());
     info_.run_identity = run_identity(config_, data_sha256(data_));
     if (config_.resume && holds_file("summary.json")) return finished_before();

@@ -1,0 +1,65 @@
+// The data command: what is in a data set.
+#include <nlohmann/json.hpp>
+
+#include "api/outcome.h"
+#include "api/settings.h"
+#include "data/survey.h"
+#include "formats/png.h"
+#include "mantissa/mantissa.h"
+
+namespace mantissa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSheetColumns = 10;
+
+Json size_json(const PictureSize& size) { return {{"height", size.height}, {"width", size.width}}; }
+
+Json to_json(const DataSurvey& survey) {
+  const DatasetInfo& info = survey.info;
+  Json classes = Json::array();
+  for (size_t i = 0; i < info.class_names.size(); ++i) {
+    classes.push_back({{"name", info.class_names[i]},
+                       {"train", survey.train_counts[i]},
+                       {"test", survey.test_counts[i]}});
+  }
+  return {{"data", info.name},
+          {"kind", info.kind},
+          {"train_examples", info.train_count},
+          {"test_examples", info.test_count},
+          {"smallest", size_json(survey.smallest)},
+          {"largest", size_json(survey.largest)},
+          {"height", info.height},
+          {"width", info.width},
+          {"channels", info.channels},
+          {"mean", survey.mean},
+          {"deviation", survey.deviation},
+          {"bytes", info.bytes()},
+          {"classes", std::move(classes)},
+          {"duplicates", survey.duplicates},
+          {"unreadable", survey.unreadable},
+          {"notes", info.notes}};
+}
+
+Result<DataOutcome> describe(const Settings& settings) {
+  MANTISSA_ASSIGN(const DescribeConfig config, describe_config(settings));
+  Dataset pictures;
+  MANTISSA_ASSIGN(const DataSurvey survey, survey_dataset(config.data, config.options, pictures));
+  DataOutcome outcome;
+  outcome.json = to_json(survey).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (!config.contact_sheet.empty()) {
+    const Image sheet = contact_sheet(pictures.train, survey.info.classes, kSheetColumns);
+    MANTISSA_RETURN_IF_ERROR(write_png(config.contact_sheet, sheet));
+  }
+  return outcome;
+}
+
+}  // namespace
+
+DataOutcome describe_data(const Settings& settings) {
+  Result<DataOutcome> outcome = describe(settings);
+  return outcome.ok() ? std::move(*outcome) : refused<DataOutcome>(outcome.error());
+}
+
+}  // namespace mantissa

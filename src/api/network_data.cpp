@@ -1,0 +1,66 @@
+#include "api/network_data.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+namespace mantissa {
+namespace {
+
+// For each class of the data the network's class of that name; nothing if one has none.
+std::optional<std::vector<uint8_t>> classes_by_name(const std::vector<std::string>& data,
+                                                    const std::vector<std::string>& network) {
+  std::vector<uint8_t> numbers;
+  for (const std::string& name : data) {
+    const auto place = std::find(network.begin(), network.end(), name);
+    if (place == network.end()) return std::nullopt;
+    numbers.push_back(static_cast<uint8_t>(place - network.begin()));
+  }
+  return numbers;
+}
+
+Status match_classes(const FrozenNetwork& network, const std::string& source, Dataset& data) {
+  const std::vector<std::string>& names = network.description.class_names;
+  const auto classes = static_cast<int>(names.size());
+  std::vector<std::string>& notes = data.info.notes;
+  const auto by_name = classes_by_name(data.info.class_names, names);
+  if (by_name) {
+    for (uint8_t& label : data.test.labels) label = (*by_name)[label];
+    std::vector<uint8_t> same(by_name->size());
+    std::iota(same.begin(), same.end(), uint8_t{0});
+    if (*by_name != same) notes.push_back("classes are matched by name with the network's");
+  } else if (data.info.classes > classes) {
+    return invalid_input(source + ": has " + std::to_string(data.info.classes) +
+                         " classes, the network " + std::to_string(classes));
+  } else if (data.info.named) {
+    notes.push_back("class names are not those of the network: classes are matched by number");
+  }
+  if (data.info.classes < classes) {
+    notes.push_back("has " + std::to_string(data.info.classes) + " of the network's " +
+                    std::to_string(classes) + " classes");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<DataOptions> network_options(const FrozenNetwork& network, int threads) {
+  const ModelOptions& options = network.description.options;
+  if (options.channels != 1 && options.channels != 3) {
+    return invalid_input("the network takes pictures of " + std::to_string(options.channels) +
+                         " channels; pictures have 1 or 3");
+  }
+  return DataOptions{
+      .size = {options.height, options.width}, .channels = options.channels, .threads = threads};
+}
+
+Result<Dataset> load_test_data(const InferenceConfig& config, const FrozenNetwork& network) {
+  const std::string source = config.data.empty() ? network.description.data : config.data;
+  MANTISSA_ASSIGN(const DataOptions options, network_options(network, config.threads));
+  MANTISSA_ASSIGN(Dataset data, load_dataset(source, false, true, options));
+  MANTISSA_RETURN_IF_ERROR(match_classes(network, source, data));
+  return data;
+}
+
+}  // namespace mantissa

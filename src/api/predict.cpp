@@ -1,0 +1,180 @@
+// The predict command: pictures from files, or test examples, through a frozen network.
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "api/network_data.h"
+#include "api/outcome.h"
+#include "api/prediction_csv.h"
+#include "api/settings.h"
+#include "base/atomic_file.h"
+#include "data/picture_files.h"
+#include "data/readers.h"
+#include "formats/image.h"
+#include "mantissa/mantissa.h"
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kAtOnce = 64;            // pictures; changes no result
+constexpr size_t kPredictionPixels = 256;  // of more predictions the pixels are not kept
+
+// The files that an input names: itself, or all pictures below a folder; of each line of it.
+Result<std::vector<fs::path>> list_inputs(const std::string& input) {
+  std::vector<fs::path> files;
+  std::istringstream lines(input);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
+    if (!is_folder(line)) {
+      files.emplace_back(line);
+      continue;
+    }
+    MANTISSA_ASSIGN(PictureFiles found, find_pictures(line));
+    if (found.files.empty()) {
+      return invalid_input("'" + line + "': no .png, .jpg or .jpeg files are in this folder");
+    }
+    std::move(found.files.begin(), found.files.end(), std::back_inserter(files));
+  }
+  if (files.empty()) return invalid_input("--input: name a picture or a folder");
+  return files;
+}
+
+// The network, and what is predicted with it.
+struct Predictor {
+  FrozenNetwork& network;
+  ThreadPool& pool;
+  Isa isa;
+  PredictionOutcome& outcome;
+
+  // Predicts `batch`, whose pixels are those of the network.
+  Status run(std::vector<Prediction> batch) {
+    std::vector<uint8_t> pixels;
+    for (const Prediction& one : batch) {
+      pixels.insert(pixels.end(), one.pixels.begin(), one.pixels.end());
+    }
+    const auto count = static_cast<int64_t>(batch.size());
+    if (count == 0) return {};
+    MANTISSA_ASSIGN(const std::vector<double> all,
+                    probabilities(network, pixels, count, pool, isa));
+    const int64_t classes = network.graph.classes();
+    for (int64_t i = 0; i < count; ++i) {
+      Prediction& one = batch[i];
+      one.probabilities.assign(all.begin() + i * classes, all.begin() + (i + 1) * classes);
+      const auto best = std::max_element(one.probabilities.begin(), one.probabilities.end());
+      one.guess = static_cast<int>(best - one.probabilities.begin());
+      if (outcome.predictions.size() >= kPredictionPixels) one.pixels = {};
+      outcome.predictions.push_back(std::move(one));
+    }
+    return {};
+  }
+};
+
+// How many threads may decode these files at once.
+int decoding_threads(std::span<const fs::path> files, int threads) {
+  std::vector<int64_t> bytes(files.size(), 0);
+  for_each_picture(static_cast<int64_t>(files.size()), threads, [&](int64_t i) -> Status {
+    MANTISSA_ASSIGN(const ImageHeader header, read_image_header(files[i]));
+    bytes[i] = header.decoding_bytes;
+    return {};
+  });
+  return reading_threads(*std::max_element(bytes.begin(), bytes.end()), threads);
+}
+
+// Reads and predicts some files; those that cannot be read are listed.
+Status predict_files(std::span<const fs::path> files, const DataOptions& options,
+                     Predictor& predictor) {
+  const PictureForm form = {options.size.height, options.size.width, options.channels};
+  std::vector<Prediction> all(files.size());
+  std::vector<std::string> errors = for_each_picture(
+      static_cast<int64_t>(files.size()), decoding_threads(files, options.threads),
+      [&](int64_t i) -> Status {
+        MANTISSA_ASSIGN(const Image image, read_image(files[i], static_cast<int>(form.channels)));
+        std::vector<uint8_t> pixels(static_cast<size_t>(form.bytes()));
+        fit_picture(image.pixels.data(), {image.height, image.width, image.channels}, form,
+                    pixels.data());
+        all[i] = {files[i].string(), -1, -1, {}, form.height, form.width, form.channels,
+                  std::move(pixels)};
+        return {};
+      });
+  std::vector<Prediction> good;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (errors[i].empty()) {
+      good.push_back(std::move(all[i]));
+    } else {
+      predictor.outcome.problems.push_back(std::move(errors[i]));
+    }
+  }
+  return predictor.run(std::move(good));
+}
+
+Status predict_inputs(const InferenceConfig& config, Predictor& predictor) {
+  MANTISSA_ASSIGN(const std::vector<fs::path> files, list_inputs(config.input));
+  MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config.threads));
+  const std::span<const fs::path> all = files;
+  for (size_t first = 0; first < all.size(); first += kAtOnce) {
+    const size_t count = std::min<size_t>(kAtOnce, all.size() - first);
+    MANTISSA_RETURN_IF_ERROR(predict_files(all.subspan(first, count), options, predictor));
+  }
+  PredictionOutcome& outcome = predictor.outcome;
+  if (outcome.problems.empty()) return {};
+  outcome.exit = Exit::kInvalidInput;
+  if (files.size() == 1) {
+    const std::string problem = std::move(outcome.problems[0]);
+    outcome.problems.clear();
+    return invalid_input(problem);
+  }
+  outcome.error = std::to_string(outcome.problems.size()) + " of " + std::to_string(files.size()) +
+                  " pictures could not be read";
+  return {};
+}
+
+Status predict_examples(const InferenceConfig& config, Predictor& predictor) {
+  MANTISSA_ASSIGN(const Dataset data, load_test_data(config, predictor.network));
+  if (config.last_index >= data.test.count) {
+    return invalid_input("index: " + data.info.name + " has test examples 0 to " +
+                         std::to_string(data.test.count - 1));
+  }
+  std::vector<Prediction> batch;
+  for (int64_t i = config.first_index; i <= config.last_index; ++i) {
+    const auto first = data.test.pixels.begin() + i * data.test.example_bytes();
+    batch.push_back({"test " + std::to_string(i),
+                     data.test.labels[i],
+                     -1,
+                     {},
+                     data.test.height,
+                     data.test.width,
+                     data.test.channels,
+                     std::vector<uint8_t>(first, first + data.test.example_bytes())});
+    if (static_cast<int64_t>(batch.size()) < kAtOnce && i < config.last_index) continue;
+    MANTISSA_RETURN_IF_ERROR(predictor.run(std::exchange(batch, {})));
+  }
+  return {};
+}
+
+Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
+  MANTISSA_ASSIGN(const InferenceConfig config, inference_config("predict", settings));
+  MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
+  outcome.class_names = network.description.class_names;
+  ThreadPool pool(config.threads);
+  Predictor predictor{network, pool, config.isa, outcome};
+  MANTISSA_RETURN_IF_ERROR(config.input.empty() ? predict_examples(config, predictor)
+                                                : predict_inputs(config, predictor));
+  if (config.csv.empty()) return {};
+  outcome.csv = prediction_csv(outcome);
+  if (config.csv == "-") return {};
+  const std::span<const std::byte> piece = std::as_bytes(std::span(outcome.csv));
+  return write_file_atomically(config.csv, std::span(&piece, 1));
+}
+
+}  // namespace
+
+PredictionOutcome predict(const Settings& settings) {
+  PredictionOutcome outcome;
+  const Status status = run_prediction(settings, outcome);
+  return status.ok() ? outcome : refused<PredictionOutcome>(status.error());
+}
+
+}  // namespace mantissa

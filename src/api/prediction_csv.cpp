@@ -1,0 +1,50 @@
+#include "api/prediction_csv.h"
+
+#include <array>
+#include <charconv>
+
+namespace mantissa {
+namespace {
+
+// Quoted where a comma, quote or line break would be misread.
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string number(double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
+std::string name_of(const PredictionOutcome& outcome, int index) {
+  const bool known = index >= 0 && static_cast<size_t>(index) < outcome.class_names.size();
+  return known ? outcome.class_names[static_cast<size_t>(index)] : "";
+}
+
+}  // namespace
+
+std::string prediction_csv(const PredictionOutcome& outcome) {
+  std::string csv = "source,label,label_name,guess,guess_name,probability";
+  for (const std::string& name : outcome.class_names) csv += "," + field(name);
+  csv += "\n";
+  for (const Prediction& prediction : outcome.predictions) {
+    const bool labelled = prediction.label >= 0;
+    csv += field(prediction.source) + "," +
+           (labelled ? std::to_string(prediction.label) : std::string()) + "," +
+           field(name_of(outcome, prediction.label)) + "," + std::to_string(prediction.guess) +
+           "," + field(name_of(outcome, prediction.guess)) + "," +
+           number(prediction.probabilities[static_cast<size_t>(prediction.guess)]);
+    for (const double probability : prediction.probabilities) csv += "," + number(probability);
+    csv += "\n";
+  }
+  return csv;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,15 @@
+// Predictions as a table for other programs.
+#pragma once
+
+#include <string>
+
+#include "mantissa/mantissa.h"
+
+namespace mantissa {
+
+// CSV as in RFC 4180, but with lines that end in a line feed: a head, then a line per prediction:
+// source, label and label_name (empty where unknown), guess, guess_name, probability (of the
+// guess), and the probability of each class in a column of its name.
+std::string prediction_csv(const PredictionOutcome& outcome);
+
+}  // namespace mantissa

@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/report.h"
+#include "cli/text.h"
+
+namespace mantissa::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string size_text(const Json& size) {
+  return std::to_string(size.at("height").get<int64_t>()) + "x" +
+         std::to_string(size.at("width").get<int64_t>());
+}
+
+// "72.9, 80.1, 90.0"
+std::string numbers(const Json& values) {
+  std::string text;
+  for (const Json& value : values) {
+    text += (text.empty() ? "" : ", ") + decimal(value.get<double>(), 2);
+  }
+  return text;
+}
+
+std::string pictures(const Json& data) {
+  const std::string smallest = size_text(data.at("smallest")),
+                    largest = size_text(data.at("largest"));
+  const std::string loaded = size_text(data);
+  std::string text = smallest == largest ? smallest : smallest + " to " + largest;
+  text += data.at("channels") == 1 ? ", grey" : ", colour";
+  return text + (loaded == smallest && loaded == largest ? "" : ", brought to " + loaded);
+}
+
+std::string class_table(const Json& classes, const Terminal& terminal) {
+  int width = 5;
+  for (const Json& one : classes) {
+    width = std::max(width, columns(shortened(printable(one.at("name").get<std::string>()), 30)));
+  }
+  std::string text =
+      terminal.paint("2", "  " + pad_right("class", width + 6) + "training      test") + "\n";
+  int index = 0;
+  for (const Json& one : classes) {
+    const std::string name = shortened(printable(one.at("name").get<std::string>()), 30);
+    text += "  " + pad_left(std::to_string(index++), 3) + " " + pad_right(name, width) +
+            pad_left(grouped(one.at("train").get<int64_t>()), 10) +
+            pad_left(grouped(one.at("test").get<int64_t>()), 10) + "\n";
+  }
+  return text;
+}
+
+// At most `most` lines of a list.
+std::string listed(const std::string& title, const Json& lines, size_t most,
+                   const Terminal& terminal) {
+  if (lines.empty()) return "";
+  std::string text = "\n" + terminal.paint("1", title) + "\n";
+  for (size_t i = 0; i < std::min(most, lines.size()); ++i) {
+    text += "  " + printable(lines[i].get<std::string>()) + "\n";
+  }
+  if (lines.size() > most) text += "  and " + std::to_string(lines.size() - most) + " more\n";
+  return text;
+}
+
+}  // namespace
+
+std::string data_line(const std::string& json) {
+  const Json data = Json::parse(json);
+  return printable(data.at("data").get<std::string>()) + ": " + data.at("kind").get<std::string>() +
+         ", " + grouped(data.at("train_examples").get<int64_t>()) + " training and " +
+         grouped(data.at("test_examples").get<int64_t>()) + " test examples of " +
+         std::to_string(data.at("classes").size()) + " classes, " + pictures(data) + "\n";
+}
+
+std::string data_report(const std::string& json, const Terminal& terminal) {
+  const Json data = Json::parse(json);
+  const auto row = [](const char* name, const std::string& value) {
+    return "  " + pad_right(name, 12) + value + "\n";
+  };
+  return printable(data.at("data").get<std::string>()) + "\n" +
+         row("kind", data.at("kind").get<std::string>()) +
+         row("training", grouped(data.at("train_examples").get<int64_t>()) + " examples") +
+         row("test", grouped(data.at("test_examples").get<int64_t>()) + " examples") +
+         row("pictures", pictures(data)) + row("mean", numbers(data.at("mean"))) +
+         row("deviation", numbers(data.at("deviation"))) +
+         row("in memory", bytes_text(data.at("bytes").get<double>())) + "\n" +
+         class_table(data.at("classes"), terminal) +
+         listed("worth knowing", data.at("notes"), 20, terminal) +
+         listed("not readable", data.at("unreadable"), 20, terminal);
+}
+
+}  // namespace mantissa::cli

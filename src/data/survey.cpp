@@ -1,0 +1,152 @@
+#include "data/survey.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "base/hash.h"
+#include "data/find_dataset.h"
+
+namespace mantissa {
+namespace {
+
+// From how many times as many examples one class is much larger than another.
+constexpr int64_t kImbalance = 10;
+
+std::vector<int64_t> count_classes(const ImageSet& images, int classes) {
+  std::vector<int64_t> counts(static_cast<size_t>(classes), 0);
+  for (const uint8_t label : images.labels) ++counts[label];
+  return counts;
+}
+
+// Mean and standard deviation of each channel, from exact sums.
+void describe_pixels(const ImageSet& images, DataSurvey& survey) {
+  const auto channels = static_cast<size_t>(images.channels);
+  std::vector<int64_t> sums(channels, 0), squares(channels, 0);
+  for (size_t i = 0; i < images.pixels.size(); ++i) {
+    const int64_t value = images.pixels[i];
+    sums[i % channels] += value;
+    squares[i % channels] += value * value;
+  }
+  const auto pixels = static_cast<double>(images.count * images.height * images.width);
+  for (size_t c = 0; c < channels; ++c) {
+    const double mean = static_cast<double>(sums[c]) / std::max(1.0, pixels);
+    const double square = static_cast<double>(squares[c]) / std::max(1.0, pixels);
+    survey.mean.push_back(mean);
+    survey.deviation.push_back(std::sqrt(std::max(0.0, square - mean * mean)));
+  }
+}
+
+std::string picture_hash(const ImageSet& images, int64_t i) {
+  const auto bytes = static_cast<size_t>(images.example_bytes());
+  Sha256 hash;
+  hash.update(
+      std::as_bytes(std::span(images.pixels).subspan(static_cast<size_t>(i) * bytes, bytes)));
+  return hash.hex_digest();
+}
+
+int64_t count_duplicates(const Dataset& data) {
+  std::set<std::string> test;
+  std::vector<std::string> hashes;
+  for (int64_t i = 0; i < data.test.count; ++i) {
+    hashes.push_back(picture_hash(data.test, i));
+    test.insert(hashes.back());
+  }
+  std::set<std::string> both;
+  for (int64_t i = 0; i < data.train.count; ++i) {
+    std::string hash = picture_hash(data.train, i);
+    if (test.count(hash) > 0) both.insert(std::move(hash));
+  }
+  return std::count_if(hashes.begin(), hashes.end(),
+                       [&](const std::string& hash) { return both.count(hash) > 0; });
+}
+
+// Notes that only the pictures and labels themselves tell.
+void add_notes(const Dataset& data, const LocatedData& located, DataSurvey& survey) {
+  std::vector<std::string>& notes = survey.info.notes;
+  const std::vector<std::string>& names = survey.info.class_names;
+  const auto& counts = survey.train_counts;
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  if (*least > 0 && *most >= kImbalance * *least) {
+    notes.push_back("the classes are unbalanced: " + std::to_string(*most) +
+                    " training examples of " + names[static_cast<size_t>(most - counts.begin())] +
+                    ", " + std::to_string(*least) + " of " +
+                    names[static_cast<size_t>(least - counts.begin())]);
+  }
+  const std::vector<std::string>& classes = located.found.class_names;
+  for (const auto& [known, loaded, split] :
+       {std::tuple(&located.found.train.labels, &data.train.labels, "training"),
+        std::tuple(&located.found.test.labels, &data.test.labels, "test")}) {
+    std::string note = known->empty() ? missing_classes(split, *loaded, classes) : "";
+    if (!note.empty()) notes.push_back(std::move(note));
+  }
+  if (survey.duplicates > 0) {
+    notes.push_back(std::to_string(survey.duplicates) +
+                    " test pictures are training pictures, too");
+  }
+  if (!survey.unreadable.empty()) {
+    notes.push_back(std::to_string(survey.unreadable.size()) +
+                    " files are no readable pictures; training refuses them");
+  }
+}
+
+}  // namespace
+
+Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOptions& options,
+                                  Dataset& pictures) {
+  MANTISSA_ASSIGN(LocatedData data, find_dataset(name_or_path, options.threads));
+  DataSurvey survey;
+  survey.smallest = data.found.smallest;
+  survey.largest = data.found.largest;
+  survey.unreadable = std::move(data.found.unreadable);
+  MANTISSA_ASSIGN(survey.info, describe_found(name_or_path, data, options));
+  const ReadOptions read{.form = loaded_form(data.found, options),
+                         .threads = options.threads,
+                         .unreadable = &survey.unreadable};
+  MANTISSA_ASSIGN(pictures.train, data.reader->read(data.found, data.found.train, read));
+  MANTISSA_ASSIGN(pictures.test, data.reader->read(data.found, data.found.test, read));
+  survey.info.train_count = pictures.train.count;
+  survey.info.test_count = pictures.test.count;
+  survey.train_counts = count_classes(pictures.train, survey.info.classes);
+  survey.test_counts = count_classes(pictures.test, survey.info.classes);
+  describe_pixels(pictures.train, survey);
+  survey.duplicates = count_duplicates(pictures);
+  add_notes(pictures, data, survey);
+  pictures.info = survey.info;
+  return survey;
+}
+
+Image contact_sheet(const ImageSet& images, int classes, int columns) {
+  constexpr int64_t kLargest = 64, kGap = 2;
+  constexpr uint8_t kGrey = 96;
+  const PictureForm stored = {images.height, images.width, images.channels};
+  // A sheet has sides that PNG files may have.
+  const int64_t most = std::min(
+      kLargest, (kMaxImageSide - kGap) / std::max<int64_t>(1, std::max(classes, columns)) - kGap);
+  const int64_t side = std::max({stored.height, stored.width, most});
+  const PictureForm shown = {std::max<int64_t>(1, stored.height * most / side),
+                             std::max<int64_t>(1, stored.width * most / side), stored.channels};
+  Image sheet{classes * (shown.height + kGap) + kGap,
+              columns * (shown.width + kGap) + kGap,
+              shown.channels,
+              {}};
+  sheet.pixels.assign(static_cast<size_t>(sheet.height * sheet.width * sheet.channels), kGrey);
+  std::vector<int> placed(static_cast<size_t>(classes), 0);
+  std::vector<uint8_t> picture(static_cast<size_t>(shown.bytes()));
+  for (int64_t i = 0; i < images.count; ++i) {
+    const int64_t row = images.labels[i], column = placed[images.labels[i]]++;
+    if (column >= columns) continue;
+    fit_picture(images.pixels.data() + i * stored.bytes(), stored, shown, picture.data());
+    const int64_t top = kGap + row * (shown.height + kGap),
+                  left = kGap + column * (shown.width + kGap);
+    for (int64_t y = 0; y < shown.height; ++y) {
+      std::copy_n(picture.begin() + y * shown.width * shown.channels, shown.width * shown.channels,
+                  sheet.pixels.begin() + ((top + y) * sheet.width + left) * shown.channels);
+    }
+  }
+  return sheet;
+}
+
+}  // namespace mantissa
