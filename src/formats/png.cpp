@@ -178,14 +178,14 @@ Result<ImageHeader> read_png_header(const std::filesystem::path& path) {
                      int64_t{header.width} * (3 * header.height + kDecodedChannels * rows)};
 }
 
-Status write_png(const std::filesystem::path& path, const Image& image) {
+Result<std::vector<std::byte>> encode_png(const Image& image) {
   const auto side_fits = [](int64_t side) { return side >= 1 && side <= kMaxImageSide; };
   if (!side_fits(image.height) || !side_fits(image.width) ||
       (image.channels != 1 && image.channels != 3) ||
       static_cast<int64_t>(image.pixels.size()) != image.height * image.width * image.channels) {
-    return invalid_input("'" + path.string() + "': not a picture that PNG can hold: " +
-                         std::to_string(image.height) + " x " + std::to_string(image.width) +
-                         " x " + std::to_string(image.channels) + " with " +
+    return invalid_input("not a picture that PNG can hold: " + std::to_string(image.height) +
+                         " x " + std::to_string(image.width) + " x " +
+                         std::to_string(image.channels) + " with " +
                          std::to_string(image.pixels.size()) + " bytes");
   }
   // libpng's simplified interface catches its own longjmp.
@@ -197,9 +197,18 @@ Status write_png(const std::filesystem::path& path, const Image& image) {
   png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(png);
   std::vector<std::byte> file(bytes);
   if (!png_image_write_to_memory(&png, file.data(), &bytes, 0, image.pixels.data(), 0, nullptr)) {
-    return failed("'" + path.string() + "': " + png.message);
+    return failed(png.message);
   }
-  const std::array pieces = {std::span<const std::byte>(file).first(bytes)};
+  file.resize(bytes);
+  return file;
+}
+
+Status write_png(const std::filesystem::path& path, const Image& image) {
+  const Result<std::vector<std::byte>> file = encode_png(image);
+  if (!file.ok()) {
+    return make_error(file.error().code, "'" + path.string() + "': " + file.error().message);
+  }
+  const std::array pieces = {std::span<const std::byte>(*file)};
   return write_file_atomically(path, pieces);
 }
 

@@ -1,7 +1,9 @@
 // PNG pictures, decoded and written by libpng.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <vector>
 
 #include "base/result.h"
 #include "formats/image.h"
@@ -17,7 +19,10 @@ Result<Image> read_png(const std::filesystem::path& path, int channels);
 // Reads up to the pixels.
 Result<ImageHeader> read_png_header(const std::filesystem::path& path);
 
-// Writes an 8-bit grey or RGB picture, atomically; the same picture gives the same bytes.
+// An 8-bit grey or RGB picture as a file's bytes; the same picture gives the same bytes.
+Result<std::vector<std::byte>> encode_png(const Image& image);
+
+// Writes that file, atomically.
 Status write_png(const std::filesystem::path& path, const Image& image);
 
 }  // namespace mantissa
