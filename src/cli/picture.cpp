@@ -136,7 +136,7 @@ std::vector<std::string> draw_cell(const PredictionOutcome& outcome, const Predi
   const auto note = [&](const std::string& text) {
     lines.push_back(terminal.paint("2", pad_right(shortened(text, cell), cell)));
   };
-  note(printable(prediction.source));
+  note(shortened_path(printable(prediction.source), cell));
   lines.push_back(known ? terminal.paint(right ? "32" : "31", guess) : guess);
   if (known && !right) note("is " + class_name(outcome.class_names, prediction.label));
   return lines;

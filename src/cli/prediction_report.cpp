@@ -28,7 +28,7 @@ std::vector<std::string> table_row(const PredictionOutcome& outcome, const Predi
                                    const Terminal& terminal) {
   const bool known = prediction.label >= 0;
   std::vector<std::string> row = {
-      shortened(printable(prediction.source), 40),
+      shortened_path(printable(prediction.source), 40),
       known ? shortened(class_name(outcome.class_names, prediction.label), 20) : "",
       !known                                 ? std::string()
       : prediction.label == prediction.guess ? std::string(terminal.symbol("✓", "ok"))

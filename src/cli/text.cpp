@@ -86,6 +86,16 @@ std::string shortened(std::string_view text, int width) {
   return std::string(text.substr(0, end));
 }
 
+std::string shortened_path(std::string_view text, int width) {
+  if (columns(text) <= width) return std::string(text);
+  for (int rest = columns(text); rest > width - 3; --rest) {
+    do {
+      text.remove_prefix(1);
+    } while (!text.empty() && continues_character(text[0]));
+  }
+  return "..." + std::string(text);
+}
+
 std::string pad_right(std::string_view text, int width) {
   return std::string(text) + std::string(std::max(0, width - columns(text)), ' ');
 }
