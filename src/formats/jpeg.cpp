@@ -215,7 +215,11 @@ Result<ImageHeader> read_jpeg_header(const std::filesystem::path& path) {
   // libjpeg keeps some rows; of files with several scans all coefficients, of two bytes each.
   header.decoding_bytes = 3 * pixels + header.width * 256;
   if (jpeg_has_multiple_scans(&reader.info)) {
-    header.decoding_bytes += pixels * info.num_components * 2;
+    for (int i = 0; i < info.num_components; ++i) {
+      const jpeg_component_info& component = info.comp_info[i];
+      header.decoding_bytes += int64_t{component.width_in_blocks} * component.height_in_blocks *
+                               DCTSIZE2 * int64_t{sizeof(JCOEF)};
+    }
   }
   return header;
 }
