@@ -2,6 +2,7 @@
 // only through this; a new op is a new row (docs/extending.md).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -59,12 +60,16 @@ struct StepScalars {
   int64_t step = 0;   // since the start of the run
 };
 
+// Tensors that an optimiser may keep per parameter.
+constexpr int kMostMoments = 2;
+
 // A parameter with everything that belongs to it. Absent parts have data == nullptr.
 struct ParameterView {
   Tensor mantissa;     // exponent: the weights' own
   Tensor accumulator;  // int16, exponent - lazy_shift
-  Tensor velocity;     // int16 with exponent
-  Tensor gradient;     // int64 sums; its exponent is fixed at the start of a step
+  // What the optimiser keeps, int16 with exponents: the velocity, or Adam's two moments.
+  std::array<Tensor, kMostMoments> moments;
+  Tensor gradient;  // int64 sums; its exponent is fixed at the start of a step
   int lazy_shift = 15;
   bool decays = false;
 };

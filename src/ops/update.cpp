@@ -55,7 +55,7 @@ int choose_multipliers(const OpContext& c, const ParameterView& p, int gradient_
   const double decay = p.decays ? s.weight_decay : 0;
   const Term terms[] = {
       {std::ldexp(s.gradient_scale, gradient_exponent), kGradientBits, &update.gradient_multiplier},
-      {p.velocity.empty() ? 0 : std::ldexp(s.momentum, *p.velocity.exponent), 15,
+      {p.moments[0].empty() ? 0 : std::ldexp(s.momentum, *p.moments[0].exponent), 15,
        &update.velocity_multiplier},
       {std::ldexp(decay, *p.mantissa.exponent - p.lazy_shift), update.weight_bits + p.lazy_shift,
        &update.decay_multiplier}};
@@ -92,8 +92,8 @@ void apply(const OpContext& c) {
       .weight_bits = p.mantissa.bits,
       .accumulator = p.accumulator.as<int16_t>(),
       .shift = p.lazy_shift,
-      .velocity = p.velocity.as<int16_t>(),
-      .direction_bits = p.velocity.empty() ? 32 : 16,
+      .velocity = p.moments[0].as<int16_t>(),
+      .direction_bits = p.moments[0].empty() ? 32 : 16,
   };
   const uint64_t gradient_maximum = largest(extremes(c, count, [&](int64_t begin, int64_t end) {
     return kernel.gradient_extremes(update.gradient, begin, end);
@@ -123,7 +123,7 @@ void apply(const OpContext& c) {
     kernel.commit(update, growth, begin, end);
   });
   set_exponent(c, p.mantissa, *p.mantissa.exponent + growth);
-  if (!p.velocity.empty()) set_exponent(c, p.velocity, direction_exponent);
+  if (!p.moments[0].empty()) set_exponent(c, p.moments[0], direction_exponent);
   *p.mantissa.saturated += values.saturated;
   // The accumulator's exponent of the next step; this step's has been used for the last time.
   *p.gradient.exponent =

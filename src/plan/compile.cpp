@@ -390,8 +390,7 @@ class Compiler {
       if (gradient_buffer_.count(parameter) == 0) continue;
       Instruction update;
       update.phase = Phase::kUpdate;
-      update.op = program_.options.optimizer == OptimizerKind::kMomentum ? &ops::kUpdateMomentum
-                                                                         : &ops::kUpdateSgd;
+      update.op = optimizer(program_.options.optimizer).update;
       update.name = graph_.parameters[parameter].name;
       update.parameters = {{parameter, gradient_buffer_[parameter]}};
       touch(gradient_buffer_[parameter], now());

@@ -46,16 +46,6 @@ int mantissa_bits(ParameterRole role, const Format& format) {
   return role == ParameterRole::kBias ? format.bias_bits : 16;
 }
 
-Result<OptimizerKind> parse_optimizer(std::string_view name) {
-  if (name == "sgd") return OptimizerKind::kSgd;
-  if (name == "momentum") return OptimizerKind::kMomentum;
-  return invalid_input("unknown optimizer '" + std::string(name) + "'; choose sgd or momentum");
-}
-
-std::string_view optimizer_name(OptimizerKind kind) {
-  return kind == OptimizerKind::kSgd ? "sgd" : "momentum";
-}
-
 int64_t StateLayout::weight_state_bytes() const {
   int64_t total = 0;
   for (const StateTensor& tensor : tensors) {
@@ -87,24 +77,25 @@ bool is_guardable(const Graph& graph, int value) {
 
 namespace {
 
-// Mantissas, accumulators, velocity and exponents of a parameter; in fp32 values and velocity.
-ParameterState add_trained(const Parameter& parameter, const Format& format,
-                           OptimizerKind optimizer, LayoutBuilder& builder) {
+// Mantissas, accumulators, moments and exponents of a parameter; in fp32 values and moments.
+ParameterState add_trained(const Parameter& parameter, const Format& format, const Optimizer& row,
+                           LayoutBuilder& builder) {
   const bool integer = !format.is_float();
-  const auto add = [&](const char* suffix, DataType type, StateGroup group) {
+  const auto add = [&](const std::string& suffix, DataType type, StateGroup group) {
     return builder.add(parameter.name + suffix, type, parameter.shape, group);
   };
-  const auto add_exponent = [&](const char* suffix, StateGroup group) {
+  const auto add_exponent = [&](const std::string& suffix, StateGroup group) {
     return integer ? builder.add(parameter.name + suffix, DataType::kInt16, Shape{1}, group) : -1;
   };
   ParameterState state;
   state.mantissa = add("", element_type(parameter.role, format), StateGroup::kParameter);
   state.exponent = add_exponent(".exponent", StateGroup::kParameter);
   if (integer) state.accumulator = add(".accumulator", DataType::kInt16, StateGroup::kParameter);
-  if (optimizer == OptimizerKind::kMomentum) {
-    state.velocity =
-        add(".velocity", integer ? DataType::kInt16 : DataType::kFloat, StateGroup::kOptimizer);
-    state.velocity_exponent = add_exponent(".velocity.exponent", StateGroup::kOptimizer);
+  for (size_t i = 0; i < row.moments.size() && row.moments[i] != nullptr; ++i) {
+    const std::string suffix = std::string(".") + row.moments[i];
+    state.moments[i].mantissa =
+        add(suffix, integer ? DataType::kInt16 : DataType::kFloat, StateGroup::kOptimizer);
+    state.moments[i].exponent = add_exponent(suffix + ".exponent", StateGroup::kOptimizer);
   }
   state.gradient_exponent = add_exponent(".gradient.exponent", StateGroup::kPredictor);
   return state;
@@ -112,13 +103,13 @@ ParameterState add_trained(const Parameter& parameter, const Format& format,
 
 }  // namespace
 
-StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind optimizer) {
+StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind kind) {
   StateLayout layout;
   layout.lazy_shift = format.lazy_shift();
   LayoutBuilder builder(layout);
   for (const Parameter& parameter : graph.parameters) {
     if (is_trained(parameter.role)) {
-      layout.parameters.push_back(add_trained(parameter, format, optimizer, builder));
+      layout.parameters.push_back(add_trained(parameter, format, optimizer(kind), builder));
       continue;
     }
     ParameterState state;

@@ -3,21 +3,15 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
 #include "numerics/format.h"
+#include "plan/optimizer.h"
 #include "tensor/tensor.h"
 
 namespace mantissa {
-
-enum class OptimizerKind { kSgd, kMomentum };
-
-Result<OptimizerKind> parse_optimizer(std::string_view name);
-std::string_view optimizer_name(OptimizerKind kind);
 
 // Which hash a tensor enters: weights_sha256 covers the first two, state_sha256 all.
 enum class StateGroup { kParameter, kStatistics, kOptimizer, kPredictor };
@@ -34,14 +28,19 @@ struct StateTensor {
   int64_t bytes() const { return shape.count() * element_bytes(type); }
 };
 
+// Indices of what an optimiser keeps for a parameter; -1 where it has none.
+struct MomentState {
+  int mantissa = -1;
+  int exponent = -1;
+};
+
 // Indices of a parameter's tensors in the layout; -1 where it has none.
 struct ParameterState {
   int mantissa = -1;
   int exponent = -1;
   int accumulator = -1;
-  int velocity = -1;
-  int velocity_exponent = -1;
-  int gradient_exponent = -1;  // of the int64 sums, fixed at the start of a step
+  std::array<MomentState, kMostMoments> moments;  // of the optimiser, in its order
+  int gradient_exponent = -1;                     // of the int64 sums, fixed at the start of a step
 };
 
 struct StateLayout {
@@ -69,7 +68,7 @@ int gradient_slot(const Graph& graph, int node, int input);
 bool is_guardable(const Graph& graph, int value);
 
 // State of a network in training.
-StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind optimizer);
+StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind kind);
 
 // State of a frozen network: mantissas and fixed exponents only.
 StateLayout frozen_layout(const Graph& graph, const Format& format);

@@ -52,7 +52,10 @@ class Resolver {
     view.mantissa = state_tensor(tensors.mantissa, tensors.exponent, instruction);
     view.mantissa.bits = mantissa_bits(parameter.role, program_.options.format);
     view.accumulator = state_tensor(tensors.accumulator, -1, instruction);
-    view.velocity = state_tensor(tensors.velocity, tensors.velocity_exponent, instruction);
+    for (size_t i = 0; i < view.moments.size(); ++i) {
+      const MomentState& moment = tensors.moments[i];
+      view.moments[i] = state_tensor(moment.mantissa, moment.exponent, instruction);
+    }
     view.lazy_shift = layout.lazy_shift;
     view.decays = parameter.role == ParameterRole::kWeights;
     if (operand.gradient_buffer >= 0) {

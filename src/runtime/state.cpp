@@ -75,8 +75,9 @@ void initialise_trained(const Parameter& parameter, uint64_t seed, uint32_t inde
   }
   *state.data<int16_t>(tensors.exponent) = static_cast<int16_t>(exponent);
   *state.data<int16_t>(tensors.gradient_exponent) = kGradientAccumulatorStart;
-  if (tensors.velocity_exponent >= 0) {
-    *state.data<int16_t>(tensors.velocity_exponent) = static_cast<int16_t>(zero_exponent(16));
+  for (const MomentState& moment : tensors.moments) {
+    if (moment.exponent < 0) continue;
+    *state.data<int16_t>(moment.exponent) = static_cast<int16_t>(zero_exponent(16));
   }
 }
 

@@ -23,10 +23,11 @@ int64_t bytes_of(const ParameterView& parameter, Phase phase) {
     case Phase::kBackwardWeights:
       return 2 * bytes_of(parameter.gradient);
     case Phase::kUpdate:
-    case Phase::kUpdateStatistics:
-      return bytes_of(parameter.gradient) +
-             2 * (bytes_of(parameter.mantissa) + bytes_of(parameter.accumulator) +
-                  bytes_of(parameter.velocity));
+    case Phase::kUpdateStatistics: {
+      int64_t changed = bytes_of(parameter.mantissa) + bytes_of(parameter.accumulator);
+      for (const Tensor& moment : parameter.moments) changed += bytes_of(moment);
+      return bytes_of(parameter.gradient) + 2 * changed;
+    }
   }
   return 0;
 }

@@ -56,6 +56,8 @@ constexpr bool kSwitch = true, kValue = false, kIdentity = true, kElsewhere = fa
 
 using S = const std::string&;
 
+const std::string kOptimizerHelp = optimizer_names();
+
 const Setting kSettings[] = {
     {"model", "network: mlp, lenet5, vgg8b, resnet8, resnet20, or another that info lists",
      "resnet8", kValue, kIdentity,
@@ -110,7 +112,7 @@ const Setting kSettings[] = {
        return integer<&Config::micro_batch_size, 0, 1 << 20>("micro-batch-size", text, c);
      },
      [](const Config& c) { return std::to_string(c.micro_batch_size); }},
-    {"optimizer", "sgd or momentum", "momentum", kValue, kIdentity,
+    {"optimizer", kOptimizerHelp.c_str(), "momentum", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_optimizer(text), c.optimizer); },
      [](const Config& c) { return std::string(optimizer_name(c.optimizer)); }},
     {"momentum", "momentum factor", "0.9", kValue, kIdentity,

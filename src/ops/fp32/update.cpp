@@ -10,7 +10,7 @@ void apply(const OpContext& c) {
   const auto scale = static_cast<float>(s.gradient_scale);
   const auto decay = static_cast<float>(p.decays ? s.weight_decay : 0);
   const auto momentum = static_cast<float>(s.momentum), rate = static_cast<float>(s.learning_rate);
-  auto *weights = p.mantissa.as<float>(), *velocity = p.velocity.as<float>();
+  auto *weights = p.mantissa.as<float>(), *velocity = p.moments[0].as<float>();
   const auto* gradient = p.gradient.as<float>();
   for_each(c, p.mantissa.count(), [&](int64_t i) {
     float direction = gradient[i] * scale + decay * weights[i];

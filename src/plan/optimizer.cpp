@@ -1,0 +1,61 @@
+#include "plan/optimizer.h"
+
+#include <algorithm>
+
+#include "ops/ops.h"
+
+namespace mantissa {
+namespace {
+
+// Kind, name, update, what it keeps, its settings, default learning rate and weight decay.
+const Optimizer kOptimizers[] = {
+    {OptimizerKind::kSgd, "sgd", &ops::kUpdateSgd, {}, {}, 0, 5e-4},
+    {OptimizerKind::kMomentum,
+     "momentum",
+     &ops::kUpdateMomentum,
+     {"velocity"},
+     {"momentum"},
+     0,
+     5e-4},
+};
+
+bool contains(std::span<const char* const> names, std::string_view wanted) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* name) { return name != nullptr && name == wanted; });
+}
+
+}  // namespace
+
+std::span<const Optimizer> optimizers() { return kOptimizers; }
+
+const Optimizer& optimizer(OptimizerKind kind) { return kOptimizers[static_cast<size_t>(kind)]; }
+
+Result<OptimizerKind> parse_optimizer(std::string_view name) {
+  for (const Optimizer& row : kOptimizers) {
+    if (row.name == name) return row.kind;
+  }
+  return invalid_input("unknown optimizer '" + std::string(name) + "'; choose " +
+                       optimizer_names());
+}
+
+std::string_view optimizer_name(OptimizerKind kind) { return optimizer(kind).name; }
+
+std::string optimizer_names() {
+  std::string names;
+  for (size_t i = 0; i < std::size(kOptimizers); ++i) {
+    if (i > 0) names += i + 1 == std::size(kOptimizers) ? " or " : ", ";
+    names += kOptimizers[i].name;
+  }
+  return names;
+}
+
+bool is_optimizer_setting(std::string_view setting) {
+  return std::any_of(std::begin(kOptimizers), std::end(kOptimizers),
+                     [&](const Optimizer& row) { return contains(row.settings, setting); });
+}
+
+bool has_setting(OptimizerKind kind, std::string_view setting) {
+  return contains(optimizer(kind).settings, setting);
+}
+
+}  // namespace mantissa

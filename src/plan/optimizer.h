@@ -1,0 +1,45 @@
+// The optimisers: one row each says what it is called, what it keeps, what it can be told and which
+// instruction updates a parameter. Layouts, programs, settings and help texts follow from the
+// table.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "graph/op.h"
+
+namespace mantissa {
+
+enum class OptimizerKind { kSgd, kMomentum };
+
+struct Optimizer {
+  OptimizerKind kind;
+  const char* name;
+  const Op* update;
+  // Names of the 16-bit tensors that it keeps for each parameter, in the order of
+  // ParameterView::moments; null: no more.
+  std::array<const char*, kMostMoments> moments;
+  // Settings that mean something to it alone; null: no more.
+  std::array<const char*, 3> settings;
+  double learning_rate;  // if none is given; 0: the model's
+  double weight_decay;   // if none is given
+};
+
+// In the order of OptimizerKind.
+std::span<const Optimizer> optimizers();
+const Optimizer& optimizer(OptimizerKind kind);
+
+Result<OptimizerKind> parse_optimizer(std::string_view name);
+std::string_view optimizer_name(OptimizerKind kind);
+
+// "sgd, momentum or ...", for help and errors.
+std::string optimizer_names();
+
+// Whether the setting is one of an optimiser's own, and of this one's.
+bool is_optimizer_setting(std::string_view setting);
+bool has_setting(OptimizerKind kind, std::string_view setting);
+
+}  // namespace mantissa
