@@ -1,5 +1,6 @@
 // The update for AVX2.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/target.h"
@@ -48,10 +49,20 @@ inline Lanes unsigned_product(Lanes a, Lanes b) noexcept {
 }
 
 #include "kernels/update/lane_loops.h"
+
+// All 4 at once; the array has a whole number of them.
+inline void square_roots(double* values, int64_t count) noexcept {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    _mm256_store_pd(values + i, _mm256_sqrt_pd(_mm256_load_pd(values + i)));
+  }
+}
+
+#include "kernels/update/optimizer_loops.h"
 }  // namespace
 
 const UpdateKernels kUpdateAvx2 = {
-    "update_avx2", Isa::kAvx2, gradient_extremes, direction_extremes_lanes, step_lanes, commit};
+    "update_avx2", Isa::kAvx2, gradient_extremes, direction_extremes_lanes, step_lanes,
+    commit,        look_ahead, adam_extremes,     adam_direction,           sum_of_squares};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -1,5 +1,6 @@
 // The update for AVX-512.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/target.h"
@@ -45,11 +46,21 @@ inline Lanes unsigned_product(Lanes a, Lanes b) noexcept {
 }
 
 #include "kernels/update/lane_loops.h"
+
+// All 8 at once; the array has a whole number of them.
+inline void square_roots(double* values, int64_t count) noexcept {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    _mm512_store_pd(values + i, _mm512_sqrt_pd(_mm512_load_pd(values + i)));
+  }
+}
+
+#include "kernels/update/optimizer_loops.h"
 }  // namespace
 
-const UpdateKernels kUpdateAvx512Vnni = {"update_avx512vnni", Isa::kAvx512Vnni,
-                                         gradient_extremes,   direction_extremes_lanes,
-                                         step_lanes,          commit};
+const UpdateKernels kUpdateAvx512Vnni = {
+    "update_avx512vnni", Isa::kAvx512Vnni, gradient_extremes, direction_extremes_lanes,
+    step_lanes,          commit,           look_ahead,        adam_extremes,
+    adam_direction,      sum_of_squares};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -15,6 +15,25 @@ struct Operands {
   std::vector<int8_t> weights = test_values<int8_t>(kCount, 2, 6);
   std::vector<int16_t> accumulator = test_values<int16_t>(kCount, 3, 14);
   std::vector<int16_t> velocity = test_values<int16_t>(kCount, 4, 14);
+  std::vector<int16_t> root = std::vector<int16_t>(kCount, 1000);
+
+  Adam adam() {
+    return {.gradient = gradient.data(),
+            .first = velocity.data(),
+            .root = root.data(),
+            .gradient_shift = 6,
+            .gradient_multiplier = 1 << 20,
+            .first_multiplier = 900000,
+            .magnitude_shift = 12,
+            .root_align = 4,
+            .square_multiplier = 16777,
+            .first_shift = 40,
+            .root_shift = 11,
+            .root_offset = 1000,
+            .numerator_shift = 30,
+            .root_multiplier = 8000,
+            .epsilon = 100};
+  }
 
   Update args(bool momentum) {
     Update update;
@@ -62,6 +81,15 @@ void add_rows(const UpdateKernels* k) {
     add(momentum ? "step_momentum" : "step_sgd",
         [=](Operands& o) { benchmark::DoNotOptimize(k->step(o.args(momentum), 0, kCount)); });
   }
+  add("look_ahead",
+      [=](Operands& o) { benchmark::DoNotOptimize(k->look_ahead(o.args(true), 0, kCount)); });
+  add("adam_extremes",
+      [=](Operands& o) { benchmark::DoNotOptimize(k->adam_extremes(o.adam(), 0, kCount)); });
+  add("adam_direction",
+      [=](Operands& o) { benchmark::DoNotOptimize(k->adam_direction(o.adam(), 0, kCount)); });
+  add("sum_of_squares", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->sum_of_squares(o.gradient.data(), 6, 0, kCount));
+  });
   for (const int growth : {-1, 0, 1}) {
     add(growth < 0    ? "commit_shrink"
         : growth == 0 ? "commit"

@@ -1,0 +1,218 @@
+// Nesterov, Adam and the sum of squares: every row against the definitions in 128 bits.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "kernels/elementwise/test_values.h"
+#include "kernels/update/update.h"
+#include "numerics/rounding.h"
+
+namespace mantissa::kernels {
+namespace {
+
+class OptimizerTest : public testing::TestWithParam<const UpdateKernels*> {
+ protected:
+  void SetUp() override {
+    if (GetParam()->isa > best_isa()) {
+      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
+    }
+  }
+};
+
+TEST_P(OptimizerTest, LookAheadIsGradientPlusMomentumTimesVelocity) {
+  for (const int64_t size : kAwkwardSizes) {
+    for (const int shift : {0, 1, 30, 46}) {
+      std::vector<int64_t> wide = test_values<int64_t>(size, 1, shift + 15);
+      std::vector<int16_t> velocity = test_values<int16_t>(size, 2, 15);
+      const std::vector<int64_t> before = wide;
+      const std::vector<int16_t> old = velocity;
+      Update args;
+      args.gradient = wide.data();
+      args.velocity = velocity.data();
+      args.direction_shift = shift;
+      args.velocity_multiplier = (int64_t{1} << 44) - 7;
+      args.look_ahead_multiplier = (int64_t{1} << shift) - shift % 2;
+      const Extremes extremes = GetParam()->look_ahead(args, 0, size);
+      int64_t saturated = 0;
+      for (int64_t i = 0; i < size; ++i) {
+        const Wide rounded = exact_rne(before[i], shift);
+        const Wide next = exact_saturate(rounded, 32767);
+        saturated += next != rounded;
+        ASSERT_EQ(velocity[i], static_cast<int64_t>(next));
+        const Wide ahead = Wide{before[i]} - Wide{old[i]} * args.velocity_multiplier +
+                           next * args.look_ahead_multiplier;
+        ASSERT_TRUE(wide[i] == ahead);
+        ASSERT_TRUE(extremes.low <= wide[i] && wide[i] <= extremes.high);
+      }
+      ASSERT_EQ(extremes.saturated, saturated);
+    }
+  }
+}
+
+TEST_P(OptimizerTest, SumsOfSquaresAreExact) {
+  for (const int64_t size : kAwkwardSizes) {
+    for (const int shift : {0, 1, 13, 29}) {
+      std::vector<int64_t> gradient = test_values<int64_t>(size, 3, 31 + shift);
+      if (size > 0) gradient[0] = -(int64_t{1} << (31 + shift));
+      unsigned __int128 exact = 0;
+      for (const int64_t g : gradient) {
+        const auto rounded = static_cast<int64_t>(exact_rne(g, shift));
+        exact += static_cast<unsigned __int128>(Wide{rounded} * rounded);
+      }
+      const SquareSum sum = GetParam()->sum_of_squares(gradient.data(), shift, 0, size);
+      ASSERT_TRUE((static_cast<unsigned __int128>(sum.high) << 32) + sum.low == exact);
+    }
+  }
+}
+
+// The definition of update.h, in integers alone.
+struct Expected {
+  int64_t g, first_sum, square, first, root, direction;
+  int64_t saturated;
+};
+
+int64_t exact_root(int64_t n) {
+  int64_t low = 0, high = int64_t{1} << 31;
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    (Wide{middle} * middle <= n ? low : high) = middle;
+  }
+  return low;
+}
+
+int64_t exact_quotient(Wide n, int64_t d) {  // to nearest, ties to even
+  const Wide doubled = 2 * n + d;
+  Wide quotient = doubled / (2 * Wide{d});
+  const Wide rest = doubled % (2 * Wide{d});
+  if (rest < 0) --quotient;
+  if (rest == 0 && quotient % 2 != 0) --quotient;
+  return static_cast<int64_t>(exact_saturate(quotient, kAdamDirectionLimit));
+}
+
+Expected expected(const Adam& args, int64_t gradient, int64_t m, int64_t s) {
+  Expected e{};
+  e.g = static_cast<int64_t>(exact_saturate(exact_rne(gradient, args.gradient_shift), INT32_MAX));
+  const Wide first_sum = Wide{e.g} * args.gradient_multiplier + Wide{m} * args.first_multiplier;
+  e.first_sum = static_cast<int64_t>(first_sum);
+  const Wide h = exact_rne(e.g < 0 ? -e.g : e.g, args.magnitude_shift);
+  const Wide r = args.root_align >= 0 ? Wide{s} << args.root_align : exact_rne(s, -args.root_align);
+  const Wide old_weight = (Wide{1} << 24) - args.square_multiplier;
+  e.square = static_cast<int64_t>((r * r * old_weight + h * h * args.square_multiplier) >> 10);
+  const Wide rounded = exact_rne(first_sum, args.first_shift);
+  e.first = static_cast<int64_t>(exact_saturate(rounded, 32767));
+  const int64_t root = (exact_root(e.square) + args.root_offset) >> args.root_shift;
+  e.root = std::max(std::min<int64_t>(root, 32767), args.root_floor);
+  e.saturated = (rounded != e.first) + (root > 32767);
+  if (args.numerator_shift < 0) return e;
+  const int64_t denominator = std::max<int64_t>(1, e.root * args.root_multiplier + args.epsilon);
+  const Wide numerator = Wide{e.first} << args.numerator_shift;
+  e.direction = exact_quotient(numerator, denominator);
+  const Wide largest = Wide{denominator} * kAdamDirectionLimit;
+  e.saturated += numerator > largest || numerator < -largest;
+  return e;
+}
+
+struct AdamCase {
+  int gradient_shift, magnitude_shift, root_align, root_shift, numerator_shift;
+  int64_t square_multiplier, root_multiplier, epsilon, root_floor;
+};
+
+void check_adam(const UpdateKernels& kernels, const AdamCase& c, int64_t size, int64_t begin) {
+  std::vector<int64_t> gradient = test_values<int64_t>(size, 4, 31 + c.gradient_shift);
+  std::vector<int16_t> first = test_values<int16_t>(size, 5, 15);
+  std::vector<int16_t> root = test_values<int16_t>(size, 6, 15);
+  for (auto& s : root) s = static_cast<int16_t>(std::min(std::abs(int{s}), 32767));
+  const std::vector<int64_t> gradients = gradient;
+  const std::vector<int16_t> firsts = first, roots = root;
+  Adam args{.gradient = gradient.data(), .first = first.data(), .root = root.data()};
+  args.gradient_shift = c.gradient_shift;
+  args.gradient_multiplier = (int64_t{1} << 28) - 5;
+  args.first_multiplier = (int64_t{1} << 44) - 9;
+  args.magnitude_shift = c.magnitude_shift;
+  args.root_align = c.root_align;
+  args.square_multiplier = c.square_multiplier;
+  args.first_shift = 44;
+  args.root_shift = c.root_shift;
+  args.root_offset = (int64_t{1} << c.root_shift) * 2 / 3;
+  args.root_floor = c.root_floor;
+  args.numerator_shift = c.numerator_shift;
+  args.root_multiplier = c.root_multiplier;
+  args.epsilon = c.epsilon;
+  const AdamExtremes extremes = kernels.adam_extremes(args, begin, size);
+  Expected all{};
+  all.first_sum = INT64_MIN;
+  for (int64_t i = begin; i < size; ++i) {
+    const Expected e = expected(args, gradients[i], firsts[i], roots[i]);
+    ASSERT_EQ(gradient[i], e.g);
+    all.first_sum = std::max(all.first_sum, e.first_sum);
+    all.square = std::max(all.square, e.square);
+    all.saturated += e.saturated;
+  }
+  ASSERT_EQ(extremes.first.high, all.first_sum);
+  ASSERT_EQ(extremes.largest_square, all.square);
+  ASSERT_EQ(kernels.adam_direction(args, begin, size), all.saturated);
+  for (int64_t i = begin; i < size; ++i) {
+    const Expected e = expected(args, gradients[i], firsts[i], roots[i]);
+    ASSERT_EQ(first[i], e.first) << i;
+    ASSERT_EQ(root[i], e.root) << i;
+    ASSERT_EQ(gradient[i], e.direction) << i;
+  }
+}
+
+TEST_P(OptimizerTest, AdamIsItsDefinition) {
+  const int64_t whole = int64_t{1} << 24;
+  const AdamCase cases[] = {
+      {0, 12, 4, 11, 30, 16777, 1 << 12, 300, 1},       // as usual
+      {20, 12, -3, 6, 33, 16777, (1 << 13) - 1, 0, 1},  // the gradient is large
+      {20, 40, 4, 11, 28, 16777, 1 << 13, 0, 1},        // it is small
+      {1, 62, -62, 0, 46, 16777, 1, 1 << 28, 0},        // neither counts; epsilon does
+      {0, 12, 4, 11, 0, whole, 1 << 13, 1 << 28, 1},    // no memory
+      {0, 12, 4, 11, 20, 0, 0, 0, 0},                   // no new squares, no denominator
+      {3, 13, 0, 8, -1, 167772, 5432, 12345, 1},        // a direction that is nothing
+      {3, 12, 4, 0, 17, 1678, 3, 0, 1},                 // roots that are clipped
+  };
+  for (const AdamCase& c : cases) {
+    for (const int64_t size : kAwkwardSizes) {
+      check_adam(*GetParam(), c, size, size > 1 ? 1 : 0);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Every root and every quotient near the place where a double could round to the wrong side.
+TEST_P(OptimizerTest, RootsOfSquaresAndTheirNeighbours) {
+  for (int64_t s = 1; s <= 32767; s += 37) {
+    for (const int align : {0, 4}) {
+      int64_t gradient = 0;
+      int16_t first = 1, root = static_cast<int16_t>(s);
+      Adam args{.gradient = &gradient, .first = &first, .root = &root};
+      args.root_align = align;
+      args.square_multiplier = s % 3;
+      args.first_multiplier = 32767;
+      args.numerator_shift = 20;
+      args.root_multiplier = 8192 - s % 5;
+      const Expected e = expected(args, gradient, first, root);
+      GetParam()->adam_extremes(args, 0, 1);
+      GetParam()->adam_direction(args, 0, 1);
+      ASSERT_EQ(root, e.root) << s;
+      ASSERT_EQ(first, e.first) << s;
+      ASSERT_EQ(gradient, e.direction) << s;
+    }
+  }
+}
+
+std::string row_name(const testing::TestParamInfo<const UpdateKernels*>& info) {
+  return std::string(isa_name(info.param->isa));
+}
+
+#if defined(__x86_64__)
+INSTANTIATE_TEST_SUITE_P(Rows, OptimizerTest,
+                         testing::Values(&kUpdateReference, &kUpdateAvx2, &kUpdateAvx512Vnni),
+                         row_name);
+#else
+INSTANTIATE_TEST_SUITE_P(Rows, OptimizerTest, testing::Values(&kUpdateReference), row_name);
+#endif
+
+}  // namespace
+}  // namespace mantissa::kernels
