@@ -11,6 +11,7 @@ struct Golden {
   const char* format;
   OptimizerKind optimizer;
   int64_t micro_batch_size;
+  double clip_norm;          // 0: no clipping
   const char* state_sha256;  // after 20 steps of 16 examples, seed 1
   double width = 1;
 };
@@ -25,11 +26,13 @@ TEST(Golden, TrainingRunsHaveTheirDigests) {
                      .format = golden.format,
                      .optimizer = golden.optimizer,
                      .micro_batch_size = golden.micro_batch_size,
+                     .clip_norm = golden.clip_norm,
                      .width = golden.width});
     harness.train(20);
     EXPECT_EQ(harness.state_sha256(), golden.state_sha256)
         << golden.model << " " << golden.format << " " << optimizer_name(golden.optimizer)
-        << " micro-batch " << golden.micro_batch_size << " width " << golden.width;
+        << " micro-batch " << golden.micro_batch_size << " clip " << golden.clip_norm << " width "
+        << golden.width;
   }
 }
 

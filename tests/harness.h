@@ -41,9 +41,10 @@ struct HarnessOptions {
   int threads = 1;
   Isa isa = best_isa();
   uint64_t seed = 1;
-  double learning_rate = 0.05;
-  int64_t first_step = 0;  // what the step counter begins with
-  double width = 1;        // multiplies channels
+  double learning_rate = 0;  // 0: the optimizer's default, else 0.05
+  double clip_norm = 0;      // 0: no clipping
+  int64_t first_step = 0;    // what the step counter begins with
+  double width = 1;          // multiplies channels
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   int64_t label_smoothing = 0;  // in units of 2^-16
   bool reuses_memory = true;    // else every buffer still holds its data after the step
@@ -93,6 +94,7 @@ class Harness {
                               .momentum = 0.9,
                               .weight_decay = 5e-4,
                               .gradient_scale = 1 / static_cast<double>(options_.batch_size),
+                              .clip_norm = options_.clip_norm,
                               .seed = options_.seed,
                               .step = options_.first_step + steps_};
     const auto result = executor_->train_step(pixels_.data(), labels_.data(), scalars);
@@ -128,6 +130,10 @@ class Harness {
 
  private:
   void init(Graph graph) {
+    if (options_.learning_rate == 0) {
+      options_.learning_rate = optimizer(options_.optimizer).learning_rate;
+    }
+    if (options_.learning_rate == 0) options_.learning_rate = 0.05;
     graph_ = std::move(graph);
     const auto format = parse_format(options_.format);
     EXPECT_TRUE(format.ok());
@@ -144,6 +150,7 @@ class Harness {
                  .loss = options_.loss,
                  .label_smoothing = options_.label_smoothing,
                  .exponents = training_exponents(*format),
+                 .clips = options_.clip_norm > 0,
                  .format = *format},
                 {&table, options_.threads});
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);

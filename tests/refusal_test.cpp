@@ -64,7 +64,8 @@ TEST(Refusal, ImpossibleNetworksAndOptions) {
 
 class DamagedState : public ::testing::Test {
  protected:
-  DamagedState() : harness_({.model = "mlp", .format = "bfp:acc=8"}) {}
+  DamagedState()
+      : harness_({.model = "mlp", .format = "bfp:acc=8", .optimizer = OptimizerKind::kAdam}) {}
   ~DamagedState() override { std::filesystem::remove(path_); }
 
   // Writes the state (with a valid checksum) and reads it back.
@@ -93,6 +94,14 @@ TEST_F(DamagedState, TheMostNegativeMantissaIsRefused) {
 TEST_F(DamagedState, AccumulatorsBeyondHalfAUnitAreRefused) {
   harness_.state().data<int16_t>(weights().accumulator)[3] = 65;  // shift 7: at most 64
   EXPECT_FALSE(write_and_read().ok());
+}
+
+TEST_F(DamagedState, NegativeRootsAreRefused) {
+  harness_.state().data<int16_t>(weights().moments[1].mantissa)[3] = -1;
+  EXPECT_FALSE(write_and_read().ok());
+  harness_.state().data<int16_t>(weights().moments[1].mantissa)[3] = 32767;
+  harness_.state().data<int16_t>(weights().moments[0].mantissa)[3] = -32767;
+  EXPECT_TRUE(write_and_read().ok());
 }
 
 TEST_F(DamagedState, ExponentsOutsideTheirRangeAreRefused) {

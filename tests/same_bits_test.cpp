@@ -66,6 +66,39 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"inception_small", "bfp:g=6,gr=stochastic", 2, 0.25},
         Case{"squeezenet", "bfp:g=12", 2, 0.25}));
 
+TEST(SameBits, OptimizersOverThreadsAndInstructionSets) {
+  for (const Optimizer& row : optimizers()) {
+    for (const double clip_norm : {0.0, 0.3}) {
+      SCOPED_TRACE(std::string(row.name) + " clip " + std::to_string(clip_norm));
+      HarnessOptions options{.model = "lenet5",
+                             .optimizer = row.kind,
+                             .micro_batch_size = 8,
+                             .isa = Isa::kScalar,
+                             .clip_norm = clip_norm};
+      const std::string expected = hash_after(options, 4);
+      for (const Isa isa : instruction_sets()) {
+        for (const int threads : {1, 3}) {
+          options.isa = isa;
+          options.threads = threads;
+          EXPECT_EQ(hash_after(options, 4), expected) << isa_name(isa) << " " << threads;
+        }
+      }
+    }
+  }
+}
+
+// A norm that no gradient reaches: the updates move to the end of the step, and nothing else.
+TEST(SameBits, UpdatesAtOnceOrAfterTheNorm) {
+  for (const OptimizerKind kind : {OptimizerKind::kMomentum, OptimizerKind::kAdam}) {
+    HarnessOptions options{.model = "resnet8", .optimizer = kind};
+    const std::string expected = hash_after(options, 4);
+    options.clip_norm = 1e9;
+    EXPECT_EQ(hash_after(options, 4), expected) << optimizer_name(kind);
+    options.clip_norm = 0.1;
+    EXPECT_NE(hash_after(options, 4), expected) << optimizer_name(kind);
+  }
+}
+
 TEST(SameBits, TwoMicroBatchesInOneThreadOrTwo) {
   for (const char* model : {"mlp", "lenet5", "resnet8"}) {
     const HarnessOptions one{.model = model, .micro_batch_size = 8, .threads = 1};

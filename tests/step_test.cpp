@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <new>
 
@@ -32,6 +33,62 @@ TEST(Step, AllocatesNothing) {
     for (int i = 0; i < 3; ++i) harness.step();
     EXPECT_EQ(allocations - before, 0) << model;
   }
+}
+
+TEST(Step, AllocatesNothingWithAnyOptimizer) {
+  for (const Optimizer& row : optimizers()) {
+    Harness harness({.model = "lenet5",
+                     .optimizer = row.kind,
+                     .micro_batch_size = 8,
+                     .threads = 2,
+                     .clip_norm = 1});
+    harness.step();
+    const int64_t before = allocations;
+    for (int i = 0; i < 3; ++i) harness.step();
+    EXPECT_EQ(allocations - before, 0) << row.name;
+  }
+}
+
+TEST(Step, EveryOptimizerLearns) {
+  for (const Optimizer& row : optimizers()) {
+    Harness harness({.model = "lenet5",
+                     .optimizer = row.kind,
+                     .batch_size = 64,
+                     .micro_batch_size = 64,
+                     .threads = 2});
+    harness.train(100);
+    EXPECT_LT(harness.train(20), 1.2) << row.name;
+  }
+}
+
+// Every gradient is larger than this norm, so that halving it halves the first step of SGD.
+TEST(Step, ClippingBoundsTheUpdate) {
+  const auto moved = [](double clip_norm) {
+    Harness harness({.model = "mlp", .optimizer = OptimizerKind::kSgd, .clip_norm = clip_norm});
+    std::vector<double> values[2];
+    for (auto& list : values) {
+      for (size_t i = 0; i < harness.graph().parameters.size(); ++i) {
+        if (harness.graph().parameters[i].role != ParameterRole::kBias) continue;
+        const ParameterState& tensors = harness.state().layout().parameters[i];
+        const double unit = std::ldexp(1.0, *harness.state().data<int16_t>(tensors.exponent) - 15);
+        for (int64_t k = 0; k < harness.graph().parameters[i].shape.count(); ++k) {
+          list.push_back(unit * (32768.0 * harness.state().data<int16_t>(tensors.mantissa)[k] -
+                                 harness.state().data<int16_t>(tensors.accumulator)[k]));
+        }
+      }
+      if (&list == &values[0]) {
+        EXPECT_GT(harness.step().gradient_norm, 2 * 0.02);
+      }
+    }
+    double square = 0;
+    for (size_t i = 0; i < values[0].size(); ++i) {
+      square += (values[1][i] - values[0][i]) * (values[1][i] - values[0][i]);
+    }
+    return std::sqrt(square);
+  };
+  const double large = moved(0.02), small = moved(0.01);
+  EXPECT_LT(large, 0.05 * 0.02);
+  EXPECT_NEAR(large / small, 2, 1e-3);
 }
 
 TEST(Step, NetworksLearn) {

@@ -44,6 +44,8 @@ struct StepTotals {
   int64_t re_executions = 0;       // gradients redone because they outgrew their predicted exponent
   int64_t mispredictions = 0;      // values redone because their predicted exponent was wrong
   int64_t guard_violations = 0;    // micro-batches with a channel narrower than one unit
+  double gradient_norm = 0;        // of the mean gradient, in programs that clip
+  double gradient_factor = 1;      // what updates multiply the gradient by, to clip it
   bool gradient_overflow = false;  // a weight gradient outgrew its accumulator
   bool exponent_overflow = false;  // an exponent left -128..127, or a scalar was not finite
   bool kernel_failed = false;      // fp32: the library that computes it reported an error
@@ -53,11 +55,13 @@ struct StepTotals {
 struct StepScalars {
   double learning_rate = 0;
   double momentum = 0;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // Adam
   double weight_decay = 0;
   double gradient_scale = 1;  // 1 / batch size
+  double clip_norm = 0;       // largest norm of the scaled gradient, in programs that clip
   double statistics_momentum = 0.1;
   uint64_t seed = 0;  // of stochastic rounding and dropout
-  int64_t step = 0;   // since the start of the run
+  int64_t step = 0;   // steps done before, since the start of the run
 };
 
 // Tensors that an optimiser may keep per parameter.

@@ -41,6 +41,10 @@ class Compiler {
   }
 
  private:
+  // Whether updates follow their gradients, not the whole backward pass.
+  bool updates_at_once() const {
+    return program_.options.micro_batches == 1 && !program_.options.clips;
+  }
   bool training() const { return program_.options.kind == ProgramKind::kTraining; }
   int now() const { return static_cast<int>(program_.instructions.size()); }
   int64_t batch() const { return program_.options.micro_batch_size; }
@@ -321,7 +325,7 @@ class Compiler {
     bool input_wants = false;
     for (const int input : node.inputs) input_wants |= wants_gradient_[canonical_[input]];
     if (input_wants && functions(node).backward_input != nullptr) emit_backward_input(n, gradient);
-    if (program_.options.micro_batches == 1) emit_updates(n);
+    if (updates_at_once()) emit_updates(n);
   }
 
   void add_backward_operands(Instruction& instruction, bool reads_input, const Operand& gradient) {
@@ -398,10 +402,23 @@ class Compiler {
     }
   }
 
+  void emit_gradient_norm() {
+    Instruction norm;
+    norm.phase = Phase::kUpdate;
+    norm.op = &ops::kGradientNorm;
+    norm.name = "all";
+    for (const auto& [parameter, buffer] : gradient_buffer_) {
+      norm.parameters.push_back({parameter, buffer});
+      touch(buffer, now());
+    }
+    program_.instructions.push_back(std::move(norm));
+  }
+
   void emit_end_of_step() {
     program_.first_step_instruction = now();
     const int nodes = static_cast<int>(graph_.nodes.size());
-    for (int n = nodes - 1; program_.options.micro_batches > 1 && n >= 0; --n) emit_updates(n);
+    if (program_.options.clips) emit_gradient_norm();
+    for (int n = nodes - 1; !updates_at_once() && n >= 0; --n) emit_updates(n);
     for (int n = 0; n < nodes; ++n) {
       if (functions(graph_.nodes[n]).update_statistics == nullptr || skipped_[n]) continue;
       Instruction update = instruction_of(n, Phase::kUpdateStatistics);

@@ -13,7 +13,7 @@
 
 namespace mantissa {
 
-enum class OptimizerKind { kSgd, kMomentum };
+enum class OptimizerKind { kSgd, kMomentum, kNesterov, kAdam, kAdamW };
 
 struct Optimizer {
   OptimizerKind kind;
@@ -22,6 +22,7 @@ struct Optimizer {
   // Names of the 16-bit tensors that it keeps for each parameter, in the order of
   // ParameterView::moments; null: no more.
   std::array<const char*, kMostMoments> moments;
+  int moment_exponent;  // of these tensors before the first step
   // Settings that mean something to it alone; null: no more.
   std::array<const char*, 3> settings;
   double learning_rate;  // if none is given; 0: the model's

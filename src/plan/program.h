@@ -94,6 +94,7 @@ struct ProgramOptions {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   int64_t label_smoothing = 0;  // in units of 2^-16
   ExponentMode exponents = ExponentMode::kExact;
+  bool clips = false;  // training: updates wait for the norm of all gradients
   Format format = {};
 };
 

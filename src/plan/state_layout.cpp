@@ -95,6 +95,7 @@ ParameterState add_trained(const Parameter& parameter, const Format& format, con
     const std::string suffix = std::string(".") + row.moments[i];
     state.moments[i].mantissa =
         add(suffix, integer ? DataType::kInt16 : DataType::kFloat, StateGroup::kOptimizer);
+    state.moments[i].first_exponent = row.moment_exponent;
     state.moments[i].exponent = add_exponent(suffix + ".exponent", StateGroup::kOptimizer);
   }
   state.gradient_exponent = add_exponent(".gradient.exponent", StateGroup::kPredictor);

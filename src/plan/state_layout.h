@@ -32,6 +32,7 @@ struct StateTensor {
 struct MomentState {
   int mantissa = -1;
   int exponent = -1;
+  int first_exponent = 0;  // before the first step
 };
 
 // Indices of a parameter's tensors in the layout; -1 where it has none.

@@ -32,6 +32,7 @@ struct StepResult {
   int64_t guard_violations = 0;  // batch norms with a channel narrower than one unit
   int64_t re_executions = 0;     // gradients redone because they outgrew their predicted exponent
   int64_t mispredictions = 0;    // values redone because their predicted exponent was wrong
+  double gradient_norm = 0;      // of the mean gradient before clipping, in programs that clip
 };
 
 class Executor {

@@ -123,7 +123,8 @@ class Resolver {
         if (!gradient.empty()) count += gradient.count();
       }
     }
-    if (instruction.phase == Phase::kUpdate) count = resolved.parameters[0].mantissa.count();
+    if (instruction.phase == Phase::kUpdate && !traits.keeps_exponent)
+      count = resolved.parameters[0].mantissa.count();
     return count;
   }
 

@@ -77,7 +77,7 @@ void initialise_trained(const Parameter& parameter, uint64_t seed, uint32_t inde
   *state.data<int16_t>(tensors.gradient_exponent) = kGradientAccumulatorStart;
   for (const MomentState& moment : tensors.moments) {
     if (moment.exponent < 0) continue;
-    *state.data<int16_t>(moment.exponent) = static_cast<int16_t>(zero_exponent(16));
+    *state.data<int16_t>(moment.exponent) = static_cast<int16_t>(moment.first_exponent);
   }
 }
 

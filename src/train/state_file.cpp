@@ -61,6 +61,14 @@ bool accumulator_in_range(std::span<const std::byte> data, int lazy_shift) {
   return true;
 }
 
+// Roots of Adam's second moments: little-endian int16 without a sign.
+bool has_no_sign(std::span<const std::byte> data) {
+  for (size_t i = 1; i < data.size(); i += 2) {
+    if ((data[i] & std::byte{0x80}) != std::byte{0}) return false;
+  }
+  return true;
+}
+
 Status check(const std::filesystem::path& path, const StateTensor& expected,
              const SafetensorsTensor* found, int lazy_shift) {
   const std::string place = path.string() + ": tensor '" + expected.name + "' ";
@@ -71,6 +79,9 @@ Status check(const std::filesystem::path& path, const StateTensor& expected,
   if (!mantissas_in_range(expected, found->data) ||
       (expected.name.ends_with(".accumulator") && !accumulator_in_range(found->data, lazy_shift))) {
     return invalid_input(place + "has a number outside its range");
+  }
+  if (expected.name.ends_with(".second_moment_root") && !has_no_sign(found->data)) {
+    return invalid_input(place + "has a negative root");
   }
   if (expected.type == DataType::kInt64) {  // offsets of scale_offset: as freezing writes them
     for (size_t i = 0; i + 7 < found->data.size(); i += 8) {

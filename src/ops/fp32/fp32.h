@@ -21,6 +21,10 @@ extern const OpFunctions kSoftmaxCrossEntropy;
 extern const OpFunctions kMeanSquaredError;
 extern const OpFunctions kUpdateSgd;
 extern const OpFunctions kUpdateMomentum;
+extern const OpFunctions kUpdateNesterov;
+extern const OpFunctions kUpdateAdam;
+extern const OpFunctions kUpdateAdamW;
+extern const OpFunctions kGradientNorm;
 
 // Writes multiplier and offset ([channels]) of scale_offset for a batch norm whose context has its
 // four parameters: y = x * multiplier + offset, from the running statistics.

@@ -1,27 +1,91 @@
-// SGD and momentum in fp32, as the integer optimisers define them (docs/decisions/0011).
+// Optimisers in fp32, as the integer ones define them (docs/decisions/0011).
+#include <algorithm>
+#include <cmath>
+
+#include "numerics/adam.h"
 #include "ops/fp32/fp32.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
 
-void apply(const OpContext& c) {
-  const ParameterView& p = c.parameters[0];
-  const StepScalars& s = *c.scalars;
-  const auto scale = static_cast<float>(s.gradient_scale);
-  const auto decay = static_cast<float>(p.decays ? s.weight_decay : 0);
-  const auto momentum = static_cast<float>(s.momentum), rate = static_cast<float>(s.learning_rate);
-  auto *weights = p.mantissa.as<float>(), *velocity = p.moments[0].as<float>();
-  const auto* gradient = p.gradient.as<float>();
-  for_each(c, p.mantissa.count(), [&](int64_t i) {
-    float direction = gradient[i] * scale + decay * weights[i];
-    if (velocity != nullptr) velocity[i] = direction += momentum * velocity[i];
-    weights[i] -= rate * direction;
+// What all optimisers take from the context.
+struct Step {
+  float* weights;
+  const float* gradient;
+  float scale, decay, rate;
+
+  explicit Step(const OpContext& c)
+      : weights(c.parameters[0].mantissa.as<float>()),
+        gradient(c.parameters[0].gradient.as<float>()),
+        scale(static_cast<float>(c.scalars->gradient_scale * c.totals->gradient_factor)),
+        decay(static_cast<float>(c.parameters[0].decays ? c.scalars->weight_decay : 0)),
+        rate(static_cast<float>(c.scalars->learning_rate)) {}
+
+  float decayed(int64_t i) const { return gradient[i] * scale + decay * weights[i]; }
+};
+
+void sgd(const OpContext& c) {
+  const Step step(c);
+  for_each(c, c.parameters[0].mantissa.count(),
+           [&](int64_t i) { step.weights[i] -= step.rate * step.decayed(i); });
+}
+
+void momentum(const OpContext& c, bool look_ahead) {
+  const Step step(c);
+  const auto factor = static_cast<float>(c.scalars->momentum);
+  auto* velocity = c.parameters[0].moments[0].as<float>();
+  for_each(c, c.parameters[0].mantissa.count(), [&](int64_t i) {
+    const float gradient = step.decayed(i);
+    velocity[i] = gradient + factor * velocity[i];
+    step.weights[i] -= step.rate * (look_ahead ? gradient + factor * velocity[i] : velocity[i]);
   });
+}
+
+// Keeps the root of the second moment, as the integer op does.
+void adam(const OpContext& c, bool decoupled) {
+  const Step step(c);
+  const StepScalars& s = *c.scalars;
+  const auto beta1 = static_cast<float>(s.beta1), beta2 = static_cast<float>(s.beta2);
+  const auto first_part = static_cast<float>(1 - power(s.beta1, s.step + 1));
+  const auto root_part = static_cast<float>(std::sqrt(1 - power(s.beta2, s.step + 1)));
+  const auto epsilon = static_cast<float>(s.epsilon);
+  auto *first = c.parameters[0].moments[0].as<float>(),
+       *root = c.parameters[0].moments[1].as<float>();
+  for_each(c, c.parameters[0].mantissa.count(), [&](int64_t i) {
+    const float gradient = decoupled ? step.gradient[i] * step.scale : step.decayed(i);
+    first[i] = beta1 * first[i] + (1 - beta1) * gradient;
+    root[i] = std::sqrt(beta2 * root[i] * root[i] + (1 - beta2) * gradient * gradient);
+    float direction = first[i] / first_part / (root[i] / root_part + epsilon);
+    if (decoupled) direction += step.decay * step.weights[i];
+    step.weights[i] -= step.rate * direction;
+  });
+}
+
+void gradient_norm(const OpContext& c) {
+  constexpr double kSmallestNorm = 1e-6;  // as the integer op
+  double sum = 0;
+  for (const ParameterView& p : c.parameters) {
+    const auto* gradient = p.gradient.as<float>();
+    for (int64_t i = 0; i < p.gradient.count(); ++i) {
+      sum += static_cast<double>(gradient[i]) * gradient[i];
+    }
+  }
+  const double norm = std::sqrt(sum) * c.scalars->gradient_scale;
+  c.totals->gradient_norm = norm;
+  c.totals->gradient_factor = std::min(1.0, c.scalars->clip_norm / (norm + kSmallestNorm));
 }
 
 }  // namespace
 
-const OpFunctions kUpdateSgd = {.forward = apply, .kernel = loops_name};
-const OpFunctions kUpdateMomentum = {.forward = apply, .kernel = loops_name};
+const OpFunctions kUpdateSgd = {.forward = sgd, .kernel = loops_name};
+const OpFunctions kUpdateMomentum = {.forward = [](const OpContext& c) { momentum(c, false); },
+                                     .kernel = loops_name};
+const OpFunctions kUpdateNesterov = {.forward = [](const OpContext& c) { momentum(c, true); },
+                                     .kernel = loops_name};
+const OpFunctions kUpdateAdam = {.forward = [](const OpContext& c) { adam(c, false); },
+                                 .kernel = loops_name};
+const OpFunctions kUpdateAdamW = {.forward = [](const OpContext& c) { adam(c, true); },
+                                  .kernel = loops_name};
+const OpFunctions kGradientNorm = {.forward = gradient_norm, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

@@ -1,0 +1,35 @@
+// What Adam needs beyond sums: powers, the integer root, and the rounding of its slow average.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+namespace mantissa {
+
+// base^exponent for exponent >= 0 by squaring: products in a fixed order, no libm.
+inline double power(double base, int64_t exponent) {
+  double result = 1;
+  for (; exponent > 0; exponent >>= 1, base *= base) {
+    if ((exponent & 1) != 0) result *= base;
+  }
+  return result;
+}
+
+// floor(sqrt(n)) for 0 <= n <= 2^62.
+inline int64_t integer_square_root(int64_t n) {
+  auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
+  while (root * root > n) --root;
+  while ((root + 1) * (root + 1) <= n) ++root;
+  return root;
+}
+
+// What is added before the low `shift` bits (0 to 32) are cut off in step `step` >= 0: it runs
+// through [0, 2^shift) evenly, as the bits of the step in reverse order do (van der Corput).
+constexpr int64_t rounding_offset(int64_t step, int shift) {
+  uint32_t reversed = 0;
+  for (int bit = 0; bit < 32; ++bit)
+    reversed = reversed << 1 | (static_cast<uint64_t>(step) >> bit & 1);
+  return static_cast<int64_t>(static_cast<uint64_t>(reversed) >> (32 - shift));
+}
+
+}  // namespace mantissa

@@ -1,0 +1,56 @@
+// Gradient clipping by global norm: the Euclidean norm over the gradients of all parameters, and
+// the factor by which the updates that follow shrink them.
+#include <cmath>
+
+#include "numerics/exponent.h"
+#include "ops/fp32/fp32.h"
+#include "ops/kernel_name.h"
+#include "ops/update_parts.h"
+
+namespace mantissa::ops {
+namespace {
+
+// As in PyTorch: no division by zero.
+constexpr double kSmallestNorm = 1e-6;
+
+// The sum of squares of one parameter's gradient: exact over mantissas of 31 bits, rounded once.
+double sum_of_squares(const OpContext& c, const Tensor& gradient) {
+  const auto* sums = gradient.as<int64_t>();
+  const kernels::UpdateKernels& kernel = *c.kernels->update;
+  const int shift = exact_shift(
+      largest(extremes(
+          c, gradient.count(),
+          [&](int64_t begin, int64_t end) { return kernel.gradient_extremes(sums, begin, end); })),
+      kGradientBits + 1);
+  const auto total = over_parameter<kernels::SquareSum>(
+      c, gradient.count(),
+      [&](int64_t begin, int64_t end) { return kernel.sum_of_squares(sums, shift, begin, end); },
+      [](const kernels::SquareSum& a, const kernels::SquareSum& b) {
+        return kernels::SquareSum{a.low + b.low, a.high + b.high};
+      });
+  const auto exact = (static_cast<unsigned __int128>(total.high) << 32) + total.low;
+  return std::ldexp(static_cast<double>(exact), 2 * (*gradient.exponent + shift));
+}
+
+void apply(const OpContext& c) {
+  double sum = 0;
+  for (const ParameterView& p : c.parameters) sum += sum_of_squares(c, p.gradient);
+  const double norm = std::sqrt(sum) * c.scalars->gradient_scale;
+  c.totals->gradient_norm = norm;
+  c.totals->gradient_factor = std::min(1.0, c.scalars->clip_norm / (norm + kSmallestNorm));
+}
+
+Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
+  return invalid_input("the gradient's norm is not a node of a network");
+}
+
+}  // namespace
+
+const Op kGradientNorm = {.name = "gradient_norm",
+                          .traits = {.keeps_exponent = true},
+                          .infer_shape = no_shape,
+                          .forward = apply,
+                          .kernel = kernel_name<&kernels::KernelTable::update>,
+                          .fp32 = &fp32::kGradientNorm};
+
+}  // namespace mantissa::ops

@@ -1,0 +1,137 @@
+// Adam and AdamW by lazy update, with 16 bits for m and for the root of v (METHODS section 1). The
+// integer order stands in kernels/update/update.h; why it is so in docs/decisions/0021.
+#include <cmath>
+
+#include "numerics/adam.h"
+#include "numerics/exponent.h"
+#include "numerics/fixed_point.h"
+#include "ops/fp32/fp32.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/update_parts.h"
+
+namespace mantissa::ops {
+namespace {
+
+using kernels::Adam;
+using kernels::AdamExtremes;
+
+// An element's direction has the exponent -kAdamDirectionBits and at most this many bits.
+constexpr int kDirectionBits = 23;
+// Bits of the denominator's largest term.
+constexpr int kDenominatorBits = 28;
+constexpr int64_t kDenominatorLimit = int64_t{1} << kDenominatorBits;
+
+// Aligns |g| and s: their squares' sums have one exponent, twice the one returned.
+int align_squares(int gradient_exponent, int root_exponent, Adam& adam) {
+  const int exponent = std::max(gradient_exponent + kGradientBits - kernels::kAdamRootBits,
+                                root_exponent + 15 - kernels::kAdamRootBits);
+  adam.magnitude_shift = exponent - gradient_exponent;
+  adam.root_align = root_exponent - exponent;
+  return exponent;
+}
+
+// The widths of m' and s'; sets their exponents. Moments that are all zero keep theirs.
+void narrow_moments(const OpContext& c, const AdamExtremes& e, int first_exponent,
+                    int square_exponent, Adam& adam) {
+  const auto& [first, root] = c.parameters[0].moments;
+  const uint64_t largest_first = largest(e.first);
+  const Narrowed m = narrow(largest_first, first_exponent, 16);
+  adam.first_shift = m.shift;
+  if (largest_first != 0) set_exponent(c, first, m.exponent);
+  adam.root_floor = e.largest_square == 0 ? 0 : 1;
+  if (e.largest_square == 0) return;
+  const int root_exponent =
+      square_exponent - (kernels::kAdamWeightBits - kernels::kAdamCutBits) / 2;
+  const Narrowed s =
+      narrow(static_cast<uint64_t>(integer_square_root(e.largest_square)), root_exponent, 16);
+  adam.root_shift = s.shift;
+  adam.root_offset = rounding_offset(c.scalars->step, s.shift);
+  set_exponent(c, root, s.exponent);
+}
+
+// m^ / (s^ + epsilon) = m / ((1 - beta1^t) (s / sqrt(1 - beta2^t) + epsilon)): numerator and
+// denominator with the new exponents.
+void choose_quotient(const OpContext& c, Adam& adam) {
+  const StepScalars& scalars = *c.scalars;
+  const auto& [first, root] = c.parameters[0].moments;
+  const double first_part = 1 - power(scalars.beta1, scalars.step + 1);
+  const double second_part = 1 - power(scalars.beta2, scalars.step + 1);
+  const double unit = std::ldexp(first_part / std::sqrt(second_part), *root.exponent);
+  const double epsilon = first_part * scalars.epsilon;
+  const int shift = fixed_point_shift(std::max(std::ldexp(unit, 15), epsilon), kDenominatorBits);
+  adam.root_multiplier = to_fixed_point(unit, shift, kDenominatorLimit >> 15);
+  adam.epsilon = to_fixed_point(epsilon, shift, kDenominatorLimit);
+  adam.numerator_shift = std::min(*first.exponent + kernels::kAdamDirectionBits + shift, 46);
+}
+
+// Replaces G, of exponent `exponent` after adam.gradient_shift, by the direction.
+void make_adam_direction(const OpContext& c, int exponent, Adam& adam) {
+  const ParameterView& p = c.parameters[0];
+  const auto& [first, root] = p.moments;
+  const StepScalars& scalars = *c.scalars;
+  const Term terms[] = {
+      {std::ldexp(1 - scalars.beta1, exponent), kGradientBits, &adam.gradient_multiplier},
+      {std::ldexp(scalars.beta1, *first.exponent), 15, &adam.first_multiplier}};
+  const int first_exponent = choose_multipliers(terms);
+  const int square_exponent = align_squares(exponent, *root.exponent, adam);
+  adam.square_multiplier = to_fixed_point(1 - scalars.beta2, kernels::kAdamWeightBits,
+                                          int64_t{1} << kernels::kAdamWeightBits);
+  const kernels::UpdateKernels& kernel = *c.kernels->update;
+  const auto e = over_parameter<AdamExtremes>(
+      c, p.mantissa.count(),
+      [&](int64_t begin, int64_t end) { return kernel.adam_extremes(adam, begin, end); },
+      [](const AdamExtremes& a, const AdamExtremes& b) {
+        return AdamExtremes{combined(a.first, b.first),
+                            std::max(a.largest_square, b.largest_square)};
+      });
+  narrow_moments(c, e, first_exponent, square_exponent, adam);
+  choose_quotient(c, adam);
+  *p.mantissa.saturated += over_parameter<int64_t>(
+      c, p.mantissa.count(),
+      [&](int64_t begin, int64_t end) { return kernel.adam_direction(adam, begin, end); },
+      [](int64_t a, int64_t b) { return a + b; });
+}
+
+void apply(const OpContext& c, bool decoupled) {
+  const ParameterView& p = c.parameters[0];
+  kernels::Update update = update_of(c);
+  uint64_t gradient_maximum = 0;
+  if (!measure_gradient(c, update, gradient_maximum)) return;
+  const Term terms[] = {gradient_term(c, update), decay_term(c, update)};
+  const auto used = std::span(terms).first(decoupled ? 1 : 2);
+  const int gradient_exponent = make_direction(c, used, update).direction;
+  Adam adam{.gradient = update.gradient,
+            .first = p.moments[0].as<int16_t>(),
+            .root = p.moments[1].as<int16_t>(),
+            .gradient_shift = update.direction_shift};
+  make_adam_direction(c, gradient_exponent, adam);
+  update.gradient_shift = update.direction_shift = 0;
+  int direction_exponent = -kernels::kAdamDirectionBits;
+  if (decoupled && p.decays && c.scalars->weight_decay != 0) {
+    const Term sum[] = {
+        {std::ldexp(1.0, direction_exponent), kDirectionBits, &update.gradient_multiplier},
+        decay_term(c, update)};
+    direction_exponent = make_direction(c, sum, update).direction;
+  }
+  take_step(c, update, direction_exponent, gradient_maximum);
+}
+
+Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
+  return invalid_input("an update is not a node of a network");
+}
+
+}  // namespace
+
+const Op kUpdateAdam = {.name = "update_adam",
+                        .infer_shape = no_shape,
+                        .forward = [](const OpContext& c) { apply(c, false); },
+                        .kernel = kernel_name<&kernels::KernelTable::update>,
+                        .fp32 = &fp32::kUpdateAdam};
+const Op kUpdateAdamW = {.name = "update_adamw",
+                         .infer_shape = no_shape,
+                         .forward = [](const OpContext& c) { apply(c, true); },
+                         .kernel = kernel_name<&kernels::KernelTable::update>,
+                         .fp32 = &fp32::kUpdateAdamW};
+
+}  // namespace mantissa::ops

@@ -1,0 +1,83 @@
+// What the updates of all optimisers share: from the summed gradient to a direction, and from a
+// direction to the weights. The integer order stands in kernels/update/update.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "ops/ops.h"
+
+namespace mantissa::ops {
+
+// Elements below which a thread is not worth waking.
+constexpr int64_t kUpdateGrain = 8192;
+// Bits of |g|.
+constexpr int kGradientBits = 31;
+
+// Calls function(begin, end) on all threads; the results of parts that had elements.
+template <typename Part, typename Function, typename Combine>
+Part over_parameter(const OpContext& c, int64_t count, Function&& function, Combine&& combine) {
+  std::array<Part, kernels::kMaximumParts> partial;
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, count, kUpdateGrain,
+      [&](int64_t begin, int64_t end, int64_t part) { partial[part] = function(begin, end); });
+  Part total = {};
+  for (int64_t part = 0; part < parts; ++part) total = combine(total, partial[part]);
+  return total;
+}
+
+// Of all parts.
+kernels::Extremes combined(const kernels::Extremes& a, const kernels::Extremes& b);
+
+template <typename Function>
+kernels::Extremes extremes(const OpContext& c, int64_t count, Function&& function) {
+  return over_parameter<kernels::Extremes>(c, count, function, combined);
+}
+
+uint64_t largest(const kernels::Extremes& e);
+
+// A term of a sum: its coefficient times a mantissa of so many bits.
+struct Term {
+  double coefficient;
+  int bits;
+  int64_t* multiplier;
+};
+
+// Multipliers that give all terms one exponent, which is returned: terms have at most 59 bits.
+int choose_multipliers(std::span<const Term> terms);
+
+// The shift that brings wide mantissas to `bits`, and the exponent that they then have, not below
+// that of the smallest block; for a maximum of 0 that of a zero block.
+struct Narrowed {
+  int shift;
+  int exponent;
+};
+Narrowed narrow(uint64_t maximum, int wide_exponent, int bits);
+
+// The parameter of an update, which c.parameters[0] is.
+kernels::Update update_of(const OpContext& c);
+
+// The largest |G|, and from it update.gradient_shift. Sums that outgrew their accumulator are noted
+// in the totals and false is returned: the step then fails.
+bool measure_gradient(const OpContext& c, kernels::Update& update, uint64_t& maximum);
+
+// Terms of G and of the weight decay, which is left out for parameters that do not decay.
+Term gradient_term(const OpContext& c, kernels::Update& update);
+Term decay_term(const OpContext& c, kernels::Update& update);
+
+// Replaces G by `wide`, and chooses update.direction_shift; returns the exponents of both.
+struct DirectionExponents {
+  int wide, direction;
+};
+DirectionExponents make_direction(const OpContext& c, std::span<const Term> terms,
+                                  kernels::Update& update);
+
+// Steps by the direction, changes the weights' unit where it must, stores the results' exponents,
+// and that of the gradient's accumulator in the next step.
+void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,
+               uint64_t gradient_maximum);
+
+}  // namespace mantissa::ops
