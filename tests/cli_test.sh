@@ -235,6 +235,86 @@ check_training() {
   holds "--overwrite" eval '((status == 0)) && (($(wc -l <"$folder/stdout") == 1))'
 }
 
+# go_on_from_the_checkpoint_before RUN SETTINGS...: as if RUN had been killed after its last
+# checkpoint but one, resumes it in a copy; the results must be the same.
+go_on_from_the_checkpoint_before() {
+  local copy=$1-resumed
+  cp -r "$1" "$copy"
+  rm "$copy/summary.json" "$(printf '%s\n' "$copy"/checkpoint-*.safetensors | tail -1)"
+  run train --out "$copy" --resume "${@:2}"
+  ((status == 0)) && grep -q "resuming at step" "$folder/stderr" &&
+    same_entry state_sha256 "$1" "$copy" && same_entry test_loss "$1" "$copy" &&
+    same_entry steps "$1" "$copy"
+}
+
+check_optimizers() {
+  local train=(train --data "$data" --model mlp --batch-size 32 --threads 2 --epochs 2) name
+  for name in sgd momentum nesterov adam adamw; do
+    accepts "train --optimizer $name" "test accuracy" "${train[@]}" --optimizer $name \
+      --clip-norm 0.5 --out "$folder/$name"
+    holds "--optimizer $name resumes" go_on_from_the_checkpoint_before "$folder/$name"
+    prints_json "--optimizer $name: its config repeats it" \
+      train --config "$folder/$name/config.toml" --out "$folder/$name-again" --json
+    holds "--optimizer $name: the same bits again" \
+      same_entry state_sha256 "$folder/$name" "$folder/$name-again"
+  done
+  holds "clipping reports the norm" grep -q '"gradient_norm":[0-9.]' "$folder/adam/metrics.jsonl"
+  holds "no momentum in the config of adam" eval '! grep -q "^momentum" "$folder/adam/config.toml"'
+  holds "adam takes 7 bytes per parameter" \
+    grep -qE '"weight_state_bytes_per_parameter": 7\.0' "$folder/adam/summary.json"
+  accepts "another optimizer than the config's" "test accuracy" train --quiet \
+    --config "$folder/adam/config.toml" --optimizer momentum --out "$folder/other"
+  accepts "the config's optimizer with another beta" "test accuracy" train --quiet \
+    --config "$folder/adam/config.toml" --optimizer adam --beta1 0.8 --out "$folder/other-beta"
+  refuses "no such optimizer" 2 "lion.*sgd, momentum, nesterov, adam or adamw" \
+    "${train[@]}" --optimizer lion --out "$folder/refused"
+  refuses "momentum of adam" 2 "momentum and nesterov.*is adam" \
+    "${train[@]}" --optimizer adam --momentum 0.8 --out "$folder/refused"
+  refuses "beta1 of momentum" 2 "adam and adamw.*is momentum" \
+    "${train[@]}" --beta1 0.8 --out "$folder/refused"
+  refuses "beta2 1" 2 "beta2.*'1'" "${train[@]}" --optimizer adam --beta2 1 --out "$folder/refused"
+  refuses "negative clip-norm" 2 "clip-norm.*'-1'" "${train[@]}" --clip-norm -1 --out "$folder/refused"
+  accepts "plan of clipping" "gradient_norm +all" plan --data "$data" --model mlp --clip-norm 1
+  accepts "bench of adam" "update_adam" bench --model mlp --batch-size 8 --steps 2 --optimizer adam --sort time
+}
+
+check_validation() {
+  local train=(train --data "$data" --model mlp --batch-size 32 --threads 2) early
+  refuses "early-stop without a split" 2 "early-stop.*--validation" \
+    "${train[@]}" --early-stop 2 --out "$folder/refused"
+  refuses "validation of nothing" 2 "none of the 256" \
+    "${train[@]}" --validation 0.001 --out "$folder/refused"
+  refuses "validation of nearly all" 2 "only 6 would be left" \
+    "${train[@]}" --validation 250 --out "$folder/refused"
+  refuses "validation 1.5" 2 "validation.*1\.5" "${train[@]}" --validation 1.5 --out "$folder/refused"
+  refuses "plateau-factor of one-cycle" 2 "plateau.*one-cycle" \
+    "${train[@]}" --plateau-factor 0.5 --out "$folder/refused"
+  accepts "train --validation" "test accuracy" "${train[@]}" --epochs 2 --validation 0.25 \
+    --out "$folder/validated"
+  holds "two epochs, two validation losses" \
+    eval '(($(grep -c validation_loss "$folder/validated/metrics.jsonl") == 2))'
+  holds "the split is not trained on" \
+    eval '[[ $(json "$folder/validated/summary.json" train_examples) == 192 ]]'
+  # A learning rate that learns by heart, then gets worse: stops before its 200 epochs.
+  early=("${train[@]}" --epochs 200 --validation 64 --early-stop 2 --lr-schedule plateau
+    --learning-rate 0.05 --plateau-patience 1)
+  accepts "train --early-stop" "test accuracy" "${early[@]}" --out "$folder/early"
+  holds "it says that it stopped early" grep -q "stopped early at step .*; keeping" "$folder/stderr"
+  holds "it stopped two epochs after the best" eval '(($(json "$folder/early/summary.json" steps) ==
+    $(json "$folder/early/summary.json" best_step) + 12))'
+  holds "early stopping resumes" go_on_from_the_checkpoint_before "$folder/early"
+  accepts "eval of the best" "test accuracy" eval --checkpoint "$folder/early" --data "$data"
+  accepts "early stopping from a config with another split" "test accuracy" train --quiet \
+    --config "$folder/early/config.toml" --validation 32 --epochs 3 --out "$folder/other-split"
+  rm "$folder/early/summary.json"
+  flip "$folder/early/best.safetensors" 0.5
+  run train --out "$folder/early" --resume --quiet
+  holds "flipped bit in the best weights" \
+    eval '((status == 2)) && tail -1 "$folder/stderr" | grep -q "best[.]safetensors"'
+  accepts "plateau on the training loss" "test accuracy" "${train[@]}" --epochs 3 \
+    --lr-schedule plateau --out "$folder/plateau"
+}
+
 # same_entry NAME RUN RUN: both summaries have the same entry.
 same_entry() {
   [[ $(json "$2/summary.json" "$1") == "$(json "$3/summary.json" "$1")" ]]
@@ -525,6 +605,8 @@ check_usage
 check_settings
 check_data
 check_training
+check_optimizers
+check_validation
 check_inference
 check_pictures
 check_bench

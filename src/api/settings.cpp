@@ -154,6 +154,30 @@ std::string config_path(const Settings& settings) {
   return std::filesystem::exists(path, unreadable) ? path : "";
 }
 
+// Settings without which others mean nothing.
+bool is_base_of_others(const std::string& name) {
+  return name == "optimizer" || name == "lr-schedule" || name == "validation";
+}
+
+// What a file says for one optimizer or schedule does not fit another that the command line names.
+void drop_settings_of_others(const Settings& settings, Settings& file) {
+  const auto changes = [&](const char* name, std::string_view left_out) {
+    const auto now = settings.find(name);
+    const auto before = file.find(name);
+    return now != settings.end() &&
+           now->second != (before == file.end() ? left_out : before->second);
+  };
+  const RunConfig defaults;
+  const bool optimizer_changes = changes("optimizer", optimizer_name(defaults.optimizer));
+  const bool schedule_changes = changes("lr-schedule", schedule_name(defaults.schedule));
+  std::erase_if(file, [&](const auto& item) {
+    const std::string& name = item.first;
+    return (optimizer_changes &&
+            (is_optimizer_setting(name) || name == "learning-rate" || name == "weight-decay")) ||
+           (schedule_changes && name.starts_with("plateau-"));
+  });
+}
+
 }  // namespace
 
 Result<RunConfig> training_config(const Settings& settings) {
@@ -166,9 +190,13 @@ Result<RunConfig> training_config(const Settings& settings) {
     // Either of the two overrides the other in the file.
     if (settings.count("epochs") > 0) merged.erase("steps");
     if (settings.count("steps") > 0) merged.erase("epochs");
+    drop_settings_of_others(settings, merged);
     // What of the file is not overridden must be right on its own, so that its errors name it.
-    std::erase_if(merged, [&](const auto& item) { return settings.count(item.first) > 0; });
-    Result<RunConfig> alone = make_run_config(merged);
+    Settings rest = merged;
+    std::erase_if(rest, [&](const auto& item) {
+      return settings.count(item.first) > 0 && !is_base_of_others(item.first);
+    });
+    Result<RunConfig> alone = make_run_config(rest);
     if (!alone.ok()) {
       alone.error().message = path + ": " + alone.error().message;
       return alone.error();

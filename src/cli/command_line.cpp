@@ -25,6 +25,8 @@ constexpr CommandInfo kCommands[] = {
     {"train", "Train a network; write its checkpoints, results and the frozen network",
      "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a\n"
      "  mantissa train --model mlp --epochs 1 --batch-size 64 --seed 7 --out runs/b --json\n"
+     "  mantissa train --model lenet5 --optimizer adam --validation 0.1 --early-stop 3 --epochs 50 "
+     "--out runs/c\n"
      "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a --resume\n"},
     {"eval", "Evaluate a trained network on the test examples",
      "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"

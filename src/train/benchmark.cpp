@@ -91,11 +91,8 @@ class Measurement {
   }
 
   Status measure(Executor& executor) {
-    StepScalars scalars{.learning_rate = kRateFactor * config_.run.learning_rate,
-                        .momentum = config_.run.momentum,
-                        .weight_decay = config_.run.weight_decay,
-                        .gradient_scale = 1 / static_cast<double>(config_.run.batch_size),
-                        .seed = config_.run.seed};
+    StepScalars scalars = step_scalars(config_.run);
+    scalars.learning_rate = kRateFactor * config_.run.learning_rate;
     const int64_t all = config_.warmup_steps + config_.steps;
     instruction_ns_.resize(plan_.training.instructions.size());
     profile_ns_.resize(instruction_ns_.size());

@@ -30,6 +30,12 @@ constexpr Counter kCounters[] = {
     {"requantised", &CheckpointInfo::requantised},
     {"re_executions", &CheckpointInfo::re_executions},
     {"guard_violations", &CheckpointInfo::guard_violations},
+    {"epoch_loss_q24", &CheckpointInfo::epoch_loss_q24},
+    {"best_step", &CheckpointInfo::best_step},
+    {"best_loss_q24", &CheckpointInfo::best_loss_q24},
+    {"best_correct", &CheckpointInfo::best_correct},
+    {"reductions", &CheckpointInfo::reductions},
+    {"reduced_step", &CheckpointInfo::reduced_step},
 };
 
 std::optional<int64_t> number(std::string_view text) {
@@ -52,7 +58,8 @@ void remove_temporaries(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     const bool ours = name.starts_with(kPrefix) || name.starts_with("model.safetensors") ||
-                      name.starts_with("summary.json") || name.starts_with("config.toml");
+                      name.starts_with("best.safetensors") || name.starts_with("summary.json") ||
+                      name.starts_with("config.toml");
     if (ours && name.find(".tmp-") != std::string::npos) {
       std::filesystem::remove(entry.path(), ignored);
     }
@@ -78,14 +85,19 @@ std::vector<int64_t> list_checkpoints(const std::filesystem::path& folder) {
   return steps;
 }
 
-Status save_checkpoint(const std::filesystem::path& folder, const CheckpointInfo& info,
-                       const State& state, int keep) {
+Status write_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info,
+                        const State& state) {
   std::map<std::string, std::string> metadata = {{"kind", "mantissa checkpoint 1"},
                                                  {"run_identity", info.run_identity}};
   for (const Counter& counter : kCounters) {
     metadata[counter.name] = std::to_string(info.*counter.field);
   }
-  MANTISSA_RETURN_IF_ERROR(write_state(checkpoint_path(folder, info.step), metadata, state));
+  return write_state(path, metadata, state);
+}
+
+Status save_checkpoint(const std::filesystem::path& folder, const CheckpointInfo& info,
+                       const State& state, int keep) {
+  MANTISSA_RETURN_IF_ERROR(write_checkpoint(checkpoint_path(folder, info.step), info, state));
   remove_temporaries(folder);
   std::vector<int64_t> steps = list_checkpoints(folder);
   std::error_code ignored;

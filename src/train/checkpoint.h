@@ -20,6 +20,12 @@ struct CheckpointInfo {
   int64_t window_saturated = 0, window_requantised = 0;
   // Since the first step.
   int64_t saturated = 0, requantised = 0, re_executions = 0, guard_violations = 0;
+  // Of this epoch's steps so far.
+  int64_t epoch_loss_q24 = 0;
+  // The epoch with the lowest loss (on the validation examples, if there are any): the step that it
+  // ended with, 0 if there is none yet; and how often and when the plateau schedule last reacted.
+  int64_t best_step = 0, best_loss_q24 = 0, best_correct = 0;
+  int64_t reductions = 0, reduced_step = 0;
 };
 
 // "checkpoint-00000469.safetensors" in `folder`.
@@ -27,6 +33,10 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64
 
 // Steps of the checkpoints in `folder`, ascending. A folder that does not exist has none.
 std::vector<int64_t> list_checkpoints(const std::filesystem::path& folder);
+
+// Writes one file.
+Status write_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info,
+                        const State& state);
 
 // Writes the checkpoint, then removes all but the newest `keep` (>= 2) and left-over temporaries.
 Status save_checkpoint(const std::filesystem::path& folder, const CheckpointInfo& info,

@@ -328,7 +328,7 @@ Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& pr
   const int64_t classes = network.graph.classes();
   Evaluation evaluation;
   evaluation.confusion.assign(classes, std::vector<int64_t>(classes, 0));
-  int64_t loss_q24 = 0;
+  int64_t& loss_q24 = evaluation.loss_q24;
   const auto run = [&](const Program& program, int64_t from, int64_t to) -> Status {
     if (from >= to) return {};
     Executor executor(network.graph, program, network.state, arena, pool, isa);

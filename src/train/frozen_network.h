@@ -64,6 +64,7 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
 struct Evaluation {
   int64_t examples = 0;
   int64_t correct = 0;
+  int64_t loss_q24 = 0;                         // sum, as StepTotals counts it
   double loss = 0;                              // mean, without label smoothing
   std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
   double accuracy() const {

@@ -28,13 +28,19 @@ Result<MetricsWriter> MetricsWriter::open(const std::filesystem::path& path, int
 }
 
 Status MetricsWriter::write(const MetricsLine& line) {
-  const nlohmann::ordered_json json = {{"step", line.step},
-                                       {"epoch", line.epoch},
-                                       {"loss", line.loss},
-                                       {"accuracy", line.accuracy},
-                                       {"learning_rate", line.learning_rate},
-                                       {"examples_per_second", line.examples_per_second},
-                                       {"saturation_rate", line.saturation_rate}};
+  nlohmann::ordered_json json = {{"step", line.step},
+                                 {"epoch", line.epoch},
+                                 {"loss", line.loss},
+                                 {"accuracy", line.accuracy},
+                                 {"learning_rate", line.learning_rate},
+                                 {"examples_per_second", line.examples_per_second},
+                                 {"saturation_rate", line.saturation_rate}};
+  const auto add = [&](const char* name, const std::optional<double>& value) {
+    if (value) json[name] = *value;
+  };
+  add("gradient_norm", line.gradient_norm);
+  add("validation_loss", line.validation_loss);
+  add("validation_accuracy", line.validation_accuracy);
   file_ << json.dump() << '\n' << std::flush;
   if (!file_) return failed(path_.string() + ": cannot be written (is the disk full?)");
   return {};

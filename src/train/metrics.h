@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -17,6 +18,9 @@ struct MetricsLine {
   double learning_rate = 0;
   double examples_per_second = 0;
   double saturation_rate = 0;
+  std::optional<double> gradient_norm = std::nullopt;    // with clipping, of the last step
+  std::optional<double> validation_loss = std::nullopt;  // at the end of an epoch
+  std::optional<double> validation_accuracy = std::nullopt;
 };
 
 class MetricsWriter {

@@ -52,6 +52,25 @@ Status parse_switch(const std::string& name, const std::string& text, bool& fiel
   return {};
 }
 
+// A fraction below 1, or a whole number.
+Status parse_validation(const std::string& text, Config& config) {
+  MANTISSA_ASSIGN(const double value, parse_real("validation", text, 0, double{1 << 30}));
+  if (value >= 1 && value != std::floor(value)) {
+    return invalid_input("validation: '" + text +
+                         "' is neither a fraction below 1 nor a number of examples");
+  }
+  config.validation = value;
+  return {};
+}
+
+// A setting of an optimizer or of the plateau schedule as text, empty where it means nothing.
+std::string of_optimizer(const Config& config, const char* name, double value) {
+  return has_setting(config.optimizer, name) ? real_text(value) : "";
+}
+std::string of_plateau(const Config& config, std::string text) {
+  return config.schedule == ScheduleKind::kPlateau ? std::move(text) : "";
+}
+
 constexpr bool kSwitch = true, kValue = false, kIdentity = true, kElsewhere = false;
 
 using S = const std::string&;
@@ -115,19 +134,42 @@ const Setting kSettings[] = {
     {"optimizer", kOptimizerHelp.c_str(), "momentum", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_optimizer(text), c.optimizer); },
      [](const Config& c) { return std::string(optimizer_name(c.optimizer)); }},
-    {"momentum", "momentum factor", "0.9", kValue, kIdentity,
+    {"momentum", "factor of momentum and nesterov", "0.9", kValue, kIdentity,
      [](S text, Config& c) { return real("momentum", text, 0, 0.9999, c.momentum); },
-     [](const Config& c) { return real_text(c.momentum); }},
-    {"learning-rate", "largest learning rate (0: the model's default)", "0", kValue, kIdentity,
+     [](const Config& c) { return of_optimizer(c, "momentum", c.momentum); }},
+    {"beta1", "adam, adamw: decay of the mean gradient", "0.9", kValue, kIdentity,
+     [](S text, Config& c) { return real("beta1", text, 0, 0.9999, c.beta1); },
+     [](const Config& c) { return of_optimizer(c, "beta1", c.beta1); }},
+    {"beta2", "adam, adamw: decay of the mean square", "0.999", kValue, kIdentity,
+     [](S text, Config& c) { return real("beta2", text, 0, 0.99999, c.beta2); },
+     [](const Config& c) { return of_optimizer(c, "beta2", c.beta2); }},
+    {"epsilon", "adam, adamw: added to the root of the mean square", "1e-08", kValue, kIdentity,
+     [](S text, Config& c) { return real("epsilon", text, 0, 1, c.epsilon); },
+     [](const Config& c) { return of_optimizer(c, "epsilon", c.epsilon); }},
+    {"learning-rate", "largest learning rate (0: the model's default; with adam and adamw 0.001)",
+     "0", kValue, kIdentity,
      [](S text, Config& c) { return real("learning-rate", text, 0, 1000, c.learning_rate); },
      [](const Config& c) { return real_text(c.learning_rate); }},
-    {"lr-schedule", "constant, step, cosine or one-cycle", "one-cycle", kValue, kIdentity,
+    {"lr-schedule", "constant, step, cosine, one-cycle or plateau", "one-cycle", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_schedule(text), c.schedule); },
      [](const Config& c) { return std::string(schedule_name(c.schedule)); }},
     {"warmup", "part of the steps over which the learning rate rises", "0.2", kValue, kIdentity,
      [](S text, Config& c) { return real("warmup", text, 0, 1, c.warmup); },
      [](const Config& c) { return real_text(c.warmup); }},
-    {"weight-decay", "decay of weights (not of biases and batch norm)", "0.0005", kValue, kIdentity,
+    {"plateau-factor",
+     "plateau: what the learning rate is multiplied by when the loss stops falling", "0.1", kValue,
+     kIdentity,
+     [](S text, Config& c) { return real("plateau-factor", text, 0.001, 0.999, c.plateau_factor); },
+     [](const Config& c) { return of_plateau(c, real_text(c.plateau_factor)); }},
+    {"plateau-patience", "plateau: epochs in a row without a lower loss", "2", kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::plateau_patience, 1, 1000000>("plateau-patience", text, c);
+     },
+     [](const Config& c) { return of_plateau(c, std::to_string(c.plateau_patience)); }},
+    {"weight-decay",
+     "decay of weights, not of biases and batch norm (left out: 0.0005, with adam 0, with adamw "
+     "0.01); part of the gradient, but adamw decays apart from it",
+     "", kValue, kIdentity,
      [](S text, Config& c) { return real("weight-decay", text, 0, 1, c.weight_decay); },
      [](const Config& c) { return real_text(c.weight_decay); }},
     {"loss", "cross-entropy, or mse: the mean squared error against one-hot targets",
@@ -138,6 +180,21 @@ const Setting kSettings[] = {
      "0", kValue, kIdentity,
      [](S text, Config& c) { return real("label-smoothing", text, 0, 0.99, c.label_smoothing); },
      [](const Config& c) { return real_text(c.label_smoothing); }},
+    {"clip-norm", "shrink gradients whose norm over all parameters is larger (0: never)", "0",
+     kValue, kIdentity,
+     [](S text, Config& c) { return real("clip-norm", text, 0, 1e9, c.clip_norm); },
+     [](const Config& c) { return real_text(c.clip_norm); }},
+    {"validation",
+     "training examples held back to measure each epoch: a fraction (0.1) or a number (5000)", "0",
+     kValue, kIdentity, parse_validation, [](const Config& c) { return real_text(c.validation); }},
+    {"early-stop",
+     "stop after so many epochs in a row without a lower validation loss, and keep the weights of "
+     "the best epoch (0: never)",
+     "0", kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::early_stop, 0, 1000000>("early-stop", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.early_stop); }},
     {"augment", "none, or of flip, shift, crop, jitter, cutout: shift=2,flip (docs/data.md)",
      "none", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_augmentation(text), c.augmentation); },
@@ -194,13 +251,37 @@ Status resolve(RunConfig& config) {
   if (config.threads == 0) {
     config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
+  const Optimizer& row = optimizer(config.optimizer);
+  if (config.learning_rate == 0) config.learning_rate = row.learning_rate;
   if (config.learning_rate == 0) config.learning_rate = default_learning_rate(config.model);
+  if (config.weight_decay < 0) config.weight_decay = row.weight_decay;
   if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {
     return invalid_input("label-smoothing goes with --loss cross-entropy only, not with --loss " +
                          std::string(ops::loss_of(config.loss).name));
   }
+  if (config.early_stop > 0 && config.validation == 0) {
+    return invalid_input("early-stop: needs a validation loss; add --validation 0.1");
+  }
   if (config.resume && config.overwrite) {
     return invalid_input("--resume and --overwrite exclude each other");
+  }
+  return {};
+}
+
+// A setting that was given although what it belongs to is not in use.
+Status check_use(const std::string& name, const RunConfig& config) {
+  if (is_optimizer_setting(name) && !has_setting(config.optimizer, name)) {
+    std::string users;
+    for (const Optimizer& row : optimizers()) {
+      if (!has_setting(row.kind, name)) continue;
+      users += (users.empty() ? "" : " and ") + std::string(row.name);
+    }
+    return invalid_input(name + ": is for " + users + "; the optimizer is " +
+                         std::string(optimizer_name(config.optimizer)));
+  }
+  if (name.starts_with("plateau-") && config.schedule != ScheduleKind::kPlateau) {
+    return invalid_input(name + ": is for --lr-schedule plateau; the schedule is " +
+                         std::string(schedule_name(config.schedule)));
   }
   return {};
 }
@@ -253,6 +334,7 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
       return status.error();
     }
   }
+  for (const auto& [name, text] : settings) MANTISSA_RETURN_IF_ERROR(check_use(name, config));
   MANTISSA_RETURN_IF_ERROR(resolve(config));
   return config;
 }

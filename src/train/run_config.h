@@ -30,12 +30,18 @@ struct RunConfig {
   int64_t micro_batch_size = 0;  // 0: the batch
   OptimizerKind optimizer = OptimizerKind::kMomentum;
   double momentum = 0.9;
-  double learning_rate = 0;  // 0: the model's default
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double learning_rate = 0;  // 0: the default of optimizer or model
   ScheduleKind schedule = ScheduleKind::kOneCycle;
   double warmup = 0.2;  // fraction of all steps
-  double weight_decay = 5e-4;
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   double label_smoothing = 0;
+  double plateau_factor = 0.1;
+  int64_t plateau_patience = 2;  // epochs
+  double weight_decay = -1;      // < 0: the optimizer's default
+  double clip_norm = 0;          // 0: no clipping
+  double validation = 0;         // below 1 a fraction of the training examples, else their number
+  int64_t early_stop = 0;        // epochs; 0: never
   Augmentation augmentation;
   double width = 1;
   uint64_t seed = 1;

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/sizes.h"
 #include "data/batches.h"
+#include "data/split.h"
 #include "kernels/kernel_table.h"
 
 namespace mantissa {
@@ -76,6 +78,10 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
   if (data.loading_bytes > later_bytes) {
     memory.items.push_back({"reading pictures, beyond that", data.loading_bytes - later_bytes});
   }
+  if (plan.validation_examples > 0) {
+    memory.items.push_back(
+        {"validation split", split_bytes(plan.validation_examples, example_bytes)});
+  }
   memory.arena = fullest_moment(plan.training);
   memory.consumers = largest_buffers(plan.training, 5);
   return memory;
@@ -84,14 +90,51 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
 }  // namespace
 
 int64_t RunPlan::arena_bytes() const {
-  return std::max({training.arena_bytes, calibration.arena_bytes, evaluation.arena_bytes()});
+  return std::max({training.arena_bytes, calibration.arena_bytes, evaluation.arena_bytes(),
+                   validation.arena_bytes()});
 }
+
+StepScalars step_scalars(const RunConfig& config) {
+  return {.momentum = config.momentum,
+          .beta1 = config.beta1,
+          .beta2 = config.beta2,
+          .epsilon = config.epsilon,
+          .weight_decay = config.weight_decay,
+          .gradient_scale = 1 / static_cast<double>(config.batch_size),
+          .clip_norm = config.clip_norm,
+          .seed = config.seed};
+}
+
+namespace {
+
+// How many training examples are held back. At least a batch must be left.
+Result<int64_t> validation_count(const RunConfig& config, const DatasetInfo& data) {
+  const double wanted = config.validation < 1
+                            ? std::floor(config.validation * static_cast<double>(data.train_count))
+                            : config.validation;
+  const auto count = static_cast<int64_t>(wanted);
+  if (config.validation > 0 && count < 1) {
+    return invalid_input("validation: holds back none of the " + std::to_string(data.train_count) +
+                         " training examples of " + data.name);
+  }
+  if (count > 0 && data.train_count - count < config.batch_size) {
+    return invalid_input(
+        "validation: of the " + std::to_string(data.train_count) + " training examples of " +
+        data.name + " only " + std::to_string(std::max<int64_t>(0, data.train_count - count)) +
+        " would be left, less than batch-size " + std::to_string(config.batch_size));
+  }
+  return count;
+}
+
+}  // namespace
 
 Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   if (data.train_count < config.batch_size) {
     return invalid_input("batch-size " + std::to_string(config.batch_size) + " is more than the " +
                          std::to_string(data.train_count) + " training examples of " + data.name);
   }
+  MANTISSA_ASSIGN(const int64_t held_back, validation_count(config, data));
+  const int64_t train_count = data.train_count - held_back;
   const ModelOptions options{.height = data.height,
                              .width = data.width,
                              .channels = data.channels,
@@ -111,6 +154,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
       .loss = config.loss,
       .label_smoothing = label_smoothing_q16(config),
       .exponents = training_exponents(config.format),
+      .clips = config.clip_norm > 0,
       .format = config.format};
   MANTISSA_ASSIGN(plan.training, compile(plan.graph, program, planning));
   program = {.kind = ProgramKind::kInference,
@@ -120,13 +164,20 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
              .format = config.format};
   MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, program, planning));
   const Graph frozen_graph = freeze_graph(plan.graph);
+  const InferenceOptions inference{config.format, config.loss};
   MANTISSA_ASSIGN(plan.evaluation,
-                  compile_evaluation(frozen_graph, {config.format, config.loss},
-                                     config.micro_batch_size, data.test_count, planning));
-  plan.steps_per_epoch = data.train_count / config.batch_size;
+                  compile_evaluation(frozen_graph, inference, config.micro_batch_size,
+                                     data.test_count, planning));
+  plan.validation_examples = held_back;
+  if (held_back > 0) {
+    MANTISSA_ASSIGN(
+        plan.validation,
+        compile_evaluation(frozen_graph, inference, config.micro_batch_size, held_back, planning));
+  }
+  plan.steps_per_epoch = train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
   plan.calibration_examples =
-      std::max(config.micro_batch_size, std::min(kCalibrationExamples, data.train_count) /
+      std::max(config.micro_batch_size, std::min(kCalibrationExamples, train_count) /
                                             config.micro_batch_size * config.micro_batch_size);
   plan.memory = memory_plan(config, data, plan);
   return plan;

@@ -22,12 +22,17 @@ struct RunPlan {
   Program training;
   Program calibration;
   EvaluationPrograms evaluation;  // of the frozen network, on the test split
+  EvaluationPrograms validation;  // on the training examples that are held back, if any
+  int64_t validation_examples = 0;
   int64_t steps_per_epoch = 0;
   int64_t total_steps = 0;
   int64_t calibration_examples = 0;
   MemoryPlan memory;
   int64_t arena_bytes() const;
 };
+
+// The scalars of a step, but for learning rate and step number.
+StepScalars step_scalars(const RunConfig& config);
 
 // Compiles a run for a data set. Channel means are left at 0: they change no plan.
 Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data);

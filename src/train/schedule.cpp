@@ -7,13 +7,21 @@
 namespace mantissa {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ScheduleKind>, 4> kNames = {
+constexpr std::array<std::pair<std::string_view, ScheduleKind>, 5> kNames = {
     {{"constant", ScheduleKind::kConstant},
      {"step", ScheduleKind::kStep},
      {"cosine", ScheduleKind::kCosine},
-     {"one-cycle", ScheduleKind::kOneCycle}}};
+     {"one-cycle", ScheduleKind::kOneCycle},
+     {"plateau", ScheduleKind::kPlateau}}};
 
 constexpr double kOneCycleStart = 1.0 / 25;
+
+// The peak after so many reductions.
+double reduced(const Schedule& schedule) {
+  double rate = schedule.peak;
+  for (int64_t i = 0; i < schedule.reductions && rate > 0; ++i) rate *= schedule.plateau_factor;
+  return rate;
+}
 
 }  // namespace
 
@@ -22,7 +30,7 @@ Result<ScheduleKind> parse_schedule(std::string_view name) {
     if (text == name) return kind;
   }
   return invalid_input("unknown learning-rate schedule '" + std::string(name) +
-                       "'; choose constant, step, cosine or one-cycle");
+                       "'; choose constant, step, cosine, one-cycle or plateau");
 }
 
 std::string_view schedule_name(ScheduleKind kind) {
@@ -64,6 +72,8 @@ double learning_rate(const Schedule& schedule, int64_t step) {
       return schedule.peak * (0.5 + 0.5 * cosine_of_pi(done));
     case ScheduleKind::kOneCycle:
       return schedule.peak * (1 - done);
+    case ScheduleKind::kPlateau:
+      return reduced(schedule);
   }
   return schedule.peak;
 }

@@ -1,20 +1,25 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "base/folder_lock.h"
 #include "base/hash.h"
 #include "data/batches.h"
+#include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/run_plan.h"
+#include "train/validation.h"
 
 namespace mantissa {
 namespace {
@@ -70,6 +75,7 @@ void remove_old_run(const fs::path& folder) {
   for (const char* name : {"summary.json", "model.safetensors", "metrics.jsonl", "config.toml"}) {
     fs::remove(folder / name, ignored);
   }
+  fs::remove(best_path(folder), ignored);
   for (const int64_t step : list_checkpoints(folder)) {
     fs::remove(checkpoint_path(folder, step), ignored);
   }
@@ -94,8 +100,9 @@ class Run {
     }
     for (const std::string& note : info.notes) message(config_.data + ": " + note);
     MANTISSA_ASSIGN(data_, load_dataset(config_.data, true, true, data_options(config_)));
-    MANTISSA_RETURN_IF_ERROR(set_channel_means());
     info_.run_identity = run_identity(config_, data_sha256(data_));
+    MANTISSA_ASSIGN(validation_, split_off(data_.train, config_.seed, plan_.validation_examples));
+    MANTISSA_RETURN_IF_ERROR(set_channel_means());
     if (config_.resume && holds_file("summary.json")) return finished_before();
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     state_.emplace(std::move(state));
@@ -164,12 +171,18 @@ class Run {
             .peak = config_.learning_rate,
             .steps = plan_.total_steps,
             .warmup_steps = static_cast<int64_t>(
-                std::nearbyint(config_.warmup * static_cast<double>(plan_.total_steps)))};
+                std::nearbyint(config_.warmup * static_cast<double>(plan_.total_steps))),
+            .plateau_factor = config_.plateau_factor,
+            .reductions = info_.reductions};
+  }
+
+  bool is_done() const {
+    return info_.step >= plan_.total_steps || stops_early(config_, plan_.steps_per_epoch, info_);
   }
 
   Status loop() {
     const int64_t first = info_.step, remaining = plan_.total_steps - first;
-    if (remaining <= 0) return {};
+    if (is_done()) return {};
     MANTISSA_ASSIGN(
         const auto batches,
         BatchPrefetcher::create(
@@ -182,16 +195,12 @@ class Run {
     MANTISSA_ASSIGN(MetricsWriter metrics, MetricsWriter::open(folder_ / "metrics.jsonl", first));
     Executor executor(plan_.graph, plan_.training, *state_, arena_->span(), *pool_, config_.isa);
     step_ms_.reserve(static_cast<size_t>(std::min(remaining, kTimedSteps)));
-    const Schedule rates = schedule();
-    StepScalars scalars{.momentum = config_.momentum,
-                        .weight_decay = config_.weight_decay,
-                        .gradient_scale = 1 / static_cast<double>(config_.batch_size),
-                        .seed = config_.seed};
+    StepScalars scalars = step_scalars(config_);
     window_start_ = Clock::now();
-    while (info_.step < plan_.total_steps) {
+    while (!is_done()) {
       const auto step_start = Clock::now();
       const Batch batch = batches->next();
-      scalars.learning_rate = learning_rate(rates, info_.step);
+      scalars.learning_rate = learning_rate(schedule(), info_.step);
       scalars.step = info_.step;
       const auto start = Clock::now();
       MANTISSA_ASSIGN(const StepResult result,
@@ -201,16 +210,18 @@ class Run {
       step_ms_[timed_steps_++ % kTimedSteps] = step_ms;
       busy_seconds_ += seconds_since(step_start);
       add(result);
-      if (info_.step % kReportSteps == 0 || info_.step == plan_.total_steps) {
-        MANTISSA_RETURN_IF_ERROR(report(metrics, scalars.learning_rate));
+      std::optional<Evaluation> validation;
+      MANTISSA_RETURN_IF_ERROR(end_epoch(validation));
+      if (info_.step % kReportSteps == 0 || info_.step == plan_.total_steps || validation) {
+        MANTISSA_RETURN_IF_ERROR(report(metrics, scalars.learning_rate, result, validation));
       }
       const bool go_on = notify(result, scalars.learning_rate);
       const int64_t every =
           config_.checkpoint_every > 0 ? config_.checkpoint_every : plan_.steps_per_epoch;
-      if (!go_on || info_.step % every == 0 || info_.step == plan_.total_steps) {
+      if (!go_on || info_.step % every == 0 || is_done()) {
         MANTISSA_RETURN_IF_ERROR(checkpoint());
       }
-      if (!go_on && info_.step < plan_.total_steps) {
+      if (!go_on && !is_done()) {
         return make_error(ErrorCode::kInterrupted, "interrupted at step " +
                                                        std::to_string(info_.step) +
                                                        "; a checkpoint is in " + config_.out);
@@ -219,11 +230,46 @@ class Run {
     return {};
   }
 
+  // At the end of an epoch, and of the run: measures the examples that were held back, and decides
+  // what follows from it. Without any, the mean loss of a whole epoch's training decides.
+  Status end_epoch(std::optional<Evaluation>& validation) {
+    const bool whole = info_.step % plan_.steps_per_epoch == 0;
+    if (!whole && info_.step < plan_.total_steps) return {};
+    int64_t loss_q24 = std::exchange(info_.epoch_loss_q24, 0);
+    if (plan_.validation_examples > 0) {
+      const auto start = Clock::now();
+      MANTISSA_ASSIGN(FrozenNetwork frozen, frozen_network());
+      MANTISSA_ASSIGN(validation, evaluate(frozen, plan_.validation, arena_->span(), *pool_,
+                                           config_.isa, validation_));
+      window_start_ += Clock::now() - start;  // the rate is that of training
+      loss_q24 = validation->loss_q24;
+      message("step " + std::to_string(info_.step) + ": validation loss " +
+              decimals(validation->loss, 4) + ", accuracy " +
+              decimals(100 * validation->accuracy(), 2) + " %");
+    } else if (!whole) {
+      return {};
+    }
+    if (note_epoch(config_, plan_.steps_per_epoch, loss_q24, info_)) {
+      info_.best_correct = validation ? validation->correct : 0;
+      if (config_.early_stop > 0) {
+        MANTISSA_RETURN_IF_ERROR(write_checkpoint(best_path(folder_), info_, *state_));
+      }
+    }
+    return {};
+  }
+
+  static std::string decimals(double value, int digits) {
+    std::array<char, 48> text{};
+    std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+    return text.data();
+  }
+
   void add(const StepResult& result) {
     ++info_.step;
     ++info_.window_steps;
     info_.window_correct += result.correct;
     info_.window_loss_q24 += result.loss_q24;
+    info_.epoch_loss_q24 += result.loss_q24;
     info_.window_saturated += result.saturated;
     info_.window_requantised += result.requantised;
     info_.saturated += result.saturated;
@@ -252,16 +298,23 @@ class Run {
                                     static_cast<double>(timed_steps_) / busy_seconds_;
   }
 
-  Status report(MetricsWriter& metrics, double learning_rate) {
+  Status report(MetricsWriter& metrics, double learning_rate, const StepResult& result,
+                const std::optional<Evaluation>& validation) {
     const double seconds = std::max(1e-9, seconds_since(window_start_));
-    Status status = metrics.write(
-        {.step = info_.step,
-         .epoch = static_cast<double>(info_.step) / static_cast<double>(plan_.steps_per_epoch),
-         .loss = window_loss(),
-         .accuracy = window_accuracy(),
-         .learning_rate = learning_rate,
-         .examples_per_second = window_examples() / seconds,
-         .saturation_rate = rate(info_.window_saturated, info_.window_requantised)});
+    MetricsLine line{
+        .step = info_.step,
+        .epoch = static_cast<double>(info_.step) / static_cast<double>(plan_.steps_per_epoch),
+        .loss = window_loss(),
+        .accuracy = window_accuracy(),
+        .learning_rate = learning_rate,
+        .examples_per_second = window_examples() / seconds,
+        .saturation_rate = rate(info_.window_saturated, info_.window_requantised)};
+    if (config_.clip_norm > 0) line.gradient_norm = result.gradient_norm;
+    if (validation) {
+      line.validation_loss = validation->loss;
+      line.validation_accuracy = validation->accuracy();
+    }
+    Status status = metrics.write(line);
     shown_loss_ = window_loss();
     shown_accuracy_ = window_accuracy();
     info_.window_steps = info_.window_correct = info_.window_loss_q24 = 0;
@@ -322,7 +375,36 @@ class Run {
     return pixels;
   }
 
+  Result<FrozenNetwork> frozen_network() {
+    FrozenDescription description{config_.model,
+                                  options_,
+                                  config_.format,
+                                  data_.info.class_names,
+                                  data_.info.name,
+                                  state_->sha256(StateGroup::kStatistics),
+                                  config_.loss};
+    return freeze(plan_.graph, *state_, plan_.calibration, arena_->span(), *pool_, config_.isa,
+                  calibration_pixels(), std::move(description));
+  }
+
+  // With early stopping the weights of the best epoch are what is frozen.
+  Status take_best() {
+    if (config_.early_stop == 0) return {};
+    MANTISSA_ASSIGN(const CheckpointInfo best,
+                    load_checkpoint(best_path(folder_), info_.run_identity, *state_));
+    if (best.step != info_.best_step) {
+      return invalid_input(best_path(folder_).string() + ": is of step " +
+                           std::to_string(best.step) + "; the best was step " +
+                           std::to_string(info_.best_step));
+    }
+    message((info_.step < plan_.total_steps ? "stopped early at step " : "ended with step ") +
+            std::to_string(info_.step) + "; keeping the weights of step " +
+            std::to_string(best.step));
+    return {};
+  }
+
   Result<TrainingResult> finish() {
+    MANTISSA_RETURN_IF_ERROR(take_best());
     TrainEvent event;
     event.kind = TrainEventKind::kEvaluating;
     event.steps = data_.test.count;
@@ -333,12 +415,7 @@ class Run {
     };
     report(0, 0);
     const std::string weights_sha256 = state_->sha256(StateGroup::kStatistics);
-    FrozenDescription description{
-        config_.model,   options_,       config_.format, data_.info.class_names,
-        data_.info.name, weights_sha256, config_.loss};
-    MANTISSA_ASSIGN(FrozenNetwork frozen,
-                    freeze(plan_.graph, *state_, plan_.calibration, arena_->span(), *pool_,
-                           config_.isa, calibration_pixels(), std::move(description)));
+    MANTISSA_ASSIGN(FrozenNetwork frozen, frozen_network());
     MANTISSA_RETURN_IF_ERROR(save_frozen(folder_ / "model.safetensors", frozen));
     MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(frozen, plan_.evaluation, arena_->span(),
                                                           *pool_, config_.isa, data_.test, report));
@@ -357,12 +434,12 @@ class Run {
       median = *middle;
     }
     const int64_t parameters = plan_.graph.trained_parameters();
-    const nlohmann::ordered_json json = {
+    nlohmann::ordered_json json = {
         {"model", config_.model},
         {"format", to_string(config_.format)},
         {"data", config_.data},
         {"epochs", config_.epochs},
-        {"steps", plan_.total_steps},
+        {"steps", info_.step},
         {"seed", config_.seed},
         {"threads", config_.threads},
         {"isa", isa_name(config_.isa)},
@@ -388,6 +465,13 @@ class Run {
         {"re_executions", info_.re_executions},
         {"guard_violations", info_.guard_violations},
         {"saturation_rate", rate(info_.saturated, info_.requantised)}};
+    if (plan_.validation_examples > 0) {
+      const auto examples = static_cast<double>(plan_.validation_examples);
+      json["validation_examples"] = plan_.validation_examples;
+      json["best_step"] = info_.best_step;
+      json["best_validation_loss"] = ops::loss_value(config_.loss, info_.best_loss_q24) / examples;
+      json["best_validation_accuracy"] = static_cast<double>(info_.best_correct) / examples;
+    }
     return json.dump(2) + "\n";
   }
 
@@ -396,6 +480,7 @@ class Run {
   fs::path folder_;
   RunPlan plan_;
   Dataset data_;
+  ImageSet validation_;  // held back from data_.train
   ModelOptions options_;
   std::optional<State> state_;
   std::optional<AlignedMemory> arena_;

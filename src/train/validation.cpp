@@ -1,0 +1,32 @@
+#include "train/validation.h"
+
+#include <algorithm>
+
+namespace mantissa {
+
+std::filesystem::path best_path(const std::filesystem::path& folder) {
+  return folder / "best.safetensors";
+}
+
+bool note_epoch(const RunConfig& config, int64_t steps_per_epoch, int64_t loss_q24,
+                CheckpointInfo& info) {
+  if (info.best_step == 0 || loss_q24 < info.best_loss_q24) {
+    info.best_step = info.step;
+    info.best_loss_q24 = loss_q24;
+    return true;
+  }
+  const int64_t since = info.step - std::max(info.best_step, info.reduced_step);
+  if (config.schedule == ScheduleKind::kPlateau &&
+      since >= config.plateau_patience * steps_per_epoch) {
+    ++info.reductions;
+    info.reduced_step = info.step;
+  }
+  return false;
+}
+
+bool stops_early(const RunConfig& config, int64_t steps_per_epoch, const CheckpointInfo& info) {
+  return config.early_stop > 0 && info.best_step > 0 &&
+         info.step - info.best_step >= config.early_stop * steps_per_epoch;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,27 @@
+// What is decided at the end of an epoch: whether it was the best so far, whether the learning rate
+// falls, whether training stops.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "train/checkpoint.h"
+#include "train/run_config.h"
+
+namespace mantissa {
+
+// Where the weights of the best epoch are kept while a run may stop early.
+std::filesystem::path best_path(const std::filesystem::path& folder);
+
+// Notes the loss (a sum over always the same examples, Q24) of the epoch that ends with info.step
+// and that has steps_per_epoch steps. Under the plateau schedule the learning rate falls once more
+// when `plateau_patience` epochs in a row, since the best or since it last fell, were no better.
+// Returns whether no epoch before had a loss as low.
+bool note_epoch(const RunConfig& config, int64_t steps_per_epoch, int64_t loss_q24,
+                CheckpointInfo& info);
+
+// Whether the run may end before its last step: `early_stop` epochs in a row were no better than
+// the best one.
+bool stops_early(const RunConfig& config, int64_t steps_per_epoch, const CheckpointInfo& info);
+
+}  // namespace mantissa
