@@ -8,12 +8,11 @@
 
 #include "numerics/rounding.h"
 #include "ops/ops.h"
+#include "tests/definitions.h"
 #include "tests/harness.h"
 
 namespace mantissa::testing {
 namespace {
-
-using Reals = std::vector<double>;
 
 double element(const Tensor& tensor, int64_t i) {
   switch (tensor.type) {
@@ -58,170 +57,6 @@ double largest(const Reals& values) {
 // An op in double: outputs from inputs (concatenated operands of the node) and parameters.
 using Function =
     std::function<Reals(const std::vector<Reals>& inputs, const std::vector<Reals>& parameters)>;
-
-Reals convolution(const Attributes& a, const Shape& in, const Shape& out, const Shape& w,
-                  const Reals& x, const std::vector<Reals>& p) {
-  const bool image = in.rank == 4;
-  const int64_t height = image ? in[1] : 1, width = image ? in[2] : 1, channels = in.last();
-  const int64_t out_height = image ? out[1] : 1, out_width = image ? out[2] : 1;
-  const int64_t kernel_height = image ? w[1] : 1, kernel_width = image ? w[2] : 1;
-  const int64_t stride = image ? a.get("stride", 1) : 1, padding = image ? a.get("padding", 0) : 0;
-  const int64_t dilation = a.get("dilation", 1), groups = a.get("groups", 1);
-  Reals y;
-  for (int64_t n = 0; n < in[0]; ++n) {
-    for (int64_t oy = 0; oy < out_height; ++oy) {
-      for (int64_t ox = 0; ox < out_width; ++ox) {
-        for (int64_t o = 0; o < out.last(); ++o) {
-          double sum = p.size() > 1 ? p[1][o] : 0;
-          for (int64_t ky = 0; ky < kernel_height; ++ky) {
-            for (int64_t kx = 0; kx < kernel_width; ++kx) {
-              const int64_t iy = oy * stride + ky * dilation - padding;
-              const int64_t ix = ox * stride + kx * dilation - padding;
-              if (iy < 0 || iy >= height || ix < 0 || ix >= width) continue;
-              const int64_t per_group = channels / groups;
-              const int64_t first = o / (out.last() / groups) * per_group;
-              for (int64_t c = 0; c < per_group; ++c) {
-                sum += x[((n * height + iy) * width + ix) * channels + first + c] *
-                       p[0][((o * kernel_height + ky) * kernel_width + kx) * per_group + c];
-              }
-            }
-          }
-          y.push_back(sum);
-        }
-      }
-    }
-  }
-  return y;
-}
-
-Reals batch_norm(int64_t channels, const Reals& x, const std::vector<Reals>& p) {
-  const auto rows = static_cast<int64_t>(x.size()) / channels;
-  Reals y(x.size());
-  for (int64_t c = 0; c < channels; ++c) {
-    double mean = 0, variance = 0;
-    for (int64_t r = 0; r < rows; ++r) mean += x[r * channels + c] / static_cast<double>(rows);
-    for (int64_t r = 0; r < rows; ++r) {
-      const double d = x[r * channels + c] - mean;
-      variance += d * d / static_cast<double>(rows);
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      y[r * channels + c] =
-          p[0][c] * (x[r * channels + c] - mean) / std::sqrt(variance + 1e-5) + p[1][c];
-    }
-  }
-  return y;
-}
-
-// Calls visit(x index) for the cells of output i's window that lie in the image.
-template <typename Visit>
-void for_each_cell(const Attributes& a, const Shape& in, const Shape& out, int64_t i,
-                   Visit&& visit) {
-  const int64_t window = a.get("window", 2), stride = a.get("stride", window);
-  const int64_t c = i % in[3], ox = i / in[3] % out[2], oy = i / in[3] / out[2] % out[1];
-  const int64_t n = i / in[3] / out[2] / out[1], padding = a.get("padding", 0);
-  for (int64_t t = 0; t < window * window; ++t) {
-    const int64_t iy = oy * stride + t / window - padding, ix = ox * stride + t % window - padding;
-    if (iy < 0 || iy >= in[1] || ix < 0 || ix >= in[2]) continue;
-    visit(((n * in[1] + iy) * in[2] + ix) * in[3] + c);
-  }
-}
-
-Reals max_pool(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
-  Reals y(static_cast<size_t>(out.count()), -INFINITY);
-  for (int64_t i = 0; i < out.count(); ++i) {
-    for_each_cell(a, in, out, i, [&](int64_t at) { y[i] = std::max(y[i], x[at]); });
-  }
-  return y;
-}
-
-// Windows that lie in the image and its padding (no ceil).
-Reals average_pool(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
-  const bool padded = a.get("count_padding", 1) != 0;
-  Reals y(static_cast<size_t>(out.count()));
-  for (int64_t i = 0; i < out.count(); ++i) {
-    double sum = 0;
-    int64_t cells = 0;
-    for_each_cell(a, in, out, i, [&](int64_t at) { sum += x[at], ++cells; });
-    if (padded) cells = a.get("window", 2) * a.get("window", 2);
-    y[i] = sum / static_cast<double>(cells);
-  }
-  return y;
-}
-
-Reals concat(const std::vector<int64_t>& channels, const std::vector<Reals>& x) {
-  Reals y;
-  const auto rows = static_cast<int64_t>(x[0].size()) / channels[0];
-  for (int64_t row = 0; row < rows; ++row) {
-    for (size_t i = 0; i < x.size(); ++i) {
-      for (int64_t c = 0; c < channels[i]; ++c) y.push_back(x[i][row * channels[i] + c]);
-    }
-  }
-  return y;
-}
-
-Reals average(const Shape& in, const Reals& x) {
-  const int64_t pixels = in[1] * in[2];
-  Reals y(static_cast<size_t>(in[0] * in[3]));
-  for (int64_t i = 0; i < in.count(); ++i) {
-    y[i / (pixels * in[3]) * in[3] + i % in[3]] += x[i] / static_cast<double>(pixels);
-  }
-  return y;
-}
-
-// The second operand has the first one's shape, or one element per channel.
-Reals product(const Shape& in, const Reals& a, const Reals& b) {
-  const int64_t image = in.count() / in[0], channels = in.last();
-  Reals y;
-  for (int64_t i = 0; i < in.count(); ++i) {
-    const bool gate = b.size() != a.size();
-    y.push_back(a[i] * b[gate ? i / image * channels + i % channels : i]);
-  }
-  return y;
-}
-
-Reals pad(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
-  Reals y;
-  for (int64_t i = 0; i < out.count(); ++i) {
-    const int64_t c = i % out[3], n = i / out[3] / out[2] / out[1];
-    const int64_t iy = i / out[3] / out[2] % out[1] - a.get("top", 0);
-    const int64_t ix = i / out[3] % out[2] - a.get("left", 0);
-    const bool inside = iy >= 0 && iy < in[1] && ix >= 0 && ix < in[2];
-    y.push_back(inside ? x[((n * in[1] + iy) * in[2] + ix) * in[3] + c] : 0);
-  }
-  return y;
-}
-
-Reals shuffle(const Attributes& a, const Shape& in, const Reals& x) {
-  const int64_t channels = in.last(), groups = a.get("groups", 1);
-  Reals y;
-  for (int64_t i = 0; i < in.count(); ++i) {
-    const int64_t c = i % channels;
-    y.push_back(x[i - c + c % groups * (channels / groups) + c / groups]);
-  }
-  return y;
-}
-
-using PointFunctionOfReals = std::function<double(double)>;
-
-PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
-  const auto hard_sigmoid = [](double x) { return std::clamp(x + 3, 0.0, 6.0) / 6; };
-  if (op == &ops::kRelu6) return [](double x) { return std::clamp(x, 0.0, 6.0); };
-  if (op == &ops::kSigmoid) return [](double x) { return 1 / (1 + std::exp(-x)); };
-  if (op == &ops::kTanh) return [](double x) { return std::tanh(x); };
-  if (op == &ops::kHardSigmoid) return hard_sigmoid;
-  if (op == &ops::kHardSwish) return [=](double x) { return x * hard_sigmoid(x); };
-  if (op == &ops::kLeakyRelu) {
-    const double slope = static_cast<double>(a.get("slope_numerator", 1)) /
-                         static_cast<double>(a.get("slope_denominator", 100));
-    return [=](double x) { return x > 0 ? x : slope * x; };
-  }
-  return nullptr;
-}
-
-bool has_kinks(const Op* op) {
-  return op == &ops::kRelu6 || op == &ops::kLeakyRelu || op == &ops::kHardSigmoid ||
-         op == &ops::kHardSwish;
-}
 
 // A small network on random pixels, its arena without reuse.
 class Checked {

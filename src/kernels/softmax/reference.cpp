@@ -41,7 +41,7 @@ int64_t probability_q30(const Powers& powers, int64_t c) {
 struct Targets {
   int64_t other, label;
   explicit Targets(const SoftmaxCrossEntropy& args)
-      : other(divide_rne(__int128{args.smoothing} << 14, args.classes)),
+      : other(args.smoothing == 0 ? 0 : divide_rne(__int128{args.smoothing} << 14, args.classes)),
         label((int64_t{1} << 30) - (args.classes - 1) * other) {}
 };
 
@@ -53,12 +53,15 @@ LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_ro
     compute_powers(args, row, powers);
     const int64_t largest = largest_logit(args, row);
     const int64_t log2_sum = log2_q24(static_cast<uint64_t>(powers.sum)) - (int64_t{30} << 24);
-    const auto log2_of = [&](int64_t c) { return log2_q16(args, row, c, largest); };
-    __int128 expected = __int128{targets.label} * log2_of(args.labels[row]);  // Q46
-    for (int64_t c = 0; targets.other != 0 && c < args.classes; ++c) {
-      if (c != args.labels[row]) expected += __int128{targets.other} * log2_of(c);
+    const int64_t label = log2_q16(args, row, args.labels[row], largest);
+    sums.loss_q24 += log2_sum - label * 256;
+    if (targets.other != 0) {
+      __int128 shared = 0;  // Q46: what the other classes have more of than the label
+      for (int64_t c = 0; c < args.classes; ++c) {
+        shared += __int128{targets.other} * (log2_q16(args, row, c, largest) - label);
+      }
+      sums.loss_q24 -= divide_rne(shared, int64_t{1} << 22);
     }
-    sums.loss_q24 += log2_sum - divide_rne(expected, int64_t{1} << 22);
     const int32_t* logits = args.logits + row * args.classes;
     const int64_t guess = std::max_element(logits, logits + args.classes) - logits;
     sums.correct += guess == args.labels[row];
