@@ -6,6 +6,7 @@
 #include <map>
 
 #include "formats/safetensors.h"
+#include "train/run_folder.h"
 #include "train/state_file.h"
 
 namespace mantissa {
@@ -57,9 +58,9 @@ void remove_temporaries(const std::filesystem::path& folder) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    const bool ours = name.starts_with(kPrefix) || name.starts_with("model.safetensors") ||
-                      name.starts_with("best.safetensors") || name.starts_with("summary.json") ||
-                      name.starts_with("config.toml");
+    const bool ours = name.starts_with(kPrefix) ||
+                      std::any_of(kRunFiles.begin(), kRunFiles.end(),
+                                  [&name](const char* file) { return name.starts_with(file); });
     if (ours && name.find(".tmp-") != std::string::npos) {
       std::filesystem::remove(entry.path(), ignored);
     }

@@ -1,16 +1,13 @@
-// metrics.jsonl: one line per report.
+// A line of metrics.jsonl.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <string>
-
-#include "base/result.h"
 
 namespace mantissa {
 
+// Of the steps since the line before, but for step, epoch and learning rate.
 struct MetricsLine {
   int64_t step = 0;
   double epoch = 0;
@@ -23,19 +20,6 @@ struct MetricsLine {
   std::optional<double> validation_accuracy = std::nullopt;
 };
 
-class MetricsWriter {
- public:
-  // Opens `path` for appending, after cutting it back to the lines with step <= `last_step` (a line
-  // that an interrupted write left incomplete goes too).
-  static Result<MetricsWriter> open(const std::filesystem::path& path, int64_t last_step);
-
-  Status write(const MetricsLine& line);
-
- private:
-  MetricsWriter(std::filesystem::path path, std::ofstream file)
-      : path_(std::move(path)), file_(std::move(file)) {}
-  std::filesystem::path path_;
-  std::ofstream file_;
-};
+nlohmann::ordered_json to_json(const MetricsLine& line);
 
 }  // namespace mantissa

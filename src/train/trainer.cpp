@@ -17,7 +17,9 @@
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
+#include "train/json_lines.h"
 #include "train/metrics.h"
+#include "train/run_folder.h"
 #include "train/run_plan.h"
 #include "train/validation.h"
 
@@ -59,8 +61,8 @@ Status prepare_folder(const RunConfig& config) {
   if (error || !fs::is_directory(folder, error)) {
     return invalid_input(folder.string() + ": cannot be made a folder: " + error.message());
   }
-  const bool holds_run = fs::exists(folder / "config.toml", error) ||
-                         fs::exists(folder / "summary.json", error) ||
+  const bool holds_run = fs::exists(folder / kConfigFile, error) ||
+                         fs::exists(folder / kSummaryFile, error) ||
                          !list_checkpoints(folder).empty();
   if (holds_run && !config.resume && !config.overwrite) {
     return invalid_input(folder.string() +
@@ -72,10 +74,7 @@ Status prepare_folder(const RunConfig& config) {
 
 void remove_old_run(const fs::path& folder) {
   std::error_code ignored;
-  for (const char* name : {"summary.json", "model.safetensors", "metrics.jsonl", "config.toml"}) {
-    fs::remove(folder / name, ignored);
-  }
-  fs::remove(best_path(folder), ignored);
+  for (const char* name : kRunFiles) fs::remove(folder / name, ignored);
   for (const int64_t step : list_checkpoints(folder)) {
     fs::remove(checkpoint_path(folder, step), ignored);
   }
@@ -103,7 +102,7 @@ class Run {
     info_.run_identity = run_identity(config_, data_sha256(data_));
     MANTISSA_ASSIGN(validation_, split_off(data_.train, config_.seed, plan_.validation_examples));
     MANTISSA_RETURN_IF_ERROR(set_channel_means());
-    if (config_.resume && holds_file("summary.json")) return finished_before();
+    if (config_.resume && holds_file(kSummaryFile)) return finished_before();
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     state_.emplace(std::move(state));
     MANTISSA_ASSIGN(AlignedMemory arena, AlignedMemory::create(plan_.arena_bytes()));
@@ -134,13 +133,13 @@ class Run {
   }
 
   Result<TrainingResult> finished_before() {
-    MANTISSA_ASSIGN(const auto bytes, read_file(folder_ / "summary.json", 1 << 20));
+    MANTISSA_ASSIGN(const auto bytes, read_file(folder_ / kSummaryFile, 1 << 20));
     std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto json = nlohmann::json::parse(text, nullptr, false);
     const bool same = json.is_object() && json.contains("run_identity") &&
                       json["run_identity"] == info_.run_identity;
     if (!same) {
-      return invalid_input((folder_ / "summary.json").string() +
+      return invalid_input((folder_ / kSummaryFile).string() +
                            ": is of a run with other settings or other data");
     }
     return TrainingResult{std::move(text), to_string(plan_.memory), true};
@@ -162,7 +161,7 @@ class Run {
       if (config_.resume) message("nothing saved yet: starting from the beginning");
       remove_old_run(folder_);
     }
-    MANTISSA_RETURN_IF_ERROR(write_text(folder_ / "config.toml", to_toml(config_)));
+    MANTISSA_RETURN_IF_ERROR(write_text(folder_ / kConfigFile, to_toml(config_)));
     return {};
   }
 
@@ -192,7 +191,7 @@ class Run {
                           .first_epoch = static_cast<uint32_t>(first / plan_.steps_per_epoch),
                           .first_step = first % plan_.steps_per_epoch,
                           .total_steps = remaining}));
-    MANTISSA_ASSIGN(MetricsWriter metrics, MetricsWriter::open(folder_ / "metrics.jsonl", first));
+    MANTISSA_ASSIGN(JsonLines metrics, JsonLines::open(folder_ / kMetricsFile, first));
     Executor executor(plan_.graph, plan_.training, *state_, arena_->span(), *pool_, config_.isa);
     step_ms_.reserve(static_cast<size_t>(std::min(remaining, kTimedSteps)));
     StepScalars scalars = step_scalars(config_);
@@ -298,7 +297,7 @@ class Run {
                                     static_cast<double>(timed_steps_) / busy_seconds_;
   }
 
-  Status report(MetricsWriter& metrics, double learning_rate, const StepResult& result,
+  Status report(JsonLines& metrics, double learning_rate, const StepResult& result,
                 const std::optional<Evaluation>& validation) {
     const double seconds = std::max(1e-9, seconds_since(window_start_));
     MetricsLine line{
@@ -314,7 +313,7 @@ class Run {
       line.validation_loss = validation->loss;
       line.validation_accuracy = validation->accuracy();
     }
-    Status status = metrics.write(line);
+    Status status = metrics.write(to_json(line));
     shown_loss_ = window_loss();
     shown_accuracy_ = window_accuracy();
     info_.window_steps = info_.window_correct = info_.window_loss_q24 = 0;
@@ -376,12 +375,9 @@ class Run {
   }
 
   Result<FrozenNetwork> frozen_network() {
-    FrozenDescription description{config_.model,
-                                  options_,
-                                  config_.format,
-                                  data_.info.class_names,
-                                  data_.info.name,
-                                  state_->sha256(StateGroup::kStatistics),
+    FrozenDescription description{config_.model,   options_,
+                                  config_.format,  data_.info.class_names,
+                                  data_.info.name, state_->sha256(StateGroup::kStatistics),
                                   config_.loss};
     return freeze(plan_.graph, *state_, plan_.calibration, arena_->span(), *pool_, config_.isa,
                   calibration_pixels(), std::move(description));
@@ -416,13 +412,13 @@ class Run {
     report(0, 0);
     const std::string weights_sha256 = state_->sha256(StateGroup::kStatistics);
     MANTISSA_ASSIGN(FrozenNetwork frozen, frozen_network());
-    MANTISSA_RETURN_IF_ERROR(save_frozen(folder_ / "model.safetensors", frozen));
+    MANTISSA_RETURN_IF_ERROR(save_frozen(folder_ / kModelFile, frozen));
     MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(frozen, plan_.evaluation, arena_->span(),
                                                           *pool_, config_.isa, data_.test, report));
     TrainingResult result;
     result.summary_json = summary(evaluation, weights_sha256);
     result.plan_text = to_string(plan_.memory);
-    MANTISSA_RETURN_IF_ERROR(write_text(folder_ / "summary.json", result.summary_json));
+    MANTISSA_RETURN_IF_ERROR(write_text(folder_ / kSummaryFile, result.summary_json));
     return result;
   }
 

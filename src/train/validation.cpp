@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "train/run_folder.h"
+
 namespace mantissa {
 
-std::filesystem::path best_path(const std::filesystem::path& folder) {
-  return folder / "best.safetensors";
-}
+std::filesystem::path best_path(const std::filesystem::path& folder) { return folder / kBestFile; }
 
 bool note_epoch(const RunConfig& config, int64_t steps_per_epoch, int64_t loss_q24,
                 CheckpointInfo& info) {

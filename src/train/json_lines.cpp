@@ -1,0 +1,37 @@
+#include "train/json_lines.h"
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "base/atomic_file.h"
+
+namespace mantissa {
+
+Result<JsonLines> JsonLines::open(const std::filesystem::path& path, int64_t last_step) {
+  std::string kept, first, last;
+  {
+    std::ifstream old(path);
+    std::string line;
+    while (std::getline(old, line)) {
+      const auto json = nlohmann::json::parse(line, nullptr, false);
+      if (json.is_discarded() || !json.is_object() || !json.contains("step")) break;
+      if (!json["step"].is_number_integer() || json["step"].get<int64_t>() > last_step) break;
+      kept += line + "\n";
+      if (first.empty()) first = line;
+      last = line;
+    }
+  }
+  const std::span<const std::byte> piece = std::as_bytes(std::span(kept));
+  MANTISSA_RETURN_IF_ERROR(write_file_atomically(path, std::span(&piece, 1)));
+  std::ofstream file(path, std::ios::app);
+  if (!file) return failed(path.string() + ": cannot be written");
+  return JsonLines(path, std::move(file), std::move(first), std::move(last));
+}
+
+Status JsonLines::write(const nlohmann::ordered_json& line) {
+  file_ << line.dump() << '\n' << std::flush;
+  if (!file_) return failed(path_.string() + ": cannot be written (is the disk full?)");
+  return {};
+}
+
+}  // namespace mantissa
