@@ -139,7 +139,7 @@ damaged() {
 
 check_usage() {
   refuses "no such command" 2 "did you mean train" trian
-  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, info" fly
+  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, verify, info" fly
   refuses "options before the command" 2 "after train" --json train
   refuses "unknown option" 2 "did you mean --batch-size" train --batchsize 5
   refuses "unknown option with underscore" 2 "did you mean --learning-rate" train --learning_rate=1
@@ -152,7 +152,7 @@ check_usage() {
   accepts "--version" "^mantissa [0-9]+\.[0-9]+" --version
   accepts "--help" "^Usage: mantissa" --help
   local command option
-  for command in train eval predict data plan bench info; do
+  for command in train eval predict data plan bench verify info; do
     accepts "$command --help" "^Examples:" "$command" --help
     # Each option in an example must be one of the command's.
     for option in $(grep -E "^ +mantissa $command" "$folder/stdout" | grep -oE -- '--[a-z-]+' |
@@ -505,6 +505,49 @@ check_bench_targets() {
     eval '((status == 1)) && python3 -m json.tool "$folder/stdout" >/dev/null'
 }
 
+check_verify() {
+  local train=(train --data "$data" --model mlp --batch-size 32 --steps 20 --hash-every 5 --quiet)
+  run "${train[@]}" --threads 2 --out "$folder/v1"
+  run "${train[@]}" --threads 1 --isa scalar --out "$folder/v2"
+  accepts "verify: the same" "^same: .* 5 steps, the last of them 20" \
+    verify "$folder/v1" "$folder/v2"
+  prints_json "verify --json" verify "$folder/v1" "$folder/v2/hashes.jsonl" --json
+  run "${train[@]}" --hash-every 4 --out "$folder/v3"
+  accepts "verify: common steps only" "only common ones" verify "$folder/v1" "$folder/v3"
+  run "${train[@]}" --seed 2 --out "$folder/v3" --overwrite
+  refuses "verify: other settings are named" 2 "different runs: seed 1 / 2" \
+    verify "$folder/v1" "$folder/v3"
+  refuses "verify of one run" 2 "wants 2" verify "$folder/v1"
+  refuses "verify of three runs" 2 "wants 2 .*not 3" verify "$folder/v1" "$folder/v2" "$folder/v3"
+  refuses "verify of nothing" 2 "none" verify "$folder/v1" "$folder/none"
+  refuses "verify of runs without hashes" 2 "hash-every" verify "$folder/v1" "$data"
+  change_hashes "$folder/v2/hashes.jsonl"
+  run verify "$folder/v1" "$folder/v2"
+  holds "verify: different, exit code 1" eval '((status == 1)) && [[ ! -s $folder/stderr ]]'
+  holds "verify: first differing step and tensor" \
+    eval 'grep -q "first at step 10, same at step 5" "$folder/stdout" &&
+      grep -q "1 of 50 tensors: linear2.weights$" "$folder/stdout"'
+  flip "$folder/v1/hashes.jsonl" 0.5
+  refuses "verify of a changed file" 2 "v1/hashes\.jsonl, line [0-9]" verify "$folder/v1" "$folder/v2"
+}
+
+# change_hashes FILE: another digest of linear2.weights from step 10 on, in a chain that holds.
+change_hashes() {
+  python3 - "$1" <<'PYTHON'
+import hashlib, json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+chain = ""
+with open(sys.argv[1], "w") as file:
+    for line in lines:
+        if line["step"] >= 10:
+            line["digests"][lines[0]["tensors"].index("linear2.weights")] = "0123456789abcdef"
+        del line["chain"]
+        text = json.dumps(line, separators=(",", ":"))
+        chain = line["chain"] = hashlib.sha256((chain + text).encode()).hexdigest()
+        file.write(json.dumps(line, separators=(",", ":")) + "\n")
+PYTHON
+}
+
 # Each place of a file counts: header, data, end.
 check_damage() {
   local place newest
@@ -610,6 +653,7 @@ check_validation
 check_inference
 check_pictures
 check_bench
+check_verify
 check_damage
 check_interruption
 check_bench_interruption

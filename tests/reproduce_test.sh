@@ -81,6 +81,8 @@ done
 train "$folder/killed" "${options[@]}" --resume
 check "a run was killed at least twice" [ "$kills" -ge 2 ]
 check "killed and resumed: the same state" same "$folder/whole" "$folder/killed" state_sha256
+check "killed and resumed: the same hashes" \
+  cmp "$folder/whole/hashes.jsonl" "$folder/killed/hashes.jsonl"
 check "killed and resumed: the same metrics" same_metrics "$folder/whole" "$folder/killed"
 check "killed and resumed: the same last checkpoint" \
   cmp "$folder/whole/checkpoint-00000600.safetensors" "$folder/killed/checkpoint-00000600.safetensors"

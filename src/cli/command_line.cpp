@@ -14,11 +14,19 @@ namespace {
 
 constexpr int kMostValues = 1 << 20;  // of a setting that is a list
 
+// Arguments of a command that belong to no option.
+struct PathsInfo {
+  const char* label = "";
+  const char* help = "";
+  size_t least = 0, most = 0;
+};
+
 struct CommandInfo {
   const char* name;
   const char* description;
   const char* examples;
   const char* notes = "";
+  PathsInfo paths = {};
 };
 
 constexpr CommandInfo kCommands[] = {
@@ -56,6 +64,15 @@ constexpr CommandInfo kCommands[] = {
      "add. peak% is relative to the integer peak measured in this run with as many threads. MB "
      "and\n"
      "GB/s count operands read and written, each once.\n"},
+    {"verify",
+     "Compare two runs step by step, by the hashes of their states",
+     "  mantissa verify runs/a runs/b\n"
+     "  mantissa verify runs/a/hashes.jsonl /elsewhere/hashes.jsonl --json\n",
+     "\n"
+     "Exit codes: 0 the same, 1 different (with the first differing step and its tensors), 2 they\n"
+     "cannot be compared. Runs with other settings or data are not compared: it says which "
+     "differ.\n",
+     {"RUN", "two folders of runs, or their hashes.jsonl", 2, 2}},
     {"info", "Show version, CPU, chosen kernels, networks and formats",
      "  mantissa info\n"
      "  mantissa info --isa avx2 --json\n"},
@@ -76,6 +93,11 @@ struct Options {
   std::map<std::string, std::string> values;
   std::map<std::string, bool> switches;
 };
+
+const CommandInfo& command_info(const std::string& name) {
+  return *std::find_if(std::begin(kCommands), std::end(kCommands),
+                       [&name](const CommandInfo& command) { return name == command.name; });
+}
 
 std::vector<std::string> command_names() {
   std::vector<std::string> names;
@@ -115,6 +137,11 @@ void add_options(CLI::App& app, const std::string& command, Options& options, Co
                                                 : CLI::MultiOptionPolicy::TakeLast);
       if (setting.is_list) option->expected(1, kMostValues);
     }
+  }
+  if (const PathsInfo& paths = command_info(command).paths; paths.most > 0) {
+    app.add_option(paths.label, line.paths, wrapped(paths.help, help_width))
+        ->option_text(" ")
+        ->expected(0, INT16_MAX);  // check_paths says how many
   }
   app.add_flag("--json", line.json, "print the result as JSON");
   app.add_flag("--quiet", line.quiet, "show no progress, and results in short");
@@ -170,6 +197,18 @@ std::optional<int> check_values(const CLI::App& app, const std::string& command)
   return std::nullopt;
 }
 
+// As many arguments without an option as the command wants.
+std::optional<int> check_paths(const CommandLine& line) {
+  const PathsInfo& paths = command_info(line.command).paths;
+  if (line.paths.size() >= paths.least && line.paths.size() <= paths.most) return std::nullopt;
+  const std::string wanted = paths.least == paths.most ? std::to_string(paths.least)
+                             : line.paths.size() > paths.most
+                                 ? "at most " + std::to_string(paths.most)
+                                 : "at least " + std::to_string(paths.least);
+  return usage_error(line.command, "wants " + wanted + " of " + paths.label + " (" + paths.help +
+                                       "), not " + std::to_string(line.paths.size()));
+}
+
 int unknown_command(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining(), names = command_names();
   if (rest.empty()) {
@@ -199,7 +238,15 @@ int parse_error(const CLI::ParseError& error, const std::string& command) {
   return usage_error(command, text);
 }
 
+// "RUN..." where CLI11 would write "RUN(2x)".
+struct HelpFormatter : CLI::Formatter {
+  std::string make_option_usage(const CLI::Option* option) const override {
+    return make_option_name(option, true) + (option->get_expected_max() > 1 ? "..." : "");
+  }
+};
+
 void describe(CLI::App& app) {
+  app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.get_formatter()->label("OPTIONS", "OPTIONS");
   app.get_formatter()->column_width(30);
@@ -248,6 +295,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   line.command = chosen.get_name();
   if (const auto code = check_values(chosen, line.command)) return code;
   if (const auto code = check_leftovers(chosen, line.command)) return code;
+  if (const auto code = check_paths(line)) return code;
   for (const SettingInfo& setting : offered_settings(line.command)) {
     if (chosen.count("--" + setting.name) == 0) continue;
     if (setting.is_switch && !options.switches[setting.name]) continue;

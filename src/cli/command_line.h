@@ -13,8 +13,9 @@ namespace mantissa::cli {
 struct CommandLine {
   std::string program;                 // as it was called
   std::vector<std::string> arguments;  // all that follow it
-  std::string command;                 // train, eval, predict, data, plan, bench or info
+  std::string command;                 // train, eval, predict ...
   Settings settings;                   // only what was given
+  std::vector<std::string> paths;      // arguments that belong to no option, as many as it wants
   bool json = false;
   bool quiet = false;
 

@@ -5,11 +5,11 @@
 #include <filesystem>
 
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/picture.h"
 #include "cli/progress.h"
 #include "cli/report.h"
-#include "cli/terminal.h"
-#include "cli/text.h"
+#include "cli/run_commands.h"
 
 namespace mantissa::cli {
 namespace {
@@ -17,22 +17,10 @@ namespace {
 // More pictures than this are a wall, not a view.
 constexpr size_t kMostPictures = 24;
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
-
 // For JSON of the library, whose last line may lack its end.
 void print_whole_lines(const std::string& text) {
   print(text);
   if (!text.empty() && text.back() != '\n') print("\n");
-}
-
-void say(const std::string& text) { write_message(2, text + "\n"); }
-
-// Prints an outcome's error, if it has one, and gives the exit code.
-template <typename Outcome>
-int exit_code(const CommandLine& line, const Outcome& outcome) {
-  if (!outcome.error.empty()) say("mantissa " + line.command + ": " + printable(outcome.error));
-  if (outcome.exit == Exit::kDone && !outcome.error.empty()) return static_cast<int>(Exit::kFailed);
-  return static_cast<int>(outcome.exit);
 }
 
 // The run's name for another run beside it: "runs/a" -> "runs/resnet20", or "runs/resnet20-2" ...
@@ -253,6 +241,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "plan") return run_plan(line);
   if (line.command == "bench") return run_bench(line);
   if (line.command == "data") return run_data(line);
+  if (line.command == "verify") return run_verify(line);
   return run_info(line);
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/terminal.h"
 #include "mantissa/mantissa.h"
+#include "mantissa/runs.h"
 
 namespace mantissa::cli {
 
@@ -40,6 +41,10 @@ std::string data_line(const std::string& json);
 std::string bench_report(const std::string& json, bool by_time, const Terminal& terminal);
 std::string bench_line(const std::string& json);
 std::vector<std::string> bench_warnings(const std::string& json);
+
+// Same or not, and where not: the first differing step and its tensors.
+std::string verify_report(const VerifyOutcome& outcome, const Terminal& terminal);
+std::string verify_json(const VerifyOutcome& outcome);
 
 // Version, CPU, kernels, networks and formats.
 std::string info_report(const Info& info, const Terminal& terminal);

@@ -223,6 +223,10 @@ const Setting kSettings[] = {
        return integer<&Config::checkpoint_every, 0, kMany>("checkpoint-every", text, c);
      },
      [](const Config& c) { return std::to_string(c.checkpoint_every); }},
+    {"hash-every", "steps between hashes of the state, for verify (0: none; the last step always)",
+     "100", kValue, kElsewhere,
+     [](S text, Config& c) { return integer<&Config::hash_every, 0, kMany>("hash-every", text, c); },
+     [](const Config& c) { return std::to_string(c.hash_every); }},
     {"out", "folder for the results", "", kValue, kElsewhere,
      [](S text, Config& c) {
        c.out = text;

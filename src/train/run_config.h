@@ -49,6 +49,7 @@ struct RunConfig {
   Isa isa = Isa::kScalar;
   int64_t memory_budget = 0;     // bytes; 0: none
   int64_t checkpoint_every = 0;  // steps; 0: once an epoch
+  int64_t hash_every = 100;      // steps; 0: never
   std::string out;
   bool resume = false;
   bool overwrite = false;

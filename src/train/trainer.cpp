@@ -17,6 +17,7 @@
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
+#include "train/hash_log.h"
 #include "train/json_lines.h"
 #include "train/metrics.h"
 #include "train/run_folder.h"
@@ -192,6 +193,11 @@ class Run {
                           .first_step = first % plan_.steps_per_epoch,
                           .total_steps = remaining}));
     MANTISSA_ASSIGN(JsonLines metrics, JsonLines::open(folder_ / kMetricsFile, first));
+    std::optional<HashLog> hashes;
+    if (config_.hash_every > 0) {
+      MANTISSA_ASSIGN(hashes,
+                      HashLog::open(folder_ / kHashesFile, info_.run_identity, first, *state_));
+    }
     Executor executor(plan_.graph, plan_.training, *state_, arena_->span(), *pool_, config_.isa);
     step_ms_.reserve(static_cast<size_t>(std::min(remaining, kTimedSteps)));
     StepScalars scalars = step_scalars(config_);
@@ -213,6 +219,9 @@ class Run {
       MANTISSA_RETURN_IF_ERROR(end_epoch(validation));
       if (info_.step % kReportSteps == 0 || info_.step == plan_.total_steps || validation) {
         MANTISSA_RETURN_IF_ERROR(report(metrics, scalars.learning_rate, result, validation));
+      }
+      if (hashes && (info_.step % config_.hash_every == 0 || info_.step == plan_.total_steps)) {
+        MANTISSA_RETURN_IF_ERROR(hashes->write(info_.step, *state_));
       }
       const bool go_on = notify(result, scalars.learning_rate);
       const int64_t every =

@@ -1,0 +1,28 @@
+// What runs leave behind: comparing and describing their folders.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mantissa/mantissa.h"
+
+namespace mantissa {
+
+struct VerifyOutcome {
+  Exit exit = Exit::kDone;  // kFailed with an empty error: the runs differ
+  std::string error;
+  bool same = false;
+  int64_t tensors = 0;          // hashed per step
+  int64_t steps_compared = 0;   // up to the first difference
+  int64_t last_same_step = -1;  // -1: none
+  int64_t differing_step = -1;  // the first; -1: none
+  std::vector<std::string> differing_tensors;
+  std::vector<std::string> notes;  // what could not be compared
+};
+
+// Compares the states of two runs (folders, or their hashes.jsonl) step by step. Runs with other
+// settings or other data are an error that names what differs.
+VerifyOutcome verify(const std::string& run_a, const std::string& run_b);
+
+}  // namespace mantissa

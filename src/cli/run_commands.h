@@ -1,0 +1,10 @@
+// The commands that read what runs left behind.
+#pragma once
+
+#include "cli/command_line.h"
+
+namespace mantissa::cli {
+
+int run_verify(const CommandLine& line);
+
+}  // namespace mantissa::cli

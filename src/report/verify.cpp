@@ -1,0 +1,203 @@
+#include "report/verify.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "base/atomic_file.h"
+#include "train/config_file.h"
+#include "train/hash_log.h"
+#include "train/run_config.h"
+#include "train/run_folder.h"
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kLargestFileBytes = int64_t{2} << 30;
+
+bool is_texts(const Json& list) {
+  return list.is_array() &&
+         std::all_of(list.begin(), list.end(), [](const Json& item) { return item.is_string(); });
+}
+
+// A line of the file; the first one also has identity and tensors.
+struct HashLine {
+  int64_t step = 0;
+  std::string run_identity;
+  std::vector<std::string> tensors, digests;
+};
+
+// Reads hashes.jsonl line by line, and checks its chain on the way.
+class HashReader {
+ public:
+  static Result<HashReader> open(const fs::path& path) {
+    std::error_code unreadable;
+    const bool folder = fs::is_directory(path, unreadable);
+    const fs::path file = folder ? path / kHashesFile : path;
+    if (folder && !fs::exists(file, unreadable)) {
+      return invalid_input(file.string() +
+                           ": is not there: no run, or one that was trained with --hash-every 0");
+    }
+    MANTISSA_ASSIGN(auto bytes, read_file(file, kLargestFileBytes));
+    HashReader reader(file, std::move(bytes));
+    MANTISSA_ASSIGN(const auto first, reader.next());
+    if (!first) return invalid_input(file.string() + ": has no complete line");
+    reader.current_ = *first;
+    reader.header_ = *first;
+    if (first->run_identity.empty() || first->tensors.empty()) {
+      return reader.damaged("names no run and no tensors");
+    }
+    return reader;
+  }
+
+  const fs::path& path() const { return path_; }
+  fs::path folder() const { return path_.parent_path(); }
+  const HashLine& header() const { return header_; }
+  const std::optional<HashLine>& current() const { return current_; }
+
+  Status advance() {
+    MANTISSA_ASSIGN(std::optional<HashLine> line, next());
+    if (line && line->step <= current_->step) return damaged("steps do not rise");
+    current_ = std::move(line);
+    return {};
+  }
+
+ private:
+  HashReader(fs::path path, std::vector<std::byte> bytes)
+      : path_(std::move(path)), bytes_(std::move(bytes)) {}
+
+  Error damaged(const std::string& what) const {
+    return invalid_input(path_.string() + ", line " + std::to_string(line_) + ": " + what);
+  }
+
+  // Nothing at the end, and for a line without its end: somebody may still be writing it.
+  Result<std::optional<HashLine>> next() {
+    const std::string_view rest =
+        std::string_view(reinterpret_cast<const char*>(bytes_.data()), bytes_.size()).substr(at_);
+    const size_t end = rest.find('\n');
+    if (end == std::string_view::npos) return std::optional<HashLine>();
+    at_ += end + 1;
+    ++line_;
+    const Json json = Json::parse(rest.substr(0, end), nullptr, false);
+    if (!json.is_object()) return damaged("is no line of hashes");
+    MANTISSA_ASSIGN(HashLine line, parse(json));
+    if (json["chain"] != chain_hash(chain_, json)) {
+      return damaged("the chain of hashes is broken: the file was changed after it was written");
+    }
+    chain_ = json["chain"].get<std::string>();
+    return std::optional<HashLine>(std::move(line));
+  }
+
+  Result<HashLine> parse(const Json& json) const {
+    HashLine line;
+    for (const auto& [key, value] : json.items()) {
+      const bool right = key == "step"                             ? value.is_number_integer()
+                         : key == "run_identity" || key == "chain" ? value.is_string()
+                         : key == "tensors" || key == "digests"    ? is_texts(value)
+                                                                   : false;
+      if (!right) return damaged("is no line of hashes");
+    }
+    if (!json.contains("step") || !json.contains("chain") || !json.contains("digests")) {
+      return damaged("is no line of hashes");
+    }
+    json["step"].get_to(line.step);
+    json["digests"].get_to(line.digests);
+    if (json.contains("run_identity")) json["run_identity"].get_to(line.run_identity);
+    if (json.contains("tensors")) json["tensors"].get_to(line.tensors);
+    const size_t wanted = header_.tensors.empty() ? line.tensors.size() : header_.tensors.size();
+    if (line.digests.size() != wanted) return damaged("has not one digest per tensor");
+    return line;
+  }
+
+  fs::path path_;
+  std::vector<std::byte> bytes_;
+  size_t at_ = 0;
+  int64_t line_ = 0;
+  std::string chain_;
+  HashLine header_;
+  std::optional<HashLine> current_;
+};
+
+// "seed 1 / 2, epochs 3 / 4": what makes two runs different ones, as far as their configurations
+// say it.
+std::string differing_settings(const fs::path& a, const fs::path& b) {
+  const auto ours = read_config(a / kConfigFile), theirs = read_config(b / kConfigFile);
+  if (!ours.ok()) return ours.error().message;
+  if (!theirs.ok()) return theirs.error().message;
+  const auto value = [](const auto& settings, const char* name) {
+    const auto found = settings.find(name);
+    return found == settings.end() ? std::string("-") : found->second;
+  };
+  std::string text;
+  for (const Setting& setting : training_settings()) {
+    if (!setting.in_identity) continue;
+    const std::string left = value(*ours, setting.name), right = value(*theirs, setting.name);
+    if (left == right) continue;
+    text += (text.empty() ? "" : ", ") + std::string(setting.name) + " " + left + " / " + right;
+  }
+  if (!text.empty()) return text;
+  return "their settings are the same, the data are not (" + value(*ours, "data") + " / " +
+         value(*theirs, "data") + ")";
+}
+
+// What stands only in one of the files.
+void note_the_rest(const HashReader& longer, const HashReader& shorter, int64_t last_common,
+                   HashComparison& result) {
+  if (!longer.current() || shorter.current()) return;
+  result.notes.push_back(shorter.path().string() + " has no hashes after step " +
+                         std::to_string(last_common) + ", " + longer.path().string() + " has");
+}
+
+void compare(const HashLine& a, const HashLine& b, const std::vector<std::string>& tensors,
+             HashComparison& result) {
+  ++result.steps_compared;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (a.digests[i] != b.digests[i]) result.differing_tensors.push_back(tensors[i]);
+  }
+  (result.differing_tensors.empty() ? result.last_same_step : result.differing_step) = a.step;
+}
+
+}  // namespace
+
+Result<HashComparison> compare_hashes(const fs::path& a, const fs::path& b) {
+  MANTISSA_ASSIGN(HashReader left, HashReader::open(a));
+  MANTISSA_ASSIGN(HashReader right, HashReader::open(b));
+  const std::string both = left.path().string() + " and " + right.path().string();
+  if (left.header().run_identity != right.header().run_identity) {
+    return invalid_input(both + " cannot be compared, they are of different runs: " +
+                         differing_settings(left.folder(), right.folder()));
+  }
+  if (left.header().tensors != right.header().tensors) {
+    return invalid_input(both + " cannot be compared: they hash different tensors");
+  }
+  HashComparison result;
+  result.tensors = static_cast<int64_t>(left.header().tensors.size());
+  int64_t passed_over = 0;
+  while (left.current() && right.current() && result.differing_step < 0) {
+    const int64_t a_step = left.current()->step, b_step = right.current()->step;
+    if (a_step == b_step) {
+      compare(*left.current(), *right.current(), left.header().tensors, result);
+    } else {
+      ++passed_over;
+    }
+    if (a_step <= b_step) MANTISSA_RETURN_IF_ERROR(left.advance());
+    if (b_step <= a_step) MANTISSA_RETURN_IF_ERROR(right.advance());
+  }
+  if (result.steps_compared == 0) {
+    return invalid_input(both + " cannot be compared: they have hashes of no common step");
+  }
+  if (result.differing_step >= 0) return result;
+  if (passed_over > 0) {
+    result.notes.push_back("hashed at different steps; only common ones were compared (" +
+                           std::to_string(result.steps_compared) + ")");
+  }
+  note_the_rest(left, right, result.last_same_step, result);
+  note_the_rest(right, left, result.last_same_step, result);
+  return result;
+}
+
+}  // namespace mantissa

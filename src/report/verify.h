@@ -1,0 +1,28 @@
+// Compares the hashes that two runs left behind (docs/run-folder.md).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mantissa {
+
+struct HashComparison {
+  int64_t tensors = 0;         // hashed per step
+  int64_t steps_compared = 0;  // steps that both runs have hashes of, up to the first difference
+  int64_t last_same_step = -1;
+  int64_t differing_step = -1;  // -1: none
+  std::vector<std::string> differing_tensors;
+  std::vector<std::string> notes;  // what was not compared: steps that one run does not have
+};
+
+// `a` and `b`: folders of runs, or their hashes.jsonl. Reads up to the first difference. Errors:
+// no such file, a damaged line or a broken chain (with its line), runs of other settings or data
+// (with those that differ), no step in common. An unfinished last line is passed over.
+Result<HashComparison> compare_hashes(const std::filesystem::path& a,
+                                      const std::filesystem::path& b);
+
+}  // namespace mantissa

@@ -1,0 +1,108 @@
+#include "report/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/test_folder.h"
+#include "train/hash_log.h"
+
+namespace mantissa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A file of hashes of two tensors, "w" and "b", as digests per step say.
+struct Step {
+  int64_t step;
+  std::string w, b;
+};
+
+std::string log_text(const std::vector<Step>& steps, const std::string& identity = "run") {
+  std::string text, chain;
+  for (const Step& step : steps) {
+    Json line = {{"step", step.step}};
+    if (text.empty()) line["run_identity"] = identity, line["tensors"] = {"w", "b"};
+    line["digests"] = {step.w, step.b};
+    chain = chain_hash(chain, line);
+    line["chain"] = chain;
+    text += line.dump() + "\n";
+  }
+  return text;
+}
+
+class Verify : public ::testing::Test {
+ protected:
+  Result<HashComparison> compare(const std::string& a, const std::string& b) {
+    std::filesystem::create_directories(folder_ / "a");
+    std::filesystem::create_directories(folder_ / "b");
+    put_file(folder_ / "a/hashes.jsonl", a);
+    put_file(folder_ / "b/hashes.jsonl", b);
+    return compare_hashes(folder_ / "a", folder_ / "b/hashes.jsonl");
+  }
+
+  std::string refusal(const std::string& a, const std::string& b) {
+    const auto result = compare(a, b);
+    return result.ok() ? "" : result.error().message;
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(Verify, SameAndDifferent) {
+  const std::string a = log_text({{0, "1", "2"}, {5, "3", "4"}, {10, "5", "6"}});
+  auto result = compare(a, a);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->differing_step, -1);
+  EXPECT_EQ(result->steps_compared, 3);
+  EXPECT_EQ(result->last_same_step, 10);
+  EXPECT_TRUE(result->notes.empty());
+
+  result = compare(a, log_text({{0, "1", "2"}, {5, "3", "x"}, {10, "y", "y"}}));
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->differing_step, 5);
+  EXPECT_EQ(result->last_same_step, 0);
+  EXPECT_EQ(result->differing_tensors, std::vector<std::string>{"b"});
+}
+
+TEST_F(Verify, ComparesTheCommonSteps) {
+  const auto result =
+      compare(log_text({{0, "1", "2"}, {4, "?", "?"}, {10, "5", "6"}}),
+              log_text({{0, "1", "2"}, {5, "3", "4"}, {10, "5", "6"}, {15, "7", "8"}}));
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->differing_step, -1);
+  EXPECT_EQ(result->steps_compared, 2);
+  EXPECT_EQ(result->notes.size(), 2u) << "other steps, and one is longer";
+}
+
+TEST_F(Verify, AnUnfinishedLastLineIsPassedOver) {
+  const std::string a = log_text({{0, "1", "2"}, {5, "3", "4"}});
+  const auto result = compare(a, a.substr(0, a.size() - 1));
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->steps_compared, 1);
+}
+
+TEST_F(Verify, RefusesWhatCannotBeCompared) {
+  const std::string a = log_text({{0, "1", "2"}, {5, "3", "4"}});
+  EXPECT_NE(refusal(a, log_text({{1, "1", "2"}})).find("no common step"), std::string::npos);
+  EXPECT_NE(refusal(a, "").find("no complete line"), std::string::npos);
+  EXPECT_NE(refusal(a, "[]\n").find("line 1"), std::string::npos);
+  EXPECT_NE(
+      refusal(a, "{\"step\":0,\"digests\":" + std::string(100000, '[') + "}\n").find("line 1"),
+      std::string::npos);
+  EXPECT_NE(refusal(a, log_text({{0, "1", "2"}, {0, "1", "2"}})).find("do not rise"),
+            std::string::npos);
+  std::string changed = a;
+  changed[changed.find("\"3\"") + 1] = '9';
+  EXPECT_NE(refusal(a, changed).find("line 2: the chain"), std::string::npos);
+
+  put_file(folder_ / "a/config.toml", std::string("seed = \"1\"\nhash-every = \"5\"\n"));
+  put_file(folder_ / "b/config.toml", std::string("seed = \"2\"\nhash-every = \"7\"\n"));
+  const std::string other = refusal(a, log_text({{0, "1", "2"}}, "other"));
+  EXPECT_TRUE(other.ends_with("different runs: seed 1 / 2")) << other;
+  put_file(folder_ / "b/config.toml", std::string("seed = \"1\"\n"));
+  EXPECT_NE(refusal(a, log_text({{0, "1", "2"}}, "other")).find("data"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mantissa
