@@ -32,6 +32,11 @@ TEST(Step, AllocatesNothing) {
     const int64_t before = allocations;
     for (int i = 0; i < 3; ++i) harness.step();
     EXPECT_EQ(allocations - before, 0) << model;
+    Observations observations(harness.program());
+    harness.executor().set_observations(&observations);
+    const int64_t before_observing = allocations;
+    for (int i = 0; i < 3; ++i) harness.step();
+    EXPECT_EQ(allocations - before_observing, 0) << model << ", observed";
   }
 }
 

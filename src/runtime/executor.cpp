@@ -68,7 +68,9 @@ void Executor::run(int begin, int end, int micro_batch) {
     resolved.context.micro_batch = micro_batch;
     bind_batch(s, instruction, micro_batch, resolved);
     if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
+    if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
     execute(instruction.phase, resolved.functions, resolved.context);
+    if (observations_ != nullptr) observations_->after(i, resolved.context, s.saturated[i]);
     s.requantised += resolved.narrowed;
     if (!profile_.empty()) profile_[i] += clock_() - start;
   }
@@ -110,6 +112,7 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
   std::fill(s.measured.begin(), s.measured.end(), kUnmeasured);
   std::fill(s.violated.begin(), s.violated.end(), uint8_t{0});
+  if (observations_ != nullptr) observations_->start_step();
   for (int m = 0; m < program_.options.micro_batches; ++m) {
     run(0, program_.first_step_instruction, m);
   }

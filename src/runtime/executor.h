@@ -14,6 +14,7 @@
 #include "kernels/kernel_table.h"
 #include "plan/program.h"
 #include "runtime/memory.h"
+#include "runtime/observation.h"
 #include "runtime/state.h"
 
 namespace mantissa {
@@ -72,6 +73,10 @@ class Executor {
     clock_ = clock;
   }
 
+  // From now on the tensors of each step are observed (made for this program; outlives its use);
+  // null: none are, which costs nothing. Changes no bit.
+  void set_observations(Observations* observations) { observations_ = observations; }
+
   // The context of an instruction's operands, for freezing and for reports.
   const OpContext& context(int instruction) const;
 
@@ -86,6 +91,7 @@ class Executor {
   std::unique_ptr<Slots> slots_;
   std::span<int64_t> profile_;
   int64_t (*clock_)() = nullptr;
+  Observations* observations_ = nullptr;
 };
 
 }  // namespace mantissa

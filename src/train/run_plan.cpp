@@ -9,6 +9,7 @@
 #include "data/batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
+#include "runtime/observation.h"
 
 namespace mantissa {
 namespace {
@@ -61,17 +62,17 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
     histogram_bytes += std::max<int64_t>(1, channels) * kHistogramBins * int64_t{8};
   }
   MemoryPlan memory;
-  memory.items = {
-      {"data set", data.bytes()},
-      {"weights, accumulators, optimiser", plan.layout.weight_state_bytes()},
-      {"other state", plan.layout.bytes - plan.layout.weight_state_bytes()},
-      {"arena", plan.arena_bytes()},
-      {"batches ahead",
-       BatchPrefetcher::predict_buffer_bytes(data.train_count, example_bytes, config.batch_size)},
-      {"frozen network", frozen_layout(freeze_graph(plan.graph), config.format).bytes},
-      {"calibration", histogram_bytes + plan.calibration_examples * example_bytes},
-      {"runtime", kOverheadBytes + config.threads * kOverheadBytesPerThread +
-                      std::min(plan.total_steps, kTimedSteps) * int64_t{sizeof(float)}}};
+  memory.items = {{"data set", data.bytes()},
+                  {"weights, accumulators, optimiser", plan.layout.weight_state_bytes()},
+                  {"other state", plan.layout.bytes - plan.layout.weight_state_bytes()},
+                  {"arena", plan.arena_bytes()},
+                  {"batches ahead", BatchPrefetcher::predict_buffer_bytes(
+                                        data.train_count, example_bytes, config.batch_size)},
+                  {"frozen network", frozen_layout(freeze_graph(plan.graph), config.format).bytes},
+                  {"calibration", histogram_bytes + plan.calibration_examples * example_bytes},
+                  {"runtime", kOverheadBytes + config.threads * kOverheadBytesPerThread +
+                                  std::min(plan.total_steps, kTimedSteps) * int64_t{sizeof(float)} +
+                                  Observations::predict_bytes(plan.training)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   // Reading pictures is over before the rest is allocated: only what exceeds it counts.
   const int64_t later_bytes = memory.peak_bytes() - data.bytes();

@@ -22,6 +22,7 @@
 #include "train/metrics.h"
 #include "train/run_folder.h"
 #include "train/run_plan.h"
+#include "train/tensor_log.h"
 #include "train/validation.h"
 
 namespace mantissa {
@@ -198,6 +199,12 @@ class Run {
       MANTISSA_ASSIGN(hashes,
                       HashLog::open(folder_ / kHashesFile, info_.run_identity, first, *state_));
     }
+    std::optional<TensorLog> tensors;  // floats have no exponents and bits to look at
+    if (!config_.format.is_float()) {
+      MANTISSA_ASSIGN(tensors,
+                      TensorLog::open(folder_ / kTensorsFile, plan_.graph, plan_.training, first));
+    }
+    Observations observations(plan_.training);
     Executor executor(plan_.graph, plan_.training, *state_, arena_->span(), *pool_, config_.isa);
     step_ms_.reserve(static_cast<size_t>(std::min(remaining, kTimedSteps)));
     StepScalars scalars = step_scalars(config_);
@@ -207,6 +214,8 @@ class Run {
       const Batch batch = batches->next();
       scalars.learning_rate = learning_rate(schedule(), info_.step);
       scalars.step = info_.step;
+      const bool observed = tensors && reports_after(info_.step + 1);
+      executor.set_observations(observed ? &observations : nullptr);
       const auto start = Clock::now();
       MANTISSA_ASSIGN(const StepResult result,
                       executor.train_step(batch.pixels, batch.labels, scalars));
@@ -217,10 +226,13 @@ class Run {
       add(result);
       std::optional<Evaluation> validation;
       MANTISSA_RETURN_IF_ERROR(end_epoch(validation));
-      if (info_.step % kReportSteps == 0 || info_.step == plan_.total_steps || validation) {
+      if (reports_after(info_.step) || validation) {
         MANTISSA_RETURN_IF_ERROR(report(metrics, scalars.learning_rate, result, validation));
       }
-      if (hashes && (info_.step % config_.hash_every == 0 || info_.step == plan_.total_steps)) {
+      if (observed) {
+        MANTISSA_RETURN_IF_ERROR(tensors->write(info_.step, observations.tensors()));
+      }
+      if (hashes && (info_.step % config_.hash_every == 0 || is_done())) {
         MANTISSA_RETURN_IF_ERROR(hashes->write(info_.step, *state_));
       }
       const bool go_on = notify(result, scalars.learning_rate);
@@ -236,6 +248,10 @@ class Run {
       }
     }
     return {};
+  }
+
+  bool reports_after(int64_t step) const {
+    return step % kReportSteps == 0 || step == plan_.total_steps;
   }
 
   // At the end of an epoch, and of the run: measures the examples that were held back, and decides

@@ -1,0 +1,159 @@
+#include "runtime/observation.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/parallel_ranges.h"
+#include "numerics/rounding.h"
+
+namespace mantissa {
+namespace {
+
+constexpr int64_t kGrain = 32768;
+
+struct BitUse {
+  int64_t sum = 0;
+  uint64_t all = 0;  // magnitudes, or-ed: its bit length is that of the largest
+};
+
+template <typename T>
+BitUse bit_use(const Tensor& tensor, ThreadPool& pool) {
+  std::array<BitUse, kernels::kMaximumParts> partial;
+  const T* data = tensor.as<T>();
+  const int64_t parts = kernels::parallel_ranges(pool, tensor.count(), kGrain,
+                                                 [&](int64_t begin, int64_t end, int64_t part) {
+                                                   BitUse use;
+                                                   for (int64_t i = begin; i < end; ++i) {
+                                                     const uint64_t size = magnitude(data[i]);
+                                                     use.sum += bit_length(size);
+                                                     use.all |= size;
+                                                   }
+                                                   partial[part] = use;
+                                                 });
+  BitUse total;
+  for (int64_t part = 0; part < parts; ++part) {
+    total.sum += partial[part].sum;
+    total.all |= partial[part].all;
+  }
+  return total;
+}
+
+BitUse bit_use(const Tensor& tensor, ThreadPool& pool) {
+  switch (tensor.type) {
+    case DataType::kInt8:
+      return bit_use<int8_t>(tensor, pool);
+    case DataType::kInt16:
+      return bit_use<int16_t>(tensor, pool);
+    case DataType::kInt32:
+      return bit_use<int32_t>(tensor, pool);
+    case DataType::kInt64:
+      return bit_use<int64_t>(tensor, pool);
+    default:
+      return {};
+  }
+}
+
+bool in_arena(const Operand& operand) {
+  return operand.space == Operand::Space::kArena && operand.slot >= 0;
+}
+
+// Calls `found(kind, operand)` for each tensor that the instruction writes and that is observed.
+template <typename Found>
+void written_tensors(const Instruction& instruction, Found&& found) {
+  if (instruction.phase == Phase::kForward && in_arena(instruction.output)) {
+    found(ObservedKind::kValue, 0);
+  }
+  if (instruction.phase == Phase::kBackwardInput) {
+    int previous = -1;  // inputs may share one gradient
+    for (int i = 0; i < static_cast<int>(instruction.grad_inputs.size()); ++i) {
+      const Operand& gradient = instruction.grad_inputs[i];
+      if (!in_arena(gradient) || gradient.index == previous) continue;
+      previous = gradient.index;
+      found(ObservedKind::kGradient, i);
+    }
+  }
+  // The gradient's norm updates nothing.
+  if (instruction.phase == Phase::kUpdate && !instruction.op->traits.keeps_exponent) {
+    found(ObservedKind::kParameterGradient, 0);
+    found(ObservedKind::kParameter, 0);
+  }
+}
+
+const Tensor& tensor_of(const TensorObservation& seen, const OpContext& context) {
+  switch (seen.kind) {
+    case ObservedKind::kGradient:
+      return context.grad_inputs[seen.operand];
+    case ObservedKind::kParameter:
+      return context.parameters[0].mantissa;
+    case ObservedKind::kParameterGradient:
+      return context.parameters[0].gradient;
+    default:
+      return context.output;
+  }
+}
+
+}  // namespace
+
+Observations::Observations(const Program& program) {
+  tensors_.reserve(static_cast<size_t>(predict_bytes(program)) / sizeof(TensorObservation));
+  first_.reserve(program.instructions.size() + 1);
+  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+    first_.push_back(static_cast<int>(tensors_.size()));
+    written_tensors(program.instructions[i], [&](ObservedKind kind, int operand) {
+      tensors_.push_back({.kind = kind, .instruction = i, .operand = operand});
+    });
+  }
+  first_.push_back(static_cast<int>(tensors_.size()));
+}
+
+int64_t Observations::predict_bytes(const Program& program) {
+  int64_t count = 0;
+  for (const Instruction& instruction : program.instructions) {
+    written_tensors(instruction, [&](ObservedKind, int) { ++count; });
+  }
+  return count * int64_t{sizeof(TensorObservation)} +
+         static_cast<int64_t>((program.instructions.size() + 1) * sizeof(int));
+}
+
+std::span<TensorObservation> Observations::of(int instruction) {
+  return std::span(tensors_).subspan(
+      static_cast<size_t>(first_[instruction]),
+      static_cast<size_t>(first_[instruction + 1] - first_[instruction]));
+}
+
+void Observations::start_step() {
+  for (TensorObservation& seen : tensors_) {
+    seen = {.kind = seen.kind, .instruction = seen.instruction, .operand = seen.operand};
+  }
+}
+
+void Observations::before(int instruction, const OpContext& context, int64_t saturated) {
+  saturated_ = saturated;
+  re_executions_ = context.totals->re_executions;
+  mispredictions_ = context.totals->mispredictions;
+  const auto written = of(instruction);
+  // An update leaves the exponent of the next step there.
+  if (!written.empty() && written[0].kind == ObservedKind::kParameterGradient) {
+    sum_exponent_ = *context.parameters[0].gradient.exponent;
+  }
+}
+
+void Observations::after(int instruction, const OpContext& context, int64_t saturated) {
+  for (TensorObservation& seen : of(instruction)) {
+    const Tensor& tensor = tensor_of(seen, context);
+    const BitUse use = bit_use(tensor, *context.kernel.pool);
+    seen.elements += tensor.count();
+    seen.bit_length_sum += use.sum;
+    seen.largest_bit_length = std::max(seen.largest_bit_length, bit_length(use.all));
+    if (seen.kind == ObservedKind::kParameterGradient) {
+      seen.exponent = sum_exponent_;
+      continue;  // what the update clips and repeats is the parameter's
+    }
+    if (tensor.exponent != nullptr) seen.exponent = *tensor.exponent;
+    seen.saturated += saturated - saturated_;
+    seen.re_executions += context.totals->re_executions - re_executions_;
+    seen.mispredictions += context.totals->mispredictions - mispredictions_;
+  }
+}
+
+}  // namespace mantissa

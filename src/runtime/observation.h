@@ -1,0 +1,58 @@
+// What the tensors of a step are like: their exponents, and how they use their bits. Gathered while
+// the step runs, since the arena keeps no tensor for longer than it is needed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/op.h"
+#include "plan/program.h"
+
+namespace mantissa {
+
+enum class ObservedKind : uint8_t { kValue, kGradient, kParameter, kParameterGradient };
+
+// A tensor that an instruction wrote, over all micro-batches of a step.
+struct TensorObservation {
+  ObservedKind kind = ObservedKind::kValue;
+  int instruction = -1;  // that wrote it
+  int operand = 0;       // kGradient: which of its grad_inputs
+  // Of the last micro-batch; where channels have exponents of their own, the largest of them.
+  int exponent = 0;
+  int64_t elements = 0;
+  int64_t bit_length_sum = 0;  // of |mantissa|, over the elements
+  int largest_bit_length = 0;  // of |mantissa|
+  int64_t saturated = 0;       // mantissas that the instruction clipped
+  int64_t re_executions = 0;   // by the instruction: see StepTotals
+  int64_t mispredictions = 0;
+};
+
+// The tensors that a program's instructions write: values, their gradients, parameters after the
+// update, and the int64 sums of parameters' gradients. Allocates nothing after it was made.
+class Observations {
+ public:
+  explicit Observations(const Program& program);
+
+  // Bytes that it will hold for a program.
+  static int64_t predict_bytes(const Program& program);
+
+  // To be called at the start of a step, and around each of its instructions.
+  void start_step();
+  void before(int instruction, const OpContext& context, int64_t saturated);
+  void after(int instruction, const OpContext& context, int64_t saturated);
+
+  // In the order of the program.
+  std::span<const TensorObservation> tensors() const { return tensors_; }
+
+ private:
+  std::span<TensorObservation> of(int instruction);
+
+  std::vector<TensorObservation> tensors_;
+  std::vector<int> first_;  // per instruction, and one more: where its tensors begin
+  // As they were before the instruction.
+  int64_t saturated_ = 0, re_executions_ = 0, mispredictions_ = 0;
+  int sum_exponent_ = 0;
+};
+
+}  // namespace mantissa

@@ -1,0 +1,98 @@
+#include "train/tensor_log.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace mantissa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* kind_name(ObservedKind kind) {
+  switch (kind) {
+    case ObservedKind::kValue:
+      return "value";
+    case ObservedKind::kGradient:
+      return "gradient";
+    case ObservedKind::kParameter:
+      return "parameter";
+    default:
+      return "parameter gradient";
+  }
+}
+
+int magnitude_bits(DataType type) {
+  // Sums of gradients fail the step from 2^60 on.
+  return type == DataType::kInt64 ? 60 : static_cast<int>(8 * element_bytes(type)) - 1;
+}
+
+Json tensor_json(const Graph& graph, const Program& program, const TensorObservation& seen) {
+  const Instruction& instruction = program.instructions[seen.instruction];
+  std::string name;
+  int bits = 0;
+  switch (seen.kind) {
+    case ObservedKind::kValue:
+      name = graph.values[instruction.output.slot].name;
+      bits = instruction.output.type == DataType::kInt8 ? instruction.output.bits - 1
+                                                        : magnitude_bits(instruction.output.type);
+      break;
+    case ObservedKind::kGradient: {
+      const Operand& gradient = instruction.grad_inputs[seen.operand];
+      name = program.buffers[gradient.index].name;
+      bits = gradient.bits - 1;
+      break;
+    }
+    default: {
+      const int parameter = instruction.parameters[0].parameter;
+      name = graph.parameters[parameter].name;
+      bits = seen.kind == ObservedKind::kParameterGradient
+                 ? magnitude_bits(DataType::kInt64)
+                 : mantissa_bits(graph.parameters[parameter].role, program.options.format) - 1;
+    }
+  }
+  return {{"name", name},
+          {"kind", kind_name(seen.kind)},
+          {"written_by", instruction.name + " (" + instruction.op->name + ")"},
+          {"bits", bits}};
+}
+
+double mean_bits(const TensorObservation& seen) {
+  if (seen.elements == 0) return 0;
+  return std::nearbyint(1000.0 * static_cast<double>(seen.bit_length_sum) /
+                        static_cast<double>(seen.elements)) /
+         1000;
+}
+
+}  // namespace
+
+Result<TensorLog> TensorLog::open(const std::filesystem::path& path, const Graph& graph,
+                                  const Program& program, int64_t last_step) {
+  Json header = {{"step", 0}, {"tensors", Json::array()}};
+  const Observations observations(program);
+  for (const TensorObservation& seen : observations.tensors()) {
+    header["tensors"].push_back(tensor_json(graph, program, seen));
+  }
+  MANTISSA_ASSIGN(JsonLines lines, JsonLines::open(path, last_step));
+  if (lines.first() == header.dump()) return TensorLog(std::move(lines));
+  MANTISSA_ASSIGN(JsonLines empty, JsonLines::open(path, -1));
+  MANTISSA_RETURN_IF_ERROR(empty.write(header));
+  return TensorLog(std::move(empty));
+}
+
+Status TensorLog::write(int64_t step, std::span<const TensorObservation> tensors) {
+  Json line = {{"step", step}};
+  const auto column = [&](const char* name, auto&& number) {
+    Json& numbers = line[name] = Json::array();
+    for (const TensorObservation& seen : tensors) numbers.push_back(number(seen));
+  };
+  column("elements", [](const auto& seen) { return seen.elements; });
+  column("exponent", [](const auto& seen) { return seen.exponent; });
+  column("saturated", [](const auto& seen) { return seen.saturated; });
+  column("largest_bits", [](const auto& seen) { return seen.largest_bit_length; });
+  column("mean_bits", mean_bits);
+  column("re_executions", [](const auto& seen) { return seen.re_executions; });
+  column("mispredictions", [](const auto& seen) { return seen.mispredictions; });
+  return lines_.write(line);
+}
+
+}  // namespace mantissa

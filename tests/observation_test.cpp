@@ -1,0 +1,109 @@
+// Observing a step changes nothing in it, and says what is there.
+#include "runtime/observation.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+namespace {
+
+const HarnessOptions kVariants[] = {
+    {.model = "resnet8", .micro_batch_size = 8, .threads = 2},
+    {.model = "lenet5", .format = "bfp:g=8,gr=stochastic", .threads = 2},
+    {.model = "mlp", .format = "bfp:exponents=exact,acc=8", .micro_batch_size = 4},
+};
+
+TEST(Observation, ChangesNoBit) {
+  for (const HarnessOptions& options : kVariants) {
+    Harness plain(options), observed(options);
+    Observations observations(observed.program());
+    for (int i = 0; i < 6; ++i) {
+      observed.executor().set_observations(i % 2 == 1 ? &observations : nullptr);
+      observed.step();
+      plain.step();
+    }
+    EXPECT_EQ(plain.state_sha256(), observed.state_sha256()) << options.model;
+  }
+}
+
+TEST(Observation, AddsUpToTheTotalsOfTheStep) {
+  for (const HarnessOptions& options : kVariants) {
+    Harness harness(options);
+    Observations observations(harness.program());
+    harness.executor().set_observations(&observations);
+    int64_t any = 0;
+    for (int i = 0; i < 4; ++i) {
+      const StepResult result = harness.step();
+      int64_t saturated = 0, re_executions = 0, mispredictions = 0;
+      for (const TensorObservation& seen : observations.tensors()) {
+        saturated += seen.saturated;
+        re_executions += seen.re_executions;
+        mispredictions += seen.mispredictions;
+      }
+      EXPECT_EQ(saturated, result.saturated) << options.model;
+      EXPECT_EQ(re_executions, result.re_executions) << options.model;
+      EXPECT_EQ(mispredictions, result.mispredictions) << options.model;
+      any += saturated + re_executions;
+    }
+    EXPECT_GT(any, 0) << "or nothing was tested";
+  }
+}
+
+TEST(Observation, SeesParametersAsTheStateHasThem) {
+  Harness harness({.model = "lenet5", .micro_batch_size = 8});
+  Observations observations(harness.program());
+  harness.executor().set_observations(&observations);
+  harness.train(3);
+  int parameters = 0;
+  for (const TensorObservation& seen : observations.tensors()) {
+    if (seen.kind != ObservedKind::kParameter) continue;
+    const int index = harness.program().instructions[seen.instruction].parameters[0].parameter;
+    if (harness.graph().parameters[index].role != ParameterRole::kWeights) continue;
+    ++parameters;
+    const ParameterState& tensors = harness.state().layout().parameters[index];
+    const auto* mantissas = harness.state().data<int8_t>(tensors.mantissa);
+    const int64_t count = harness.graph().parameters[index].shape.count();
+    int64_t sum = 0;
+    int largest = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      int bits = 0;
+      for (int rest = std::abs(mantissas[i]); rest > 0; rest /= 2) ++bits;
+      sum += bits;
+      largest = std::max(largest, bits);
+    }
+    EXPECT_EQ(seen.elements, count);
+    EXPECT_EQ(seen.bit_length_sum, sum);
+    EXPECT_EQ(seen.largest_bit_length, largest);
+    EXPECT_EQ(seen.exponent, *harness.state().data<int16_t>(tensors.exponent));
+  }
+  EXPECT_EQ(parameters, 5);
+}
+
+TEST(Observation, CountsEveryMicroBatch) {
+  Harness harness({.model = "lenet5", .batch_size = 16, .micro_batch_size = 4});
+  Observations observations(harness.program());
+  harness.executor().set_observations(&observations);
+  harness.step();
+  int values = 0, gradients = 0;
+  for (const TensorObservation& seen : observations.tensors()) {
+    const Instruction& instruction = harness.program().instructions[seen.instruction];
+    if (seen.kind == ObservedKind::kValue) {
+      ++values;
+      EXPECT_EQ(seen.elements, 4 * instruction.output.shape.count());
+      EXPECT_EQ(seen.exponent, harness.executor().exponent(instruction.output.slot));
+      // A value narrowed by its own maximum uses all of its bits; ReLU and pooling may leave fewer.
+      EXPECT_LE(seen.largest_bit_length, instruction.output.type == DataType::kInt8 ? 7 : 31);
+      EXPECT_GT(seen.largest_bit_length, 0);
+    }
+    if (seen.kind != ObservedKind::kGradient) continue;
+    ++gradients;
+    EXPECT_EQ(seen.elements, 4 * instruction.grad_inputs[seen.operand].shape.count());
+    EXPECT_LE(seen.largest_bit_length, 15);
+  }
+  EXPECT_GT(values, 8);
+  EXPECT_GT(gradients, 6);
+}
+
+}  // namespace
+}  // namespace mantissa::testing
