@@ -341,6 +341,14 @@ check_inference() {
   prints_json "eval of it" eval --checkpoint "$folder/mse" --data "$data" --json
   holds "eval takes the loss that it was trained with" \
     eval '[[ $(json "$folder/stdout" loss) == "$(json "$folder/mse/summary.json" test_loss)" ]]'
+  holds "training stored its evaluation" \
+    eval '[[ $(json "$folder/a/evaluation.json" accuracy) == "$(json "$folder/stdout" accuracy)" ]]'
+  accepts "eval: precision and recall" "^class +examples +precision +recall" \
+    eval --checkpoint "$folder/a" --data "$data" --out "$folder"
+  holds "eval --out writes what training wrote" \
+    cmp "$folder/evaluation.json" "$folder/a/evaluation.json"
+  refuses "eval --out into no folder" 2 "no folder" \
+    eval --checkpoint "$folder/a" --data "$data" --out "$folder/none/e.json"
   accepts "predict test examples" "^test 9 " \
     predict --checkpoint "$folder/a" --data "$data" --index 0-9
   accepts "predict a picture" "picture\.png" \

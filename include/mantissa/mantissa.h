@@ -70,16 +70,19 @@ TrainingOutcome train(const Settings& settings, const Observer& observer = nullp
 struct EvaluationOutcome {
   Exit exit = Exit::kDone;
   std::string error;
+  std::string json;  // everything: what "out" gets, and the seconds
   int64_t examples = 0;
-  double accuracy = 0;  // fraction
-  double loss = 0;      // mean cross-entropy in nats, or mean squared error, as it was trained
+  double accuracy = 0;        // fraction
+  double top5_accuracy = -1;  // fraction; -1 with fewer than ten classes
+  double loss = 0;            // mean cross-entropy in nats, or squared error, as trained
   double seconds = 0;
   std::vector<std::string> class_names;
   std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
   std::string model_sha256;
 };
 
-// Evaluates the frozen network of a run (or a model.safetensors file) on the test split.
+// Evaluates the frozen network of a run (or a model.safetensors file) on the test split. Writes the
+// JSON to "out" if that is given.
 EvaluationOutcome evaluate(const Settings& settings, const Observer& observer = nullptr);
 
 struct Prediction {

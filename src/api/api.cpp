@@ -1,15 +1,18 @@
 // The public interface, in terms of train/.
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "api/network_data.h"
 #include "api/outcome.h"
 #include "api/settings.h"
+#include "api/target.h"
 #include "base/hash.h"
 #include "kernels/kernel_table.h"
 #include "mantissa/mantissa.h"
 #include "models/models.h"
 #include "train/frozen_network.h"
+#include "train/run_folder.h"
 #include "train/run_plan.h"
 #include "train/trainer.h"
 
@@ -19,7 +22,14 @@ namespace {
 constexpr const char* kVersion = "0.1.0";
 
 Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observer& observer) {
-  MANTISSA_ASSIGN(const InferenceConfig config, inference_config("eval", settings));
+  MANTISSA_ASSIGN(InferenceConfig config, inference_config("eval", settings));
+  if (!config.out.empty()) {
+    std::error_code unreadable;
+    if (std::filesystem::is_directory(config.out, unreadable)) {
+      config.out = (std::filesystem::path(config.out) / kEvaluationFile).string();
+    }
+    MANTISSA_RETURN_IF_ERROR(check_target(config.out));
+  }
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
   MANTISSA_ASSIGN(const Dataset data, load_test_data(config, network));
   for (const std::string& note : data.info.notes) {
@@ -48,12 +58,19 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
                   evaluate(network, programs, arena.span(), pool, config.isa, data.test, report));
   EvaluationOutcome outcome;
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.class_names = network.description.class_names;
+  outcome.model_sha256 = network.state.sha256(StateGroup::kPredictor);
+  if (!config.out.empty()) {
+    MANTISSA_RETURN_IF_ERROR(write_target(
+        config.out, to_json(evaluation, source, outcome.class_names, outcome.model_sha256)));
+  }
+  outcome.json =
+      to_json(evaluation, source, outcome.class_names, outcome.model_sha256, outcome.seconds);
   outcome.examples = evaluation.examples;
   outcome.accuracy = evaluation.accuracy();
+  outcome.top5_accuracy = evaluation.top5_accuracy().value_or(-1);
   outcome.loss = evaluation.loss;
-  outcome.class_names = network.description.class_names;
   outcome.confusion = std::move(evaluation.confusion);
-  outcome.model_sha256 = network.state.sha256(StateGroup::kPredictor);
   return outcome;
 }
 

@@ -1,11 +1,10 @@
 // The public interface of bench, in terms of train/.
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "api/outcome.h"
 #include "api/settings.h"
-#include "base/atomic_file.h"
+#include "api/target.h"
 #include "train/benchmark.h"
 #include "train/benchmark_json.h"
 
@@ -13,20 +12,6 @@ namespace mantissa {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Found out before anything is measured. Writing renames over the target: a link or a device would
-// be gone.
-Status check_target(const std::string& file) {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::path(file).parent_path();
-  std::error_code unreadable;
-  if (!folder.empty() && !fs::is_directory(folder, unreadable)) {
-    return invalid_input("--out: there is no folder " + folder.string());
-  }
-  const fs::file_type type = fs::symlink_status(file, unreadable).type();
-  if (type == fs::file_type::not_found || type == fs::file_type::regular) return {};
-  return invalid_input("--out: " + file + " is no regular file: name one, or one to be created");
-}
 
 // `json` is filled as soon as it is known: the measurement outlives a file that cannot be written.
 Status run_bench(const Settings& settings, const Observer& observer, std::string& json) {
@@ -46,8 +31,7 @@ Status run_bench(const Settings& settings, const Observer& observer, std::string
   if (before) compare_benchmarks(*before, compared, measured);
   json = measured.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (config.out.empty()) return {};
-  const std::span<const std::byte> piece = std::as_bytes(std::span(json));
-  return write_file_atomically(out, std::span(&piece, 1));
+  return write_target(out, json);
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ Status set(const std::string& name, const std::string& text, InferenceConfig& co
   if (name == "data") config.data = text;
   if (name == "input") config.input = text;
   if (name == "csv") config.csv = text;
+  if (name == "out") config.out = text;
   if (name == "index") return parse_range(text, config);
   if (name == "batch-size") {
     MANTISSA_ASSIGN(config.batch_size, parse_integer(name, text, 1, 1 << 20));
@@ -76,6 +77,7 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
   if (command == "eval") {
     return {kCheckpoint,
             {"data", "data set to evaluate on (left out: that of the training)", ""},
+            {"out", "file for the JSON, or a folder for evaluation.json", ""},
             kBatch,
             kThreads,
             kIsa};

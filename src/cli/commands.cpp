@@ -149,7 +149,7 @@ int run_eval(const CommandLine& line) {
     });
   }
   if (const int code = exit_code(line, outcome)) return code;
-  print(line.json ? evaluation_json(outcome)
+  print(line.json ? outcome.json
                   : evaluation_report(outcome, !line.quiet, describe_terminal(1)));
   return 0;
 }

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "cli/picture.h"
 #include "cli/report.h"
@@ -9,13 +8,15 @@
 namespace mantissa::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// A class's row of the confusion matrix, summed up.
+// A class's row and column of the confusion matrix, summed up.
 struct ClassScore {
-  int64_t examples = 0, right = 0;
-  double accuracy() const {
-    return examples > 0 ? static_cast<double>(right) / static_cast<double>(examples) : NAN;
+  int64_t examples = 0, guesses = 0, right = 0;
+  double recall() const { return part(examples); }
+  double precision() const { return part(guesses); }
+
+ private:
+  double part(int64_t all) const {
+    return all > 0 ? static_cast<double>(right) / static_cast<double>(all) : NAN;
   }
 };
 
@@ -23,7 +24,10 @@ std::vector<ClassScore> class_scores(const EvaluationOutcome& outcome) {
   std::vector<ClassScore> scores(outcome.confusion.size());
   for (size_t label = 0; label < scores.size(); ++label) {
     const std::vector<int64_t>& row = outcome.confusion[label];
-    for (const int64_t count : row) scores[label].examples += count;
+    for (size_t guess = 0; guess < row.size(); ++guess) {
+      scores[label].examples += row[guess];
+      scores[guess].guesses += row[guess];
+    }
     if (label < row.size()) scores[label].right = row[label];
   }
   return scores;
@@ -46,16 +50,18 @@ int name_width(const EvaluationOutcome& outcome) {
 
 std::string class_table(const EvaluationOutcome& outcome, const Terminal& terminal) {
   const int names = name_width(outcome);
-  std::string text = terminal.paint("2", pad_right("class", names) + "examples  accuracy") + "\n";
+  std::string text =
+      terminal.paint("2", pad_right("class", names) + "examples  precision    recall") + "\n";
   const std::vector<ClassScore> scores = class_scores(outcome);
   for (size_t i = 0; i < scores.size(); ++i) {
-    const double accuracy = scores[i].accuracy();
+    const double recall = scores[i].recall();
     std::string bar;
-    for (int at = 0; at < std::lround(20 * (accuracy >= 0 ? accuracy : 0)); ++at) {
+    for (int at = 0; at < std::lround(20 * (recall >= 0 ? recall : 0)); ++at) {
       bar += terminal.symbol("█", "#");
     }
     text += pad_right(numbered_name(outcome, i), names) + pad_left(grouped(scores[i].examples), 8) +
-            pad_left(percent(accuracy, 1), 10) + "  " + terminal.paint("36", bar) + "\n";
+            pad_left(percent(scores[i].precision(), 1), 11) + pad_left(percent(recall, 1), 10) +
+            "  " + terminal.paint("36", bar) + "\n";
   }
   return text;
 }
@@ -117,7 +123,9 @@ std::string frequent_confusions(const EvaluationOutcome& outcome) {
 
 std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
                               const Terminal& terminal) {
-  std::string text = "test accuracy " + terminal.paint("1", percent(outcome.accuracy)) + ", loss " +
+  const bool top5 = outcome.top5_accuracy >= 0;
+  std::string text = "test accuracy " + terminal.paint("1", percent(outcome.accuracy)) +
+                     (top5 ? " (top 5 " + percent(outcome.top5_accuracy) + ")" : "") + ", loss " +
                      decimal(outcome.loss, 4) + ", " + grouped(outcome.examples) + " examples in " +
                      duration(outcome.seconds) + "\n";
   if (!tables || outcome.confusion.empty()) return text;
@@ -125,22 +133,6 @@ std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
   const int classes = static_cast<int>(outcome.confusion.size());
   const bool fits = name_width(outcome) + classes * cell_width(outcome) <= terminal.width();
   return text + (fits ? confusion_matrix(outcome, terminal) : frequent_confusions(outcome));
-}
-
-std::string evaluation_json(const EvaluationOutcome& outcome) {
-  Json json;
-  json["examples"] = outcome.examples;
-  json["accuracy"] = outcome.accuracy;
-  json["loss"] = outcome.loss;
-  json["seconds"] = outcome.seconds;
-  json["class_names"] = outcome.class_names;
-  json["class_accuracy"] = Json::array();
-  for (const ClassScore& score : class_scores(outcome)) {
-    json["class_accuracy"].push_back(score.accuracy());
-  }
-  json["confusion"] = outcome.confusion;
-  json["model_sha256"] = outcome.model_sha256;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace mantissa::cli

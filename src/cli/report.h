@@ -22,11 +22,10 @@ std::string training_line(const std::string& summary_json, const std::string& ou
 // An entry of a summary as text, or "" if it has none.
 std::string summary_entry(const std::string& summary_json, const std::string& name);
 
-// Accuracy, loss, and with `tables` the accuracy of each class and the confusion matrix (where that
+// Accuracy, loss, and with `tables` recall and precision of each class and the confusion matrix (where that
 // is too wide, the most frequent confusions).
 std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
                               const Terminal& terminal);
-std::string evaluation_json(const EvaluationOutcome& outcome);
 
 // A table: source, true class, the three most probable classes.
 std::string prediction_table(const PredictionOutcome& outcome, const Terminal& terminal);

@@ -152,18 +152,6 @@ void fill_frozen(const Graph& graph, const State& trained, const Program& calibr
   }
 }
 
-// The class with the largest logit of a row, the first of equals.
-template <typename T>
-int64_t largest_of_row(const Tensor& logits, int64_t row) {
-  const T* first = logits.as<T>() + row * logits.shape.last();
-  return std::max_element(first, first + logits.shape.last()) - first;
-}
-
-int64_t largest_logit(const Tensor& logits, int64_t row) {
-  return logits.type == DataType::kFloat ? largest_of_row<float>(logits, row)
-                                         : largest_of_row<int32_t>(logits, row);
-}
-
 Result<Program> compile_inference(const Graph& graph, const InferenceOptions& options,
                                   int64_t batch, bool with_loss, const PlanningContext& planning) {
   return compile(graph,
@@ -325,10 +313,8 @@ Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph,
 Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& programs,
                             std::span<std::byte> arena, ThreadPool& pool, Isa isa,
                             const ImageSet& images, const EvaluationObserver& observer) {
-  const int64_t classes = network.graph.classes();
-  Evaluation evaluation;
-  evaluation.confusion.assign(classes, std::vector<int64_t>(classes, 0));
-  int64_t& loss_q24 = evaluation.loss_q24;
+  Evaluation evaluation(network.graph.classes());
+  const kernels::KernelTable table = kernels::select_kernels(isa);
   const auto run = [&](const Program& program, int64_t from, int64_t to) -> Status {
     if (from >= to) return {};
     Executor executor(network.graph, program, network.state, arena, pool, isa);
@@ -338,13 +324,7 @@ Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& pr
       const auto step =
           executor.infer(images.pixels.data() + first * images.example_bytes(), labels);
       if (!step.ok()) return step.error();
-      evaluation.examples += batch;
-      evaluation.correct += step->correct;
-      loss_q24 += step->loss_q24;
-      const Tensor logits = executor.logits();
-      for (int64_t i = 0; i < batch; ++i) {
-        ++evaluation.confusion[labels[i]][largest_logit(logits, i)];
-      }
+      evaluation.add(executor.logits(), labels, first, step->loss_q24, *table.softmax);
       if (observer != nullptr && !observer(evaluation.examples, images.count)) {
         return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
       }
@@ -354,7 +334,7 @@ Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& pr
   const int64_t whole = images.count / programs.batch_size * programs.batch_size;
   MANTISSA_RETURN_IF_ERROR(run(programs.full, 0, whole));
   MANTISSA_RETURN_IF_ERROR(run(programs.rest, whole, images.count));
-  evaluation.loss = ops::loss_value(programs.full.options.loss, loss_q24) /
+  evaluation.loss = ops::loss_value(programs.full.options.loss, evaluation.loss_q24) /
                     static_cast<double>(std::max<int64_t>(1, evaluation.examples));
   return evaluation;
 }

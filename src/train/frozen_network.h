@@ -16,6 +16,7 @@
 #include "plan/program.h"
 #include "runtime/executor.h"
 #include "runtime/state.h"
+#include "train/evaluation.h"
 
 namespace mantissa {
 
@@ -60,17 +61,6 @@ Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& ca
 // model.safetensors, self-contained. load checks everything; a damaged file is an error.
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network);
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
-
-struct Evaluation {
-  int64_t examples = 0;
-  int64_t correct = 0;
-  int64_t loss_q24 = 0;                         // sum, as StepTotals counts it
-  double loss = 0;                              // mean, without label smoothing
-  std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
-  double accuracy() const {
-    return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
-  }
-};
 
 // Programs that evaluate a frozen network: one for full batches, one for the last, smaller batch.
 struct EvaluationPrograms {

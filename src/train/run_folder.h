@@ -10,11 +10,12 @@ inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kHashesFile = "hashes.jsonl";
 inline constexpr const char* kTensorsFile = "tensors.jsonl";
 inline constexpr const char* kModelFile = "model.safetensors";
+inline constexpr const char* kEvaluationFile = "evaluation.json";
 inline constexpr const char* kSummaryFile = "summary.json";
 inline constexpr const char* kBestFile = "best.safetensors";  // with early stopping
 
 // All of them: what --overwrite removes.
-inline constexpr std::array kRunFiles = {kSummaryFile, kModelFile,  kMetricsFile, kHashesFile,
-                                         kTensorsFile, kConfigFile, kBestFile};
+inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile,  kMetricsFile,
+                                         kHashesFile,  kTensorsFile,    kConfigFile, kBestFile};
 
 }  // namespace mantissa

@@ -440,6 +440,9 @@ class Run {
     MANTISSA_RETURN_IF_ERROR(save_frozen(folder_ / kModelFile, frozen));
     MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(frozen, plan_.evaluation, arena_->span(),
                                                           *pool_, config_.isa, data_.test, report));
+    MANTISSA_RETURN_IF_ERROR(write_text(folder_ / kEvaluationFile,
+                                        to_json(evaluation, config_.data, data_.info.class_names,
+                                                frozen.state.sha256(StateGroup::kPredictor))));
     TrainingResult result;
     result.summary_json = summary(evaluation, weights_sha256);
     result.plan_text = to_string(plan_.memory);

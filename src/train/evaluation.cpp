@@ -1,0 +1,135 @@
+#include "train/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "numerics/exponential.h"
+#include "ops/fp32/fp32.h"
+
+namespace mantissa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What the order of a row's logits says: largest first, of equals the first class first.
+struct Ranks {
+  int guess = 0;
+  int64_t of_label = 0;  // classes before the label
+};
+
+template <typename T>
+Ranks ranks_of(const T* logits, int64_t classes, int label) {
+  Ranks ranks{static_cast<int>(std::max_element(logits, logits + classes) - logits), 0};
+  for (int64_t c = 0; c < classes; ++c) {
+    ranks.of_label += logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
+  }
+  return ranks;
+}
+
+// The cross-entropy of a row in nats, and the probabilities of its classes.
+struct RowLoss {
+  const Tensor& logits;
+  const kernels::SoftmaxKernels& softmax;
+  int64_t classes = logits.shape.last();
+  std::vector<int32_t> q30 = std::vector<int32_t>(static_cast<size_t>(classes));
+  std::vector<double> probabilities = std::vector<double>(static_cast<size_t>(classes));
+
+  double of(int64_t row, const uint8_t* label) {
+    if (logits.type == DataType::kFloat) {
+      ops::fp32::probabilities(logits.as<float>() + row * classes, 1, classes,
+                               probabilities.data());
+      return -std::log(std::max(probabilities[*label], 1e-300));
+    }
+    const kernels::SoftmaxCrossEntropy one{logits.as<int32_t>() + row * classes, label,
+                                           *logits.exponent, classes};
+    softmax.probabilities(one, q30.data(), 0, 1);
+    std::transform(q30.begin(), q30.end(), probabilities.begin(),
+                   [](int32_t probability) { return probability * 0x1p-30; });
+    return nats_from_q24(softmax.loss(one, 0, 1).loss_q24);
+  }
+};
+
+}  // namespace
+
+std::optional<double> Evaluation::top5_accuracy() const {
+  if (static_cast<int64_t>(confusion.size()) < kTop5Classes) return std::nullopt;
+  return part(correct_in_5);
+}
+
+void Evaluation::add(const Tensor& logits, const uint8_t* labels, int64_t first,
+                     int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax) {
+  RowLoss row_loss{logits, softmax};
+  const int64_t classes = row_loss.classes;
+  loss_q24 += batch_loss_q24;
+  for (int64_t i = 0; i < logits.shape[0]; ++i) {
+    const int label = labels[i];
+    const Ranks ranks = logits.type == DataType::kFloat
+                            ? ranks_of(logits.as<float>() + i * classes, classes, label)
+                            : ranks_of(logits.as<int32_t>() + i * classes, classes, label);
+    ++examples;
+    ++confusion[label][ranks.guess];
+    correct += ranks.guess == label;
+    correct_in_5 += ranks.of_label < 5;
+    const double lost = row_loss.of(i, labels + i);
+    if (worst.size() == kWorstPredictions && lost <= worst.back().loss) continue;
+    const auto place = std::find_if(worst.begin(), worst.end(),
+                                    [lost](const auto& other) { return other.loss < lost; });
+    worst.insert(place, {first + i, label, ranks.guess, lost, row_loss.probabilities[ranks.guess],
+                         row_loss.probabilities[label]});
+    if (worst.size() > kWorstPredictions) worst.pop_back();
+  }
+}
+
+std::vector<ClassScore> class_scores(const std::vector<std::vector<int64_t>>& confusion) {
+  std::vector<ClassScore> scores(confusion.size());
+  for (size_t label = 0; label < confusion.size(); ++label) {
+    for (size_t guess = 0; guess < confusion.size(); ++guess) {
+      scores[label].examples += confusion[label][guess];
+      scores[guess].guesses += confusion[label][guess];
+    }
+  }
+  for (size_t label = 0; label < confusion.size(); ++label) {
+    ClassScore& score = scores[label];
+    const auto right = static_cast<double>(confusion[label][label]);
+    score.recall = score.examples > 0 ? right / static_cast<double>(score.examples) : NAN;
+    score.precision = score.guesses > 0 ? right / static_cast<double>(score.guesses) : NAN;
+  }
+  return scores;
+}
+
+std::string to_json(const Evaluation& evaluation, const std::string& data,
+                    const std::vector<std::string>& class_names, const std::string& model_sha256,
+                    std::optional<double> seconds) {
+  Json json = {{"data", data},
+               {"examples", evaluation.examples},
+               {"accuracy", evaluation.accuracy()},
+               {"loss", evaluation.loss}};
+  if (const auto top5 = evaluation.top5_accuracy()) json["top5_accuracy"] = *top5;
+  if (seconds) json["seconds"] = *seconds;
+  json["class_names"] = class_names;
+  for (const char* name :
+       {"class_examples", "class_guesses", "class_accuracy", "class_precision"}) {
+    json[name] = Json::array();
+  }
+  for (const ClassScore& score : class_scores(evaluation.confusion)) {
+    json["class_examples"].push_back(score.examples);
+    json["class_guesses"].push_back(score.guesses);
+    json["class_accuracy"].push_back(score.recall);
+    json["class_precision"].push_back(score.precision);
+  }
+  json["confusion"] = evaluation.confusion;
+  json["worst"] = Json::array();
+  for (const WorstPrediction& one : evaluation.worst) {
+    json["worst"].push_back({{"index", one.index},
+                             {"label", one.label},
+                             {"guess", one.guess},
+                             {"loss", one.loss},
+                             {"probability", one.probability},
+                             {"label_probability", one.label_probability}});
+  }
+  json["model_sha256"] = model_sha256;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace mantissa

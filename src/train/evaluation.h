@@ -1,0 +1,67 @@
+// What an evaluation found: accuracy, loss, confusions and the worst predictions, and its JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/softmax/softmax.h"
+#include "tensor/tensor.h"
+
+namespace mantissa {
+
+// An example with a high loss.
+struct WorstPrediction {
+  int64_t index = 0;  // of the example in its split
+  int label = 0, guess = 0;
+  double loss = 0;               // cross-entropy in nats, whatever the network was trained on
+  double probability = 0;        // of the guess
+  double label_probability = 0;  // of the true class
+};
+
+// From how many classes on top-5 accuracy says something.
+constexpr int64_t kTop5Classes = 10;
+// Worst predictions that are kept.
+constexpr size_t kWorstPredictions = 32;
+
+struct Evaluation {
+  int64_t examples = 0;
+  int64_t correct = 0;
+  int64_t correct_in_5 = 0;                     // the label is among the five largest logits
+  int64_t loss_q24 = 0;                         // sum, as StepTotals counts it
+  double loss = 0;                              // mean, without label smoothing
+  std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
+  std::vector<WorstPrediction> worst;           // highest loss first; of equals the lower index
+
+  explicit Evaluation(int64_t classes = 0) : confusion(classes, std::vector<int64_t>(classes, 0)) {}
+
+  double accuracy() const { return part(correct); }
+  // Nothing with fewer than kTop5Classes classes.
+  std::optional<double> top5_accuracy() const;
+
+  // Adds a batch: its logits (int32 or float, [N, classes]), labels and sum of losses; `first` is
+  // its first example. The mean loss is left to the caller, who knows its unit.
+  void add(const Tensor& logits, const uint8_t* labels, int64_t first, int64_t batch_loss_q24,
+           const kernels::SoftmaxKernels& softmax);
+
+ private:
+  double part(int64_t count) const {
+    return examples == 0 ? 0 : static_cast<double>(count) / static_cast<double>(examples);
+  }
+};
+
+// Per class: of the examples with this label, how many were found (recall, the accuracy of the
+// class); of the guesses of this class, how many were right. Not a number where there are none.
+struct ClassScore {
+  int64_t examples = 0, guesses = 0;
+  double recall = 0, precision = 0;
+};
+std::vector<ClassScore> class_scores(const std::vector<std::vector<int64_t>>& confusion);
+
+// evaluation.json (docs/run-folder.md). `seconds` only where the time belongs to the result.
+std::string to_json(const Evaluation& evaluation, const std::string& data,
+                    const std::vector<std::string>& class_names, const std::string& model_sha256,
+                    std::optional<double> seconds = std::nullopt);
+
+}  // namespace mantissa
