@@ -139,7 +139,7 @@ damaged() {
 
 check_usage() {
   refuses "no such command" 2 "did you mean train" trian
-  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, verify, info" fly
+  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, verify, report, info" fly
   refuses "options before the command" 2 "after train" --json train
   refuses "unknown option" 2 "did you mean --batch-size" train --batchsize 5
   refuses "unknown option with underscore" 2 "did you mean --learning-rate" train --learning_rate=1
@@ -152,7 +152,7 @@ check_usage() {
   accepts "--version" "^mantissa [0-9]+\.[0-9]+" --version
   accepts "--help" "^Usage: mantissa" --help
   local command option
-  for command in train eval predict data plan bench verify info; do
+  for command in train eval predict data plan bench verify report info; do
     accepts "$command --help" "^Examples:" "$command" --help
     # Each option in an example must be one of the command's.
     for option in $(grep -E "^ +mantissa $command" "$folder/stdout" | grep -oE -- '--[a-z-]+' |
@@ -539,6 +539,16 @@ check_verify() {
   refuses "verify of a changed file" 2 "v1/hashes\.jsonl, line [0-9]" verify "$folder/v1" "$folder/v2"
 }
 
+check_report() {
+  accepts "report" "^written to .*r.html" report "$folder/v1" "$folder/v2" --out "$folder/r.html"
+  prints_json "report --json" report "$folder/v1" --out "$folder/r.html" --json
+  refuses "report of nothing" 2 "at least 1|wants" report
+  refuses "report of no run" 2 "nothing of a run" report "$data" --out "$folder/r.html"
+  refuses "report into no folder" 2 "no folder" report "$folder/v1" --out "$folder/none/r.html"
+  local seven=("$folder"/v{1,1,1,1,1,1,1})
+  refuses "report of seven runs" 2 "at most 6" report "${seven[@]}" --out "$folder/r.html"
+}
+
 # change_hashes FILE: another digest of linear2.weights from step 10 on, in a chain that holds.
 change_hashes() {
   python3 - "$1" <<'PYTHON'
@@ -662,6 +672,7 @@ check_inference
 check_pictures
 check_bench
 check_verify
+check_report
 check_damage
 check_interruption
 check_bench_interruption

@@ -25,4 +25,15 @@ struct VerifyOutcome {
 // settings or other data are an error that names what differs.
 VerifyOutcome verify(const std::string& run_a, const std::string& run_b);
 
+struct ReportOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::string file;                   // that was written
+  std::vector<std::string> problems;  // what of the runs was missing or damaged
+};
+
+// Writes a report on 1 to 6 runs (their folders) as one HTML file that needs nothing else: "out",
+// else report.html.
+ReportOutcome report(const std::vector<std::string>& runs, const Settings& settings);
+
 }  // namespace mantissa

@@ -89,6 +89,7 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
         {"contact-sheet", "PNG file to write, with a row of training pictures for each class", ""},
         kThreads};
   }
+  if (command == "report") return {{"out", "the HTML file to write", "report.html"}};
   if (command == "predict") {
     return {
         kCheckpoint,

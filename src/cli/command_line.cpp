@@ -73,6 +73,14 @@ constexpr CommandInfo kCommands[] = {
      "cannot be compared. Runs with other settings or data are not compared: it says which "
      "differ.\n",
      {"RUN", "two folders of runs, or their hashes.jsonl", 2, 2}},
+    {"report",
+     "Write a report on one or more runs as one HTML file that needs nothing else",
+     "  mantissa report runs/a --out a.html\n"
+     "  mantissa report runs/a runs/b runs/c --out compared.html\n",
+     "\n"
+     "Curves, tensors over time, confusions, worst predictions with their pictures, settings, and\n"
+     "how to repeat the run. Runs may still be going on. It reads the data set for the pictures.\n",
+     {"RUN", "one to six folders of runs", 1, 6}},
     {"info", "Show version, CPU, chosen kernels, networks and formats",
      "  mantissa info\n"
      "  mantissa info --isa avx2 --json\n"},

@@ -242,6 +242,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "bench") return run_bench(line);
   if (line.command == "data") return run_data(line);
   if (line.command == "verify") return run_verify(line);
+  if (line.command == "report") return run_report(line);
   return run_info(line);
 }
 

@@ -1,5 +1,7 @@
 #include "cli/run_commands.h"
 
+#include <nlohmann/json.hpp>
+
 #include "cli/output.h"
 #include "cli/report.h"
 #include "mantissa/runs.h"
@@ -16,6 +18,21 @@ int run_verify(const CommandLine& line) {
     print(verify_report(outcome, describe_terminal(1)));
   }
   return code;
+}
+
+int run_report(const CommandLine& line) {
+  const ReportOutcome outcome = report(line.paths, line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  for (const std::string& problem : outcome.problems) {
+    say("mantissa report: warning: " + printable(problem));
+  }
+  if (line.json) {
+    const nlohmann::ordered_json json = {{"file", outcome.file}, {"problems", outcome.problems}};
+    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  } else if (!line.quiet) {
+    print("written to " + printable(outcome.file) + "\n");
+  }
+  return 0;
 }
 
 }  // namespace mantissa::cli

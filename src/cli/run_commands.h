@@ -6,5 +6,6 @@
 namespace mantissa::cli {
 
 int run_verify(const CommandLine& line);
+int run_report(const CommandLine& line);
 
 }  // namespace mantissa::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <vector>
 
@@ -19,7 +20,8 @@ Result<Image> read_png(const std::filesystem::path& path, int channels);
 // Reads up to the pixels.
 Result<ImageHeader> read_png_header(const std::filesystem::path& path);
 
-// An 8-bit grey or RGB picture as a file's bytes; the same picture gives the same bytes.
+// An 8-bit grey or RGB picture as the bytes of a PNG file; the same picture gives the same bytes. An
+// error says why it is no picture that PNG can hold.
 Result<std::vector<std::byte>> encode_png(const Image& image);
 
 // Writes that file, atomically.

@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <cmath>
+
+#include "report/chart.h"
+#include "report/html.h"
+
+namespace mantissa {
+namespace {
+
+constexpr double kWidth = 640, kHeight = 260, kLeft = 62, kRight = 14, kTop = 12, kBottom = 40;
+constexpr size_t kMostPoints = 400;
+
+struct Range {
+  double low = INFINITY, high = -INFINITY;
+  void include(double value) {
+    if (!std::isfinite(value)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+};
+
+// Distance of about `count` ticks: 1, 2 or 5 times a power of ten.
+double tick_step(double span, int count) {
+  const double raw = std::max(span, 1e-300) / count;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (raw <= factor * power) return factor * power;
+  }
+  return 10 * power;
+}
+
+// What a damaged file may hold makes no axis.
+bool can_be_drawn(double value) { return std::abs(value) < 1e30; }
+
+std::vector<double> ticks(Range range, double step) {
+  std::vector<double> places;
+  const double first = std::ceil(range.low / step);
+  for (int i = 0; i < 16 && (first + i) * step <= range.high; ++i) {
+    places.push_back((first + i) * step);
+  }
+  return places;
+}
+
+// The extremes of each of equally long stretches, so that no peak is lost.
+Series thinned(const Series& series) {
+  Series result;
+  std::vector<size_t> finite;
+  for (size_t i = 0; i < series.steps.size(); ++i) {
+    if (can_be_drawn(series.steps[i]) && can_be_drawn(series.values[i])) finite.push_back(i);
+  }
+  const size_t stretch = std::max<size_t>(1, 2 * finite.size() / kMostPoints);
+  for (size_t at = 0; at < finite.size(); at += stretch) {
+    const auto begin = finite.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(stretch, finite.size() - at));
+    const auto [low, high] = std::minmax_element(
+        begin, end, [&](size_t a, size_t b) { return series.values[a] < series.values[b]; });
+    for (const size_t i : {std::min(*low, *high), std::max(*low, *high)}) {
+      if (!result.steps.empty() && result.steps.back() == series.steps[i]) continue;
+      result.steps.push_back(series.steps[i]);
+      result.values.push_back(series.values[i]);
+    }
+  }
+  return result;
+}
+
+class Drawing {
+ public:
+  Drawing(const LineChart& chart, Range x, Range y) : chart_(chart), x_(x), y_(y) {
+    if (chart.from_zero) y_.low = std::min(0.0, y_.low);
+    if (x_.low == x_.high) x_.low -= 1, x_.high += 1;
+    const double margin = y_.high > y_.low ? 0.04 * (y_.high - y_.low) : 1;
+    y_.high += margin;
+    if (!chart.from_zero) y_.low -= margin;
+  }
+
+  double x(double step) const {
+    return kLeft + (step - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight);
+  }
+  double y(double value) const {
+    return kTop + (y_.high - value) / (y_.high - y_.low) * (kHeight - kTop - kBottom);
+  }
+
+  std::string axes() const {
+    std::string svg;
+    const double y_step = tick_step(y_.high - y_.low, 5), x_step = tick_step(x_.high - x_.low, 6);
+    for (const double value : ticks(y_, y_step)) {
+      svg += line("grid", kLeft, y(value), kWidth - kRight, y(value));
+      svg +=
+          label(kLeft - 6, y(value) + 4, "end", number_text(chart_.percent ? 100 * value : value));
+    }
+    for (const double at : ticks(x_, x_step)) {
+      svg += line("grid", x(at), kHeight - kBottom, x(at), kHeight - kBottom + 4);
+      svg += label(x(at), kHeight - kBottom + 17, "middle", grouped_text(at));
+    }
+    svg += line("axis", kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom);
+    svg += label((kLeft + kWidth - kRight) / 2, kHeight - 6, "middle", "step");
+    return svg + "<text class=\"unit\" transform=\"translate(13 " +
+           number_text((kTop + kHeight - kBottom) / 2) + ") rotate(-90)\" text-anchor=\"middle\">" +
+           escaped(chart_.unit) + "</text>\n";
+  }
+
+  std::string curve(const Curve& curve, const Series& points) const {
+    std::string path;
+    for (size_t i = 0; i < points.steps.size(); ++i) {
+      path += (i == 0 ? "M" : "L") + number_text(x(points.steps[i]), 6) + " " +
+              number_text(y(points.values[i]), 6);
+    }
+    if (points.steps.size() == 1) path += "h0.01";  // a dot
+    return "<path class=\"curve run" + std::to_string(curve.run) + "\" d=\"" + path + "\"/>\n";
+  }
+
+  nlohmann::json frame() const {
+    return {{"left", kLeft},
+            {"right", kWidth - kRight},
+            {"low", x_.low},
+            {"high", x_.high},
+            {"width", kWidth},
+            {"percent", chart_.percent},
+            {"bottom", kHeight - kBottom},
+            {"top", kTop},
+            {"unit", chart_.unit}};
+  }
+
+ private:
+  static std::string line(const char* css, double x1, double y1, double x2, double y2) {
+    return std::string("<line class=\"") + css + "\" x1=\"" + number_text(x1, 6) + "\" y1=\"" +
+           number_text(y1, 6) + "\" x2=\"" + number_text(x2, 6) + "\" y2=\"" + number_text(y2, 6) +
+           "\"/>\n";
+  }
+  static std::string label(double x, double y, const char* anchor, const std::string& text) {
+    return "<text x=\"" + number_text(x, 6) + "\" y=\"" + number_text(y, 6) + "\" text-anchor=\"" +
+           anchor + "\">" + escaped(text) + "</text>\n";
+  }
+
+  const LineChart& chart_;
+  Range x_, y_;
+};
+
+std::string legend(const std::vector<Curve>& curves) {
+  if (curves.size() < 2) return "";
+  std::string html = "<p class=\"legend\">";
+  for (const Curve& curve : curves) {
+    html += "<span><svg width=\"28\" height=\"8\" aria-hidden=\"true\"><path class=\"curve run" +
+            std::to_string(curve.run) + "\" d=\"M1 4H27\"/></svg> " + escaped(curve.name) +
+            "</span> ";
+  }
+  return html + "</p>\n";
+}
+
+}  // namespace
+
+std::string line_chart(const LineChart& chart, const std::vector<Curve>& curves) {
+  Range x, y;
+  std::vector<Series> points;
+  nlohmann::json data = {{"curves", nlohmann::json::array()}};
+  for (const Curve& curve : curves) {
+    points.push_back(thinned(*curve.series));
+    for (const double step : points.back().steps) x.include(step);
+    for (const double value : points.back().values) y.include(value);
+    data["curves"].push_back({{"name", curve.name},
+                              {"run", curve.run},
+                              {"x", points.back().steps},
+                              {"y", points.back().values}});
+  }
+  if (x.low > x.high || y.low > y.high) return "";
+  const Drawing drawing(chart, x, y);
+  data["frame"] = drawing.frame();
+  std::string svg = drawing.axes();
+  for (size_t i = 0; i < curves.size(); ++i) svg += drawing.curve(curves[i], points[i]);
+  return "<figure class=\"chart\"><figcaption>" + escaped(chart.title) + "</figcaption>\n" +
+         "<svg viewBox=\"0 0 " + number_text(kWidth) + " " + number_text(kHeight) +
+         "\" role=\"img\" tabindex=\"0\" aria-label=\"" + escaped(chart.title) + " over steps, " +
+         escaped(chart.unit) + "\">\n" + svg + "<line class=\"cursor\" hidden=\"\"/>\n</svg>\n" +
+         legend(curves) + "<p class=\"value\" aria-live=\"polite\"></p>\n" +
+         "<script type=\"application/json\">" + script_json(data) + "</script></figure>\n";
+}
+
+}  // namespace mantissa

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <cmath>
+
+#include "data/dataset.h"
+#include "formats/png.h"
+#include "report/html.h"
+#include "report/report.h"
+#include "train/evaluation.h"
+
+namespace mantissa {
+namespace {
+
+using Json = nlohmann::json;
+using Matrix = std::vector<std::vector<int64_t>>;
+
+constexpr size_t kMostClassesInTable = 30;
+constexpr int64_t kMostClasses = 4096;
+
+// The square of counts that a good file has; empty for anything else.
+Matrix confusion_of(const Json& evaluation) {
+  const auto found = evaluation.find("confusion");
+  if (found == evaluation.end() || !found->is_array()) return {};
+  Matrix matrix;
+  for (const Json& row : *found) {
+    if (!row.is_array() || row.size() != found->size() || row.size() > kMostClasses) return {};
+    matrix.emplace_back();
+    for (const Json& count : row) {
+      if (!count.is_number_unsigned() || count.get<uint64_t>() > (uint64_t{1} << 40)) return {};
+      matrix.back().push_back(count.get<int64_t>());
+    }
+  }
+  return matrix;
+}
+
+std::string class_name(const Json& evaluation, int64_t index) {
+  const auto names = evaluation.find("class_names");
+  const bool known = names != evaluation.end() && names->is_array() && index >= 0 &&
+                     index < static_cast<int64_t>(names->size()) &&
+                     (*names)[static_cast<size_t>(index)].is_string();
+  return known ? (*names)[static_cast<size_t>(index)].get<std::string>() : std::to_string(index);
+}
+
+// Rows are true classes; the darker, the larger the part of the row.
+std::string confusion_table(const Json& evaluation, const Matrix& confusion) {
+  std::vector<std::string> head = {"true \\ guess"};
+  std::vector<std::vector<std::string>> rows;
+  const std::vector<ClassScore> scores = class_scores(confusion);
+  for (size_t label = 0; label < confusion.size(); ++label) {
+    head.push_back(std::to_string(label));
+    std::vector<std::string> row = {std::to_string(label) + " " +
+                                    escaped(class_name(evaluation, static_cast<int64_t>(label)))};
+    for (const int64_t count : confusion[label]) {
+      const double part = static_cast<double>(count) /
+                          static_cast<double>(std::max<int64_t>(1, scores[label].examples));
+      row.push_back(count == 0 ? "<span class=\"dim\">·</span>"
+                               : "<span style=\"display:block;margin:-3px -7px;padding:3px 7px;"
+                                 "background:rgb(var(--hit)/" +
+                                     number_text(0.04 + 0.5 * part) + ")\">" +
+                                     std::to_string(count) + "</span>");
+    }
+    row.push_back(percent_text(scores[label].precision, 1));
+    row.push_back(percent_text(scores[label].recall, 1));
+    rows.push_back(std::move(row));
+  }
+  head.insert(head.end(), {"precision", "recall"});
+  return "<h3>Confusion matrix</h3>\n" + table(head, rows, "confusion");
+}
+
+std::string frequent_confusions(const Json& evaluation, const Matrix& confusion) {
+  struct Confusion {
+    int64_t count;
+    size_t label, guess;
+  };
+  std::vector<Confusion> wrong;
+  for (size_t label = 0; label < confusion.size(); ++label) {
+    for (size_t guess = 0; guess < confusion.size(); ++guess) {
+      if (label != guess && confusion[label][guess] > 0) {
+        wrong.push_back({confusion[label][guess], label, guess});
+      }
+    }
+  }
+  std::stable_sort(wrong.begin(), wrong.end(),
+                   [](const auto& a, const auto& b) { return a.count > b.count; });
+  std::vector<std::vector<std::string>> rows;
+  for (size_t i = 0; i < std::min<size_t>(20, wrong.size()); ++i) {
+    rows.push_back({std::to_string(wrong[i].count),
+                    escaped(class_name(evaluation, static_cast<int64_t>(wrong[i].label))),
+                    escaped(class_name(evaluation, static_cast<int64_t>(wrong[i].guess)))});
+  }
+  return "<h3>Most frequent confusions</h3>\n" + table({"examples", "true class", "guess"}, rows);
+}
+
+// Pictures of the test split, if the run's data set is there and is the one of the file.
+class Pictures {
+ public:
+  explicit Pictures(const std::string& source) {
+    if (source.empty()) return;
+    auto data = load_dataset(source, false, true);
+    if (data.ok()) {
+      images_ = std::move(data->test);
+    } else {
+      problem_ = data.error().message;
+    }
+  }
+
+  const std::string& problem() const { return problem_; }
+
+  std::string html(int64_t index, int64_t label) const {
+    if (index < 0 || index >= images_.count || images_.labels[index] != label) return "";
+    const auto first = images_.pixels.begin() + index * images_.example_bytes();
+    const auto png = encode_png({images_.height, images_.width, images_.channels,
+                                 std::vector<uint8_t>(first, first + images_.example_bytes())});
+    return png.ok() ? "<img alt=\"test example " + std::to_string(index) + "\" src=\"" +
+                          png_uri(*png) + "\"/>\n"
+                    : "";
+  }
+
+ private:
+  ImageSet images_;
+  std::string problem_;
+};
+
+std::string worst_predictions(const RunRecord& run) {
+  const auto worst = run.evaluation.find("worst");
+  if (worst == run.evaluation.end() || !worst->is_array() || worst->empty()) return "";
+  const Pictures pictures(text_of(run.evaluation, "data"));
+  std::string html;
+  for (size_t i = 0; i < std::min<size_t>(kWorstPredictions, worst->size()); ++i) {
+    const Json& one = (*worst)[i];
+    if (!one.is_object()) continue;
+    const auto whole = [&one](const char* key) {
+      return static_cast<int64_t>(std::clamp(number_of(one, key, -1), -1.0, 1e12));
+    };
+    html += "<figure>" + pictures.html(whole("index"), whole("label")) + "<figcaption>" +
+            escaped(class_name(run.evaluation, whole("label"))) + ", taken for <b>" +
+            escaped(class_name(run.evaluation, whole("guess"))) + "</b> " +
+            percent_text(number_of(one, "probability", NAN), 1) + "<br/><span class=\"dim\">loss " +
+            number_text(number_of(one, "loss", NAN), 3) + ", test " +
+            std::to_string(whole("index")) + "</span></figcaption></figure>\n";
+  }
+  return "<h3>Worst predictions</h3>\n" +
+         (pictures.problem().empty()
+              ? ""
+              : "<p class=\"dim\">Without pictures: " + escaped(pictures.problem()) + "</p>\n") +
+         "<div class=\"pictures\">\n" + html + "</div>\n";
+}
+
+}  // namespace
+
+std::string evaluation_section(const RunRecord& run) {
+  std::string html;
+  const double accuracy = number_of(run.evaluation, "accuracy", NAN);
+  if (std::isfinite(accuracy)) {
+    html = "<p>Accuracy " + percent_text(accuracy);
+    const double top5 = number_of(run.evaluation, "top5_accuracy", NAN);
+    if (std::isfinite(top5)) html += ", top 5 " + percent_text(top5);
+    html += ", loss " + number_text(number_of(run.evaluation, "loss", NAN)) + ", " +
+            grouped_text(number_of(run.evaluation, "examples", NAN)) + " examples.</p>\n";
+  }
+  const Matrix confusion = confusion_of(run.evaluation);
+  if (!confusion.empty()) {
+    html += confusion.size() <= kMostClassesInTable
+                ? confusion_table(run.evaluation, confusion)
+                : frequent_confusions(run.evaluation, confusion);
+  }
+  return html + worst_predictions(run);
+}
+
+}  // namespace mantissa

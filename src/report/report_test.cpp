@@ -1,0 +1,181 @@
+#include "report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "base/test_folder.h"
+#include "report/chart.h"
+#include "report/html.h"
+
+namespace mantissa {
+namespace {
+
+// Counts how often `part` is in `text`.
+int64_t count(const std::string& text, const std::string& part) {
+  int64_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+class Report : public ::testing::Test {
+ protected:
+  std::filesystem::path make(const std::string& name) {
+    const std::filesystem::path run = folder_ / name;
+    std::filesystem::create_directories(run);
+    put_file(run / "config.toml", std::string("seed = \"7\"\nmodel = \"mlp\"\n"));
+    put_file(run / "metrics.jsonl",
+             std::string("{\"step\":50,\"loss\":1.5,\"accuracy\":0.5}\n"
+                         "{\"step\":100,\"loss\":0.75,\"accuracy\":0.875}\n"));
+    put_file(run / "summary.json",
+             std::string("{\"test_accuracy\":0.8451,\"planned_peak_bytes\":1048576,"
+                         "\"peak_rss_bytes\":524288,\"run_identity\":\"abc123\"}"));
+    put_file(run / "evaluation.json",
+             std::string("{\"accuracy\":0.8,\"class_names\":[\"Cat\",\"Dog\"],"
+                         "\"confusion\":[[3,1],[0,1]],\"worst\":[{\"index\":4,\"label\":1,"
+                         "\"guess\":0,\"loss\":2.5,\"probability\":0.9}]}"));
+    put_file(run / "tensors.jsonl",
+             std::string("{\"step\":0,\"tensors\":[{\"name\":\"conv1\",\"kind\":\"value\","
+                         "\"written_by\":\"conv1\",\"bits\":7}]}\n"
+                         "{\"step\":50,\"elements\":[10],\"exponent\":[-5],\"saturated\":[1],"
+                         "\"mean_bits\":[3.5]}\n"));
+    return run;
+  }
+
+  std::string html(const std::vector<std::string>& names) {
+    std::vector<std::string> folders;
+    for (const std::string& name : names) folders.push_back((folder_ / name).string());
+    const auto runs = read_runs(folders);
+    EXPECT_TRUE(runs.ok()) << (runs.ok() ? "" : runs.error().message);
+    if (!runs.ok()) return "";
+    problems_.clear();
+    for (const RunRecord& run : *runs) {
+      problems_.insert(problems_.end(), run.problems.begin(), run.problems.end());
+    }
+    return report_html(*runs);
+  }
+
+  TestFolder folder_;
+  std::vector<std::string> problems_;
+};
+
+TEST_F(Report, HasTheNumbersOfTheRun) {
+  make("a");
+  const std::string page = html({"a"});
+  for (const char* part :
+       {"84.51 %", "1.0 MiB", "512.0 KiB", "abc123", "Cat", "75.0 %", "50.0 %", "taken for <b>Cat",
+        "loss 2.5", "\"y\":[1.5,0.75]", "\"values\":[[0.5]]", "\"values\":[[-5.0]]",
+        "\"values\":[[0.1]]", "mantissa train --config"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  EXPECT_TRUE(problems_.empty());
+  EXPECT_EQ(count(page, "<figure class=\"chart\">"), 2);
+  EXPECT_EQ(count(page, "<figure class=\"heat\">"), 3);
+}
+
+TEST_F(Report, LoadsNothing) {
+  make("a");
+  const std::string page = html({"a"});
+  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
+  EXPECT_EQ(page.find("http:"), std::string::npos);
+  EXPECT_EQ(page.find("https:"), std::string::npos);
+  EXPECT_EQ(count(page, "src=\""), count(page, "src=\"data:image/png;base64,"));
+}
+
+TEST_F(Report, SeveralRunsShareTheirCharts) {
+  make("a");
+  make("b");
+  put_file(folder_ / "b/config.toml", std::string("seed = \"8\"\nmodel = \"mlp\"\n"));
+  const std::string page = html({"a", "b"});
+  EXPECT_EQ(count(page, "<figure class=\"chart\">"), 2);
+  EXPECT_GE(count(page, "class=\"curve run1\""), 2);
+  EXPECT_NE(page.find("<th scope=\"row\">seed</th><td>7</td><td>8</td>"), std::string::npos);
+}
+
+TEST_F(Report, NothingFromAFileIsMarkup) {
+  const auto run = make("<b>&'x");
+  const std::string evil = "</script><script>alert(1)</script>";
+  put_file(run / "config.toml", "model = '" + evil + "'\n");
+  put_file(run / "evaluation.json", "{\"class_names\":[\"" + evil +
+                                        "\"],\"confusion\":[[1]],\"worst\":[{\"index\":-5,"
+                                        "\"label\":1e300,\"guess\":\"x\"},3]}");
+  put_file(run / "tensors.jsonl", "{\"step\":0,\"tensors\":[{\"name\":\"" + evil +
+                                      "\",\"kind\":\"value\",\"bits\":-3}]}\n"
+                                      "{\"step\":50,\"elements\":[0],\"exponent\":[1e308],"
+                                      "\"saturated\":[-1],\"mean_bits\":[1e308]}\n");
+  const std::string page = html({"<b>&'x"});
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(page.find("<b>&"), std::string::npos);
+  EXPECT_NE(page.find("&lt;script&gt;alert"), std::string::npos);
+}
+
+TEST_F(Report, DamagedAndUnfinishedFilesLeaveTheRest) {
+  const auto run = make("a");
+  std::filesystem::remove(run / "summary.json");
+  put_file(run / "evaluation.json", std::string("{\"accuracy\":"));
+  put_file(run / "tensors.jsonl", std::string(1 << 20, '['));
+  std::ofstream(run / "metrics.jsonl", std::ios::app) << "{\"step\":150,\"lo";
+  const std::string page = html({"a"});
+  EXPECT_NE(page.find("\"y\":[1.5,0.75]"), std::string::npos);
+  EXPECT_NE(page.find("summary.json is missing"), std::string::npos);
+  EXPECT_EQ(problems_.size(), 2u) << "an unfinished last line is none";
+
+  put_file(run / "metrics.jsonl", std::string("{\"step\":50,\"loss\":1}\n\xff\n{\"step\":60}\n"));
+  put_file(run / "config.toml", std::string("= ="));
+  html({"a"});
+  EXPECT_EQ(problems_.size(), 4u);
+}
+
+TEST_F(Report, RefusesWhatIsNoRun) {
+  EXPECT_FALSE(read_runs({}).ok());
+  EXPECT_FALSE(read_runs({(folder_ / "none").string()}).ok());
+  EXPECT_FALSE(read_runs({folder_.path().string()}).ok()) << "a folder with nothing of a run";
+  make("a");
+  EXPECT_FALSE(read_runs(std::vector<std::string>(7, (folder_ / "a").string())).ok());
+}
+
+TEST(Html, EscapesMarkupAndWhatIsNoText) {
+  EXPECT_EQ(escaped("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
+  EXPECT_EQ(escaped("Kölsch"), "Kölsch");
+  EXPECT_EQ(escaped(std::string("a\0b\x1b\xff\xc3", 6)), "a\uFFFDb\uFFFD\uFFFD\uFFFD");
+  EXPECT_EQ(escaped("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD") << "a surrogate";
+}
+
+TEST(Html, PngUriIsBase64) {
+  const auto uri = [](const std::string& text) {
+    return png_uri(std::as_bytes(std::span(text)))
+        .substr(std::string("data:image/png;base64,").size());
+  };
+  EXPECT_EQ(uri(""), "");
+  EXPECT_EQ(uri("f"), "Zg==");
+  EXPECT_EQ(uri("fo"), "Zm8=");
+  EXPECT_EQ(uri("foobar"), "Zm9vYmFy");
+}
+
+// Ranges that a damaged file may hold must neither hang nor make axes without end.
+TEST(LineChart, SurvivesAnyNumbers) {
+  const double numbers[] = {0, 1, -1, 1e29, 1e300, -1e300, 1 + 1e-15, INFINITY, NAN, 5e-324};
+  for (const double a : numbers) {
+    for (const double b : numbers) {
+      const Series series{{1, a}, {a, b}};
+      const std::string svg = line_chart({"title", "unit"}, {{"run", 0, &series}});
+      EXPECT_LT(count(svg, "<text"), 50);
+      EXPECT_EQ(svg.find("nan"), std::string::npos) << a << " " << b;
+    }
+  }
+}
+
+TEST(LineChart, ThinningKeepsThePeaks) {
+  Series series;
+  for (int i = 0; i < 100000; ++i) {
+    series.steps.push_back(i);
+    series.values.push_back(i == 54321 ? 9.5 : 1);
+  }
+  const std::string svg = line_chart({"title", "unit"}, {{"run", 0, &series}});
+  EXPECT_NE(svg.find("9.5"), std::string::npos);
+  EXPECT_LT(svg.size(), 30000u);
+}
+
+}  // namespace
+}  // namespace mantissa

@@ -1,0 +1,156 @@
+#include "report/run_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "base/atomic_file.h"
+#include "train/config_file.h"
+#include "train/run_folder.h"
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int64_t kLargestFileBytes = int64_t{1} << 30;
+
+// The file's text, or a problem.
+std::string read_text(const char* name, RunRecord& run) {
+  std::error_code unreadable;
+  if (!fs::exists(run.folder / name, unreadable)) {
+    run.problems.push_back(std::string(name) + " is missing");
+    return "";
+  }
+  const auto bytes = read_file(run.folder / name, kLargestFileBytes);
+  if (!bytes.ok()) {
+    run.problems.push_back(bytes.error().message);
+    return "";
+  }
+  return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+}
+
+Json read_object(const char* name, RunRecord& run) {
+  const std::string text = read_text(name, run);
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_object()) return json;
+  if (!text.empty()) run.problems.push_back(std::string(name) + " is damaged");
+  return Json::object();
+}
+
+// Calls `line(json)` for each whole line; the first one that it refuses ends the file.
+template <typename Function>
+void read_lines(const char* name, RunRecord& run, Function&& line) {
+  const std::string text = read_text(name, run);
+  int number = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    ++number;
+    const std::string_view part = std::string_view(text).substr(at, end - at);
+    const Json json = Json::parse(part, nullptr, false);
+    if (!json.is_object() || !line(json)) {
+      // A last line without its end is one that is being written.
+      if (end != std::string::npos) {
+        run.problems.push_back(std::string(name) + ", line " + std::to_string(number) +
+                               ": damaged, what follows is left out");
+      }
+      return;
+    }
+    if (end == std::string::npos) return;
+    at = end + 1;
+  }
+}
+
+bool add_metrics(const Json& line, RunRecord& run) {
+  const double step = number_of(line, "step", NAN);
+  if (std::isnan(step)) return false;
+  for (const auto& [key, value] : line.items()) {
+    if (key == "step" || !value.is_number()) continue;
+    Series& series = run.metrics[key];
+    if (!series.steps.empty() && step <= series.steps.back()) return false;
+    series.steps.push_back(step);
+    series.values.push_back(value.get<double>());
+  }
+  return true;
+}
+
+bool name_tensors(const Json& list, RunRecord& run) {
+  if (!list.is_array()) return false;
+  for (const Json& entry : list) {
+    if (!entry.is_object()) return false;
+    run.tensors.push_back({text_of(entry, "name"),
+                           text_of(entry, "kind"),
+                           text_of(entry, "written_by"),
+                           static_cast<int>(std::clamp(number_of(entry, "bits", 1), 1.0, 64.0)),
+                           {},
+                           {},
+                           {}});
+  }
+  return true;
+}
+
+bool add_tensors(const Json& line, RunRecord& run) {
+  if (const auto names = line.find("tensors"); names != line.end()) {
+    return run.tensors.empty() && name_tensors(*names, run);
+  }
+  const double step = number_of(line, "step", NAN);
+  if (std::isnan(step) || (!run.tensor_steps.empty() && step <= run.tensor_steps.back())) {
+    return false;
+  }
+  for (const char* key : {"elements", "exponent", "saturated", "mean_bits"}) {
+    const auto column = line.find(key);
+    if (column == line.end() || !column->is_array() || column->size() != run.tensors.size() ||
+        !std::all_of(column->begin(), column->end(),
+                     [](const Json& item) { return item.is_number(); })) {
+      return false;
+    }
+  }
+  run.tensor_steps.push_back(step);
+  for (size_t i = 0; i < run.tensors.size(); ++i) {
+    TensorHistory& tensor = run.tensors[i];
+    const double elements = std::max(1.0, line["elements"][i].get<double>());
+    tensor.exponent.push_back(line["exponent"][i].get<double>());
+    tensor.saturation_rate.push_back(line["saturated"][i].get<double>() / elements);
+    tensor.bit_use.push_back(line["mean_bits"][i].get<double>() / tensor.bits);
+  }
+  return true;
+}
+
+}  // namespace
+
+double number_of(const Json& object, const char* key, double otherwise) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Result<RunRecord> read_run(const fs::path& folder) {
+  std::error_code unreadable;
+  if (!fs::is_directory(folder, unreadable)) {
+    return invalid_input(folder.string() + ": is no folder of a run");
+  }
+  if (std::none_of(kRunFiles.begin(), kRunFiles.end(),
+                   [&](const char* name) { return fs::exists(folder / name, unreadable); })) {
+    return invalid_input(folder.string() + ": holds nothing of a run");
+  }
+  RunRecord run;
+  run.folder = folder;
+  run.name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  if (auto settings = read_config(folder / kConfigFile); settings.ok()) {
+    run.settings = std::move(*settings);
+  } else {
+    run.problems.push_back(settings.error().message);
+  }
+  read_lines(kMetricsFile, run, [&](const Json& line) { return add_metrics(line, run); });
+  read_lines(kTensorsFile, run, [&](const Json& line) { return add_tensors(line, run); });
+  run.summary = read_object(kSummaryFile, run);
+  run.evaluation = read_object(kEvaluationFile, run);
+  return run;
+}
+
+}  // namespace mantissa

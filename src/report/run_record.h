@@ -1,0 +1,47 @@
+// What a run's folder holds, as far as it can be read: folders may be damaged, or their run may
+// still be going on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mantissa {
+
+// A named column of numbers over steps; NaN where a line has none.
+struct Series {
+  std::vector<double> steps, values;
+};
+
+// A tensor of tensors.jsonl over the sampled steps.
+struct TensorHistory {
+  std::string name, kind, written_by;
+  int bits = 0;
+  std::vector<double> exponent, saturation_rate, bit_use;  // per sampled step
+};
+
+struct RunRecord {
+  std::filesystem::path folder;
+  std::string name;                             // short, for legends
+  std::map<std::string, std::string> settings;  // of config.toml
+  std::map<std::string, Series> metrics;        // by key of metrics.jsonl
+  nlohmann::json summary, evaluation;           // objects, empty where there are none
+  std::vector<double> tensor_steps;
+  std::vector<TensorHistory> tensors;
+  std::vector<std::string> problems;  // what is missing or damaged, one line each
+};
+
+// Reads a run's folder. An error only if there is no such folder or nothing of a run in it;
+// everything else that is wrong becomes a problem.
+Result<RunRecord> read_run(const std::filesystem::path& folder);
+
+// Entries of a JSON object, or a default where they are missing or of another type.
+double number_of(const nlohmann::json& object, const char* key, double otherwise);
+std::string text_of(const nlohmann::json& object, const char* key);
+
+}  // namespace mantissa
