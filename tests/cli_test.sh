@@ -539,6 +539,59 @@ check_verify() {
   refuses "verify of a changed file" 2 "v1/hashes\.jsonl, line [0-9]" verify "$folder/v1" "$folder/v2"
 }
 
+# events FOLDER: steps and losses of the event files in it, by the framing and protobuf's rules.
+events() {
+  python3 - "$1" <<'PYTHON'
+import glob, struct, sys
+
+def fields(data):
+    at = 0
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]; at += 1
+            value |= (byte & 127) << shift; shift += 7
+            if byte < 128: return value
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0: yield key >> 3, varint(); continue
+        size = {1: 8, 5: 4}.get(key & 7) or varint()
+        yield key >> 3, data[at:at + size]; at += size
+
+for path in sorted(glob.glob(sys.argv[1] + "/**/*tfevents*", recursive=True)):
+    data, at = open(path, "rb").read(), 0
+    while at < len(data):
+        size, = struct.unpack_from("<Q", data, at)
+        event = dict(fields(data[at + 12:at + 12 + size])); at += 16 + size
+        for _, value in fields(event.get(5, b"")):
+            value = dict(fields(value))
+            if value[1] == b"train/loss":
+                print(event[2], "%.5f" % struct.unpack("<f", value[2]))
+PYTHON
+}
+
+losses() { python3 -c 'import json, sys
+for line in open(sys.argv[1]): row = json.loads(line); print(row["step"], "%.5f" % row["loss"])' "$1"; }
+
+check_tensorboard() {
+  local train=(train --data "$data" --model mlp --batch-size 32 --quiet --tensorboard "$folder/tb")
+  run "${train[@]}" --steps 120 --out "$folder/t1"
+  holds "--tensorboard: what metrics.jsonl says" \
+    eval '((status == 0)) && diff <(events "$folder/tb") <(losses "$folder/t1/metrics.jsonl")'
+  rm "$folder/t1/summary.json"
+  run "${train[@]}" --steps 120 --out "$folder/t1" --resume
+  rm "$folder/t1/checkpoint-00000120.safetensors" "$folder/t1/summary.json"
+  run "${train[@]}" --steps 120 --out "$folder/t1" --resume
+  holds "--tensorboard: the same after --resume" \
+    eval '((status == 0)) && diff <(events "$folder/tb") <(losses "$folder/t1/metrics.jsonl")'
+  accepts "report --tensorboard" "^written" \
+    report "$folder/t1" --tensorboard "$folder/tb2" --out "$folder/r.html"
+  holds "report --tensorboard: the same" diff <(events "$folder/tb") <(events "$folder/tb2/t1")
+  refuses "--tensorboard into a file" 2 "tensorboard.*folder" "${train[@]}" --steps 1 \
+    --out "$folder/t2" --tensorboard "$data/picture.png"
+}
+
 check_report() {
   accepts "report" "^written to .*r.html" report "$folder/v1" "$folder/v2" --out "$folder/r.html"
   prints_json "report --json" report "$folder/v1" --out "$folder/r.html" --json
@@ -673,6 +726,7 @@ check_pictures
 check_bench
 check_verify
 check_report
+check_tensorboard
 check_damage
 check_interruption
 check_bench_interruption

@@ -33,7 +33,7 @@ struct ReportOutcome {
 };
 
 // Writes a report on 1 to 6 runs (their folders) as one HTML file that needs nothing else: "out",
-// else report.html.
+// else report.html. With "tensorboard" also TensorBoard's event files, in a folder per run there.
 ReportOutcome report(const std::vector<std::string>& runs, const Settings& settings);
 
 }  // namespace mantissa

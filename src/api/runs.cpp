@@ -1,10 +1,17 @@
 // The public interface to what runs leave behind, in terms of report/.
 #include "mantissa/runs.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
+
 #include "api/outcome.h"
 #include "api/target.h"
 #include "report/report.h"
 #include "report/verify.h"
+#include "train/event_log.h"
+#include "train/run_config.h"
+#include "train/run_folder.h"
 
 namespace mantissa {
 
@@ -25,16 +32,43 @@ VerifyOutcome verify(const std::string& run_a, const std::string& run_b) {
 
 namespace {
 
+// The events of each run in a folder of its own, named as the run.
+Status export_events(const std::vector<RunRecord>& runs, const std::filesystem::path& folder) {
+  for (const RunRecord& run : runs) {
+    const auto metrics = run.folder / kMetricsFile;
+    struct stat status {};
+    const double end = stat(metrics.c_str(), &status) == 0 ? static_cast<double>(status.st_mtime)
+                                                           : wall_time_now();
+    std::string name = run.name;
+    std::replace(name.begin(), name.end(), '/', '_');
+    if (name.empty() || name == "." || name == "..") name = "run";
+    const auto batch = run.settings.find("batch-size");
+    const auto batch_size = batch == run.settings.end()
+                                ? Result<int64_t>(1)
+                                : parse_integer("batch-size", batch->second, 1, 1 << 20);
+    std::string identity = text_of(run.summary, "run_identity");
+    if (identity.find_first_not_of("0123456789abcdef") != std::string::npos) identity = "";
+    const auto events =
+        write_events(metrics, folder / name, identity, batch_size.ok() ? *batch_size : 1, end);
+    if (!events.ok()) return events.error();
+  }
+  return {};
+}
+
 Result<ReportOutcome> write_report(const std::vector<std::string>& folders,
                                    const Settings& settings) {
   ReportOutcome outcome;
   outcome.file = "report.html";
+  std::string tensorboard;
   for (const auto& [name, text] : settings) {
-    if (name != "out") return invalid_input("unknown setting '" + name + "' of report");
-    outcome.file = text;
+    if (name != "out" && name != "tensorboard") {
+      return invalid_input("unknown setting '" + name + "' of report");
+    }
+    (name == "out" ? outcome.file : tensorboard) = text;
   }
   MANTISSA_RETURN_IF_ERROR(check_target(outcome.file));
   MANTISSA_ASSIGN(const std::vector<RunRecord> runs, read_runs(folders));
+  if (!tensorboard.empty()) MANTISSA_RETURN_IF_ERROR(export_events(runs, tensorboard));
   MANTISSA_RETURN_IF_ERROR(write_target(outcome.file, report_html(runs)));
   for (const RunRecord& run : runs) {
     for (const std::string& problem : run.problems) {

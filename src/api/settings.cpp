@@ -61,7 +61,9 @@ std::vector<SettingInfo> training_infos(bool writes) {
   std::vector<SettingInfo> infos;
   for (const Setting& setting : training_settings()) {
     const std::string name = setting.name;
-    if (!writes && (name == "out" || name == "resume" || name == "overwrite")) continue;
+    const bool about_files =
+        name == "out" || name == "resume" || name == "overwrite" || name == "tensorboard";
+    if (!writes && about_files) continue;
     infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
   }
   infos.push_back({"config", "TOML file with settings; those on the command line win", ""});
@@ -89,7 +91,10 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
         {"contact-sheet", "PNG file to write, with a row of training pictures for each class", ""},
         kThreads};
   }
-  if (command == "report") return {{"out", "the HTML file to write", "report.html"}};
+  if (command == "report") {
+    return {{"out", "the HTML file to write", "report.html"},
+            {"tensorboard", "folder for event files of the runs, one folder each", ""}};
+  }
   if (command == "predict") {
     return {
         kCheckpoint,

@@ -35,7 +35,8 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa train --model mlp --epochs 1 --batch-size 64 --seed 7 --out runs/b --json\n"
      "  mantissa train --model lenet5 --optimizer adam --validation 0.1 --early-stop 3 --epochs 50 "
      "--out runs/c\n"
-     "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a --resume\n"},
+     "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a --resume\n"
+     "  mantissa train --model lenet5 --out runs/d --tensorboard events/d\n"},
     {"eval", "Evaluate a trained network on the test examples",
      "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
      "  mantissa eval --checkpoint runs/a/model.safetensors --data fashion-mnist --json\n"},
@@ -76,7 +77,8 @@ constexpr CommandInfo kCommands[] = {
     {"report",
      "Write a report on one or more runs as one HTML file that needs nothing else",
      "  mantissa report runs/a --out a.html\n"
-     "  mantissa report runs/a runs/b runs/c --out compared.html\n",
+     "  mantissa report runs/a runs/b runs/c --out compared.html\n"
+     "  mantissa report runs/a runs/b --tensorboard events\n",
      "\n"
      "Curves, tensors over time, confusions, worst predictions with their pictures, settings, and\n"
      "how to repeat the run. Runs may still be going on. It reads the data set for the pictures.\n",

@@ -233,6 +233,12 @@ const Setting kSettings[] = {
        return Status();
      },
      [](const Config& c) { return c.out; }},
+    {"tensorboard", "folder for TensorBoard's event files", "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.tensorboard = text;
+       return Status();
+     },
+     [](const Config& c) { return c.tensorboard; }},
     {"resume", "go on from the last checkpoint in --out", "false", kSwitch, kElsewhere,
      [](S text, Config& c) { return parse_switch("resume", text, c.resume); },
      [](const Config& c) { return std::string(c.resume ? "true" : "false"); }},
@@ -243,7 +249,7 @@ const Setting kSettings[] = {
 
 // Where to write and what to compute with: not part of what a run is.
 bool is_of_this_machine(const std::string& name) {
-  return name == "out" || name == "threads" || name == "isa" || name == "memory-budget";
+  return name == "out" || name == "tensorboard" || name == "threads" || name == "isa" || name == "memory-budget";
 }
 
 Status resolve(RunConfig& config) {

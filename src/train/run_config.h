@@ -51,6 +51,7 @@ struct RunConfig {
   int64_t checkpoint_every = 0;  // steps; 0: once an epoch
   int64_t hash_every = 100;      // steps; 0: never
   std::string out;
+  std::string tensorboard;  // folder for event files; "": none
   bool resume = false;
   bool overwrite = false;
 };

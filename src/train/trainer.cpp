@@ -17,6 +17,7 @@
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
+#include "train/event_log.h"
 #include "train/hash_log.h"
 #include "train/json_lines.h"
 #include "train/metrics.h"
@@ -194,6 +195,12 @@ class Run {
                           .first_step = first % plan_.steps_per_epoch,
                           .total_steps = remaining}));
     MANTISSA_ASSIGN(JsonLines metrics, JsonLines::open(folder_ / kMetricsFile, first));
+    std::optional<EventFile> events;
+    if (!config_.tensorboard.empty()) {
+      MANTISSA_ASSIGN(events,
+                      write_events(folder_ / kMetricsFile, config_.tensorboard, info_.run_identity,
+                                   config_.batch_size, wall_time_now()));
+    }
     std::optional<HashLog> hashes;
     if (config_.hash_every > 0) {
       MANTISSA_ASSIGN(hashes,
@@ -227,7 +234,8 @@ class Run {
       std::optional<Evaluation> validation;
       MANTISSA_RETURN_IF_ERROR(end_epoch(validation));
       if (reports_after(info_.step) || validation) {
-        MANTISSA_RETURN_IF_ERROR(report(metrics, scalars.learning_rate, result, validation));
+        MANTISSA_RETURN_IF_ERROR(
+            report(metrics, events, scalars.learning_rate, result, validation));
       }
       if (observed) {
         MANTISSA_RETURN_IF_ERROR(tensors->write(info_.step, observations.tensors()));
@@ -322,8 +330,8 @@ class Run {
                                     static_cast<double>(timed_steps_) / busy_seconds_;
   }
 
-  Status report(JsonLines& metrics, double learning_rate, const StepResult& result,
-                const std::optional<Evaluation>& validation) {
+  Status report(JsonLines& metrics, std::optional<EventFile>& events, double learning_rate,
+                const StepResult& result, const std::optional<Evaluation>& validation) {
     const double seconds = std::max(1e-9, seconds_since(window_start_));
     MetricsLine line{
         .step = info_.step,
@@ -339,6 +347,7 @@ class Run {
       line.validation_accuracy = validation->accuracy();
     }
     Status status = metrics.write(to_json(line));
+    if (events && status.ok()) status = events->write(wall_time_now(), line.step, scalars_of(line));
     shown_loss_ = window_loss();
     shown_accuracy_ = window_accuracy();
     info_.window_steps = info_.window_correct = info_.window_loss_q24 = 0;

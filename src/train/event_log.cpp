@@ -1,0 +1,84 @@
+#include "train/event_log.h"
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The lines of a metrics.jsonl up to the first that is damaged.
+std::vector<MetricsLine> read_metrics(const fs::path& path) {
+  std::vector<MetricsLine> lines;
+  std::ifstream file(path);
+  std::string text;
+  while (std::getline(file, text)) {
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    if (!json.is_object()) break;
+    try {
+      lines.push_back({.step = json.at("step"),
+                       .epoch = json.at("epoch"),
+                       .loss = json.at("loss"),
+                       .accuracy = json.at("accuracy"),
+                       .learning_rate = json.at("learning_rate"),
+                       .examples_per_second = json.at("examples_per_second"),
+                       .saturation_rate = json.at("saturation_rate")});
+    } catch (const nlohmann::json::exception&) {
+      break;
+    }
+  }
+  return lines;
+}
+
+// Seconds that the steps of each line took.
+std::vector<double> durations(const std::vector<MetricsLine>& lines, int64_t batch_size) {
+  std::vector<double> seconds;
+  int64_t step = 0;
+  for (const MetricsLine& line : lines) {
+    const auto examples = static_cast<double>((line.step - step) * batch_size);
+    seconds.push_back(line.examples_per_second > 0 ? examples / line.examples_per_second : 0);
+    step = line.step;
+  }
+  return seconds;
+}
+
+}  // namespace
+
+Result<EventFile> write_events(const fs::path& metrics_file, const fs::path& folder,
+                               const std::string& run_identity, int64_t batch_size, double end) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || !fs::is_directory(folder, error)) {
+    return invalid_input("--tensorboard: " + folder.string() +
+                         " cannot be made a folder: " + error.message());
+  }
+  const std::vector<MetricsLine> lines = read_metrics(metrics_file);
+  const std::vector<double> seconds = durations(lines, batch_size);
+  double time = end;
+  for (const double part : seconds) time -= part;
+  MANTISSA_ASSIGN(EventFile events, EventFile::create(folder / ("events.out.tfevents.0.mantissa-" +
+                                                                run_identity.substr(0, 12)),
+                                                      time));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    time += seconds[i];
+    MANTISSA_RETURN_IF_ERROR(events.write(time, lines[i].step, scalars_of(lines[i])));
+  }
+  return events;
+}
+
+Scalars scalars_of(const MetricsLine& line) {
+  return {{"train/loss", line.loss},
+          {"train/accuracy", line.accuracy},
+          {"train/learning_rate", line.learning_rate},
+          {"train/examples_per_second", line.examples_per_second},
+          {"train/saturation_rate", line.saturation_rate}};
+}
+
+double wall_time_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace mantissa
