@@ -139,7 +139,7 @@ damaged() {
 
 check_usage() {
   refuses "no such command" 2 "did you mean train" trian
-  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, verify, report, info" fly
+  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, verify, report, info, completion" fly
   refuses "options before the command" 2 "after train" --json train
   refuses "unknown option" 2 "did you mean --batch-size" train --batchsize 5
   refuses "unknown option with underscore" 2 "did you mean --learning-rate" train --learning_rate=1
@@ -152,7 +152,7 @@ check_usage() {
   accepts "--version" "^mantissa [0-9]+\.[0-9]+" --version
   accepts "--help" "^Usage: mantissa" --help
   local command option
-  for command in train eval predict data plan bench verify report info; do
+  for command in train eval predict data plan bench verify report info completion; do
     accepts "$command --help" "^Examples:" "$command" --help
     # Each option in an example must be one of the command's.
     for option in $(grep -E "^ +mantissa $command" "$folder/stdout" | grep -oE -- '--[a-z-]+' |
@@ -592,6 +592,55 @@ check_tensorboard() {
     --out "$folder/t2" --tensorboard "$data/picture.png"
 }
 
+check_info() {
+  run train --data "$data" --model mlp --batch-size 32 --steps 10 --quiet --out "$folder/i1"
+  accepts "info of a run" "^run .*i1" info "$folder/i1"
+  accepts "info of a run: results" "test_accuracy +[0-9.]+" info "$folder/i1"
+  accepts "info of a checkpoint" "^checkpoint " info "$folder/i1/checkpoint-00000010.safetensors"
+  accepts "info of a frozen network: tensors" "^linear1.weights +I8 +\[200,784\] +156800 +-[0-9]+ +7" \
+    info "$folder/i1/model.safetensors" --tensors
+  prints_json "info of a run as JSON" info "$folder/i1" --json
+  holds "info of a run: its identity" eval '[[ $(json "$folder/stdout" summary) == \
+    *"$(json "$folder/i1/summary.json" run_identity)"* ]]'
+  prints_json "info of a checkpoint as JSON" info "$folder/i1/checkpoint-00000010.safetensors" --json
+  holds "info of a checkpoint: its step" \
+    eval '[[ $(json "$folder/stdout" metadata) == *"'"'step': '10'"'"* ]]'
+  refuses "info of no run" 2 "nothing of a run" info "$data"
+  refuses "info of something else" 2 "picture\.png" info "$data/picture.png"
+  refuses "info of nothing" 2 "none" info "$folder/none"
+  flip "$folder/i1/model.safetensors" 0.5
+  refuses "info of a damaged file" 2 "model\.safetensors" info "$folder/i1/model.safetensors"
+}
+
+# completes WORDS...: what bash offers for the last word, one a line.
+completes() {
+  bash -c 'source "$1"; COMP_WORDS=(mantissa "${@:2}"); COMP_CWORD=$(($# - 1))
+    _mantissa 2>/dev/null; printf "%s\n" "${COMPREPLY[@]}"' _ "$folder/completion" "$@"
+}
+
+check_completion() {
+  accepts "completion bash" "^complete .*mantissa$" completion bash
+  cp "$folder/stdout" "$folder/completion"
+  holds "completion: commands" eval '[[ $(completes tr) == train ]]'
+  holds "completion: options" eval '[[ $(completes train --batch | tr "\n" " ") == "--batch-size " ]]'
+  holds "completion: models" eval '[[ $(completes train --model resnet2) == resnet20 ]]'
+  holds "completion: models after an equals sign" \
+    eval '[[ $(completes train --model = lene) == lenet5 ]]'
+  holds "completion: enumerations" eval '[[ $(completes train --optimizer m) == momentum ]]'
+  holds "completion: no file for a number" eval '[[ -z $(completes train --epochs "") ]]'
+  holds "completion: options of their own command" eval '[[ -z $(completes eval --epo) ]]'
+  holds "completion: shells" eval '[[ $(completes completion f) == fish ]]'
+  local option
+  run train --help
+  for option in $(grep -oE "^ +(-h,)?--[a-z-]+" "$folder/stdout" | grep -oE -- "--.*"); do
+    completes train "$option" | grep -qx -- "$option" ||
+      bad "completion: every option of train" "$option is missing"
+  done
+  accepts "completion zsh" "^#compdef mantissa" completion zsh
+  accepts "completion fish" "^complete -c mantissa .*-l model -x -a .*resnet20" completion fish
+  refuses "completion of another shell" 2 "bash, zsh or fish" completion tcsh
+}
+
 check_report() {
   accepts "report" "^written to .*r.html" report "$folder/v1" "$folder/v2" --out "$folder/r.html"
   prints_json "report --json" report "$folder/v1" --out "$folder/r.html" --json
@@ -727,6 +776,8 @@ check_bench
 check_verify
 check_report
 check_tensorboard
+check_info
+check_completion
 check_damage
 check_interruption
 check_bench_interruption

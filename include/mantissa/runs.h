@@ -36,4 +36,13 @@ struct ReportOutcome {
 // else report.html. With "tensorboard" also TensorBoard's event files, in a folder per run there.
 ReportOutcome report(const std::vector<std::string>& runs, const Settings& settings);
 
+struct DescriptionOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::string json;  // docs/run-folder.md, "What info says"
+};
+
+// What a run's folder, a checkpoint, a model.safetensors or any safetensors file is and holds.
+DescriptionOutcome describe_path(const std::string& path);
+
 }  // namespace mantissa

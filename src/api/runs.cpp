@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "api/outcome.h"
 #include "api/target.h"
+#include "report/describe.h"
 #include "report/report.h"
 #include "report/verify.h"
 #include "train/event_log.h"
@@ -83,6 +85,14 @@ Result<ReportOutcome> write_report(const std::vector<std::string>& folders,
 ReportOutcome report(const std::vector<std::string>& runs, const Settings& settings) {
   Result<ReportOutcome> outcome = write_report(runs, settings);
   return outcome.ok() ? std::move(*outcome) : refused<ReportOutcome>(outcome.error());
+}
+
+DescriptionOutcome describe_path(const std::string& path) {
+  const auto json = describe(path);
+  if (!json.ok()) return refused<DescriptionOutcome>(json.error());
+  DescriptionOutcome outcome;
+  outcome.json = json->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return outcome;
 }
 
 }  // namespace mantissa

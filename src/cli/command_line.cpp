@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "cli/command_table.h"
 #include "cli/suggest.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
@@ -13,80 +14,6 @@ namespace mantissa::cli {
 namespace {
 
 constexpr int kMostValues = 1 << 20;  // of a setting that is a list
-
-// Arguments of a command that belong to no option.
-struct PathsInfo {
-  const char* label = "";
-  const char* help = "";
-  size_t least = 0, most = 0;
-};
-
-struct CommandInfo {
-  const char* name;
-  const char* description;
-  const char* examples;
-  const char* notes = "";
-  PathsInfo paths = {};
-};
-
-constexpr CommandInfo kCommands[] = {
-    {"train", "Train a network; write its checkpoints, results and the frozen network",
-     "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a\n"
-     "  mantissa train --model mlp --epochs 1 --batch-size 64 --seed 7 --out runs/b --json\n"
-     "  mantissa train --model lenet5 --optimizer adam --validation 0.1 --early-stop 3 --epochs 50 "
-     "--out runs/c\n"
-     "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a --resume\n"
-     "  mantissa train --model lenet5 --out runs/d --tensorboard events/d\n"},
-    {"eval", "Evaluate a trained network on the test examples",
-     "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
-     "  mantissa eval --checkpoint runs/a/model.safetensors --data fashion-mnist --json\n"},
-    {"predict", "Classify pictures or some test examples, and show them",
-     "  mantissa predict --checkpoint runs/a --input picture.png\n"
-     "  mantissa predict --checkpoint runs/a --input holiday/ more/*.jpg --csv classes.csv\n"
-     "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"},
-    {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
-     "  mantissa data fashion-mnist\n"
-     "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"
-     "  mantissa data --data pictures/ --json\n",
-     "\n"
-     "A folder of pictures has a folder for each class, in train/ and test/ (or val/), or without\n"
-     "them: then a tenth of each class is kept for testing. docs/data.md describes all kinds.\n"},
-    {"plan", "Show the program and the memory that a training run would take; run nothing",
-     "  mantissa plan --model resnet20 --batch-size 128\n"
-     "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"},
-    {"bench", "Measure training steps: time, speed and share of the CPU's peak per instruction",
-     "  mantissa bench --model resnet20 --format bfp8 --batch-size 128\n"
-     "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"
-     "  mantissa bench --model resnet8 --data fashion-mnist --out before.json\n"
-     "  mantissa bench --model resnet8 --data fashion-mnist --compare before.json\n",
-     "\n"
-     "GOPS count a multiply-add as two operations, a product with a 16-bit gradient as one "
-     "multiply-\n"
-     "add. peak% is relative to the integer peak measured in this run with as many threads. MB "
-     "and\n"
-     "GB/s count operands read and written, each once.\n"},
-    {"verify",
-     "Compare two runs step by step, by the hashes of their states",
-     "  mantissa verify runs/a runs/b\n"
-     "  mantissa verify runs/a/hashes.jsonl /elsewhere/hashes.jsonl --json\n",
-     "\n"
-     "Exit codes: 0 the same, 1 different (with the first differing step and its tensors), 2 they\n"
-     "cannot be compared. Runs with other settings or data are not compared: it says which "
-     "differ.\n",
-     {"RUN", "two folders of runs, or their hashes.jsonl", 2, 2}},
-    {"report",
-     "Write a report on one or more runs as one HTML file that needs nothing else",
-     "  mantissa report runs/a --out a.html\n"
-     "  mantissa report runs/a runs/b runs/c --out compared.html\n"
-     "  mantissa report runs/a runs/b --tensorboard events\n",
-     "\n"
-     "Curves, tensors over time, confusions, worst predictions with their pictures, settings, and\n"
-     "how to repeat the run. Runs may still be going on. It reads the data set for the pictures.\n",
-     {"RUN", "one to six folders of runs", 1, 6}},
-    {"info", "Show version, CPU, chosen kernels, networks and formats",
-     "  mantissa info\n"
-     "  mantissa info --isa avx2 --json\n"},
-};
 
 constexpr const char* kOverview =
     "Examples:\n"
@@ -105,13 +32,14 @@ struct Options {
 };
 
 const CommandInfo& command_info(const std::string& name) {
-  return *std::find_if(std::begin(kCommands), std::end(kCommands),
+  const auto table = command_table();
+  return *std::find_if(table.begin(), table.end(),
                        [&name](const CommandInfo& command) { return name == command.name; });
 }
 
 std::vector<std::string> command_names() {
   std::vector<std::string> names;
-  for (const CommandInfo& command : kCommands) names.emplace_back(command.name);
+  for (const CommandInfo& command : command_table()) names.emplace_back(command.name);
   return names;
 }
 
@@ -283,7 +211,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   describe(app);
   const int help_width = std::clamp(describe_terminal(1).width(), 60, 100) - 31;
   Options options;
-  for (const CommandInfo& command : kCommands) {
+  for (const CommandInfo& command : command_table()) {
     CLI::App* sub = app.add_subcommand(command.name, command.description)->group("Commands");
     add_options(*sub, command.name, options, line, help_width);
     sub->footer(footer(command));
@@ -324,11 +252,19 @@ std::string CommandLine::setting(const std::string& name) const {
 
 std::vector<SettingInfo> offered_settings(const std::string& command) {
   std::vector<SettingInfo> settings = settings_of(command);
-  if (command != "info" || !settings.empty()) return settings;
+  if (command != "info") return settings;
   for (const SettingInfo& setting : settings_of("train")) {
     if (setting.name == "isa") settings.push_back(setting);
   }
+  settings.push_back({"tensors", "list the tensors of PATH, with exponents and bit use", "", true});
   return settings;
+}
+
+std::vector<std::pair<std::string, std::string>> commands() {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const CommandInfo& command : command_table())
+    list.emplace_back(command.name, command.description);
+  return list;
 }
 
 std::string command_text(const std::string& program, const std::string& command,

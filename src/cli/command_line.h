@@ -28,7 +28,11 @@ struct CommandLine {
 // (one line on standard error).
 std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line);
 
-// The settings of a command that the command line offers: settings_of(command), and for info "isa".
+// Names of the commands, with a line about each.
+std::vector<std::pair<std::string, std::string>> commands();
+
+// The settings of a command that the command line offers: settings_of(command), and for info "isa"
+// and "tensors".
 std::vector<SettingInfo> offered_settings(const std::string& command);
 
 // "mantissa train --model mlp ..." with the given settings; those that the command does not have,

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/completion.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/picture.h"
@@ -149,8 +150,7 @@ int run_eval(const CommandLine& line) {
     });
   }
   if (const int code = exit_code(line, outcome)) return code;
-  print(line.json ? outcome.json
-                  : evaluation_report(outcome, !line.quiet, describe_terminal(1)));
+  print(line.json ? outcome.json : evaluation_report(outcome, !line.quiet, describe_terminal(1)));
   return 0;
 }
 
@@ -221,7 +221,19 @@ int run_bench(const CommandLine& line) {
   return exit_code(line, outcome);
 }
 
+int run_completion(const CommandLine& line) {
+  const std::string script = completion_script(line.paths[0]);
+  if (script.empty()) {
+    say("mantissa completion: no script for '" + printable(line.paths[0]) +
+        "': choose bash, zsh or fish");
+    return static_cast<int>(Exit::kInvalidInput);
+  }
+  print(script);
+  return 0;
+}
+
 int run_info(const CommandLine& line) {
+  if (!line.paths.empty()) return run_describe(line);
   std::string error;
   const Info found = info(line.setting("isa"), error);
   if (!error.empty()) {
@@ -243,6 +255,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "data") return run_data(line);
   if (line.command == "verify") return run_verify(line);
   if (line.command == "report") return run_report(line);
+  if (line.command == "completion") return run_completion(line);
   return run_info(line);
 }
 

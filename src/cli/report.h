@@ -45,6 +45,10 @@ std::vector<std::string> bench_warnings(const std::string& json);
 std::string verify_report(const VerifyOutcome& outcome, const Terminal& terminal);
 std::string verify_json(const VerifyOutcome& outcome);
 
+// The JSON of describe_path as lines; with `with_tensors` a table of the tensors, too.
+std::string description_report(const std::string& description, bool with_tensors,
+                               const Terminal& terminal);
+
 // Version, CPU, kernels, networks and formats.
 std::string info_report(const Info& info, const Terminal& terminal);
 std::string info_json(const Info& info);

@@ -35,4 +35,13 @@ int run_report(const CommandLine& line) {
   return 0;
 }
 
+int run_describe(const CommandLine& line) {
+  const DescriptionOutcome outcome = describe_path(line.paths[0]);
+  if (const int code = exit_code(line, outcome)) return code;
+  print(line.json ? outcome.json
+                  : description_report(outcome.json, line.setting("tensors") == "true",
+                                       describe_terminal(1)));
+  return 0;
+}
+
 }  // namespace mantissa::cli

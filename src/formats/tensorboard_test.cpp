@@ -57,7 +57,8 @@ std::vector<Field> fields_of(const std::string& message) {
   };
   while (at < message.size()) {
     const uint64_t key = varint();
-    Field field{.number = key >> 3};
+    Field field;
+    field.number = key >> 3;
     const int type = static_cast<int>(key & 7);
     if (type == 0) field.varint = varint();
     const size_t length = type == 1 ? 8 : type == 5 ? 4 : type == 2 ? varint() : 0;

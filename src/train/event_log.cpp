@@ -19,13 +19,19 @@ std::vector<MetricsLine> read_metrics(const fs::path& path) {
     const auto json = nlohmann::json::parse(text, nullptr, false);
     if (!json.is_object()) break;
     try {
+      const auto number = [&json](const char* name) {
+        return json.contains(name) ? std::optional<double>(json[name].get<double>()) : std::nullopt;
+      };
       lines.push_back({.step = json.at("step"),
                        .epoch = json.at("epoch"),
                        .loss = json.at("loss"),
                        .accuracy = json.at("accuracy"),
                        .learning_rate = json.at("learning_rate"),
                        .examples_per_second = json.at("examples_per_second"),
-                       .saturation_rate = json.at("saturation_rate")});
+                       .saturation_rate = json.at("saturation_rate"),
+                       .gradient_norm = number("gradient_norm"),
+                       .validation_loss = number("validation_loss"),
+                       .validation_accuracy = number("validation_accuracy")});
     } catch (const nlohmann::json::exception&) {
       break;
     }
@@ -70,11 +76,18 @@ Result<EventFile> write_events(const fs::path& metrics_file, const fs::path& fol
 }
 
 Scalars scalars_of(const MetricsLine& line) {
-  return {{"train/loss", line.loss},
-          {"train/accuracy", line.accuracy},
-          {"train/learning_rate", line.learning_rate},
-          {"train/examples_per_second", line.examples_per_second},
-          {"train/saturation_rate", line.saturation_rate}};
+  Scalars scalars = {{"train/loss", line.loss},
+                     {"train/accuracy", line.accuracy},
+                     {"train/learning_rate", line.learning_rate},
+                     {"train/examples_per_second", line.examples_per_second},
+                     {"train/saturation_rate", line.saturation_rate}};
+  const auto add = [&](const char* name, const std::optional<double>& value) {
+    if (value) scalars.emplace_back(name, *value);
+  };
+  add("train/gradient_norm", line.gradient_norm);
+  add("validation/loss", line.validation_loss);
+  add("validation/accuracy", line.validation_accuracy);
+  return scalars;
 }
 
 double wall_time_now() {

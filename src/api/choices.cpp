@@ -1,0 +1,44 @@
+#include "mantissa/choices.h"
+
+#include <algorithm>
+#include <array>
+
+#include "mantissa/mantissa.h"
+
+namespace mantissa {
+namespace {
+
+struct Row {
+  const char* setting;
+  std::vector<std::string> values;
+};
+
+// What parsers take by name; choices_test checks that they do.
+const Row kRows[] = {
+    {"format", {"bfp8", "fp32", "bfp:g=8,gr=stochastic", "bfp:w=4,a=4", "bfp:exponents=exact"}},
+    {"optimizer", {"sgd", "momentum", "nesterov", "adam", "adamw"}},
+    {"lr-schedule", {"constant", "step", "cosine", "one-cycle", "plateau"}},
+    {"loss", {"cross-entropy", "mse"}},
+    {"augment", {"none", "flip", "shift", "crop", "jitter", "cutout", "shift,flip"}},
+    {"isa", {"auto", "scalar", "avx2", "avxvnni", "avx512vnni"}},
+    {"data", {"fashion-mnist"}},
+    {"sort", {"program", "time"}}};
+
+constexpr std::array kPaths = {"data",  "out",         "config", "checkpoint",   "compare",
+                               "input", "tensorboard", "csv",    "contact-sheet"};
+
+}  // namespace
+
+Choices choices_of(const std::string& setting) {
+  Choices choices;
+  for (const Row& row : kRows) {
+    if (setting == row.setting) choices.values = row.values;
+  }
+  if (setting == "model") {
+    for (const auto& [name, description] : built_in_models()) choices.values.push_back(name);
+  }
+  choices.is_path = std::find(kPaths.begin(), kPaths.end(), setting) != kPaths.end();
+  return choices;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,81 @@
+#include "cli/command_table.h"
+
+namespace mantissa::cli {
+namespace {
+
+constexpr CommandInfo kCommands[] = {
+    {"train", "Train a network; write its checkpoints, results and the frozen network",
+     "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a\n"
+     "  mantissa train --model mlp --epochs 1 --batch-size 64 --seed 7 --out runs/b --json\n"
+     "  mantissa train --model lenet5 --optimizer adam --validation 0.1 --early-stop 3 --epochs 50 "
+     "--out runs/c\n"
+     "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a --resume\n"
+     "  mantissa train --model lenet5 --out runs/d --tensorboard events/d\n"},
+    {"eval", "Evaluate a trained network on the test examples",
+     "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
+     "  mantissa eval --checkpoint runs/a/model.safetensors --data fashion-mnist --json\n"},
+    {"predict", "Classify pictures or some test examples, and show them",
+     "  mantissa predict --checkpoint runs/a --input picture.png\n"
+     "  mantissa predict --checkpoint runs/a --input holiday/ more/*.jpg --csv classes.csv\n"
+     "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"},
+    {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
+     "  mantissa data fashion-mnist\n"
+     "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"
+     "  mantissa data --data pictures/ --json\n",
+     "\n"
+     "A folder of pictures has a folder for each class, in train/ and test/ (or val/), or without\n"
+     "them: then a tenth of each class is kept for testing. docs/data.md describes all kinds.\n"},
+    {"plan", "Show the program and the memory that a training run would take; run nothing",
+     "  mantissa plan --model resnet20 --batch-size 128\n"
+     "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"},
+    {"bench", "Measure training steps: time, speed and share of the CPU's peak per instruction",
+     "  mantissa bench --model resnet20 --format bfp8 --batch-size 128\n"
+     "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"
+     "  mantissa bench --model resnet8 --data fashion-mnist --out before.json\n"
+     "  mantissa bench --model resnet8 --data fashion-mnist --compare before.json\n",
+     "\n"
+     "GOPS count a multiply-add as two operations, a product with a 16-bit gradient as one "
+     "multiply-\n"
+     "add. peak% is relative to the integer peak measured in this run with as many threads. MB "
+     "and\n"
+     "GB/s count operands read and written, each once.\n"},
+    {"verify",
+     "Compare two runs step by step, by the hashes of their states",
+     "  mantissa verify runs/a runs/b\n"
+     "  mantissa verify runs/a/hashes.jsonl /elsewhere/hashes.jsonl --json\n",
+     "\n"
+     "Exit codes: 0 the same, 1 different (with the first differing step and its tensors), 2 they\n"
+     "cannot be compared. Runs with other settings or data are not compared: it says which "
+     "differ.\n",
+     {"RUN", "two folders of runs, or their hashes.jsonl", 2, 2}},
+    {"report",
+     "Write a report on one or more runs as one HTML file that needs nothing else",
+     "  mantissa report runs/a --out a.html\n"
+     "  mantissa report runs/a runs/b runs/c --out compared.html\n"
+     "  mantissa report runs/a runs/b --tensorboard events\n",
+     "\n"
+     "Curves, tensors over time, confusions, worst predictions with their pictures, settings, and\n"
+     "how to repeat the run. Runs may still be going on. It reads the data set for the pictures.\n",
+     {"RUN", "one to six folders of runs", 1, 6}},
+    {"info",
+     "Show version, CPU, kernels, networks and formats; or what a run or a file holds",
+     "  mantissa info\n"
+     "  mantissa info --isa avx2 --json\n"
+     "  mantissa info runs/a\n"
+     "  mantissa info runs/a/model.safetensors --tensors\n",
+     "",
+     {"PATH", "folder of a run, checkpoint, model.safetensors or another safetensors file", 0, 1}},
+    {"completion",
+     "Print a script that completes mantissa's command line in a shell",
+     "  source <(mantissa completion bash)\n"
+     "  mantissa completion zsh > ~/.zfunc/_mantissa\n"
+     "  mantissa completion fish > ~/.config/fish/completions/mantissa.fish\n",
+     "",
+     {"SHELL", "bash, zsh or fish", 1, 1}},
+};
+
+}  // namespace
+
+std::span<const CommandInfo> command_table() { return kCommands; }
+
+}  // namespace mantissa::cli

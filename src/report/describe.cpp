@@ -1,0 +1,144 @@
+#include "report/describe.h"
+
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "formats/safetensors.h"
+#include "numerics/rounding.h"
+#include "report/run_record.h"
+#include "train/checkpoint.h"
+#include "train/run_folder.h"
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// Largest and mean bit length of |mantissa| of a tensor of integers.
+template <typename T>
+void add_bit_use(std::span<const std::byte> data, Json& json) {
+  int largest = 0;
+  int64_t sum = 0;
+  const auto count = static_cast<int64_t>(data.size() / sizeof(T));
+  for (int64_t i = 0; i < count; ++i) {
+    T value = 0;
+    std::memcpy(&value, data.data() + i * static_cast<int64_t>(sizeof(T)), sizeof value);
+    const int bits = bit_length(magnitude(value));
+    largest = std::max(largest, bits);
+    sum += bits;
+  }
+  json["largest_bits"] = largest;
+  json["mean_bits"] =
+      count == 0
+          ? 0
+          : std::nearbyint(1000.0 * static_cast<double>(sum) / static_cast<double>(count)) / 1000;
+}
+
+Json tensor_json(const SafetensorsFile& file, const SafetensorsTensor& tensor) {
+  Json json = {{"name", tensor.name},
+               {"type", tensor.dtype},
+               {"shape", tensor.shape},
+               {"bytes", tensor.data.size()}};
+  const SafetensorsTensor* exponent = file.find(tensor.name + ".exponent");
+  if (exponent != nullptr && exponent->dtype == "I16" && exponent->data.size() == 2) {
+    int16_t value = 0;
+    std::memcpy(&value, exponent->data.data(), sizeof value);
+    json["exponent"] = value;
+  }
+  if (tensor.dtype == "I8") add_bit_use<int8_t>(tensor.data, json);
+  if (tensor.dtype == "I16") add_bit_use<int16_t>(tensor.data, json);
+  if (tensor.dtype == "I32") add_bit_use<int32_t>(tensor.data, json);
+  if (tensor.dtype == "I64") add_bit_use<int64_t>(tensor.data, json);
+  return json;
+}
+
+Json tensors_json(const SafetensorsFile& file) {
+  Json list = Json::array();
+  for (const SafetensorsTensor& tensor : file.tensors) list.push_back(tensor_json(file, tensor));
+  return list;
+}
+
+Result<Json> describe_file(const fs::path& path) {
+  MANTISSA_ASSIGN(const SafetensorsFile file, read_safetensors(path));
+  const auto entry = [&](const char* key) {
+    const auto found = file.metadata.find(key);
+    return found == file.metadata.end() ? std::string() : found->second;
+  };
+  const std::string kind = entry("kind");
+  Json json;
+  json["kind"] = kind.starts_with("mantissa checkpoint")       ? "checkpoint"
+                 : kind.starts_with("mantissa frozen network") ? "frozen network"
+                                                               : "safetensors";
+  std::error_code unreadable;
+  json["path"] = path.string();
+  json["bytes"] = fs::file_size(path, unreadable);
+  json["sha256"] = file.sha256.empty() ? Json() : Json(file.sha256);  // verified on reading
+  json["metadata"] = Json::object();
+  for (const auto& [key, text] : file.metadata) {
+    if (key != "description") json["metadata"][key] = text;
+  }
+  // What a frozen network says of itself is JSON in a text: of it only plain entries are taken.
+  const Json description = Json::parse(entry("description"), nullptr, false);
+  if (description.is_object()) {
+    for (const auto& [key, value] : description.items()) {
+      if (value.is_primitive()) json["metadata"][key] = value;
+    }
+  }
+  json["tensors"] = tensors_json(file);
+  return json;
+}
+
+Json files_json(const fs::path& folder) {
+  Json list = Json::array();
+  const auto add = [&](const fs::path& path) {
+    std::error_code missing;
+    const auto bytes = fs::file_size(path, missing);
+    if (!missing) list.push_back({{"name", path.filename().string()}, {"bytes", bytes}});
+  };
+  for (const char* name : kRunFiles) add(folder / name);
+  for (const int64_t step : list_checkpoints(folder)) add(checkpoint_path(folder, step));
+  return list;
+}
+
+Result<Json> describe_run(const fs::path& folder) {
+  MANTISSA_ASSIGN(RunRecord run, read_run(folder));
+  const std::vector<int64_t> checkpoints = list_checkpoints(folder);
+  const auto losses = run.metrics.find("loss");
+  Json json = {{"kind", "run"}, {"path", folder.string()}};
+  json["finished"] = !run.summary.empty();
+  json["last_reported_step"] = losses == run.metrics.end()
+                                   ? Json()
+                                   : Json(static_cast<int64_t>(losses->second.steps.back()));
+  json["newest_checkpoint"] = checkpoints.empty() ? Json() : Json(checkpoints.back());
+  json["settings"] = run.settings;
+  json["summary"] = Json::object();
+  for (const auto& [key, value] : run.summary.items()) {
+    if (value.is_primitive()) json["summary"][key] = value;
+  }
+  json["files"] = files_json(folder);
+  const fs::path source =
+      checkpoints.empty() ? folder / kModelFile : checkpoint_path(folder, checkpoints.back());
+  std::error_code unreadable;
+  if (fs::exists(source, unreadable)) {
+    const auto file = read_safetensors(source);
+    if (file.ok()) {
+      json["tensors_of"] = source.filename().string();
+      json["tensors"] = tensors_json(*file);
+    } else {
+      run.problems.push_back(file.error().message);
+    }
+  }
+  json["problems"] = run.problems;
+  return json;
+}
+
+}  // namespace
+
+Result<Json> describe(const fs::path& path) {
+  std::error_code unreadable;
+  return fs::is_directory(path, unreadable) ? describe_run(path) : describe_file(path);
+}
+
+}  // namespace mantissa

@@ -1,0 +1,17 @@
+// What a run's folder or a safetensors file is, for `mantissa info PATH`.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+
+namespace mantissa {
+
+// A folder of a run: kind "run", with its settings, results, files, and the tensors of its newest
+// checkpoint (or of its frozen network). A safetensors file: kind "checkpoint", "frozen network" or
+// "safetensors", with its metadata, whether its checksum holds, and its tensors. Errors name the
+// file: none, damaged.
+Result<nlohmann::ordered_json> describe(const std::filesystem::path& path);
+
+}  // namespace mantissa
