@@ -175,7 +175,7 @@ check_settings() {
   refuses "learning-rate nan" 2 "learning-rate.*nan" "${train[@]}" --learning-rate nan
   refuses "learning-rate inf" 2 "learning-rate.*inf" "${train[@]}" --learning-rate inf
   refuses "epochs 0" 2 "epochs.*'0'" "${train[@]}" --epochs 0
-  refuses "format bfp:w=3" 2 "w=3.*8" "${train[@]}" --format bfp:w=3
+  refuses "format bfp:w=1" 2 "w=1.*2, 3.*8" "${train[@]}" --format bfp:w=1
   refuses "no such format" 2 "int3" "${train[@]}" --format int3
   refuses "no such loss" 2 "hinge.*cross-entropy or mse" "${train[@]}" --loss hinge
   refuses "smoothing of mse" 2 "label-smoothing.*cross-entropy" "${train[@]}" --loss mse \
@@ -336,13 +336,18 @@ check_inference() {
   prints_json "eval --json" eval --checkpoint "$folder/a" --data "$data" --json
   holds "eval finds the accuracy of the training" \
     eval '[[ $(json "$folder/stdout" accuracy) == "$(json "$folder/a/summary.json" test_accuracy)" ]]'
+  holds "training stored its evaluation" \
+    eval '[[ $(json "$folder/a/evaluation.json" accuracy) == "$(json "$folder/stdout" accuracy)" ]]'
+  accepts "train in fp32" "test accuracy" train --data "$data" --model lenet5 --batch-size 32 \
+    --epochs 1 --format fp32 --optimizer adam --clip-norm 1 --out "$folder/fp32"
+  prints_json "eval of fp32" eval --checkpoint "$folder/fp32" --data "$data" --json
+  holds "eval in fp32 finds the accuracy of the training" \
+    eval '[[ $(json "$folder/stdout" accuracy) == "$(json "$folder/fp32/summary.json" test_accuracy)" ]]'
   accepts "train with mse" "test accuracy" train --data "$data" --model mlp --batch-size 32 \
     --epochs 1 --loss mse --out "$folder/mse"
   prints_json "eval of it" eval --checkpoint "$folder/mse" --data "$data" --json
   holds "eval takes the loss that it was trained with" \
     eval '[[ $(json "$folder/stdout" loss) == "$(json "$folder/mse/summary.json" test_loss)" ]]'
-  holds "training stored its evaluation" \
-    eval '[[ $(json "$folder/a/evaluation.json" accuracy) == "$(json "$folder/stdout" accuracy)" ]]'
   accepts "eval: precision and recall" "^class +examples +precision +recall" \
     eval --checkpoint "$folder/a" --data "$data" --out "$folder"
   holds "eval --out writes what training wrote" \
@@ -632,7 +637,7 @@ check_completion() {
   holds "completion: shells" eval '[[ $(completes completion f) == fish ]]'
   local option
   run train --help
-  for option in $(grep -oE "^ +(-h,)?--[a-z-]+" "$folder/stdout" | grep -oE -- "--.*"); do
+  for option in $(grep -oE "^ +(-h,)?--[a-z0-9-]+" "$folder/stdout" | grep -oE -- "--.*"); do
     completes train "$option" | grep -qx -- "$option" ||
       bad "completion: every option of train" "$option is missing"
   done

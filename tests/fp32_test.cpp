@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/harness.h"
+#include "tests/networks.h"
 
 namespace mantissa::testing {
 namespace {
@@ -15,12 +16,8 @@ constexpr double kDecay = 5e-4;
 class OneBatch {
  public:
   explicit OneBatch(const std::string& model, int64_t micro_batch_size = kBatch)
-      : harness_({.model = model,
-                  .format = "fp32",
-                  .optimizer = OptimizerKind::kSgd,
-                  .batch_size = kBatch,
-                  .micro_batch_size = micro_batch_size,
-                  .threads = 2}) {}
+      : harness_(options(model, micro_batch_size)) {}
+  explicit OneBatch(Graph graph) : harness_(options("", kBatch), std::move(graph)) {}
 
   static constexpr int64_t kBatch = 16;
 
@@ -78,6 +75,15 @@ class OneBatch {
   }
 
  private:
+  static HarnessOptions options(const std::string& model, int64_t micro_batch_size) {
+    return {.model = model,
+            .format = "fp32",
+            .optimizer = OptimizerKind::kSgd,
+            .batch_size = kBatch,
+            .micro_batch_size = micro_batch_size,
+            .threads = 2};
+  }
+
   double step(double rate) {
     const ImageSet& images = fashion_mnist().train;
     const StepScalars scalars{.learning_rate = rate,
@@ -99,8 +105,7 @@ double norm(std::span<const float> values) {
 }
 
 // Along each parameter's gradient g the loss changes by |g|^2 per unit.
-void expect_slopes(const std::string& model) {
-  OneBatch network(model);
+void expect_slopes(OneBatch& network, const std::string& model) {
   network.spread_scales_and_offsets();
   int checked = 0;
   const auto gradients = network.gradients();
@@ -128,7 +133,14 @@ void expect_slopes(const std::string& model) {
 }
 
 TEST(Fp32, GradientsAreSlopesOfTheLoss) {
-  for (const char* model : {"lenet5", "resnet8"}) expect_slopes(model);
+  for (const char* model : {"lenet5", "resnet8"}) {
+    OneBatch network(model);
+    expect_slopes(network, model);
+  }
+  for (const NamedNetwork& named : networks_of_all_operators()) {
+    OneBatch network(named.build());
+    expect_slopes(network, named.name);
+  }
 }
 
 TEST(Fp32, MicroBatchesAddUp) {

@@ -111,6 +111,21 @@ inline Graph with_products() {
   return finished(net);
 }
 
+// Windows that overlap and are padded, and branches side by side.
+inline Graph with_windows() {
+  Layers net("windows", fashion_options());
+  net.convolution("conv1", 8, 5, 2, 2, true);
+  const int input = net.relu("relu1");
+  const int largest = net.max_pool("maximum", 3, 2, 1);
+  net.continue_from(input);
+  const int mean = net.average_pool("mean", 3, 2, 1);
+  net.concat("concat", {largest, mean});
+  net.convolution("conv2", 8, 3, 1, 1, true);
+  net.relu("relu2");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 inline const std::vector<NamedNetwork>& networks_of_all_operators() {
   static const std::vector<NamedNetwork> list = {
       {"relu6", with_function<&Layers::relu6>},
@@ -121,6 +136,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"rearranged", with_rearrangements},
       {"products", with_products},
       {"dilated", with_dilation},
+      {"windows", with_windows},
   };
   return list;
 }

@@ -72,7 +72,7 @@ TEST_P(Operators, LearnsAndTheFrozenNetworkAgrees) {
        {std::tuple{64, 1, best_isa()}, {7, 3, best_isa()}, {64, 2, Isa::kScalar}}) {
     ThreadPool pool(threads);
     const kernels::KernelTable kernels = kernels::select_kernels(isa);
-    auto programs = compile_evaluation(frozen->graph, batch, images.count, {&kernels, threads});
+    auto programs = compile_evaluation(frozen->graph, {}, batch, images.count, {&kernels, threads});
     ASSERT_TRUE(programs.ok());
     auto memory = AlignedMemory::create(programs->arena_bytes());
     const auto result = evaluate(*frozen, *programs, memory->span(), pool, isa, images);
@@ -157,8 +157,10 @@ TEST(AllOperators, AreInTheNetworks) {
     }
   }
   // Of instructions that are no nodes.
-  for (const Op* op : {&ops::kSoftmaxCrossEntropy, &ops::kMeanSquaredError, &ops::kSumGradients,
-                       &ops::kRoundGradient, &ops::kUpdateSgd, &ops::kUpdateMomentum}) {
+  for (const Op* op :
+       {&ops::kSoftmaxCrossEntropy, &ops::kMeanSquaredError, &ops::kSumGradients,
+        &ops::kRoundGradient, &ops::kUpdateSgd, &ops::kUpdateMomentum, &ops::kUpdateNesterov,
+        &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm}) {
     seen.insert(op->name);
   }
 #define MANTISSA_OP(symbol) EXPECT_EQ(seen.count(ops::symbol.name), 1) << ops::symbol.name;

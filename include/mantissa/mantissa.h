@@ -105,8 +105,8 @@ struct PredictionOutcome {
 };
 
 // Predicts classes of pictures ("input": PNG or JPEG files and folders of them, one a line, brought
-// to the network's size) or of test examples ("data" and "index", "0-9"). Writes a table to "csv" if
-// that is given and not "-". Of several pictures those that can be read are predicted; if others
+// to the network's size) or of test examples ("data" and "index", "0-9"). Writes a table to "csv"
+// if that is given and not "-". Of several pictures those that can be read are predicted; if others
 // cannot, `exit` and `error` say so beside the predictions.
 PredictionOutcome predict(const Settings& settings);
 
@@ -116,8 +116,8 @@ struct DataOutcome {
   std::string json;  // docs/data.md
 };
 
-// Describes a data set: kind, counts, sizes, statistics, what is odd. Writes a picture with examples
-// of each class to "contact-sheet" if that is given.
+// Describes a data set: kind, counts, sizes, statistics, what is odd. Writes a picture with
+// examples of each class to "contact-sheet" if that is given.
 DataOutcome describe_data(const Settings& settings);
 
 struct PlanOutcome {

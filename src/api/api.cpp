@@ -62,10 +62,11 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   outcome.model_sha256 = network.state.sha256(StateGroup::kPredictor);
   if (!config.out.empty()) {
     MANTISSA_RETURN_IF_ERROR(write_target(
-        config.out, to_json(evaluation, source, outcome.class_names, outcome.model_sha256)));
+        config.out,
+        to_json(evaluation, data.info.name, outcome.class_names, outcome.model_sha256)));
   }
-  outcome.json =
-      to_json(evaluation, source, outcome.class_names, outcome.model_sha256, outcome.seconds);
+  outcome.json = to_json(evaluation, data.info.name, outcome.class_names, outcome.model_sha256,
+                         outcome.seconds);
   outcome.examples = evaluation.examples;
   outcome.accuracy = evaluation.accuracy();
   outcome.top5_accuracy = evaluation.top5_accuracy().value_or(-1);

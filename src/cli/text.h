@@ -38,7 +38,8 @@ int columns(std::string_view text);
 // `text` cut to at most `width` columns.
 std::string shortened(std::string_view text, int width);
 
-// A path cut to at most `width` (> 3) columns at its front, which becomes "...": its end tells more.
+// A path cut to at most `width` (> 3) columns at its front, which becomes "...": its end tells
+// more.
 std::string shortened_path(std::string_view text, int width);
 
 // `text` filled with spaces to `width` columns, on the right or on the left.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/parallel_ranges.h"
+#include "ops/fp32/fp32.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 
@@ -97,6 +98,7 @@ const Op kConcat = {.name = "concat",
                     .traits = {.keeps_exponent = true},
                     .infer_shape = infer,
                     .forward = forward,
-                    .backward_input = backward};
+                    .backward_input = backward,
+                    .fp32 = &fp32::kConcat};
 
 }  // namespace mantissa::ops

@@ -7,6 +7,8 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/point_functions.h"
+#include "ops/dropout_mask.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -16,7 +18,7 @@ namespace mantissa::ops {
 namespace {
 
 constexpr int64_t kGrain = 128 * kernels::kRandomGroup;
-constexpr int64_t kOne = 65536;  // probability 1
+constexpr int64_t kOne = kDropoutOne;
 
 Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1) return invalid_input("wants one input");
@@ -31,28 +33,9 @@ OpMemory memory(const OpShapes&, const PlanningContext& planning) {
   return {.forward = {.workspace_bytes = value_table_workspace_bytes(planning.threads)}};
 }
 
-int64_t dropped_of(const OpContext& c) { return c.attributes->get("dropped", kOne / 2); }
-
 // 1 / (1 - p) in Q30, to nearest: below 2^47.
 int64_t scale_of(const OpContext& c) {
   return divide_rne(__int128{kOne} << 30, kOne - dropped_of(c));
-}
-
-// Calls use(keep, at, count) on pieces of the mask that cover [begin, end).
-template <typename Use>
-void for_each_mask(const OpContext& c, int64_t begin, int64_t end, const Use& use) {
-  const kernels::RandomKey key{
-      .stream = RandomStream::kDropout,
-      .seed = c.scalars->seed,
-      .micro_batch = static_cast<uint32_t>(c.scalars->step * c.micro_batches + c.micro_batch),
-      .tensor = static_cast<uint32_t>(c.node)};
-  std::array<int8_t, 32 * kernels::kRandomGroup> keep;
-  const auto dropped = static_cast<uint32_t>(dropped_of(c));
-  for (int64_t at = begin; at < end; at += int64_t{keep.size()}) {
-    const int64_t stop = std::min(end, at + int64_t{keep.size()});
-    c.kernels->rounding->keep_mask(key, dropped, at, stop, keep.data());
-    use(keep.data(), at, stop - at);
-  }
 }
 
 void copy(const OpContext& c) {
@@ -122,6 +105,7 @@ const Op kDropout = {.name = "dropout",
                      .forward = forward,
                      .backward_input = backward,
                      .kernel = kernel_name<&kernels::KernelTable::rounding>,
-                     .frozen = &kIdentity};
+                     .frozen = &kIdentity,
+                     .fp32 = &fp32::kDropout};
 
 }  // namespace mantissa::ops

@@ -5,6 +5,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -160,6 +161,7 @@ const Op kMultiply = {.name = "multiply",
                       .memory = memory,
                       .forward = forward,
                       .backward_input = backward,
-                      .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+                      .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                      .fp32 = &fp32::kMultiply};
 
 }  // namespace mantissa::ops

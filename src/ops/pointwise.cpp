@@ -6,6 +6,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/point_functions.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -100,25 +101,26 @@ void backward_by_mask(const OpContext& c) {
 
 // A row for one function.
 template <const PointFunction& kFunction>
-constexpr Op row(const char* name) {
+constexpr Op row(const char* name, const OpFunctions* fp32) {
   return {.name = name,
           .traits = {.input_reads_input = true},
           .infer_shape = infer,
           .memory = memory,
           .forward = forward<kFunction>,
           .backward_input = backward<kFunction>,
-          .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+          .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+          .fp32 = fp32};
 }
 
 constexpr Op relu6_row() {
-  Op op = row<kRelu6Function>("relu6");
+  Op op = row<kRelu6Function>("relu6", &fp32::kRelu6);
   op.traits.passes_gradients = true;
   op.backward_input = backward_by_mask<kRelu6Function>;
   return op;
 }
 
 constexpr Op leaky_relu_row() {
-  Op op = row<kLeakyReluFunction>("leaky_relu");
+  Op op = row<kLeakyReluFunction>("leaky_relu", &fp32::kLeakyRelu);
   op.infer_shape = infer_leaky;
   return op;
 }
@@ -127,9 +129,9 @@ constexpr Op leaky_relu_row() {
 
 const Op kRelu6 = relu6_row();
 const Op kLeakyRelu = leaky_relu_row();
-const Op kSigmoid = row<kSigmoidFunction>("sigmoid");
-const Op kTanh = row<kTanhFunction>("tanh");
-const Op kHardSigmoid = row<kHardSigmoidFunction>("hard_sigmoid");
-const Op kHardSwish = row<kHardSwishFunction>("hard_swish");
+const Op kSigmoid = row<kSigmoidFunction>("sigmoid", &fp32::kSigmoid);
+const Op kTanh = row<kTanhFunction>("tanh", &fp32::kTanh);
+const Op kHardSigmoid = row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid);
+const Op kHardSwish = row<kHardSwishFunction>("hard_swish", &fp32::kHardSwish);
 
 }  // namespace mantissa::ops

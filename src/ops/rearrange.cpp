@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/parallel_ranges.h"
+#include "ops/fp32/fp32.h"
 #include "ops/ops.h"
 
 namespace mantissa::ops {
@@ -162,7 +163,8 @@ const Op kPad = {.name = "pad",
                  .traits = {.keeps_exponent = true},
                  .infer_shape = infer_pad,
                  .forward = pad_forward,
-                 .backward_input = pad_backward};
+                 .backward_input = pad_backward,
+                 .fp32 = &fp32::kPad};
 
 const Op kReshape = {.name = "reshape", .traits = {.view = true}, .infer_shape = infer_reshape};
 
@@ -170,6 +172,7 @@ const Op kChannelShuffle = {.name = "channel_shuffle",
                             .traits = {.keeps_exponent = true},
                             .infer_shape = infer_shuffle,
                             .forward = shuffle_forward,
-                            .backward_input = shuffle_backward};
+                            .backward_input = shuffle_backward,
+                            .fp32 = &fp32::kChannelShuffle};
 
 }  // namespace mantissa::ops

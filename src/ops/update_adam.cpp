@@ -1,5 +1,5 @@
 // Adam and AdamW by lazy update, with 16 bits for m and for the root of v (METHODS section 1). The
-// integer order stands in kernels/update/update.h; why it is so in docs/decisions/0021.
+// integer order stands in kernels/update/update.h; why it is so in docs/decisions/0017.
 #include <cmath>
 
 #include "numerics/adam.h"

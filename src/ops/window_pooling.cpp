@@ -9,6 +9,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/fixed_point.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -199,13 +200,15 @@ const Op kOverlappingMaxPool = {
     .memory = maximum_memory,
     .forward = maximum_forward,
     .backward_input = maximum_backward,
-    .kernel = kernel_name<&kernels::KernelTable::pooling>};
+    .kernel = kernel_name<&kernels::KernelTable::pooling>,
+    .fp32 = &fp32::kMaxPool};
 
 const Op kAveragePool = {.name = "average_pool",
                          .infer_shape = infer,
                          .memory = average_memory,
                          .forward = average_forward,
                          .backward_input = average_backward,
-                         .kernel = kernel_name<&kernels::KernelTable::pooling>};
+                         .kernel = kernel_name<&kernels::KernelTable::pooling>,
+                         .fp32 = &fp32::kAveragePool};
 
 }  // namespace mantissa::ops

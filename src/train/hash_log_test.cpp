@@ -16,7 +16,7 @@ State small_state() {
   EXPECT_TRUE(graph.ok());
   auto state = State::create(training_layout(*graph, Format{}, OptimizerKind::kMomentum));
   EXPECT_TRUE(state.ok());
-  initialise(*graph, 1, *state);
+  initialise(*graph, Format{}, 1, *state);
   return std::move(*state);
 }
 

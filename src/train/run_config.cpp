@@ -225,7 +225,9 @@ const Setting kSettings[] = {
      [](const Config& c) { return std::to_string(c.checkpoint_every); }},
     {"hash-every", "steps between hashes of the state, for verify (0: none; the last step always)",
      "100", kValue, kElsewhere,
-     [](S text, Config& c) { return integer<&Config::hash_every, 0, kMany>("hash-every", text, c); },
+     [](S text, Config& c) {
+       return integer<&Config::hash_every, 0, kMany>("hash-every", text, c);
+     },
      [](const Config& c) { return std::to_string(c.hash_every); }},
     {"out", "folder for the results", "", kValue, kElsewhere,
      [](S text, Config& c) {
@@ -249,7 +251,8 @@ const Setting kSettings[] = {
 
 // Where to write and what to compute with: not part of what a run is.
 bool is_of_this_machine(const std::string& name) {
-  return name == "out" || name == "tensorboard" || name == "threads" || name == "isa" || name == "memory-budget";
+  return name == "out" || name == "tensorboard" || name == "threads" || name == "isa" ||
+         name == "memory-budget";
 }
 
 Status resolve(RunConfig& config) {

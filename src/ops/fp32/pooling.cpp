@@ -1,62 +1,106 @@
 // Pooling in fp32.
+#include "kernels/pooling/pooling.h"
+
 #include <algorithm>
+#include <limits>
 
 #include "ops/fp32/fp32.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
 
-// Windows do not overlap.
-struct Windows {
-  int64_t height, width, channels, window, out_height, out_width;
-  Windows(const Attributes& attributes, const Shape& input, const Shape& output)
-      : height(input[1]),
-        width(input[2]),
-        channels(input[3]),
-        window(attributes.get("window", 2)),
-        out_height(output[1]),
-        out_width(output[2]) {}
+using kernels::PoolRange;
+using kernels::PoolShape;
 
-  // Calls visit(result, where the maximum is) for each result of an image: the first in row-major
-  // order.
-  template <typename Visit>
-  void for_each_maximum(const float* image, Visit&& visit) const {
-    for (int64_t i = 0; i < out_height * out_width * channels; ++i) {
-      const int64_t c = i % channels, x = i / channels % out_width, y = i / channels / out_width;
-      int64_t best = (y * window * width + x * window) * channels + c;
-      for (int64_t tap = 0; tap < window * window; ++tap) {
-        const int64_t row = y * window + tap / window, column = x * window + tap % window;
-        const int64_t at = (row * width + column) * channels + c;
-        if (image[at] > image[best]) best = at;
+PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape& out) {
+  const int64_t window = attributes.get("window", 2);
+  return {in[1],
+          in[2],
+          in[3],
+          out[1],
+          out[2],
+          window,
+          attributes.get("stride", window),
+          attributes.get("padding", 0)};
+}
+
+// Calls visit(result, cell) for each cell of each result's window in an image, in row-major order.
+template <typename Visit>
+void for_each_cell(const PoolShape& s, Visit&& visit) {
+  for (int64_t i = 0; i < s.out_image(); ++i) {
+    const int64_t c = i % s.channels, wx = i / s.channels % s.out_width;
+    const PoolRange rows = s.rows(i / s.channels / s.out_width), columns = s.columns(wx);
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      for (int64_t x = columns.begin; x < columns.end; ++x) {
+        visit(i, (y * s.in_width + x) * s.channels + c);
       }
-      visit(i, best);
     }
   }
-};
+}
+
+// Cells that count in a result's mean.
+int64_t cells(const Attributes& attributes, const PoolShape& s, int64_t result) {
+  const int64_t wx = result / s.channels % s.out_width, wy = result / s.channels / s.out_width;
+  if (attributes.get("count_padding", 1) == 0) return s.rows(wy).size() * s.columns(wx).size();
+  const auto along = [&](int64_t index, int64_t size) {
+    const int64_t first = index * s.stride - s.padding;
+    return std::min(first + s.window, size + s.padding) - first;
+  };
+  return along(wy, s.in_height) * along(wx, s.in_width);
+}
 
 void max_pool(const OpContext& c) {
-  const Tensor& input = c.inputs[0];
-  const Windows windows(*c.attributes, input.shape, c.output.shape);
-  const int64_t in_count = input.count() / input.shape[0],
-                out_count = c.output.count() / input.shape[0];
-  for_images(c, input.shape[0], [&](int64_t n) {
-    const float* image = input.as<float>() + n * in_count;
-    float* out = c.output.as<float>() + n * out_count;
-    windows.for_each_maximum(image, [&](int64_t i, int64_t at) { out[i] = image[at]; });
+  const PoolShape s = pool_shape(*c.attributes, c.inputs[0].shape, c.output.shape);
+  for_images(c, c.output.shape[0], [&](int64_t n) {
+    const float* image = c.inputs[0].as<float>() + n * s.in_image();
+    float* out = c.output.as<float>() + n * s.out_image();
+    std::fill_n(out, s.out_image(), -std::numeric_limits<float>::infinity());
+    for_each_cell(s, [&](int64_t i, int64_t at) { out[i] = std::max(out[i], image[at]); });
   });
 }
 
+// To the first maximum of a window.
 void max_pool_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const Windows windows(*c.attributes, grad_input.shape, c.grad_output.shape);
-  const int64_t images = grad_input.shape[0];
-  const int64_t in_count = grad_input.count() / images, out_count = c.grad_output.count() / images;
-  for_images(c, images, [&](int64_t n) {
-    const float* image = c.inputs[0].as<float>() + n * in_count;
-    const float* from = c.grad_output.as<float>() + n * out_count;
-    float* to = grad_input.as<float>() + n * in_count;
-    std::fill_n(to, in_count, 0.0f);
-    windows.for_each_maximum(image, [&](int64_t i, int64_t at) { to[at] += from[i]; });
+  const PoolShape s = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
+  for_images(c, grad_input.shape[0], [&](int64_t n) {
+    const float* image = c.inputs[0].as<float>() + n * s.in_image();
+    const float* from = c.grad_output.as<float>() + n * s.out_image();
+    float* to = grad_input.as<float>() + n * s.in_image();
+    std::fill_n(to, s.in_image(), 0.0f);
+    int64_t result = -1, best = 0;
+    for_each_cell(s, [&](int64_t i, int64_t at) {
+      if (i != result && result >= 0) to[best] += from[result];
+      if (i != result || image[at] > image[best]) best = at;
+      result = i;
+    });
+    if (result >= 0) to[best] += from[result];
+  });
+}
+
+void window_average(const OpContext& c) {
+  const PoolShape s = pool_shape(*c.attributes, c.inputs[0].shape, c.output.shape);
+  for_images(c, c.output.shape[0], [&](int64_t n) {
+    const float* image = c.inputs[0].as<float>() + n * s.in_image();
+    float* out = c.output.as<float>() + n * s.out_image();
+    std::fill_n(out, s.out_image(), 0.0f);
+    for_each_cell(s, [&](int64_t i, int64_t at) { out[i] += image[at]; });
+    for (int64_t i = 0; i < s.out_image(); ++i) {
+      out[i] /= static_cast<float>(cells(*c.attributes, s, i));
+    }
+  });
+}
+
+void window_average_backward(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const PoolShape s = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
+  for_images(c, grad_input.shape[0], [&](int64_t n) {
+    const float* from = c.grad_output.as<float>() + n * s.out_image();
+    float* to = grad_input.as<float>() + n * s.in_image();
+    std::fill_n(to, s.in_image(), 0.0f);
+    for_each_cell(s, [&](int64_t i, int64_t at) {
+      to[at] += from[i] / static_cast<float>(cells(*c.attributes, s, i));
+    });
   });
 }
 
@@ -88,6 +132,8 @@ void average_backward(const OpContext& c) {
 
 const OpFunctions kMaxPool = {
     .forward = max_pool, .backward_input = max_pool_backward, .kernel = loops_name};
+const OpFunctions kAveragePool = {
+    .forward = window_average, .backward_input = window_average_backward, .kernel = loops_name};
 const OpFunctions kGlobalAveragePool = {
     .forward = average, .backward_input = average_backward, .kernel = loops_name};
 

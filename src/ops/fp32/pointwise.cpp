@@ -1,0 +1,137 @@
+// Functions of one value in fp32, dropout, and products.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/dropout_mask.h"
+#include "ops/fp32/fp32.h"
+
+namespace mantissa::ops::fp32 {
+namespace {
+
+// A function and its slope; at kinks that of the integer op. `slope` is that of leaky_relu.
+struct Relu6 {
+  static float value(float x, float) { return std::min(std::max(x, 0.0f), 6.0f); }
+  static float derivative(float x, float) { return x > 0 && x < 6 ? 1.0f : 0.0f; }
+};
+struct LeakyRelu {
+  static float value(float x, float slope) { return x > 0 ? x : slope * x; }
+  static float derivative(float x, float slope) { return x > 0 ? 1.0f : slope; }
+};
+struct Sigmoid {
+  static float value(float x, float) { return 1 / (1 + std::exp(-x)); }
+  static float derivative(float x, float) { return value(x, 0) * (1 - value(x, 0)); }
+};
+struct Tanh {
+  static float value(float x, float) { return std::tanh(x); }
+  static float derivative(float x, float) { return 1 - std::tanh(x) * std::tanh(x); }
+};
+struct HardSigmoid {
+  static float value(float x, float) { return std::min(std::max(x + 3, 0.0f), 6.0f) / 6; }
+  static float derivative(float x, float) { return x > -3 && x < 3 ? 1.0f / 6 : 0.0f; }
+};
+struct HardSwish {
+  static float value(float x, float) { return x * HardSigmoid::value(x, 0); }
+  static float derivative(float x, float) {
+    if (x <= -3) return 0;
+    return x >= 3 ? 1 : (2 * x + 3) / 6;
+  }
+};
+
+float slope_of(const OpContext& c) {
+  return static_cast<float>(c.attributes->get("slope_numerator", 1)) /
+         static_cast<float>(c.attributes->get("slope_denominator", 100));
+}
+
+template <typename Function>
+void forward(const OpContext& c) {
+  const float slope = slope_of(c);
+  const auto* in = c.inputs[0].as<float>();
+  auto* out = c.output.as<float>();
+  for_each(c, c.output.count(), [&](int64_t i) { out[i] = Function::value(in[i], slope); });
+}
+
+template <typename Function>
+void backward(const OpContext& c) {
+  const float slope = slope_of(c);
+  const auto *in = c.inputs[0].as<float>(), *from = c.grad_output.as<float>();
+  auto* to = c.grad_inputs[0].as<float>();
+  for_each(c, c.grad_inputs[0].count(),
+           [&](int64_t i) { to[i] = from[i] * Function::derivative(in[i], slope); });
+}
+
+template <typename Function>
+constexpr OpFunctions row() {
+  return {.forward = forward<Function>, .backward_input = backward<Function>, .kernel = loops_name};
+}
+
+// The integer op's mask.
+void drop(const OpContext& c, const float* in, float* out, int64_t count) {
+  const auto kept = static_cast<float>(kDropoutOne - dropped_of(c)) / kDropoutOne;
+  for_ranges(c, count, [&](int64_t begin, int64_t end) {
+    for_each_mask(c, begin, end, [&](const int8_t* keep, int64_t at, int64_t length) {
+      for (int64_t i = 0; i < length; ++i) out[at + i] = keep[i] != 0 ? in[at + i] / kept : 0.0f;
+    });
+  });
+}
+
+void dropout(const OpContext& c) {
+  const auto* in = c.inputs[0].as<float>();
+  if (is_training(c.exponent_mode)) {
+    return drop(c, in, c.output.as<float>(), c.output.count());
+  }
+  std::copy_n(in, c.output.count(), c.output.as<float>());
+}
+
+void dropout_backward(const OpContext& c) {
+  drop(c, c.grad_output.as<float>(), c.grad_inputs[0].as<float>(), c.grad_inputs[0].count());
+}
+
+// Where the second operand's element for element i of the first lies: it has the same shape, or one
+// element for each channel of an image.
+struct Partner {
+  int64_t image, channels;
+  bool gate;
+  Partner(const Shape& a, const Shape& b)
+      : image(a.count() / a[0]), channels(a.last()), gate(b.count() != a.count()) {}
+  int64_t operator()(int64_t i) const { return gate ? i / image * channels + i % channels : i; }
+};
+
+void multiply(const OpContext& c) {
+  const Partner partner(c.inputs[0].shape, c.inputs[1].shape);
+  const auto *a = c.inputs[0].as<float>(), *b = c.inputs[1].as<float>();
+  auto* out = c.output.as<float>();
+  for_each(c, c.output.count(), [&](int64_t i) { out[i] = a[i] * b[partner(i)]; });
+}
+
+void multiply_backward(const OpContext& c) {
+  const Partner partner(c.inputs[0].shape, c.inputs[1].shape);
+  const auto *a = c.inputs[0].as<float>(), *b = c.inputs[1].as<float>();
+  const auto* from = c.grad_output.as<float>();
+  if (const Tensor& to = c.grad_inputs[0]; !to.empty()) {
+    for_each(c, to.count(), [&](int64_t i) { to.as<float>()[i] = from[i] * b[partner(i)]; });
+  }
+  if (const Tensor& to = c.grad_inputs[1]; !to.empty()) {
+    const int64_t images = to.shape[0], size = to.count() / images;
+    for_images(c, images, [&](int64_t n) {
+      std::fill_n(to.as<float>() + n * size, size, 0.0f);
+      for (int64_t i = n * partner.image; i < (n + 1) * partner.image; ++i) {
+        to.as<float>()[partner(i)] += from[i] * a[i];
+      }
+    });
+  }
+}
+
+}  // namespace
+
+const OpFunctions kRelu6 = row<Relu6>();
+const OpFunctions kLeakyRelu = row<LeakyRelu>();
+const OpFunctions kSigmoid = row<Sigmoid>();
+const OpFunctions kTanh = row<Tanh>();
+const OpFunctions kHardSigmoid = row<HardSigmoid>();
+const OpFunctions kHardSwish = row<HardSwish>();
+const OpFunctions kDropout = {
+    .forward = dropout, .backward_input = dropout_backward, .kernel = loops_name};
+const OpFunctions kMultiply = {
+    .forward = multiply, .backward_input = multiply_backward, .kernel = loops_name};
+
+}  // namespace mantissa::ops::fp32

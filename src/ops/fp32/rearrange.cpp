@@ -1,0 +1,102 @@
+// Pad, channel shuffle and concat in fp32.
+#include <algorithm>
+
+#include "ops/fp32/fp32.h"
+
+namespace mantissa::ops::fp32 {
+namespace {
+
+// Calls visit(outer, inner) for each element of the image inside: its place in the padded image,
+// and its own.
+template <typename Visit>
+void for_each_inside(const OpContext& c, const Shape& outer, const Shape& inner, Visit&& visit) {
+  const int64_t top = c.attributes->get("top", 0), left = c.attributes->get("left", 0);
+  const int64_t row = inner[2] * inner[3];
+  for_images(c, inner[0], [&](int64_t n) {
+    for (int64_t i = 0; i < inner[1] * row; ++i) {
+      const int64_t y = n * outer[1] + i / row + top;
+      visit((y * outer[2] + left) * outer[3] + i % row, n * inner[1] * row + i);
+    }
+  });
+}
+
+void pad(const OpContext& c) {
+  const auto* in = c.inputs[0].as<float>();
+  auto* out = c.output.as<float>();
+  for_each(c, c.output.count(), [&](int64_t i) { out[i] = 0; });
+  for_each_inside(c, c.output.shape, c.inputs[0].shape,
+                  [&](int64_t outer, int64_t inner) { out[outer] = in[inner]; });
+}
+
+void pad_backward(const OpContext& c) {
+  const auto* from = c.grad_output.as<float>();
+  auto* to = c.grad_inputs[0].as<float>();
+  for_each_inside(c, c.grad_output.shape, c.grad_inputs[0].shape,
+                  [&](int64_t outer, int64_t inner) { to[inner] = from[outer]; });
+}
+
+// Where channel i * size + j, of `groups` groups of `size`, goes: to j * groups + i.
+struct Shuffled {
+  int64_t channels, groups, size;
+  explicit Shuffled(const OpContext& c, const Shape& shape)
+      : channels(shape.last()), groups(c.attributes->get("groups", 1)), size(channels / groups) {}
+  int64_t operator()(int64_t at) const {
+    const int64_t channel = at % channels;
+    return at - channel + channel % size * groups + channel / size;
+  }
+};
+
+void shuffle(const OpContext& c) {
+  const Shuffled shuffled(c, c.output.shape);
+  const auto* in = c.inputs[0].as<float>();
+  auto* out = c.output.as<float>();
+  for_each(c, c.output.count(), [&](int64_t i) { out[shuffled(i)] = in[i]; });
+}
+
+void shuffle_backward(const OpContext& c) {
+  const Shuffled shuffled(c, c.grad_output.shape);
+  const auto* from = c.grad_output.as<float>();
+  auto* to = c.grad_inputs[0].as<float>();
+  for_each(c, c.grad_inputs[0].count(), [&](int64_t i) { to[i] = from[shuffled(i)]; });
+}
+
+// Calls copy(slice, whole, channels) for each row of each slice of `whole`: where it lies in the
+// slice, where in the whole.
+template <typename Copy>
+void for_each_slice(const OpContext& c, std::span<const Tensor> slices, const Shape& whole,
+                    Copy&& copy) {
+  int64_t first = 0;
+  for (const Tensor& slice : slices) {
+    const int64_t channels = slice.shape.last(), rows = whole.count() / whole.last();
+    if (!slice.empty()) {
+      for_images(c, rows, [&](int64_t row) {
+        copy(slice.as<float>() + row * channels, row * whole.last() + first, channels);
+      });
+    }
+    first += channels;
+  }
+}
+
+void concat(const OpContext& c) {
+  for_each_slice(c, c.inputs, c.output.shape,
+                 [&](const float* slice, int64_t whole, int64_t channels) {
+                   std::copy_n(slice, channels, c.output.as<float>() + whole);
+                 });
+}
+
+void concat_backward(const OpContext& c) {
+  for_each_slice(c, c.grad_inputs, c.grad_output.shape,
+                 [&](float* slice, int64_t whole, int64_t channels) {
+                   std::copy_n(c.grad_output.as<float>() + whole, channels, slice);
+                 });
+}
+
+}  // namespace
+
+const OpFunctions kPad = {.forward = pad, .backward_input = pad_backward, .kernel = loops_name};
+const OpFunctions kChannelShuffle = {
+    .forward = shuffle, .backward_input = shuffle_backward, .kernel = loops_name};
+const OpFunctions kConcat = {
+    .forward = concat, .backward_input = concat_backward, .kernel = loops_name};
+
+}  // namespace mantissa::ops::fp32
