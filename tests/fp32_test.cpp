@@ -37,10 +37,10 @@ class OneBatch {
   }
 
   // Away from the start, where residual branches are zero and sums lie on the kink of a ReLU.
-  void spread_scales_and_offsets() {
+  void spread_scales_and_biases() {
     for (int p = 0; p < parameters(); ++p) {
       const ParameterRole role = harness_.graph().parameters[p].role;
-      if (role != ParameterRole::kScale && role != ParameterRole::kOffset) continue;
+      if (!mantissa::is_trained(role) || role == ParameterRole::kWeights) continue;
       const auto list = values(p);
       for (size_t i = 0; i < list.size(); ++i) {
         list[i] = role == ParameterRole::kScale ? 0.5f + 0.1f * static_cast<float>(i % 5)
@@ -106,7 +106,7 @@ double norm(std::span<const float> values) {
 
 // Along each parameter's gradient g the loss changes by |g|^2 per unit.
 void expect_slopes(OneBatch& network, const std::string& model) {
-  network.spread_scales_and_offsets();
+  network.spread_scales_and_biases();
   int checked = 0;
   const auto gradients = network.gradients();
   for (int p = 0; p < network.parameters(); ++p) {
@@ -117,7 +117,7 @@ void expect_slopes(OneBatch& network, const std::string& model) {
     if (length < 1e-3 * norm(network.values(p))) continue;
     ++checked;
     // Far enough for float sums, near enough for a straight line.
-    const double distance = 2e-3 / length;
+    const double distance = 1e-3 / length;
     const std::vector<float> start(network.values(p).begin(), network.values(p).end());
     const auto loss_at = [&](double step) {
       for (size_t i = 0; i < g.size(); ++i) {
