@@ -1,3 +1,10 @@
+# What tests cost is mostly the compiler's time: their own code needs no speed, and a header that all
+# of them include is read once.
+function(mantissa_test_options target)
+  target_compile_options(${target} PRIVATE -O1)
+  target_precompile_headers(${target} PRIVATE <gtest/gtest.h> <rapidcheck.h>)
+endfunction()
+
 # mantissa_folder(NAME [FOLDERS name...] [LIBRARIES target...])
 #
 # One library per folder of src/: every *.cpp below it, apart from the tests (*_test.cpp, one test
@@ -25,6 +32,7 @@ function(mantissa_folder name)
 
   if(MANTISSA_TESTS AND tests)
     add_executable(${name}_test ${tests})
+    mantissa_test_options(${name}_test)
     target_link_libraries(${name}_test PRIVATE mantissa_${name} GTest::gtest_main
                                                ${RAPIDCHECK_LIBRARY})
     gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60)

@@ -161,6 +161,8 @@ Info info(const std::string& isa, std::string& error) {
                   {"rounding", table.rounding->name}};
   info.formats = {"bfp8",
                   "fp32",
+                  "bfp:w=2..8",
+                  "bfp:a=2..8",
                   "bfp:g=6|8|12|16",
                   "bfp:gr=nearest|stochastic",
                   "bfp:acc=0|2|4|8|16",

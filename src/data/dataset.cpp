@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -120,6 +121,15 @@ Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, b
     MANTISSA_ASSIGN(dataset.test, data.reader->read(data.found, data.found.test, read));
   }
   return dataset;
+}
+
+Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded) {
+  const auto shape = [](const DatasetInfo& i) {
+    return std::array{i.height,           i.width,       i.channels,
+                      int64_t{i.classes}, i.train_count, i.test_count};
+  };
+  if (shape(inspected) == shape(loaded)) return {};
+  return invalid_input("'" + loaded.name + "': changed while it was read");
 }
 
 std::vector<int> channel_means(const ImageSet& images) {

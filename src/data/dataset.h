@@ -72,6 +72,9 @@ Result<DatasetInfo> inspect_dataset(const std::string& name_or_path,
 Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test,
                              const DataOptions& options = {});
 
+// An error if what was planned for (by inspect_dataset) is not what was loaded.
+Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded);
+
 // The mean of each channel over all pictures, rounded to nearest (ties up); zeros for an empty set.
 std::vector<int> channel_means(const ImageSet& images);
 

@@ -33,8 +33,8 @@ constexpr bool is_training(ExponentMode mode) {
   return mode == ExponentMode::kExact || mode == ExponentMode::kPredicted;
 }
 
-// Counts of wide values by the smallest exponent that holds them in 8 bits: counts[e + 128] for
-// e in [-128, 127], per channel for guarded values.
+// Counts of wide values by the smallest exponent that holds them in the value's bits: counts[e +
+// 128] for e in [-128, 127], per channel for guarded values.
 constexpr int kHistogramBins = 256;
 
 // Results that an instruction adds to a step's totals.

@@ -29,8 +29,8 @@ inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t
   return exact_shift(maximum, output.bits);
 }
 
-// Largest shifts of wide values that are int32, or int64.
-constexpr int kLargestShift32 = 24;
+// Largest shifts of wide values that are int32, to 2 bits, or int64.
+constexpr int kLargestShift32 = 30;
 constexpr int kLargestShift64 = 62;
 
 // Requantises a value to its width in one pass: `pass(shift)` computes the wide values, writes them
@@ -43,7 +43,10 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
   const Tensor& output = context.output;
   int shift = *output.exponent - wide_exponent;
   const bool predicted = context.exponent_mode == ExponentMode::kPredicted;
-  if (predicted) shift = std::clamp(shift, 0, largest_shift);
+  if (predicted) {
+    const int exact = largest_shift == kLargestShift32 ? 32 - output.bits : largest_shift;
+    shift = std::clamp(shift, 0, exact);
+  }
   kernels::WideStatistics found = pass(shift);
   if (predicted) {
     const int exact = exact_shift(found.maximum, output.bits);

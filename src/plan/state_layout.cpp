@@ -34,6 +34,7 @@ class LayoutBuilder {
     layout_.tensors.push_back(std::move(tensor));
     return static_cast<int>(layout_.tensors.size()) - 1;
   }
+  void set_bits(int tensor, int bits) { layout_.tensors[tensor].bits = bits; }
 
  private:
   StateLayout& layout_;
@@ -89,6 +90,7 @@ ParameterState add_trained(const Parameter& parameter, const Format& format, con
   };
   ParameterState state;
   state.mantissa = add("", element_type(parameter.role, format), StateGroup::kParameter);
+  if (integer) builder.set_bits(state.mantissa, mantissa_bits(parameter.role, format));
   state.exponent = add_exponent(".exponent", StateGroup::kParameter);
   if (integer) state.accumulator = add(".accumulator", DataType::kInt16, StateGroup::kParameter);
   for (size_t i = 0; i < row.moments.size() && row.moments[i] != nullptr; ++i) {
@@ -133,6 +135,9 @@ StateLayout frozen_layout(const Graph& graph, const Format& format) {
     ParameterState state;
     state.mantissa = builder.add(parameter.name, element_type(parameter.role, format),
                                  parameter.shape, StateGroup::kParameter);
+    if (is_trained(parameter.role) && !format.is_float()) {
+      builder.set_bits(state.mantissa, mantissa_bits(parameter.role, format));
+    }
     if (parameter.role != ParameterRole::kWideOffset && !format.is_float()) {
       state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16, Shape{1},
                                    StateGroup::kParameter);

@@ -25,6 +25,7 @@ struct StateTensor {
   Shape shape;
   StateGroup group;
   int64_t offset = 0;  // in the state's memory, aligned to 64 bytes
+  int bits = 0;        // of mantissas that may be narrower than their type; 0: none
   int64_t bytes() const { return shape.count() * element_bytes(type); }
 };
 

@@ -147,7 +147,10 @@ Result<RunRecord> read_run(const fs::path& folder) {
     run.problems.push_back(settings.error().message);
   }
   read_lines(kMetricsFile, run, [&](const Json& line) { return add_metrics(line, run); });
-  read_lines(kTensorsFile, run, [&](const Json& line) { return add_tensors(line, run); });
+  const auto format = run.settings.find("format");
+  if (format == run.settings.end() || format->second != "fp32") {  // which has no such file
+    read_lines(kTensorsFile, run, [&](const Json& line) { return add_tensors(line, run); });
+  }
   run.summary = read_object(kSummaryFile, run);
   run.evaluation = read_object(kEvaluationFile, run);
   return run;

@@ -121,7 +121,8 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
   if (s.totals.exponent_overflow || s.totals.gradient_overflow) {
     return failed(std::string("training diverged: ") +
                   (s.totals.gradient_overflow ? "a weight gradient outgrew its accumulator"
-                                              : "an exponent left -128..127") +
+                   : program_.options.format.is_float() ? "the loss is not finite"
+                                                        : "an exponent left -128..127") +
                   "; start anew (another --out, or --overwrite) with a smaller learning rate");
   }
   commit();
@@ -145,7 +146,10 @@ Result<StepResult> Executor::infer(const uint8_t* pixels, const uint8_t* labels)
   run(0, static_cast<int>(program_.instructions.size()), 0);
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
   if (s.totals.exponent_overflow) {
-    return invalid_input("the network's exponents leave -128..127: it is damaged or diverged");
+    return invalid_input(
+        program_.options.format.is_float()
+            ? "the loss is not finite: the network is damaged or diverged"
+            : "the network's exponents leave -128..127: it is damaged or diverged");
   }
   return result_of(s.totals, program_.options.loss, program_.options.micro_batch_size);
 }

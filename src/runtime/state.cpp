@@ -38,7 +38,8 @@ double initial_value(const Parameter& parameter, uint64_t seed, uint32_t index, 
   return 0;
 }
 
-// The exponent that holds the initialiser's largest possible value in b bits.
+// The exponent that holds the initialiser's largest possible value in b bits. With 8 bits and more
+// the largest values are cut by less than a unit; of fewer bits that would be a large part.
 int initial_exponent(const Parameter& parameter, int bits) {
   double bound = 0;
   const auto fan_in = static_cast<double>(parameter.fan_in);
@@ -48,7 +49,9 @@ int initial_exponent(const Parameter& parameter, int bits) {
   if (bound == 0) return zero_exponent(bits);
   int exponent = 0;
   std::frexp(bound, &exponent);  // bound < 2^exponent
-  return exponent - (bits - 1);
+  exponent -= bits - 1;
+  const double largest = std::ldexp(static_cast<double>(mantissa_limit(bits)) + 0.5, exponent);
+  return bits < 8 && bound > largest ? exponent + 1 : exponent;
 }
 
 void initialise_float(const Parameter& parameter, uint64_t seed, uint32_t index, float* values) {

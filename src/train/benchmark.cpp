@@ -69,6 +69,7 @@ class Measurement {
     } else {
       MANTISSA_ASSIGN(Dataset data,
                       load_dataset(config_.run.data, true, false, data_options(config_.run)));
+      MANTISSA_RETURN_IF_ERROR(check_unchanged(info, data.info));
       images_ = std::move(data.train);
       MANTISSA_RETURN_IF_ERROR(start_loading());
     }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "numerics/exponential.h"
+#include "numerics/rounding.h"
 #include "ops/fp32/fp32.h"
 
 namespace mantissa {
@@ -61,7 +62,7 @@ void Evaluation::add(const Tensor& logits, const uint8_t* labels, int64_t first,
                      int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax) {
   RowLoss row_loss{logits, softmax};
   const int64_t classes = row_loss.classes;
-  loss_q24 += batch_loss_q24;
+  loss_q24 = accumulate(loss_q24, batch_loss_q24);  // a diverged network's may be huge
   for (int64_t i = 0; i < logits.shape[0]; ++i) {
     const int label = labels[i];
     const Ranks ranks = logits.type == DataType::kFloat

@@ -232,9 +232,11 @@ Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& netwo
                                       {"data", d.data},
                                       {"loss", ops::loss_of(d.loss).name},
                                       {"weights_sha256", d.weights_sha256}};
-  return write_state(path,
-                     {{"kind", "mantissa frozen network 1"}, {"description", description.dump()}},
-                     network.state);
+  return write_state(
+      path,
+      {{"kind", "mantissa frozen network 1"},
+       {"description", description.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}},
+      network.state);
 }
 
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {

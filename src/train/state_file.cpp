@@ -20,9 +20,10 @@ constexpr int kMostChannelShift = 31;
 bool mantissas_in_range(const StateTensor& tensor, std::span<const std::byte> data) {
   const bool channel_exponents = tensor.name.ends_with(".channel_exponents");
   if (tensor.type == DataType::kInt8) {
+    const int64_t limit = mantissa_limit(tensor.bits > 0 ? tensor.bits : 8);
     for (const std::byte byte : data) {
       const auto value = static_cast<int8_t>(byte);
-      if (value == INT8_MIN) return false;
+      if (value < -limit || value > limit) return false;
       if (channel_exponents && (value > 0 || value < -kMostChannelShift)) return false;
     }
   }

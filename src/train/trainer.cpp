@@ -16,6 +16,7 @@
 #include "data/batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
+#include "numerics/rounding.h"
 #include "train/checkpoint.h"
 #include "train/event_log.h"
 #include "train/hash_log.h"
@@ -97,11 +98,15 @@ class Run {
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
     MANTISSA_RETURN_IF_ERROR(prepare_folder(config_));
     MANTISSA_ASSIGN(const FolderLock lock, FolderLock::acquire(folder_));
-    if (kernels::select_kernels(config_.isa).convolution->isa == Isa::kScalar) {
-      message("without AVX-512 VNNI convolution and linear layers run as plain loops: slow");
+    if (!config_.format.is_float() &&
+        kernels::select_kernels(config_.isa).convolution->isa == Isa::kScalar) {
+      message(
+          "this CPU lacks AVX2, or --isa scalar: convolution and linear layers run as plain loops, "
+          "slow");
     }
     for (const std::string& note : info.notes) message(config_.data + ": " + note);
     MANTISSA_ASSIGN(data_, load_dataset(config_.data, true, true, data_options(config_)));
+    MANTISSA_RETURN_IF_ERROR(check_unchanged(info, data_.info));
     info_.run_identity = run_identity(config_, data_sha256(data_));
     MANTISSA_ASSIGN(validation_, split_off(data_.train, config_.seed, plan_.validation_examples));
     MANTISSA_RETURN_IF_ERROR(set_channel_means());
@@ -300,8 +305,8 @@ class Run {
     ++info_.step;
     ++info_.window_steps;
     info_.window_correct += result.correct;
-    info_.window_loss_q24 += result.loss_q24;
-    info_.epoch_loss_q24 += result.loss_q24;
+    info_.window_loss_q24 = accumulate(info_.window_loss_q24, result.loss_q24);
+    info_.epoch_loss_q24 = accumulate(info_.epoch_loss_q24, result.loss_q24);
     info_.window_saturated += result.saturated;
     info_.window_requantised += result.requantised;
     info_.saturated += result.saturated;
@@ -505,7 +510,7 @@ class Run {
       json["best_validation_loss"] = ops::loss_value(config_.loss, info_.best_loss_q24) / examples;
       json["best_validation_accuracy"] = static_cast<double>(info_.best_correct) / examples;
     }
-    return json.dump(2) + "\n";
+    return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   }
 
   const RunConfig& config_;

@@ -48,7 +48,8 @@ struct ConvolutionShape {
 constexpr int64_t kMaximumForwardDepth = 66'000;
 
 // Largest shift of a forward sum to 8 bits: beyond it nothing that fits the sum is left to
-// saturate, and up to it a sum plus half a unit still fits int32.
+// saturate, and up to it a sum plus half a unit still fits int32. To fewer bits it is 32 - bits:
+// the inputs then have as few, and their sums are smaller by as much.
 constexpr int kMaximumForwardShift = 24;
 
 // sum[n, y, x, o] = bias[o] + sum over (ky, kx, c of o's group) of
@@ -64,7 +65,7 @@ struct ConvolutionForward {
   int32_t* wide = nullptr;
   int8_t* narrow = nullptr;
   int bits = 8;   // of `narrow`, 2..8
-  int shift = 0;  // 0..kMaximumForwardShift
+  int shift = 0;  // 0..32 - bits
 };
 
 // wide[n, y, x, c] = sum over (ky, kx, o of c's group) of grad_output[n,

@@ -55,7 +55,8 @@ void adam(const OpContext& c, bool decoupled) {
     const float gradient = decoupled ? step.gradient[i] * step.scale : step.decayed(i);
     first[i] = beta1 * first[i] + (1 - beta1) * gradient;
     root[i] = std::sqrt(beta2 * root[i] * root[i] + (1 - beta2) * gradient * gradient);
-    float direction = first[i] / first_part / (root[i] / root_part + epsilon);
+    const float size = root[i] / root_part + epsilon;
+    float direction = size > 0 ? first[i] / first_part / size : 0.0f;
     if (decoupled) direction += step.decay * step.weights[i];
     step.weights[i] -= step.rate * direction;
   });
