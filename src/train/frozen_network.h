@@ -53,7 +53,7 @@ constexpr double kClippedPart = 1e-4;
 
 // Freezes a trained network: runs `batches` (micro-batches of the calibration program, pixels at
 // examples[i]) in inference mode, and gives each tensor the smallest exponent e with
-// #(|x| > 127.5 * 2^e) <= kClippedPart of the values seen. In fp32 nothing is run.
+// #(|x| > (2^(bits-1) - 1/2) * 2^e) <= kClippedPart of the values seen. In fp32 nothing is run.
 Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& calibration,
                              std::span<std::byte> arena, ThreadPool& pool, Isa isa,
                              std::span<const uint8_t> pixels, FrozenDescription description);
