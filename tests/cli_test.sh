@@ -418,6 +418,11 @@ check_pictures() {
   holds "predict takes all pictures of the folder" eval '(($(wc -l <"$folder/stdout") == 42))'
   accepts "predict --csv -" "^source,label,.*,class 3,4" \
     predict --checkpoint "$run" --input "$pictures" --csv -
+  mkfifo "$folder/csv_pipe"
+  refuses "predict --csv over a pipe" 2 "csv: .*no regular file" \
+    predict --checkpoint "$run" --input "$pictures" --csv "$folder/csv_pipe"
+  refuses "data --contact-sheet over a pipe" 2 "contact-sheet: .*no regular file" \
+    data "$pictures" --contact-sheet "$folder/csv_pipe"
   run predict --checkpoint "$run" --input "$pictures" --csv "$folder/all.csv" --quiet
   holds "predict --csv FILE" eval '((status == 0)) && (($(wc -l <"$folder/all.csv") == 41))'
   echo "no picture" >"$pictures/class 1/bad.png"

@@ -7,6 +7,7 @@
 #include "api/outcome.h"
 #include "api/settings.h"
 #include "api/target.h"
+#include "base/atomic_file.h"
 #include "base/hash.h"
 #include "kernels/kernel_table.h"
 #include "mantissa/mantissa.h"
@@ -28,7 +29,7 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
     if (std::filesystem::is_directory(config.out, unreadable)) {
       config.out = (std::filesystem::path(config.out) / kEvaluationFile).string();
     }
-    MANTISSA_RETURN_IF_ERROR(check_target(config.out));
+    MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
   }
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
   MANTISSA_ASSIGN(const Dataset data, load_test_data(config, network));
@@ -61,7 +62,7 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   outcome.class_names = network.description.class_names;
   outcome.model_sha256 = network.state.sha256(StateGroup::kPredictor);
   if (!config.out.empty()) {
-    MANTISSA_RETURN_IF_ERROR(write_target(
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(
         config.out,
         to_json(evaluation, data.info.name, outcome.class_names, outcome.model_sha256)));
   }

@@ -5,6 +5,7 @@
 #include "api/outcome.h"
 #include "api/settings.h"
 #include "api/target.h"
+#include "base/atomic_file.h"
 #include "train/benchmark.h"
 #include "train/benchmark_json.h"
 
@@ -21,7 +22,7 @@ Status run_bench(const Settings& settings, const Observer& observer, std::string
   if (!config.compare.empty()) {
     MANTISSA_ASSIGN(before, read_benchmark(compared));
   }
-  if (!config.out.empty()) MANTISSA_RETURN_IF_ERROR(check_target(out));
+  if (!config.out.empty()) MANTISSA_RETURN_IF_ERROR(check_target("out", out));
   TrainObserver forward;
   if (observer != nullptr) {
     forward = [&](const TrainEvent& event) { return observer(progress_of(event)); };
@@ -31,7 +32,7 @@ Status run_bench(const Settings& settings, const Observer& observer, std::string
   if (before) compare_benchmarks(*before, compared, measured);
   json = measured.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (config.out.empty()) return {};
-  return write_target(out, json);
+  return write_text_atomically(out, json);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "api/outcome.h"
 #include "api/settings.h"
+#include "api/target.h"
 #include "data/survey.h"
 #include "formats/png.h"
 #include "mantissa/mantissa.h"
@@ -44,6 +45,9 @@ Json to_json(const DataSurvey& survey) {
 
 Result<DataOutcome> describe(const Settings& settings) {
   MANTISSA_ASSIGN(const DescribeConfig config, describe_config(settings));
+  if (!config.contact_sheet.empty()) {
+    MANTISSA_RETURN_IF_ERROR(check_target("contact-sheet", config.contact_sheet));
+  }
   Dataset pictures;
   MANTISSA_ASSIGN(const DataSurvey survey, survey_dataset(config.data, config.options, pictures));
   DataOutcome outcome;

@@ -8,6 +8,7 @@
 #include "api/outcome.h"
 #include "api/prediction_csv.h"
 #include "api/settings.h"
+#include "api/target.h"
 #include "base/atomic_file.h"
 #include "data/picture_files.h"
 #include "data/readers.h"
@@ -156,6 +157,9 @@ Status predict_examples(const InferenceConfig& config, Predictor& predictor) {
 
 Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
   MANTISSA_ASSIGN(const InferenceConfig config, inference_config("predict", settings));
+  if (!config.csv.empty() && config.csv != "-") {
+    MANTISSA_RETURN_IF_ERROR(check_target("csv", config.csv));
+  }
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
   outcome.class_names = network.description.class_names;
   ThreadPool pool(config.threads);
@@ -165,8 +169,7 @@ Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
   if (config.csv.empty()) return {};
   outcome.csv = prediction_csv(outcome);
   if (config.csv == "-") return {};
-  const std::span<const std::byte> piece = std::as_bytes(std::span(outcome.csv));
-  return write_file_atomically(config.csv, std::span(&piece, 1));
+  return write_text_atomically(config.csv, outcome.csv);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "api/prediction_csv.h"
 
-#include <array>
-#include <charconv>
+#include "base/real_text.h"
 
 namespace mantissa {
 namespace {
@@ -15,12 +14,6 @@ std::string field(const std::string& text) {
     quoted += c;
   }
   return quoted + '"';
-}
-
-std::string number(double value) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
 }
 
 std::string name_of(const PredictionOutcome& outcome, int index) {
@@ -40,8 +33,8 @@ std::string prediction_csv(const PredictionOutcome& outcome) {
            (labelled ? std::to_string(prediction.label) : std::string()) + "," +
            field(name_of(outcome, prediction.label)) + "," + std::to_string(prediction.guess) +
            "," + field(name_of(outcome, prediction.guess)) + "," +
-           number(prediction.probabilities[static_cast<size_t>(prediction.guess)]);
-    for (const double probability : prediction.probabilities) csv += "," + number(probability);
+           real_text(prediction.probabilities[static_cast<size_t>(prediction.guess)]);
+    for (const double probability : prediction.probabilities) csv += "," + real_text(probability);
     csv += "\n";
   }
   return csv;

@@ -8,6 +8,7 @@
 
 #include "api/outcome.h"
 #include "api/target.h"
+#include "base/atomic_file.h"
 #include "report/describe.h"
 #include "report/report.h"
 #include "report/verify.h"
@@ -68,10 +69,10 @@ Result<ReportOutcome> write_report(const std::vector<std::string>& folders,
     }
     (name == "out" ? outcome.file : tensorboard) = text;
   }
-  MANTISSA_RETURN_IF_ERROR(check_target(outcome.file));
+  MANTISSA_RETURN_IF_ERROR(check_target("out", outcome.file));
   MANTISSA_ASSIGN(const std::vector<RunRecord> runs, read_runs(folders));
   if (!tensorboard.empty()) MANTISSA_RETURN_IF_ERROR(export_events(runs, tensorboard));
-  MANTISSA_RETURN_IF_ERROR(write_target(outcome.file, report_html(runs)));
+  MANTISSA_RETURN_IF_ERROR(write_text_atomically(outcome.file, report_html(runs)));
   for (const RunRecord& run : runs) {
     for (const std::string& problem : run.problems) {
       outcome.problems.push_back(run.folder.string() + ": " + problem);

@@ -7,11 +7,9 @@
 
 namespace mantissa {
 
-// Whether `file` can be written, found out before any work: its folder is there, and it is a
-// regular file or nothing yet. Writing renames over the target: a link or a device would be gone.
-Status check_target(const std::string& file);
-
-// Writes it, atomically.
-Status write_target(const std::string& file, const std::string& text);
+// Whether the `file` that an option names can be written, found out before any work: its folder is
+// there, and it is a regular file or nothing yet. Writing renames over the target: a link or a
+// device would be gone.
+Status check_target(const std::string& option, const std::string& file);
 
 }  // namespace mantissa

@@ -113,6 +113,11 @@ Status flush_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
+Status write_text_atomically(const std::filesystem::path& path, std::string_view text) {
+  const std::span<const std::byte> piece = std::as_bytes(std::span(text));
+  return write_file_atomically(path, std::span(&piece, 1));
+}
+
 Status write_file_atomically(const std::filesystem::path& path,
                              std::span<const std::span<const std::byte>> pieces) {
   {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +20,7 @@ namespace mantissa {
 // is untouched, unless only the last flush of the folder failed.
 Status write_file_atomically(const std::filesystem::path& path,
                              std::span<const std::span<const std::byte>> pieces);
+Status write_text_atomically(const std::filesystem::path& path, std::string_view text);
 
 // Reads a whole regular file. Larger than max_bytes, missing or not a regular file (a folder, pipe
 // or device) is an error that names the file; nothing is allocated before the size is checked.

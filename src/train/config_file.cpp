@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/atomic_file.h"
+#include "base/real_text.h"
 
 namespace mantissa {
 namespace {
@@ -17,12 +18,7 @@ constexpr int64_t kLargestConfigBytes = 1 << 20;
 std::optional<std::string> text_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return std::to_string(number->get());
-  if (const auto* number = node.as_floating_point()) {
-    std::array<char, 32> shortest{};
-    const auto end =
-        std::to_chars(shortest.data(), shortest.data() + shortest.size(), number->get()).ptr;
-    return std::string(shortest.data(), end);
-  }
+  if (const auto* number = node.as_floating_point()) return real_text(number->get());
   if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";
   return std::nullopt;
 }

@@ -21,8 +21,7 @@ Result<JsonLines> JsonLines::open(const std::filesystem::path& path, int64_t las
       last = line;
     }
   }
-  const std::span<const std::byte> piece = std::as_bytes(std::span(kept));
-  MANTISSA_RETURN_IF_ERROR(write_file_atomically(path, std::span(&piece, 1)));
+  MANTISSA_RETURN_IF_ERROR(write_text_atomically(path, kept));
   std::ofstream file(path, std::ios::app);
   if (!file) return failed(path.string() + ": cannot be written");
   return JsonLines(path, std::move(file), std::move(first), std::move(last));

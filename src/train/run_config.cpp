@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "base/real_text.h"
 #include "base/sizes.h"
 #include "models/models.h"
 
@@ -15,13 +16,6 @@ namespace {
 using Config = RunConfig;
 
 constexpr int64_t kMany = int64_t{1} << 40;
-
-// The shortest text that reads back as the same number.
-std::string real_text(double value) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
-}
 
 // Parsers of one field each, with its range.
 template <auto kField, int64_t kLow, int64_t kHigh>

@@ -39,11 +39,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Status write_text(const fs::path& path, const std::string& text) {
-  const std::span<const std::byte> piece = std::as_bytes(std::span(text));
-  return write_file_atomically(path, std::span(&piece, 1));
-}
-
 // One hash over everything in the data set that results depend on.
 std::string data_sha256(const Dataset& data) {
   Sha256 hash;
@@ -169,7 +164,7 @@ class Run {
       if (config_.resume) message("nothing saved yet: starting from the beginning");
       remove_old_run(folder_);
     }
-    MANTISSA_RETURN_IF_ERROR(write_text(folder_ / kConfigFile, to_toml(config_)));
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kConfigFile, to_toml(config_)));
     return {};
   }
 
@@ -454,13 +449,13 @@ class Run {
     MANTISSA_RETURN_IF_ERROR(save_frozen(folder_ / kModelFile, frozen));
     MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(frozen, plan_.evaluation, arena_->span(),
                                                           *pool_, config_.isa, data_.test, report));
-    MANTISSA_RETURN_IF_ERROR(write_text(folder_ / kEvaluationFile,
-                                        to_json(evaluation, config_.data, data_.info.class_names,
-                                                frozen.state.sha256(StateGroup::kPredictor))));
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(
+        folder_ / kEvaluationFile, to_json(evaluation, config_.data, data_.info.class_names,
+                                           frozen.state.sha256(StateGroup::kPredictor))));
     TrainingResult result;
     result.summary_json = summary(evaluation, weights_sha256);
     result.plan_text = to_string(plan_.memory);
-    MANTISSA_RETURN_IF_ERROR(write_text(folder_ / kSummaryFile, result.summary_json));
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kSummaryFile, result.summary_json));
     return result;
   }
 
