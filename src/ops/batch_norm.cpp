@@ -3,6 +3,8 @@
 //
 // Parameters: scale (gamma), offset (beta), running mean and variance. In mantissa units q of the
 // 8-bit input x = q * 2^e_c: y = gamma (q - mean_q) / sigma_q + beta.
+#include "ops/batch_norm.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +13,6 @@
 #include "kernels/parallel_ranges.h"
 #include "numerics/fixed_point.h"
 #include "ops/fp32/fp32.h"
-#include "ops/freeze_batch_norm.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -20,7 +21,6 @@ namespace mantissa::ops {
 namespace {
 
 constexpr int64_t kGrain = 16384;
-constexpr double kEpsilon = 1e-5;
 constexpr int64_t kOffsetLimit = int64_t{1} << 44;
 constexpr int64_t kGradientOffsetLimit = int64_t{1} << 59;
 
@@ -158,7 +158,7 @@ void batch_statistics(const OpContext& c, const kernels::ChannelSums& sums, cons
     saved.mean[i] = static_cast<double>(sums.sum[i]) / n;
     // A constant channel gives beta: x - mean is zero everywhere, whatever 1 / sigma is.
     saved.inverse_sigma[i] =
-        spread == 0 ? 0 : 1 / std::sqrt(variance + std::ldexp(kEpsilon, -2 * exponent));
+        spread == 0 ? 0 : 1 / std::sqrt(variance + std::ldexp(kBatchNormEpsilon, -2 * exponent));
     record[i] = std::ldexp(saved.mean[i], exponent);
     record[channels + i] = std::ldexp(rows > 1 ? variance * n / (n - 1) : variance, 2 * exponent);
   }
@@ -179,7 +179,7 @@ Affine affine(const OpContext& c, const Saved& saved, int64_t i) {
   }
   const double mean = c.parameters[2].mantissa.as<double>()[i];
   const double variance = c.parameters[3].mantissa.as<double>()[i];
-  const double scale = gamma / std::sqrt(variance + kEpsilon);
+  const double scale = gamma / std::sqrt(variance + kBatchNormEpsilon);
   return {std::ldexp(scale, channel_exponent(c.inputs[0], i)), beta - scale * mean};
 }
 
@@ -345,21 +345,6 @@ void backward_input(const OpContext& c) {
   });
 }
 
-// running += momentum * (batch - running), once per micro-batch, in order.
-void update_statistics(const OpContext& c) {
-  double* mean = c.parameters[2].mantissa.as<double>();
-  double* variance = c.parameters[3].mantissa.as<double>();
-  const int64_t channels = c.parameters[2].mantissa.count();
-  const double momentum = c.scalars->statistics_momentum;
-  for (int micro_batch = 0; micro_batch < c.micro_batches; ++micro_batch) {
-    const auto* record = reinterpret_cast<const double*>(c.statistics) + micro_batch * 2 * channels;
-    for (int64_t i = 0; i < channels; ++i) {
-      mean[i] += momentum * (record[i] - mean[i]);
-      variance[i] += momentum * (record[channels + i] - variance[i]);
-    }
-  }
-}
-
 // scale_offset: integers M, B and the exponent k of the frozen network; wide = q M + B at 2^k.
 std::vector<ParameterSpec> frozen_parameters(const Attributes&, std::span<const Shape> inputs) {
   const Shape shape{inputs[0].last()};
@@ -389,6 +374,20 @@ void frozen_forward(const OpContext& c) {
 
 }  // namespace
 
+void update_running_statistics(const OpContext& c) {
+  double* mean = c.parameters[2].mantissa.as<double>();
+  double* variance = c.parameters[3].mantissa.as<double>();
+  const int64_t channels = c.parameters[2].mantissa.count();
+  const double momentum = c.scalars->statistics_momentum;
+  for (int micro_batch = 0; micro_batch < c.micro_batches; ++micro_batch) {
+    const auto* record = reinterpret_cast<const double*>(c.statistics) + micro_batch * 2 * channels;
+    for (int64_t i = 0; i < channels; ++i) {
+      mean[i] += momentum * (record[i] - mean[i]);
+      variance[i] += momentum * (record[channels + i] - variance[i]);
+    }
+  }
+}
+
 int freeze_batch_norm(const OpContext& context, int32_t* multiplier, int64_t* offset,
                       std::byte* workspace) {
   const int64_t channels = context.parameters[0].mantissa.count();
@@ -413,7 +412,7 @@ const Op kBatchNorm = {.name = "batch_norm",
                        .forward = forward,
                        .backward_input = backward_input,
                        .backward_weights = backward_weights,
-                       .update_statistics = update_statistics,
+                       .update_statistics = update_running_statistics,
                        .kernel = kernel_name<&kernels::KernelTable::batch_norm>,
                        .frozen = &kScaleOffset,
                        .fp32 = &fp32::kBatchNorm};

@@ -10,9 +10,6 @@
 namespace mantissa::ops {
 namespace {
 
-// As in PyTorch: no division by zero.
-constexpr double kSmallestNorm = 1e-6;
-
 // The sum of squares of one parameter's gradient: exact over mantissas of 31 bits, rounded once.
 double sum_of_squares(const OpContext& c, const Tensor& gradient) {
   const auto* sums = gradient.as<int64_t>();
@@ -35,9 +32,7 @@ double sum_of_squares(const OpContext& c, const Tensor& gradient) {
 void apply(const OpContext& c) {
   double sum = 0;
   for (const ParameterView& p : c.parameters) sum += sum_of_squares(c, p.gradient);
-  const double norm = std::sqrt(sum) * c.scalars->gradient_scale;
-  c.totals->gradient_norm = norm;
-  c.totals->gradient_factor = std::min(1.0, c.scalars->clip_norm / (norm + kSmallestNorm));
+  note_gradient_norm(c, sum);
 }
 
 Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
@@ -45,6 +40,13 @@ Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
 }
 
 }  // namespace
+
+void note_gradient_norm(const OpContext& c, double sum_of_squares) {
+  constexpr double kSmallestNorm = 1e-6;  // as in PyTorch: no division by zero
+  const double norm = std::sqrt(sum_of_squares) * c.scalars->gradient_scale;
+  c.totals->gradient_norm = norm;
+  c.totals->gradient_factor = std::min(1.0, c.scalars->clip_norm / (norm + kSmallestNorm));
+}
 
 const Op kGradientNorm = {.name = "gradient_norm",
                           .traits = {.keeps_exponent = true},

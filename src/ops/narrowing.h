@@ -29,24 +29,18 @@ inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t
   return exact_shift(maximum, output.bits);
 }
 
-// Largest shifts of wide values that are int32, to 2 bits, or int64.
-constexpr int kLargestShift32 = 30;
-constexpr int kLargestShift64 = 62;
-
 // Requantises a value to its width in one pass: `pass(shift)` computes the wide values, writes them
 // narrowed and returns their statistics. Under kPredicted the shift follows from the exponent that
 // the slot still holds from last time, and the pass is run again where the block's own maximum asks
-// for another: the bits are those of kExact (METHODS section 2, end).
+// for another: the bits are those of kExact (METHODS section 2, end). No shift that is right
+// exceeds wide_bits, those of the wide values' type, less those of the output.
 template <typename Pass>
 void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass,
-                        int largest_shift = kLargestShift32) {
+                        int wide_bits = 32) {
   const Tensor& output = context.output;
   int shift = *output.exponent - wide_exponent;
   const bool predicted = context.exponent_mode == ExponentMode::kPredicted;
-  if (predicted) {
-    const int exact = largest_shift == kLargestShift32 ? 32 - output.bits : largest_shift;
-    shift = std::clamp(shift, 0, exact);
-  }
+  if (predicted) shift = std::clamp(shift, 0, wide_bits - output.bits);
   kernels::WideStatistics found = pass(shift);
   if (predicted) {
     const int exact = exact_shift(found.maximum, output.bits);
@@ -62,13 +56,12 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
 // Requantises a value whose wide results are cheap to compute: `pass(out, shift)` computes them,
 // writes them narrowed to `out` unless it is null, and returns their statistics.
 template <typename Pass>
-void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass,
-                  int largest_shift = kLargestShift32) {
+void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass, int wide_bits = 32) {
   auto* out = context.output.as<int8_t>();
   const ExponentMode mode = context.exponent_mode;
   if (mode == ExponentMode::kPredicted || mode == ExponentMode::kFixed) {
     return narrow_in_one_pass(
-        context, wide_exponent, [&](int shift) { return pass(out, shift); }, largest_shift);
+        context, wide_exponent, [&](int shift) { return pass(out, shift); }, wide_bits);
   }
   const uint64_t maximum = pass(nullptr, 0).maximum;
   const int shift = choose_shift(context, context.output, maximum, wide_exponent);

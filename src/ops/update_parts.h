@@ -75,6 +75,10 @@ struct DirectionExponents {
 DirectionExponents make_direction(const OpContext& c, std::span<const Term> terms,
                                   kernels::Update& update);
 
+// Notes the norm of the mean gradient, from the sum of squares of the summed one, and the factor
+// that clips it.
+void note_gradient_norm(const OpContext& c, double sum_of_squares);
+
 // Steps by the direction, changes the weights' unit where it must, stores the results' exponents,
 // and that of the gradient's accumulator in the next step.
 void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,

@@ -170,7 +170,7 @@ void average_forward(const OpContext& c) {
           return c.kernels->pooling->average_pool(pool, begin, end);
         });
       },
-      kLargestShift64);
+      64);
 }
 
 void average_backward(const OpContext& c) {

@@ -28,28 +28,35 @@ Ranks ranks_of(const T* logits, int64_t classes, int label) {
   return ranks;
 }
 
-// The cross-entropy of a row in nats, and the probabilities of its classes.
-struct RowLoss {
-  const Tensor& logits;
-  const kernels::SoftmaxKernels& softmax;
-  int64_t classes = logits.shape.last();
-  std::vector<int32_t> q30 = std::vector<int32_t>(static_cast<size_t>(classes));
-  std::vector<double> probabilities = std::vector<double>(static_cast<size_t>(classes));
+kernels::SoftmaxCrossEntropy integer_row(const Tensor& logits, int64_t row, const uint8_t* label) {
+  const int64_t classes = logits.shape.last();
+  return {logits.as<int32_t>() + row * classes, label, *logits.exponent, classes};
+}
 
-  double of(int64_t row, const uint8_t* label) {
-    if (logits.type == DataType::kFloat) {
-      ops::fp32::probabilities(logits.as<float>() + row * classes, 1, classes,
-                               probabilities.data());
-      return -std::log(std::max(probabilities[*label], 1e-300));
-    }
-    const kernels::SoftmaxCrossEntropy one{logits.as<int32_t>() + row * classes, label,
-                                           *logits.exponent, classes};
-    softmax.probabilities(one, q30.data(), 0, 1);
-    std::transform(q30.begin(), q30.end(), probabilities.begin(),
-                   [](int32_t probability) { return probability * 0x1p-30; });
-    return nats_from_q24(softmax.loss(one, 0, 1).loss_q24);
+std::vector<double> row_probabilities(const Tensor& logits, int64_t row,
+                                      const kernels::SoftmaxKernels& softmax) {
+  const int64_t classes = logits.shape.last();
+  std::vector<double> probabilities(static_cast<size_t>(classes));
+  if (logits.type == DataType::kFloat) {
+    ops::fp32::probabilities(logits.as<float>() + row * classes, 1, classes, probabilities.data());
+    return probabilities;
   }
-};
+  std::vector<int32_t> q30(static_cast<size_t>(classes));
+  softmax.probabilities(integer_row(logits, row, nullptr), q30.data(), 0, 1);
+  std::transform(q30.begin(), q30.end(), probabilities.begin(),
+                 [](int32_t probability) { return probability * 0x1p-30; });
+  return probabilities;
+}
+
+// In nats.
+double cross_entropy(const Tensor& logits, int64_t row, const uint8_t* label,
+                     const kernels::SoftmaxKernels& softmax) {
+  if (logits.type != DataType::kFloat) {
+    return nats_from_q24(softmax.loss(integer_row(logits, row, label), 0, 1).loss_q24);
+  }
+  constexpr double kSmallest = 1e-300;
+  return -std::log(std::max(row_probabilities(logits, row, softmax)[*label], kSmallest));
+}
 
 }  // namespace
 
@@ -60,8 +67,7 @@ std::optional<double> Evaluation::top5_accuracy() const {
 
 void Evaluation::add(const Tensor& logits, const uint8_t* labels, int64_t first,
                      int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax) {
-  RowLoss row_loss{logits, softmax};
-  const int64_t classes = row_loss.classes;
+  const int64_t classes = logits.shape.last();
   loss_q24 = accumulate(loss_q24, batch_loss_q24);  // a diverged network's may be huge
   for (int64_t i = 0; i < logits.shape[0]; ++i) {
     const int label = labels[i];
@@ -72,12 +78,13 @@ void Evaluation::add(const Tensor& logits, const uint8_t* labels, int64_t first,
     ++confusion[label][ranks.guess];
     correct += ranks.guess == label;
     correct_in_5 += ranks.of_label < 5;
-    const double lost = row_loss.of(i, labels + i);
+    const double lost = cross_entropy(logits, i, labels + i, softmax);
     if (worst.size() == kWorstPredictions && lost <= worst.back().loss) continue;
     const auto place = std::find_if(worst.begin(), worst.end(),
                                     [lost](const auto& other) { return other.loss < lost; });
-    worst.insert(place, {first + i, label, ranks.guess, lost, row_loss.probabilities[ranks.guess],
-                         row_loss.probabilities[label]});
+    const std::vector<double> probabilities = row_probabilities(logits, i, softmax);
+    worst.insert(place, {first + i, label, ranks.guess, lost, probabilities[ranks.guess],
+                         probabilities[label]});
     if (worst.size() > kWorstPredictions) worst.pop_back();
   }
 }

@@ -7,8 +7,8 @@
 #include "formats/safetensors.h"
 #include "kernels/kernel_table.h"
 #include "numerics/exponent.h"
+#include "ops/batch_norm.h"
 #include "ops/fp32/fp32.h"
-#include "ops/freeze_batch_norm.h"
 #include "ops/ops.h"
 #include "train/state_file.h"
 

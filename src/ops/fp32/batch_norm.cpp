@@ -1,4 +1,6 @@
 // Batch norm in fp32: sums per channel in double.
+#include "ops/batch_norm.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,8 +9,7 @@
 namespace mantissa::ops::fp32 {
 namespace {
 
-constexpr double kEpsilon = 1e-5;  // as the integer op
-constexpr int64_t kGrain = 8192;   // elements
+constexpr int64_t kGrain = 8192;  // elements
 
 // Written forward, read backward: [channels] each.
 struct Saved {
@@ -56,7 +57,8 @@ struct Affine {
 Affine running_affine(const OpContext& c, int64_t i) {
   const double mean = c.parameters[2].mantissa.as<double>()[i];
   const double variance = c.parameters[3].mantissa.as<double>()[i];
-  const double scale = c.parameters[0].mantissa.as<float>()[i] / std::sqrt(variance + kEpsilon);
+  const double scale =
+      c.parameters[0].mantissa.as<float>()[i] / std::sqrt(variance + kBatchNormEpsilon);
   return {static_cast<float>(scale),
           static_cast<float>(c.parameters[1].mantissa.as<float>()[i] - scale * mean)};
 }
@@ -81,7 +83,7 @@ void batch_statistics(const OpContext& c, const Saved& saved, int64_t rows, int6
   for (int64_t i = 0; i < channels; ++i) {
     saved.mean[i] = sums[i] / n;
     const double variance = std::max(0.0, sums[channels + i] / n - saved.mean[i] * saved.mean[i]);
-    saved.inverse_sigma[i] = 1 / std::sqrt(variance + kEpsilon);
+    saved.inverse_sigma[i] = 1 / std::sqrt(variance + kBatchNormEpsilon);
     record[i] = saved.mean[i];
     record[channels + i] = rows > 1 ? variance * n / (n - 1) : variance;
   }
@@ -174,19 +176,6 @@ void backward_input(const OpContext& c) {
                            });
 }
 
-void update_statistics(const OpContext& c) {
-  const int64_t channels = c.parameters[2].mantissa.count();
-  for (int micro_batch = 0; micro_batch < c.micro_batches; ++micro_batch) {
-    const auto* record = reinterpret_cast<const double*>(c.statistics) + micro_batch * 2 * channels;
-    for (const int which : {0, 1}) {
-      double* running = c.parameters[2 + which].mantissa.as<double>();
-      for (int64_t i = 0; i < channels; ++i) {
-        running[i] += c.scalars->statistics_momentum * (record[which * channels + i] - running[i]);
-      }
-    }
-  }
-}
-
 void scale_offset(const OpContext& c) {
   apply(c, c.parameters[0].mantissa.as<float>(), c.parameters[1].mantissa.as<float>(),
         c.output.shape.last());
@@ -205,7 +194,7 @@ const OpFunctions kBatchNorm = {.memory = memory,
                                 .forward = forward,
                                 .backward_input = backward_input,
                                 .backward_weights = backward_weights,
-                                .update_statistics = update_statistics,
+                                .update_statistics = update_running_statistics,
                                 .kernel = loops_name};
 const OpFunctions kScaleOffset = {.forward = scale_offset, .kernel = loops_name};
 

@@ -1,9 +1,9 @@
 // Optimisers in fp32, as the integer ones define them (docs/decisions/0011).
-#include <algorithm>
 #include <cmath>
 
 #include "numerics/adam.h"
 #include "ops/fp32/fp32.h"
+#include "ops/update_parts.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -63,7 +63,6 @@ void adam(const OpContext& c, bool decoupled) {
 }
 
 void gradient_norm(const OpContext& c) {
-  constexpr double kSmallestNorm = 1e-6;  // as the integer op
   double sum = 0;
   for (const ParameterView& p : c.parameters) {
     const auto* gradient = p.gradient.as<float>();
@@ -71,9 +70,7 @@ void gradient_norm(const OpContext& c) {
       sum += static_cast<double>(gradient[i]) * gradient[i];
     }
   }
-  const double norm = std::sqrt(sum) * c.scalars->gradient_scale;
-  c.totals->gradient_norm = norm;
-  c.totals->gradient_factor = std::min(1.0, c.scalars->clip_norm / (norm + kSmallestNorm));
+  note_gradient_norm(c, sum);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// From batch norm with running statistics to the integers of scale_offset.
+// What batch norm shares: with its fp32 form the running statistics, with freezing the way from
+// them to the integers of scale_offset.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,12 @@
 #include "graph/op.h"
 
 namespace mantissa::ops {
+
+constexpr double kBatchNormEpsilon = 1e-5;  // added to variances, in real units
+
+// running += momentum * (batch - running) for means and variances, once per micro-batch, in order;
+// the context's statistics hold a record per micro-batch: means, then variances, as double.
+void update_running_statistics(const OpContext& context);
 
 // Writes multiplier and offset ([channels]) of scale_offset for a batch norm whose context has its
 // four parameters, its input's exponents and exponent_mode kFixed; returns their exponent k:
