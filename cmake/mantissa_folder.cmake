@@ -5,12 +5,19 @@ function(mantissa_test_options target)
   target_precompile_headers(${target} PRIVATE <gtest/gtest.h> <rapidcheck.h>)
 endfunction()
 
-# mantissa_folder(NAME [FOLDERS name...] [LIBRARIES target...])
+# Code that runs once per command or epoch costs mostly the compiler's time, too, and much of that is
+# the JSON header.
+function(mantissa_cold_options target)
+  target_compile_options(${target} PRIVATE -O1)
+  target_precompile_headers(${target} PRIVATE <nlohmann/json.hpp>)
+endfunction()
+
+# mantissa_folder(NAME [COLD] [FOLDERS name...] [LIBRARIES target...])
 #
 # One library per folder of src/: every *.cpp below it, apart from the tests (*_test.cpp, one test
 # program per folder) and micro-benchmarks (*_bench.cpp). New files are found by themselves.
 function(mantissa_folder name)
-  cmake_parse_arguments(arg "" "" "FOLDERS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "COLD" "" "FOLDERS;LIBRARIES" ${ARGN})
   set(directory ${PROJECT_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${directory}/*.cpp)
   set(tests ${sources})
@@ -24,6 +31,9 @@ function(mantissa_folder name)
     add_library(mantissa_${name} STATIC ${sources})
     target_include_directories(mantissa_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(mantissa_${name} PUBLIC ${arg_FOLDERS} ${arg_LIBRARIES})
+    if(arg_COLD)
+      mantissa_cold_options(mantissa_${name})
+    endif()
   else()
     add_library(mantissa_${name} INTERFACE)
     target_include_directories(mantissa_${name} INTERFACE ${PROJECT_SOURCE_DIR}/src)
