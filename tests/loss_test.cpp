@@ -26,7 +26,8 @@ HarnessOptions options_for(const Choice& choice) {
 TEST(Losses, SameBitsOverThreadsAndInstructionSetsInAllWidths) {
   std::vector<std::string> seen;
   for (const Choice& choice : kChoices) {
-    for (const char* format : {"bfp8", "bfp:g=6", "bfp:g=8", "bfp:g=12", "bfp:g=8,gr=stochastic"}) {
+    for (const char* format :
+         {"bfp8", "bfp:g=6", "bfp:g=8", "bfp:g=12", "bfp:g=8,gr=stochastic", "bfp:g=8,gw=32"}) {
       HarnessOptions options = options_for(choice);
       options.format = format;
       options.batch_size = 96;  // several grains of rows

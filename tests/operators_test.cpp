@@ -24,7 +24,7 @@ std::string weights_after(const NamedNetwork& network, const HarnessOptions& opt
 
 TEST_P(Operators, SameBitsOverThreadsInstructionSetsAndExponentModes) {
   for (const std::string format :
-       {"bfp8", "bfp:g=6", "bfp:g=8", "bfp:g=12", "bfp:g=8,gr=stochastic"}) {
+       {"bfp8", "bfp:g=6", "bfp:g=8", "bfp:g=12", "bfp:g=8,gr=stochastic", "bfp:g=8,gw=32"}) {
     HarnessOptions options{.format = format, .batch_size = 8, .micro_batch_size = 4};
     options.isa = Isa::kScalar;
     const std::string expected = weights_after(GetParam(), options);
@@ -157,10 +157,10 @@ TEST(AllOperators, AreInTheNetworks) {
     }
   }
   // Of instructions that are no nodes.
-  for (const Op* op :
-       {&ops::kSoftmaxCrossEntropy, &ops::kMeanSquaredError, &ops::kSumGradients,
-        &ops::kRoundGradient, &ops::kUpdateSgd, &ops::kUpdateMomentum, &ops::kUpdateNesterov,
-        &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm}) {
+  for (const Op* op : {&ops::kSoftmaxCrossEntropy, &ops::kMeanSquaredError, &ops::kSumGradients,
+                       &ops::kRoundGradient, &ops::kRoundGradientStochastic, &ops::kUpdateSgd,
+                       &ops::kUpdateMomentum, &ops::kUpdateNesterov, &ops::kUpdateAdam,
+                       &ops::kUpdateAdamW, &ops::kGradientNorm}) {
     seen.insert(op->name);
   }
 #define MANTISSA_OP(symbol) EXPECT_EQ(seen.count(ops::symbol.name), 1) << ops::symbol.name;

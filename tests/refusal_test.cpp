@@ -56,8 +56,8 @@ TEST(Refusal, ImpossibleNetworksAndOptions) {
   EXPECT_FALSE(build_model("lenet5", {.height = 4, .width = 4}).ok());
   EXPECT_FALSE(build_model("mlp", {.classes = 1}).ok());
   EXPECT_FALSE(build_model("mlp", {.width_multiplier = 0}).ok());
-  for (const char* format : {"bfp9", "bfp:w=1", "bfp:a=17", "bfp:acc=3", "bfp:acc", "bfp:round=up", "fp16",
-                             "bfp:g=7", "bfp:gr=stochastic", "bfp:exponents=fixed"}) {
+  for (const char* format : {"bfp9", "bfp:w=1", "bfp:a=17", "bfp:acc=3", "bfp:acc", "bfp:round=up",
+                             "fp16", "bfp:g=7", "bfp:gr=stochastic", "bfp:exponents=fixed"}) {
     EXPECT_FALSE(parse_format(format).ok()) << format;
   }
 }

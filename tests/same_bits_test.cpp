@@ -57,9 +57,10 @@ INSTANTIATE_TEST_SUITE_P(
     Networks, SameBits,
     ::testing::Values(
         Case{"mlp", "bfp8"}, Case{"resnet8", "bfp8", 4}, Case{"mlp", "bfp:g=8,gr=stochastic"},
-        Case{"lenet5", "bfp:g=8", 8}, Case{"lenet5", "bfp:w=4,a=3,bias=8", 8},
-        Case{"resnet8", "bfp:w=2,a=4", 3}, Case{"mobilenet_blocks", "bfp8", 1},
-        Case{"mobilenet_blocks", "bfp:g=8,gr=stochastic", 1},
+        Case{"lenet5", "bfp:g=8", 8}, Case{"lenet5", "bfp:acc=0,round=stochastic", 4},
+        Case{"resnet8", "bfp8-text", 3}, Case{"resnet8", "bfp:g=8,gw=16,gr=stochastic", 2},
+        Case{"lenet5", "bfp:w=4,a=3,bias=8", 8}, Case{"resnet8", "bfp:w=2,a=4", 3},
+        Case{"mobilenet_blocks", "bfp8", 1}, Case{"mobilenet_blocks", "bfp:g=8,gr=stochastic", 1},
         Case{"resnet8", "bfp:g=8,gr=stochastic", 3}, Case{"mobilenet_v2", "bfp8", 2, 0.125},
         Case{"mobilenet_v2", "bfp:g=6,gr=stochastic", 2, 0.125},
         Case{"inception_small", "bfp8", 2, 0.25}, Case{"inception_small", "bfp:g=8", 2, 0.25},
@@ -162,14 +163,33 @@ TEST(SameBits, PredictedOrExactExponentsOfGuardedValues) {
 }
 
 TEST(SameBits, StochasticRoundingDependsOnTheStep) {
-  HarnessOptions options{.model = "mlp", .format = "bfp:g=6,gr=stochastic"};
-  const std::string expected = hash_after(options, 1);
-  options.first_step = 1;
-  EXPECT_NE(hash_after(options, 1), expected);
-  options.format = "bfp:g=6";  // nothing else depends on it
-  const std::string nearest = hash_after(options, 1);
-  options.first_step = 0;
-  EXPECT_EQ(hash_after(options, 1), nearest);
+  const struct {
+    const char *stochastic, *nearest;
+  } kCases[] = {{"bfp:g=6,gr=stochastic", "bfp:g=6"}, {"bfp:acc=2,round=stochastic", "bfp:acc=2"}};
+  for (const auto& [stochastic, nearest] : kCases) {
+    SCOPED_TRACE(stochastic);
+    HarnessOptions options{.model = "mlp", .format = stochastic};
+    const std::string expected = hash_after(options, 1);
+    options.first_step = 1;
+    EXPECT_NE(hash_after(options, 1), expected);
+    options.format = nearest;  // nothing else depends on it
+    const std::string other = hash_after(options, 1);
+    options.first_step = 0;
+    EXPECT_EQ(hash_after(options, 1), other);
+  }
+}
+
+// What grad_weights reads changes the weights; ReLU and maximum pooling pass on what is in g bits,
+// so that behind them only the loss and batch norm have more to give (BlockFloat [0117]-[0123]).
+TEST(SameBits, WiderGradientsForGradWeights) {
+  for (const char* model : {"lenet5", "resnet8"}) {
+    const auto after = [&](const char* format) {
+      return hash_after({.model = model, .format = format}, 3);
+    };
+    EXPECT_NE(after("bfp:g=8,gw=16"), after("bfp:g=8")) << model;
+    EXPECT_NE(after("bfp:g=8,gw=32"), after("bfp:g=8,gw=16")) << model;
+    EXPECT_NE(after("bfp:gw=32"), after("bfp8")) << model;
+  }
 }
 
 TEST(SameBits, OtherSeedsAndFormatsDiffer) {

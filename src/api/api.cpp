@@ -12,6 +12,7 @@
 #include "kernels/kernel_table.h"
 #include "mantissa/mantissa.h"
 #include "models/models.h"
+#include "numerics/format.h"
 #include "train/frozen_network.h"
 #include "train/run_folder.h"
 #include "train/run_plan.h"
@@ -160,14 +161,7 @@ Info info(const std::string& isa, std::string& error) {
                   {"squared_error", table.squared_error->name},
                   {"update", table.update->name},
                   {"rounding", table.rounding->name}};
-  info.formats = {"bfp8",
-                  "fp32",
-                  "bfp:w=2..8",
-                  "bfp:a=2..8",
-                  "bfp:g=6|8|12|16",
-                  "bfp:gr=nearest|stochastic",
-                  "bfp:acc=0|2|4|8|16",
-                  "bfp:exponents=predicted|exact"};
+  info.formats = format_choices();
   return info;
 }
 

@@ -15,7 +15,8 @@ enum class RandomStream : uint32_t {
   kAugment = 3,
   kRound = 4,
   kSynthetic = 5,
-  kDropout = 6
+  kDropout = 6,
+  kUpdate = 7
 };
 
 // One block of Philox4x32-10.

@@ -76,6 +76,8 @@ struct ParameterView {
   Tensor gradient;  // int64 sums; its exponent is fixed at the start of a step
   int lazy_shift = 15;
   bool decays = false;
+  bool rounds_stochastically = false;  // updates
+  int index = -1;                      // of the graph: names it in keys of random numbers
 };
 
 // What an instruction works on. Shapes include the micro-batch as first dimension.
@@ -147,8 +149,11 @@ struct OpTraits {
   bool applies_relu = false;    // a ReLU that is its only reader acts on its wide result
   bool is_relu = false;
   bool weights_read_input = false;  // backward_weights reads the inputs
-  bool input_reads_input = false;   // backward_input reads the inputs
-  bool reads_output = false;        // backward reads the output
+  // backward_weights reads the gradient as wide as the format says (gw); backward_input, which
+  // leads to the next such op, writes no more than others read (BlockFloat [0117]-[0123]).
+  bool weights_read_wide_gradient = false;
+  bool input_reads_input = false;  // backward_input reads the inputs
+  bool reads_output = false;       // backward reads the output
   bool reads_output_if_relu = false;
   bool shares_grad_inputs = false;  // all inputs receive one and the same gradient
   bool guards_input = false;        // takes per-channel exponents of its input

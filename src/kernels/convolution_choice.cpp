@@ -2,6 +2,7 @@
 
 #include "kernels/convolution/grouped.h"
 #include "kernels/convolution_dilated.h"
+#include "kernels/convolution_wide_gradient.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -63,6 +64,7 @@ size_t convolution_grad_input_scratch_bytes(const KernelTable& table, const Conv
 
 void convolution_grad_weights(const KernelTable& table, const ConvolutionGradWeights& args,
                               const KernelContext& context) noexcept {
+  if (args.grad_output.bits > 16) return wide_gradient_grad_weights(table, args, context);
   if (takes_phases(table, args.shape)) return dilated_grad_weights(table, args, context);
   const auto [row, by_groups] = choose(table, args.shape);
   if (by_groups) {
@@ -75,6 +77,7 @@ void convolution_grad_weights(const KernelTable& table, const ConvolutionGradWei
 size_t convolution_grad_weights_scratch_bytes(const KernelTable& table,
                                               const ConvolutionShape& shape, int bits,
                                               int threads) noexcept {
+  if (bits > 16) return wide_gradient_grad_weights_scratch_bytes(table, shape, threads);
   if (takes_phases(table, shape))
     return dilated_grad_weights_scratch_bytes(table, shape, bits, threads);
   const auto [row, by_groups] = choose(table, shape);

@@ -1,6 +1,6 @@
-// Convolution for any number of groups and any dilation: dense, depthwise or group by group, phase
-// by phase, whichever the shape asks for. What operators call; contracts in
-// kernels/convolution/convolution.h.
+// Convolution for any number of groups, any dilation and gradients of up to 32 bits in
+// grad_weights: dense, depthwise or group by group, phase by phase, digit by digit, whichever is
+// asked for. What operators call; contracts in kernels/convolution/convolution.h.
 #pragma once
 
 #include "kernels/kernel_table.h"

@@ -5,7 +5,8 @@
 
 namespace mantissa::kernels {
 
-// Up to 8 bits are kept as int8, up to 16 as int16; mantissas are symmetric.
+// Up to 8 bits are kept as int8, up to 16 as int16, up to 32 as int32 (gw: what grad_weights reads
+// and operators write for it); mantissas are symmetric.
 struct ConstGradient {
   const void* data = nullptr;
   int bits = 16;
@@ -28,12 +29,18 @@ struct Gradient {
   operator ConstGradient() const { return {data, bits}; }
 };
 
-constexpr int64_t gradient_bytes(int bits) { return bits <= 8 ? 1 : 2; }
+constexpr int64_t gradient_bytes(int bits) { return bits <= 8 ? 1 : bits <= 16 ? 2 : 4; }
 
 // Calls function(T{}) with T = int8_t or int16_t, whichever keeps `bits`.
 template <typename Function>
 decltype(auto) with_gradient_type(int bits, Function&& function) {
   return bits <= 8 ? function(int8_t{}) : function(int16_t{});
+}
+
+// As with_gradient_type, for gradients that may be wider than the format's g: also T = int32_t.
+template <typename Function>
+decltype(auto) with_wide_gradient_type(int bits, Function&& function) {
+  return bits <= 16 ? with_gradient_type(bits, function) : function(int32_t{});
 }
 
 }  // namespace mantissa::kernels

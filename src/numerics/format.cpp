@@ -1,6 +1,7 @@
 #include "numerics/format.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <vector>
 
@@ -19,8 +20,10 @@ const std::vector<WidthKey>& width_keys() {
       {"w", &Format::weight_bits, {2, 3, 4, 5, 6, 7, 8}},
       {"a", &Format::activation_bits, {2, 3, 4, 5, 6, 7, 8}},
       {"g", &Format::gradient_bits, {6, 8, 12, 16}},
+      {"gw", &Format::grad_weights_bits, {16, 32}},
       {"u", &Format::update_bits, {32}},
       {"acc", &Format::accumulator_bits, {0, 2, 4, 8, 16}},
+      {"shift", &Format::second_shift, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
       {"bias", &Format::bias_bits, {8, 16}},
   };
   return keys;
@@ -39,15 +42,39 @@ const std::vector<ModeKey>& mode_keys() {
       {"block", {"tensor"}, nullptr},
       {"exponents", {"predicted", "exact"}, &Format::predicted},
       {"gr", {"nearest", "stochastic"}, &Format::nearest_gradients},
-      {"round", {"nearest"}, nullptr},
+      {"round", {"nearest", "stochastic"}, &Format::nearest_updates},
   };
   return keys;
 }
 
-std::string joined(const std::vector<int>& numbers) {
+struct Preset {
+  std::string_view name;
+  Format format;
+};
+
+// bfp8-text: the widths of BlockFloat's own text ([0094], [0128]; METHODS section 1).
+constexpr std::array kPresets = {
+    Preset{"bfp8", {}},
+    Preset{"bfp8-text", {.grad_weights_bits = 32, .bias_bits = 8, .predicted = false}},
+    Preset{"fp32", {.fp32 = true}}};
+
+std::string joined(const std::vector<int>& numbers, const char* by) {
   std::string text;
-  for (const int number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  for (const int number : numbers) text += (text.empty() ? "" : by) + std::to_string(number);
   return text;
+}
+
+std::string joined(const std::vector<std::string_view>& words, const char* by) {
+  std::string text;
+  for (const std::string_view word : words) text += (text.empty() ? "" : by) + std::string(word);
+  return text;
+}
+
+std::string all_keys() {
+  std::vector<std::string_view> keys;
+  for (const WidthKey& width : width_keys()) keys.push_back(width.key);
+  for (const ModeKey& mode : mode_keys()) keys.push_back(mode.key);
+  return joined(keys, ", ");
 }
 
 Status set_key(std::string_view key, std::string_view value, Format& format) {
@@ -62,31 +89,57 @@ Status set_key(std::string_view key, std::string_view value, Format& format) {
     }
     return invalid_input("format: " + std::string(key) + "=" + std::string(value) +
                          " is not supported; choose " + std::string(key) + " from " +
-                         joined(width.choices));
+                         joined(width.choices, ", "));
   }
   for (const ModeKey& mode : mode_keys()) {
     if (key != mode.key) continue;
-    std::string choices;
     for (const std::string_view choice : mode.choices) {
-      if (mode.first != nullptr && value == choice) format.*mode.first = choice == mode.choices[0];
-      if (value == choice) return {};
-      choices += (choices.empty() ? "" : " or ") + std::string(choice);
+      if (value != choice) continue;
+      if (mode.first != nullptr) format.*mode.first = choice == mode.choices[0];
+      return {};
     }
     return invalid_input("format: " + std::string(key) + "=" + std::string(value) +
-                         " is not supported; choose " + std::string(key) + "=" + choices);
+                         " is not supported; choose " + std::string(key) + "=" +
+                         joined(mode.choices, " or "));
   }
-  return invalid_input("format: unknown key '" + std::string(key) +
-                       "'; keys are w, a, g, u, acc, bias, block, exponents, gr, round");
+  return invalid_input("format: unknown key '" + std::string(key) + "'; keys are " + all_keys());
+}
+
+// What keys say together. A value that only repeats another's is left out: formats have one
+// spelling.
+Status combine_keys(Format& format) {
+  if (!format.nearest_gradients && format.gradient_bits == 16) {
+    return invalid_input(
+        "format: gr=stochastic rounds the 16 bits that gradients are computed to; with g=16 "
+        "nothing is left to round: choose g=6, 8 or 12");
+  }
+  if (!format.nearest_gradients && format.grad_weights_bits > 16) {
+    return invalid_input(
+        "format: gr=stochastic rounds 16 bits, not the 32 of gw=32: choose gw=16 or gr=nearest");
+  }
+  if (format.second_shift > 0 && format.second_shift >= format.accumulator_bits) {
+    return invalid_input(
+        "format: shift=" + std::to_string(format.second_shift) +
+        " does not fit acc=" + std::to_string(format.accumulator_bits) +
+        (format.accumulator_bits == 0
+             ? ": without an accumulator nothing waits; leave shift out"
+             : ", whose largest shift is " + std::to_string(format.accumulator_bits - 1)));
+  }
+  if (format.second_shift == format.accumulator_bits - 1) format.second_shift = 0;
+  if (format.grad_weights_bits <= format.gradient_bits) format.grad_weights_bits = 0;
+  return {};
 }
 
 }  // namespace
 
 Result<Format> parse_format(std::string_view text) {
-  if (text == "bfp8") return Format{};
-  if (text == "fp32") return Format{.fp32 = true};
+  for (const Preset& preset : kPresets) {
+    if (text == preset.name) return preset.format;
+  }
   if (!text.starts_with("bfp:")) {
-    return invalid_input("unknown format '" + std::string(text) +
-                         "'; choose bfp8, fp32, or bfp:key=value,... (for example bfp:acc=8)");
+    return invalid_input(
+        "unknown format '" + std::string(text) +
+        "'; choose bfp8, bfp8-text, fp32, or bfp:key=value,... (for example bfp:acc=8)");
   }
   Format format;
   std::string_view rest = text.substr(4);
@@ -99,17 +152,14 @@ Result<Format> parse_format(std::string_view text) {
     }
     MANTISSA_RETURN_IF_ERROR(set_key(item.substr(0, equals), item.substr(equals + 1), format));
   }
-  if (!format.nearest_gradients && format.gradient_bits == 16) {
-    return invalid_input(
-        "format: gr=stochastic rounds the 16 bits that gradients are computed to; with g=16 "
-        "nothing "
-        "is left to round: choose g=6, 8 or 12");
-  }
+  MANTISSA_RETURN_IF_ERROR(combine_keys(format));
   return format;
 }
 
 std::string to_string(const Format& format) {
-  if (format.fp32) return "fp32";
+  for (const Preset& preset : kPresets) {
+    if (format == preset.format) return std::string(preset.name);
+  }
   const Format bfp8;
   std::string keys;
   for (const WidthKey& width : width_keys()) {
@@ -121,7 +171,19 @@ std::string to_string(const Format& format) {
     if (mode.first == nullptr || format.*mode.first == bfp8.*mode.first) continue;
     keys += (keys.empty() ? "" : ",") + std::string(mode.key) + "=" + std::string(mode.choices[1]);
   }
-  return keys.empty() ? "bfp8" : "bfp:" + keys;
+  return "bfp:" + keys;
+}
+
+std::vector<std::string> format_choices() {
+  std::vector<std::string> choices;
+  for (const Preset& preset : kPresets) choices.emplace_back(preset.name);
+  for (const WidthKey& width : width_keys()) {
+    choices.push_back("bfp:" + std::string(width.key) + "=" + joined(width.choices, "|"));
+  }
+  for (const ModeKey& mode : mode_keys()) {
+    choices.push_back("bfp:" + std::string(mode.key) + "=" + joined(mode.choices, "|"));
+  }
+  return choices;
 }
 
 }  // namespace mantissa

@@ -1,8 +1,10 @@
 // Number formats: what --format names.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -15,24 +17,34 @@ struct Format {
   int weight_bits = 8;            // w: weights
   int activation_bits = 8;        // a: activations
   int gradient_bits = 16;         // g: gradients of activations
+  int grad_weights_bits = 0;      // gw: gradients that grad_weights reads; 0 = as g
   int update_bits = 32;           // u: weight gradients and updates
   int accumulator_bits = 16;      // acc: lazy accumulator; 0 = none
+  int second_shift = 0;           // shift: of the lazy update; 0 = accumulator_bits - 1
   int bias_bits = 16;             // bias: biases of linear and convolution
   bool nearest_gradients = true;  // gr: gradients rounded to nearest, or stochastically
+  bool nearest_updates = true;    // round: updates rounded to nearest, or stochastically
   bool predicted = true;  // exponents: predicted, in one pass, or exact, in two; the same bits
   bool operator==(const Format&) const = default;
 
-  // The second shift of the lazy update: accumulator_bits - 1, 0 without an accumulator.
-  int lazy_shift() const { return accumulator_bits == 0 ? 0 : accumulator_bits - 1; }
+  // The second shift of the lazy update; 0 without an accumulator.
+  int lazy_shift() const {
+    return accumulator_bits == 0 ? 0 : second_shift == 0 ? accumulator_bits - 1 : second_shift;
+  }
+  // Bits of the gradients that grad_weights reads, where more than g are computed.
+  int wide_gradient_bits() const { return std::max(grad_weights_bits, gradient_bits); }
   constexpr bool is_float() const { return fp32; }
 };
 
-// Parses "fp32", "bfp8", or "bfp:key=value,..." with the keys w, a, g, u, acc, block, exponents, gr
-// and round (left out: as in bfp8). What cannot be combined or is not built is an error that says
-// what is.
+// Parses "fp32", a preset ("bfp8", "bfp8-text"), or "bfp:key=value,..." with the keys of
+// docs/formats.md (left out: as in bfp8). What cannot be combined or is not built is an error that
+// says what is.
 Result<Format> parse_format(std::string_view text);
 
-// The canonical spelling: "fp32", "bfp8", or "bfp:..." with the keys that differ from it.
+// The canonical spelling: "fp32", a preset, or "bfp:..." with the keys that differ from bfp8.
 std::string to_string(const Format& format);
+
+// What there is, for people: "bfp8", ..., "bfp:g=6|8|12|16", ...
+std::vector<std::string> format_choices();
 
 }  // namespace mantissa

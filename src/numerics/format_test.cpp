@@ -15,7 +15,15 @@ TEST(Format, HasOneSpelling) {
                 {"bfp:w=8,a=8,g=16,u=32,acc=16,bias=16,block=tensor", "bfp8"},
                 {"bfp:a=4,w=2", "bfp:w=2,a=4"},
                 {"bfp:exponents=exact,bias=8,acc=0", "bfp:acc=0,bias=8,exponents=exact"},
-                {"bfp:gr=stochastic,g=8", "bfp:g=8,gr=stochastic"}};
+                {"bfp:gr=stochastic,g=8", "bfp:g=8,gr=stochastic"},
+                {"bfp8-text", "bfp8-text"},
+                {"bfp:gw=32,bias=8,exponents=exact", "bfp8-text"},
+                {"bfp:gw=16", "bfp8"},
+                {"bfp:gw=16,g=8", "bfp:g=8,gw=16"},
+                {"bfp:shift=15", "bfp8"},
+                {"bfp:shift=7,acc=8", "bfp:acc=8"},
+                {"bfp:shift=7", "bfp:shift=7"},
+                {"bfp:acc=0,round=stochastic", "bfp:acc=0,round=stochastic"}};
   for (const auto& c : kCases) {
     const auto format = parse_format(c.text);
     ASSERT_TRUE(format.ok()) << c.text << ": " << format.error().message;
@@ -30,12 +38,16 @@ TEST(Format, ErrorsSayWhatIsPossible) {
   const struct {
     const char* text;
     const char* says;
-  } kCases[] = {{"int8", "choose bfp8, fp32"},
+  } kCases[] = {{"int8", "choose bfp8, bfp8-text, fp32"},
                 {"bfp:w=1", "choose w from 2, 3"},
                 {"bfp:acc=3", "choose acc from 0, 2, 4, 8, 16"},
                 {"bfp:q=3", "keys are w, a,"},
                 {"bfp:w", "not key=value"},
-                {"bfp:gr=stochastic", "choose g=6, 8 or 12"}};
+                {"bfp:gr=stochastic", "choose g=6, 8 or 12"},
+                {"bfp:g=8,gr=stochastic,gw=32", "choose gw=16"},
+                {"bfp:gw=8", "choose gw from 16, 32"},
+                {"bfp:shift=8,acc=8", "largest shift is 7"},
+                {"bfp:shift=1,acc=0", "leave shift out"}};
   for (const auto& c : kCases) {
     const auto format = parse_format(c.text);
     ASSERT_FALSE(format.ok()) << c.text;

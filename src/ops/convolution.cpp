@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/convolution_choice.h"
+#include "kernels/convolution_wide_gradient.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/exponent.h"
 #include "ops/convolution_shape.h"
@@ -105,7 +106,7 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
       kernels::convolution_grad_input_scratch_bytes(table, shape, s.format.gradient_bits, threads));
   memory.backward_weights.scratch_bytes =
       static_cast<int64_t>(kernels::convolution_grad_weights_scratch_bytes(
-          table, shape, s.format.gradient_bits, threads));
+          table, shape, s.format.wide_gradient_bits(), threads));
   memory.backward_weights.workspace_bytes =
       kernels::kMaximumParts * channel_bytes(shape.out_channels);
   return memory;
@@ -120,6 +121,13 @@ Status check(const OpShapes& s) {
   if (depth > kernels::kMaximumForwardDepth) {
     return invalid_input("sums of " + std::to_string(depth) + " products are not exact in int32; " +
                          "at most " + std::to_string(kernels::kMaximumForwardDepth) + " are");
+  }
+  const int64_t pixels = shape.batch * shape.out_height * shape.out_width;
+  if (s.format.wide_gradient_bits() > 16 && pixels > kernels::kMaximumWideGradientPixels) {
+    return invalid_input("sums of " + std::to_string(pixels) +
+                         " gradients of gw=32 are not exact in int64; at most " +
+                         std::to_string(kernels::kMaximumWideGradientPixels) +
+                         " are: choose a smaller micro-batch");
   }
   return {};
 }
@@ -330,7 +338,8 @@ const char* kernel(const OpContext& c) {
                                           convolution_shape(c, c.inputs[0].shape, output.shape));
 }
 
-constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true};
+constexpr OpTraits kTraits = {
+    .may_leave_wide = true, .weights_read_input = true, .weights_read_wide_gradient = true};
 
 }  // namespace
 

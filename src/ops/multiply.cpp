@@ -123,7 +123,7 @@ void gate_gradient(const OpContext& c, const Tensor& grad_gate, const Tensor& im
         }
       });
   narrow_gradient(c, grad_gate, *c.grad_output.exponent + *image.exponent, [&](int shift) {
-    return kernels::with_gradient_type(grad_gate.bits, [&](auto type) {
+    return kernels::with_wide_gradient_type(grad_gate.bits, [&](auto type) {
       kernels::WideStatistics found;
       for (int64_t i = 0; i < grad_gate.count(); ++i) {
         const int64_t rounded = shift_right_rne(sums[i], shift);

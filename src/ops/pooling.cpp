@@ -120,7 +120,7 @@ void average_backward(const OpContext& c) {
   const kernels::Gradient narrow{c.workspace, grad_input.bits};
   narrow_gradient(c, grad_input, *c.grad_output.exponent + mean.exponent, [&](int shift) {
     return kernels::with_gradient_type(c.grad_output.bits, [&](auto from) {
-      return kernels::with_gradient_type(narrow.bits, [&](auto to) {
+      return kernels::with_wide_gradient_type(narrow.bits, [&](auto to) {
         using From = decltype(from);
         return narrow_means<From>(c.grad_output.as<From>(), mean.multiplier, shift, pixels,
                                   images * channels, narrow, to);

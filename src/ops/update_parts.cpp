@@ -55,7 +55,12 @@ kernels::Update update_of(const OpContext& c) {
           .weight_bits = p.mantissa.bits,
           .accumulator = p.accumulator.as<int16_t>(),
           .shift = p.lazy_shift,
-          .direction_bits = 32};
+          .direction_bits = 32,
+          .stochastic = p.rounds_stochastically,
+          .key = {.stream = RandomStream::kUpdate,
+                  .seed = c.scalars->seed,
+                  .micro_batch = static_cast<uint32_t>(c.scalars->step),
+                  .tensor = static_cast<uint32_t>(p.index)}};
 }
 
 bool measure_gradient(const OpContext& c, kernels::Update& update, uint64_t& maximum) {

@@ -41,6 +41,13 @@ class Compiler {
   }
 
  private:
+  // A reader's gradient of a value, of g bits and as wide as grad_weights reads it (the same where
+  // that is not wider), and the slot of the sum up to it.
+  struct Contribution {
+    Operand gradient, wide;
+    int sum_slot = -1;
+  };
+
   // Whether updates follow their gradients, not the whole backward pass.
   bool updates_at_once() const {
     return program_.options.micro_batches == 1 && !program_.options.clips;
@@ -58,6 +65,7 @@ class Compiler {
     skipped_.assign(nodes, false);
     fused_relu_.assign(nodes, false);
     wants_gradient_.assign(graph_.values.size(), false);
+    read_wide_.assign(graph_.values.size(), false);
     canonical_.resize(graph_.values.size());
     for (size_t value = 0; value < graph_.values.size(); ++value) {
       canonical_[value] = static_cast<int>(value);
@@ -75,6 +83,7 @@ class Compiler {
       }
       for (const int input : node.inputs) wants |= wants_gradient_[canonical_[input]];
       wants_gradient_[canonical_[node.output]] = wants;
+      if (node.op->traits.weights_read_wide_gradient) read_wide_[canonical_[node.output]] = true;
     }
     buffer_of_value_.assign(graph_.values.size(), -1);
     contributions_.resize(graph_.values.size());
@@ -249,22 +258,36 @@ class Compiler {
 
   Operand gradient_operand(int value, int slot, int bits) {
     const Shape shape = batched(graph_.values[value].shape, batch());
-    DataType type = bits <= 8 ? DataType::kInt8 : DataType::kInt16;
+    DataType type = bits <= 8 ? DataType::kInt8 : bits <= 16 ? DataType::kInt16 : DataType::kInt32;
     if (format().is_float()) type = DataType::kFloat;
     const int buffer = add_buffer(graph_.values[canonical_[value]].name, BufferKind::kGradient,
                                   shape.count() * element_bytes(type));
     return {Operand::Space::kArena, buffer, type, shape, slot, true, bits};
   }
 
-  // Width of a gradient as the op that narrows it writes it.
-  int written_bits() const { return format().nearest_gradients ? format().gradient_bits : 16; }
+  // Width of a gradient as the op that narrows it writes it: more than g bits where stochastic
+  // rounding follows, or where `wide` (the op may) and grad_weights reads more.
+  int written_bits(int value, bool wide) const {
+    const int bits = format().nearest_gradients ? format().gradient_bits : 16;
+    return wide && read_wide_[canonical_[value]] ? std::max(bits, format().wide_gradient_bits())
+                                                 : bits;
+  }
 
-  // The gradient that readers get: with stochastic rounding the result of a further instruction.
+  // The gradient of a value for its readers: g bits for all, which a further instruction rounds
+  // where it was written wider, and what was written for those that read it wide.
+  Contribution contribution(int value, const Operand& written, int sum_slot) {
+    const bool wide =
+        written.bits > format().gradient_bits && written.bits == format().wide_gradient_bits();
+    const Operand rounded = rounded_gradient(value, written);
+    return {rounded, wide ? written : rounded, sum_slot};
+  }
+
   Operand rounded_gradient(int value, const Operand& gradient) {
-    if (format().nearest_gradients) return gradient;
+    if (gradient.bits == format().gradient_bits || format().is_float()) return gradient;
+    rounds_gradients_ = true;
     Instruction round;
     round.phase = Phase::kBackwardInput;
-    round.op = &ops::kRoundGradient;
+    round.op = format().nearest_gradients ? &ops::kRoundGradient : &ops::kRoundGradientStochastic;
     round.name = graph_.values[canonical_[value]].name;
     round.inputs = {gradient};
     touch(gradient);
@@ -286,42 +309,44 @@ class Compiler {
     if (!training()) return;
     loss.phase = Phase::kBackwardInput;
     touch(loss.inputs[0]);
-    const Operand gradient = gradient_operand(
-        graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1, written_bits());
+    const Operand gradient =
+        gradient_operand(graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1,
+                         written_bits(graph_.logits, true));
     loss.grad_inputs = {gradient};
     program_.instructions.push_back(std::move(loss));
-    contributions_[canonical_[graph_.logits]].push_back(
-        {rounded_gradient(graph_.logits, gradient), -1});
+    contributions_[canonical_[graph_.logits]].push_back(contribution(graph_.logits, gradient, -1));
   }
 
   // The gradient of a node's output: its readers' contributions, summed where there are several.
-  Operand grad_output(int n) {
+  Contribution grad_output(int n) {
     const int value = graph_.nodes[n].output;
     std::vector<Contribution>& parts = contributions_[canonical_[value]];
     if (parts.empty()) return {};
-    Operand gradient = parts[0].gradient;
+    Contribution total = parts[0];
     for (size_t i = 1; i < parts.size(); ++i) {
       Instruction sum;
       sum.phase = Phase::kBackwardInput;
       sum.op = &ops::kSumGradients;
       sum.name = graph_.nodes[n].name;
-      sum.inputs = {gradient, parts[i].gradient};
+      sum.inputs = {total.gradient, parts[i].gradient};
       for (const Operand& input : sum.inputs) touch(input);
-      gradient = gradient_operand(value, parts[i].sum_slot, written_bits());
-      sum.grad_inputs = {gradient};
+      const Operand written = gradient_operand(value, parts[i].sum_slot, written_bits(value, true));
+      sum.grad_inputs = {written};
       program_.instructions.push_back(std::move(sum));
-      gradient = rounded_gradient(value, gradient);
+      total = contribution(value, written, parts[i].sum_slot);
     }
-    gradient.shape = batched(graph_.values[value].shape, batch());
-    return gradient;
+    total.gradient.shape = total.wide.shape = batched(graph_.values[value].shape, batch());
+    return total;
   }
 
   void emit_backward(int n) {
     const Node& node = graph_.nodes[n];
     if (!wants_gradient_[canonical_[node.output]]) return;
-    const Operand gradient = grad_output(n);
+    const auto [gradient, wide, slot] = grad_output(n);
     if (gradient.space == Operand::Space::kNone) return;
-    if (functions(node).backward_weights != nullptr) emit_backward_weights(n, gradient);
+    if (functions(node).backward_weights != nullptr) {
+      emit_backward_weights(n, node.op->traits.weights_read_wide_gradient ? wide : gradient);
+    }
     bool input_wants = false;
     for (const int input : node.inputs) input_wants |= wants_gradient_[canonical_[input]];
     if (input_wants && functions(node).backward_input != nullptr) emit_backward_input(n, gradient);
@@ -365,13 +390,14 @@ class Compiler {
     Instruction instruction = instruction_of(n, Phase::kBackwardInput);
     add_backward_operands(instruction, node.op->traits.input_reads_input, gradient);
     const bool narrows = rounds_gradient(node.op->traits);
-    const int bits = narrows ? written_bits() : gradient.bits;
+    const bool may_be_wide = !node.op->traits.weights_read_wide_gradient;
     Operand shared;
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
       const int value = node.inputs[i];
       Operand part;
       if (wants_gradient_[canonical_[value]]) {
         const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
+        const int bits = narrows ? written_bits(value, may_be_wide) : gradient.bits;
         part = reuse ? shared : gradient_operand(value, gradient_slot(graph_, n, i), bits);
         if (shared.index < 0) shared = part;
       }
@@ -384,8 +410,7 @@ class Compiler {
       if (parts[i].space == Operand::Space::kNone) continue;
       const int value = node.inputs[i];
       contributions_[canonical_[value]].push_back(
-          {narrows ? rounded_gradient(value, parts[i]) : parts[i],
-           gradient_slot(graph_, n, i) + 1});
+          contribution(value, parts[i], gradient_slot(graph_, n, i) + 1));
     }
   }
 
@@ -440,19 +465,13 @@ class Compiler {
     }
     program_.live_bytes = largest_live_set(program_.buffers);
     program_.arena_bytes = pack_arena(program_.buffers);
-    program_.gradient_slots = gradient_slots(graph_) * (format().nearest_gradients ? 1 : 2);
+    program_.gradient_slots = gradient_slots(graph_) * (rounds_gradients_ ? 2 : 1);
     for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
       program_.guarded_channels.push_back(!format().is_float() && is_guardable(graph_, value)
                                               ? graph_.values[value].shape.last()
                                               : 0);
     }
   }
-
-  // A reader's gradient of a value, and the slot of the sum up to it.
-  struct Contribution {
-    Operand gradient;
-    int sum_slot = -1;
-  };
 
   struct NodeBuffers {
     int saved = -1;
@@ -463,6 +482,8 @@ class Compiler {
   PlanningContext planning_;
   Program program_;
   std::vector<bool> skipped_, fused_relu_, wants_gradient_;
+  std::vector<bool> read_wide_;    // values whose gradient some grad_weights reads
+  bool rounds_gradients_ = false;  // some gradient has a second form, with a slot of its own
   std::vector<int> canonical_;
   std::vector<int> buffer_of_value_;
   std::vector<std::vector<Contribution>> contributions_;  // gradients of a value, by its readers

@@ -58,6 +58,8 @@ class Resolver {
     }
     view.lazy_shift = layout.lazy_shift;
     view.decays = parameter.role == ParameterRole::kWeights;
+    view.rounds_stochastically = !program_.options.format.nearest_updates;
+    view.index = operand.parameter;
     if (operand.gradient_buffer >= 0) {
       view.gradient.data = buffer(operand.gradient_buffer);
       view.gradient.type = weight_gradient_type(program_.options.format);

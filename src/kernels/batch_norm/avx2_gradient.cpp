@@ -151,7 +151,7 @@ WideStatistics gradient_rows(const BatchNormGradient& args, const LongRows& rows
 
 WideStatistics gradient(const BatchNormGradient& args, int64_t begin_row,
                         int64_t end_row) noexcept {
-  if (!fits(args)) return loops::gradient(args, begin_row, end_row);
+  if (args.grad_in.bits > 16 || !fits(args)) return loops::gradient(args, begin_row, end_row);
   const LongRows rows(args.channels, begin_row, end_row);
   WideStatistics total = loops::gradient(args, rows.rest_row, end_row);
   with_gradient_type(args.grad_out.bits, [&](auto from) {

@@ -256,7 +256,7 @@ inline WideStatistics gradient_blocks(const BatchNormGradient& args, int64_t beg
 
 inline WideStatistics gradient_strips(const BatchNormGradient& args, int64_t begin_row,
                                       int64_t end_row) noexcept {
-  if (args.channels % kStrip != 0 || args.grad_in.data == nullptr) {
+  if (args.channels % kStrip != 0 || args.grad_in.data == nullptr || args.grad_in.bits > 16) {
     return gradient(args, begin_row, end_row);
   }
   return with_gradient_type(args.grad_out.bits, [&](auto from) {

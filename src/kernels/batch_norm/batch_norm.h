@@ -38,7 +38,7 @@ struct ScaleOffset {
 // sums: sum_grad[c] += sum dy, sum_grad_in[c] += sum dy * in.
 // wide = dy * grad_multiplier[c] + in * in_multiplier[c] + offset[c];
 // grad_in = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), shift >= 0; |multipliers| <= 2^31,
-// |offset| <= 2^60. grad_in has the width of grad_out, or 16 bits.
+// |offset| <= 2^60. grad_in has the width of grad_out or more bits, up to 32.
 // Statistics: the maximum, and (not without grad_in.data) what saturated.
 struct BatchNormGradient {
   ConstGradient grad_out;

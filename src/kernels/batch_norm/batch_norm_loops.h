@@ -191,7 +191,7 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
 inline WideStatistics gradient(const BatchNormGradient& args, int64_t begin_row,
                                int64_t end_row) noexcept {
   return with_gradient_type(args.grad_out.bits, [&](auto from) {
-    return with_gradient_type(args.grad_in.bits, [&](auto to) {
+    return with_wide_gradient_type(args.grad_in.bits, [&](auto to) {
       using T = decltype(from);
       using Out = decltype(to);
       if (args.grad_in.data == nullptr) {

@@ -126,7 +126,7 @@ inline WideStatistics add_gradients_as(const AddGradients& args, int64_t begin,
 
 inline WideStatistics add_gradients(const AddGradients& args, int64_t begin, int64_t end) noexcept {
   return with_gradient_type(args.a.bits, [&](auto from) {
-    return with_gradient_type(args.out.bits, [&](auto to) {
+    return with_wide_gradient_type(args.out.bits, [&](auto to) {
       return add_gradients_as<decltype(from), decltype(to)>(args, begin, end);
     });
   });

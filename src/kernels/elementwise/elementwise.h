@@ -101,7 +101,7 @@ struct ElementwiseKernels {
   // grad_in = output > 0 ? grad_out : 0.
   void (*relu_gradient)(const int8_t* output, ConstGradient grad_out, Gradient grad_in,
                         int64_t begin, int64_t end) noexcept;
-  // sums[c] += sum over rows [begin, end) of in[row, c].
+  // sums[c] += sum over rows [begin, end) of in[row, c], of up to 32 bits.
   void (*sum_rows)(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
                    int64_t* sums) noexcept;
   // maxima[c] = max(maxima[c], |wide[row, c]|) over rows [begin, end); for the guard.

@@ -148,8 +148,9 @@ constexpr int64_t kStrip = 16;
 template <typename T, typename Width>
 inline void sum_rows_strip(const T* in, int64_t channels, Width width, int64_t begin_row,
                            int64_t end_row, int64_t* sums) noexcept {
-  // 65,536 numbers of 16 bits fit int32, 256 of 8 bits int16.
-  using Sum = std::conditional_t<sizeof(T) == 1, int16_t, int32_t>;
+  // 256 numbers of 8 bits fit int16, 65,536 of 16 bits int32, 2^32 of 32 bits int64.
+  using Sum = std::conditional_t<sizeof(T) == 1, int16_t,
+                                 std::conditional_t<sizeof(T) == 2, int32_t, int64_t>>;
   constexpr int64_t kBlock = int64_t{1} << (8 * sizeof(T));
   for (int64_t block = begin_row; block < end_row; block += kBlock) {
     const int64_t stop = std::min(end_row, block + kBlock);
@@ -177,7 +178,7 @@ inline void sum_rows_of(const T* in, int64_t channels, int64_t begin_row, int64_
 
 inline void sum_rows(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
                      int64_t* sums) noexcept {
-  with_gradient_type(in.bits, [&](auto type) {
+  with_wide_gradient_type(in.bits, [&](auto type) {
     sum_rows_of(in.as<decltype(type)>(), channels, begin_row, end_row, sums);
   });
 }

@@ -89,7 +89,7 @@ inline WideStatistics scale_gradient_as(const ScaleGradient& args, int64_t begin
 inline WideStatistics scale_gradient(const ScaleGradient& args, int64_t begin,
                                      int64_t end) noexcept {
   return with_gradient_type(args.grad_out.bits, [&](auto from) {
-    return with_gradient_type(args.grad_in.bits, [&](auto to) {
+    return with_wide_gradient_type(args.grad_in.bits, [&](auto to) {
       return scale_gradient_as<decltype(from), decltype(to)>(args, begin, end);
     });
   });

@@ -126,7 +126,7 @@ inline WideStatistics max_pool_windows_gradient(const PoolShape& s, const int8_t
   const RoundEven32 round(std::min(shift, 30));
   return with_gradient_type(grad_out.bits, [&](auto from) {
     using From = decltype(from);
-    return with_gradient_type(grad_in.bits, [&](auto to) {
+    return with_wide_gradient_type(grad_in.bits, [&](auto to) {
       return gather<int32_t, decltype(to)>(
           s, round, grad_in, begin, end,
           [&](int32_t* sums, int64_t, int64_t out, int8_t here, auto width) {
@@ -193,7 +193,7 @@ inline WideStatistics average_pool_gradient(const PoolShape& s, const int64_t* m
   const RoundEven64 round(shift);
   return with_gradient_type(grad_out.bits, [&](auto from) {
     using From = decltype(from);
-    return with_gradient_type(grad_in.bits, [&](auto to) {
+    return with_wide_gradient_type(grad_in.bits, [&](auto to) {
       return gather<int64_t, decltype(to)>(
           s, round, grad_in, begin, end,
           [&](int64_t* sums, int64_t window, int64_t out, int8_t, auto width) {

@@ -22,12 +22,13 @@ inline Lanes multiply_halves(Lanes a, Lanes b) {
       _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
 
+#include "kernels/round_even_loops.h"
 #include "kernels/rounding/rounding_loops.h"
 
 }  // namespace
 
-const RoundingKernels kRoundingAvx2 = {"rounding_avx2", Isa::kAvx2, round_stochastically, maximum,
-                                       keep_mask};
+const RoundingKernels kRoundingAvx2 = {"rounding_avx2",  Isa::kAvx2, round_stochastically,
+                                       round_to_nearest, maximum,    keep_mask};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -22,12 +22,14 @@ inline Lanes multiply_halves(Lanes a, Lanes b) {
       _mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 
+#include "kernels/round_even_loops.h"
 #include "kernels/rounding/rounding_loops.h"
 
 }  // namespace
 
-const RoundingKernels kRoundingAvx512Vnni = {"rounding_avx512vnni", Isa::kAvx512Vnni,
-                                             round_stochastically, maximum, keep_mask};
+const RoundingKernels kRoundingAvx512Vnni = {
+    "rounding_avx512vnni", Isa::kAvx512Vnni, round_stochastically,
+    round_to_nearest,      maximum,          keep_mask};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

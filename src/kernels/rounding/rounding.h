@@ -1,8 +1,8 @@
-// What needs a random number per element: stochastic rounding of gradients (16-bit mantissas to
-// fewer bits, up or down with a probability that keeps the mean), and dropout.
+// Rounding of gradients that were written wider than most readers want them: stochastically (16-bit
+// mantissas to fewer bits, up or down with a probability that keeps the mean) or to nearest even.
+// And what else needs a random number per element: dropout.
 //
-// The random bits are a pure function of (seed, stream, micro-batch, tensor, element):
-// Philox4x32-10 blocks with the counter {block, tensor, micro_batch, stream}. Element
+// The random bits are a pure function of (seed, stream, micro-batch, tensor, element). Element
 // i = 128 g + 32 w + 16 h + l takes half h (0 the low 16 bits) of word w of block 16 g + l: an
 // order in which 16 blocks are computed side by side. Source: METHODS sections 0 (key) and 1 (g =
 // 8).
@@ -11,17 +11,10 @@
 #include <cstdint>
 
 #include "base/cpu.h"
-#include "base/random.h"
 #include "kernels/gradient.h"
+#include "kernels/random_key.h"
 
 namespace mantissa::kernels {
-
-struct RandomKey {
-  RandomStream stream = RandomStream::kRound;
-  uint64_t seed = 0;
-  uint32_t micro_batch = 0;  // counted over the whole run
-  uint32_t tensor = 0;
-};
 
 // out = saturate(floor((in + r) / 2^shift), +-(2^(bits-1) - 1)) with r uniform in [0, 2^shift).
 struct RoundStochastically {
@@ -31,14 +24,23 @@ struct RoundStochastically {
   Gradient out;
 };
 
+// out = saturate(rne(in >> shift), +-(2^(bits-1) - 1)).
+struct RoundToNearest {
+  ConstGradient in;  // of up to 32 bits
+  int shift = 0;     // 0..31
+  Gradient out;      // of up to 16
+};
+
 struct RoundingKernels {
   const char* name;
   Isa isa;
   // Elements [begin, end) on the calling thread, begin a multiple of kRandomGroup. Returns how
   // many were clipped.
   int64_t (*round)(const RoundStochastically&, int64_t begin, int64_t end) noexcept;
-  // max |in| over [begin, end).
-  uint64_t (*maximum)(const int16_t* in, int64_t begin, int64_t end) noexcept;
+  // Elements [begin, end); returns how many were clipped.
+  int64_t (*round_to_nearest)(const RoundToNearest&, int64_t begin, int64_t end) noexcept;
+  // max |in| over [begin, end); `in` of up to 32 bits.
+  uint64_t (*maximum)(ConstGradient in, int64_t begin, int64_t end) noexcept;
   // keep[i - begin] = 1 with probability 1 - dropped / 2^16, else 0: whether the 16 random bits of
   // element i are at least `dropped`. begin is a multiple of kRandomGroup.
   void (*keep_mask)(const RandomKey&, uint32_t dropped, int64_t begin, int64_t end,

@@ -72,8 +72,36 @@ TEST(StochasticRounding, MaximaEqualTheReference) {
     in.back() = last;
     for (const RoundingKernels* row : fast_rows()) {
       for (const int64_t begin : {0, 3, 500, 999, 1000}) {
-        EXPECT_EQ(row->maximum(in.data(), begin, 1000),
-                  kRoundingReference.maximum(in.data(), begin, 1000));
+        EXPECT_EQ(row->maximum({in.data(), 16}, begin, 1000),
+                  kRoundingReference.maximum({in.data(), 16}, begin, 1000));
+      }
+    }
+  }
+}
+
+TEST(RoundToNearest, FastRowsEqualTheReference) {
+  std::vector<int32_t> in;
+  for (int64_t i = 0; i < 1000; ++i) {
+    const auto any = static_cast<int32_t>(
+        random_bits(4, RandomStream::kShuffle, 0, static_cast<uint64_t>(i)) >> 33);
+    in.push_back(i % 5 == 0 ? INT32_MAX : i % 5 == 1 ? -any : any >> (i % 31));
+  }
+  const std::vector<int16_t> in16 = values(1000);
+  for (const ConstGradient from : {ConstGradient{in.data(), 32}, ConstGradient{in16.data(), 16}}) {
+    for (const RoundingKernels* row : fast_rows()) {
+      EXPECT_EQ(row->maximum(from, 3, 1000), kRoundingReference.maximum(from, 3, 1000));
+    }
+    for (const int bits : {6, 8, 12, 16}) {
+      for (int shift = 0; shift <= 31; ++shift) {
+        const auto round = [&](const RoundingKernels& row) {
+          std::vector<int16_t> out(1000, 77);  // of up to 8 bits: two in each
+          const int64_t clipped = row.round_to_nearest({from, shift, {out.data(), bits}}, 3, 999);
+          out.push_back(static_cast<int16_t>(clipped));
+          return out;
+        };
+        for (const RoundingKernels* row : fast_rows()) {
+          ASSERT_EQ(round(*row), round(kRoundingReference)) << row->name << " " << shift;
+        }
       }
     }
   }

@@ -93,7 +93,7 @@ WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, Gradient 
 
 WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, Gradient grad,
                         int64_t begin_row, int64_t end_row) noexcept {
-  return with_gradient_type(grad.bits, [&](auto type) {
+  return with_wide_gradient_type(grad.bits, [&](auto type) {
     return gradient_of<decltype(type)>(args, shift, grad, begin_row, end_row);
   });
 }

@@ -34,7 +34,7 @@ LossSums loss(const SquaredError& args, int64_t begin_row, int64_t end_row) noex
 
 WideStatistics gradient(const SquaredError& args, int shift, Gradient grad, int64_t begin_row,
                         int64_t end_row) noexcept {
-  return with_gradient_type(grad.bits, [&](auto type) {
+  return with_wide_gradient_type(grad.bits, [&](auto type) {
     WideStatistics statistics;
     for (int64_t row = begin_row; row < end_row; ++row) {
       for (int64_t c = 0; c < args.classes; ++c) {

@@ -1,5 +1,6 @@
 // The update for AVX2.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 

@@ -1,5 +1,6 @@
 // The update for AVX-512.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 

@@ -144,7 +144,7 @@ inline Extremes direction_extremes_lanes(const Update& args, int64_t begin, int6
 }
 
 inline Extremes step_lanes(const Update& args, int64_t begin, int64_t end) noexcept {
-  if (args.update_shift < 0) return step(args, begin, end);
+  if (args.update_shift < 0 || args.stochastic) return step(args, begin, end);
   const int64_t middle = end - (end - begin) % kLanes;
   return combined(args.weight_bits <= 8 ? steps<int8_t>(args, begin, middle)
                                         : steps<int16_t>(args, begin, middle),

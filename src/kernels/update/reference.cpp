@@ -1,5 +1,6 @@
 // The normative update loops, compiled for any CPU.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 

@@ -6,7 +6,8 @@
 //   g    = rne(G >> gradient_shift)                          |g| <= 2^31
 //   wide = g * gradient_multiplier + v * velocity_multiplier + V * decay_multiplier
 //   d    = saturate(rne(wide >> direction_shift))            the new velocity, or the SGD direction
-//   u    = rescale_rhu(d * rate_multiplier, update_shift)    in the accumulator's unit
+//   u    = rescale_rhu(d * rate_multiplier, update_shift)    in the accumulator's unit; stochastic:
+//          floor((d * rate_multiplier + r) / 2^update_shift), r uniform below 2^update_shift
 //   V'   = V - u, then doubled units while |W| does not fit, halved units while V is small.
 // |wide| <= 2^61 and |d * rate_multiplier| < 2^62. Right shifts are >= 0; from 62 on all is rounded
 // away.
@@ -15,6 +16,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
+#include "kernels/random_key.h"
 
 namespace mantissa::kernels {
 
@@ -32,6 +34,10 @@ struct Update {
   int64_t look_ahead_multiplier = 0;  // Nesterov only
   int64_t rate_multiplier = 0;        // < 2^31
   int update_shift = 0;
+  // Whether u is rounded stochastically: element i takes word i % 4 of block i / 4 as the highest
+  // 32 bits of r.
+  bool stochastic = false;
+  RandomKey key;
 };
 
 // Signed extremes of what a pass computed (an empty range leaves low > high); those of parts

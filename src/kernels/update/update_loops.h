@@ -92,12 +92,36 @@ inline Extremes direction_extremes(const Update& args, int64_t begin, int64_t en
   return total;
 }
 
+// d to u for `count` elements from `first` on.
+inline void stochastic_updates(const Update& args, int64_t first, int64_t count,
+                               int64_t* directions) noexcept {
+  const int shift = args.update_shift;
+  std::array<uint32_t, 4> words = {};
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t element = first + i;
+    if (i == 0 || element % 4 == 0) words = args.key.block(static_cast<uint32_t>(element / 4));
+    const int64_t random = int64_t{words[element % 4]};
+    const int64_t below = shift <= 32 ? random >> (32 - shift) : random << (shift - 32);
+    directions[i] = (directions[i] * args.rate_multiplier + below) >> shift;
+  }
+}
+
+// d to u for `count` elements from `first` on, whose directions these are.
+inline void update_block(const Update& args, int64_t first, int64_t count,
+                         int64_t* __restrict directions) noexcept {
+  // Where nothing is cut off, or all of it, nothing is random.
+  if (args.stochastic && args.update_shift > 0 && args.update_shift <= 62) {
+    return stochastic_updates(args, first, count, directions);
+  }
+  const RescaleHalfUp rescale(args.update_shift);
+  const int64_t rate = args.rate_multiplier;
+  for (int64_t i = 0; i < count; ++i) directions[i] = rescale(directions[i] * rate);
+}
+
 inline Extremes step(const Update& args, int64_t begin, int64_t end) noexcept {
   alignas(64) int64_t values[kBlock];
   const int64_t limit = mantissa_limit(args.direction_bits);
-  const int64_t rate = args.rate_multiplier;
   const RoundEven64 round(args.direction_shift);
-  const RescaleHalfUp rescale(args.update_shift);
   int64_t low = INT64_MAX, high = INT64_MIN, saturated = 0;
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = std::min(kBlock, end - first);
@@ -113,8 +137,9 @@ inline Extremes step(const Update& args, int64_t begin, int64_t end) noexcept {
       int16_t* __restrict velocity = args.velocity + first;
       for (int64_t i = 0; i < count; ++i) velocity[i] = static_cast<int16_t>(wide[i]);
     }
+    update_block(args, first, count, wide);
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t updated = values[i] - rescale(wide[i] * rate);
+      const int64_t updated = values[i] - wide[i];
       wide[i] = updated;
       low = updated < low ? updated : low;
       high = updated > high ? updated : high;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "kernels/elementwise/test_values.h"
 #include "numerics/exponent.h"
 #include "numerics/lazy_update.h"
@@ -159,6 +161,48 @@ TEST_P(UpdateTest, ConservesOverTheWholeSequence) {
         }
       }
     }
+  }
+}
+
+// u = floor((product + r) / 2^shift), with r's highest 32 bits from the key and the element.
+TEST_P(UpdateTest, RoundsUpdatesStochastically) {
+  for (const int update_shift : {-4, 0, 1, 8, 31, 32, 33, 50, 62, 63, 80}) {
+    Parameter p(1001, 8, 7, true);
+    Update args = p.args();
+    args.update_shift = update_shift;
+    args.stochastic = true;
+    args.key = {.stream = RandomStream::kUpdate, .seed = 77, .micro_batch = 3, .tensor = 9};
+    for (auto& wide : p.gradient) wide %= 32768;
+    const Parameter before = p;
+    GetParam()->step(args, 0, 500);  // in parts, whose border is no multiple of a block
+    GetParam()->step(args, 500, p.size);
+    for (int64_t i = 0; i < p.size; ++i) {
+      Wide update = exact_update(before.gradient[i], args);
+      if (update_shift > 0 && update_shift <= 62) {
+        const uint32_t word = args.key.block(static_cast<uint32_t>(i / 4))[i % 4];
+        const Wide r = (Wide{word} << update_shift) >> 32;
+        update = (Wide{before.gradient[i]} * args.rate_multiplier + r) >> update_shift;
+      }
+      ASSERT_TRUE(p.gradient[i] == before.value(i) - update) << i << " >> " << update_shift;
+    }
+  }
+}
+
+TEST_P(UpdateTest, StochasticUpdatesKeepTheMean) {
+  constexpr int64_t kCount = 100'000;
+  for (const int64_t direction : {1, 300, -1, -700}) {
+    Parameter p(kCount, 8, 0, false);
+    std::fill(p.weights8.begin(), p.weights8.end(), int8_t{0});
+    std::fill(p.gradient.begin(), p.gradient.end(), direction);
+    Update args = p.args();
+    args.rate_multiplier = 1;
+    args.update_shift = 10;
+    args.stochastic = true;
+    args.key = {.stream = RandomStream::kUpdate, .seed = 1};
+    GetParam()->step(args, 0, kCount);
+    double mean = 0;
+    for (const int64_t value : p.gradient) mean -= static_cast<double>(value) / kCount;
+    EXPECT_NEAR(mean, static_cast<double>(direction) / 1024, 5 * 0.5 / std::sqrt(double{kCount}));
   }
 }
 
