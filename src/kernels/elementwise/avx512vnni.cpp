@@ -28,7 +28,8 @@ const ElementwiseKernels kElementwiseAvx512Vnni = {"elementwise_avx512vnni",
                                                    look_up,
                                                    multiply,
                                                    scale_gradient,
-                                                   sum_products};
+                                                   sum_products,
+                                                   shift_channels};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

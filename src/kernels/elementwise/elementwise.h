@@ -34,6 +34,15 @@ struct RequantiseChannels {
   int bits = 8;
 };
 
+// Gradients [rows, channels] with a right shift per channel: out[row, c] = rne(in[row, c] >>
+// shifts[c]), as wide as they were.
+struct ShiftChannels {
+  ConstGradient in;
+  const int32_t* shifts = nullptr;  // [channels], each in [0, 30]: from 16 on nothing is left
+  int64_t channels = 1;
+  Gradient out;
+};
+
 // Pixels uint8 [rows, channels] to int8: wide = pixel - mean[channel].
 struct NormaliseInput {
   const uint8_t* pixels = nullptr;
@@ -120,6 +129,7 @@ struct ElementwiseKernels {
   // sums[c] += sum over rows [begin, end) of grad[row, c] * in[row, c].
   void (*sum_products)(ConstGradient grad, const int8_t* in, int64_t channels, int64_t begin_row,
                        int64_t end_row, int64_t* sums) noexcept;
+  void (*shift_channels)(const ShiftChannels&, int64_t begin_row, int64_t end_row) noexcept;
 };
 
 extern const ElementwiseKernels kElementwiseReference;

@@ -218,6 +218,25 @@ TEST_P(Elementwise, RequantiseChannels) {
   }
 }
 
+TEST_P(Elementwise, ShiftChannels) {
+  for (const int64_t rows : kAwkwardSizes) {
+    for (const int64_t channels : kAwkwardChannels) {
+      std::vector<int32_t> shifts(channels);
+      for (int64_t c = 0; c < channels; ++c) shifts[c] = static_cast<int32_t>(c * 7 % 31);
+      for_each_gradient_type([&]<typename T>(T, int bits) {
+        const auto in = test_values<T>(rows * channels, 12, bits - 1);
+        std::vector<T> out(rows * channels), wanted(rows * channels);
+        for (int64_t i = 0; i < rows * channels; ++i) {
+          wanted[i] = static_cast<T>(exact_rne(in[i], shifts[i % channels]));
+        }
+        GetParam()->shift_channels({{in.data(), bits}, shifts.data(), channels, {out.data(), bits}},
+                                   0, rows);
+        ASSERT_EQ(out, wanted) << bits;
+      });
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, Elementwise, testing::ValuesIn(elementwise_rows()), row_name);
 
 }  // namespace

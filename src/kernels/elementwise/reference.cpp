@@ -25,6 +25,7 @@ const ElementwiseKernels kElementwiseReference = {"elementwise_reference",
                                                   look_up,
                                                   multiply,
                                                   scale_gradient,
-                                                  sum_products};
+                                                  sum_products,
+                                                  shift_channels};
 
 }  // namespace mantissa::kernels
