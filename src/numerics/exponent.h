@@ -35,6 +35,14 @@ constexpr int exact_exponent(uint64_t maximum, int wide_exponent, int bits) {
   return maximum == 0 ? zero_exponent(bits) : wide_exponent + exact_shift(maximum, bits);
 }
 
+// Where channels have exponents of their own: the most that one lies below its tensor's. Of sums of
+// 32 bits nothing is left then.
+constexpr int kMostChannelShift = 31;
+
+// The exponent of a channel's weights does not shrink further below the largest of its tensor: a
+// gradient of 16 bits, aligned to that one, keeps some.
+constexpr int kMostChannelSpread = 12;
+
 // No measurement yet (first step, or the last block was all zero).
 constexpr int16_t kUnmeasured = INT16_MIN;
 

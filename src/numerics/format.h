@@ -10,8 +10,9 @@
 
 namespace mantissa {
 
-// Block floating point with one exponent per tensor (BlockFloat [0012]-[0013], METHODS section 1),
-// or fp32, the reference, for which the other members mean nothing.
+// Block floating point with one exponent per tensor, or per output channel of a weight tensor
+// (BlockFloat [0012]-[0013], METHODS section 1), or fp32, the reference, for which the other
+// members mean nothing.
 struct Format {
   bool fp32 = false;
   int weight_bits = 8;            // w: weights
@@ -22,6 +23,7 @@ struct Format {
   int accumulator_bits = 16;      // acc: lazy accumulator; 0 = none
   int second_shift = 0;           // shift: of the lazy update; 0 = accumulator_bits - 1
   int bias_bits = 16;             // bias: biases of linear and convolution
+  bool tensor_blocks = true;      // block: a weight tensor has one exponent, or each output channel
   bool nearest_gradients = true;  // gr: gradients rounded to nearest, or stochastically
   bool nearest_updates = true;    // round: updates rounded to nearest, or stochastically
   bool predicted = true;  // exponents: predicted, in one pass, or exact, in two; the same bits

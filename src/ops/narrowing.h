@@ -14,10 +14,15 @@ namespace mantissa::ops {
 // A gradient's mantissas for the kernels.
 inline kernels::Gradient gradient_of(const Tensor& tensor) { return {tensor.data, tensor.bits}; }
 
-// Writes an exponent slot; one outside -128..127 is clamped and flagged, and the step fails.
-inline void set_exponent(const OpContext& context, const Tensor& tensor, int exponent) {
+// An exponent to be kept: one outside -128..127 is clamped and flagged, and the step fails.
+inline int16_t checked_exponent(const OpContext& context, int exponent) {
   if (!exponent_in_range(exponent)) context.totals->exponent_overflow = true;
-  *tensor.exponent = static_cast<int16_t>(std::clamp(exponent, kExponentMin, kExponentMax));
+  return static_cast<int16_t>(std::clamp(exponent, kExponentMin, kExponentMax));
+}
+
+// Writes an exponent slot.
+inline void set_exponent(const OpContext& context, const Tensor& tensor, int exponent) {
+  *tensor.exponent = checked_exponent(context, exponent);
 }
 
 // Sets the output's exponent (unless it is fixed) and returns the shift from wide mantissas with

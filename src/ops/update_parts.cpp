@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "numerics/exponent.h"
 #include "numerics/fixed_point.h"
@@ -17,6 +18,73 @@ using kernels::Extremes;
 constexpr int kTermBits = 59;
 // The smallest exponent that shrinking may reach: far below any update that matters.
 constexpr int kSmallestWeightExponent = -100;
+
+// direction_extremes of elements [begin, end), each with the decay of its block: the multiplier is
+// that of the largest exponent.
+Extremes direction_extremes(const OpContext& c, kernels::Update update, int64_t begin,
+                            int64_t end) {
+  const Tensor& weights = c.parameters[0].mantissa;
+  const int64_t length = weights.count() / weights.blocks;
+  const int64_t decay_multiplier = update.decay_multiplier;
+  const int largest = weights.largest_exponent();
+  Extremes total;
+  for (int64_t first = begin; first < end;) {
+    const int64_t block = first / length, last = std::min(end, (block + 1) * length);
+    update.decay_multiplier =
+        rescale_rne(decay_multiplier, largest - weights.block_exponent(block));
+    total = combined(total, c.kernels->update->direction_extremes(update, first, last));
+    first = last;
+  }
+  return total;
+}
+
+// Steps a block with one exponent, which it may change, but not to one below `smallest_exponent`;
+// returns how many directions were clipped. `each_range` calls a function on all elements, in
+// parts, and combines what it returns.
+template <typename EachRange>
+int64_t step_block(const OpContext& c, kernels::Update update, int step_exponent,
+                   int smallest_exponent, int16_t& exponent, EachRange&& each_range) {
+  const kernels::UpdateKernels& kernel = *c.kernels->update;
+  update.update_shift = exponent - update.shift - step_exponent;
+  const Extremes values =
+      each_range([&](int64_t begin, int64_t end) { return kernel.step(update, begin, end); });
+  const int growth = lazy_growth(values.low, values.high, update.weight_bits, update.shift,
+                                 std::max(0, exponent - smallest_exponent));
+  each_range([&](int64_t begin, int64_t end) {
+    kernel.commit(update, growth, begin, end);
+    return Extremes{};
+  });
+  exponent = static_cast<int16_t>(exponent + growth);
+  return values.saturated;
+}
+
+// All elements, on all threads.
+int64_t step_tensor(const OpContext& c, const kernels::Update& update, int step_exponent) {
+  const Tensor& weights = c.parameters[0].mantissa;
+  return step_block(c, update, step_exponent, kSmallestWeightExponent, *weights.exponent,
+                    [&](auto&& function) { return extremes(c, weights.count(), function); });
+}
+
+// Whole blocks on each thread.
+int64_t step_blocks(const OpContext& c, const kernels::Update& update, int step_exponent) {
+  const Tensor& weights = c.parameters[0].mantissa;
+  const int64_t length = weights.count() / weights.blocks;
+  const int smallest =
+      std::max(kSmallestWeightExponent, weights.largest_exponent() - kMostChannelSpread);
+  std::array<int64_t, kernels::kMaximumParts> saturated = {};
+  kernels::parallel_ranges(
+      *c.kernel.pool, weights.blocks, std::max<int64_t>(1, kUpdateGrain / length),
+      [&](int64_t first, int64_t last, int64_t part) {
+        for (int64_t block = first; block < last; ++block) {
+          const auto whole = [&](auto&& function) {
+            return function(block * length, (block + 1) * length);
+          };
+          saturated[part] +=
+              step_block(c, update, step_exponent, smallest, weights.exponent[block], whole);
+        }
+      });
+  return std::accumulate(saturated.begin(), saturated.end(), int64_t{0});
+}
 
 }  // namespace
 
@@ -82,17 +150,16 @@ Term gradient_term(const OpContext& c, kernels::Update& update) {
 Term decay_term(const OpContext& c, kernels::Update& update) {
   const ParameterView& p = c.parameters[0];
   const double decay = p.decays ? c.scalars->weight_decay : 0;
-  return {std::ldexp(decay, *p.mantissa.exponent - p.lazy_shift), update.weight_bits + p.lazy_shift,
-          &update.decay_multiplier};
+  return {std::ldexp(decay, p.mantissa.largest_exponent() - p.lazy_shift),
+          update.weight_bits + p.lazy_shift, &update.decay_multiplier};
 }
 
 DirectionExponents make_direction(const OpContext& c, std::span<const Term> terms,
                                   kernels::Update& update) {
   const int wide_exponent = choose_multipliers(terms);
-  const Extremes wide =
-      extremes(c, c.parameters[0].mantissa.count(), [&](int64_t begin, int64_t end) {
-        return c.kernels->update->direction_extremes(update, begin, end);
-      });
+  const Extremes wide = extremes(
+      c, c.parameters[0].mantissa.count(),
+      [&](int64_t begin, int64_t end) { return direction_extremes(c, update, begin, end); });
   const Narrowed narrowed = narrow(largest(wide), wide_exponent, update.direction_bits);
   update.direction_shift = narrowed.shift;
   return {wide_exponent, narrowed.exponent};
@@ -101,22 +168,14 @@ DirectionExponents make_direction(const OpContext& c, std::span<const Term> term
 void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,
                uint64_t gradient_maximum) {
   const ParameterView& p = c.parameters[0];
-  const int64_t count = p.mantissa.count();
-  const kernels::UpdateKernels& kernel = *c.kernels->update;
   const int rate_shift = fixed_point_shift(c.scalars->learning_rate, 31);
   update.rate_multiplier = to_fixed_point(c.scalars->learning_rate, rate_shift, mantissa_limit(32));
-  update.update_shift = *p.mantissa.exponent - p.lazy_shift - (direction_exponent - rate_shift);
-  const Extremes values = extremes(
-      c, count, [&](int64_t begin, int64_t end) { return kernel.step(update, begin, end); });
-
-  const int most_halvings = std::max(0, *p.mantissa.exponent - kSmallestWeightExponent);
-  const int growth =
-      lazy_growth(values.low, values.high, update.weight_bits, p.lazy_shift, most_halvings);
-  kernels::parallel_ranges(
-      *c.kernel.pool, count, kUpdateGrain,
-      [&](int64_t begin, int64_t end, int64_t) { kernel.commit(update, growth, begin, end); });
-  set_exponent(c, p.mantissa, *p.mantissa.exponent + growth);
-  *p.mantissa.saturated += values.saturated;
+  const int step_exponent = direction_exponent - rate_shift;
+  *p.mantissa.saturated += p.mantissa.blocks == 1 ? step_tensor(c, update, step_exponent)
+                                                  : step_blocks(c, update, step_exponent);
+  for (int64_t block = 0; block < p.mantissa.blocks; ++block) {
+    p.mantissa.exponent[block] = checked_exponent(c, p.mantissa.exponent[block]);
+  }
   // The accumulator's exponent of the next step; this step's has been used for the last time.
   *p.gradient.exponent =
       static_cast<int16_t>(next_accumulator_exponent(*p.gradient.exponent, gradient_maximum));

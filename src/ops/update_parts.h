@@ -68,7 +68,8 @@ bool measure_gradient(const OpContext& c, kernels::Update& update, uint64_t& max
 Term gradient_term(const OpContext& c, kernels::Update& update);
 Term decay_term(const OpContext& c, kernels::Update& update);
 
-// Replaces G by `wide`, and chooses update.direction_shift; returns the exponents of both.
+// Replaces G by `wide`, whose exponent is that of the tensor, and chooses update.direction_shift;
+// returns the exponents of both.
 struct DirectionExponents {
   int wide, direction;
 };

@@ -47,6 +47,11 @@ int mantissa_bits(ParameterRole role, const Format& format) {
   return role == ParameterRole::kBias ? format.bias_bits : 16;
 }
 
+int64_t exponent_blocks(const Parameter& parameter, const Format& format) {
+  const bool by_channel = parameter.role == ParameterRole::kWeights && !format.tensor_blocks;
+  return by_channel ? parameter.shape[0] : 1;
+}
+
 int64_t StateLayout::weight_state_bytes() const {
   int64_t total = 0;
   for (const StateTensor& tensor : tensors) {
@@ -85,13 +90,15 @@ ParameterState add_trained(const Parameter& parameter, const Format& format, con
   const auto add = [&](const std::string& suffix, DataType type, StateGroup group) {
     return builder.add(parameter.name + suffix, type, parameter.shape, group);
   };
-  const auto add_exponent = [&](const std::string& suffix, StateGroup group) {
-    return integer ? builder.add(parameter.name + suffix, DataType::kInt16, Shape{1}, group) : -1;
+  const auto add_exponent = [&](const std::string& suffix, StateGroup group, int64_t blocks = 1) {
+    return integer ? builder.add(parameter.name + suffix, DataType::kInt16, Shape{blocks}, group)
+                   : -1;
   };
   ParameterState state;
   state.mantissa = add("", element_type(parameter.role, format), StateGroup::kParameter);
   if (integer) builder.set_bits(state.mantissa, mantissa_bits(parameter.role, format));
-  state.exponent = add_exponent(".exponent", StateGroup::kParameter);
+  state.exponent =
+      add_exponent(".exponent", StateGroup::kParameter, exponent_blocks(parameter, format));
   if (integer) state.accumulator = add(".accumulator", DataType::kInt16, StateGroup::kParameter);
   for (size_t i = 0; i < row.moments.size() && row.moments[i] != nullptr; ++i) {
     const std::string suffix = std::string(".") + row.moments[i];
@@ -139,8 +146,9 @@ StateLayout frozen_layout(const Graph& graph, const Format& format) {
       builder.set_bits(state.mantissa, mantissa_bits(parameter.role, format));
     }
     if (parameter.role != ParameterRole::kWideOffset && !format.is_float()) {
-      state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16, Shape{1},
-                                   StateGroup::kParameter);
+      state.exponent =
+          builder.add(parameter.name + ".exponent", DataType::kInt16,
+                      Shape{exponent_blocks(parameter, format)}, StateGroup::kParameter);
     }
     layout.parameters.push_back(state);
   }

@@ -149,7 +149,7 @@ void Observations::after(int instruction, const OpContext& context, int64_t satu
       seen.exponent = sum_exponent_;
       continue;  // what the update clips and repeats is the parameter's
     }
-    if (tensor.exponent != nullptr) seen.exponent = *tensor.exponent;
+    if (tensor.exponent != nullptr) seen.exponent = tensor.largest_exponent();
     seen.saturated += saturated - saturated_;
     seen.re_executions += context.totals->re_executions - re_executions_;
     seen.mispredictions += context.totals->mispredictions - mispredictions_;

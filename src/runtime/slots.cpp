@@ -137,7 +137,10 @@ class Resolver {
     view.type = state_.layout().tensors[tensor].type;
     view.shape = state_.layout().tensors[tensor].shape;
     view.saturated = &slots_.saturated[instruction];
-    if (exponent >= 0) view.exponent = state_.data<int16_t>(exponent);
+    if (exponent >= 0) {
+      view.exponent = state_.data<int16_t>(exponent);
+      view.blocks = state_.layout().tensors[exponent].shape.count();
+    }
     return view;
   }
 

@@ -1,5 +1,6 @@
 #include "runtime/state.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -38,14 +39,18 @@ double initial_value(const Parameter& parameter, uint64_t seed, uint32_t index, 
   return 0;
 }
 
-// The exponent that holds the initialiser's largest possible value in b bits. With 8 bits and more
-// the largest values are cut by less than a unit; of fewer bits that would be a large part.
-int initial_exponent(const Parameter& parameter, int bits) {
-  double bound = 0;
+// The initialiser's largest possible value.
+double initial_bound(const Parameter& parameter) {
   const auto fan_in = static_cast<double>(parameter.fan_in);
-  if (parameter.initialiser == Initialiser::kOne) bound = 1;
-  if (parameter.initialiser == Initialiser::kHeUniform) bound = std::sqrt(6 / fan_in);
-  if (parameter.initialiser == Initialiser::kFanInUniform) bound = std::sqrt(1 / fan_in);
+  if (parameter.initialiser == Initialiser::kOne) return 1;
+  if (parameter.initialiser == Initialiser::kHeUniform) return std::sqrt(6 / fan_in);
+  if (parameter.initialiser == Initialiser::kFanInUniform) return std::sqrt(1 / fan_in);
+  return 0;
+}
+
+// The exponent that holds values up to `bound` in b bits. With 8 bits and more the largest values
+// are cut by less than a unit; of fewer bits that would be a large part.
+int initial_exponent(double bound, int bits) {
   if (bound == 0) return zero_exponent(bits);
   int exponent = 0;
   std::frexp(bound, &exponent);  // bound < 2^exponent
@@ -54,29 +59,52 @@ int initial_exponent(const Parameter& parameter, int bits) {
   return bits < 8 && bound > largest ? exponent + 1 : exponent;
 }
 
+double largest_initial(const Parameter& parameter, uint64_t seed, uint32_t index, int64_t begin,
+                       int64_t end) {
+  double largest = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    largest = std::max(largest, std::abs(initial_value(parameter, seed, index, i)));
+  }
+  return largest;
+}
+
 void initialise_float(const Parameter& parameter, uint64_t seed, uint32_t index, float* values) {
   for (int64_t i = 0; i < parameter.shape.count(); ++i) {
     values[i] = static_cast<float>(initial_value(parameter, seed, index, i));
   }
 }
 
-// Weights keep what rounding to W leaves in the accumulator: V is the initial value in full.
+// Elements [begin, end), which share an exponent. Weights keep what rounding to W leaves in the
+// accumulator: V is the initial value in full.
 template <typename Mantissa>
-void initialise_trained(const Parameter& parameter, uint64_t seed, uint32_t index, int bits,
-                        const ParameterState& tensors, State& state) {
-  const int shift = state.layout().lazy_shift;
-  const int exponent = initial_exponent(parameter, bits);
-  auto* weights = state.data<Mantissa>(tensors.mantissa);
-  auto* accumulator = state.data<int16_t>(tensors.accumulator);
+void initialise_block(const Parameter& parameter, uint64_t seed, uint32_t index, int bits,
+                      int exponent, int shift, int64_t begin, int64_t end, Mantissa* weights,
+                      int16_t* accumulator) {
   const int64_t largest = mantissa_limit(bits) * (int64_t{1} << shift);
-  for (int64_t i = 0; i < parameter.shape.count(); ++i) {
+  for (int64_t i = begin; i < end; ++i) {
     const double real = initial_value(parameter, seed, index, i);
     const auto value = static_cast<int64_t>(std::nearbyint(std::ldexp(real, shift - exponent)));
     const LazySplit split = lazy_split_rescaled(saturate(value, largest), shift);
     weights[i] = static_cast<Mantissa>(split.weight);
     accumulator[i] = static_cast<int16_t>(split.accumulator);
   }
-  *state.data<int16_t>(tensors.exponent) = static_cast<int16_t>(exponent);
+}
+
+template <typename Mantissa>
+void initialise_trained(const Parameter& parameter, uint64_t seed, uint32_t index, int bits,
+                        const ParameterState& tensors, State& state) {
+  auto* exponents = state.data<int16_t>(tensors.exponent);
+  const int64_t blocks = state.layout().tensors[tensors.exponent].shape.count();
+  const int64_t length = parameter.shape.count() / blocks;
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t begin = block * length, end = begin + length;
+    const double bound = blocks == 1 ? initial_bound(parameter)
+                                     : largest_initial(parameter, seed, index, begin, end);
+    exponents[block] = static_cast<int16_t>(initial_exponent(bound, bits));
+    initialise_block(parameter, seed, index, bits, exponents[block], state.layout().lazy_shift,
+                     begin, end, state.data<Mantissa>(tensors.mantissa),
+                     state.data<int16_t>(tensors.accumulator));
+  }
   *state.data<int16_t>(tensors.gradient_exponent) = kGradientAccumulatorStart;
   for (const MomentState& moment : tensors.moments) {
     if (moment.exponent < 0) continue;

@@ -1,6 +1,7 @@
 // Shapes, element types and views of tensors: what instructions and kernels work on.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -71,6 +72,9 @@ struct Tensor {
   DataType type = DataType::kInt8;
   Shape shape;
   int16_t* exponent = nullptr;
+  // Only for weights: equal parts, one after the other, that have an exponent each, from *exponent
+  // on; the output channels, or 1.
+  int64_t blocks = 1;
   int bits = 8;   // of narrowed mantissas, 2..16; up to 8 are int8, else int16
   int slot = -1;  // of its exponent; names the tensor in the key of stochastic rounding
   // Only for linear values under the batch-norm guard: exponent of channel c is
@@ -89,6 +93,8 @@ struct Tensor {
   }
   int64_t count() const { return shape.count(); }
   bool empty() const { return data == nullptr; }
+  int block_exponent(int64_t block) const { return exponent[blocks == 1 ? 0 : block]; }
+  int largest_exponent() const { return *std::max_element(exponent, exponent + blocks); }
 };
 
 }  // namespace mantissa

@@ -15,8 +15,6 @@ std::vector<int64_t> dims_of(const Shape& shape) {
 
 // Kernels rely on symmetric mantissas (the most negative number must not come in from a file) and
 // on channels' exponents at most kMostChannelShift below their tensor's.
-constexpr int kMostChannelShift = 31;
-
 bool mantissas_in_range(const StateTensor& tensor, std::span<const std::byte> data) {
   const bool channel_exponents = tensor.name.ends_with(".channel_exponents");
   if (tensor.type == DataType::kInt8) {
