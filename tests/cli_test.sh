@@ -343,6 +343,15 @@ check_inference() {
   prints_json "eval of fp32" eval --checkpoint "$folder/fp32" --data "$data" --json
   holds "eval in fp32 finds the accuracy of the training" \
     eval '[[ $(json "$folder/stdout" accuracy) == "$(json "$folder/fp32/summary.json" test_accuracy)" ]]'
+  accepts "train with block=channel" "test accuracy" train --data "$data" --model lenet5 \
+    --batch-size 32 --steps 2 --format bfp:block=channel --out "$folder/channel"
+  prints_json "eval of it" eval --checkpoint "$folder/channel" --data "$data" --json
+  holds "eval with block=channel finds the accuracy of the training" \
+    eval '[[ $(json "$folder/stdout" accuracy) == "$(json "$folder/channel/summary.json" test_accuracy)" ]]'
+  accepts "info shows the exponents of channels" "conv1\.weights\.exponent +I16 +\[6\]" \
+    info "$folder/channel" --tensors
+  refuses "block of another kind" 2 "block=tensor or channel" \
+    train --data "$data" --model lenet5 --format bfp:block=row --out "$folder/row"
   accepts "train with mse" "test accuracy" train --data "$data" --model mlp --batch-size 32 \
     --epochs 1 --loss mse --out "$folder/mse"
   prints_json "eval of it" eval --checkpoint "$folder/mse" --data "$data" --json

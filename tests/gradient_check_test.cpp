@@ -205,6 +205,43 @@ TEST(GradientCheck, RearrangementsDilationGroupsAndDropout) {
   }
 }
 
+// Weights whose output channels have exponents of their own, up to 2^3 apart: grouped, dilated, one
+// channel at a time, linear; and with batch norm, under the guard.
+TEST(GradientCheck, ExponentsPerOutputChannel) {
+  for (const bool guarded : {false, true}) {
+    Network net(Shape{6, 5, 1});
+    net.convolution(8, 3, 1, 1, 1);
+    net.add(ops::kRelu);
+    net.add(ops::kConvolution, {{"channels", 6}, {"padding", 2}, {"dilation", 2}, {"groups", 2}});
+    net.add(ops::kConvolution, {{"channels", 6}, {"padding", 1}, {"groups", 6}, {"bias", 0}});
+    if (guarded) net.add(ops::kBatchNorm);
+    net.convolution(9, 3, 2, 1, 0);
+    if (guarded) net.add(ops::kBatchNorm);
+    net.add(ops::kRelu);
+    net.add(ops::kFlatten);
+    net.add(ops::kLinear, {{"channels", 7}});
+    net.add(ops::kRelu);
+    Checked checked(net.finish(5), 5, ops::LossKind::kCrossEntropy, 0, {.tensor_blocks = false});
+    const StateLayout& layout = checked.state().layout();
+    for (size_t i = 0; i < layout.parameters.size(); ++i) {
+      if (checked.graph().parameters[i].role != ParameterRole::kWeights) continue;
+      auto* exponents = checked.state().data<int16_t>(layout.parameters[i].exponent);
+      const int64_t channels = layout.tensors[layout.parameters[i].exponent].shape.count();
+      ASSERT_EQ(channels, checked.graph().parameters[i].shape[0]);
+      for (int64_t o = 0; o < channels; ++o) exponents[o] -= static_cast<int16_t>(o * 3 % 4);
+    }
+    auto guards = checked.state().bytes(layout.guards);
+    std::fill(guards.begin(), guards.end(), std::byte{guarded});
+    checked.run();
+    const auto names = checked.check();
+    for (const char* name :
+         {"backward_input convolution", "backward_weights convolution", "backward_input linear"}) {
+      EXPECT_TRUE(contains(names, name)) << name;
+    }
+    EXPECT_EQ(contains(names, "backward_input batch_norm"), guarded);
+  }
+}
+
 TEST(GradientCheck, ProductsAndGates) {
   Network net(Shape{6, 6, 1});
   net.convolution(4, 3, 1, 1, 1);

@@ -65,7 +65,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"mobilenet_v2", "bfp:g=6,gr=stochastic", 2, 0.125},
         Case{"inception_small", "bfp8", 2, 0.25}, Case{"inception_small", "bfp:g=8", 2, 0.25},
         Case{"inception_small", "bfp:g=6,gr=stochastic", 2, 0.25},
-        Case{"squeezenet", "bfp:g=12", 2, 0.25}));
+        Case{"squeezenet", "bfp:g=12", 2, 0.25}, Case{"lenet5", "bfp:block=channel", 3},
+        Case{"resnet8", "bfp:w=4,g=8,block=channel", 1},
+        Case{"mobilenet_v2", "bfp:block=channel", 1, 0.125}));
 
 TEST(SameBits, OptimizersOverThreadsAndInstructionSets) {
   for (const Optimizer& row : optimizers()) {
@@ -159,6 +161,42 @@ TEST(SameBits, PredictedOrExactExponentsOfGuardedValues) {
       std::fill(guards.begin(), guards.end(), std::byte{1});
     }
     for (int i = 0; i < 3; ++i) expect_equal_steps(predicted, exact);
+  }
+}
+
+// Sums of channels with exponents of their own are held in chunks as well, narrowed as they come.
+TEST(SameBits, PredictedOrExactExponentsOfChannelsThatDiffer) {
+  for (const int64_t micro_batch_size : {10, 25}) {
+    SCOPED_TRACE(micro_batch_size);
+    HarnessOptions options{.model = "resnet8",
+                           .format = "bfp:block=channel",
+                           .batch_size = 50,
+                           .micro_batch_size = micro_batch_size,
+                           .threads = 2};
+    Harness predicted(options);
+    options.format += ",exponents=exact";
+    Harness exact(options);
+    EXPECT_GT(expect_equal_steps(predicted, exact), 0) << "nothing to predict from";
+    int64_t wrong = 0;
+    for (int i = 0; i < 3; ++i) wrong += expect_equal_steps(predicted, exact);
+    EXPECT_LT(wrong, 3 * static_cast<int64_t>(predicted.graph().values.size()));
+  }
+}
+
+TEST(SameBits, OptimizersWithExponentsPerChannel) {
+  for (const Optimizer& row : optimizers()) {
+    HarnessOptions options{.model = "lenet5",
+                           .format = "bfp:block=channel",
+                           .optimizer = row.kind,
+                           .micro_batch_size = 8,
+                           .isa = Isa::kScalar,
+                           .clip_norm = 0.3};
+    const std::string expected = hash_after(options, 2);
+    options.isa = best_isa();
+    for (const int threads : {1, 3}) {
+      options.threads = threads;
+      EXPECT_EQ(hash_after(options, 2), expected) << row.name << " " << threads;
+    }
   }
 }
 

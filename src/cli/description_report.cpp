@@ -36,7 +36,10 @@ std::string tensor_table(const Json& tensors, const Terminal& terminal) {
     const auto cell = [&](const char* key) {
       return tensor.contains(key) ? text_of(tensor[key]) : std::string("-");
     };
-    table.add({cell("name"), cell("type"), cell("shape"), cell("bytes"), cell("exponent"),
+    const bool several =
+        tensor.contains("smallest_exponent") && tensor["smallest_exponent"] != tensor["exponent"];
+    table.add({cell("name"), cell("type"), cell("shape"), cell("bytes"),
+               (several ? cell("smallest_exponent") + ".." : "") + cell("exponent"),
                cell("largest_bits"), cell("mean_bits")});
   }
   return "\n" + table.text(terminal.width(), terminal);

@@ -39,7 +39,7 @@ struct ModeKey {
 
 const std::vector<ModeKey>& mode_keys() {
   static const std::vector<ModeKey> keys = {
-      {"block", {"tensor"}, nullptr},
+      {"block", {"tensor", "channel"}, &Format::tensor_blocks},
       {"exponents", {"predicted", "exact"}, &Format::predicted},
       {"gr", {"nearest", "stochastic"}, &Format::nearest_gradients},
       {"round", {"nearest", "stochastic"}, &Format::nearest_updates},

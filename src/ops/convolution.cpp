@@ -1,6 +1,7 @@
 // Convolution (strided, padded, grouped, dilated) and linear (a 1x1 convolution on 1x1 images):
 // weights [O, KH, KW, C], optional bias.
 #include <algorithm>
+#include <climits>
 
 #include "kernels/convolution_choice.h"
 #include "kernels/convolution_wide_gradient.h"
@@ -10,6 +11,7 @@
 #include "ops/fp32/fp32.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/sum_exponents.h"
 
 namespace mantissa::ops {
 namespace {
@@ -104,6 +106,10 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   }
   memory.backward_input.scratch_bytes = static_cast<int64_t>(
       kernels::convolution_grad_input_scratch_bytes(table, shape, s.format.gradient_bits, threads));
+  if (!s.format.tensor_blocks) {
+    memory.backward_input.workspace_bytes = align_gradient_bytes(
+        shape.output_count() / shape.out_channels, shape.out_channels, s.format.gradient_bits);
+  }
   memory.backward_weights.scratch_bytes =
       static_cast<int64_t>(kernels::convolution_grad_weights_scratch_bytes(
           table, shape, s.format.wide_gradient_bits(), threads));
@@ -132,13 +138,13 @@ Status check(const OpShapes& s) {
   return {};
 }
 
-// The bias at the sum's exponent, rounded to nearest even; null without a bias.
-const int32_t* align_bias(const OpContext& c, int sum_exponent, int32_t* aligned) {
+// The bias at the sums' exponents, rounded to nearest even; null without a bias.
+const int32_t* align_bias(const OpContext& c, const SumExponents& sums, int32_t* aligned) {
   if (c.parameters.size() < 2) return nullptr;
   const Tensor& bias = c.parameters[1].mantissa;
   for (int64_t o = 0; o < bias.count(); ++o) {
     const int64_t mantissa = bias.bits <= 8 ? bias.as<int8_t>()[o] : bias.as<int16_t>()[o];
-    const int64_t wide = rescale_rne(mantissa, sum_exponent - *bias.exponent);
+    const int64_t wide = rescale_rne(mantissa, sums.of(o) - *bias.exponent);
     aligned[o] = static_cast<int32_t>(saturate(wide, kBiasLimit));
     *c.output.saturated += aligned[o] != wide;
   }
@@ -148,8 +154,8 @@ const int32_t* align_bias(const OpContext& c, int sum_exponent, int32_t* aligned
 // Parts of the workspace: per-channel arrays, then the wide results of a chunk of images.
 struct Workspace {
   int32_t* bias;     // aligned to the sum's exponent
-  int32_t* shifts;   // of guarded channels
-  uint32_t* maxima;  // of guarded channels
+  int32_t* shifts;   // of channels that differ
+  uint32_t* maxima;  // of channels that differ
   int32_t* wide;
   Workspace(std::byte* base, int64_t channels)
       : bias(reinterpret_cast<int32_t*>(base)),
@@ -173,49 +179,58 @@ void for_each_chunk(const OpContext& c, const kernels::ConvolutionForward& whole
   }
 }
 
-void calibrate(const OpContext& c, const int32_t* wide, int sum_exponent) {
+// Whether sums or outputs of channels differ in their exponents, so that shifts do.
+bool differ(const OpContext& c, const SumExponents& sums) {
+  return is_guarded(c.output) || sums.by_channel();
+}
+
+void calibrate(const OpContext& c, const int32_t* wide, const SumExponents& sums) {
   const int64_t channels = c.output.shape.last();
   for (int64_t i = 0; i < c.output.count(); ++i) {
-    const int64_t channel = is_guarded(c.output) ? i % channels : 0;
-    count_wide(c.histogram + channel * kHistogramBins, wide[i], sum_exponent, c.output.bits);
+    const int64_t histogram = is_guarded(c.output) ? i % channels : 0;
+    count_wide(c.histogram + histogram * kHistogramBins, wide[i], sums.of(i % channels),
+               c.output.bits);
   }
 }
 
-// Guarded outputs: one exponent per channel, as an offset from the tensor's.
-void choose_channel_shifts(const OpContext& c, const Workspace& work, int sum_exponent) {
+// The exponent that holds all channels; for guarded outputs also one for each, as an offset from
+// it. Without a guard channels of zeros have no say.
+void choose_exponents(const OpContext& c, const uint32_t* maxima, const SumExponents& sums) {
   const int64_t channels = c.output.shape.last();
-  if (c.exponent_mode == ExponentMode::kFixed) {
-    for (int64_t o = 0; o < channels; ++o) {
-      // 31: everything rounds to zero. The freezing leaves no channel below the sums' exponent.
-      work.shifts[o] =
-          std::clamp(*c.output.exponent + c.output.channel_exponent[o] - sum_exponent, 0, 31);
-    }
-    return;
-  }
-  int largest = 0;
+  const bool guarded = is_guarded(c.output);
+  const auto wanted = [&](int64_t o) { return sums.of(o) + exact_shift(maxima[o], c.output.bits); };
+  int largest = INT_MIN;
   for (int64_t o = 0; o < channels; ++o) {
-    work.shifts[o] = exact_shift(work.maxima[o], c.output.bits);
-    largest = std::max(largest, work.shifts[o]);
+    if (guarded || maxima[o] != 0) largest = std::max(largest, wanted(o));
   }
-  set_exponent(c, c.output, sum_exponent + largest);
-  for (int64_t o = 0; o < channels; ++o) {
-    c.output.channel_exponent[o] = static_cast<int8_t>(work.shifts[o] - largest);
+  set_exponent(c, c.output, largest == INT_MIN ? zero_exponent(c.output.bits) : largest);
+  for (int64_t o = 0; o < channels && guarded; ++o) {
+    c.output.channel_exponent[o] =
+        static_cast<int8_t>(std::max(wanted(o) - largest, -kMostChannelShift));
   }
 }
 
-// Wide results of some images to 8 bits, by one shift or by each channel's.
-void requantise(const OpContext& c, const Workspace& work, int shift, int64_t first,
-                int64_t count) {
+// From the sums' exponents to the output's. The freezing leaves none below those of the sums.
+void choose_channel_shifts(const OpContext& c, const Workspace& work, const SumExponents& sums) {
+  for (int64_t o = 0; o < c.output.shape.last(); ++o) {
+    const int offset = is_guarded(c.output) ? c.output.channel_exponent[o] : 0;
+    work.shifts[o] = std::clamp(*c.output.exponent + offset - sums.of(o), 0, kMostChannelShift);
+  }
+}
+
+// Wide results of some images to 8 bits, by one shift or, if channels differ, by each one's.
+void requantise(const OpContext& c, const Workspace& work, bool channels_differ, int shift,
+                int64_t first, int64_t count) {
   const auto& kernel = *c.kernels->elementwise;
   const int64_t channels = c.output.shape.last();
   int8_t* out = c.output.as<int8_t>() + first;
   const auto range = [&](int64_t begin, int64_t end) -> kernels::WideStatistics {
-    if (!is_guarded(c.output))
+    if (!channels_differ)
       return kernel.requantise({work.wide, shift, out, c.output.bits}, begin, end);
     return {0, kernel.requantise_channels({work.wide, work.shifts, channels, out, c.output.bits},
                                           begin, end)};
   };
-  const int64_t unit = is_guarded(c.output) ? channels : 1;
+  const int64_t unit = channels_differ ? channels : 1;
   *c.output.saturated += kernels::parallel_statistics(*c.kernel.pool, count / unit,
                                                       std::max<int64_t>(1, kGrain / unit), range)
                              .saturated;
@@ -224,39 +239,66 @@ void requantise(const OpContext& c, const Workspace& work, int shift, int64_t fi
 // Two passes over wide results: the first for what decides the exponent, the second to write. Where
 // they are held in chunks, the second computes them anew.
 void forward_in_two_passes(const OpContext& c, const Workspace& work,
-                           const kernels::ConvolutionForward& whole, int sum_exponent) {
+                           const kernels::ConvolutionForward& whole, const SumExponents& sums) {
   const int64_t channels = c.output.shape.last(), per_image = c.output.count() / c.output.shape[0];
-  const bool guarded = is_guarded(c.output), fixed = c.exponent_mode == ExponentMode::kFixed;
+  const bool by_channel = differ(c, sums), fixed = c.exponent_mode == ExponentMode::kFixed;
   const bool one_chunk = images_per_chunk(whole.shape, c.exponent_mode) == whole.shape.batch;
   uint64_t maximum = 0;
-  std::fill_n(work.maxima, guarded ? channels : 0, 0u);
+  std::fill_n(work.maxima, by_channel ? channels : 0, 0u);
   if (!fixed) {
     for_each_chunk(c, whole, [&](int64_t, const kernels::ConvolutionForward& chunk) {
       maximum =
           std::max(maximum, kernels::convolution_forward(*c.kernels, chunk, c.kernel).maximum);
-      if (!guarded) return;
+      if (!by_channel) return;
       c.kernels->elementwise->channel_maxima(work.wide, channels, 0,
                                              chunk.shape.output_count() / channels, work.maxima);
     });
   }
-  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, work.wide, sum_exponent);
+  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, work.wide, sums);
   int shift = 0;
-  if (guarded) {
-    choose_channel_shifts(c, work, sum_exponent);
+  if (by_channel) {
+    if (!fixed) choose_exponents(c, work.maxima, sums);
+    choose_channel_shifts(c, work, sums);
   } else {
-    shift = choose_shift(c, c.output, maximum, sum_exponent);
+    shift = choose_shift(c, c.output, maximum, sums.largest());
   }
   for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
     if (fixed || !one_chunk) kernels::convolution_forward(*c.kernels, chunk, c.kernel);
-    requantise(c, work, shift, first * per_image, chunk.shape.output_count());
+    requantise(c, work, by_channel, shift, first * per_image, chunk.shape.output_count());
   });
 }
 
-// Whether the sums can be narrowed as they are computed.
-bool fits_one_pass(const OpContext& c, int sum_exponent) {
-  if (is_guarded(c.output)) return false;
+// As forward_in_two_passes, for channels that differ in their sums only: narrowed to the exponent
+// used last as they are computed, and again where that was wrong.
+void forward_channels_in_one_pass(const OpContext& c, const Workspace& work,
+                                  const kernels::ConvolutionForward& whole,
+                                  const SumExponents& sums) {
+  const int64_t channels = c.output.shape.last(), per_image = c.output.count() / c.output.shape[0];
+  const auto pass = [&] {
+    choose_channel_shifts(c, work, sums);
+    std::fill_n(work.maxima, channels, 0u);
+    for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
+      kernels::convolution_forward(*c.kernels, chunk, c.kernel);
+      c.kernels->elementwise->channel_maxima(work.wide, channels, 0,
+                                             chunk.shape.output_count() / channels, work.maxima);
+      requantise(c, work, true, 0, first * per_image, chunk.shape.output_count());
+    });
+  };
+  const int predicted = *c.output.exponent;
+  const int64_t saturated = *c.output.saturated;
+  pass();
+  choose_exponents(c, work.maxima, sums);
+  if (*c.output.exponent == predicted) return;
+  ++c.totals->mispredictions;
+  *c.output.saturated = saturated;
+  pass();
+}
+
+// Whether the kernel can narrow the sums as it computes them.
+bool fits_one_pass(const OpContext& c, const SumExponents& sums) {
+  if (differ(c, sums)) return false;
   if (c.exponent_mode == ExponentMode::kPredicted) return true;
-  const int shift = *c.output.exponent - sum_exponent;
+  const int shift = *c.output.exponent - sums.largest();
   return c.exponent_mode == ExponentMode::kFixed && shift >= 0 &&
          shift <= kernels::kMaximumForwardShift;
 }
@@ -264,25 +306,27 @@ bool fits_one_pass(const OpContext& c, int sum_exponent) {
 void forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;
-  const int sum_exponent = *input.exponent + *weights.exponent;
+  const SumExponents sums(input, weights);
   const Workspace work(c.workspace, c.output.shape.last());
   kernels::ConvolutionForward args{.shape = convolution_shape(c, input.shape, c.output.shape),
                                    .input = input.as<int8_t>(),
                                    .weights = weights.as<int8_t>(),
-                                   .bias = align_bias(c, sum_exponent, work.bias)};
+                                   .bias = align_bias(c, sums, work.bias)};
   if (c.output.type == DataType::kInt32) {
     args.wide = c.output.as<int32_t>();
     kernels::convolution_forward(*c.kernels, args, c.kernel);
-    set_exponent(c, c.output, sum_exponent);
+    set_exponent(c, c.output, align_sums(c, sums, args.wide));
     return;
   }
-  if (!fits_one_pass(c, sum_exponent)) {
+  if (!fits_one_pass(c, sums)) {
     args.wide = work.wide;
-    return forward_in_two_passes(c, work, args, sum_exponent);
+    const bool predicts = c.exponent_mode == ExponentMode::kPredicted && !is_guarded(c.output);
+    return predicts ? forward_channels_in_one_pass(c, work, args, sums)
+                    : forward_in_two_passes(c, work, args, sums);
   }
   args.narrow = c.output.as<int8_t>();
   args.bits = c.output.bits;
-  narrow_in_one_pass(c, sum_exponent, [&](int shift) {
+  narrow_in_one_pass(c, sums.largest(), [&](int shift) {
     args.shift = shift;
     return kernels::convolution_forward(*c.kernels, args, c.kernel);
   });
@@ -292,10 +336,11 @@ void backward_input(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;
   const ConvolutionShape shape = convolution_shape(c, grad_input.shape, c.grad_output.shape);
-  narrow_gradient(c, grad_input, *c.grad_output.exponent + *weights.exponent, [&](int shift) {
+  const kernels::ConstGradient gradient = align_gradient(c, weights);
+  const int wide_exponent = *c.grad_output.exponent + weights.largest_exponent();
+  narrow_gradient(c, grad_input, wide_exponent, [&](int shift) {
     return kernels::convolution_grad_input(
-        *c.kernels,
-        {shape, gradient_of(c.grad_output), weights.as<int8_t>(), shift, gradient_of(grad_input)},
+        *c.kernels, {shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input)},
         c.kernel);
   });
 }

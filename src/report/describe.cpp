@@ -1,8 +1,10 @@
 #include "report/describe.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "formats/safetensors.h"
 #include "numerics/rounding.h"
@@ -36,17 +38,24 @@ void add_bit_use(std::span<const std::byte> data, Json& json) {
           : std::nearbyint(1000.0 * static_cast<double>(sum) / static_cast<double>(count)) / 1000;
 }
 
+// The exponent of a tensor's mantissas; of several (one per output channel) the largest, and the
+// smallest.
+void add_exponents(std::span<const std::byte> data, Json& json) {
+  std::vector<int16_t> exponents(data.size() / sizeof(int16_t));
+  if (exponents.empty()) return;
+  std::memcpy(exponents.data(), data.data(), exponents.size() * sizeof(int16_t));
+  const auto [smallest, largest] = std::minmax_element(exponents.begin(), exponents.end());
+  json["exponent"] = *largest;
+  if (exponents.size() > 1) json["smallest_exponent"] = *smallest;
+}
+
 Json tensor_json(const SafetensorsFile& file, const SafetensorsTensor& tensor) {
   Json json = {{"name", tensor.name},
                {"type", tensor.dtype},
                {"shape", tensor.shape},
                {"bytes", tensor.data.size()}};
   const SafetensorsTensor* exponent = file.find(tensor.name + ".exponent");
-  if (exponent != nullptr && exponent->dtype == "I16" && exponent->data.size() == 2) {
-    int16_t value = 0;
-    std::memcpy(&value, exponent->data.data(), sizeof value);
-    json["exponent"] = value;
-  }
+  if (exponent != nullptr && exponent->dtype == "I16") add_exponents(exponent->data, json);
   if (tensor.dtype == "I8") add_bit_use<int8_t>(tensor.data, json);
   if (tensor.dtype == "I16") add_bit_use<int16_t>(tensor.data, json);
   if (tensor.dtype == "I32") add_bit_use<int32_t>(tensor.data, json);

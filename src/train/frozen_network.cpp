@@ -57,24 +57,37 @@ class Exponents {
       values_[value] = largest_exponent(instruction.inputs);
       return;
     }
+    const std::vector<int> sums = sum_exponents(state, instruction);
     if (!guarded) {
-      values_[value] = static_cast<int16_t>(chosen_exponent(histogram.first(kHistogramBins)));
+      int chosen = chosen_exponent(histogram.first(kHistogramBins));
+      if (sums.size() > 1) chosen = std::max(chosen, *std::max_element(sums.begin(), sums.end()));
+      values_[value] = static_cast<int16_t>(chosen);
       return;
     }
-    // No channel below the exponent of the sums: there is nothing finer.
-    const int weights = instruction.parameters[0].parameter;
-    const int sum_exponent = values_[instruction.inputs[0].slot] +
-                             *state.data<int16_t>(state.layout().parameters[weights].exponent);
     std::vector<int> exponents;
     for (size_t c = 0; c < channels_[value].size(); ++c) {
       const int chosen = chosen_exponent(histogram.subspan(c * kHistogramBins, kHistogramBins));
-      exponents.push_back(std::max(chosen, sum_exponent));
+      exponents.push_back(std::max(chosen, sums[sums.size() > 1 ? c : 0]));
     }
     const int largest = *std::max_element(exponents.begin(), exponents.end());
     values_[value] = static_cast<int16_t>(largest);
     for (size_t c = 0; c < exponents.size(); ++c) {
-      channels_[value][c] = static_cast<int8_t>(exponents[c] - largest);
+      channels_[value][c] =
+          static_cast<int8_t>(std::max(exponents[c] - largest, -kMostChannelShift));
     }
+  }
+
+  // Of the sums of a convolution, one or one per channel: a channel's exponent is not below it,
+  // since there is nothing finer. Empty for instructions without weights.
+  std::vector<int> sum_exponents(const State& state, const Instruction& instruction) const {
+    if (instruction.parameters.empty()) return {};
+    const int tensor = state.layout().parameters[instruction.parameters[0].parameter].exponent;
+    const auto* weights = state.data<int16_t>(tensor);
+    std::vector<int> sums;
+    for (int64_t c = 0; c < state.layout().tensors[tensor].shape.count(); ++c) {
+      sums.push_back(values_[instruction.inputs[0].slot] + weights[c]);
+    }
+    return sums;
   }
 
   int16_t largest_exponent(std::span<const Operand> inputs) const {
@@ -117,9 +130,6 @@ void fill_frozen_fp32(const Graph& graph, const State& trained, const Program& c
 void fill_frozen(const Graph& graph, const State& trained, const Program& calibration,
                  const Executor& executor, const Exponents& exponents, FrozenNetwork& frozen) {
   const StateLayout &from = trained.layout(), &to = frozen.state.layout();
-  const auto exponent_of = [&](int parameter) {
-    return frozen.state.data<int16_t>(to.parameters[parameter].exponent);
-  };
   std::vector<std::byte> workspace;
   for (int i = 0; i < static_cast<int>(calibration.instructions.size()); ++i) {
     const Instruction& instruction = calibration.instructions[i];
@@ -130,16 +140,17 @@ void fill_frozen(const Graph& graph, const State& trained, const Program& calibr
       const int multiplier = new_parameters[0], offset = new_parameters[1];
       const int64_t channels = frozen.graph.parameters[multiplier].shape.count();
       workspace.resize(static_cast<size_t>(ops::freeze_batch_norm_workspace_bytes(channels)) + 64);
-      *exponent_of(multiplier) = static_cast<int16_t>(ops::freeze_batch_norm(
-          executor.context(i), frozen.state.data<int32_t>(to.parameters[multiplier].mantissa),
-          frozen.state.data<int64_t>(to.parameters[offset].mantissa), workspace.data()));
+      *frozen.state.data<int16_t>(to.parameters[multiplier].exponent) =
+          static_cast<int16_t>(ops::freeze_batch_norm(
+              executor.context(i), frozen.state.data<int32_t>(to.parameters[multiplier].mantissa),
+              frozen.state.data<int64_t>(to.parameters[offset].mantissa), workspace.data()));
       continue;
     }
     for (size_t k = 0; k < old_parameters.size(); ++k) {
       const ParameterState &a = from.parameters[old_parameters[k]],
                            &b = to.parameters[new_parameters[k]];
       copy_tensor(trained, a.mantissa, frozen.state, b.mantissa);
-      *exponent_of(new_parameters[k]) = *trained.data<int16_t>(a.exponent);
+      copy_tensor(trained, a.exponent, frozen.state, b.exponent);
     }
   }
   copy_tensor(trained, from.guards, frozen.state, to.guards);

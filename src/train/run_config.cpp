@@ -105,7 +105,7 @@ const Setting kSettings[] = {
      "number format: bfp8, fp32 (the reference), or bfp:key=value,... (w=2..8, a=2..8, "
      "g=6|8|12|16, "
      "gr=nearest|stochastic, "
-     "acc=0|2|4|8|16, exponents=predicted|exact)",
+     "acc=0|2|4|8|16, block=tensor|channel, exponents=predicted|exact)",
      "bfp8", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_format(text), c.format); },
      [](const Config& c) { return to_string(c.format); }},

@@ -1,0 +1,37 @@
+// Exponents of a convolution's sums where the output channels of its weights have exponents of
+// their own, and how what the channels share is aligned to them.
+#pragma once
+
+#include "ops/narrowing.h"
+
+namespace mantissa::ops {
+
+// The sums of output channel o are in units of 2^(exponent of the input + that of its weights).
+class SumExponents {
+ public:
+  SumExponents(const Tensor& input, const Tensor& weights)
+      : input_(*input.exponent), weights_(weights) {}
+
+  int of(int64_t channel) const { return input_ + weights_.block_exponent(channel); }
+  int largest() const { return input_ + weights_.largest_exponent(); }
+  // Whether channels may differ.
+  bool by_channel() const { return weights_.blocks > 1; }
+
+ private:
+  int input_;
+  const Tensor& weights_;
+};
+
+// Sums that are left wide, c.output's shape, get one exponent, the largest, which is returned:
+// those of other channels are shifted to the right (rne).
+int align_sums(const OpContext& c, const SumExponents& exponents, int32_t* sums);
+
+// Bytes of workspace that align_gradient needs for a gradient [rows, channels].
+int64_t align_gradient_bytes(int64_t rows, int64_t channels, int bits);
+
+// c.grad_output in units in which all channels of the weights have the largest exponent: mantissas
+// of other channels are shifted to the right (rne), into the workspace, as wide as they were.
+// Nothing can overflow; of a channel whose weights are smaller by 2^k, k bits are lost.
+kernels::ConstGradient align_gradient(const OpContext& c, const Tensor& weights);
+
+}  // namespace mantissa::ops
