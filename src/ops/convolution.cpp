@@ -101,6 +101,8 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
           memory.forward.scratch_bytes,
           static_cast<int64_t>(kernels::convolution_forward_scratch_bytes(table, chunk, threads)));
     }
+    memory.forward.scratch_bytes =
+        std::max(memory.forward.scratch_bytes, threads * channel_bytes(shape.out_channels));
     chunk.batch = images;
     memory.forward.workspace_bytes += chunk.output_count() * int64_t{sizeof(int32_t)};
   }
@@ -236,6 +238,26 @@ void requantise(const OpContext& c, const Workspace& work, bool channels_differ,
                              .saturated;
 }
 
+// Takes the wide results of some images into the channels' maxima. Those of parts are in the
+// scratch, which the sums no longer need.
+void add_maxima(const OpContext& c, const Workspace& work, int64_t count) {
+  const int64_t channels = c.output.shape.last();
+  const auto of_part = [&](int64_t part) {
+    return reinterpret_cast<uint32_t*>(c.kernel.scratch.data() + part * channel_bytes(channels));
+  };
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, count / channels, std::max<int64_t>(1, kGrain / channels),
+      [&](int64_t begin, int64_t end, int64_t part) {
+        std::fill_n(of_part(part), channels, 0u);
+        c.kernels->elementwise->channel_maxima(work.wide, channels, begin, end, of_part(part));
+      });
+  for (int64_t part = 0; part < parts; ++part) {
+    for (int64_t o = 0; o < channels; ++o) {
+      work.maxima[o] = std::max(work.maxima[o], of_part(part)[o]);
+    }
+  }
+}
+
 // Two passes over wide results: the first for what decides the exponent, the second to write. Where
 // they are held in chunks, the second computes them anew.
 void forward_in_two_passes(const OpContext& c, const Workspace& work,
@@ -249,9 +271,7 @@ void forward_in_two_passes(const OpContext& c, const Workspace& work,
     for_each_chunk(c, whole, [&](int64_t, const kernels::ConvolutionForward& chunk) {
       maximum =
           std::max(maximum, kernels::convolution_forward(*c.kernels, chunk, c.kernel).maximum);
-      if (!by_channel) return;
-      c.kernels->elementwise->channel_maxima(work.wide, channels, 0,
-                                             chunk.shape.output_count() / channels, work.maxima);
+      if (by_channel) add_maxima(c, work, chunk.shape.output_count());
     });
   }
   if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, work.wide, sums);
@@ -279,8 +299,7 @@ void forward_channels_in_one_pass(const OpContext& c, const Workspace& work,
     std::fill_n(work.maxima, channels, 0u);
     for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
       kernels::convolution_forward(*c.kernels, chunk, c.kernel);
-      c.kernels->elementwise->channel_maxima(work.wide, channels, 0,
-                                             chunk.shape.output_count() / channels, work.maxima);
+      add_maxima(c, work, chunk.shape.output_count());
       requantise(c, work, true, 0, first * per_image, chunk.shape.output_count());
     });
   };
