@@ -350,6 +350,8 @@ check_inference() {
     eval '[[ $(json "$folder/stdout" accuracy) == "$(json "$folder/channel/summary.json" test_accuracy)" ]]'
   accepts "info shows the exponents of channels" "conv1\.weights\.exponent +I16 +\[6\]" \
     info "$folder/channel" --tensors
+  prints_json "info --json of it" info "$folder/channel" --tensors --json
+  holds "info --json has the smallest of them" grep -q '"smallest_exponent"' "$folder/stdout"
   refuses "block of another kind" 2 "block=tensor or channel" \
     train --data "$data" --model lenet5 --format bfp:block=row --out "$folder/row"
   accepts "train with mse" "test accuracy" train --data "$data" --model mlp --batch-size 32 \

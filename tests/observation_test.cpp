@@ -51,7 +51,7 @@ TEST(Observation, AddsUpToTheTotalsOfTheStep) {
 }
 
 TEST(Observation, SeesParametersAsTheStateHasThem) {
-  Harness harness({.model = "lenet5", .micro_batch_size = 8});
+  Harness harness({.model = "lenet5", .format = "bfp:block=channel", .micro_batch_size = 8});
   Observations observations(harness.program());
   harness.executor().set_observations(&observations);
   harness.train(3);
@@ -75,7 +75,9 @@ TEST(Observation, SeesParametersAsTheStateHasThem) {
     EXPECT_EQ(seen.elements, count);
     EXPECT_EQ(seen.bit_length_sum, sum);
     EXPECT_EQ(seen.largest_bit_length, largest);
-    EXPECT_EQ(seen.exponent, *harness.state().data<int16_t>(tensors.exponent));
+    const auto* exponents = harness.state().data<int16_t>(tensors.exponent);
+    const int64_t channels = harness.graph().parameters[index].shape[0];
+    EXPECT_EQ(seen.exponent, *std::max_element(exponents, exponents + channels));
   }
   EXPECT_EQ(parameters, 5);
 }

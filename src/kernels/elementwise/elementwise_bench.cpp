@@ -75,6 +75,10 @@ void add_gradient_rows(const ElementwiseKernels* k, int bits, const Add& add) {
   add("sum_rows" + suffix, [=](Operands& o) {
     k->sum_rows(o.add_gradients(bits, 0, 0).a, o.channels, 0, o.rows, o.sums.data());
   });
+  add("shift_channels" + suffix, [=](Operands& o) {
+    const AddGradients gradients = o.add_gradients(bits, 0, 0);
+    k->shift_channels({gradients.a, o.shifts.data(), o.channels, gradients.out}, 0, o.rows);
+  });
 }
 
 void add_rows(const ElementwiseKernels* k) {
@@ -104,8 +108,8 @@ void add_rows(const ElementwiseKernels* k) {
         k->normalise_input({o.pixels.data(), o.mean.data(), 3, 1, o.out.data()}, 0, o.count / 3));
   });
   add("requantise_channels", [=](Operands& o) {
-    benchmark::DoNotOptimize(k->requantise_channels(o.wide.data(), o.shifts.data(), o.channels, 0,
-                                                    o.rows, o.out.data()));
+    benchmark::DoNotOptimize(k->requantise_channels(
+        {o.wide.data(), o.shifts.data(), o.channels, o.out.data()}, 0, o.rows));
   });
   for (const int bits : {16, 8}) add_gradient_rows(k, bits, add);
 }
