@@ -344,7 +344,9 @@ check_inference() {
   holds "eval in fp32 finds the accuracy of the training" \
     eval '[[ $(json "$folder/stdout" accuracy) == "$(json "$folder/fp32/summary.json" test_accuracy)" ]]'
   accepts "train with block=channel" "test accuracy" train --data "$data" --model lenet5 \
-    --batch-size 32 --steps 2 --format bfp:block=channel --out "$folder/channel"
+    --batch-size 32 --steps 2 --format bfp:block=channel --checkpoint-every 1 \
+    --out "$folder/channel"
+  holds "block=channel resumes" go_on_from_the_checkpoint_before "$folder/channel"
   prints_json "eval of it" eval --checkpoint "$folder/channel" --data "$data" --json
   holds "eval with block=channel finds the accuracy of the training" \
     eval '[[ $(json "$folder/stdout" accuracy) == "$(json "$folder/channel/summary.json" test_accuracy)" ]]'
