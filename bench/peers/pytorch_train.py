@@ -200,16 +200,16 @@ def augmented(pixels, kinds):
     return pixels
 
 
-def one_cycle(position):
-    """The factor of the learning rate at position 0..1: a linear rise, then half a cosine."""
-    rise = 0.15
-    if position < rise:
-        return 0.1 + 0.9 * position / rise
-    return 0.5 * (1 + math.cos(math.pi * (position - rise) / (1 - rise)))
+def one_cycle(step, steps):
+    """The factor of the learning rate, Mantissa's: a linear rise from 1/25, then a linear fall."""
+    rise = round(0.2 * steps)
+    if step < rise:
+        return 1 / 25 + (1 - 1 / 25) * (step + 1) / rise
+    return 1 - (step - rise) / (steps - rise)
 
 
-def cosine(position):
-    return 0.5 * (1 + math.cos(math.pi * position))
+def cosine(step, steps):
+    return 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
 def evaluate(trainer, pictures):
@@ -234,7 +234,7 @@ def train(arguments):
             start = time.perf_counter()
             factor = {"one-cycle": one_cycle, "cosine": cosine}[arguments.lr_schedule]
             for group in trainer.optimizer.param_groups:
-                group["lr"] = arguments.learning_rate * factor(step / total)
+                group["lr"] = arguments.learning_rate * factor(step, total)
             losses.append(trainer.step(augmented(data.pixels[picked], kinds), data.labels[picked]))
             times.append((time.perf_counter() - start) * 1000)
             step += 1
