@@ -27,7 +27,7 @@ constexpr int64_t exp2_q30(int64_t exponent) {
   return exp2_fraction_q30(exponent & 0xffff) >> -whole;
 }
 
-// e^-(m * 2^exponent) in Q30, rounded down, for m in [0, 2^10]: error below 4e-7 relative to the
+// e^-(m * 2^exponent) in Q30, rounded down, for m in [0, 2^15]: error below 4e-7 relative to the
 // result and 2^-30.
 constexpr int64_t exp_q30(int64_t m, int exponent) {
   constexpr int64_t kLog2EQ30 = 1549082005;

@@ -1,6 +1,7 @@
 #include "numerics/point_functions.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "numerics/exponential.h"
 #include "numerics/rounding.h"
@@ -14,17 +15,17 @@ int same_exponent(int e) { return std::min(e, 0); }
 int q30_exponent(int) { return -30; }
 int input_times_q30_exponent(int e) { return e - 30; }
 
-// Compares as x does with whole numbers up to 128, in units of 1/256: beyond these exponents every
-// q but 0 is far above, or far below one.
+// Compares as x does with whole numbers up to 128, in units of 2^-16: beyond these exponents every
+// q but 0 is far above, or below one.
 int64_t comparable(int64_t q, int e) {
-  constexpr int kBits = 8;
+  constexpr int kBits = 16;
   return q * (int64_t{1} << (std::clamp(e, -kBits, kBits) + kBits));
 }
-constexpr int64_t kThree = 3 * 256, kSix = 6 * 256;
+constexpr int64_t kThree = 3 << 16, kSix = 6 << 16;
 
 int64_t relu6(int64_t q, int e, Fraction) {
   const int64_t positive = std::max<int64_t>(q, 0);
-  if (e < -5) return positive;                             // below 4
+  if (e < -13) return positive;                            // at most 2
   if (e < 0) return std::min(positive, int64_t{6} << -e);  // the unit divides 6
   return std::min(positive << std::min(e, 3), int64_t{6});
 }
@@ -55,12 +56,16 @@ int64_t sigmoid_derivative(int64_t q, int e, Fraction) {
   return shift_right_rne(below * (kOneQ30 - below), 30);
 }
 
-// Up to here |x| < 1/4, and a power series gives every digit of the smallest values.
+// Up to |x| = 1/4, which 8 bits do not exceed at this exponent, a power series gives every digit of
+// the smallest values; larger values of more bits are brought to the series' exponent.
 constexpr int kTanhSeriesExponent = -9;
 
 int tanh_exponent(int e) { return e <= kTanhSeriesExponent ? e - 30 : -30; }
 int64_t tanh_value(int64_t q, int e, Fraction slope) {
   if (e > kTanhSeriesExponent) return 2 * sigmoid(q, e + 1, slope) - kOneQ30;
+  if (e > -18 && std::abs(q) > int64_t{1} << (-e - 2)) {
+    return (2 * sigmoid(q, e + 1, slope) - kOneQ30) * (int64_t{1} << -e);
+  }
   // tanh(x) / x = 1 - x^2/3 + 2x^4/15 - 17x^6/315 + 62x^8/2835 - ...
   constexpr int64_t kCoefficients[] = {kOneQ30, -357913941, 143165577, -57947971, 23482185};
   const int64_t square = rescale_rne(q * q, -(2 * e + 30));

@@ -1,6 +1,7 @@
-// Point-wise functions of x = q * 2^e with an 8-bit q, as integers: what fills the 256-entry tables
-// of ops/pointwise.cpp. Integer arithmetic only. Source: METHODS, "Exact non-linear functions in
-// integers"; definitions and errors in docs/operators.md.
+// Point-wise functions of x = q * 2^e with q of up to 16 bits, as integers: what fills the
+// 256-entry tables of ops/pointwise.cpp, or is computed for each element. Integer arithmetic only.
+// Source: METHODS, "Exact non-linear functions in integers"; definitions and errors in
+// docs/operators.md.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,9 @@ constexpr int64_t divide_rne(__int128 numerator, int64_t denominator) {
   return static_cast<int64_t>(quotient);
 }
 
-// One function. |q| <= 128, e in [-128, 127]; `slope` is read by kLeakyReluFunction only.
+// One function. |q| < 2^15, e in [-128, 127]; `slope` is read by kLeakyReluFunction only.
 struct PointFunction {
-  // f(q * 2^e) = value(q, e, slope) * 2^wide_exponent(e); |value| <= 2^38.
+  // f(q * 2^e) = value(q, e, slope) * 2^wide_exponent(e); |value| <= 2^46.
   int (*wide_exponent)(int e);
   int64_t (*value)(int64_t q, int e, Fraction slope);
   // f'(q * 2^e) in Q30. Where f has a kink, the slope on the side away from zero; at zero the slope
