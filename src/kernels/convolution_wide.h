@@ -1,0 +1,53 @@
+// Convolution of mantissas of more than 8 bits by the kernels for 8: an operand of 16-bit integers
+// is split into planes of int8 digits (base 128, -64..63), each pair of planes is convolved exactly
+// in int32, and the results are combined in int64. Nothing is rounded on the way.
+#pragma once
+
+#include "kernels/kernel_table.h"
+#include "kernels/value.h"
+
+namespace mantissa::kernels {
+
+// sums[n, y, x, o] = bias[o] + the sum of ConvolutionForward, for input and weights of 2 to 16
+// bits. The depth is limited as for 8 bits (kMaximumForwardDepth), |bias| <= 2^46: |sums| < 2^48.
+struct WideForward {
+  ConvolutionShape shape;
+  ConstValue input;
+  ConstValue weights;
+  const int64_t* bias = nullptr;  // [O], or null
+  int64_t* sums = nullptr;        // [N, OH, OW, O]
+};
+
+void wide_forward(const KernelTable& table, const WideForward& args,
+                  const KernelContext& context) noexcept;
+size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
+                                  int input_bits, int weight_bits, int threads) noexcept;
+
+// As ConvolutionGradInput, for weights of 2 to 16 bits, by plain loops over images: exact in int64,
+// and slow.
+struct WideGradInput {
+  ConvolutionShape shape;
+  ConstGradient grad_output;
+  ConstValue weights;
+  int shift = 0;  // 0..62
+  Gradient grad_input;
+};
+
+WideStatistics wide_grad_input(const WideGradInput& args, const KernelContext& context) noexcept;
+size_t wide_grad_input_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept;
+
+// As ConvolutionGradWeights, for input of 2 to 16 bits: rounded once per call.
+struct WideGradWeights {
+  ConvolutionShape shape;
+  ConstValue input;
+  ConstGradient grad_output;
+  int shift = 0;
+  int64_t* accumulator = nullptr;  // [O, KH, KW, C / G]
+};
+
+void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
+                       const KernelContext& context) noexcept;
+size_t wide_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
+                                       int input_bits, int gradient_bits, int threads) noexcept;
+
+}  // namespace mantissa::kernels

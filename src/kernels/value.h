@@ -1,0 +1,20 @@
+// Mantissas of values and weights, whose widths the format chooses (a, w, linear): kept as those of
+// gradients are, up to 8 bits as int8, else as int16.
+#pragma once
+
+#include "kernels/gradient.h"
+
+namespace mantissa::kernels {
+
+using ConstValue = ConstGradient;
+using Value = Gradient;
+
+constexpr int64_t value_bytes(int bits) { return bits <= 8 ? 1 : 2; }
+
+// Calls function(T{}) with T = int8_t or int16_t, whichever keeps `bits`.
+template <typename Function>
+decltype(auto) with_value_type(int bits, Function&& function) {
+  return bits <= 8 ? function(int8_t{}) : function(int16_t{});
+}
+
+}  // namespace mantissa::kernels
