@@ -7,8 +7,8 @@
 #include <iterator>
 #include <limits>
 
-#include "kernels/gradient.h"
 #include "kernels/parallel_ranges.h"
+#include "kernels/value.h"
 #include "ops/ops.h"
 #include "tests/harness.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 // --- the operator, as in docs/extending.md ---
 
-// y = -x on 8-bit values. Mantissas are symmetric, so nothing is rounded or clipped.
+// y = -x. Mantissas are symmetric, so nothing is rounded or clipped.
 constexpr int64_t kGrain = 16384;  // elements below which a thread is not worth waking
 
 Result<Shape> negate_shape(const Attributes&, std::span<const Shape> inputs) {
@@ -25,32 +25,26 @@ Result<Shape> negate_shape(const Attributes&, std::span<const Shape> inputs) {
   return inputs[0];
 }
 
+template <typename Mantissa>
+void negate(const OpContext& c, const Tensor& from, const Tensor& to) {
+  kernels::parallel_ranges(
+      *c.kernel.pool, to.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t i = begin; i < end; ++i) {
+          to.as<Mantissa>()[i] = static_cast<Mantissa>(-from.as<Mantissa>()[i]);
+        }
+      });
+  *to.exponent = *from.exponent;
+}
+
 void negate_forward(const OpContext& c) {
-  const auto* in = c.inputs[0].as<int8_t>();
-  auto* out = c.output.as<int8_t>();
-  kernels::parallel_ranges(*c.kernel.pool, c.output.count(), kGrain,
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             for (int64_t i = begin; i < end; ++i) {
-                               out[i] = static_cast<int8_t>(-in[i]);
-                             }
-                           });
-  *c.output.exponent = *c.inputs[0].exponent;
+  kernels::with_value_type(c.output.bits,
+                           [&](auto type) { negate<decltype(type)>(c, c.inputs[0], c.output); });
 }
 
 void negate_backward(const OpContext& c) {
-  const Tensor& grad_input = c.grad_inputs[0];
-  kernels::with_gradient_type(grad_input.bits, [&](auto type) {
-    using Mantissa = decltype(type);
-    const auto* from = c.grad_output.as<Mantissa>();
-    auto* to = grad_input.as<Mantissa>();
-    kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kGrain,
-                             [&](int64_t begin, int64_t end, int64_t) {
-                               for (int64_t i = begin; i < end; ++i) {
-                                 to[i] = static_cast<Mantissa>(-from[i]);
-                               }
-                             });
+  kernels::with_gradient_type(c.grad_inputs[0].bits, [&](auto type) {
+    negate<decltype(type)>(c, c.grad_output, c.grad_inputs[0]);
   });
-  *grad_input.exponent = *c.grad_output.exponent;
 }
 
 const Op kNegate = {.name = "negate",
@@ -138,8 +132,8 @@ TEST(Extending, ThePlanShowsTheNewOp) {
   EXPECT_NE(text.find("backward_input    negate"), std::string::npos) << text;
 }
 
-// Gradients of 16 bits, of 8, and of 8 that an instruction of its own rounds.
-constexpr std::array kFormats = {"bfp8", "bfp:g=8", "bfp:g=8,gr=stochastic"};
+// Gradients of 16 bits, of 8, and of 8 that an instruction of its own rounds; values of 12 bits.
+constexpr std::array kFormats = {"bfp8", "bfp:g=8", "bfp:g=8,gr=stochastic", "bfp:a=12"};
 
 TEST(Extending, TwoNegationsChangeNoBit) {
   for (const char* format : kFormats) {

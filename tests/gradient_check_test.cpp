@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 namespace mantissa::testing {
 namespace {
 
@@ -41,6 +43,34 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Of 8 bits; of 16; and linear values wider than the others, of widths that no integer type has.
+const std::vector<Format>& formats() {
+  static const std::vector<Format> list = {
+      {},
+      {.weight_bits = 16, .activation_bits = 16},
+      {.weight_bits = 13, .activation_bits = 11, .linear_bits = 16}};
+  return list;
+}
+
+// Steps of the network in each format that changes something in it, each checked.
+void check_all(const Graph& graph, int64_t batch, const std::vector<const char*>& names,
+               const std::function<void(Checked&)>& prepare = {}) {
+  for (const Format& format : formats()) {
+    Format used = format;
+    int widest = 0;
+    for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
+      widest = std::max(widest, value_bits(graph, format, value));
+    }
+    if (widest == format.activation_bits) used.linear_bits = 8;
+    SCOPED_TRACE(to_string(used));
+    Checked checked(graph, batch, ops::LossKind::kCrossEntropy, 0, used);
+    if (prepare) prepare(checked);
+    checked.run();
+    const auto found = checked.check();
+    for (const char* name : names) EXPECT_TRUE(contains(found, name)) << name;
+  }
+}
+
 TEST(GradientCheck, ConvolutionsPoolingAndLinear) {
   Network net(Shape{9, 8, 1});
   net.convolution(5, 3, 1, 1, 1);
@@ -52,14 +82,10 @@ TEST(GradientCheck, ConvolutionsPoolingAndLinear) {
   net.add(ops::kFlatten);
   net.add(ops::kLinear, {{"channels", 7}});
   net.add(ops::kRelu);
-  Checked checked(net.finish(5), 6);
-  checked.run();
-  const auto names = checked.check();
-  for (const char* name :
-       {"backward_input convolution", "backward_weights convolution", "backward_input max_pool",
-        "backward_input relu", "backward_input linear", "backward_input softmax_cross_entropy"}) {
-    EXPECT_TRUE(contains(names, name)) << name;
-  }
+  check_all(
+      net.finish(5), 6,
+      {"backward_input convolution", "backward_weights convolution", "backward_input max_pool",
+       "backward_input relu", "backward_input linear", "backward_input softmax_cross_entropy"});
 }
 
 // Branches as in Inception: pools of both kinds and a convolution, joined; one of them twice.
@@ -76,13 +102,9 @@ TEST(GradientCheck, OverlappingPoolsAveragesAndConcat) {
   net.add(ops::kAveragePool, {{"window", 3}, {"stride", 1}, {"padding", 1}});
   net.add(ops::kOverlappingMaxPool, {{"window", 3}, {"stride", 1}, {"padding", 1}});
   net.add(ops::kGlobalAveragePool);
-  Checked checked(net.finish(4), 4);
-  checked.run();
-  const auto names = checked.check();
-  for (const char* name : {"backward_input overlapping_max_pool", "backward_input average_pool",
-                           "backward_input concat", "backward_input sum_gradients"}) {
-    EXPECT_TRUE(contains(names, name)) << name;
-  }
+  check_all(net.finish(4), 4,
+            {"backward_input overlapping_max_pool", "backward_input average_pool",
+             "backward_input concat", "backward_input sum_gradients"});
 }
 
 Graph residual_network() {
@@ -108,23 +130,18 @@ Graph residual_network() {
 }
 
 TEST(GradientCheck, ResidualBlocksWithBatchNorm) {
-  Checked checked(residual_network(), 6);
-  checked.run();
-  const auto names = checked.check();
-  for (const char* name : {"backward_input batch_norm", "backward_input batch_norm+relu",
-                           "backward_weights batch_norm", "backward_weights batch_norm+relu",
-                           "backward_input add", "backward_input add+relu",
-                           "backward_input global_average_pool", "backward_input sum_gradients"}) {
-    EXPECT_TRUE(contains(names, name)) << name;
-  }
+  check_all(
+      residual_network(), 6,
+      {"backward_input batch_norm", "backward_input batch_norm+relu", "backward_weights batch_norm",
+       "backward_weights batch_norm+relu", "backward_input add", "backward_input add+relu",
+       "backward_input global_average_pool", "backward_input sum_gradients"});
 }
 
 TEST(GradientCheck, BatchNormUnderTheGuard) {
-  Checked checked(residual_network(), 6);
-  auto guards = checked.state().bytes(checked.state().layout().guards);
-  std::fill(guards.begin(), guards.end(), std::byte{1});
-  checked.run();
-  checked.check();
+  check_all(residual_network(), 6, {}, [](Checked& checked) {
+    auto guards = checked.state().bytes(checked.state().layout().guards);
+    std::fill(guards.begin(), guards.end(), std::byte{1});
+  });
 }
 
 TEST(GradientCheck, AValueAddedToItselfAndReadTwice) {
@@ -138,9 +155,7 @@ TEST(GradientCheck, AValueAddedToItselfAndReadTwice) {
   const int both = net.add(ops::kAdd, {c, d});
   net.add(ops::kAdd, {both, sum});
   net.add(ops::kGlobalAveragePool);
-  Checked checked(net.finish(3), 5);
-  checked.run();
-  checked.check();
+  check_all(net.finish(3), 5, {});
 }
 
 TEST(GradientCheck, SmoothedCrossEntropyAndSquaredError) {
@@ -173,9 +188,7 @@ TEST(GradientCheck, PointFunctions) {
     net.add(ops::kFlatten);
     net.add(ops::kLinear, {{"channels", 7}});
     net.add(*op);
-    Checked checked(net.finish(5), 6);
-    checked.run();
-    EXPECT_TRUE(contains(checked.check(), std::string("backward_input ") + op->name)) << op->name;
+    check_all(net.finish(5), 6, {(std::string("backward_input ") + op->name).c_str()});
   }
 }
 
@@ -196,13 +209,9 @@ TEST(GradientCheck, RearrangementsDilationGroupsAndDropout) {
   net.add(ops::kReshape, {{"height", 3}, {"width", 5}, {"channels", 12}});
   net.add(ops::kConvolution, {{"channels", 4}, {"kernel", 2}});
   net.add(ops::kFlatten);
-  Checked checked(net.finish(4), 5);
-  checked.run();
-  const auto names = checked.check();
-  for (const char* name : {"backward_input pad", "backward_input channel_shuffle",
-                           "backward_input dropout", "backward_weights convolution"}) {
-    EXPECT_TRUE(contains(names, name)) << name;
-  }
+  check_all(net.finish(4), 5,
+            {"backward_input pad", "backward_input channel_shuffle", "backward_input dropout",
+             "backward_weights convolution"});
 }
 
 // Weights whose output channels have exponents of their own, up to 2^3 apart: grouped, dilated, one
@@ -255,9 +264,7 @@ TEST(GradientCheck, ProductsAndGates) {
   net.add(ops::kAdd, {square, image});
   net.convolution(5, 3, 2, 1, 1);
   net.add(ops::kFlatten);
-  Checked checked(net.finish(3), 5);
-  checked.run();
-  EXPECT_TRUE(contains(checked.check(), "backward_input multiply"));
+  check_all(net.finish(3), 5, {"backward_input multiply"});
 }
 
 }  // namespace

@@ -112,6 +112,7 @@ struct OpShapes {
   DataType output_type = DataType::kInt8;
   ExponentMode exponent_mode = ExponentMode::kExact;
   Format format = {};
+  std::span<const int> input_bits = {};  // widths of the inputs' mantissas
 };
 
 // What an instruction needs besides its operands, in bytes. Scratch belongs to the kernel.

@@ -17,8 +17,9 @@ struct WidthKey {
 
 const std::vector<WidthKey>& width_keys() {
   static const std::vector<WidthKey> keys = {
-      {"w", &Format::weight_bits, {2, 3, 4, 5, 6, 7, 8}},
-      {"a", &Format::activation_bits, {2, 3, 4, 5, 6, 7, 8}},
+      {"w", &Format::weight_bits, {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
+      {"a", &Format::activation_bits, {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
+      {"linear", &Format::linear_bits, {8, 16}},
       {"g", &Format::gradient_bits, {6, 8, 12, 16}},
       {"gw", &Format::grad_weights_bits, {16, 32}},
       {"u", &Format::update_bits, {32}},

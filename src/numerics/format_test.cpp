@@ -15,6 +15,8 @@ TEST(Format, HasOneSpelling) {
                 {"bfp:w=8,a=8,g=16,u=32,acc=16,bias=16,block=tensor", "bfp8"},
                 {"bfp:a=4,w=2", "bfp:w=2,a=4"},
                 {"bfp:exponents=exact,bias=8,acc=0", "bfp:acc=0,bias=8,exponents=exact"},
+                {"bfp:linear=16,a=12,w=16", "bfp:w=16,a=12,linear=16"},
+                {"bfp:linear=8", "bfp8"},
                 {"bfp:block=channel,w=4", "bfp:w=4,block=channel"},
                 {"bfp:gr=stochastic,g=8", "bfp:g=8,gr=stochastic"},
                 {"bfp8-text", "bfp8-text"},
@@ -41,6 +43,8 @@ TEST(Format, ErrorsSayWhatIsPossible) {
     const char* says;
   } kCases[] = {{"int8", "choose bfp8, bfp8-text, fp32"},
                 {"bfp:w=1", "choose w from 2, 3"},
+                {"bfp:a=17", "14, 15, 16"},
+                {"bfp:linear=12", "choose linear from 8, 16"},
                 {"bfp:acc=3", "choose acc from 0, 2, 4, 8, 16"},
                 {"bfp:q=3", "keys are w, a,"},
                 {"bfp:block=row", "choose block=tensor or channel"},

@@ -8,6 +8,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -28,7 +29,19 @@ void calibrate(const OpContext& c, const kernels::Add& add, int wide_exponent) {
   }
 }
 
+void add_wide(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1];
+  const Mantissas of_a(a), of_b(b);
+  const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits16);
+  const int shift_a = wide_exponent - *a.exponent, shift_b = wide_exponent - *b.exponent;
+  write_wide(c, wide_exponent, [&](int64_t i) {
+    const int64_t sum = rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
+    return c.relu ? std::max<int64_t>(0, sum) : sum;
+  });
+}
+
 void add_forward(const OpContext& c) {
+  if (!is_bytes(c.inputs[0]) || !is_bytes(c.inputs[1]) || !is_bytes(c.output)) return add_wide(c);
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
   const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits8);
   kernels::Add add{.a = a.as<int8_t>(),
@@ -53,9 +66,7 @@ void add_backward(const OpContext& c) {
   kernels::parallel_ranges(
       *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
         if (c.relu) {
-          c.kernels->elementwise->relu_gradient(c.output.as<int8_t>(), gradient_of(c.grad_output),
-                                                gradient_of(grad_input), begin, end);
-          return;
+          return mask_gradient(c, c.output, grad_input, begin, end);
         }
         const int64_t bytes = element_bytes(grad_input.type);
         std::copy_n(c.grad_output.as<std::byte>() + begin * bytes, (end - begin) * bytes,

@@ -2,7 +2,7 @@
 // 0.3, 0.8 and 4 (fused backward with kept convolution output).
 //
 // Parameters: scale (gamma), offset (beta), running mean and variance. In mantissa units q of the
-// 8-bit input x = q * 2^e_c: y = gamma (q - mean_q) / sigma_q + beta.
+// input x = q * 2^e_c: y = gamma (q - mean_q) / sigma_q + beta.
 #include "ops/batch_norm.h"
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -112,6 +113,21 @@ int channel_exponent(const Tensor& input, int64_t c) {
   return *input.exponent + (guarded ? input.channel_exponent[c] : 0);
 }
 
+// What the kernel for 8 bits does, for any width: adds rows [begin, end) to the sums.
+void add_wide_rows(const Tensor& input, int64_t channels, int64_t begin, int64_t end,
+                   const kernels::ChannelSums& sums) {
+  const Mantissas in(input);
+  for (int64_t row = begin; row < end; ++row) {
+    for (int64_t i = 0; i < channels; ++i) {
+      const int64_t q = in[row * channels + i];
+      sums.sum[i] += q;
+      sums.sum_squares[i] += q * q;
+      sums.minimum[i] = std::min(sums.minimum[i], static_cast<int32_t>(q));
+      sums.maximum[i] = std::max(sums.maximum[i], static_cast<int32_t>(q));
+    }
+  }
+}
+
 // Exact per-channel sums over all rows, reduced over the parts.
 kernels::ChannelSums channel_sums(const OpContext& c, const Workspace& work, int64_t channels,
                                   int64_t rows) {
@@ -127,6 +143,7 @@ kernels::ChannelSums channel_sums(const OpContext& c, const Workspace& work, int
         std::fill_n(sums.sum, 2 * channels, 0);
         std::fill_n(sums.minimum, channels, INT32_MAX);
         std::fill_n(sums.maximum, channels, INT32_MIN);
+        if (!is_bytes(c.inputs[0])) return add_wide_rows(c.inputs[0], channels, begin, end, sums);
         c.kernels->batch_norm->channel_sums(c.inputs[0].as<int8_t>(), channels, begin, end, sums);
       });
   kernels::ChannelSums total = part_sums(0);
@@ -183,16 +200,20 @@ Affine affine(const OpContext& c, const Saved& saved, int64_t i) {
   return {std::ldexp(scale, channel_exponent(c.inputs[0], i)), beta - scale * mean};
 }
 
-// Integer multipliers (31 bits) and offsets of all channels with one exponent, which is returned.
+// Integer multipliers (31 bits, 29 for inputs of 16) and offsets of all channels with one exponent,
+// which is returned.
 int fixed_point_affine(const OpContext& c, const Saved& saved, const Workspace& work,
                        int64_t channels) {
+  const int bits = std::max(8, c.inputs[0].bits);
+  const double largest_input = std::ldexp(1, bits - 1);
   double peak = 0;
   for (int64_t i = 0; i < channels; ++i) {
     const Affine a = affine(c, saved, i);
-    peak = std::max({peak, std::abs(a.scale), std::abs(a.offset) / 128});
+    peak = std::max({peak, std::abs(a.scale), std::abs(a.offset) / largest_input});
     if (!std::isfinite(a.scale) || !std::isfinite(a.offset)) c.totals->exponent_overflow = true;
   }
-  const int shift = std::isfinite(peak) ? fixed_point_shift(peak, 31) : 0;
+  // So many bits that offsets stay within their limit.
+  const int shift = std::isfinite(peak) ? fixed_point_shift(peak, std::min(31, 45 - bits)) : 0;
   for (int64_t i = 0; i < channels; ++i) {
     const Affine a = affine(c, saved, i);
     work.multiplier[i] = static_cast<int32_t>(to_fixed_point(a.scale, shift, mantissa_limit(32)));
@@ -214,26 +235,34 @@ uint64_t affine_maximum(const OpContext& c, const kernels::ChannelSums& sums, co
   return maximum;
 }
 
-void calibrate(const OpContext& c, const kernels::ScaleOffset& args, int wide_exponent) {
-  for (int64_t i = 0; i < c.output.count(); ++i) {
-    const int64_t channel = i % args.channels;
-    const int64_t wide = args.in[i] * int64_t{args.multiplier[channel]} + args.offset[channel];
-    count_wide(c.histogram, args.relu ? std::max<int64_t>(0, wide) : wide, wide_exponent,
-               args.bits);
+// out = narrow(relu?(in * multiplier[c] + offset[c]) >> shift), and counts wide values if
+// calibrating.
+void scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64_t* offset,
+                      int shift, int wide_exponent) {
+  const int64_t channels = c.output.shape.last();
+  const Mantissas in(c.inputs[0]);
+  const auto wide_of = [&](int64_t i) {
+    const int64_t wide = in[i] * multiplier[i % channels] + offset[i % channels];
+    return c.relu ? std::max<int64_t>(0, wide) : wide;
+  };
+  if (c.exponent_mode == ExponentMode::kCalibrate) {
+    for (int64_t i = 0; i < c.output.count(); ++i) {
+      count_wide(c.histogram, wide_of(i), wide_exponent, c.output.bits);
+    }
   }
-}
-
-void apply(const OpContext& c, const Workspace& work, uint64_t maximum, int wide_exponent,
-           int64_t channels) {
-  kernels::ScaleOffset args{.in = c.inputs[0].as<int8_t>(),
-                            .channels = channels,
-                            .multiplier = work.multiplier,
-                            .offset = work.offset,
-                            .relu = c.relu,
-                            .bits = c.output.bits};
-  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, args, wide_exponent);
-  args.shift = choose_shift(c, c.output, maximum, wide_exponent);
-  args.out = c.output.as<int8_t>();
+  if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) {
+    *c.output.saturated +=
+        narrow_elements(*c.kernel.pool, c.output, true, shift, wide_of).saturated;
+    return;
+  }
+  const kernels::ScaleOffset args{.in = c.inputs[0].as<int8_t>(),
+                                  .channels = channels,
+                                  .multiplier = multiplier,
+                                  .offset = offset,
+                                  .relu = c.relu,
+                                  .shift = shift,
+                                  .out = c.output.as<int8_t>(),
+                                  .bits = c.output.bits};
   *c.output.saturated +=
       kernels::parallel_statistics(*c.kernel.pool, c.output.count() / channels,
                                    std::max<int64_t>(1, kGrain / channels),
@@ -252,7 +281,39 @@ void forward(const OpContext& c) {
     batch_statistics(c, sums, saved, channels, rows);
   }
   const int wide_exponent = fixed_point_affine(c, saved, work, channels);
-  apply(c, work, affine_maximum(c, sums, work, channels), wide_exponent, channels);
+  const int shift =
+      choose_shift(c, c.output, affine_maximum(c, sums, work, channels), wide_exponent);
+  scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent);
+}
+
+bool is_wide_gradient(const OpContext& c) {
+  return !is_bytes(c.inputs[0]) || (c.relu && !is_bytes(c.output));
+}
+
+// The gradient that a ReLU behind the batch norm lets through, of any width.
+class MaskedGradient {
+ public:
+  explicit MaskedGradient(const OpContext& c)
+      : grads_(c.grad_output), output_(c.output), masked_(c.relu) {}
+  int64_t operator[](int64_t i) const { return !masked_ || output_[i] > 0 ? grads_[i] : 0; }
+
+ private:
+  Mantissas grads_, output_;
+  bool masked_;
+};
+
+// What the kernel for 8 bits does, for any width: adds rows [begin, end) to the sums.
+void add_wide_gradients(const OpContext& c, int64_t channels, int64_t begin, int64_t end,
+                        int64_t* sum_grad, int64_t* sum_grad_in) {
+  const MaskedGradient grads(c);
+  const Mantissas in(c.inputs[0]);
+  for (int64_t row = begin; row < end; ++row) {
+    for (int64_t i = 0; i < channels; ++i) {
+      const int64_t grad = grads[row * channels + i];
+      sum_grad[i] += grad;
+      sum_grad_in[i] += grad * in[row * channels + i];
+    }
+  }
 }
 
 kernels::BatchNormGradient gradient_arguments(const OpContext& c, int64_t channels) {
@@ -278,6 +339,9 @@ void backward_weights(const OpContext& c) {
       [&](int64_t begin, int64_t end, int64_t part) {
         int64_t* sums = work.partial + part * 2 * channels;
         std::fill_n(sums, 2 * channels, 0);
+        if (is_wide_gradient(c)) {
+          return add_wide_gradients(c, channels, begin, end, sums, sums + channels);
+        }
         c.kernels->batch_norm->gradient_sums(args, begin, end, sums, sums + channels);
       });
   const int exponent = *c.grad_output.exponent;
@@ -335,7 +399,16 @@ void backward_input(const OpContext& c) {
   args.in_multiplier = work.in_multiplier;
   args.offset = work.offset;
   args.grad_in = gradient_of(grad_input);
+  const MaskedGradient grads(c);
+  const Mantissas in(c.inputs[0]);
   narrow_gradient(c, grad_input, *c.grad_output.exponent - shift, [&](int narrow_shift) {
+    if (is_wide_gradient(c)) {
+      return narrow_elements(*c.kernel.pool, grad_input, true, narrow_shift, [&](int64_t i) {
+        const int64_t channel = i % channels;
+        return grads[i] * work.multiplier[channel] + in[i] * work.in_multiplier[channel] +
+               work.offset[channel];
+      });
+    }
     args.shift = narrow_shift;
     return kernels::parallel_statistics(*c.kernel.pool, rows,
                                         std::max<int64_t>(1, kGrain / channels),
@@ -353,23 +426,9 @@ std::vector<ParameterSpec> frozen_parameters(const Attributes&, std::span<const 
 }
 
 void frozen_forward(const OpContext& c) {
-  const int64_t channels = c.output.shape.last();
   const Tensor& multiplier = c.parameters[0].mantissa;
-  const kernels::ScaleOffset args{.in = c.inputs[0].as<int8_t>(),
-                                  .channels = channels,
-                                  .multiplier = multiplier.as<int32_t>(),
-                                  .offset = c.parameters[1].mantissa.as<int64_t>(),
-                                  .relu = c.relu,
-                                  .shift = *c.output.exponent - *multiplier.exponent,
-                                  .out = c.output.as<int8_t>(),
-                                  .bits = c.output.bits};
-  *c.output.saturated +=
-      kernels::parallel_statistics(*c.kernel.pool, c.output.count() / channels,
-                                   std::max<int64_t>(1, kGrain / channels),
-                                   [&](int64_t begin, int64_t end) {
-                                     return c.kernels->batch_norm->scale_offset(args, begin, end);
-                                   })
-          .saturated;
+  scale_and_offset(c, multiplier.as<int32_t>(), c.parameters[1].mantissa.as<int64_t>(),
+                   *c.output.exponent - *multiplier.exponent, *multiplier.exponent);
 }
 
 }  // namespace

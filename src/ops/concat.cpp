@@ -6,6 +6,7 @@
 #include "ops/fp32/fp32.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -30,17 +31,17 @@ Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
 }
 
 // to[row, c] = rne(from[row, c] >> shift), rows of `channels` among those of `out_channels`.
-void place(const int8_t* from, int64_t channels, int shift, int64_t out_channels, int64_t rows,
-           int8_t* to) {
+template <typename T>
+void place(const T* from, int64_t channels, int shift, int64_t out_channels, int64_t rows, T* to) {
   for (int64_t row = 0; row < rows; ++row, from += channels, to += out_channels) {
     if (shift == 0) {
       std::copy_n(from, channels, to);
       continue;
     }
-    const int right = std::min(shift, 9);  // from 9 on all is rounded away
+    const int right = std::min(shift, 1 + 8 * int{sizeof(T)});  // from there on all is rounded away
     const int below_half = (1 << (right - 1)) - 1;
     for (int64_t c = 0; c < channels; ++c) {
-      to[c] = static_cast<int8_t>((from[c] + below_half + ((from[c] >> right) & 1)) >> right);
+      to[c] = static_cast<T>((from[c] + below_half + ((from[c] >> right) & 1)) >> right);
     }
   }
 }
@@ -67,9 +68,12 @@ void forward(const OpContext& c) {
   for_each_slice(c, c.inputs, c.output.shape,
                  [&](const Tensor& input, int64_t first, int64_t begin, int64_t end) {
                    const int64_t channels = input.shape.last();
-                   place(input.as<int8_t>() + begin * channels, channels,
-                         exponent - *input.exponent, out_channels, end - begin,
-                         c.output.as<int8_t>() + begin * out_channels + first);
+                   kernels::with_value_type(c.output.bits, [&](auto type) {
+                     using T = decltype(type);
+                     place(input.as<T>() + begin * channels, channels, exponent - *input.exponent,
+                           out_channels, end - begin,
+                           c.output.as<T>() + begin * out_channels + first);
+                   });
                  });
   *c.output.exponent = static_cast<int16_t>(exponent);
 }

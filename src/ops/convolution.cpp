@@ -8,6 +8,7 @@
 #include "kernels/parallel_ranges.h"
 #include "numerics/exponent.h"
 #include "ops/convolution_shape.h"
+#include "ops/convolution_wide.h"
 #include "ops/fp32/fp32.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -117,6 +118,7 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
           table, shape, s.format.wide_gradient_bits(), threads));
   memory.backward_weights.workspace_bytes =
       kernels::kMaximumParts * channel_bytes(shape.out_channels);
+  plan_wide_convolution(s, planning, memory);
   return memory;
 }
 
@@ -323,6 +325,7 @@ bool fits_one_pass(const OpContext& c, const SumExponents& sums) {
 }
 
 void forward(const OpContext& c) {
+  if (is_wide_forward(c)) return wide_forward(c);
   const Tensor& input = c.inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;
   const SumExponents sums(input, weights);
@@ -352,6 +355,7 @@ void forward(const OpContext& c) {
 }
 
 void backward_input(const OpContext& c) {
+  if (is_wide_grad_input(c)) return wide_backward_input(c);
   const Tensor& grad_input = c.grad_inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;
   const ConvolutionShape shape = convolution_shape(c, grad_input.shape, c.grad_output.shape);
@@ -384,7 +388,7 @@ void backward_bias(const OpContext& c) {
   }
 }
 
-void backward_weights(const OpContext& c) {
+void grad_weights(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Tensor& gradient = c.parameters[0].gradient;
   const int sum_exponent = *input.exponent + *c.grad_output.exponent;
@@ -393,6 +397,14 @@ void backward_weights(const OpContext& c) {
       {convolution_shape(c, input.shape, c.grad_output.shape), input.as<int8_t>(),
        gradient_of(c.grad_output), *gradient.exponent - sum_exponent, gradient.as<int64_t>()},
       c.kernel);
+}
+
+void backward_weights(const OpContext& c) {
+  if (is_wide_grad_weights(c)) {
+    wide_backward_weights(c);
+  } else {
+    grad_weights(c);
+  }
   if (c.parameters.size() > 1) backward_bias(c);
 }
 

@@ -13,6 +13,7 @@
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/value_table.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -41,26 +42,36 @@ int64_t scale_of(const OpContext& c) {
 void copy(const OpContext& c) {
   kernels::parallel_ranges(
       *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        std::copy_n(c.inputs[0].as<int8_t>() + begin, end - begin, c.output.as<int8_t>() + begin);
+        const int64_t bytes = element_bytes(c.output.type);
+        std::copy_n(c.inputs[0].as<std::byte>() + begin * bytes, (end - begin) * bytes,
+                    c.output.as<std::byte>() + begin * bytes);
       });
   *c.output.exponent = *c.inputs[0].exponent;
 }
 
+// Multiplies the output, which holds the elements kept, in place: their maximum decides everything
+// about the exponent.
+void scale_wide(const OpContext& c, int64_t scale, int wide_exponent) {
+  const Mantissas kept(c.output);
+  const auto wide = [&](int64_t i) { return kept[i] * scale; };
+  const uint64_t maximum = narrow_elements(*c.kernel.pool, c.output, false, 0, wide).maximum;
+  const int shift = choose_shift(c, c.output, maximum, wide_exponent);
+  *c.output.saturated += narrow_elements(*c.kernel.pool, c.output, true, shift, wide).saturated;
+}
+
 void forward(const OpContext& c) {
   if (!is_training(c.exponent_mode)) return copy(c);
-  const auto* in = c.inputs[0].as<int8_t>();
-  auto* out = c.output.as<int8_t>();
   kernels::parallel_ranges(
       *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
         for_each_mask(c, begin, end, [&](const int8_t* keep, int64_t at, int64_t count) {
-          // What a gradient does under a mask, mantissas of 8 bits do.
-          constexpr int kBits = 8;
-          kernels::Gradient to{out + at, kBits};
-          c.kernels->elementwise->relu_gradient(keep, {in + at, kBits}, to, 0, count);
+          // What a gradient does under a mask, values do.
+          c.kernels->elementwise->relu_gradient(keep, gradient_from(c.inputs[0], at),
+                                                gradient_from(c.output, at), 0, count);
         });
       });
   const int64_t scale = scale_of(c);
-  write_by_table(c, out, make_value_table([&](int64_t q) { return q * scale; }),
+  if (!is_bytes(c.output)) return scale_wide(c, scale, *c.inputs[0].exponent - 30);
+  write_by_table(c, c.output.as<int8_t>(), make_value_table([&](int64_t q) { return q * scale; }),
                  *c.inputs[0].exponent - 30);
 }
 
@@ -68,17 +79,14 @@ void backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   ValueTable factors = {};
   factors[1] = scale_of(c);
-  const int64_t in_bytes = element_bytes(c.grad_output.type);
-  const int64_t out_bytes = element_bytes(grad_input.type);
   const auto pass = [&](int64_t begin, int64_t end, int shift) {
     kernels::WideStatistics found;
     for_each_mask(c, begin, end, [&](const int8_t* keep, int64_t at, int64_t count) {
-      const kernels::ScaleGradient args{
-          .grad_out = {c.grad_output.as<std::byte>() + at * in_bytes, c.grad_output.bits},
-          .by = keep,
-          .factors = factors.data(),
-          .shift = shift,
-          .grad_in = {grad_input.as<std::byte>() + at * out_bytes, grad_input.bits}};
+      const kernels::ScaleGradient args{.grad_out = gradient_from(c.grad_output, at),
+                                        .by = keep,
+                                        .factors = factors.data(),
+                                        .shift = shift,
+                                        .grad_in = gradient_from(grad_input, at)};
       found += c.kernels->elementwise->scale_gradient(args, 0, count);
     });
     return found;

@@ -1,4 +1,4 @@
-// ReLU and flatten: what acts on one 8-bit value without changing its exponent.
+// ReLU and flatten: what acts on one value without changing its exponent.
 #include <algorithm>
 
 #include "kernels/kernel_table.h"
@@ -7,6 +7,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -21,6 +22,12 @@ Result<Shape> same_shape(const Attributes&, std::span<const Shape> inputs) {
 void relu_forward(const OpContext& c) {
   kernels::parallel_ranges(
       *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+        if (!is_bytes(c.output)) {
+          const auto* in = c.inputs[0].as<int16_t>();
+          auto* out = c.output.as<int16_t>();
+          for (int64_t i = begin; i < end; ++i) out[i] = std::max<int16_t>(0, in[i]);
+          return;
+        }
         c.kernels->elementwise->relu(c.inputs[0].as<int8_t>(), c.output.as<int8_t>(), begin, end);
       });
   *c.output.exponent = *c.inputs[0].exponent;
@@ -28,11 +35,10 @@ void relu_forward(const OpContext& c) {
 
 void relu_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  kernels::parallel_ranges(
-      *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        c.kernels->elementwise->relu_gradient(c.output.as<int8_t>(), gradient_of(c.grad_output),
-                                              gradient_of(grad_input), begin, end);
-      });
+  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kGrain,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             mask_gradient(c, c.output, grad_input, begin, end);
+                           });
   *grad_input.exponent = *c.grad_output.exponent;
 }
 

@@ -7,6 +7,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -43,6 +44,10 @@ void forward(const OpContext& c) {
                                .mean = mean,
                                .channels = channels,
                                .bits = c.output.bits};
+  if (!is_bytes(c.output)) {
+    return write_wide(c, kPixelExponent,
+                      [&](int64_t i) { return int64_t{args.pixels[i]} - args.mean[i % channels]; });
+  }
   if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, args);
   narrow_value(c, kPixelExponent, [&](int8_t* out, int shift) {
     args.out = out;

@@ -1,4 +1,4 @@
-// Products of two 8-bit values: of equal shapes, or of an image with one factor per channel (the
+// Products of two values: of equal shapes, or of an image with one factor per channel (the
 // gate of squeeze-and-excitation). Products are exact; gradients are exact products, or exact sums
 // of them, narrowed once.
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/value_table.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -60,20 +61,24 @@ int64_t at_gate(const Rows& rows, int64_t begin) {
   return rows.period == 0 ? begin : begin / rows.size * rows.period;
 }
 
-void calibrate(const OpContext& c, const Rows& rows, int wide_exponent) {
-  const auto *a = c.inputs[0].as<int8_t>(), *b = c.inputs[1].as<int8_t>();
-  for (int64_t i = 0; i < c.output.count(); ++i) {
-    const int64_t other =
-        rows.period == 0 ? i : i / rows.size * rows.period + i % rows.size % rows.period;
-    count_wide(c.histogram, int64_t{a[i]} * b[other], wide_exponent, c.output.bits);
-  }
+// The element of b that meets element i of a.
+int64_t other_of(const Rows& rows, int64_t i) {
+  return rows.period == 0 ? i : i / rows.size * rows.period + i % rows.size % rows.period;
 }
 
 void forward(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
   const Rows rows = rows_of(a.shape, b.shape);
   const int wide_exponent = *a.exponent + *b.exponent;
-  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, rows, wide_exponent);
+  const Mantissas of_a(a), of_b(b);
+  const auto wide = [&](int64_t i) { return of_a[i] * of_b[other_of(rows, i)]; };
+  if (!is_bytes(a) || !is_bytes(b) || !is_bytes(c.output))
+    return write_wide(c, wide_exponent, wide);
+  if (c.exponent_mode == ExponentMode::kCalibrate) {
+    for (int64_t i = 0; i < c.output.count(); ++i) {
+      count_wide(c.histogram, wide(i), wide_exponent, c.output.bits);
+    }
+  }
   narrow_value(c, wide_exponent, [&](int8_t* out, int shift) {
     return over_parts(c, rows, [&](int64_t begin, int64_t end) {
       const kernels::Multiply args{.a = a.as<int8_t>() + begin,
@@ -91,17 +96,19 @@ void forward(const OpContext& c) {
 void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& other,
                     const Rows& rows) {
   const ValueTable factors = make_value_table([](int64_t q) { return q; });
-  const int64_t from_bytes = element_bytes(c.grad_output.type);
-  const int64_t to_bytes = element_bytes(grad_input.type);
+  const Mantissas grads(c.grad_output), others(other);
   narrow_gradient(c, grad_input, *c.grad_output.exponent + *other.exponent, [&](int shift) {
+    if (!is_bytes(other)) {
+      return narrow_elements(*c.kernel.pool, grad_input, true, shift,
+                             [&](int64_t i) { return grads[i] * others[other_of(rows, i)]; });
+    }
     return over_parts(c, rows, [&](int64_t begin, int64_t end) {
-      const kernels::ScaleGradient args{
-          .grad_out = {c.grad_output.as<std::byte>() + begin * from_bytes, c.grad_output.bits},
-          .by = other.as<int8_t>() + at_gate(rows, begin),
-          .factors = factors.data(),
-          .period = rows.period,
-          .shift = shift,
-          .grad_in = {grad_input.as<std::byte>() + begin * to_bytes, grad_input.bits}};
+      const kernels::ScaleGradient args{.grad_out = gradient_from(c.grad_output, begin),
+                                        .by = other.as<int8_t>() + at_gate(rows, begin),
+                                        .factors = factors.data(),
+                                        .period = rows.period,
+                                        .shift = shift,
+                                        .grad_in = gradient_from(grad_input, begin)};
       return c.kernels->elementwise->scale_gradient(args, 0, end - begin);
     });
   });
@@ -111,15 +118,17 @@ void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& 
 void gate_gradient(const OpContext& c, const Tensor& grad_gate, const Tensor& image,
                    const Rows& rows) {
   auto* sums = reinterpret_cast<int64_t*>(c.workspace);
-  const int64_t bytes = element_bytes(c.grad_output.type);
+  const Mantissas grads(c.grad_output), values(image);
   kernels::parallel_ranges(
       *c.kernel.pool, rows.images, 1, [&](int64_t first, int64_t last, int64_t) {
         std::fill(sums + first * rows.period, sums + last * rows.period, 0);
-        for (int64_t n = first; n < last; ++n) {
-          c.kernels->elementwise->sum_products(
-              {c.grad_output.as<std::byte>() + n * rows.size * bytes, c.grad_output.bits},
-              image.as<int8_t>() + n * rows.size, rows.period, 0, rows.size / rows.period,
-              sums + n * rows.period);
+        for (int64_t i = first * rows.size; i < last * rows.size && !is_bytes(image); ++i) {
+          sums[other_of(rows, i)] += grads[i] * values[i];
+        }
+        for (int64_t n = first; n < last && is_bytes(image); ++n) {
+          c.kernels->elementwise->sum_products(gradient_from(c.grad_output, n * rows.size),
+                                               image.as<int8_t>() + n * rows.size, rows.period, 0,
+                                               rows.size / rows.period, sums + n * rows.period);
         }
       });
   narrow_gradient(c, grad_gate, *c.grad_output.exponent + *image.exponent, [&](int shift) {

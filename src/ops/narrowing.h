@@ -14,6 +14,11 @@ namespace mantissa::ops {
 // A gradient's mantissas for the kernels.
 inline kernels::Gradient gradient_of(const Tensor& tensor) { return {tensor.data, tensor.bits}; }
 
+// The same from element `at` on.
+inline kernels::Gradient gradient_from(const Tensor& tensor, int64_t at) {
+  return {tensor.as<std::byte>() + at * element_bytes(tensor.type), tensor.bits};
+}
+
 // An exponent to be kept: one outside -128..127 is clamped and flagged, and the step fails.
 inline int16_t checked_exponent(const OpContext& context, int exponent) {
   if (!exponent_in_range(exponent)) context.totals->exponent_overflow = true;
@@ -58,19 +63,28 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
   *output.saturated += found.saturated;
 }
 
-// Requantises a value whose wide results are cheap to compute: `pass(out, shift)` computes them,
-// writes them narrowed to `out` unless it is null, and returns their statistics.
+// Requantises a value whose wide results are cheap to compute: `pass(writes, shift)` computes them,
+// writes them narrowed to the output if `writes`, and returns their statistics.
 template <typename Pass>
-void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass, int wide_bits = 32) {
-  auto* out = context.output.as<int8_t>();
+void narrow_by_passes(const OpContext& context, int wide_exponent, Pass&& pass,
+                      int wide_bits = 32) {
   const ExponentMode mode = context.exponent_mode;
   if (mode == ExponentMode::kPredicted || mode == ExponentMode::kFixed) {
     return narrow_in_one_pass(
-        context, wide_exponent, [&](int shift) { return pass(out, shift); }, wide_bits);
+        context, wide_exponent, [&](int shift) { return pass(true, shift); }, wide_bits);
   }
-  const uint64_t maximum = pass(nullptr, 0).maximum;
+  const uint64_t maximum = pass(false, 0).maximum;
   const int shift = choose_shift(context, context.output, maximum, wide_exponent);
-  *context.output.saturated += pass(out, shift).saturated;
+  *context.output.saturated += pass(true, shift).saturated;
+}
+
+// The same for 8-bit values, with `pass(out, shift)`: `out` is null where nothing is written.
+template <typename Pass>
+void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass, int wide_bits = 32) {
+  auto* out = context.output.as<int8_t>();
+  narrow_by_passes(
+      context, wide_exponent,
+      [&](bool writes, int shift) { return pass(writes ? out : nullptr, shift); }, wide_bits);
 }
 
 // Counts a wide value, or so many alike, in the histogram of kCalibrate: by the smallest exponent

@@ -1,4 +1,4 @@
-// Point-wise functions of one 8-bit value, by tables: ReLU6, leaky ReLU, sigmoid, tanh, hard
+// Point-wise functions of one value, of 8 bits by tables: ReLU6, leaky ReLU, sigmoid, tanh, hard
 // sigmoid, hard swish. Backward: the gradient times f' in Q30, f' anew from the input.
 #include <algorithm>
 #include <array>
@@ -11,6 +11,7 @@
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/value_table.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -47,6 +48,11 @@ template <const PointFunction& kFunction>
 void forward(const OpContext& c) {
   const int e = *c.inputs[0].exponent;
   const Fraction slope = slope_of(*c.attributes);
+  if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) {
+    const Mantissas in(c.inputs[0]);
+    return write_wide(c, kFunction.wide_exponent(e),
+                      [&](int64_t i) { return kFunction.value(in[i], e, slope); });
+  }
   const ValueTable table =
       make_value_table([&](int64_t q) { return kFunction.value(q, e, slope); });
   write_by_table(c, c.inputs[0].as<int8_t>(), table, kFunction.wide_exponent(e));
@@ -60,7 +66,21 @@ ValueTable derivatives(const OpContext& c) {
 }
 
 template <const PointFunction& kFunction>
+void backward_wide(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const int e = *c.inputs[0].exponent;
+  const Fraction slope = slope_of(*c.attributes);
+  const Mantissas grads(c.grad_output), in(c.inputs[0]);
+  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30, [&](int shift) {
+    return narrow_elements(*c.kernel.pool, grad_input, true, shift, [&](int64_t i) {
+      return grads[i] * kFunction.derivative_q30(in[i], e, slope);
+    });
+  });
+}
+
+template <const PointFunction& kFunction>
 void backward(const OpContext& c) {
+  if (!is_bytes(c.inputs[0])) return backward_wide<kFunction>(c);
   const Tensor& grad_input = c.grad_inputs[0];
   const ValueTable factors = derivatives<kFunction>(c);
   kernels::ScaleGradient args{.grad_out = gradient_of(c.grad_output),
@@ -78,7 +98,20 @@ void backward(const OpContext& c) {
 
 // Where f' is 0 or 1 everywhere: gradients pass, or do not, as they are.
 template <const PointFunction& kFunction>
+void backward_by_mask_wide(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const int e = *c.inputs[0].exponent;
+  const Fraction slope = slope_of(*c.attributes);
+  const Mantissas grads(c.grad_output), in(c.inputs[0]);
+  narrow_elements(*c.kernel.pool, grad_input, true, 0, [&](int64_t i) {
+    return kFunction.derivative_q30(in[i], e, slope) != 0 ? grads[i] : 0;
+  });
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+template <const PointFunction& kFunction>
 void backward_by_mask(const OpContext& c) {
+  if (!is_bytes(c.inputs[0])) return backward_by_mask_wide<kFunction>(c);
   const Tensor& grad_input = c.grad_inputs[0];
   const ValueTable slopes = derivatives<kFunction>(c);
   std::array<int8_t, 256> passes;
@@ -89,11 +122,9 @@ void backward_by_mask(const OpContext& c) {
         std::array<int8_t, 4096> mask;
         for (int64_t at = begin; at < end; at += int64_t{mask.size()}) {
           const int64_t count = std::min(end - at, int64_t{mask.size()});
-          const int64_t byte = at * element_bytes(grad_input.type);
           kernel.look_up(c.inputs[0].as<int8_t>() + at, passes.data(), mask.data(), 0, count);
-          kernel.relu_gradient(mask.data(),
-                               {c.grad_output.as<std::byte>() + byte, c.grad_output.bits},
-                               {grad_input.as<std::byte>() + byte, grad_input.bits}, 0, count);
+          kernel.relu_gradient(mask.data(), gradient_from(c.grad_output, at),
+                               gradient_from(grad_input, at), 0, count);
         }
       });
   *grad_input.exponent = *c.grad_output.exponent;

@@ -8,6 +8,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -32,8 +33,47 @@ Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape
   return Shape{inputs[0][0] / window, inputs[0][1] / window, inputs[0][2]};
 }
 
+// The same windows as those of overlapping pools, whose kernels take every width.
+kernels::PoolShape window_shape(const kernels::MaxPoolShape& s) {
+  return {s.in_height,   s.in_width, s.channels, s.out_height(),
+          s.out_width(), s.window,   s.window,   0};
+}
+
+void wide_max_pool(const OpContext& c, kernels::Value output, int8_t* taps) {
+  const Tensor& input = c.inputs[0];
+  const auto shape = window_shape(pool_shape(*c.attributes, input.shape));
+  kernels::parallel_ranges(
+      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->pooling->max_pool_windows(shape, value_of(input), output, taps, begin, end);
+      });
+}
+
+// Windows that do not overlap sum nothing: the shift of 0 rounds nothing either.
+void wide_max_pool_gradient(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const auto shape = window_shape(pool_shape(*c.attributes, grad_input.shape));
+  auto* taps = reinterpret_cast<int8_t*>(c.workspace);
+  wide_max_pool(c, {}, taps);
+  kernels::parallel_ranges(
+      *c.kernel.pool, grad_input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        c.kernels->pooling->max_pool_windows_gradient(shape, taps, gradient_of(c.grad_output), 0,
+                                                      gradient_of(grad_input), begin, end);
+      });
+  *grad_input.exponent = *c.grad_output.exponent;
+}
+
+OpMemory max_pool_memory(const OpShapes& s, const PlanningContext&) {
+  if (s.input_bits.empty() || s.input_bits[0] <= 8) return {};
+  return {.backward_input = {.workspace_bytes = s.output.count()}};  // taps
+}
+
 void max_pool_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
+  if (!is_bytes(input)) {
+    wide_max_pool(c, value_of(c.output), nullptr);
+    *c.output.exponent = *input.exponent;
+    return;
+  }
   const auto shape = pool_shape(*c.attributes, input.shape);
   kernels::parallel_ranges(
       *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
@@ -43,6 +83,7 @@ void max_pool_forward(const OpContext& c) {
 }
 
 void max_pool_backward(const OpContext& c) {
+  if (!is_bytes(c.inputs[0])) return wide_max_pool_gradient(c);
   const Tensor& grad_input = c.grad_inputs[0];
   const auto shape = pool_shape(*c.attributes, grad_input.shape);
   kernels::parallel_ranges(
@@ -71,8 +112,22 @@ Reciprocal reciprocal(int64_t pixels) {
   return {to_fixed_point(real, shift, mantissa_limit(32)), -shift};
 }
 
+void wide_average(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const Mantissas in(input);
+  const int64_t channels = input.shape[3], pixels = input.shape[1] * input.shape[2];
+  const Reciprocal mean = reciprocal(pixels);
+  write_wide(c, *input.exponent + mean.exponent, [&](int64_t i) {
+    const int64_t first = i / channels * pixels * channels + i % channels;
+    int64_t sum = 0;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) sum += in[first + pixel * channels];
+    return sum * mean.multiplier;
+  });
+}
+
 void average_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
+  if (!is_bytes(input) || !is_bytes(c.output)) return wide_average(c);
   const int64_t images = input.shape[0], channels = input.shape[3];
   const int64_t pixels = input.shape[1] * input.shape[2];
   auto* sums = reinterpret_cast<int32_t*>(c.workspace);
@@ -138,7 +193,7 @@ OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
 }
 
 Status check_average(const OpShapes& s) {
-  constexpr int64_t kMostPixels = int64_t{1} << 24;  // their sum fits int32
+  constexpr int64_t kMostPixels = int64_t{1} << 24;  // their sum fits int32, of 16 bits 40 bits
   if (s.inputs[0][1] * s.inputs[0][2] <= kMostPixels) return {};
   return invalid_input("averages at most 2^24 pixels exactly");
 }
@@ -148,6 +203,7 @@ Status check_average(const OpShapes& s) {
 const Op kMaxPool = {.name = "max_pool",
                      .traits = {.input_reads_input = true, .keeps_exponent = true},
                      .infer_shape = infer_max_pool,
+                     .memory = max_pool_memory,
                      .forward = max_pool_forward,
                      .backward_input = max_pool_backward,
                      .kernel = kernel_name<&kernels::KernelTable::pooling>,

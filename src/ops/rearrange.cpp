@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/parallel_ranges.h"
+#include "kernels/value.h"
 #include "ops/fp32/fp32.h"
 #include "ops/ops.h"
 
@@ -55,16 +56,17 @@ void for_each_row(ThreadPool& pool, const Shape& outer, const Shape& inner, int6
 void pad_forward(const OpContext& c) {
   const Tensor &in = c.inputs[0], &out = c.output;
   const Padding p = padding_of(*c.attributes);
-  const int64_t channels = in.shape[3], width = in.shape[2] * channels;
+  const int64_t bytes = element_bytes(in.type);
+  const int64_t channels = in.shape[3] * bytes, width = in.shape[2] * channels;
   const int64_t left = p.left * channels, right = p.right * channels;
-  for_each_row(*c.kernel.pool, out.shape, in.shape, p.top, 1, [&](int64_t to, int64_t from) {
-    int8_t* row = out.as<int8_t>() + to;
+  for_each_row(*c.kernel.pool, out.shape, in.shape, p.top, bytes, [&](int64_t to, int64_t from) {
+    auto* row = out.as<std::byte>() + to;
     if (from < 0) {
       std::memset(row, 0, static_cast<size_t>(left + width + right));
       return;
     }
     std::memset(row, 0, static_cast<size_t>(left));
-    std::memcpy(row + left, in.as<int8_t>() + from, static_cast<size_t>(width));
+    std::memcpy(row + left, in.as<std::byte>() + from, static_cast<size_t>(width));
     std::memset(row + left + width, 0, static_cast<size_t>(right));
   });
   *out.exponent = *in.exponent;
@@ -134,8 +136,11 @@ void shuffle(ThreadPool& pool, const T* from, T* to, int64_t count, int64_t grou
 
 void shuffle_forward(const OpContext& c) {
   const int64_t groups = c.attributes->get("groups", 1);
-  shuffle(*c.kernel.pool, c.inputs[0].as<int8_t>(), c.output.as<int8_t>(), c.output.count(), groups,
-          c.output.shape.last() / groups);
+  kernels::with_value_type(c.output.bits, [&](auto type) {
+    using T = decltype(type);
+    shuffle(*c.kernel.pool, c.inputs[0].as<T>(), c.output.as<T>(), c.output.count(), groups,
+            c.output.shape.last() / groups);
+  });
   *c.output.exponent = *c.inputs[0].exponent;
 }
 

@@ -13,6 +13,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -73,11 +74,11 @@ kernels::WideStatistics over_images(const OpContext& c, int64_t images, Function
 void maximum_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const PoolShape shape = pool_shape(*c.attributes, input.shape, c.output.shape);
-  kernels::parallel_ranges(
-      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
-        c.kernels->pooling->max_pool_windows(shape, input.as<int8_t>(), c.output.as<int8_t>(),
-                                             nullptr, begin, end);
-      });
+  kernels::parallel_ranges(*c.kernel.pool, input.shape[0], 1,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             c.kernels->pooling->max_pool_windows(
+                                 shape, value_of(input), value_of(c.output), nullptr, begin, end);
+                           });
   *c.output.exponent = *input.exponent;
 }
 
@@ -89,7 +90,7 @@ void maximum_backward(const OpContext& c) {
   auto* taps = reinterpret_cast<int8_t*>(c.workspace);
   const auto& kernel = *c.kernels->pooling;
   kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
-    kernel.max_pool_windows(shape, c.inputs[0].as<int8_t>(), nullptr, taps, begin, end);
+    kernel.max_pool_windows(shape, value_of(c.inputs[0]), {}, taps, begin, end);
   });
   narrow_gradient(c, grad_input, *c.grad_output.exponent, [&](int shift) {
     return over_images(c, images, [&](int64_t begin, int64_t end) {
@@ -136,19 +137,17 @@ struct Means {
   }
 };
 
-void calibrate(const OpContext& c, const kernels::AveragePool& p, int wide_exponent) {
-  const PoolShape& s = p.shape;
-  for (int64_t i = 0; i < c.output.count(); ++i) {
-    const int64_t n = i / s.out_image(), window = i % s.out_image() / s.channels;
-    const PoolRange rows = s.rows(window / s.out_width), columns = s.columns(window % s.out_width);
-    int64_t sum = 0;
-    for (int64_t y = rows.begin; y < rows.end; ++y) {
-      for (int64_t x = columns.begin; x < columns.end; ++x) {
-        sum += p.in[((n * s.in_height + y) * s.in_width + x) * s.channels + i % s.channels];
-      }
+// The wide value of output i.
+int64_t wide_average(const PoolShape& s, const Means& means, const Mantissas& in, int64_t i) {
+  const int64_t n = i / s.out_image(), window = i % s.out_image() / s.channels;
+  const PoolRange rows = s.rows(window / s.out_width), columns = s.columns(window % s.out_width);
+  int64_t sum = 0;
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    for (int64_t x = columns.begin; x < columns.end; ++x) {
+      sum += in[((n * s.in_height + y) * s.in_width + x) * s.channels + i % s.channels];
     }
-    count_wide(c.histogram, sum * p.multipliers[window], wide_exponent, p.bits);
   }
+  return sum * means.multipliers[window];
 }
 
 void average_forward(const OpContext& c) {
@@ -156,11 +155,18 @@ void average_forward(const OpContext& c) {
   const PoolShape shape = pool_shape(*c.attributes, input.shape, c.output.shape);
   const Means means(*c.attributes, shape, c.workspace);
   const int wide_exponent = *input.exponent + means.exponent;
+  const Mantissas in(input);
+  const auto wide = [&](int64_t i) { return wide_average(shape, means, in, i); };
+  if (!is_bytes(input) || !is_bytes(c.output)) return write_wide(c, wide_exponent, wide);
+  if (c.exponent_mode == ExponentMode::kCalibrate) {
+    for (int64_t i = 0; i < c.output.count(); ++i) {
+      count_wide(c.histogram, wide(i), wide_exponent, c.output.bits);
+    }
+  }
   kernels::AveragePool pool{.shape = shape,
                             .in = input.as<int8_t>(),
                             .multipliers = means.multipliers,
                             .bits = c.output.bits};
-  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, pool, wide_exponent);
   narrow_value(
       c, wide_exponent,
       [&](int8_t* out, int shift) {

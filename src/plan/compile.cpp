@@ -19,6 +19,7 @@ class Compiler {
   }
 
   Result<Program> compile() {
+    MANTISSA_RETURN_IF_ERROR(check_linear());
     resolve_values();
     for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
       if (!skipped_[node]) MANTISSA_RETURN_IF_ERROR(emit_forward(node));
@@ -113,9 +114,12 @@ class Compiler {
     if (operand.space == Operand::Space::kArena) touch(operand.index, now());
   }
 
+  int bits_of(int value) const { return value_bits(graph_, format(), canonical_[value]); }
+
   DataType type_of(int value) const {
     if (format().is_float()) return DataType::kFloat;
-    return canonical_[value] == canonical_[graph_.logits] ? DataType::kInt32 : DataType::kInt8;
+    if (canonical_[value] == canonical_[graph_.logits]) return DataType::kInt32;
+    return bits_of(value) <= 8 ? DataType::kInt8 : DataType::kInt16;
   }
 
   // The forward data of a value, in the shape of that value.
@@ -130,8 +134,8 @@ class Compiler {
       buffer = add_buffer(graph_.values[root].name, BufferKind::kActivation,
                           shape.count() * element_bytes(type_of(value)));
     }
-    Operand result{Operand::Space::kArena,  buffer, type_of(value), shape, root, false,
-                   format().activation_bits};
+    Operand result{Operand::Space::kArena, buffer, type_of(value), shape, root, false,
+                   bits_of(value)};
     touch(result);
     return result;
   }
@@ -151,13 +155,15 @@ class Compiler {
   template <typename Function>
   auto with_shapes(const Node& node, Function&& function) {
     std::vector<Shape> inputs;
+    std::vector<int> bits;
     for (const int input : node.inputs) {
       inputs.push_back(batched(graph_.values[input].shape, batch()));
+      bits.push_back(bits_of(input));
     }
     const std::vector<Shape> parameters = parameter_shapes(node);
     return function(OpShapes{&node.attributes, inputs,
                              batched(graph_.values[node.output].shape, batch()), parameters,
-                             type_of(node.output), program_.options.exponents, format()});
+                             type_of(node.output), program_.options.exponents, format(), bits});
   }
 
   // The op's own memory, for this node.
@@ -242,6 +248,17 @@ class Compiler {
         return op.update_statistics != nullptr;
     }
     return false;
+  }
+
+  // A width that no value would have is refused.
+  Status check_linear() const {
+    if (format().is_float() || format().linear_value_bits() <= format().activation_bits) return {};
+    for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
+      if (value_bits(graph_, format(), value) > format().activation_bits) return {};
+    }
+    return invalid_input(graph_.name + ": linear=" + std::to_string(format().linear_bits) +
+                         " changes nothing: every result of linear and convolution is passed on to "
+                         "the next one as it is; leave it out, or choose a wider a");
   }
 
   Status check_logits() {

@@ -102,8 +102,8 @@ const Setting kSettings[] = {
      },
      [](const Config& c) { return std::to_string(c.classes); }},
     {"format",
-     "number format: bfp8, fp32 (the reference), or bfp:key=value,... (w=2..8, a=2..8, "
-     "g=6|8|12|16, "
+     "number format: bfp8, fp32 (the reference), or bfp:key=value,... (w=2..16, a=2..16, "
+     "linear=8|16, g=6|8|12|16, "
      "gr=nearest|stochastic, "
      "acc=0|2|4|8|16, block=tensor|channel, exponents=predicted|exact)",
      "bfp8", kValue, kIdentity,

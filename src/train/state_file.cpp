@@ -42,8 +42,11 @@ bool mantissas_in_range(const StateTensor& tensor, std::span<const std::byte> da
   const bool mantissas = !tensor.name.ends_with("exponent") && tensor.name != "exponents" &&
                          tensor.name != "predictors";
   if (tensor.type == DataType::kInt16 && mantissas) {
+    const int64_t limit = mantissa_limit(tensor.bits > 0 ? tensor.bits : 16);
     for (size_t i = 0; i + 1 < data.size(); i += 2) {
-      if (data[i] == std::byte{0} && data[i + 1] == std::byte{0x80}) return false;
+      int16_t value = 0;
+      std::memcpy(&value, data.data() + i, sizeof value);
+      if (value < -limit || value > limit) return false;
     }
   }
   return true;

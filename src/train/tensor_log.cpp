@@ -33,8 +33,10 @@ Json tensor_json(const Graph& graph, const Program& program, const TensorObserva
   switch (seen.kind) {
     case ObservedKind::kValue:
       name = graph.values[instruction.output.slot].name;
-      bits = instruction.output.type == DataType::kInt8 ? instruction.output.bits - 1
-                                                        : magnitude_bits(instruction.output.type);
+      bits =
+          instruction.output.type == DataType::kInt8 || instruction.output.type == DataType::kInt16
+              ? instruction.output.bits - 1
+              : magnitude_bits(instruction.output.type);
       break;
     case ObservedKind::kGradient: {
       const Operand& gradient = instruction.grad_inputs[seen.operand];

@@ -1,5 +1,5 @@
 // Pooling of 8-bit values [N, H, W, C]: maximum and average of windows, and the average over the
-// whole image.
+// whole image. The maximum of windows takes values of any width.
 //
 // Functions work on the images [begin, end) on the calling thread. The gradients of one call have
 // the same width; where gradients are summed the result may have 16 bits. Narrowing is
@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "kernels/gradient.h"
 #include "kernels/statistics.h"
+#include "kernels/value.h"
 
 namespace mantissa::kernels {
 
@@ -80,9 +81,10 @@ struct PoolingKernels {
   // The first maximum of a window in row-major order receives the gradient, everything else 0.
   void (*max_pool_gradient)(const MaxPoolShape&, const int8_t* in, ConstGradient grad_out,
                             Gradient grad_in, int64_t begin, int64_t end) noexcept;
-  // The maximum and the tap of the first maximum of each window; either may be null.
-  void (*max_pool_windows)(const PoolShape&, const int8_t* in, int8_t* out, int8_t* taps,
-                           int64_t begin, int64_t end) noexcept;
+  // The maximum (as wide as the input) and the tap of the first maximum of each window; either may
+  // be null.
+  void (*max_pool_windows)(const PoolShape&, ConstValue in, Value out, int8_t* taps, int64_t begin,
+                           int64_t end) noexcept;
   // wide = the exact sum of the gradients of the windows whose maximum a cell is, by their taps.
   WideStatistics (*max_pool_windows_gradient)(const PoolShape&, const int8_t* taps,
                                               ConstGradient grad_out, int shift, Gradient grad_in,

@@ -73,7 +73,7 @@ void add_rows(const PoolingKernels* k) {
     add(name, body)->Args({56, 64, 2})->Args({14, 128, 1})->Args({28, 24, 1});
   };
   add_windows("max_pool_windows", [=](Operands& o) {
-    k->max_pool_windows(o.windows, o.in.data(), o.out.data(), nullptr, 0, kImages);
+    k->max_pool_windows(o.windows, {o.in.data(), 8}, {o.out.data(), 8}, nullptr, 0, kImages);
   });
   add_windows("max_pool_windows_gradient16", [=](Operands& o) {
     k->max_pool_windows_gradient(o.windows, o.out.data(), {o.grad_out.data(), 16}, 1,

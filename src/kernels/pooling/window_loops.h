@@ -30,27 +30,29 @@ inline void for_each_window(const PoolShape& s, Visit&& visit) noexcept {
 }
 
 // Best of a window so far, and its tap, from the cell that is the tap `here`.
-template <typename Width>
-inline void take_larger(const int8_t* cell, int8_t here, Width width, int8_t* __restrict best,
+template <typename T, typename Width>
+inline void take_larger(const T* cell, int8_t here, Width width, T* __restrict best,
                         int8_t* __restrict taps) noexcept {
-  const int8_t* __restrict from = cell;
+  const T* __restrict from = cell;
   for (int64_t c = 0; c < width; ++c) {
     taps[c] = from[c] > best[c] ? here : taps[c];
     best[c] = from[c] > best[c] ? from[c] : best[c];
   }
 }
 
-inline void max_pool_windows(const PoolShape& s, const int8_t* in, int8_t* out, int8_t* taps,
-                             int64_t begin, int64_t end) noexcept {
+template <typename T>
+inline void max_pool_windows_of(const PoolShape& s, const T* in, T* out, int8_t* taps,
+                                int64_t begin, int64_t end) noexcept {
   for (int64_t n = begin; n < end; ++n) {
-    const int8_t* image = in + n * s.in_image();
+    const T* image = in + n * s.in_image();
     for_each_window(s, [&](int64_t wy, int64_t wx, int64_t at) {
       const PoolRange rows = s.rows(wy), columns = s.columns(wx);
       for_each_chunk(s.channels, [&](int64_t first, auto width) {
         const auto cell = [&](int64_t y, int64_t x) {
           return image + (y * s.in_width + x) * s.channels + first;
         };
-        int8_t best[kChunk], chosen[kChunk];
+        T best[kChunk];
+        int8_t chosen[kChunk];
         std::copy_n(cell(rows.begin, columns.begin), width, best);
         std::fill_n(chosen, width, s.tap(wy, wx, rows.begin, columns.begin));
         for (int64_t y = rows.begin; y < rows.end; ++y) {
@@ -64,6 +66,14 @@ inline void max_pool_windows(const PoolShape& s, const int8_t* in, int8_t* out, 
       });
     });
   }
+}
+
+inline void max_pool_windows(const PoolShape& s, ConstValue in, Value out, int8_t* taps,
+                             int64_t begin, int64_t end) noexcept {
+  with_value_type(in.bits, [&](auto type) {
+    using T = decltype(type);
+    max_pool_windows_of(s, in.as<T>(), out.as<T>(), taps, begin, end);
+  });
 }
 
 // Narrows a chunk of exact sums and notes what it finds.

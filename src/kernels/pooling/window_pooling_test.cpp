@@ -119,14 +119,14 @@ void check_maximum(const PoolingKernels& kernels, const PoolShape& s, int bits) 
                   });
     ASSERT_GE(source[i], 0);
   });
-  kernels.max_pool_windows(s, in.data(), out.data(), taps.data(), 1, kImages);
+  kernels.max_pool_windows(s, {in.data(), 8}, {out.data(), 8}, taps.data(), 1, kImages);
   ASSERT_EQ(out, wanted);
   ASSERT_EQ(taps, wanted_taps);
   std::fill(out.begin() + s.out_image(), out.end(), int8_t{77});
   std::fill(taps.begin() + s.out_image(), taps.end(), int8_t{77});
-  kernels.max_pool_windows(s, in.data(), out.data(), nullptr, 1, kImages);
+  kernels.max_pool_windows(s, {in.data(), 8}, {out.data(), 8}, nullptr, 1, kImages);
   ASSERT_EQ(out, wanted);
-  kernels.max_pool_windows(s, in.data(), nullptr, taps.data(), 1, kImages);
+  kernels.max_pool_windows(s, {in.data(), 8}, {}, taps.data(), 1, kImages);
   ASSERT_EQ(taps, wanted_taps);
   check_gradient(
       s, {0, 1, 3, 22, 31, 62},
@@ -154,7 +154,7 @@ TEST_P(WindowPooling, SumsOfExtremesAreExact) {
   const PoolShape s = pool(21, 21, 1, 11, 1, 5);
   std::vector<int8_t> in(s.in_image(), -127), taps(s.out_image());
   in[10 * 21 + 10] = 127;
-  GetParam()->max_pool_windows(s, in.data(), nullptr, taps.data(), 0, 1);
+  GetParam()->max_pool_windows(s, {in.data(), 8}, {}, taps.data(), 0, 1);
   for (const int16_t extreme : {int16_t{-32767}, int16_t{32767}}) {
     const std::vector<int16_t> grad_out(s.out_image(), extreme);
     std::vector<int16_t> grad_in(s.in_image());

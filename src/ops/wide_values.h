@@ -1,0 +1,97 @@
+// Values of more than 8 bits: what operators do with them, in one plain loop for all of them.
+// Element by element in int64, so that the bits cannot depend on an instruction set; the kernels
+// are for 8 bits (docs/decisions/0021-wide-values.md).
+#pragma once
+
+#include <array>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "kernels/value.h"
+#include "ops/narrowing.h"
+
+namespace mantissa::ops {
+
+// Whether mantissas are int8, as the kernels for values want them; an operand that is not there is.
+inline bool is_bytes(const Tensor& value) { return value.type == DataType::kInt8; }
+
+inline kernels::Value value_of(const Tensor& tensor) { return {tensor.data, tensor.bits}; }
+
+// Mantissas of a value or gradient as int64, whatever keeps them.
+class Mantissas {
+ public:
+  explicit Mantissas(const Tensor& tensor) : data_(tensor.data), type_(tensor.type) {}
+  int64_t operator[](int64_t i) const {
+    if (type_ == DataType::kInt8) return static_cast<const int8_t*>(data_)[i];
+    if (type_ == DataType::kInt16) return static_cast<const int16_t*>(data_)[i];
+    return static_cast<const int32_t*>(data_)[i];
+  }
+
+ private:
+  const void* data_;
+  DataType type_;
+};
+
+// out[i] = narrow(wide_of(i) >> shift) for all elements, unless `writes` is false; |wide| <= 2^62.
+template <typename WideOf>
+kernels::WideStatistics narrow_elements(ThreadPool& pool, const Tensor& out, bool writes, int shift,
+                                        const WideOf& wide_of) {
+  constexpr int64_t kGrain = 4096;
+  const int64_t limit = mantissa_limit(out.bits);
+  return kernels::with_gradient_type(out.bits, [&](auto type) {
+    auto* to = out.as<decltype(type)>();
+    return kernels::parallel_statistics(pool, out.count(), kGrain, [&](int64_t begin, int64_t end) {
+      kernels::WideStatistics found;
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t wide = wide_of(i);
+        found.maximum = std::max(found.maximum, magnitude(wide));
+        if (!writes) continue;
+        const int64_t rounded = rescale_rne(wide, shift);
+        const int64_t narrow = saturate(rounded, limit);
+        to[i] = static_cast<decltype(type)>(narrow);
+        found.saturated += narrow != rounded;
+      }
+      return found;
+    });
+  });
+}
+
+// context.output = wide_of(i) at wide_exponent, requantised to its width in whichever mode.
+template <typename WideOf>
+void write_wide(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
+  if (c.exponent_mode == ExponentMode::kCalibrate) {
+    for (int64_t i = 0; i < c.output.count(); ++i) {
+      count_wide(c.histogram, wide_of(i), wide_exponent, c.output.bits);
+    }
+  }
+  narrow_by_passes(
+      c, wide_exponent,
+      [&](bool writes, int shift) {
+        return narrow_elements(*c.kernel.pool, c.output, writes, shift, wide_of);
+      },
+      64);
+}
+
+// Calls use(signs, at, count) on pieces that cover [begin, end), with int8 that are positive where
+// the value is.
+template <typename Use>
+void for_each_sign(const Tensor& value, int64_t begin, int64_t end, const Use& use) {
+  if (is_bytes(value)) return use(value.as<int8_t>() + begin, begin, end - begin);
+  std::array<int8_t, 4096> signs;
+  for (int64_t at = begin; at < end; at += int64_t{signs.size()}) {
+    const int64_t count = std::min(end - at, int64_t{signs.size()});
+    for (int64_t i = 0; i < count; ++i) signs[i] = value.as<int16_t>()[at + i] > 0;
+    use(signs.data(), at, count);
+  }
+}
+
+// grad_input = value > 0 ? context.grad_output : 0 for the elements [begin, end).
+inline void mask_gradient(const OpContext& c, const Tensor& value, const Tensor& grad_input,
+                          int64_t begin, int64_t end) {
+  for_each_sign(value, begin, end, [&](const int8_t* signs, int64_t at, int64_t count) {
+    c.kernels->elementwise->relu_gradient(signs, gradient_from(c.grad_output, at),
+                                          gradient_from(grad_input, at), 0, count);
+  });
+}
+
+}  // namespace mantissa::ops
