@@ -290,8 +290,8 @@ check_wide_formats() {
   accepts "train with linear=16" "test accuracy" "${train[@]}" --model resnet8 --width 0.25 \
     --format bfp:linear=16 --out "$folder/linear16"
   holds "linear=16 resumes" go_on_from_the_checkpoint_before "$folder/linear16"
-  accepts "info: weights of 12 bits" "^conv1.weights +I16 .* (9|10|11)$" \
-    info "$folder/wide/model.safetensors"
+  accepts "info: weights of 12 bits" "^conv1.weights +I16 +\[.*\] +[0-9]+ +-[0-9]+ +1[01]" \
+    info "$folder/wide/model.safetensors" --tensors
   accepts "eval of wide values" "test accuracy" eval --checkpoint "$folder/wide" --data "$data"
   accepts "predict by wide values" "^test 3 " \
     predict --checkpoint "$folder/wide" --data "$data" --index 0-3
