@@ -20,9 +20,6 @@ constexpr bool exponent_in_range(int exponent) {
   return exponent >= kExponentMin && exponent <= kExponentMax;
 }
 
-// Exponents of a guarded value's channels lie at most so far below the largest.
-constexpr int kMostChannelShift = 31;
-
 // Exponent of an all-zero block of b-bit mantissas: that of an assumed maximum of 2^-8.
 constexpr int zero_exponent(int bits) { return -8 - (bits - 1); }
 

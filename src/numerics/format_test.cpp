@@ -52,6 +52,8 @@ TEST(Format, ErrorsSayWhatIsPossible) {
                 {"bfp:gr=stochastic", "choose g=6, 8 or 12"},
                 {"bfp:g=8,gr=stochastic,gw=32", "choose gw=16"},
                 {"bfp:gw=8", "choose gw from 16, 32"},
+                {"bfp:gw=32,a=12", "choose gw=16"},
+                {"bfp:linear=16,block=channel", "choose block=tensor"},
                 {"bfp:shift=8,acc=8", "largest shift is 7"},
                 {"bfp:shift=1,acc=0", "leave shift out"}};
   for (const auto& c : kCases) {

@@ -176,7 +176,7 @@ void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, O
   if (input_bits > 8) {
     memory.backward_weights.scratch_bytes =
         static_cast<int64_t>(kernels::wide_grad_weights_scratch_bytes(
-            table, shape, input_bits, s.format.gradient_bits, planning.threads));
+            table, shape, input_bits, s.format.wide_gradient_bits(), planning.threads));
   }
 }
 
