@@ -36,7 +36,10 @@ class SingleOp {
     output_shape_ = output->with_front(batch);
     for (const Shape& shape : inputs) input_shapes_.push_back(shape.with_front(batch));
     if (op.memory != nullptr) {
-      const OpShapes shapes{&attributes_, input_shapes_, output_shape_, {}, DataType::kInt8};
+      const std::vector<int> widest(inputs.size(), 16);
+      const OpShapes shapes{&attributes_, input_shapes_,   output_shape_,
+                            {},           DataType::kInt8, ExponentMode::kExact,
+                            {},           widest};
       memory_ = op.memory(shapes, {&table_, threads});
     }
     scalars_.seed = 11;
@@ -48,14 +51,14 @@ class SingleOp {
   int64_t saturated() const { return saturated_; }
   void set_node(int node) { node_ = node; }
 
-  // The output; under kFixed with this exponent.
+  // The output, `bits` wide; under kFixed with this exponent.
   Mantissas forward(const std::vector<Mantissas>& inputs, ExponentMode mode = ExponentMode::kExact,
-                    int fixed_exponent = 0) {
+                    int fixed_exponent = 0, int bits = 8) {
     OpContext c = context(inputs, memory_.forward);
     c.exponent_mode = mode;
     histogram_.assign(kHistogramBins, 0);
     c.histogram = histogram_.data();
-    c.output = tensor(output_shape_, 8, fixed_exponent);
+    c.output = tensor(output_shape_, bits, fixed_exponent);
     op_.forward(c);
     return read(c.output);
   }
