@@ -282,21 +282,21 @@ check_optimizers() {
 check_wide_formats() {
   local train=(train --data "$data" --batch-size 32 --threads 2 --steps 4 --checkpoint-every 2)
   refuses "format bfp:a=17" 2 "a=17.*15, 16" "${train[@]}" --format bfp:a=17 --out "$folder/refused"
-  refuses "linear=16 that changes nothing" 2 "lenet5: linear=16 changes nothing" \
-    "${train[@]}" --model lenet5 --format bfp:linear=16 --out "$folder/refused"
   accepts "train with w=12,a=16" "test accuracy" "${train[@]}" --model lenet5 \
     --format bfp:w=12,a=16 --out "$folder/wide"
   holds "w=12,a=16 resumes" go_on_from_the_checkpoint_before "$folder/wide"
-  accepts "train with linear=16" "test accuracy" "${train[@]}" --model resnet8 --width 0.25 \
+  accepts "train with linear=16" "test accuracy" "${train[@]}" --model lenet5 \
     --format bfp:linear=16 --out "$folder/linear16"
   holds "linear=16 resumes" go_on_from_the_checkpoint_before "$folder/linear16"
   accepts "info: weights of 12 bits" "^conv1.weights +I16 +\[.*\] +[0-9]+ +-[0-9]+ +1[01]" \
     info "$folder/wide/model.safetensors" --tensors
+  accepts "eval of linear=16" "test accuracy" eval --checkpoint "$folder/linear16" --data "$data"
+  accepts "bench of linear=16" "^  median" bench --model lenet5 --batch-size 8 --steps 2 --format bfp:linear=16
   accepts "eval of wide values" "test accuracy" eval --checkpoint "$folder/wide" --data "$data"
   accepts "predict by wide values" "^test 3 " \
     predict --checkpoint "$folder/wide" --data "$data" --index 0-3
   accepts "plan of wide values" "peak +[0-9.]+ [KMG]iB" \
-    plan --data "$data" --model resnet8 --format bfp:a=16,w=16
+    plan --data "$data" --model resnet8 --format bfp:a=16,w=16,linear=16
 }
 
 check_validation() {

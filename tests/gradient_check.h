@@ -64,9 +64,9 @@ using Function =
 // A small network on random pixels, its arena without reuse.
 class Checked {
  public:
-  Checked(Graph graph, int64_t batch, ops::LossKind loss = ops::LossKind::kCrossEntropy,
+  Checked(const Graph& graph, int64_t batch, ops::LossKind loss = ops::LossKind::kCrossEntropy,
           int64_t smoothing = 0, const Format& format = {})
-      : graph_(std::move(graph)), batch_(batch), smoothing_(smoothing) {
+      : graph_(with_requantised_inputs(graph, format)), batch_(batch), smoothing_(smoothing) {
     auto state = State::create(training_layout(graph_, format, OptimizerKind::kMomentum));
     state_.emplace(std::move(*state));
     initialise(graph_, format, 3, *state_);
@@ -213,6 +213,7 @@ class Checked {
         return y;
       };
     }
+    if (op == &ops::kRequantise) return [](const auto& x, const auto&) { return x[0]; };
     if (op == &ops::kAdd) {
       return [](const auto& x, const auto&) {
         Reals y = x[0];

@@ -52,18 +52,12 @@ const std::vector<Format>& formats() {
   return list;
 }
 
-// Steps of the network in each format that changes something in it, each checked.
+// Steps of the network in each format, each checked.
 void check_all(const Graph& graph, int64_t batch, const std::vector<const char*>& names,
                const std::function<void(Checked&)>& prepare = {}) {
   for (const Format& format : formats()) {
-    Format used = format;
-    int widest = 0;
-    for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
-      widest = std::max(widest, value_bits(graph, format, value));
-    }
-    if (widest == format.activation_bits) used.linear_bits = 8;
-    SCOPED_TRACE(to_string(used));
-    Checked checked(graph, batch, ops::LossKind::kCrossEntropy, 0, used);
+    SCOPED_TRACE(to_string(format));
+    Checked checked(graph, batch, ops::LossKind::kCrossEntropy, 0, format);
     if (prepare) prepare(checked);
     checked.run();
     const auto found = checked.check();

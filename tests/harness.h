@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "kernels/kernel_table.h"
 #include "models/models.h"
+#include "plan/linear_values.h"
 #include "plan/program.h"
 #include "runtime/executor.h"
 #include "runtime/state.h"
@@ -68,11 +69,11 @@ class Harness {
     model.width_multiplier = options.width;
     auto graph = build_model(options.model, model);
     EXPECT_TRUE(graph.ok());
-    init(std::move(*graph));
+    init(*graph);
   }
 
   Harness(const HarnessOptions& options, Graph graph) : options_(options), pool_(options.threads) {
-    init(std::move(graph));
+    init(graph);
   }
 
   // One step on a keyed batch of Fashion-MNIST.
@@ -129,14 +130,14 @@ class Harness {
   ThreadPool& pool() { return pool_; }
 
  private:
-  void init(Graph graph) {
+  void init(const Graph& graph) {
     if (options_.learning_rate == 0) {
       options_.learning_rate = optimizer(options_.optimizer).learning_rate;
     }
     if (options_.learning_rate == 0) options_.learning_rate = 0.05;
-    graph_ = std::move(graph);
     const auto format = parse_format(options_.format);
     EXPECT_TRUE(format.ok());
+    graph_ = with_requantised_inputs(graph, *format);
     auto state = State::create(training_layout(graph_, *format, options_.optimizer));
     EXPECT_TRUE(state.ok());
     state_.emplace(std::move(*state));

@@ -32,6 +32,24 @@ TEST(Refusal, SumsThatWouldNotBeExact) {
   EXPECT_NE(deep.error().message.find("66001"), std::string::npos) << deep.error().message;
 }
 
+// One linear layer, whose result is the logits: there is no value to widen.
+TEST(Refusal, LinearValuesWhereThereAreNone) {
+  GraphBuilder builder("single", Shape{4, 4, 1});
+  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+  value = builder.add(ops::kFlatten, "flatten", {value});
+  const auto graph =
+      builder.finish(builder.add(ops::kLinear, "linear", {value}, {{"channels", 4}}));
+  ASSERT_TRUE(graph.ok());
+  const kernels::KernelTable table = kernels::select_kernels(Isa::kScalar);
+  const auto program = [&](const char* format) {
+    return compile(*graph, {.micro_batch_size = 2, .format = *parse_format(format)}, {&table, 1});
+  };
+  EXPECT_TRUE(program("bfp:a=16").ok());
+  ASSERT_FALSE(program("bfp:linear=16").ok());
+  EXPECT_NE(program("bfp:linear=16").error().message.find("single: linear=16 changes nothing"),
+            std::string::npos);
+}
+
 std::string dilated(int64_t dilation, int64_t kernel = 3) {
   const auto shape = ops::kConvolution.infer_shape(
       {{"channels", 4}, {"kernel", kernel}, {"dilation", dilation}, {"padding", 1}},

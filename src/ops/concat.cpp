@@ -31,17 +31,19 @@ Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
 }
 
 // to[row, c] = rne(from[row, c] >> shift), rows of `channels` among those of `out_channels`.
-template <typename T>
-void place(const T* from, int64_t channels, int shift, int64_t out_channels, int64_t rows, T* to) {
+template <typename From, typename To>
+void place(const From* from, int64_t channels, int shift, int64_t out_channels, int64_t rows,
+           To* to) {
   for (int64_t row = 0; row < rows; ++row, from += channels, to += out_channels) {
     if (shift == 0) {
       std::copy_n(from, channels, to);
       continue;
     }
-    const int right = std::min(shift, 1 + 8 * int{sizeof(T)});  // from there on all is rounded away
+    const int right =
+        std::min(shift, 1 + 8 * int{sizeof(From)});  // from there on all is rounded away
     const int below_half = (1 << (right - 1)) - 1;
     for (int64_t c = 0; c < channels; ++c) {
-      to[c] = static_cast<T>((from[c] + below_half + ((from[c] >> right) & 1)) >> right);
+      to[c] = static_cast<To>((from[c] + below_half + ((from[c] >> right) & 1)) >> right);
     }
   }
 }
@@ -68,11 +70,12 @@ void forward(const OpContext& c) {
   for_each_slice(c, c.inputs, c.output.shape,
                  [&](const Tensor& input, int64_t first, int64_t begin, int64_t end) {
                    const int64_t channels = input.shape.last();
-                   kernels::with_value_type(c.output.bits, [&](auto type) {
-                     using T = decltype(type);
-                     place(input.as<T>() + begin * channels, channels, exponent - *input.exponent,
-                           out_channels, end - begin,
-                           c.output.as<T>() + begin * out_channels + first);
+                   kernels::with_value_type(input.bits, [&](auto from) {
+                     kernels::with_value_type(c.output.bits, [&](auto to) {
+                       place(input.as<decltype(from)>() + begin * channels, channels,
+                             exponent - *input.exponent, out_channels, end - begin,
+                             c.output.as<decltype(to)>() + begin * out_channels + first);
+                     });
                    });
                  });
   *c.output.exponent = static_cast<int16_t>(exponent);

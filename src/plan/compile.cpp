@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ops/ops.h"
+#include "plan/linear_values.h"
 #include "plan/program.h"
 
 namespace mantissa {
@@ -257,8 +258,8 @@ class Compiler {
       if (value_bits(graph_, format(), value) > format().activation_bits) return {};
     }
     return invalid_input(graph_.name + ": linear=" + std::to_string(format().linear_bits) +
-                         " changes nothing: every result of linear and convolution is passed on to "
-                         "the next one as it is; leave it out, or choose a wider a");
+                         " changes nothing: linear and convolution read all results of linear and "
+                         "convolution; leave it out");
   }
 
   Status check_logits() {

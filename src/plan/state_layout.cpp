@@ -83,31 +83,6 @@ bool is_guardable(const Graph& graph, int value) {
 
 namespace {
 
-// Whether the op requantises its input, also when frozen: mantissas are neither passed on nor
-// multiplied as they are.
-bool requantises(const Op& op) {
-  const Op& frozen = op.frozen != nullptr ? *op.frozen : op;
-  return !op.traits.may_leave_wide && !op.traits.keeps_exponent && !op.traits.view &&
-         !frozen.traits.view;
-}
-
-}  // namespace
-
-int value_bits(const Graph& graph, const Format& format, int value) {
-  const int producer = graph.values[value].producer;
-  if (producer < 0 || !graph.nodes[producer].op->traits.may_leave_wide) {
-    return format.activation_bits;
-  }
-  const std::vector<int> readers = graph.readers(value);
-  if (readers.empty()) return format.activation_bits;  // logits
-  for (const int reader : readers) {
-    if (!requantises(*graph.nodes[reader].op)) return format.activation_bits;
-  }
-  return format.linear_value_bits();
-}
-
-namespace {
-
 // Mantissas, accumulators, moments and exponents of a parameter; in fp32 values and moments.
 ParameterState add_trained(const Parameter& parameter, const Format& format, const Optimizer& row,
                            LayoutBuilder& builder) {

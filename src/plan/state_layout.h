@@ -72,10 +72,6 @@ int gradient_slot(const Graph& graph, int node, int input);
 // norm and nowhere else.
 bool is_guardable(const Graph& graph, int value);
 
-// Width of a value's mantissas: that of activations, but for results of linear and convolution that
-// all their readers requantise; those have the width of linear values.
-int value_bits(const Graph& graph, const Format& format, int value);
-
 // State of a network in training.
 StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind kind);
 

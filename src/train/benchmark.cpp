@@ -8,6 +8,7 @@
 #include "data/synthetic.h"
 #include "kernels/kernel_table.h"
 #include "models/models.h"
+#include "plan/linear_values.h"
 #include "runtime/executor.h"
 #include "train/benchmark_clock.h"
 #include "train/benchmark_rows.h"
@@ -78,7 +79,8 @@ class Measurement {
     options.channels = info.channels;
     options.classes = info.classes;
     options.channel_means = channel_means(images_);
-    MANTISSA_ASSIGN(plan_.graph, build_model(config_.run.model, options));
+    MANTISSA_ASSIGN(const Graph graph, build_model(config_.run.model, options));
+    plan_.graph = with_requantised_inputs(graph, config_.run.format);
     return {};
   }
 

@@ -9,6 +9,7 @@
 #include "data/batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
+#include "plan/linear_values.h"
 #include "runtime/observation.h"
 
 namespace mantissa {
@@ -143,7 +144,8 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
                              .width_multiplier = config.width,
                              .channel_means = std::vector<int>(data.channels, 0)};
   RunPlan plan;
-  MANTISSA_ASSIGN(plan.graph, build_model(config.model, options));
+  MANTISSA_ASSIGN(const Graph graph, build_model(config.model, options));
+  plan.graph = with_requantised_inputs(graph, config.format);
   plan.layout = training_layout(plan.graph, config.format, config.optimizer);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   const PlanningContext planning{&table, config.threads};

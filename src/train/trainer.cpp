@@ -17,6 +17,7 @@
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "numerics/rounding.h"
+#include "plan/linear_values.h"
 #include "train/checkpoint.h"
 #include "train/event_log.h"
 #include "train/hash_log.h"
@@ -126,7 +127,8 @@ class Run {
                 .classes = data_.info.classes,
                 .width_multiplier = config_.width,
                 .channel_means = channel_means(data_.train)};
-    MANTISSA_ASSIGN(plan_.graph, build_model(config_.model, options_));
+    MANTISSA_ASSIGN(const Graph graph, build_model(config_.model, options_));
+    plan_.graph = with_requantised_inputs(graph, config_.format);
     return {};
   }
 
