@@ -83,36 +83,44 @@ int64_t round_stochastically(const RoundStochastically& args, int64_t begin, int
   return clipped;
 }
 
-int64_t round_to_nearest(const RoundToNearest& args, int64_t begin, int64_t end) noexcept {
-  const RoundEven64 round(args.shift);
-  const int64_t limit = mantissa_limit(args.out.bits);
+template <typename From, typename To>
+int64_t round_range(const From* __restrict in, const RoundEven64& round, int64_t limit,
+                    int64_t count, To* __restrict out) {
   int64_t clipped = 0;
-  with_wide_gradient_type(args.in.bits, [&](auto from) {
-    with_gradient_type(args.out.bits, [&](auto to) {
-      const auto* __restrict in = args.in.as<decltype(from)>();
-      auto* __restrict out = args.out.as<decltype(to)>();
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t rounded = round(in[i]);
-        const int64_t above = rounded < -limit ? -limit : rounded;
-        const int64_t narrow = above > limit ? limit : above;
-        clipped += narrow != rounded;
-        out[i] = static_cast<decltype(to)>(narrow);
-      }
-    });
-  });
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t rounded = round(in[i]);
+    const int64_t above = rounded < -limit ? -limit : rounded;
+    const int64_t narrow = above > limit ? limit : above;
+    clipped += narrow != rounded;
+    out[i] = static_cast<To>(narrow);
+  }
   return clipped;
 }
 
-uint64_t maximum(ConstGradient in, int64_t begin, int64_t end) noexcept {
-  int largest = 0, smallest = 0;  // symmetric: -smallest exists
-  with_wide_gradient_type(in.bits, [&](auto type) {
-    const auto* __restrict from = in.as<decltype(type)>();
-    for (int64_t i = begin; i < end; ++i) {
-      largest = std::max<int>(largest, from[i]);
-      smallest = std::min<int>(smallest, from[i]);
-    }
+int64_t round_to_nearest(const RoundToNearest& args, int64_t begin, int64_t end) noexcept {
+  return with_wide_gradient_type(args.in.bits, [&](auto from) {
+    return with_gradient_type(args.out.bits, [&](auto to) {
+      return round_range(args.in.as<decltype(from)>() + begin, RoundEven64(args.shift),
+                         mantissa_limit(args.out.bits), end - begin,
+                         args.out.as<decltype(to)>() + begin);
+    });
   });
+}
+
+// The range is symmetric: -smallest exists.
+template <typename T>
+uint64_t maximum_of(const T* in, int64_t count) {
+  int largest = 0, smallest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    largest = std::max<int>(largest, in[i]);
+    smallest = std::min<int>(smallest, in[i]);
+  }
   return static_cast<uint64_t>(std::max(largest, -smallest));
+}
+
+uint64_t maximum(ConstGradient in, int64_t begin, int64_t end) noexcept {
+  return with_wide_gradient_type(
+      in.bits, [&](auto type) { return maximum_of(in.as<decltype(type)>() + begin, end - begin); });
 }
 
 void keep_mask(const RandomKey& key, uint32_t dropped, int64_t begin, int64_t end,
