@@ -23,7 +23,7 @@ const Row kRows[] = {
     {"loss", {"cross-entropy", "mse"}},
     {"augment", {"none", "flip", "shift", "crop", "jitter", "cutout", "shift,flip"}},
     {"isa", {"auto", "scalar", "avx2", "avxvnni", "avx512vnni"}},
-    {"data", {"fashion-mnist"}},
+    {"data", {"fashion-mnist", "cifar-10", "cifar-100"}},
     {"sort", {"program", "time"}}};
 
 constexpr std::array kPaths = {"data",  "out",         "config", "checkpoint",   "compare",
