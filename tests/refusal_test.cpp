@@ -32,6 +32,41 @@ TEST(Refusal, SumsThatWouldNotBeExact) {
   EXPECT_NE(deep.error().message.find("66001"), std::string::npos) << deep.error().message;
 }
 
+Result<Program> compile_average(int64_t height, const char* format, ProgramKind kind) {
+  GraphBuilder builder("average", Shape{height, 256, 1});
+  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+  value = builder.add(ops::kConvolution, "convolution", {value}, {{"kernel", 1}, {"channels", 2}});
+  value = builder.add(ops::kGlobalAveragePool, "average", {value});
+  value = builder.add(ops::kLinear, "linear", {value}, {{"channels", 10}});
+  auto graph = builder.finish(value);
+  EXPECT_TRUE(graph.ok());
+  const kernels::KernelTable table = kernels::select_kernels(Isa::kScalar);
+  const bool trains = kind == ProgramKind::kTraining;
+  return compile(*graph,
+                 {.kind = kind,
+                  .micro_batch_size = 64,
+                  .with_loss = trains,
+                  .exponents = trains ? ExponentMode::kExact : ExponentMode::kFixed,
+                  .format = *parse_format(format)},
+                 {&table, 1});
+}
+
+TEST(Refusal, AveragesAndWideGradientsOfTooManyPixels) {
+  EXPECT_TRUE(compile_average(256, "bfp:a=16", ProgramKind::kTraining).ok());
+  const auto average = compile_average(257, "bfp:a=16", ProgramKind::kTraining);
+  ASSERT_FALSE(average.ok());
+  EXPECT_NE(average.error().message.find("2^16 pixels of 16 bits"), std::string::npos)
+      << average.error().message;
+  EXPECT_TRUE(compile_average(257, "bfp8", ProgramKind::kTraining).ok());
+  // 64 pictures: 2^22 pixels at most; a frozen network has no gradients.
+  EXPECT_TRUE(compile_average(256, "bfp:gw=32", ProgramKind::kTraining).ok());
+  const auto gradients = compile_average(257, "bfp:gw=32", ProgramKind::kTraining);
+  ASSERT_FALSE(gradients.ok());
+  EXPECT_NE(gradients.error().message.find("smaller micro-batch"), std::string::npos)
+      << gradients.error().message;
+  EXPECT_TRUE(compile_average(257, "bfp:gw=32", ProgramKind::kInference).ok());
+}
+
 // One linear layer, whose result is the logits: there is no value to widen.
 TEST(Refusal, LinearValuesWhereThereAreNone) {
   GraphBuilder builder("single", Shape{4, 4, 1});

@@ -67,8 +67,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"inception_small", "bfp:g=6,gr=stochastic", 2, 0.25},
         Case{"squeezenet", "bfp:g=12", 2, 0.25}, Case{"lenet5", "bfp:block=channel", 3},
         Case{"resnet8", "bfp:w=4,g=8,block=channel", 1},
-        Case{"mobilenet_v2", "bfp:block=channel", 1, 0.125}, Case{"resnet8", "bfp:linear=16", 1},
-        Case{"lenet5", "bfp:w=16,a=16", 1}, Case{"mobilenet_v2", "bfp:a=12,linear=16", 1, 0.125},
+        Case{"mobilenet_v2", "bfp:block=channel", 1, 0.125},
+        Case{"resnet8", "bfp:linear=16,gw=32", 1}, Case{"lenet5", "bfp:w=16,a=16", 1},
+        Case{"mobilenet_v2", "bfp:a=12,linear=16", 1, 0.125},
         Case{"inception_small", "bfp:w=10,a=9,g=8", 1, 0.125}));
 
 TEST(SameBits, OptimizersOverThreadsAndInstructionSets) {

@@ -9,8 +9,6 @@ namespace mantissa::kernels {
 using ConstValue = ConstGradient;
 using Value = Gradient;
 
-constexpr int64_t value_bytes(int bits) { return bits <= 8 ? 1 : 2; }
-
 // Calls function(T{}) with T = int8_t or int16_t, whichever keeps `bits`.
 template <typename Function>
 decltype(auto) with_value_type(int bits, Function&& function) {

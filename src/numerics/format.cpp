@@ -126,13 +126,14 @@ Status combine_keys(Format& format) {
              ? ": without an accumulator nothing waits; leave shift out"
              : ", whose largest shift is " + std::to_string(format.accumulator_bits - 1)));
   }
-  const bool wide_values = format.activation_bits > 8 || format.linear_bits > 8;
-  if (format.grad_weights_bits > 16 && wide_values) {
+  if (format.grad_weights_bits > 16 && format.activation_bits > 8) {
     return invalid_input(
-        "format: sums of products of 32-bit gradients (gw=32) and values of more than 8 bits are "
-        "not exact in int64: choose gw=16, or a up to 8 and linear=8");
+        "format: sums of products of 32-bit gradients (gw=32) and activations of more than 8 bits "
+        "are not exact in int64: choose gw=16, or a up to 8");
   }
-  if (!format.tensor_blocks && (wide_values || format.weight_bits > 8)) {
+  if (format.linear_bits <= format.activation_bits) format.linear_bits = 8;
+  if (!format.tensor_blocks &&
+      std::max({format.activation_bits, format.linear_bits, format.weight_bits}) > 8) {
     return invalid_input(
         "format: block=channel is for weights and values of up to 8 bits: choose block=tensor, or "
         "w and a up to 8 and linear=8");

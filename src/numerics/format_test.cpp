@@ -17,6 +17,7 @@ TEST(Format, HasOneSpelling) {
                 {"bfp:exponents=exact,bias=8,acc=0", "bfp:acc=0,bias=8,exponents=exact"},
                 {"bfp:linear=16,a=12,w=16", "bfp:w=16,a=12,linear=16"},
                 {"bfp:linear=8", "bfp8"},
+                {"bfp:linear=16,a=16", "bfp:a=16"},
                 {"bfp:block=channel,w=4", "bfp:w=4,block=channel"},
                 {"bfp:gr=stochastic,g=8", "bfp:g=8,gr=stochastic"},
                 {"bfp8-text", "bfp8-text"},

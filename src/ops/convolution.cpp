@@ -70,11 +70,6 @@ std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<co
   return specs;
 }
 
-// 64-bit numbers per output channel, aligned.
-int64_t channel_bytes(int64_t channels) {
-  return round_up<int64_t>(channels * int64_t{sizeof(int64_t)}, 64);
-}
-
 // Images whose wide results are held at once. Exact exponents hold the batch; where one pass is the
 // rule, what needs two computes its sums twice, a few images at a time.
 int64_t images_per_chunk(const ConvolutionShape& shape, ExponentMode mode) {
@@ -133,7 +128,8 @@ Status check(const OpShapes& s) {
                          "at most " + std::to_string(kernels::kMaximumForwardDepth) + " are");
   }
   const int64_t pixels = shape.batch * shape.out_height * shape.out_width;
-  if (s.format.wide_gradient_bits() > 16 && pixels > kernels::kMaximumWideGradientPixels) {
+  if (is_training(s.exponent_mode) && s.format.wide_gradient_bits() > 16 &&
+      pixels > kernels::kMaximumWideGradientPixels) {
     return invalid_input("sums of " + std::to_string(pixels) +
                          " gradients of gw=32 are not exact in int64; at most " +
                          std::to_string(kernels::kMaximumWideGradientPixels) +
@@ -167,8 +163,6 @@ struct Workspace {
         maxima(reinterpret_cast<uint32_t*>(base + 2 * channel_bytes(channels))),
         wide(reinterpret_cast<int32_t*>(base + 3 * channel_bytes(channels))) {}
 };
-
-bool is_guarded(const Tensor& value) { return value.guarded != nullptr && *value.guarded != 0; }
 
 // Calls visit(first, args) for each chunk of images, with args for these images.
 template <typename Visit>

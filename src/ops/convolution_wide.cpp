@@ -18,8 +18,6 @@ int64_t images_per_chunk(const ConvolutionShape& s) {
   return std::clamp<int64_t>(kChunkElements * s.batch / s.output_count(), 1, s.batch);
 }
 
-int64_t channel_bytes(int64_t channels) { return round_up<int64_t>(channels * 8, 64); }
-
 // By how many bits the sums are finer than those of 8-bit operands of the same magnitude.
 int extra_bits(int input_bits, int weight_bits) {
   return std::max(0, input_bits - 8) + std::max(0, weight_bits - 8);
@@ -81,8 +79,6 @@ void leave_wide(const OpContext& c, const kernels::WideForward& args, int sum_ex
   });
   set_exponent(c, c.output, sum_exponent + shift);
 }
-
-bool is_guarded(const Tensor& value) { return value.guarded != nullptr && *value.guarded != 0; }
 
 void calibrate(const OpContext& c, const kernels::WideForward& args, int sum_exponent) {
   const int64_t channels = is_guarded(c.output) ? c.output.shape.last() : 1;

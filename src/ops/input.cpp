@@ -1,4 +1,5 @@
-// Pixels in, 8-bit block out: wide = pixel - mean of the channel, in units of 1/64.
+// Pixels in, a block of the width of activations out: wide = pixel - mean of the channel, in units
+// of 1/64.
 #include <algorithm>
 
 #include "kernels/kernel_table.h"

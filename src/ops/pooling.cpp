@@ -193,9 +193,13 @@ OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
 }
 
 Status check_average(const OpShapes& s) {
-  constexpr int64_t kMostPixels = int64_t{1} << 24;  // their sum fits int32, of 16 bits 40 bits
-  if (s.inputs[0][1] * s.inputs[0][2] <= kMostPixels) return {};
-  return invalid_input("averages at most 2^24 pixels exactly");
+  // The sum of so many bytes fits int32; that of wider values, times the multiplier's 31 bits,
+  // int64.
+  const int bits = s.input_bits.empty() ? 8 : s.input_bits[0];
+  const int most = 24 - std::max(0, bits - 8);
+  if (s.inputs[0][1] * s.inputs[0][2] <= int64_t{1} << most) return {};
+  return invalid_input("averages at most 2^" + std::to_string(most) + " pixels of " +
+                       std::to_string(bits) + " bits exactly");
 }
 
 }  // namespace

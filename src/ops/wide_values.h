@@ -38,7 +38,7 @@ kernels::WideStatistics narrow_elements(ThreadPool& pool, const Tensor& out, boo
                                         const WideOf& wide_of) {
   constexpr int64_t kGrain = 4096;
   const int64_t limit = mantissa_limit(out.bits);
-  return kernels::with_gradient_type(out.bits, [&](auto type) {
+  return kernels::with_wide_gradient_type(out.bits, [&](auto type) {
     auto* to = out.as<decltype(type)>();
     return kernels::parallel_statistics(pool, out.count(), kGrain, [&](int64_t begin, int64_t end) {
       kernels::WideStatistics found;

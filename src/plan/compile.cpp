@@ -292,12 +292,11 @@ class Compiler {
   }
 
   // The gradient of a value for its readers: g bits for all, which a further instruction rounds
-  // where it was written wider, and what was written for those that read it wide.
-  Contribution contribution(int value, const Operand& written, int sum_slot) {
-    const bool wide =
-        written.bits > format().gradient_bits && written.bits == format().wide_gradient_bits();
+  // where it was written wider, and, if it may be `wide`, what was written for grad_weights.
+  Contribution contribution(int value, const Operand& written, bool wide, int sum_slot) {
     const Operand rounded = rounded_gradient(value, written);
-    return {rounded, wide ? written : rounded, sum_slot};
+    const bool reads_written = wide && written.bits == format().wide_gradient_bits();
+    return {rounded, reads_written ? written : rounded, sum_slot};
   }
 
   Operand rounded_gradient(int value, const Operand& gradient) {
@@ -332,7 +331,8 @@ class Compiler {
                          written_bits(graph_.logits, true));
     loss.grad_inputs = {gradient};
     program_.instructions.push_back(std::move(loss));
-    contributions_[canonical_[graph_.logits]].push_back(contribution(graph_.logits, gradient, -1));
+    contributions_[canonical_[graph_.logits]].push_back(
+        contribution(graph_.logits, gradient, true, -1));
   }
 
   // The gradient of a node's output: its readers' contributions, summed where there are several.
@@ -351,7 +351,7 @@ class Compiler {
       const Operand written = gradient_operand(value, parts[i].sum_slot, written_bits(value, true));
       sum.grad_inputs = {written};
       program_.instructions.push_back(std::move(sum));
-      total = contribution(value, written, parts[i].sum_slot);
+      total = contribution(value, written, true, parts[i].sum_slot);
     }
     total.gradient.shape = total.wide.shape = batched(graph_.values[value].shape, batch());
     return total;
@@ -428,7 +428,7 @@ class Compiler {
       if (parts[i].space == Operand::Space::kNone) continue;
       const int value = node.inputs[i];
       contributions_[canonical_[value]].push_back(
-          contribution(value, parts[i], gradient_slot(graph_, n, i) + 1));
+          contribution(value, parts[i], may_be_wide, gradient_slot(graph_, n, i) + 1));
     }
   }
 

@@ -102,10 +102,9 @@ const Setting kSettings[] = {
      },
      [](const Config& c) { return std::to_string(c.classes); }},
     {"format",
-     "number format: bfp8, fp32 (the reference), or bfp:key=value,... (w=2..16, a=2..16, "
-     "linear=8|16, g=6|8|12|16, "
-     "gr=nearest|stochastic, "
-     "acc=0|2|4|8|16, block=tensor|channel, exponents=predicted|exact)",
+     "number format: bfp8, bfp8-text, fp32 (the reference), or bfp:key=value,... such as "
+     "bfp:g=8,gr=stochastic (w, a, linear, g, gw, gr, acc, shift, round, bias, block, exponents; "
+     "mantissa info lists their values)",
      "bfp8", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_format(text), c.format); },
      [](const Config& c) { return to_string(c.format); }},

@@ -2,7 +2,7 @@
 // whole image. The maximum of windows takes values of any width.
 //
 // Functions work on the images [begin, end) on the calling thread. The gradients of one call have
-// the same width; where gradients are summed the result may have 16 bits. Narrowing is
+// the same width; where gradients are summed the result may have more, up to 32. Narrowing is
 // saturate(rne(wide >> shift), +-(2^(bits-1) - 1)). Source: METHODS section 0.4.
 #pragma once
 
