@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 #include <vector>
 
 namespace mantissa {
@@ -30,11 +31,11 @@ const std::vector<WidthKey>& width_keys() {
   return keys;
 }
 
-// A mode: its key, the built choices (the first is that of bfp8), and what says whether it is the
-// first where there are two.
+// A mode: its key, its two choices (the first is that of bfp8), and what says whether it is the
+// first.
 struct ModeKey {
   std::string_view key;
-  std::vector<std::string_view> choices;
+  std::array<std::string_view, 2> choices;
   bool Format::*first;
 };
 
@@ -65,7 +66,7 @@ std::string joined(const std::vector<int>& numbers, const char* by) {
   return text;
 }
 
-std::string joined(const std::vector<std::string_view>& words, const char* by) {
+std::string joined(std::span<const std::string_view> words, const char* by) {
   std::string text;
   for (const std::string_view word : words) text += (text.empty() ? "" : by) + std::string(word);
   return text;
@@ -96,7 +97,7 @@ Status set_key(std::string_view key, std::string_view value, Format& format) {
     if (key != mode.key) continue;
     for (const std::string_view choice : mode.choices) {
       if (value != choice) continue;
-      if (mode.first != nullptr) format.*mode.first = choice == mode.choices[0];
+      format.*mode.first = choice == mode.choices[0];
       return {};
     }
     return invalid_input("format: " + std::string(key) + "=" + std::string(value) +
@@ -181,7 +182,7 @@ std::string to_string(const Format& format) {
             std::to_string(format.*width.field);
   }
   for (const ModeKey& mode : mode_keys()) {
-    if (mode.first == nullptr || format.*mode.first == bfp8.*mode.first) continue;
+    if (format.*mode.first == bfp8.*mode.first) continue;
     keys += (keys.empty() ? "" : ",") + std::string(mode.key) + "=" + std::string(mode.choices[1]);
   }
   return "bfp:" + keys;

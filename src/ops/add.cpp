@@ -22,35 +22,25 @@ Result<Shape> infer_add(const Attributes&, std::span<const Shape> inputs) {
   return inputs[0];
 }
 
-void calibrate(const OpContext& c, const kernels::Add& add, int wide_exponent) {
-  for (int64_t i = 0; i < c.output.count(); ++i) {
-    const int64_t sum = rescale_rne(add.a[i], add.shift_a) + rescale_rne(add.b[i], add.shift_b);
-    count_wide(c.histogram, c.relu ? std::max<int64_t>(0, sum) : sum, wide_exponent, c.output.bits);
-  }
-}
-
-void add_wide(const OpContext& c) {
+void add_forward(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
-  const Mantissas of_a(a), of_b(b);
-  const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits16);
+  const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output);
+  const int wide_exponent =
+      aligned_exponent(*a.exponent, *b.exponent, bytes ? kAlignBits8 : kAlignBits16);
   const int shift_a = wide_exponent - *a.exponent, shift_b = wide_exponent - *b.exponent;
-  write_wide(c, wide_exponent, [&](int64_t i) {
+  const Mantissas of_a(a), of_b(b);
+  const auto wide = [&](int64_t i) {
     const int64_t sum = rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
     return c.relu ? std::max<int64_t>(0, sum) : sum;
-  });
-}
-
-void add_forward(const OpContext& c) {
-  if (!is_bytes(c.inputs[0]) || !is_bytes(c.inputs[1]) || !is_bytes(c.output)) return add_wide(c);
-  const Tensor &a = c.inputs[0], &b = c.inputs[1];
-  const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits8);
+  };
+  if (!bytes) return write_wide(c, wide_exponent, wide);
+  calibrate(c, wide_exponent, wide);
   kernels::Add add{.a = a.as<int8_t>(),
                    .b = b.as<int8_t>(),
-                   .shift_a = wide_exponent - *a.exponent,
-                   .shift_b = wide_exponent - *b.exponent,
+                   .shift_a = shift_a,
+                   .shift_b = shift_b,
                    .relu = c.relu,
                    .bits = c.output.bits};
-  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, add, wide_exponent);
   narrow_value(c, wide_exponent, [&](int8_t* out, int shift) {
     add.out = out;
     add.shift = shift;
@@ -65,9 +55,7 @@ void add_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0].empty() ? c.grad_inputs[1] : c.grad_inputs[0];
   kernels::parallel_ranges(
       *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        if (c.relu) {
-          return mask_gradient(c, c.output, grad_input, begin, end);
-        }
+        if (c.relu) return mask_gradient(c, c.output, grad_input, begin, end);
         const int64_t bytes = element_bytes(grad_input.type);
         std::copy_n(c.grad_output.as<std::byte>() + begin * bytes, (end - begin) * bytes,
                     grad_input.as<std::byte>() + begin * bytes);

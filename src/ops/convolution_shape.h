@@ -1,8 +1,6 @@
-// What a convolution's attributes and operands say about its shape, and what its ways to compute it
-// share.
+// What a convolution's attributes and operands say about its shape.
 #pragma once
 
-#include "base/checked.h"
 #include "graph/op.h"
 #include "kernels/convolution/convolution.h"
 
@@ -35,16 +33,6 @@ inline kernels::ConvolutionShape convolution_shape(const OpShapes& s) {
 inline kernels::ConvolutionShape convolution_shape(const OpContext& c, const Shape& input,
                                                    const Shape& output) {
   return convolution_shape(*c.attributes, input, output, c.parameters[0].mantissa.shape);
-}
-
-// 64-bit numbers per output channel, aligned.
-inline int64_t channel_bytes(int64_t channels) {
-  return round_up<int64_t>(channels * int64_t{sizeof(int64_t)}, 64);
-}
-
-// Whether each channel of the value has an exponent of its own.
-inline bool is_guarded(const Tensor& value) {
-  return value.guarded != nullptr && *value.guarded != 0;
 }
 
 }  // namespace mantissa::ops

@@ -12,6 +12,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/same_shape.h"
 #include "ops/value_table.h"
 #include "ops/wide_values.h"
 
@@ -98,14 +99,9 @@ void backward(const OpContext& c) {
   });
 }
 
-Result<Shape> infer_identity(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.size() != 1) return invalid_input("wants one input");
-  return inputs[0];
-}
-
 }  // namespace
 
-const Op kIdentity = {.name = "identity", .traits = {.view = true}, .infer_shape = infer_identity};
+const Op kIdentity = {.name = "identity", .traits = {.view = true}, .infer_shape = same_shape};
 
 const Op kDropout = {.name = "dropout",
                      .infer_shape = infer,

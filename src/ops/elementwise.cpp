@@ -7,17 +7,13 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/same_shape.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
 
 constexpr int64_t kGrain = 16384;
-
-Result<Shape> same_shape(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.size() != 1) return invalid_input("wants one input");
-  return inputs[0];
-}
 
 void relu_forward(const OpContext& c) {
   kernels::parallel_ranges(

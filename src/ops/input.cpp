@@ -27,13 +27,6 @@ Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   return inputs[0];
 }
 
-void calibrate(const OpContext& c, const kernels::NormaliseInput& args) {
-  for (int64_t i = 0; i < c.output.count(); ++i) {
-    count_wide(c.histogram, int64_t{args.pixels[i]} - args.mean[i % args.channels], kPixelExponent,
-               c.output.bits);
-  }
-}
-
 void forward(const OpContext& c) {
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
   constexpr const char* kNames[kMaximumInputChannels] = {"mean0", "mean1", "mean2", "mean3"};
@@ -45,11 +38,9 @@ void forward(const OpContext& c) {
                                .mean = mean,
                                .channels = channels,
                                .bits = c.output.bits};
-  if (!is_bytes(c.output)) {
-    return write_wide(c, kPixelExponent,
-                      [&](int64_t i) { return int64_t{args.pixels[i]} - args.mean[i % channels]; });
-  }
-  if (c.exponent_mode == ExponentMode::kCalibrate) calibrate(c, args);
+  const auto wide = [&](int64_t i) { return int64_t{args.pixels[i]} - mean[i % channels]; };
+  if (!is_bytes(c.output)) return write_wide(c, kPixelExponent, wide);
+  calibrate(c, kPixelExponent, wide);
   narrow_value(c, kPixelExponent, [&](int8_t* out, int shift) {
     args.out = out;
     args.shift = shift;

@@ -72,13 +72,9 @@ void forward(const OpContext& c) {
   const int wide_exponent = *a.exponent + *b.exponent;
   const Mantissas of_a(a), of_b(b);
   const auto wide = [&](int64_t i) { return of_a[i] * of_b[other_of(rows, i)]; };
-  if (!is_bytes(a) || !is_bytes(b) || !is_bytes(c.output))
-    return write_wide(c, wide_exponent, wide);
-  if (c.exponent_mode == ExponentMode::kCalibrate) {
-    for (int64_t i = 0; i < c.output.count(); ++i) {
-      count_wide(c.histogram, wide(i), wide_exponent, c.output.bits);
-    }
-  }
+  const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output);
+  if (!bytes) return write_wide(c, wide_exponent, wide);
+  calibrate(c, wide_exponent, wide);
   narrow_value(c, wide_exponent, [&](int8_t* out, int shift) {
     return over_parts(c, rows, [&](int64_t begin, int64_t end) {
       const kernels::Multiply args{.a = a.as<int8_t>() + begin,
@@ -122,10 +118,13 @@ void gate_gradient(const OpContext& c, const Tensor& grad_gate, const Tensor& im
   kernels::parallel_ranges(
       *c.kernel.pool, rows.images, 1, [&](int64_t first, int64_t last, int64_t) {
         std::fill(sums + first * rows.period, sums + last * rows.period, 0);
-        for (int64_t i = first * rows.size; i < last * rows.size && !is_bytes(image); ++i) {
-          sums[other_of(rows, i)] += grads[i] * values[i];
+        if (!is_bytes(image)) {
+          for (int64_t i = first * rows.size; i < last * rows.size; ++i) {
+            sums[other_of(rows, i)] += grads[i] * values[i];
+          }
+          return;
         }
-        for (int64_t n = first; n < last && is_bytes(image); ++n) {
+        for (int64_t n = first; n < last; ++n) {
           c.kernels->elementwise->sum_products(gradient_from(c.grad_output, n * rows.size),
                                                image.as<int8_t>() + n * rows.size, rows.period, 0,
                                                rows.size / rows.period, sums + n * rows.period);

@@ -19,6 +19,11 @@ inline kernels::Gradient gradient_from(const Tensor& tensor, int64_t at) {
   return {tensor.as<std::byte>() + at * element_bytes(tensor.type), tensor.bits};
 }
 
+// Whether each channel of the value has an exponent of its own.
+inline bool is_guarded(const Tensor& value) {
+  return value.guarded != nullptr && *value.guarded != 0;
+}
+
 // An exponent to be kept: one outside -128..127 is clamped and flagged, and the step fails.
 inline int16_t checked_exponent(const OpContext& context, int exponent) {
   if (!exponent_in_range(exponent)) context.totals->exponent_overflow = true;
@@ -95,6 +100,15 @@ inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent, int 
   int shift = std::max(0, bit_length(size) - bits);
   while (2 * size > (most << shift)) ++shift;
   histogram[std::clamp(wide_exponent + shift + 128, 0, kHistogramBins - 1)] += times;
+}
+
+// Under kCalibrate counts the output's wide values, wide_of(i) at wide_exponent.
+template <typename WideOf>
+void calibrate(const OpContext& context, int wide_exponent, const WideOf& wide_of) {
+  if (context.exponent_mode != ExponentMode::kCalibrate) return;
+  for (int64_t i = 0; i < context.output.count(); ++i) {
+    count_wide(context.histogram, wide_of(i), wide_exponent, context.output.bits);
+  }
 }
 
 // Requantises a gradient to its width under the headroom rule (METHODS section 0.7): `pass(shift)`

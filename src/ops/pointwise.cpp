@@ -10,6 +10,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/same_shape.h"
 #include "ops/value_table.h"
 #include "ops/wide_values.h"
 
@@ -18,11 +19,6 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 constexpr int64_t kLargestDenominator = 65536;
-
-Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.size() != 1) return invalid_input("wants one input");
-  return inputs[0];
-}
 
 // slope_numerator / slope_denominator, 1/100 unless given.
 Fraction slope_of(const Attributes& attributes) {
@@ -37,7 +33,7 @@ Result<Shape> infer_leaky(const Attributes& attributes, std::span<const Shape> i
         "wants a slope_numerator / slope_denominator from 0 to 1, the denominator at most " +
         std::to_string(kLargestDenominator));
   }
-  return infer(attributes, inputs);
+  return same_shape(attributes, inputs);
 }
 
 OpMemory memory(const OpShapes&, const PlanningContext& planning) {
@@ -65,16 +61,21 @@ ValueTable derivatives(const OpContext& c) {
   return make_value_table([&](int64_t q) { return kFunction.derivative_q30(q, e, slope); });
 }
 
+// f' in Q30 at element i of an input that no table covers.
+template <const PointFunction& kFunction>
+auto derivative_at(const OpContext& c) {
+  return [in = Mantissas(c.inputs[0]), e = *c.inputs[0].exponent, slope = slope_of(*c.attributes)](
+             int64_t i) { return kFunction.derivative_q30(in[i], e, slope); };
+}
+
 template <const PointFunction& kFunction>
 void backward_wide(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const int e = *c.inputs[0].exponent;
-  const Fraction slope = slope_of(*c.attributes);
-  const Mantissas grads(c.grad_output), in(c.inputs[0]);
+  const Mantissas grads(c.grad_output);
+  const auto derivative = derivative_at<kFunction>(c);
   narrow_gradient(c, grad_input, *c.grad_output.exponent - 30, [&](int shift) {
-    return narrow_elements(*c.kernel.pool, grad_input, true, shift, [&](int64_t i) {
-      return grads[i] * kFunction.derivative_q30(in[i], e, slope);
-    });
+    return narrow_elements(*c.kernel.pool, grad_input, true, shift,
+                           [&](int64_t i) { return grads[i] * derivative(i); });
   });
 }
 
@@ -100,12 +101,10 @@ void backward(const OpContext& c) {
 template <const PointFunction& kFunction>
 void backward_by_mask_wide(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const int e = *c.inputs[0].exponent;
-  const Fraction slope = slope_of(*c.attributes);
-  const Mantissas grads(c.grad_output), in(c.inputs[0]);
-  narrow_elements(*c.kernel.pool, grad_input, true, 0, [&](int64_t i) {
-    return kFunction.derivative_q30(in[i], e, slope) != 0 ? grads[i] : 0;
-  });
+  const Mantissas grads(c.grad_output);
+  const auto derivative = derivative_at<kFunction>(c);
+  narrow_elements(*c.kernel.pool, grad_input, true, 0,
+                  [&](int64_t i) { return derivative(i) != 0 ? grads[i] : 0; });
   *grad_input.exponent = *c.grad_output.exponent;
 }
 
@@ -135,7 +134,7 @@ template <const PointFunction& kFunction>
 constexpr Op row(const char* name, const OpFunctions* fp32) {
   return {.name = name,
           .traits = {.input_reads_input = true},
-          .infer_shape = infer,
+          .infer_shape = same_shape,
           .memory = memory,
           .forward = forward<kFunction>,
           .backward_input = backward<kFunction>,

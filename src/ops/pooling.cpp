@@ -137,15 +137,12 @@ void average_forward(const OpContext& c) {
   const Reciprocal mean = reciprocal(pixels);
   const int wide_exponent = *input.exponent + mean.exponent;
   uint64_t maximum = 0;
-  for (int64_t i = 0; i < images * channels; ++i) {
-    maximum = std::max(maximum, magnitude(sums[i] * mean.multiplier));
-    if (c.exponent_mode == ExponentMode::kCalibrate) {
-      count_wide(c.histogram, sums[i] * mean.multiplier, wide_exponent, c.output.bits);
-    }
-  }
+  const auto wide = [&](int64_t i) { return sums[i] * mean.multiplier; };
+  for (int64_t i = 0; i < images * channels; ++i) maximum = std::max(maximum, magnitude(wide(i)));
+  calibrate(c, wide_exponent, wide);
   const int shift = choose_shift(c, c.output, maximum, wide_exponent);
   for (int64_t i = 0; i < images * channels; ++i) {
-    const int64_t rounded = rescale_rne(sums[i] * mean.multiplier, shift);
+    const int64_t rounded = rescale_rne(wide(i), shift);
     c.output.as<int8_t>()[i] =
         static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
     *c.output.saturated += c.output.as<int8_t>()[i] != rounded;

@@ -4,17 +4,13 @@
 
 #include "kernels/parallel_ranges.h"
 #include "ops/ops.h"
+#include "ops/same_shape.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
 
 constexpr int64_t kGrainBytes = 32 * 1024;
-
-Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.size() != 1) return invalid_input("wants one input");
-  return inputs[0];
-}
 
 void forward(const OpContext& c) {
   const Mantissas in(c.inputs[0]);
@@ -36,7 +32,7 @@ void backward(const OpContext& c) {
 
 const Op kRequantise = {.name = "requantise",
                         .traits = {.passes_gradients = true},
-                        .infer_shape = infer,
+                        .infer_shape = same_shape,
                         .forward = forward,
                         .backward_input = backward};
 

@@ -7,16 +7,12 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/same_shape.h"
 
 namespace mantissa::ops {
 namespace {
 
 constexpr int64_t kGrain = 128 * kernels::kRandomGroup;
-
-Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.size() != 1) return invalid_input("wants one input");
-  return inputs[0];
-}
 
 // Sets the exponent, then calls round(shift, begin, end), which returns how many were clipped, on
 // all threads.
@@ -62,11 +58,11 @@ void round_stochastically(const OpContext& c) {
 }  // namespace
 
 const Op kRoundGradient = {.name = "round_gradient",
-                           .infer_shape = infer,
+                           .infer_shape = same_shape,
                            .backward_input = round_to_nearest,
                            .kernel = kernel_name<&kernels::KernelTable::rounding>};
 const Op kRoundGradientStochastic = {.name = "round_gradient_stochastic",
-                                     .infer_shape = infer,
+                                     .infer_shape = same_shape,
                                      .backward_input = round_stochastically,
                                      .kernel = kernel_name<&kernels::KernelTable::rounding>};
 

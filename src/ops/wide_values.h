@@ -59,11 +59,7 @@ kernels::WideStatistics narrow_elements(ThreadPool& pool, const Tensor& out, boo
 // context.output = wide_of(i) at wide_exponent, requantised to its width in whichever mode.
 template <typename WideOf>
 void write_wide(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
-  if (c.exponent_mode == ExponentMode::kCalibrate) {
-    for (int64_t i = 0; i < c.output.count(); ++i) {
-      count_wide(c.histogram, wide_of(i), wide_exponent, c.output.bits);
-    }
-  }
+  calibrate(c, wide_exponent, wide_of);
   narrow_by_passes(
       c, wide_exponent,
       [&](bool writes, int shift) {

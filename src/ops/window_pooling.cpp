@@ -158,11 +158,7 @@ void average_forward(const OpContext& c) {
   const Mantissas in(input);
   const auto wide = [&](int64_t i) { return wide_average(shape, means, in, i); };
   if (!is_bytes(input) || !is_bytes(c.output)) return write_wide(c, wide_exponent, wide);
-  if (c.exponent_mode == ExponentMode::kCalibrate) {
-    for (int64_t i = 0; i < c.output.count(); ++i) {
-      count_wide(c.histogram, wide(i), wide_exponent, c.output.bits);
-    }
-  }
+  calibrate(c, wide_exponent, wide);
   kernels::AveragePool pool{.shape = shape,
                             .in = input.as<int8_t>(),
                             .multipliers = means.multipliers,

@@ -1,11 +1,12 @@
-// The compiler: network -> program. Fuses a ReLU into the op whose wide result it reads, resolves
-// views, builds the backward pass, finds lifetimes, packs the arena.
+// The compiler: network -> program. Emits the instructions of the forward and the backward pass and
+// of the end of a step, finds lifetimes, packs the arena.
 #include <algorithm>
 #include <map>
 
 #include "ops/ops.h"
 #include "plan/linear_values.h"
 #include "plan/program.h"
+#include "plan/resolved_values.h"
 
 namespace mantissa {
 namespace {
@@ -15,22 +16,23 @@ Shape batched(const Shape& shape, int64_t batch) { return shape.with_front(batch
 class Compiler {
  public:
   Compiler(const Graph& graph, const ProgramOptions& options, const PlanningContext& planning)
-      : graph_(graph), planning_(planning) {
+      : graph_(graph), planning_(planning), values_(resolve_values(graph)) {
     program_.options = options;
+    buffer_of_value_.assign(graph_.values.size(), -1);
+    contributions_.resize(graph_.values.size());
   }
 
   Result<Program> compile() {
-    MANTISSA_RETURN_IF_ERROR(check_linear());
-    resolve_values();
+    MANTISSA_RETURN_IF_ERROR(check_linear_values(graph_, format()));
     for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
-      if (!skipped_[node]) MANTISSA_RETURN_IF_ERROR(emit_forward(node));
+      if (!values_.skipped[node]) MANTISSA_RETURN_IF_ERROR(emit_forward(node));
     }
     MANTISSA_RETURN_IF_ERROR(check_logits());
     program_.logits = operand(graph_.logits);
     if (program_.options.with_loss) emit_loss();
     if (training()) {
       for (int node = static_cast<int>(graph_.nodes.size()) - 1; node >= 0; --node) {
-        if (!skipped_[node]) emit_backward(node);
+        if (!values_.skipped[node]) emit_backward(node);
       }
       emit_end_of_step();
     } else {
@@ -60,46 +62,6 @@ class Compiler {
   const Format& format() const { return program_.options.format; }
   OpFunctions functions(const Node& node) const { return node.op->functions(format()); }
 
-  // Which value a value's data belongs to: a view to its source, the input of a fused ReLU to the
-  // ReLU's output.
-  void resolve_values() {
-    const size_t nodes = graph_.nodes.size();
-    skipped_.assign(nodes, false);
-    fused_relu_.assign(nodes, false);
-    wants_gradient_.assign(graph_.values.size(), false);
-    read_wide_.assign(graph_.values.size(), false);
-    canonical_.resize(graph_.values.size());
-    for (size_t value = 0; value < graph_.values.size(); ++value) {
-      canonical_[value] = static_cast<int>(value);
-    }
-    for (size_t n = 0; n < nodes; ++n) {
-      const Node& node = graph_.nodes[n];
-      if (node.op->traits.view) {
-        skipped_[n] = true;
-        canonical_[node.output] = canonical_[node.inputs[0]];
-      }
-      if (node.op->traits.applies_relu && node.output != graph_.logits) fuse_relu(n);
-      bool wants = false;
-      for (const int parameter : node.parameters) {
-        wants |= is_trained(graph_.parameters[parameter].role);
-      }
-      for (const int input : node.inputs) wants |= wants_gradient_[canonical_[input]];
-      wants_gradient_[canonical_[node.output]] = wants;
-      if (node.op->traits.weights_read_wide_gradient) read_wide_[canonical_[node.output]] = true;
-    }
-    buffer_of_value_.assign(graph_.values.size(), -1);
-    contributions_.resize(graph_.values.size());
-  }
-
-  void fuse_relu(size_t n) {
-    const Node& node = graph_.nodes[n];
-    const std::vector<int> readers = graph_.readers(node.output);
-    if (readers.size() != 1 || !graph_.nodes[readers[0]].op->traits.is_relu) return;
-    fused_relu_[n] = true;
-    skipped_[readers[0]] = true;
-    canonical_[node.output] = graph_.nodes[readers[0]].output;
-  }
-
   int add_buffer(std::string name, BufferKind kind, int64_t bytes) {
     program_.buffers.push_back({std::move(name), kind, bytes, now(), now(), -1});
     return static_cast<int>(program_.buffers.size()) - 1;
@@ -115,21 +77,21 @@ class Compiler {
     if (operand.space == Operand::Space::kArena) touch(operand.index, now());
   }
 
-  int bits_of(int value) const { return value_bits(graph_, format(), canonical_[value]); }
+  int bits_of(int value) const { return value_bits(graph_, format(), values_.canonical[value]); }
 
   DataType type_of(int value) const {
     if (format().is_float()) return DataType::kFloat;
-    if (canonical_[value] == canonical_[graph_.logits]) return DataType::kInt32;
+    if (values_.canonical[value] == values_.canonical[graph_.logits]) return DataType::kInt32;
     return bits_of(value) <= 8 ? DataType::kInt8 : DataType::kInt16;
   }
 
   // The forward data of a value, in the shape of that value.
   Operand operand(int value) {
     const Shape shape = batched(graph_.values[value].shape, batch());
-    if (canonical_[value] == graph_.input) {
+    if (values_.canonical[value] == graph_.input) {
       return {Operand::Space::kPixels, 0, DataType::kUint8, shape, value, false};
     }
-    const int root = canonical_[value];
+    const int root = values_.canonical[value];
     int& buffer = buffer_of_value_[root];
     if (buffer < 0) {
       buffer = add_buffer(graph_.values[root].name, BufferKind::kActivation,
@@ -192,7 +154,7 @@ class Compiler {
     instruction.op = node.op;
     instruction.node = n;
     instruction.name = node.name;
-    instruction.relu = fused_relu_[n];
+    instruction.relu = values_.fused_relu[n];
     for (const int parameter : node.parameters) instruction.parameters.push_back({parameter, -1});
     if (node.op->multiply_adds != nullptr) {
       instruction.multiply_adds =
@@ -251,17 +213,6 @@ class Compiler {
     return false;
   }
 
-  // A width that no value would have is refused.
-  Status check_linear() const {
-    if (format().is_float() || format().linear_value_bits() <= format().activation_bits) return {};
-    for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
-      if (value_bits(graph_, format(), value) > format().activation_bits) return {};
-    }
-    return invalid_input(graph_.name + ": linear=" + std::to_string(format().linear_bits) +
-                         " changes nothing: linear and convolution read all results of linear and "
-                         "convolution; leave it out");
-  }
-
   Status check_logits() {
     const int producer = graph_.values[graph_.logits].producer;
     if (producer < 0 || !graph_.nodes[producer].op->traits.may_leave_wide) {
@@ -278,8 +229,8 @@ class Compiler {
     const Shape shape = batched(graph_.values[value].shape, batch());
     DataType type = bits <= 8 ? DataType::kInt8 : bits <= 16 ? DataType::kInt16 : DataType::kInt32;
     if (format().is_float()) type = DataType::kFloat;
-    const int buffer = add_buffer(graph_.values[canonical_[value]].name, BufferKind::kGradient,
-                                  shape.count() * element_bytes(type));
+    const int buffer = add_buffer(graph_.values[values_.canonical[value]].name,
+                                  BufferKind::kGradient, shape.count() * element_bytes(type));
     return {Operand::Space::kArena, buffer, type, shape, slot, true, bits};
   }
 
@@ -287,8 +238,9 @@ class Compiler {
   // rounding follows, or where `wide` (the op may) and grad_weights reads more.
   int written_bits(int value, bool wide) const {
     const int bits = format().nearest_gradients ? format().gradient_bits : 16;
-    return wide && read_wide_[canonical_[value]] ? std::max(bits, format().wide_gradient_bits())
-                                                 : bits;
+    return wide && values_.read_wide[values_.canonical[value]]
+               ? std::max(bits, format().wide_gradient_bits())
+               : bits;
   }
 
   // The gradient of a value for its readers: g bits for all, which a further instruction rounds
@@ -305,7 +257,7 @@ class Compiler {
     Instruction round;
     round.phase = Phase::kBackwardInput;
     round.op = format().nearest_gradients ? &ops::kRoundGradient : &ops::kRoundGradientStochastic;
-    round.name = graph_.values[canonical_[value]].name;
+    round.name = graph_.values[values_.canonical[value]].name;
     round.inputs = {gradient};
     touch(gradient);
     const int slot = gradient.slot + static_cast<int>(gradient_slots(graph_));
@@ -331,14 +283,14 @@ class Compiler {
                          written_bits(graph_.logits, true));
     loss.grad_inputs = {gradient};
     program_.instructions.push_back(std::move(loss));
-    contributions_[canonical_[graph_.logits]].push_back(
+    contributions_[values_.canonical[graph_.logits]].push_back(
         contribution(graph_.logits, gradient, true, -1));
   }
 
   // The gradient of a node's output: its readers' contributions, summed where there are several.
   Contribution grad_output(int n) {
     const int value = graph_.nodes[n].output;
-    std::vector<Contribution>& parts = contributions_[canonical_[value]];
+    std::vector<Contribution>& parts = contributions_[values_.canonical[value]];
     if (parts.empty()) return {};
     Contribution total = parts[0];
     for (size_t i = 1; i < parts.size(); ++i) {
@@ -359,14 +311,15 @@ class Compiler {
 
   void emit_backward(int n) {
     const Node& node = graph_.nodes[n];
-    if (!wants_gradient_[canonical_[node.output]]) return;
+    if (!values_.wants_gradient[values_.canonical[node.output]]) return;
     const auto [gradient, wide, slot] = grad_output(n);
     if (gradient.space == Operand::Space::kNone) return;
     if (functions(node).backward_weights != nullptr) {
       emit_backward_weights(n, node.op->traits.weights_read_wide_gradient ? wide : gradient);
     }
     bool input_wants = false;
-    for (const int input : node.inputs) input_wants |= wants_gradient_[canonical_[input]];
+    for (const int input : node.inputs)
+      input_wants |= values_.wants_gradient[values_.canonical[input]];
     if (input_wants && functions(node).backward_input != nullptr) emit_backward_input(n, gradient);
     if (updates_at_once()) emit_updates(n);
   }
@@ -413,7 +366,7 @@ class Compiler {
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
       const int value = node.inputs[i];
       Operand part;
-      if (wants_gradient_[canonical_[value]]) {
+      if (values_.wants_gradient[values_.canonical[value]]) {
         const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
         const int bits = narrows ? written_bits(value, may_be_wide) : gradient.bits;
         part = reuse ? shared : gradient_operand(value, gradient_slot(graph_, n, i), bits);
@@ -427,7 +380,7 @@ class Compiler {
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
       if (parts[i].space == Operand::Space::kNone) continue;
       const int value = node.inputs[i];
-      contributions_[canonical_[value]].push_back(
+      contributions_[values_.canonical[value]].push_back(
           contribution(value, parts[i], may_be_wide, gradient_slot(graph_, n, i) + 1));
     }
   }
@@ -463,7 +416,7 @@ class Compiler {
     if (program_.options.clips) emit_gradient_norm();
     for (int n = nodes - 1; !updates_at_once() && n >= 0; --n) emit_updates(n);
     for (int n = 0; n < nodes; ++n) {
-      if (functions(graph_.nodes[n]).update_statistics == nullptr || skipped_[n]) continue;
+      if (functions(graph_.nodes[n]).update_statistics == nullptr || values_.skipped[n]) continue;
       Instruction update = instruction_of(n, Phase::kUpdateStatistics);
       update.multiply_adds = 0;
       update.statistics = forward_of_node_[n].statistics;
@@ -499,10 +452,8 @@ class Compiler {
   const Graph& graph_;
   PlanningContext planning_;
   Program program_;
-  std::vector<bool> skipped_, fused_relu_, wants_gradient_;
-  std::vector<bool> read_wide_;    // values whose gradient some grad_weights reads
+  ResolvedValues values_;
   bool rounds_gradients_ = false;  // some gradient has a second form, with a slot of its own
-  std::vector<int> canonical_;
   std::vector<int> buffer_of_value_;
   std::vector<std::vector<Contribution>> contributions_;  // gradients of a value, by its readers
   std::map<int, NodeBuffers> forward_of_node_;

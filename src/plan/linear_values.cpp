@@ -66,4 +66,14 @@ Graph with_requantised_inputs(const Graph& graph, const Format& format) {
   return result;
 }
 
+Status check_linear_values(const Graph& graph, const Format& format) {
+  if (format.is_float() || format.linear_value_bits() <= format.activation_bits) return {};
+  for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
+    if (value_bits(graph, format, value) > format.activation_bits) return {};
+  }
+  return invalid_input(graph.name + ": linear=" + std::to_string(format.linear_bits) +
+                       " changes nothing: linear and convolution read all results of linear and "
+                       "convolution; leave it out");
+}
+
 }  // namespace mantissa

@@ -16,4 +16,7 @@ int value_bits(const Graph& graph, const Format& format, int value);
 // wider than activations. Unchanged in formats without wider linear values.
 Graph with_requantised_inputs(const Graph& graph, const Format& format);
 
+// Refuses a format that names a width of linear values which none of the network would have.
+Status check_linear_values(const Graph& graph, const Format& format);
+
 }  // namespace mantissa

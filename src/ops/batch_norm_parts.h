@@ -1,0 +1,88 @@
+// What the forward and the backward pass of batch norm share: their memory, and the units of their
+// operands.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/checked.h"
+#include "kernels/parallel_ranges.h"
+#include "ops/narrowing.h"
+
+namespace mantissa::ops {
+
+// Rows below which a thread is not worth waking.
+inline int64_t batch_norm_grain(int64_t channels) {
+  constexpr int64_t kElements = 16384;
+  return std::max<int64_t>(1, kElements / channels);
+}
+
+// Per-channel arrays in a block of memory, one after the other, each aligned to 64 bytes.
+class Carve {
+ public:
+  explicit Carve(std::byte* base) : next_(base) {}
+  template <typename T>
+  T* take(int64_t count) {
+    if (next_ == nullptr) return nullptr;  // inference saves nothing
+    T* start = reinterpret_cast<T*>(next_);
+    next_ += round_up<int64_t>(count * int64_t{sizeof(T)}, 64);
+    return start;
+  }
+
+ private:
+  std::byte* next_;
+};
+
+inline int64_t carved_bytes(int64_t count, int64_t element) {
+  return round_up<int64_t>(count * element, 64);
+}
+
+// Written forward, read backward.
+struct BatchNormSaved {
+  double* mean;           // of q
+  double* inverse_sigma;  // 1 / sigma_q
+  int64_t* sum_grad;      // sum of dy, by backward_weights
+  int64_t* sum_grad_in;   // sum of dy * q, by backward_weights
+  BatchNormSaved(std::byte* base, int64_t channels) {
+    Carve carve(base);
+    mean = carve.take<double>(channels);
+    inverse_sigma = carve.take<double>(channels);
+    sum_grad = carve.take<int64_t>(channels);
+    sum_grad_in = carve.take<int64_t>(channels);
+  }
+  static int64_t bytes(int64_t channels) { return 4 * carved_bytes(channels, 8); }
+};
+
+struct BatchNormWorkspace {
+  int32_t* multiplier;
+  int32_t* in_multiplier;
+  int64_t* offset;
+  int64_t* partial;  // 3 arrays of int64 per part: two sums, and the extremes as int32 pairs
+  BatchNormWorkspace(std::byte* base, int64_t channels) {
+    Carve carve(base);
+    multiplier = carve.take<int32_t>(channels);
+    in_multiplier = carve.take<int32_t>(channels);
+    offset = carve.take<int64_t>(channels);
+    partial = carve.take<int64_t>(3 * kernels::kMaximumParts * channels);
+  }
+  static int64_t bytes(int64_t channels) {
+    return 2 * carved_bytes(channels, 4) + carved_bytes(channels, 8) +
+           carved_bytes(3 * kernels::kMaximumParts * channels, 8);
+  }
+};
+
+// Channel c of a parameter as a real number.
+inline double real(const Tensor& tensor, int64_t c) {
+  return std::ldexp(static_cast<double>(tensor.as<int16_t>()[c]), *tensor.exponent);
+}
+
+// Exponent of channel c of the input.
+inline int channel_exponent(const Tensor& input, int64_t c) {
+  return *input.exponent + (is_guarded(input) ? input.channel_exponent[c] : 0);
+}
+
+// Gradients of scale and offset, and the sums that the gradient of the input needs of them.
+void batch_norm_backward_weights(const OpContext& context);
+void batch_norm_backward_input(const OpContext& context);
+
+}  // namespace mantissa::ops

@@ -1,0 +1,72 @@
+// scale_offset: batch norm of a frozen network, one multiplier and offset per channel.
+#include "ops/scale_offset.h"
+
+#include <algorithm>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "ops/batch_norm_parts.h"
+#include "ops/fp32/fp32.h"
+#include "ops/kernel_name.h"
+#include "ops/ops.h"
+#include "ops/same_shape.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+namespace {
+
+// Integers M, B and the exponent k: wide = q M + B at 2^k.
+std::vector<ParameterSpec> parameters(const Attributes&, std::span<const Shape> inputs) {
+  const Shape shape{inputs[0].last()};
+  return {{"multiplier", shape, ParameterRole::kMultiplier, Initialiser::kZero, 1},
+          {"wide_offset", shape, ParameterRole::kWideOffset, Initialiser::kZero, 1}};
+}
+
+void forward(const OpContext& c) {
+  const Tensor& multiplier = c.parameters[0].mantissa;
+  scale_and_offset(c, multiplier.as<int32_t>(), c.parameters[1].mantissa.as<int64_t>(),
+                   *c.output.exponent - *multiplier.exponent, *multiplier.exponent);
+}
+
+}  // namespace
+
+void scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64_t* offset,
+                      int shift, int wide_exponent) {
+  const int64_t channels = c.output.shape.last();
+  const Mantissas in(c.inputs[0]);
+  const auto wide_of = [&](int64_t i) {
+    const int64_t wide = in[i] * multiplier[i % channels] + offset[i % channels];
+    return c.relu ? std::max<int64_t>(0, wide) : wide;
+  };
+  calibrate(c, wide_exponent, wide_of);
+  if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) {
+    *c.output.saturated +=
+        narrow_elements(*c.kernel.pool, c.output, true, shift, wide_of).saturated;
+    return;
+  }
+  const kernels::ScaleOffset args{.in = c.inputs[0].as<int8_t>(),
+                                  .channels = channels,
+                                  .multiplier = multiplier,
+                                  .offset = offset,
+                                  .relu = c.relu,
+                                  .shift = shift,
+                                  .out = c.output.as<int8_t>(),
+                                  .bits = c.output.bits};
+  *c.output.saturated +=
+      kernels::parallel_statistics(*c.kernel.pool, c.output.count() / channels,
+                                   batch_norm_grain(channels),
+                                   [&](int64_t begin, int64_t end) {
+                                     return c.kernels->batch_norm->scale_offset(args, begin, end);
+                                   })
+          .saturated;
+}
+
+const Op kScaleOffset = {.name = "scale_offset",
+                         .traits = {.applies_relu = true, .guards_input = true},
+                         .infer_shape = same_shape,
+                         .parameters = parameters,
+                         .forward = forward,
+                         .kernel = kernel_name<&kernels::KernelTable::batch_norm>,
+                         .fp32 = &fp32::kScaleOffset};
+
+}  // namespace mantissa::ops

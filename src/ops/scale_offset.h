@@ -1,0 +1,14 @@
+// The integer arithmetic that batch norm comes down to, in training as in the frozen network.
+#pragma once
+
+#include "graph/op.h"
+
+namespace mantissa::ops {
+
+// context.output = narrow(relu?(input * multiplier[c] + offset[c]) >> shift) for each channel c,
+// rounded to nearest even. wide_exponent is that of the result before the shift; under kCalibrate
+// wide values are counted. |multiplier| < 2^31 (2^29 for inputs of 16 bits), |offset| <= 2^44.
+void scale_and_offset(const OpContext& context, const int32_t* multiplier, const int64_t* offset,
+                      int shift, int wide_exponent);
+
+}  // namespace mantissa::ops

@@ -1,0 +1,25 @@
+// What the structure of a network alone says about its values: which share their data, and whose
+// gradients are wanted.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace mantissa {
+
+struct ResolvedValues {
+  // By node.
+  std::vector<bool> skipped;     // computes nothing: a view, or a ReLU that its input applies
+  std::vector<bool> fused_relu;  // applies the ReLU that is the only reader of its wide result
+  // By value.
+  std::vector<int> canonical;  // whose data it is: a view's source; for what a fused ReLU reads,
+                               // the ReLU's output
+  // By canonical value.
+  std::vector<bool> wants_gradient;  // something trained is behind it
+  std::vector<bool> read_wide;       // some grad_weights reads its gradient
+};
+
+ResolvedValues resolve_values(const Graph& graph);
+
+}  // namespace mantissa
