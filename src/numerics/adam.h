@@ -1,4 +1,4 @@
-// What Adam needs beyond sums: powers, the integer root, and the rounding of its slow average.
+// What Adam needs beyond sums: powers, the integer root, and the rounding of its slow averages.
 #pragma once
 
 #include <cmath>
@@ -23,13 +23,14 @@ inline int64_t integer_square_root(int64_t n) {
   return root;
 }
 
-// What is added before the low `shift` bits (0 to 32) are cut off in step `step` >= 0: it runs
+// What is added before the low `shift` bits (0 to 61) are cut off in step `step` >= 0: it runs
 // through [0, 2^shift) evenly, as the bits of the step in reverse order do (van der Corput).
 constexpr int64_t rounding_offset(int64_t step, int shift) {
   uint32_t reversed = 0;
   for (int bit = 0; bit < 32; ++bit)
     reversed = reversed << 1 | (static_cast<uint64_t>(step) >> bit & 1);
-  return static_cast<int64_t>(static_cast<uint64_t>(reversed) >> (32 - shift));
+  const auto fraction = static_cast<uint64_t>(reversed);
+  return static_cast<int64_t>(shift <= 32 ? fraction >> (32 - shift) : fraction << (shift - 32));
 }
 
 }  // namespace mantissa

@@ -38,6 +38,7 @@ void narrow_moments(const OpContext& c, const AdamExtremes& e, int first_exponen
   const uint64_t largest_first = largest(e.first);
   const Narrowed m = narrow(largest_first, first_exponent, 16);
   adam.first_shift = m.shift;
+  adam.first_offset = rounding_offset(c.scalars->step, m.shift);
   if (largest_first != 0) set_exponent(c, first, m.exponent);
   adam.root_floor = e.largest_square == 0 ? 0 : 1;
   if (e.largest_square == 0) return;

@@ -153,6 +153,31 @@ TEST_F(AdamTest, RootsDecayThoughEachStepIsLessThanAUnit) {
   }
 }
 
+// Where gradients have become zero m does too, and weights come to rest: m of a few units must not
+// round to itself for ever, or weights whose s is as small would walk on by whole steps.
+TEST_F(AdamTest, WeightsWithoutAGradientComeToRest) {
+  Weights w(240, -40);
+  std::vector<int8_t> mantissa;
+  std::vector<int16_t> accumulator;
+  for (int t = 0; t < 600; ++t) {
+    for (size_t i = 0; i < w.sums.size(); ++i) {
+      // The first element keeps the unit where it is.
+      const bool silent = i > 0 && t >= 200;
+      w.sums[i] = silent   ? 0
+                  : i == 0 ? int64_t{1} << 30
+                           : gradient(static_cast<int64_t>(i), t) >> 4;
+    }
+    update(kUpdateAdam, w);
+    if (t < 500) mantissa = w.mantissa, accumulator = w.accumulator;
+  }
+  for (size_t i = 1; i < w.sums.size(); ++i) {
+    EXPECT_EQ(w.first[i], 0) << i;
+    EXPECT_EQ(lazy_value(w.mantissa[i], w.accumulator[i], kShift),
+              lazy_value(mantissa[i], accumulator[i], kShift))
+        << i;
+  }
+}
+
 TEST_F(AdamTest, WithoutAGradientNothingMoves) {
   Weights w(100, -40);
   const Weights before = w;

@@ -94,12 +94,15 @@ inline int64_t adam_moments(const Adam& args, const int64_t* __restrict gradient
                             const double* __restrict roots, int64_t count,
                             int16_t* __restrict first, int16_t* __restrict root) noexcept {
   const AdamSums sums(args);
-  const RoundEven64 round(args.first_shift);
   const int64_t limit = mantissa_limit(16), offset = args.root_offset, floor = args.root_floor;
   const int shift = args.root_shift;
+  const int64_t first_offset = args.first_offset;
+  const int first_shift = args.first_shift;
   int64_t saturated = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t m = round(sums.first(gradient[i], first[i]));
+    const int64_t sum = sums.first(gradient[i], first[i]);
+    const int64_t sign = sum < 0 ? -1 : 0;
+    const int64_t m = ((((sum ^ sign) - sign + first_offset) >> first_shift) ^ sign) - sign;
     const int64_t next = saturate(m, limit);
     // The root lies in [n, n + 1): n is the nearest integer, or one less.
     const int64_t nearest = rounded_integer(roots[i]);

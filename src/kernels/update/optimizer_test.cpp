@@ -99,7 +99,9 @@ Expected expected(const Adam& args, int64_t gradient, int64_t m, int64_t s) {
   const Wide r = args.root_align >= 0 ? Wide{s} << args.root_align : exact_rne(s, -args.root_align);
   const Wide old_weight = (Wide{1} << 24) - args.square_multiplier;
   e.square = static_cast<int64_t>((r * r * old_weight + h * h * args.square_multiplier) >> 10);
-  const Wide rounded = exact_rne(first_sum, args.first_shift);
+  const Wide size = first_sum < 0 ? -first_sum : first_sum;
+  const Wide cut = (size + args.first_offset) >> args.first_shift;
+  const Wide rounded = first_sum < 0 ? -cut : cut;
   e.first = static_cast<int64_t>(exact_saturate(rounded, 32767));
   const int64_t root = (exact_root(e.square) + args.root_offset) >> args.root_shift;
   e.root = std::max(std::min<int64_t>(root, 32767), args.root_floor);
@@ -133,6 +135,7 @@ void check_adam(const UpdateKernels& kernels, const AdamCase& c, int64_t size, i
   args.root_align = c.root_align;
   args.square_multiplier = c.square_multiplier;
   args.first_shift = 44;
+  args.first_offset = (int64_t{1} << 44) * 2 / 3;
   args.root_shift = c.root_shift;
   args.root_offset = (int64_t{1} << c.root_shift) * 2 / 3;
   args.root_floor = c.root_floor;

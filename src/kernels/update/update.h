@@ -54,7 +54,7 @@ struct Extremes {
 //   M = g * gradient_multiplier + m * first_multiplier         |M| <= 2^61
 //   h = rne(|g| >> magnitude_shift), r = rne(s * 2^root_align)              both <= 2^19
 //   S = (r^2 * (2^24 - square_multiplier) + h^2 * square_multiplier) >> 10  < 2^52 + 1
-//   m' = saturate(rne(M >> first_shift), 2^15 - 1)
+//   m' = saturate(sign(M) * ((|M| + first_offset) >> first_shift), 2^15 - 1)
 //   s' = clamp((floor(sqrt(S)) + root_offset) >> root_shift, root_floor, 2^15 - 1)
 //   d  = clamp(rne(m' * 2^numerator_shift / max(1, s' * root_multiplier + epsilon)), +-2^22)
 // The denominator is below 2^29. Under these bounds an IEEE double gives the exact floor of the
@@ -68,8 +68,9 @@ struct Adam {
   int magnitude_shift = 0;
   int root_align = 0;             // at most 4
   int64_t square_multiplier = 0;  // in [0, 2^24]
-  int first_shift = 0;
-  int root_shift = 0;  // in [0, 30]
+  int first_shift = 0;            // in [0, 61]
+  int64_t first_offset = 0;       // in [0, 2^first_shift)
+  int root_shift = 0;             // in [0, 30]
   int64_t root_offset = 0, root_floor = 1;
   int numerator_shift = 0;                   // at most 46; negative: d = 0
   int64_t root_multiplier = 0, epsilon = 0;  // at most 2^13 and 2^28
