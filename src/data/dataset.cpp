@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "base/hash.h"
 #include "data/find_dataset.h"
 
 namespace mantissa {
@@ -144,6 +146,17 @@ std::vector<int> channel_means(const ImageSet& images) {
     means.push_back(pixels == 0 ? 0 : static_cast<int>((sum + pixels / 2) / pixels));
   }
   return means;
+}
+
+std::string data_sha256(const Dataset& data) {
+  Sha256 hash;
+  for (const ImageSet* set : {&data.train, &data.test}) {
+    hash.update(std::to_string(set->count) + "x" + std::to_string(set->height) + "x" +
+                std::to_string(set->width) + "x" + std::to_string(set->channels) + "\n");
+    hash.update(std::as_bytes(std::span(set->pixels)));
+    hash.update(std::as_bytes(std::span(set->labels)));
+  }
+  return hash.hex_digest();
 }
 
 }  // namespace mantissa

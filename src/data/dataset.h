@@ -78,4 +78,8 @@ Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded);
 // The mean of each channel over all pictures, rounded to nearest (ties up); zeros for an empty set.
 std::vector<int> channel_means(const ImageSet& images);
 
+// One SHA-256 over everything in the data set that training and its results depend on: sizes,
+// pixels and labels of both splits.
+std::string data_sha256(const Dataset& data);
+
 }  // namespace mantissa

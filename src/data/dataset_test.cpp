@@ -8,6 +8,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "base/hash.h"
 #include "base/test_folder.h"
 
 namespace mantissa {
@@ -228,6 +229,22 @@ TEST(FashionMnist, LoadsWithoutASecondCopy) {
 #endif
   EXPECT_EQ(std::accumulate(set->train.labels.begin(), set->train.labels.end(), 0), 270'000);
   EXPECT_EQ(channel_means(set->train), (std::vector<int>{73}));  // 72.94
+}
+
+TEST(DataSha256, IsOfSizesPixelsAndLabels) {
+  const Dataset data{
+      .info = {}, .train = {2, 1, 2, 1, {1, 2, 3, 4}, {0, 1}}, .test = {1, 1, 2, 1, {5, 6}, {1}}};
+  const std::string expected =
+      sha256_hex(std::string_view("2x1x2x1\n\1\2\3\4\0\1"
+                                  "1x1x2x1\n\5\6\1",
+                                  25));
+  EXPECT_EQ(data_sha256(data), expected);
+  Dataset other = data;
+  other.test.labels[0] = 0;
+  EXPECT_NE(data_sha256(other), expected);
+  other = data;
+  std::swap(other.train.height, other.train.width);
+  EXPECT_NE(data_sha256(other), expected);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 
 #include "base/atomic_file.h"
 #include "base/folder_lock.h"
-#include "base/hash.h"
 #include "data/batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
@@ -38,18 +37,6 @@ constexpr int64_t kReportSteps = 50;  // steps per line of metrics.jsonl
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// One hash over everything in the data set that results depend on.
-std::string data_sha256(const Dataset& data) {
-  Sha256 hash;
-  for (const ImageSet* set : {&data.train, &data.test}) {
-    hash.update(std::to_string(set->count) + "x" + std::to_string(set->height) + "x" +
-                std::to_string(set->width) + "x" + std::to_string(set->channels) + "\n");
-    hash.update(std::as_bytes(std::span(set->pixels)));
-    hash.update(std::as_bytes(std::span(set->labels)));
-  }
-  return hash.hex_digest();
 }
 
 // A folder that is empty or not there, or one that the user allows to be replaced or gone on with.
