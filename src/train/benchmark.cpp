@@ -7,8 +7,6 @@
 #include "data/batches.h"
 #include "data/synthetic.h"
 #include "kernels/kernel_table.h"
-#include "models/models.h"
-#include "plan/linear_values.h"
 #include "runtime/executor.h"
 #include "train/benchmark_clock.h"
 #include "train/benchmark_rows.h"
@@ -56,7 +54,6 @@ class Measurement {
 
   // Data, plan and graph.
   Status prepare() {
-    ModelOptions options{.width_multiplier = config_.run.width};
     DatasetInfo info;
     if (synthetic()) {
       MANTISSA_ASSIGN(info, synthetic_info(config_.height, config_.width, config_.channels,
@@ -74,14 +71,7 @@ class Measurement {
       images_ = std::move(data.train);
       MANTISSA_RETURN_IF_ERROR(start_loading());
     }
-    options.height = info.height;
-    options.width = info.width;
-    options.channels = info.channels;
-    options.classes = info.classes;
-    options.channel_means = channel_means(images_);
-    MANTISSA_ASSIGN(const Graph graph, build_model(config_.run.model, options));
-    plan_.graph = with_requantised_inputs(graph, config_.run.format);
-    return {};
+    return set_channel_means(config_.run, channel_means(images_), plan_);
   }
 
   Status start_loading() {

@@ -10,7 +10,7 @@
 #include "ops/batch_norm.h"
 #include "ops/fp32/fp32.h"
 #include "ops/ops.h"
-#include "plan/linear_values.h"
+#include "train/network.h"
 #include "train/state_file.h"
 
 namespace mantissa {
@@ -297,8 +297,8 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
       static_cast<int64_t>(d.class_names.size()) != d.options.classes) {
     return invalid_input(path.string() + ": its description is not that of a network");
   }
-  MANTISSA_ASSIGN(const Graph graph, build_model(d.model, d.options));
-  Graph frozen_graph = freeze_graph(with_requantised_inputs(graph, d.format));
+  MANTISSA_ASSIGN(const Graph graph, build_network(d.model, d.options, d.format));
+  Graph frozen_graph = freeze_graph(graph);
   StateLayout layout = frozen_layout(frozen_graph, d.format);
   int64_t held = 0;
   for (const auto& tensor : file.tensors) held += static_cast<int64_t>(tensor.data.size());

@@ -9,8 +9,8 @@
 #include "data/batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
-#include "plan/linear_values.h"
 #include "runtime/observation.h"
+#include "train/network.h"
 
 namespace mantissa {
 namespace {
@@ -137,15 +137,14 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   }
   MANTISSA_ASSIGN(const int64_t held_back, validation_count(config, data));
   const int64_t train_count = data.train_count - held_back;
-  const ModelOptions options{.height = data.height,
-                             .width = data.width,
-                             .channels = data.channels,
-                             .classes = data.classes,
-                             .width_multiplier = config.width,
-                             .channel_means = std::vector<int>(data.channels, 0)};
   RunPlan plan;
-  MANTISSA_ASSIGN(const Graph graph, build_model(config.model, options));
-  plan.graph = with_requantised_inputs(graph, config.format);
+  plan.options = {.height = data.height,
+                  .width = data.width,
+                  .channels = data.channels,
+                  .classes = data.classes,
+                  .width_multiplier = config.width,
+                  .channel_means = std::vector<int>(data.channels, 0)};
+  MANTISSA_ASSIGN(plan.graph, build_network(config.model, plan.options, config.format));
   plan.layout = training_layout(plan.graph, config.format, config.optimizer);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   const PlanningContext planning{&table, config.threads};
@@ -184,6 +183,12 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
                                             config.micro_batch_size * config.micro_batch_size);
   plan.memory = memory_plan(config, data, plan);
   return plan;
+}
+
+Status set_channel_means(const RunConfig& config, std::vector<int> means, RunPlan& plan) {
+  plan.options.channel_means = std::move(means);
+  MANTISSA_ASSIGN(plan.graph, build_network(config.model, plan.options, config.format));
+  return {};
 }
 
 }  // namespace mantissa

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "data/dataset.h"
 #include "graph/graph.h"
+#include "models/models.h"
 #include "plan/program.h"
 #include "train/frozen_network.h"
 #include "train/memory_plan.h"
@@ -17,6 +18,7 @@ namespace mantissa {
 constexpr int64_t kTimedSteps = 4096;
 
 struct RunPlan {
+  ModelOptions options;  // what the graph was built for
   Graph graph;
   StateLayout layout;
   Program training;
@@ -34,7 +36,12 @@ struct RunPlan {
 // The scalars of a step, but for learning rate and step number.
 StepScalars step_scalars(const RunConfig& config);
 
-// Compiles a run for a data set. Channel means are left at 0: they change no plan.
+// Compiles a run for a data set. Channel means are left at 0, see set_channel_means.
 Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data);
+
+// Builds the plan's graph anew with the means of the training pictures (channel_means), to be
+// called once these are read. They are attributes of the graph's first node: all else stays as
+// planned.
+Status set_channel_means(const RunConfig& config, std::vector<int> means, RunPlan& plan);
 
 }  // namespace mantissa

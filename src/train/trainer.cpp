@@ -16,7 +16,6 @@
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "numerics/rounding.h"
-#include "plan/linear_values.h"
 #include "train/checkpoint.h"
 #include "train/event_log.h"
 #include "train/hash_log.h"
@@ -92,7 +91,7 @@ class Run {
     MANTISSA_RETURN_IF_ERROR(check_unchanged(info, data_.info));
     info_.run_identity = run_identity(config_, data_sha256(data_));
     MANTISSA_ASSIGN(validation_, split_off(data_.train, config_.seed, plan_.validation_examples));
-    MANTISSA_RETURN_IF_ERROR(set_channel_means());
+    MANTISSA_RETURN_IF_ERROR(set_channel_means(config_, channel_means(data_.train), plan_));
     if (config_.resume && holds_file(kSummaryFile)) return finished_before();
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     state_.emplace(std::move(state));
@@ -106,19 +105,6 @@ class Run {
   }
 
  private:
-  // The means are attributes of the graph's first node, so the plan stays as it is.
-  Status set_channel_means() {
-    options_ = {.height = data_.info.height,
-                .width = data_.info.width,
-                .channels = data_.info.channels,
-                .classes = data_.info.classes,
-                .width_multiplier = config_.width,
-                .channel_means = channel_means(data_.train)};
-    MANTISSA_ASSIGN(const Graph graph, build_model(config_.model, options_));
-    plan_.graph = with_requantised_inputs(graph, config_.format);
-    return {};
-  }
-
   bool holds_file(const char* name) const {
     std::error_code unreadable;
     return fs::exists(folder_ / name, unreadable);
@@ -398,7 +384,7 @@ class Run {
   }
 
   Result<FrozenNetwork> frozen_network() {
-    FrozenDescription description{config_.model,   options_,
+    FrozenDescription description{config_.model,   plan_.options,
                                   config_.format,  data_.info.class_names,
                                   data_.info.name, state_->sha256(StateGroup::kStatistics),
                                   config_.loss};
@@ -503,7 +489,6 @@ class Run {
   RunPlan plan_;
   Dataset data_;
   ImageSet validation_;  // held back from data_.train
-  ModelOptions options_;
   std::optional<State> state_;
   std::optional<AlignedMemory> arena_;
   std::optional<ThreadPool> pool_;

@@ -1,0 +1,13 @@
+#include "train/network.h"
+
+#include "plan/linear_values.h"
+
+namespace mantissa {
+
+Result<Graph> build_network(std::string_view model, const ModelOptions& options,
+                            const Format& format) {
+  MANTISSA_ASSIGN(const Graph graph, build_model(model, options));
+  return with_requantised_inputs(graph, format);
+}
+
+}  // namespace mantissa
