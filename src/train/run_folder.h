@@ -1,7 +1,11 @@
-// The files of a run's folder, beside its checkpoints (docs/run-folder.md).
+// A run's folder, and its files beside the checkpoints (docs/run-folder.md).
 #pragma once
 
 #include <array>
+#include <filesystem>
+
+#include "base/result.h"
+#include "train/run_config.h"
 
 namespace mantissa {
 
@@ -17,5 +21,12 @@ inline constexpr const char* kBestFile = "best.safetensors";  // with early stop
 // All of them: what --overwrite removes.
 inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile,  kMetricsFile,
                                          kHashesFile,  kTensorsFile,    kConfigFile, kBestFile};
+
+// Makes the folder config.out. It may hold a run only if the settings say what becomes of that:
+// `resume` or `overwrite`. Else an error, as where it cannot be made.
+Status prepare_run_folder(const RunConfig& config);
+
+// Removes a run's files and checkpoints, as far as they can be removed; others stay.
+void remove_run(const std::filesystem::path& folder);
 
 }  // namespace mantissa

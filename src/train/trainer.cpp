@@ -38,34 +38,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A folder that is empty or not there, or one that the user allows to be replaced or gone on with.
-Status prepare_folder(const RunConfig& config) {
-  if (config.out.empty()) return invalid_input("--out: name a folder for the results");
-  const fs::path folder = config.out;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder, error)) {
-    return invalid_input(folder.string() + ": cannot be made a folder: " + error.message());
-  }
-  const bool holds_run = fs::exists(folder / kConfigFile, error) ||
-                         fs::exists(folder / kSummaryFile, error) ||
-                         !list_checkpoints(folder).empty();
-  if (holds_run && !config.resume && !config.overwrite) {
-    return invalid_input(folder.string() +
-                         ": holds a run already; go on with --resume or replace it with "
-                         "--overwrite");
-  }
-  return {};
-}
-
-void remove_old_run(const fs::path& folder) {
-  std::error_code ignored;
-  for (const char* name : kRunFiles) fs::remove(folder / name, ignored);
-  for (const int64_t step : list_checkpoints(folder)) {
-    fs::remove(checkpoint_path(folder, step), ignored);
-  }
-}
-
 // A run in progress. One object, so that the loop's steps share state without passing it around.
 class Run {
  public:
@@ -78,7 +50,7 @@ class Run {
     MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data, data_options(config_)));
     MANTISSA_ASSIGN(plan_, plan_run(config_, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
-    MANTISSA_RETURN_IF_ERROR(prepare_folder(config_));
+    MANTISSA_RETURN_IF_ERROR(prepare_run_folder(config_));
     MANTISSA_ASSIGN(const FolderLock lock, FolderLock::acquire(folder_));
     if (!config_.format.is_float() &&
         kernels::select_kernels(config_.isa).convolution->isa == Isa::kScalar) {
@@ -137,7 +109,7 @@ class Run {
       message("resuming at step " + std::to_string(info_.step));
     } else {
       if (config_.resume) message("nothing saved yet: starting from the beginning");
-      remove_old_run(folder_);
+      remove_run(folder_);
     }
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kConfigFile, to_toml(config_)));
     return {};
