@@ -11,6 +11,7 @@
 #include "kernels/kernel_table.h"
 #include "runtime/observation.h"
 #include "train/network.h"
+#include "train/step_times.h"
 
 namespace mantissa {
 namespace {
@@ -72,7 +73,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                   {"frozen network", frozen_layout(freeze_graph(plan.graph), config.format).bytes},
                   {"calibration", histogram_bytes + plan.calibration_examples * example_bytes},
                   {"runtime", kOverheadBytes + config.threads * kOverheadBytesPerThread +
-                                  std::min(plan.total_steps, kTimedSteps) * int64_t{sizeof(float)} +
+                                  StepTimes::predict_bytes(plan.total_steps) +
                                   Observations::predict_bytes(plan.training)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   // Reading pictures is over before the rest is allocated: only what exceeds it counts.

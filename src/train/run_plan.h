@@ -14,9 +14,6 @@
 
 namespace mantissa {
 
-// Step times that the median is taken from: the last so many.
-constexpr int64_t kTimedSteps = 4096;
-
 struct RunPlan {
   ModelOptions options;  // what the graph was built for
   Graph graph;

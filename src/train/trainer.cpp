@@ -23,6 +23,7 @@
 #include "train/metrics.h"
 #include "train/run_folder.h"
 #include "train/run_plan.h"
+#include "train/step_times.h"
 #include "train/tensor_log.h"
 #include "train/validation.h"
 
@@ -160,7 +161,7 @@ class Run {
     }
     Observations observations(plan_.training);
     Executor executor(plan_.graph, plan_.training, *state_, arena_->span(), *pool_, config_.isa);
-    step_ms_.reserve(static_cast<size_t>(std::min(remaining, kTimedSteps)));
+    times_.reserve(remaining);
     StepScalars scalars = step_scalars(config_);
     window_start_ = Clock::now();
     while (!is_done()) {
@@ -173,10 +174,8 @@ class Run {
       const auto start = Clock::now();
       MANTISSA_ASSIGN(const StepResult result,
                       executor.train_step(batch.pixels, batch.labels, scalars));
-      const auto step_ms = static_cast<float>(seconds_since(start) * 1e3);
-      if (timed_steps_ < kTimedSteps) step_ms_.push_back(step_ms);
-      step_ms_[timed_steps_++ % kTimedSteps] = step_ms;
-      busy_seconds_ += seconds_since(step_start);
+      const double step_seconds = seconds_since(start);
+      times_.add(step_seconds, seconds_since(step_start));
       add(result);
       std::optional<Evaluation> validation;
       MANTISSA_RETURN_IF_ERROR(end_epoch(validation));
@@ -271,12 +270,6 @@ class Run {
     return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
   }
 
-  double examples_per_second() const {
-    return busy_seconds_ == 0 ? 0
-                              : static_cast<double>(config_.batch_size) *
-                                    static_cast<double>(timed_steps_) / busy_seconds_;
-  }
-
   Status report(JsonLines& metrics, std::optional<EventFile>& events, double learning_rate,
                 const StepResult& result, const std::optional<Evaluation>& validation) {
     const double seconds = std::max(1e-9, seconds_since(window_start_));
@@ -306,7 +299,7 @@ class Run {
   bool notify(const StepResult& result, double learning_rate) {
     if (observer_ == nullptr) return true;
     if (info_.step <= kReportSteps) shown_loss_ = result.loss, shown_accuracy_ = result.accuracy;
-    const double per_second = examples_per_second();
+    const double per_second = times_.examples_per_second(config_.batch_size);
     return observer_({.kind = TrainEventKind::kStep,
                       .step = info_.step,
                       .steps = plan_.total_steps,
@@ -407,12 +400,6 @@ class Run {
   }
 
   std::string summary(const Evaluation& evaluation, const std::string& weights_sha256) {
-    double median = 0;
-    if (!step_ms_.empty()) {
-      const auto middle = step_ms_.begin() + static_cast<int64_t>(step_ms_.size() / 2);
-      std::nth_element(step_ms_.begin(), middle, step_ms_.end());
-      median = *middle;
-    }
     const int64_t parameters = plan_.graph.trained_parameters();
     nlohmann::ordered_json json = {
         {"model", config_.model},
@@ -429,9 +416,9 @@ class Run {
         {"test_accuracy", evaluation.accuracy()},
         {"test_loss", evaluation.loss},
         {"test_examples", evaluation.examples},
-        {"examples_per_second", examples_per_second()},
-        {"train_seconds", busy_seconds_},
-        {"step_ms_median", median},
+        {"examples_per_second", times_.examples_per_second(config_.batch_size)},
+        {"train_seconds", times_.busy_seconds()},
+        {"step_ms_median", times_.median_ms()},
         {"planned_peak_bytes", plan_.memory.peak_bytes()},
         {"peak_rss_bytes", peak_resident_bytes() - idle_bytes_},
         {"weight_state_bytes_per_parameter",
@@ -465,9 +452,7 @@ class Run {
   std::optional<AlignedMemory> arena_;
   std::optional<ThreadPool> pool_;
   CheckpointInfo info_;
-  std::vector<float> step_ms_;  // a ring of the last kTimedSteps
-  int64_t timed_steps_ = 0;
-  double busy_seconds_ = 0;
+  StepTimes times_;
   double shown_loss_ = 0, shown_accuracy_ = 0;
   Clock::time_point window_start_;
   int64_t idle_bytes_ = 0;
