@@ -6,6 +6,7 @@
 #include <map>
 
 #include "formats/safetensors.h"
+#include "numerics/rounding.h"
 #include "train/run_folder.h"
 #include "train/state_file.h"
 
@@ -68,6 +69,20 @@ void remove_temporaries(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+void add_step(const StepResult& result, CheckpointInfo& info) {
+  ++info.step;
+  ++info.window_steps;
+  info.window_correct += result.correct;
+  info.window_loss_q24 = accumulate(info.window_loss_q24, result.loss_q24);
+  info.epoch_loss_q24 = accumulate(info.epoch_loss_q24, result.loss_q24);
+  info.window_saturated += result.saturated;
+  info.window_requantised += result.requantised;
+  info.saturated += result.saturated;
+  info.requantised += result.requantised;
+  info.re_executions += result.re_executions;
+  info.guard_violations += result.guard_violations;
+}
 
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step) {
   std::string digits = std::to_string(step);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/executor.h"
 #include "runtime/state.h"
 
 namespace mantissa {
@@ -27,6 +28,9 @@ struct CheckpointInfo {
   int64_t best_step = 0, best_loss_q24 = 0, best_correct = 0;
   int64_t reductions = 0, reduced_step = 0;
 };
+
+// Counts a step that was done.
+void add_step(const StepResult& result, CheckpointInfo& info);
 
 // "checkpoint-00000469.safetensors" in `folder`.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step);

@@ -21,4 +21,8 @@ nlohmann::ordered_json to_json(const MetricsLine& line) {
   return json;
 }
 
+double fraction(int64_t part, int64_t all) {
+  return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
+}
+
 }  // namespace mantissa

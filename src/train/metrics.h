@@ -22,4 +22,7 @@ struct MetricsLine {
 
 nlohmann::ordered_json to_json(const MetricsLine& line);
 
+// part / all; 0 of nothing.
+double fraction(int64_t part, int64_t all);
+
 }  // namespace mantissa

@@ -108,6 +108,16 @@ StepScalars step_scalars(const RunConfig& config) {
           .seed = config.seed};
 }
 
+Schedule run_schedule(const RunConfig& config, int64_t total_steps, int64_t reductions) {
+  return {.kind = config.schedule,
+          .peak = config.learning_rate,
+          .steps = total_steps,
+          .warmup_steps = static_cast<int64_t>(
+              std::nearbyint(config.warmup * static_cast<double>(total_steps))),
+          .plateau_factor = config.plateau_factor,
+          .reductions = reductions};
+}
+
 namespace {
 
 // How many training examples are held back. At least a batch must be left.

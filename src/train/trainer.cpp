@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,16 +14,11 @@
 #include "data/batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
-#include "numerics/rounding.h"
 #include "train/checkpoint.h"
-#include "train/event_log.h"
-#include "train/hash_log.h"
-#include "train/json_lines.h"
-#include "train/metrics.h"
 #include "train/run_folder.h"
+#include "train/run_logs.h"
 #include "train/run_plan.h"
 #include "train/step_times.h"
-#include "train/tensor_log.h"
 #include "train/validation.h"
 
 namespace mantissa {
@@ -33,11 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kReportSteps = 50;  // steps per line of metrics.jsonl
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 // A run in progress. One object, so that the loop's steps share state without passing it around.
 class Run {
@@ -116,86 +106,30 @@ class Run {
     return {};
   }
 
-  Schedule schedule() const {
-    return {.kind = config_.schedule,
-            .peak = config_.learning_rate,
-            .steps = plan_.total_steps,
-            .warmup_steps = static_cast<int64_t>(
-                std::nearbyint(config_.warmup * static_cast<double>(plan_.total_steps))),
-            .plateau_factor = config_.plateau_factor,
-            .reductions = info_.reductions};
-  }
-
   bool is_done() const {
     return info_.step >= plan_.total_steps || stops_early(config_, plan_.steps_per_epoch, info_);
   }
 
   Status loop() {
-    const int64_t first = info_.step, remaining = plan_.total_steps - first;
     if (is_done()) return {};
-    MANTISSA_ASSIGN(
-        const auto batches,
-        BatchPrefetcher::create(
-            data_.train, {.batch_size = config_.batch_size,
-                          .seed = config_.seed,
-                          .augmentation = config_.augmentation,
-                          .first_epoch = static_cast<uint32_t>(first / plan_.steps_per_epoch),
-                          .first_step = first % plan_.steps_per_epoch,
-                          .total_steps = remaining}));
-    MANTISSA_ASSIGN(JsonLines metrics, JsonLines::open(folder_ / kMetricsFile, first));
-    std::optional<EventFile> events;
-    if (!config_.tensorboard.empty()) {
-      MANTISSA_ASSIGN(events,
-                      write_events(folder_ / kMetricsFile, config_.tensorboard, info_.run_identity,
-                                   config_.batch_size, wall_time_now()));
-    }
-    std::optional<HashLog> hashes;
-    if (config_.hash_every > 0) {
-      MANTISSA_ASSIGN(hashes,
-                      HashLog::open(folder_ / kHashesFile, info_.run_identity, first, *state_));
-    }
-    std::optional<TensorLog> tensors;  // floats have no exponents and bits to look at
-    if (!config_.format.is_float()) {
-      MANTISSA_ASSIGN(tensors,
-                      TensorLog::open(folder_ / kTensorsFile, plan_.graph, plan_.training, first));
-    }
-    Observations observations(plan_.training);
+    MANTISSA_ASSIGN(const auto batches, BatchPrefetcher::create(data_.train, batch_options()));
     Executor executor(plan_.graph, plan_.training, *state_, arena_->span(), *pool_, config_.isa);
-    times_.reserve(remaining);
-    StepScalars scalars = step_scalars(config_);
-    window_start_ = Clock::now();
+    MANTISSA_ASSIGN(RunLogs logs, RunLogs::open(config_, plan_, info_, *state_));
+    times_.reserve(plan_.total_steps - info_.step);
     while (!is_done()) {
-      const auto step_start = Clock::now();
-      const Batch batch = batches->next();
-      scalars.learning_rate = learning_rate(schedule(), info_.step);
-      scalars.step = info_.step;
-      const bool observed = tensors && reports_after(info_.step + 1);
-      executor.set_observations(observed ? &observations : nullptr);
-      const auto start = Clock::now();
-      MANTISSA_ASSIGN(const StepResult result,
-                      executor.train_step(batch.pixels, batch.labels, scalars));
-      const double step_seconds = seconds_since(start);
-      times_.add(step_seconds, seconds_since(step_start));
-      add(result);
-      std::optional<Evaluation> validation;
-      MANTISSA_RETURN_IF_ERROR(end_epoch(validation));
-      if (reports_after(info_.step) || validation) {
-        MANTISSA_RETURN_IF_ERROR(
-            report(metrics, events, scalars.learning_rate, result, validation));
-      }
-      if (observed) {
-        MANTISSA_RETURN_IF_ERROR(tensors->write(info_.step, observations.tensors()));
-      }
-      if (hashes && (info_.step % config_.hash_every == 0 || is_done())) {
-        MANTISSA_RETURN_IF_ERROR(hashes->write(info_.step, *state_));
-      }
-      const bool go_on = notify(result, scalars.learning_rate);
-      const int64_t every =
-          config_.checkpoint_every > 0 ? config_.checkpoint_every : plan_.steps_per_epoch;
-      if (!go_on || info_.step % every == 0 || is_done()) {
+      executor.set_observations(logs.observations(info_.step + 1));
+      FinishedStep step;
+      step.learning_rate =
+          learning_rate(run_schedule(config_, plan_.total_steps, info_.reductions), info_.step);
+      MANTISSA_ASSIGN(step.result, take_step(executor, *batches, step.learning_rate));
+      MANTISSA_ASSIGN(step.validation, end_epoch(logs));
+      step.is_last = is_done();
+      MANTISSA_ASSIGN(const std::optional<MetricsLine> line, logs.write(step, *state_, info_));
+      const bool go_on = notify(step, line);
+      if (!go_on || step.is_last || info_.step % checkpoint_steps() == 0) {
         MANTISSA_RETURN_IF_ERROR(checkpoint());
       }
-      if (!go_on && !is_done()) {
+      if (!go_on && !step.is_last) {
         return make_error(ErrorCode::kInterrupted, "interrupted at step " +
                                                        std::to_string(info_.step) +
                                                        "; a checkpoint is in " + config_.out);
@@ -204,28 +138,54 @@ class Run {
     return {};
   }
 
-  bool reports_after(int64_t step) const {
-    return step % kReportSteps == 0 || step == plan_.total_steps;
+  // Of the steps that are left.
+  BatchOptions batch_options() const {
+    return {.batch_size = config_.batch_size,
+            .seed = config_.seed,
+            .augmentation = config_.augmentation,
+            .first_epoch = static_cast<uint32_t>(info_.step / plan_.steps_per_epoch),
+            .first_step = info_.step % plan_.steps_per_epoch,
+            .total_steps = plan_.total_steps - info_.step};
   }
 
-  // At the end of an epoch, and of the run: measures the examples that were held back, and decides
-  // what follows from it. Without any, the mean loss of a whole epoch's training decides.
-  Status end_epoch(std::optional<Evaluation>& validation) {
+  int64_t checkpoint_steps() const {
+    return config_.checkpoint_every > 0 ? config_.checkpoint_every : plan_.steps_per_epoch;
+  }
+
+  Result<StepResult> take_step(Executor& executor, BatchPrefetcher& batches, double rate) {
+    StepScalars scalars = step_scalars(config_);
+    scalars.learning_rate = rate;
+    scalars.step = info_.step;
+    const auto start = Clock::now();
+    const Batch batch = batches.next();
+    const auto batch_came = Clock::now();
+    MANTISSA_ASSIGN(const StepResult result,
+                    executor.train_step(batch.pixels, batch.labels, scalars));
+    const auto end = Clock::now();
+    times_.add(seconds(end - batch_came), seconds(end - start));
+    add_step(result, info_);
+    return result;
+  }
+
+  // At the end of an epoch, and of the run: measures the examples that were held back, if any, and
+  // decides what follows from it. Without any, the mean loss of a whole epoch's training decides.
+  Result<std::optional<Evaluation>> end_epoch(RunLogs& logs) {
+    std::optional<Evaluation> validation;
     const bool whole = info_.step % plan_.steps_per_epoch == 0;
-    if (!whole && info_.step < plan_.total_steps) return {};
+    if (!whole && info_.step < plan_.total_steps) return validation;
     int64_t loss_q24 = std::exchange(info_.epoch_loss_q24, 0);
     if (plan_.validation_examples > 0) {
       const auto start = Clock::now();
       MANTISSA_ASSIGN(FrozenNetwork frozen, frozen_network());
       MANTISSA_ASSIGN(validation, evaluate(frozen, plan_.validation, arena_->span(), *pool_,
                                            config_.isa, validation_));
-      window_start_ += Clock::now() - start;  // the rate is that of training
+      logs.leave_out(Clock::now() - start);
       loss_q24 = validation->loss_q24;
       message("step " + std::to_string(info_.step) + ": validation loss " +
               decimals(validation->loss, 4) + ", accuracy " +
               decimals(100 * validation->accuracy(), 2) + " %");
     } else if (!whole) {
-      return {};
+      return validation;
     }
     if (note_epoch(config_, plan_.steps_per_epoch, loss_q24, info_)) {
       info_.best_correct = validation ? validation->correct : 0;
@@ -233,7 +193,7 @@ class Run {
         MANTISSA_RETURN_IF_ERROR(write_checkpoint(best_path(folder_), info_, *state_));
       }
     }
-    return {};
+    return validation;
   }
 
   static std::string decimals(double value, int digits) {
@@ -242,63 +202,13 @@ class Run {
     return text.data();
   }
 
-  void add(const StepResult& result) {
-    ++info_.step;
-    ++info_.window_steps;
-    info_.window_correct += result.correct;
-    info_.window_loss_q24 = accumulate(info_.window_loss_q24, result.loss_q24);
-    info_.epoch_loss_q24 = accumulate(info_.epoch_loss_q24, result.loss_q24);
-    info_.window_saturated += result.saturated;
-    info_.window_requantised += result.requantised;
-    info_.saturated += result.saturated;
-    info_.requantised += result.requantised;
-    info_.re_executions += result.re_executions;
-    info_.guard_violations += result.guard_violations;
-  }
-
-  double window_examples() const {
-    return static_cast<double>(std::max<int64_t>(1, info_.window_steps) * config_.batch_size);
-  }
-  double window_loss() const {
-    return ops::loss_value(config_.loss, info_.window_loss_q24) / window_examples();
-  }
-  double window_accuracy() const {
-    return static_cast<double>(info_.window_correct) / window_examples();
-  }
-
-  static double rate(int64_t part, int64_t all) {
-    return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
-  }
-
-  Status report(JsonLines& metrics, std::optional<EventFile>& events, double learning_rate,
-                const StepResult& result, const std::optional<Evaluation>& validation) {
-    const double seconds = std::max(1e-9, seconds_since(window_start_));
-    MetricsLine line{
-        .step = info_.step,
-        .epoch = static_cast<double>(info_.step) / static_cast<double>(plan_.steps_per_epoch),
-        .loss = window_loss(),
-        .accuracy = window_accuracy(),
-        .learning_rate = learning_rate,
-        .examples_per_second = window_examples() / seconds,
-        .saturation_rate = rate(info_.window_saturated, info_.window_requantised)};
-    if (config_.clip_norm > 0) line.gradient_norm = result.gradient_norm;
-    if (validation) {
-      line.validation_loss = validation->loss;
-      line.validation_accuracy = validation->accuracy();
-    }
-    Status status = metrics.write(to_json(line));
-    if (events && status.ok()) status = events->write(wall_time_now(), line.step, scalars_of(line));
-    shown_loss_ = window_loss();
-    shown_accuracy_ = window_accuracy();
-    info_.window_steps = info_.window_correct = info_.window_loss_q24 = 0;
-    info_.window_saturated = info_.window_requantised = 0;
-    window_start_ = Clock::now();
-    return status;
-  }
-
-  bool notify(const StepResult& result, double learning_rate) {
+  // Whether to go on.
+  bool notify(const FinishedStep& step, const std::optional<MetricsLine>& line) {
+    if (line) shown_loss_ = line->loss, shown_accuracy_ = line->accuracy;
     if (observer_ == nullptr) return true;
-    if (info_.step <= kReportSteps) shown_loss_ = result.loss, shown_accuracy_ = result.accuracy;
+    if (info_.step <= kReportSteps) {
+      shown_loss_ = step.result.loss, shown_accuracy_ = step.result.accuracy;
+    }
     const double per_second = times_.examples_per_second(config_.batch_size);
     return observer_({.kind = TrainEventKind::kStep,
                       .step = info_.step,
@@ -307,7 +217,7 @@ class Run {
                       .epochs = (plan_.total_steps - 1) / plan_.steps_per_epoch + 1,
                       .loss = shown_loss_,
                       .accuracy = shown_accuracy_,
-                      .learning_rate = learning_rate,
+                      .learning_rate = step.learning_rate,
                       .examples_per_second = per_second,
                       .seconds_left = static_cast<double>((plan_.total_steps - info_.step) *
                                                           config_.batch_size) /
@@ -431,7 +341,7 @@ class Run {
         {"pipeline", "none"},
         {"re_executions", info_.re_executions},
         {"guard_violations", info_.guard_violations},
-        {"saturation_rate", rate(info_.saturated, info_.requantised)}};
+        {"saturation_rate", fraction(info_.saturated, info_.requantised)}};
     if (plan_.validation_examples > 0) {
       const auto examples = static_cast<double>(plan_.validation_examples);
       json["validation_examples"] = plan_.validation_examples;
@@ -453,8 +363,7 @@ class Run {
   std::optional<ThreadPool> pool_;
   CheckpointInfo info_;
   StepTimes times_;
-  double shown_loss_ = 0, shown_accuracy_ = 0;
-  Clock::time_point window_start_;
+  double shown_loss_ = 0, shown_accuracy_ = 0;  // the observer sees those of the last line
   int64_t idle_bytes_ = 0;
 };
 

@@ -1,0 +1,99 @@
+#include "train/run_logs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "ops/loss.h"
+#include "train/event_log.h"
+#include "train/run_folder.h"
+
+namespace mantissa {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+RunLogs::RunLogs(const RunConfig& config, const RunPlan& plan, JsonLines metrics)
+    : config_(config),
+      plan_(plan),
+      metrics_(std::move(metrics)),
+      observations_(plan.training),
+      window_start_(Clock::now()) {}
+
+Result<RunLogs> RunLogs::open(const RunConfig& config, const RunPlan& plan,
+                              const CheckpointInfo& info, const State& state) {
+  const std::filesystem::path folder = config.out;
+  MANTISSA_ASSIGN(JsonLines metrics, JsonLines::open(folder / kMetricsFile, info.step));
+  RunLogs logs(config, plan, std::move(metrics));
+  if (!config.tensorboard.empty()) {
+    MANTISSA_ASSIGN(logs.events_,
+                    write_events(folder / kMetricsFile, config.tensorboard, info.run_identity,
+                                 config.batch_size, wall_time_now()));
+  }
+  if (config.hash_every > 0) {
+    MANTISSA_ASSIGN(logs.hashes_,
+                    HashLog::open(folder / kHashesFile, info.run_identity, info.step, state));
+  }
+  if (!config.format.is_float()) {
+    MANTISSA_ASSIGN(logs.tensors_,
+                    TensorLog::open(folder / kTensorsFile, plan.graph, plan.training, info.step));
+  }
+  logs.window_start_ = Clock::now();
+  return logs;
+}
+
+bool RunLogs::reports_after(int64_t step) const {
+  return step % kReportSteps == 0 || step == plan_.total_steps;
+}
+
+Observations* RunLogs::observations(int64_t step) {
+  return tensors_ && reports_after(step) ? &observations_ : nullptr;
+}
+
+MetricsLine RunLogs::line_of(const FinishedStep& step, const CheckpointInfo& info) const {
+  const double seconds =
+      std::max(1e-9, std::chrono::duration<double>(Clock::now() - window_start_).count());
+  const auto examples =
+      static_cast<double>(std::max<int64_t>(1, info.window_steps) * config_.batch_size);
+  MetricsLine line{
+      .step = info.step,
+      .epoch = static_cast<double>(info.step) / static_cast<double>(plan_.steps_per_epoch),
+      .loss = ops::loss_value(config_.loss, info.window_loss_q24) / examples,
+      .accuracy = static_cast<double>(info.window_correct) / examples,
+      .learning_rate = step.learning_rate,
+      .examples_per_second = examples / seconds,
+      .saturation_rate = fraction(info.window_saturated, info.window_requantised)};
+  if (config_.clip_norm > 0) line.gradient_norm = step.result.gradient_norm;
+  if (step.validation) {
+    line.validation_loss = step.validation->loss;
+    line.validation_accuracy = step.validation->accuracy();
+  }
+  return line;
+}
+
+Result<std::optional<MetricsLine>> RunLogs::write(const FinishedStep& step, const State& state,
+                                                  CheckpointInfo& info) {
+  std::optional<MetricsLine> line;
+  if (reports_after(info.step) || step.validation) {
+    line = line_of(step, info);
+    MANTISSA_RETURN_IF_ERROR(metrics_.write(to_json(*line)));
+    if (events_) {
+      MANTISSA_RETURN_IF_ERROR(events_->write(wall_time_now(), line->step, scalars_of(*line)));
+    }
+    info.window_steps = info.window_correct = info.window_loss_q24 = 0;
+    info.window_saturated = info.window_requantised = 0;
+    window_start_ = Clock::now();
+  }
+  if (observations(info.step) != nullptr) {
+    MANTISSA_RETURN_IF_ERROR(tensors_->write(info.step, observations_.tensors()));
+  }
+  if (hashes_ && (info.step % config_.hash_every == 0 || step.is_last)) {
+    MANTISSA_RETURN_IF_ERROR(hashes_->write(info.step, state));
+  }
+  return line;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,69 @@
+// What a run writes as it goes on: metrics.jsonl, TensorBoard events, hashes.jsonl and
+// tensors.jsonl (docs/run-folder.md).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "formats/tensorboard.h"
+#include "runtime/executor.h"
+#include "runtime/observation.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/hash_log.h"
+#include "train/json_lines.h"
+#include "train/metrics.h"
+#include "train/run_plan.h"
+#include "train/tensor_log.h"
+
+namespace mantissa {
+
+// Steps per line of metrics.jsonl and tensors.jsonl.
+constexpr int64_t kReportSteps = 50;
+
+// A step that has ended, beside what CheckpointInfo says of it.
+struct FinishedStep {
+  StepResult result;
+  double learning_rate = 0;
+  std::optional<Evaluation> validation;  // of the examples held back, where measured
+  bool is_last = false;                  // of the run
+};
+
+class RunLogs {
+ public:
+  // Opens the files that the settings ask for, cut back to info.step. Settings and plan outlive the
+  // logs.
+  static Result<RunLogs> open(const RunConfig& config, const RunPlan& plan,
+                              const CheckpointInfo& info, const State& state);
+
+  // What the executor fills while it takes the step that ends as number `step`: nullptr where
+  // nothing of that is written. Valid until the logs are moved.
+  Observations* observations(int64_t step);
+
+  // Writes what is due after step number info.step, whose sums `info` has already, and which was
+  // observed where observations() says so. A line of metrics.jsonl is returned, and the sums that
+  // it was made from begin anew.
+  Result<std::optional<MetricsLine>> write(const FinishedStep& step, const State& state,
+                                           CheckpointInfo& info);
+
+  // Time that is not training's: leaves it out of the next line's examples per second.
+  void leave_out(std::chrono::steady_clock::duration time) { window_start_ += time; }
+
+ private:
+  RunLogs(const RunConfig& config, const RunPlan& plan, JsonLines metrics);
+  bool reports_after(int64_t step) const;
+  MetricsLine line_of(const FinishedStep& step, const CheckpointInfo& info) const;
+
+  const RunConfig& config_;
+  const RunPlan& plan_;
+  JsonLines metrics_;
+  std::optional<EventFile> events_;
+  std::optional<HashLog> hashes_;
+  std::optional<TensorLog> tensors_;  // floats have no exponents and bits to look at
+  Observations observations_;
+  std::chrono::steady_clock::time_point window_start_;
+};
+
+}  // namespace mantissa
