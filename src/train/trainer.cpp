@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -19,6 +18,7 @@
 #include "train/run_logs.h"
 #include "train/run_plan.h"
 #include "train/step_times.h"
+#include "train/summary.h"
 #include "train/validation.h"
 
 namespace mantissa {
@@ -55,7 +55,10 @@ class Run {
     info_.run_identity = run_identity(config_, data_sha256(data_));
     MANTISSA_ASSIGN(validation_, split_off(data_.train, config_.seed, plan_.validation_examples));
     MANTISSA_RETURN_IF_ERROR(set_channel_means(config_, channel_means(data_.train), plan_));
-    if (config_.resume && holds_file(kSummaryFile)) return finished_before();
+    if (config_.resume) {
+      MANTISSA_ASSIGN(auto text, read_summary(folder_, info_.run_identity));
+      if (text) return TrainingResult{std::move(*text), to_string(plan_.memory), true};
+    }
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     state_.emplace(std::move(state));
     MANTISSA_ASSIGN(AlignedMemory arena, AlignedMemory::create(plan_.arena_bytes()));
@@ -68,24 +71,6 @@ class Run {
   }
 
  private:
-  bool holds_file(const char* name) const {
-    std::error_code unreadable;
-    return fs::exists(folder_ / name, unreadable);
-  }
-
-  Result<TrainingResult> finished_before() {
-    MANTISSA_ASSIGN(const auto bytes, read_file(folder_ / kSummaryFile, 1 << 20));
-    std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const auto json = nlohmann::json::parse(text, nullptr, false);
-    const bool same = json.is_object() && json.contains("run_identity") &&
-                      json["run_identity"] == info_.run_identity;
-    if (!same) {
-      return invalid_input((folder_ / kSummaryFile).string() +
-                           ": is of a run with other settings or other data");
-    }
-    return TrainingResult{std::move(text), to_string(plan_.memory), true};
-  }
-
   Status restore_or_start() {
     const std::vector<int64_t> saved = list_checkpoints(folder_);
     if (config_.resume && !saved.empty()) {
@@ -303,53 +288,19 @@ class Run {
         folder_ / kEvaluationFile, to_json(evaluation, config_.data, data_.info.class_names,
                                            frozen.state.sha256(StateGroup::kPredictor))));
     TrainingResult result;
-    result.summary_json = summary(evaluation, weights_sha256);
+    result.summary_json =
+        to_json(RunSummary{.config = config_,
+                           .plan = plan_,
+                           .info = info_,
+                           .times = times_,
+                           .evaluation = evaluation,
+                           .train_examples = data_.train.count,
+                           .peak_rss_bytes = peak_resident_bytes() - idle_bytes_,
+                           .weights_sha256 = weights_sha256,
+                           .state_sha256 = state_->sha256(StateGroup::kPredictor)});
     result.plan_text = to_string(plan_.memory);
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kSummaryFile, result.summary_json));
     return result;
-  }
-
-  std::string summary(const Evaluation& evaluation, const std::string& weights_sha256) {
-    const int64_t parameters = plan_.graph.trained_parameters();
-    nlohmann::ordered_json json = {
-        {"model", config_.model},
-        {"format", to_string(config_.format)},
-        {"data", config_.data},
-        {"epochs", config_.epochs},
-        {"steps", info_.step},
-        {"seed", config_.seed},
-        {"threads", config_.threads},
-        {"isa", isa_name(config_.isa)},
-        {"batch_size", config_.batch_size},
-        {"micro_batch_size", config_.micro_batch_size},
-        {"train_examples", data_.train.count},
-        {"test_accuracy", evaluation.accuracy()},
-        {"test_loss", evaluation.loss},
-        {"test_examples", evaluation.examples},
-        {"examples_per_second", times_.examples_per_second(config_.batch_size)},
-        {"train_seconds", times_.busy_seconds()},
-        {"step_ms_median", times_.median_ms()},
-        {"planned_peak_bytes", plan_.memory.peak_bytes()},
-        {"peak_rss_bytes", peak_resident_bytes() - idle_bytes_},
-        {"weight_state_bytes_per_parameter",
-         static_cast<double>(plan_.layout.weight_state_bytes()) / static_cast<double>(parameters)},
-        {"weights_sha256", weights_sha256},
-        {"state_sha256", state_->sha256(StateGroup::kPredictor)},
-        {"run_identity", info_.run_identity},
-        {"parameters", parameters},
-        {"stages", 1},
-        {"pipeline", "none"},
-        {"re_executions", info_.re_executions},
-        {"guard_violations", info_.guard_violations},
-        {"saturation_rate", fraction(info_.saturated, info_.requantised)}};
-    if (plan_.validation_examples > 0) {
-      const auto examples = static_cast<double>(plan_.validation_examples);
-      json["validation_examples"] = plan_.validation_examples;
-      json["best_step"] = info_.best_step;
-      json["best_validation_loss"] = ops::loss_value(config_.loss, info_.best_loss_q24) / examples;
-      json["best_validation_accuracy"] = static_cast<double>(info_.best_correct) / examples;
-    }
-    return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   }
 
   const RunConfig& config_;

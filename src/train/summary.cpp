@@ -1,0 +1,74 @@
+#include "train/summary.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "ops/loss.h"
+#include "train/metrics.h"
+#include "train/run_folder.h"
+
+namespace mantissa {
+
+std::string to_json(const RunSummary& summary) {
+  const RunConfig& config = summary.config;
+  const RunPlan& plan = summary.plan;
+  const CheckpointInfo& info = summary.info;
+  const StepTimes& times = summary.times;
+  const Evaluation& evaluation = summary.evaluation;
+  const int64_t parameters = plan.graph.trained_parameters();
+  nlohmann::ordered_json json = {
+      {"model", config.model},
+      {"format", to_string(config.format)},
+      {"data", config.data},
+      {"epochs", config.epochs},
+      {"steps", info.step},
+      {"seed", config.seed},
+      {"threads", config.threads},
+      {"isa", isa_name(config.isa)},
+      {"batch_size", config.batch_size},
+      {"micro_batch_size", config.micro_batch_size},
+      {"train_examples", summary.train_examples},
+      {"test_accuracy", evaluation.accuracy()},
+      {"test_loss", evaluation.loss},
+      {"test_examples", evaluation.examples},
+      {"examples_per_second", times.examples_per_second(config.batch_size)},
+      {"train_seconds", times.busy_seconds()},
+      {"step_ms_median", times.median_ms()},
+      {"planned_peak_bytes", plan.memory.peak_bytes()},
+      {"peak_rss_bytes", summary.peak_rss_bytes},
+      {"weight_state_bytes_per_parameter",
+       static_cast<double>(plan.layout.weight_state_bytes()) / static_cast<double>(parameters)},
+      {"weights_sha256", summary.weights_sha256},
+      {"state_sha256", summary.state_sha256},
+      {"run_identity", info.run_identity},
+      {"parameters", parameters},
+      {"stages", 1},
+      {"pipeline", "none"},
+      {"re_executions", info.re_executions},
+      {"guard_violations", info.guard_violations},
+      {"saturation_rate", fraction(info.saturated, info.requantised)}};
+  if (plan.validation_examples > 0) {
+    const auto examples = static_cast<double>(plan.validation_examples);
+    json["validation_examples"] = plan.validation_examples;
+    json["best_step"] = info.best_step;
+    json["best_validation_loss"] = ops::loss_value(config.loss, info.best_loss_q24) / examples;
+    json["best_validation_accuracy"] = static_cast<double>(info.best_correct) / examples;
+  }
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+Result<std::optional<std::string>> read_summary(const std::filesystem::path& folder,
+                                                const std::string& run_identity) {
+  const std::filesystem::path path = folder / kSummaryFile;
+  std::error_code unreadable;
+  if (!std::filesystem::exists(path, unreadable)) return std::optional<std::string>();
+  MANTISSA_ASSIGN(const auto bytes, read_file(path, 1 << 20));
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("run_identity") || json["run_identity"] != run_identity) {
+    return invalid_input(path.string() + ": is of a run with other settings or other data");
+  }
+  return std::optional(std::move(text));
+}
+
+}  // namespace mantissa

@@ -1,0 +1,37 @@
+// summary.json: what a run came to (docs/run-folder.md).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/run_plan.h"
+#include "train/step_times.h"
+
+namespace mantissa {
+
+// A run that has ended. What it refers to outlives it.
+struct RunSummary {
+  const RunConfig& config;
+  const RunPlan& plan;
+  const CheckpointInfo& info;
+  const StepTimes& times;
+  const Evaluation& evaluation;  // of the frozen network on the test split
+  int64_t train_examples = 0;    // without those held back
+  int64_t peak_rss_bytes = 0;    // above the idle process
+  std::string weights_sha256;    // of the training state that was frozen
+  std::string state_sha256;
+};
+
+std::string to_json(const RunSummary& summary);
+
+// The text of the summary in a run's folder, nothing if there is none. An error if it is of a run
+// with another identity.
+Result<std::optional<std::string>> read_summary(const std::filesystem::path& folder,
+                                                const std::string& run_identity);
+
+}  // namespace mantissa
