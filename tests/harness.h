@@ -17,7 +17,7 @@
 #include "plan/program.h"
 #include "runtime/executor.h"
 #include "runtime/state.h"
-#include "train/frozen_network.h"
+#include "train/freeze.h"
 
 namespace mantissa::testing {
 

@@ -1,168 +1,18 @@
 #include "train/frozen_network.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "formats/safetensors.h"
 #include "kernels/kernel_table.h"
-#include "numerics/exponent.h"
-#include "ops/batch_norm.h"
 #include "ops/fp32/fp32.h"
-#include "ops/ops.h"
+#include "ops/loss.h"
+#include "train/freeze.h"
 #include "train/network.h"
 #include "train/state_file.h"
 
 namespace mantissa {
 namespace {
-
-// Smallest exponent with at most kClippedPart of the counted values above it.
-int chosen_exponent(std::span<const int64_t> counts) {
-  int64_t total = 0;
-  for (const int64_t count : counts) total += count;
-  const auto allowed = static_cast<int64_t>(std::floor(static_cast<double>(total) * kClippedPart));
-  int64_t above = 0;
-  int bin = kHistogramBins - 1;
-  while (bin > 0 && above + counts[bin] <= allowed) above += counts[bin--];
-  return bin - 128;
-}
-
-bool counted(std::span<const int64_t> histogram) {
-  return std::any_of(histogram.begin(), histogram.end(), [](int64_t n) { return n != 0; });
-}
-
-// Fixed exponents of all values, in the order of the calibration program.
-class Exponents {
- public:
-  Exponents(const Graph& graph, const State& state, const Program& program,
-            const Executor& executor)
-      : values_(graph.values.size(), static_cast<int16_t>(zero_exponent(8))),
-        channels_(graph.values.size()) {
-    for (const Instruction& instruction : program.instructions) {
-      if (instruction.output.slot >= 0) choose(graph, state, executor, instruction);
-    }
-  }
-
-  int16_t value(int index) const { return values_[index]; }
-  const std::vector<int8_t>& channels(int index) const { return channels_[index]; }
-
- private:
-  void choose(const Graph& graph, const State& state, const Executor& executor,
-              const Instruction& instruction) {
-    const int value = instruction.output.slot;
-    const auto histogram = executor.histogram(value);
-    const bool guarded =
-        is_guardable(graph, value) && state.data<uint8_t>(state.layout().guards)[value] != 0;
-    channels_[value].assign(executor.channel_exponents(value).size(), 0);
-    if (!counted(histogram)) {  // passes its input's exponent on, the largest of several
-      values_[value] = largest_exponent(instruction.inputs);
-      return;
-    }
-    const std::vector<int> sums = sum_exponents(state, instruction);
-    if (!guarded) {
-      int chosen = chosen_exponent(histogram.first(kHistogramBins));
-      if (sums.size() > 1) chosen = std::max(chosen, *std::max_element(sums.begin(), sums.end()));
-      values_[value] = static_cast<int16_t>(chosen);
-      return;
-    }
-    std::vector<int> exponents;
-    for (size_t c = 0; c < channels_[value].size(); ++c) {
-      const int chosen = chosen_exponent(histogram.subspan(c * kHistogramBins, kHistogramBins));
-      exponents.push_back(std::max(chosen, sums[sums.size() > 1 ? c : 0]));
-    }
-    const int largest = *std::max_element(exponents.begin(), exponents.end());
-    values_[value] = static_cast<int16_t>(largest);
-    for (size_t c = 0; c < exponents.size(); ++c) {
-      channels_[value][c] =
-          static_cast<int8_t>(std::max(exponents[c] - largest, -kMostChannelShift));
-    }
-  }
-
-  // Of the sums of a convolution, one or one per channel: a channel's exponent is not below it,
-  // since there is nothing finer. Empty for instructions without weights.
-  std::vector<int> sum_exponents(const State& state, const Instruction& instruction) const {
-    if (instruction.parameters.empty()) return {};
-    const int tensor = state.layout().parameters[instruction.parameters[0].parameter].exponent;
-    const auto* weights = state.data<int16_t>(tensor);
-    std::vector<int> sums;
-    for (int64_t c = 0; c < state.layout().tensors[tensor].shape.count(); ++c) {
-      sums.push_back(values_[instruction.inputs[0].slot] + weights[c]);
-    }
-    return sums;
-  }
-
-  int16_t largest_exponent(std::span<const Operand> inputs) const {
-    int16_t largest = kExponentMin;
-    for (const Operand& input : inputs) largest = std::max(largest, values_[input.slot]);
-    return largest;
-  }
-
-  std::vector<int16_t> values_;
-  std::vector<std::vector<int8_t>> channels_;
-};
-
-void copy_tensor(const State& from, int a, State& to, int b) {
-  const auto source = from.bytes(a);
-  std::copy(source.begin(), source.end(), to.bytes(b).begin());
-}
-
-// Copies weights and biases, computes multipliers and offsets.
-void fill_frozen_fp32(const Graph& graph, const State& trained, const Program& calibration,
-                      const Executor& executor, FrozenNetwork& frozen) {
-  const auto& to = frozen.state.layout().parameters;
-  for (int i = 0; i < static_cast<int>(calibration.instructions.size()); ++i) {
-    const int node = calibration.instructions[i].node;
-    if (node < 0) continue;
-    const auto& parameters = frozen.graph.nodes[node].parameters;
-    if (graph.nodes[node].op == &ops::kBatchNorm) {
-      ops::fp32::freeze_batch_norm(executor.context(i),
-                                   frozen.state.data<float>(to[parameters[0]].mantissa),
-                                   frozen.state.data<float>(to[parameters[1]].mantissa));
-      continue;
-    }
-    for (size_t k = 0; k < parameters.size(); ++k) {
-      const int from = trained.layout().parameters[graph.nodes[node].parameters[k]].mantissa;
-      copy_tensor(trained, from, frozen.state, to[parameters[k]].mantissa);
-    }
-  }
-}
-
-// Copies weights and biases, computes multipliers and offsets, stores exponents and guards.
-void fill_frozen(const Graph& graph, const State& trained, const Program& calibration,
-                 const Executor& executor, const Exponents& exponents, FrozenNetwork& frozen) {
-  const StateLayout &from = trained.layout(), &to = frozen.state.layout();
-  std::vector<std::byte> workspace;
-  for (int i = 0; i < static_cast<int>(calibration.instructions.size()); ++i) {
-    const Instruction& instruction = calibration.instructions[i];
-    if (instruction.node < 0) continue;
-    const auto& old_parameters = graph.nodes[instruction.node].parameters;
-    const auto& new_parameters = frozen.graph.nodes[instruction.node].parameters;
-    if (instruction.op == &ops::kBatchNorm) {
-      const int multiplier = new_parameters[0], offset = new_parameters[1];
-      const int64_t channels = frozen.graph.parameters[multiplier].shape.count();
-      workspace.resize(static_cast<size_t>(ops::freeze_batch_norm_workspace_bytes(channels)) + 64);
-      *frozen.state.data<int16_t>(to.parameters[multiplier].exponent) =
-          static_cast<int16_t>(ops::freeze_batch_norm(
-              executor.context(i), frozen.state.data<int32_t>(to.parameters[multiplier].mantissa),
-              frozen.state.data<int64_t>(to.parameters[offset].mantissa), workspace.data()));
-      continue;
-    }
-    for (size_t k = 0; k < old_parameters.size(); ++k) {
-      const ParameterState &a = from.parameters[old_parameters[k]],
-                           &b = to.parameters[new_parameters[k]];
-      copy_tensor(trained, a.mantissa, frozen.state, b.mantissa);
-      copy_tensor(trained, a.exponent, frozen.state, b.exponent);
-    }
-  }
-  copy_tensor(trained, from.guards, frozen.state, to.guards);
-  for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
-    frozen.state.data<int16_t>(to.exponents)[value] = exponents.value(value);
-    const int tensor = to.channel_exponents[value];
-    if (tensor < 0) continue;
-    const auto& channels = exponents.channels(value);
-    std::copy(channels.begin(), channels.end(), frozen.state.data<int8_t>(tensor));
-  }
-}
 
 Result<Program> compile_inference(const Graph& graph, const InferenceOptions& options,
                                   int64_t batch, bool with_loss, const PlanningContext& planning) {
@@ -177,58 +27,6 @@ Result<Program> compile_inference(const Graph& graph, const InferenceOptions& op
 }
 
 }  // namespace
-
-Graph freeze_graph(const Graph& graph) {
-  Graph frozen = graph;
-  frozen.parameters.clear();
-  for (Node& node : frozen.nodes) {
-    const std::vector<int> old = node.parameters;
-    node.parameters.clear();
-    if (node.op->frozen != nullptr) {
-      node.op = node.op->frozen;
-      node.attributes = {};
-      if (node.op->parameters == nullptr) continue;
-      for (const ParameterSpec& spec : node.op->parameters(
-               node.attributes, std::span(&graph.values[node.inputs[0]].shape, 1))) {
-        node.parameters.push_back(static_cast<int>(frozen.parameters.size()));
-        frozen.parameters.push_back(
-            {node.name + "." + spec.suffix, spec.shape, spec.role, spec.initialiser, 1});
-      }
-      continue;
-    }
-    for (const int parameter : old) {
-      node.parameters.push_back(static_cast<int>(frozen.parameters.size()));
-      frozen.parameters.push_back(graph.parameters[parameter]);
-    }
-  }
-  return frozen;
-}
-
-Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& calibration,
-                             std::span<std::byte> arena, ThreadPool& pool, Isa isa,
-                             std::span<const uint8_t> pixels, FrozenDescription description) {
-  Executor executor(graph, calibration, state, arena, pool, isa);
-  Graph frozen_graph = freeze_graph(graph);
-  MANTISSA_ASSIGN(State frozen_state,
-                  State::create(frozen_layout(frozen_graph, description.format)));
-  FrozenNetwork frozen{std::move(description), std::move(frozen_graph), std::move(frozen_state)};
-  if (frozen.description.format.is_float()) {
-    fill_frozen_fp32(graph, state, calibration, executor, frozen);
-    return frozen;
-  }
-  const int64_t batch_bytes =
-      calibration.options.micro_batch_size * graph.values[graph.input].shape.count();
-  for (int64_t at = 0; at + batch_bytes <= static_cast<int64_t>(pixels.size()); at += batch_bytes) {
-    const auto result = executor.infer(pixels.data() + at, nullptr);
-    if (!result.ok()) return result.error();
-  }
-  const Exponents exponents(graph, state, calibration, executor);
-  for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
-    executor.set_exponents(value, exponents.value(value), exponents.channels(value));
-  }
-  fill_frozen(graph, state, calibration, executor, exponents, frozen);
-  return frozen;
-}
 
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network) {
   const FrozenDescription& d = network.description;

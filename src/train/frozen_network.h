@@ -1,6 +1,6 @@
 // The inference network: running statistics as integer multipliers and offsets, one fixed exponent
 // per tensor, so that a prediction does not depend on its neighbours in the batch (METHODS section
-// 0).
+// 0). Its file, evaluating and predicting; freeze.h makes one.
 #pragma once
 
 #include <filesystem>
@@ -44,19 +44,6 @@ struct FrozenNetwork {
   Graph graph;
   State state;
 };
-
-// The network with what stands for each op in it (Op::frozen): scale_offset for batch_norm.
-Graph freeze_graph(const Graph& graph);
-
-// Part of values that may be clipped by a fixed exponent.
-constexpr double kClippedPart = 1e-4;
-
-// Freezes a trained network: runs `batches` (micro-batches of the calibration program, pixels at
-// examples[i]) in inference mode, and gives each tensor the smallest exponent e with
-// #(|x| > (2^(bits-1) - 1/2) * 2^e) <= kClippedPart of the values seen. In fp32 nothing is run.
-Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& calibration,
-                             std::span<std::byte> arena, ThreadPool& pool, Isa isa,
-                             std::span<const uint8_t> pixels, FrozenDescription description);
 
 // model.safetensors, self-contained. load checks everything; a damaged file is an error.
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network);

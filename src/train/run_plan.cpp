@@ -10,6 +10,7 @@
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "runtime/observation.h"
+#include "train/freeze.h"
 #include "train/network.h"
 #include "train/step_times.h"
 

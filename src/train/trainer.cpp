@@ -14,6 +14,7 @@
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
+#include "train/freeze.h"
 #include "train/run_folder.h"
 #include "train/run_logs.h"
 #include "train/run_plan.h"
@@ -230,26 +231,14 @@ class Run {
     return {};
   }
 
-  // The first training examples in the order of an epoch that training does not use.
-  std::vector<uint8_t> calibration_pixels() const {
-    const std::vector<uint32_t> order = epoch_order(config_.seed, UINT32_MAX, data_.train.count);
-    const int64_t bytes = data_.train.example_bytes();
-    std::vector<uint8_t> pixels;
-    pixels.reserve(static_cast<size_t>(plan_.calibration_examples * bytes));
-    for (int64_t i = 0; i < plan_.calibration_examples; ++i) {
-      const auto first = data_.train.pixels.begin() + order[i] * bytes;
-      pixels.insert(pixels.end(), first, first + bytes);
-    }
-    return pixels;
-  }
-
   Result<FrozenNetwork> frozen_network() {
     FrozenDescription description{config_.model,   plan_.options,
                                   config_.format,  data_.info.class_names,
                                   data_.info.name, state_->sha256(StateGroup::kStatistics),
                                   config_.loss};
     return freeze(plan_.graph, *state_, plan_.calibration, arena_->span(), *pool_, config_.isa,
-                  calibration_pixels(), std::move(description));
+                  calibration_pixels(data_.train, config_.seed, plan_.calibration_examples),
+                  std::move(description));
   }
 
   // With early stopping the weights of the best epoch are what is frozen.

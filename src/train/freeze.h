@@ -1,0 +1,37 @@
+// Makes the inference network of a trained one: chooses its fixed exponents on training examples
+// (METHODS section 0).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "data/dataset.h"
+#include "graph/graph.h"
+#include "plan/program.h"
+#include "runtime/state.h"
+#include "train/frozen_network.h"
+
+namespace mantissa {
+
+// The network with what stands for each op in it (Op::frozen): scale_offset for batch_norm.
+Graph freeze_graph(const Graph& graph);
+
+// Part of values that may be clipped by a fixed exponent.
+constexpr double kClippedPart = 1e-4;
+
+// Freezes a trained network: runs the calibration program (inference mode) on `pixels`, as many
+// whole micro-batches as they hold, and gives each tensor the smallest exponent e with
+// #(|x| > (2^(bits-1) - 1/2) * 2^e) <= kClippedPart of the values seen. In fp32 nothing is run.
+// `arena` has at least calibration.arena_bytes.
+Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& calibration,
+                             std::span<std::byte> arena, ThreadPool& pool, Isa isa,
+                             std::span<const uint8_t> pixels, FrozenDescription description);
+
+// Pixels of `count` <= images.count training examples to freeze with: the first ones in the order
+// of an epoch that training does not use.
+std::vector<uint8_t> calibration_pixels(const ImageSet& images, uint64_t seed, int64_t count);
+
+}  // namespace mantissa
