@@ -13,60 +13,48 @@ std::vector<int64_t> dims_of(const Shape& shape) {
   return {shape.dims.begin(), shape.dims.begin() + shape.rank};
 }
 
-// Kernels rely on symmetric mantissas (the most negative number must not come in from a file) and
-// on channels' exponents at most kMostChannelShift below their tensor's.
-bool mantissas_in_range(const StateTensor& tensor, std::span<const std::byte> data) {
-  const bool channel_exponents = tensor.name.ends_with(".channel_exponents");
-  if (tensor.type == DataType::kInt8) {
-    const int64_t limit = mantissa_limit(tensor.bits > 0 ? tensor.bits : 8);
-    for (const std::byte byte : data) {
-      const auto value = static_cast<int8_t>(byte);
-      if (value < -limit || value > limit) return false;
-      if (channel_exponents && (value > 0 || value < -kMostChannelShift)) return false;
-    }
-  }
-  if (tensor.type == DataType::kFloat) {
-    for (size_t i = 0; i + 3 < data.size(); i += 4) {
-      float value = 0;
-      std::memcpy(&value, data.data() + i, sizeof value);
-      if (!std::isfinite(value)) return false;
-    }
-  }
-  if (tensor.type == DataType::kInt32) {
-    for (size_t i = 0; i + 3 < data.size(); i += 4) {
-      int32_t value = 0;
-      std::memcpy(&value, data.data() + i, sizeof value);
-      if (value == INT32_MIN) return false;
-    }
-  }
-  const bool mantissas = !tensor.name.ends_with("exponent") && tensor.name != "exponents" &&
-                         tensor.name != "predictors";
-  if (tensor.type == DataType::kInt16 && mantissas) {
-    const int64_t limit = mantissa_limit(tensor.bits > 0 ? tensor.bits : 16);
-    for (size_t i = 0; i + 1 < data.size(); i += 2) {
-      int16_t value = 0;
-      std::memcpy(&value, data.data() + i, sizeof value);
-      if (value < -limit || value > limit) return false;
-    }
-  }
-  return true;
-}
-
-// Lazy accumulators are at most half a unit of their weight.
-bool accumulator_in_range(std::span<const std::byte> data, int lazy_shift) {
-  const int32_t limit = lazy_shift == 0 ? 0 : int32_t{1} << (lazy_shift - 1);
-  for (size_t i = 0; i + 1 < data.size(); i += 2) {
-    int16_t value = 0;
+// Whether each number that `data` holds, of type T, is accepted.
+template <typename T, typename Accepts>
+bool all(std::span<const std::byte> data, Accepts accepts) {
+  for (size_t i = 0; i + sizeof(T) <= data.size(); i += sizeof(T)) {
+    T value{};
     std::memcpy(&value, data.data() + i, sizeof value);
-    if (value > limit || value < -limit) return false;
+    if (!accepts(value)) return false;
   }
   return true;
 }
 
-// Roots of Adam's second moments: little-endian int16 without a sign.
-bool has_no_sign(std::span<const std::byte> data) {
-  for (size_t i = 1; i < data.size(); i += 2) {
-    if ((data[i] & std::byte{0x80}) != std::byte{0}) return false;
+template <typename T>
+bool all_within(std::span<const std::byte> data, int64_t low, int64_t high) {
+  return all<T>(data, [=](T value) { return low <= value && value <= high; });
+}
+
+template <typename T>
+bool symmetric_mantissas(const StateTensor& tensor, std::span<const std::byte> data) {
+  const int64_t limit = mantissa_limit(tensor.bits > 0 ? tensor.bits : int{8 * sizeof(T)});
+  return all_within<T>(data, -limit, limit);
+}
+
+// Kernels rely on symmetric mantissas (the most negative number must not come in from a file) and
+// on channels' exponents at most kMostChannelShift below their tensor's. Lazy accumulators are at
+// most half a unit of their weight.
+bool numbers_in_range(const StateTensor& tensor, std::span<const std::byte> data, int lazy_shift) {
+  const std::string& name = tensor.name;
+  if (tensor.type == DataType::kInt8) {
+    return name.ends_with(".channel_exponents") ? all_within<int8_t>(data, -kMostChannelShift, 0)
+                                                : symmetric_mantissas<int8_t>(tensor, data);
+  }
+  if (tensor.type == DataType::kInt16) {
+    if (name.ends_with("exponent") || name == "exponents" || name == "predictors") return true;
+    if (name.ends_with(".accumulator")) {
+      const int64_t limit = lazy_shift == 0 ? 0 : int64_t{1} << (lazy_shift - 1);
+      return all_within<int16_t>(data, -limit, limit);
+    }
+    return symmetric_mantissas<int16_t>(tensor, data);
+  }
+  if (tensor.type == DataType::kInt32) return all_within<int32_t>(data, -INT32_MAX, INT32_MAX);
+  if (tensor.type == DataType::kFloat) {
+    return all<float>(data, [](float value) { return std::isfinite(value); });
   }
   return true;
 }
@@ -78,30 +66,21 @@ Status check(const std::filesystem::path& path, const StateTensor& expected,
   if (found->dtype != data_type_name(expected.type) || found->shape != dims_of(expected.shape)) {
     return invalid_input(place + "has another type or shape than this network's");
   }
-  if (!mantissas_in_range(expected, found->data) ||
-      (expected.name.ends_with(".accumulator") && !accumulator_in_range(found->data, lazy_shift))) {
+  if (!numbers_in_range(expected, found->data, lazy_shift)) {
     return invalid_input(place + "has a number outside its range");
   }
-  if (expected.name.ends_with(".second_moment_root") && !has_no_sign(found->data)) {
+  if (expected.name.ends_with(".second_moment_root") &&
+      !all_within<int16_t>(found->data, 0, INT16_MAX)) {
     return invalid_input(place + "has a negative root");
   }
-  if (expected.type == DataType::kInt64) {  // offsets of scale_offset: as freezing writes them
-    for (size_t i = 0; i + 7 < found->data.size(); i += 8) {
-      int64_t offset = 0;
-      std::memcpy(&offset, found->data.data() + i, sizeof offset);
-      if (magnitude(offset) > (uint64_t{1} << 44)) {
-        return invalid_input(place + "has an offset beyond 2^44");
-      }
-    }
+  constexpr int64_t kOffsetLimit = int64_t{1} << 44;  // of scale_offset, as freezing writes them
+  if (expected.type == DataType::kInt64 &&
+      !all_within<int64_t>(found->data, -kOffsetLimit, kOffsetLimit)) {
+    return invalid_input(place + "has an offset beyond 2^44");
   }
-  if (expected.name.ends_with(".exponent") || expected.name == "exponents") {
-    for (size_t i = 0; i + 1 < found->data.size(); i += 2) {
-      int16_t exponent = 0;
-      std::memcpy(&exponent, found->data.data() + i, sizeof exponent);
-      if (!exponent_in_range(exponent)) {
-        return invalid_input(place + "has an exponent outside -128..127");
-      }
-    }
+  if ((expected.name.ends_with(".exponent") || expected.name == "exponents") &&
+      !all_within<int16_t>(found->data, kExponentMin, kExponentMax)) {
+    return invalid_input(place + "has an exponent outside -128..127");
   }
   return {};
 }
