@@ -150,4 +150,18 @@ Result<CheckpointInfo> load_checkpoint(const std::filesystem::path& path,
   return info;
 }
 
+Result<std::optional<CheckpointInfo>> load_newest_checkpoint(const std::filesystem::path& folder,
+                                                             const std::string& run_identity,
+                                                             State& state) {
+  const std::vector<int64_t> saved = list_checkpoints(folder);
+  if (saved.empty()) return std::optional<CheckpointInfo>();
+  auto loaded = load_checkpoint(checkpoint_path(folder, saved.back()), run_identity, state);
+  if (loaded.ok()) return std::optional(std::move(*loaded));
+  if (saved.size() > 1) {
+    loaded.error().message += "; without that file, --resume goes on from step " +
+                              std::to_string(saved[saved.size() - 2]);
+  }
+  return std::move(loaded.error());
+}
+
 }  // namespace mantissa

@@ -51,4 +51,10 @@ Status save_checkpoint(const std::filesystem::path& folder, const CheckpointInfo
 Result<CheckpointInfo> load_checkpoint(const std::filesystem::path& path,
                                        const std::string& run_identity, State& state);
 
+// The same of the newest checkpoint in `folder`; nothing if there is none. An error also says where
+// the run would go on without that file.
+Result<std::optional<CheckpointInfo>> load_newest_checkpoint(const std::filesystem::path& folder,
+                                                             const std::string& run_identity,
+                                                             State& state);
+
 }  // namespace mantissa

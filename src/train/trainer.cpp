@@ -73,16 +73,12 @@ class Run {
 
  private:
   Status restore_or_start() {
-    const std::vector<int64_t> saved = list_checkpoints(folder_);
-    if (config_.resume && !saved.empty()) {
-      auto loaded =
-          load_checkpoint(checkpoint_path(folder_, saved.back()), info_.run_identity, *state_);
-      if (!loaded.ok() && saved.size() > 1) {
-        loaded.error().message += "; without that file, --resume goes on from step " +
-                                  std::to_string(saved[saved.size() - 2]);
-      }
-      if (!loaded.ok()) return loaded.error();
-      info_ = std::move(*loaded);
+    std::optional<CheckpointInfo> saved;
+    if (config_.resume) {
+      MANTISSA_ASSIGN(saved, load_newest_checkpoint(folder_, info_.run_identity, *state_));
+    }
+    if (saved) {
+      info_ = std::move(*saved);
       message("resuming at step " + std::to_string(info_.step));
     } else {
       if (config_.resume) message("nothing saved yet: starting from the beginning");
@@ -244,16 +240,10 @@ class Run {
   // With early stopping the weights of the best epoch are what is frozen.
   Status take_best() {
     if (config_.early_stop == 0) return {};
-    MANTISSA_ASSIGN(const CheckpointInfo best,
-                    load_checkpoint(best_path(folder_), info_.run_identity, *state_));
-    if (best.step != info_.best_step) {
-      return invalid_input(best_path(folder_).string() + ": is of step " +
-                           std::to_string(best.step) + "; the best was step " +
-                           std::to_string(info_.best_step));
-    }
+    MANTISSA_RETURN_IF_ERROR(load_best(folder_, info_, *state_));
     message((info_.step < plan_.total_steps ? "stopped early at step " : "ended with step ") +
             std::to_string(info_.step) + "; keeping the weights of step " +
-            std::to_string(best.step));
+            std::to_string(info_.best_step));
     return {};
   }
 

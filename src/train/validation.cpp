@@ -8,6 +8,14 @@ namespace mantissa {
 
 std::filesystem::path best_path(const std::filesystem::path& folder) { return folder / kBestFile; }
 
+Status load_best(const std::filesystem::path& folder, const CheckpointInfo& info, State& state) {
+  const std::filesystem::path path = best_path(folder);
+  MANTISSA_ASSIGN(const CheckpointInfo best, load_checkpoint(path, info.run_identity, state));
+  if (best.step == info.best_step) return {};
+  return invalid_input(path.string() + ": is of step " + std::to_string(best.step) +
+                       "; the best was step " + std::to_string(info.best_step));
+}
+
 bool note_epoch(const RunConfig& config, int64_t steps_per_epoch, int64_t loss_q24,
                 CheckpointInfo& info) {
   if (info.best_step == 0 || loss_q24 < info.best_loss_q24) {

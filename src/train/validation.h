@@ -13,6 +13,10 @@ namespace mantissa {
 // Where the weights of the best epoch are kept while a run may stop early.
 std::filesystem::path best_path(const std::filesystem::path& folder);
 
+// Reads the weights of the best epoch back into the state. An error that names the file if it is
+// damaged or not of the epoch that `info` says was the best.
+Status load_best(const std::filesystem::path& folder, const CheckpointInfo& info, State& state);
+
 // Notes the loss (a sum over always the same examples, Q24) of the epoch that ends with info.step
 // and that has steps_per_epoch steps. Under the plateau schedule the learning rate falls once more
 // when `plateau_patience` epochs in a row, since the best or since it last fell, were no better.
