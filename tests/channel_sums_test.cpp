@@ -27,14 +27,12 @@ constexpr int kInputExponent = -4, kBiasExponent = -14;
 const std::vector<int16_t> kExponents = {-9, -8, -40, -12, -5, -10, -7};
 constexpr int64_t kZeroChannel = 4;
 
-int64_t symmetric(int64_t value, int64_t limit) { return saturate(value, limit); }
-
 class ChannelSums : public ::testing::TestWithParam<int> {
  protected:
   ChannelSums() {
-    for (int8_t& m : input_) m = static_cast<int8_t>(symmetric(m, 127));
-    for (int8_t& m : weights_) m = static_cast<int8_t>(symmetric(m, 127));
-    for (int16_t& m : bias_) m = static_cast<int16_t>(symmetric(m, 32767));
+    for (int8_t& m : input_) m = static_cast<int8_t>(saturate(m, 127));
+    for (int8_t& m : weights_) m = static_cast<int8_t>(saturate(m, 127));
+    for (int16_t& m : bias_) m = static_cast<int16_t>(saturate(m, 32767));
     std::fill_n(weights_.begin() + kZeroChannel * kIn, kIn, int8_t{0});
     bias_[kZeroChannel] = 0;
     parameters_.resize(2);
@@ -205,7 +203,7 @@ TEST_P(ChannelSums, GradientsAreAlignedToTheLargestExponent) {
   for (const int bits : {16, 8}) {
     gradient_bits_ = bits;
     std::vector<int16_t> grad = test_values<int16_t>(kRows * kOut, 9, bits - 1);
-    for (int16_t& m : grad) m = static_cast<int16_t>(symmetric(m, mantissa_limit(bits)));
+    for (int16_t& m : grad) m = static_cast<int16_t>(saturate(m, mantissa_limit(bits)));
     std::vector<int8_t> bytes(grad.begin(), grad.end());
     OpContext c = context(ExponentMode::kExact, DataType::kInt8);
     int16_t grad_exponent = -20, exponent = 0, predicted = kUnmeasured, measured = kUnmeasured;

@@ -225,6 +225,9 @@ check_training() {
   holds "resume of a finished run says so" \
     eval '((status == 0)) && grep -q "already finished" "$folder/stderr"'
   refuses "resume with other settings" 2 "other" "${train[@]}" --epochs 2 --out "$folder/a" --resume
+  run train --data "$data" --model mlp --batch-size 96 --steps 2 --out "$folder/of-96" --quiet
+  accepts "resume with a batch size that is named again" "test accuracy" \
+    train --batch-size 96 --out "$folder/of-96" --resume
   prints_json "train --json" "${train[@]}" --epochs 1 --out "$folder/b" --json --quiet
   holds "train --json prints summary.json" cmp -s "$folder/stdout" "$folder/b/summary.json"
   holds "--quiet shows no progress" eval '[[ ! -s $folder/stderr ]]'

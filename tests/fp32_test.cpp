@@ -4,7 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "tests/harness.h"
+#include "tests/frozen.h"
 #include "tests/networks.h"
 
 namespace mantissa::testing {
@@ -173,31 +173,8 @@ TEST(Fp32, FreezesAndComesBackFromItsFile) {
                    .threads = 2,
                    .learning_rate = 0.1});
   harness.train_to_rest(40);
-  const kernels::KernelTable table = kernels::select_kernels(best_isa());
   const Format format{.fp32 = true};
-  auto calibration = compile(harness.graph(),
-                             {.kind = ProgramKind::kInference,
-                              .micro_batch_size = kBatch,
-                              .with_loss = false,
-                              .exponents = ExponentMode::kCalibrate,
-                              .format = format},
-                             {&table, 2});
-  ASSERT_TRUE(calibration.ok());
-  auto with_loss = compile(harness.graph(),
-                           {.kind = ProgramKind::kInference,
-                            .micro_batch_size = kBatch,
-                            .exponents = ExponentMode::kCalibrate,
-                            .format = format},
-                           {&table, 2});
-  ASSERT_TRUE(with_loss.ok());
-  auto arena = AlignedMemory::create(std::max(calibration->arena_bytes, with_loss->arena_bytes));
-  FrozenDescription description;
-  description.model = "resnet8";
-  description.format = format;
-  description.options.channel_means = {73};
-  description.class_names = fashion_mnist().info.class_names;
-  auto frozen = freeze(harness.graph(), harness.state(), *calibration, arena->span(),
-                       harness.pool(), best_isa(), {}, description);
+  auto frozen = freeze_on(harness, "resnet8", format, kBatch, 0);
   ASSERT_TRUE(frozen.ok()) << frozen.error().message;
   const auto path = std::filesystem::temp_directory_path() / "mantissa-fp32-test.safetensors";
   ASSERT_TRUE(save_frozen(path, *frozen).ok());
@@ -208,26 +185,9 @@ TEST(Fp32, FreezesAndComesBackFromItsFile) {
 
   ImageSet test = fashion_mnist().test;
   test.count = 3 * kBatch;
-  // As before freezing, with running statistics.
-  double loss = 0;
-  Executor unfrozen(harness.graph(), *with_loss, harness.state(), arena->span(), harness.pool(),
-                    best_isa());
-  for (int64_t at = 0; at < test.count; at += kBatch) {
-    const auto step = unfrozen.infer(&test.pixels[at * 784], &test.labels[at]);
-    ASSERT_TRUE(step.ok());
-    loss += step->loss / 3;
-  }
-  const auto evaluate_on_test = [&](FrozenNetwork& network, int64_t batch) {
-    auto programs = compile_evaluation(network.graph, {format}, batch, test.count, {&table, 2});
-    EXPECT_TRUE(programs.ok());
-    auto memory = AlignedMemory::create(programs->arena_bytes());
-    auto evaluation =
-        evaluate(network, *programs, memory->span(), harness.pool(), best_isa(), test);
-    EXPECT_TRUE(evaluation.ok());
-    return *evaluation;
-  };
-  EXPECT_NEAR(evaluate_on_test(*loaded, kBatch).loss, loss, 1e-4);
-  EXPECT_NEAR(evaluate_on_test(*frozen, 77).loss, loss, 1e-4);
+  const double loss = evaluate_unfrozen(harness, format, kBatch, test).loss;
+  EXPECT_NEAR(evaluate_with(*loaded, kBatch, 2, best_isa(), test).loss, loss, 1e-4);
+  EXPECT_NEAR(evaluate_with(*frozen, 77, 2, best_isa(), test).loss, loss, 1e-4);
 
   auto rows =
       probabilities(*loaded, std::span(test.pixels).first(3 * 784), 3, harness.pool(), best_isa());

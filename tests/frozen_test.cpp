@@ -1,10 +1,11 @@
 // The frozen network: as good as dynamic exponents, independent of the batch, the same from a file.
+#include "tests/frozen.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "ops/ops.h"
-#include "tests/harness.h"
 
 namespace mantissa::testing {
 namespace {
@@ -21,64 +22,13 @@ class Frozen : public ::testing::Test {
                             .threads = 2,
                             .learning_rate = 0.1});
     harness_->train_to_rest(400);
-    auto program = inference_program(harness_->graph(), false);
-    auto arena = AlignedMemory::create(program.arena_bytes);
-    FrozenDescription description;
-    description.model = "resnet8";
-    description.options.channel_means = {73};
-    description.class_names = fashion_mnist().info.class_names;
-    const auto& pixels = fashion_mnist().train.pixels;
-    auto frozen =
-        freeze(harness_->graph(), harness_->state(), program, arena->span(), harness_->pool(),
-               best_isa(), std::span(pixels).first(1280 * 784), description);
+    auto frozen = freeze_on(*harness_, "resnet8", {}, kBatch, 1280);
     ASSERT_TRUE(frozen.ok());
     frozen_ = new FrozenNetwork(std::move(*frozen));
   }
   static void TearDownTestSuite() {
     delete frozen_;
     delete harness_;
-  }
-
-  static Program inference_program(const Graph& graph, bool with_loss) {
-    const kernels::KernelTable table = kernels::select_kernels(best_isa());
-    auto program = compile(graph,
-                           {.kind = ProgramKind::kInference,
-                            .micro_batch_size = kBatch,
-                            .with_loss = with_loss,
-                            .exponents = ExponentMode::kCalibrate},
-                           {&table, 2});
-    EXPECT_TRUE(program.ok());
-    return std::move(*program);
-  }
-
-  static Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads, Isa isa,
-                                  const ImageSet& images) {
-    const kernels::KernelTable table = kernels::select_kernels(isa);
-    auto programs = compile_evaluation(network.graph, network.description.inference(), batch,
-                                       images.count, {&table, threads});
-    EXPECT_TRUE(programs.ok());
-    auto arena = AlignedMemory::create(programs->arena_bytes());
-    ThreadPool pool(threads);
-    auto evaluation = evaluate(network, *programs, arena->span(), pool, isa, images);
-    EXPECT_TRUE(evaluation.ok());
-    return *evaluation;
-  }
-
-  // Accuracy with running statistics and each batch's own exponents.
-  static double dynamic_accuracy() {
-    const ImageSet& test = fashion_mnist().test;
-    const Program program = inference_program(harness_->graph(), true);
-    auto arena = AlignedMemory::create(program.arena_bytes);
-    Executor executor(harness_->graph(), program, harness_->state(), arena->span(),
-                      harness_->pool(), best_isa());
-    int64_t correct = 0, examples = 0;
-    for (int64_t at = 0; at + kBatch <= test.count; at += kBatch) {
-      const auto step = executor.infer(&test.pixels[at * 784], &test.labels[at]);
-      EXPECT_TRUE(step.ok());
-      correct += step->correct;
-      examples += kBatch;
-    }
-    return static_cast<double>(correct) / static_cast<double>(examples);
   }
 
   static Harness* harness_;
@@ -93,7 +43,7 @@ TEST_F(Frozen, IsWithinTwoTenthsOfAPointOfDynamicExponents) {
   test.count = test.count / kBatch * kBatch;
   const Evaluation evaluation = evaluate_with(*frozen_, kBatch, 2, best_isa(), test);
   EXPECT_GT(evaluation.accuracy(), 0.75);
-  EXPECT_NEAR(evaluation.accuracy(), dynamic_accuracy(), 0.002);
+  EXPECT_NEAR(evaluation.accuracy(), evaluate_unfrozen(*harness_, {}, kBatch, test).accuracy, 0.002);
 }
 
 TEST_F(Frozen, DoesNotDependOnBatchSizeThreadsOrInstructionSet) {
@@ -145,16 +95,7 @@ TEST_F(Frozen, NetworksOfEveryFamilyComeBackAndDoNotDependOnTheBatch) {
     SCOPED_TRACE(model);
     Harness harness({.model = model, .batch_size = 32, .micro_batch_size = 32, .width = 0.125});
     harness.train(5);
-    const Program program = inference_program(harness.graph(), false);
-    auto arena = AlignedMemory::create(program.arena_bytes);
-    FrozenDescription description;
-    description.model = model;
-    description.options.channel_means = {73};
-    description.options.width_multiplier = 0.125;
-    description.class_names = fashion_mnist().info.class_names;
-    auto frozen =
-        freeze(harness.graph(), harness.state(), program, arena->span(), harness.pool(), best_isa(),
-               std::span(fashion_mnist().train.pixels).first(kBatch * 784), description);
+    auto frozen = freeze_on(harness, model, {}, kBatch, kBatch, 0.125);
     ASSERT_TRUE(frozen.ok());
     expect_largest_exponents(*frozen);
     ASSERT_TRUE(save_frozen(path, *frozen).ok());

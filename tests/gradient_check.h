@@ -110,8 +110,10 @@ class Checked {
     for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
       if (!graph_.nodes[node].op->traits.may_leave_wide) continue;
       const int weights = graph_.nodes[node].parameters[0];
+      const int tensor = state_->layout().parameters[weights].exponent;
+      const auto* exponents = state_->data<int16_t>(tensor);
       weight_exponents_[node] =
-          *state_->data<int16_t>(state_->layout().parameters[weights].exponent);
+          *std::max_element(exponents, exponents + state_->layout().tensors[tensor].shape.count());
     }
     loss_ = step(0).loss;
   }
@@ -377,7 +379,7 @@ class Checked {
         expected[k] = slope([&] { return function(inputs, parameters); }, x[k],
                             std::ldexp(h, offset), gradient);
       }
-      const double most = largest(expected) + (h < unit / 100 ? 1e3 * 1e-3 * largest(gradient) : 0);
+      const double most = largest(expected) + (h < unit / 100 ? largest(gradient) : 0);
       for (size_t k = 0; k < x.size(); ++k) {
         compare_gradient(c.grad_inputs[n], static_cast<int64_t>(k), expected[k], most);
       }

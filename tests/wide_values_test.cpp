@@ -109,10 +109,10 @@ TEST(WideValues, AveragesAreExactSumsTimesAReciprocal) {
 
 TEST(WideValues, Relu6IsExact) {
   for (const Widths& w : kWidths) {
+    if (w.a <= 8 && w.out <= 8) continue;  // by a table
     const Mantissas in = some_mantissas(kCount, w.a, -12, 7);
     std::vector<Wide> wide;
     for (const int q : in.values) wide.push_back(std::clamp(q, 0, 6 << 12));
-    if (w.a <= 8 && w.out <= 8) continue;
     expect_narrowed(ops::kRelu6, {}, {kImage}, {in}, wide, -12, w.out);
   }
 }

@@ -123,9 +123,10 @@ std::string config_path(const Settings& settings) {
   return std::filesystem::exists(path, unreadable) ? path : "";
 }
 
-// Settings without which others mean nothing.
+// Settings without which others mean nothing, or nothing that can be.
 bool is_base_of_others(const std::string& name) {
-  return name == "optimizer" || name == "lr-schedule" || name == "validation";
+  return name == "optimizer" || name == "lr-schedule" || name == "validation" ||
+         name == "batch-size";
 }
 
 // What a file says for one optimizer or schedule does not fit another that the command line names.

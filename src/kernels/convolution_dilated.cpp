@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "kernels/convolution_choice.h"
+#include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
@@ -13,8 +14,6 @@ namespace mantissa::kernels {
 namespace {
 
 constexpr int64_t kGrainBytes = 16 * 1024;
-
-size_t aligned(int64_t bytes) { return static_cast<size_t>(round_up<int64_t>(bytes, 64)); }
 
 // Every `step`-th of `all` indices from `first` on: `count` of them.
 struct Every {
@@ -160,9 +159,9 @@ struct Parts {
   Parts(const ConvolutionShape& s, int64_t in_bytes, int64_t out_bytes, int64_t weight_bytes,
         const KernelBytes& kernel_bytes) {
     for_each_phase(s, [&](const PhaseOf& phase) {
-      input = std::max(input, aligned(phase.shape.input_count() * in_bytes));
-      output = std::max(output, aligned(phase.shape.output_count() * out_bytes));
-      weights = std::max(weights, aligned(phase.shape.weights_count() * weight_bytes));
+      input = std::max(input, aligned_bytes(phase.shape.input_count() * in_bytes));
+      output = std::max(output, aligned_bytes(phase.shape.output_count() * out_bytes));
+      weights = std::max(weights, aligned_bytes(phase.shape.weights_count() * weight_bytes));
       kernel = std::max(kernel, kernel_bytes(phase.shape));
     });
   }
@@ -268,7 +267,7 @@ void dilated_grad_weights(const KernelTable& table, const ConvolutionGradWeights
   const int bits = args.grad_output.bits;
   // The sums over all phases come first: they are rounded once.
   auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
-  const size_t used = aligned(s.weights_count() * 8);
+  const size_t used = aligned_bytes(s.weights_count() * 8);
   const Scratch scratch({context.pool, context.scratch.subspan(used)},
                         grad_weights_parts(table, s, bits, context.pool->size()));
   std::fill_n(sums, s.weights_count(), 0);
@@ -290,14 +289,12 @@ void dilated_grad_weights(const KernelTable& table, const ConvolutionGradWeights
       for (int64_t i = 0; i < length; ++i) sums[among + i] += part_sums[apart + i];
     });
   });
-  for (int64_t i = 0; i < s.weights_count(); ++i) {
-    args.accumulator[i] = accumulate(args.accumulator[i], rescale_rne(sums[i], args.shift));
-  }
+  accumulate_rounded(*context.pool, sums, args.shift, s.weights_count(), args.accumulator);
 }
 
 size_t dilated_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                           int bits, int threads) noexcept {
-  return aligned(shape.weights_count() * 8) +
+  return aligned_bytes(shape.weights_count() * 8) +
          grad_weights_parts(table, shape, bits, threads).bytes();
 }
 

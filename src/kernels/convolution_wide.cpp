@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "kernels/convolution_choice.h"
+#include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
@@ -17,8 +18,6 @@ constexpr int64_t kHalfDigit = 1 << (kDigitBits - 1);
 
 // Two digits hold up to 64 * 128 + 63, three all of 16 bits.
 constexpr int planes_of(int bits) { return bits <= 8 ? 1 : bits <= 14 ? 2 : 3; }
-
-size_t aligned(int64_t bytes) { return static_cast<size_t>(round_up<int64_t>(bytes, 64)); }
 
 // Digit `plane` of x: the rest in [-64, 63], or in the last plane all that is left.
 int8_t digit(int64_t x, int plane, bool last) {
@@ -41,7 +40,9 @@ const int8_t* plane_of(ThreadPool& pool, ConstValue operand, int64_t count, int 
 }
 
 // Bytes of scratch that one plane takes.
-size_t plane_bytes(int bits, int64_t count) { return planes_of(bits) == 1 ? 0 : aligned(count); }
+size_t plane_bytes(int bits, int64_t count) {
+  return planes_of(bits) == 1 ? 0 : aligned_bytes(count);
+}
 
 // sums = bias, row after row.
 void start_sums(const WideForward& args, ThreadPool& pool) {
@@ -112,7 +113,7 @@ WideStatistics narrow_image(const int64_t* sums, int64_t count, int shift, int b
 }
 
 size_t image_bytes(const ConvolutionShape& s) {
-  return aligned(s.in_height * s.in_width * s.in_channels * int64_t{sizeof(int64_t)});
+  return aligned_bytes(s.in_height * s.in_width * s.in_channels * int64_t{sizeof(int64_t)});
 }
 
 }  // namespace
@@ -155,7 +156,7 @@ void wide_forward(const KernelTable& table, const WideForward& args,
   ThreadPool& pool = *context.pool;
   std::byte* scratch = context.scratch.data();
   auto* wide = reinterpret_cast<int32_t*>(scratch);
-  auto* input = reinterpret_cast<int8_t*>(scratch + aligned(s.output_count() * 4));
+  auto* input = reinterpret_cast<int8_t*>(scratch + aligned_bytes(s.output_count() * 4));
   auto* weights = input + plane_bytes(args.input.bits, s.input_count());
   const auto used = static_cast<size_t>(reinterpret_cast<std::byte*>(weights) - scratch) +
                     plane_bytes(args.weights.bits, s.weights_count());
@@ -173,7 +174,7 @@ void wide_forward(const KernelTable& table, const WideForward& args,
 
 size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                   int input_bits, int weight_bits, int threads) noexcept {
-  return aligned(shape.output_count() * 4) + plane_bytes(input_bits, shape.input_count()) +
+  return aligned_bytes(shape.output_count() * 4) + plane_bytes(input_bits, shape.input_count()) +
          plane_bytes(weight_bits, shape.weights_count()) +
          convolution_forward_scratch_bytes(table, shape, threads);
 }
@@ -183,7 +184,7 @@ void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
   const ConvolutionShape& s = args.shape;
   ThreadPool& pool = *context.pool;
   const int64_t count = s.weights_count();
-  const size_t sums_bytes = aligned(count * 8);
+  const size_t sums_bytes = aligned_bytes(count * 8);
   std::byte* scratch = context.scratch.data();
   auto* sums = reinterpret_cast<int64_t*>(scratch);
   auto* part = reinterpret_cast<int64_t*>(scratch + sums_bytes);
@@ -203,14 +204,13 @@ void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
                              inner);
     add_shifted(pool, part, kDigitBits * i, count, sums);
   }
-  for (int64_t i = 0; i < count; ++i) {
-    args.accumulator[i] = accumulate(args.accumulator[i], rescale_rne(sums[i], args.shift));
-  }
+  accumulate_rounded(*context.pool, sums, args.shift, count, args.accumulator);
 }
 
 size_t wide_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                        int input_bits, int gradient_bits, int threads) noexcept {
-  return 2 * aligned(shape.weights_count() * 8) + plane_bytes(input_bits, shape.input_count()) +
+  return 2 * aligned_bytes(shape.weights_count() * 8) +
+         plane_bytes(input_bits, shape.input_count()) +
          convolution_grad_weights_scratch_bytes(table, shape, gradient_bits, threads);
 }
 

@@ -36,7 +36,8 @@ struct WideGradInput {
 WideStatistics wide_grad_input(const WideGradInput& args, const KernelContext& context) noexcept;
 size_t wide_grad_input_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept;
 
-// As ConvolutionGradWeights, for input of 2 to 16 bits: rounded once per call.
+// As ConvolutionGradWeights, for input of 2 to 16 bits and gradients of up to 16: rounded once per
+// call. Exact for less than 2^32 pixels of output.
 struct WideGradWeights {
   ConvolutionShape shape;
   ConstValue input;

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "kernels/convolution_choice.h"
+#include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
@@ -23,11 +24,11 @@ int16_t digit_of(int64_t n, int index) {
 
 // Scratch: the digits as a gradient, the exact sums, then what the kernel wants.
 struct Scratch {
-  int64_t digits, sums;
+  size_t digits, sums;
   explicit Scratch(const ConvolutionShape& shape)
-      : digits(round_up<int64_t>(shape.output_count() * int64_t{sizeof(int16_t)}, 64)),
-        sums(round_up<int64_t>(shape.weights_count() * int64_t{sizeof(int64_t)}, 64)) {}
-  int64_t bytes() const { return digits + sums; }
+      : digits(aligned_bytes(shape.output_count() * int64_t{sizeof(int16_t)})),
+        sums(aligned_bytes(shape.weights_count() * int64_t{sizeof(int64_t)})) {}
+  size_t bytes() const { return digits + sums; }
 };
 
 }  // namespace
@@ -37,8 +38,7 @@ void wide_gradient_grad_weights(const KernelTable& table, const ConvolutionGradW
   const Scratch scratch(args.shape);
   auto* digits = reinterpret_cast<int16_t*>(context.scratch.data());
   auto* sums = reinterpret_cast<int64_t*>(context.scratch.data() + scratch.digits);
-  const KernelContext rest{context.pool,
-                           context.scratch.subspan(static_cast<size_t>(scratch.bytes()))};
+  const KernelContext rest{context.pool, context.scratch.subspan(scratch.bytes())};
   const auto* gradient = args.grad_output.as<int32_t>();
   const int64_t weights = args.shape.weights_count();
   std::fill_n(sums, weights, 0);
@@ -52,16 +52,13 @@ void wide_gradient_grad_weights(const KernelTable& table, const ConvolutionGradW
     convolution_grad_weights(
         table, {args.shape, args.input, {digits, 16}, -kDigitBits * index, sums}, rest);
   }
-  for (int64_t i = 0; i < weights; ++i) {
-    args.accumulator[i] = accumulate(args.accumulator[i], rescale_rne(sums[i], args.shift));
-  }
+  accumulate_rounded(*context.pool, sums, args.shift, weights, args.accumulator);
 }
 
 size_t wide_gradient_grad_weights_scratch_bytes(const KernelTable& table,
                                                 const ConvolutionShape& shape,
                                                 int threads) noexcept {
-  return static_cast<size_t>(Scratch(shape).bytes()) +
-         convolution_grad_weights_scratch_bytes(table, shape, 16, threads);
+  return Scratch(shape).bytes() + convolution_grad_weights_scratch_bytes(table, shape, 16, threads);
 }
 
 }  // namespace mantissa::kernels

@@ -3,10 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-
 #include "base/random.h"
-#include "kernels/convolution/test_subject.h"
+#include "kernels/convolution/test_products.h"
 #include "kernels/convolution_choice.h"
 #include "numerics/rounding.h"
 
@@ -55,60 +53,49 @@ Case make_case(const ConvolutionShape& s, bool extremes) {
   return result;
 }
 
-// From the definition.
 std::vector<__int128> exact_sums(const ConvolutionShape& s, const Case& c) {
   std::vector<__int128> sums(static_cast<size_t>(s.weights_count()), 0);
-  const int64_t in_group = s.group_in_channels(), out_group = s.group_out_channels();
-  int64_t at = 0;
-  for (int64_t n = 0; n < s.batch; ++n) {
-    for (int64_t y = 0; y < s.out_height; ++y) {
-      for (int64_t x = 0; x < s.out_width; ++x) {
-        for (int64_t o = 0; o < s.out_channels; ++o, ++at) {
-          for (int64_t tap = 0; tap < s.kernel_height * s.kernel_width; ++tap) {
-            const int64_t in_y = y * s.stride + tap / s.kernel_width * s.dilation - s.padding;
-            const int64_t in_x = x * s.stride + tap % s.kernel_width * s.dilation - s.padding;
-            if (in_y < 0 || in_y >= s.in_height || in_x < 0 || in_x >= s.in_width) continue;
-            const int64_t pixel = ((n * s.in_height + in_y) * s.in_width + in_x) * s.in_channels;
-            for (int64_t i = 0; i < in_group; ++i) {
-              sums[(o * s.kernel_height * s.kernel_width + tap) * in_group + i] +=
-                  __int128{c.gradient[at]} * c.input[pixel + o / out_group * in_group + i];
-            }
-          }
-        }
-      }
-    }
-  }
+  test::for_each_product(s, [&](int64_t out, int64_t in, int64_t w) {
+    sums[w] += __int128{c.gradient[out]} * c.input[in];
+  });
   return sums;
 }
 
-TEST(WideGradient, SumsAreExactAndRoundedOnce) {
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512Vnni}) {
-    if (isa > best_isa()) continue;
-    const KernelTable table = select_kernels(isa);
-    for (const ConvolutionShape& shape : kShapes) {
-      for (const bool extremes : {false, true}) {
-        const Case c = make_case(shape, extremes);
-        const std::vector<__int128> sums = exact_sums(shape, c);
-        for (const int threads : {1, 3}) {
-          ThreadPool pool(threads);
-          std::vector<std::byte> scratch(
-              convolution_grad_weights_scratch_bytes(table, shape, 32, threads) + 64);
-          void* aligned = scratch.data();
-          size_t space = scratch.size();
-          std::align(64, space - 64, aligned, space);
-          for (const int shift : {-3, 0, 1, 17, 40}) {
-            std::vector<int64_t> found(sums.size(), 5);
-            convolution_grad_weights(
-                table, {shape, c.input.data(), {c.gradient.data(), 32}, shift, found.data()},
-                {&pool, {static_cast<std::byte*>(aligned), space}});
-            for (size_t i = 0; i < sums.size(); ++i) {
-              ASSERT_EQ(found[i], accumulate(5, rescale_rne(static_cast<int64_t>(sums[i]), shift)))
-                  << isa_name(isa) << " shift " << shift << " weight " << i;
-            }
+void check(const ConvolutionShape& shape, const Case& c, std::initializer_list<int> shifts) {
+  const std::vector<__int128> sums = exact_sums(shape, c);
+  test::with_every_kernel(
+      [&](const KernelTable& table, int threads) {
+        return convolution_grad_weights_scratch_bytes(table, shape, 32, threads);
+      },
+      [&](const KernelTable& table, const KernelContext& context) {
+        for (const int shift : shifts) {
+          std::vector<int64_t> found(sums.size(), 5);
+          convolution_grad_weights(
+              table, {shape, c.input.data(), {c.gradient.data(), 32}, shift, found.data()},
+              context);
+          for (size_t i = 0; i < sums.size(); ++i) {
+            ASSERT_EQ(found[i], accumulate(5, rescale_rne(static_cast<int64_t>(sums[i]), shift)))
+                << "shift " << shift << " weight " << i;
           }
         }
-      }
+      });
+}
+
+TEST(WideGradient, SumsAreExactAndRoundedOnce) {
+  for (const ConvolutionShape& shape : kShapes) {
+    for (const bool extremes : {false, true}) {
+      check(shape, make_case(shape, extremes), {-3, 0, 1, 17, 40});
     }
+  }
+}
+
+// As many pixels as may be, all with the largest product: 2^22 * 2^31 * 2^7.
+TEST(WideGradient, TheLargestSumsAreExact) {
+  const ConvolutionShape shape = test::shape_of(kMaximumWideGradientPixels, 1, 1, 1, 1, 1, 1, 0);
+  for (const int sign : {1, -1}) {
+    const Case c{std::vector<int8_t>(shape.input_count(), static_cast<int8_t>(127 * sign)),
+                 std::vector<int32_t>(shape.output_count(), INT32_MAX)};
+    check(shape, c, {0, 20});
   }
 }
 

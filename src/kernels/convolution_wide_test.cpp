@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "kernels/convolution/test_subject.h"
+#include "kernels/convolution/test_products.h"
 #include "kernels/elementwise/test_values.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 namespace {
+
+using test::for_each_product;
+using test::with_every_kernel;
 
 // Mantissas of `bits` bits, extremes among them, as the type that keeps them.
 struct Mantissas {
@@ -19,6 +22,10 @@ struct Mantissas {
       wide.push_back(static_cast<int16_t>(saturate(value, limit)));
       narrow.push_back(static_cast<int8_t>(wide.back()));
     }
+  }
+  void fill(int value) {
+    std::fill(wide.begin(), wide.end(), static_cast<int16_t>(value));
+    std::fill(narrow.begin(), narrow.end(), static_cast<int8_t>(value));
   }
   Gradient view() {
     return {bits <= 8 ? static_cast<void*>(narrow.data()) : static_cast<void*>(wide.data()), bits};
@@ -41,42 +48,6 @@ struct Operands {
   Mantissas input, weights, grads;
   std::vector<int64_t> bias;
 };
-
-// Calls visit(output, input, weight) with the elements that each product is of.
-template <typename Visit>
-void for_each_product(const ConvolutionShape& s, const Visit& visit) {
-  for (int64_t at = 0; at < s.output_count(); ++at) {
-    const int64_t o = at % s.out_channels, x = at / s.out_channels % s.out_width;
-    const int64_t y = at / s.out_channels / s.out_width % s.out_height;
-    const int64_t n = at / s.out_channels / s.out_width / s.out_height;
-    for (int64_t w = 0; w < s.kernel_height * s.kernel_width * s.group_in_channels(); ++w) {
-      const int64_t c = w % s.group_in_channels(), tap = w / s.group_in_channels();
-      const int64_t in_y = y * s.stride + tap / s.kernel_width * s.dilation - s.padding;
-      const int64_t in_x = x * s.stride + tap % s.kernel_width * s.dilation - s.padding;
-      if (in_y < 0 || in_y >= s.in_height || in_x < 0 || in_x >= s.in_width) continue;
-      const int64_t channel = o / s.group_out_channels() * s.group_in_channels() + c;
-      visit(at, ((n * s.in_height + in_y) * s.in_width + in_x) * s.in_channels + channel,
-            o * s.kernel_height * s.kernel_width * s.group_in_channels() + w);
-    }
-  }
-}
-
-KernelTable table_of(Isa isa) { return select_kernels(isa); }
-
-// Runs `function(table, context)` with every instruction set and one and three threads.
-template <typename ScratchBytes, typename Function>
-void with_every_kernel(const ScratchBytes& scratch_bytes, const Function& function) {
-  for (const Isa isa : kAllIsas) {
-    if (!is_supported(isa)) continue;
-    const KernelTable table = table_of(isa);
-    for (const int threads : {1, 3}) {
-      ThreadPool pool(threads);
-      std::vector<std::byte> memory(scratch_bytes(table, threads) + 64, std::byte{0xA5});
-      const auto address = reinterpret_cast<uintptr_t>(memory.data());
-      function(table, KernelContext{&pool, std::span(memory).subspan((64 - address % 64) % 64)});
-    }
-  }
-}
 
 void check_forward(Operands& o) {
   std::vector<Wide> wanted;
@@ -171,14 +142,21 @@ TEST(WideConvolution, RandomShapesAreExact) {
   }));
 }
 
-// The longest sum that is allowed, of the largest products.
+// The longest sum that is allowed, of the largest products; and of the largest digits, -64, that
+// planes have (32767 is 2 * 2^14 - 1), alone and with operands of one plane.
 TEST(WideConvolution, DeepSumsOfExtremesAreExact) {
   const ConvolutionShape shape = test::shape_of(1, 1, 1, kMaximumForwardDepth, 1, 1, 1, 0);
-  Operands operands(shape, 16, 16, 16, 3);
-  std::fill(operands.input.wide.begin(), operands.input.wide.end(), int16_t{32767});
-  std::fill(operands.weights.wide.begin(), operands.weights.wide.end(), int16_t{-32767});
-  operands.bias[0] = -(int64_t{1} << 46);
-  check_forward(operands);
+  const struct {
+    int bits, input, weight;
+  } kCases[] = {{16, 32767, -32767}, {16, -8256, -8256}, {8, 127, -8256}, {8, -127, -8256}};
+  for (const auto& [bits, input, weight] : kCases) {
+    SCOPED_TRACE(std::to_string(input) + " * " + std::to_string(weight));
+    Operands operands(shape, bits, 16, 16, 3);
+    operands.input.fill(input);
+    operands.weights.fill(weight);
+    operands.bias[0] = (weight < 0) == (input < 0) ? int64_t{1} << 40 : -(int64_t{1} << 40);
+    check_forward(operands);
+  }
 }
 
 }  // namespace

@@ -5,8 +5,9 @@
 
 namespace mantissa::kernels {
 
-// Up to 8 bits are kept as int8, up to 16 as int16, up to 32 as int32 (gw: what grad_weights reads
-// and operators write for it); mantissas are symmetric.
+// Up to 8 bits are kept as int8, up to 16 as int16; mantissas are symmetric. Up to 32 are kept as
+// int32 (gw): what operators write for grad_weights, and convolution_grad_weights, sum_rows and the
+// rounding to g bits read. Elsewhere gradients that are read have up to 16.
 struct ConstGradient {
   const void* data = nullptr;
   int bits = 16;

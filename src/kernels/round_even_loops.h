@@ -1,7 +1,8 @@
 // Rounding to nearest even for vectorised loops: shift_right_rne with the cases of `shift` decided
 // outside the loop.
 //
-// Include inside an anonymous namespace of mantissa::kernels, so that each instruction set has its own.
+// Include inside an anonymous namespace of mantissa::kernels, so that each instruction set has its
+// own.
 
 // |n| <= 2^30, shift in [0, 30].
 struct RoundEven32 {

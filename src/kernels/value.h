@@ -12,7 +12,7 @@ using Value = Gradient;
 // Calls function(T{}) with T = int8_t or int16_t, whichever keeps `bits`.
 template <typename Function>
 decltype(auto) with_value_type(int bits, Function&& function) {
-  return bits <= 8 ? function(int8_t{}) : function(int16_t{});
+  return with_gradient_type(bits, function);
 }
 
 }  // namespace mantissa::kernels

@@ -6,6 +6,7 @@
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_test_rows.h"
 #include "kernels/elementwise/test_values.h"
+#include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -96,7 +97,7 @@ void check_gradient(const BatchNormKernels& kernels, const GradientCase<T>& data
         grad * data.grad_multiplier[c] + Wide{data.in[i]} * data.in_multiplier[c] + data.offset[c];
     maximum.maximum = std::max(maximum.maximum, exact_magnitude(wide));
     const Wide rounded = exact_rne(wide, shift);
-    wanted[i] = static_cast<Out>(exact_saturate(rounded, (1 << (bits - 1)) - 1));
+    wanted[i] = static_cast<Out>(exact_saturate(rounded, mantissa_limit(bits)));
     narrowed.saturated += wanted[i] != rounded;
   }
   expect_equal(kernels.gradient(data.args(masked, shift, {}), 0, data.rows), maximum);
@@ -113,6 +114,7 @@ TEST_P(BatchNormGradients, AreExact) {
       for (const bool masked : {false, true}) {
         check_gradient<T>(*GetParam(), data, data.bits, masked, shift);
         check_gradient<int16_t>(*GetParam(), data, 16, masked, shift);
+        check_gradient<int32_t>(*GetParam(), data, 32, masked, shift);
       }
     }
   };

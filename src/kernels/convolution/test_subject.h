@@ -103,7 +103,9 @@ struct Operands {
     grad_weights_shift = kGradWeightsShifts[seed % std::size(kGradWeightsShifts)];
     constexpr int kValueBits[] = {8, 8, 4, 8, 2};
     value_bits = kValueBits[seed % std::size(kValueBits)];
-    if (value_bits == 2) forward_shift = 24 + static_cast<int>(seed / 5 % 7);
+    if (value_bits < 8 && seed / 5 % 2 != 0) {  // the largest that leave something of 32 bits
+      forward_shift = 24 + static_cast<int>(seed / 10) % (9 - value_bits);
+    }
     bits = kBits[seed % std::size(kBits)];
     grad_input_bits = seed % 4 == 0 ? 16 : bits;
     input = make_values<int8_t>(s.input_count(), 127, values, random);

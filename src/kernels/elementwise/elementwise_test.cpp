@@ -135,6 +135,7 @@ TEST_P(Elementwise, AddGradients) {
         using T = decltype(type);
         check_add_gradients<T, T>(*GetParam(), bits, bits, size, shift_a, shift_b);
         check_add_gradients<T, int16_t>(*GetParam(), bits, 16, size, shift_a, shift_b);
+        check_add_gradients<T, int32_t>(*GetParam(), bits, 32, size, shift_a, shift_b);
       }
     }
   });
@@ -158,17 +159,19 @@ TEST_P(Elementwise, Relu) {
 }
 
 TEST_P(Elementwise, SumRows) {
-  for (const int64_t rows : kAwkwardSizes) {
-    for (const int64_t channels : kAwkwardChannels) {
-      for_each_gradient_type([&]<typename T>(T, int bits) {
+  const auto check = [&]<typename T>(T, int bits) {
+    for (const int64_t rows : kAwkwardSizes) {
+      for (const int64_t channels : kAwkwardChannels) {
         const auto in = test_values<T>(rows * channels, 9, bits - 1);
         std::vector<int64_t> sums(channels, 3), wanted(channels, 3);
         for (int64_t i = 0; i < rows * channels; ++i) wanted[i % channels] += in[i];
         GetParam()->sum_rows({in.data(), bits}, channels, 0, rows, sums.data());
         ASSERT_EQ(sums, wanted) << bits;
-      });
+      }
     }
-  }
+  };
+  for_each_gradient_type(check);
+  check(int32_t{}, 32);
 }
 
 // Enough rows of one sign to leave any partial accumulator that is too narrow.

@@ -85,6 +85,7 @@ TEST_P(ElementwiseTables, ScaleGradient) {
       for (const int64_t period : {int64_t{0}, length}) {
         check_scale_gradient<T, T>(*GetParam(), bits, bits, 3, length, period);
         check_scale_gradient<T, int16_t>(*GetParam(), bits, 16, 3, length, period);
+        check_scale_gradient<T, int32_t>(*GetParam(), bits, 32, 3, length, period);
       }
     }
   });

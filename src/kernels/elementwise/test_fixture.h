@@ -9,6 +9,7 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/test_values.h"
+#include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 
@@ -16,7 +17,7 @@ namespace mantissa::kernels {
 template <typename T>
 T narrow(Wide wide, int bits, int shift, WideStatistics& statistics) {
   const Wide rounded = exact_rne(wide, shift);
-  const Wide clipped = exact_saturate(rounded, (1 << (bits - 1)) - 1);
+  const Wide clipped = exact_saturate(rounded, mantissa_limit(bits));
   statistics.saturated += clipped != rounded;
   return static_cast<T>(clipped);
 }

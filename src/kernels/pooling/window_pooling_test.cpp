@@ -81,9 +81,9 @@ template <typename Kernel, typename Sums>
 void check_gradient(const PoolShape& s, std::initializer_list<int> shifts, const Kernel& kernel,
                     const Sums& exact_sums) {
   for (const int bits : kTestedGradientBits) {
-    for (const int out_bits : {bits, 16}) {
+    for (const int out_bits : {bits, 16, 32}) {
       with_gradient_type(bits, [&]<typename From>(From) {
-        with_gradient_type(out_bits, [&]<typename To>(To) {
+        with_wide_gradient_type(out_bits, [&]<typename To>(To) {
           const auto grad_out = test_values<From>(kImages * s.out_image(), 2, bits - 1);
           const std::vector<Wide> sums = exact_sums(grad_out.data());
           for (const int shift : shifts) {
@@ -103,11 +103,13 @@ void check_gradient(const PoolShape& s, std::initializer_list<int> shifts, const
   }
 }
 
-// Values of `bits` bits besides the sign.
+// Values of `bits` bits besides the sign, which T keeps.
+template <typename T>
 void check_maximum(const PoolingKernels& kernels, const PoolShape& s, int bits) {
-  const auto in = test_values<int8_t>(kImages * s.in_image(), 1, bits);
-  std::vector<int8_t> out(kImages * s.out_image(), 77), wanted = out, taps = out;
-  std::vector<int8_t> wanted_taps = taps;
+  constexpr int kWidth = 8 * sizeof(T);
+  const auto in = test_values<T>(kImages * s.in_image(), 1, bits);
+  std::vector<T> out(kImages * s.out_image(), 77), wanted = out;
+  std::vector<int8_t> taps(out.size(), 77), wanted_taps = taps;
   std::vector<int64_t> source(out.size(), -1);  // where each output comes from
   for_each_output(s, [&](int64_t i, int64_t window, int64_t image) {
     for_each_cell(s, window / s.out_width, window % s.out_width, i % s.channels,
@@ -119,14 +121,15 @@ void check_maximum(const PoolingKernels& kernels, const PoolShape& s, int bits) 
                   });
     ASSERT_GE(source[i], 0);
   });
-  kernels.max_pool_windows(s, {in.data(), 8}, {out.data(), 8}, taps.data(), 1, kImages);
+  const ConstValue values{in.data(), kWidth};
+  kernels.max_pool_windows(s, values, {out.data(), kWidth}, taps.data(), 1, kImages);
   ASSERT_EQ(out, wanted);
   ASSERT_EQ(taps, wanted_taps);
-  std::fill(out.begin() + s.out_image(), out.end(), int8_t{77});
+  std::fill(out.begin() + s.out_image(), out.end(), T{77});
   std::fill(taps.begin() + s.out_image(), taps.end(), int8_t{77});
-  kernels.max_pool_windows(s, {in.data(), 8}, {out.data(), 8}, nullptr, 1, kImages);
+  kernels.max_pool_windows(s, values, {out.data(), kWidth}, nullptr, 1, kImages);
   ASSERT_EQ(out, wanted);
-  kernels.max_pool_windows(s, {in.data(), 8}, {}, taps.data(), 1, kImages);
+  kernels.max_pool_windows(s, values, {}, taps.data(), 1, kImages);
   ASSERT_EQ(taps, wanted_taps);
   check_gradient(
       s, {0, 1, 3, 22, 31, 62},
@@ -144,7 +147,10 @@ void check_maximum(const PoolingKernels& kernels, const PoolShape& s, int bits) 
 TEST_P(WindowPooling, Maximum) {
   for (const int64_t channels : kChannels) {
     for (const PoolShape& shape : shapes(channels)) {
-      for (const int bits : {1, 7}) check_maximum(*GetParam(), shape, bits);  // 1: ties everywhere
+      for (const int bits : {1, 7}) {  // 1: ties everywhere
+        check_maximum<int8_t>(*GetParam(), shape, bits);
+      }
+      check_maximum<int16_t>(*GetParam(), shape, 15);
     }
   }
 }

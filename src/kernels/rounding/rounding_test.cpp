@@ -1,4 +1,5 @@
-// Stochastic rounding: the fast rows equal the reference, the mean is kept, the key decides.
+// Rounding to nearest is its definition. Stochastic rounding: the fast rows equal the reference,
+// the mean is kept, the key decides.
 #include "kernels/rounding/rounding.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "kernels/elementwise/test_values.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
@@ -79,7 +81,7 @@ TEST(StochasticRounding, MaximaEqualTheReference) {
   }
 }
 
-TEST(RoundToNearest, FastRowsEqualTheReference) {
+TEST(RoundToNearest, IsItsDefinition) {
   std::vector<int32_t> in;
   for (int64_t i = 0; i < 1000; ++i) {
     const auto any = static_cast<int32_t>(
@@ -87,21 +89,33 @@ TEST(RoundToNearest, FastRowsEqualTheReference) {
     in.push_back(i % 5 == 0 ? INT32_MAX : i % 5 == 1 ? -any : any >> (i % 31));
   }
   const std::vector<int16_t> in16 = values(1000);
+  auto rows = fast_rows();
+  rows.push_back(&kRoundingReference);
   for (const ConstGradient from : {ConstGradient{in.data(), 32}, ConstGradient{in16.data(), 16}}) {
-    for (const RoundingKernels* row : fast_rows()) {
-      EXPECT_EQ(row->maximum(from, 3, 1000), kRoundingReference.maximum(from, 3, 1000));
+    const auto value = [&](int64_t i) { return Wide{from.bits == 32 ? in[i] : in16[i]}; };
+    uint64_t maximum = 0;
+    for (int64_t i = 3; i < 1000; ++i) maximum = std::max(maximum, exact_magnitude(value(i)));
+    for (const RoundingKernels* row : rows) {
+      EXPECT_EQ(row->maximum(from, 3, 1000), maximum) << row->name;
     }
     for (const int bits : {6, 8, 12, 16}) {
       for (int shift = 0; shift <= 31; ++shift) {
-        const auto round = [&](const RoundingKernels& row) {
-          std::vector<int16_t> out(1000, 77);  // of up to 8 bits: two in each
-          const int64_t clipped = row.round_to_nearest({from, shift, {out.data(), bits}}, 3, 999);
-          out.push_back(static_cast<int16_t>(clipped));
-          return out;
-        };
-        for (const RoundingKernels* row : fast_rows()) {
-          ASSERT_EQ(round(*row), round(kRoundingReference)) << row->name << " " << shift;
-        }
+        with_gradient_type(bits, [&]<typename T>(T) {
+          std::vector<T> wanted(1000, 77);
+          int64_t wanted_clipped = 0;
+          for (int64_t i = 3; i < 999; ++i) {
+            const Wide rounded = exact_rne(value(i), shift);
+            wanted[i] = static_cast<T>(exact_saturate(rounded, mantissa_limit(bits)));
+            wanted_clipped += wanted[i] != rounded;
+          }
+          for (const RoundingKernels* row : rows) {
+            std::vector<T> out(1000, 77);
+            const int64_t clipped =
+                row->round_to_nearest({from, shift, {out.data(), bits}}, 3, 999);
+            ASSERT_EQ(clipped, wanted_clipped) << row->name << " " << shift;
+            ASSERT_EQ(out, wanted) << row->name << " " << shift;
+          }
+        });
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/elementwise/test_values.h"
+#include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -29,7 +30,7 @@ std::vector<long double> exact_probabilities(const int32_t* logits, int64_t clas
 template <typename T>
 void check_gradient(const SoftmaxCrossEntropy& args, const std::vector<int32_t>& probabilities,
                     int64_t rows, int bits) {
-  for (const int shift : {31 - bits, 29 - bits}) {
+  for (const int shift : {std::max(0, 31 - bits), std::max(0, 29 - bits)}) {
     std::vector<T> grad(probabilities.size());
     WideStatistics wanted;
     const WideStatistics got =
@@ -38,7 +39,7 @@ void check_gradient(const SoftmaxCrossEntropy& args, const std::vector<int32_t>&
       const bool is_label = i % args.classes == args.labels[i / args.classes];
       const int64_t wide = probabilities[i] - (is_label ? int64_t{1} << 30 : 0);
       const Wide rounded = exact_rne(wide, shift);
-      const Wide narrow = exact_saturate(rounded, (1 << (bits - 1)) - 1);
+      const Wide narrow = exact_saturate(rounded, mantissa_limit(bits));
       wanted += {exact_magnitude(wide), narrow != rounded};
       ASSERT_TRUE(grad[i] == narrow) << bits << " bits, shift " << shift;
     }
@@ -75,8 +76,8 @@ TEST(Softmax, AgreesWithLongDouble) {
       EXPECT_EQ(loss.correct, correct);
       EXPECT_NEAR(std::ldexp(static_cast<double>(loss.loss_q24), -24),
                   static_cast<double>(wanted_loss), kRows * 1e-3);
-      for (const int bits : kTestedGradientBits) {
-        with_gradient_type(bits, [&](auto type) {
+      for (const int bits : {32, 16, 12, 8, 6}) {
+        with_wide_gradient_type(bits, [&](auto type) {
           check_gradient<decltype(type)>(args, probabilities, kRows, bits);
         });
       }

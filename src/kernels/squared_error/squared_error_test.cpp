@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kernels/elementwise/test_values.h"
+#include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -58,16 +59,16 @@ TEST(SquaredError, LossAndGradientAreTheirDefinitions) {
                     0.5001 + static_cast<double>(wanted) * 1e-15);
       }
       EXPECT_EQ(kSquaredErrorReference.loss(args, 0, kRows).correct, correct);
-      for (const int bits : kTestedGradientBits) {
+      for (const int bits : {32, 16, 12, 8, 6}) {
         for (const int shift : {0, 3, 16, 24, 40, 62, 90}) {
-          with_gradient_type(bits, [&](auto type) {
+          with_wide_gradient_type(bits, [&](auto type) {
             std::vector<decltype(type)> grad(wide.size());
             const WideStatistics found =
                 kSquaredErrorReference.gradient(args, shift, {grad.data(), bits}, 0, kRows);
             WideStatistics wanted;
             for (size_t i = 0; i < wide.size(); ++i) {
               const Wide rounded = exact_rne(wide[i], shift);
-              const Wide narrow = exact_saturate(rounded, (1 << (bits - 1)) - 1);
+              const Wide narrow = exact_saturate(rounded, mantissa_limit(bits));
               wanted += {exact_magnitude(wide[i]), narrow != rounded};
               ASSERT_EQ(grad[i], static_cast<int64_t>(narrow)) << shift << " " << bits;
             }

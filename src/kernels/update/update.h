@@ -6,10 +6,11 @@
 //   g    = rne(G >> gradient_shift)                          |g| <= 2^31
 //   wide = g * gradient_multiplier + v * velocity_multiplier + V * decay_multiplier
 //   d    = saturate(rne(wide >> direction_shift))            the new velocity, or the SGD direction
-//   u    = rescale_rhu(d * rate_multiplier, update_shift)    in the accumulator's unit; stochastic:
-//          floor((d * rate_multiplier + r) / 2^update_shift), r uniform below 2^update_shift
+//   u    = rescale_rhu(d * rate_multiplier, update_shift)    in the accumulator's unit; stochastic,
+//          for update_shift from 1 to 62: floor((d * rate_multiplier + r) / 2^update_shift), r
+//          uniform below 2^update_shift
 //   V'   = V - u, then doubled units while |W| does not fit, halved units while V is small.
-// |wide| <= 2^61 and |d * rate_multiplier| < 2^62. Right shifts are >= 0; from 62 on all is rounded
+// |wide| <= 2^61 and |d * rate_multiplier| < 2^62. Right shifts are >= 0; from 63 on all is rounded
 // away.
 #pragma once
 

@@ -1,0 +1,48 @@
+// A parameter under test, and how its update is run.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "graph/op.h"
+#include "kernels/kernel_table.h"
+
+namespace mantissa::ops {
+
+constexpr int kTestedShift = 15;  // of the lazy update
+
+template <typename T>
+Tensor tensor_of(std::vector<T>& data, const Shape& shape, int16_t* exponent, int64_t* saturated) {
+  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 8);
+  Tensor tensor;
+  tensor.data = data.data();
+  tensor.type = sizeof(T) == 1   ? DataType::kInt8
+                : sizeof(T) == 2 ? DataType::kInt16
+                                 : DataType::kInt64;
+  tensor.shape = shape;
+  tensor.exponent = exponent;
+  tensor.saturated = saturated;
+  return tensor;
+}
+
+// One update of `view`, by the gradient sums in units of 2^gradient_exponent.
+inline void run_update(const Op& op, ParameterView view, int16_t gradient_exponent,
+                       const StepScalars& scalars, int threads) {
+  const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
+  ThreadPool pool(threads);
+  StepTotals totals;
+  view.gradient.exponent = &gradient_exponent;  // which the update changes, for the next step
+  view.lazy_shift = kTestedShift;
+  view.decays = true;
+  OpContext c;
+  c.parameters = std::span(&view, 1);
+  c.kernel.pool = &pool;
+  c.kernels = &kernels;
+  c.scalars = &scalars;
+  c.totals = &totals;
+  op.forward(c);
+  EXPECT_FALSE(totals.exponent_overflow || totals.gradient_overflow);
+}
+
+}  // namespace mantissa::ops

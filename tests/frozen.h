@@ -1,0 +1,78 @@
+// Frozen networks in tests: made from a harness, evaluated.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+
+// Inference with running statistics and each batch's own exponents.
+inline Program calibration_program(const Graph& graph, const Format& format, int64_t batch,
+                                   bool with_loss) {
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  auto program = compile(graph,
+                         {.kind = ProgramKind::kInference,
+                          .micro_batch_size = batch,
+                          .with_loss = with_loss,
+                          .exponents = ExponentMode::kCalibrate,
+                          .format = format},
+                         {&table, 2});
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
+  return std::move(*program);
+}
+
+// The harness' network, frozen on so many training examples, in batches of `batch`.
+inline Result<FrozenNetwork> freeze_on(Harness& harness, const std::string& model,
+                                       const Format& format, int64_t batch, int64_t examples,
+                                       double width = 1) {
+  const Program program = calibration_program(harness.graph(), format, batch, false);
+  auto arena = AlignedMemory::create(program.arena_bytes);
+  FrozenDescription description;
+  description.model = model;
+  description.format = format;
+  description.options.channel_means = {73};
+  description.options.width_multiplier = width;
+  description.class_names = fashion_mnist().info.class_names;
+  const auto pixels = std::span(fashion_mnist().train.pixels).first(examples * 784);
+  return freeze(harness.graph(), harness.state(), program, arena->span(), harness.pool(),
+                best_isa(), pixels, description);
+}
+
+inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads, Isa isa,
+                                const ImageSet& images) {
+  const kernels::KernelTable table = kernels::select_kernels(isa);
+  auto programs = compile_evaluation(network.graph, network.description.inference(), batch,
+                                     images.count, {&table, threads});
+  EXPECT_TRUE(programs.ok());
+  auto arena = AlignedMemory::create(programs->arena_bytes());
+  ThreadPool pool(threads);
+  auto evaluation = evaluate(network, *programs, arena->span(), pool, isa, images);
+  EXPECT_TRUE(evaluation.ok()) << (evaluation.ok() ? "" : evaluation.error().message);
+  return *evaluation;
+}
+
+// With running statistics and each batch's own exponents, over whole batches of `images`.
+struct Unfrozen {
+  double loss = 0, accuracy = 0;
+};
+
+inline Unfrozen evaluate_unfrozen(Harness& harness, const Format& format, int64_t batch,
+                                  const ImageSet& images) {
+  const Program program = calibration_program(harness.graph(), format, batch, true);
+  auto arena = AlignedMemory::create(program.arena_bytes);
+  Executor executor(harness.graph(), program, harness.state(), arena->span(), harness.pool(),
+                    best_isa());
+  const int64_t batches = images.count / batch;
+  Unfrozen mean;
+  for (int64_t at = 0; at < batches * batch; at += batch) {
+    const auto step = executor.infer(&images.pixels[at * 784], &images.labels[at]);
+    EXPECT_TRUE(step.ok());
+    mean.loss += step->loss / static_cast<double>(batches);
+    mean.accuracy += step->accuracy / static_cast<double>(batches);
+  }
+  return mean;
+}
+
+}  // namespace mantissa::testing
