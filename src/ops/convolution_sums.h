@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "ops/convolution_shape.h"
 #include "ops/sum_exponents.h"
+#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 
@@ -62,9 +63,9 @@ const Sum* align_bias(const OpContext& c, const SumExponents& exponents, int64_t
                       Sum* aligned) {
   if (c.parameters.size() < 2) return nullptr;
   const Tensor& bias = c.parameters[1].mantissa;
+  const Mantissas mantissas(bias);
   for (int64_t o = 0; o < bias.count(); ++o) {
-    const int64_t mantissa = bias.bits <= 8 ? bias.as<int8_t>()[o] : bias.as<int16_t>()[o];
-    const int64_t wide = rescale_rne(mantissa, exponents.of(o) - *bias.exponent);
+    const int64_t wide = rescale_rne(mantissas[o], exponents.of(o) - *bias.exponent);
     aligned[o] = static_cast<Sum>(saturate(wide, limit));
     *c.output.saturated += aligned[o] != wide;
   }

@@ -4,7 +4,6 @@
 
 #include "kernels/convolution_wide.h"
 #include "ops/convolution_sums.h"
-#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {

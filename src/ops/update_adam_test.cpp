@@ -13,8 +13,6 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int kShift = kTestedShift;
-
 // A parameter with its moments, updated step by step.
 class AdamTest : public ::testing::Test {
  protected:

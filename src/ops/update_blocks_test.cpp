@@ -15,7 +15,6 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int kShift = kTestedShift;
 using Wide = __int128;
 
 // Weights [channels, length] in `exponents.size()` blocks.

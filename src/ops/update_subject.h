@@ -10,7 +10,7 @@
 
 namespace mantissa::ops {
 
-constexpr int kTestedShift = 15;  // of the lazy update
+constexpr int kShift = 15;  // of the lazy update
 
 template <typename T>
 Tensor tensor_of(std::vector<T>& data, const Shape& shape, int16_t* exponent, int64_t* saturated) {
@@ -33,7 +33,7 @@ inline void run_update(const Op& op, ParameterView view, int16_t gradient_expone
   ThreadPool pool(threads);
   StepTotals totals;
   view.gradient.exponent = &gradient_exponent;  // which the update changes, for the next step
-  view.lazy_shift = kTestedShift;
+  view.lazy_shift = kShift;
   view.decays = true;
   OpContext c;
   c.parameters = std::span(&view, 1);

@@ -17,11 +17,7 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 RunLogs::RunLogs(const RunConfig& config, const RunPlan& plan, JsonLines metrics)
-    : config_(config),
-      plan_(plan),
-      metrics_(std::move(metrics)),
-      observations_(plan.training),
-      window_start_(Clock::now()) {}
+    : config_(config), plan_(plan), metrics_(std::move(metrics)), observations_(plan.training) {}
 
 Result<RunLogs> RunLogs::open(const RunConfig& config, const RunPlan& plan,
                               const CheckpointInfo& info, const State& state) {
