@@ -41,6 +41,7 @@ struct ModeKey {
 
 const std::vector<ModeKey>& mode_keys() {
   static const std::vector<ModeKey> keys = {
+      {"unsigned", {"no", "yes"}, &Format::sign_bits},
       {"block", {"tensor", "channel"}, &Format::tensor_blocks},
       {"exponents", {"predicted", "exact"}, &Format::predicted},
       {"gr", {"nearest", "stochastic"}, &Format::nearest_gradients},
@@ -127,17 +128,22 @@ Status combine_keys(Format& format) {
              ? ": without an accumulator nothing waits; leave shift out"
              : ", whose largest shift is " + std::to_string(format.accumulator_bits - 1)));
   }
-  if (format.grad_weights_bits > 16 && format.activation_bits > 8) {
+  if (format.grad_weights_bits > 16 && format.most_activation_bits() > 8) {
     return invalid_input(
         "format: sums of products of 32-bit gradients (gw=32) and activations of more than 8 bits "
-        "are not exact in int64: choose gw=16, or a up to 8");
+        "are not exact in int64: choose gw=16, or a up to 8 (7 with unsigned=yes)");
   }
-  if (format.linear_bits <= format.activation_bits) format.linear_bits = 8;
+  if (format.most_activation_bits() > 16) {
+    return invalid_input(
+        "format: unsigned=yes gives values that are never negative a+1 bits, at most 16: choose a "
+        "up to 15");
+  }
+  if (format.linear_bits <= format.activation_bits) format.linear_bits = 0;
   if (!format.tensor_blocks &&
-      std::max({format.activation_bits, format.linear_bits, format.weight_bits}) > 8) {
+      std::max({format.most_activation_bits(), format.linear_bits, format.weight_bits}) > 8) {
     return invalid_input(
         "format: block=channel is for weights and values of up to 8 bits: choose block=tensor, or "
-        "w and a up to 8 and linear=8");
+        "w and a up to 8 (a up to 7 with unsigned=yes) and linear=8");
   }
   if (format.second_shift == format.accumulator_bits - 1) format.second_shift = 0;
   if (format.grad_weights_bits <= format.gradient_bits) format.grad_weights_bits = 0;

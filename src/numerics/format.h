@@ -22,8 +22,9 @@ struct Format {
   int update_bits = 32;           // u: weight gradients and updates
   int accumulator_bits = 16;      // acc: lazy accumulator; 0 = none
   int second_shift = 0;           // shift: of the lazy update; 0 = accumulator_bits - 1
-  int linear_bits = 8;            // linear: results of linear and convolution; 8 = as a
+  int linear_bits = 0;            // linear: results of linear and convolution; 0 = as a
   int bias_bits = 16;             // bias: biases of linear and convolution
+  bool sign_bits = true;          // unsigned: values without negatives keep a sign's bit, or not
   bool tensor_blocks = true;      // block: a weight tensor has one exponent, or each output channel
   bool nearest_gradients = true;  // gr: gradients rounded to nearest, or stochastically
   bool nearest_updates = true;    // round: updates rounded to nearest, or stochastically
@@ -36,8 +37,10 @@ struct Format {
   }
   // Bits of the gradients that grad_weights reads, where more than g are computed.
   int wide_gradient_bits() const { return std::max(grad_weights_bits, gradient_bits); }
-  // Bits of results of linear and convolution that are requantised by all who read them.
-  int linear_value_bits() const { return linear_bits > 8 ? linear_bits : activation_bits; }
+  // Whether results of linear and convolution have bits of their own, linear_bits.
+  bool has_linear_values() const { return linear_bits != 0; }
+  // Most bits of an activation.
+  int most_activation_bits() const { return activation_bits + (sign_bits ? 0 : 1); }
   constexpr bool is_float() const { return fp32; }
 };
 

@@ -17,6 +17,9 @@ TEST(Format, HasOneSpelling) {
                 {"bfp:exponents=exact,bias=8,acc=0", "bfp:acc=0,bias=8,exponents=exact"},
                 {"bfp:linear=16,a=12,w=16", "bfp:w=16,a=12,linear=16"},
                 {"bfp:linear=8", "bfp8"},
+                {"bfp:linear=8,a=4", "bfp:a=4,linear=8"},
+                {"bfp:linear=8,a=9", "bfp:a=9"},
+                {"bfp:linear=8,a=4,block=channel", "bfp:a=4,linear=8,block=channel"},
                 {"bfp:linear=16,a=16", "bfp:a=16"},
                 {"bfp:block=channel,w=4", "bfp:w=4,block=channel"},
                 {"bfp:gr=stochastic,g=8", "bfp:g=8,gr=stochastic"},
@@ -25,6 +28,8 @@ TEST(Format, HasOneSpelling) {
                 {"bfp:gw=16", "bfp8"},
                 {"bfp:gw=16,g=8", "bfp:g=8,gw=16"},
                 {"bfp:shift=15", "bfp8"},
+                {"bfp:unsigned=no", "bfp8"},
+                {"bfp:unsigned=yes,a=4", "bfp:a=4,unsigned=yes"},
                 {"bfp:shift=7,acc=8", "bfp:acc=8"},
                 {"bfp:shift=7", "bfp:shift=7"},
                 {"bfp:acc=0,round=stochastic", "bfp:acc=0,round=stochastic"}};
@@ -55,6 +60,10 @@ TEST(Format, ErrorsSayWhatIsPossible) {
                 {"bfp:gw=8", "choose gw from 16, 32"},
                 {"bfp:gw=32,a=12", "choose gw=16"},
                 {"bfp:linear=16,block=channel", "choose block=tensor"},
+                {"bfp:unsigned=1", "choose unsigned=no or yes"},
+                {"bfp:a=16,unsigned=yes", "choose a up to 15"},
+                {"bfp:a=8,unsigned=yes,gw=32", "7 with unsigned=yes"},
+                {"bfp:unsigned=yes,block=channel", "a up to 7 with unsigned=yes"},
                 {"bfp:shift=8,acc=8", "largest shift is 7"},
                 {"bfp:shift=1,acc=0", "leave shift out"}};
   for (const auto& c : kCases) {

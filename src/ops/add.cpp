@@ -83,14 +83,16 @@ void sum_gradients(const OpContext& c) {
 
 }  // namespace
 
-const Op kAdd = {
-    .name = "add",
-    .traits = {.applies_relu = true, .reads_output_if_relu = true, .shares_grad_inputs = true},
-    .infer_shape = infer_add,
-    .forward = add_forward,
-    .backward_input = add_backward,
-    .kernel = kernel_name<&kernels::KernelTable::elementwise>,
-    .fp32 = &fp32::kAdd};
+const Op kAdd = {.name = "add",
+                 .traits = {.applies_relu = true,
+                            .reads_output_if_relu = true,
+                            .shares_grad_inputs = true,
+                            .keeps_sign = true},
+                 .infer_shape = infer_add,
+                 .forward = add_forward,
+                 .backward_input = add_backward,
+                 .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                 .fp32 = &fp32::kAdd};
 
 const Op kSumGradients = {.name = "sum_gradients",
                           .infer_shape = infer_add,

@@ -102,7 +102,7 @@ void backward(const OpContext& c) {
 }  // namespace
 
 const Op kConcat = {.name = "concat",
-                    .traits = {.keeps_exponent = true},
+                    .traits = {.keeps_exponent = true, .keeps_sign = true},
                     .infer_shape = infer,
                     .forward = forward,
                     .backward_input = backward,

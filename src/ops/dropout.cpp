@@ -101,9 +101,11 @@ void backward(const OpContext& c) {
 
 }  // namespace
 
-const Op kIdentity = {.name = "identity", .traits = {.view = true}, .infer_shape = same_shape};
+const Op kIdentity = {
+    .name = "identity", .traits = {.view = true, .keeps_sign = true}, .infer_shape = same_shape};
 
 const Op kDropout = {.name = "dropout",
+                     .traits = {.keeps_sign = true},
                      .infer_shape = infer,
                      .memory = memory,
                      .forward = forward,

@@ -46,13 +46,18 @@ Result<Shape> infer_flatten(const Attributes&, std::span<const Shape> inputs) {
 }  // namespace
 
 const Op kRelu = {.name = "relu",
-                  .traits = {.is_relu = true, .reads_output = true, .keeps_exponent = true},
+                  .traits = {.is_relu = true,
+                             .reads_output = true,
+                             .keeps_exponent = true,
+                             .never_negative = true,
+                             .clips_negatives = true},
                   .infer_shape = same_shape,
                   .forward = relu_forward,
                   .backward_input = relu_backward,
                   .kernel = kernel_name<&kernels::KernelTable::elementwise>,
                   .fp32 = &fp32::kRelu};
 
-const Op kFlatten = {.name = "flatten", .traits = {.view = true}, .infer_shape = infer_flatten};
+const Op kFlatten = {
+    .name = "flatten", .traits = {.view = true, .keeps_sign = true}, .infer_shape = infer_flatten};
 
 }  // namespace mantissa::ops

@@ -164,7 +164,7 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
 }  // namespace
 
 const Op kMultiply = {.name = "multiply",
-                      .traits = {.input_reads_input = true},
+                      .traits = {.input_reads_input = true, .keeps_sign = true},
                       .infer_shape = infer,
                       .memory = memory,
                       .forward = forward,

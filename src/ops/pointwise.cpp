@@ -144,8 +144,15 @@ constexpr Op row(const char* name, const OpFunctions* fp32) {
 
 constexpr Op relu6_row() {
   Op op = row<kRelu6Function>("relu6", &fp32::kRelu6);
+  op.traits.never_negative = op.traits.clips_negatives = true;
   op.traits.passes_gradients = true;
   op.backward_input = backward_by_mask<kRelu6Function>;
+  return op;
+}
+
+// What lies between 0 and 1.
+constexpr Op gate_row(Op op) {
+  op.traits.never_negative = true;
   return op;
 }
 
@@ -159,9 +166,9 @@ constexpr Op leaky_relu_row() {
 
 const Op kRelu6 = relu6_row();
 const Op kLeakyRelu = leaky_relu_row();
-const Op kSigmoid = row<kSigmoidFunction>("sigmoid", &fp32::kSigmoid);
+const Op kSigmoid = gate_row(row<kSigmoidFunction>("sigmoid", &fp32::kSigmoid));
 const Op kTanh = row<kTanhFunction>("tanh", &fp32::kTanh);
-const Op kHardSigmoid = row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid);
+const Op kHardSigmoid = gate_row(row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid));
 const Op kHardSwish = row<kHardSwishFunction>("hard_swish", &fp32::kHardSwish);
 
 }  // namespace mantissa::ops

@@ -201,16 +201,18 @@ Status check_average(const OpShapes& s) {
 
 }  // namespace
 
-const Op kMaxPool = {.name = "max_pool",
-                     .traits = {.input_reads_input = true, .keeps_exponent = true},
-                     .infer_shape = infer_max_pool,
-                     .memory = max_pool_memory,
-                     .forward = max_pool_forward,
-                     .backward_input = max_pool_backward,
-                     .kernel = kernel_name<&kernels::KernelTable::pooling>,
-                     .fp32 = &fp32::kMaxPool};
+const Op kMaxPool = {
+    .name = "max_pool",
+    .traits = {.input_reads_input = true, .keeps_exponent = true, .keeps_sign = true},
+    .infer_shape = infer_max_pool,
+    .memory = max_pool_memory,
+    .forward = max_pool_forward,
+    .backward_input = max_pool_backward,
+    .kernel = kernel_name<&kernels::KernelTable::pooling>,
+    .fp32 = &fp32::kMaxPool};
 
 const Op kGlobalAveragePool = {.name = "global_average_pool",
+                               .traits = {.keeps_sign = true},
                                .infer_shape = infer_average,
                                .memory = average_memory,
                                .check = check_average,

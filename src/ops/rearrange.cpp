@@ -165,16 +165,17 @@ void shuffle_backward(const OpContext& c) {
 }  // namespace
 
 const Op kPad = {.name = "pad",
-                 .traits = {.keeps_exponent = true},
+                 .traits = {.keeps_exponent = true, .keeps_sign = true},
                  .infer_shape = infer_pad,
                  .forward = pad_forward,
                  .backward_input = pad_backward,
                  .fp32 = &fp32::kPad};
 
-const Op kReshape = {.name = "reshape", .traits = {.view = true}, .infer_shape = infer_reshape};
+const Op kReshape = {
+    .name = "reshape", .traits = {.view = true, .keeps_sign = true}, .infer_shape = infer_reshape};
 
 const Op kChannelShuffle = {.name = "channel_shuffle",
-                            .traits = {.keeps_exponent = true},
+                            .traits = {.keeps_exponent = true, .keeps_sign = true},
                             .infer_shape = infer_shuffle,
                             .forward = shuffle_forward,
                             .backward_input = shuffle_backward,

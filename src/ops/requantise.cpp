@@ -2,9 +2,12 @@
 // operators that keep mantissas have passed on a wider linear value. Gradients pass as they are.
 #include <algorithm>
 
+#include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "ops/kernel_name.h"
 #include "ops/ops.h"
 #include "ops/same_shape.h"
+#include "ops/value_table.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
@@ -12,9 +15,18 @@ namespace {
 
 constexpr int64_t kGrainBytes = 32 * 1024;
 
+OpMemory memory(const OpShapes&, const PlanningContext& planning) {
+  return {.forward = {.workspace_bytes = value_table_workspace_bytes(planning.threads)}};
+}
+
 void forward(const OpContext& c) {
-  const Mantissas in(c.inputs[0]);
-  write_wide(c, *c.inputs[0].exponent, [&](int64_t i) { return in[i]; });
+  const Tensor& in = c.inputs[0];
+  if (is_bytes(in) && is_bytes(c.output)) {
+    const ValueTable table = make_value_table([](int64_t q) { return q; });
+    return write_by_table(c, in.as<int8_t>(), table, *in.exponent);
+  }
+  const Mantissas mantissas(in);
+  write_wide(c, *in.exponent, [&](int64_t i) { return mantissas[i]; });
 }
 
 void backward(const OpContext& c) {
@@ -31,9 +43,11 @@ void backward(const OpContext& c) {
 }  // namespace
 
 const Op kRequantise = {.name = "requantise",
-                        .traits = {.passes_gradients = true},
+                        .traits = {.keeps_sign = true, .passes_gradients = true},
                         .infer_shape = same_shape,
+                        .memory = memory,
                         .forward = forward,
-                        .backward_input = backward};
+                        .backward_input = backward,
+                        .kernel = kernel_name<&kernels::KernelTable::elementwise>};
 
 }  // namespace mantissa::ops

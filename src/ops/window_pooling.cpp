@@ -195,17 +195,20 @@ OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
 
 }  // namespace
 
-const Op kOverlappingMaxPool = {
-    .name = "overlapping_max_pool",
-    .traits = {.input_reads_input = true, .keeps_exponent = true, .narrows_gradient = true},
-    .infer_shape = infer,
-    .memory = maximum_memory,
-    .forward = maximum_forward,
-    .backward_input = maximum_backward,
-    .kernel = kernel_name<&kernels::KernelTable::pooling>,
-    .fp32 = &fp32::kMaxPool};
+const Op kOverlappingMaxPool = {.name = "overlapping_max_pool",
+                                .traits = {.input_reads_input = true,
+                                           .keeps_exponent = true,
+                                           .narrows_gradient = true,
+                                           .keeps_sign = true},
+                                .infer_shape = infer,
+                                .memory = maximum_memory,
+                                .forward = maximum_forward,
+                                .backward_input = maximum_backward,
+                                .kernel = kernel_name<&kernels::KernelTable::pooling>,
+                                .fp32 = &fp32::kMaxPool};
 
 const Op kAveragePool = {.name = "average_pool",
+                         .traits = {.keeps_sign = true},
                          .infer_shape = infer,
                          .memory = average_memory,
                          .forward = average_forward,

@@ -4,9 +4,9 @@
 #include <map>
 
 #include "ops/ops.h"
-#include "plan/linear_values.h"
 #include "plan/program.h"
 #include "plan/resolved_values.h"
+#include "plan/value_bits.h"
 
 namespace mantissa {
 namespace {

@@ -1,6 +1,6 @@
 #include "train/network.h"
 
-#include "plan/linear_values.h"
+#include "plan/value_bits.h"
 
 namespace mantissa {
 

@@ -44,12 +44,13 @@ struct ConvolutionShape {
 };
 
 // Longest sums (KH * KW * C / G forward, KH * KW * O / G for grad_input) that are exact: the bias
-// uses up to 2^30 of the int32, 127 * 127 * depth the rest. The plan refuses more.
-constexpr int64_t kMaximumForwardDepth = 66'000;
+// uses up to 2^30 of the int32, 127 * 127 * depth and half a unit of the largest shift the rest.
+// The plan refuses more.
+constexpr int64_t kMaximumForwardDepth = 65'000;
 
 // Largest shift of a forward sum to 8 bits: beyond it nothing that fits the sum is left to
 // saturate, and up to it a sum plus half a unit still fits int32. To fewer bits it is 32 - bits:
-// the inputs then have as few, and their sums are smaller by as much.
+// the inputs then have at most one bit more, and their sums are smaller by as much.
 constexpr int kMaximumForwardShift = 24;
 
 // sum[n, y, x, o] = bias[o] + sum over (ky, kx, c of o's group) of

@@ -1,0 +1,118 @@
+#include "plan/value_bits.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ops/ops.h"
+
+namespace mantissa {
+namespace {
+
+bool is_left_out_when_frozen(const Op& op) {
+  return op.frozen != nullptr && op.frozen->traits.view;
+}
+
+// Whether the op wants activations: it multiplies mantissas as they are, or is left out when
+// frozen.
+bool takes_activations(const Op& op) {
+  return op.traits.may_leave_wide || is_left_out_when_frozen(op) || &op == &ops::kIdentity;
+}
+
+// Whether the output is as wide as the inputs.
+bool keeps_bits(const Op& op) {
+  return op.traits.keeps_exponent || op.traits.view || is_left_out_when_frozen(op);
+}
+
+bool only_activations_wanted(const Graph& graph, int value) {
+  const std::vector<int> readers = graph.readers(value);
+  return std::all_of(readers.begin(), readers.end(), [&](int reader) {
+    const Node& node = graph.nodes[reader];
+    if (takes_activations(*node.op)) return true;
+    return node.op->traits.view && only_activations_wanted(graph, node.output);
+  });
+}
+
+bool is_never_negative(const Graph& graph, int value) {
+  const int producer = graph.values[value].producer;
+  if (producer < 0) return false;
+  const Node& node = graph.nodes[producer];
+  if (node.op->traits.never_negative) return true;
+  return node.op->traits.keeps_sign &&
+         std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](int input) { return is_never_negative(graph, input); });
+}
+
+// Whether what reads the value, perhaps through others that pass it on, makes zeros of all that is
+// negative.
+bool loses_negatives(const Graph& graph, int value) {
+  const std::vector<int> readers = graph.readers(value);
+  return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](int reader) {
+    const Node& node = graph.nodes[reader];
+    return node.op->traits.clips_negatives || (node.op->traits.keeps_sign && keeps_bits(*node.op) &&
+                                               loses_negatives(graph, node.output));
+  });
+}
+
+// Bits of the value where it is requantised for activations.
+int activation_bits(const Graph& graph, const Format& format, int value) {
+  const bool needs_sign =
+      format.sign_bits || (!is_never_negative(graph, value) && !loses_negatives(graph, value));
+  return format.activation_bits + (needs_sign ? 0 : 1);
+}
+
+}  // namespace
+
+int value_bits(const Graph& graph, const Format& format, int value) {
+  const int producer = graph.values[value].producer;
+  if (producer < 0) return format.activation_bits;
+  const Node& node = graph.nodes[producer];
+  if (keeps_bits(*node.op)) {
+    int bits = 0;
+    for (const int input : node.inputs) bits = std::max(bits, value_bits(graph, format, input));
+    return bits;
+  }
+  const bool may_be_wide = node.op->traits.may_leave_wide && format.has_linear_values();
+  if (may_be_wide && !only_activations_wanted(graph, value)) return format.linear_bits;
+  return activation_bits(graph, format, value);
+}
+
+Graph with_requantised_inputs(const Graph& graph, const Format& format) {
+  if (format.is_float() || !format.has_linear_values()) return graph;
+  Graph result = graph;
+  result.nodes.clear();
+  std::map<int, int> requantised;  // values to their activations
+  const auto activations_of = [&](int value) {
+    const auto [found, is_new] =
+        requantised.try_emplace(value, static_cast<int>(result.values.size()));
+    if (is_new) {
+      const std::string name = graph.values[value].name + ".activations";
+      result.values.push_back({name, graph.values[value].shape});
+      result.nodes.push_back({name, &ops::kRequantise, {}, {value}, found->second, {}});
+    }
+    return found->second;
+  };
+  for (Node node : graph.nodes) {
+    for (int& input : node.inputs) {
+      if (!takes_activations(*node.op)) continue;
+      const int wanted = activation_bits(graph, format, input);
+      if (value_bits(graph, format, input) > wanted) input = activations_of(input);
+    }
+    result.nodes.push_back(std::move(node));
+  }
+  for (int n = 0; n < static_cast<int>(result.nodes.size()); ++n) {
+    result.values[result.nodes[n].output].producer = n;
+  }
+  return result;
+}
+
+Status check_linear_values(const Graph& graph, const Format& format) {
+  if (format.is_float() || !format.has_linear_values()) return {};
+  for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
+    if (value_bits(graph, format, value) > activation_bits(graph, format, value)) return {};
+  }
+  return invalid_input(graph.name + ": linear=" + std::to_string(format.linear_bits) +
+                       " changes nothing: linear and convolution read all results of linear and "
+                       "convolution; leave it out");
+}
+
+}  // namespace mantissa

@@ -1,0 +1,187 @@
+// Widths of values: which are wider than the format's `a`, and that operators do with signs what
+// their traits say, which is what `unsigned` relies on.
+#include "plan/value_bits.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "numerics/rounding.h"
+#include "tests/harness.h"
+#include "tests/single_op.h"
+
+namespace mantissa::testing {
+namespace {
+
+Format format_of(const char* text) {
+  const auto format = parse_format(text);
+  EXPECT_TRUE(format.ok()) << text;
+  return *format;
+}
+
+// Bits of every value, by name.
+std::map<std::string, int> bits_in(const Graph& graph, const char* text) {
+  const Format format = format_of(text);
+  const Graph network = with_requantised_inputs(graph, format);
+  std::map<std::string, int> bits;
+  for (int value = 0; value < static_cast<int>(network.values.size()); ++value) {
+    bits[network.values[value].name] = value_bits(network, format, value);
+  }
+  return bits;
+}
+
+std::map<std::string, int> bits_in(const char* model, const char* format) {
+  auto graph = build_model(model, {});
+  EXPECT_TRUE(graph.ok());
+  return bits_in(*graph, format);
+}
+
+TEST(ValueBits, AreTheFormatsWithSigns) {
+  for (const char* model : {"lenet5", "resnet8", "inception_small"}) {
+    for (const auto& [name, bits] : bits_in(model, "bfp:a=5")) EXPECT_EQ(bits, 5) << name;
+  }
+}
+
+// What goes through ReLU, even after a pool, needs no sign; the pictures do.
+TEST(ValueBits, WhatOnlyReluReadsHasOneMore) {
+  auto bits = bits_in("lenet5", "bfp:a=4,unsigned=yes");
+  EXPECT_EQ(bits["normalise"], 4);
+  for (const char* name : {"conv1", "pool1", "relu1", "pool2", "relu2", "flatten", "linear1"}) {
+    EXPECT_EQ(bits[name], 5) << name;
+  }
+  bits = bits_in("lenet5", "bfp:a=4,linear=16,unsigned=yes");
+  EXPECT_EQ(bits["conv1"], 16);
+  EXPECT_EQ(bits["relu1"], 16);
+  EXPECT_EQ(bits["relu1.activations"], 5);
+  bits = bits_in("lenet5", "bfp:a=4,linear=8");
+  EXPECT_EQ(bits["conv1"], 8);
+  EXPECT_EQ(bits["relu1.activations"], 4);
+}
+
+// A residual block: only the sum's ReLU and that inside take signs away.
+TEST(ValueBits, ResidualSumsKeepSignsUpToTheirRelu) {
+  GraphBuilder builder("block", Shape{4, 4, 1});
+  const int in = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+  const int stem = builder.add(ops::kConvolution, "stem", {in}, {{"channels", 8}, {"padding", 1}});
+  const int first = builder.add(ops::kRelu, "stem_relu", {stem});
+  int value = builder.add(ops::kConvolution, "conv", {first}, {{"channels", 8}, {"padding", 1}});
+  value = builder.add(ops::kBatchNorm, "norm", {value});
+  value = builder.add(ops::kAdd, "sum", {value, first});
+  value = builder.add(ops::kRelu, "relu", {value});
+  value = builder.add(ops::kGlobalAveragePool, "average", {value});
+  value = builder.add(ops::kDropout, "dropout", {value});
+  auto graph = builder.finish(builder.add(ops::kLinear, "logits", {value}, {{"channels", 10}}));
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  auto bits = bits_in(*graph, "bfp:unsigned=yes");
+  for (const char* name : {"normalise", "conv", "norm", "logits"}) EXPECT_EQ(bits[name], 8) << name;
+  for (const char* name : {"stem", "stem_relu", "sum", "relu", "average", "dropout"}) {
+    EXPECT_EQ(bits[name], 9) << name;
+  }
+}
+
+TEST(ValueBits, FunctionsDecide) {
+  const auto bits_after = [](const Op& op, const char* name) {
+    GraphBuilder builder("functions", Shape{4, 4, 1});
+    int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+    value = builder.add(ops::kConvolution, "before", {value}, {{"channels", 8}});
+    value = builder.add(op, "function", {value});
+    value = builder.add(ops::kConvolution, "conv", {value}, {{"kernel", 1}, {"channels", 8}});
+    value = builder.add(ops::kFlatten, "flatten", {value});
+    auto graph = builder.finish(builder.add(ops::kLinear, "logits", {value}, {{"channels", 10}}));
+    EXPECT_TRUE(graph.ok()) << graph.error().message;
+    return bits_in(*graph, "bfp:a=6,unsigned=yes")[name];
+  };
+  for (const Op* op : {&ops::kRelu, &ops::kRelu6}) {
+    EXPECT_EQ(bits_after(*op, "before"), 7) << op->name;
+    EXPECT_EQ(bits_after(*op, "function"), 7) << op->name;
+  }
+  for (const Op* op : {&ops::kSigmoid, &ops::kHardSigmoid}) {
+    EXPECT_EQ(bits_after(*op, "before"), 6) << op->name;
+    EXPECT_EQ(bits_after(*op, "function"), 7) << op->name;
+  }
+  for (const Op* op : {&ops::kTanh, &ops::kLeakyRelu, &ops::kHardSwish}) {
+    EXPECT_EQ(bits_after(*op, "before"), 6) << op->name;
+    EXPECT_EQ(bits_after(*op, "function"), 6) << op->name;
+  }
+}
+
+TEST(ValueBits, RequantisingIsExact) {
+  constexpr int64_t kCount = 2 * 77;
+  for (const auto& [from, to] : {std::pair{8, 5}, {8, 2}, {8, 8}, {16, 8}, {9, 4}, {16, 9}}) {
+    const Mantissas in = some_mantissas(kCount, from, -7, 5);
+    SingleOp op(ops::kRequantise, {}, {Shape{77}}, 2, 3);
+    const Mantissas wanted = narrowed({in.values.begin(), in.values.end()}, -7, to);
+    for (const ExponentMode mode :
+         {ExponentMode::kExact, ExponentMode::kPredicted, ExponentMode::kCalibrate}) {
+      EXPECT_EQ(op.forward({in}, mode, -9, to), wanted) << from << " to " << to;
+    }
+  }
+}
+
+Mantissas without_negatives(Mantissas values) {
+  for (int& value : values.values) value = std::max(value, 0);
+  return values;
+}
+
+// The laws behind the traits, on random operands with the extremes among them.
+TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
+#define MANTISSA_OP(symbol) &ops::symbol,
+  constexpr const Op* kAll[] = {
+#include "ops/ops.inc"
+  };
+#undef MANTISSA_OP
+  constexpr int64_t kBatch = 2;
+  const Shape image{6, 6, 4};
+  const int64_t count = kBatch * image.count();
+  const auto expect_no_negative = [](const Op& op, const Mantissas& found) {
+    for (const int value : found.values) ASSERT_GE(value, 0) << op.name;
+  };
+  int never = 0, keeping = 0, clipping = 0;
+  for (const Op* op : kAll) {
+    const OpTraits& traits = op->traits;
+    if (!traits.never_negative && !traits.keeps_sign && !traits.clips_negatives) continue;
+    if (traits.view) continue;  // computes nothing
+    const bool two = op == &ops::kAdd || op == &ops::kMultiply;
+    SingleOp single(*op, {}, std::vector<Shape>(two ? 2 : 1, image), kBatch, 2);
+    const auto forward = [&](const Mantissas& in, int bits) {
+      return single.forward(std::vector<Mantissas>(two ? 2 : 1, in), ExponentMode::kExact, 0, bits);
+    };
+    for (const int bits : {5, 8, 9, 16}) {
+      for (const int exponent : {-12, -5, 0}) {
+        const Mantissas in = some_mantissas(count, bits, exponent, 3);
+        if (traits.never_negative) expect_no_negative(*op, forward(in, bits));
+        if (traits.keeps_sign) expect_no_negative(*op, forward(without_negatives(in), bits));
+        if (!traits.clips_negatives) continue;
+        EXPECT_EQ(forward(in, bits), forward(without_negatives(in), bits)) << op->name;
+        const Mantissas grad = some_mantissas(count, 16, -20, 4);
+        // Whether the mask comes from the input or from the output.
+        if (traits.reads_output) continue;
+        const auto grad_in = single.backward({in}, grad, 16);
+        EXPECT_EQ(grad_in, single.backward({without_negatives(in)}, grad, 16)) << op->name;
+      }
+    }
+    never += traits.never_negative;
+    keeping += traits.keeps_sign;
+    clipping += traits.clips_negatives;
+  }
+  EXPECT_EQ(never, 4);
+  EXPECT_EQ(keeping, 11);
+  EXPECT_EQ(clipping, 2);
+}
+
+// With few bits the sign's is worth much.
+TEST(ValueBits, OneMoreLearnsBetter) {
+  const auto loss = [](const char* format) {
+    Harness harness({.model = "lenet5",
+                     .format = format,
+                     .batch_size = 64,
+                     .micro_batch_size = 64,
+                     .threads = 2});
+    harness.train(150);
+    return harness.train(50);
+  };
+  EXPECT_LT(loss("bfp:a=4,unsigned=yes"), 0.9 * loss("bfp:a=4"));
+}
+
+}  // namespace
+}  // namespace mantissa::testing
