@@ -139,7 +139,7 @@ damaged() {
 
 check_usage() {
   refuses "no such command" 2 "did you mean train" trian
-  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, verify, report, info, completion" fly
+  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, verify, report, statistics, info, completion" fly
   refuses "options before the command" 2 "after train" --json train
   refuses "unknown option" 2 "did you mean --batch-size" train --batchsize 5
   refuses "unknown option with underscore" 2 "did you mean --learning-rate" train --learning_rate=1
@@ -152,7 +152,7 @@ check_usage() {
   accepts "--version" "^mantissa [0-9]+\.[0-9]+" --version
   accepts "--help" "^Usage: mantissa" --help
   local command option
-  for command in train eval predict data plan bench verify report info completion; do
+  for command in train eval predict data plan bench verify report statistics info completion; do
     accepts "$command --help" "^Examples:" "$command" --help
     # Each option in an example must be one of the command's.
     for option in $(grep -E "^ +mantissa $command" "$folder/stdout" | grep -oE -- '--[a-z-]+' |
@@ -688,6 +688,30 @@ check_completion() {
   refuses "completion of another shell" 2 "bash, zsh or fish" completion tcsh
 }
 
+check_statistics() {
+  local train=(train --data "$data" --model mlp --batch-size 32 --quiet)
+  run "${train[@]}" --steps 60 --statistics --out "$folder/st1"
+  accepts "statistics" "^linear1 +7 " statistics "$folder/st1"
+  holds "statistics: no line is longer than 80 columns" \
+    eval '! LC_ALL=C.UTF-8 grep -qE "^.{81}" "$folder/stdout"'
+  accepts "statistics --kind" "^Gradients of values" statistics "$folder/st1" --kind gradient
+  holds "statistics --kind shows no other" eval '! grep -q "^Parameters" "$folder/stdout"'
+  prints_json "statistics --json" statistics "$folder/st1" --json
+  holds "statistics --json: counts of all mantissas" \
+    python3 -c 'import json, sys
+tensors = json.load(open(sys.argv[1]))["tensors"]
+counted = sum(sum(t["bit_counts"]) for t in tensors if t["kind"] == "parameter")
+assert counted == json.load(open(sys.argv[2]))["parameters"]' \
+    "$folder/stdout" "$folder/st1/summary.json"
+  run "${train[@]}" --steps 60 --out "$folder/st2"
+  holds "--statistics changes no weight" same_entry state_sha256 "$folder/st1" "$folder/st2"
+  accepts "statistics without histograms" "Train with --statistics" statistics "$folder/st2"
+  refuses "statistics of an unknown kind" 2 "choose value, gradient" \
+    statistics "$folder/st1" --kind weights
+  refuses "statistics of nothing" 2 "wants 1" statistics
+  refuses "statistics of no run" 2 "nothing of a run" statistics "$data"
+}
+
 check_report() {
   accepts "report" "^written to .*r.html" report "$folder/v1" "$folder/v2" --out "$folder/r.html"
   prints_json "report --json" report "$folder/v1" --out "$folder/r.html" --json
@@ -823,6 +847,7 @@ check_pictures
 check_bench
 check_verify
 check_report
+check_statistics
 check_tensorboard
 check_info
 check_completion

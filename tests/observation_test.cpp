@@ -64,22 +64,31 @@ TEST(Observation, SeesParametersAsTheStateHasThem) {
     const ParameterState& tensors = harness.state().layout().parameters[index];
     const auto* mantissas = harness.state().data<int8_t>(tensors.mantissa);
     const int64_t count = harness.graph().parameters[index].shape.count();
-    int64_t sum = 0;
-    int largest = 0;
+    BitLengths counts;
     for (int64_t i = 0; i < count; ++i) {
       int bits = 0;
       for (int rest = std::abs(mantissas[i]); rest > 0; rest /= 2) ++bits;
-      sum += bits;
-      largest = std::max(largest, bits);
+      ++counts.by_length[bits];
     }
-    EXPECT_EQ(seen.elements, count);
-    EXPECT_EQ(seen.bit_length_sum, sum);
-    EXPECT_EQ(seen.largest_bit_length, largest);
+    EXPECT_EQ(seen.bits.by_length, counts.by_length);
+    EXPECT_EQ(seen.bits.elements(), count);
     const auto* exponents = harness.state().data<int16_t>(tensors.exponent);
     const int64_t channels = harness.graph().parameters[index].shape[0];
     EXPECT_EQ(seen.exponent, *std::max_element(exponents, exponents + channels));
   }
   EXPECT_EQ(parameters, 5);
+}
+
+TEST(BitLengths, AddAndSumUp) {
+  BitLengths none, some;
+  EXPECT_EQ(none.elements(), 0);
+  EXPECT_EQ(none.largest(), 0);
+  some.by_length[0] = 3;
+  some.by_length[2] = 5;
+  some += some;
+  EXPECT_EQ(some.elements(), 16);
+  EXPECT_EQ(some.sum(), 20);
+  EXPECT_EQ(some.largest(), 2);
 }
 
 TEST(Observation, CountsEveryMicroBatch) {
@@ -92,16 +101,16 @@ TEST(Observation, CountsEveryMicroBatch) {
     const Instruction& instruction = harness.program().instructions[seen.instruction];
     if (seen.kind == ObservedKind::kValue) {
       ++values;
-      EXPECT_EQ(seen.elements, 4 * instruction.output.shape.count());
+      EXPECT_EQ(seen.bits.elements(), 4 * instruction.output.shape.count());
       EXPECT_EQ(seen.exponent, harness.executor().exponent(instruction.output.slot));
       // A value narrowed by its own maximum uses all of its bits; ReLU and pooling may leave fewer.
-      EXPECT_LE(seen.largest_bit_length, instruction.output.type == DataType::kInt8 ? 7 : 31);
-      EXPECT_GT(seen.largest_bit_length, 0);
+      EXPECT_LE(seen.bits.largest(), instruction.output.type == DataType::kInt8 ? 7 : 31);
+      EXPECT_GT(seen.bits.largest(), 0);
     }
     if (seen.kind != ObservedKind::kGradient) continue;
     ++gradients;
-    EXPECT_EQ(seen.elements, 4 * instruction.grad_inputs[seen.operand].shape.count());
-    EXPECT_LE(seen.largest_bit_length, 15);
+    EXPECT_EQ(seen.bits.elements(), 4 * instruction.grad_inputs[seen.operand].shape.count());
+    EXPECT_LE(seen.bits.largest(), 15);
   }
   EXPECT_GT(values, 8);
   EXPECT_GT(gradients, 6);

@@ -32,8 +32,8 @@ struct SettingInfo {
   bool is_list = false;    // may have several values; in Settings one a line
 };
 
-// Settings of a command: "train", "eval", "predict", "plan", "bench", "data", "report". Empty for
-// an unknown command.
+// Settings of a command: "train", "eval", "predict", "plan", "bench", "data", "report",
+// "statistics". Empty for an unknown command.
 std::vector<SettingInfo> settings_of(const std::string& command);
 
 // Built-in networks: name and a line about each.

@@ -36,6 +36,16 @@ struct ReportOutcome {
 // else report.html. With "tensorboard" also TensorBoard's event files, in a folder per run there.
 ReportOutcome report(const std::vector<std::string>& runs, const Settings& settings);
 
+struct StatisticsOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::string json;  // docs/run-folder.md, "What statistics says"
+};
+
+// How the tensors of a run (its folder) use their bits, over the steps that were observed. "kind":
+// value, gradient, parameter, parameter-gradient, or all (the default).
+StatisticsOutcome statistics(const std::string& run, const Settings& settings);
+
 struct DescriptionOutcome {
   Exit exit = Exit::kDone;
   std::string error;

@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "report/describe.h"
 #include "report/report.h"
+#include "report/statistics.h"
 #include "report/verify.h"
 #include "train/event_log.h"
 #include "train/run_config.h"
@@ -86,6 +87,38 @@ Result<ReportOutcome> write_report(const std::vector<std::string>& folders,
 ReportOutcome report(const std::vector<std::string>& runs, const Settings& settings) {
   Result<ReportOutcome> outcome = write_report(runs, settings);
   return outcome.ok() ? std::move(*outcome) : refused<ReportOutcome>(outcome.error());
+}
+
+namespace {
+
+// The name of a kind in tensors.jsonl, "" for all of them.
+Result<std::string> parse_kind(const Settings& settings) {
+  std::string kind = "all";
+  for (const auto& [name, text] : settings) {
+    if (name != "kind") return invalid_input("unknown setting '" + name + "' of statistics");
+    kind = text;
+  }
+  if (kind == "all") return std::string();
+  if (kind == "parameter-gradient") return std::string("parameter gradient");
+  if (kind == "value" || kind == "gradient" || kind == "parameter") return kind;
+  return invalid_input("--kind: '" + kind +
+                       "' is none; choose value, gradient, parameter, parameter-gradient or all");
+}
+
+Result<nlohmann::ordered_json> read_statistics(const std::string& run, const Settings& settings) {
+  MANTISSA_ASSIGN(const std::string kind, parse_kind(settings));
+  MANTISSA_ASSIGN(const RunRecord record, read_run(run));
+  return tensor_statistics(record, kind);
+}
+
+}  // namespace
+
+StatisticsOutcome statistics(const std::string& run, const Settings& settings) {
+  const auto json = read_statistics(run, settings);
+  if (!json.ok()) return refused<StatisticsOutcome>(json.error());
+  StatisticsOutcome outcome;
+  outcome.json = json->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return outcome;
 }
 
 DescriptionOutcome describe_path(const std::string& path) {

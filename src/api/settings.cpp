@@ -91,6 +91,10 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
         {"contact-sheet", "PNG file to write, with a row of training pictures for each class", ""},
         kThreads};
   }
+  if (command == "statistics") {
+    return {
+        {"kind", "tensors to show: value, gradient, parameter, parameter-gradient, or all", "all"}};
+  }
   if (command == "report") {
     return {{"out", "the HTML file to write", "report.html"},
             {"tensorboard", "folder for event files of the runs, one folder each", ""}};

@@ -57,6 +57,18 @@ constexpr CommandInfo kCommands[] = {
      "Curves, tensors over time, confusions, worst predictions with their pictures, settings, and\n"
      "how to repeat the run. Runs may still be going on. It reads the data set for the pictures.\n",
      {"RUN", "one to six folders of runs", 1, 6}},
+    {"statistics",
+     "Show how the tensors of a run use their bits: exponents, clipping, histograms, advice",
+     "  mantissa train --model lenet5 --epochs 1 --statistics --out runs/a\n"
+     "  mantissa statistics runs/a\n"
+     "  mantissa statistics runs/a --kind gradient\n"
+     "  mantissa statistics runs/a --json\n",
+     "\n"
+     "Exponents are the smallest and the largest over the observed steps. clipped is the part of\n"
+     "the mantissas, again how often a step computed the tensor anew (both means over these\n"
+     "steps); use is the mean bit length over the bits that there are, and bars show how many\n"
+     "mantissas have 1 bit, 2 bits and so on, in the last of these steps.\n",
+     {"RUN", "folder of a run; it may still be going on", 1, 1}},
     {"info",
      "Show version, CPU, kernels, networks and formats; or what a run or a file holds",
      "  mantissa info\n"

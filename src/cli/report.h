@@ -22,8 +22,8 @@ std::string training_line(const std::string& summary_json, const std::string& ou
 // An entry of a summary as text, or "" if it has none.
 std::string summary_entry(const std::string& summary_json, const std::string& name);
 
-// Accuracy, loss, and with `tables` recall and precision of each class and the confusion matrix (where that
-// is too wide, the most frequent confusions).
+// Accuracy, loss, and with `tables` recall and precision of each class and the confusion matrix
+// (where that is too wide, the most frequent confusions).
 std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
                               const Terminal& terminal);
 
@@ -44,6 +44,9 @@ std::vector<std::string> bench_warnings(const std::string& json);
 // Same or not, and where not: the first differing step and its tensors.
 std::string verify_report(const VerifyOutcome& outcome, const Terminal& terminal);
 std::string verify_json(const VerifyOutcome& outcome);
+
+// The JSON of statistics as a table for each kind of tensor, and what is worth a look.
+std::string statistics_report(const std::string& statistics, const Terminal& terminal);
 
 // The JSON of describe_path as lines; with `with_tensors` a table of the tensors, too.
 std::string description_report(const std::string& description, bool with_tensors,

@@ -35,6 +35,15 @@ int run_report(const CommandLine& line) {
   return 0;
 }
 
+int run_statistics(const CommandLine& line) {
+  const StatisticsOutcome outcome = statistics(line.paths[0], line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  if (!line.quiet || line.json) {
+    print(line.json ? outcome.json : statistics_report(outcome.json, describe_terminal(1)));
+  }
+  return 0;
+}
+
 int run_describe(const CommandLine& line) {
   const DescriptionOutcome outcome = describe_path(line.paths[0]);
   if (const int code = exit_code(line, outcome)) return code;

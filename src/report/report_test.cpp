@@ -39,7 +39,8 @@ class Report : public ::testing::Test {
              std::string("{\"step\":0,\"tensors\":[{\"name\":\"conv1\",\"kind\":\"value\","
                          "\"written_by\":\"conv1\",\"bits\":7}]}\n"
                          "{\"step\":50,\"elements\":[10],\"exponent\":[-5],\"saturated\":[1],"
-                         "\"mean_bits\":[3.5]}\n"));
+                         "\"mean_bits\":[3.5],\"largest_bits\":[7],\"re_executions\":[0],"
+                         "\"mispredictions\":[0]}\n"));
     return run;
   }
 
@@ -100,10 +101,12 @@ TEST_F(Report, NothingFromAFileIsMarkup) {
   put_file(run / "evaluation.json", "{\"class_names\":[\"" + evil +
                                         "\"],\"confusion\":[[1]],\"worst\":[{\"index\":-5,"
                                         "\"label\":1e300,\"guess\":\"x\"},3]}");
-  put_file(run / "tensors.jsonl", "{\"step\":0,\"tensors\":[{\"name\":\"" + evil +
-                                      "\",\"kind\":\"value\",\"bits\":-3}]}\n"
-                                      "{\"step\":50,\"elements\":[0],\"exponent\":[1e308],"
-                                      "\"saturated\":[-1],\"mean_bits\":[1e308]}\n");
+  put_file(run / "tensors.jsonl",
+           "{\"step\":0,\"tensors\":[{\"name\":\"" + evil +
+               "\",\"kind\":\"value\",\"bits\":-3}]}\n"
+               "{\"step\":50,\"elements\":[0],\"exponent\":[1e308],"
+               "\"saturated\":[-1],\"mean_bits\":[1e308],\"largest_bits\":[-1e308],"
+               "\"re_executions\":[1e308],\"mispredictions\":[1e308]}\n");
   const std::string page = html({"<b>&'x"});
   EXPECT_EQ(page.find("<script>alert"), std::string::npos);
   EXPECT_EQ(page.find("<b>&"), std::string::npos);

@@ -79,13 +79,34 @@ bool name_tensors(const Json& list, RunRecord& run) {
   if (!list.is_array()) return false;
   for (const Json& entry : list) {
     if (!entry.is_object()) return false;
-    run.tensors.push_back({text_of(entry, "name"),
-                           text_of(entry, "kind"),
-                           text_of(entry, "written_by"),
-                           static_cast<int>(std::clamp(number_of(entry, "bits", 1), 1.0, 64.0)),
-                           {},
-                           {},
-                           {}});
+    TensorHistory& tensor = run.tensors.emplace_back();
+    tensor.name = text_of(entry, "name");
+    tensor.kind = text_of(entry, "kind");
+    tensor.written_by = text_of(entry, "written_by");
+    tensor.bits = static_cast<int>(std::clamp(number_of(entry, "bits", 1), 1.0, 64.0));
+  }
+  return true;
+}
+
+bool is_numbers(const Json& list) {
+  return list.is_array() &&
+         std::all_of(list.begin(), list.end(), [](const Json& item) { return item.is_number(); });
+}
+
+// Histograms are there with --statistics only.
+bool add_bit_counts(const Json& line, RunRecord& run) {
+  const auto column = line.find("bit_counts");
+  if (column == line.end()) return true;
+  constexpr size_t kMostLengths = 64;
+  const auto is_counts = [&](const Json& list) {
+    return is_numbers(list) && list.size() <= kMostLengths;
+  };
+  if (!column->is_array() || column->size() != run.tensors.size() ||
+      !std::all_of(column->begin(), column->end(), is_counts)) {
+    return false;
+  }
+  for (size_t i = 0; i < run.tensors.size(); ++i) {
+    run.tensors[i].bit_counts = (*column)[i].get<std::vector<double>>();
   }
   return true;
 }
@@ -98,14 +119,14 @@ bool add_tensors(const Json& line, RunRecord& run) {
   if (std::isnan(step) || (!run.tensor_steps.empty() && step <= run.tensor_steps.back())) {
     return false;
   }
-  for (const char* key : {"elements", "exponent", "saturated", "mean_bits"}) {
+  for (const char* key : {"elements", "exponent", "saturated", "mean_bits", "largest_bits",
+                          "re_executions", "mispredictions"}) {
     const auto column = line.find(key);
-    if (column == line.end() || !column->is_array() || column->size() != run.tensors.size() ||
-        !std::all_of(column->begin(), column->end(),
-                     [](const Json& item) { return item.is_number(); })) {
+    if (column == line.end() || column->size() != run.tensors.size() || !is_numbers(*column)) {
       return false;
     }
   }
+  if (!add_bit_counts(line, run)) return false;
   run.tensor_steps.push_back(step);
   for (size_t i = 0; i < run.tensors.size(); ++i) {
     TensorHistory& tensor = run.tensors[i];
@@ -113,6 +134,9 @@ bool add_tensors(const Json& line, RunRecord& run) {
     tensor.exponent.push_back(line["exponent"][i].get<double>());
     tensor.saturation_rate.push_back(line["saturated"][i].get<double>() / elements);
     tensor.bit_use.push_back(line["mean_bits"][i].get<double>() / tensor.bits);
+    tensor.largest_bits.push_back(line["largest_bits"][i].get<double>());
+    tensor.repeated.push_back(line["re_executions"][i].get<double>() +
+                              line["mispredictions"][i].get<double>());
   }
   return true;
 }

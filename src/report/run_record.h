@@ -22,7 +22,9 @@ struct Series {
 struct TensorHistory {
   std::string name, kind, written_by;
   int bits = 0;
-  std::vector<double> exponent, saturation_rate, bit_use;  // per sampled step
+  // Per sampled step. Repeated: how often it was computed again, as re-execution or misprediction.
+  std::vector<double> exponent, saturation_rate, bit_use, largest_bits, repeated;
+  std::vector<double> bit_counts;  // by bit length, of the last sampled step that has them
 };
 
 struct RunRecord {

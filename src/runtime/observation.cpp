@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
@@ -11,43 +12,33 @@ namespace {
 
 constexpr int64_t kGrain = 32768;
 
-struct BitUse {
-  int64_t sum = 0;
-  uint64_t all = 0;  // magnitudes, or-ed: its bit length is that of the largest
-};
-
 template <typename T>
-BitUse bit_use(const Tensor& tensor, ThreadPool& pool) {
-  std::array<BitUse, kernels::kMaximumParts> partial;
+BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
+  std::array<BitLengths, kernels::kMaximumParts> partial;
   const T* data = tensor.as<T>();
-  const int64_t parts = kernels::parallel_ranges(pool, tensor.count(), kGrain,
-                                                 [&](int64_t begin, int64_t end, int64_t part) {
-                                                   BitUse use;
-                                                   for (int64_t i = begin; i < end; ++i) {
-                                                     const uint64_t size = magnitude(data[i]);
-                                                     use.sum += bit_length(size);
-                                                     use.all |= size;
-                                                   }
-                                                   partial[part] = use;
-                                                 });
-  BitUse total;
-  for (int64_t part = 0; part < parts; ++part) {
-    total.sum += partial[part].sum;
-    total.all |= partial[part].all;
-  }
+  const int64_t parts = kernels::parallel_ranges(
+      pool, tensor.count(), kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+        BitLengths counts;
+        for (int64_t i = begin; i < end; ++i) {
+          ++counts.by_length[static_cast<size_t>(bit_length(magnitude(data[i])))];
+        }
+        partial[part] = counts;
+      });
+  BitLengths total;
+  for (int64_t part = 0; part < parts; ++part) total += partial[part];
   return total;
 }
 
-BitUse bit_use(const Tensor& tensor, ThreadPool& pool) {
+BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
   switch (tensor.type) {
     case DataType::kInt8:
-      return bit_use<int8_t>(tensor, pool);
+      return count_lengths<int8_t>(tensor, pool);
     case DataType::kInt16:
-      return bit_use<int16_t>(tensor, pool);
+      return count_lengths<int16_t>(tensor, pool);
     case DataType::kInt32:
-      return bit_use<int32_t>(tensor, pool);
+      return count_lengths<int32_t>(tensor, pool);
     case DataType::kInt64:
-      return bit_use<int64_t>(tensor, pool);
+      return count_lengths<int64_t>(tensor, pool);
     default:
       return {};
   }
@@ -93,6 +84,28 @@ const Tensor& tensor_of(const TensorObservation& seen, const OpContext& context)
 }
 
 }  // namespace
+
+BitLengths& BitLengths::operator+=(const BitLengths& other) {
+  for (size_t n = 0; n < by_length.size(); ++n) by_length[n] += other.by_length[n];
+  return *this;
+}
+
+int64_t BitLengths::elements() const {
+  return std::accumulate(by_length.begin(), by_length.end(), int64_t{0});
+}
+
+int64_t BitLengths::sum() const {
+  int64_t total = 0;
+  for (size_t n = 0; n < by_length.size(); ++n) total += static_cast<int64_t>(n) * by_length[n];
+  return total;
+}
+
+int BitLengths::largest() const {
+  for (size_t n = by_length.size() - 1; n > 0; --n) {
+    if (by_length[n] != 0) return static_cast<int>(n);
+  }
+  return 0;
+}
 
 Observations::Observations(const Program& program) {
   tensors_.reserve(static_cast<size_t>(predict_bytes(program)) / sizeof(TensorObservation));
@@ -141,10 +154,7 @@ void Observations::before(int instruction, const OpContext& context, int64_t sat
 void Observations::after(int instruction, const OpContext& context, int64_t saturated) {
   for (TensorObservation& seen : of(instruction)) {
     const Tensor& tensor = tensor_of(seen, context);
-    const BitUse use = bit_use(tensor, *context.kernel.pool);
-    seen.elements += tensor.count();
-    seen.bit_length_sum += use.sum;
-    seen.largest_bit_length = std::max(seen.largest_bit_length, bit_length(use.all));
+    seen.bits += count_lengths(tensor, *context.kernel.pool);
     if (seen.kind == ObservedKind::kParameterGradient) {
       seen.exponent = sum_exponent_;
       continue;  // what the update clips and repeats is the parameter's

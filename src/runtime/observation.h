@@ -2,6 +2,7 @@
 // the step runs, since the arena keeps no tensor for longer than it is needed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -13,6 +14,17 @@ namespace mantissa {
 
 enum class ObservedKind : uint8_t { kValue, kGradient, kParameter, kParameterGradient };
 
+// How many mantissas have which bit length: by_length[n] of those with 2^(n-1) <= |mantissa| < 2^n,
+// by_length[0] of zeros. Histograms of parts add.
+struct BitLengths {
+  std::array<int64_t, 64> by_length{};
+
+  BitLengths& operator+=(const BitLengths& other);
+  int64_t elements() const;
+  int64_t sum() const;  // of the lengths, over the elements
+  int largest() const;  // 0 if there is nothing but zeros
+};
+
 // A tensor that an instruction wrote, over all micro-batches of a step.
 struct TensorObservation {
   ObservedKind kind = ObservedKind::kValue;
@@ -20,11 +32,9 @@ struct TensorObservation {
   int operand = 0;       // kGradient: which of its grad_inputs
   // Of the last micro-batch; where channels have exponents of their own, the largest of them.
   int exponent = 0;
-  int64_t elements = 0;
-  int64_t bit_length_sum = 0;  // of |mantissa|, over the elements
-  int largest_bit_length = 0;  // of |mantissa|
-  int64_t saturated = 0;       // mantissas that the instruction clipped
-  int64_t re_executions = 0;   // by the instruction: see StepTotals
+  BitLengths bits;
+  int64_t saturated = 0;      // mantissas that the instruction clipped
+  int64_t re_executions = 0;  // by the instruction: see StepTotals
   int64_t mispredictions = 0;
 };
 

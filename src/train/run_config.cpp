@@ -223,6 +223,10 @@ const Setting kSettings[] = {
        return integer<&Config::hash_every, 0, kMany>("hash-every", text, c);
      },
      [](const Config& c) { return std::to_string(c.hash_every); }},
+    {"statistics", "keep histograms of every tensor's bits, for mantissa statistics", "false",
+     kSwitch, kElsewhere,
+     [](S text, Config& c) { return parse_switch("statistics", text, c.statistics); },
+     [](const Config& c) { return std::string(c.statistics ? "true" : "false"); }},
     {"out", "folder for the results", "", kValue, kElsewhere,
      [](S text, Config& c) {
        c.out = text;

@@ -50,6 +50,7 @@ struct RunConfig {
   int64_t memory_budget = 0;     // bytes; 0: none
   int64_t checkpoint_every = 0;  // steps; 0: once an epoch
   int64_t hash_every = 100;      // steps; 0: never
+  bool statistics = false;       // histograms of the tensors' bits
   std::string out;
   std::string tensorboard;  // folder for event files; "": none
   bool resume = false;

@@ -34,8 +34,8 @@ Result<RunLogs> RunLogs::open(const RunConfig& config, const RunPlan& plan,
                     HashLog::open(folder / kHashesFile, info.run_identity, info.step, state));
   }
   if (!config.format.is_float()) {
-    MANTISSA_ASSIGN(logs.tensors_,
-                    TensorLog::open(folder / kTensorsFile, plan.graph, plan.training, info.step));
+    MANTISSA_ASSIGN(logs.tensors_, TensorLog::open(folder / kTensorsFile, plan.graph, plan.training,
+                                                   info.step, config.statistics));
   }
   logs.window_start_ = Clock::now();
   return logs;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 namespace mantissa {
 namespace {
@@ -58,27 +59,32 @@ Json tensor_json(const Graph& graph, const Program& program, const TensorObserva
           {"bits", bits}};
 }
 
-double mean_bits(const TensorObservation& seen) {
-  if (seen.elements == 0) return 0;
-  return std::nearbyint(1000.0 * static_cast<double>(seen.bit_length_sum) /
-                        static_cast<double>(seen.elements)) /
+double mean_bits(const BitLengths& bits) {
+  const int64_t elements = bits.elements();
+  if (elements == 0) return 0;
+  return std::nearbyint(1000.0 * static_cast<double>(bits.sum()) / static_cast<double>(elements)) /
          1000;
+}
+
+// Up to the largest that occurs.
+Json counts_json(const BitLengths& bits) {
+  return std::vector<int64_t>(bits.by_length.begin(), bits.by_length.begin() + bits.largest() + 1);
 }
 
 }  // namespace
 
 Result<TensorLog> TensorLog::open(const std::filesystem::path& path, const Graph& graph,
-                                  const Program& program, int64_t last_step) {
+                                  const Program& program, int64_t last_step, bool bit_counts) {
   Json header = {{"step", 0}, {"tensors", Json::array()}};
   const Observations observations(program);
   for (const TensorObservation& seen : observations.tensors()) {
     header["tensors"].push_back(tensor_json(graph, program, seen));
   }
   MANTISSA_ASSIGN(JsonLines lines, JsonLines::open(path, last_step));
-  if (lines.first() == header.dump()) return TensorLog(std::move(lines));
+  if (lines.first() == header.dump()) return TensorLog(std::move(lines), bit_counts);
   MANTISSA_ASSIGN(JsonLines empty, JsonLines::open(path, -1));
   MANTISSA_RETURN_IF_ERROR(empty.write(header));
-  return TensorLog(std::move(empty));
+  return TensorLog(std::move(empty), bit_counts);
 }
 
 Status TensorLog::write(int64_t step, std::span<const TensorObservation> tensors) {
@@ -87,13 +93,14 @@ Status TensorLog::write(int64_t step, std::span<const TensorObservation> tensors
     Json& numbers = line[name] = Json::array();
     for (const TensorObservation& seen : tensors) numbers.push_back(number(seen));
   };
-  column("elements", [](const auto& seen) { return seen.elements; });
+  column("elements", [](const auto& seen) { return seen.bits.elements(); });
   column("exponent", [](const auto& seen) { return seen.exponent; });
   column("saturated", [](const auto& seen) { return seen.saturated; });
-  column("largest_bits", [](const auto& seen) { return seen.largest_bit_length; });
-  column("mean_bits", mean_bits);
+  column("largest_bits", [](const auto& seen) { return seen.bits.largest(); });
+  column("mean_bits", [](const auto& seen) { return mean_bits(seen.bits); });
   column("re_executions", [](const auto& seen) { return seen.re_executions; });
   column("mispredictions", [](const auto& seen) { return seen.mispredictions; });
+  if (bit_counts_) column("bit_counts", [](const auto& seen) { return counts_json(seen.bits); });
   return lines_.write(line);
 }
 

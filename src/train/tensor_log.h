@@ -17,16 +17,17 @@ namespace mantissa {
 class TensorLog {
  public:
   // Cuts the file back to `last_step`. A file that does not begin with the line that names this
-  // program's tensors is begun anew.
+  // program's tensors is begun anew. With `bit_counts` lines have the histograms of bit lengths.
   static Result<TensorLog> open(const std::filesystem::path& path, const Graph& graph,
-                                const Program& program, int64_t last_step);
+                                const Program& program, int64_t last_step, bool bit_counts);
 
   // Appends the line of `step`; tensors as Observations of the program has them.
   Status write(int64_t step, std::span<const TensorObservation> tensors);
 
  private:
-  explicit TensorLog(JsonLines lines) : lines_(std::move(lines)) {}
+  TensorLog(JsonLines lines, bool bit_counts) : lines_(std::move(lines)), bit_counts_(bit_counts) {}
   JsonLines lines_;
+  bool bit_counts_;
 };
 
 }  // namespace mantissa

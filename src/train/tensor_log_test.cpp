@@ -27,7 +27,7 @@ class TensorLogTest : public ::testing::Test {
   }
 
   void go_on(const std::string& name, int64_t from, int64_t to) {
-    auto log = TensorLog::open(folder_ / name, graph_, program_, from);
+    auto log = TensorLog::open(folder_ / name, graph_, program_, from, true);
     ASSERT_TRUE(log.ok());
     const Observations observations(program_);
     for (int64_t step = from + 50; step <= to; step += 50) {
@@ -73,7 +73,7 @@ TEST_F(TensorLogTest, NamesEveryTensorOnceAndHasAColumnForEach) {
   EXPECT_EQ(bits["parameter linear1.bias"], 15);
   EXPECT_EQ(bits["parameter gradient linear1.weights"], 60);
   for (const char* column : {"elements", "exponent", "saturated", "largest_bits", "mean_bits",
-                             "re_executions", "mispredictions"}) {
+                             "re_executions", "mispredictions", "bit_counts"}) {
     EXPECT_EQ(line[column].size(), header["tensors"].size()) << column;
   }
 }

@@ -1,0 +1,124 @@
+#include "report/statistics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "train/run_folder.h"
+#include "train/run_logs.h"
+
+namespace mantissa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Numbers = std::span<const double>;
+
+constexpr double kMuchClipped = 1e-3;  // of the mantissas
+constexpr double kMostlyOnes = 0.5;    // of the mantissas that are not zero
+constexpr int kWidestMantissa = 15;    // bits of the magnitude; what is wider is a sum
+constexpr int kFullSum = 58;           // bits; the step fails from 2^60 on
+
+double mean(Numbers numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
+}
+
+double largest(Numbers numbers) { return *std::max_element(numbers.begin(), numbers.end()); }
+
+// A run's first steps are not like the rest.
+Numbers second_half(Numbers numbers) { return numbers.subspan(numbers.size() / 2); }
+
+std::string percent(double fraction) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g %%", 100 * fraction);
+  return text.data();
+}
+
+// Of the mantissas that are not zero, the part that is one unit; 0 without any.
+double part_of_ones(Numbers counts) {
+  const double others =
+      counts.size() < 2 ? 0 : std::accumulate(counts.begin() + 1, counts.end(), 0.0);
+  return others > 0 ? counts[1] / others : 0;
+}
+
+// Gradients keep a bit of headroom free (METHODS section 0.7).
+int unused_bits(const TensorHistory& tensor) {
+  const double used = std::clamp(largest(second_half(tensor.largest_bits)), 0.0, 64.0);
+  const int free = tensor.bits - static_cast<int>(used);
+  return std::max(0, free - (tensor.kind == "gradient" ? 1 : 0));
+}
+
+Json advice(const TensorHistory& tensor) {
+  Json list = Json::array();
+  if (tensor.kind == "parameter gradient") {
+    if (largest(tensor.largest_bits) >= kFullSum) {
+      list.push_back("its sums come near 2^60, where a step fails: lower the learning rate");
+    }
+    return list;
+  }
+  if (tensor.bits > kWidestMantissa) return list;  // logits
+  const double clipped = mean(second_half(tensor.saturation_rate));
+  if (clipped > kMuchClipped) {
+    list.push_back("clips " + percent(clipped) + " of its mantissas: more bits would keep them");
+  }
+  if (const int unused = unused_bits(tensor); unused > 0) {
+    list.push_back("never uses its upper " +
+                   (unused == 1 ? "bit" : std::to_string(unused) + " bits") +
+                   ": as many fewer would hold it");
+  }
+  if (const double ones = part_of_ones(tensor.bit_counts); ones > kMostlyOnes) {
+    list.push_back(percent(ones) +
+                   " of what is not zero is one unit: a few large mantissas set the exponent, and "
+                   "more bits would show the rest");
+  }
+  return list;
+}
+
+Json tensor_json(const TensorHistory& tensor) {
+  const auto [least, most] = std::minmax_element(tensor.exponent.begin(), tensor.exponent.end());
+  Json json = {{"name", tensor.name},
+               {"kind", tensor.kind},
+               {"written_by", tensor.written_by},
+               {"bits", tensor.bits},
+               {"exponent", tensor.exponent.back()},
+               {"smallest_exponent", *least},
+               {"largest_exponent", *most},
+               {"clipped", mean(tensor.saturation_rate)},
+               {"repeated", mean(tensor.repeated)},
+               {"bit_use", tensor.bit_use.back()},
+               {"largest_bits", largest(second_half(tensor.largest_bits))}};
+  if (!tensor.bit_counts.empty()) json["bit_counts"] = tensor.bit_counts;
+  json["advice"] = advice(tensor);
+  return json;
+}
+
+}  // namespace
+
+Result<Json> tensor_statistics(const RunRecord& run, const std::string& kind) {
+  if (run.tensor_steps.empty()) {
+    const auto format = run.settings.find("format");
+    if (format != run.settings.end() && format->second == "fp32") {
+      return invalid_input(run.folder.string() + ": a run in fp32 has no mantissas to count");
+    }
+    std::string why = "; tensors are observed every " + std::to_string(kReportSteps) +
+                      " steps and after the last";
+    for (const std::string& problem : run.problems) {
+      if (problem.find(kTensorsFile) != std::string::npos) why = "; " + problem;
+    }
+    return invalid_input(run.folder.string() + ": no step was observed yet" + why);
+  }
+  Json json = {{"run", run.folder.string()},
+               {"format", run.settings.count("format") != 0 ? run.settings.at("format") : ""},
+               {"observed_steps", run.tensor_steps.size()},
+               {"last_step", run.tensor_steps.back()},
+               {"tensors", Json::array()}};
+  for (const TensorHistory& tensor : run.tensors) {
+    if (kind.empty() || tensor.kind == kind) json["tensors"].push_back(tensor_json(tensor));
+  }
+  return json;
+}
+
+}  // namespace mantissa
