@@ -708,6 +708,14 @@ assert counted == json.load(open(sys.argv[2]))["parameters"]' \
   accepts "statistics without histograms" "Train with --statistics" statistics "$folder/st2"
   refuses "statistics of an unknown kind" 2 "choose value, gradient" \
     statistics "$folder/st1" --kind weights
+  accepts "statistics --quiet" "steps observed, up to 60; .* worth a look$" \
+    statistics "$folder/st1" --quiet
+  echo "{]" >>"$folder/st2/tensors.jsonl"
+  run statistics "$folder/st2"
+  holds "statistics of a damaged run: warns" \
+    eval '((status == 0)) && grep -q "warning: tensors.jsonl, line 4" "$folder/stderr"'
+  refuses "--statistics in fp32" 2 "no mantissas" "${train[@]}" --steps 1 --format fp32 \
+    --statistics --out "$folder/st3"
   refuses "statistics of nothing" 2 "wants 1" statistics
   refuses "statistics of no run" 2 "nothing of a run" statistics "$data"
 }

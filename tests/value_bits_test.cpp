@@ -144,7 +144,9 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     const bool two = op == &ops::kAdd || op == &ops::kMultiply;
     SingleOp single(*op, {}, std::vector<Shape>(two ? 2 : 1, image), kBatch, 2);
     const auto forward = [&](const Mantissas& in, int bits) {
-      return single.forward(std::vector<Mantissas>(two ? 2 : 1, in), ExponentMode::kExact, 0, bits);
+      std::vector<Mantissas> inputs = {in};
+      if (two) inputs.push_back(without_negatives(some_mantissas(count, bits, -3, 9)));
+      return single.forward(inputs, ExponentMode::kExact, 0, bits);
     };
     for (const int bits : {5, 8, 9, 16}) {
       for (const int exponent : {-12, -5, 0}) {

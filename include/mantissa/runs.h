@@ -39,7 +39,8 @@ ReportOutcome report(const std::vector<std::string>& runs, const Settings& setti
 struct StatisticsOutcome {
   Exit exit = Exit::kDone;
   std::string error;
-  std::string json;  // docs/run-folder.md, "What statistics says"
+  std::string json;                   // docs/run-folder.md, "What statistics says"
+  std::vector<std::string> problems;  // what of tensors.jsonl was damaged
 };
 
 // How the tensors of a run (its folder) use their bits, over the steps that were observed. "kind":

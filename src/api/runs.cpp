@@ -117,6 +117,7 @@ StatisticsOutcome statistics(const std::string& run, const Settings& settings) {
   const auto json = read_statistics(run, settings);
   if (!json.ok()) return refused<StatisticsOutcome>(json.error());
   StatisticsOutcome outcome;
+  outcome.problems = (*json)["problems"].get<std::vector<std::string>>();
   outcome.json = json->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   return outcome;
 }

@@ -67,7 +67,7 @@ constexpr CommandInfo kCommands[] = {
      "Exponents are the smallest and the largest over the observed steps. clipped is the part of\n"
      "the mantissas, again how often a step computed the tensor anew (both means over these\n"
      "steps); use is the mean bit length over the bits that there are, and bars show how many\n"
-     "mantissas have 1 bit, 2 bits and so on, in the last of these steps.\n",
+     "mantissas have 1 bit, 2 bits and so on, in the last step that was counted.\n",
      {"RUN", "folder of a run; it may still be going on", 1, 1}},
     {"info",
      "Show version, CPU, kernels, networks and formats; or what a run or a file holds",

@@ -47,6 +47,8 @@ std::string verify_json(const VerifyOutcome& outcome);
 
 // The JSON of statistics as a table for each kind of tensor, and what is worth a look.
 std::string statistics_report(const std::string& statistics, const Terminal& terminal);
+// The same in one line.
+std::string statistics_line(const std::string& statistics);
 
 // The JSON of describe_path as lines; with `with_tensors` a table of the tensors, too.
 std::string description_report(const std::string& description, bool with_tensors,

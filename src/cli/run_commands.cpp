@@ -38,8 +38,14 @@ int run_report(const CommandLine& line) {
 int run_statistics(const CommandLine& line) {
   const StatisticsOutcome outcome = statistics(line.paths[0], line.settings);
   if (const int code = exit_code(line, outcome)) return code;
-  if (!line.quiet || line.json) {
-    print(line.json ? outcome.json : statistics_report(outcome.json, describe_terminal(1)));
+  for (const std::string& problem : outcome.problems) {
+    say("mantissa statistics: warning: " + printable(problem));
+  }
+  if (line.json) {
+    print(outcome.json);
+  } else {
+    print(line.quiet ? statistics_line(outcome.json) + "\n"
+                     : statistics_report(outcome.json, describe_terminal(1)));
   }
   return 0;
 }

@@ -13,6 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostBars = 15;
+constexpr int kWithBars = 72;  // columns of a terminal; in narrower ones names matter more
 
 // What is no finite number is null in JSON.
 double number(const Json& tensor, const char* key) {
@@ -25,16 +26,17 @@ std::string bars(const Json& counts, int bits, const Terminal& terminal) {
   constexpr std::array kBlocks = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   constexpr std::array kSigns = {" ", ".", ":", "-", "=", "+", "*", "#", "@"};
   const size_t columns = std::min<size_t>(kMostBars, static_cast<size_t>(bits));
-  std::vector<double> sums(columns, 0);
+  std::vector<int64_t> sums(columns, 0);
   for (size_t length = 1; length < counts.size(); ++length) {
     const size_t bar = (length - 1) * columns / static_cast<size_t>(bits);
-    sums[std::min(bar, columns - 1)] += counts[length].get<double>();
+    sums[std::min(bar, columns - 1)] += counts[length].get<int64_t>();
   }
-  const double highest = *std::max_element(sums.begin(), sums.end());
+  const int64_t highest = *std::max_element(sums.begin(), sums.end());
   std::string text;
-  for (const double sum : sums) {
-    const auto level =
-        highest > 0 ? static_cast<size_t>(std::ceil(8 * std::max(0.0, sum) / highest)) : 0;
+  for (const int64_t sum : sums) {
+    const auto level = highest == 0 ? 0
+                                    : static_cast<size_t>(std::ceil(8 * static_cast<double>(sum) /
+                                                                    static_cast<double>(highest)));
     text += terminal.symbol(kBlocks[level], kSigns[level]);
   }
   return text;
@@ -88,7 +90,7 @@ std::string advice_text(const Json& tensors, const Terminal& terminal) {
   for (const Json& tensor : tensors) {
     for (const Json& line : tensor["advice"]) {
       text +=
-          wrapped("  " + printable(tensor["name"].get<std::string>()) + " (" +
+          wrapped(printable(tensor["name"].get<std::string>()) + " (" +
                       printable(tensor["kind"].get<std::string>()) + ") " + line.get<std::string>(),
                   terminal.width()) +
           "\n";
@@ -99,29 +101,38 @@ std::string advice_text(const Json& tensors, const Terminal& terminal) {
 
 }  // namespace
 
+std::string statistics_line(const std::string& statistics) {
+  const Json json = Json::parse(statistics);
+  size_t advice = 0;
+  for (const Json& tensor : json["tensors"]) advice += tensor["advice"].size();
+  return printable(json["run"].get<std::string>()) + ", " +
+         printable(json["format"].get<std::string>()) + ": " +
+         grouped(json["observed_steps"].get<int64_t>()) + " steps observed, up to " +
+         grouped(number(json, "last_step")) + "; " +
+         (advice == 0 ? "nothing" : grouped(static_cast<int64_t>(advice))) + " worth a look";
+}
+
 std::string statistics_report(const std::string& statistics, const Terminal& terminal) {
   const Json json = Json::parse(statistics);
   const Json& tensors = json["tensors"];
-  const bool histograms = std::any_of(tensors.begin(), tensors.end(), [](const Json& tensor) {
-    return tensor.contains("bit_counts");
-  });
-  std::string text = printable(json["run"].get<std::string>()) + ", " +
-                     printable(json["format"].get<std::string>()) + ": " +
-                     grouped(json["observed_steps"].get<int64_t>()) + " steps observed, up to " +
-                     grouped(json["last_step"].get<double>()) + "\n";
+  const bool counted = json["histogram_step"].is_number(), wide = terminal.width() >= kWithBars;
+  std::string text = wrapped(statistics_line(statistics), terminal.width()) + "\n";
   const std::array<std::array<const char*, 2>, 4> kinds = {
       {{"value", "Values"},
        {"gradient", "Gradients of values"},
        {"parameter", "Parameters"},
        {"parameter gradient", "Gradients of parameters"}}};
   for (const auto& [kind, title] : kinds) {
-    const std::string table = kind_table(tensors, kind, histograms, terminal);
+    const std::string table = kind_table(tensors, kind, counted && wide, terminal);
     if (!table.empty()) text += "\n" + terminal.paint("1", title) + "\n" + table;
   }
   const std::string advice = advice_text(tensors, terminal);
   if (!advice.empty()) text += "\n" + terminal.paint("1", "Worth a look") + "\n" + advice;
-  if (!histograms) {
+  if (!counted) {
     text += "\nTrain with --statistics to see how the mantissas are distributed.\n";
+  } else if (json["histogram_step"] != json["last_step"]) {
+    text += "\nBars and zeros are those of step " + grouped(json["histogram_step"].get<double>()) +
+            ".\n";
   }
   return text;
 }

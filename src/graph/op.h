@@ -160,7 +160,7 @@ struct OpTraits {
   bool guards_input = false;        // takes per-channel exponents of its input
   bool keeps_exponent = false;      // passes mantissas on: nothing is clipped
   bool narrows_gradient = false;    // rounds the gradient all the same, being a sum
-  bool never_negative = false;      // so is no result
+  bool never_negative = false;      // no result is negative
   bool keeps_sign = false;          // no result is negative where no input is
   bool clips_negatives = false;     // takes negative inputs for zero, their gradients too
   bool passes_gradients = false;    // backward_input passes mantissas on: nothing is rounded

@@ -1,4 +1,4 @@
-// Mantissas of values and weights, whose widths the format chooses (a, w, linear): kept as those of
+// Mantissas of values and weights, whose widths the format chooses (a, w, linear, unsigned): kept as those of
 // gradients are, up to 8 bits as int8, else as int16.
 #pragma once
 

@@ -107,12 +107,15 @@ Graph with_requantised_inputs(const Graph& graph, const Format& format) {
 
 Status check_linear_values(const Graph& graph, const Format& format) {
   if (format.is_float() || !format.has_linear_values()) return {};
-  for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
-    if (value_bits(graph, format, value) > activation_bits(graph, format, value)) return {};
+  for (const Node& node : graph.nodes) {
+    if (!node.op->traits.may_leave_wide) continue;
+    if (value_bits(graph, format, node.output) > activation_bits(graph, format, node.output)) {
+      return {};
+    }
   }
   return invalid_input(graph.name + ": linear=" + std::to_string(format.linear_bits) +
-                       " changes nothing: linear and convolution read all results of linear and "
-                       "convolution; leave it out");
+                       " changes nothing: all results of linear and convolution have as many bits "
+                       "without it, or only linear and convolution read them; leave it out");
 }
 
 }  // namespace mantissa

@@ -93,28 +93,36 @@ bool is_numbers(const Json& list) {
          std::all_of(list.begin(), list.end(), [](const Json& item) { return item.is_number(); });
 }
 
+// Counts whose sums fit int64 whatever their number.
+bool is_counts(const Json& list) {
+  constexpr size_t kMostLengths = 64;
+  constexpr uint64_t kMostElements = uint64_t{1} << 53;
+  return list.is_array() && list.size() <= kMostLengths &&
+         std::all_of(list.begin(), list.end(), [](const Json& item) {
+           return item.is_number_unsigned() && item.get<uint64_t>() <= kMostElements;
+         });
+}
+
 // Histograms are there with --statistics only.
 bool add_bit_counts(const Json& line, RunRecord& run) {
   const auto column = line.find("bit_counts");
   if (column == line.end()) return true;
-  constexpr size_t kMostLengths = 64;
-  const auto is_counts = [&](const Json& list) {
-    return is_numbers(list) && list.size() <= kMostLengths;
-  };
   if (!column->is_array() || column->size() != run.tensors.size() ||
       !std::all_of(column->begin(), column->end(), is_counts)) {
     return false;
   }
   for (size_t i = 0; i < run.tensors.size(); ++i) {
-    run.tensors[i].bit_counts = (*column)[i].get<std::vector<double>>();
+    run.tensors[i].bit_counts = (*column)[i].get<std::vector<int64_t>>();
   }
+  run.histogram_step = number_of(line, "step", 0);
   return true;
 }
 
 bool add_tensors(const Json& line, RunRecord& run) {
   if (const auto names = line.find("tensors"); names != line.end()) {
-    return run.tensors.empty() && name_tensors(*names, run);
+    return run.tensors.empty() && run.tensor_steps.empty() && name_tensors(*names, run);
   }
+  if (run.tensors.empty()) return false;
   const double step = number_of(line, "step", NAN);
   if (std::isnan(step) || (!run.tensor_steps.empty() && step <= run.tensor_steps.back())) {
     return false;

@@ -24,7 +24,7 @@ struct TensorHistory {
   int bits = 0;
   // Per sampled step. Repeated: how often it was computed again, as re-execution or misprediction.
   std::vector<double> exponent, saturation_rate, bit_use, largest_bits, repeated;
-  std::vector<double> bit_counts;  // by bit length, of the last sampled step that has them
+  std::vector<int64_t> bit_counts;  // by bit length, in the histogram's step
 };
 
 struct RunRecord {
@@ -34,6 +34,7 @@ struct RunRecord {
   std::map<std::string, Series> metrics;        // by key of metrics.jsonl
   nlohmann::json summary, evaluation;           // objects, empty where there are none
   std::vector<double> tensor_steps;
+  double histogram_step = 0;  // the last sampled step that has histograms; 0: none
   std::vector<TensorHistory> tensors;
   std::vector<std::string> problems;  // what is missing or damaged, one line each
 };

@@ -19,6 +19,7 @@ using Numbers = std::span<const double>;
 
 constexpr double kMuchClipped = 1e-3;  // of the mantissas
 constexpr double kMostlyOnes = 0.5;    // of the mantissas that are not zero
+constexpr int kFewBits = 5;            // of the magnitude: with fewer many ones are to be expected
 constexpr int kWidestMantissa = 15;    // bits of the magnitude; what is wider is a sum
 constexpr int kFullSum = 58;           // bits; the step fails from 2^60 on
 
@@ -37,18 +38,17 @@ std::string percent(double fraction) {
   return text.data();
 }
 
-// Of the mantissas that are not zero, the part that is one unit; 0 without any.
-double part_of_ones(Numbers counts) {
-  const double others =
-      counts.size() < 2 ? 0 : std::accumulate(counts.begin() + 1, counts.end(), 0.0);
-  return others > 0 ? counts[1] / others : 0;
+// An integer of the file, which came as a double.
+Json whole(double number) {
+  constexpr double kLargest = 9e15;
+  return std::abs(number) < kLargest ? Json(static_cast<int64_t>(number)) : Json(number);
 }
 
-// Gradients keep a bit of headroom free (METHODS section 0.7).
-int unused_bits(const TensorHistory& tensor) {
-  const double used = std::clamp(largest(second_half(tensor.largest_bits)), 0.0, 64.0);
-  const int free = tensor.bits - static_cast<int>(used);
-  return std::max(0, free - (tensor.kind == "gradient" ? 1 : 0));
+// Of the mantissas that are not zero, the part that is one unit; 0 without any.
+double part_of_ones(const std::vector<int64_t>& counts) {
+  if (counts.size() < 2) return 0;
+  const int64_t others = std::accumulate(counts.begin() + 1, counts.end(), int64_t{0});
+  return others > 0 ? static_cast<double>(counts[1]) / static_cast<double>(others) : 0;
 }
 
 Json advice(const TensorHistory& tensor) {
@@ -60,16 +60,16 @@ Json advice(const TensorHistory& tensor) {
     return list;
   }
   if (tensor.bits > kWidestMantissa) return list;  // logits
+  if (largest(second_half(tensor.largest_bits)) <= 0) {
+    list.push_back("is nothing but zeros");
+    return list;
+  }
   const double clipped = mean(second_half(tensor.saturation_rate));
   if (clipped > kMuchClipped) {
     list.push_back("clips " + percent(clipped) + " of its mantissas: more bits would keep them");
   }
-  if (const int unused = unused_bits(tensor); unused > 0) {
-    list.push_back("never uses its upper " +
-                   (unused == 1 ? "bit" : std::to_string(unused) + " bits") +
-                   ": as many fewer would hold it");
-  }
-  if (const double ones = part_of_ones(tensor.bit_counts); ones > kMostlyOnes) {
+  const double ones = part_of_ones(tensor.bit_counts);
+  if (ones > kMostlyOnes && tensor.bits >= kFewBits) {
     list.push_back(percent(ones) +
                    " of what is not zero is one unit: a few large mantissas set the exponent, and "
                    "more bits would show the rest");
@@ -83,13 +83,13 @@ Json tensor_json(const TensorHistory& tensor) {
                {"kind", tensor.kind},
                {"written_by", tensor.written_by},
                {"bits", tensor.bits},
-               {"exponent", tensor.exponent.back()},
-               {"smallest_exponent", *least},
-               {"largest_exponent", *most},
+               {"exponent", whole(tensor.exponent.back())},
+               {"smallest_exponent", whole(*least)},
+               {"largest_exponent", whole(*most)},
                {"clipped", mean(tensor.saturation_rate)},
                {"repeated", mean(tensor.repeated)},
                {"bit_use", tensor.bit_use.back()},
-               {"largest_bits", largest(second_half(tensor.largest_bits))}};
+               {"largest_bits", whole(largest(second_half(tensor.largest_bits)))}};
   if (!tensor.bit_counts.empty()) json["bit_counts"] = tensor.bit_counts;
   json["advice"] = advice(tensor);
   return json;
@@ -98,22 +98,27 @@ Json tensor_json(const TensorHistory& tensor) {
 }  // namespace
 
 Result<Json> tensor_statistics(const RunRecord& run, const std::string& kind) {
+  std::vector<std::string> problems;
+  for (const std::string& problem : run.problems) {
+    if (problem.find(kTensorsFile) != std::string::npos) problems.push_back(problem);
+  }
   if (run.tensor_steps.empty()) {
     const auto format = run.settings.find("format");
     if (format != run.settings.end() && format->second == "fp32") {
       return invalid_input(run.folder.string() + ": a run in fp32 has no mantissas to count");
     }
-    std::string why = "; tensors are observed every " + std::to_string(kReportSteps) +
-                      " steps and after the last";
-    for (const std::string& problem : run.problems) {
-      if (problem.find(kTensorsFile) != std::string::npos) why = "; " + problem;
-    }
-    return invalid_input(run.folder.string() + ": no step was observed yet" + why);
+    const std::string why = problems.empty()
+                                ? "tensors are observed every " + std::to_string(kReportSteps) +
+                                      " steps and after the last"
+                                : problems[0];
+    return invalid_input(run.folder.string() + ": no step was observed yet; " + why);
   }
   Json json = {{"run", run.folder.string()},
                {"format", run.settings.count("format") != 0 ? run.settings.at("format") : ""},
                {"observed_steps", run.tensor_steps.size()},
-               {"last_step", run.tensor_steps.back()},
+               {"last_step", whole(run.tensor_steps.back())},
+               {"histogram_step", run.histogram_step > 0 ? whole(run.histogram_step) : Json()},
+               {"problems", problems},
                {"tensors", Json::array()}};
   for (const TensorHistory& tensor : run.tensors) {
     if (kind.empty() || tensor.kind == kind) json["tensors"].push_back(tensor_json(tensor));

@@ -77,19 +77,32 @@ TEST_F(Statistics, SayWhatIsWorthALook) {
   };
   EXPECT_EQ(advice(lines(line(50, -9, 4, 7))),
             "clips 0.4 % of its mantissas: more bits would keep them");
-  EXPECT_EQ(advice(lines(line(50, -9, 0, 7) + line(100, -9, 0, 5))),
-            "never uses its upper 2 bits: as many fewer would hold it");
-  EXPECT_EQ(advice(lines(line(50, -9, 0, 13), "gradient", 15)),
-            "never uses its upper bit: as many fewer would hold it");
+  EXPECT_EQ(advice(lines(line(50, -9, 0, 7) + line(100, -9, 0, 0, "[9]"))), "is nothing but zeros");
   EXPECT_NE(advice(lines(line(50, -9, 0, 7, "[100,6,3,1]"))).find("60 % of what is not zero"),
             std::string::npos);
   EXPECT_NE(advice(lines(line(50, -9, 0, 59), "parameter gradient", 60)).find("2^60"),
             std::string::npos);
-  // A gradient's headroom, and the sums of logits, are meant to be free.
-  EXPECT_TRUE(tensor(lines(line(50, -9, 0, 14), "gradient", 15))["advice"].empty());
-  EXPECT_TRUE(tensor(lines(line(50, -9, 0, 20), "value", 31))["advice"].empty());
-  // A tensor of zeros.
-  EXPECT_EQ(tensor(lines(line(50, -9, 0, 0, "[9]")))["bit_counts"], Json({9}));
+  // With few bits many ones are to be expected, and logits are sums.
+  EXPECT_TRUE(tensor(lines(line(50, -9, 0, 3, "[100,6,3,1]"), "value", 3))["advice"].empty());
+  EXPECT_TRUE(tensor(lines(line(50, -9, 4, 20), "value", 31))["advice"].empty());
+}
+
+TEST_F(Statistics, NameTheStepOfTheHistograms) {
+  const RunRecord record = run(lines(line(50, -9, 0, 7, "[5,1]") + line(100, -9, 0, 7)));
+  const auto json = tensor_statistics(record, "");
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["histogram_step"], 50);
+  EXPECT_EQ((*json)["last_step"], 100);
+  EXPECT_TRUE((*tensor_statistics(run(lines(line(50, -9, 0, 7))), ""))["histogram_step"].is_null());
+}
+
+TEST_F(Statistics, SayWhatIsDamaged) {
+  const auto json = tensor_statistics(run(lines(line(50, -9, 0, 7) + "{]\n")), "");
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["observed_steps"], 1);
+  ASSERT_EQ((*json)["problems"].size(), 1);
+  EXPECT_NE((*json)["problems"][0].get<std::string>().find("tensors.jsonl, line 3"),
+            std::string::npos);
 }
 
 TEST_F(Statistics, OfOneKind) {
@@ -108,15 +121,23 @@ TEST_F(Statistics, SayWhyThereAreNone) {
   EXPECT_NE(error(run("", "fp32")).find("fp32 has no mantissas"), std::string::npos);
   EXPECT_NE(error(run("{]\n")).find("tensors.jsonl, line 1: damaged"), std::string::npos);
   EXPECT_NE(error(run(lines(line(50, -9, 0, 7, "[[1]]")))).find("line 2"), std::string::npos);
-  EXPECT_NE(error(run(lines(line(50, -9, 0, 7, "7")))).find("line 2"), std::string::npos);
+  for (const char* counts : {"7", "[-1]", "[1.5]", "[1e308]", "[9007199254740993]", "null"}) {
+    EXPECT_NE(error(run(lines(line(50, -9, 0, 7, counts)))).find("line 2"), std::string::npos)
+        << counts;
+  }
+  // Steps of tensors that have no name yet.
+  const std::string early =
+      R"({"step":50,"elements":[],"exponent":[],"saturated":[],"largest_bits":[],"mean_bits":[],)"
+      R"("re_executions":[],"mispredictions":[]})"
+      "\n";
+  EXPECT_NE(error(run(early + lines(""))).find("line 1: damaged"), std::string::npos);
 }
 
 TEST_F(Statistics, NumbersMayBeAnything) {
   const Json found =
       tensor(lines(R"({"step":50,"elements":[0],"exponent":[1e308],"saturated":[-1],)"
                    R"("largest_bits":[-1e308],"mean_bits":[1e308],)"
-                   R"("re_executions":[1e308],"mispredictions":[1e308],)"
-                   R"("bit_counts":[[-1,1e308,1e308]]})"
+                   R"("re_executions":[1e308],"mispredictions":[1e308]})"
                    "\n"));
   EXPECT_EQ(found["name"], "conv1");
 }

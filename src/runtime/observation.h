@@ -32,7 +32,7 @@ struct TensorObservation {
   int operand = 0;       // kGradient: which of its grad_inputs
   // Of the last micro-batch; where channels have exponents of their own, the largest of them.
   int exponent = 0;
-  BitLengths bits;
+  BitLengths bits = {};
   int64_t saturated = 0;      // mantissas that the instruction clipped
   int64_t re_executions = 0;  // by the instruction: see StepTotals
   int64_t mispredictions = 0;

@@ -103,8 +103,8 @@ const Setting kSettings[] = {
      [](const Config& c) { return std::to_string(c.classes); }},
     {"format",
      "number format: bfp8, bfp8-text, fp32 (the reference), or bfp:key=value,... such as "
-     "bfp:g=8,gr=stochastic (w, a, linear, g, gw, gr, acc, shift, round, bias, block, exponents; "
-     "mantissa info lists their values)",
+     "bfp:g=8,gr=stochastic (w, a, unsigned, linear, g, gw, gr, acc, shift, round, bias, block, "
+     "exponents; mantissa info lists their values)",
      "bfp8", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_format(text), c.format); },
      [](const Config& c) { return to_string(c.format); }},
@@ -272,6 +272,9 @@ Status resolve(RunConfig& config) {
   }
   if (config.early_stop > 0 && config.validation == 0) {
     return invalid_input("early-stop: needs a validation loss; add --validation 0.1");
+  }
+  if (config.statistics && config.format.is_float()) {
+    return invalid_input("statistics: there are no mantissas to count in fp32; leave it out");
   }
   if (config.resume && config.overwrite) {
     return invalid_input("--resume and --overwrite exclude each other");

@@ -12,7 +12,8 @@
 namespace mantissa::kernels::depthwise {
 namespace {
 
-// Pairs of products that an int32 sum holds.
+// Pairs of products that an int32 sum holds: 2 * 127 * 127 * 66,000 and 2 * 127 * 32,767 * 258 are
+// below 2^31.
 constexpr int64_t pairs_depth(int bits) { return bits <= 8 ? 66'000 : 258; }
 
 struct Plan {
