@@ -326,6 +326,8 @@ check_validation() {
   holds "it says that it stopped early" grep -q "stopped early at step .*; keeping" "$folder/stderr"
   holds "it stopped two epochs after the best" eval '(($(json "$folder/early/summary.json" steps) ==
     $(json "$folder/early/summary.json" best_step) + 12))'
+  holds "the last step's tensors are observed" eval '(($(json "$folder/early/summary.json" steps) ==
+    $(tail -1 "$folder/early/tensors.jsonl" | grep -oE "^.\"step\":[0-9]+" | tr -cd 0-9)))'
   holds "early stopping resumes" go_on_from_the_checkpoint_before "$folder/early"
   accepts "eval of the best" "test accuracy" eval --checkpoint "$folder/early" --data "$data"
   accepts "early stopping from a config with another split" "test accuracy" train --quiet \

@@ -46,7 +46,9 @@ bool RunLogs::reports_after(int64_t step) const {
 }
 
 Observations* RunLogs::observations(int64_t step) {
-  return tensors_ && reports_after(step) ? &observations_ : nullptr;
+  // Whether an epoch is the last is known only after its last step.
+  const bool may_stop = config_.early_stop > 0 && step % plan_.steps_per_epoch == 0;
+  return tensors_ && (reports_after(step) || may_stop) ? &observations_ : nullptr;
 }
 
 MetricsLine RunLogs::line_of(const FinishedStep& step, const CheckpointInfo& info) const {
