@@ -7,6 +7,7 @@
 #include <map>
 
 #include "numerics/rounding.h"
+#include "tests/all_operators.h"
 #include "tests/harness.h"
 #include "tests/single_op.h"
 
@@ -125,11 +126,6 @@ Mantissas without_negatives(Mantissas values) {
 
 // The laws behind the traits, on random operands with the extremes among them.
 TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
-#define MANTISSA_OP(symbol) &ops::symbol,
-  constexpr const Op* kAll[] = {
-#include "ops/ops.inc"
-  };
-#undef MANTISSA_OP
   constexpr int64_t kBatch = 2;
   const Shape image{6, 6, 4};
   const int64_t count = kBatch * image.count();
@@ -137,7 +133,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     for (const int value : found.values) ASSERT_GE(value, 0) << op.name;
   };
   int never = 0, keeping = 0, clipping = 0;
-  for (const Op* op : kAll) {
+  for (const Op* op : kAllOperators) {
     const OpTraits& traits = op->traits;
     if (!traits.never_negative && !traits.keeps_sign && !traits.clips_negatives) continue;
     if (traits.view) continue;  // computes nothing

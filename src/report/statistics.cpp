@@ -1,13 +1,12 @@
 #include "report/statistics.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <span>
 #include <vector>
 
+#include "report/html.h"
 #include "train/run_folder.h"
 #include "train/run_logs.h"
 
@@ -32,11 +31,7 @@ double largest(Numbers numbers) { return *std::max_element(numbers.begin(), numb
 // A run's first steps are not like the rest.
 Numbers second_half(Numbers numbers) { return numbers.subspan(numbers.size() / 2); }
 
-std::string percent(double fraction) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3g %%", 100 * fraction);
-  return text.data();
-}
+std::string percent(double fraction) { return number_text(100 * fraction, 3) + " %"; }
 
 // An integer of the file, which came as a double.
 Json whole(double number) {
