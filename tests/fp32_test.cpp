@@ -173,7 +173,7 @@ TEST(Fp32, FreezesAndComesBackFromItsFile) {
                    .threads = 2,
                    .learning_rate = 0.1});
   harness.train_to_rest(40);
-  const Format format{.fp32 = true};
+  const Format format{.family = FormatFamily::kFloat};
   auto frozen = freeze_on(harness, "resnet8", format, kBatch, 0);
   ASSERT_TRUE(frozen.ok()) << frozen.error().message;
   const auto path = std::filesystem::temp_directory_path() / "mantissa-fp32-test.safetensors";

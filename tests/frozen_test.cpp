@@ -43,7 +43,8 @@ TEST_F(Frozen, IsWithinTwoTenthsOfAPointOfDynamicExponents) {
   test.count = test.count / kBatch * kBatch;
   const Evaluation evaluation = evaluate_with(*frozen_, kBatch, 2, best_isa(), test);
   EXPECT_GT(evaluation.accuracy(), 0.75);
-  EXPECT_NEAR(evaluation.accuracy(), evaluate_unfrozen(*harness_, {}, kBatch, test).accuracy, 0.002);
+  EXPECT_NEAR(evaluation.accuracy(), evaluate_unfrozen(*harness_, {}, kBatch, test).accuracy,
+              0.002);
 }
 
 TEST_F(Frozen, DoesNotDependOnBatchSizeThreadsOrInstructionSet) {

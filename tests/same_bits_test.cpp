@@ -73,7 +73,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"mobilenet_v2", "bfp:block=channel", 1, 0.125},
         Case{"resnet8", "bfp:linear=16,gw=32", 1}, Case{"lenet5", "bfp:w=16,a=16", 1},
         Case{"mobilenet_v2", "bfp:a=12,linear=16", 1, 0.125},
-        Case{"inception_small", "bfp:w=10,a=9,g=8", 1, 0.125}));
+        Case{"inception_small", "bfp:w=10,a=9,g=8", 1, 0.125}, Case{"mlp", "dfp8"},
+        Case{"lenet5", "dfp:g=8,warmup=3", 8}, Case{"resnet8", "dfp:warmup=2,every=2", 5},
+        Case{"mobilenet_v2", "dfp:g=8,warmup=1", 2, 0.125},
+        Case{"resnet8", "dfp:w=4,a=4,unsigned=yes,linear=8,g=8,gr=stochastic,warmup=1", 2},
+        Case{"lenet5", "dfp:w=16,a=16,warmup=1", 2}));
 
 TEST(SameBits, OptimizersOverThreadsAndInstructionSets) {
   for (const Optimizer& row : optimizers()) {
@@ -109,11 +113,14 @@ TEST(SameBits, UpdatesAtOnceOrAfterTheNorm) {
 }
 
 TEST(SameBits, TwoMicroBatchesInOneThreadOrTwo) {
-  for (const char* model : {"mlp", "lenet5", "resnet8"}) {
-    const HarnessOptions one{.model = model, .micro_batch_size = 8, .threads = 1};
-    HarnessOptions two = one;
-    two.threads = 2;
-    EXPECT_EQ(hash_after(one), hash_after(two)) << model;
+  for (const char* format : {"bfp8", "dfp:warmup=3"}) {
+    for (const char* model : {"mlp", "lenet5", "resnet8"}) {
+      const HarnessOptions one{
+          .model = model, .format = format, .micro_batch_size = 8, .threads = 1};
+      HarnessOptions two = one;
+      two.threads = 2;
+      EXPECT_EQ(hash_after(one), hash_after(two)) << model << " " << format;
+    }
   }
 }
 

@@ -26,12 +26,18 @@ namespace mantissa::testing {
 namespace {
 
 TEST(Step, AllocatesNothing) {
-  for (const char* model : {"mlp", "lenet5", "resnet8", "inception_small"}) {
-    Harness harness({.model = model, .micro_batch_size = 8, .threads = 2, .width = 0.5});
+  const std::pair<const char*, const char*> cases[] = {{"mlp", "bfp8"},
+                                                       {"lenet5", "bfp8"},
+                                                       {"resnet8", "bfp8"},
+                                                       {"inception_small", "bfp8"},
+                                                       {"resnet8", "dfp:warmup=3"}};
+  for (const auto& [model, format] : cases) {
+    Harness harness(
+        {.model = model, .format = format, .micro_batch_size = 8, .threads = 2, .width = 0.5});
     harness.step();  // the harness's own buffers
     const int64_t before = allocations;
     for (int i = 0; i < 3; ++i) harness.step();
-    EXPECT_EQ(allocations - before, 0) << model;
+    EXPECT_EQ(allocations - before, 0) << model << " " << format;
     Observations observations(harness.program());
     harness.executor().set_observations(&observations);
     const int64_t before_observing = allocations;

@@ -26,11 +26,13 @@ enum class ExponentMode : uint8_t {
   kPredicted,  // as kExact, in one pass with the exponent used last; again where that was wrong
   kFixed,      // given: the slot holds it (frozen network)
   kCalibrate,  // exact, and the wide values are counted in a histogram
+  kDecided,    // decided before, and the bits are counted (dynamic fixed point, METHODS section 2)
 };
 
 // Whether batch statistics are those of the batch (else the running ones).
 constexpr bool is_training(ExponentMode mode) {
-  return mode == ExponentMode::kExact || mode == ExponentMode::kPredicted;
+  return mode == ExponentMode::kExact || mode == ExponentMode::kPredicted ||
+         mode == ExponentMode::kDecided;
 }
 
 // Counts of wide values by the smallest exponent that holds them in the value's bits: counts[e +
@@ -41,7 +43,9 @@ constexpr int kHistogramBins = 256;
 struct StepTotals {
   int64_t loss_q24 = 0;  // sum over examples, Q24 of the loss's own unit (ops/loss.h)
   int64_t correct = 0;
-  int64_t re_executions = 0;       // gradients redone because they outgrew their predicted exponent
+  // Gradients redone because they outgrew their predicted exponent; in dynamic fixed point,
+  // instructions run again in the warm-up.
+  int64_t re_executions = 0;
   int64_t mispredictions = 0;      // values redone because their predicted exponent was wrong
   int64_t guard_violations = 0;    // micro-batches with a channel narrower than one unit
   double gradient_norm = 0;        // of the mean gradient, in programs that clip

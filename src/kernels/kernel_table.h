@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "kernels/batch_norm/batch_norm.h"
+#include "kernels/bit_counts/bit_counts.h"
 #include "kernels/convolution/convolution.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/elementwise/elementwise.h"
@@ -25,6 +26,7 @@ struct KernelTable {
   const SquaredErrorKernels* squared_error = nullptr;
   const UpdateKernels* update = nullptr;
   const RoundingKernels* rounding = nullptr;
+  const BitCountKernels* bit_counts = nullptr;
   const PeakKernels* peak = nullptr;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -50,6 +51,31 @@ const std::vector<ModeKey>& mode_keys() {
   return keys;
 }
 
+// A whole number of dynamic fixed point: its key, where it is kept, and its range.
+struct NumberKey {
+  std::string_view key;
+  int Format::*field;
+  int smallest, largest;
+};
+
+constexpr int kMostSteps = 1'000'000'000;
+constexpr std::array kNumberKeys = {NumberKey{"threshold", &Format::threshold, 0, 255},
+                                    NumberKey{"warmup", &Format::warm_up_steps, 0, kMostSteps},
+                                    NumberKey{"every", &Format::decision_steps, 1, kMostSteps},
+                                    NumberKey{"start", &Format::start_exponent, -100, 100}};
+
+// The part that may be clipped, as a decimal fraction.
+constexpr std::string_view kClippedKey = "r_max";
+constexpr int kMostClippedPpm = 100'000;
+
+// A family with keys: what its formats begin with, and what stands for keys that are left out.
+struct Family {
+  std::string_view prefix;
+  Format plain;
+};
+constexpr std::array kFamilies = {Family{"bfp:", {}},
+                                  Family{"dfp:", {.family = FormatFamily::kDynamic}}};
+
 struct Preset {
   std::string_view name;
   Format format;
@@ -59,7 +85,8 @@ struct Preset {
 constexpr std::array kPresets = {
     Preset{"bfp8", {}},
     Preset{"bfp8-text", {.grad_weights_bits = 32, .bias_bits = 8, .predicted = false}},
-    Preset{"fp32", {.fp32 = true}}};
+    Preset{"dfp8", {.family = FormatFamily::kDynamic}},
+    Preset{"fp32", {.family = FormatFamily::kFloat}}};
 
 std::string joined(const std::vector<int>& numbers, const char* by) {
   std::string text;
@@ -73,20 +100,65 @@ std::string joined(std::span<const std::string_view> words, const char* by) {
   return text;
 }
 
-std::string all_keys() {
+std::string all_keys(const Format& format) {
   std::vector<std::string_view> keys;
   for (const WidthKey& width : width_keys()) keys.push_back(width.key);
   for (const ModeKey& mode : mode_keys()) keys.push_back(mode.key);
+  if (format.is_dynamic()) {
+    for (const NumberKey& number : kNumberKeys) keys.push_back(number.key);
+    keys.push_back(kClippedKey);
+  }
   return joined(keys, ", ");
+}
+
+// Millionths as the shortest decimal fraction.
+std::string fraction_text(int ppm) {
+  std::string text = "0." + std::to_string(1'000'000 + ppm).substr(1);
+  while (text.back() == '0') text.pop_back();
+  return text.back() == '.' ? "0" : text;
+}
+
+template <typename Number>
+bool read_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+Error out_of_range(std::string_view key, std::string_view value, const std::string& range) {
+  return invalid_input("format: " + std::string(key) + "=" + std::string(value) +
+                       " is not supported; " + std::string(key) + " is " + range);
+}
+
+// Sets a key that only dynamic fixed point has; false if it is not one.
+Result<bool> set_dynamic_key(std::string_view key, std::string_view value, Format& format) {
+  for (const NumberKey& number : kNumberKeys) {
+    if (key != number.key) continue;
+    int read = 0;
+    if (!read_number(value, read) || read < number.smallest || read > number.largest) {
+      return out_of_range(key, value,
+                          "a whole number from " + std::to_string(number.smallest) + " to " +
+                              std::to_string(number.largest));
+    }
+    format.*number.field = read;
+    return true;
+  }
+  if (key != kClippedKey) return false;
+  double part = -1;
+  const bool is_number = read_number(value, part);
+  const double ppm = std::nearbyint(part * 1e6);
+  if (!is_number || !(std::abs(part * 1e6 - ppm) < 1e-6) || ppm < 0 || ppm > kMostClippedPpm) {
+    return out_of_range(key, value, "a multiple of 1e-6 from 0 to 0.1, such as 1e-4");
+  }
+  format.clipped_ppm = static_cast<int>(ppm);
+  return true;
 }
 
 Status set_key(std::string_view key, std::string_view value, Format& format) {
   for (const WidthKey& width : width_keys()) {
     if (key != width.key) continue;
     int bits = -1;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), bits);
-    const bool whole = error == std::errc{} && end == value.data() + value.size();
-    if (whole && std::count(width.choices.begin(), width.choices.end(), bits) > 0) {
+    if (read_number(value, bits) &&
+        std::count(width.choices.begin(), width.choices.end(), bits) > 0) {
       format.*width.field = bits;
       return {};
     }
@@ -105,7 +177,27 @@ Status set_key(std::string_view key, std::string_view value, Format& format) {
                          " is not supported; choose " + std::string(key) + "=" +
                          joined(mode.choices, " or "));
   }
-  return invalid_input("format: unknown key '" + std::string(key) + "'; keys are " + all_keys());
+  if (format.is_dynamic()) {
+    MANTISSA_ASSIGN(const bool known, set_dynamic_key(key, value, format));
+    if (known) return {};
+  }
+  return invalid_input("format: unknown key '" + std::string(key) + "'; keys are " +
+                       all_keys(format));
+}
+
+// What dynamic fixed point does not have.
+Status check_dynamic(const Format& format) {
+  if (!format.predicted) {
+    return invalid_input(
+        "format: exponents=exact is a choice of block floating point; dynamic fixed point decides "
+        "exponents before: leave exponents out, or choose bfp:exponents=exact");
+  }
+  if (!format.tensor_blocks) {
+    return invalid_input(
+        "format: dynamic fixed point decides one exponent per tensor: leave block=channel out, or "
+        "choose bfp:block=channel");
+  }
+  return {};
 }
 
 // What keys say together. A value that only repeats another's is left out: formats have one
@@ -138,6 +230,7 @@ Status combine_keys(Format& format) {
         "format: unsigned=yes gives values that are never negative a+1 bits, at most 16: choose a "
         "up to 15");
   }
+  if (format.is_dynamic()) MANTISSA_RETURN_IF_ERROR(check_dynamic(format));
   if (format.linear_bits <= format.activation_bits) format.linear_bits = 0;
   if (!format.tensor_blocks &&
       std::max({format.most_activation_bits(), format.linear_bits, format.weight_bits}) > 8) {
@@ -156,13 +249,15 @@ Result<Format> parse_format(std::string_view text) {
   for (const Preset& preset : kPresets) {
     if (text == preset.name) return preset.format;
   }
-  if (!text.starts_with("bfp:")) {
-    return invalid_input(
-        "unknown format '" + std::string(text) +
-        "'; choose bfp8, bfp8-text, fp32, or bfp:key=value,... (for example bfp:acc=8)");
+  const auto* family = std::find_if(kFamilies.begin(), kFamilies.end(),
+                                    [&](const Family& f) { return text.starts_with(f.prefix); });
+  if (family == kFamilies.end()) {
+    return invalid_input("unknown format '" + std::string(text) +
+                         "'; choose bfp8, bfp8-text, dfp8, fp32, bfp:key=value,... or "
+                         "dfp:key=value,... (for example bfp:acc=8)");
   }
-  Format format;
-  std::string_view rest = text.substr(4);
+  Format format = family->plain;
+  std::string_view rest = text.substr(family->prefix.size());
   while (!rest.empty()) {
     const std::string_view item = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), item.size() + 1));
@@ -180,18 +275,25 @@ std::string to_string(const Format& format) {
   for (const Preset& preset : kPresets) {
     if (format == preset.format) return std::string(preset.name);
   }
-  const Format bfp8;
+  const Family& family = kFamilies[format.is_dynamic() ? 1 : 0];
+  const Format& plain = family.plain;
   std::string keys;
+  const auto add = [&](std::string_view key, std::string_view value) {
+    keys += (keys.empty() ? "" : ",") + std::string(key) + "=" + std::string(value);
+  };
   for (const WidthKey& width : width_keys()) {
-    if (format.*width.field == bfp8.*width.field) continue;
-    keys += (keys.empty() ? "" : ",") + std::string(width.key) + "=" +
-            std::to_string(format.*width.field);
+    if (format.*width.field == plain.*width.field) continue;
+    add(width.key, std::to_string(format.*width.field));
   }
   for (const ModeKey& mode : mode_keys()) {
-    if (format.*mode.first == bfp8.*mode.first) continue;
-    keys += (keys.empty() ? "" : ",") + std::string(mode.key) + "=" + std::string(mode.choices[1]);
+    if (format.*mode.first != plain.*mode.first) add(mode.key, mode.choices[1]);
   }
-  return "bfp:" + keys;
+  for (const NumberKey& number : kNumberKeys) {
+    if (format.*number.field == plain.*number.field) continue;
+    add(number.key, std::to_string(format.*number.field));
+  }
+  if (format.clipped_ppm != plain.clipped_ppm) add(kClippedKey, fraction_text(format.clipped_ppm));
+  return std::string(family.prefix) + keys;
 }
 
 std::vector<std::string> format_choices() {
@@ -203,6 +305,11 @@ std::vector<std::string> format_choices() {
   for (const ModeKey& mode : mode_keys()) {
     choices.push_back("bfp:" + std::string(mode.key) + "=" + joined(mode.choices, "|"));
   }
+  for (const NumberKey& number : kNumberKeys) {
+    choices.push_back("dfp:" + std::string(number.key) + "=" + std::to_string(number.smallest) +
+                      ".." + std::to_string(number.largest));
+  }
+  choices.push_back("dfp:" + std::string(kClippedKey) + "=0..0.1");
   return choices;
 }
 

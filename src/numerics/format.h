@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,11 +11,17 @@
 
 namespace mantissa {
 
+enum class FormatFamily : uint8_t {
+  kBlock,    // block floating point: a block's exponent follows from its own maximum, or a guess
+  kDynamic,  // dynamic fixed point: exponents are decided before, from the statistics of bits
+  kFloat,    // fp32, the reference
+};
+
 // Block floating point with one exponent per tensor, or per output channel of a weight tensor
-// (BlockFloat [0012]-[0013], METHODS section 1), or fp32, the reference, for which the other
-// members mean nothing.
+// (BlockFloat [0012]-[0013], METHODS section 1); dynamic fixed point, with the same widths
+// (DynamicFixed, METHODS section 2); or fp32, for which the other members mean nothing.
 struct Format {
-  bool fp32 = false;
+  FormatFamily family = FormatFamily::kBlock;
   int weight_bits = 8;            // w: weights
   int activation_bits = 8;        // a: activations
   int gradient_bits = 16;         // g: gradients of activations
@@ -29,6 +36,12 @@ struct Format {
   bool nearest_gradients = true;  // gr: gradients rounded to nearest, or stochastically
   bool nearest_updates = true;    // round: updates rounded to nearest, or stochastically
   bool predicted = true;  // exponents: predicted, in one pass, or exact, in two; the same bits
+  // Dynamic fixed point only.
+  int threshold = 1;        // in the warm-up, larger differences of exponents repeat an instruction
+  int clipped_ppm = 100;    // r_max, in millionths: of a tensor's elements, how many may be clipped
+  int warm_up_steps = 20;   // warmup: in which instructions are repeated
+  int decision_steps = 1;   // every: from one decision to the next, after the warm-up
+  int start_exponent = -8;  // start: of all tensors, before the first step
   bool operator==(const Format&) const = default;
 
   // The second shift of the lazy update; 0 without an accumulator.
@@ -41,15 +54,16 @@ struct Format {
   bool has_linear_values() const { return linear_bits != 0; }
   // Most bits of an activation.
   int most_activation_bits() const { return activation_bits + (sign_bits ? 0 : 1); }
-  constexpr bool is_float() const { return fp32; }
+  constexpr bool is_float() const { return family == FormatFamily::kFloat; }
+  constexpr bool is_dynamic() const { return family == FormatFamily::kDynamic; }
 };
 
-// Parses "fp32", a preset ("bfp8", "bfp8-text"), or "bfp:key=value,..." with the keys of
-// docs/formats.md (left out: as in bfp8). What cannot be combined or is not built is an error that
-// says what is.
+// Parses a preset ("bfp8", "bfp8-text", "dfp8", "fp32"), or "bfp:key=value,..." or
+// "dfp:key=value,..." with the keys of docs/formats.md (left out: as in bfp8 or dfp8). What cannot
+// be combined or is not built is an error that says what is.
 Result<Format> parse_format(std::string_view text);
 
-// The canonical spelling: "fp32", a preset, or "bfp:..." with the keys that differ from bfp8.
+// The canonical spelling: a preset, or "bfp:..." or "dfp:..." with the keys that differ from it.
 std::string to_string(const Format& format);
 
 // What there is, for people: "bfp8", ..., "bfp:g=6|8|12|16", ...

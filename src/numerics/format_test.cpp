@@ -32,7 +32,14 @@ TEST(Format, HasOneSpelling) {
                 {"bfp:unsigned=yes,a=4", "bfp:a=4,unsigned=yes"},
                 {"bfp:shift=7,acc=8", "bfp:acc=8"},
                 {"bfp:shift=7", "bfp:shift=7"},
-                {"bfp:acc=0,round=stochastic", "bfp:acc=0,round=stochastic"}};
+                {"bfp:acc=0,round=stochastic", "bfp:acc=0,round=stochastic"},
+                {"dfp8", "dfp8"},
+                {"dfp:", "dfp8"},
+                {"dfp:threshold=1,r_max=1e-4,warmup=20,every=1,start=-8", "dfp8"},
+                {"dfp:start=8,g=8,w=4", "dfp:w=4,g=8,start=8"},
+                {"dfp:r_max=1e-3,every=10", "dfp:every=10,r_max=0.001"},
+                {"dfp:r_max=0.000012,warmup=0", "dfp:warmup=0,r_max=0.000012"},
+                {"dfp:r_max=0,threshold=0", "dfp:threshold=0,r_max=0"}};
   for (const auto& c : kCases) {
     const auto format = parse_format(c.text);
     ASSERT_TRUE(format.ok()) << c.text << ": " << format.error().message;
@@ -47,7 +54,7 @@ TEST(Format, ErrorsSayWhatIsPossible) {
   const struct {
     const char* text;
     const char* says;
-  } kCases[] = {{"int8", "choose bfp8, bfp8-text, fp32"},
+  } kCases[] = {{"int8", "choose bfp8, bfp8-text, dfp8, fp32"},
                 {"bfp:w=1", "choose w from 2, 3"},
                 {"bfp:a=17", "14, 15, 16"},
                 {"bfp:linear=12", "choose linear from 8, 16"},
@@ -65,7 +72,18 @@ TEST(Format, ErrorsSayWhatIsPossible) {
                 {"bfp:a=8,unsigned=yes,gw=32", "7 with unsigned=yes"},
                 {"bfp:unsigned=yes,block=channel", "a up to 7 with unsigned=yes"},
                 {"bfp:shift=8,acc=8", "largest shift is 7"},
-                {"bfp:shift=1,acc=0", "leave shift out"}};
+                {"bfp:shift=1,acc=0", "leave shift out"},
+                {"bfp:threshold=1", "unknown key 'threshold'"},
+                {"dfp:limit=1", "threshold, warmup, every, start, r_max"},
+                {"dfp:block=channel", "choose bfp:block=channel"},
+                {"dfp:exponents=exact", "choose bfp:exponents=exact"},
+                {"dfp:every=0", "from 1 to"},
+                {"dfp:start=x", "from -100 to 100"},
+                {"dfp:r_max=0.5", "from 0 to 0.1"},
+                {"dfp:r_max=1e-7", "a multiple of 1e-6"},
+                {"dfp:r_max=nan", "a multiple of 1e-6"},
+                {"dfp:r_max=-1e-4", "a multiple of 1e-6"},
+                {"dfp:r_max=1e-4x", "a multiple of 1e-6"}};
   for (const auto& c : kCases) {
     const auto format = parse_format(c.text);
     ASSERT_FALSE(format.ok()) << c.text;

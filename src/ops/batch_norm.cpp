@@ -175,9 +175,9 @@ void forward(const OpContext& c) {
     batch_statistics(c, sums, saved, channels, rows);
   }
   const int wide_exponent = fixed_point_affine(c, saved, work, channels);
-  const int shift =
-      choose_shift(c, c.output, affine_maximum(c, sums, work, channels), wide_exponent);
-  scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent);
+  narrow_by_maximum(c, affine_maximum(c, sums, work, channels), wide_exponent, [&](int shift) {
+    return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent);
+  });
 }
 
 }  // namespace

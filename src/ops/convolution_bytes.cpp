@@ -137,7 +137,9 @@ void forward_channels_in_one_pass(const OpContext& c, const Workspace& work,
 // Whether the kernel can narrow the sums as it computes them.
 bool fits_one_pass(const OpContext& c, const SumExponents& exponents) {
   if (differ(c, exponents)) return false;
-  if (c.exponent_mode == ExponentMode::kPredicted) return true;
+  if (c.exponent_mode == ExponentMode::kPredicted || c.exponent_mode == ExponentMode::kDecided) {
+    return true;
+  }
   const int shift = *c.output.exponent - exponents.largest();
   return c.exponent_mode == ExponentMode::kFixed && shift >= 0 &&
          shift <= kernels::kMaximumForwardShift;

@@ -56,8 +56,9 @@ void scale_wide(const OpContext& c, int64_t scale, int wide_exponent) {
   const Mantissas kept(c.output);
   const auto wide = [&](int64_t i) { return kept[i] * scale; };
   const uint64_t maximum = narrow_elements(*c.kernel.pool, c.output, false, 0, wide).maximum;
-  const int shift = choose_shift(c, c.output, maximum, wide_exponent);
-  *c.output.saturated += narrow_elements(*c.kernel.pool, c.output, true, shift, wide).saturated;
+  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
+    return narrow_elements(*c.kernel.pool, c.output, true, shift, wide).saturated;
+  });
 }
 
 void forward(const OpContext& c) {

@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "graph/op.h"
+#include "kernels/bit_counts/bit_statistics.h"
 #include "kernels/gradient.h"
+#include "kernels/kernel_table.h"
 #include "kernels/statistics.h"
 #include "numerics/exponent.h"
 
@@ -44,6 +46,50 @@ inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t
   return exact_shift(maximum, output.bits);
 }
 
+// Dynamic fixed point: the shift from wide mantissas to the exponent that was decided, which
+// becomes the tensor's; from 0, since nothing finer than the wide values is gained, to `most`.
+inline int decided_shift(const OpContext& context, const Tensor& tensor, int wide_exponent,
+                         int most) {
+  const int shift = std::clamp(*tensor.predictor.predicted - wide_exponent, 0, most);
+  set_exponent(context, tensor, wide_exponent + shift);
+  return shift;
+}
+
+// Dynamic fixed point: counts the bits of a tensor that was written with decided_shift, in place of
+// what was counted when it was written before.
+inline void note_bits(const OpContext& context, const Tensor& tensor, int wide_exponent,
+                      const kernels::WideStatistics& found) {
+  const kernels::ConstGradient mantissas{tensor.data, tensor.bits};
+  *tensor.predictor.bits = kernels::bit_statistics(*context.kernels->bit_counts,
+                                                   *context.kernel.pool, mantissas, tensor.count(),
+                                                   {.decided_exponent = *tensor.predictor.predicted,
+                                                    .written_exponent = *tensor.exponent,
+                                                    .wide_exponent = wide_exponent},
+                                                   found);
+}
+
+// Writes a tensor with the exponent that was decided: `pass` as for narrow_in_one_pass.
+template <typename Pass>
+void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
+                       const Pass& pass) {
+  const kernels::WideStatistics found = pass(decided_shift(context, tensor, wide_exponent, most));
+  note_bits(context, tensor, wide_exponent, found);
+  *tensor.saturated += found.saturated;
+}
+
+// Requantises a value whose maximum is known: `write(shift)` writes it narrowed and returns how
+// many were clipped.
+template <typename Write>
+void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_exponent,
+                       const Write& write) {
+  if (context.exponent_mode == ExponentMode::kDecided) {
+    return narrow_as_decided(context, context.output, wide_exponent, 62, [&](int shift) {
+      return kernels::WideStatistics{maximum, write(shift)};
+    });
+  }
+  *context.output.saturated += write(choose_shift(context, context.output, maximum, wide_exponent));
+}
+
 // Requantises a value to its width in one pass: `pass(shift)` computes the wide values, writes them
 // narrowed and returns their statistics. Under kPredicted the shift follows from the exponent that
 // the slot still holds from last time, and the pass is run again where the block's own maximum asks
@@ -53,6 +99,9 @@ template <typename Pass>
 void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass,
                         int wide_bits = 32) {
   const Tensor& output = context.output;
+  if (context.exponent_mode == ExponentMode::kDecided) {
+    return narrow_as_decided(context, output, wide_exponent, wide_bits - output.bits, pass);
+  }
   int shift = *output.exponent - wide_exponent;
   const bool predicted = context.exponent_mode == ExponentMode::kPredicted;
   if (predicted) shift = std::clamp(shift, 0, wide_bits - output.bits);
@@ -74,7 +123,8 @@ template <typename Pass>
 void narrow_by_passes(const OpContext& context, int wide_exponent, Pass&& pass,
                       int wide_bits = 32) {
   const ExponentMode mode = context.exponent_mode;
-  if (mode == ExponentMode::kPredicted || mode == ExponentMode::kFixed) {
+  if (mode == ExponentMode::kPredicted || mode == ExponentMode::kFixed ||
+      mode == ExponentMode::kDecided) {
     return narrow_in_one_pass(
         context, wide_exponent, [&](int shift) { return pass(true, shift); }, wide_bits);
   }
@@ -113,10 +163,14 @@ void calibrate(const OpContext& context, int wide_exponent, const WideOf& wide_o
 
 // Requantises a gradient to its width under the headroom rule (METHODS section 0.7): `pass(shift)`
 // computes the wide values anew, writes them narrowed and returns their statistics. Runs it once,
-// or again where the block turned out larger than predicted.
+// or again where the block turned out larger than predicted. In dynamic fixed point the exponent is
+// the decided one.
 template <typename Pass>
 void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_exponent,
                      Pass&& pass) {
+  if (context.exponent_mode == ExponentMode::kDecided) {
+    return narrow_as_decided(context, gradient, wide_exponent, 62, pass);
+  }
   const int16_t predicted = *gradient.predictor.predicted;
   int exponent = wide_exponent;
   if (predicted != kUnmeasured) exponent = headroom_exponent(predicted, wide_exponent);

@@ -140,13 +140,16 @@ void average_forward(const OpContext& c) {
   const auto wide = [&](int64_t i) { return sums[i] * mean.multiplier; };
   for (int64_t i = 0; i < images * channels; ++i) maximum = std::max(maximum, magnitude(wide(i)));
   calibrate(c, wide_exponent, wide);
-  const int shift = choose_shift(c, c.output, maximum, wide_exponent);
-  for (int64_t i = 0; i < images * channels; ++i) {
-    const int64_t rounded = rescale_rne(wide(i), shift);
-    c.output.as<int8_t>()[i] =
-        static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
-    *c.output.saturated += c.output.as<int8_t>()[i] != rounded;
-  }
+  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
+    int64_t saturated = 0;
+    for (int64_t i = 0; i < images * channels; ++i) {
+      const int64_t rounded = rescale_rne(wide(i), shift);
+      c.output.as<int8_t>()[i] =
+          static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
+      saturated += c.output.as<int8_t>()[i] != rounded;
+    }
+    return saturated;
+  });
 }
 
 // Gradients of means to gradients of pixels, which are alike within an image and channel.
@@ -171,16 +174,18 @@ void average_backward(const OpContext& c) {
   const Reciprocal mean = reciprocal(pixels);
   const kernels::Gradient narrow{c.workspace, grad_input.bits};
   narrow_gradient(c, grad_input, *c.grad_output.exponent + mean.exponent, [&](int shift) {
-    return kernels::with_gradient_type(c.grad_output.bits, [&](auto from) {
-      return kernels::with_wide_gradient_type(narrow.bits, [&](auto to) {
-        using From = decltype(from);
-        return narrow_means<From>(c.grad_output.as<From>(), mean.multiplier, shift, pixels,
-                                  images * channels, narrow, to);
-      });
+    const kernels::WideStatistics found =
+        kernels::with_gradient_type(c.grad_output.bits, [&](auto from) {
+          return kernels::with_wide_gradient_type(narrow.bits, [&](auto to) {
+            using From = decltype(from);
+            return narrow_means<From>(c.grad_output.as<From>(), mean.multiplier, shift, pixels,
+                                      images * channels, narrow, to);
+          });
+        });
+    kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
+      c.kernels->pooling->broadcast(narrow, pixels, channels, gradient_of(grad_input), begin, end);
     });
-  });
-  kernels::parallel_ranges(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end, int64_t) {
-    c.kernels->pooling->broadcast(narrow, pixels, channels, gradient_of(grad_input), begin, end);
+    return found;
   });
 }
 

@@ -24,14 +24,15 @@ std::vector<ParameterSpec> parameters(const Attributes&, std::span<const Shape> 
 
 void forward(const OpContext& c) {
   const Tensor& multiplier = c.parameters[0].mantissa;
-  scale_and_offset(c, multiplier.as<int32_t>(), c.parameters[1].mantissa.as<int64_t>(),
-                   *c.output.exponent - *multiplier.exponent, *multiplier.exponent);
+  *c.output.saturated +=
+      scale_and_offset(c, multiplier.as<int32_t>(), c.parameters[1].mantissa.as<int64_t>(),
+                       *c.output.exponent - *multiplier.exponent, *multiplier.exponent);
 }
 
 }  // namespace
 
-void scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64_t* offset,
-                      int shift, int wide_exponent) {
+int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64_t* offset,
+                         int shift, int wide_exponent) {
   const int64_t channels = c.output.shape.last();
   const Mantissas in(c.inputs[0]);
   const auto wide_of = [&](int64_t i) {
@@ -40,9 +41,7 @@ void scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64
   };
   calibrate(c, wide_exponent, wide_of);
   if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) {
-    *c.output.saturated +=
-        narrow_elements(*c.kernel.pool, c.output, true, shift, wide_of).saturated;
-    return;
+    return narrow_elements(*c.kernel.pool, c.output, true, shift, wide_of).saturated;
   }
   const kernels::ScaleOffset args{.in = c.inputs[0].as<int8_t>(),
                                   .channels = channels,
@@ -52,13 +51,12 @@ void scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64
                                   .shift = shift,
                                   .out = c.output.as<int8_t>(),
                                   .bits = c.output.bits};
-  *c.output.saturated +=
-      kernels::parallel_statistics(*c.kernel.pool, c.output.count() / channels,
-                                   batch_norm_grain(channels),
-                                   [&](int64_t begin, int64_t end) {
-                                     return c.kernels->batch_norm->scale_offset(args, begin, end);
-                                   })
-          .saturated;
+  return kernels::parallel_statistics(
+             *c.kernel.pool, c.output.count() / channels, batch_norm_grain(channels),
+             [&](int64_t begin, int64_t end) {
+               return c.kernels->batch_norm->scale_offset(args, begin, end);
+             })
+      .saturated;
 }
 
 const Op kScaleOffset = {.name = "scale_offset",

@@ -41,17 +41,20 @@ void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& tabl
       count_wide(c.histogram, table[value], wide_exponent, c.output.bits, counts[value]);
     }
   }
-  const int shift = choose_shift(c, c.output, maximum, wide_exponent);
-  std::array<int8_t, 256> narrow;
-  for (int value = 0; value < 256; ++value) {
-    const int64_t rounded = rescale_rne(table[value], shift);
-    narrow[value] = static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
-    if (narrow[value] != rounded) *c.output.saturated += counts[value];
-  }
-  kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        c.kernels->elementwise->look_up(in, narrow.data(), c.output.as<int8_t>(), begin, end);
-      });
+  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
+    std::array<int8_t, 256> narrow;
+    int64_t saturated = 0;
+    for (int value = 0; value < 256; ++value) {
+      const int64_t rounded = rescale_rne(table[value], shift);
+      narrow[value] = static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
+      if (narrow[value] != rounded) saturated += counts[value];
+    }
+    kernels::parallel_ranges(
+        *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+          c.kernels->elementwise->look_up(in, narrow.data(), c.output.as<int8_t>(), begin, end);
+        });
+    return saturated;
+  });
 }
 
 }  // namespace mantissa::ops

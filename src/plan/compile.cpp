@@ -136,6 +136,33 @@ class Compiler {
     return with_shapes(node, [&](const OpShapes& shapes) { return memory(shapes, planning_); });
   }
 
+  // Whether the instruction narrows to exponents that statistics decide, and counts the bits.
+  bool decides_exponents(const Instruction& instruction) const {
+    if (program_.options.exponents != ExponentMode::kDecided || !training()) return false;
+    const OpTraits& traits = instruction.op->traits;
+    if (instruction.phase == Phase::kForward) {
+      return !traits.keeps_exponent && instruction.output.space == Operand::Space::kArena &&
+             instruction.output.type != DataType::kInt32;
+    }
+    if (instruction.phase != Phase::kBackwardInput || !rounds_gradient(traits)) return false;
+    return std::any_of(instruction.grad_inputs.begin(), instruction.grad_inputs.end(),
+                       [&](const Operand& gradient) {
+                         return gradient.slot >= 0 && gradient.slot < gradient_slots(graph_);
+                       });
+  }
+
+  void emit(Instruction instruction) {
+    const bool decides = decides_exponents(instruction);
+    program_.instructions.push_back(std::move(instruction));
+    if (!decides || format().warm_up_steps == 0) return;
+    Instruction repeat;
+    repeat.phase = Phase::kRepeat;
+    const Instruction& repeated = program_.instructions.back();
+    repeat.op = repeated.op;
+    repeat.name = repeated.name;
+    program_.instructions.push_back(std::move(repeat));
+  }
+
   void add_phase_memory(Instruction& instruction, const PhaseMemory& memory) {
     if (memory.workspace_bytes > 0) {
       instruction.workspace =
@@ -184,7 +211,7 @@ class Compiler {
                                           memory.statistics_bytes * program_.options.micro_batches);
     }
     forward_of_node_[n] = {instruction.saved, instruction.statistics};
-    program_.instructions.push_back(std::move(instruction));
+    emit(std::move(instruction));
     return {};
   }
 
@@ -209,6 +236,8 @@ class Compiler {
         return op.backward_input != nullptr;
       case Phase::kUpdateStatistics:
         return op.update_statistics != nullptr;
+      case Phase::kRepeat:
+        return true;
     }
     return false;
   }
@@ -263,7 +292,7 @@ class Compiler {
     const int slot = gradient.slot + static_cast<int>(gradient_slots(graph_));
     round.grad_inputs = {gradient_operand(value, slot, format().gradient_bits)};
     const Operand rounded = round.grad_inputs[0];
-    program_.instructions.push_back(std::move(round));
+    emit(std::move(round));
     return rounded;
   }
 
@@ -274,7 +303,7 @@ class Compiler {
     loss.attributes = {{"smoothing", program_.options.label_smoothing}};
     loss.inputs = {operand(graph_.logits),
                    {Operand::Space::kLabels, 0, DataType::kUint8, Shape{batch()}, -1, false}};
-    program_.instructions.push_back(loss);
+    emit(loss);
     if (!training()) return;
     loss.phase = Phase::kBackwardInput;
     touch(loss.inputs[0]);
@@ -282,7 +311,7 @@ class Compiler {
         gradient_operand(graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1,
                          written_bits(graph_.logits, true));
     loss.grad_inputs = {gradient};
-    program_.instructions.push_back(std::move(loss));
+    emit(std::move(loss));
     contributions_[values_.canonical[graph_.logits]].push_back(
         contribution(graph_.logits, gradient, true, -1));
   }
@@ -302,7 +331,7 @@ class Compiler {
       for (const Operand& input : sum.inputs) touch(input);
       const Operand written = gradient_operand(value, parts[i].sum_slot, written_bits(value, true));
       sum.grad_inputs = {written};
-      program_.instructions.push_back(std::move(sum));
+      emit(std::move(sum));
       total = contribution(value, written, true, parts[i].sum_slot);
     }
     total.gradient.shape = total.wide.shape = batched(graph_.values[value].shape, batch());
@@ -353,7 +382,7 @@ class Compiler {
       gradient_buffer_[operand.parameter] = operand.gradient_buffer;
     }
     add_phase_memory(instruction, memory_of(graph_.nodes[n]).backward_weights);
-    program_.instructions.push_back(std::move(instruction));
+    emit(std::move(instruction));
   }
 
   void emit_backward_input(int n, const Operand& gradient) {
@@ -376,7 +405,7 @@ class Compiler {
     }
     add_phase_memory(instruction, memory_of(node).backward_input);
     const std::vector<Operand> parts = instruction.grad_inputs;
-    program_.instructions.push_back(std::move(instruction));
+    emit(std::move(instruction));
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
       if (parts[i].space == Operand::Space::kNone) continue;
       const int value = node.inputs[i];
@@ -394,7 +423,7 @@ class Compiler {
       update.name = graph_.parameters[parameter].name;
       update.parameters = {{parameter, gradient_buffer_[parameter]}};
       touch(gradient_buffer_[parameter], now());
-      program_.instructions.push_back(std::move(update));
+      emit(std::move(update));
     }
   }
 
@@ -407,7 +436,7 @@ class Compiler {
       norm.parameters.push_back({parameter, buffer});
       touch(buffer, now());
     }
-    program_.instructions.push_back(std::move(norm));
+    emit(std::move(norm));
   }
 
   void emit_end_of_step() {
@@ -421,7 +450,7 @@ class Compiler {
       update.multiply_adds = 0;
       update.statistics = forward_of_node_[n].statistics;
       touch(update.statistics, now());
-      program_.instructions.push_back(std::move(update));
+      emit(std::move(update));
     }
   }
 

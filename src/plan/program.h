@@ -23,6 +23,7 @@ enum class Phase : uint8_t {
   kBackwardInput,
   kUpdate,            // optimiser
   kUpdateStatistics,  // batch norm's running statistics
+  kRepeat,  // dynamic fixed point, warm-up: the instruction before, where its exponents ask
 };
 std::string_view phase_name(Phase phase);
 
@@ -100,6 +101,7 @@ struct ProgramOptions {
 
 // How a program that trains in this format finds the exponents of values.
 constexpr ExponentMode training_exponents(const Format& format) {
+  if (format.is_dynamic()) return ExponentMode::kDecided;
   return format.predicted ? ExponentMode::kPredicted : ExponentMode::kExact;
 }
 

@@ -66,6 +66,11 @@ int64_t gradient_slots(const Graph& graph) {
   return gradient_slot(graph, static_cast<int>(graph.nodes.size()), 0) + 1;
 }
 
+int64_t predictor_slots(const Graph& graph, const Format& format) {
+  const auto values = static_cast<int64_t>(graph.values.size());
+  return gradient_slots(graph) + (format.is_dynamic() ? values : 0);
+}
+
 int gradient_slot(const Graph& graph, int node, int input) {
   int slot = 0;
   for (int before = 0; before < node; ++before) {
@@ -129,8 +134,13 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
   }
   if (format.is_float()) return layout;
   const auto values = static_cast<int64_t>(graph.values.size());
-  layout.predictors = builder.add("predictors", DataType::kInt16, Shape{gradient_slots(graph)},
-                                  StateGroup::kPredictor);
+  const int64_t predictors = predictor_slots(graph, format);
+  layout.predictors =
+      builder.add("predictors", DataType::kInt16, Shape{predictors}, StateGroup::kPredictor);
+  if (format.is_dynamic()) {
+    layout.bits = builder.add("bits", DataType::kInt64, Shape{predictors, kBitStatisticsWords},
+                              StateGroup::kPredictor);
+  }
   layout.guards = builder.add("guards", DataType::kUint8, Shape{values}, StateGroup::kPredictor);
   return layout;
 }

@@ -51,10 +51,12 @@ struct ParameterState {
 struct StateLayout {
   std::vector<StateTensor> tensors;
   std::vector<ParameterState> parameters;  // as in the graph
-  int predictors =
-      -1;           // int16 per gradient slot: the exponent measured in the last step; fp32: none
-  int guards = -1;  // uint8 per value: per-channel exponents asked for; fp32: none
-  int exponents = -1;                  // frozen: int16 per value, fixed exponents
+  // int16 per gradient slot: the exponent measured in the last step; in dynamic fixed point per
+  // gradient slot, then per value: the decided exponent. fp32: none.
+  int predictors = -1;
+  int bits = -1;       // dynamic fixed point: BitStatistics of each, since exponents were decided
+  int guards = -1;     // uint8 per value: per-channel exponents asked for; fp32: none
+  int exponents = -1;  // frozen: int16 per value, fixed exponents
   std::vector<int> channel_exponents;  // frozen: int8 tensor per guardable value, else -1
   int64_t bytes = 0;
   int lazy_shift = 15;
@@ -71,6 +73,10 @@ int gradient_slot(const Graph& graph, int node, int input);
 // Whether the value may get per-channel exponents: the wide result of its producer goes to a batch
 // norm and nowhere else.
 bool is_guardable(const Graph& graph, int value);
+
+// Exponents that are decided or predicted: one per gradient slot, and in dynamic fixed point, after
+// these, one per value.
+int64_t predictor_slots(const Graph& graph, const Format& format);
 
 // State of a network in training.
 StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind kind);

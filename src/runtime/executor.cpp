@@ -54,10 +54,38 @@ void execute(Phase phase, const OpFunctions& op, const OpContext& context) {
       return op.backward_weights(context);
     case Phase::kUpdateStatistics:
       return op.update_statistics(context);
+    case Phase::kRepeat:
+      return;  // by the executor
   }
 }
 
 }  // namespace
+
+// Whether the instruction repeats the one before it in this step.
+bool Executor::repeats(int instruction) const {
+  return instruction < static_cast<int>(program_.instructions.size()) &&
+         program_.instructions[instruction].phase == Phase::kRepeat &&
+         slots_->scalars.step < program_.options.format.warm_up_steps;
+}
+
+// Runs the instruction again, as DecidedExponents says. What it counted before counts no more.
+void Executor::repeat(int instruction) {
+  Slots& s = *slots_;
+  const Phase phase = program_.instructions[instruction].phase;
+  const ResolvedInstruction& resolved = s.instructions[instruction];
+  const auto tensors = phase == Phase::kForward
+                           ? std::span<const Tensor>(&resolved.context.output, 1)
+                           : std::span<const Tensor>(resolved.grad_inputs);
+  int64_t runs = 0;
+  const auto run_again = [&] {
+    s.totals = s.totals_before;
+    s.saturated[instruction] = s.saturated_before;
+    execute(phase, resolved.functions, resolved.context);
+    s.totals.re_executions += ++runs;
+  };
+  if (s.decided.measure(tensors)) run_again();
+  if (s.decided.decide(tensors, program_.options.format, state_)) run_again();
+}
 
 void Executor::run(int begin, int end, int micro_batch) {
   Slots& s = *slots_;
@@ -68,9 +96,19 @@ void Executor::run(int begin, int end, int micro_batch) {
     resolved.context.micro_batch = micro_batch;
     bind_batch(s, instruction, micro_batch, resolved);
     if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
-    if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
-    execute(instruction.phase, resolved.functions, resolved.context);
-    if (observations_ != nullptr) observations_->after(i, resolved.context, s.saturated[i]);
+    const bool is_repetition = instruction.phase == Phase::kRepeat;
+    if (is_repetition) {
+      if (repeats(i)) repeat(i - 1);
+    } else {
+      s.totals_before = s.totals;
+      s.saturated_before = s.saturated[i];
+      if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
+      execute(instruction.phase, resolved.functions, resolved.context);
+    }
+    if (observations_ != nullptr && is_repetition == repeats(i) && !repeats(i + 1)) {
+      const int written = is_repetition ? i - 1 : i;
+      observations_->after(written, s.instructions[written].context, s.saturated[written]);
+    }
     s.requantised += resolved.narrowed;
     if (!profile_.empty()) profile_[i] += clock_() - start;
   }
@@ -81,7 +119,11 @@ void Executor::commit() {
   Slots& s = *slots_;
   const StateLayout& layout = state_.layout();
   if (layout.predictors < 0) return;  // fp32
-  std::copy(s.measured.begin(), s.measured.end(), state_.data<int16_t>(layout.predictors));
+  if (program_.options.exponents == ExponentMode::kDecided) {
+    s.decided.commit(program_.options.format, s.scalars.step + 1, s.decided_bits, state_);
+  } else {
+    std::copy(s.measured.begin(), s.measured.end(), state_.data<int16_t>(layout.predictors));
+  }
   uint8_t* guards = state_.data<uint8_t>(layout.guards);
   for (size_t value = 0; value < s.violated.size(); ++value) guards[value] |= s.violated[value];
 }
@@ -111,10 +153,13 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
   s.requantised = 0;
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
   std::fill(s.measured.begin(), s.measured.end(), kUnmeasured);
+  s.decided.start_step();
   std::fill(s.violated.begin(), s.violated.end(), uint8_t{0});
   if (observations_ != nullptr) observations_->start_step();
   for (int m = 0; m < program_.options.micro_batches; ++m) {
+    s.decided.start_micro_batch(state_);
     run(0, program_.first_step_instruction, m);
+    s.decided.end_micro_batch();
   }
   run(program_.first_step_instruction, static_cast<int>(program_.instructions.size()), 0);
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");

@@ -82,6 +82,8 @@ class Executor {
 
  private:
   void run(int begin, int end, int micro_batch);
+  bool repeats(int instruction) const;
+  void repeat(int instruction);
   void commit();
 
   const Program& program_;

@@ -29,13 +29,20 @@ class Resolver {
     if (operand.gradient) {
       tensor.slot = operand.slot;
       tensor.exponent = &slots_.gradient_exponents[operand.slot];
-      if (layout.predictors >= 0 && operand.slot < static_cast<int>(slots_.measured.size())) {
-        tensor.predictor = {state_.data<int16_t>(layout.predictors) + operand.slot,
-                            &slots_.measured[operand.slot]};
+      if (layout.predictors < 0 || operand.slot >= static_cast<int>(slots_.measured.size())) {
+        return tensor;
       }
+      tensor.predictor =
+          decides() ? decided(operand.slot, operand.bits)
+                    : ExponentPredictor{state_.data<int16_t>(layout.predictors) + operand.slot,
+                                        &slots_.measured[operand.slot]};
       return tensor;
     }
     tensor.exponent = &slots_.exponents[operand.slot];
+    if (decides()) {
+      tensor.predictor =
+          decided(static_cast<int>(slots_.measured.size()) + operand.slot, operand.bits);
+    }
     if (program_.guarded_channels[operand.slot] > 0) {
       tensor.channel_exponent = slots_.channel_exponents[operand.slot].data();
       tensor.guarded = state_.data<uint8_t>(layout.guards) + operand.slot;
@@ -111,6 +118,14 @@ class Resolver {
   }
 
  private:
+  bool decides() const { return program_.options.exponents == ExponentMode::kDecided; }
+
+  ExponentPredictor decided(int slot, int bits) const {
+    slots_.decided_bits[slot] = bits;
+    DecidedExponents& decided = slots_.decided;
+    return {&decided.in_use[slot], &decided.measured[slot], &decided.written[slot]};
+  }
+
   // Mantissas that the instruction rounds.
   int64_t narrowed(const Instruction& instruction, const ResolvedInstruction& resolved) const {
     if (program_.options.format.is_float()) return 0;
@@ -159,6 +174,11 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   slots.exponents.assign(values, static_cast<int16_t>(zero_exponent(8)));
   slots.gradient_exponents.assign(gradients, 0);
   slots.measured.assign(static_cast<size_t>(gradient_slots(graph)), kUnmeasured);
+  if (program.options.exponents == ExponentMode::kDecided) {
+    const auto predictors = static_cast<size_t>(predictor_slots(graph, program.options.format));
+    slots.decided = DecidedExponents(predictors);
+    slots.decided_bits.assign(predictors, 8);
+  }
   slots.violated.assign(values, 0);
   slots.channel_exponents.resize(values);
   slots.histograms.resize(values);

@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "graph/op.h"
 #include "plan/program.h"
+#include "runtime/decided_exponents.h"
 #include "runtime/state.h"
 
 namespace mantissa {
@@ -28,6 +29,8 @@ struct Slots {
   std::vector<int16_t> exponents;                      // per value
   std::vector<int16_t> gradient_exponents;             // per gradient slot
   std::vector<int16_t> measured;                       // per predicted gradient slot, this step
+  DecidedExponents decided;                            // dynamic fixed point
+  std::vector<int> decided_bits;                       // widths of what its slots are of
   std::vector<uint8_t> violated;                       // per value, this step: guard wanted
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<std::vector<int64_t>> histograms;        // per value
@@ -37,6 +40,9 @@ struct Slots {
   const uint8_t* labels = nullptr;
   StepScalars scalars;
   StepTotals totals;
+  // As they were before the instruction that is to be repeated.
+  StepTotals totals_before;
+  int64_t saturated_before = 0;
   int64_t requantised = 0;
 };
 

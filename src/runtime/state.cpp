@@ -162,8 +162,11 @@ void initialise(const Graph& graph, const Format& format, uint64_t seed, State& 
     }
   }
   if (layout.predictors < 0) return;
-  std::fill_n(state.data<int16_t>(layout.predictors),
-              layout.tensors[layout.predictors].shape.count(), kUnmeasured);
+  const int64_t predictors = layout.tensors[layout.predictors].shape.count();
+  std::fill_n(state.data<int16_t>(layout.predictors), predictors,
+              format.is_dynamic() ? static_cast<int16_t>(format.start_exponent) : kUnmeasured);
+  if (layout.bits < 0) return;
+  std::fill_n(state.data<BitStatistics>(layout.bits), predictors, BitStatistics{});
 }
 
 }  // namespace mantissa

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "numerics/bit_statistics.h"
+
 namespace mantissa {
 
 enum class DataType : uint8_t { kUint8, kInt8, kInt16, kInt32, kInt64, kFloat, kDouble };
@@ -60,10 +62,13 @@ inline std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
-// What predicts the exponent of a gradient: persistent state, committed at the end of a step.
+// What gives a block its exponent before it is written: persistent state, committed at the end of a
+// step. In block floating point gradients have one, in dynamic fixed point all that is narrowed.
 struct ExponentPredictor {
-  int16_t* predicted = nullptr;  // measured in the last step, or kUnmeasured
-  int16_t* measured = nullptr;   // largest measured so far in this step, or kUnmeasured
+  // Measured in the last step, or kUnmeasured; in dynamic fixed point the decided exponent.
+  int16_t* predicted = nullptr;
+  int16_t* measured = nullptr;    // largest measured so far in this step, or kUnmeasured
+  BitStatistics* bits = nullptr;  // dynamic fixed point: of the block as it was written last
 };
 
 // A view: value = mantissa * 2^(*exponent). Owns nothing.
@@ -82,7 +87,6 @@ struct Tensor {
   int8_t* channel_exponent = nullptr;
   const uint8_t* guarded = nullptr;
   uint8_t* guard_violated = nullptr;  // set where the guard asks for it from the next step on
-  // Only for gradients.
   ExponentPredictor predictor;
   // Elements clipped since the start of the step; owned by the program.
   int64_t* saturated = nullptr;

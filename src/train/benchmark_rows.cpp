@@ -28,6 +28,8 @@ int64_t bytes_of(const ParameterView& parameter, Phase phase) {
       for (const Tensor& moment : parameter.moments) changed += bytes_of(moment);
       return bytes_of(parameter.gradient) + 2 * changed;
     }
+    case Phase::kRepeat:
+      return 0;
   }
   return 0;
 }
@@ -70,6 +72,8 @@ Shape result_shape(const Instruction& instruction, const OpContext& context) {
     case Phase::kUpdate:
     case Phase::kUpdateStatistics:
       return context.parameters.empty() ? Shape{} : context.parameters[0].mantissa.shape;
+    case Phase::kRepeat:
+      return {};
   }
   return {};
 }

@@ -1,0 +1,85 @@
+// Dynamic fixed point: what is known of the bits that a tensor's wide values need, and the exponent
+// that follows. Source: DynamicFixed, claim 1; METHODS section 2; docs/decisions/0026.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "numerics/exponent.h"
+
+namespace mantissa {
+
+// Exponents below the decided one that are told apart. What would fit one still finer is counted
+// with the last.
+constexpr int kFinerExponents = 4;
+
+// Elements of a tensor that was narrowed to an exponent decided before, by the bits that they need.
+// Of parts, micro-batches and steps with one decided exponent the sum is that of the whole. Kept in
+// checkpoints as it lies in memory: int64 each.
+struct BitStatistics {
+  int64_t too_large = 0;  // clipped at the decided exponent
+  // fits[k]: would be clipped at k + 1 below the decided exponent and not at k below it; the last:
+  // not clipped at kFinerExponents below either. Of mantissas rounded as they were written.
+  std::array<int64_t, kFinerExponents + 1> fits = {};
+  // The exponent at which nothing is clipped (exact_exponent), the largest of the parts; or
+  // kUnmeasured where there was nothing but zeros.
+  int64_t largest_exponent = kUnmeasured;
+
+  bool operator==(const BitStatistics&) const = default;
+
+  int64_t elements() const {
+    int64_t sum = too_large;
+    for (const int64_t count : fits) sum += count;
+    return sum;
+  }
+  BitStatistics& operator+=(const BitStatistics& other) {
+    too_large += other.too_large;
+    for (size_t k = 0; k < fits.size(); ++k) fits[k] += other.fits[k];
+    largest_exponent = std::max(largest_exponent, other.largest_exponent);
+    return *this;
+  }
+};
+// Words of a state tensor that holds one.
+constexpr int64_t kBitStatisticsWords = sizeof(BitStatistics) / sizeof(int64_t);
+static_assert(kBitStatisticsWords == kFinerExponents + 3);
+
+// Counts `count` elements that need exactly the exponent `needed` in statistics about `decided`.
+constexpr void count_needed(BitStatistics& statistics, int decided, int needed, int64_t count) {
+  if (needed > decided) {
+    statistics.too_large += count;
+  } else {
+    statistics.fits[static_cast<size_t>(std::min(decided - needed, kFinerExponents))] += count;
+  }
+}
+
+// The exponent that follows for b-bit mantissas: the smallest, of the decided one and those below
+// it that are told apart, at which at most clipped_ppm millionths of the elements are clipped.
+// Where more are clipped already: one more, or, where a sixteenth is, the one that holds the
+// largest element; never more than that one. Where all are zero, that of a zero block. What has
+// not been measured keeps its exponent.
+inline int next_decided_exponent(const BitStatistics& statistics, int decided, int clipped_ppm,
+                                 int bits) {
+  const int64_t elements = statistics.elements();
+  if (elements == 0) return decided;
+  if (statistics.largest_exponent == kUnmeasured) return zero_exponent(bits);
+  const auto largest = static_cast<int>(statistics.largest_exponent);
+  const auto too_many = [&](int64_t clipped) {
+    return static_cast<__int128>(clipped) * 1'000'000 >
+           static_cast<__int128>(elements) * clipped_ppm;
+  };
+  if (too_many(statistics.too_large)) {
+    const bool far = statistics.too_large >= elements / 16;
+    return far ? std::max(decided, largest) : std::max(decided, std::min(decided + 1, largest));
+  }
+  int exponent = decided;
+  int64_t clipped = statistics.too_large;
+  for (int k = 0; k < kFinerExponents; ++k) {
+    clipped += statistics.fits[static_cast<size_t>(k)];
+    if (too_many(clipped)) break;
+    exponent = decided - k - 1;
+  }
+  return std::min(exponent, largest);
+}
+
+}  // namespace mantissa

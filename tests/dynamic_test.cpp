@@ -1,0 +1,152 @@
+// Dynamic fixed point: exponents are decided before, from the statistics of bits; in the warm-up
+// instructions are repeated (METHODS section 2).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+namespace {
+
+struct Trained {
+  std::string weights;
+  int64_t saturated = 0, re_executions = 0;
+  double loss = 0;  // the mean of the last ten steps
+};
+
+Trained trained(const HarnessOptions& options, int steps) {
+  Harness harness(options);
+  Trained result;
+  for (int i = 0; i < steps; ++i) {
+    const StepResult step = harness.step();
+    result.saturated += step.saturated;
+    result.re_executions += step.re_executions;
+    if (i >= steps - 10) result.loss += step.loss / 10;
+  }
+  result.weights = harness.weights_sha256();
+  return result;
+}
+
+TEST(Dynamic, WithThresholdZeroTheStartDoesNotMatter) {
+  const struct {
+    const char *model, *keys;
+    double width;
+  } kCases[] = {{"mlp", "", 1},
+                {"lenet5", "g=8,", 1},
+                {"resnet8", "w=4,a=4,unsigned=yes,every=2,", 0.5},
+                {"mobilenet_v2", "", 0.125},
+                {"inception_small", "r_max=0.01,", 0.125}};
+  for (const auto& c : kCases) {
+    const auto from = [&](int start) {
+      const std::string format = std::string("dfp:") + c.keys + "threshold=0,warmup=3,start=";
+      return trained({.model = c.model,
+                      .format = format + std::to_string(start),
+                      .batch_size = 8,
+                      .micro_batch_size = 4,
+                      .width = c.width},
+                     5);
+    };
+    const Trained expected = from(-8);
+    for (const int start : {-20, -6, 0, 8}) {
+      EXPECT_EQ(from(start).weights, expected.weights) << c.model << " " << start;
+    }
+  }
+}
+
+TEST(Dynamic, WithoutRepetitionABadStartDoesDamage) {
+  const HarnessOptions good{.model = "lenet5", .format = "dfp:start=-20", .learning_rate = 0.01};
+  HarnessOptions bad = good;
+  bad.format = "dfp:start=-20,warmup=0,every=10";
+  const Trained repeated = trained(good, 80), damaged = trained(bad, 80);
+  EXPECT_GT(repeated.re_executions, 0);
+  EXPECT_EQ(damaged.re_executions, 0);
+  EXPECT_LT(repeated.loss, 1.8);
+  EXPECT_GT(damaged.loss, 2.0);
+  EXPECT_GT(damaged.saturated, 100 * repeated.saturated);
+}
+
+// Instructions that narrow are followed by their repetition, and there only is one repeated.
+TEST(Dynamic, RepetitionsAreInstructions) {
+  Harness harness({.model = "resnet8", .format = "dfp:warmup=2", .first_step = -1});
+  const auto& instructions = harness.program().instructions;
+  int64_t repetitions = 0;
+  for (size_t i = 1; i < instructions.size(); ++i) {
+    if (instructions[i].phase != Phase::kRepeat) continue;
+    ++repetitions;
+    EXPECT_EQ(instructions[i].name, instructions[i - 1].name);
+    EXPECT_EQ(instructions[i].op, instructions[i - 1].op);
+    EXPECT_NE(instructions[i - 1].phase, Phase::kBackwardWeights);
+  }
+  EXPECT_GT(repetitions, 30);
+  const int64_t first = harness.step().re_executions;
+  EXPECT_GT(first, repetitions / 2);
+  EXPECT_LE(first, 2 * repetitions);
+  EXPECT_LT(harness.step().re_executions, first);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(harness.step().re_executions, 0);
+  Harness never({.model = "resnet8", .format = "dfp:warmup=0"});
+  for (const Instruction& instruction : never.program().instructions) {
+    EXPECT_NE(instruction.phase, Phase::kRepeat);
+  }
+}
+
+// After the warm-up about as much is clipped as r_max says, and less where it is zero.
+TEST(Dynamic, ClipsAsMuchAsItMay) {
+  const auto clipped = [](const char* format) {
+    Harness harness(
+        {.model = "lenet5", .format = format, .batch_size = 64, .micro_batch_size = 64});
+    harness.train(8);
+    int64_t saturated = 0, requantised = 0;
+    for (int i = 0; i < 12; ++i) {
+      const StepResult step = harness.step();
+      saturated += step.saturated;
+      requantised += step.requantised;
+    }
+    return static_cast<double>(saturated) / static_cast<double>(requantised);
+  };
+  EXPECT_LT(clipped("dfp:warmup=4,r_max=0"), 1e-4);
+  const double some = clipped("dfp:warmup=4,r_max=0.01");
+  EXPECT_GT(some, 1e-4);
+  EXPECT_LT(some, 1e-2);
+}
+
+// Exponents stay as they are between decisions, and the statistics in between are state.
+TEST(Dynamic, DecidesEverySoManySteps) {
+  Harness harness({.model = "mlp", .format = "dfp:warmup=2,every=4", .first_step = -1});
+  const auto predictors = [&] {
+    const auto bytes = harness.state().bytes(harness.state().layout().predictors);
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  const auto counted = [&] {
+    const int bits = harness.state().layout().bits;
+    const auto* statistics = harness.state().data<BitStatistics>(bits);
+    const int64_t slots = harness.state().layout().tensors[bits].shape[0];
+    return std::any_of(statistics, statistics + slots,
+                       [](const BitStatistics& s) { return s.elements() > 0; });
+  };
+  harness.train(3);
+  for (int round = 0; round < 3; ++round) {
+    const auto before = predictors();
+    EXPECT_TRUE(counted());
+    for (int i = 0; i < (round == 0 ? 0 : 2); ++i) {
+      harness.step();
+      EXPECT_EQ(predictors(), before);
+      EXPECT_TRUE(counted());
+    }
+    harness.step();
+    EXPECT_FALSE(counted());
+    harness.step();
+  }
+}
+
+// A tensor that was zero comes to life (the first gradients behind a scale of zero do).
+TEST(Dynamic, ZerosComeToLife) {
+  Harness harness({.model = "resnet20", .format = "dfp:warmup=1", .first_step = -1, .width = 0.5});
+  double loss = 0;
+  for (int i = 0; i < 40; ++i) loss = harness.step().loss;
+  EXPECT_LT(loss, 2.0);
+}
+
+}  // namespace
+}  // namespace mantissa::testing
