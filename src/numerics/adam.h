@@ -1,26 +1,25 @@
 // What Adam needs beyond sums: powers, the integer root, and the rounding of its slow averages.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
+
+#include "numerics/rounding.h"
 
 namespace mantissa {
 
 // base^exponent for exponent >= 0 by squaring: products in a fixed order, no libm.
-inline double power(double base, int64_t exponent) {
-  double result = 1;
-  for (; exponent > 0; exponent >>= 1, base *= base) {
-    if ((exponent & 1) != 0) result *= base;
+template <typename Number>
+constexpr Number power(Number base, int64_t exponent) {
+  Number result(1);
+  for (; exponent > 0; exponent >>= 1, base = base * base) {
+    if ((exponent & 1) != 0) result = result * base;
   }
   return result;
 }
 
 // floor(sqrt(n)) for 0 <= n <= 2^62.
-inline int64_t integer_square_root(int64_t n) {
-  auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
-  while (root * root > n) --root;
-  while ((root + 1) * (root + 1) <= n) ++root;
-  return root;
+constexpr int64_t integer_square_root(int64_t n) {
+  return static_cast<int64_t>(integer_root(static_cast<uint64_t>(n)));
 }
 
 // What is added before the low `shift` bits (0 to 61) are cut off in step `step` >= 0: it runs

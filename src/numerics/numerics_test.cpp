@@ -224,6 +224,16 @@ RC_GTEST_PROP(Exponential, NaturalToLog2IsExact, (uint64_t bits)) {
   RC_ASSERT(natural_to_log2_q16(difference, exponent) == exact);
 }
 
+TEST(Rounding, DivisionRoundsToNearestEven) {
+  EXPECT_EQ(divide_rne(5, 2), 2);
+  EXPECT_EQ(divide_rne(7, 2), 4);
+  EXPECT_EQ(divide_rne(-5, 2), -2);
+  EXPECT_EQ(divide_rne(-7, 2), -4);
+  EXPECT_EQ(divide_rne(-7, 3), -2);
+  EXPECT_EQ(divide_rne(-8, 3), -3);
+  EXPECT_EQ(divide_rne(__int128{1} << 100, int64_t{1} << 60), int64_t{1} << 40);
+}
+
 TEST(Accumulate, AddsAndStaysAtTheLimit) {
   EXPECT_EQ(accumulate(5, -7), -2);
   EXPECT_EQ(accumulate(kWideLimit - 1, 1), kWideLimit);

@@ -14,19 +14,6 @@ struct Fraction {
   int64_t denominator = 1;
 };
 
-// numerator / denominator to the nearest integer, ties to even; denominator > 0, and the result
-// fits int64.
-constexpr int64_t divide_rne(__int128 numerator, int64_t denominator) {
-  __int128 quotient = numerator / denominator, rest = numerator % denominator;
-  if (rest < 0) {
-    rest += denominator;
-    --quotient;
-  }
-  const __int128 twice = 2 * rest;
-  if (twice > denominator || (twice == denominator && quotient % 2 != 0)) ++quotient;
-  return static_cast<int64_t>(quotient);
-}
-
 // One function. |q| < 2^15, e in [-128, 127]; `slope` is read by kLeakyReluFunction only.
 struct PointFunction {
   // f(q * 2^e) = value(q, e, slope) * 2^wide_exponent(e); |value| <= 2^46.

@@ -120,15 +120,5 @@ TEST(PointFunctions, HardSigmoidAndHardSwishAreRoundedOnce) {
       [](Real x) { return std::abs(x) * kHalfQ30; });
 }
 
-TEST(PointFunctions, DivisionRoundsToNearestEven) {
-  EXPECT_EQ(divide_rne(5, 2), 2);
-  EXPECT_EQ(divide_rne(7, 2), 4);
-  EXPECT_EQ(divide_rne(-5, 2), -2);
-  EXPECT_EQ(divide_rne(-7, 2), -4);
-  EXPECT_EQ(divide_rne(-7, 3), -2);
-  EXPECT_EQ(divide_rne(-8, 3), -3);
-  EXPECT_EQ(divide_rne(__int128{1} << 100, int64_t{1} << 60), int64_t{1} << 40);
-}
-
 }  // namespace
 }  // namespace mantissa

@@ -12,6 +12,26 @@ namespace mantissa {
 // Number of bits of n >= 0: bit_length(0) = 0, bit_length(255) = 8.
 constexpr int bit_length(uint64_t n) { return 64 - std::countl_zero(n); }
 
+constexpr int bit_length(unsigned __int128 n) {
+  const auto high = static_cast<uint64_t>(n >> 64);
+  return high != 0 ? 64 + bit_length(high) : bit_length(static_cast<uint64_t>(n));
+}
+
+// floor(sqrt(n)), bit by bit; unsigned integers of 64 or 128 bits.
+template <typename Unsigned>
+constexpr Unsigned integer_root(Unsigned n) {
+  if (n == 0) return 0;
+  Unsigned root = 0;
+  for (Unsigned bit = Unsigned{1} << ((bit_length(n) - 1) / 2 * 2); bit != 0; bit >>= 2) {
+    const Unsigned next = root + bit;
+    root >>= 1;
+    if (n < next) continue;
+    n -= next;
+    root += bit;
+  }
+  return root;
+}
+
 // |n| without overflow at the minimum.
 constexpr uint64_t magnitude(int64_t n) {
   return n < 0 ? uint64_t{0} - static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
@@ -57,6 +77,19 @@ constexpr int64_t rescale_rhu(int64_t n, int shift) {
   if (shift > 62) return 0;
   if (shift >= 0) return shift_right_rhu(n, shift);
   return rescale_rne(n, shift);
+}
+
+// numerator / denominator to the nearest integer, ties to even; denominator > 0, and the result
+// fits int64.
+constexpr int64_t divide_rne(__int128 numerator, int64_t denominator) {
+  __int128 quotient = numerator / denominator, rest = numerator % denominator;
+  if (rest < 0) {
+    rest += denominator;
+    --quotient;
+  }
+  const __int128 twice = 2 * rest;
+  if (twice > denominator || (twice == denominator && quotient % 2 != 0)) ++quotient;
+  return static_cast<int64_t>(quotient);
 }
 
 // sum + part for accumulators of weight gradients, which cannot wrap and cannot hide it: a sum that

@@ -6,11 +6,9 @@
 #include "ops/batch_norm.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
-#include "numerics/fixed_point.h"
 #include "ops/batch_norm_parts.h"
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
@@ -90,25 +88,26 @@ kernels::ChannelSums channel_sums(const OpContext& c, const BatchNormWorkspace& 
   return total;
 }
 
-// Batch statistics of each channel, in double from exact integers; the record for the running
+// Batch statistics of each channel, rounded from exact integers; the record for the running
 // statistics; the guard (sigma of a channel at least one unit).
 void batch_statistics(const OpContext& c, const kernels::ChannelSums& sums,
                       const BatchNormSaved& saved, int64_t channels, int64_t rows) {
   auto* record = reinterpret_cast<double*>(c.statistics) + c.micro_batch * 2 * channels;
-  const auto n = static_cast<double>(rows);
+  const Real n(rows), unbiased(std::max<int64_t>(1, rows - 1));
   bool violated = false;
   for (int64_t i = 0; i < channels; ++i) {
     const __int128 squares = static_cast<__int128>(rows) * sums.sum_squares[i];
     const __int128 spread = squares - static_cast<__int128>(sums.sum[i]) * sums.sum[i];
     violated |= spread < static_cast<__int128>(rows) * rows;
     const int exponent = channel_exponent(c.inputs[0], i);
-    const double variance = static_cast<double>(spread) / n / n;
-    saved.mean[i] = static_cast<double>(sums.sum[i]) / n;
+    const Real mean = Real(sums.sum[i]) / n, variance = Real(spread) / n / n;
+    const Real sigma = sqrt(variance + ldexp(Real(kBatchNormEpsilon), -2 * exponent));
+    saved.mean[i] = mean.to_double();
     // A constant channel gives beta: x - mean is zero everywhere, whatever 1 / sigma is.
-    saved.inverse_sigma[i] =
-        spread == 0 ? 0 : 1 / std::sqrt(variance + std::ldexp(kBatchNormEpsilon, -2 * exponent));
-    record[i] = std::ldexp(saved.mean[i], exponent);
-    record[channels + i] = std::ldexp(rows > 1 ? variance * n / (n - 1) : variance, 2 * exponent);
+    saved.inverse_sigma[i] = spread == 0 ? 0 : (Real(1) / sigma).to_double();
+    record[i] = ldexp(mean, exponent).to_double();
+    record[channels + i] =
+        ldexp(rows > 1 ? variance * n / unbiased : variance, 2 * exponent).to_double();
   }
   c.totals->guard_violations += violated;
   if (violated && c.inputs[0].guard_violated != nullptr) *c.inputs[0].guard_violated = 1;
@@ -116,19 +115,19 @@ void batch_statistics(const OpContext& c, const kernels::ChannelSums& sums,
 
 // Per-channel scale and offset in mantissa units of the input, from batch or running statistics.
 struct Affine {
-  double scale, offset;
+  Real scale, offset;
 };
 
 Affine affine(const OpContext& c, const BatchNormSaved& saved, int64_t i) {
-  const double gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
+  const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
   if (is_training(c.exponent_mode)) {
-    const double scale = gamma * saved.inverse_sigma[i];
-    return {scale, beta - scale * saved.mean[i]};
+    const Real scale = gamma * Real(saved.inverse_sigma[i]);
+    return {scale, beta - scale * Real(saved.mean[i])};
   }
-  const double mean = c.parameters[2].mantissa.as<double>()[i];
-  const double variance = c.parameters[3].mantissa.as<double>()[i];
-  const double scale = gamma / std::sqrt(variance + kBatchNormEpsilon);
-  return {std::ldexp(scale, channel_exponent(c.inputs[0], i)), beta - scale * mean};
+  const Real mean(c.parameters[2].mantissa.as<double>()[i]);
+  const Real variance(c.parameters[3].mantissa.as<double>()[i]);
+  const Real scale = gamma / sqrt(variance + Real(kBatchNormEpsilon));
+  return {ldexp(scale, channel_exponent(c.inputs[0], i)), beta - scale * mean};
 }
 
 // Integer multipliers (31 bits, 29 for inputs of 16) and offsets of all channels with one exponent,
@@ -136,15 +135,14 @@ Affine affine(const OpContext& c, const BatchNormSaved& saved, int64_t i) {
 int fixed_point_affine(const OpContext& c, const BatchNormSaved& saved,
                        const BatchNormWorkspace& work, int64_t channels) {
   const int bits = std::max(8, c.inputs[0].bits);
-  const double largest_input = std::ldexp(1, bits - 1);
-  double peak = 0;
+  Real peak;
   for (int64_t i = 0; i < channels; ++i) {
     const Affine a = affine(c, saved, i);
-    peak = std::max({peak, std::abs(a.scale), std::abs(a.offset) / largest_input});
-    if (!std::isfinite(a.scale) || !std::isfinite(a.offset)) c.totals->exponent_overflow = true;
+    peak = std::max({peak, abs(a.scale), ldexp(abs(a.offset), 1 - bits)});
+    if (!a.scale.is_finite() || !a.offset.is_finite()) c.totals->exponent_overflow = true;
   }
   // So many bits that offsets stay within their limit.
-  const int shift = std::isfinite(peak) ? fixed_point_shift(peak, std::min(31, 45 - bits)) : 0;
+  const int shift = fixed_point_shift(peak, std::min(31, 45 - bits));
   for (int64_t i = 0; i < channels; ++i) {
     const Affine a = affine(c, saved, i);
     work.multiplier[i] = static_cast<int32_t>(to_fixed_point(a.scale, shift, mantissa_limit(32)));
@@ -186,12 +184,16 @@ void update_running_statistics(const OpContext& c) {
   double* mean = c.parameters[2].mantissa.as<double>();
   double* variance = c.parameters[3].mantissa.as<double>();
   const int64_t channels = c.parameters[2].mantissa.count();
-  const double momentum = c.scalars->statistics_momentum;
+  const Real momentum(c.scalars->statistics_momentum);
+  const auto approach = [&](double& running, double batch) {
+    const Real before(running);
+    running = (before + momentum * (Real(batch) - before)).to_double();
+  };
   for (int micro_batch = 0; micro_batch < c.micro_batches; ++micro_batch) {
     const auto* record = reinterpret_cast<const double*>(c.statistics) + micro_batch * 2 * channels;
     for (int64_t i = 0; i < channels; ++i) {
-      mean[i] += momentum * (record[i] - mean[i]);
-      variance[i] += momentum * (record[channels + i] - variance[i]);
+      approach(mean[i], record[i]);
+      approach(variance[i], record[channels + i]);
     }
   }
 }

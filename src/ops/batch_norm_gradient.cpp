@@ -1,7 +1,6 @@
 // The backward pass of batch norm. Source: METHODS sections 0.3, 0.8 and 4 (fused backward with
 // kept convolution output).
 #include "kernels/kernel_table.h"
-#include "numerics/fixed_point.h"
 #include "ops/batch_norm_parts.h"
 #include "ops/wide_values.h"
 
@@ -48,25 +47,25 @@ kernels::BatchNormGradient gradient_arguments(const OpContext& c, int64_t channe
 }
 
 // Adds a real number in units of 2^exponent to a gradient accumulator.
-void accumulate_real(const Tensor& gradient, int64_t i, double value, int exponent) {
+void accumulate_real(const Tensor& gradient, int64_t i, const Real& value, int exponent) {
   int64_t& total = gradient.as<int64_t>()[i];
   total = accumulate(total, to_fixed_point(value, exponent - *gradient.exponent, kWideLimit));
 }
 
 // dx = (gamma / sigma) (dy - S1/n - x^ * dgamma/n) = A dy + D q + C per channel.
 struct GradientAffine {
-  double grad, in, offset;
+  Real grad, in, offset;
 };
 
 GradientAffine gradient_affine(const OpContext& c, const BatchNormSaved& saved, int64_t i,
-                               double rows) {
-  const double centred = static_cast<double>(saved.sum_grad_in[i]) -
-                         saved.mean[i] * static_cast<double>(saved.sum_grad[i]);
-  const double inverse_sigma = saved.inverse_sigma[i];
-  const double grad = std::ldexp(real(c.parameters[0].mantissa, i) * inverse_sigma,
-                                 -channel_exponent(c.inputs[0], i));
-  const double in = -grad * inverse_sigma * (centred * inverse_sigma) / rows;
-  const double offset = -grad * static_cast<double>(saved.sum_grad[i]) / rows - in * saved.mean[i];
+                               const Real& rows) {
+  const Real mean(saved.mean[i]), inverse_sigma(saved.inverse_sigma[i]);
+  const Real sum_grad(saved.sum_grad[i]);
+  const Real centred = Real(saved.sum_grad_in[i]) - mean * sum_grad;
+  const Real grad =
+      ldexp(real(c.parameters[0].mantissa, i) * inverse_sigma, -channel_exponent(c.inputs[0], i));
+  const Real in = -grad * inverse_sigma * (centred * inverse_sigma) / rows;
+  const Real offset = -grad * sum_grad / rows - in * mean;
   return {grad, in, offset};
 }
 
@@ -95,9 +94,8 @@ void batch_norm_backward_weights(const OpContext& c) {
       saved.sum_grad[i] += work.partial[part * 2 * channels + i];
       saved.sum_grad_in[i] += work.partial[(part * 2 + 1) * channels + i];
     }
-    const double centred = static_cast<double>(saved.sum_grad_in[i]) -
-                           saved.mean[i] * static_cast<double>(saved.sum_grad[i]);
-    accumulate_real(scale, i, centred * saved.inverse_sigma[i], exponent);
+    const Real centred = Real(saved.sum_grad_in[i]) - Real(saved.mean[i]) * Real(saved.sum_grad[i]);
+    accumulate_real(scale, i, centred * Real(saved.inverse_sigma[i]), exponent);
     int64_t& total = offset.as<int64_t>()[i];
     total = accumulate(total, rescale_rne(saved.sum_grad[i], *offset.exponent - exponent));
   }
@@ -108,15 +106,15 @@ void batch_norm_backward_input(const OpContext& c) {
   const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
   const BatchNormSaved saved(c.saved, channels);
   const BatchNormWorkspace work(c.workspace, channels);
-  double peak = 0;
+  Real peak;
   for (int64_t i = 0; i < channels; ++i) {
-    const GradientAffine a = gradient_affine(c, saved, i, static_cast<double>(rows));
-    peak = std::max({peak, std::abs(a.grad), std::abs(a.in)});
-    if (!std::isfinite(a.grad + a.in + a.offset)) c.totals->exponent_overflow = true;
+    const GradientAffine a = gradient_affine(c, saved, i, Real(rows));
+    peak = std::max({peak, abs(a.grad), abs(a.in)});
+    if (!(a.grad + a.in + a.offset).is_finite()) c.totals->exponent_overflow = true;
   }
-  const int shift = std::isfinite(peak) ? fixed_point_shift(peak, 31) : 0;
+  const int shift = fixed_point_shift(peak, 31);
   for (int64_t i = 0; i < channels; ++i) {
-    const GradientAffine a = gradient_affine(c, saved, i, static_cast<double>(rows));
+    const GradientAffine a = gradient_affine(c, saved, i, Real(rows));
     work.multiplier[i] = static_cast<int32_t>(to_fixed_point(a.grad, shift, mantissa_limit(32)));
     work.in_multiplier[i] = static_cast<int32_t>(to_fixed_point(a.in, shift, mantissa_limit(32)));
     work.offset[i] = to_fixed_point(a.offset, shift, kGradientOffsetLimit);

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/checked.h"
 #include "kernels/parallel_ranges.h"
+#include "numerics/real.h"
 #include "ops/narrowing.h"
 
 namespace mantissa::ops {
@@ -37,7 +37,7 @@ inline int64_t carved_bytes(int64_t count, int64_t element) {
   return round_up<int64_t>(count * element, 64);
 }
 
-// Written forward, read backward.
+// Written forward, read backward. Reals are kept as doubles, which hold them exactly.
 struct BatchNormSaved {
   double* mean;           // of q
   double* inverse_sigma;  // 1 / sigma_q
@@ -72,8 +72,8 @@ struct BatchNormWorkspace {
 };
 
 // Channel c of a parameter as a real number.
-inline double real(const Tensor& tensor, int64_t c) {
-  return std::ldexp(static_cast<double>(tensor.as<int16_t>()[c]), *tensor.exponent);
+inline Real real(const Tensor& tensor, int64_t c) {
+  return ldexp(Real(int64_t{tensor.as<int16_t>()[c]}), *tensor.exponent);
 }
 
 // Exponent of channel c of the input.

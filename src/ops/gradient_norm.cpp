@@ -1,6 +1,6 @@
 // Gradient clipping by global norm: the Euclidean norm over the gradients of all parameters, and
 // the factor by which the updates that follow shrink them.
-#include <cmath>
+#include <algorithm>
 
 #include "numerics/exponent.h"
 #include "ops/fp32/fp32.h"
@@ -11,7 +11,7 @@ namespace mantissa::ops {
 namespace {
 
 // The sum of squares of one parameter's gradient: exact over mantissas of 31 bits, rounded once.
-double sum_of_squares(const OpContext& c, const Tensor& gradient) {
+Real sum_of_squares(const OpContext& c, const Tensor& gradient) {
   const auto* sums = gradient.as<int64_t>();
   const kernels::UpdateKernels& kernel = *c.kernels->update;
   const int shift = exact_shift(
@@ -26,12 +26,12 @@ double sum_of_squares(const OpContext& c, const Tensor& gradient) {
         return kernels::SquareSum{a.low + b.low, a.high + b.high};
       });
   const auto exact = (static_cast<unsigned __int128>(total.high) << 32) + total.low;
-  return std::ldexp(static_cast<double>(exact), 2 * (*gradient.exponent + shift));
+  return ldexp(Real(exact), 2 * (*gradient.exponent + shift));
 }
 
 void apply(const OpContext& c) {
-  double sum = 0;
-  for (const ParameterView& p : c.parameters) sum += sum_of_squares(c, p.gradient);
+  Real sum;
+  for (const ParameterView& p : c.parameters) sum = sum + sum_of_squares(c, p.gradient);
   note_gradient_norm(c, sum);
 }
 
@@ -41,11 +41,12 @@ Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
 
 }  // namespace
 
-void note_gradient_norm(const OpContext& c, double sum_of_squares) {
-  constexpr double kSmallestNorm = 1e-6;  // as in PyTorch: no division by zero
-  const double norm = std::sqrt(sum_of_squares) * c.scalars->gradient_scale;
-  c.totals->gradient_norm = norm;
-  c.totals->gradient_factor = std::min(1.0, c.scalars->clip_norm / (norm + kSmallestNorm));
+void note_gradient_norm(const OpContext& c, const Real& sum_of_squares) {
+  constexpr Real kSmallestNorm(1e-6);  // as in PyTorch: no division by zero
+  const Real norm = sqrt(sum_of_squares) * Real(c.scalars->gradient_scale);
+  const Real factor = Real(c.scalars->clip_norm) / (norm + kSmallestNorm);
+  c.totals->gradient_norm = norm.to_double();
+  c.totals->gradient_factor = std::min(Real(1), factor).to_double();
 }
 
 const Op kGradientNorm = {.name = "gradient_norm",

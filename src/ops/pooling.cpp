@@ -3,7 +3,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
-#include "numerics/fixed_point.h"
+#include "numerics/real.h"
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -107,7 +107,7 @@ struct Reciprocal {
 };
 
 Reciprocal reciprocal(int64_t pixels) {
-  const double real = 1.0 / static_cast<double>(pixels);
+  const Real real = Real(1) / Real(pixels);
   const int shift = fixed_point_shift(real, 31);
   return {to_fixed_point(real, shift, mantissa_limit(32)), -shift};
 }

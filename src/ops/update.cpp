@@ -1,8 +1,5 @@
 // Optimisers as instructions: plain SGD, SGD with momentum and Nesterov's, by lazy update. Source:
 // METHODS section 1, BlockFloat [0135]-[0148]; the integer order stands in kernels/update/update.h.
-#include <cmath>
-
-#include "numerics/fixed_point.h"
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -29,9 +26,9 @@ void apply_momentum(const OpContext& c, bool look_ahead) {
   update.direction_bits = 16;
   uint64_t gradient_maximum = 0;
   if (!measure_gradient(c, update, gradient_maximum)) return;
-  const double momentum = c.scalars->momentum;
+  const Real momentum(c.scalars->momentum);
   const Term terms[] = {gradient_term(c, update),
-                        {std::ldexp(momentum, *velocity.exponent), 15, &update.velocity_multiplier},
+                        {ldexp(momentum, *velocity.exponent), 15, &update.velocity_multiplier},
                         decay_term(c, update)};
   DirectionExponents exponents = make_direction(c, terms, update);
   set_exponent(c, velocity, exponents.direction);

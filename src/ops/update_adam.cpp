@@ -1,10 +1,9 @@
 // Adam and AdamW by lazy update, with 16 bits for m and for the root of v (METHODS section 1). The
 // integer order stands in kernels/update/update.h; why it is so in docs/decisions/0017.
-#include <cmath>
+#include <algorithm>
 
 #include "numerics/adam.h"
 #include "numerics/exponent.h"
-#include "numerics/fixed_point.h"
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -56,11 +55,11 @@ void narrow_moments(const OpContext& c, const AdamExtremes& e, int first_exponen
 void choose_quotient(const OpContext& c, Adam& adam) {
   const StepScalars& scalars = *c.scalars;
   const auto& [first, root] = c.parameters[0].moments;
-  const double first_part = 1 - power(scalars.beta1, scalars.step + 1);
-  const double second_part = 1 - power(scalars.beta2, scalars.step + 1);
-  const double unit = std::ldexp(first_part / std::sqrt(second_part), *root.exponent);
-  const double epsilon = first_part * scalars.epsilon;
-  const int shift = fixed_point_shift(std::max(std::ldexp(unit, 15), epsilon), kDenominatorBits);
+  const Real first_part = Real(1) - power(Real(scalars.beta1), scalars.step + 1);
+  const Real second_part = Real(1) - power(Real(scalars.beta2), scalars.step + 1);
+  const Real unit = ldexp(first_part / sqrt(second_part), *root.exponent);
+  const Real epsilon = first_part * Real(scalars.epsilon);
+  const int shift = fixed_point_shift(std::max(ldexp(unit, 15), epsilon), kDenominatorBits);
   adam.root_multiplier = to_fixed_point(unit, shift, kDenominatorLimit >> 15);
   adam.epsilon = to_fixed_point(epsilon, shift, kDenominatorLimit);
   adam.numerator_shift = std::min(*first.exponent + kernels::kAdamDirectionBits + shift, 46);
@@ -72,13 +71,15 @@ void make_adam_direction(const OpContext& c, int exponent, Adam& adam) {
   const auto& [first, root] = p.moments;
   const StepScalars& scalars = *c.scalars;
   const Term terms[] = {
-      {std::ldexp(1 - scalars.beta1, exponent), kGradientBits, &adam.gradient_multiplier},
-      {std::ldexp(scalars.beta1, *first.exponent), 15, &adam.first_multiplier}};
+      {ldexp(Real(1) - Real(scalars.beta1), exponent), kGradientBits, &adam.gradient_multiplier},
+      {ldexp(Real(scalars.beta1), *first.exponent), 15, &adam.first_multiplier}};
   const int first_exponent = choose_multipliers(terms);
   const int square_exponent = align_squares(exponent, *root.exponent, adam);
-  adam.square_multiplier = to_fixed_point(1 - scalars.beta2, kernels::kAdamWeightBits,
+  adam.square_multiplier = to_fixed_point(Real(1) - Real(scalars.beta2), kernels::kAdamWeightBits,
                                           int64_t{1} << kernels::kAdamWeightBits);
-  const kernels::UpdateKernels& kernel = *c.kernels->update;
+  // The fast rows compute roots and quotients in floating point, with the same results.
+  const kernels::UpdateKernels& kernel =
+      c.exponent_mode == ExponentMode::kDecided ? kernels::kUpdateReference : *c.kernels->update;
   const auto e = over_parameter<AdamExtremes>(
       c, p.mantissa.count(),
       [&](int64_t begin, int64_t end) { return kernel.adam_extremes(adam, begin, end); },
@@ -111,7 +112,7 @@ void apply(const OpContext& c, bool decoupled) {
   int direction_exponent = -kernels::kAdamDirectionBits;
   if (decoupled && p.decays && c.scalars->weight_decay != 0) {
     const Term sum[] = {
-        {std::ldexp(1.0, direction_exponent), kDirectionBits, &update.gradient_multiplier},
+        {ldexp(Real(1), direction_exponent), kDirectionBits, &update.gradient_multiplier},
         decay_term(c, update)};
     direction_exponent = make_direction(c, sum, update).direction;
   }

@@ -91,9 +91,9 @@ void plain_sgd(const StepScalars& scalars, Weights& w) {
   const int gradient_shift = exact_shift(most, 32);
   int64_t gradient_multiplier = 0, decay_multiplier = 0;
   const Term terms[] = {
-      {std::ldexp(scalars.gradient_scale, w.gradient_exponent + gradient_shift), 31,
+      {Real(std::ldexp(scalars.gradient_scale, w.gradient_exponent + gradient_shift)), 31,
        &gradient_multiplier},
-      {std::ldexp(scalars.weight_decay, largest - kShift), 8 + kShift, &decay_multiplier}};
+      {Real(std::ldexp(scalars.weight_decay, largest - kShift)), 8 + kShift, &decay_multiplier}};
   const int wide_exponent = choose_multipliers(terms);
   std::vector<Wide> wide(w.count());
   most = 0;

@@ -1,11 +1,9 @@
 #include "ops/update_parts.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "numerics/exponent.h"
-#include "numerics/fixed_point.h"
 #include "numerics/lazy_update.h"
 #include "ops/narrowing.h"
 
@@ -98,7 +96,7 @@ int choose_multipliers(std::span<const Term> terms) {
   bool any = false;
   int exponent = 0;
   for (const Term& term : terms) {
-    if (term.coefficient == 0) continue;
+    if (term.coefficient.is_zero()) continue;
     const int wanted = term.bits - kTermBits - fixed_point_shift(term.coefficient, 0);
     exponent = any ? std::max(exponent, wanted) : wanted;
     any = true;
@@ -142,15 +140,15 @@ bool measure_gradient(const OpContext& c, kernels::Update& update, uint64_t& max
 }
 
 Term gradient_term(const OpContext& c, kernels::Update& update) {
-  return {std::ldexp(c.scalars->gradient_scale * c.totals->gradient_factor,
-                     *c.parameters[0].gradient.exponent + update.gradient_shift),
+  return {ldexp(Real(c.scalars->gradient_scale) * Real(c.totals->gradient_factor),
+                *c.parameters[0].gradient.exponent + update.gradient_shift),
           kGradientBits, &update.gradient_multiplier};
 }
 
 Term decay_term(const OpContext& c, kernels::Update& update) {
   const ParameterView& p = c.parameters[0];
-  const double decay = p.decays ? c.scalars->weight_decay : 0;
-  return {std::ldexp(decay, p.mantissa.largest_exponent() - p.lazy_shift),
+  const Real decay = p.decays ? Real(c.scalars->weight_decay) : Real();
+  return {ldexp(decay, p.mantissa.largest_exponent() - p.lazy_shift),
           update.weight_bits + p.lazy_shift, &update.decay_multiplier};
 }
 
@@ -168,8 +166,9 @@ DirectionExponents make_direction(const OpContext& c, std::span<const Term> term
 void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,
                uint64_t gradient_maximum) {
   const ParameterView& p = c.parameters[0];
-  const int rate_shift = fixed_point_shift(c.scalars->learning_rate, 31);
-  update.rate_multiplier = to_fixed_point(c.scalars->learning_rate, rate_shift, mantissa_limit(32));
+  const Real rate(c.scalars->learning_rate);
+  const int rate_shift = fixed_point_shift(rate, 31);
+  update.rate_multiplier = to_fixed_point(rate, rate_shift, mantissa_limit(32));
   const int step_exponent = direction_exponent - rate_shift;
   *p.mantissa.saturated += p.mantissa.blocks == 1 ? step_tensor(c, update, step_exponent)
                                                   : step_blocks(c, update, step_exponent);

@@ -8,6 +8,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "numerics/real.h"
 #include "ops/ops.h"
 
 namespace mantissa::ops {
@@ -41,7 +42,7 @@ uint64_t largest(const kernels::Extremes& e);
 
 // A term of a sum: its coefficient times a mantissa of so many bits.
 struct Term {
-  double coefficient;
+  Real coefficient;
   int bits;
   int64_t* multiplier;
 };
@@ -78,7 +79,7 @@ DirectionExponents make_direction(const OpContext& c, std::span<const Term> term
 
 // Notes the norm of the mean gradient, from the sum of squares of the summed one, and the factor
 // that clips it.
-void note_gradient_norm(const OpContext& c, double sum_of_squares);
+void note_gradient_norm(const OpContext& c, const Real& sum_of_squares);
 
 // Steps by the direction, changes the weights' unit where it must, stores the results' exponents,
 // and that of the gradient's accumulator in the next step.

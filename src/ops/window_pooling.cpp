@@ -8,7 +8,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
-#include "numerics/fixed_point.h"
+#include "numerics/real.h"
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -125,10 +125,10 @@ struct Means {
         least = std::min(least, count);
       }
     }
-    exponent = -fixed_point_shift(1.0 / static_cast<double>(least), 31);
+    exponent = -fixed_point_shift(Real(1) / Real(least), 31);
     std::array<int64_t, kLargestPoolWindow * kLargestPoolWindow + 1> reciprocals{};
     for (int64_t count = least; count <= s.window * s.window; ++count) {
-      const double real = 1.0 / static_cast<double>(count);
+      const Real real = Real(1) / Real(count);
       reciprocals[count] = to_fixed_point(real, -exponent, mantissa_limit(32));
     }
     for (int64_t i = 0; i < s.out_height * s.out_width; ++i) {

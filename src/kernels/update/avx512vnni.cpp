@@ -56,6 +56,8 @@ inline void square_roots(double* values, int64_t count) noexcept {
 }
 
 #include "kernels/update/optimizer_loops.h"
+// Built on these.
+#include "kernels/update/adam_direction_loops.h"
 }  // namespace
 
 const UpdateKernels kUpdateAvx512Vnni = {

@@ -70,7 +70,7 @@ void gradient_norm(const OpContext& c) {
       sum += static_cast<double>(gradient[i]) * gradient[i];
     }
   }
-  note_gradient_norm(c, sum);
+  note_gradient_norm(c, Real(sum));
 }
 
 }  // namespace

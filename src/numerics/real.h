@@ -1,0 +1,166 @@
+// Real scalars, per tensor and per channel, by integer instructions alone: what IEEE 754 double
+// gives with rounding to nearest even, bit for bit, but that results neither overflow nor underflow
+// (DynamicFixed [0012]: machines without a floating-point unit; METHODS section 2).
+#pragma once
+
+#include <bit>
+#include <climits>
+#include <cstdint>
+#include <utility>
+
+#include "numerics/rounding.h"
+
+namespace mantissa {
+
+class Real {
+ public:
+  constexpr Real() = default;  // 0
+  // Rounded to 53 bits.
+  constexpr explicit Real(int64_t n) : Real(rounded(magnitude(n), n < 0, 0)) {}
+  constexpr explicit Real(int n) : Real(int64_t{n}) {}
+  constexpr explicit Real(__int128 n)
+      : Real(rounded(n < 0 ? -static_cast<Wide>(n) : static_cast<Wide>(n), n < 0, 0)) {}
+  constexpr explicit Real(unsigned __int128 n) : Real(rounded(n, false, 0)) {}
+
+  // Takes a double apart and puts one together: no arithmetic. Infinities and NaN are not finite,
+  // what is below the normal doubles is zero.
+  constexpr explicit Real(double number) {
+    const auto bits = std::bit_cast<uint64_t>(number);
+    const int biased = static_cast<int>(bits >> kFractionBits & kMostBiased);
+    if (biased == 0) return;
+    if (biased == kMostBiased) {
+      *this = not_finite();
+      return;
+    }
+    const auto size = static_cast<int64_t>((bits & (kHidden - 1)) | static_cast<uint64_t>(kHidden));
+    mantissa_ = bits >> 63 != 0 ? -size : size;
+    exponent_ = biased - kBias - kFractionBits;
+  }
+  constexpr double to_double() const {
+    const int biased = exponent_ + kBias + kFractionBits;
+    const uint64_t sign = mantissa_ < 0 ? uint64_t{1} << 63 : 0;
+    if (!is_finite()) return std::bit_cast<double>((uint64_t{kMostBiased} << kFractionBits) | 1);
+    if (mantissa_ == 0 || biased <= 0) return std::bit_cast<double>(uint64_t{0});
+    if (biased >= kMostBiased) {
+      return std::bit_cast<double>(sign | (uint64_t{kMostBiased} << kFractionBits));
+    }
+    const uint64_t fraction = magnitude(mantissa_) & (kHidden - 1);
+    return std::bit_cast<double>(sign | (static_cast<uint64_t>(biased) << kFractionBits) |
+                                 fraction);
+  }
+
+  // False after a division by zero, a root of less than zero, and what follows from them.
+  constexpr bool is_finite() const { return exponent_ != kNotFinite; }
+  constexpr bool is_zero() const { return mantissa_ == 0 && is_finite(); }
+
+  constexpr Real operator-() const {
+    Real result = *this;
+    result.mantissa_ = -mantissa_;
+    return result;
+  }
+  friend constexpr Real operator*(const Real& a, const Real& b) {
+    if (!a.is_finite() || !b.is_finite()) return not_finite();
+    const Wide product = Wide{magnitude(a.mantissa_)} * magnitude(b.mantissa_);
+    return rounded(product, (a.mantissa_ < 0) != (b.mantissa_ < 0), a.exponent_ + b.exponent_);
+  }
+  friend constexpr Real operator/(const Real& a, const Real& b) {
+    if (!a.is_finite() || !b.is_finite() || b.mantissa_ == 0) return not_finite();
+    constexpr int kGuardBits = 60;
+    const Wide numerator = Wide{magnitude(a.mantissa_)} << kGuardBits;
+    const uint64_t divisor = magnitude(b.mantissa_);
+    return rounded(numerator / divisor, (a.mantissa_ < 0) != (b.mantissa_ < 0),
+                   a.exponent_ - b.exponent_ - kGuardBits, numerator % divisor != 0);
+  }
+  friend constexpr Real operator+(const Real& a, const Real& b) {
+    if (!a.is_finite() || !b.is_finite()) return not_finite();
+    if (a.mantissa_ == 0) return b;
+    if (b.mantissa_ == 0) return a;
+    const Real &large = a.exponent_ >= b.exponent_ ? a : b, &small = &large == &a ? b : a;
+    // What lies below the guard bits only decides how the sum is rounded, whatever its size.
+    constexpr int kGuardBits = 64;
+    const int distance = large.exponent_ - small.exponent_;
+    const __int128 rest = distance <= kGuardBits ? static_cast<__int128>(small.mantissa_) *
+                                                       (Wide{1} << (kGuardBits - distance))
+                                                 : (small.mantissa_ < 0 ? -1 : 1);
+    const __int128 sum = static_cast<__int128>(large.mantissa_) * (Wide{1} << kGuardBits) + rest;
+    return rounded(sum < 0 ? -static_cast<Wide>(sum) : static_cast<Wide>(sum), sum < 0,
+                   large.exponent_ - kGuardBits);
+  }
+  friend constexpr Real operator-(const Real& a, const Real& b) { return a + -b; }
+
+  friend constexpr bool operator==(const Real&, const Real&) = default;
+  // Of finite numbers.
+  friend constexpr bool operator<(const Real& a, const Real& b) { return (a - b).mantissa_ < 0; }
+
+  friend constexpr Real abs(const Real& a) { return a.mantissa_ < 0 ? -a : a; }
+
+  // a * 2^exponent.
+  friend constexpr Real ldexp(Real a, int exponent) {
+    if (a.is_finite() && a.mantissa_ != 0) a.exponent_ += exponent;
+    return a;
+  }
+
+  friend constexpr Real sqrt(const Real& a) {
+    if (!a.is_finite() || a.mantissa_ < 0) return not_finite();
+    if (a.mantissa_ == 0) return a;
+    const int odd = a.exponent_ & 1;
+    constexpr int kGuardBits = 58;  // the root has 56 bits or more
+    const Wide square = Wide{magnitude(a.mantissa_)} << (kGuardBits + odd);
+    const Wide root = integer_root(square);
+    return rounded(root, false, (a.exponent_ - odd - kGuardBits) / 2, root * root != square);
+  }
+
+  // k with 2^(bits-1) <= peak * 2^k < 2^bits for peak != 0; 0 for peak = 0.
+  friend constexpr int fixed_point_shift(const Real& peak, int bits) {
+    return peak.mantissa_ == 0 ? 0 : bits - (peak.exponent_ + kFractionBits + 1);
+  }
+
+  // real * 2^shift rounded to nearest even, clipped to +-limit. What is not finite gives 0.
+  friend constexpr int64_t to_fixed_point(const Real& real, int shift, int64_t limit) {
+    if (real.mantissa_ == 0) return 0;
+    const int right = -(real.exponent_ + shift);
+    if (right > 62) return 0;
+    if (right < -8) return real.mantissa_ < 0 ? -limit : limit;
+    const int64_t scaled = right >= 0 ? shift_right_rne(real.mantissa_, right)
+                                      : real.mantissa_ * (int64_t{1} << -right);
+    return saturate(scaled, limit);
+  }
+
+ private:
+  using Wide = unsigned __int128;
+  static constexpr int kFractionBits = 52;
+  static constexpr int64_t kHidden = int64_t{1} << kFractionBits;
+  static constexpr int kBias = 1023, kMostBiased = 2047;
+  static constexpr int kNotFinite = INT_MAX;
+
+  static constexpr Real not_finite() {
+    Real result;
+    result.exponent_ = kNotFinite;
+    return result;
+  }
+
+  // size * 2^exponent, and a little more if `inexact` (size then has more than 53 bits).
+  static constexpr Real rounded(Wide size, bool negative, int exponent, bool inexact = false) {
+    Real result;
+    if (size == 0) return result;
+    const int cut = bit_length(size) - (kFractionBits + 1);
+    auto mantissa = static_cast<int64_t>(cut <= 0 ? size << -cut : size >> cut);
+    if (cut > 0) {
+      const Wide rest = size & ((Wide{1} << cut) - 1), half = Wide{1} << (cut - 1);
+      const bool odd = (mantissa & 1) != 0;
+      mantissa += rest > half || (rest == half && (inexact || odd));
+    }
+    result.exponent_ = exponent + cut;
+    if (mantissa == 2 * kHidden) {
+      mantissa = kHidden;
+      ++result.exponent_;
+    }
+    result.mantissa_ = negative ? -mantissa : mantissa;
+    return result;
+  }
+
+  int64_t mantissa_ = 0;  // 0, or of 53 bits
+  int exponent_ = 0;
+};
+
+}  // namespace mantissa
