@@ -110,7 +110,7 @@ void apply(const OpContext& c, bool decoupled) {
   make_adam_direction(c, gradient_exponent, adam);
   update.gradient_shift = update.direction_shift = 0;
   int direction_exponent = -kernels::kAdamDirectionBits;
-  if (decoupled && p.decays && c.scalars->weight_decay != 0) {
+  if (decoupled && !decay_term(c, update).coefficient.is_zero()) {
     const Term sum[] = {
         {ldexp(Real(1), direction_exponent), kDirectionBits, &update.gradient_multiplier},
         decay_term(c, update)};

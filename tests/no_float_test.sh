@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# No floating-point arithmetic in what a training step of the integer formats executes: the
+# instructions of every object file of formats, kernels, operators and runtime are looked through.
+# Data that only passes through floating-point registers is not arithmetic. What is allowed stands
+# below with its reason; docs/where-floats-remain.md lists it.
+#
+# Objects: those of the program MANTISSA.
+set -euo pipefail
+command -v objdump >/dev/null || { echo "objdump (binutils) is missing"; exit 77; }
+objects=$(dirname "$MANTISSA")/CMakeFiles
+[[ $(uname -m) == x86_64 ]] || { echo "this test knows the instructions of x86-64"; exit 77; }
+
+python3 - "$objects" <<'PYTHON'
+import pathlib, re, subprocess, sys
+
+# Folder or file: why it may compute in floating point.
+ALLOWED = {
+    "numerics/format.cpp": "parses r_max",
+    "kernels/peak/": "measures the machine",
+    "kernels/update/avx2.cpp": "Adam's exact roots and quotients, not in dynamic fixed point",
+    "kernels/update/avx512vnni.cpp": "Adam's exact roots and quotients, not in dynamic fixed point",
+    "ops/fp32/": "the reference format",
+    "plan/program.cpp": "programs as text",
+    "runtime/state.cpp": "initial weights",
+    "runtime/executor.cpp": "mean loss and accuracy, for reports",
+}
+# Vector and scalar arithmetic, comparisons and conversions of SSE, AVX and AVX-512; x87.
+ARITHMETIC = re.compile(
+    r"v?(add|addsub|sub|mul|div|sqrt|max|min|cmp\w*|comi|ucomi|round|rndscale|hadd|hsub|dp|rcp\w*|"
+    r"rsqrt\w*|f?n?m(add|sub|addsub|subadd)\w*|fn?m\w*|scalef|getexp|getmant|range|reduce)[ps][sdh]|"
+    r"v?cvt\w+|f(add|sub|mul|div|sqrt|ild|ist|com|ucom|prem|rndint|scale|2xm1|yl2x)\w*")
+FOLDERS = ("numerics", "tensor", "graph", "kernels", "ops", "plan", "runtime")
+
+
+def source_of(folder, path):
+    return str(path.relative_to(folder / "src")).removesuffix(".o")
+
+
+def arithmetic(path):
+    """Functions of the object file with floating-point arithmetic, each with an instruction."""
+    text = subprocess.run(["objdump", "-dC", "--no-show-raw-insn", path], check=True,
+                          capture_output=True, text=True).stdout
+    found, function = {}, ""
+    for line in text.splitlines():
+        if head := re.match(r"[0-9a-f]+ <(.*)>:$", line):
+            function = head[1]
+        elif (code := re.match(r" +[0-9a-f]+:\t(\S+)", line)) and ARITHMETIC.fullmatch(code[1]):
+            found.setdefault(function, line.split("\t", 1)[1].strip())
+    return found
+
+
+bad, seen, used = [], 0, set()
+for name in FOLDERS:
+    folder = pathlib.Path(sys.argv[1]) / f"mantissa_{name}.dir"
+    for path in sorted(folder.rglob("*.o")):
+        seen += 1
+        source = source_of(folder, path)
+        found = arithmetic(path)
+        reason = next((key for key in ALLOWED if source.startswith(key)), None)
+        if reason is None:
+            bad += [f"{source}: {function}: {code}" for function, code in found.items()]
+        elif found:
+            used.add(reason)
+unused = set(ALLOWED) - used
+print(f"{seen} object files, {len(bad)} functions with floating-point arithmetic beyond the "
+      f"{len(ALLOWED)} places that are allowed")
+for line in bad:
+    print("  " + line)
+for key in unused:
+    print(f"  allowed, but without floating-point arithmetic: {key}")
+# That many there are, or the objects were not found.
+sys.exit(1 if bad or unused or seen < 50 else 0)
+PYTHON
