@@ -64,22 +64,27 @@ check "the written configuration repeats the run" bash -c '
 check "... with the same weights" same "$folder/resnet8" "$folder/again" weights_sha256
 
 # Killed again and again, at whatever instruction, and resumed: the same bits as never stopped.
+newest() { find "$1" -name 'checkpoint-*.safetensors' 2>/dev/null | sort | tail -n 1; }
+# train_killed OUT ARGS...: as train, with kills on the way.
+train_killed() {
+  local out=$1 kills=0 before
+  shift
+  mkdir "$out"
+  for delay in 0 0.01 0.02 0.03 0.05; do  # after the next checkpoint, at some instruction
+    before=$(newest "$out")
+    start "$out" "$@" --resume
+    while kill -0 $child 2>/dev/null && [[ $(newest "$out") == "$before" ]]; do sleep 0.01; done
+    sleep $delay
+    kill -KILL $child 2>/dev/null && kills=$((kills + 1))
+    wait $child 2>/dev/null || true
+  done
+  train "$out" "$@" --resume
+  check "a run was killed at least twice" [ "$kills" -ge 2 ]
+}
 options=(--model mlp --steps 600 --checkpoint-every 40 --augment shift,flip --micro-batch-size 64
   --format bfp:g=8,gr=stochastic)
 train "$folder/whole" "${options[@]}"
-newest() { find "$1" -name 'checkpoint-*.safetensors' 2>/dev/null | sort | tail -n 1; }
-kills=0
-mkdir "$folder/killed"
-for delay in 0 0.01 0.02 0.03 0.05; do  # after the next checkpoint, at some instruction
-  before=$(newest "$folder/killed")
-  start "$folder/killed" "${options[@]}" --resume
-  while kill -0 $child 2>/dev/null && [[ $(newest "$folder/killed") == "$before" ]]; do sleep 0.01; done
-  sleep $delay
-  kill -KILL $child 2>/dev/null && kills=$((kills + 1))
-  wait $child 2>/dev/null || true
-done
-train "$folder/killed" "${options[@]}" --resume
-check "a run was killed at least twice" [ "$kills" -ge 2 ]
+train_killed "$folder/killed" "${options[@]}"
 check "killed and resumed: the same state" same "$folder/whole" "$folder/killed" state_sha256
 check "killed and resumed: the same hashes" \
   cmp "$folder/whole/hashes.jsonl" "$folder/killed/hashes.jsonl"
@@ -94,6 +99,16 @@ check "exact exponents: the same last checkpoint" \
   cmp "$folder/whole/checkpoint-00000600.safetensors" "$folder/exact/checkpoint-00000600.safetensors"
 check "two checkpoints are kept" [ "$(find "$folder/whole" -name 'checkpoint-*' | wc -l)" -eq 2 ]
 check "no temporary is left" [ -z "$(find "$folder/killed" -name '*.tmp-*')" ]
+
+# Dynamic fixed point, killed in the warm-up and between two decisions: exponents and counts of bits
+# are state.
+decided=(--model lenet5 --steps 90 --checkpoint-every 8 --format dfp:warmup=30,every=7)
+train "$folder/decided" "${decided[@]}"
+train_killed "$folder/decided-killed" "${decided[@]}"
+check "decided exponents, killed and resumed: the same state" \
+  same "$folder/decided" "$folder/decided-killed" state_sha256
+check "decided exponents, killed and resumed: the same hashes" \
+  cmp "$folder/decided/hashes.jsonl" "$folder/decided-killed/hashes.jsonl"
 
 # Ctrl-C saves; the saved step lies between two reports.
 start "$folder/stopped" "${options[@]}"

@@ -16,8 +16,8 @@ struct Row {
 // What parsers take by name; choices_test checks that they do.
 const Row kRows[] = {
     {"format",
-     {"bfp8", "bfp8-text", "fp32", "bfp:g=8,gr=stochastic", "bfp:w=4,a=4", "bfp:block=channel",
-      "bfp:exponents=exact"}},
+     {"bfp8", "bfp8-text", "dfp8", "fp32", "bfp:g=8,gr=stochastic", "bfp:w=4,a=4",
+      "bfp:block=channel", "bfp:exponents=exact", "dfp:g=8"}},
     {"optimizer", {"sgd", "momentum", "nesterov", "adam", "adamw"}},
     {"lr-schedule", {"constant", "step", "cosine", "one-cycle", "plateau"}},
     {"loss", {"cross-entropy", "mse"}},

@@ -102,9 +102,11 @@ const Setting kSettings[] = {
      },
      [](const Config& c) { return std::to_string(c.classes); }},
     {"format",
-     "number format: bfp8, bfp8-text, fp32 (the reference), or bfp:key=value,... such as "
-     "bfp:g=8,gr=stochastic (w, a, unsigned, linear, g, gw, gr, acc, shift, round, bias, block, "
-     "exponents; mantissa info lists their values)",
+     "number format: bfp8, bfp8-text, dfp8 (dynamic fixed point), fp32 (the reference), or "
+     "bfp:key=value,... such as bfp:g=8,gr=stochastic (w, a, unsigned, linear, g, gw, gr, acc, "
+     "shift, round, bias, block, exponents; mantissa info lists their values), or "
+     "dfp:key=value,... "
+     "such as dfp:g=8 (also r_max, warmup, threshold, every, start)",
      "bfp8", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_format(text), c.format); },
      [](const Config& c) { return to_string(c.format); }},

@@ -1,6 +1,8 @@
 #include "train/state_file.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -59,6 +61,17 @@ bool numbers_in_range(const StateTensor& tensor, std::span<const std::byte> data
   return true;
 }
 
+// Whether counts of bits are such as training can come to.
+bool possible_counts(std::span<const std::byte> data) {
+  constexpr int64_t kMostElements = int64_t{1} << 58;  // so that they can be added
+  constexpr int64_t kMostExponent = 1000;
+  return all<BitStatistics>(data, [](const BitStatistics& s) {
+    const auto is_count = [](int64_t n) { return 0 <= n && n <= kMostElements; };
+    return is_count(s.too_large) && std::all_of(s.fits.begin(), s.fits.end(), is_count) &&
+           (s.largest_exponent == kUnmeasured || std::abs(s.largest_exponent) <= kMostExponent);
+  });
+}
+
 Status check(const std::filesystem::path& path, const StateTensor& expected,
              const SafetensorsTensor* found, int lazy_shift) {
   const std::string place = path.string() + ": tensor '" + expected.name + "' ";
@@ -74,8 +87,10 @@ Status check(const std::filesystem::path& path, const StateTensor& expected,
     return invalid_input(place + "has a negative root");
   }
   constexpr int64_t kOffsetLimit = int64_t{1} << 44;  // of scale_offset, as freezing writes them
-  if (expected.type == DataType::kInt64 &&
-      !all_within<int64_t>(found->data, -kOffsetLimit, kOffsetLimit)) {
+  if (expected.name == "bits") {
+    if (!possible_counts(found->data)) return invalid_input(place + "has impossible counts");
+  } else if (expected.type == DataType::kInt64 &&
+             !all_within<int64_t>(found->data, -kOffsetLimit, kOffsetLimit)) {
     return invalid_input(place + "has an offset beyond 2^44");
   }
   if ((expected.name.ends_with(".exponent") || expected.name == "exponents") &&
