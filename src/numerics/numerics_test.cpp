@@ -224,6 +224,35 @@ RC_GTEST_PROP(Exponential, NaturalToLog2IsExact, (uint64_t bits)) {
   RC_ASSERT(natural_to_log2_q16(difference, exponent) == exact);
 }
 
+template <typename Root, typename Square>
+void check_root(Root root, Square n) {
+  const auto r = static_cast<unsigned __int128>(root);
+  ASSERT_TRUE(r * r <= n) << static_cast<double>(n);
+  ASSERT_TRUE(n - r * r <= 2 * r) << static_cast<double>(n);
+}
+
+TEST(Rounding, IntegerRoots) {
+  for (uint64_t n = 0; n < 70'000; ++n) check_root(integer_root(n), n);
+  for (uint64_t root = UINT32_MAX; root > UINT32_MAX - 1000; --root) {
+    for (const uint64_t n : {root * root - 1, root * root, root * root + root}) {
+      check_root(integer_root(n), n);
+    }
+  }
+  check_root(integer_root(UINT64_MAX), UINT64_MAX);
+}
+
+RC_GTEST_PROP(Rounding, WideIntegerRoots, (uint64_t high, uint64_t low, int64_t near)) {
+  using Unsigned = unsigned __int128;
+  high |= uint64_t{1} << 62;
+  const Unsigned n = (Unsigned{high} << 64) + (*rc::gen::element(low, uint64_t{0}, UINT64_MAX));
+  check_root(integer_root(n), n);
+  const Unsigned root = low | 1 | (uint64_t{1} << 63), square = root * root;
+  for (const Unsigned next : {square - 1, square, square + 1, square + 2 * root,
+                              square + static_cast<uint64_t>(near) % (2 * low + 1)}) {
+    check_root(integer_root(next), next);
+  }
+}
+
 TEST(Rounding, DivisionRoundsToNearestEven) {
   EXPECT_EQ(divide_rne(5, 2), 2);
   EXPECT_EQ(divide_rne(7, 2), 4);

@@ -3,6 +3,7 @@
 // (DynamicFixed [0012]: machines without a floating-point unit; METHODS section 2).
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <climits>
 #include <cstdint>
@@ -19,8 +20,8 @@ class Real {
   constexpr explicit Real(int64_t n) : Real(rounded(magnitude(n), n < 0, 0)) {}
   constexpr explicit Real(int n) : Real(int64_t{n}) {}
   constexpr explicit Real(__int128 n)
-      : Real(rounded(n < 0 ? -static_cast<Wide>(n) : static_cast<Wide>(n), n < 0, 0)) {}
-  constexpr explicit Real(unsigned __int128 n) : Real(rounded(n, false, 0)) {}
+      : Real(rounded(n < 0 ? -static_cast<Wide>(n) : static_cast<Wide>(n), n < 0)) {}
+  constexpr explicit Real(unsigned __int128 n) : Real(rounded(n, false)) {}
 
   // Takes a double apart and puts one together: no arithmetic. Infinities and NaN are not finite,
   // what is below the normal doubles is zero.
@@ -60,31 +61,36 @@ class Real {
   }
   friend constexpr Real operator*(const Real& a, const Real& b) {
     if (!a.is_finite() || !b.is_finite()) return not_finite();
+    constexpr int kCut = 42;  // of 105 or 106 bits
     const Wide product = Wide{magnitude(a.mantissa_)} * magnitude(b.mantissa_);
-    return rounded(product, (a.mantissa_ < 0) != (b.mantissa_ < 0), a.exponent_ + b.exponent_);
+    const bool inexact = (product & ((Wide{1} << kCut) - 1)) != 0;
+    return rounded(static_cast<uint64_t>(product >> kCut) | (inexact ? 1 : 0),
+                   (a.mantissa_ < 0) != (b.mantissa_ < 0), a.exponent_ + b.exponent_ + kCut);
   }
   friend constexpr Real operator/(const Real& a, const Real& b) {
     if (!a.is_finite() || !b.is_finite() || b.mantissa_ == 0) return not_finite();
-    constexpr int kGuardBits = 60;
+    constexpr int kGuardBits = 60;  // the quotient has 60 bits or 61
     const Wide numerator = Wide{magnitude(a.mantissa_)} << kGuardBits;
     const uint64_t divisor = magnitude(b.mantissa_);
-    return rounded(numerator / divisor, (a.mantissa_ < 0) != (b.mantissa_ < 0),
-                   a.exponent_ - b.exponent_ - kGuardBits, numerator % divisor != 0);
+    const auto quotient = static_cast<uint64_t>(numerator / divisor);
+    const bool inexact = Wide{quotient} * divisor != numerator;
+    return rounded(quotient | (inexact ? 1 : 0), (a.mantissa_ < 0) != (b.mantissa_ < 0),
+                   a.exponent_ - b.exponent_ - kGuardBits);
   }
   friend constexpr Real operator+(const Real& a, const Real& b) {
     if (!a.is_finite() || !b.is_finite()) return not_finite();
     if (a.mantissa_ == 0) return b;
     if (b.mantissa_ == 0) return a;
     const Real &large = a.exponent_ >= b.exponent_ ? a : b, &small = &large == &a ? b : a;
-    // What lies below the guard bits only decides how the sum is rounded, whatever its size.
-    constexpr int kGuardBits = 64;
-    const int distance = large.exponent_ - small.exponent_;
-    const __int128 rest = distance <= kGuardBits ? static_cast<__int128>(small.mantissa_) *
-                                                       (Wide{1} << (kGuardBits - distance))
-                                                 : (small.mantissa_ < 0 ? -1 : 1);
-    const __int128 sum = static_cast<__int128>(large.mantissa_) * (Wide{1} << kGuardBits) + rest;
-    return rounded(sum < 0 ? -static_cast<Wide>(sum) : static_cast<Wide>(sum), sum < 0,
-                   large.exponent_ - kGuardBits);
+    // Nine bits below the larger unit, the lowest of which is set if anything lies below it: where
+    // more than one bit is cancelled, nothing does.
+    constexpr int kGuardBits = 9;
+    constexpr int64_t kGuard = int64_t{1} << kGuardBits;
+    const int distance = std::min(large.exponent_ - small.exponent_, 63);
+    const int64_t whole = small.mantissa_ * kGuard, shifted = whole >> distance;
+    const bool inexact = (static_cast<uint64_t>(whole) & ((uint64_t{1} << distance) - 1)) != 0;
+    const int64_t sum = large.mantissa_ * kGuard + (shifted | (inexact ? 1 : 0));
+    return rounded(magnitude(sum), sum < 0, large.exponent_ - kGuardBits);
   }
   friend constexpr Real operator-(const Real& a, const Real& b) { return a + -b; }
 
@@ -103,11 +109,11 @@ class Real {
   friend constexpr Real sqrt(const Real& a) {
     if (!a.is_finite() || a.mantissa_ < 0) return not_finite();
     if (a.mantissa_ == 0) return a;
-    const int odd = a.exponent_ & 1;
-    constexpr int kGuardBits = 58;  // the root has 56 bits or more
-    const Wide square = Wide{magnitude(a.mantissa_)} << (kGuardBits + odd);
-    const Wide root = integer_root(square);
-    return rounded(root, false, (a.exponent_ - odd - kGuardBits) / 2, root * root != square);
+    const int left = 74 + (a.exponent_ & 1);  // to 127 or 128 bits, and an even exponent
+    const Wide square = Wide{magnitude(a.mantissa_)} << left;
+    const uint64_t root = integer_root(square);  // of 64 bits
+    const bool inexact = Wide{root} * root != square;
+    return rounded(root | (inexact ? 1 : 0), false, (a.exponent_ - left) / 2);
   }
 
   // k with 2^(bits-1) <= peak * 2^k < 2^bits for peak != 0; 0 for peak = 0.
@@ -139,16 +145,16 @@ class Real {
     return result;
   }
 
-  // size * 2^exponent, and a little more if `inexact` (size then has more than 53 bits).
-  static constexpr Real rounded(Wide size, bool negative, int exponent, bool inexact = false) {
+  // +-size * 2^exponent to 53 bits. Where `size` has more than 54 its lowest may stand for what
+  // lies below.
+  static constexpr Real rounded(uint64_t size, bool negative, int exponent) {
     Real result;
     if (size == 0) return result;
     const int cut = bit_length(size) - (kFractionBits + 1);
     auto mantissa = static_cast<int64_t>(cut <= 0 ? size << -cut : size >> cut);
     if (cut > 0) {
-      const Wide rest = size & ((Wide{1} << cut) - 1), half = Wide{1} << (cut - 1);
-      const bool odd = (mantissa & 1) != 0;
-      mantissa += rest > half || (rest == half && (inexact || odd));
+      const uint64_t rest = size & ((uint64_t{1} << cut) - 1), half = uint64_t{1} << (cut - 1);
+      mantissa += rest > half || (rest == half && (mantissa & 1) != 0) ? 1 : 0;
     }
     result.exponent_ = exponent + cut;
     if (mantissa == 2 * kHidden) {
@@ -157,6 +163,15 @@ class Real {
     }
     result.mantissa_ = negative ? -mantissa : mantissa;
     return result;
+  }
+
+  // The same of a wide integer.
+  static constexpr Real rounded(Wide size, bool negative) {
+    const auto high = static_cast<uint64_t>(size >> 64);
+    if (high == 0) return rounded(static_cast<uint64_t>(size), negative, 0);
+    const int cut = bit_length(high);
+    const bool inexact = (size & ((Wide{1} << cut) - 1)) != 0;
+    return rounded(static_cast<uint64_t>(size >> cut) | (inexact ? 1 : 0), negative, cut);
   }
 
   int64_t mantissa_ = 0;  // 0, or of 53 bits

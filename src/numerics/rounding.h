@@ -17,19 +17,32 @@ constexpr int bit_length(unsigned __int128 n) {
   return high != 0 ? 64 + bit_length(high) : bit_length(static_cast<uint64_t>(n));
 }
 
-// floor(sqrt(n)), bit by bit; unsigned integers of 64 or 128 bits.
-template <typename Unsigned>
-constexpr Unsigned integer_root(Unsigned n) {
-  if (n == 0) return 0;
-  Unsigned root = 0;
-  for (Unsigned bit = Unsigned{1} << ((bit_length(n) - 1) / 2 * 2); bit != 0; bit >>= 2) {
-    const Unsigned next = root + bit;
-    root >>= 1;
-    if (n < next) continue;
-    n -= next;
-    root += bit;
+// floor(sqrt(n)).
+constexpr uint32_t integer_root(uint64_t n) {
+  uint64_t root = 0;
+  for (uint64_t bit = n == 0 ? 0 : uint64_t{1} << ((bit_length(n) - 1) / 2 * 2); bit != 0;
+       bit >>= 2) {
+    const bool fits = n >= root + bit;
+    n -= fits ? root + bit : 0;
+    root = (root >> 1) + (fits ? bit : 0);
   }
-  return root;
+  return static_cast<uint32_t>(root);
+}
+
+// floor(sqrt(n)) for n >= 2^126: the root of the upper half, then one division (P. Zimmermann,
+// "Karatsuba square root", 1999).
+constexpr uint64_t integer_root(unsigned __int128 n) {
+  const auto high = static_cast<uint64_t>(n >> 64), low = static_cast<uint64_t>(n);
+  const uint64_t root = integer_root(high);
+  const uint64_t rest = high - root * root;  // at most 2 root
+  const unsigned __int128 dividend = (static_cast<unsigned __int128>(rest) << 32) + (low >> 32);
+  const auto digit = static_cast<uint64_t>(dividend / (2 * root));
+  const auto left =
+      static_cast<uint64_t>(dividend - static_cast<unsigned __int128>(digit) * 2 * root);
+  const unsigned __int128 sum = (static_cast<unsigned __int128>(root) << 32) + digit;
+  const __int128 over = (static_cast<__int128>(left) << 32) + (low & UINT32_MAX) -
+                        static_cast<__int128>(digit) * static_cast<__int128>(digit);
+  return static_cast<uint64_t>(over < 0 ? sum - 1 : sum);
 }
 
 // |n| without overflow at the minimum.
