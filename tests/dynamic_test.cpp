@@ -91,6 +91,51 @@ TEST(Dynamic, RepetitionsAreInstructions) {
   }
 }
 
+// The second embodiment: the forward pass is repeated as a whole, then the backward pass.
+TEST(Dynamic, PassesAreRepeated) {
+  const HarnessOptions options{.model = "resnet8",
+                               .format = "dfp:start=-20,warmup=4,decide=pass",
+                               .learning_rate = 0.01,
+                               .first_step = -1};
+  Harness harness(options);
+  const auto& instructions = harness.program().instructions;
+  std::vector<int> repetitions;
+  for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+    if (instructions[i].phase == Phase::kRepeat) repetitions.push_back(i);
+  }
+  ASSERT_EQ(repetitions.size(), 2);
+  EXPECT_EQ(instructions[repetitions[0]].repeats_from, 0);
+  EXPECT_EQ(instructions[repetitions[1]].repeats_from, repetitions[0] + 1);
+  EXPECT_EQ(instructions[repetitions[1] + 1].phase, Phase::kUpdate);
+  EXPECT_GE(harness.step().re_executions, repetitions[1] - 1);
+  for (int i = 0; i < 3; ++i) harness.step();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(harness.step().re_executions, 0);
+  const HarnessOptions block{.model = "resnet8", .learning_rate = 0.01};
+  EXPECT_LT(trained(options, 60).loss, trained(block, 60).loss + 0.15);
+  // What is repeated counts once: as many examples as there are, and no more mantissas than
+  // without.
+  Harness without({.model = "resnet8", .format = "dfp:warmup=0"});
+  Harness with({.model = "resnet8", .format = "dfp:warmup=4,decide=pass"});
+  const StepResult repeated = with.step(), once = without.step();
+  EXPECT_GT(repeated.re_executions, 0);
+  EXPECT_EQ(repeated.requantised, once.requantised);
+  EXPECT_LT(repeated.loss, 4);
+  EXPECT_LE(repeated.accuracy, 1);
+}
+
+// Where no difference is above the threshold both embodiments end the step with the exponents that
+// were in use before.
+TEST(Dynamic, BothEmbodimentsAgreeWhereNothingMoves) {
+  const auto after = [](const std::string& keys) {
+    return trained({.model = "lenet5", .format = "dfp:warmup=9,threshold=255" + keys}, 1);
+  };
+  const Trained op = after(""), pass = after(",decide=pass");
+  EXPECT_GT(op.re_executions, 0);
+  EXPECT_EQ(op.weights, pass.weights);
+  EXPECT_EQ(op.saturated, pass.saturated);
+  EXPECT_NE(op.weights, trained({.model = "lenet5"}, 1).weights);
+}
+
 // After the warm-up about as much is clipped as r_max says, and less where it is zero.
 TEST(Dynamic, ClipsAsMuchAsItMay) {
   const auto clipped = [](const char* format) {

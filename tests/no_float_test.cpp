@@ -68,6 +68,7 @@ TEST(NoFloat, StepsOfDynamicFixedPointTrapNothing) {
                     .clip_norm = 0.1});
   }
   expect_no_trap({.model = "resnet8", .format = "dfp:w=12,a=12,linear=16,warmup=1"});
+  expect_no_trap({.model = "lenet5", .format = "dfp:decide=pass"});
 }
 
 // What this test would see.

@@ -30,7 +30,7 @@ TEST(Step, AllocatesNothing) {
                                                        {"lenet5", "bfp8"},
                                                        {"resnet8", "bfp8"},
                                                        {"inception_small", "bfp8"},
-                                                       {"resnet8", "dfp:warmup=3"}};
+                                                       {"resnet8", "dfp:warmup=5"}};
   for (const auto& [model, format] : cases) {
     Harness harness(
         {.model = model, .format = format, .micro_batch_size = 8, .threads = 2, .width = 0.5});

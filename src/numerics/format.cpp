@@ -68,6 +68,9 @@ constexpr std::array kNumberKeys = {NumberKey{"threshold", &Format::threshold, 0
 constexpr std::string_view kClippedKey = "r_max";
 constexpr int kMostClippedPpm = 100'000;
 
+// After what the warm-up decides.
+constexpr std::string_view kDecideKey = "decide";
+
 // A family with keys: what its formats begin with, and what stands for keys that are left out.
 struct Family {
   std::string_view prefix;
@@ -107,6 +110,7 @@ std::string all_keys(const Format& format) {
   if (format.is_dynamic()) {
     for (const NumberKey& number : kNumberKeys) keys.push_back(number.key);
     keys.push_back(kClippedKey);
+    keys.push_back(kDecideKey);
   }
   return joined(keys, ", ");
 }
@@ -140,6 +144,11 @@ Result<bool> set_dynamic_key(std::string_view key, std::string_view value, Forma
                               std::to_string(number.largest));
     }
     format.*number.field = read;
+    return true;
+  }
+  if (key == kDecideKey) {
+    if (value != "op" && value != "pass") return out_of_range(key, value, "op or pass");
+    format.decides_by_op = value == "op";
     return true;
   }
   if (key != kClippedKey) return false;
@@ -293,6 +302,7 @@ std::string to_string(const Format& format) {
     add(number.key, std::to_string(format.*number.field));
   }
   if (format.clipped_ppm != plain.clipped_ppm) add(kClippedKey, fraction_text(format.clipped_ppm));
+  if (!format.decides_by_op) add(kDecideKey, "pass");
   return std::string(family.prefix) + keys;
 }
 
@@ -310,6 +320,7 @@ std::vector<std::string> format_choices() {
                       ".." + std::to_string(number.largest));
   }
   choices.push_back("dfp:" + std::string(kClippedKey) + "=0..0.1");
+  choices.push_back("dfp:" + std::string(kDecideKey) + "=op|pass");
   return choices;
 }
 

@@ -42,6 +42,7 @@ struct Format {
   int warm_up_steps = 20;   // warmup: in which instructions are repeated
   int decision_steps = 1;   // every: from one decision to the next, after the warm-up
   int start_exponent = -8;  // start: of all tensors, before the first step
+  bool decides_by_op = true;  // decide: in the warm-up, after each instruction or after each pass
   bool operator==(const Format&) const = default;
 
   // The second shift of the lazy update; 0 without an accumulator.

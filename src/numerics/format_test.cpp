@@ -39,7 +39,9 @@ TEST(Format, HasOneSpelling) {
                 {"dfp:start=8,g=8,w=4", "dfp:w=4,g=8,start=8"},
                 {"dfp:r_max=1e-3,every=10", "dfp:every=10,r_max=0.001"},
                 {"dfp:r_max=0.000012,warmup=0", "dfp:warmup=0,r_max=0.000012"},
-                {"dfp:r_max=0,threshold=0", "dfp:threshold=0,r_max=0"}};
+                {"dfp:r_max=0,threshold=0", "dfp:threshold=0,r_max=0"},
+                {"dfp:decide=op", "dfp8"},
+                {"dfp:decide=pass,g=8", "dfp:g=8,decide=pass"}};
   for (const auto& c : kCases) {
     const auto format = parse_format(c.text);
     ASSERT_TRUE(format.ok()) << c.text << ": " << format.error().message;
@@ -74,7 +76,9 @@ TEST(Format, ErrorsSayWhatIsPossible) {
                 {"bfp:shift=8,acc=8", "largest shift is 7"},
                 {"bfp:shift=1,acc=0", "leave shift out"},
                 {"bfp:threshold=1", "unknown key 'threshold'"},
-                {"dfp:limit=1", "threshold, warmup, every, start, r_max"},
+                {"dfp:limit=1", "threshold, warmup, every, start, r_max, decide"},
+                {"dfp:decide=layer", "op or pass"},
+                {"bfp:decide=pass", "unknown key 'decide'"},
                 {"dfp:block=channel", "choose bfp:block=channel"},
                 {"dfp:exponents=exact", "choose bfp:exponents=exact"},
                 {"dfp:every=0", "from 1 to"},

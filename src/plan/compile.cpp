@@ -24,6 +24,12 @@ class Compiler {
 
   Result<Program> compile() {
     MANTISSA_RETURN_IF_ERROR(check_linear_values(graph_, format()));
+    if (repeats_passes() && program_.options.micro_batches > 1) {
+      return invalid_input(
+          "decide=pass repeats whole passes, which micro-batches that add up their gradients do "
+          "not "
+          "allow: choose decide=op, or micro-batches as large as the batch");
+    }
     for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
       if (!values_.skipped[node]) MANTISSA_RETURN_IF_ERROR(emit_forward(node));
     }
@@ -34,6 +40,7 @@ class Compiler {
       for (int node = static_cast<int>(graph_.nodes.size()) - 1; node >= 0; --node) {
         if (!values_.skipped[node]) emit_backward(node);
       }
+      if (repeats_passes()) emit_repeat_of_backward();
       emit_end_of_step();
     } else {
       touch(program_.logits.index, static_cast<int>(program_.instructions.size()));
@@ -54,7 +61,7 @@ class Compiler {
 
   // Whether updates follow their gradients, not the whole backward pass.
   bool updates_at_once() const {
-    return program_.options.micro_batches == 1 && !program_.options.clips;
+    return program_.options.micro_batches == 1 && !program_.options.clips && !repeats_passes();
   }
   bool training() const { return program_.options.kind == ProgramKind::kTraining; }
   int now() const { return static_cast<int>(program_.instructions.size()); }
@@ -151,16 +158,35 @@ class Compiler {
                        });
   }
 
+  bool repeats_passes() const {
+    return training() && format().is_dynamic() && format().warm_up_steps > 0 &&
+           !format().decides_by_op;
+  }
+
   void emit(Instruction instruction) {
     const bool decides = decides_exponents(instruction);
     program_.instructions.push_back(std::move(instruction));
-    if (!decides || format().warm_up_steps == 0) return;
+    if (decides && format().warm_up_steps > 0 && format().decides_by_op) emit_repeat(now() - 1);
+  }
+
+  // Repeats the instructions from `first` on.
+  void emit_repeat(int first) {
+    const Instruction& repeated = program_.instructions[first];
     Instruction repeat;
     repeat.phase = Phase::kRepeat;
-    const Instruction& repeated = program_.instructions.back();
     repeat.op = repeated.op;
-    repeat.name = repeated.name;
+    repeat.name = now() == first + 1 ? repeated.name : "from " + std::to_string(first);
+    repeat.repeats_from = first;
     program_.instructions.push_back(std::move(repeat));
+  }
+
+  // What the forward pass left for the backward pass stays until that has been repeated.
+  void emit_repeat_of_backward() {
+    const int first = first_backward_;
+    for (Buffer& buffer : program_.buffers) {
+      if (buffer.first < first && buffer.last >= first) buffer.last = now();
+    }
+    emit_repeat(first);
   }
 
   void add_phase_memory(Instruction& instruction, const PhaseMemory& memory) {
@@ -305,6 +331,8 @@ class Compiler {
                    {Operand::Space::kLabels, 0, DataType::kUint8, Shape{batch()}, -1, false}};
     emit(loss);
     if (!training()) return;
+    if (repeats_passes()) emit_repeat(0);
+    first_backward_ = now();
     loss.phase = Phase::kBackwardInput;
     touch(loss.inputs[0]);
     const Operand gradient =
@@ -482,6 +510,7 @@ class Compiler {
   PlanningContext planning_;
   Program program_;
   ResolvedValues values_;
+  int first_backward_ = 0;         // instruction
   bool rounds_gradients_ = false;  // some gradient has a second form, with a slot of its own
   std::vector<int> buffer_of_value_;
   std::vector<std::vector<Contribution>> contributions_;  // gradients of a value, by its readers

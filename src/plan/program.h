@@ -23,7 +23,7 @@ enum class Phase : uint8_t {
   kBackwardInput,
   kUpdate,            // optimiser
   kUpdateStatistics,  // batch norm's running statistics
-  kRepeat,  // dynamic fixed point, warm-up: the instruction before, where its exponents ask
+  kRepeat,            // dynamic fixed point, warm-up: instructions before, where exponents moved
 };
 std::string_view phase_name(Phase phase);
 
@@ -80,6 +80,7 @@ struct Instruction {
   std::vector<ParameterOperand> parameters;
   int saved = -1, statistics = -1, workspace = -1, scratch = -1;  // buffers
   bool clears_gradients = false;  // zero the parameters' sums on the first micro-batch
+  int repeats_from = -1;  // kRepeat: the first of the instructions before it that it repeats
   int64_t multiply_adds = 0;
 };
 

@@ -28,10 +28,10 @@ struct DecidedExponents {
   void start_micro_batch(const State& state);
   void end_micro_batch();
 
-  // The warm-up's repetition of the instruction that has just written `tensors`: if measure() says
-  // so it is run again, and then if decide() says so. The first puts exponents in use that clip
-  // nothing, so that what is measured does not depend on those that were. The second decides: a
-  // tensor whose exponent differs from the state's by more than the threshold gets it at once.
+  // The warm-up's repetition of the instructions that have written `tensors`: if measure() says so
+  // of any they are run again, and then if decide() says so. The first puts exponents in use that
+  // clip nothing, so that what is measured does not depend on those that were. The second decides:
+  // a tensor whose exponent differs from the state's by more than the threshold gets it at once.
   bool measure(std::span<const Tensor> tensors);
   bool decide(std::span<const Tensor> tensors, const Format& format, const State& state);
 

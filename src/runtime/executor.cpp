@@ -61,57 +61,89 @@ void execute(Phase phase, const OpFunctions& op, const OpContext& context) {
 
 }  // namespace
 
-// Whether the instruction repeats the one before it in this step.
-bool Executor::repeats(int instruction) const {
-  return instruction < static_cast<int>(program_.instructions.size()) &&
-         program_.instructions[instruction].phase == Phase::kRepeat &&
-         slots_->scalars.step < program_.options.format.warm_up_steps;
+bool Executor::warms_up() const {
+  return slots_->scalars.step < program_.options.format.warm_up_steps;
 }
 
-// Runs the instruction again, as DecidedExponents says. What it counted before counts no more.
-void Executor::repeat(int instruction) {
+// What instructions that are run again count anew.
+void Executor::keep_counts() {
   Slots& s = *slots_;
-  const Phase phase = program_.instructions[instruction].phase;
-  const ResolvedInstruction& resolved = s.instructions[instruction];
-  const auto tensors = phase == Phase::kForward
-                           ? std::span<const Tensor>(&resolved.context.output, 1)
-                           : std::span<const Tensor>(resolved.grad_inputs);
+  s.kept.totals = s.totals;
+  s.kept.saturated = s.saturated;
+  s.kept.requantised = s.requantised;
+  if (observations_ != nullptr) *s.kept.observations = *observations_;
+}
+
+void Executor::restore_counts() {
+  Slots& s = *slots_;
+  s.totals = s.kept.totals;
+  s.saturated = s.kept.saturated;
+  s.requantised = s.kept.requantised;
+  if (observations_ != nullptr) *observations_ = *s.kept.observations;
+}
+
+// Runs the instructions before this one again, from repeats_from on, as DecidedExponents says.
+void Executor::repeat(int instruction, int micro_batch) {
+  Slots& s = *slots_;
+  const int first = program_.instructions[instruction].repeats_from;
+  const auto any = [&](auto&& changes) {
+    bool result = false;
+    for (int i = first; i < instruction; ++i) {
+      const ResolvedInstruction& resolved = s.instructions[i];
+      const Phase phase = program_.instructions[i].phase;
+      if (phase == Phase::kForward) {
+        result |= changes(std::span<const Tensor>(&resolved.context.output, 1));
+      } else if (phase == Phase::kBackwardInput) {
+        result |= changes(std::span<const Tensor>(resolved.grad_inputs));
+      }
+    }
+    return result;
+  };
   int64_t runs = 0;
   const auto run_again = [&] {
-    s.totals = s.totals_before;
-    s.saturated[instruction] = s.saturated_before;
-    execute(phase, resolved.functions, resolved.context);
-    s.totals.re_executions += ++runs;
+    restore_counts();
+    for (int i = first; i < instruction; ++i) run_instruction(i, micro_batch);
+    runs += instruction - first;
   };
-  if (s.decided.measure(tensors)) run_again();
-  if (s.decided.decide(tensors, program_.options.format, state_)) run_again();
+  const auto measure = [&](auto tensors) { return s.decided.measure(tensors); };
+  const auto decide = [&](auto tensors) {
+    return s.decided.decide(tensors, program_.options.format, state_);
+  };
+  if (any(measure)) run_again();
+  if (any(decide)) run_again();
+  s.totals.re_executions += runs;
+}
+
+void Executor::run_instruction(int i, int micro_batch) {
+  Slots& s = *slots_;
+  const Instruction& instruction = program_.instructions[i];
+  ResolvedInstruction& resolved = s.instructions[i];
+  resolved.context.micro_batch = micro_batch;
+  bind_batch(s, instruction, micro_batch, resolved);
+  if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
+  if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
+  execute(instruction.phase, resolved.functions, resolved.context);
+  if (observations_ != nullptr) observations_->after(i, resolved.context, s.saturated[i]);
+  s.requantised += resolved.narrowed;
 }
 
 void Executor::run(int begin, int end, int micro_batch) {
-  Slots& s = *slots_;
+  const Slots& s = *slots_;
   for (int i = begin; i < end; ++i) {
-    const Instruction& instruction = program_.instructions[i];
-    ResolvedInstruction& resolved = s.instructions[i];
     const int64_t start = profile_.empty() ? 0 : clock_();
-    resolved.context.micro_batch = micro_batch;
-    bind_batch(s, instruction, micro_batch, resolved);
-    if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
-    const bool is_repetition = instruction.phase == Phase::kRepeat;
-    if (is_repetition) {
-      if (repeats(i)) repeat(i - 1);
+    if (program_.instructions[i].phase == Phase::kRepeat) {
+      if (warms_up()) repeat(i, micro_batch);
     } else {
-      s.totals_before = s.totals;
-      s.saturated_before = s.saturated[i];
-      if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
-      execute(instruction.phase, resolved.functions, resolved.context);
+      if (s.begins_repetition[i] && warms_up()) keep_counts();
+      run_instruction(i, micro_batch);
     }
-    if (observations_ != nullptr && is_repetition == repeats(i) && !repeats(i + 1)) {
-      const int written = is_repetition ? i - 1 : i;
-      observations_->after(written, s.instructions[written].context, s.saturated[written]);
-    }
-    s.requantised += resolved.narrowed;
     if (!profile_.empty()) profile_[i] += clock_() - start;
   }
+}
+
+void Executor::set_observations(Observations* observations) {
+  observations_ = observations;
+  if (observations != nullptr) slots_->kept.observations = *observations;
 }
 
 // What was measured in this step predicts the next.

@@ -75,15 +75,18 @@ class Executor {
 
   // From now on the tensors of each step are observed (made for this program; outlives its use);
   // null: none are, which costs nothing. Changes no bit.
-  void set_observations(Observations* observations) { observations_ = observations; }
+  void set_observations(Observations* observations);
 
   // The context of an instruction's operands, for freezing and for reports.
   const OpContext& context(int instruction) const;
 
  private:
   void run(int begin, int end, int micro_batch);
-  bool repeats(int instruction) const;
-  void repeat(int instruction);
+  void run_instruction(int instruction, int micro_batch);
+  bool warms_up() const;
+  void keep_counts();
+  void restore_counts();
+  void repeat(int instruction, int micro_batch);
   void commit();
 
   const Program& program_;

@@ -183,6 +183,11 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   slots.channel_exponents.resize(values);
   slots.histograms.resize(values);
   slots.saturated.assign(program.instructions.size(), 0);
+  slots.kept.saturated = slots.saturated;
+  slots.begins_repetition.assign(program.instructions.size(), false);
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.repeats_from >= 0) slots.begins_repetition[instruction.repeats_from] = true;
+  }
   const StateLayout& layout = state.layout();
   for (size_t value = 0; value < values; ++value) {
     const auto channels = static_cast<size_t>(program.guarded_channels[value]);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "graph/op.h"
 #include "plan/program.h"
 #include "runtime/decided_exponents.h"
+#include "runtime/observation.h"
 #include "runtime/state.h"
 
 namespace mantissa {
@@ -22,6 +24,14 @@ struct ResolvedInstruction {
   OpContext context;
   OpFunctions functions;  // of the program's format
   int64_t narrowed = 0;   // mantissas that it rounds, for the saturation rate
+};
+
+// What a step counts, put aside.
+struct KeptCounts {
+  StepTotals totals;
+  std::vector<int64_t> saturated;
+  int64_t requantised = 0;
+  std::optional<Observations> observations;
 };
 
 // Exponents and counters of a step, and everything that instructions point to.
@@ -40,9 +50,8 @@ struct Slots {
   const uint8_t* labels = nullptr;
   StepScalars scalars;
   StepTotals totals;
-  // As they were before the instruction that is to be repeated.
-  StepTotals totals_before;
-  int64_t saturated_before = 0;
+  std::vector<bool> begins_repetition;  // per instruction: the first that a later one repeats
+  KeptCounts kept;                      // as they were before it
   int64_t requantised = 0;
 };
 
