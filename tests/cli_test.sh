@@ -295,6 +295,7 @@ check_wide_formats() {
     info "$folder/wide/model.safetensors" --tensors
   accepts "eval of linear=16" "test accuracy" eval --checkpoint "$folder/linear16" --data "$data"
   accepts "bench of linear=16" "^  median" bench --model lenet5 --batch-size 8 --steps 2 --format bfp:linear=16
+  accepts "bench of dynamic fixed point" "^  median" bench --model mlp --batch-size 8 --steps 2 --format dfp8
   accepts "eval of wide values" "test accuracy" eval --checkpoint "$folder/wide" --data "$data"
   accepts "predict by wide values" "^test 3 " \
     predict --checkpoint "$folder/wide" --data "$data" --index 0-3

@@ -77,7 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"lenet5", "dfp:g=8,warmup=3", 8}, Case{"resnet8", "dfp:warmup=2,every=2", 5},
         Case{"mobilenet_v2", "dfp:g=8,warmup=1", 2, 0.125},
         Case{"resnet8", "dfp:w=4,a=4,unsigned=yes,linear=8,g=8,gr=stochastic,warmup=1", 2},
-        Case{"lenet5", "dfp:w=16,a=16,warmup=1", 2}, Case{"resnet8", "dfp:decide=pass", 2}));
+        Case{"lenet5", "dfp:w=16,a=16,warmup=1", 2}, Case{"resnet8", "dfp:decide=pass", 2},
+        Case{"resnet8", "dfp:warmup=0,start=-20,g=8", 3}));
 
 TEST(SameBits, OptimizersOverThreadsAndInstructionSets) {
   for (const Optimizer& row : optimizers()) {

@@ -160,7 +160,8 @@ Info info(const std::string& isa, std::string& error) {
                   {"softmax", table.softmax->name},
                   {"squared_error", table.squared_error->name},
                   {"update", table.update->name},
-                  {"rounding", table.rounding->name}};
+                  {"rounding", table.rounding->name},
+                  {"bit_counts", table.bit_counts->name}};
   info.formats = format_choices();
   return info;
 }

@@ -155,7 +155,8 @@ Result<bool> set_dynamic_key(std::string_view key, std::string_view value, Forma
   double part = -1;
   const bool is_number = read_number(value, part);
   const double ppm = std::nearbyint(part * 1e6);
-  if (!is_number || !(std::abs(part * 1e6 - ppm) < 1e-6) || ppm < 0 || ppm > kMostClippedPpm) {
+  if (!is_number || !(std::abs(part * 1e6 - ppm) < 1e-6) || (ppm == 0 && part != 0) || ppm < 0 ||
+      ppm > kMostClippedPpm) {
     return out_of_range(key, value, "a multiple of 1e-6 from 0 to 0.1, such as 1e-4");
   }
   format.clipped_ppm = static_cast<int>(ppm);

@@ -85,6 +85,7 @@ TEST(Format, ErrorsSayWhatIsPossible) {
                 {"dfp:start=x", "from -100 to 100"},
                 {"dfp:r_max=0.5", "from 0 to 0.1"},
                 {"dfp:r_max=1e-7", "a multiple of 1e-6"},
+                {"dfp:r_max=1e-13", "a multiple of 1e-6"},
                 {"dfp:r_max=nan", "a multiple of 1e-6"},
                 {"dfp:r_max=-1e-4", "a multiple of 1e-6"},
                 {"dfp:r_max=1e-4x", "a multiple of 1e-6"}};

@@ -1,6 +1,6 @@
 // Real scalars, per tensor and per channel, by integer instructions alone: what IEEE 754 double
-// gives with rounding to nearest even, bit for bit, but that results neither overflow nor underflow
-// (DynamicFixed [0012]: machines without a floating-point unit; METHODS section 2).
+// gives with rounding to nearest even, bit for bit, but that results overflow and underflow much
+// later (DynamicFixed [0012]: machines without a floating-point unit; METHODS section 2).
 #pragma once
 
 #include <algorithm>
@@ -138,6 +138,7 @@ class Real {
   static constexpr int64_t kHidden = int64_t{1} << kFractionBits;
   static constexpr int kBias = 1023, kMostBiased = 2047;
   static constexpr int kNotFinite = INT_MAX;
+  static constexpr int kMostExponent = 1 << 20;  // of results: far beyond, so that sums of two fit
 
   static constexpr Real not_finite() {
     Real result;
@@ -162,7 +163,8 @@ class Real {
       ++result.exponent_;
     }
     result.mantissa_ = negative ? -mantissa : mantissa;
-    return result;
+    if (result.exponent_ < -kMostExponent) return Real();
+    return result.exponent_ > kMostExponent ? not_finite() : result;
   }
 
   // The same of a wide integer.

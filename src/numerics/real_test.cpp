@@ -79,6 +79,13 @@ TEST(Real, WhatIsNotFinite) {
     EXPECT_TRUE(std::isnan(result.to_double()));
     EXPECT_EQ(to_fixed_point(result, 5, 100), 0);
   }
+  Real small(0.5), large(2);
+  for (int i = 0; i < 100; ++i) {
+    small = small * small;
+    large = large * large;
+  }
+  EXPECT_TRUE(small.is_zero());
+  EXPECT_FALSE(large.is_finite());
   EXPECT_TRUE(zero.is_zero());
   EXPECT_FALSE((one / zero).is_zero());
   EXPECT_EQ(ldexp(one, 5000).to_double(), std::numeric_limits<double>::infinity());

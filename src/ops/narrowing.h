@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "graph/op.h"
-#include "kernels/bit_counts/bit_statistics.h"
+#include "kernels/bit_counts/written_block.h"
 #include "kernels/gradient.h"
 #include "kernels/kernel_table.h"
 #include "kernels/statistics.h"

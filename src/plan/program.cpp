@@ -1,6 +1,7 @@
 // Programs as text.
 #include "plan/program.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -44,6 +45,11 @@ std::string_view buffer_kind_name(BufferKind kind) {
       "activations", "gradients", "weight gradients", "saved",
       "statistics",  "workspace", "kernel scratch"};
   return kNames[static_cast<size_t>(kind)];
+}
+
+bool has_repetitions(const Program& program) {
+  return std::any_of(program.instructions.begin(), program.instructions.end(),
+                     [](const Instruction& i) { return i.phase == Phase::kRepeat; });
 }
 
 std::string to_string(const Program& program) {

@@ -123,6 +123,9 @@ struct Program {
   std::vector<int64_t> guarded_channels;  // per value: channels if it is guardable, else 0
 };
 
+// Whether instructions may be run again in a step.
+bool has_repetitions(const Program& program);
+
 // Compiles the network. Errors name the node and why it cannot be compiled.
 Result<Program> compile(const Graph& graph, const ProgramOptions& options,
                         const PlanningContext& planning);

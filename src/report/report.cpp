@@ -67,7 +67,7 @@ std::string results_section(const std::vector<RunRecord>& runs) {
        [](double x) { return number_text(x); }},
       {"saturation_rate", "clipped mantissas",
        [](double x) { return number_text(100 * x, 3) + " %"; }},
-      {"re_executions", "gradients done again", grouped_text},
+      {"re_executions", "gradients or instructions done again", grouped_text},
       {"guard_violations", "guarded batch norms", grouped_text}};
   Rows rows;
   for (const Entry& entry : entries) {

@@ -102,8 +102,8 @@ void Executor::repeat(int instruction, int micro_batch) {
   int64_t runs = 0;
   const auto run_again = [&] {
     restore_counts();
-    for (int i = first; i < instruction; ++i) run_instruction(i, micro_batch);
-    runs += instruction - first;
+    ++runs;
+    for (int i = first; i < instruction; ++i) run_instruction(i, micro_batch, runs);
   };
   const auto measure = [&](auto tensors) { return s.decided.measure(tensors); };
   const auto decide = [&](auto tensors) {
@@ -111,10 +111,9 @@ void Executor::repeat(int instruction, int micro_batch) {
   };
   if (any(measure)) run_again();
   if (any(decide)) run_again();
-  s.totals.re_executions += runs;
 }
 
-void Executor::run_instruction(int i, int micro_batch) {
+void Executor::run_instruction(int i, int micro_batch, int64_t runs_before) {
   Slots& s = *slots_;
   const Instruction& instruction = program_.instructions[i];
   ResolvedInstruction& resolved = s.instructions[i];
@@ -123,6 +122,7 @@ void Executor::run_instruction(int i, int micro_batch) {
   if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
   if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
   execute(instruction.phase, resolved.functions, resolved.context);
+  s.totals.re_executions += runs_before;
   if (observations_ != nullptr) observations_->after(i, resolved.context, s.saturated[i]);
   s.requantised += resolved.narrowed;
 }
@@ -143,7 +143,8 @@ void Executor::run(int begin, int end, int micro_batch) {
 
 void Executor::set_observations(Observations* observations) {
   observations_ = observations;
-  if (observations != nullptr) slots_->kept.observations = *observations;
+  if (observations != nullptr && has_repetitions(program_))
+    slots_->kept.observations = *observations;
 }
 
 // What was measured in this step predicts the next.

@@ -31,9 +31,11 @@ struct StepResult {
   int64_t saturated = 0;         // mantissas clipped
   int64_t requantised = 0;       // mantissas written by instructions that round
   int64_t guard_violations = 0;  // batch norms with a channel narrower than one unit
-  int64_t re_executions = 0;     // gradients redone because they outgrew their predicted exponent
-  int64_t mispredictions = 0;    // values redone because their predicted exponent was wrong
-  double gradient_norm = 0;      // of the mean gradient before clipping, in programs that clip
+  // Gradients redone because they outgrew their predicted exponent; in dynamic fixed point,
+  // instructions run again in the warm-up.
+  int64_t re_executions = 0;
+  int64_t mispredictions = 0;  // values redone because their predicted exponent was wrong
+  double gradient_norm = 0;    // of the mean gradient before clipping, in programs that clip
 };
 
 class Executor {
@@ -82,7 +84,7 @@ class Executor {
 
  private:
   void run(int begin, int end, int micro_batch);
-  void run_instruction(int instruction, int micro_batch);
+  void run_instruction(int instruction, int micro_batch, int64_t runs_before = 0);
   bool warms_up() const;
   void keep_counts();
   void restore_counts();

@@ -91,8 +91,10 @@ class Measurement {
     profile_ns_.resize(instruction_ns_.size());
     executor.set_profile(profile_ns_, now_ns);
     for (int64_t step = 0; step < all; ++step) {
-      scalars.step = step;
-      MANTISSA_RETURN_IF_ERROR(take_step(executor, scalars, step >= config_.warmup_steps));
+      // Steps before those that are measured may be of dynamic fixed point's warm-up.
+      const bool measured = step >= config_.warmup_steps;
+      scalars.step = step + (measured ? config_.run.format.warm_up_steps : 0);
+      MANTISSA_RETURN_IF_ERROR(take_step(executor, scalars, measured));
       if (observer_ == nullptr) continue;
       TrainEvent event;
       event.step = step + 1;

@@ -98,7 +98,7 @@ BenchmarkRow describe_instruction(const Program& program, int instruction,
   row.op = what.op->name;
   row.name = what.name + (what.relu ? "+relu" : "");
   const OpFunctions op = what.op->functions(program.options.format);
-  if (op.kernel != nullptr) row.kernel = op.kernel(context);
+  if (op.kernel != nullptr && what.phase != Phase::kRepeat) row.kernel = op.kernel(context);
   row.output = result_shape(what, context);
   row.multiply_adds = times * what.multiply_adds;
   // A micro-batch writes one record of the statistics, and the update reads all of them: over a

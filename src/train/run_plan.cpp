@@ -75,7 +75,8 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                   {"calibration", histogram_bytes + plan.calibration_examples * example_bytes},
                   {"runtime", kOverheadBytes + config.threads * kOverheadBytesPerThread +
                                   StepTimes::predict_bytes(plan.total_steps) +
-                                  Observations::predict_bytes(plan.training)}};
+                                  (has_repetitions(plan.training) ? 2 : 1) *
+                                      Observations::predict_bytes(plan.training)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   // Reading pictures is over before the rest is allocated: only what exceeds it counts.
   const int64_t later_bytes = memory.peak_bytes() - data.bytes();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -10,6 +9,9 @@
 
 namespace mantissa {
 namespace {
+
+// Of decided exponents and of what decides them: wide values may lie outside -128..127.
+constexpr int64_t kMostExponent = 1000;
 
 std::vector<int64_t> dims_of(const Shape& shape) {
   return {shape.dims.begin(), shape.dims.begin() + shape.rank};
@@ -40,16 +42,20 @@ bool symmetric_mantissas(const StateTensor& tensor, std::span<const std::byte> d
 // Kernels rely on symmetric mantissas (the most negative number must not come in from a file) and
 // on channels' exponents at most kMostChannelShift below their tensor's. Lazy accumulators are at
 // most half a unit of their weight.
-bool numbers_in_range(const StateTensor& tensor, std::span<const std::byte> data, int lazy_shift) {
+bool numbers_in_range(const StateTensor& tensor, std::span<const std::byte> data,
+                      const StateLayout& layout) {
   const std::string& name = tensor.name;
   if (tensor.type == DataType::kInt8) {
     return name.ends_with(".channel_exponents") ? all_within<int8_t>(data, -kMostChannelShift, 0)
                                                 : symmetric_mantissas<int8_t>(tensor, data);
   }
   if (tensor.type == DataType::kInt16) {
+    if (name == "predictors" && layout.bits >= 0) {
+      return all_within<int16_t>(data, -kMostExponent, kMostExponent);
+    }
     if (name.ends_with("exponent") || name == "exponents" || name == "predictors") return true;
     if (name.ends_with(".accumulator")) {
-      const int64_t limit = lazy_shift == 0 ? 0 : int64_t{1} << (lazy_shift - 1);
+      const int64_t limit = layout.lazy_shift == 0 ? 0 : int64_t{1} << (layout.lazy_shift - 1);
       return all_within<int16_t>(data, -limit, limit);
     }
     return symmetric_mantissas<int16_t>(tensor, data);
@@ -64,22 +70,22 @@ bool numbers_in_range(const StateTensor& tensor, std::span<const std::byte> data
 // Whether counts of bits are such as training can come to.
 bool possible_counts(std::span<const std::byte> data) {
   constexpr int64_t kMostElements = int64_t{1} << 58;  // so that they can be added
-  constexpr int64_t kMostExponent = 1000;
   return all<BitStatistics>(data, [](const BitStatistics& s) {
     const auto is_count = [](int64_t n) { return 0 <= n && n <= kMostElements; };
     return is_count(s.too_large) && std::all_of(s.fits.begin(), s.fits.end(), is_count) &&
-           (s.largest_exponent == kUnmeasured || std::abs(s.largest_exponent) <= kMostExponent);
+           (s.largest_exponent == kUnmeasured ||
+            (-kMostExponent <= s.largest_exponent && s.largest_exponent <= kMostExponent));
   });
 }
 
 Status check(const std::filesystem::path& path, const StateTensor& expected,
-             const SafetensorsTensor* found, int lazy_shift) {
+             const SafetensorsTensor* found, const StateLayout& layout) {
   const std::string place = path.string() + ": tensor '" + expected.name + "' ";
   if (found == nullptr) return invalid_input(place + "is missing");
   if (found->dtype != data_type_name(expected.type) || found->shape != dims_of(expected.shape)) {
     return invalid_input(place + "has another type or shape than this network's");
   }
-  if (!numbers_in_range(expected, found->data, lazy_shift)) {
+  if (!numbers_in_range(expected, found->data, layout)) {
     return invalid_input(place + "has a number outside its range");
   }
   if (expected.name.ends_with(".second_moment_root") &&
@@ -119,7 +125,7 @@ Status read_state(const std::filesystem::path& path, const SafetensorsFile& file
   std::vector<const SafetensorsTensor*> sources;
   for (const StateTensor& tensor : tensors) {
     sources.push_back(file.find(tensor.name));
-    MANTISSA_RETURN_IF_ERROR(check(path, tensor, sources.back(), state.layout().lazy_shift));
+    MANTISSA_RETURN_IF_ERROR(check(path, tensor, sources.back(), state.layout()));
   }
   if (file.tensors.size() != tensors.size()) {
     return invalid_input(path.string() + ": has tensors that this network does not have");

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "kernels/bit_counts/bit_statistics.h"
+#include "kernels/bit_counts/written_block.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {

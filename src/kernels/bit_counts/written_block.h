@@ -6,7 +6,7 @@
 
 namespace mantissa::kernels {
 
-struct DecidedExponents {
+struct WrittenExponents {
   int decided_exponent = 0;  // that the statistics are about
   int written_exponent = 0;  // that the block was given: the decided one where the shift allowed it
   int wide_exponent = 0;
@@ -15,7 +15,7 @@ struct DecidedExponents {
 // Of `count` mantissas at exponents.written_exponent, whose wide values `found` is about.
 inline BitStatistics bit_statistics(const BitCountKernels& kernel, ThreadPool& pool,
                                     ConstGradient mantissas, int64_t count,
-                                    const DecidedExponents& exponents,
+                                    const WrittenExponents& exponents,
                                     const WideStatistics& found) {
   constexpr int64_t kGrain = 65536;
   std::array<LargeCounts, kMaximumParts> partial;
