@@ -27,8 +27,7 @@ class Compiler {
     if (repeats_passes() && program_.options.micro_batches > 1) {
       return invalid_input(
           "decide=pass repeats whole passes, which micro-batches that add up their gradients do "
-          "not "
-          "allow: choose decide=op, or micro-batches as large as the batch");
+          "not allow: choose decide=op, or micro-batches as large as the batch");
     }
     for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
       if (!values_.skipped[node]) MANTISSA_RETURN_IF_ERROR(emit_forward(node));
