@@ -49,6 +49,7 @@ th { text-align: left; font-weight: 600; } tbody th { font-weight: 400; color: v
   font-size: 13.5px; } .bar i { display: block; height: 12px; border-radius: 2px; }
 .planned { background: var(--dim); } .measured { background: var(--run0); }
 .layers { display: grid; grid-template-columns: minmax(90px, 170px) repeat(3, 1fr); gap: 0 14px; }
+.layers.histograms { grid-template-columns: repeat(3, 1fr); }
 .layers ol { list-style: none; margin: 21px 0 0; padding: 0; font-size: 11px; line-height: 14px;
   text-align: right; } .layers li { white-space: nowrap; overflow: hidden; text-overflow: ellipsis;
   height: 14px; color: var(--dim); }

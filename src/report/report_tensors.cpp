@@ -1,3 +1,5 @@
+#include <string_view>
+
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/report.h"
@@ -27,6 +29,28 @@ std::string kind_maps(const RunRecord& run, const char* kind) {
          heat_map(clipped) + heat_map(bits) + "</div>\n";
 }
 
+// How the lengths of the mantissas of one tensor are spread over the steps.
+std::string histogram(const RunRecord& run, const TensorHistory& tensor) {
+  HeatMap map{tensor.name, HeatScale::kLogRate, {}, run.histogram_steps, {}};
+  for (size_t length = tensor.bit_shares.size(); length-- > 0;) {
+    map.rows.push_back(std::to_string(length) + " bits");
+    map.values.push_back(&tensor.bit_shares[length]);
+  }
+  return heat_map(map);
+}
+
+// Of all tensors of the kind, or nothing where no step has histograms.
+std::string histograms(const RunRecord& run, const char* kind, const char* title) {
+  std::string maps;
+  for (const TensorHistory& tensor : run.tensors) {
+    if (tensor.kind == kind) maps += histogram(run, tensor);
+  }
+  if (maps.empty()) return "";
+  return std::string("<details><summary>") + title +
+         ": how many mantissas have how many bits</summary>\n<div class=\"layers histograms\">\n" +
+         maps + "</div>\n</details>\n";
+}
+
 }  // namespace
 
 std::string tensors_section(const RunRecord& run) {
@@ -48,6 +72,9 @@ std::string tensors_section(const RunRecord& run) {
     if (maps.empty()) continue;
     html += std::string("<details open=\"\"><summary>") + kind.title + "</summary>\n" + maps +
             "</details>\n";
+    // The sums of a parameter's gradient have up to 61 bits and no width that they should fill.
+    const bool has_width = kind.name != std::string_view("parameter gradient");
+    if (has_width) html += histograms(run, kind.name, kind.title);
   }
   return html;
 }

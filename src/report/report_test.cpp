@@ -44,6 +44,21 @@ class Report : public ::testing::Test {
     return run;
   }
 
+  // tensors.jsonl with these histograms of one tensor, in steps 50, 100 ...
+  void with_histograms(const std::filesystem::path& run, const std::vector<std::string>& counts) {
+    std::string text =
+        "{\"step\":0,\"tensors\":[{\"name\":\"conv1\",\"kind\":\"value\","
+        "\"written_by\":\"conv1\",\"bits\":7}]}\n";
+    for (size_t i = 0; i < counts.size(); ++i) {
+      text += "{\"step\":" + std::to_string(50 * (i + 1)) +
+              ",\"elements\":[10],\"exponent\":[-5],\"saturated\":[1],\"mean_bits\":[3.5],"
+              "\"largest_bits\":[7],\"re_executions\":[0],\"mispredictions\":[0],"
+              "\"bit_counts\":[" +
+              counts[i] + "]}\n";
+    }
+    put_file(run / "tensors.jsonl", text);
+  }
+
   std::string html(const std::vector<std::string>& names) {
     std::vector<std::string> folders;
     for (const std::string& name : names) folders.push_back((folder_ / name).string());
@@ -178,6 +193,17 @@ TEST(LineChart, ThinningKeepsThePeaks) {
   const std::string svg = line_chart({"title", "unit"}, {{"run", 0, &series}});
   EXPECT_NE(svg.find("9.5"), std::string::npos);
   EXPECT_LT(svg.size(), 30000u);
+}
+
+TEST_F(Report, HasHistogramsOverTheSteps) {
+  const auto run = make("a");
+  EXPECT_EQ(html({"a"}).find("have how many bits"), std::string::npos);
+  with_histograms(run, {"[6,1,3]", "[5,0,0,15]"});
+  const std::string page = html({"a"});
+  EXPECT_NE(page.find("Values: how many mantissas have how many bits"), std::string::npos);
+  // From the longest to the zeros; a length that a step does not list has no elements.
+  EXPECT_NE(page.find("\"rows\":[\"3 bits\",\"2 bits\",\"1 bits\",\"0 bits\"]"), std::string::npos);
+  EXPECT_NE(page.find("\"values\":[[0.0,0.75],[0.3,0.0],[0.1,0.0],[0.6,0.25]]"), std::string::npos);
 }
 
 }  // namespace

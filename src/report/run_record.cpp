@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string_view>
 
 #include "base/atomic_file.h"
@@ -103,6 +104,19 @@ bool is_counts(const Json& list) {
          });
 }
 
+// What bit_counts say, as parts, behind those of so many steps. A length that a step does not list
+// has no elements.
+void add_bit_shares(size_t steps, TensorHistory& tensor) {
+  const auto& counts = tensor.bit_counts;
+  const size_t lengths = std::max(counts.size(), tensor.bit_shares.size());
+  const double all = std::max(1.0, std::accumulate(counts.begin(), counts.end(), 0.0));
+  tensor.bit_shares.resize(lengths, std::vector<double>(steps, 0.0));
+  for (size_t length = 0; length < lengths; ++length) {
+    const double count = length < counts.size() ? static_cast<double>(counts[length]) : 0;
+    tensor.bit_shares[length].push_back(count / all);
+  }
+}
+
 // Histograms are there with --statistics only.
 bool add_bit_counts(const Json& line, RunRecord& run) {
   const auto column = line.find("bit_counts");
@@ -112,9 +126,11 @@ bool add_bit_counts(const Json& line, RunRecord& run) {
     return false;
   }
   for (size_t i = 0; i < run.tensors.size(); ++i) {
-    run.tensors[i].bit_counts = (*column)[i].get<std::vector<int64_t>>();
+    TensorHistory& tensor = run.tensors[i];
+    tensor.bit_counts = (*column)[i].get<std::vector<int64_t>>();
+    add_bit_shares(run.histogram_steps.size(), tensor);
   }
-  run.histogram_step = number_of(line, "step", 0);
+  run.histogram_steps.push_back(number_of(line, "step", 0));
   return true;
 }
 

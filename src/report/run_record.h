@@ -24,7 +24,9 @@ struct TensorHistory {
   int bits = 0;
   // Per sampled step. Repeated: how often it was computed again, as re-execution or misprediction.
   std::vector<double> exponent, saturation_rate, bit_use, largest_bits, repeated;
-  std::vector<int64_t> bit_counts;  // by bit length, in the histogram's step
+  std::vector<int64_t> bit_counts;  // by bit length, in the last step that has histograms
+  // The part of the elements that have a bit length: by length, in each of histogram_steps.
+  std::vector<std::vector<double>> bit_shares;
 };
 
 struct RunRecord {
@@ -34,7 +36,7 @@ struct RunRecord {
   std::map<std::string, Series> metrics;        // by key of metrics.jsonl
   nlohmann::json summary, evaluation;           // objects, empty where there are none
   std::vector<double> tensor_steps;
-  double histogram_step = 0;  // the last sampled step that has histograms; 0: none
+  std::vector<double> histogram_steps;  // those of the sampled steps that have histograms
   std::vector<TensorHistory> tensors;
   std::vector<std::string> problems;  // what is missing or damaged, one line each
 };

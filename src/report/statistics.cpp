@@ -108,13 +108,14 @@ Result<Json> tensor_statistics(const RunRecord& run, const std::string& kind) {
                                 : problems[0];
     return invalid_input(run.folder.string() + ": no step was observed yet; " + why);
   }
-  Json json = {{"run", run.folder.string()},
-               {"format", run.settings.count("format") != 0 ? run.settings.at("format") : ""},
-               {"observed_steps", run.tensor_steps.size()},
-               {"last_step", whole(run.tensor_steps.back())},
-               {"histogram_step", run.histogram_step > 0 ? whole(run.histogram_step) : Json()},
-               {"problems", problems},
-               {"tensors", Json::array()}};
+  Json json = {
+      {"run", run.folder.string()},
+      {"format", run.settings.count("format") != 0 ? run.settings.at("format") : ""},
+      {"observed_steps", run.tensor_steps.size()},
+      {"last_step", whole(run.tensor_steps.back())},
+      {"histogram_step", run.histogram_steps.empty() ? Json() : whole(run.histogram_steps.back())},
+      {"problems", problems},
+      {"tensors", Json::array()}};
   for (const TensorHistory& tensor : run.tensors) {
     if (kind.empty() || tensor.kind == kind) json["tensors"].push_back(tensor_json(tensor));
   }
