@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/elementwise/test_values.h"
-#include "numerics/fixed_point.h"
+#include "numerics/test_fixed_point.h"
 #include "tests/single_op.h"
 
 namespace mantissa::testing {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "numerics/fixed_point.h"
+#include "numerics/test_fixed_point.h"
 
 namespace mantissa {
 namespace {

@@ -16,8 +16,7 @@ constexpr int64_t kBiasLimit = int64_t{1} << 30;
 // Exact exponents hold the sums of the whole batch; where one pass is the rule, what needs two
 // computes them twice, a few images at a time.
 int64_t images_at_once(const ConvolutionShape& shape, ExponentMode mode) {
-  const bool holds_all = mode == ExponentMode::kExact || mode == ExponentMode::kCalibrate;
-  return holds_all ? shape.batch : images_per_chunk(shape);
+  return finds_maximum_first(mode) ? shape.batch : images_per_chunk(shape);
 }
 
 // Calls visit(first, args) for each chunk of images, with args for these images.

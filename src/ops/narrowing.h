@@ -37,6 +37,11 @@ inline void set_exponent(const OpContext& context, const Tensor& tensor, int exp
   *tensor.exponent = checked_exponent(context, exponent);
 }
 
+// Whether the maximum of all wide values is found before any is written.
+constexpr bool finds_maximum_first(ExponentMode mode) {
+  return mode == ExponentMode::kExact || mode == ExponentMode::kCalibrate;
+}
+
 // Sets the output's exponent (unless it is fixed) and returns the shift from wide mantissas with
 // this maximum to its width. Negative only under a fixed exponent.
 inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t maximum,
@@ -122,9 +127,7 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
 template <typename Pass>
 void narrow_by_passes(const OpContext& context, int wide_exponent, Pass&& pass,
                       int wide_bits = 32) {
-  const ExponentMode mode = context.exponent_mode;
-  if (mode == ExponentMode::kPredicted || mode == ExponentMode::kFixed ||
-      mode == ExponentMode::kDecided) {
+  if (!finds_maximum_first(context.exponent_mode)) {
     return narrow_in_one_pass(
         context, wide_exponent, [&](int shift) { return pass(true, shift); }, wide_bits);
   }

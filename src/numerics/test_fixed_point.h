@@ -1,5 +1,4 @@
-// Real scalars as integers with an exponent. Doubles only, in a fixed order, no libm beyond exact
-// functions (frexp, ldexp, nearbyint).
+// For tests: what Real does, by doubles.
 #pragma once
 
 #include <cmath>
