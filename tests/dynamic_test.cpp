@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "tests/harness.h"
+#include "train/pretraining.h"
+#include "train/run_config.h"
 
 namespace mantissa::testing {
 namespace {
@@ -191,6 +193,72 @@ TEST(Dynamic, ZerosComeToLife) {
   double loss = 0;
   for (int i = 0; i < 40; ++i) loss = harness.step().loss;
   EXPECT_LT(loss, 2.0);
+}
+
+// A state after pre-training in fp32, and what one step from there clips.
+struct Pretrained {
+  std::string state;
+  int64_t saturated = 0, requantised = 0;
+  double loss = 0;
+};
+
+Pretrained pretrained(const std::string& format) {
+  const auto config = make_run_config({{"model", "lenet5"},
+                                       {"data", "fashion-mnist"},
+                                       {"format", format},
+                                       {"batch-size", "32"},
+                                       {"threads", "1"},
+                                       {"out", "unused"}});
+  EXPECT_TRUE(config.ok()) << config.error().message;
+  const auto plan = plan_run(*config, fashion_mnist().info);
+  EXPECT_TRUE(plan.ok());
+  auto state = State::create(plan->layout);
+  auto arena = AlignedMemory::create(plan->arena_bytes());
+  ThreadPool pool(1);
+  initialise(plan->graph, config->format, config->seed, *state);
+  int64_t steps = 0;
+  const auto status = pretrain(
+      *config, *plan, fashion_mnist().train, arena->span(), pool,
+      [&](int64_t done) { return done == ++steps; }, *state);
+  EXPECT_TRUE(status.ok());
+  EXPECT_EQ(steps, config->format.float_steps());
+  Executor executor(plan->graph, plan->training, *state, arena->span(), pool, config->isa);
+  StepScalars scalars = step_scalars(*config);
+  Pretrained result{.state = state->sha256(StateGroup::kPredictor)};
+  const auto step = executor.train_step(fashion_mnist().train.pixels.data(),
+                                        fashion_mnist().train.labels.data(), scalars);
+  EXPECT_TRUE(step.ok());
+  return {result.state, step->saturated, step->requantised, step->loss};
+}
+
+TEST(FloatPretraining, GivesWeightsAndExponents) {
+  for (const std::string keys : {"", "g=8,", "linear=16,", "w=4,"}) {
+    const auto with = [&](const char* rest) { return pretrained("dfp:" + keys + rest); };
+    const Pretrained one = with("pretraining=float,warmup=1");
+    const Pretrained many = with("pretraining=float,warmup=30");
+    EXPECT_LT(many.loss, one.loss - 0.5) << keys << ": trained";
+    for (const Pretrained& p : {one, many}) {
+      EXPECT_LT(p.saturated, p.requantised / 200) << keys << ": exponents fit at once";
+    }
+    EXPECT_EQ(with("pretraining=float,warmup=1,start=8").saturated, one.saturated) << keys;
+    EXPECT_EQ(with("pretraining=float,warmup=1").state, one.state) << keys;
+  }
+}
+
+TEST(FloatPretraining, CanBeInterrupted) {
+  const auto config = make_run_config({{"model", "mlp"},
+                                       {"data", "fashion-mnist"},
+                                       {"format", "dfp:pretraining=float"},
+                                       {"out", "unused"}});
+  const auto plan = plan_run(*config, fashion_mnist().info);
+  auto state = State::create(plan->layout);
+  auto arena = AlignedMemory::create(plan->arena_bytes());
+  ThreadPool pool(config->threads);
+  const auto status = pretrain(
+      *config, *plan, fashion_mnist().train, arena->span(), pool,
+      [](int64_t done) { return done < 3; }, *state);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kInterrupted);
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+
 #include "tests/harness.h"
 
 namespace mantissa::testing {
@@ -49,6 +52,30 @@ TEST(Observation, AddsUpToTheTotalsOfTheStep) {
     }
     EXPECT_GT(any, 0) << "or nothing was tested";
   }
+}
+
+TEST(Observation, FloatsAreMantissasOfAFixedUnit) {
+  Harness harness({.model = "mlp", .format = "fp32", .reuses_memory = false});
+  Observations observations(harness.program());
+  harness.executor().set_observations(&observations);
+  harness.train(3);
+  const Tensor logits = harness.executor().logits();
+  BitLengths expected;
+  for (int64_t i = 0; i < logits.count(); ++i) {
+    const double mantissa = std::ldexp(std::abs(logits.as<float>()[i]), -kFloatExponent);
+    ++expected.by_length[static_cast<size_t>(std::bit_width(static_cast<uint64_t>(mantissa)))];
+  }
+  bool found = false;
+  for (const TensorObservation& seen : observations.tensors()) {
+    EXPECT_EQ(seen.exponent, kFloatExponent);
+    EXPECT_GT(seen.bits.elements(), 0);
+    const Instruction& instruction = harness.program().instructions[seen.instruction];
+    if (seen.kind != ObservedKind::kValue) continue;
+    if (instruction.output.slot != harness.program().logits.slot) continue;
+    EXPECT_EQ(seen.bits.by_length, expected.by_length);
+    found = true;
+  }
+  EXPECT_TRUE(found);
 }
 
 TEST(Observation, SeesParametersAsTheStateHasThem) {

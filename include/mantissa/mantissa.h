@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, std::string>> built_in_models();
 
 // What a person sees while training runs.
 struct Progress {
-  enum class Kind { kStep, kCheckpoint, kEvaluating, kMessage } kind = Kind::kStep;
+  enum class Kind { kStep, kCheckpoint, kPretraining, kEvaluating, kMessage } kind = Kind::kStep;
   int64_t step = 0, steps = 0;  // done, in all (kEvaluating: examples)
   int64_t epoch = 0, epochs = 0;
   double loss = 0, accuracy = 0;  // of the steps since the last report

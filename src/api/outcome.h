@@ -38,6 +38,9 @@ inline Progress progress_of(const TrainEvent& event) {
     case TrainEventKind::kCheckpoint:
       progress.kind = Progress::Kind::kCheckpoint;
       break;
+    case TrainEventKind::kPretraining:
+      progress.kind = Progress::Kind::kPretraining;
+      break;
     case TrainEventKind::kEvaluating:
       progress.kind = Progress::Kind::kEvaluating;
       break;

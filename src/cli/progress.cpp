@@ -25,6 +25,7 @@ std::string whole_percent(const Progress& progress) {
 
 std::string position(const Progress& progress) {
   if (progress.kind == Progress::Kind::kEvaluating) return "testing";
+  if (progress.kind == Progress::Kind::kPretraining) return "pre-training in fp32";
   if (progress.epochs > 0) {
     return "epoch " + std::to_string(std::clamp<int64_t>(progress.epoch, 1, progress.epochs)) +
            "/" + std::to_string(progress.epochs);
@@ -96,8 +97,9 @@ void ProgressDisplay::show(const Progress& progress) {
     case Progress::Kind::kCheckpoint:
       if (!quiet_) print_line(terminal_.paint("2", "saved " + printable(progress.message)));
       break;
+    case Progress::Kind::kPretraining:
     case Progress::Kind::kEvaluating:
-      if (!quiet_) show_evaluation(progress);
+      if (!quiet_) show_phase(progress);
       break;
     case Progress::Kind::kStep:
       if (!quiet_) show_step(progress);
@@ -113,7 +115,7 @@ void ProgressDisplay::show_step(const Progress& progress) {
   draw(progress);
 }
 
-void ProgressDisplay::show_evaluation(const Progress& progress) {
+void ProgressDisplay::show_phase(const Progress& progress) {
   finish_epoch();
   draw(progress);
 }

@@ -33,7 +33,7 @@ class ProgressDisplay {
 
   void print_line(const std::string& line);
   void show_step(const Progress& progress);
-  void show_evaluation(const Progress& progress);
+  void show_phase(const Progress& progress);
   void finish_epoch();
   void draw(const Progress& progress);
 

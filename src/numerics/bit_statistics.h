@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
+#include <span>
 
 #include "numerics/exponent.h"
 
@@ -80,6 +82,23 @@ inline int next_decided_exponent(const BitStatistics& statistics, int decided, i
     exponent = decided - k - 1;
   }
   return std::min(exponent, largest);
+}
+
+// The smallest exponent at which at most clipped_ppm millionths of the elements are clipped, of a
+// full histogram: by_length[n] elements with 2^(n-1) <= |x| / 2^unit < 2^n. Where all are zero,
+// that of a zero block. Source: METHODS section 2, the rule.
+inline int exponent_of_lengths(std::span<const int64_t> by_length, int unit, int clipped_ppm,
+                               int bits) {
+  const int64_t elements = std::accumulate(by_length.begin(), by_length.end(), int64_t{0});
+  if (by_length.empty() || by_length[0] == elements) return zero_exponent(bits);
+  int64_t clipped = 0;
+  size_t length = by_length.size() - 1;
+  for (; length > 1; --length) {
+    clipped += by_length[length];
+    if (static_cast<__int128>(clipped) * 1'000'000 > static_cast<__int128>(elements) * clipped_ppm)
+      break;
+  }
+  return unit + static_cast<int>(length) - (bits - 1);
 }
 
 }  // namespace mantissa

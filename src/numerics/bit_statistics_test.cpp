@@ -95,5 +95,21 @@ TEST(BitStatistics, WhatIsFarTooLargeIsHeldAtOnce) {
   EXPECT_EQ(next_decided_exponent(by_one, 0, 0, 8), 0);
 }
 
+TEST(BitStatistics, ExponentOfAFullHistogram) {
+  const auto exponent = [](std::vector<int64_t> by_length, int ppm, int bits) {
+    return exponent_of_lengths(by_length, -20, ppm, bits);
+  };
+  // 2^-11 <= |x| < 2^-10 fits 8 bits of 2^-17, and 4 bits of 2^-13.
+  EXPECT_EQ(exponent({5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}, 0, 8), -17);
+  EXPECT_EQ(exponent({5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}, 0, 4), -13);
+  EXPECT_EQ(exponent({5, 0, 1, 0}, 0, 8), -25) << "finer than the unit";
+  EXPECT_EQ(exponent({90, 7, 2, 1}, 9'999, 2), -18) << "one of a hundred is too many";
+  EXPECT_EQ(exponent({90, 7, 2, 1}, 10'000, 2), -19);
+  EXPECT_EQ(exponent({90, 7, 2, 1}, 30'000, 2), -20);
+  EXPECT_EQ(exponent({90, 7, 2, 1}, 100'000, 2), -20) << "some are left";
+  EXPECT_EQ(exponent({90, 0, 0}, 0, 8), zero_exponent(8));
+  EXPECT_EQ(exponent({}, 0, 8), zero_exponent(8));
+}
+
 }  // namespace
 }  // namespace mantissa

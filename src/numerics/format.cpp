@@ -68,8 +68,13 @@ constexpr std::array kNumberKeys = {NumberKey{"threshold", &Format::threshold, 0
 constexpr std::string_view kClippedKey = "r_max";
 constexpr int kMostClippedPpm = 100'000;
 
-// After what the warm-up decides.
-constexpr std::string_view kDecideKey = "decide";
+const std::vector<ModeKey>& dynamic_mode_keys() {
+  static const std::vector<ModeKey> keys = {
+      {"decide", {"op", "pass"}, &Format::decides_by_op},
+      {"pretraining", {"fixed", "float"}, &Format::fixed_pretraining},
+  };
+  return keys;
+}
 
 // A family with keys: what its formats begin with, and what stands for keys that are left out.
 struct Family {
@@ -110,7 +115,7 @@ std::string all_keys(const Format& format) {
   if (format.is_dynamic()) {
     for (const NumberKey& number : kNumberKeys) keys.push_back(number.key);
     keys.push_back(kClippedKey);
-    keys.push_back(kDecideKey);
+    for (const ModeKey& mode : dynamic_mode_keys()) keys.push_back(mode.key);
   }
   return joined(keys, ", ");
 }
@@ -133,6 +138,23 @@ Error out_of_range(std::string_view key, std::string_view value, const std::stri
                        " is not supported; " + std::string(key) + " is " + range);
 }
 
+// Sets the key if it is one of these modes'; false if it is not.
+Result<bool> set_mode(std::span<const ModeKey> modes, std::string_view key, std::string_view value,
+                      Format& format) {
+  for (const ModeKey& mode : modes) {
+    if (key != mode.key) continue;
+    for (const std::string_view choice : mode.choices) {
+      if (value != choice) continue;
+      format.*mode.first = choice == mode.choices[0];
+      return true;
+    }
+    return invalid_input("format: " + std::string(key) + "=" + std::string(value) +
+                         " is not supported; choose " + std::string(key) + "=" +
+                         joined(mode.choices, " or "));
+  }
+  return false;
+}
+
 // Sets a key that only dynamic fixed point has; false if it is not one.
 Result<bool> set_dynamic_key(std::string_view key, std::string_view value, Format& format) {
   for (const NumberKey& number : kNumberKeys) {
@@ -146,12 +168,7 @@ Result<bool> set_dynamic_key(std::string_view key, std::string_view value, Forma
     format.*number.field = read;
     return true;
   }
-  if (key == kDecideKey) {
-    if (value != "op" && value != "pass") return out_of_range(key, value, "op or pass");
-    format.decides_by_op = value == "op";
-    return true;
-  }
-  if (key != kClippedKey) return false;
+  if (key != kClippedKey) return set_mode(dynamic_mode_keys(), key, value, format);
   double part = -1;
   const bool is_number = read_number(value, part);
   const double ppm = std::nearbyint(part * 1e6);
@@ -176,17 +193,8 @@ Status set_key(std::string_view key, std::string_view value, Format& format) {
                          " is not supported; choose " + std::string(key) + " from " +
                          joined(width.choices, ", "));
   }
-  for (const ModeKey& mode : mode_keys()) {
-    if (key != mode.key) continue;
-    for (const std::string_view choice : mode.choices) {
-      if (value != choice) continue;
-      format.*mode.first = choice == mode.choices[0];
-      return {};
-    }
-    return invalid_input("format: " + std::string(key) + "=" + std::string(value) +
-                         " is not supported; choose " + std::string(key) + "=" +
-                         joined(mode.choices, " or "));
-  }
+  MANTISSA_ASSIGN(const bool is_mode, set_mode(mode_keys(), key, value, format));
+  if (is_mode) return {};
   if (format.is_dynamic()) {
     MANTISSA_ASSIGN(const bool known, set_dynamic_key(key, value, format));
     if (known) return {};
@@ -206,6 +214,16 @@ Status check_dynamic(const Format& format) {
     return invalid_input(
         "format: dynamic fixed point decides one exponent per tensor: leave block=channel out, or "
         "choose bfp:block=channel");
+  }
+  if (!format.fixed_pretraining && format.warm_up_steps == 0) {
+    return invalid_input(
+        "format: pretraining=float takes the exponents from warmup steps in fp32: with warmup=0 "
+        "there are none; choose warmup from 1, or leave pretraining out");
+  }
+  if (!format.fixed_pretraining && !format.decides_by_op) {
+    return invalid_input(
+        "format: decide=pass repeats passes in the warm-up, pretraining=float has none to repeat: "
+        "leave one of them out");
   }
   return {};
 }
@@ -303,7 +321,9 @@ std::string to_string(const Format& format) {
     add(number.key, std::to_string(format.*number.field));
   }
   if (format.clipped_ppm != plain.clipped_ppm) add(kClippedKey, fraction_text(format.clipped_ppm));
-  if (!format.decides_by_op) add(kDecideKey, "pass");
+  for (const ModeKey& mode : dynamic_mode_keys()) {
+    if (format.*mode.first != plain.*mode.first) add(mode.key, mode.choices[1]);
+  }
   return std::string(family.prefix) + keys;
 }
 
@@ -321,7 +341,9 @@ std::vector<std::string> format_choices() {
                       ".." + std::to_string(number.largest));
   }
   choices.push_back("dfp:" + std::string(kClippedKey) + "=0..0.1");
-  choices.push_back("dfp:" + std::string(kDecideKey) + "=op|pass");
+  for (const ModeKey& mode : dynamic_mode_keys()) {
+    choices.push_back("dfp:" + std::string(mode.key) + "=" + joined(mode.choices, "|"));
+  }
   return choices;
 }
 

@@ -43,6 +43,9 @@ struct Format {
   int decision_steps = 1;   // every: from one decision to the next, after the warm-up
   int start_exponent = -8;  // start: of all tensors, before the first step
   bool decides_by_op = true;  // decide: in the warm-up, after each instruction or after each pass
+  // pretraining: the warm-up is in this format, or takes place before, in fp32, which the exponents
+  // are then taken from (DynamicFixed's comparative example).
+  bool fixed_pretraining = true;
   bool operator==(const Format&) const = default;
 
   // The second shift of the lazy update; 0 without an accumulator.
@@ -55,6 +58,14 @@ struct Format {
   bool has_linear_values() const { return linear_bits != 0; }
   // Most bits of an activation.
   int most_activation_bits() const { return activation_bits + (sign_bits ? 0 : 1); }
+  // Steps in which instructions are repeated.
+  constexpr int repeating_steps() const {
+    return is_dynamic() && fixed_pretraining ? warm_up_steps : 0;
+  }
+  // Steps in fp32 before the first.
+  constexpr int float_steps() const {
+    return is_dynamic() && !fixed_pretraining ? warm_up_steps : 0;
+  }
   constexpr bool is_float() const { return family == FormatFamily::kFloat; }
   constexpr bool is_dynamic() const { return family == FormatFamily::kDynamic; }
 };

@@ -41,7 +41,9 @@ TEST(Format, HasOneSpelling) {
                 {"dfp:r_max=0.000012,warmup=0", "dfp:warmup=0,r_max=0.000012"},
                 {"dfp:r_max=0,threshold=0", "dfp:threshold=0,r_max=0"},
                 {"dfp:decide=op", "dfp8"},
-                {"dfp:decide=pass,g=8", "dfp:g=8,decide=pass"}};
+                {"dfp:decide=pass,g=8", "dfp:g=8,decide=pass"},
+                {"dfp:pretraining=fixed", "dfp8"},
+                {"dfp:pretraining=float,warmup=5", "dfp:warmup=5,pretraining=float"}};
   for (const auto& c : kCases) {
     const auto format = parse_format(c.text);
     ASSERT_TRUE(format.ok()) << c.text << ": " << format.error().message;
@@ -76,7 +78,9 @@ TEST(Format, ErrorsSayWhatIsPossible) {
                 {"bfp:shift=8,acc=8", "largest shift is 7"},
                 {"bfp:shift=1,acc=0", "leave shift out"},
                 {"bfp:threshold=1", "unknown key 'threshold'"},
-                {"dfp:limit=1", "threshold, warmup, every, start, r_max, decide"},
+                {"dfp:limit=1", "threshold, warmup, every, start, r_max, decide, pretraining"},
+                {"dfp:pretraining=float,warmup=0", "choose warmup from 1"},
+                {"dfp:pretraining=float,decide=pass", "none to repeat"},
                 {"dfp:decide=layer", "op or pass"},
                 {"bfp:decide=pass", "unknown key 'decide'"},
                 {"dfp:block=channel", "choose bfp:block=channel"},

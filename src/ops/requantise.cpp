@@ -4,6 +4,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/ops.h"
 #include "ops/same_shape.h"
@@ -48,6 +49,7 @@ const Op kRequantise = {.name = "requantise",
                         .memory = memory,
                         .forward = forward,
                         .backward_input = backward,
-                        .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+                        .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                        .fp32 = &fp32::kPass};
 
 }  // namespace mantissa::ops

@@ -158,14 +158,13 @@ class Compiler {
   }
 
   bool repeats_passes() const {
-    return training() && format().is_dynamic() && format().warm_up_steps > 0 &&
-           !format().decides_by_op;
+    return training() && format().repeating_steps() > 0 && !format().decides_by_op;
   }
 
   void emit(Instruction instruction) {
     const bool decides = decides_exponents(instruction);
     program_.instructions.push_back(std::move(instruction));
-    if (decides && format().warm_up_steps > 0 && format().decides_by_op) emit_repeat(now() - 1);
+    if (decides && format().repeating_steps() > 0 && format().decides_by_op) emit_repeat(now() - 1);
   }
 
   // Repeats the instructions from `first` on.

@@ -67,7 +67,7 @@ void DecidedExponents::commit(const Format& format, int64_t steps, std::span<con
   auto* decided = state.data<int16_t>(state.layout().predictors);
   auto* counted = state.data<BitStatistics>(state.layout().bits);
   for (size_t slot = 0; slot < step.size(); ++slot) {
-    if (steps <= format.warm_up_steps) {
+    if (steps <= format.repeating_steps()) {
       if (measured[slot] != kUnmeasured) decided[slot] = measured[slot];
       continue;
     }

@@ -62,7 +62,7 @@ void execute(Phase phase, const OpFunctions& op, const OpContext& context) {
 }  // namespace
 
 bool Executor::warms_up() const {
-  return slots_->scalars.step < program_.options.format.warm_up_steps;
+  return slots_->scalars.step < program_.options.format.repeating_steps();
 }
 
 // What instructions that are run again count anew.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <concepts>
 #include <numeric>
 
 #include "kernels/parallel_ranges.h"
@@ -12,6 +14,16 @@ namespace {
 
 constexpr int64_t kGrain = 32768;
 
+int length_of(std::integral auto mantissa) { return bit_length(magnitude(mantissa)); }
+
+// From the bits: 2^(e-1) <= |value| < 2^e for the biased exponent e + 126; 0 of zeros and
+// denormals, 255 of what is not finite.
+int length_of(float value) {
+  const auto biased = static_cast<int>(std::bit_cast<uint32_t>(value) >> 23 & 0xff);
+  constexpr int kMost = static_cast<int>(std::tuple_size_v<decltype(BitLengths::by_length)>) - 1;
+  return std::clamp(biased - 126 - kFloatExponent, 0, kMost);
+}
+
 template <typename T>
 BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
   std::array<BitLengths, kernels::kMaximumParts> partial;
@@ -20,7 +32,7 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
       pool, tensor.count(), kGrain, [&](int64_t begin, int64_t end, int64_t part) {
         BitLengths counts;
         for (int64_t i = begin; i < end; ++i) {
-          ++counts.by_length[static_cast<size_t>(bit_length(magnitude(data[i])))];
+          ++counts.by_length[static_cast<size_t>(length_of(data[i]))];
         }
         partial[part] = counts;
       });
@@ -39,6 +51,8 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
       return count_lengths<int32_t>(tensor, pool);
     case DataType::kInt64:
       return count_lengths<int64_t>(tensor, pool);
+    case DataType::kFloat:
+      return count_lengths<float>(tensor, pool);
     default:
       return {};
   }
@@ -147,7 +161,8 @@ void Observations::before(int instruction, const OpContext& context, int64_t sat
   const auto written = of(instruction);
   // An update leaves the exponent of the next step there.
   if (!written.empty() && written[0].kind == ObservedKind::kParameterGradient) {
-    sum_exponent_ = *context.parameters[0].gradient.exponent;
+    const int16_t* exponent = context.parameters[0].gradient.exponent;
+    sum_exponent_ = exponent == nullptr ? kFloatExponent : *exponent;
   }
 }
 
@@ -159,7 +174,11 @@ void Observations::after(int instruction, const OpContext& context, int64_t satu
       seen.exponent = sum_exponent_;
       continue;  // what the update clips and repeats is the parameter's
     }
-    if (tensor.exponent != nullptr) seen.exponent = tensor.largest_exponent();
+    if (tensor.type == DataType::kFloat) {
+      seen.exponent = kFloatExponent;
+    } else if (tensor.exponent != nullptr) {
+      seen.exponent = tensor.largest_exponent();
+    }
     seen.saturated += saturated - saturated_;
     seen.re_executions += context.totals->re_executions - re_executions_;
     seen.mispredictions += context.totals->mispredictions - mispredictions_;

@@ -14,8 +14,11 @@ namespace mantissa {
 
 enum class ObservedKind : uint8_t { kValue, kGradient, kParameter, kParameterGradient };
 
+// Of floats, in place of an exponent: they are observed as mantissas of this unit.
+constexpr int kFloatExponent = -40;
+
 // How many mantissas have which bit length: by_length[n] of those with 2^(n-1) <= |mantissa| < 2^n,
-// by_length[0] of zeros. Histograms of parts add.
+// by_length[0] of zeros, the last of larger ones too. Histograms of parts add.
 struct BitLengths {
   std::array<int64_t, 64> by_length{};
 

@@ -59,14 +59,27 @@ int initial_exponent(double bound, int bits) {
   return bits < 8 && bound > largest ? exponent + 1 : exponent;
 }
 
-double largest_initial(const Parameter& parameter, uint64_t seed, uint32_t index, int64_t begin,
-                       int64_t end) {
+// What a parameter is set to: element i, and a bound of all magnitudes.
+struct InitialNumbers {
+  const Parameter& parameter;
+  uint64_t seed;
+  uint32_t index;
+  double operator()(int64_t i) const { return initial_value(parameter, seed, index, i); }
+  double bound() const { return initial_bound(parameter); }
+};
+
+template <typename Numbers>
+double largest_of(const Numbers& numbers, int64_t begin, int64_t end) {
   double largest = 0;
-  for (int64_t i = begin; i < end; ++i) {
-    largest = std::max(largest, std::abs(initial_value(parameter, seed, index, i)));
-  }
+  for (int64_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(numbers(i)));
   return largest;
 }
+
+struct FloatNumbers {
+  std::span<const float> numbers;
+  double operator()(int64_t i) const { return numbers[static_cast<size_t>(i)]; }
+  double bound() const { return largest_of(*this, 0, static_cast<int64_t>(numbers.size())); }
+};
 
 void initialise_float(const Parameter& parameter, uint64_t seed, uint32_t index, float* values) {
   for (int64_t i = 0; i < parameter.shape.count(); ++i) {
@@ -75,36 +88,41 @@ void initialise_float(const Parameter& parameter, uint64_t seed, uint32_t index,
 }
 
 // Elements [begin, end), which share an exponent. Weights keep what rounding to W leaves in the
-// accumulator: V is the initial value in full.
-template <typename Mantissa>
-void initialise_block(const Parameter& parameter, uint64_t seed, uint32_t index, int bits,
-                      int exponent, int shift, int64_t begin, int64_t end, Mantissa* weights,
-                      int16_t* accumulator) {
+// accumulator: V is the number in full.
+template <typename Mantissa, typename Numbers>
+void set_block(const Numbers& numbers, int bits, int exponent, int shift, int64_t begin,
+               int64_t end, Mantissa* weights, int16_t* accumulator) {
   const int64_t largest = mantissa_limit(bits) * (int64_t{1} << shift);
   for (int64_t i = begin; i < end; ++i) {
-    const double real = initial_value(parameter, seed, index, i);
-    const auto value = static_cast<int64_t>(std::nearbyint(std::ldexp(real, shift - exponent)));
+    const auto value =
+        static_cast<int64_t>(std::nearbyint(std::ldexp(numbers(i), shift - exponent)));
     const LazySplit split = lazy_split_rescaled(saturate(value, largest), shift);
     weights[i] = static_cast<Mantissa>(split.weight);
     accumulator[i] = static_cast<int16_t>(split.accumulator);
   }
 }
 
-template <typename Mantissa>
-void initialise_trained(const Parameter& parameter, uint64_t seed, uint32_t index, int bits,
-                        const ParameterState& tensors, State& state) {
+template <typename Mantissa, typename Numbers>
+void set_mantissas(const Numbers& numbers, int bits, const ParameterState& tensors, State& state) {
   auto* exponents = state.data<int16_t>(tensors.exponent);
   const int64_t blocks = state.layout().tensors[tensors.exponent].shape.count();
-  const int64_t length = parameter.shape.count() / blocks;
+  const int64_t length = state.layout().tensors[tensors.mantissa].shape.count() / blocks;
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t begin = block * length, end = begin + length;
-    const double bound = blocks == 1 ? initial_bound(parameter)
-                                     : largest_initial(parameter, seed, index, begin, end);
+    const double bound = blocks == 1 ? numbers.bound() : largest_of(numbers, begin, end);
     exponents[block] = static_cast<int16_t>(initial_exponent(bound, bits));
-    initialise_block(parameter, seed, index, bits, exponents[block], state.layout().lazy_shift,
-                     begin, end, state.data<Mantissa>(tensors.mantissa),
-                     state.data<int16_t>(tensors.accumulator));
+    set_block(numbers, bits, exponents[block], state.layout().lazy_shift, begin, end,
+              state.data<Mantissa>(tensors.mantissa), state.data<int16_t>(tensors.accumulator));
   }
+}
+
+template <typename Numbers>
+void set_numbers(const Numbers& numbers, int bits, const ParameterState& tensors, State& state) {
+  return bits <= 8 ? set_mantissas<int8_t>(numbers, bits, tensors, state)
+                   : set_mantissas<int16_t>(numbers, bits, tensors, state);
+}
+
+void initialise_optimizer(const ParameterState& tensors, State& state) {
   *state.data<int16_t>(tensors.gradient_exponent) = kGradientAccumulatorStart;
   for (const MomentState& moment : tensors.moments) {
     if (moment.exponent < 0) continue;
@@ -155,10 +173,9 @@ void initialise(const Graph& graph, const Format& format, uint64_t seed, State& 
       std::fill_n(numbers, parameter.shape.count(), start);
     } else if (format.is_float()) {
       initialise_float(parameter, seed, index, state.data<float>(tensors.mantissa));
-    } else if (bits <= 8) {
-      initialise_trained<int8_t>(parameter, seed, index, bits, tensors, state);
     } else {
-      initialise_trained<int16_t>(parameter, seed, index, bits, tensors, state);
+      set_numbers(InitialNumbers{parameter, seed, index}, bits, tensors, state);
+      initialise_optimizer(tensors, state);
     }
   }
   if (layout.predictors < 0) return;
@@ -167,6 +184,21 @@ void initialise(const Graph& graph, const Format& format, uint64_t seed, State& 
               format.is_dynamic() ? static_cast<int16_t>(format.start_exponent) : kUnmeasured);
   if (layout.bits < 0) return;
   std::fill_n(state.data<BitStatistics>(layout.bits), predictors, BitStatistics{});
+}
+
+void take_parameters(const Graph& graph, const Format& format, const State& floats, State& state) {
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const Parameter& parameter = graph.parameters[i];
+    const ParameterState& tensors = state.layout().parameters[i];
+    const int from = floats.layout().parameters[i].mantissa;
+    const auto count = static_cast<size_t>(parameter.shape.count());
+    if (is_trained(parameter.role)) {
+      set_numbers(FloatNumbers{{floats.data<float>(from), count}},
+                  mantissa_bits(parameter.role, format), tensors, state);
+    } else {
+      std::copy_n(floats.data<double>(from), count, state.data<double>(tensors.mantissa));
+    }
+  }
 }
 
 }  // namespace mantissa

@@ -45,4 +45,8 @@ class State {
 // Sets initial weights, scales and statistics, keyed by seed and parameter; predictors unmeasured.
 void initialise(const Graph& graph, const Format& format, uint64_t seed, State& state);
 
+// Sets weights, scales and statistics to those of a state in fp32 of the same graph; `format` is
+// one of integers. All else stays.
+void take_parameters(const Graph& graph, const Format& format, const State& floats, State& state);
+
 }  // namespace mantissa

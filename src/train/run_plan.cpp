@@ -78,6 +78,11 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                                   (has_repetitions(plan.training) ? 2 : 1) *
                                       Observations::predict_bytes(plan.training)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
+  if (config.format.float_steps() > 0) {
+    memory.items.push_back(
+        {"pre-training in fp32", plan.pretraining_layout.bytes + kOneDnnBytes +
+                                     Observations::predict_bytes(plan.pretraining)});
+  }
   // Reading pictures is over before the rest is allocated: only what exceeds it counts.
   const int64_t later_bytes = memory.peak_bytes() - data.bytes();
   if (data.loading_bytes > later_bytes) {
@@ -95,8 +100,8 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
 }  // namespace
 
 int64_t RunPlan::arena_bytes() const {
-  return std::max({training.arena_bytes, calibration.arena_bytes, evaluation.arena_bytes(),
-                   validation.arena_bytes()});
+  return std::max({training.arena_bytes, pretraining.arena_bytes, calibration.arena_bytes,
+                   evaluation.arena_bytes(), validation.arena_bytes()});
 }
 
 StepScalars step_scalars(const RunConfig& config) {
@@ -172,6 +177,12 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
       .clips = config.clip_norm > 0,
       .format = config.format};
   MANTISSA_ASSIGN(plan.training, compile(plan.graph, program, planning));
+  if (config.format.float_steps() > 0) {
+    program.format = {.family = FormatFamily::kFloat};
+    program.exponents = training_exponents(program.format);
+    MANTISSA_ASSIGN(plan.pretraining, compile(plan.graph, program, planning));
+    plan.pretraining_layout = training_layout(plan.graph, program.format, config.optimizer);
+  }
   program = {.kind = ProgramKind::kInference,
              .micro_batch_size = config.micro_batch_size,
              .with_loss = false,

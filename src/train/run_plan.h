@@ -19,6 +19,8 @@ struct RunPlan {
   Graph graph;
   StateLayout layout;
   Program training;
+  Program pretraining;  // in fp32, where the format asks for it; else without instructions
+  StateLayout pretraining_layout;
   Program calibration;
   EvaluationPrograms evaluation;  // of the frozen network, on the test split
   EvaluationPrograms validation;  // on the training examples that are held back, if any

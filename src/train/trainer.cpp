@@ -15,6 +15,7 @@
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
 #include "train/freeze.h"
+#include "train/pretraining.h"
 #include "train/run_folder.h"
 #include "train/run_logs.h"
 #include "train/run_plan.h"
@@ -85,7 +86,18 @@ class Run {
       remove_run(folder_);
     }
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kConfigFile, to_toml(config_)));
-    return {};
+    return !saved && config_.format.float_steps() > 0 ? start_from_float() : Status{};
+  }
+
+  Status start_from_float() {
+    const auto report = [&](int64_t done) {
+      TrainEvent event;
+      event.kind = TrainEventKind::kPretraining;
+      event.step = done;
+      event.steps = config_.format.float_steps();
+      return observer_ == nullptr || observer_(event);
+    };
+    return pretrain(config_, plan_, data_.train, arena_->span(), *pool_, report, *state_);
   }
 
   bool is_done() const {

@@ -10,7 +10,7 @@
 
 namespace mantissa {
 
-enum class TrainEventKind { kStep, kCheckpoint, kEvaluating, kMessage };
+enum class TrainEventKind { kStep, kCheckpoint, kPretraining, kEvaluating, kMessage };
 
 struct TrainEvent {
   TrainEventKind kind = TrainEventKind::kStep;

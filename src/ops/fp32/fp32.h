@@ -15,6 +15,7 @@ extern const OpFunctions kScaleOffset;
 extern const OpFunctions kRelu;
 extern const OpFunctions kAdd;
 extern const OpFunctions kSumGradients;
+extern const OpFunctions kPass;  // where integers are requantised
 extern const OpFunctions kRelu6;
 extern const OpFunctions kLeakyRelu;
 extern const OpFunctions kSigmoid;

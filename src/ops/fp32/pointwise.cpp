@@ -59,6 +59,14 @@ void backward(const OpContext& c) {
            [&](int64_t i) { to[i] = from[i] * Function::derivative(in[i], slope); });
 }
 
+void pass(const OpContext& c) {
+  std::copy_n(c.inputs[0].as<float>(), c.output.count(), c.output.as<float>());
+}
+
+void pass_backward(const OpContext& c) {
+  std::copy_n(c.grad_output.as<float>(), c.grad_inputs[0].count(), c.grad_inputs[0].as<float>());
+}
+
 template <typename Function>
 constexpr OpFunctions row() {
   return {.forward = forward<Function>, .backward_input = backward<Function>, .kernel = loops_name};
@@ -75,11 +83,10 @@ void drop(const OpContext& c, const float* in, float* out, int64_t count) {
 }
 
 void dropout(const OpContext& c) {
-  const auto* in = c.inputs[0].as<float>();
   if (is_training(c.exponent_mode)) {
-    return drop(c, in, c.output.as<float>(), c.output.count());
+    return drop(c, c.inputs[0].as<float>(), c.output.as<float>(), c.output.count());
   }
-  std::copy_n(in, c.output.count(), c.output.as<float>());
+  pass(c);
 }
 
 void dropout_backward(const OpContext& c) {
@@ -123,6 +130,7 @@ void multiply_backward(const OpContext& c) {
 
 }  // namespace
 
+const OpFunctions kPass = {.forward = pass, .backward_input = pass_backward, .kernel = loops_name};
 const OpFunctions kRelu6 = row<Relu6>();
 const OpFunctions kLeakyRelu = row<LeakyRelu>();
 const OpFunctions kSigmoid = row<Sigmoid>();

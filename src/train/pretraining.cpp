@@ -1,0 +1,98 @@
+#include "train/pretraining.h"
+
+#include <map>
+#include <memory>
+
+#include "data/batches.h"
+#include "numerics/bit_statistics.h"
+#include "runtime/executor.h"
+
+namespace mantissa {
+namespace {
+
+// Calls found(operand, index) for each value and gradient that the instruction writes; `index` as
+// in TensorObservation::operand.
+template <typename Found>
+void for_written(const Instruction& instruction, Found&& found) {
+  if (instruction.phase == Phase::kForward && instruction.output.slot >= 0) {
+    found(instruction.output, 0);
+  }
+  if (instruction.phase != Phase::kBackwardInput) return;
+  for (int i = 0; i < static_cast<int>(instruction.grad_inputs.size()); ++i) {
+    if (instruction.grad_inputs[i].slot >= 0) found(instruction.grad_inputs[i], i);
+  }
+}
+
+// The predictor of an operand, or one past all where it has none.
+int64_t predictor_of(const Operand& operand, int64_t gradients, int64_t predictors) {
+  if (!operand.gradient) return gradients + operand.slot;
+  return operand.slot < gradients ? operand.slot : predictors;
+}
+
+// The histogram of what each predictor is of, in fp32.
+std::map<int64_t, BitLengths> lengths_by_predictor(const Program& program,
+                                                   const Observations& observations,
+                                                   int64_t gradients, int64_t predictors) {
+  std::map<int64_t, BitLengths> lengths;
+  for (const TensorObservation& seen : observations.tensors()) {
+    if (seen.kind != ObservedKind::kValue && seen.kind != ObservedKind::kGradient) continue;
+    for_written(program.instructions[seen.instruction], [&](const Operand& operand, int index) {
+      if (index == seen.operand) {
+        lengths[predictor_of(operand, gradients, predictors)] = seen.bits;
+      }
+    });
+  }
+  return lengths;
+}
+
+void take_exponents(const RunPlan& plan, const Format& format, const Observations& observations,
+                    State& state) {
+  const int64_t gradients = gradient_slots(plan.graph);
+  const int64_t predictors = predictor_slots(plan.graph, format);
+  const auto lengths = lengths_by_predictor(plan.pretraining, observations, gradients, predictors);
+  auto* decided = state.data<int16_t>(state.layout().predictors);
+  for (const Instruction& instruction : plan.training.instructions) {
+    for_written(instruction, [&](const Operand& operand, int) {
+      const int64_t predictor = predictor_of(operand, gradients, predictors);
+      const auto found = lengths.find(predictor);
+      if (found == lengths.end() || predictor >= predictors) return;
+      decided[predictor] = static_cast<int16_t>(exponent_of_lengths(
+          found->second.by_length, kFloatExponent, format.clipped_ppm, operand.bits));
+    });
+  }
+}
+
+}  // namespace
+
+Status pretrain(const RunConfig& config, const RunPlan& plan, const ImageSet& images,
+                std::span<std::byte> arena, ThreadPool& pool,
+                const std::function<bool(int64_t done)>& report, State& state) {
+  const int64_t steps = config.format.float_steps();
+  MANTISSA_ASSIGN(State floats, State::create(plan.pretraining_layout));
+  initialise(plan.graph, plan.pretraining.options.format, config.seed, floats);
+  MANTISSA_ASSIGN(const auto batches,
+                  BatchPrefetcher::create(images, {.batch_size = config.batch_size,
+                                                   .seed = config.seed,
+                                                   .augmentation = config.augmentation,
+                                                   .total_steps = steps}));
+  Executor executor(plan.graph, plan.pretraining, floats, arena, pool, config.isa);
+  Observations observations(plan.pretraining);
+  const Schedule schedule = run_schedule(config, plan.total_steps, 0);
+  StepScalars scalars = step_scalars(config);
+  for (int64_t step = 0; step < steps; ++step) {
+    if (step + 1 == steps) executor.set_observations(&observations);
+    scalars.step = step;
+    scalars.learning_rate = learning_rate(schedule, step);
+    const Batch batch = batches->next();
+    MANTISSA_RETURN_IF_ERROR(executor.train_step(batch.pixels, batch.labels, scalars));
+    if (!report(step + 1)) {
+      return make_error(ErrorCode::kInterrupted,
+                        "interrupted in the pre-training: nothing was saved yet");
+    }
+  }
+  take_parameters(plan.graph, config.format, floats, state);
+  take_exponents(plan, config.format, observations, state);
+  return {};
+}
+
+}  // namespace mantissa
