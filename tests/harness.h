@@ -49,7 +49,18 @@ struct HarnessOptions {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   int64_t label_smoothing = 0;  // in units of 2^-16
   bool reuses_memory = true;    // else every buffer still holds its data after the step
+  uint64_t retention_key = 0;   // which values are computed again, at random; 0: none
 };
+
+// What becomes of values, drawn for each.
+inline std::vector<Retention> drawn_retention(const Graph& graph, uint64_t key) {
+  std::vector<Retention> retention;
+  for (size_t value = 0; value < graph.values.size(); ++value) {
+    const uint64_t bits = random_bits(key, RandomStream::kShuffle, 0, value);
+    retention.push_back(static_cast<Retention>(uniform_below(bits, 3)));
+  }
+  return retention;
+}
 
 // Offsets without any reuse.
 inline void spread_out(Program& program) {
@@ -143,17 +154,19 @@ class Harness {
     state_.emplace(std::move(*state));
     initialise(graph_, *format, options_.seed, *state_);
     const kernels::KernelTable table = kernels::select_kernels(options_.isa);
-    auto program =
-        compile(graph_,
-                {.micro_batch_size = options_.micro_batch_size,
-                 .micro_batches = static_cast<int>(options_.batch_size / options_.micro_batch_size),
-                 .optimizer = options_.optimizer,
-                 .loss = options_.loss,
-                 .label_smoothing = options_.label_smoothing,
-                 .exponents = training_exponents(*format),
-                 .clips = options_.clip_norm > 0,
-                 .format = *format},
-                {&table, options_.threads});
+    auto program = compile(
+        graph_,
+        {.micro_batch_size = options_.micro_batch_size,
+         .micro_batches = static_cast<int>(options_.batch_size / options_.micro_batch_size),
+         .optimizer = options_.optimizer,
+         .loss = options_.loss,
+         .label_smoothing = options_.label_smoothing,
+         .exponents = training_exponents(*format),
+         .clips = options_.clip_norm > 0,
+         .retention = options_.retention_key == 0 ? std::vector<Retention>{}
+                                                  : drawn_retention(graph_, options_.retention_key),
+         .format = *format},
+        {&table, options_.threads});
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
     program_ = std::move(*program);
     if (!options_.reuses_memory) spread_out(program_);

@@ -89,6 +89,9 @@ struct OpContext {
   const Attributes* attributes = nullptr;
   bool relu = false;  // the ReLU that follows is part of this instruction
   ExponentMode exponent_mode = ExponentMode::kExact;
+  // The forward pass of this micro-batch has been, and its output is wanted again: the exponents in
+  // the slots and what is `saved` are those of the output.
+  bool recomputes = false;
   std::span<const Tensor> inputs;
   Tensor output;
   Tensor grad_output;

@@ -82,11 +82,17 @@ void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_
   *tensor.saturated += found.saturated;
 }
 
+// A value that is computed again: the shift to the exponent that its block got, from 0 to `most`.
+inline int known_shift(const OpContext& context, int wide_exponent, int most) {
+  return std::clamp(*context.output.exponent - wide_exponent, 0, most);
+}
+
 // Requantises a value whose maximum is known: `write(shift)` writes it narrowed and returns how
 // many were clipped.
 template <typename Write>
 void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_exponent,
                        const Write& write) {
+  if (context.recomputes) return (void)write(known_shift(context, wide_exponent, 62));
   if (context.exponent_mode == ExponentMode::kDecided) {
     return narrow_as_decided(context, context.output, wide_exponent, 62, [&](int shift) {
       return kernels::WideStatistics{maximum, write(shift)};
@@ -104,6 +110,9 @@ template <typename Pass>
 void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass,
                         int wide_bits = 32) {
   const Tensor& output = context.output;
+  if (context.recomputes) {
+    return (void)pass(known_shift(context, wide_exponent, wide_bits - output.bits));
+  }
   if (context.exponent_mode == ExponentMode::kDecided) {
     return narrow_as_decided(context, output, wide_exponent, wide_bits - output.bits, pass);
   }
@@ -127,7 +136,7 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
 template <typename Pass>
 void narrow_by_passes(const OpContext& context, int wide_exponent, Pass&& pass,
                       int wide_bits = 32) {
-  if (!finds_maximum_first(context.exponent_mode)) {
+  if (context.recomputes || !finds_maximum_first(context.exponent_mode)) {
     return narrow_in_one_pass(
         context, wide_exponent, [&](int shift) { return pass(true, shift); }, wide_bits);
   }

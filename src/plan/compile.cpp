@@ -2,6 +2,7 @@
 // of the end of a step, finds lifetimes, packs the arena.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "ops/ops.h"
 #include "plan/program.h"
@@ -36,8 +37,11 @@ class Compiler {
     program_.logits = operand(graph_.logits);
     if (program_.options.with_loss) emit_loss();
     if (training()) {
+      forget_values();
       for (int node = static_cast<int>(graph_.nodes.size()) - 1; node >= 0; --node) {
-        if (!values_.skipped[node]) emit_backward(node);
+        if (values_.skipped[node]) continue;
+        emit_backward(node);
+        forget_values(Retention::kRecomputedEachTime);
       }
       if (repeats_passes()) emit_repeat_of_backward();
       emit_end_of_step();
@@ -214,6 +218,15 @@ class Compiler {
     return instruction;
   }
 
+  Instruction forward_instruction(int n, Phase phase, const OpMemory& memory) {
+    const Node& node = graph_.nodes[n];
+    Instruction instruction = instruction_of(n, phase);
+    for (const int input : node.inputs) instruction.inputs.push_back(operand(input));
+    instruction.output = operand(node.output);
+    add_phase_memory(instruction, memory.forward);
+    return instruction;
+  }
+
   Status emit_forward(int n) {
     const Node& node = graph_.nodes[n];
     const OpFunctions op = functions(node);
@@ -222,11 +235,9 @@ class Compiler {
       const Status status = with_shapes(node, op.check);
       if (!status.ok()) return in_node(node, status.error().message);
     }
-    Instruction instruction = instruction_of(n, Phase::kForward);
-    for (const int input : node.inputs) instruction.inputs.push_back(operand(input));
-    instruction.output = operand(node.output);
     const OpMemory memory = memory_of(node);
-    add_phase_memory(instruction, memory.forward);
+    Instruction instruction = forward_instruction(n, Phase::kForward, memory);
+    producer_[values_.canonical[node.output]] = n;
     if (training() && memory.saved_bytes > 0) {
       instruction.saved = add_buffer(node.name, BufferKind::kSaved, memory.saved_bytes);
     }
@@ -237,6 +248,31 @@ class Compiler {
     forward_of_node_[n] = {instruction.saved, instruction.statistics};
     emit(std::move(instruction));
     return {};
+  }
+
+  // Where the forward pass has ended, or a node's backward instructions have: values that are not
+  // kept are not there any more.
+  void forget_values(std::optional<Retention> retention = {}) {
+    const std::vector<Retention>& all = program_.options.retention;
+    for (size_t value = 0; value < all.size(); ++value) {
+      if (retention ? all[value] == *retention : all[value] != Retention::kKept) {
+        buffer_of_value_[value] = -1;
+      }
+    }
+  }
+
+  // Computes a value again if it is not there, and before it what it is computed from.
+  void restore(int value) {
+    const int root = values_.canonical[value];
+    if (root == graph_.input || buffer_of_value_[root] >= 0) return;
+    const int n = producer_.at(root);
+    const Node& node = graph_.nodes[n];
+    for (const int input : node.inputs) restore(input);
+    Instruction again = forward_instruction(n, Phase::kRecompute, memory_of(node));
+    again.saved = forward_of_node_[n].saved;
+    again.statistics = forward_of_node_[n].statistics;
+    if (again.saved >= 0) touch(again.saved, now());
+    emit(std::move(again));
   }
 
   // Ops that no node names, such as losses and updates, may lack an arithmetic as well.
@@ -253,6 +289,7 @@ class Compiler {
     switch (phase) {
       case Phase::kForward:
       case Phase::kUpdate:
+      case Phase::kRecompute:
         return op.forward != nullptr;
       case Phase::kBackwardWeights:
         return op.backward_weights != nullptr;
@@ -382,15 +419,19 @@ class Compiler {
   void add_backward_operands(Instruction& instruction, bool reads_input, const Operand& gradient) {
     const Node& node = graph_.nodes[instruction.node];
     const OpTraits& traits = node.op->traits;
+    const bool reads_output =
+        traits.reads_output || (traits.reads_output_if_relu && instruction.relu);
+    if (reads_output) restore(node.output);
+    for (const int input : node.inputs) {
+      if (reads_input) restore(input);
+    }
     instruction.grad_output = gradient;
     touch(gradient);
     for (const int input : node.inputs) {
       Operand view{.shape = batched(graph_.values[input].shape, batch())};
       instruction.inputs.push_back(reads_input ? operand(input) : view);
     }
-    if (traits.reads_output || (traits.reads_output_if_relu && instruction.relu)) {
-      instruction.output = operand(node.output);
-    }
+    if (reads_output) instruction.output = operand(node.output);
     instruction.saved = forward_of_node_[instruction.node].saved;
     if (instruction.saved >= 0) touch(instruction.saved, now());
   }
@@ -508,9 +549,10 @@ class Compiler {
   PlanningContext planning_;
   Program program_;
   ResolvedValues values_;
-  int first_backward_ = 0;         // instruction
-  bool rounds_gradients_ = false;  // some gradient has a second form, with a slot of its own
-  std::vector<int> buffer_of_value_;
+  int first_backward_ = 0;            // instruction
+  bool rounds_gradients_ = false;     // some gradient has a second form, with a slot of its own
+  std::vector<int> buffer_of_value_;  // -1: not there
+  std::map<int, int> producer_;       // of canonical values: node
   std::vector<std::vector<Contribution>> contributions_;  // gradients of a value, by its readers
   std::map<int, NodeBuffers> forward_of_node_;
   std::map<int, int> gradient_buffer_;  // by parameter

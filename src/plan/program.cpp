@@ -35,8 +35,9 @@ void append(std::string& text, const char* role, const std::string& what) {
 }  // namespace
 
 std::string_view phase_name(Phase phase) {
-  constexpr std::array<std::string_view, 6> kNames = {
-      "forward", "backward_weights", "backward_input", "update", "update_statistics", "repeat"};
+  constexpr std::array<std::string_view, 7> kNames = {
+      "forward",           "backward_weights", "backward_input", "update",
+      "update_statistics", "recompute",        "repeat"};
   return kNames[static_cast<size_t>(phase)];
 }
 

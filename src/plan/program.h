@@ -23,6 +23,7 @@ enum class Phase : uint8_t {
   kBackwardInput,
   kUpdate,            // optimiser
   kUpdateStatistics,  // batch norm's running statistics
+  kRecompute,         // in the backward pass: forward again, for a value that was not kept
   kRepeat,            // dynamic fixed point, warm-up: instructions before, where exponents moved
 };
 std::string_view phase_name(Phase phase);
@@ -87,6 +88,14 @@ struct Instruction {
 // What the program is for.
 enum class ProgramKind { kTraining, kInference };
 
+// What becomes of a value between the forward pass and the instructions of the backward pass that
+// read it. Changes no bit (METHODS section 4: S, C and N).
+enum class Retention : uint8_t {
+  kKept,
+  kRecomputed,          // computed again where it is needed first, and kept from there on
+  kRecomputedEachTime,  // computed again for each node of the backward pass that needs it
+};
+
 struct ProgramOptions {
   ProgramKind kind = ProgramKind::kTraining;
   int64_t micro_batch_size = 1;
@@ -96,7 +105,8 @@ struct ProgramOptions {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   int64_t label_smoothing = 0;  // in units of 2^-16
   ExponentMode exponents = ExponentMode::kExact;
-  bool clips = false;  // training: updates wait for the norm of all gradients
+  bool clips = false;                     // training: updates wait for the norm of all gradients
+  std::vector<Retention> retention = {};  // training: per value; empty: all are kept
   Format format = {};
 };
 

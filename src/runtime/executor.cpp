@@ -47,6 +47,7 @@ void execute(Phase phase, const OpFunctions& op, const OpContext& context) {
   switch (phase) {
     case Phase::kForward:
     case Phase::kUpdate:
+    case Phase::kRecompute:
       return op.forward(context);
     case Phase::kBackwardInput:
       return op.backward_input(context);
@@ -121,7 +122,15 @@ void Executor::run_instruction(int i, int micro_batch, int64_t runs_before) {
   bind_batch(s, instruction, micro_batch, resolved);
   if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
   if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
+  const StepTotals before = s.totals;
   execute(instruction.phase, resolved.functions, resolved.context);
+  // What is computed again has been counted.
+  if (instruction.phase == Phase::kRecompute) {
+    const bool kernel_failed = s.totals.kernel_failed;
+    s.totals = before;
+    s.totals.kernel_failed |= kernel_failed;
+    s.saturated[i] = 0;
+  }
   s.totals.re_executions += runs_before;
   if (observations_ != nullptr) observations_->after(i, resolved.context, s.saturated[i]);
   s.requantised += resolved.narrowed;

@@ -96,6 +96,7 @@ class Resolver {
     c.node = instruction.node;
     c.relu = instruction.relu;
     c.exponent_mode = program_.options.exponents;
+    c.recomputes = instruction.phase == Phase::kRecompute;
     c.inputs = resolved.inputs;
     c.output = operand(instruction.output, index);
     c.grad_output = operand(instruction.grad_output, index);

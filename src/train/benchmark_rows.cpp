@@ -18,6 +18,7 @@ int64_t bytes_of(const Program& program, int buffer) {
 int64_t bytes_of(const ParameterView& parameter, Phase phase) {
   switch (phase) {
     case Phase::kForward:
+    case Phase::kRecompute:
     case Phase::kBackwardInput:
       return bytes_of(parameter.mantissa);
     case Phase::kBackwardWeights:
@@ -60,6 +61,7 @@ int64_t bytes_of(const Program& program, const Instruction& instruction, const O
 Shape result_shape(const Instruction& instruction, const OpContext& context) {
   switch (instruction.phase) {
     case Phase::kForward:
+    case Phase::kRecompute:
       // The loss writes no tensor.
       return context.output.empty() && !context.inputs.empty() ? context.inputs[0].shape
                                                                : context.output.shape;

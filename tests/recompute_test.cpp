@@ -1,0 +1,115 @@
+// Values that are not kept for the backward pass are computed again, with the same bits.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+namespace {
+
+struct Outcome {
+  std::string state;
+  std::vector<StepResult> steps;
+};
+
+Outcome outcome(const HarnessOptions& options, int steps) {
+  Harness harness(options);
+  Outcome result;
+  for (int i = 0; i < steps; ++i) result.steps.push_back(harness.step());
+  result.state = harness.state_sha256();
+  return result;
+}
+
+int64_t recomputations(const Program& program) {
+  return std::count_if(program.instructions.begin(), program.instructions.end(),
+                       [](const Instruction& i) { return i.phase == Phase::kRecompute; });
+}
+
+void expect_same(HarnessOptions options, int steps, int draws) {
+  const Outcome kept = outcome(options, steps);
+  for (int draw = 1; draw <= draws; ++draw) {
+    SCOPED_TRACE(options.model + " " + options.format + ", draw " + std::to_string(draw));
+    options.retention_key = draw;
+    EXPECT_GT(recomputations(Harness(options).program()), 0);
+    const Outcome again = outcome(options, steps);
+    EXPECT_EQ(again.state, kept.state);
+    for (int i = 0; i < steps; ++i) {
+      const StepResult &a = again.steps[i], &k = kept.steps[i];
+      EXPECT_EQ(a.loss_q24, k.loss_q24);
+      EXPECT_EQ(a.saturated, k.saturated);
+      EXPECT_EQ(a.requantised, k.requantised);
+      EXPECT_EQ(a.mispredictions, k.mispredictions);
+      EXPECT_EQ(a.guard_violations, k.guard_violations);
+      if (!parse_format(options.format)->is_dynamic()) {
+        EXPECT_EQ(a.re_executions, k.re_executions);
+      }
+    }
+  }
+}
+
+TEST(Recompute, GivesTheSameBits) {
+  const struct {
+    const char *model, *format;
+    double width = 1;
+  } kCases[] = {{"mlp", "bfp8"},
+                {"lenet5", "bfp:g=8,gr=stochastic"},
+                {"lenet5", "dfp:warmup=2"},
+                {"resnet8", "bfp8"},
+                {"resnet8", "bfp8-text"},
+                {"resnet8", "dfp:warmup=2,every=2"},
+                {"resnet8", "dfp:decide=pass,warmup=2"},
+                {"resnet8", "bfp:w=4,a=4,linear=8,unsigned=yes,block=channel"},
+                {"resnet8", "bfp:linear=16,a=12"},
+                {"resnet8", "fp32"},
+                {"mobilenet_v2", "bfp8", 0.125},
+                {"inception_small", "bfp:g=8", 0.125},
+                {"vgg16_bn", "dfp8", 0.03125},
+                {"squeezenet", "bfp8", 0.125}};
+  for (const auto& c : kCases) {
+    expect_same({.model = c.model,
+                 .format = c.format,
+                 .batch_size = 8,
+                 .micro_batch_size = 8,
+                 .threads = 2,
+                 .width = c.width},
+                3, 3);
+  }
+}
+
+TEST(Recompute, OverMicroBatchesClippingAndScalarKernels) {
+  expect_same({.model = "resnet8", .micro_batch_size = 4, .clip_norm = 0.3}, 3, 2);
+  expect_same({.model = "lenet5", .format = "dfp:warmup=2", .micro_batch_size = 4}, 4, 2);
+  expect_same({.model = "resnet8", .batch_size = 4, .micro_batch_size = 4, .isa = Isa::kScalar}, 2,
+              1);
+}
+
+// What is computed again writes the exponents and the mantissas that were there.
+TEST(Recompute, RestoresTheValues) {
+  HarnessOptions options{.model = "resnet8", .reuses_memory = false, .retention_key = 7};
+  Harness harness(options);
+  harness.train(3);
+  const Program& program = harness.program();
+  int compared = 0;
+  for (const Instruction& again : program.instructions) {
+    if (again.phase != Phase::kRecompute) continue;
+    const auto first = std::find_if(
+        program.instructions.begin(), program.instructions.end(), [&](const Instruction& i) {
+          return i.phase == Phase::kForward && i.output.slot == again.output.slot;
+        });
+    ASSERT_NE(first, program.instructions.end());
+    EXPECT_NE(first->output.index, again.output.index);
+    const auto data = [&](const Instruction& i) {
+      const Tensor& out =
+          harness.executor().context(static_cast<int>(&i - program.instructions.data())).output;
+      return std::string(out.as<char>(), static_cast<size_t>(out.count()));
+    };
+    // Updates come after: what the weights give then is another matter.
+    EXPECT_EQ(data(again), data(*first)) << again.name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 5);
+}
+
+}  // namespace
+}  // namespace mantissa::testing
