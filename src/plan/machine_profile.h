@@ -1,0 +1,26 @@
+// What a machine takes for what a program does: steers what is kept and what is computed again,
+// never a result. Source: Recompute, claim 6 ([0015]); METHODS section 4, tiers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace mantissa {
+
+// A cache, or memory (the last: as large as it takes).
+struct MemoryTier {
+  int64_t bytes = 0;
+  double bytes_per_ns = 1;  // read or written in passing, by all threads together
+};
+
+struct MachineProfile {
+  std::array<MemoryTier, 3> tiers = {
+      {{int64_t{1} << 21, 80}, {int64_t{1} << 25, 30}, {INT64_MAX, 10}}};
+  double dense_macs_per_ns = 100;     // convolution and linear, forward, 8 bits
+  double depthwise_macs_per_ns = 10;  // one channel per group
+  double wide_macs_per_ns = 5;        // of more than 8 bits
+  double float_macs_per_ns = 50;      // fp32
+  double elements_per_ns = 8;         // written by what is computed element by element
+};
+
+}  // namespace mantissa

@@ -1,0 +1,72 @@
+// What keeping a value or computing it again does to memory and time: a training program reduced to
+// that, so that a planner can try thousands of choices. The memory is exactly that of the program
+// compiled with the choice; the time is an estimate. Source: Recompute; METHODS section 4.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/machine_profile.h"
+#include "plan/program.h"
+
+namespace mantissa {
+
+class RecomputeModel {
+ public:
+  // A value that the forward pass writes to the arena; in the order in which it does.
+  struct Value {
+    int value = -1;  // of the graph
+    std::string name;
+    int64_t bytes = 0;
+    std::vector<int> inputs;              // values of the model that it is computed from
+    int64_t transient_bytes = 0;          // workspace and scratch while it is computed
+    bool may_go = true;                   // false: the loss reads it, it is always kept
+    bool read_backward = false;           // by the backward pass itself
+    int tier = 0;                         // where it lies when the backward pass comes back to it
+    double keep_ns = 0;                   // writing it there and loading it
+    double compute_ns = 0;                // computing it again from inputs that are near
+    int forward = -1, last_forward = -1;  // instructions that write it, and read it last
+  };
+
+  struct Outcome {
+    int64_t peak_bytes = 0;  // the largest live set
+    int64_t excess = 0;      // bytes above the limit, summed over all moments
+    double nanoseconds = 0;  // of keeping and computing again, together
+    int recomputations = 0;
+  };
+
+  // `program` is the graph's, trains and keeps all values.
+  RecomputeModel(const Graph& graph, const Program& program, const MachineProfile& profile,
+                 int threads);
+
+  const std::vector<Value>& values() const { return values_; }
+
+  // What a choice, one entry per value of the model, comes to. What may not go is kept in it.
+  Outcome evaluate(const std::vector<Retention>& choice, int64_t limit_bytes) const;
+
+  // The choice by values of the graph, as ProgramOptions::retention has it.
+  std::vector<Retention> by_graph_value(const std::vector<Retention>& choice, size_t values) const;
+
+ private:
+  // An instruction of the backward pass that reads values.
+  struct Read {
+    int instruction = -1;
+    std::vector<int> values;
+    bool ends_node = false;  // values that are computed each time are forgotten after it
+  };
+
+  void find_values(const Graph& graph, const Program& program, const MachineProfile& profile,
+                   int threads);
+  void find_reads(const Program& program, const MachineProfile& profile);
+  void add_up_the_rest(const Program& program);
+
+  std::vector<Value> values_;
+  std::vector<Read> reads_;
+  int first_backward_ = 0;
+  int held_until_ = -1;  // the instruction before which what the backward pass read must not go
+  // Bytes of everything but values of the forward pass, during and just before each instruction.
+  std::vector<int64_t> during_, before_;
+};
+
+}  // namespace mantissa
