@@ -32,7 +32,11 @@ int64_t value_table_workspace_bytes(int threads) {
 void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& table,
                     int wide_exponent) {
   auto* counts = reinterpret_cast<int64_t*>(c.workspace);
-  count_values(c, in, counts);
+  if (c.recomputes) {  // maximum and clipping are known
+    std::fill_n(counts, 256, 0);
+  } else {
+    count_values(c, in, counts);
+  }
   uint64_t maximum = 0;
   for (int value = 0; value < 256; ++value) {
     if (counts[value] == 0) continue;

@@ -154,6 +154,7 @@ struct Course {
   std::vector<int64_t> rest;  // by moment: bytes of everything else
   std::vector<Stay> stays;
   std::vector<int> stay_of;  // by value, -1: not there
+  std::vector<int> passing;  // values that go with the node
 };
 
 }  // namespace
@@ -177,6 +178,7 @@ RecomputeModel::Outcome RecomputeModel::evaluate(const std::vector<Retention>& c
     for (const int input : value.inputs) touch(input);
     course.stay_of[v] = static_cast<int>(course.stays.size());
     course.stays.push_back({value.bytes, moment(), moment()});
+    if (choice[v] == Retention::kRecomputedEachTime) course.passing.push_back(v);
     course.rest.push_back(rest + value.transient_bytes);
     outcome.nanoseconds += value.compute_ns;
     ++outcome.recomputations;
@@ -195,9 +197,8 @@ RecomputeModel::Outcome RecomputeModel::evaluate(const std::vector<Retention>& c
     for (const int v : read.values) touch(v);
     run_to(read.instruction + 1);
     if (!read.ends_node) continue;
-    for (size_t v = 0; v < values_.size(); ++v) {
-      if (choice[v] == Retention::kRecomputedEachTime) course.stay_of[v] = -1;
-    }
+    for (const int v : course.passing) course.stay_of[v] = -1;
+    course.passing.clear();
   }
   const int end = held_until_ < 0 ? -1 : moment() + held_until_ - next;
   run_to(static_cast<int>(during_.size()));

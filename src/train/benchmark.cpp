@@ -62,6 +62,7 @@ class Measurement {
       MANTISSA_ASSIGN(info, inspect_dataset(config_.run.data, data_options(config_.run)));
     }
     MANTISSA_ASSIGN(plan_, plan_run(config_.run, info));
+    MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.run.memory_budget));
     if (synthetic()) {
       images_ = synthetic_images(info, config_.run.seed);
     } else {

@@ -52,7 +52,8 @@ Status check_budget(const MemoryPlan& plan, int64_t budget_bytes) {
       "needs " + format_bytes(plan.peak_bytes()) + " of memory (" +
           std::to_string(plan.peak_bytes()) + " bytes), over the budget of " +
           format_bytes(budget_bytes) + "; largest: " + consumers +
-          "; a smaller --micro-batch-size shrinks the arena, but changes the results");
+          "; nothing smaller is possible without changing results; a smaller --micro-batch-size "
+          "shrinks the arena and changes them");
 }
 
 std::string to_string(const MemoryPlan& plan) {

@@ -209,11 +209,21 @@ const Setting kSettings[] = {
     {"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni; changes no result", "auto",
      kValue, kElsewhere, [](S text, Config& c) { return assign(parse_isa(text), c.isa); },
      [](const Config& c) { return std::string(isa_name(c.isa)); }},
-    {"memory-budget", "refuse to start if more would be needed (512MiB, 2GiB)", "", kValue,
-     kElsewhere, [](S text, Config& c) { return assign(parse_bytes(text), c.memory_budget); },
+    {"memory-budget",
+     "most memory to take (512MiB, 2GiB): values are computed again in the backward pass instead "
+     "of kept until it fits; refused if it cannot; changes no result",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_bytes(text), c.memory_budget); },
      [](const Config& c) {
        return c.memory_budget > 0 ? std::to_string(c.memory_budget) + "B" : std::string();
      }},
+    {"recompute",
+     "what the backward pass computes again: auto (what fits the memory budget in the least time), "
+     "none, all (the least memory), or literal (the rule of the Recompute document); changes no "
+     "result",
+     "auto", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_recompute_mode(text), c.recompute); },
+     [](const Config& c) { return std::string(recompute_mode_name(c.recompute)); }},
     {"checkpoint-every", "steps between checkpoints (0: once an epoch)", "0", kValue, kElsewhere,
      [](S text, Config& c) {
        return integer<&Config::checkpoint_every, 0, kMany>("checkpoint-every", text, c);
@@ -252,7 +262,7 @@ const Setting kSettings[] = {
 // Where to write and what to compute with: not part of what a run is.
 bool is_of_this_machine(const std::string& name) {
   return name == "out" || name == "tensorboard" || name == "threads" || name == "isa" ||
-         name == "memory-budget";
+         name == "memory-budget" || name == "recompute";
 }
 
 Status resolve(RunConfig& config) {

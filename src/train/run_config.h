@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "numerics/format.h"
 #include "ops/loss.h"
+#include "plan/compile_training.h"
 #include "plan/state_layout.h"
 #include "train/schedule.h"
 
@@ -47,7 +48,8 @@ struct RunConfig {
   uint64_t seed = 1;
   int threads = 0;  // 0: all cores
   Isa isa = Isa::kScalar;
-  int64_t memory_budget = 0;     // bytes; 0: none
+  int64_t memory_budget = 0;  // bytes; 0: none
+  RecomputeMode recompute = RecomputeMode::kAuto;
   int64_t checkpoint_every = 0;  // steps; 0: once an epoch
   int64_t hash_every = 100;      // steps; 0: never
   bool statistics = false;       // histograms of the tensors' bits

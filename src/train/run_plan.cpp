@@ -9,6 +9,7 @@
 #include "data/batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
+#include "plan/compile_training.h"
 #include "runtime/observation.h"
 #include "train/freeze.h"
 #include "train/network.h"
@@ -148,6 +149,30 @@ Result<int64_t> validation_count(const RunConfig& config, const DatasetInfo& dat
 
 }  // namespace
 
+// The training program, under what a memory budget leaves it, and the memory of the run.
+Status plan_training(const RunConfig& config, const DatasetInfo& data,
+                     const ProgramOptions& options, const PlanningContext& planning,
+                     RunPlan& plan) {
+  RecomputeOptions recompute{.mode = RecomputeMode::kNone};
+  MANTISSA_ASSIGN(plan.training, compile_training(plan.graph, options, planning, recompute));
+  plan.memory = memory_plan(config, data, plan);
+  recompute.mode = config.recompute;
+  if (config.recompute == RecomputeMode::kNone) return {};
+  // What recomputation adds outside the arena is little, and known only afterwards.
+  constexpr int kTries = 2;
+  for (int i = 0; i < kTries; ++i) {
+    if (config.memory_budget > 0) {
+      const int64_t rest = plan.memory.peak_bytes() - plan.arena_bytes();
+      // At least a byte: no limit is another thing.
+      recompute.arena_limit_bytes = std::max<int64_t>(1, config.memory_budget - rest);
+    }
+    MANTISSA_ASSIGN(plan.training, compile_training(plan.graph, options, planning, recompute));
+    plan.memory = memory_plan(config, data, plan);
+    if (check_budget(plan.memory, config.memory_budget).ok()) break;
+  }
+  return {};
+}
+
 Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   if (data.train_count < config.batch_size) {
     return invalid_input("batch-size " + std::to_string(config.batch_size) + " is more than the " +
@@ -176,7 +201,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
       .exponents = training_exponents(config.format),
       .clips = config.clip_norm > 0,
       .format = config.format};
-  MANTISSA_ASSIGN(plan.training, compile(plan.graph, program, planning));
+  const ProgramOptions training = program;
   if (config.format.float_steps() > 0) {
     program.format = {.family = FormatFamily::kFloat};
     program.exponents = training_exponents(program.format);
@@ -205,7 +230,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   plan.calibration_examples =
       std::max(config.micro_batch_size, std::min(kCalibrationExamples, train_count) /
                                             config.micro_batch_size * config.micro_batch_size);
-  plan.memory = memory_plan(config, data, plan);
+  MANTISSA_RETURN_IF_ERROR(plan_training(config, data, training, planning, plan));
   return plan;
 }
 

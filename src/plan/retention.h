@@ -1,0 +1,32 @@
+// Which values of the forward pass are kept for the backward pass and which are computed again:
+// chosen by cost, under a limit of memory. Source: Recompute; METHODS section 4.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/recompute_model.h"
+
+namespace mantissa {
+
+struct RetentionPlan {
+  std::vector<Retention> choice;  // by value of the model
+  RecomputeModel::Outcome outcome;
+};
+
+// What is not read by the backward pass is not kept, all else is.
+std::vector<Retention> keep_all(const RecomputeModel& model);
+
+// The fastest choice found whose live set stays within the limit; without one that does, the
+// smallest peak found, which is above it.
+RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes);
+
+// The choice with the smallest peak that is found.
+RetentionPlan choose_smallest(const RecomputeModel& model);
+
+// Recompute's literal rule, from the first value to the last: a value X computed from `in` is not
+// kept if load(in) + compute(X) < load(X), and what it is computed from is kept. A load takes the
+// bytes from the tier where they lie when the backward pass comes back.
+RetentionPlan choose_literally(const RecomputeModel& model);
+
+}  // namespace mantissa

@@ -1,0 +1,131 @@
+// What is kept and what is computed again: within the limit, and as fast as can be.
+#include "plan/retention.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/kernel_table.h"
+#include "models/models.h"
+#include "plan/compile_training.h"
+#include "plan/value_bits.h"
+
+namespace mantissa {
+namespace {
+
+struct Planned {
+  Graph graph;
+  ProgramOptions options;
+  kernels::KernelTable table = kernels::select_kernels(best_isa());
+
+  explicit Planned(const char* model, int size = 28, int64_t batch = 8,
+                   const char* format_text = "bfp8") {
+    ModelOptions shape;
+    shape.height = shape.width = size;
+    const Format format = *parse_format(format_text);
+    graph = with_requantised_inputs(*build_model(model, shape), format);
+    options = {
+        .micro_batch_size = batch, .exponents = training_exponents(format), .format = format};
+  }
+  PlanningContext planning() const { return {&table, 2}; }
+  RecomputeModel model() const {
+    return {graph, *compile(graph, options, planning()), MachineProfile{}, 2};
+  }
+};
+
+constexpr int64_t kNoLimit = INT64_MAX;
+
+// The fastest of all choices within the limit.
+double fastest(const RecomputeModel& model, int64_t limit) {
+  const size_t values = model.values().size();
+  std::vector<Retention> choice(values, Retention::kKept);
+  double best = 1e300;
+  for (;;) {
+    const auto outcome = model.evaluate(choice, limit);
+    if (outcome.excess == 0) best = std::min(best, outcome.nanoseconds);
+    size_t v = 0;
+    for (; v < values; ++v) {
+      if (!model.values()[v].may_go) continue;
+      choice[v] = static_cast<Retention>((static_cast<int>(choice[v]) + 1) % 3);
+      if (choice[v] != Retention::kKept) break;
+    }
+    if (v == values) return best;
+  }
+}
+
+TEST(Retention, IsTheFastestOfAllOnChains) {
+  for (const char* name : {"mlp", "lenet5"}) {
+    const Planned planned(name);
+    const RecomputeModel model = planned.model();
+    const int64_t most = model.evaluate(keep_all(model), kNoLimit).peak_bytes;
+    const int64_t least = choose_smallest(model).outcome.peak_bytes;
+    for (int i = 0; i <= 8; ++i) {
+      const int64_t limit = least + (most - least) * i / 8;
+      const RetentionPlan plan = choose_within(model, limit);
+      EXPECT_LE(plan.outcome.peak_bytes, limit) << name;
+      EXPECT_NEAR(plan.outcome.nanoseconds, fastest(model, limit), 1e-6) << name << " " << i;
+    }
+  }
+}
+
+TEST(Retention, StaysWithinAnyLimitFromTheSmallestOn) {
+  for (const char* name : {"resnet20", "mobilenet_v2", "inception_small", "vgg16_bn"}) {
+    const Planned planned(name);
+    const RecomputeModel model = planned.model();
+    const auto all = model.evaluate(keep_all(model), kNoLimit);
+    const int64_t least = choose_smallest(model).outcome.peak_bytes;
+    EXPECT_LT(least, all.peak_bytes);
+    double before = 1e300;
+    for (int i = 0; i <= 10; ++i) {
+      const int64_t limit = least + (all.peak_bytes - least) * i / 10;
+      const auto outcome = choose_within(model, limit).outcome;
+      EXPECT_LE(outcome.peak_bytes, limit) << name << " " << i;
+      EXPECT_LE(outcome.nanoseconds, 1.02 * before) << name << ": more memory is not slower";
+      before = outcome.nanoseconds;
+    }
+    EXPECT_LE(before, all.nanoseconds);
+    EXPECT_GT(choose_within(model, least / 2).outcome.peak_bytes, least / 2);
+  }
+}
+
+TEST(Retention, ProgramsFitTheirArena) {
+  for (const char* name : {"resnet20", "mobilenet_v2", "inception_small", "squeezenet"}) {
+    const Planned planned(name);
+    const auto compiled = [&](RecomputeMode mode, int64_t limit) {
+      auto program = compile_training(planned.graph, planned.options, planned.planning(),
+                                      {.mode = mode, .arena_limit_bytes = limit});
+      EXPECT_TRUE(program.ok());
+      return std::move(*program);
+    };
+    const int64_t most = compiled(RecomputeMode::kNone, 0).arena_bytes;
+    const int64_t least = compiled(RecomputeMode::kAll, 0).arena_bytes;
+    EXPECT_LT(least, most * 3 / 4) << name;
+    for (const double part : {0.05, 0.3, 0.6, 0.9}) {
+      const auto limit = least + static_cast<int64_t>(part * static_cast<double>(most - least));
+      const Program program = compiled(RecomputeMode::kAuto, limit);
+      EXPECT_LE(program.arena_bytes, limit) << name << " " << part;
+      EXPECT_LE(program.arena_bytes, program.live_bytes * 21 / 20) << name;
+    }
+    EXPECT_LE(compiled(RecomputeMode::kAuto, 0).arena_bytes, most);
+    EXPECT_EQ(compiled(RecomputeMode::kAuto, 1).arena_bytes, least) << "as near as can be";
+  }
+}
+
+// A machine whose memory is slow, and one whose arithmetic is.
+TEST(Retention, LiterallyAndWithoutALimitTheMachineDecides) {
+  const Planned planned("resnet20", 112);
+  const auto arena = [&](RecomputeMode mode, const MachineProfile& profile) {
+    return compile_training(planned.graph, planned.options, planned.planning(),
+                            {.mode = mode, .arena_limit_bytes = 0, .profile = profile})
+        ->arena_bytes;
+  };
+  MachineProfile slow_memory, slow_arithmetic;
+  slow_memory.tiers[2].bytes_per_ns = 0.1;
+  slow_arithmetic.elements_per_ns = slow_arithmetic.dense_macs_per_ns = 0.01;
+  for (const RecomputeMode mode : {RecomputeMode::kAuto, RecomputeMode::kLiteral}) {
+    const int64_t kept = arena(RecomputeMode::kNone, slow_memory);
+    EXPECT_LT(arena(mode, slow_memory), kept);
+    EXPECT_EQ(arena(mode, slow_arithmetic), kept);
+  }
+}
+
+}  // namespace
+}  // namespace mantissa
