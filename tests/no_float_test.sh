@@ -21,6 +21,9 @@ ALLOWED = {
     "kernels/update/avx512vnni.cpp": "Adam's exact roots and quotients, not in dynamic fixed point",
     "ops/fp32/": "the reference format",
     "plan/program.cpp": "programs as text",
+    "plan/compile_training.cpp": "estimated times, which decide what is kept",
+    "plan/recompute_model.cpp": "estimated times, which decide what is kept",
+    "plan/retention.cpp": "estimated times, which decide what is kept",
     "runtime/state.cpp": "initial weights",
     "runtime/executor.cpp": "mean loss and accuracy, for reports",
 }

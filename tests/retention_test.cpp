@@ -93,7 +93,7 @@ TEST(Retention, ProgramsFitTheirArena) {
       auto program = compile_training(planned.graph, planned.options, planned.planning(),
                                       {.mode = mode, .arena_limit_bytes = limit});
       EXPECT_TRUE(program.ok());
-      return std::move(*program);
+      return std::move(program->program);
     };
     const int64_t most = compiled(RecomputeMode::kNone, 0).arena_bytes;
     const int64_t least = compiled(RecomputeMode::kAll, 0).arena_bytes;
@@ -115,7 +115,7 @@ TEST(Retention, LiterallyAndWithoutALimitTheMachineDecides) {
   const auto arena = [&](RecomputeMode mode, const MachineProfile& profile) {
     return compile_training(planned.graph, planned.options, planned.planning(),
                             {.mode = mode, .arena_limit_bytes = 0, .profile = profile})
-        ->arena_bytes;
+        ->program.arena_bytes;
   };
   MachineProfile slow_memory, slow_arithmetic;
   slow_memory.tiers[2].bytes_per_ns = 0.1;

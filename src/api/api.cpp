@@ -1,4 +1,5 @@
 // The public interface, in terms of train/.
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -83,15 +84,35 @@ nlohmann::ordered_json items_json(const std::vector<MemoryItem>& items) {
   return json;
 }
 
-Result<PlanOutcome> run_plan(const Settings& settings) {
+nlohmann::ordered_json decisions_json(const std::vector<ValueDecision>& decisions) {
+  constexpr std::array<const char*, 3> kRetentions = {"kept", "recomputed", "recomputed each time"};
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const ValueDecision& decision : decisions) {
+    json.push_back({{"name", decision.name},
+                    {"bytes", decision.bytes},
+                    {"keep_us", decision.keep_us},
+                    {"compute_us", decision.compute_us},
+                    {"retention", kRetentions[static_cast<size_t>(decision.retention)]},
+                    {"recomputations", decision.recomputations},
+                    {"reason", decision.reason}});
+  }
+  return json;
+}
+
+Result<PlanOutcome> run_plan(Settings settings) {
+  const auto explain = settings.find("explain");
+  const bool explains = explain != settings.end() && explain->second == "true";
+  settings.erase("explain");
   MANTISSA_ASSIGN(const RunConfig config, training_config(settings));
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
   MANTISSA_ASSIGN(const RunPlan plan, plan_run(config, data));
   MANTISSA_RETURN_IF_ERROR(check_budget(plan.memory, config.memory_budget));
   PlanOutcome outcome;
-  outcome.text = to_string(plan.graph) + "\ntraining program, micro-batch " +
-                 std::to_string(config.micro_batch_size) + " (buffer@offset+bytes)\n" +
-                 to_string(plan.training) + "\n" + to_string(plan.memory);
+  outcome.text = explains ? to_string(plan.decisions)
+                          : to_string(plan.graph) + "\ntraining program, micro-batch " +
+                                std::to_string(config.micro_batch_size) +
+                                " (buffer@offset+bytes)\n" + to_string(plan.training);
+  outcome.text += "\n" + to_string(plan.memory);
   const nlohmann::ordered_json json = {{"model", config.model},
                                        {"parameters", plan.graph.trained_parameters()},
                                        {"planned_peak_bytes", plan.memory.peak_bytes()},
@@ -101,7 +122,8 @@ Result<PlanOutcome> run_plan(const Settings& settings) {
                                        {"instructions", plan.training.instructions.size()},
                                        {"memory", items_json(plan.memory.items)},
                                        {"arena", items_json(plan.memory.arena)},
-                                       {"largest_buffers", items_json(plan.memory.consumers)}};
+                                       {"largest_buffers", items_json(plan.memory.consumers)},
+                                       {"values", decisions_json(plan.decisions)}};
   outcome.json = json.dump(2);
   return outcome;
 }

@@ -74,7 +74,14 @@ std::vector<SettingInfo> training_infos(bool writes) {
 
 std::vector<SettingInfo> settings_of(const std::string& command) {
   if (command == "train") return training_infos(true);
-  if (command == "plan") return training_infos(false);
+  if (command == "plan") {
+    std::vector<SettingInfo> infos = training_infos(false);
+    infos.push_back({"explain",
+                     "show per value what keeping it and computing it again takes, and what was "
+                     "decided, instead of the program",
+                     "false", true});
+    return infos;
+  }
   if (command == "bench") return bench_infos();
   if (command == "eval") {
     return {kCheckpoint,

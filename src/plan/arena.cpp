@@ -1,5 +1,7 @@
-// Offsets of buffers in the arena: largest first, each at the lowest gap that fits its lifetime.
+// Offsets of buffers in the arena: one after the other, each at the lowest gap that fits its
+// lifetime, in the best of several orders.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/checked.h"
@@ -28,11 +30,10 @@ int64_t lowest_gap(const std::vector<Buffer>& buffers, std::vector<int>& placed,
 
 }  // namespace
 
-int64_t pack_arena(std::vector<Buffer>& buffers) {
-  std::vector<int> order(buffers.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return buffers[a].bytes > buffers[b].bytes; });
+namespace {
+
+// Places the buffers one after the other; returns the arena's size.
+int64_t place(std::vector<Buffer>& buffers, const std::vector<int>& order) {
   std::vector<int> placed;
   int64_t arena_bytes = 0;
   for (const int index : order) {
@@ -45,6 +46,36 @@ int64_t pack_arena(std::vector<Buffer>& buffers) {
     placed.insert(position, index);
   }
   return arena_bytes;
+}
+
+// What is placed first: the largest, the longest, or what is large for long.
+using Weight = double (*)(const Buffer&);
+double size(const Buffer& b) { return static_cast<double>(b.bytes); }
+double duration(const Buffer& b) { return b.last - b.first + 1; }
+double area(const Buffer& b) { return size(b) * duration(b); }
+double long_and_large(const Buffer& b) { return size(b) * std::sqrt(duration(b)); }
+
+}  // namespace
+
+int64_t pack_arena(std::vector<Buffer>& buffers) {
+  constexpr int64_t kGoodEnough = 100;  // a gap of one in so many
+  const int64_t live_bytes = largest_live_set(buffers);
+  std::vector<int64_t> offsets(buffers.size());
+  int64_t smallest = INT64_MAX;
+  for (const Weight weight : {size, long_and_large, area, duration}) {
+    std::vector<int> order(buffers.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return weight(buffers[a]) > weight(buffers[b]); });
+    const int64_t arena_bytes = place(buffers, order);
+    if (arena_bytes < smallest) {
+      smallest = arena_bytes;
+      for (size_t i = 0; i < buffers.size(); ++i) offsets[i] = buffers[i].offset;
+    }
+    if (smallest - live_bytes <= live_bytes / kGoodEnough) break;
+  }
+  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].offset = offsets[i];
+  return smallest;
 }
 
 int64_t largest_live_set(const std::vector<Buffer>& buffers) {

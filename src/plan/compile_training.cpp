@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <limits>
 
+#include "base/sizes.h"
 #include "plan/retention.h"
 
 namespace mantissa {
@@ -12,7 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kModeNames = {"auto", "none", "all", "literal"};
 
 // Offsets leave gaps, so that the arena may be a little larger than what lives at once.
-constexpr int kTries = 4;
+constexpr int kTries = 8;
 
 class TrainingCompiler {
  public:
@@ -25,24 +27,59 @@ class TrainingCompiler {
 
   const RecomputeModel& model() const { return model_; }
 
-  Result<Program> with(const RetentionPlan& plan) {
+  Result<TrainingProgram> with(const RetentionPlan& plan) {
     options_.retention = model_.by_graph_value(plan.choice, graph_.values.size());
-    return compile(graph_, options_, planning_);
+    MANTISSA_ASSIGN(Program program, compile(graph_, options_, planning_));
+    std::vector<ValueDecision> decisions = explain(plan, program);
+    return TrainingProgram{std::move(program), std::move(decisions)};
   }
 
-  Result<Program> within(int64_t limit_bytes) {
+  Result<TrainingProgram> within(int64_t limit_bytes) {
     int64_t target = limit_bytes;
     for (int i = 0; i < kTries && target > 0; ++i) {
       const RetentionPlan plan = choose_within(model_, target);
       if (plan.outcome.peak_bytes > target) break;
-      MANTISSA_ASSIGN(Program program, with(plan));
-      if (program.arena_bytes <= limit_bytes) return program;
-      target -= program.arena_bytes - limit_bytes;
+      MANTISSA_ASSIGN(TrainingProgram result, with(plan));
+      if (result.program.arena_bytes <= limit_bytes) return result;
+      target -= std::max(result.program.arena_bytes - limit_bytes, limit_bytes / 200);
     }
     return with(choose_smallest(model_));
   }
 
  private:
+  std::vector<ValueDecision> explain(const RetentionPlan& plan, const Program& program) const {
+    std::vector<int> recomputations(graph_.values.size(), 0);
+    for (const Instruction& instruction : program.instructions) {
+      if (instruction.phase == Phase::kRecompute) ++recomputations[instruction.output.slot];
+    }
+    std::vector<ValueDecision> decisions;
+    for (size_t v = 0; v < plan.choice.size(); ++v) {
+      const RecomputeModel::Value& value = model_.values()[v];
+      ValueDecision decision{.name = value.name,
+                             .bytes = value.bytes,
+                             .tier_bytes = value.read_backward ? model_.tier_bytes(value) : 0,
+                             .keep_us = 1e-3 * value.keep_ns,
+                             .compute_us = 1e-3 * value.compute_ns,
+                             .recomputations = recomputations[value.value],
+                             .retention = plan.choice[v]};
+      decision.reason = reason(decision, value);
+      decisions.push_back(std::move(decision));
+    }
+    return decisions;
+  }
+
+  static const char* reason(const ValueDecision& decision, const RecomputeModel::Value& value) {
+    if (!value.may_go) return "the loss reads it";
+    if (decision.retention == Retention::kKept) {
+      if (!value.read_backward) return "others are computed from it";
+      return decision.keep_us <= decision.compute_us ? "loading it is faster"
+                                                     : "what it is computed from is not there";
+    }
+    if (decision.recomputations == 0) return "the backward pass does not need it";
+    if (!value.read_backward) return "others are computed from it";
+    return decision.compute_us < decision.keep_us ? "computing it is faster" : "memory is short";
+  }
+
   const Graph& graph_;
   ProgramOptions options_;
   PlanningContext planning_;
@@ -51,22 +88,45 @@ class TrainingCompiler {
 
 }  // namespace
 
-Result<Program> compile_training(const Graph& graph, ProgramOptions options,
-                                 const PlanningContext& planning,
-                                 const RecomputeOptions& recompute) {
-  MANTISSA_ASSIGN(Program kept, compile(graph, options, planning));
-  if (recompute.mode == RecomputeMode::kNone) return kept;
+Result<TrainingProgram> compile_training(const Graph& graph, ProgramOptions options,
+                                         const PlanningContext& planning,
+                                         const RecomputeOptions& recompute) {
+  MANTISSA_ASSIGN(const Program kept, compile(graph, options, planning));
   TrainingCompiler compiler(graph, std::move(options), planning, recompute.profile, kept);
   switch (recompute.mode) {
+    case RecomputeMode::kNone:
+      return compiler.with({keep_all(compiler.model()), {}});
     case RecomputeMode::kAll:
       return compiler.with(choose_smallest(compiler.model()));
     case RecomputeMode::kLiteral:
       return compiler.with(choose_literally(compiler.model()));
-    default:
+    case RecomputeMode::kAuto:
       break;
   }
   const int64_t limit = recompute.arena_limit_bytes;
   return compiler.within(limit > 0 ? limit : std::numeric_limits<int64_t>::max());
+}
+
+std::string to_string(const std::vector<ValueDecision>& decisions) {
+  constexpr std::array<const char*, 3> kDecisions = {"kept", "computed again",
+                                                     "computed again each time"};
+  char line[256];
+  std::snprintf(line, sizeof line, "%-32s %11s %11s %9s %12s %6s  %-24s %s\n", "value", "size",
+                "lies in", "keep us", "compute us", "again", "decision", "why");
+  std::string text = line;
+  for (const ValueDecision& d : decisions) {
+    const bool not_needed = d.retention != Retention::kKept && d.recomputations == 0;
+    const std::string tier = d.tier_bytes == 0 ? "-"
+                             : d.tier_bytes == std::numeric_limits<int64_t>::max()
+                                 ? "memory"
+                                 : format_bytes(d.tier_bytes);
+    std::snprintf(line, sizeof line, "%-32s %11s %11s %9.1f %12.1f %6d  %-24s %s\n", d.name.c_str(),
+                  format_bytes(d.bytes).c_str(), tier.c_str(), d.keep_us, d.compute_us,
+                  d.recomputations, not_needed ? "-" : kDecisions[static_cast<size_t>(d.retention)],
+                  d.reason);
+    text += line;
+  }
+  return text;
 }
 
 Result<RecomputeMode> parse_recompute_mode(std::string_view text) {

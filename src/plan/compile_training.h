@@ -24,11 +24,33 @@ struct RecomputeOptions {
   MachineProfile profile = {};
 };
 
+// What was decided about a value of the forward pass, and on what grounds.
+struct ValueDecision {
+  std::string name;
+  int64_t bytes = 0;
+  // Size of the cache that it lies in when the backward pass comes back to it; INT64_MAX: memory;
+  // 0: the backward pass does not read it.
+  int64_t tier_bytes = 0;
+  double keep_us = 0;      // estimated: writing it there and loading it
+  double compute_us = 0;   // estimated: computing it again
+  int recomputations = 0;  // in the program
+  Retention retention = Retention::kKept;
+  const char* reason = "";
+};
+
+struct TrainingProgram {
+  Program program;
+  std::vector<ValueDecision> decisions;  // in the order in which values are written
+};
+
 // Compiles a training program; `options.retention` is chosen as `recompute` says. Where the limit
 // cannot be met the program is the one with the smallest arena that was found. Errors as compile.
-Result<Program> compile_training(const Graph& graph, ProgramOptions options,
-                                 const PlanningContext& planning,
-                                 const RecomputeOptions& recompute);
+Result<TrainingProgram> compile_training(const Graph& graph, ProgramOptions options,
+                                         const PlanningContext& planning,
+                                         const RecomputeOptions& recompute);
+
+// A table of the decisions.
+std::string to_string(const std::vector<ValueDecision>& decisions);
 
 Result<RecomputeMode> parse_recompute_mode(std::string_view text);
 std::string_view recompute_mode_name(RecomputeMode mode);

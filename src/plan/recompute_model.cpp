@@ -51,7 +51,8 @@ double compute_ns(const Graph& graph, const Instruction& instruction, const Form
 }  // namespace
 
 RecomputeModel::RecomputeModel(const Graph& graph, const Program& program,
-                               const MachineProfile& profile, int threads) {
+                               const MachineProfile& profile, int threads)
+    : tiers_(profile.tiers) {
   find_values(graph, program, profile, threads);
   find_reads(program, profile);
   add_up_the_rest(program);

@@ -3,6 +3,7 @@
 // compiled with the choice; the time is an estimate. Source: Recompute; METHODS section 4.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ class RecomputeModel {
                  int threads);
 
   const std::vector<Value>& values() const { return values_; }
+  int64_t tier_bytes(const Value& value) const { return tiers_[value.tier].bytes; }
 
   // What a choice, one entry per value of the model, comes to. What may not go is kept in it.
   Outcome evaluate(const std::vector<Retention>& choice, int64_t limit_bytes) const;
@@ -61,6 +63,7 @@ class RecomputeModel {
   void find_reads(const Program& program, const MachineProfile& profile);
   void add_up_the_rest(const Program& program);
 
+  std::array<MemoryTier, 3> tiers_;
   std::vector<Value> values_;
   std::vector<Read> reads_;
   int first_backward_ = 0;

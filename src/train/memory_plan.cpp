@@ -47,13 +47,11 @@ Status check_budget(const MemoryPlan& plan, int64_t budget_bytes) {
   for (size_t i = 0; i < std::min<size_t>(3, largest.size()); ++i) {
     consumers += (i == 0 ? "" : ", ") + largest[i].name + " " + format_bytes(largest[i].bytes);
   }
-  return make_error(
-      ErrorCode::kOverBudget,
-      "needs " + format_bytes(plan.peak_bytes()) + " of memory (" +
-          std::to_string(plan.peak_bytes()) + " bytes), over the budget of " +
-          format_bytes(budget_bytes) + "; largest: " + consumers +
-          "; nothing smaller is possible without changing results; a smaller --micro-batch-size "
-          "shrinks the arena and changes them");
+  return make_error(ErrorCode::kOverBudget, "needs " + format_bytes(plan.peak_bytes()) +
+                                                " of memory (" + std::to_string(plan.peak_bytes()) +
+                                                " bytes), over the budget of " +
+                                                format_bytes(budget_bytes) +
+                                                "; largest: " + consumers + "; " + plan.advice);
 }
 
 std::string to_string(const MemoryPlan& plan) {

@@ -19,6 +19,7 @@ struct MemoryPlan {
   std::vector<MemoryItem> items;      // they add up to the peak
   std::vector<MemoryItem> arena;      // by kind, what is alive at the arena's fullest moment
   std::vector<MemoryItem> consumers;  // the largest single buffers of the arena
+  std::string advice;                 // how it could become smaller
   int64_t peak_bytes() const;
 };
 

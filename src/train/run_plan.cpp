@@ -21,8 +21,9 @@ namespace {
 // Examples from which the frozen network's exponents are taken.
 constexpr int64_t kCalibrationExamples = 1280;
 // Stacks, allocator and bookkeeping of a run: measured, not planned.
-constexpr int64_t kOverheadBytes = int64_t{7} << 19;
+constexpr int64_t kOverheadBytes = int64_t{10} << 19;
 constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
+constexpr int64_t kOverheadBytesPerInstruction = int64_t{7} << 10;
 constexpr int64_t kOneDnnBytes = int64_t{6} << 20;  // the library, and code that it generates
 
 // The moment at which most is alive, by kind of buffer.
@@ -66,18 +67,20 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
     histogram_bytes += std::max<int64_t>(1, channels) * kHistogramBins * int64_t{8};
   }
   MemoryPlan memory;
-  memory.items = {{"data set", data.bytes()},
-                  {"weights, accumulators, optimiser", plan.layout.weight_state_bytes()},
-                  {"other state", plan.layout.bytes - plan.layout.weight_state_bytes()},
-                  {"arena", plan.arena_bytes()},
-                  {"batches ahead", BatchPrefetcher::predict_buffer_bytes(
-                                        data.train_count, example_bytes, config.batch_size)},
-                  {"frozen network", frozen_layout(freeze_graph(plan.graph), config.format).bytes},
-                  {"calibration", histogram_bytes + plan.calibration_examples * example_bytes},
-                  {"runtime", kOverheadBytes + config.threads * kOverheadBytesPerThread +
-                                  StepTimes::predict_bytes(plan.total_steps) +
-                                  (has_repetitions(plan.training) ? 2 : 1) *
-                                      Observations::predict_bytes(plan.training)}};
+  memory.items = {
+      {"data set", data.bytes()},
+      {"weights, accumulators, optimiser", plan.layout.weight_state_bytes()},
+      {"other state", plan.layout.bytes - plan.layout.weight_state_bytes()},
+      {"arena", plan.arena_bytes()},
+      {"batches ahead",
+       BatchPrefetcher::predict_buffer_bytes(data.train_count, example_bytes, config.batch_size)},
+      {"frozen network", frozen_layout(freeze_graph(plan.graph), config.format).bytes},
+      {"calibration", histogram_bytes + plan.calibration_examples * example_bytes},
+      {"runtime",
+       kOverheadBytes + config.threads * kOverheadBytesPerThread +
+           static_cast<int64_t>(plan.training.instructions.size()) * kOverheadBytesPerInstruction +
+           StepTimes::predict_bytes(plan.total_steps) +
+           (has_repetitions(plan.training) ? 2 : 1) * Observations::predict_bytes(plan.training)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   if (config.format.float_steps() > 0) {
     memory.items.push_back(
@@ -93,6 +96,10 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
     memory.items.push_back(
         {"validation split", split_bytes(plan.validation_examples, example_bytes)});
   }
+  memory.advice = config.recompute == RecomputeMode::kNone
+                      ? "--recompute auto needs less, with the same results"
+                      : "less is not possible with the same results; a smaller --micro-batch-size "
+                        "shrinks the arena and changes them";
   memory.arena = fullest_moment(plan.training);
   memory.consumers = largest_buffers(plan.training, 5);
   return memory;
@@ -154,20 +161,26 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
                      const ProgramOptions& options, const PlanningContext& planning,
                      RunPlan& plan) {
   RecomputeOptions recompute{.mode = RecomputeMode::kNone};
-  MANTISSA_ASSIGN(plan.training, compile_training(plan.graph, options, planning, recompute));
-  plan.memory = memory_plan(config, data, plan);
+  const auto compile_with = [&]() -> Status {
+    MANTISSA_ASSIGN(TrainingProgram training,
+                    compile_training(plan.graph, options, planning, recompute));
+    plan.training = std::move(training.program);
+    plan.decisions = std::move(training.decisions);
+    plan.memory = memory_plan(config, data, plan);
+    return {};
+  };
+  MANTISSA_RETURN_IF_ERROR(compile_with());
   recompute.mode = config.recompute;
   if (config.recompute == RecomputeMode::kNone) return {};
   // What recomputation adds outside the arena is little, and known only afterwards.
-  constexpr int kTries = 2;
+  constexpr int kTries = 4;
   for (int i = 0; i < kTries; ++i) {
     if (config.memory_budget > 0) {
       const int64_t rest = plan.memory.peak_bytes() - plan.arena_bytes();
       // At least a byte: no limit is another thing.
       recompute.arena_limit_bytes = std::max<int64_t>(1, config.memory_budget - rest);
     }
-    MANTISSA_ASSIGN(plan.training, compile_training(plan.graph, options, planning, recompute));
-    plan.memory = memory_plan(config, data, plan);
+    MANTISSA_RETURN_IF_ERROR(compile_with());
     if (check_budget(plan.memory, config.memory_budget).ok()) break;
   }
   return {};

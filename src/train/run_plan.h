@@ -19,6 +19,7 @@ struct RunPlan {
   Graph graph;
   StateLayout layout;
   Program training;
+  std::vector<ValueDecision> decisions;  // what it keeps, and why
   Program pretraining;  // in fp32, where the format asks for it; else without instructions
   StateLayout pretraining_layout;
   Program calibration;
