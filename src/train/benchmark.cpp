@@ -145,6 +145,7 @@ class Measurement {
                                  (result.step.median_us + result.data_wait_us);
     result.parameters = plan_.graph.trained_parameters();
     result.arena_bytes = program.arena_bytes;
+    result.planned_peak_bytes = plan_.memory.peak_bytes();
     result.re_executions = re_executions_;
     result.mispredictions = mispredictions_;
   }

@@ -110,6 +110,7 @@ Json to_json(const BenchmarkConfig& config, const Benchmark& benchmark) {
           {"peaks", peaks_json(benchmark)},
           {"step", step_json(benchmark)},
           {"arena_bytes", benchmark.arena_bytes},
+          {"planned_peak_bytes", benchmark.planned_peak_bytes},
           {"instructions", rows_json(benchmark.instructions, benchmark)},
           {"by_op", rows_json(benchmark.by_op, benchmark)},
           {"by_phase", rows_json(benchmark.by_phase, benchmark)}};
