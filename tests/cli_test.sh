@@ -281,6 +281,68 @@ check_optimizers() {
   accepts "bench of adam" "update_adam" bench --model mlp --batch-size 8 --steps 2 --optimizer adam --sort time
 }
 
+# Plans under a budget: less memory, the same results.
+check_memory() {
+  local network=(--data "$data" --model resnet8 --batch-size 64 --threads 2) budget name
+  local train=(train "${network[@]}" --steps 4 --hash-every 1)
+  accepts "keep everything" "test accuracy" "${train[@]}" --recompute none --out "$folder/kept"
+  accepts "keep the least" "test accuracy" "${train[@]}" --recompute all --out "$folder/least"
+  budget=$((($(json "$folder/kept/summary.json" planned_peak_bytes) +
+    $(json "$folder/least/summary.json" planned_peak_bytes)) / 2))
+  accepts "keep what fits" "test accuracy" "${train[@]}" --memory-budget ${budget}B \
+    --out "$folder/fits"
+  for name in least fits; do
+    holds "$name: the same state" same_entry state_sha256 "$folder/kept" "$folder/$name"
+    holds "$name: the same clipping" same_entry saturation_rate "$folder/kept" "$folder/$name"
+    holds "$name: the same observations" cmp -s "$folder"/{kept,"$name"}/tensors.jsonl
+    holds "$name: the same run" same_entry run_identity "$folder/kept" "$folder/$name"
+  done
+  holds "what fits is within the budget" eval \
+    '(($(json "$folder/fits/summary.json" planned_peak_bytes) <= budget))'
+  holds "the least is less" eval \
+    '(($(json "$folder/least/summary.json" planned_peak_bytes) < budget))'
+  holds "the config repeats the run on any machine" eval \
+    '! grep -qE "recompute|memory-budget" "$folder/fits/config.toml"'
+  accepts "goes on with another budget" "test accuracy" "${train[@]}" --steps 6 --recompute none \
+    --out "$folder/six"
+  run "${train[@]}" --steps 6 --memory-budget ${budget}B --checkpoint-every 3 --out "$folder/six-b"
+  rm -f "$folder"/six-b/{summary.json,checkpoint-00000006.safetensors}
+  accepts "resume with everything kept" "test accuracy" "${train[@]}" --steps 6 --recompute none \
+    --resume --out "$folder/six-b"
+  holds "resumed under another plan: the same state" \
+    same_entry state_sha256 "$folder/six" "$folder/six-b"
+  accepts "plan --explain" "stem_relu .* memory is short" plan "${network[@]}" --recompute all --explain
+  prints_json "plan --explain as JSON" plan "${network[@]}" --explain --json
+  accepts "plan with instructions that compute again" "recompute +convolution" \
+    plan "${network[@]}" --recompute all
+  accepts "plan by the literal rule" "arena" plan "${network[@]}" --recompute literal
+  accepts "bench under a budget" "recompute" bench --model resnet8 --batch-size 64 --steps 1 \
+    --warmup 1 --recompute all
+  refuses "bench over its budget" 3 "needs" bench --model resnet8 --memory-budget 1MiB
+  refuses "less than the least" 3 "needs .*MiB.*less is not possible with the same results" \
+    plan "${network[@]}" --memory-budget 4MiB
+  refuses "a budget that keeping everything exceeds" 3 "--recompute auto needs less" \
+    plan "${network[@]}" --memory-budget ${budget}B --recompute none
+  refuses "recompute some" 2 "some.*auto, none, all and literal" plan "${network[@]}" --recompute some
+  for budget in 0 -1 "5 apples" ""; do
+    refuses "memory-budget '$budget'" 2 "memory-budget: '$budget' is not a size" \
+      plan "${network[@]}" --memory-budget "$budget"
+  done
+}
+
+# Exponents from steps in fp32.
+check_pretraining() {
+  local train=(train --data "$data" --model mlp --batch-size 32 --threads 1 --epochs 2)
+  accepts "pre-training in fp32" "test accuracy" "${train[@]}" \
+    --format dfp:pretraining=float,warmup=3 --out "$folder/float"
+  holds "no instruction is repeated then" [ "$(json "$folder/float/summary.json" re_executions)" = 0 ]
+  holds "resumes behind the pre-training" go_on_from_the_checkpoint_before "$folder/float"
+  refuses "no steps in fp32" 2 "choose warmup from 1" "${train[@]}" \
+    --format dfp:pretraining=float,warmup=0 --out "$folder/refused"
+  accepts "plan with pre-training" "pre-training in fp32" plan --data "$data" --model mlp \
+    --format dfp:pretraining=float
+}
+
 # Values and weights of more than 8 bits.
 check_wide_formats() {
   local train=(train --data "$data" --batch-size 32 --threads 2 --steps 4 --checkpoint-every 2)
@@ -851,6 +913,8 @@ check_settings
 check_data
 check_training
 check_optimizers
+check_memory
+check_pretraining
 check_wide_formats
 check_validation
 check_inference
