@@ -44,7 +44,7 @@ struct Benchmark {
   std::vector<MachinePeaks> peaks;                       // one thread; then all, if they are more
   int64_t parameters = 0;
   int64_t arena_bytes = 0;
-  int64_t planned_peak_bytes = 0;  // of a training run on these pictures
+  int64_t planned_peak_bytes = 0;          // of a training run on these pictures
   std::vector<BenchmarkRow> instructions;  // in the program's order
   std::vector<BenchmarkRow> by_op,
       by_phase;       // sums over phase and op, and over phase: slowest first
