@@ -195,9 +195,11 @@ TEST(Dynamic, ZerosComeToLife) {
   EXPECT_LT(loss, 2.0);
 }
 
-// A state after pre-training in fp32, and what one step from there clips.
+// A state after pre-training in fp32, what one step from there clips, and how many exponents that
+// step moves far.
 struct Pretrained {
   std::string state;
+  int64_t exponents = 0, moved = 0;
   int64_t saturated = 0, requantised = 0;
   double loss = 0;
 };
@@ -225,10 +227,19 @@ Pretrained pretrained(const std::string& format) {
   Executor executor(plan->graph, plan->training, *state, arena->span(), pool, config->isa);
   StepScalars scalars = step_scalars(*config);
   Pretrained result{.state = state->sha256(StateGroup::kPredictor)};
+  const int predictors = plan->layout.predictors;
+  const auto count = static_cast<size_t>(plan->layout.tensors[predictors].shape.count());
+  const auto* decided = state->data<int16_t>(predictors);
+  const std::vector<int16_t> before(decided, decided + count);
   const auto step = executor.train_step(fashion_mnist().train.pixels.data(),
                                         fashion_mnist().train.labels.data(), scalars);
   EXPECT_TRUE(step.ok());
-  return {result.state, step->saturated, step->requantised, step->loss};
+  result.exponents = static_cast<int64_t>(count);
+  for (size_t i = 0; i < count; ++i) result.moved += std::abs(decided[i] - before[i]) > 1;
+  result.saturated = step->saturated;
+  result.requantised = step->requantised;
+  result.loss = step->loss;
+  return result;
 }
 
 TEST(FloatPretraining, GivesWeightsAndExponents) {
@@ -239,9 +250,31 @@ TEST(FloatPretraining, GivesWeightsAndExponents) {
     EXPECT_LT(many.loss, one.loss - 0.5) << keys << ": trained";
     for (const Pretrained& p : {one, many}) {
       EXPECT_LT(p.saturated, p.requantised / 200) << keys << ": exponents fit at once";
+      EXPECT_LT(p.moved, p.exponents / 10) << keys << ": and are no coarser than they need be";
     }
     EXPECT_EQ(with("pretraining=float,warmup=1,start=8").saturated, one.saturated) << keys;
     EXPECT_EQ(with("pretraining=float,warmup=1").state, one.state) << keys;
+  }
+}
+
+// The learning rate of what is behind the end of a run is not that of any step.
+TEST(FloatPretraining, MayBeLongerThanTheRun) {
+  for (const char* schedule : {"one-cycle", "cosine", "step"}) {
+    const auto config = make_run_config({{"model", "lenet5"},
+                                         {"data", "fashion-mnist"},
+                                         {"format", "dfp:pretraining=float"},
+                                         {"lr-schedule", schedule},
+                                         {"batch-size", "32"},
+                                         {"steps", "5"},
+                                         {"out", "unused"}});
+    const auto plan = plan_run(*config, fashion_mnist().info);
+    auto state = State::create(plan->layout);
+    auto arena = AlignedMemory::create(plan->arena_bytes());
+    ThreadPool pool(config->threads);
+    const auto status = pretrain(
+        *config, *plan, fashion_mnist().train, arena->span(), pool, [](int64_t) { return true; },
+        *state);
+    EXPECT_TRUE(status.ok()) << schedule << ": " << status.error().message;
   }
 }
 

@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "kernels/kernel_table.h"
 #include "models/models.h"
 #include "plan/compile_training.h"
 #include "plan/value_bits.h"
+#include "tests/harness.h"
+#include "train/run_config.h"
+#include "train/run_plan.h"
 
 namespace mantissa {
 namespace {
@@ -91,7 +96,7 @@ TEST(Retention, ProgramsFitTheirArena) {
     const Planned planned(name);
     const auto compiled = [&](RecomputeMode mode, int64_t limit) {
       auto program = compile_training(planned.graph, planned.options, planned.planning(),
-                                      {.mode = mode, .arena_limit_bytes = limit});
+                                      {.mode = mode, .limit_bytes = limit});
       EXPECT_TRUE(program.ok());
       return std::move(program->program);
     };
@@ -114,7 +119,7 @@ TEST(Retention, LiterallyAndWithoutALimitTheMachineDecides) {
   const Planned planned("resnet20", 112);
   const auto arena = [&](RecomputeMode mode, const MachineProfile& profile) {
     return compile_training(planned.graph, planned.options, planned.planning(),
-                            {.mode = mode, .arena_limit_bytes = 0, .profile = profile})
+                            {.mode = mode, .limit_bytes = 0, .profile = profile})
         ->program.arena_bytes;
   };
   MachineProfile slow_memory, slow_arithmetic;
@@ -124,6 +129,34 @@ TEST(Retention, LiterallyAndWithoutALimitTheMachineDecides) {
     const int64_t kept = arena(RecomputeMode::kNone, slow_memory);
     EXPECT_LT(arena(mode, slow_memory), kept);
     EXPECT_EQ(arena(mode, slow_arithmetic), kept);
+  }
+}
+
+// Whole runs: what a run takes besides the arena counts as well.
+TEST(Budget, IsMetFromTheLeastOn) {
+  const struct {
+    const char *model, *batch, *format;
+  } kCases[] = {{"lenet5", "32", "bfp8"},    {"resnet20", "4", "bfp8"},
+                {"squeezenet", "8", "bfp8"}, {"resnet8", "64", "dfp:pretraining=float"},
+                {"resnet20", "32", "fp32"},  {"mobilenet_v2", "8", "dfp8"}};
+  for (const auto& c : kCases) {
+    const auto planned = [&](const char* mode, int64_t budget) {
+      std::map<std::string, std::string> settings = {{"model", c.model},
+                                                     {"batch-size", c.batch},
+                                                     {"format", c.format},
+                                                     {"threads", "2"},
+                                                     {"recompute", mode}};
+      if (budget > 0) settings["memory-budget"] = std::to_string(budget) + "B";
+      return plan_run(*make_run_config(settings), testing::fashion_mnist().info)
+          ->memory.peak_bytes();
+    };
+    const int64_t most = planned("none", 0), least = planned("all", 0);
+    EXPECT_LE(least, most) << c.model;
+    for (int i = 0; i <= 12; ++i) {
+      const int64_t budget = least + (most - least) * i / 12;
+      EXPECT_LE(planned("auto", budget), budget) << c.model << " " << c.format << " " << i;
+    }
+    EXPECT_GT(planned("auto", least / 2), least / 2);
   }
 }
 

@@ -1,5 +1,4 @@
 // The public interface, in terms of train/.
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -85,14 +84,13 @@ nlohmann::ordered_json items_json(const std::vector<MemoryItem>& items) {
 }
 
 nlohmann::ordered_json decisions_json(const std::vector<ValueDecision>& decisions) {
-  constexpr std::array<const char*, 3> kRetentions = {"kept", "recomputed", "recomputed each time"};
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const ValueDecision& decision : decisions) {
     json.push_back({{"name", decision.name},
                     {"bytes", decision.bytes},
                     {"keep_us", decision.keep_us},
                     {"compute_us", decision.compute_us},
-                    {"retention", kRetentions[static_cast<size_t>(decision.retention)]},
+                    {"retention", retention_name(decision.retention)},
                     {"recomputations", decision.recomputations},
                     {"reason", decision.reason}});
   }

@@ -1,7 +1,6 @@
 // Offsets of buffers in the arena: one after the other, each at the lowest gap that fits its
 // lifetime, in the best of several orders.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "base/checked.h"
@@ -28,10 +27,6 @@ int64_t lowest_gap(const std::vector<Buffer>& buffers, std::vector<int>& placed,
   return offset;
 }
 
-}  // namespace
-
-namespace {
-
 // Places the buffers one after the other; returns the arena's size.
 int64_t place(std::vector<Buffer>& buffers, const std::vector<int>& order) {
   std::vector<int> placed;
@@ -48,12 +43,12 @@ int64_t place(std::vector<Buffer>& buffers, const std::vector<int>& order) {
   return arena_bytes;
 }
 
-// What is placed first: the largest, the longest, or what is large for long.
-using Weight = double (*)(const Buffer&);
-double size(const Buffer& b) { return static_cast<double>(b.bytes); }
-double duration(const Buffer& b) { return b.last - b.first + 1; }
-double area(const Buffer& b) { return size(b) * duration(b); }
-double long_and_large(const Buffer& b) { return size(b) * std::sqrt(duration(b)); }
+// What is placed first: the largest, what is large for long, or the longest.
+using Weight = __int128 (*)(const Buffer&);
+__int128 size(const Buffer& b) { return b.bytes; }
+__int128 duration(const Buffer& b) { return b.last - b.first + 1; }
+__int128 area(const Buffer& b) { return size(b) * duration(b); }
+__int128 large_and_long(const Buffer& b) { return size(b) * size(b) * duration(b); }
 
 }  // namespace
 
@@ -62,7 +57,7 @@ int64_t pack_arena(std::vector<Buffer>& buffers) {
   const int64_t live_bytes = largest_live_set(buffers);
   std::vector<int64_t> offsets(buffers.size());
   int64_t smallest = INT64_MAX;
-  for (const Weight weight : {size, long_and_large, area, duration}) {
+  for (const Weight weight : {size, large_and_long, area, duration}) {
     std::vector<int> order(buffers.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),

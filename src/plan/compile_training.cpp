@@ -19,11 +19,12 @@ constexpr int kTries = 8;
 class TrainingCompiler {
  public:
   TrainingCompiler(const Graph& graph, ProgramOptions options, const PlanningContext& planning,
-                   const MachineProfile& profile, const Program& kept)
+                   const RecomputeOptions& recompute, const Program& kept)
       : graph_(graph),
         options_(std::move(options)),
         planning_(planning),
-        model_(graph, kept, profile, planning.threads) {}
+        instruction_bytes_(recompute.instruction_bytes),
+        model_(graph, kept, recompute.profile, planning.threads, recompute.instruction_bytes) {}
 
   const RecomputeModel& model() const { return model_; }
 
@@ -36,14 +37,15 @@ class TrainingCompiler {
 
   Result<TrainingProgram> within(int64_t limit_bytes) {
     int64_t target = limit_bytes;
-    for (int i = 0; i < kTries && target > 0; ++i) {
+    for (int i = 1;; ++i) {
       const RetentionPlan plan = choose_within(model_, target);
-      if (plan.outcome.peak_bytes > target) break;
       MANTISSA_ASSIGN(TrainingProgram result, with(plan));
-      if (result.program.arena_bytes <= limit_bytes) return result;
-      target -= std::max(result.program.arena_bytes - limit_bytes, limit_bytes / 200);
+      const int64_t above = result.program.arena_bytes +
+                            plan.outcome.recomputations * instruction_bytes_ - limit_bytes;
+      if (above <= 0 || plan.outcome.total_bytes > target) return result;
+      if (i == kTries) return with(choose_smallest(model_));
+      target -= std::max(above, i * (limit_bytes / 200));
     }
-    return with(choose_smallest(model_));
   }
 
  private:
@@ -83,6 +85,7 @@ class TrainingCompiler {
   const Graph& graph_;
   ProgramOptions options_;
   PlanningContext planning_;
+  int64_t instruction_bytes_;
   RecomputeModel model_;
 };
 
@@ -92,7 +95,7 @@ Result<TrainingProgram> compile_training(const Graph& graph, ProgramOptions opti
                                          const PlanningContext& planning,
                                          const RecomputeOptions& recompute) {
   MANTISSA_ASSIGN(const Program kept, compile(graph, options, planning));
-  TrainingCompiler compiler(graph, std::move(options), planning, recompute.profile, kept);
+  TrainingCompiler compiler(graph, std::move(options), planning, recompute, kept);
   switch (recompute.mode) {
     case RecomputeMode::kNone:
       return compiler.with({keep_all(compiler.model()), {}});
@@ -103,13 +106,11 @@ Result<TrainingProgram> compile_training(const Graph& graph, ProgramOptions opti
     case RecomputeMode::kAuto:
       break;
   }
-  const int64_t limit = recompute.arena_limit_bytes;
+  const int64_t limit = recompute.limit_bytes;
   return compiler.within(limit > 0 ? limit : std::numeric_limits<int64_t>::max());
 }
 
 std::string to_string(const std::vector<ValueDecision>& decisions) {
-  constexpr std::array<const char*, 3> kDecisions = {"kept", "computed again",
-                                                     "computed again each time"};
   char line[256];
   std::snprintf(line, sizeof line, "%-32s %11s %11s %9s %12s %6s  %-24s %s\n", "value", "size",
                 "lies in", "keep us", "compute us", "again", "decision", "why");
@@ -122,8 +123,7 @@ std::string to_string(const std::vector<ValueDecision>& decisions) {
                                  : format_bytes(d.tier_bytes);
     std::snprintf(line, sizeof line, "%-32s %11s %11s %9.1f %12.1f %6d  %-24s %s\n", d.name.c_str(),
                   format_bytes(d.bytes).c_str(), tier.c_str(), d.keep_us, d.compute_us,
-                  d.recomputations, not_needed ? "-" : kDecisions[static_cast<size_t>(d.retention)],
-                  d.reason);
+                  d.recomputations, not_needed ? "-" : retention_name(d.retention), d.reason);
     text += line;
   }
   return text;

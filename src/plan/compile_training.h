@@ -20,7 +20,10 @@ enum class RecomputeMode : uint8_t {
 
 struct RecomputeOptions {
   RecomputeMode mode = RecomputeMode::kAuto;
-  int64_t arena_limit_bytes = 0;  // kAuto: the largest arena; 0: none
+  // kAuto: the most that the arena takes, and outside it each instruction that computes again;
+  // 0: no limit.
+  int64_t limit_bytes = 0;
+  int64_t instruction_bytes = 0;
   MachineProfile profile = {};
 };
 

@@ -48,6 +48,12 @@ std::string_view buffer_kind_name(BufferKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+const char* retention_name(Retention retention) {
+  constexpr std::array<const char*, 3> kNames = {"kept", "computed again",
+                                                 "computed again each time"};
+  return kNames[static_cast<size_t>(retention)];
+}
+
 bool has_repetitions(const Program& program) {
   return std::any_of(program.instructions.begin(), program.instructions.end(),
                      [](const Instruction& i) { return i.phase == Phase::kRepeat; });

@@ -96,6 +96,9 @@ enum class Retention : uint8_t {
   kRecomputedEachTime,  // computed again for each node of the backward pass that needs it
 };
 
+// "kept", "computed again" ...
+const char* retention_name(Retention retention);
+
 struct ProgramOptions {
   ProgramKind kind = ProgramKind::kTraining;
   int64_t micro_batch_size = 1;

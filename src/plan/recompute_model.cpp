@@ -51,8 +51,9 @@ double compute_ns(const Graph& graph, const Instruction& instruction, const Form
 }  // namespace
 
 RecomputeModel::RecomputeModel(const Graph& graph, const Program& program,
-                               const MachineProfile& profile, int threads)
-    : tiers_(profile.tiers) {
+                               const MachineProfile& profile, int threads,
+                               int64_t instruction_bytes)
+    : tiers_(profile.tiers), instruction_bytes_(instruction_bytes) {
   find_values(graph, program, profile, threads);
   find_reads(program, profile);
   add_up_the_rest(program);
@@ -214,13 +215,15 @@ RecomputeModel::Outcome RecomputeModel::evaluate(const std::vector<Retention>& c
     change[stay.first] += stay.bytes;
     change[stay.last + 1] -= stay.bytes;
   }
+  const int64_t overhead = outcome.recomputations * instruction_bytes_;
   int64_t live = 0;
   for (size_t m = 0; m < course.rest.size(); ++m) {
     live += change[m];
     const int64_t all = live + course.rest[m];
     outcome.peak_bytes = std::max(outcome.peak_bytes, all);
-    outcome.excess += std::max<int64_t>(0, all - limit_bytes);
+    outcome.excess += std::max<int64_t>(0, all + overhead - limit_bytes);
   }
+  outcome.total_bytes = outcome.peak_bytes + overhead;
   return outcome;
 }
 

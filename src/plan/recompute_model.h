@@ -31,15 +31,17 @@ class RecomputeModel {
   };
 
   struct Outcome {
-    int64_t peak_bytes = 0;  // the largest live set
-    int64_t excess = 0;      // bytes above the limit, summed over all moments
-    double nanoseconds = 0;  // of keeping and computing again, together
+    int64_t peak_bytes = 0;   // the largest live set
+    int64_t total_bytes = 0;  // and what the instructions take that compute again
+    int64_t excess = 0;       // of the total: bytes above the limit, summed over all moments
+    double nanoseconds = 0;   // of keeping and computing again, together
     int recomputations = 0;
   };
 
-  // `program` is the graph's, trains and keeps all values.
+  // `program` is the graph's, trains and keeps all values. An instruction takes `instruction_bytes`
+  // outside the arena.
   RecomputeModel(const Graph& graph, const Program& program, const MachineProfile& profile,
-                 int threads);
+                 int threads, int64_t instruction_bytes = 0);
 
   const std::vector<Value>& values() const { return values_; }
   int64_t tier_bytes(const Value& value) const { return tiers_[value.tier].bytes; }
@@ -64,6 +66,7 @@ class RecomputeModel {
   void add_up_the_rest(const Program& program);
 
   std::array<MemoryTier, 3> tiers_;
+  int64_t instruction_bytes_ = 0;
   std::vector<Value> values_;
   std::vector<Read> reads_;
   int first_backward_ = 0;

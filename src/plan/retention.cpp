@@ -183,13 +183,13 @@ RetentionPlan choose_smallest(const RecomputeModel& model) {
   const std::vector<Retention> all = keep_all(model);
   RetentionPlan best{all, model.evaluate(all, kNoLimit)};
   int64_t too_small = 0;
-  while (best.outcome.peak_bytes - too_small > best.outcome.peak_bytes / 100) {
-    const int64_t limit = too_small + (best.outcome.peak_bytes - too_small) / 2;
+  while (best.outcome.total_bytes - too_small > 1 + best.outcome.total_bytes / 100) {
+    const int64_t limit = too_small + (best.outcome.total_bytes - too_small) / 2;
     Search search(model, limit, all);
     search.fit();
     const RetentionPlan plan = search.plan();
-    if (plan.outcome.peak_bytes < best.outcome.peak_bytes) best = plan;
-    if (plan.outcome.peak_bytes > limit) too_small = limit;
+    if (plan.outcome.total_bytes < best.outcome.total_bytes) best = plan;
+    if (plan.outcome.total_bytes > limit) too_small = limit;
   }
   return best;
 }

@@ -17,11 +17,11 @@ struct RetentionPlan {
 // What is not read by the backward pass is not kept, all else is.
 std::vector<Retention> keep_all(const RecomputeModel& model);
 
-// The fastest choice found whose live set stays within the limit; without one that does, the
-// smallest peak found, which is above it.
+// The fastest choice found whose total stays within the limit; where none is found that does, the
+// smallest, which is above it.
 RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes);
 
-// The choice with the smallest peak that is found.
+// The choice with the smallest total that is found.
 RetentionPlan choose_smallest(const RecomputeModel& model);
 
 // Recompute's literal rule, from the first value to the last: a value X computed from `in` is not

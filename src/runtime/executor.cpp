@@ -130,8 +130,9 @@ void Executor::run_instruction(int i, int micro_batch, int64_t runs_before) {
     s.totals = before;
     s.totals.kernel_failed |= kernel_failed;
     s.saturated[i] = 0;
+  } else {
+    s.totals.re_executions += runs_before;
   }
-  s.totals.re_executions += runs_before;
   if (observations_ != nullptr) observations_->after(i, resolved.context, s.saturated[i]);
   s.requantised += resolved.narrowed;
 }

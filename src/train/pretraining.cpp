@@ -1,5 +1,7 @@
 #include "train/pretraining.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -45,6 +47,18 @@ std::map<int64_t, BitLengths> lengths_by_predictor(const Program& program,
   return lengths;
 }
 
+bool is_finite(const Graph& graph, const State& floats) {
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    if (!is_trained(graph.parameters[i].role)) continue;
+    const auto* numbers = floats.data<float>(floats.layout().parameters[i].mantissa);
+    if (!std::all_of(numbers, numbers + graph.parameters[i].shape.count(),
+                     [](float number) { return std::isfinite(number); })) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void take_exponents(const RunPlan& plan, const Format& format, const Observations& observations,
                     State& state) {
   const int64_t gradients = gradient_slots(plan.graph);
@@ -82,13 +96,17 @@ Status pretrain(const RunConfig& config, const RunPlan& plan, const ImageSet& im
   for (int64_t step = 0; step < steps; ++step) {
     if (step + 1 == steps) executor.set_observations(&observations);
     scalars.step = step;
-    scalars.learning_rate = learning_rate(schedule, step);
+    // A run may be shorter than its pre-training.
+    scalars.learning_rate = learning_rate(schedule, std::min(step, plan.total_steps - 1));
     const Batch batch = batches->next();
     MANTISSA_RETURN_IF_ERROR(executor.train_step(batch.pixels, batch.labels, scalars));
     if (!report(step + 1)) {
       return make_error(ErrorCode::kInterrupted,
                         "interrupted in the pre-training: nothing was saved yet");
     }
+  }
+  if (!is_finite(plan.graph, floats)) {
+    return failed("the pre-training in fp32 diverged; choose a smaller learning rate");
   }
   take_parameters(plan.graph, config.format, floats, state);
   take_exponents(plan, config.format, observations, state);

@@ -106,7 +106,8 @@ const Setting kSettings[] = {
      "bfp:key=value,... such as bfp:g=8,gr=stochastic (w, a, unsigned, linear, g, gw, gr, acc, "
      "shift, round, bias, block, exponents; mantissa info lists their values), or "
      "dfp:key=value,... "
-     "such as dfp:g=8 (also r_max, warmup, threshold, every, start, decide)",
+     "such as dfp:g=8 (also r_max, warmup, threshold, every, start, decide, "
+     "pretraining)",
      "bfp8", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_format(text), c.format); },
      [](const Config& c) { return to_string(c.format); }},

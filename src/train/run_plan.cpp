@@ -96,10 +96,11 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
     memory.items.push_back(
         {"validation split", split_bytes(plan.validation_examples, example_bytes)});
   }
-  memory.advice = config.recompute == RecomputeMode::kNone
-                      ? "--recompute auto needs less, with the same results"
-                      : "less is not possible with the same results; a smaller --micro-batch-size "
-                        "shrinks the arena and changes them";
+  memory.advice =
+      config.recompute == RecomputeMode::kNone || config.recompute == RecomputeMode::kLiteral
+          ? "--recompute auto may need less, with the same results"
+          : "no plan for less was found that has the same results; a smaller --micro-batch-size "
+            "shrinks the arena, but changes them";
   memory.arena = fullest_moment(plan.training);
   memory.consumers = largest_buffers(plan.training, 5);
   return memory;
@@ -154,37 +155,42 @@ Result<int64_t> validation_count(const RunConfig& config, const DatasetInfo& dat
   return count;
 }
 
-}  // namespace
-
 // The training program, under what a memory budget leaves it, and the memory of the run.
 Status plan_training(const RunConfig& config, const DatasetInfo& data,
                      const ProgramOptions& options, const PlanningContext& planning,
                      RunPlan& plan) {
-  RecomputeOptions recompute{.mode = RecomputeMode::kNone};
+  RecomputeOptions recompute{
+      .mode = RecomputeMode::kNone,
+      .instruction_bytes = kOverheadBytesPerInstruction + 2 * int64_t{sizeof(int)}};
   const auto compile_with = [&]() -> Status {
     MANTISSA_ASSIGN(TrainingProgram training,
                     compile_training(plan.graph, options, planning, recompute));
     plan.training = std::move(training.program);
+    if (config.format.float_steps() > 0) {
+      ProgramOptions floats = options;
+      floats.format = {.family = FormatFamily::kFloat};
+      floats.exponents = training_exponents(floats.format);
+      MANTISSA_ASSIGN(TrainingProgram pretraining,
+                      compile_training(plan.graph, floats, planning, recompute));
+      plan.pretraining = std::move(pretraining.program);
+      plan.pretraining_layout = training_layout(plan.graph, floats.format, config.optimizer);
+    }
     plan.decisions = std::move(training.decisions);
     plan.memory = memory_plan(config, data, plan);
     return {};
   };
   MANTISSA_RETURN_IF_ERROR(compile_with());
-  recompute.mode = config.recompute;
   if (config.recompute == RecomputeMode::kNone) return {};
-  // What recomputation adds outside the arena is little, and known only afterwards.
-  constexpr int kTries = 4;
-  for (int i = 0; i < kTries; ++i) {
-    if (config.memory_budget > 0) {
-      const int64_t rest = plan.memory.peak_bytes() - plan.arena_bytes();
-      // At least a byte: no limit is another thing.
-      recompute.arena_limit_bytes = std::max<int64_t>(1, config.memory_budget - rest);
-    }
-    MANTISSA_RETURN_IF_ERROR(compile_with());
-    if (check_budget(plan.memory, config.memory_budget).ok()) break;
+  recompute.mode = config.recompute;
+  if (config.memory_budget > 0) {
+    const int64_t rest = plan.memory.peak_bytes() - plan.arena_bytes();
+    // At least a byte: no limit is another thing.
+    recompute.limit_bytes = std::max<int64_t>(1, config.memory_budget - rest);
   }
-  return {};
+  return compile_with();
 }
+
+}  // namespace
 
 Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   if (data.train_count < config.batch_size) {
@@ -215,12 +221,6 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
       .clips = config.clip_norm > 0,
       .format = config.format};
   const ProgramOptions training = program;
-  if (config.format.float_steps() > 0) {
-    program.format = {.family = FormatFamily::kFloat};
-    program.exponents = training_exponents(program.format);
-    MANTISSA_ASSIGN(plan.pretraining, compile(plan.graph, program, planning));
-    plan.pretraining_layout = training_layout(plan.graph, program.format, config.optimizer);
-  }
   program = {.kind = ProgramKind::kInference,
              .micro_batch_size = config.micro_batch_size,
              .with_loss = false,
