@@ -12,6 +12,7 @@ set -uo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 passed=0 failed=0
+export XDG_CACHE_HOME=$folder/cache  # where profiles are kept
 
 ok() {
   passed=$((passed + 1))
@@ -139,7 +140,7 @@ damaged() {
 
 check_usage() {
   refuses "no such command" 2 "did you mean train" trian
-  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, verify, report, statistics, info, completion" fly
+  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, profile, verify, report, statistics, info, completion" fly
   refuses "options before the command" 2 "after train" --json train
   refuses "unknown option" 2 "did you mean --batch-size" train --batchsize 5
   refuses "unknown option with underscore" 2 "did you mean --learning-rate" train --learning_rate=1
@@ -328,6 +329,22 @@ check_memory() {
     refuses "memory-budget '$budget'" 2 "memory-budget: '$budget' is not a size" \
       plan "${network[@]}" --memory-budget "$budget"
   done
+}
+
+# What the machine takes, for planning.
+check_profile() {
+  local network=(--data "$data" --model resnet8 --batch-size 64 --threads 2)
+  accepts "profile" "^elements_per_ns = [0-9.]+" profile --threads 2
+  holds "profile: kept for later runs" test -s "$XDG_CACHE_HOME/mantissa/profile.toml"
+  prints_json "profile --json --out" profile --threads 1 --out "$folder/profile.toml" --json
+  accepts "plan with a profile" "arena" plan "${network[@]}" --profile "$folder/profile.toml"
+  echo "elements_per_ns = -1" >"$XDG_CACHE_HOME/mantissa/profile.toml"
+  refuses "a kept profile that cannot be" 2 "mantissa/profile.toml: elements_per_ns: '-1'" \
+    plan "${network[@]}"
+  accepts "plan with the built-in profile" "arena" plan "${network[@]}" --profile builtin
+  rm "$XDG_CACHE_HOME/mantissa/profile.toml"
+  refuses "no such profile" 2 "none.toml" plan "${network[@]}" --profile none.toml
+  refuses "profile to nowhere" 2 "no/such" profile --out no/such/folder/profile.toml
 }
 
 # Exponents from steps in fp32.
@@ -914,6 +931,7 @@ check_data
 check_training
 check_optimizers
 check_memory
+check_profile
 check_pretraining
 check_wide_formats
 check_validation

@@ -32,8 +32,8 @@ struct SettingInfo {
   bool is_list = false;    // may have several values; in Settings one a line
 };
 
-// Settings of a command: "train", "eval", "predict", "plan", "bench", "data", "report",
-// "statistics". Empty for an unknown command.
+// Settings of a command: "train", "eval", "predict", "plan", "bench", "profile", "data",
+// "report", "statistics". Empty for an unknown command.
 std::vector<SettingInfo> settings_of(const std::string& command);
 
 // Built-in networks: name and a line about each.
@@ -129,6 +129,18 @@ struct PlanOutcome {
 
 // Compiles a network and says what it would need; runs nothing.
 PlanOutcome plan(const Settings& settings);
+
+struct ProfileOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::string path;  // of the file that was written
+  std::string text;  // what it says
+  std::string json;
+};
+
+// Measures what the machine takes for what it does, and writes it to "out", or to where later runs
+// look for it. The observer is shown every step of what is measured.
+ProfileOutcome profile(const Settings& settings, const Observer& observer = nullptr);
 
 struct BenchOutcome {
   Exit exit = Exit::kDone;

@@ -83,6 +83,9 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
     return infos;
   }
   if (command == "bench") return bench_infos();
+  if (command == "profile") {
+    return {{"out", "file to write (left out: where later runs look for it)", ""}, kThreads, kIsa};
+  }
   if (command == "eval") {
     return {kCheckpoint,
             {"data", "data set to evaluate on (left out: that of the training)", ""},

@@ -40,6 +40,15 @@ constexpr CommandInfo kCommands[] = {
      "add. peak% is relative to the integer peak measured in this run with as many threads. MB "
      "and\n"
      "GB/s count operands read and written, each once.\n"},
+    {"profile",
+     "Measure what this machine takes for what it does, so that plans under a budget fit it",
+     "  mantissa profile\n"
+     "  mantissa profile --threads 1 --out one-thread.toml\n"
+     "  mantissa plan --model resnet20 --memory-budget 80MiB --profile one-thread.toml --explain\n",
+     "\n"
+     "Takes some seconds, and writes a text file that may be edited. Plans change with it, "
+     "results\n"
+     "never do.\n"},
     {"verify",
      "Compare two runs step by step, by the hashes of their states",
      "  mantissa verify runs/a runs/b\n"

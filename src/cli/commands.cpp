@@ -191,16 +191,25 @@ int run_plan(const CommandLine& line) {
   return 0;
 }
 
-// Measures, and shows how it gets on.
-BenchOutcome bench_visibly(const CommandLine& line) {
+// Measures with bench or profile, and shows how it gets on.
+template <typename Measure>
+auto measure_visibly(const CommandLine& line, const Measure& measure) {
   const Terminal terminal = describe_terminal(2);
   ProgressDisplay display(terminal, line.quiet);
   const Interrupt interrupt("stopping after this step", terminal.redraws);
-  return bench(line.settings, [&](const Progress& progress) {
+  return measure(line.settings, [&](const Progress& progress) {
     const bool stops = interrupt.requested();
     if (!stops) display.show(progress);
     return !stops;
   });
+}
+
+int run_profile(const CommandLine& line) {
+  const ProfileOutcome outcome = measure_visibly(line, profile);
+  if (const int code = exit_code(line, outcome)) return code;
+  print(line.json ? outcome.json + "\n" : outcome.text);
+  if (!line.quiet) say("written to " + printable(outcome.path));
+  return 0;
 }
 
 void report_bench(const CommandLine& line, const std::string& json) {
@@ -214,7 +223,7 @@ void report_bench(const CommandLine& line, const std::string& json) {
 }
 
 int run_bench(const CommandLine& line) {
-  const BenchOutcome outcome = bench_visibly(line);
+  const BenchOutcome outcome = measure_visibly(line, bench);
   // What was measured is shown even if it cannot be saved; then the error comes after it.
   if (!outcome.json.empty()) report_bench(line, outcome.json);
   std::fflush(stdout);
@@ -252,6 +261,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "predict") return run_predict(line);
   if (line.command == "plan") return run_plan(line);
   if (line.command == "bench") return run_bench(line);
+  if (line.command == "profile") return run_profile(line);
   if (line.command == "data") return run_data(line);
   if (line.command == "verify") return run_verify(line);
   if (line.command == "report") return run_report(line);

@@ -9,6 +9,7 @@
 #include "base/real_text.h"
 #include "base/sizes.h"
 #include "models/models.h"
+#include "train/profile_file.h"
 
 namespace mantissa {
 namespace {
@@ -225,6 +226,16 @@ const Setting kSettings[] = {
      "auto", kValue, kElsewhere,
      [](S text, Config& c) { return assign(parse_recompute_mode(text), c.recompute); },
      [](const Config& c) { return std::string(recompute_mode_name(c.recompute)); }},
+    {"profile",
+     "what this machine takes for what it does, for planning: a file of mantissa profile, or "
+     "builtin (left out: the one that mantissa profile keeps, if it has been run); changes no "
+     "result",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.profile_name = text;
+       return Status();
+     },
+     [](const Config& c) { return c.profile_name; }},
     {"checkpoint-every", "steps between checkpoints (0: once an epoch)", "0", kValue, kElsewhere,
      [](S text, Config& c) {
        return integer<&Config::checkpoint_every, 0, kMany>("checkpoint-every", text, c);
@@ -263,10 +274,11 @@ const Setting kSettings[] = {
 // Where to write and what to compute with: not part of what a run is.
 bool is_of_this_machine(const std::string& name) {
   return name == "out" || name == "tensorboard" || name == "threads" || name == "isa" ||
-         name == "memory-budget" || name == "recompute";
+         name == "memory-budget" || name == "recompute" || name == "profile";
 }
 
 Status resolve(RunConfig& config) {
+  MANTISSA_ASSIGN(config.profile, find_profile(config.profile_name));
   if (config.micro_batch_size == 0) config.micro_batch_size = config.batch_size;
   if (config.batch_size % config.micro_batch_size != 0) {
     return invalid_input("micro-batch-size " + std::to_string(config.micro_batch_size) +

@@ -50,6 +50,8 @@ struct RunConfig {
   Isa isa = Isa::kScalar;
   int64_t memory_budget = 0;  // bytes; 0: none
   RecomputeMode recompute = RecomputeMode::kAuto;
+  std::string profile_name;  // find_profile
+  MachineProfile profile;
   int64_t checkpoint_every = 0;  // steps; 0: once an epoch
   int64_t hash_every = 100;      // steps; 0: never
   bool statistics = false;       // histograms of the tensors' bits

@@ -161,7 +161,8 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
                      RunPlan& plan) {
   RecomputeOptions recompute{
       .mode = RecomputeMode::kNone,
-      .instruction_bytes = kOverheadBytesPerInstruction + 2 * int64_t{sizeof(int)}};
+      .instruction_bytes = kOverheadBytesPerInstruction + 2 * int64_t{sizeof(int)},
+      .profile = config.profile};
   const auto compile_with = [&]() -> Status {
     MANTISSA_ASSIGN(TrainingProgram training,
                     compile_training(plan.graph, options, planning, recompute));
