@@ -168,18 +168,15 @@ void forward(const OpContext& c) {
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
   const BatchNormSaved saved(c.saved, channels);
   const BatchNormWorkspace work(c.workspace, channels);
-  if (c.recomputes) {
-    const int wide_exponent = fixed_point_affine(c, saved, work, channels);
-    return narrow_by_maximum(c, 0, wide_exponent, [&](int shift) {
-      return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent);
-    });
-  }
-  const kernels::ChannelSums sums = channel_sums(c, work, channels, rows);
-  if (is_training(c.exponent_mode)) {
+  // Statistics and maximum are known where the output is computed again.
+  kernels::ChannelSums sums{};
+  if (!c.recomputes) sums = channel_sums(c, work, channels, rows);
+  if (!c.recomputes && is_training(c.exponent_mode)) {
     batch_statistics(c, sums, saved, channels, rows);
   }
   const int wide_exponent = fixed_point_affine(c, saved, work, channels);
-  narrow_by_maximum(c, affine_maximum(c, sums, work, channels), wide_exponent, [&](int shift) {
+  const uint64_t maximum = c.recomputes ? 0 : affine_maximum(c, sums, work, channels);
+  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
     return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent);
   });
 }

@@ -114,6 +114,18 @@ void Executor::repeat(int instruction, int micro_batch) {
   if (any(decide)) run_again();
 }
 
+// What is computed again has been counted.
+void Executor::compute_again(int i) {
+  Slots& s = *slots_;
+  const StepTotals before = s.totals;
+  const ResolvedInstruction& resolved = s.instructions[i];
+  execute(Phase::kRecompute, resolved.functions, resolved.context);
+  const bool kernel_failed = s.totals.kernel_failed;
+  s.totals = before;
+  s.totals.kernel_failed |= kernel_failed;
+  s.saturated[i] = 0;
+}
+
 void Executor::run_instruction(int i, int micro_batch, int64_t runs_before) {
   Slots& s = *slots_;
   const Instruction& instruction = program_.instructions[i];
@@ -122,15 +134,10 @@ void Executor::run_instruction(int i, int micro_batch, int64_t runs_before) {
   bind_batch(s, instruction, micro_batch, resolved);
   if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
   if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
-  const StepTotals before = s.totals;
-  execute(instruction.phase, resolved.functions, resolved.context);
-  // What is computed again has been counted.
   if (instruction.phase == Phase::kRecompute) {
-    const bool kernel_failed = s.totals.kernel_failed;
-    s.totals = before;
-    s.totals.kernel_failed |= kernel_failed;
-    s.saturated[i] = 0;
+    compute_again(i);
   } else {
+    execute(instruction.phase, resolved.functions, resolved.context);
     s.totals.re_executions += runs_before;
   }
   if (observations_ != nullptr) observations_->after(i, resolved.context, s.saturated[i]);
