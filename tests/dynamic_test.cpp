@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <map>
 
 #include "tests/harness.h"
 #include "train/pretraining.h"
@@ -257,39 +259,30 @@ TEST(FloatPretraining, GivesWeightsAndExponents) {
   }
 }
 
+// How a pre-training of a run with these settings ends.
+Status pretraining_of(std::map<std::string, std::string> settings,
+                      const std::function<bool(int64_t)>& report) {
+  settings.insert({{"data", "fashion-mnist"}, {"format", "dfp:pretraining=float"}});
+  const auto config = make_run_config(settings);
+  const auto plan = plan_run(*config, fashion_mnist().info);
+  auto state = State::create(plan->layout);
+  auto arena = AlignedMemory::create(plan->arena_bytes());
+  ThreadPool pool(config->threads);
+  return pretrain(*config, *plan, fashion_mnist().train, arena->span(), pool, report, *state);
+}
+
 // The learning rate of what is behind the end of a run is not that of any step.
 TEST(FloatPretraining, MayBeLongerThanTheRun) {
   for (const char* schedule : {"one-cycle", "cosine", "step"}) {
-    const auto config = make_run_config({{"model", "lenet5"},
-                                         {"data", "fashion-mnist"},
-                                         {"format", "dfp:pretraining=float"},
-                                         {"lr-schedule", schedule},
-                                         {"batch-size", "32"},
-                                         {"steps", "5"},
-                                         {"out", "unused"}});
-    const auto plan = plan_run(*config, fashion_mnist().info);
-    auto state = State::create(plan->layout);
-    auto arena = AlignedMemory::create(plan->arena_bytes());
-    ThreadPool pool(config->threads);
-    const auto status = pretrain(
-        *config, *plan, fashion_mnist().train, arena->span(), pool, [](int64_t) { return true; },
-        *state);
+    const auto status = pretraining_of(
+        {{"model", "lenet5"}, {"lr-schedule", schedule}, {"batch-size", "32"}, {"steps", "5"}},
+        [](int64_t) { return true; });
     EXPECT_TRUE(status.ok()) << schedule << ": " << status.error().message;
   }
 }
 
 TEST(FloatPretraining, CanBeInterrupted) {
-  const auto config = make_run_config({{"model", "mlp"},
-                                       {"data", "fashion-mnist"},
-                                       {"format", "dfp:pretraining=float"},
-                                       {"out", "unused"}});
-  const auto plan = plan_run(*config, fashion_mnist().info);
-  auto state = State::create(plan->layout);
-  auto arena = AlignedMemory::create(plan->arena_bytes());
-  ThreadPool pool(config->threads);
-  const auto status = pretrain(
-      *config, *plan, fashion_mnist().train, arena->span(), pool,
-      [](int64_t done) { return done < 3; }, *state);
+  const auto status = pretraining_of({{"model", "mlp"}}, [](int64_t done) { return done < 3; });
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kInterrupted);
 }

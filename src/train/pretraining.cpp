@@ -12,16 +12,19 @@
 namespace mantissa {
 namespace {
 
-// Calls found(operand, index) for each value and gradient that the instruction writes; `index` as
-// in TensorObservation::operand.
+// The value or gradient that was observed.
+const Operand& operand_of(const Program& program, const TensorObservation& seen) {
+  const Instruction& instruction = program.instructions[seen.instruction];
+  return seen.kind == ObservedKind::kValue ? instruction.output
+                                           : instruction.grad_inputs[seen.operand];
+}
+
+// Calls found(operand, observation) for each value and gradient that the program writes.
 template <typename Found>
-void for_written(const Instruction& instruction, Found&& found) {
-  if (instruction.phase == Phase::kForward && instruction.output.slot >= 0) {
-    found(instruction.output, 0);
-  }
-  if (instruction.phase != Phase::kBackwardInput) return;
-  for (int i = 0; i < static_cast<int>(instruction.grad_inputs.size()); ++i) {
-    if (instruction.grad_inputs[i].slot >= 0) found(instruction.grad_inputs[i], i);
+void for_written(const Program& program, const Observations& observations, Found&& found) {
+  for (const TensorObservation& seen : observations.tensors()) {
+    if (seen.kind != ObservedKind::kValue && seen.kind != ObservedKind::kGradient) continue;
+    found(operand_of(program, seen), seen);
   }
 }
 
@@ -29,22 +32,6 @@ void for_written(const Instruction& instruction, Found&& found) {
 int64_t predictor_of(const Operand& operand, int64_t gradients, int64_t predictors) {
   if (!operand.gradient) return gradients + operand.slot;
   return operand.slot < gradients ? operand.slot : predictors;
-}
-
-// The histogram of what each predictor is of, in fp32.
-std::map<int64_t, BitLengths> lengths_by_predictor(const Program& program,
-                                                   const Observations& observations,
-                                                   int64_t gradients, int64_t predictors) {
-  std::map<int64_t, BitLengths> lengths;
-  for (const TensorObservation& seen : observations.tensors()) {
-    if (seen.kind != ObservedKind::kValue && seen.kind != ObservedKind::kGradient) continue;
-    for_written(program.instructions[seen.instruction], [&](const Operand& operand, int index) {
-      if (index == seen.operand) {
-        lengths[predictor_of(operand, gradients, predictors)] = seen.bits;
-      }
-    });
-  }
-  return lengths;
 }
 
 bool is_finite(const Graph& graph, const State& floats) {
@@ -59,21 +46,23 @@ bool is_finite(const Graph& graph, const State& floats) {
   return true;
 }
 
-void take_exponents(const RunPlan& plan, const Format& format, const Observations& observations,
+// `floats`: of the last step in fp32.
+void take_exponents(const RunPlan& plan, const Format& format, const Observations& floats,
                     State& state) {
   const int64_t gradients = gradient_slots(plan.graph);
   const int64_t predictors = predictor_slots(plan.graph, format);
-  const auto lengths = lengths_by_predictor(plan.pretraining, observations, gradients, predictors);
+  std::map<int64_t, BitLengths> lengths;  // of what each predictor is of
+  for_written(plan.pretraining, floats, [&](const Operand& operand, const auto& seen) {
+    lengths[predictor_of(operand, gradients, predictors)] = seen.bits;
+  });
   auto* decided = state.data<int16_t>(state.layout().predictors);
-  for (const Instruction& instruction : plan.training.instructions) {
-    for_written(instruction, [&](const Operand& operand, int) {
-      const int64_t predictor = predictor_of(operand, gradients, predictors);
-      const auto found = lengths.find(predictor);
-      if (found == lengths.end() || predictor >= predictors) return;
-      decided[predictor] = static_cast<int16_t>(exponent_of_lengths(
-          found->second.by_length, kFloatExponent, format.clipped_ppm, operand.bits));
-    });
-  }
+  for_written(plan.training, Observations(plan.training), [&](const Operand& operand, const auto&) {
+    const int64_t predictor = predictor_of(operand, gradients, predictors);
+    const auto found = lengths.find(predictor);
+    if (found == lengths.end() || predictor >= predictors) return;
+    decided[predictor] = static_cast<int16_t>(exponent_of_lengths(
+        found->second.by_length, kFloatExponent, format.clipped_ppm, operand.bits));
+  });
 }
 
 }  // namespace
