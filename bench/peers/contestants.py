@@ -57,11 +57,11 @@ def blas_kernels():
     Debian's OpenBLAS does not know newer CPUs and takes its slowest kernels for them.
     """
     flags = cpu_flags()
+    amd = "sse4a" in flags or "clzero" in flags  # only its processors have these instructions
     if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
-        return ("SkylakeX", "")
+        return ("SkylakeX", "Zen", "") if amd else ("SkylakeX", "")
     if {"avx2", "fma"} <= flags:
-        # Of AMD: the instructions that only its processors have.
-        return ("Zen", "", "Haswell") if "sse4a" in flags or "clzero" in flags else ("Haswell", "")
+        return ("Zen", "", "Haswell") if amd else ("Haswell", "")
     return ("",)
 
 
