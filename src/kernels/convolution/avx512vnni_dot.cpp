@@ -218,6 +218,13 @@ uint32_t unsaturated_magnitude(int limit, int shift) {
   return static_cast<uint32_t>(smaller(largest, UINT32_MAX));
 }
 
+// 0 for shifts that nobody needs to be fast.
+uint32_t roundable_end(uint32_t unsaturated, int shift) {
+  if (shift > 30) return 0;
+  const int64_t half = shift > 0 ? int64_t{1} << (shift - 1) : 0;
+  return static_cast<uint32_t>(smaller(int64_t{unsaturated} + 1, (int64_t{1} << 31) - half));
+}
+
 void raise(std::atomic<uint64_t>& maximum, uint64_t value) {
   uint64_t seen = maximum.load(std::memory_order_relaxed);
   while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
@@ -238,6 +245,7 @@ WideStatistics run_dot(const DotCall& call, ThreadPool& pool) {
     arguments.shift = call.shift;
     arguments.limit = call.limit;
     arguments.unsaturated = unsaturated_magnitude(call.limit, call.shift);
+    arguments.roundable_end = roundable_end(arguments.unsaturated, call.shift);
     uint8_t* packed = call.packed_source(worker);
     if (plan.bands > 1) {
       run_band(call, task / plan.bands, task % plan.bands, packed, arguments);

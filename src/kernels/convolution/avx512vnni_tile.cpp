@@ -44,8 +44,9 @@ MANTISSA_INLINE __m512i broadcast_pixel(const uint8_t* segment, const PixelSteps
   return r;
 }
 
+// [bases][pixels][vectors]
 template <int kBases, int kPixels, int kVectors>
-using Sums = __m512i[kBases][kPixels][kVectors];
+using Sums = __m512i[kBases * kPixels * kVectors];
 
 // sums += all taps and channels of one plane.
 template <int kBases, int kPixels, int kVectors>
@@ -65,7 +66,9 @@ MANTISSA_INLINE void accumulate(Sums<kBases, kPixels, kVectors>& sums, const Til
       MANTISSA_UNROLL for (int b = 0; b < kBases; ++b) {
         MANTISSA_UNROLL for (int p = 0; p < kPixels; ++p) {
           const __m512i x = broadcast_pixel(segments[b], steps, p);
-          MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) multiply_add(sums[b][p][v], x, w[v]);
+          MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
+            multiply_add(sums[(b * kPixels + p) * kVectors + v], x, w[v]);
+          }
         }
         segments[b] += 4;
       }
@@ -77,6 +80,8 @@ MANTISSA_INLINE void accumulate(Sums<kBases, kPixels, kVectors>& sums, const Til
 
 // Writes int32.
 struct StoreSums {
+  using Result = int32_t;
+  static constexpr bool kMayBeRefused = false;
   __m512i maximum;
 
   explicit StoreSums(const TileArguments& t) : maximum(_mm512_load_si512(t.maximum)) {}
@@ -85,18 +90,49 @@ struct StoreSums {
     _mm512_mask_storeu_epi32(target, lanes, sum);
   }
   void finish(TileArguments& t) { _mm512_store_si512(t.maximum, maximum); }
-  static constexpr int kTargetBytes = 4;
 };
 
-// Rounds int32 sums to int16 or int8. Rounding compares the remainder so that nothing can overflow.
 template <typename Result>
+MANTISSA_INLINE void store_narrow(char* target, __mmask16 lanes, __m512i numbers) {
+  if constexpr (sizeof(Result) == 1) {
+    _mm_mask_storeu_epi8(target, lanes, _mm512_cvtepi32_epi8(numbers));
+  } else {
+    _mm256_mask_storeu_epi16(target, lanes, _mm512_cvtepi32_epi16(numbers));
+  }
+}
+
+// Rounds int32 sums to int16 or int8, whose range they do not exceed: adds a half, and where that
+// made an odd number of a tie takes one back.
+template <typename Result_>
 struct StoreRounded {
-  __m512i maximum, saturated, unsaturated, remainder, odd, half, limit;
+  using Result = Result_;
+  static constexpr bool kMayBeRefused = true;
+  __m512i half, rest, odd;
   __m128i shift;
 
   explicit StoreRounded(const TileArguments& t)
-      : maximum(_mm512_load_si512(t.maximum)),
-        saturated(_mm512_load_si512(t.saturated)),
+      : half(_mm512_set1_epi32(t.shift > 0 ? 1 << (t.shift - 1) : 0)),
+        rest(_mm512_set1_epi32((1 << t.shift) - 1)),
+        odd(_mm512_set1_epi32(t.shift > 0 ? 1 : 0)),
+        shift(_mm_cvtsi32_si128(t.shift)) {}
+  MANTISSA_INLINE void store(char* target, __mmask16 lanes, __m512i sum) {
+    const __m512i with_half = _mm512_add_epi32(sum, half);
+    const __m512i floor = _mm512_sra_epi32(with_half, shift);
+    const __mmask16 tie = _mm512_testn_epi32_mask(with_half, rest);
+    store_narrow<Result>(target, lanes, _mm512_mask_andnot_epi32(floor, tie, odd, floor));
+  }
+  void finish(TileArguments&) {}
+};
+
+// Rounds any int32 sums, and counts those that saturate. Rounding compares the remainder so that
+// nothing can overflow.
+template <typename Result>
+struct StoreSaturated {
+  __m512i saturated, unsaturated, remainder, odd, half, limit;
+  __m128i shift;
+
+  explicit StoreSaturated(const TileArguments& t)
+      : saturated(_mm512_load_si512(t.saturated)),
         unsaturated(_mm512_set1_epi32(static_cast<int>(t.unsaturated))),
         limit(_mm512_set1_epi32(t.limit)),
         shift(_mm_cvtsi32_si128(t.shift)) {
@@ -105,11 +141,9 @@ struct StoreRounded {
     half = _mm512_set1_epi32(static_cast<int>((mask >> 1) + (mask != 0 ? 1 : 0)));
     odd = _mm512_set1_epi32(t.shift > 0 && t.shift < 32 ? 1 : 0);
   }
-  MANTISSA_INLINE void store(char* target, __mmask16 lanes, __m512i sum) {
+  void store(char* target, __mmask16 lanes, __m512i sum) {
     const __m512i one = _mm512_set1_epi32(1);
-    const __m512i size = _mm512_abs_epi32(sum);
-    maximum = _mm512_max_epu32(maximum, size);
-    const __mmask16 clipped = _mm512_cmpgt_epu32_mask(size, unsaturated);
+    const __mmask16 clipped = _mm512_cmpgt_epu32_mask(_mm512_abs_epi32(sum), unsaturated);
     saturated = _mm512_mask_add_epi32(saturated, clipped, saturated, one);
     __m512i rounded = _mm512_sra_epi32(sum, shift);
     const __m512i rest =
@@ -117,22 +151,45 @@ struct StoreRounded {
     const __mmask16 up = _mm512_cmpgt_epu32_mask(rest, half);
     rounded = _mm512_mask_add_epi32(rounded, up, rounded, one);
     rounded = _mm512_max_epi32(rounded, _mm512_sub_epi32(_mm512_setzero_si512(), limit));
-    rounded = _mm512_min_epi32(rounded, limit);
-    if constexpr (sizeof(Result) == 1) {
-      _mm_mask_storeu_epi8(target, lanes, _mm512_cvtepi32_epi8(rounded));
-    } else {
-      _mm256_mask_storeu_epi16(target, lanes, _mm512_cvtepi32_epi16(rounded));
+    store_narrow<Result>(target, lanes, _mm512_min_epi32(rounded, limit));
+  }
+};
+
+// The sums of a tile, [bases][pixels][vectors], where some are out of the range of the result.
+template <typename Result>
+__attribute__((noinline)) void store_saturated(TileArguments& t, const __m512i* sums, int bases,
+                                               int pixels, int vectors) {
+  StoreSaturated<Result> store(t);
+  for (int b = 0; b < bases; ++b) {
+    for (int p = 0; p < pixels; ++p) {
+      for (int v = 0; v < vectors; ++v, ++sums) {
+        const uint32_t lanes = v == vectors - 1 ? t.tail_mask : 0xffff;
+        store.store(t.target[b] + p * t.target_step + 16 * v * int64_t{sizeof(Result)},
+                    static_cast<__mmask16>(lanes), *sums);
+      }
     }
   }
-  void finish(TileArguments& t) {
-    _mm512_store_si512(t.maximum, maximum);
-    _mm512_store_si512(t.saturated, saturated);
+  _mm512_store_si512(t.saturated, store.saturated);
+}
+
+// Notes the largest magnitude of a tile's sums; returns whether StoreRounded may take them all.
+template <int kCount>
+MANTISSA_INLINE bool are_roundable(TileArguments& t, const __m512i (&sums)[kCount]) {
+  __m512i low = sums[0], high = sums[0];
+  MANTISSA_UNROLL for (int i = 1; i < kCount; ++i) {
+    low = _mm512_min_epi32(low, sums[i]);
+    high = _mm512_max_epi32(high, sums[i]);
   }
-  static constexpr int kTargetBytes = sizeof(Result);
-};
+  const __m512i size = _mm512_max_epu32(_mm512_abs_epi32(low), _mm512_abs_epi32(high));
+  _mm512_store_si512(t.maximum, _mm512_max_epu32(_mm512_load_si512(t.maximum), size));
+  const __m512i end = _mm512_set1_epi32(static_cast<int>(t.roundable_end));
+  return _mm512_cmpge_epu32_mask(size, end) == 0;
+}
 
 // Combines two int32 sums in int64 and rounds to int16.
 struct StoreWide {
+  using Result = int16_t;
+  static constexpr bool kMayBeRefused = false;
   __m512i maximum, saturated, odd, below_half, limit;
   __m128i shift;
 
@@ -167,7 +224,6 @@ struct StoreWide {
     _mm512_store_si512(t.maximum, maximum);
     _mm512_store_si512(t.saturated, saturated);
   }
-  static constexpr int kTargetBytes = 2;
 };
 
 template <DotMode kMode>
@@ -195,28 +251,34 @@ struct StoreFor<DotMode::kWide> {
 
 template <DotMode kMode, int kVectors, int kBases, int kPixels>
 __attribute__((noinline)) void tile(TileArguments& t) {
+  using Store = typename StoreFor<kMode>::Type;
+  constexpr bool kTwoPlanes = kMode == DotMode::kNarrow || kMode == DotMode::kWide;
+  constexpr int kCount = kBases * kPixels * kVectors;
   Sums<kBases, kPixels, kVectors> sums;
-  __m512i high[kMode == DotMode::kWide ? kBases * kPixels * kVectors : 1];
+  __m512i high[kMode == DotMode::kWide ? kCount : 1];
   MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
     const __m512i init = _mm512_loadu_si512(t.init + 16 * v);
-    MANTISSA_UNROLL for (int i = 0; i < kBases * kPixels; ++i) {
-      sums[i / kPixels][i % kPixels][v] = init;
-    }
+    MANTISSA_UNROLL for (int i = v; i < kCount; i += kVectors) sums[i] = init;
   }
   accumulate<kBases, kPixels, kVectors>(sums, t, 0);
-  if constexpr (kMode == DotMode::kNarrow || kMode == DotMode::kWide) {
-    MANTISSA_UNROLL for (int i = 0; i < kBases * kPixels * kVectors; ++i) {
-      __m512i& sum = sums[i / kVectors / kPixels][i / kVectors % kPixels][i % kVectors];
+  if constexpr (kTwoPlanes) {
+    MANTISSA_UNROLL for (int i = 0; i < kCount; ++i) {
       if constexpr (kMode == DotMode::kWide) {
-        high[i] = sum;
-        sum = _mm512_setzero_si512();
+        high[i] = sums[i];
+        sums[i] = _mm512_setzero_si512();
       } else {
-        sum = _mm512_slli_epi32(sum, 8);
+        sums[i] = _mm512_slli_epi32(sums[i], 8);
       }
     }
     accumulate<kBases, kPixels, kVectors>(sums, t, t.plane_bytes);
   }
-  using Store = typename StoreFor<kMode>::Type;
+  if constexpr (Store::kMayBeRefused) {
+    if (!are_roundable(t, sums)) {
+      __m512i kept[kCount];  // an array of its own: these sums stay in registers
+      MANTISSA_UNROLL for (int i = 0; i < kCount; ++i) kept[i] = sums[i];
+      return store_saturated<typename Store::Result>(t, kept, kBases, kPixels, kVectors);
+    }
+  }
   Store store(t);
   const int64_t target_step = t.target_step;
   const auto tail = static_cast<__mmask16>(t.tail_mask);
@@ -224,12 +286,13 @@ __attribute__((noinline)) void tile(TileArguments& t) {
     char* target = t.target[b];
     MANTISSA_UNROLL for (int p = 0; p < kPixels; ++p) {
       MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
+        const int i = (b * kPixels + p) * kVectors + v;
         const auto lanes = v == kVectors - 1 ? tail : static_cast<__mmask16>(0xffff);
-        char* to = target + 16 * v * Store::kTargetBytes;
+        char* to = target + 16 * v * int64_t{sizeof(typename Store::Result)};
         if constexpr (kMode == DotMode::kWide) {
-          store.store(to, lanes, high[(b * kPixels + p) * kVectors + v], sums[b][p][v]);
+          store.store(to, lanes, high[i], sums[i]);
         } else {
-          store.store(to, lanes, sums[b][p][v]);
+          store.store(to, lanes, sums[i]);
         }
       }
       target += target_step;

@@ -31,6 +31,8 @@ struct TileArguments {
   int shift = 0;
   int limit = 0;             // largest result
   uint32_t unsaturated = 0;  // largest magnitude of a wide result that `limit` allows (int32 sums)
+  uint32_t roundable_end = 0;  // below it a magnitude is not above `unsaturated`, and plus a half
+                               // no overflow
   // Statistics per lane: int32 or, in mode kWide, int64.
   alignas(64) uint64_t maximum[8] = {};
   alignas(64) uint64_t saturated[8] = {};
