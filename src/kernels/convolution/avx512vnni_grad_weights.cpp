@@ -8,7 +8,8 @@ namespace {
 
 constexpr int64_t kUnitBytes = 256 * 1024;
 constexpr int64_t kChunkBytes = 384 * 1024;         // per thread, in the L2 cache
-constexpr int64_t kSharedChunkBytes = 1024 * 1024;  // times threads
+constexpr int64_t kSharedChunkBytes = 1024 * 1024;  // times threads, or as much as the sums
+constexpr int64_t kSharedPositions = 1024;          // whose gradients for a task fit the L2 cache
 constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of their own up to this
 constexpr int64_t kFinishRows = 32;
 constexpr int64_t kBlocksPerTask = 4;
@@ -35,8 +36,14 @@ void plan_chunks(GradWeightsPlan& plan, int threads) {
   const int64_t unit_bytes = plan.input_bytes + plan.planes * plan.plane_bytes;
   const int64_t depth = 4 * plan.band_rows * plan.band_columns;
   plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts;
-  const int64_t budget = plan.shared_chunks ? kSharedChunkBytes * threads : kChunkBytes;
-  const int64_t most = larger(1, smaller(budget / unit_bytes, kGradWeightsDepth / depth));
+  int64_t most = kChunkBytes / unit_bytes;
+  if (plan.shared_chunks) {
+    // Each chunk but the only one reads and writes all sums, so that it may be as large as they are.
+    const int64_t sums = plan.rows * plan.columns * int64_t{sizeof(int64_t)} / unit_bytes;
+    most = larger(kSharedChunkBytes * threads / unit_bytes,
+                  smaller(sums, 4 * kSharedPositions / depth));
+  }
+  most = larger(1, smaller(most, kGradWeightsDepth / depth));
   int64_t chunks = ceil_div(plan.units, most);
   if (!plan.shared_chunks) chunks = smaller(plan.units, round_up(chunks, threads));
   plan.chunk_units = ceil_div(plan.units, chunks);
@@ -150,10 +157,12 @@ void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights&
   });
   const int64_t tiles = row_tiles(plan);
   const int64_t block_tasks = ceil_div(blocks, kBlocksPerTask);
-  context.pool->parallel_for(kernel_height * tiles * block_tasks, [&](int64_t task, int) {
-    const int64_t ky = task / (tiles * block_tasks);
-    const RowTile rows = row_tile(plan.run, tiles, task / block_tasks % tiles);
-    const int64_t first = task % block_tasks * kBlocksPerTask;
+  // Tasks of the same columns follow each other: their gradients stay in the cache, and the rows of
+  // the accumulators that two of them share.
+  context.pool->parallel_for(block_tasks * kernel_height * tiles, [&](int64_t task, int) {
+    const int64_t ky = task / tiles % kernel_height;
+    const RowTile rows = row_tile(plan.run, tiles, task % tiles);
+    const int64_t first = task / (kernel_height * tiles) * kBlocksPerTask;
     const int64_t last = smaller(blocks, first + kBlocksPerTask);
     for (int64_t block = first; block < last; block += plan.blocks_at_once()) {
       if (plan.finishes_tiles()) {
