@@ -104,7 +104,8 @@ struct OpContext {
   int node = -1;  // of the graph: names it in keys of random numbers
   int micro_batch = 0;
   int micro_batches = 1;
-  KernelContext kernel;  // pool and the kernel's scratch
+  bool adds_gradients() const { return micro_batch > 0; }  // of weights, to those of the first ones
+  KernelContext kernel;                                    // pool and the kernel's scratch
   const kernels::KernelTable* kernels = nullptr;
   const StepScalars* scalars = nullptr;
   StepTotals* totals = nullptr;
@@ -182,6 +183,9 @@ struct OpFunctions {
   void (*backward_weights)(const OpContext&) = nullptr;
   void (*update_statistics)(const OpContext&) = nullptr;
   const char* (*kernel)(const OpContext&) = nullptr;
+  // Whether backward_weights writes the first parameter's gradient where it does not add to it.
+  // All other gradients are zero when the first micro-batch comes.
+  bool writes_first_gradient = false;
 };
 
 // Whether backward_input rounds what it writes; else gradients go out as wide as they come in.
@@ -217,6 +221,9 @@ struct Op {
   // The name of the kernel that does its work, for reports; null: none, or several.
   const char* (*kernel)(const OpContext&) = nullptr;
 
+  // As in OpFunctions, which says what it means.
+  bool writes_first_gradient = false;
+
   // The op that stands for it in the frozen network, without its attributes; null: itself.
   const Op* frozen = nullptr;
 
@@ -226,7 +233,10 @@ struct Op {
   // What it does in the arithmetic of a format: all null where it has none.
   OpFunctions functions(const Format& format) const {
     if (format.is_float()) return fp32 != nullptr ? *fp32 : OpFunctions{};
-    return {memory, check, forward, backward_input, backward_weights, update_statistics, kernel};
+    return {memory,           check,
+            forward,          backward_input,
+            backward_weights, update_statistics,
+            kernel,           writes_first_gradient};
   }
 };
 

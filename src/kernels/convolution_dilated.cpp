@@ -275,11 +275,11 @@ void dilated_grad_weights(const KernelTable& table, const ConvolutionGradWeights
   for_each_phase(s, [&](const PhaseOf& phase) {
     if (!phase.has_inputs()) return;
     auto* part_sums = reinterpret_cast<int64_t*>(scratch.weights);
-    std::fill_n(part_sums, phase.shape.weights_count(), 0);
     ConvolutionGradWeights part = args;
     part.shape = phase.shape;
     part.shift = 0;
     part.accumulator = part_sums;
+    part.adds = false;
     part.input = reinterpret_cast<const int8_t*>(
         inputs_of(phase, 1).gather(*context.pool, args.input, scratch.input));
     part.grad_output.data = outputs_of(phase, gradient_bytes(bits))
@@ -289,7 +289,8 @@ void dilated_grad_weights(const KernelTable& table, const ConvolutionGradWeights
       for (int64_t i = 0; i < length; ++i) sums[among + i] += part_sums[apart + i];
     });
   });
-  accumulate_rounded(*context.pool, sums, args.shift, s.weights_count(), args.accumulator);
+  accumulate_rounded(*context.pool, sums, args.shift, s.weights_count(), args.adds,
+                     args.accumulator);
 }
 
 size_t dilated_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,

@@ -194,17 +194,17 @@ void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
   std::fill_n(sums, count, 0);
   for (int i = 0; i < planes_of(args.input.bits); ++i) {
     const int8_t* from = plane_of(pool, args.input, s.input_count(), i, input);
-    std::fill_n(part, count, 0);
     convolution_grad_weights(table,
                              {.shape = s,
                               .input = from,
                               .grad_output = args.grad_output,
                               .shift = 0,
-                              .accumulator = part},
+                              .accumulator = part,
+                              .adds = false},
                              inner);
     add_shifted(pool, part, kDigitBits * i, count, sums);
   }
-  accumulate_rounded(*context.pool, sums, args.shift, count, args.accumulator);
+  accumulate_rounded(*context.pool, sums, args.shift, count, args.adds, args.accumulator);
 }
 
 size_t wide_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,

@@ -44,6 +44,7 @@ struct WideGradWeights {
   ConstGradient grad_output;
   int shift = 0;
   int64_t* accumulator = nullptr;  // [O, KH, KW, C / G]
+  bool adds = true;
 };
 
 void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,

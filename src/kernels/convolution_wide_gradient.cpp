@@ -41,7 +41,6 @@ void wide_gradient_grad_weights(const KernelTable& table, const ConvolutionGradW
   const KernelContext rest{context.pool, context.scratch.subspan(scratch.bytes())};
   const auto* gradient = args.grad_output.as<int32_t>();
   const int64_t weights = args.shape.weights_count();
-  std::fill_n(sums, weights, 0);
   for (int index = kDigits - 1; index >= 0; --index) {
     parallel_ranges(*context.pool, args.shape.output_count(), kGrain,
                     [&](int64_t begin, int64_t end, int64_t) {
@@ -50,9 +49,11 @@ void wide_gradient_grad_weights(const KernelTable& table, const ConvolutionGradW
                       }
                     });
     convolution_grad_weights(
-        table, {args.shape, args.input, {digits, 16}, -kDigitBits * index, sums}, rest);
+        table,
+        {args.shape, args.input, {digits, 16}, -kDigitBits * index, sums, index != kDigits - 1},
+        rest);
   }
-  accumulate_rounded(*context.pool, sums, args.shift, weights, args.accumulator);
+  accumulate_rounded(*context.pool, sums, args.shift, weights, args.adds, args.accumulator);
 }
 
 size_t wide_gradient_grad_weights_scratch_bytes(const KernelTable& table,

@@ -12,13 +12,13 @@ constexpr size_t aligned_bytes(int64_t bytes) {
   return static_cast<size_t>(round_up<int64_t>(bytes, 64));
 }
 
-// accumulator[i] += rne(sums[i] >> shift), which stays where it reaches kWideLimit.
+// Adds rne(sums[i] >> shift) to accumulator[i], or to 0; what reaches kWideLimit stays there.
 inline void accumulate_rounded(ThreadPool& pool, const int64_t* sums, int shift, int64_t count,
-                               int64_t* accumulator) {
+                               bool adds, int64_t* accumulator) {
   constexpr int64_t kGrain = 16384;
   parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t i = begin; i < end; ++i) {
-      accumulator[i] = accumulate(accumulator[i], rescale_rne(sums[i], shift));
+      accumulator[i] = accumulate(adds ? accumulator[i] : 0, rescale_rne(sums[i], shift));
     }
   });
 }

@@ -156,7 +156,8 @@ void grad_weights(const OpContext& c) {
   kernels::convolution_grad_weights(
       *c.kernels,
       {convolution_shape(c, input.shape, c.grad_output.shape), input.as<int8_t>(),
-       gradient_of(c.grad_output), *gradient.exponent - sum_exponent, gradient.as<int64_t>()},
+       gradient_of(c.grad_output), *gradient.exponent - sum_exponent, gradient.as<int64_t>(),
+       c.adds_gradients()},
       c.kernel);
 }
 
@@ -191,6 +192,7 @@ const Op kConvolution = {.name = "convolution",
                          .backward_input = backward_input,
                          .backward_weights = backward_weights,
                          .kernel = kernel,
+                         .writes_first_gradient = true,
                          .fp32 = &fp32::kConvolution};
 
 const Op kLinear = {.name = "linear",
@@ -204,6 +206,7 @@ const Op kLinear = {.name = "linear",
                     .backward_input = backward_input,
                     .backward_weights = backward_weights,
                     .kernel = kernel,
+                    .writes_first_gradient = true,
                     .fp32 = &fp32::kConvolution};
 
 }  // namespace mantissa::ops

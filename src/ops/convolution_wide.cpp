@@ -155,7 +155,7 @@ void wide_backward_weights(const OpContext& c) {
       *c.kernels,
       {convolution_shape(c, input.shape, c.grad_output.shape), value_of(input),
        gradient_of(c.grad_output), *gradient.exponent - *input.exponent - *c.grad_output.exponent,
-       gradient.as<int64_t>()},
+       gradient.as<int64_t>(), c.adds_gradients()},
       c.kernel);
 }
 

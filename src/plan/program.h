@@ -80,7 +80,7 @@ struct Instruction {
   std::vector<Operand> grad_inputs;
   std::vector<ParameterOperand> parameters;
   int saved = -1, statistics = -1, workspace = -1, scratch = -1;  // buffers
-  bool clears_gradients = false;  // zero the parameters' sums on the first micro-batch
+  bool clears_gradients = false;  // on the first micro-batch, but for what the op then writes
   int repeats_from = -1;  // kRepeat: the first of the instructions before it that it repeats
   int64_t multiply_adds = 0;
 };

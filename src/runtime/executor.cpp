@@ -35,8 +35,9 @@ void bind_batch(const Slots& slots, const Instruction& instruction, int micro_ba
 }
 
 void clear_gradients(const ResolvedInstruction& resolved) {
-  for (const ParameterView& parameter : resolved.parameters) {
-    const Tensor& gradient = parameter.gradient;
+  for (size_t k = resolved.functions.writes_first_gradient ? 1 : 0; k < resolved.parameters.size();
+       ++k) {
+    const Tensor& gradient = resolved.parameters[k].gradient;
     if (gradient.empty()) continue;
     std::memset(gradient.data, 0,
                 static_cast<size_t>(gradient.count() * element_bytes(gradient.type)));

@@ -125,7 +125,7 @@ void run_slices(const Tiles& tiles, const GradWeightsPlan& plan, const Convoluti
     const int64_t* parts[] = {place.sums};
     for (int64_t group = 0; group < slice.groups(); ++group) {
       for (int64_t tap = 0; tap < taps; ++tap) {
-        finish_sums(plan, slice, group, tap, parts, 1, args.shift, args.accumulator);
+        finish_sums(plan, slice, group, tap, parts, 1, args);
       }
     }
   });
@@ -154,7 +154,7 @@ void run_batch(const Tiles& tiles, const GradWeightsPlan& plan, const Convolutio
   }
   const int64_t taps = plan.shape.kernel_height * plan.shape.kernel_width;
   context.pool->parallel_for(all.groups() * taps, [&](int64_t task, int) {
-    finish_sums(plan, all, task / taps, task % taps, parts, count, args.shift, args.accumulator);
+    finish_sums(plan, all, task / taps, task % taps, parts, count, args);
   });
 }
 

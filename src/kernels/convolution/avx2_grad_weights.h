@@ -84,9 +84,9 @@ template <typename T>
 void pack_grads(const GradWeightsPlan& plan, const T* grads, const Unit& unit, const Slice& slice,
                 int16_t* to);
 
-// accumulator = accumulate(accumulator, rescale_rne(sum, shift)) for one group of a slice and tap
-// (ky * KW + kx), whose sums are those of all parts added up.
+// Rescales sums into args.accumulator for one group of a slice and tap (ky * KW + kx), whose sums
+// are those of all parts added up.
 void finish_sums(const GradWeightsPlan& plan, const Slice& slice, int64_t group, int64_t tap,
-                 const int64_t* const* parts, int part_count, int shift, int64_t* accumulator);
+                 const int64_t* const* parts, int part_count, const ConvolutionGradWeights& args);
 
 }  // namespace mantissa::kernels::convolution_avx2

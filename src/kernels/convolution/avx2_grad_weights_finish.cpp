@@ -12,11 +12,12 @@ namespace {
 // Four at a time: rescale_rne and accumulate where neither can saturate.
 struct Rescale {
   int shift;
+  bool adds;
   __m128i right, left;
   __m256i bias, bias_after, below_half, odd;
   __m256i range, above_range;  // of sums that a left shift keeps within kWideLimit
 
-  explicit Rescale(int bits) : shift(bits) {
+  Rescale(int bits, bool adds_sums) : shift(bits), adds(adds_sums) {
     // Shifts are logical: a bias keeps sums within 2^61 positive, and its rounded value even.
     constexpr int64_t kBias = int64_t{1} << 62;
     const int left_bits = bits < 0 ? (bits < -60 ? 60 : -bits) : 0;
@@ -90,11 +91,12 @@ struct TapSums {
 
 // Inputs [first, first + count) of channels [lane, lane + channels), `pitch` apart, one by one.
 void finish_slowly(const TapSums& sums, int64_t first, int64_t count, int64_t lane,
-                   int64_t channels, int64_t pitch, int shift, int64_t* accumulator) {
+                   int64_t channels, int64_t pitch, const Rescale& rescale, int64_t* accumulator) {
   for (int64_t o = 0; o < channels; ++o) {
     for (int64_t i = 0; i < count; ++i) {
       int64_t& to = accumulator[o * pitch + i];
-      to = accumulate(to, rescale_rne(sums.at(first + i, lane + o), shift));
+      to = accumulate(rescale.adds ? to : 0,
+                      rescale_rne(sums.at(first + i, lane + o), rescale.shift));
     }
   }
 }
@@ -107,7 +109,8 @@ MANTISSA_INLINE bool finish_four(const Rescale& rescale, const TapSums& sums, in
   transpose_qwords(r);
   __m256i out = _mm256_setzero_si256();
   MANTISSA_UNROLL for (int i = 0; i < 4; ++i) {
-    r[i] = rescale.added(r[i], load32(accumulator + i * pitch), out);
+    const __m256i old = rescale.adds ? load32(accumulator + i * pitch) : _mm256_setzero_si256();
+    r[i] = rescale.added(r[i], old, out);
   }
   if (_mm256_testz_si256(out, out) == 0) return false;
   MANTISSA_UNROLL for (int i = 0; i < 4; ++i) store32(accumulator + i * pitch, r[i]);
@@ -117,7 +120,7 @@ MANTISSA_INLINE bool finish_four(const Rescale& rescale, const TapSums& sums, in
 }  // namespace
 
 void finish_sums(const GradWeightsPlan& plan, const Slice& slice, int64_t group, int64_t tap,
-                 const int64_t* const* parts, int part_count, int shift, int64_t* accumulator) {
+                 const int64_t* const* parts, int part_count, const ConvolutionGradWeights& args) {
   const ConvolutionShape& s = plan.shape;
   const int64_t taps = s.kernel_height * s.kernel_width;
   const int64_t pitch = taps * s.in_channels;
@@ -125,18 +128,18 @@ void finish_sums(const GradWeightsPlan& plan, const Slice& slice, int64_t group,
   const int64_t channels = slice.group_channels(group);
   const TapSums sums{parts, part_count, slice.sums_at(taps, group) + tap * slice.inputs * lanes,
                      lanes};
-  accumulator += (slice.first_output + group * kGroupChannels) * pitch + tap * s.in_channels +
-                 slice.first_input;
-  const Rescale rescale(shift);
+  int64_t* accumulator = args.accumulator + (slice.first_output + group * kGroupChannels) * pitch +
+                         tap * s.in_channels + slice.first_input;
+  const Rescale rescale(args.shift, args.adds);
   for (int64_t o = 0; o < channels; o += 4) {
     int64_t* to = accumulator + o * pitch;
     const int64_t count = smaller(4, channels - o);
     const int64_t fast = rescale.is_fast() && count == 4 ? slice.inputs / 4 * 4 : 0;
     for (int64_t c = 0; c < fast; c += 4) {
       if (finish_four(rescale, sums, c, o, pitch, to + c)) continue;
-      finish_slowly(sums, c, 4, o, 4, pitch, shift, to + c);
+      finish_slowly(sums, c, 4, o, 4, pitch, rescale, to + c);
     }
-    finish_slowly(sums, fast, slice.inputs - fast, o, count, pitch, shift, to + fast);
+    finish_slowly(sums, fast, slice.inputs - fast, o, count, pitch, rescale, to + fast);
   }
 }
 

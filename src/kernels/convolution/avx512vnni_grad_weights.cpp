@@ -1,6 +1,8 @@
 #if defined(__x86_64__)
 #include "kernels/convolution/avx512vnni_grad_weights.h"
 
+#include <algorithm>
+
 #include "kernels/convolution/avx512vnni_kernels.h"
 
 namespace mantissa::kernels::convolution_avx512vnni {
@@ -38,7 +40,8 @@ void plan_chunks(GradWeightsPlan& plan, int threads) {
   plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts;
   int64_t most = kChunkBytes / unit_bytes;
   if (plan.shared_chunks) {
-    // Each chunk but the only one reads and writes all sums, so that it may be as large as they are.
+    // Each chunk but the only one reads and writes all sums, so that it may be as large as they
+    // are.
     const int64_t sums = plan.rows * plan.columns * int64_t{sizeof(int64_t)} / unit_bytes;
     most = larger(kSharedChunkBytes * threads / unit_bytes,
                   smaller(sums, 4 * kSharedPositions / depth));
@@ -135,8 +138,7 @@ void finish_tile(const GradWeightsPlan& plan, const ConvolutionGradWeights& args
   const int64_t* parts[] = {sums};
   sum_products(plan, chunk, ky, rows.first, rows.count, block, true, sums, kPitch);
   finish_sums(plan, {parts, 1, kPitch}, ky * plan.run + rows.first, rows.count, block * 16,
-              smaller(16 * plan.blocks_at_once(), plan.shape.out_channels - block * 16), args.shift,
-              args.accumulator);
+              smaller(16 * plan.blocks_at_once(), plan.shape.out_channels - block * 16), args);
 }
 
 // All threads pack a chunk together, then share its tiles.
@@ -190,7 +192,7 @@ void finish(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
     const int64_t* parts[kMaximumParts];
     for (int part = 0; part < count; ++part) parts[part] = copies[part] + row * plan.columns;
     finish_sums(plan, {parts, count, plan.columns}, row, smaller(kFinishRows, plan.rows - row), 0,
-                plan.shape.out_channels, args.shift, args.accumulator);
+                plan.shape.out_channels, args);
   });
 }
 
@@ -214,7 +216,10 @@ GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int t
 }
 
 void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
-  if (args.shift > 62) return;  // nothing is left of any sum
+  if (args.shift > 62) {  // nothing is left of any sum
+    if (!args.adds) std::fill_n(args.accumulator, args.shape.weights_count(), 0);
+    return;
+  }
   const GradWeightsPlan plan =
       plan_grad_weights(args.shape, args.grad_output.bits, context.pool->size());
   if (plan.shared_chunks) {

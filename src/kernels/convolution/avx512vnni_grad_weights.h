@@ -74,9 +74,9 @@ void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
 // [count][pitch].
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
                   int64_t count, int64_t block, bool first, int64_t* sums, int64_t pitch);
-// accumulator = accumulate(accumulator, rescale_rne(sum, shift)) for `rows` rows and `columns` of
-// [O], which begin at `row` and `column`; the view's parts begin there too.
+// Rescales sums into args.accumulator for `rows` rows and `columns` of [O], which begin at `row`
+// and `column`; the view's parts begin there too.
 void finish_sums(const GradWeightsPlan& plan, const SumsView& sums, int64_t row, int64_t rows,
-                 int64_t column, int64_t columns, int shift, int64_t* accumulator);
+                 int64_t column, int64_t columns, const ConvolutionGradWeights& args);
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

@@ -261,8 +261,8 @@ void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, 
 }
 
 void finish_sums(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
-                 int64_t column, int64_t columns, int shift, int64_t* accumulator) {
-  const Rescale rescale = Rescale::by(shift);
+                 int64_t column, int64_t columns, const ConvolutionGradWeights& args) {
+  const Rescale rescale = Rescale::by(args.shift);
   for (int64_t c = 0; c < columns; c += 8) {
     for (int64_t r = 0; r < rows; r += 8) {
       const int64_t count = smaller(8, rows - r);
@@ -276,9 +276,9 @@ void finish_sums(const GradWeightsPlan& plan, const SumsView& view, int64_t row,
       }
       transpose_qwords(sums);
       const auto valid = static_cast<__mmask8>(mask16(count));
-      int64_t* to = accumulator + (column + c) * plan.rows + row + r;
+      int64_t* to = args.accumulator + (column + c) * plan.rows + row + r;
       for (int64_t i = 0; i < smaller(8, columns - c); ++i, to += plan.rows) {
-        const __m512i old = _mm512_maskz_loadu_epi64(valid, to);
+        const __m512i old = _mm512_maskz_loadu_epi64(args.adds ? valid : 0, to);
         _mm512_mask_storeu_epi64(to, valid, accumulate8(old, rescale(sums[i])));
       }
     }

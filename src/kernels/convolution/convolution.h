@@ -84,14 +84,15 @@ struct ConvolutionGradInput {
 
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *
 //   input[n, y*stride + ky*dilation - padding, x*stride + kx*dilation - padding, c]  (up to 2^62);
-// accumulator = accumulate(accumulator, rescale_rne(sum, shift)): rounded once per call. shift may
-// be negative.
+// accumulator = accumulate(adds ? accumulator : 0, rescale_rne(sum, shift)): rounded once per call.
+// shift may be negative.
 struct ConvolutionGradWeights {
   ConvolutionShape shape;
   const int8_t* input = nullptr;
   ConstGradient grad_output;
   int shift = 0;
   int64_t* accumulator = nullptr;  // [O, KH, KW, C / G]
+  bool adds = true;                // to what the accumulators hold, else is the first to write them
 };
 
 // One row of the kernel table. Every function is bit-equal to the reference (isa kScalar), whatever

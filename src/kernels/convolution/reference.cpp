@@ -131,7 +131,8 @@ void grad_weights(const ConvolutionGradWeights& args, const KernelContext& conte
   with_gradient_type(args.grad_output.bits,
                      [&](auto type) { add_grad_weights<decltype(type)>(args, sums); });
   for (int64_t i = 0; i < s.weights_count(); ++i) {
-    args.accumulator[i] = accumulate(args.accumulator[i], rescale_rne(sums[i], args.shift));
+    const int64_t before = args.adds ? args.accumulator[i] : 0;
+    args.accumulator[i] = accumulate(before, rescale_rne(sums[i], args.shift));
   }
 }
 

@@ -76,7 +76,7 @@ struct Results {
   std::vector<int32_t> wide;
   std::vector<int8_t> narrow;
   std::vector<std::byte> grad_input;
-  std::vector<int64_t> accumulator;
+  std::vector<int64_t> accumulator, first_written;
   WideStatistics wide_found, narrow_found, grad_input_found;
 };
 
@@ -150,8 +150,13 @@ struct Operands {
         {shape, gradient, weights.data(), grad_input_shift, {r.grad_input.data(), grad_input_bits}},
         {&pool, backward.span()});
     Scratch update(subject.grad_weights_scratch_bytes(shape, bits, threads));
-    subject.grad_weights({shape, input.data(), gradient, grad_weights_shift, r.accumulator.data()},
-                         {&pool, update.span()});
+    ConvolutionGradWeights sums{shape, input.data(), gradient, grad_weights_shift,
+                                r.accumulator.data()};
+    subject.grad_weights(sums, {&pool, update.span()});
+    r.first_written = accumulator;
+    sums.accumulator = r.first_written.data();
+    sums.adds = false;
+    subject.grad_weights(sums, {&pool, update.span()});
     return r;
   }
 };
@@ -185,7 +190,9 @@ inline std::string difference(const Results& expected, const Results& actual) {
          first_difference("grad_input's bytes", expected.grad_input, actual.grad_input) +
          first_difference("grad_input's statistics", expected.grad_input_found,
                           actual.grad_input_found) +
-         first_difference("accumulator", expected.accumulator, actual.accumulator);
+         first_difference("accumulator", expected.accumulator, actual.accumulator) +
+         first_difference("accumulator written first", expected.first_written,
+                          actual.first_written);
 }
 
 inline std::string describe(const ConvolutionShape& s) {

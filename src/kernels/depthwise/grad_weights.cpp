@@ -132,7 +132,7 @@ void finish(const Plan& plan, const ConvolutionGradWeights& args, const std::byt
       sum += reinterpret_cast<const int64_t*>(totals)[tap * plan.input.padded_channels + channel];
     }
     int64_t& accumulator = args.accumulator[channel * plan.taps() + tap];
-    accumulator = accumulate(accumulator, rescale_rne(sum, args.shift));
+    accumulator = accumulate(args.adds ? accumulator : 0, rescale_rne(sum, args.shift));
   }
 }
 
