@@ -1,8 +1,6 @@
 #if defined(__x86_64__)
 #include "kernels/convolution/avx512vnni_grad_weights.h"
 
-#include <algorithm>
-
 #include "kernels/convolution/avx512vnni_kernels.h"
 
 namespace mantissa::kernels::convolution_avx512vnni {
@@ -13,6 +11,7 @@ constexpr int64_t kChunkBytes = 384 * 1024;         // per thread, in the L2 cac
 constexpr int64_t kSharedChunkBytes = 1024 * 1024;  // times threads, or as much as the sums
 constexpr int64_t kSharedPositions = 1024;          // whose gradients for a task fit the L2 cache
 constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of their own up to this
+constexpr int64_t kManyChannels = 128;              // whose gradients are packed in panels
 constexpr int64_t kFinishRows = 32;
 constexpr int64_t kBlocksPerTask = 4;
 constexpr int kMaximumParts = 256;
@@ -31,12 +30,15 @@ void plan_units(GradWeightsPlan& plan) {
   plan.window_rows = (plan.band_rows - 1) * plan.step + s.kernel_height;
   plan.units = ceil_div(s.batch, 4) * plan.bands_y * plan.bands_x;
   plan.input_bytes = plan.window_rows * plan.window_columns * s.in_channels * 4;
-  plan.plane_bytes = plan.band_rows * plan.band_columns * s.out_channels * 4;
+  const bool many = s.out_channels >= kManyChannels && s.out_channels % 16 == 0;
+  plan.panel_channels = many ? 16 : s.out_channels;
+  plan.panels = s.out_channels / plan.panel_channels;
 }
 
 void plan_chunks(GradWeightsPlan& plan, int threads) {
-  const int64_t unit_bytes = plan.input_bytes + plan.planes * plan.plane_bytes;
-  const int64_t depth = 4 * plan.band_rows * plan.band_columns;
+  const int64_t unit_bytes =
+      plan.input_bytes + plan.planes * plan.unit_positions() * plan.shape.out_channels * 4;
+  const int64_t depth = 4 * plan.unit_positions();
   plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts;
   int64_t most = kChunkBytes / unit_bytes;
   if (plan.shared_chunks) {
@@ -62,7 +64,10 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
   plan.used_offset = plan.sums_bytes * copies;
   plan.chunks_offset = plan.used_offset + 64 * static_cast<size_t>(copies);
   plan.planes_offset = aligned(plan.chunk_units * plan.input_bytes + kGradWeightsSlack);
-  plan.plane_stride = aligned(plan.chunk_units * plan.plane_bytes + kGradWeightsSlack);
+  // An odd number of cache lines, so that panels do not compete for the same places of the cache.
+  plan.panel_stride =
+      round_up(plan.chunk_units * plan.unit_positions() * plan.position_bytes(), 128) + 64;
+  plan.plane_stride = aligned(plan.panels * plan.panel_stride + kGradWeightsSlack);
   plan.input_sums_offset = plan.planes_offset + plan.planes * plan.plane_stride;
   plan.grad_sums_offset =
       plan.input_sums_offset +
@@ -95,7 +100,7 @@ int64_t row_tiles(const GradWeightsPlan& plan) { return ceil_div(plan.run, kGrad
 void pack_chunk_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                      const Chunk& chunk, int64_t first_unit, int64_t unit) {
   pack_unit(plan, args, first_unit + unit, chunk.input + unit * plan.input_bytes,
-            chunk.planes + unit * plan.plane_bytes);
+            chunk.planes + unit * plan.unit_positions() * plan.position_bytes());
 }
 
 // Each task packs its own chunk and adds to its worker's sums.
@@ -216,10 +221,7 @@ GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int t
 }
 
 void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
-  if (args.shift > 62) {  // nothing is left of any sum
-    if (!args.adds) std::fill_n(args.accumulator, args.shape.weights_count(), 0);
-    return;
-  }
+  if (finish_without_sums(args)) return;
   const GradWeightsPlan plan =
       plan_grad_weights(args.shape, args.grad_output.bits, context.pool->size());
   if (plan.shared_chunks) {

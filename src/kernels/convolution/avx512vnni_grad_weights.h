@@ -2,8 +2,9 @@
 //
 // Depth is packed in units: a band of output pixels of a group of four images, holding the input it
 // needs as biased bytes xu = x + 128, [row][column][C][4], and grad_output g as two signed byte
-// planes high = g >> 8 and low = (g & 255) - 128, [y][x][O][4]. With DH = sum of high * xu and
-// DL = sum of low * xu,
+// planes high = g >> 8 and low = (g & 255) - 128, [panel][unit][y][x][channel][4]. Panels are of
+// all channels or, where these are many, of 16, which lie together then. With DH = sum of high * xu
+// and DL = sum of low * xu,
 //   sum of g * x = 256 * DH + DL + 128 * (sum of (xu - 128) - sum of (256 * high + low)).
 // Images and rows that do not exist have g = 0 and whatever x. Gradients of up to 8 bits are one
 // plane:
@@ -30,16 +31,24 @@ struct GradWeightsPlan {
   int64_t band_rows = 1, band_columns = 1;  // output pixels of a unit
   int64_t bands_y = 1, bands_x = 1, units = 1;
   int64_t window_rows = 1, window_columns = 1;
-  int64_t input_bytes = 0, plane_bytes = 0;  // of one unit
-  int64_t run = 0, rows = 0, columns = 0;    // KW*C; KH*KW*C; O rounded up to 16
-  bool shared_chunks = false;                // all threads work on one chunk, else each on its own
+  int64_t input_bytes = 0;  // of one unit
+  int64_t panel_channels = 1, panels = 1;
+  int64_t run = 0, rows = 0, columns = 0;  // KW*C; KH*KW*C; O rounded up to 16
+  bool shared_chunks = false;              // all threads work on one chunk, else each on its own
   int64_t chunk_units = 1;
   // Scratch: sums [row][column] int64 (per thread unless shared_chunks; none if the only chunk is
   // shared), then the chunk's parts.
   size_t sums_bytes = 0, used_offset = 0, chunks_offset = 0;
   size_t planes_offset = 0, plane_stride = 0, input_sums_offset = 0, grad_sums_offset = 0;
+  int64_t panel_stride = 0;
   size_t chunk_bytes = 0, total_bytes = 0;
 
+  int64_t unit_positions() const { return band_rows * band_columns; }
+  int64_t position_bytes() const { return panel_channels * 4; }  // of one panel and plane
+  // From a unit's, or a chunk's, first gradient to that of a block of 16 columns.
+  int64_t block_offset(int64_t block) const {
+    return block * 16 / panel_channels * panel_stride + block * 16 % panel_channels * 4;
+  }
   int64_t chunks() const { return ceil_div(units, chunk_units); }
   bool finishes_tiles() const { return shared_chunks && chunks() == 1; }
   // Blocks of 16 columns whose products are summed at once: two vectors of gradients in any case.

@@ -52,20 +52,40 @@ inline GradBytes split_grads(__m256i r0, __m256i r1, __m256i r2, __m256i r3) {
   return {transpose_packed(high), _mm512_xor_si512(transpose_packed(low), bias)};
 }
 
+// Where the next 16 of adjacent gradients go, in bytes from the first: to the next panel, and after
+// the last to the next position of the first one.
+class GradPlace {
+ public:
+  explicit GradPlace(const GradWeightsPlan& plan)
+      : step_(plan.panels > 1 ? plan.panel_stride : 64),
+        panels_(plan.panels > 1 ? plan.panels : INT64_MAX),
+        left_(panels_) {}
+  int64_t operator()() const { return at_; }
+  void advance() {
+    at_ += step_;
+    if (--left_ > 0) return;
+    at_ += 64 - panels_ * step_;
+    left_ = panels_;
+  }
+
+ private:
+  int64_t step_, panels_, left_, at_ = 0;
+};
+
 // Four images' adjacent gradients (zeros beyond `existing` images), to two planes [count][4].
 void pack_grads(const int16_t* const (&images)[4], int existing, int64_t offset, int64_t count,
-                int8_t* high, int8_t* low) {
+                GradPlace place, int8_t* high, int8_t* low) {
   const int16_t* r0 = images[0] + offset;
   const int16_t* r1 = images[1] + offset;
   const int16_t* r2 = images[2] + offset;
   const int16_t* r3 = images[3] + offset;
   int64_t i = 0;
-  for (; existing == 4 && i + 16 <= count; i += 16) {
+  for (; existing == 4 && i + 16 <= count; i += 16, place.advance()) {
     const GradBytes g = split_grads(load32(r0 + i), load32(r1 + i), load32(r2 + i), load32(r3 + i));
-    _mm512_storeu_si512(high + 4 * i, g.high);
-    _mm512_storeu_si512(low + 4 * i, g.low);
+    _mm512_storeu_si512(high + place(), g.high);
+    _mm512_storeu_si512(low + place(), g.low);
   }
-  for (; i < count; i += 16) {
+  for (; i < count; i += 16, place.advance()) {
     const __mmask16 valid = mask16(count - i);
     const auto lanes = [&](int image) {
       return static_cast<__mmask16>(image < existing ? valid : 0);
@@ -73,21 +93,21 @@ void pack_grads(const int16_t* const (&images)[4], int existing, int64_t offset,
     const GradBytes g = split_grads(
         _mm256_maskz_loadu_epi16(lanes(0), r0 + i), _mm256_maskz_loadu_epi16(lanes(1), r1 + i),
         _mm256_maskz_loadu_epi16(lanes(2), r2 + i), _mm256_maskz_loadu_epi16(lanes(3), r3 + i));
-    _mm512_mask_storeu_epi32(high + 4 * i, valid, g.high);
-    _mm512_mask_storeu_epi32(low + 4 * i, valid, g.low);
+    _mm512_mask_storeu_epi32(high + place(), valid, g.high);
+    _mm512_mask_storeu_epi32(low + place(), valid, g.low);
   }
 }
 
 // Four images' adjacent 8-bit gradients (zeros beyond `existing` images), to [count][4].
 void pack_grads(const int8_t* const (&images)[4], int existing, int64_t offset, int64_t count,
-                int8_t* to) {
-  for (int64_t i = 0; i < count; i += 16) {
+                GradPlace place, int8_t* to) {
+  for (int64_t i = 0; i < count; i += 16, place.advance()) {
     const __mmask16 valid = mask16(count - i);
     __m128i rows[4];
     for (int image = 0; image < 4; ++image) {
       rows[image] = _mm_maskz_loadu_epi8(image < existing ? valid : 0, images[image] + offset + i);
     }
-    _mm512_mask_storeu_epi32(to + 4 * i, valid, interleave4(rows[0], rows[1], rows[2], rows[3]));
+    _mm512_mask_storeu_epi32(to + place(), valid, interleave4(rows[0], rows[1], rows[2], rows[3]));
   }
 }
 
@@ -143,8 +163,8 @@ void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, const Uni
   }
 }
 
-// Calls pack(images, offset, count, to) for each row of a unit, [band_columns * O][4] bytes apart;
-// what lies outside of the image is left to fill(from, count).
+// Calls pack(images, offset, count, to) for each row of a unit, `to` being the place of its first
+// gradient; what lies outside of the image is left to fill(from, count), panel by panel.
 template <typename T, typename Pack, typename Fill>
 void for_each_grad_row(const GradWeightsPlan& plan, const T* grads, const UnitPlace& place,
                        Pack&& pack, Fill&& fill) {
@@ -154,13 +174,17 @@ void for_each_grad_row(const GradWeightsPlan& plan, const T* grads, const UnitPl
     images[i] = grads + (place.image + (i < place.existing ? i : 0)) * s.out_height * s.out_width *
                             s.out_channels;
   }
-  const int64_t columns = smaller(plan.band_columns, s.out_width - place.x);
-  const int64_t row_bytes = plan.band_columns * s.out_channels * 4;
+  const int64_t columns = larger(0, smaller(plan.band_columns, s.out_width - place.x));
   for (int64_t row = 0; row < plan.band_rows; ++row) {
     const int64_t y = place.y + row;
-    const int64_t count = y < s.out_height && columns > 0 ? columns * s.out_channels : 0;
-    pack(images, (y * s.out_width + place.x) * s.out_channels, count, row * row_bytes);
-    fill(row * row_bytes + 4 * count, row_bytes - 4 * count);
+    const int64_t existing = y < s.out_height ? columns : 0;
+    const int64_t to = row * plan.band_columns * plan.position_bytes();
+    pack(images, (y * s.out_width + place.x) * s.out_channels, existing * s.out_channels, to);
+    const int64_t missing = (plan.band_columns - existing) * plan.position_bytes();
+    if (missing == 0) continue;
+    for (int64_t panel = 0; panel < plan.panels; ++panel) {
+      fill(to + panel * plan.panel_stride + existing * plan.position_bytes(), missing);
+    }
   }
 }
 
@@ -169,7 +193,7 @@ void pack_unit_planes(const GradWeightsPlan& plan, const int16_t* grads, const U
   for_each_grad_row(
       plan, grads, place,
       [&](const int16_t* const(&images)[4], int64_t offset, int64_t count, int64_t to) {
-        pack_grads(images, place.existing, offset, count, high + to, low + to);
+        pack_grads(images, place.existing, offset, count, GradPlace(plan), high + to, low + to);
       },
       [&](int64_t from, int64_t count) {
         fill_bytes(reinterpret_cast<uint8_t*>(high) + from, count, 0);
@@ -182,7 +206,7 @@ void pack_unit_plane(const GradWeightsPlan& plan, const int8_t* grads, const Uni
   for_each_grad_row(
       plan, grads, place,
       [&](const int8_t* const(&images)[4], int64_t offset, int64_t count, int64_t to) {
-        pack_grads(images, place.existing, offset, count, plane + to);
+        pack_grads(images, place.existing, offset, count, GradPlace(plan), plane + to);
       },
       [&](int64_t from, int64_t count) {
         fill_bytes(reinterpret_cast<uint8_t*>(plane) + from, count, 0);

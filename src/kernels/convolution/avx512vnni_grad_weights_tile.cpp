@@ -128,11 +128,11 @@ Products products_of_rows(int64_t rows) {
 
 // Sums of one plane of a block of 16 columns over the chunk's positions.
 __m512i sum_plane(const GradWeightsPlan& plan, const Chunk& chunk, const int8_t* grads) {
-  const int64_t step = plan.shape.out_channels * 4;
+  const int64_t step = plan.position_bytes();
   const __m512i ones = _mm512_set1_epi8(1);
   __m512i sums[4];
   MANTISSA_UNROLL for (int i = 0; i < 4; ++i) sums[i] = _mm512_setzero_si512();
-  int64_t positions = chunk.units * plan.band_rows * plan.band_columns;
+  int64_t positions = chunk.units * plan.unit_positions();
   for (; positions >= 4; positions -= 4) {
     MANTISSA_UNROLL for (int i = 0; i < 4; ++i, grads += step) {
       multiply_add(sums[i], ones, _mm512_loadu_si512(grads));
@@ -152,7 +152,7 @@ void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first) 
   const int64_t pitch = round_up(plan.run, 64);
   const int64_t pixel = plan.step * plan.shape.in_channels * 4;
   const int64_t row_bytes = plan.window_columns * plan.shape.in_channels * 4;
-  const auto depth = static_cast<int>(4 * chunk.units * plan.band_rows * plan.band_columns);
+  const auto depth = static_cast<int>(4 * chunk.units * plan.unit_positions());
   const __m512i ones = _mm512_set1_epi8(1);
   for (int64_t ky = 0; ky < kernel_height; ++ky) {
     int32_t* to = chunk.input_sums + ky * pitch + first;
@@ -181,7 +181,7 @@ void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first) 
 }
 
 void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
-  const int8_t* grads = chunk.planes + block * 64;
+  const int8_t* grads = chunk.planes + plan.block_offset(block);
   __m512i high = _mm512_setzero_si512();
   __m512i low = sum_plane(plan, chunk, grads + (plan.planes - 1) * plan.plane_stride);
   if (plan.planes == 2) high = sum_plane(plan, chunk, grads);
@@ -194,13 +194,14 @@ void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
                   int64_t count, int64_t block, bool first, int64_t* sums, int64_t pitch) {
   const bool pair = plan.planes == 1 && (block + 1) * 16 < plan.columns;
-  const int8_t* grads = chunk.planes + block * 64;
-  const int64_t second = plan.planes == 2 ? static_cast<int64_t>(plan.plane_stride) : pair ? 64 : 0;
+  const int8_t* grads = chunk.planes + plan.block_offset(block);
+  const int64_t next = pair ? plan.block_offset(block + 1) - plan.block_offset(block) : 0;
+  const int64_t second = plan.planes == 2 ? static_cast<int64_t>(plan.plane_stride) : next;
   const ProductArguments arguments = {
       .positions = chunk_positions(plan, chunk),
       .input = chunk.input + (ky * plan.window_columns * plan.shape.in_channels + row) * 4,
       .grads = {grads, grads + second},
-      .grad_step = plan.shape.out_channels * 4,
+      .grad_step = plan.position_bytes(),
       .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
       .grad_sums = chunk.grad_sums + block * 16,
       .pair = pair,

@@ -98,29 +98,6 @@ struct TapRows {
   }
 };
 
-// Bytes of one row of the window: zeros, a copy of source pixels [from, to), zeros.
-struct RowParts {
-  int64_t left = 0, copied = 0, right = 0;  // pixels
-  int64_t from = 0;
-};
-
-RowParts row_parts(const Dot& dot, const Window& window, int64_t row) {
-  RowParts parts;
-  const int64_t source_row = (window.first_row + row) * dot.decimation;
-  const bool last = source_row == dot.source_height - 1;
-  const int64_t width = ceil_div(last ? dot.last_width : dot.source_width, dot.decimation);
-  if (source_row < 0 || source_row >= dot.source_height) {
-    parts.left = window.columns;
-    return parts;
-  }
-  const int64_t end = smaller(width, window.first_column + window.columns);
-  parts.from = larger(0, window.first_column);
-  parts.left = smaller(window.columns, parts.from - window.first_column);
-  parts.copied = larger(0, end - parts.from);
-  parts.right = window.columns - parts.left - parts.copied;
-  return parts;
-}
-
 void copy_biased(const int8_t* from, int64_t count, uint8_t* to) {
   const __m512i bias = _mm512_set1_epi8(-128);
   int64_t i = 0;

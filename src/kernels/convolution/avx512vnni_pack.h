@@ -24,12 +24,6 @@ void pack_grad_input_weights(const ConvolutionShape& shape, const int8_t* weight
                              const AxisPhase& phase_y, const AxisPhase& phase_x, int64_t first,
                              const PackedBlock& packed);
 
-// A window of one source image: rows first_row.., columns first_column.., zeros outside.
-struct Window {
-  int64_t first_row = 0, rows = 0;
-  int64_t first_column = 0, columns = 0;
-};
-
 // int8 image to biased bytes (+128), [rows][columns][C].
 void pack_bytes(const Dot& dot, const int8_t* image, const Window& window, uint8_t* packed);
 

@@ -1,5 +1,7 @@
 #include "kernels/convolution/geometry.h"
 
+#include <algorithm>
+
 namespace mantissa::kernels::convolution_geometry {
 namespace {
 
@@ -126,6 +128,12 @@ RowParts row_parts(const Dot& dot, const Window& window, int64_t row) {
   parts.copied = larger(0, end - parts.from);
   parts.right = window.columns - parts.left - parts.copied;
   return parts;
+}
+
+bool finish_without_sums(const ConvolutionGradWeights& args) {
+  if (args.shift <= 62) return false;
+  if (!args.adds) std::fill_n(args.accumulator, args.shape.weights_count(), 0);
+  return true;
 }
 
 }  // namespace mantissa::kernels::convolution_geometry
