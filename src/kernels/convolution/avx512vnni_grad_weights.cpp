@@ -14,6 +14,7 @@ constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of thei
 constexpr int64_t kManyChannels = 128;              // whose gradients are packed in panels
 constexpr int64_t kFinishRows = 32;
 constexpr int64_t kBlocksPerTask = 4;
+constexpr int64_t kTilesPerTask = 4;  // else threads would write to the same cache lines
 constexpr int kMaximumParts = 256;
 
 void plan_units(GradWeightsPlan& plan) {
@@ -163,20 +164,25 @@ void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights&
     sum_inputs(plan, chunk, (task - blocks) * 64);
   });
   const int64_t tiles = row_tiles(plan);
+  const int64_t tile_tasks = ceil_div(tiles, kTilesPerTask);
   const int64_t block_tasks = ceil_div(blocks, kBlocksPerTask);
-  // Tasks of the same columns follow each other: their gradients stay in the cache, and the rows of
-  // the accumulators that two of them share.
-  context.pool->parallel_for(block_tasks * kernel_height * tiles, [&](int64_t task, int) {
-    const int64_t ky = task / tiles % kernel_height;
-    const RowTile rows = row_tile(plan.run, tiles, task % tiles);
-    const int64_t first = task / (kernel_height * tiles) * kBlocksPerTask;
+  // Tasks of the same columns follow each other: their gradients stay in the cache.
+  context.pool->parallel_for(block_tasks * kernel_height * tile_tasks, [&](int64_t task, int) {
+    const int64_t ky = task / tile_tasks % kernel_height;
+    const int64_t first_tile = task % tile_tasks * kTilesPerTask;
+    const int64_t last_tile = smaller(tiles, first_tile + kTilesPerTask);
+    const int64_t first = task / (kernel_height * tile_tasks) * kBlocksPerTask;
     const int64_t last = smaller(blocks, first + kBlocksPerTask);
-    for (int64_t block = first; block < last; block += plan.blocks_at_once()) {
-      if (plan.finishes_tiles()) {
-        finish_tile(plan, args, chunk, ky, rows, block);
-      } else {
-        sum_products(plan, chunk, ky, rows.first, rows.count, block, index == 0,
-                     sums + (ky * plan.run + rows.first) * plan.columns + block * 16, plan.columns);
+    for (int64_t tile = first_tile; tile < last_tile; ++tile) {
+      const RowTile rows = row_tile(plan.run, tiles, tile);
+      for (int64_t block = first; block < last; block += plan.blocks_at_once()) {
+        if (plan.finishes_tiles()) {
+          finish_tile(plan, args, chunk, ky, rows, block);
+        } else {
+          sum_products(plan, chunk, ky, rows.first, rows.count, block, index == 0,
+                       sums + (ky * plan.run + rows.first) * plan.columns + block * 16,
+                       plan.columns);
+        }
       }
     }
   });

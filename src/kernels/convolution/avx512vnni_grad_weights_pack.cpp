@@ -1,5 +1,7 @@
 // Before and after the products of grad_weights: packing, and rescaling into the accumulators.
 #if defined(__x86_64__)
+#include <bit>
+
 #include "kernels/convolution/avx512vnni_bytes.h"
 #include "kernels/convolution/avx512vnni_grad_weights.h"
 #include "numerics/rounding.h"
@@ -213,44 +215,51 @@ void pack_unit_plane(const GradWeightsPlan& plan, const int8_t* grads, const Uni
       });
 }
 
-// accumulate() of numerics/rounding.h, 8 at a time.
-inline __m512i accumulate8(__m512i sum, __m512i part) noexcept {
-  const __m512i limit = _mm512_set1_epi64(kWideLimit), low = _mm512_set1_epi64(-kWideLimit);
-  const __mmask8 stuck = _mm512_cmpge_epi64_mask(_mm512_abs_epi64(sum), limit);
-  const __m512i clipped =
-      _mm512_max_epi64(low, _mm512_min_epi64(limit, _mm512_add_epi64(sum, part)));
-  return _mm512_mask_mov_epi64(clipped, stuck, sum);
-}
-
-// rescale_rne, 8 at a time.
+// rescale_rne and accumulate, 8 sums at a time.
 struct Rescale {
   __m128i right, left;
   __m512i below_half, odd, limit;
 
-  static Rescale by(int shift) {
-    Rescale r;
+  explicit Rescale(int shift) {
     const int left_shift = shift < 0 ? (shift < -62 ? 62 : -shift) : 0;
-    r.right = _mm_cvtsi32_si128(shift > 0 ? shift : 0);
-    r.left = _mm_cvtsi32_si128(left_shift);
-    r.below_half = _mm512_set1_epi64(shift > 0 ? (int64_t{1} << (shift - 1)) - 1 : 0);
-    r.odd = _mm512_set1_epi64(shift > 0 ? 1 : 0);
+    right = _mm_cvtsi32_si128(shift > 0 ? shift : 0);
+    left = _mm_cvtsi32_si128(left_shift);
+    below_half = _mm512_set1_epi64(shift > 0 ? (int64_t{1} << (shift - 1)) - 1 : 0);
+    odd = _mm512_set1_epi64(shift > 0 ? 1 : 0);
     // Magnitudes that a left shift takes beyond 61 bits.
-    r.limit = _mm512_set1_epi64(left_shift > 60 ? 1 : int64_t{1} << (61 - left_shift));
-    if (left_shift == 0) r.limit = _mm512_set1_epi64(INT64_MAX);
-    return r;
+    limit = _mm512_set1_epi64(left_shift > 60 ? 1 : int64_t{1} << (61 - left_shift));
+    if (left_shift == 0) limit = _mm512_set1_epi64(INT64_MAX);
   }
-  __m512i operator()(__m512i n) const {
+  // Where no sum reaches kWideLimit.
+  __m512i narrow(__m512i n) const {
     const __m512i tie = _mm512_and_si512(_mm512_sra_epi64(n, right), odd);
-    const __m512i shifted =
+    const __m512i rounded =
         _mm512_sra_epi64(_mm512_add_epi64(_mm512_add_epi64(n, below_half), tie), right);
-    const __m512i size = _mm512_abs_epi64(n);
-    const __mmask8 clipped = _mm512_cmpge_epi64_mask(size, limit);
-    const __m512i wide = _mm512_set1_epi64(int64_t{1} << 61);
+    return _mm512_sll_epi64(rounded, left);
+  }
+  __m512i any(__m512i n) const {
+    const __mmask8 clipped = _mm512_cmpge_epi64_mask(_mm512_abs_epi64(n), limit);
+    const __m512i wide = _mm512_set1_epi64(kWideLimit);
     const __m512i edge =
         _mm512_mask_sub_epi64(wide, _mm512_movepi64_mask(n), _mm512_setzero_si512(), wide);
-    return _mm512_mask_mov_epi64(_mm512_sll_epi64(shifted, left), clipped, edge);
+    return _mm512_mask_mov_epi64(narrow(n), clipped, edge);
+  }
+  __m512i added(__m512i sum, __m512i n) const {
+    const __m512i most = _mm512_set1_epi64(kWideLimit), least = _mm512_set1_epi64(-kWideLimit);
+    const __mmask8 stuck = _mm512_cmpge_epi64_mask(_mm512_abs_epi64(sum), most);
+    const __m512i clipped =
+        _mm512_max_epi64(least, _mm512_min_epi64(most, _mm512_add_epi64(sum, any(n))));
+    return _mm512_mask_mov_epi64(clipped, stuck, sum);
   }
 };
+
+// Whether sums are the first of their accumulators and stay below kWideLimit when they are
+// rescaled: products have at most 22 bits.
+bool is_plain(const ConvolutionGradWeights& args) {
+  const ConvolutionShape& s = args.shape;
+  const auto depth = static_cast<uint64_t>(s.batch * s.out_height * s.out_width);
+  return !args.adds && 22 + std::bit_width(depth) - smaller(args.shift, 0) <= 61;
+}
 
 void transpose_qwords(__m512i (&r)[8]) {
   __m512i t[8];
@@ -270,6 +279,36 @@ void transpose_qwords(__m512i (&r)[8]) {
   }
 }
 
+template <bool kPlain>
+void finish_blocks(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
+                   int64_t column, int64_t columns, const ConvolutionGradWeights& args) {
+  const Rescale rescale(args.shift);
+  for (int64_t c = 0; c < columns; c += 8) {
+    for (int64_t r = 0; r < rows; r += 8) {
+      const int64_t count = smaller(8, rows - r);
+      __m512i sums[8];
+      for (int i = 0; i < 8; ++i) {
+        const int64_t at = (r + (i < count ? i : 0)) * view.pitch + c;
+        sums[i] = _mm512_load_si512(view.parts[0] + at);
+        for (int part = 1; part < view.part_count; ++part) {
+          sums[i] = _mm512_add_epi64(sums[i], _mm512_load_si512(view.parts[part] + at));
+        }
+      }
+      transpose_qwords(sums);
+      const auto valid = static_cast<__mmask8>(mask16(count));
+      int64_t* to = args.accumulator + (column + c) * plan.rows + row + r;
+      for (int64_t i = 0; i < smaller(8, columns - c); ++i, to += plan.rows) {
+        if constexpr (kPlain) {
+          _mm512_mask_storeu_epi64(to, valid, rescale.narrow(sums[i]));
+        } else {
+          const __m512i old = _mm512_maskz_loadu_epi64(args.adds ? valid : 0, to);
+          _mm512_mask_storeu_epi64(to, valid, rescale.added(old, sums[i]));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, int64_t unit,
@@ -286,27 +325,8 @@ void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, 
 
 void finish_sums(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
                  int64_t column, int64_t columns, const ConvolutionGradWeights& args) {
-  const Rescale rescale = Rescale::by(args.shift);
-  for (int64_t c = 0; c < columns; c += 8) {
-    for (int64_t r = 0; r < rows; r += 8) {
-      const int64_t count = smaller(8, rows - r);
-      __m512i sums[8];
-      for (int i = 0; i < 8; ++i) {
-        const int64_t at = (r + (i < count ? i : 0)) * view.pitch + c;
-        sums[i] = _mm512_load_si512(view.parts[0] + at);
-        for (int part = 1; part < view.part_count; ++part) {
-          sums[i] = _mm512_add_epi64(sums[i], _mm512_load_si512(view.parts[part] + at));
-        }
-      }
-      transpose_qwords(sums);
-      const auto valid = static_cast<__mmask8>(mask16(count));
-      int64_t* to = args.accumulator + (column + c) * plan.rows + row + r;
-      for (int64_t i = 0; i < smaller(8, columns - c); ++i, to += plan.rows) {
-        const __m512i old = _mm512_maskz_loadu_epi64(args.adds ? valid : 0, to);
-        _mm512_mask_storeu_epi64(to, valid, accumulate8(old, rescale(sums[i])));
-      }
-    }
-  }
+  (is_plain(args) ? finish_blocks<true> : finish_blocks<false>)(plan, view, row, rows, column,
+                                                                columns, args);
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni
