@@ -1,6 +1,8 @@
 // A block of memory aligned to cache lines, allocated once.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -17,12 +19,17 @@ class AlignedMemory {
   // Contents undefined; pages cost nothing until they are written. An error where there is no
   // memory.
   static Result<AlignedMemory> create(int64_t bytes) {
+    const bool huge = bytes >= kHugePage;
+    const size_t alignment = huge ? kHugePage : 4096;
     const size_t size = round_up<size_t>(static_cast<size_t>(bytes) + 1, 4096);
-    void* data = std::aligned_alloc(4096, size);
-    if (data == nullptr) {
+    void* data = nullptr;
+    if (posix_memalign(&data, alignment, size) != 0) {
       return make_error(ErrorCode::kOverBudget,
                         "the system gave no " + format_bytes(bytes) + " of memory");
     }
+    // Fewer page faults and misses of the TLB. A hint: where the system has none of these pages,
+    // all works without.
+    if (huge) madvise(data, size, MADV_HUGEPAGE);
     return AlignedMemory(data, static_cast<size_t>(bytes));
   }
 
@@ -30,6 +37,8 @@ class AlignedMemory {
   std::span<std::byte> span() const { return {data_.get(), size_}; }
 
  private:
+  static constexpr int64_t kHugePage = int64_t{2} << 20;
+
   struct Free {
     void operator()(std::byte* data) const { std::free(data); }
   };
