@@ -17,6 +17,7 @@ namespace {
 #include "kernels/update/update_loops.h"
 
 constexpr int64_t kLanes = 4;
+constexpr bool kHas64BitLanes = false;
 using Lanes [[gnu::vector_size(32)]] = int64_t;
 using UnsignedLanes [[gnu::vector_size(32)]] = uint64_t;
 

@@ -17,6 +17,7 @@ namespace {
 #include "kernels/update/update_loops.h"
 
 constexpr int64_t kLanes = 8;
+constexpr bool kHas64BitLanes = true;
 using Lanes [[gnu::vector_size(64)]] = int64_t;
 using UnsignedLanes [[gnu::vector_size(64)]] = uint64_t;
 

@@ -1,10 +1,11 @@
-// The passes over `wide` and V' with vectors of int64, for instruction sets that lack a product of
-// 64-bit lanes, or have a slow one: all products here have factors of 32 bits. Arithmetic shifts,
-// which AVX2 lacks, are logical ones of n + 2^63.
+// The passes over `wide` and V' with vectors of int64. Where the instruction set has no product of
+// 64-bit lanes, as AVX2, products are put together from factors of 32 bits, and arithmetic shifts
+// are logical ones of n + 2^63.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after update_loops.h, where these are
 // defined: Lanes, UnsignedLanes, kLanes; load(pointer), sign extended; store(to, lanes), the low
-// bits; product(a, b) and unsigned_product(a, b) of the lanes' low 32 bits.
+// bits; product(a, b) and unsigned_product(a, b) of the lanes' low 32 bits; kHas64BitLanes, whether
+// there are a product and an arithmetic shift of them.
 
 // Sums and left shifts that may wrap are unsigned.
 inline UnsignedLanes wrapping(Lanes lanes) noexcept {
@@ -14,14 +15,17 @@ inline Lanes as_signed(UnsignedLanes lanes) noexcept { return reinterpret_cast<L
 
 inline Lanes all(int64_t value) noexcept { return value - Lanes{}; }
 
-// A factor m as its halves; the products are exact modulo 2^64.
+// A factor m and its halves; the products are exact modulo 2^64.
 struct Factor {
-  Lanes low, high;
+  Lanes m, low, high;
 
-  explicit Factor(int64_t m)
-      : low(all(static_cast<int32_t>(m))), high(all((m - static_cast<int32_t>(m)) >> 32)) {}
+  explicit Factor(int64_t m_)
+      : m(all(m_)),
+        low(all(static_cast<int32_t>(m_))),
+        high(all((m_ - static_cast<int32_t>(m_)) >> 32)) {}
   // n * m; n fits int32.
   UnsignedLanes operator()(Lanes n) const {
+    if constexpr (kHas64BitLanes) return wrapping(n) * wrapping(m);
     return wrapping(product(n, low)) + (wrapping(product(n, high)) << 32);
   }
 };
@@ -35,6 +39,7 @@ struct UnsignedFactor {
   explicit UnsignedFactor(int64_t m_) : m(all(m_)), shifted(wrapping(m) << 32) {}
   static bool fits(int64_t m) { return m >= 0 && m <= int64_t{UINT32_MAX}; }
   UnsignedLanes operator()(Lanes n) const {
+    if constexpr (kHas64BitLanes) return wrapping(n) * wrapping(m);
     return wrapping(unsigned_product(n, m)) - (wrapping(n) & shifted);
   }
 };
@@ -42,13 +47,17 @@ struct UnsignedFactor {
 // (n + addend) >> shift where the sum fits int64.
 struct ShiftRight {
   int shift;
-  UnsignedLanes bias, back;
+  UnsignedLanes addend, bias, back;
 
-  ShiftRight(int64_t addend, int shift_)
+  ShiftRight(int64_t addend_, int shift_)
       : shift(shift_),
-        bias(wrapping(all(addend)) + wrapping(all(INT64_MIN))),
+        addend(wrapping(all(addend_))),
+        bias(addend + wrapping(all(INT64_MIN))),
         back(wrapping(all(INT64_MIN)) >> shift) {}
-  Lanes operator()(UnsignedLanes n) const { return as_signed(((n + bias) >> shift) - back); }
+  Lanes operator()(UnsignedLanes n) const {
+    if constexpr (kHas64BitLanes) return as_signed(n + addend) >> shift;
+    return as_signed(((n + bias) >> shift) - back);
+  }
 };
 
 // RoundEven64 on lanes; |n| < 2^62.
