@@ -147,84 +147,116 @@ void RecomputeModel::add_up_the_rest(const Program& program) {
 
 namespace {
 
-// The course of a step under a choice: which moments there are, and when values are there.
-struct Course {
+// A step under a choice, moment by moment: an instruction of the program is one, computing a value
+// again is another. Notes which bytes are alive at each.
+class Course {
+ public:
+  Course(const std::vector<RecomputeModel::Value>& values, const std::vector<Retention>& choice,
+         const std::vector<int64_t>& during, int first_backward)
+      : values_(values), choice_(choice), during_(during), next_(first_backward) {
+    rest_.reserve(during.size() + 2 * values.size());
+    rest_.assign(during.begin(), during.begin() + first_backward);
+    stays_.reserve(2 * values.size());
+    for (size_t v = 0; v < values.size(); ++v) {
+      const bool stays = choice[v] == Retention::kKept;
+      stay_of_.push_back(stays ? static_cast<int>(stays_.size()) : -1);
+      stays_.push_back({values[v].bytes, values[v].forward, values[v].last_forward});
+    }
+  }
+
+  // Runs the program up to an instruction, which is not run.
+  void run_to(int instruction) {
+    for (; next_ < instruction; ++next_) rest_.push_back(during_[next_]);
+  }
+
+  // Computes a value again unless it is there, after what it is computed from. `rest` is what else
+  // is alive.
+  void restore(int v, int64_t rest) {
+    if (stay_of_[v] >= 0) return;
+    const RecomputeModel::Value& value = values_[v];
+    for (const int input : value.inputs) restore(input, rest);
+    for (const int input : value.inputs) touch(input);
+    stay_of_[v] = static_cast<int>(stays_.size());
+    stays_.push_back({value.bytes, moment(), moment()});
+    if (choice_[v] == Retention::kRecomputedEachTime) passing_.push_back(v);
+    rest_.push_back(rest + value.transient_bytes);
+    nanoseconds_ += value.compute_ns;
+    ++recomputations_;
+  }
+
+  // The value is read at the moment that comes.
+  void touch(int v) { stays_[stay_of_[v]].last = moment(); }
+
+  void end_node() {
+    for (const int v : passing_) stay_of_[v] = -1;
+    passing_.clear();
+  }
+
+  // Runs the rest. What the backward pass read and was kept stays until the instruction
+  // `held_until`, if there is one.
+  void finish(int first_backward, int held_until) {
+    const int end = held_until < 0 ? -1 : moment() + held_until - next_;
+    run_to(static_cast<int>(during_.size()));
+    for (size_t v = 0; v < values_.size(); ++v) {
+      if (choice_[v] != Retention::kKept || stays_[v].last < first_backward) continue;
+      nanoseconds_ += values_[v].keep_ns;
+      stays_[v].last = std::max(stays_[v].last, end);
+    }
+  }
+
+  RecomputeModel::Outcome outcome(int64_t instruction_bytes, int64_t limit_bytes) const {
+    RecomputeModel::Outcome outcome{.nanoseconds = nanoseconds_, .recomputations = recomputations_};
+    std::vector<int64_t> change(rest_.size() + 1, 0);
+    for (const Stay& stay : stays_) {
+      change[stay.first] += stay.bytes;
+      change[stay.last + 1] -= stay.bytes;
+    }
+    const int64_t overhead = recomputations_ * instruction_bytes;
+    int64_t live = 0;
+    for (size_t m = 0; m < rest_.size(); ++m) {
+      live += change[m];
+      const int64_t all = live + rest_[m];
+      outcome.peak_bytes = std::max(outcome.peak_bytes, all);
+      outcome.excess += std::max<int64_t>(0, all + overhead - limit_bytes);
+    }
+    outcome.total_bytes = outcome.peak_bytes + overhead;
+    return outcome;
+  }
+
+ private:
   struct Stay {
     int64_t bytes;
     int first, last;  // moments
   };
-  std::vector<int64_t> rest;  // by moment: bytes of everything else
-  std::vector<Stay> stays;
-  std::vector<int> stay_of;  // by value, -1: not there
-  std::vector<int> passing;  // values that go with the node
+
+  int moment() const { return static_cast<int>(rest_.size()); }
+
+  const std::vector<RecomputeModel::Value>& values_;
+  const std::vector<Retention>& choice_;
+  const std::vector<int64_t>& during_;
+  int next_;                   // instruction
+  std::vector<int64_t> rest_;  // by moment: bytes of everything but values of the forward pass
+  std::vector<Stay> stays_;    // of these; the first ones are by value, as computed forward
+  std::vector<int> stay_of_;   // by value, -1: not there
+  std::vector<int> passing_;   // values that go with the node
+  double nanoseconds_ = 0;
+  int recomputations_ = 0;
 };
 
 }  // namespace
 
 RecomputeModel::Outcome RecomputeModel::evaluate(const std::vector<Retention>& choice,
                                                  int64_t limit_bytes) const {
-  Outcome outcome;
-  Course course;
-  course.rest.reserve(during_.size() + 2 * values_.size());
-  course.stays.reserve(2 * values_.size());
-  for (const Value& value : values_) {
-    course.stay_of.push_back(static_cast<int>(course.stays.size()));
-    course.stays.push_back({value.bytes, value.forward, value.last_forward});
-  }
-  const auto moment = [&] { return static_cast<int>(course.rest.size()); };
-  const auto touch = [&](int v) { course.stays[course.stay_of[v]].last = moment(); };
-  const auto restore = [&](auto&& self, int v, int64_t rest) -> void {
-    if (course.stay_of[v] >= 0) return;
-    const Value& value = values_[v];
-    for (const int input : value.inputs) self(self, input, rest);
-    for (const int input : value.inputs) touch(input);
-    course.stay_of[v] = static_cast<int>(course.stays.size());
-    course.stays.push_back({value.bytes, moment(), moment()});
-    if (choice[v] == Retention::kRecomputedEachTime) course.passing.push_back(v);
-    course.rest.push_back(rest + value.transient_bytes);
-    outcome.nanoseconds += value.compute_ns;
-    ++outcome.recomputations;
-  };
-  course.rest.assign(during_.begin(), during_.begin() + first_backward_);
-  int next = first_backward_;
-  for (size_t v = 0; v < values_.size(); ++v) {
-    if (choice[v] != Retention::kKept) course.stay_of[v] = -1;
-  }
-  const auto run_to = [&](int instruction) {
-    for (; next < instruction; ++next) course.rest.push_back(during_[next]);
-  };
+  Course course(values_, choice, during_, first_backward_);
   for (const Read& read : reads_) {
-    run_to(read.instruction);
-    for (const int v : read.values) restore(restore, v, before_[read.instruction]);
-    for (const int v : read.values) touch(v);
-    run_to(read.instruction + 1);
-    if (!read.ends_node) continue;
-    for (const int v : course.passing) course.stay_of[v] = -1;
-    course.passing.clear();
+    course.run_to(read.instruction);
+    for (const int v : read.values) course.restore(v, before_[read.instruction]);
+    for (const int v : read.values) course.touch(v);
+    course.run_to(read.instruction + 1);
+    if (read.ends_node) course.end_node();
   }
-  const int end = held_until_ < 0 ? -1 : moment() + held_until_ - next;
-  run_to(static_cast<int>(during_.size()));
-  for (size_t v = 0; v < values_.size(); ++v) {
-    Course::Stay& stay = course.stays[v];
-    if (choice[v] != Retention::kKept || stay.last < first_backward_) continue;
-    outcome.nanoseconds += values_[v].keep_ns;
-    stay.last = std::max(stay.last, end);
-  }
-  std::vector<int64_t> change(course.rest.size() + 1, 0);
-  for (const Course::Stay& stay : course.stays) {
-    change[stay.first] += stay.bytes;
-    change[stay.last + 1] -= stay.bytes;
-  }
-  const int64_t overhead = outcome.recomputations * instruction_bytes_;
-  int64_t live = 0;
-  for (size_t m = 0; m < course.rest.size(); ++m) {
-    live += change[m];
-    const int64_t all = live + course.rest[m];
-    outcome.peak_bytes = std::max(outcome.peak_bytes, all);
-    outcome.excess += std::max<int64_t>(0, all + overhead - limit_bytes);
-  }
-  outcome.total_bytes = outcome.peak_bytes + overhead;
-  return outcome;
+  course.finish(first_backward_, held_until_);
+  return course.outcome(instruction_bytes_, limit_bytes);
 }
 
 std::vector<Retention> RecomputeModel::by_graph_value(const std::vector<Retention>& choice,
