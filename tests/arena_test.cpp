@@ -181,8 +181,8 @@ struct Poison {
   void fill(const Buffer& buffer) {
     std::memset(arena + buffer.offset, garbage += 37, static_cast<size_t>(buffer.bytes));
   }
-  // Sums are cleared before their instruction runs; a step's buffers live on to the next
-  // micro-batch.
+  // Sums are cleared before their instruction runs, or first written by it; a step's buffers live
+  // on to the next micro-batch.
   bool spared(const Buffer& buffer) const {
     return buffer.kind == BufferKind::kWeightGradient ||
            (buffer.kind == BufferKind::kStatistics && original->options.micro_batches > 1);
@@ -197,7 +197,12 @@ void poisoned(const OpContext& c) {
   for (const Buffer& buffer : p.original->buffers) {
     if (buffer.first == i && !p.spared(buffer)) p.fill(buffer);
   }
-  (p.original->instructions[i].op->*kPhase)(c);
+  const Instruction& instruction = p.original->instructions[i];
+  if (instruction.phase == Phase::kBackwardWeights && instruction.op->writes_first_gradient &&
+      !c.adds_gradients()) {
+    p.fill(p.original->buffers[instruction.parameters[0].gradient_buffer]);
+  }
+  (instruction.op->*kPhase)(c);
   for (const Buffer& buffer : p.original->buffers) {
     if (buffer.last != i) continue;
     const bool sums = buffer.kind == BufferKind::kWeightGradient;
@@ -213,6 +218,11 @@ const Op kPoisoned = {.name = "poisoned",
                       .backward_input = poisoned<&Op::backward_input>,
                       .backward_weights = poisoned<&Op::backward_weights>,
                       .update_statistics = poisoned<&Op::update_statistics>};
+const Op kPoisonedWriter = [] {
+  Op op = kPoisoned;
+  op.writes_first_gradient = true;
+  return op;
+}();
 
 class ArenaOf : public ::testing::TestWithParam<std::string> {};
 
@@ -237,7 +247,9 @@ TEST_P(ArenaOf, DeadMemoryDoesNotMatter) {
     EXPECT_EQ(spread.hash(), plain.hash());
 
     Program wrapped = program;
-    for (Instruction& instruction : wrapped.instructions) instruction.op = &kPoisoned;
+    for (Instruction& instruction : wrapped.instructions) {
+      instruction.op = instruction.op->writes_first_gradient ? &kPoisonedWriter : &kPoisoned;
+    }
     Trained poisoned(graph, wrapped);
     Poison poison{&program, {}, poisoned.arena()};
     for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {

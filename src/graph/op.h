@@ -104,11 +104,13 @@ struct OpContext {
   int node = -1;  // of the graph: names it in keys of random numbers
   int micro_batch = 0;
   int micro_batches = 1;
-  bool adds_gradients() const { return micro_batch > 0; }  // of weights, to those of the first ones
-  KernelContext kernel;                                    // pool and the kernel's scratch
+  KernelContext kernel;  // pool and the kernel's scratch
   const kernels::KernelTable* kernels = nullptr;
   const StepScalars* scalars = nullptr;
   StepTotals* totals = nullptr;
+
+  // Whether gradients of weights are added to those of earlier micro-batches.
+  bool adds_gradients() const { return micro_batch > 0; }
 };
 
 // Shapes (with the micro-batch) and numeric modes that an op's memory depends on.
@@ -233,10 +235,14 @@ struct Op {
   // What it does in the arithmetic of a format: all null where it has none.
   OpFunctions functions(const Format& format) const {
     if (format.is_float()) return fp32 != nullptr ? *fp32 : OpFunctions{};
-    return {memory,           check,
-            forward,          backward_input,
-            backward_weights, update_statistics,
-            kernel,           writes_first_gradient};
+    return {.memory = memory,
+            .check = check,
+            .forward = forward,
+            .backward_input = backward_input,
+            .backward_weights = backward_weights,
+            .update_statistics = update_statistics,
+            .kernel = kernel,
+            .writes_first_gradient = writes_first_gradient};
   }
 };
 

@@ -79,11 +79,13 @@ void check_grad_weights(Operands& o, int shift) {
         return wide_grad_weights_scratch_bytes(table, o.shape, o.input.bits, o.grads.bits, threads);
       },
       [&](const KernelTable& table, const KernelContext& context) {
-        std::vector<int64_t> sums(wanted.size(), 5);
-        wide_grad_weights(table, {o.shape, o.input.view(), o.grads.view(), shift, sums.data()},
-                          context);
-        for (size_t i = 0; i < sums.size(); ++i) {
-          ASSERT_EQ(Wide{sums[i]}, 5 + exact_rne(wanted[i], shift)) << i;
+        for (const bool adds : {false, true}) {
+          std::vector<int64_t> sums(wanted.size(), 5);
+          wide_grad_weights(
+              table, {o.shape, o.input.view(), o.grads.view(), shift, sums.data(), adds}, context);
+          for (size_t i = 0; i < sums.size(); ++i) {
+            ASSERT_EQ(Wide{sums[i]}, (adds ? 5 : 0) + exact_rne(wanted[i], shift)) << i;
+          }
         }
       });
 }

@@ -16,8 +16,8 @@ namespace mantissa {
 
 class AlignedMemory {
  public:
-  // Contents undefined; pages cost nothing until they are written. An error where there is no
-  // memory.
+  // Contents undefined; what is never written costs nothing but the rest of its page, 4 KiB or in
+  // large blocks 2 MiB. An error where there is no memory.
   static Result<AlignedMemory> create(int64_t bytes) {
     const bool huge = bytes >= kHugePage;
     const size_t alignment = huge ? kHugePage : 4096;

@@ -106,6 +106,10 @@ BenchmarkRow describe_instruction(const Program& program, int instruction,
   // A micro-batch writes one record of the statistics, and the update reads all of them: over a
   // step each moves the whole buffer once.
   row.bytes = times * bytes_of(program, what, context) + bytes_of(program, what.statistics);
+  if (what.phase == Phase::kBackwardWeights && op.writes_first_gradient) {
+    row.bytes -=
+        bytes_of(context.parameters[0].gradient);  // the first micro-batch does not read it
+  }
   return row;
 }
 

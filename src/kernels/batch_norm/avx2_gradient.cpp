@@ -13,17 +13,6 @@ namespace loops {
 
 constexpr int64_t kRows = 16;
 
-bool fits(const BatchNormGradient& args) {
-  if (args.grad_in.data == nullptr || !can_shift(args.shift)) return false;
-  const int grad_bits = static_cast<int>(8 * gradient_bytes(args.grad_out.bits)) - 1;
-  bool all = true;
-  for (int64_t c = 0; c < args.channels; ++c) {
-    all &= fits(grad_bits, args.grad_multiplier[c], 7, args.in_multiplier[c], args.offset[c],
-                args.shift);
-  }
-  return all;
-}
-
 void set_constants(const BatchNormGradient& args, int64_t channel, StripConstants& strip) {
   for_each_lane(channel, args.channels, [&](int64_t lane, int64_t c) {
     strip.set(lane, args.grad_multiplier[c], args.in_multiplier[c],
@@ -149,9 +138,21 @@ WideStatistics gradient_rows(const BatchNormGradient& args, const LongRows& rows
 
 }  // namespace
 
+bool fits(const BatchNormGradient& args) noexcept {
+  if (args.grad_in.data == nullptr || args.grad_in.bits > 16) return false;
+  if (!can_shift(args.shift)) return false;
+  const int grad_bits = static_cast<int>(8 * gradient_bytes(args.grad_out.bits)) - 1;
+  bool all = true;
+  for (int64_t c = 0; c < args.channels; ++c) {
+    all &= fits(grad_bits, args.grad_multiplier[c], 7, args.in_multiplier[c], args.offset[c],
+                args.shift);
+  }
+  return all;
+}
+
 WideStatistics gradient(const BatchNormGradient& args, int64_t begin_row,
                         int64_t end_row) noexcept {
-  if (args.grad_in.bits > 16 || !fits(args)) return loops::gradient(args, begin_row, end_row);
+  if (!fits(args)) return loops::gradient(args, begin_row, end_row);
   const LongRows rows(args.channels, begin_row, end_row);
   WideStatistics total = loops::gradient(args, rows.rest_row, end_row);
   with_gradient_type(args.grad_out.bits, [&](auto from) {

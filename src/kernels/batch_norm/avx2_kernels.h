@@ -9,6 +9,10 @@ namespace mantissa::kernels::batch_norm_avx2 {
 
 void channel_sums(const int8_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
                   const ChannelSums& sums) noexcept;
+// Whether the fast loops take it; else the plain ones do.
+bool fits(const ScaleOffset& args) noexcept;
+bool fits(const BatchNormGradient& args) noexcept;
+
 WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row, int64_t end_row) noexcept;
 void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
                    int64_t* sum_grad, int64_t* sum_grad_in) noexcept;

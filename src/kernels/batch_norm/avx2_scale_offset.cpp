@@ -37,16 +37,6 @@ int64_t rounding(int64_t multiplier, int64_t offset, int shift) {
   return tie && (wide >> shift) % 2 != 0 ? half - 1 : half;
 }
 
-bool fits(const ScaleOffset& args) {
-  if (args.out == nullptr || !can_shift(args.shift)) return false;
-  for (int64_t c = 0; c < args.channels; ++c) {
-    const int64_t multiplier = args.multiplier[c], offset = args.offset[c];
-    if (!fits(7, multiplier, 0, 0, offset, args.shift)) return false;
-    if (rounding(multiplier, offset, args.shift) == 0) return false;
-  }
-  return true;
-}
-
 // A value is paired with a one, which brings the lower half of the offset.
 void set_constants(const ScaleOffset& args, int64_t channel, StripConstants& strip) {
   for_each_lane(channel, args.channels, [&](int64_t lane, int64_t c) {
@@ -82,6 +72,16 @@ int64_t scale_offset_block(const ScaleOffset& args, const Block& block,
 }
 
 }  // namespace
+
+bool fits(const ScaleOffset& args) noexcept {
+  if (args.out == nullptr || !can_shift(args.shift)) return false;
+  for (int64_t c = 0; c < args.channels; ++c) {
+    const int64_t multiplier = args.multiplier[c], offset = args.offset[c];
+    if (!fits(7, multiplier, 0, 0, offset, args.shift)) return false;
+    if (rounding(multiplier, offset, args.shift) == 0) return false;
+  }
+  return true;
+}
 
 WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row, int64_t end_row) noexcept {
   if (!fits(args)) return loops::scale_offset(args, begin_row, end_row);

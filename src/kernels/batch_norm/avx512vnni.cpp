@@ -95,25 +95,24 @@ inline void gradient_sums_strips(const BatchNormGradient& args, int64_t begin_ro
   });
 }
 
-// The 32-bit lanes of AVX2 need fewer instructions than 64-bit ones of AVX-512; without a result to
-// write they are of no use.
-inline WideStatistics scale_offset_rows(const ScaleOffset& args, int64_t begin_row,
-                                        int64_t end_row) noexcept {
-  return (args.out != nullptr ? batch_norm_avx2::scale_offset : scale_offset)(args, begin_row,
-                                                                              end_row);
+// AVX2's loops on 32-bit lanes need fewer instructions than the plain ones on 64-bit lanes.
+inline WideStatistics scale_offset_by_lanes(const ScaleOffset& args, int64_t begin_row,
+                                            int64_t end_row) noexcept {
+  return (batch_norm_avx2::fits(args) ? batch_norm_avx2::scale_offset : scale_offset)(
+      args, begin_row, end_row);
 }
 
-inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin_row,
-                                    int64_t end_row) noexcept {
-  return (args.grad_in.data != nullptr ? batch_norm_avx2::gradient : gradient)(args, begin_row,
-                                                                               end_row);
+inline WideStatistics gradient_by_lanes(const BatchNormGradient& args, int64_t begin_row,
+                                        int64_t end_row) noexcept {
+  return (batch_norm_avx2::fits(args) ? batch_norm_avx2::gradient : gradient)(args, begin_row,
+                                                                              end_row);
 }
 
 }  // namespace
 
 const BatchNormKernels kBatchNormAvx512Vnni = {
     "batch_norm_avx512vnni", Isa::kAvx512Vnni,     channel_sums,
-    scale_offset_rows,       gradient_sums_strips, gradient_rows};
+    scale_offset_by_lanes,   gradient_sums_strips, gradient_by_lanes};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -162,7 +162,7 @@ void run_batch(const Tiles& tiles, const GradWeightsPlan& plan, const Convolutio
 
 void grad_weights(const Tiles& tiles, const ConvolutionGradWeights& args,
                   const KernelContext& context) noexcept {
-  if (finish_without_sums(args)) return;
+  if (needs_no_sums(args)) return;
   const GradWeightsPlan plan = plan_grad_weights(args.shape, context.pool->size());
   if (plan.combines() && context.pool->size() <= kMaximumParts) {
     run_batch(tiles, plan, args, context);

@@ -14,7 +14,7 @@ constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of thei
 constexpr int64_t kManyChannels = 128;              // whose gradients are packed in panels
 constexpr int64_t kFinishRows = 32;
 constexpr int64_t kBlocksPerTask = 4;
-constexpr int64_t kTilesPerTask = 4;  // else threads would write to the same cache lines
+constexpr int64_t kTilesPerTask = 4;  // neighbours share cache lines of the accumulators
 constexpr int kMaximumParts = 256;
 
 void plan_units(GradWeightsPlan& plan) {
@@ -227,7 +227,7 @@ GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int t
 }
 
 void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
-  if (finish_without_sums(args)) return;
+  if (needs_no_sums(args)) return;
   const GradWeightsPlan plan =
       plan_grad_weights(args.shape, args.grad_output.bits, context.pool->size());
   if (plan.shared_chunks) {

@@ -60,7 +60,7 @@ class GradPlace {
  public:
   explicit GradPlace(const GradWeightsPlan& plan)
       : step_(plan.panels > 1 ? plan.panel_stride : 64),
-        panels_(plan.panels > 1 ? plan.panels : INT64_MAX),
+        panels_(plan.panels > 1 ? plan.panels : INT64_MAX),  // all in a row: never the last
         left_(panels_) {}
   int64_t operator()() const { return at_; }
   void advance() {

@@ -81,7 +81,7 @@ MANTISSA_INLINE void accumulate(Sums<kBases, kPixels, kVectors>& sums, const Til
 // Writes int32.
 struct StoreSums {
   using Result = int32_t;
-  static constexpr bool kMayBeRefused = false;
+  static constexpr bool kNeedsRange = false;
   __m512i maximum;
 
   explicit StoreSums(const TileArguments& t) : maximum(_mm512_load_si512(t.maximum)) {}
@@ -106,7 +106,7 @@ MANTISSA_INLINE void store_narrow(char* target, __mmask16 lanes, __m512i numbers
 template <typename Result_>
 struct StoreRounded {
   using Result = Result_;
-  static constexpr bool kMayBeRefused = true;
+  static constexpr bool kNeedsRange = true;
   __m512i half, rest, odd;
   __m128i shift;
 
@@ -124,8 +124,8 @@ struct StoreRounded {
   void finish(TileArguments&) {}
 };
 
-// Rounds any int32 sums, and counts those that saturate. Rounding compares the remainder so that
-// nothing can overflow.
+// Rounds any int32 sums, and counts those that saturate. Adding a half could overflow: rounding
+// compares the remainder with it.
 template <typename Result>
 struct StoreSaturated {
   __m512i saturated, unsaturated, remainder, odd, half, limit;
@@ -189,7 +189,7 @@ MANTISSA_INLINE bool are_roundable(TileArguments& t, const __m512i (&sums)[kCoun
 // Combines two int32 sums in int64 and rounds to int16.
 struct StoreWide {
   using Result = int16_t;
-  static constexpr bool kMayBeRefused = false;
+  static constexpr bool kNeedsRange = false;
   __m512i maximum, saturated, odd, below_half, limit;
   __m128i shift;
 
@@ -272,7 +272,7 @@ __attribute__((noinline)) void tile(TileArguments& t) {
     }
     accumulate<kBases, kPixels, kVectors>(sums, t, t.plane_bytes);
   }
-  if constexpr (Store::kMayBeRefused) {
+  if constexpr (Store::kNeedsRange) {
     if (!are_roundable(t, sums)) {
       __m512i kept[kCount];  // an array of its own: these sums stay in registers
       MANTISSA_UNROLL for (int i = 0; i < kCount; ++i) kept[i] = sums[i];

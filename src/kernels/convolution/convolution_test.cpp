@@ -58,8 +58,9 @@ const ConvolutionShape kShapes[] = {
     shape_of(2, 40, 60, 64, 5, 3, 1, 1),   //
     shape_of(64, 4, 4, 40, 8, 1, 1, 0),    // pointwise
     shape_of(4, 2, 2, 256, 300, 2, 1, 1),  // many weights
-    shape_of(11, 5, 7, 40, 160, 3, 2, 1),  // many of 16 channels
-    shape_of(130, 1, 1, 48, 144, 1, 1, 0),
+    shape_of(11, 5, 7, 40, 160, 3, 2, 1),  // many channels, a multiple of 16
+    shape_of(11, 5, 7, 64, 160, 3, 2, 1),  // and many weights
+    shape_of(1500, 1, 1, 460, 144, 1, 1, 0),
 };
 
 class Shapes : public testing::TestWithParam<ConvolutionShape> {

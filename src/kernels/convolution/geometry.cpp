@@ -130,7 +130,7 @@ RowParts row_parts(const Dot& dot, const Window& window, int64_t row) {
   return parts;
 }
 
-bool finish_without_sums(const ConvolutionGradWeights& args) {
+bool needs_no_sums(const ConvolutionGradWeights& args) {
   if (args.shift <= 62) return false;
   if (!args.adds) std::fill_n(args.accumulator, args.shape.weights_count(), 0);
   return true;

@@ -75,7 +75,7 @@ struct RowParts {
 };
 RowParts row_parts(const Dot& dot, const Window& window, int64_t row);
 
-// Whether the shift leaves nothing of any sum of grad_weights. What then has to be written is.
-bool finish_without_sums(const ConvolutionGradWeights& args);
+// Whether the shift leaves nothing of any sum of grad_weights: then all is done.
+bool needs_no_sums(const ConvolutionGradWeights& args);
 
 }  // namespace mantissa::kernels::convolution_geometry
