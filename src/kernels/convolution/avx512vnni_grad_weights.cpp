@@ -96,7 +96,7 @@ RowTile row_tile(int64_t run, int64_t tiles, int64_t tile) {
   return {tile * shorter + smaller(tile, longer), shorter + (tile < longer ? 1 : 0)};
 }
 
-int64_t row_tiles(const GradWeightsPlan& plan) { return ceil_div(plan.run, kGradWeightsRows); }
+int64_t row_tiles(const GradWeightsPlan& plan) { return ceil_div(plan.run, plan.tile_rows()); }
 
 void pack_chunk_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                      const Chunk& chunk, int64_t first_unit, int64_t unit) {
@@ -140,7 +140,7 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
 void finish_tile(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                  const Chunk& chunk, int64_t ky, const RowTile& rows, int64_t block) {
   constexpr int64_t kPitch = 32;
-  alignas(64) int64_t sums[kGradWeightsRows * kPitch];
+  alignas(64) int64_t sums[kGradWeightsMostRows * kPitch];
   const int64_t* parts[] = {sums};
   sum_products(plan, chunk, ky, rows.first, rows.count, block, true, sums, kPitch);
   finish_sums(plan, {parts, 1, kPitch}, ky * plan.run + rows.first, rows.count, block * 16,

@@ -20,7 +20,8 @@ namespace mantissa::kernels::convolution_avx512vnni {
 
 // 255 * 128 * depth stays below 2^31.
 constexpr int64_t kGradWeightsDepth = 65536;
-constexpr int kGradWeightsRows = 14;
+// Rows of a tile: as many as registers hold, of two vectors of sums each or of one.
+constexpr int kGradWeightsRows = 14, kGradWeightsMostRows = 28;
 // Packed buffers may be read this far beyond their end.
 constexpr int64_t kGradWeightsSlack = 320;
 
@@ -51,8 +52,12 @@ struct GradWeightsPlan {
   }
   int64_t chunks() const { return ceil_div(units, chunk_units); }
   bool finishes_tiles() const { return shared_chunks && chunks() == 1; }
-  // Blocks of 16 columns whose products are summed at once: two vectors of gradients in any case.
+  // Blocks of 16 columns whose products are summed at once: two vectors of gradients, but where
+  // there is one in all.
   int64_t blocks_at_once() const { return planes == 1 ? 2 : 1; }
+  int64_t tile_rows() const {
+    return planes == 1 && columns == 16 ? kGradWeightsMostRows : kGradWeightsRows;
+  }
 };
 
 GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int threads);
@@ -78,7 +83,7 @@ void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, 
 // input_sums of 64 positions of the run, for each ky.
 void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first);
 void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
-// Adds (stores if `first`) the chunk's sums for `count` <= kGradWeightsRows rows from (ky, row) and
+// Adds (stores if `first`) the chunk's sums for `count` <= tile_rows() rows from (ky, row) and
 // the blocks of 16 columns from `block` on, blocks_at_once() as far as they exist, to sums
 // [count][pitch].
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,

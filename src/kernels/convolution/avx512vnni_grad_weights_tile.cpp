@@ -1,4 +1,6 @@
 #if defined(__x86_64__)
+#include <utility>
+
 #include "kernels/convolution/avx512vnni_bytes.h"
 #include "kernels/convolution/avx512vnni_grad_weights.h"
 
@@ -73,11 +75,14 @@ MANTISSA_INLINE void flush_block(const ProductArguments& a, int row, int block, 
         _mm512_sub_epi64(zero, _mm512_load_si512(grads + 8)), a.first);
 }
 
-template <int kRows, int kPlanes>
+// Of one block in two planes, or of one or two blocks in one plane.
+template <int kRows, int kPlanes, int kBlocks>
 __attribute__((noinline)) void products(const ProductArguments& a) {
+  constexpr bool kTwo = kPlanes * kBlocks == 2;
   __m512i first[kRows];
-  __m512i second[kRows];
-  MANTISSA_UNROLL for (int r = 0; r < kRows; ++r) first[r] = second[r] = _mm512_setzero_si512();
+  __m512i second[kTwo ? kRows : 1];
+  MANTISSA_UNROLL for (int r = 0; r < kRows; ++r) first[r] = _mm512_setzero_si512();
+  MANTISSA_UNROLL for (__m512i& sum : second) sum = _mm512_setzero_si512();
   const uint8_t* input = a.input;
   const int8_t* first_grads = a.grads[0];
   const int8_t* second_grads = a.grads[1];
@@ -89,14 +94,14 @@ __attribute__((noinline)) void products(const ProductArguments& a) {
       const uint8_t* pixel = row;
       for (int64_t k = p.count[2]; k > 0; --k) {
         const __m512i g_first = _mm512_loadu_si512(first_grads);
-        const __m512i g_second = _mm512_loadu_si512(second_grads);
+        const __m512i g_second = _mm512_loadu_si512(kTwo ? second_grads : first_grads);
         MANTISSA_UNROLL for (int r = 0; r < kRows; ++r) {
           __m512i x;
           asm("vpbroadcastd %1, %0"
               : "=v"(x)
               : "m"(*reinterpret_cast<const uint32_t*>(pixel + 4 * r)));
           multiply_add(first[r], x, g_first);
-          multiply_add(second[r], x, g_second);
+          if constexpr (kTwo) multiply_add(second[r], x, g_second);
         }
         pixel += pixel_step;
         first_grads += a.grad_step;
@@ -109,21 +114,25 @@ __attribute__((noinline)) void products(const ProductArguments& a) {
       flush_planes(a, r, first[r], second[r]);
     } else {
       flush_block(a, r, 0, first[r]);
-      if (a.pair) flush_block(a, r, 1, second[r]);
+      if (kTwo && a.pair) flush_block(a, r, 1, second[kTwo ? r : 0]);
     }
   }
 }
 
 using Products = void (*)(const ProductArguments&);
 
-template <int kPlanes>
-Products products_of_rows(int64_t rows) {
-  static constexpr Products kProducts[kGradWeightsRows] = {
-      products<1, kPlanes>,  products<2, kPlanes>,  products<3, kPlanes>,  products<4, kPlanes>,
-      products<5, kPlanes>,  products<6, kPlanes>,  products<7, kPlanes>,  products<8, kPlanes>,
-      products<9, kPlanes>,  products<10, kPlanes>, products<11, kPlanes>, products<12, kPlanes>,
-      products<13, kPlanes>, products<14, kPlanes>};
+template <int kPlanes, int kBlocks, int... kIndices>
+Products products_of_rows(int64_t rows, std::integer_sequence<int, kIndices...>) {
+  static constexpr Products kProducts[] = {products<kIndices + 1, kPlanes, kBlocks>...};
   return kProducts[rows - 1];
+}
+
+Products find_products(const GradWeightsPlan& plan, int64_t rows) {
+  constexpr std::make_integer_sequence<int, kGradWeightsRows> kOfTwoVectors;
+  constexpr std::make_integer_sequence<int, kGradWeightsMostRows> kOfOne;
+  if (plan.planes == 2) return products_of_rows<2, 1>(rows, kOfTwoVectors);
+  return plan.columns == 16 ? products_of_rows<1, 1>(rows, kOfOne)
+                            : products_of_rows<1, 2>(rows, kOfTwoVectors);
 }
 
 // Sums of one plane of a block of 16 columns over the chunk's positions.
@@ -208,7 +217,7 @@ void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, i
       .sums = sums,
       .pitch = pitch,
       .first = first};
-  (plan.planes == 1 ? products_of_rows<1>(count) : products_of_rows<2>(count))(arguments);
+  find_products(plan, count)(arguments);
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni
