@@ -54,9 +54,9 @@ struct GradWeightsPlan {
   bool finishes_tiles() const { return shared_chunks && chunks() == 1; }
   // Blocks of 16 columns whose products are summed at once: two vectors of gradients, but where
   // there is one in all.
-  int64_t blocks_at_once() const { return planes == 1 ? 2 : 1; }
+  int64_t blocks_at_once() const { return planes == 1 && columns > 16 ? 2 : 1; }
   int64_t tile_rows() const {
-    return planes == 1 && columns == 16 ? kGradWeightsMostRows : kGradWeightsRows;
+    return planes * blocks_at_once() == 2 ? kGradWeightsRows : kGradWeightsMostRows;
   }
 };
 

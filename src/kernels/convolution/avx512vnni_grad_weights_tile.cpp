@@ -131,8 +131,8 @@ Products find_products(const GradWeightsPlan& plan, int64_t rows) {
   constexpr std::make_integer_sequence<int, kGradWeightsRows> kOfTwoVectors;
   constexpr std::make_integer_sequence<int, kGradWeightsMostRows> kOfOne;
   if (plan.planes == 2) return products_of_rows<2, 1>(rows, kOfTwoVectors);
-  return plan.columns == 16 ? products_of_rows<1, 1>(rows, kOfOne)
-                            : products_of_rows<1, 2>(rows, kOfTwoVectors);
+  return plan.blocks_at_once() == 1 ? products_of_rows<1, 1>(rows, kOfOne)
+                                    : products_of_rows<1, 2>(rows, kOfTwoVectors);
 }
 
 // Sums of one plane of a block of 16 columns over the chunk's positions.
