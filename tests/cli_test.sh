@@ -282,6 +282,41 @@ check_optimizers() {
   accepts "bench of adam" "update_adam" bench --model mlp --batch-size 8 --steps 2 --optimizer adam --sort time
 }
 
+# Inverted batch norm: a numeric mode of the run, whatever the plan.
+check_inversion() {
+  local network=(--data "$data" --model mobilenet_v2 --width 0.125 --batch-size 32 --threads 2)
+  local train=(train "${network[@]}" --steps 2)
+  accepts "without inversion" "test accuracy" "${train[@]}" --recompute none --out "$folder/plain"
+  accepts "inversion" "test accuracy" "${train[@]}" --allow-inversion --recompute none \
+    --out "$folder/inverted"
+  accepts "inversion by the format" "test accuracy" "${train[@]}" --format bfp:inversion=yes \
+    --recompute all --out "$folder/inverted-format"
+  holds "the flag is the format's key" \
+    same_entry run_identity "$folder/inverted" "$folder/inverted-format"
+  holds "inversion: the same state under another plan" \
+    same_entry state_sha256 "$folder/inverted" "$folder/inverted-format"
+  holds "inversion is another run" eval \
+    '! same_entry run_identity "$folder/plain" "$folder/inverted"'
+  holds "inversion takes less memory" eval \
+    '(($(json "$folder/inverted/summary.json" planned_peak_bytes) <
+       $(json "$folder/plain/summary.json" planned_peak_bytes)))'
+  accepts "four steps with inversion" "test accuracy" "${train[@]}" --steps 4 --allow-inversion \
+    --out "$folder/inverted-four"
+  run "${train[@]}" --steps 4 --checkpoint-every 2 --allow-inversion --out "$folder/inverted-resumed"
+  rm -f "$folder"/inverted-resumed/{summary.json,checkpoint-00000004.safetensors}
+  accepts "the config keeps inversion" "test accuracy" train --threads 1 --resume \
+    --config "$folder/inverted-resumed/config.toml" --out "$folder/inverted-resumed"
+  holds "inversion, resumed: the same state" \
+    same_entry state_sha256 "$folder/inverted-four" "$folder/inverted-resumed"
+  accepts "plan of inversion" "= batch_norm_inverted" plan "${network[@]}" --allow-inversion
+  refuses "inversion of nothing" 2 "resnet8: inversion=yes changes nothing" \
+    train --data "$data" --model resnet8 --allow-inversion --out "$folder/refused"
+  refuses "inversion in fp32" 2 "integer formats" \
+    "${train[@]}" --format fp32 --allow-inversion --out "$folder/refused"
+  refuses "inversion after floats" 2 "leave one of them out" \
+    "${train[@]}" --format dfp:pretraining=float --allow-inversion --out "$folder/refused"
+}
+
 # Plans under a budget: less memory, the same results.
 check_memory() {
   local network=(--data "$data" --model resnet8 --batch-size 64 --threads 2) budget name
@@ -930,6 +965,7 @@ check_settings
 check_data
 check_training
 check_optimizers
+check_inversion
 check_memory
 check_profile
 check_pretraining

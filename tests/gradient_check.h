@@ -66,7 +66,7 @@ class Checked {
  public:
   Checked(const Graph& graph, int64_t batch, ops::LossKind loss = ops::LossKind::kCrossEntropy,
           int64_t smoothing = 0, const Format& format = {})
-      : graph_(with_requantised_inputs(graph, format)), batch_(batch), smoothing_(smoothing) {
+      : graph_(in_format(graph, format)), batch_(batch), smoothing_(smoothing) {
     auto state = State::create(training_layout(graph_, format, OptimizerKind::kMomentum));
     state_.emplace(std::move(*state));
     initialise(graph_, format, 3, *state_);

@@ -148,7 +148,7 @@ class Harness {
     if (options_.learning_rate == 0) options_.learning_rate = 0.05;
     const auto format = parse_format(options_.format);
     EXPECT_TRUE(format.ok());
-    graph_ = with_requantised_inputs(graph, *format);
+    graph_ = in_format(graph, *format);
     auto state = State::create(training_layout(graph_, *format, options_.optimizer));
     EXPECT_TRUE(state.ok());
     state_.emplace(std::move(*state));

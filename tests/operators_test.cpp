@@ -15,7 +15,14 @@
 namespace mantissa::testing {
 namespace {
 
-class Operators : public ::testing::TestWithParam<NamedNetwork> {};
+class Operators : public ::testing::TestWithParam<NamedNetwork> {
+ protected:
+  // Whether the network has what the format inverts.
+  static bool may_be(const std::string& format) {
+    const Format parsed = *parse_format(format);
+    return check_inversion(in_format(GetParam().build(), parsed), parsed).ok();
+  }
+};
 
 std::string weights_after(const NamedNetwork& network, const HarnessOptions& options) {
   Harness harness(options, network.build());
@@ -26,7 +33,8 @@ std::string weights_after(const NamedNetwork& network, const HarnessOptions& opt
 TEST_P(Operators, SameBitsOverThreadsInstructionSetsAndExponentModes) {
   for (const std::string format :
        {"bfp8", "bfp:g=6", "bfp:g=8", "bfp:g=12", "bfp:g=8,gr=stochastic", "bfp:g=8,gw=32",
-        "dfp:warmup=1", "dfp:a=12,g=8,gr=stochastic,gw=16,warmup=1"}) {
+        "bfp:inversion=yes", "dfp:warmup=1", "dfp:a=12,g=8,gr=stochastic,gw=16,warmup=1"}) {
+    if (!may_be(format)) continue;
     HarnessOptions options{.format = format, .batch_size = 8, .micro_batch_size = 4};
     options.isa = Isa::kScalar;
     const std::string expected = weights_after(GetParam(), options);
@@ -92,11 +100,15 @@ void expect_frozen_agrees(Harness& harness) {
 }
 
 TEST_P(Operators, LearnsAndTheFrozenNetworkAgrees) {
-  Harness harness({.batch_size = kBatch, .micro_batch_size = kBatch, .threads = 2},
-                  GetParam().build());
-  harness.train_to_rest(150);
-  EXPECT_LT(harness.train(10), 1.6);  // 2.30 is chance
-  expect_frozen_agrees(harness);
+  for (const std::string format : {"bfp8", "bfp:inversion=yes"}) {
+    if (!may_be(format)) continue;
+    Harness harness(
+        {.format = format, .batch_size = kBatch, .micro_batch_size = kBatch, .threads = 2},
+        GetParam().build());
+    harness.train_to_rest(150);
+    EXPECT_LT(harness.train(10), 1.6);  // 2.30 is chance
+    expect_frozen_agrees(harness);
+  }
 }
 
 TEST_P(Operators, OfWideValuesGiveTheSameBitsAndFreeze) {
@@ -192,10 +204,11 @@ TEST(AllOperators, AreInTheNetworks) {
     }
   }
   // Of instructions that are no nodes, or only in some formats.
-  for (const Op* op : {&ops::kSoftmaxCrossEntropy, &ops::kMeanSquaredError, &ops::kSumGradients,
-                       &ops::kRoundGradient, &ops::kRoundGradientStochastic, &ops::kRequantise,
-                       &ops::kUpdateSgd, &ops::kUpdateMomentum, &ops::kUpdateNesterov,
-                       &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm}) {
+  for (const Op* op :
+       {&ops::kBatchNormInverted, &ops::kSoftmaxCrossEntropy, &ops::kMeanSquaredError,
+        &ops::kSumGradients, &ops::kRoundGradient, &ops::kRoundGradientStochastic,
+        &ops::kRequantise, &ops::kUpdateSgd, &ops::kUpdateMomentum, &ops::kUpdateNesterov,
+        &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm}) {
     seen.insert(op->name);
   }
   for (const Op* op : kAllOperators) EXPECT_EQ(seen.count(op->name), 1) << op->name;

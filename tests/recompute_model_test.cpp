@@ -26,12 +26,13 @@ std::vector<Retention> drawn(const RecomputeModel& model, uint64_t key, uint64_t
 TEST(RecomputeModel, PeakIsThatOfTheProgram) {
   const kernels::KernelTable table = kernels::select_kernels(best_isa());
   for (const ModelInfo& info : models()) {
-    for (const char* format_text : {"bfp8", "fp32", "dfp:decide=pass", "dfp:g=8,gr=stochastic"}) {
+    for (const char* format_text :
+         {"bfp8", "fp32", "bfp:inversion=yes", "dfp:decide=pass", "dfp:g=8,gr=stochastic"}) {
       for (const int micro_batches : {1, 2}) {
         const Format format = *parse_format(format_text);
         if (micro_batches > 1 && !format.decides_by_op) continue;
-        const Graph graph =
-            with_requantised_inputs(*build_model(info.name, ModelOptions{}), format);
+        const Graph graph = in_format(*build_model(info.name, ModelOptions{}), format);
+        if (!check_inversion(graph, format).ok()) continue;
         ProgramOptions options{.micro_batch_size = 2,
                                .micro_batches = micro_batches,
                                .exponents = training_exponents(format),

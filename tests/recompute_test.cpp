@@ -61,6 +61,8 @@ TEST(Recompute, GivesTheSameBits) {
                 {"resnet8", "bfp:linear=16,a=12"},
                 {"resnet8", "fp32"},
                 {"mobilenet_v2", "bfp8", 0.125},
+                {"mobilenet_v2", "bfp:inversion=yes", 0.125},
+                {"mobilenet_v2", "dfp:inversion=yes,decide=pass,warmup=2", 0.125},
                 {"inception_small", "bfp:g=8", 0.125},
                 {"vgg16_bn", "dfp8", 0.03125},
                 {"squeezenet", "bfp8", 0.125}};

@@ -26,7 +26,7 @@ struct Planned {
     ModelOptions shape;
     shape.height = shape.width = size;
     const Format format = *parse_format(format_text);
-    graph = with_requantised_inputs(*build_model(model, shape), format);
+    graph = in_format(*build_model(model, shape), format);
     options = {
         .micro_batch_size = batch, .exponents = training_exponents(format), .format = format};
   }

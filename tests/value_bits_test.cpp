@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "numerics/rounding.h"
 #include "tests/all_operators.h"
@@ -23,7 +24,7 @@ Format format_of(const char* text) {
 // Bits of every value, by name.
 std::map<std::string, int> bits_in(const Graph& graph, const char* text) {
   const Format format = format_of(text);
-  const Graph network = with_requantised_inputs(graph, format);
+  const Graph network = in_format(graph, format);
   std::map<std::string, int> bits;
   for (int value = 0; value < static_cast<int>(network.values.size()); ++value) {
     bits[network.values[value].name] = value_bits(network, format, value);
@@ -104,6 +105,35 @@ TEST(ValueBits, FunctionsDecide) {
     EXPECT_EQ(bits_after(*op, "before"), 6) << op->name;
     EXPECT_EQ(bits_after(*op, "function"), 6) << op->name;
   }
+}
+
+std::set<std::string> inverted(const char* model, const char* format) {
+  std::set<std::string> names;
+  for (const Node& node : in_format(*build_model(model, {}), format_of(format)).nodes) {
+    if (node.op == &ops::kBatchNormInverted) names.insert(node.name);
+  }
+  return names;
+}
+
+// Where the output is read backward: by ReLU6 or a convolution, not by a sum or a fused ReLU.
+TEST(Inversion, IsOfBatchNormsWhoseOutputIsThereAnyway) {
+  EXPECT_TRUE(inverted("mobilenet_v2", "bfp8").empty());
+  EXPECT_TRUE(inverted("mobilenet_v2", "fp32").empty());
+  EXPECT_TRUE(inverted("resnet20", "bfp:inversion=yes").empty());
+  EXPECT_TRUE(check_inversion(*build_model("resnet20", {}), format_of("bfp8")).ok());
+  EXPECT_FALSE(check_inversion(*build_model("resnet20", {}), format_of("bfp:inversion=yes")).ok());
+  const auto names = inverted("mobilenet_v2", "bfp:inversion=yes");
+  for (const char* name :
+       {"stem_norm", "block1.depthwise_norm", "block3.expand_norm", "block1.project_norm"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  EXPECT_FALSE(names.contains("block3.project_norm"));  // the residual sum reads it
+}
+
+// ReLU6 takes negatives for zeros, the inversion does not.
+TEST(Inversion, KeepsSigns) {
+  EXPECT_EQ(bits_in("mobilenet_v2", "bfp:unsigned=yes")["stem_norm"], 9);
+  EXPECT_EQ(bits_in("mobilenet_v2", "bfp:unsigned=yes,inversion=yes")["stem_norm"], 8);
 }
 
 TEST(ValueBits, RequantisingIsExact) {

@@ -46,8 +46,10 @@ struct StepTotals {
   // Gradients redone because they outgrew their predicted exponent; in dynamic fixed point,
   // instructions run again in the warm-up.
   int64_t re_executions = 0;
-  int64_t mispredictions = 0;      // values redone because their predicted exponent was wrong
-  int64_t guard_violations = 0;    // micro-batches with a channel narrower than one unit
+  int64_t mispredictions = 0;    // values redone because their predicted exponent was wrong
+  int64_t guard_violations = 0;  // micro-batches with a channel narrower than one unit
+  // Channels of inverted batch norms that could not be inverted and found no room.
+  int64_t norm_channels_left_out = 0;
   double gradient_norm = 0;        // of the mean gradient, in programs that clip
   double gradient_factor = 1;      // what updates multiply the gradient by, to clip it
   bool gradient_overflow = false;  // a weight gradient outgrew its accumulator

@@ -47,6 +47,7 @@ const std::vector<ModeKey>& mode_keys() {
       {"exponents", {"predicted", "exact"}, &Format::predicted},
       {"gr", {"nearest", "stochastic"}, &Format::nearest_gradients},
       {"round", {"nearest", "stochastic"}, &Format::nearest_updates},
+      {"inversion", {"no", "yes"}, &Format::keeps_norm_inputs},
   };
   return keys;
 }
@@ -219,6 +220,11 @@ Status check_dynamic(const Format& format) {
     return invalid_input(
         "format: pretraining=float takes the exponents from warmup steps in fp32: with warmup=0 "
         "there are none; choose warmup from 1, or leave pretraining out");
+  }
+  if (!format.fixed_pretraining && !format.keeps_norm_inputs) {
+    return invalid_input(
+        "format: inversion=yes inverts batch norm in integers, pretraining=float begins in fp32: "
+        "leave one of them out");
   }
   if (!format.fixed_pretraining && !format.decides_by_op) {
     return invalid_input(

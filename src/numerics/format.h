@@ -36,6 +36,9 @@ struct Format {
   bool nearest_gradients = true;  // gr: gradients rounded to nearest, or stochastically
   bool nearest_updates = true;    // round: updates rounded to nearest, or stochastically
   bool predicted = true;  // exponents: predicted, in one pass, or exact, in two; the same bits
+  // inversion: what batch norm's backward pass reads, its input, or, where that is there anyway, its
+  // output, which it inverts.
+  bool keeps_norm_inputs = true;
   // Dynamic fixed point only.
   int threshold = 1;        // in the warm-up, larger differences of exponents repeat an instruction
   int clipped_ppm = 100;    // r_max, in millionths: of a tensor's elements, how many may be clipped

@@ -132,8 +132,8 @@ Affine affine(const OpContext& c, const BatchNormSaved& saved, int64_t i) {
 
 // Integer multipliers (31 bits, 29 for inputs of 16) and offsets of all channels with one exponent,
 // which is returned.
-int fixed_point_affine(const OpContext& c, const BatchNormSaved& saved,
-                       const BatchNormWorkspace& work, int64_t channels) {
+int fixed_point_affine(const OpContext& c, const BatchNormSaved& saved, int64_t channels,
+                       int32_t* multiplier, int64_t* offset) {
   const int bits = std::max(8, c.inputs[0].bits);
   Real peak;
   for (int64_t i = 0; i < channels; ++i) {
@@ -145,8 +145,8 @@ int fixed_point_affine(const OpContext& c, const BatchNormSaved& saved,
   const int shift = fixed_point_shift(peak, std::min(31, 45 - bits));
   for (int64_t i = 0; i < channels; ++i) {
     const Affine a = affine(c, saved, i);
-    work.multiplier[i] = static_cast<int32_t>(to_fixed_point(a.scale, shift, mantissa_limit(32)));
-    work.offset[i] = to_fixed_point(a.offset, shift, kOffsetLimit);
+    multiplier[i] = static_cast<int32_t>(to_fixed_point(a.scale, shift, mantissa_limit(32)));
+    offset[i] = to_fixed_point(a.offset, shift, kOffsetLimit);
   }
   return -shift;
 }
@@ -174,7 +174,7 @@ void forward(const OpContext& c) {
   if (!c.recomputes && is_training(c.exponent_mode)) {
     batch_statistics(c, sums, saved, channels, rows);
   }
-  const int wide_exponent = fixed_point_affine(c, saved, work, channels);
+  const int wide_exponent = fixed_point_affine(c, saved, channels, work.multiplier, work.offset);
   const uint64_t maximum = c.recomputes ? 0 : affine_maximum(c, sums, work, channels);
   narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
     return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent);
@@ -201,19 +201,10 @@ void update_running_statistics(const OpContext& c) {
   }
 }
 
-int freeze_batch_norm(const OpContext& context, int32_t* multiplier, int64_t* offset,
-                      std::byte* workspace) {
+int freeze_batch_norm(const OpContext& context, int32_t* multiplier, int64_t* offset) {
   const int64_t channels = context.parameters[0].mantissa.count();
-  const BatchNormWorkspace work(workspace, channels);
-  const int exponent =
-      fixed_point_affine(context, BatchNormSaved(nullptr, channels), work, channels);
-  std::copy_n(work.multiplier, channels, multiplier);
-  std::copy_n(work.offset, channels, offset);
-  return exponent;
-}
-
-int64_t freeze_batch_norm_workspace_bytes(int64_t channels) {
-  return BatchNormWorkspace::bytes(channels);
+  return fixed_point_affine(context, BatchNormSaved(nullptr, channels), channels, multiplier,
+                            offset);
 }
 
 const Op kBatchNorm = {.name = "batch_norm",

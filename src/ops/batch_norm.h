@@ -18,9 +18,6 @@ void update_running_statistics(const OpContext& context);
 // Writes multiplier and offset ([channels]) of scale_offset for a batch norm whose context has its
 // four parameters, its input's exponents and exponent_mode kFixed; returns their exponent k:
 // y = (q * multiplier + offset) * 2^k. Rounded to nearest even (METHODS section 0).
-int freeze_batch_norm(const OpContext& context, int32_t* multiplier, int64_t* offset,
-                      std::byte* workspace);
-
-int64_t freeze_batch_norm_workspace_bytes(int64_t channels);
+int freeze_batch_norm(const OpContext& context, int32_t* multiplier, int64_t* offset);
 
 }  // namespace mantissa::ops

@@ -1,5 +1,7 @@
-// The backward pass of batch norm. Source: METHODS sections 0.3, 0.8 and 4 (fused backward with
-// kept convolution output).
+// The backward pass of batch norm, from its input or inverted from its output. Source: METHODS
+// sections 0.3, 0.8 and 4 (fused backward).
+#include <utility>
+
 #include "kernels/kernel_table.h"
 #include "ops/batch_norm_parts.h"
 #include "ops/wide_values.h"
@@ -9,8 +11,72 @@ namespace {
 
 constexpr int64_t kGradientOffsetLimit = int64_t{1} << 59;
 
-bool is_wide_gradient(const OpContext& c) {
-  return !is_bytes(c.inputs[0]) || (c.relu && !is_bytes(c.output));
+// What x^ is computed from: for channel i, x^ = (q - mean) * inverse_sigma with q of `values`, or,
+// where the channel is kept, of the kept ones.
+struct Source {
+  Tensor values;
+  Tensor kept;  // [rows, kept channels]; without data where there are none
+  const int32_t* kept_channels = nullptr;
+
+  int64_t kept_count() const { return kept.empty() ? 0 : kept.shape.last(); }
+};
+
+// Of a channel.
+struct Normalisation {
+  Real mean, inverse_sigma;
+};
+
+// A batch norm that reads its input.
+struct FromInput {
+  static Source source(const OpContext& c) { return {.values = c.inputs[0], .kept = {}}; }
+
+  static Normalisation normalisation(const OpContext& c, int64_t i) {
+    const BatchNormSaved saved(c.saved, c.grad_output.shape.last());
+    return {Real(saved.mean[i]), Real(saved.inverse_sigma[i])};
+  }
+
+  // gamma / sigma in real units.
+  static Real scale(const OpContext& c, int64_t i) {
+    const BatchNormSaved saved(c.saved, c.grad_output.shape.last());
+    return ldexp(real(c.parameters[0].mantissa, i) * Real(saved.inverse_sigma[i]),
+                 -channel_exponent(c.inputs[0], i));
+  }
+};
+
+// One that reads its output y = gamma x^ + beta, y = q * 2^e.
+struct FromOutput {
+  static Source source(const OpContext& c) {
+    const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
+    const InversionSaved saved(c.saved, channels);
+    Source source{.values = c.output, .kept = {}, .kept_channels = saved.channel};
+    if (saved.header->count == 0) return source;
+    source.kept.data = saved.values;
+    source.kept.type = saved.header->is_wide ? DataType::kInt16 : DataType::kInt8;
+    source.kept.shape = Shape{rows, saved.header->count};
+    return source;
+  }
+
+  static Normalisation normalisation(const OpContext& c, int64_t i) {
+    const int64_t channels = c.output.shape.last();
+    const BatchNormSaved saved(c.saved, channels);
+    const Real mean(saved.mean[i]), inverse_sigma(saved.inverse_sigma[i]);
+    const int32_t place = InversionSaved(c.saved, channels).place[i];
+    if (place >= 0) return {mean, inverse_sigma};
+    // A constant channel has no x^, whatever its output was rounded to.
+    if (inverse_sigma.is_zero() || place == InversionSaved::kLeftOut) return {};
+    const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
+    const int exponent = *c.output.exponent;
+    return {ldexp(beta, -exponent), ldexp(Real(1), exponent) / gamma};
+  }
+
+  static Real scale(const OpContext& c, int64_t i) {
+    const InversionSaved saved(c.saved, c.output.shape.last());
+    return real(c.parameters[0].mantissa, i) * Real(saved.inverse_deviation[i]);
+  }
+};
+
+bool is_wide_gradient(const OpContext& c, const Source& source) {
+  return !is_bytes(source.values) || (c.relu && !is_bytes(c.output));
 }
 
 // The gradient that a ReLU behind the batch norm lets through, of any width.
@@ -26,10 +92,10 @@ class MaskedGradient {
 };
 
 // What the kernel for 8 bits does, for any width: adds rows [begin, end) to the sums.
-void add_wide_gradients(const OpContext& c, int64_t channels, int64_t begin, int64_t end,
-                        int64_t* sum_grad, int64_t* sum_grad_in) {
+void add_wide_gradients(const OpContext& c, const Source& source, int64_t channels, int64_t begin,
+                        int64_t end, int64_t* sum_grad, int64_t* sum_grad_in) {
   const MaskedGradient grads(c);
-  const Mantissas in(c.inputs[0]);
+  const Mantissas in(source.values);
   for (int64_t row = begin; row < end; ++row) {
     for (int64_t i = 0; i < channels; ++i) {
       const int64_t grad = grads[row * channels + i];
@@ -39,9 +105,24 @@ void add_wide_gradients(const OpContext& c, int64_t channels, int64_t begin, int
   }
 }
 
-kernels::BatchNormGradient gradient_arguments(const OpContext& c, int64_t channels) {
+// The sums of the kept channels in place of those that have been added.
+void add_kept_gradients(const OpContext& c, const Source& source, int64_t channels, int64_t begin,
+                        int64_t end, int64_t* sum_grad_in) {
+  const int64_t count = source.kept_count();
+  for (int64_t k = 0; k < count; ++k) sum_grad_in[source.kept_channels[k]] = 0;
+  const Mantissas grads(c.grad_output), in(source.kept);
+  for (int64_t row = begin; row < end; ++row) {
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t channel = source.kept_channels[k];
+      sum_grad_in[channel] += grads[row * channels + channel] * in[row * count + k];
+    }
+  }
+}
+
+kernels::BatchNormGradient gradient_arguments(const OpContext& c, const Source& source,
+                                              int64_t channels) {
   return {.grad_out = gradient_of(c.grad_output),
-          .in = c.inputs[0].as<int8_t>(),
+          .in = source.values.as<int8_t>(),
           .output = c.relu ? c.output.as<int8_t>() : nullptr,
           .channels = channels};
 }
@@ -57,34 +138,38 @@ struct GradientAffine {
   Real grad, in, offset;
 };
 
+template <typename From>
 GradientAffine gradient_affine(const OpContext& c, const BatchNormSaved& saved, int64_t i,
                                const Real& rows) {
-  const Real mean(saved.mean[i]), inverse_sigma(saved.inverse_sigma[i]);
+  const Normalisation n = From::normalisation(c, i);
+  const Real grad = From::scale(c, i);
   const Real sum_grad(saved.sum_grad[i]);
-  const Real centred = Real(saved.sum_grad_in[i]) - mean * sum_grad;
-  const Real grad =
-      ldexp(real(c.parameters[0].mantissa, i) * inverse_sigma, -channel_exponent(c.inputs[0], i));
-  const Real in = -grad * inverse_sigma * (centred * inverse_sigma) / rows;
-  const Real offset = -grad * sum_grad / rows - in * mean;
+  const Real centred = Real(saved.sum_grad_in[i]) - n.mean * sum_grad;
+  const Real in = -grad * n.inverse_sigma * (centred * n.inverse_sigma) / rows;
+  const Real offset = -grad * sum_grad / rows - in * n.mean;
   return {grad, in, offset};
 }
 
-}  // namespace
-
-void batch_norm_backward_weights(const OpContext& c) {
+template <typename From>
+void backward_weights(const OpContext& c) {
+  const Source source = From::source(c);
   const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
   const BatchNormSaved saved(c.saved, channels);
   const BatchNormWorkspace work(c.workspace, channels);
-  const auto args = gradient_arguments(c, channels);
+  const auto args = gradient_arguments(c, source, channels);
   const int64_t parts = kernels::parallel_ranges(
       *c.kernel.pool, rows, batch_norm_grain(channels),
       [&](int64_t begin, int64_t end, int64_t part) {
         int64_t* sums = work.partial + part * 2 * channels;
         std::fill_n(sums, 2 * channels, 0);
-        if (is_wide_gradient(c)) {
-          return add_wide_gradients(c, channels, begin, end, sums, sums + channels);
+        if (is_wide_gradient(c, source)) {
+          add_wide_gradients(c, source, channels, begin, end, sums, sums + channels);
+        } else {
+          c.kernels->batch_norm->gradient_sums(args, begin, end, sums, sums + channels);
         }
-        c.kernels->batch_norm->gradient_sums(args, begin, end, sums, sums + channels);
+        if (source.kept_count() > 0) {
+          add_kept_gradients(c, source, channels, begin, end, sums + channels);
+        }
       });
   const int exponent = *c.grad_output.exponent;
   const Tensor &scale = c.parameters[0].gradient, &offset = c.parameters[1].gradient;
@@ -94,40 +179,89 @@ void batch_norm_backward_weights(const OpContext& c) {
       saved.sum_grad[i] += work.partial[part * 2 * channels + i];
       saved.sum_grad_in[i] += work.partial[(part * 2 + 1) * channels + i];
     }
-    const Real centred = Real(saved.sum_grad_in[i]) - Real(saved.mean[i]) * Real(saved.sum_grad[i]);
-    accumulate_real(scale, i, centred * Real(saved.inverse_sigma[i]), exponent);
+    const Normalisation n = From::normalisation(c, i);
+    const Real centred = Real(saved.sum_grad_in[i]) - n.mean * Real(saved.sum_grad[i]);
+    accumulate_real(scale, i, centred * n.inverse_sigma, exponent);
     int64_t& total = offset.as<int64_t>()[i];
     total = accumulate(total, rescale_rne(saved.sum_grad[i], *offset.exponent - exponent));
   }
 }
 
-void batch_norm_backward_input(const OpContext& c) {
+// The integers of the kept channels, by place among them.
+struct KeptCoefficients {
+  int64_t *grad, *in, *offset;
+};
+
+// Takes them from those of all channels, and leaves zeros there.
+KeptCoefficients take_kept(const Source& source, const BatchNormWorkspace& work) {
+  const int64_t count = source.kept_count();
+  const KeptCoefficients by{work.partial, work.partial + count, work.partial + 2 * count};
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t channel = source.kept_channels[k];
+    by.grad[k] = std::exchange(work.multiplier[channel], 0);
+    by.in[k] = std::exchange(work.in_multiplier[channel], 0);
+    by.offset[k] = std::exchange(work.offset[channel], 0);
+  }
+  return by;
+}
+
+// The gradient of the kept channels, which the others' loops have left zero.
+kernels::WideStatistics narrow_kept(const OpContext& c, const Source& source,
+                                    const KeptCoefficients& by, int shift) {
   const Tensor& grad_input = c.grad_inputs[0];
+  const int64_t channels = grad_input.shape.last(), rows = grad_input.count() / channels;
+  const int64_t count = source.kept_count(), limit = mantissa_limit(grad_input.bits);
+  const Mantissas grads(c.grad_output), in(source.kept);
+  return kernels::with_wide_gradient_type(grad_input.bits, [&](auto type) {
+    auto* to = grad_input.as<decltype(type)>();
+    return kernels::parallel_statistics(
+        *c.kernel.pool, rows, batch_norm_grain(count), [&](int64_t begin, int64_t end) {
+          kernels::WideStatistics found;
+          for (int64_t row = begin; row < end; ++row) {
+            for (int64_t k = 0; k < count; ++k) {
+              const int64_t at = row * channels + source.kept_channels[k];
+              const int64_t wide =
+                  grads[at] * by.grad[k] + in[row * count + k] * by.in[k] + by.offset[k];
+              const int64_t rounded = rescale_rne(wide, shift), narrow = saturate(rounded, limit);
+              to[at] = static_cast<decltype(type)>(narrow);
+              found += {magnitude(wide), narrow != rounded};
+            }
+          }
+          return found;
+        });
+  });
+}
+
+template <typename From>
+void backward_input(const OpContext& c) {
+  const Tensor& grad_input = c.grad_inputs[0];
+  const Source source = From::source(c);
   const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
   const BatchNormSaved saved(c.saved, channels);
   const BatchNormWorkspace work(c.workspace, channels);
   Real peak;
   for (int64_t i = 0; i < channels; ++i) {
-    const GradientAffine a = gradient_affine(c, saved, i, Real(rows));
+    const GradientAffine a = gradient_affine<From>(c, saved, i, Real(rows));
     peak = std::max({peak, abs(a.grad), abs(a.in)});
     if (!(a.grad + a.in + a.offset).is_finite()) c.totals->exponent_overflow = true;
   }
   const int shift = fixed_point_shift(peak, 31);
   for (int64_t i = 0; i < channels; ++i) {
-    const GradientAffine a = gradient_affine(c, saved, i, Real(rows));
+    const GradientAffine a = gradient_affine<From>(c, saved, i, Real(rows));
     work.multiplier[i] = static_cast<int32_t>(to_fixed_point(a.grad, shift, mantissa_limit(32)));
     work.in_multiplier[i] = static_cast<int32_t>(to_fixed_point(a.in, shift, mantissa_limit(32)));
     work.offset[i] = to_fixed_point(a.offset, shift, kGradientOffsetLimit);
   }
-  auto args = gradient_arguments(c, channels);
+  const KeptCoefficients by = take_kept(source, work);
+  auto args = gradient_arguments(c, source, channels);
   args.grad_multiplier = work.multiplier;
   args.in_multiplier = work.in_multiplier;
   args.offset = work.offset;
   args.grad_in = gradient_of(grad_input);
   const MaskedGradient grads(c);
-  const Mantissas in(c.inputs[0]);
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - shift, [&](int narrow_shift) {
-    if (is_wide_gradient(c)) {
+  const Mantissas in(source.values);
+  const auto narrow = [&](int narrow_shift) {
+    if (is_wide_gradient(c, source)) {
       return narrow_elements(*c.kernel.pool, grad_input, true, narrow_shift, [&](int64_t i) {
         const int64_t channel = i % channels;
         return grads[i] * work.multiplier[channel] + in[i] * work.in_multiplier[channel] +
@@ -139,7 +273,19 @@ void batch_norm_backward_input(const OpContext& c) {
                                         [&](int64_t begin, int64_t end) {
                                           return c.kernels->batch_norm->gradient(args, begin, end);
                                         });
+  };
+  narrow_gradient(c, grad_input, *c.grad_output.exponent - shift, [&](int narrow_shift) {
+    kernels::WideStatistics found = narrow(narrow_shift);
+    if (source.kept_count() > 0) found += narrow_kept(c, source, by, narrow_shift);
+    return found;
   });
 }
+
+}  // namespace
+
+void batch_norm_backward_weights(const OpContext& c) { backward_weights<FromInput>(c); }
+void batch_norm_backward_input(const OpContext& c) { backward_input<FromInput>(c); }
+void inverted_batch_norm_backward_weights(const OpContext& c) { backward_weights<FromOutput>(c); }
+void inverted_batch_norm_backward_input(const OpContext& c) { backward_input<FromOutput>(c); }
 
 }  // namespace mantissa::ops

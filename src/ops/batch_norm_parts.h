@@ -71,6 +71,37 @@ struct BatchNormWorkspace {
   }
 };
 
+// What an inverted batch norm keeps besides: 1 / sigma in real units, and of the input the channels
+// that its output does not tell well enough.
+struct InversionSaved {
+  static constexpr int32_t kInverted = -1, kLeftOut = -2;  // for want of room
+
+  double* inverse_deviation;  // per channel
+  int32_t* place;             // per channel: kInverted, kLeftOut, or its place among the kept
+  int32_t* channel;           // of each kept one
+  struct Header {
+    int64_t count = 0;     // of kept channels
+    bool is_wide = false;  // values are int16, not int8
+  };
+  Header* header;
+  std::byte* values;  // their mantissas, row by row, as wide as the input's
+  InversionSaved(std::byte* base, int64_t channels) {
+    Carve carve(base + BatchNormSaved::bytes(channels));
+    inverse_deviation = carve.take<double>(channels);
+    place = carve.take<int32_t>(channels);
+    channel = carve.take<int32_t>(most_kept(channels));
+    header = carve.take<Header>(1);
+    values = carve.take<std::byte>(0);
+  }
+  // Room for an eighth of them.
+  static int64_t most_kept(int64_t channels) { return divide_up<int64_t>(channels, 8); }
+  static int64_t bytes(int64_t channels, int64_t rows, int64_t mantissa_bytes) {
+    return carved_bytes(channels, 8) + carved_bytes(channels, 4) +
+           carved_bytes(most_kept(channels), 4) + carved_bytes(1, sizeof(Header)) +
+           carved_bytes(most_kept(channels) * rows, mantissa_bytes);
+  }
+};
+
 // Channel c of a parameter as a real number.
 inline Real real(const Tensor& tensor, int64_t c) {
   return ldexp(Real(int64_t{tensor.as<int16_t>()[c]}), *tensor.exponent);
@@ -84,5 +115,8 @@ inline int channel_exponent(const Tensor& input, int64_t c) {
 // Gradients of scale and offset, and the sums that the gradient of the input needs of them.
 void batch_norm_backward_weights(const OpContext& context);
 void batch_norm_backward_input(const OpContext& context);
+// The same from the output.
+void inverted_batch_norm_backward_weights(const OpContext& context);
+void inverted_batch_norm_backward_input(const OpContext& context);
 
 }  // namespace mantissa::ops

@@ -25,6 +25,7 @@ class Compiler {
 
   Result<Program> compile() {
     MANTISSA_RETURN_IF_ERROR(check_linear_values(graph_, format()));
+    if (training()) MANTISSA_RETURN_IF_ERROR(check_inversion(graph_, format()));
     if (repeats_passes() && program_.options.micro_batches > 1) {
       return invalid_input(
           "decide=pass repeats whole passes, which micro-batches that add up their gradients do "

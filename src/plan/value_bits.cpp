@@ -55,25 +55,32 @@ bool loses_negatives(const Graph& graph, int value) {
 
 // Bits of the value where it is requantised for activations.
 int activation_bits(const Graph& graph, const Format& format, int value) {
+  // An op whose backward pass reads its output is a reader, too.
+  const bool read_by_producer = graph.nodes[graph.values[value].producer].op->traits.reads_output;
   const bool needs_sign =
-      format.sign_bits || (!is_never_negative(graph, value) && !loses_negatives(graph, value));
+      format.sign_bits ||
+      (!is_never_negative(graph, value) && (read_by_producer || !loses_negatives(graph, value)));
   return format.activation_bits + (needs_sign ? 0 : 1);
 }
 
-}  // namespace
+// Whether a reader's backward pass reads the value.
+bool is_read_backward(const Graph& graph, int value) {
+  const std::vector<int> readers = graph.readers(value);
+  return std::any_of(readers.begin(), readers.end(), [&](int reader) {
+    const OpTraits& traits = graph.nodes[reader].op->traits;
+    return traits.weights_read_input || traits.input_reads_input;
+  });
+}
 
-int value_bits(const Graph& graph, const Format& format, int value) {
-  const int producer = graph.values[value].producer;
-  if (producer < 0) return format.activation_bits;
-  const Node& node = graph.nodes[producer];
-  if (keeps_bits(*node.op)) {
-    int bits = 0;
-    for (const int input : node.inputs) bits = std::max(bits, value_bits(graph, format, input));
-    return bits;
+Graph with_inverted_batch_norms(Graph graph, const Format& format) {
+  if (format.is_float() || format.keeps_norm_inputs) return graph;
+  for (Node& node : graph.nodes) {
+    const bool starts_at_zero = node.attributes.get("zero_scale", 0) != 0;
+    if (node.op == &ops::kBatchNorm && !starts_at_zero && is_read_backward(graph, node.output)) {
+      node.op = &ops::kBatchNormInverted;
+    }
   }
-  const bool may_be_wide = node.op->traits.may_leave_wide && format.has_linear_values();
-  if (may_be_wide && !only_activations_wanted(graph, value)) return format.linear_bits;
-  return activation_bits(graph, format, value);
+  return graph;
 }
 
 Graph with_requantised_inputs(const Graph& graph, const Format& format) {
@@ -105,6 +112,26 @@ Graph with_requantised_inputs(const Graph& graph, const Format& format) {
   return result;
 }
 
+}  // namespace
+
+int value_bits(const Graph& graph, const Format& format, int value) {
+  const int producer = graph.values[value].producer;
+  if (producer < 0) return format.activation_bits;
+  const Node& node = graph.nodes[producer];
+  if (keeps_bits(*node.op)) {
+    int bits = 0;
+    for (const int input : node.inputs) bits = std::max(bits, value_bits(graph, format, input));
+    return bits;
+  }
+  const bool may_be_wide = node.op->traits.may_leave_wide && format.has_linear_values();
+  if (may_be_wide && !only_activations_wanted(graph, value)) return format.linear_bits;
+  return activation_bits(graph, format, value);
+}
+
+Graph in_format(const Graph& graph, const Format& format) {
+  return with_requantised_inputs(with_inverted_batch_norms(graph, format), format);
+}
+
 Status check_linear_values(const Graph& graph, const Format& format) {
   if (format.is_float() || !format.has_linear_values()) return {};
   for (const Node& node : graph.nodes) {
@@ -116,6 +143,16 @@ Status check_linear_values(const Graph& graph, const Format& format) {
   return invalid_input(graph.name + ": linear=" + std::to_string(format.linear_bits) +
                        " changes nothing: all results of linear and convolution have as many bits "
                        "without it, or only linear and convolution read them; leave it out");
+}
+
+Status check_inversion(const Graph& graph, const Format& format) {
+  if (format.is_float() || format.keeps_norm_inputs) return {};
+  for (const Node& node : graph.nodes) {
+    if (node.op == &ops::kBatchNormInverted) return {};
+  }
+  return invalid_input(graph.name +
+                       ": inversion=yes changes nothing: no batch norm's output is read by the "
+                       "backward pass (a ReLU behind it is part of it); leave it out");
 }
 
 }  // namespace mantissa

@@ -1,5 +1,6 @@
-// The widths of values, and where one is narrowed before it is read: what the format keys `a`,
-// `linear` and `unsigned` ask for. Source: METHODS section 0.2, 0.5 and 1.
+// What a format asks of a network: the widths of values, where one is narrowed before it is read,
+// and which batch norms are inverted. Format keys `a`, `linear`, `unsigned` and `inversion`. Source:
+// METHODS sections 0.2, 0.5, 1 and 4.
 #pragma once
 
 #include "base/result.h"
@@ -13,11 +14,17 @@ namespace mantissa {
 // negative mantissas all readers take for zeros, has one more in place of the sign (`unsigned`).
 int value_bits(const Graph& graph, const Format& format, int value);
 
-// The network with an operator `requantise` before each linear, convolution or dropout that would
-// otherwise read more bits than activations have; the same network where all values are as wide.
-Graph with_requantised_inputs(const Graph& graph, const Format& format);
+// The network as the format wants it, which may be the same:
+// - with an operator `requantise` before each linear, convolution or dropout that would otherwise
+//   read more bits than activations have;
+// - under `inversion`, with an inverted batch norm wherever a reader of its output needs that in the
+//   backward pass, but for those whose scale starts at zero.
+Graph in_format(const Graph& graph, const Format& format);
 
 // An error where the format asks for wider linear values and the network has none.
 Status check_linear_values(const Graph& graph, const Format& format);
+
+// An error where the format asks for inverted batch norms and the network, of in_format, has none.
+Status check_inversion(const Graph& graph, const Format& format);
 
 }  // namespace mantissa

@@ -68,7 +68,8 @@ std::string results_section(const std::vector<RunRecord>& runs) {
       {"saturation_rate", "clipped mantissas",
        [](double x) { return number_text(100 * x, 3) + " %"; }},
       {"re_executions", "gradients or instructions done again", grouped_text},
-      {"guard_violations", "guarded batch norms", grouped_text}};
+      {"guard_violations", "guarded batch norms", grouped_text},
+      {"norm_channels_left_out", "channels not inverted for want of room", grouped_text}};
   Rows rows;
   for (const Entry& entry : entries) {
     std::vector<std::string> row = {entry.title};

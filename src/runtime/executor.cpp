@@ -229,6 +229,7 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
   result.re_executions = s.totals.re_executions;
   result.mispredictions = s.totals.mispredictions;
   result.guard_violations = s.totals.guard_violations;
+  result.norm_channels_left_out = s.totals.norm_channels_left_out;
   result.gradient_norm = s.totals.gradient_norm;
   return result;
 }

@@ -31,6 +31,7 @@ struct StepResult {
   int64_t saturated = 0;         // mantissas clipped
   int64_t requantised = 0;       // mantissas written by instructions that round
   int64_t guard_violations = 0;  // batch norms with a channel narrower than one unit
+  int64_t norm_channels_left_out = 0;  // StepTotals
   // Gradients redone because they outgrew their predicted exponent; in dynamic fixed point,
   // instructions run again in the warm-up.
   int64_t re_executions = 0;

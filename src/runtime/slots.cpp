@@ -193,7 +193,7 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   for (size_t value = 0; value < values; ++value) {
     const auto channels = static_cast<size_t>(program.guarded_channels[value]);
     slots.channel_exponents[value].assign(channels, 0);
-    if (program.options.kind == ProgramKind::kInference) {
+    if (program.options.exponents == ExponentMode::kCalibrate) {
       slots.histograms[value].assign(std::max<size_t>(1, channels) * kHistogramBins, 0);
     }
     if (layout.exponents < 0) continue;

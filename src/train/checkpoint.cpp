@@ -20,6 +20,7 @@ constexpr std::string_view kSuffix = ".safetensors";
 struct Counter {
   const char* name;
   int64_t CheckpointInfo::*field;
+  bool may_lack = false;  // in files of before it was counted
 };
 constexpr Counter kCounters[] = {
     {"step", &CheckpointInfo::step},
@@ -32,6 +33,7 @@ constexpr Counter kCounters[] = {
     {"requantised", &CheckpointInfo::requantised},
     {"re_executions", &CheckpointInfo::re_executions},
     {"guard_violations", &CheckpointInfo::guard_violations},
+    {"norm_channels_left_out", &CheckpointInfo::norm_channels_left_out, true},
     {"epoch_loss_q24", &CheckpointInfo::epoch_loss_q24},
     {"best_step", &CheckpointInfo::best_step},
     {"best_loss_q24", &CheckpointInfo::best_loss_q24},
@@ -82,6 +84,7 @@ void add_step(const StepResult& result, CheckpointInfo& info) {
   info.requantised += result.requantised;
   info.re_executions += result.re_executions;
   info.guard_violations += result.guard_violations;
+  info.norm_channels_left_out += result.norm_channels_left_out;
 }
 
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step) {
@@ -142,6 +145,7 @@ Result<CheckpointInfo> load_checkpoint(const std::filesystem::path& path,
                          "settings of its config.toml");
   }
   for (const Counter& counter : kCounters) {
+    if (counter.may_lack && !file.metadata.contains(counter.name)) continue;
     const auto value = number(text(counter.name));
     if (!value) return invalid_input(path.string() + ": has no valid '" + counter.name + "'");
     info.*counter.field = *value;

@@ -110,7 +110,7 @@ void fill_frozen_fp32(const Graph& graph, const State& trained, const Program& c
     const int node = calibration.instructions[i].node;
     if (node < 0) continue;
     const auto& parameters = frozen.graph.nodes[node].parameters;
-    if (graph.nodes[node].op == &ops::kBatchNorm) {
+    if (graph.nodes[node].op->frozen == &ops::kScaleOffset) {
       ops::fp32::freeze_batch_norm(executor.context(i),
                                    frozen.state.data<float>(to[parameters[0]].mantissa),
                                    frozen.state.data<float>(to[parameters[1]].mantissa));
@@ -127,20 +127,17 @@ void fill_frozen_fp32(const Graph& graph, const State& trained, const Program& c
 void fill_frozen(const Graph& graph, const State& trained, const Program& calibration,
                  const Executor& executor, const Exponents& exponents, FrozenNetwork& frozen) {
   const StateLayout &from = trained.layout(), &to = frozen.state.layout();
-  std::vector<std::byte> workspace;
   for (int i = 0; i < static_cast<int>(calibration.instructions.size()); ++i) {
     const Instruction& instruction = calibration.instructions[i];
     if (instruction.node < 0) continue;
     const auto& old_parameters = graph.nodes[instruction.node].parameters;
     const auto& new_parameters = frozen.graph.nodes[instruction.node].parameters;
-    if (instruction.op == &ops::kBatchNorm) {
+    if (instruction.op->frozen == &ops::kScaleOffset) {
       const int multiplier = new_parameters[0], offset = new_parameters[1];
-      const int64_t channels = frozen.graph.parameters[multiplier].shape.count();
-      workspace.resize(static_cast<size_t>(ops::freeze_batch_norm_workspace_bytes(channels)) + 64);
       *frozen.state.data<int16_t>(to.parameters[multiplier].exponent) =
           static_cast<int16_t>(ops::freeze_batch_norm(
               executor.context(i), frozen.state.data<int32_t>(to.parameters[multiplier].mantissa),
-              frozen.state.data<int64_t>(to.parameters[offset].mantissa), workspace.data()));
+              frozen.state.data<int64_t>(to.parameters[offset].mantissa)));
       continue;
     }
     for (size_t k = 0; k < old_parameters.size(); ++k) {

@@ -7,7 +7,7 @@ namespace mantissa {
 Result<Graph> build_network(std::string_view model, const ModelOptions& options,
                             const Format& format) {
   MANTISSA_ASSIGN(const Graph graph, build_model(model, options));
-  return with_requantised_inputs(graph, format);
+  return in_format(graph, format);
 }
 
 }  // namespace mantissa

@@ -105,7 +105,7 @@ const Setting kSettings[] = {
     {"format",
      "number format: bfp8, bfp8-text, dfp8 (dynamic fixed point), fp32 (the reference), or "
      "bfp:key=value,... such as bfp:g=8,gr=stochastic (w, a, unsigned, linear, g, gw, gr, acc, "
-     "shift, round, bias, block, exponents; mantissa info lists their values), or "
+     "shift, round, bias, block, exponents, inversion; mantissa info lists their values), or "
      "dfp:key=value,... "
      "such as dfp:g=8 (also r_max, warmup, threshold, every, start, decide, "
      "pretraining)",
@@ -226,6 +226,12 @@ const Setting kSettings[] = {
      "auto", kValue, kElsewhere,
      [](S text, Config& c) { return assign(parse_recompute_mode(text), c.recompute); },
      [](const Config& c) { return std::string(recompute_mode_name(c.recompute)); }},
+    {"allow-inversion",
+     "let batch norm's backward pass compute what it reads from its output where that is there "
+     "anyway, which takes less memory; other results (the format's key inversion=yes)",
+     "false", kSwitch, kElsewhere,
+     [](S text, Config& c) { return parse_switch("allow-inversion", text, c.allow_inversion); },
+     [](const Config& c) { return std::string(c.allow_inversion ? "true" : "false"); }},
     {"profile",
      "what this machine takes for what it does, for planning: a file of mantissa profile, or "
      "builtin (left out: the one that mantissa profile keeps, if it has been run); changes no "
@@ -300,6 +306,13 @@ Status resolve(RunConfig& config) {
   }
   if (config.statistics && config.format.is_float()) {
     return invalid_input("statistics: there are no mantissas to count in fp32; leave it out");
+  }
+  if (config.allow_inversion && config.format.is_float()) {
+    return invalid_input("allow-inversion: is for integer formats, fp32 keeps what it reads");
+  }
+  if (config.allow_inversion) {
+    config.format.keeps_norm_inputs = false;
+    MANTISSA_ASSIGN(config.format, parse_format(to_string(config.format)));  // may not go together
   }
   if (config.resume && config.overwrite) {
     return invalid_input("--resume and --overwrite exclude each other");

@@ -50,6 +50,7 @@ struct RunConfig {
   Isa isa = Isa::kScalar;
   int64_t memory_budget = 0;  // bytes; 0: none
   RecomputeMode recompute = RecomputeMode::kAuto;
+  bool allow_inversion = false;
   std::string profile_name;  // find_profile
   MachineProfile profile;
   int64_t checkpoint_every = 0;  // steps; 0: once an epoch

@@ -47,6 +47,9 @@ std::string to_json(const RunSummary& summary) {
       {"re_executions", info.re_executions},
       {"guard_violations", info.guard_violations},
       {"saturation_rate", fraction(info.saturated, info.requantised)}};
+  if (!config.format.keeps_norm_inputs) {
+    json["norm_channels_left_out"] = info.norm_channels_left_out;
+  }
   if (plan.validation_examples > 0) {
     const auto examples = static_cast<double>(plan.validation_examples);
     json["validation_examples"] = plan.validation_examples;
