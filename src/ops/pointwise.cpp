@@ -2,6 +2,7 @@
 // sigmoid, hard swish. Backward: the gradient times f' in Q30, f' anew from the input.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
@@ -108,6 +109,22 @@ void backward_by_mask_wide(const OpContext& c) {
   *grad_input.exponent = *c.grad_output.exponent;
 }
 
+struct Range {
+  int8_t low, high;
+};
+
+// The mantissas that pass, if there are any and they are next to each other.
+std::optional<Range> passing_range(const std::array<int8_t, 256>& passes) {
+  const auto passes_at = [&](int q) { return passes[static_cast<uint8_t>(q)] != 0; };
+  int low = -128, high = 127;
+  while (low < 127 && !passes_at(low)) ++low;
+  while (high > low && !passes_at(high)) --high;
+  for (int q = low; q <= high; ++q) {
+    if (!passes_at(q)) return std::nullopt;
+  }
+  return Range{static_cast<int8_t>(low), static_cast<int8_t>(high)};
+}
+
 template <const PointFunction& kFunction>
 void backward_by_mask(const OpContext& c) {
   if (!is_bytes(c.inputs[0])) return backward_by_mask_wide<kFunction>(c);
@@ -116,16 +133,22 @@ void backward_by_mask(const OpContext& c) {
   std::array<int8_t, 256> passes;
   for (size_t value = 0; value < passes.size(); ++value) passes[value] = slopes[value] != 0;
   const auto& kernel = *c.kernels->elementwise;
-  kernels::parallel_ranges(
-      *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        std::array<int8_t, 4096> mask;
-        for (int64_t at = begin; at < end; at += int64_t{mask.size()}) {
-          const int64_t count = std::min(end - at, int64_t{mask.size()});
-          kernel.look_up(c.inputs[0].as<int8_t>() + at, passes.data(), mask.data(), 0, count);
-          kernel.relu_gradient(mask.data(), gradient_from(c.grad_output, at),
-                               gradient_from(grad_input, at), 0, count);
-        }
-      });
+  const std::optional<Range> range = passing_range(passes);
+  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kGrain,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             std::array<int8_t, 4096> mask;
+                             for (int64_t at = begin; at < end; at += int64_t{mask.size()}) {
+                               const int64_t count = std::min(end - at, int64_t{mask.size()});
+                               const int8_t* in = c.inputs[0].as<int8_t>() + at;
+                               if (range) {
+                                 kernel.within(in, range->low, range->high, mask.data(), 0, count);
+                               } else {
+                                 kernel.look_up(in, passes.data(), mask.data(), 0, count);
+                               }
+                               kernel.relu_gradient(mask.data(), gradient_from(c.grad_output, at),
+                                                    gradient_from(grad_input, at), 0, count);
+                             }
+                           });
   *grad_input.exponent = *c.grad_output.exponent;
 }
 

@@ -1,6 +1,7 @@
 #include "ops/value_table.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
@@ -23,6 +24,105 @@ void count_values(const OpContext& c, const int8_t* in, int64_t* counts) {
   }
 }
 
+// The least and the greatest mantissa.
+std::array<int8_t, 2> extremes(const OpContext& c, const int8_t* in) {
+  std::array<std::array<int8_t, 2>, kernels::kMaximumParts> partial;
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+        partial[part] = {INT8_MAX, INT8_MIN};
+        c.kernels->elementwise->extremes(in, begin, end, &partial[part][0], &partial[part][1]);
+      });
+  std::array<int8_t, 2> all = {INT8_MAX, INT8_MIN};
+  for (int64_t part = 0; part < parts; ++part) {
+    all = {std::min(all[0], partial[part][0]), std::max(all[1], partial[part][1])};
+  }
+  return all;
+}
+
+// By signed mantissas.
+template <typename T>
+const T& at(const std::array<T, 256>& table, int q) {
+  return table[static_cast<uint8_t>(q)];
+}
+
+bool never_falls(const ValueTable& table) {
+  for (int q = -128; q < 127; ++q) {
+    if (at(table, q) > at(table, q + 1)) return false;
+  }
+  return true;
+}
+
+bool is_clamp(const std::array<int8_t, 256>& table) {
+  const int low = at(table, -128), high = at(table, 127);
+  for (int q = -128; q < 128; ++q) {
+    if (low > high || at(table, q) != std::clamp(q, low, high)) return false;
+  }
+  return true;
+}
+
+// out = table[in].
+void look_up(const OpContext& c, const int8_t* in, const std::array<int8_t, 256>& table) {
+  const auto& kernels = *c.kernels->elementwise;
+  auto* out = c.output.as<int8_t>();
+  const bool clamps = is_clamp(table);
+  kernels::parallel_ranges(
+      *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+        if (clamps) return kernels.clamp(in, at(table, -128), at(table, 127), out, begin, end);
+        kernels.look_up(in, table.data(), out, begin, end);
+      });
+}
+
+// Which values occur, and how often, as far as that decides anything.
+class Occurrences {
+ public:
+  Occurrences(const OpContext& c, const int8_t* in, const ValueTable& table)
+      : context_(c), in_(in), counts_(reinterpret_cast<int64_t*>(c.workspace)) {
+    if (c.exponent_mode == ExponentMode::kCalibrate || !never_falls(table)) {
+      count();
+    } else {
+      extremes_ = extremes(c, in);
+    }
+  }
+
+  // Calls visit(q, times) for the values that occur, or for the least and the greatest, as if
+  // each occurred once.
+  template <typename Visit>
+  void for_each_that_decides(const Visit& visit) const {
+    if (!counted_) {
+      for (const int8_t q : extremes_) visit(q, int64_t{1});
+      return;
+    }
+    for (int q = -128; q < 128; ++q) {
+      if (const int64_t times = counts_[static_cast<uint8_t>(q)]; times > 0) visit(q, times);
+    }
+  }
+
+  // How many elements `holds` is true of; where the table never falls it is true of an extreme if
+  // it is of any.
+  template <typename Holds>
+  int64_t count_if(const Holds& holds) {
+    bool any = false;
+    for_each_that_decides([&](int q, int64_t) { any |= holds(q); });
+    if (!any) return 0;
+    if (!counted_) count();
+    int64_t total = 0;
+    for_each_that_decides([&](int q, int64_t times) { total += holds(q) ? times : 0; });
+    return total;
+  }
+
+ private:
+  void count() {
+    count_values(context_, in_, counts_);
+    counted_ = true;
+  }
+
+  const OpContext& context_;
+  const int8_t* in_;
+  int64_t* counts_;
+  bool counted_ = false;
+  std::array<int8_t, 2> extremes_ = {};
+};
+
 }  // namespace
 
 int64_t value_table_workspace_bytes(int threads) {
@@ -31,32 +131,28 @@ int64_t value_table_workspace_bytes(int threads) {
 
 void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& table,
                     int wide_exponent) {
-  auto* counts = reinterpret_cast<int64_t*>(c.workspace);
-  if (c.recomputes) {  // maximum and clipping are known
-    std::fill_n(counts, 256, 0);
-  } else {
-    count_values(c, in, counts);
-  }
+  const int64_t limit = mantissa_limit(c.output.bits);
+  // Maximum and clipping are known where the output is computed again.
+  std::optional<Occurrences> found;
   uint64_t maximum = 0;
-  for (int value = 0; value < 256; ++value) {
-    if (counts[value] == 0) continue;
-    maximum = std::max(maximum, magnitude(table[value]));
-    if (c.exponent_mode == ExponentMode::kCalibrate) {
-      count_wide(c.histogram, table[value], wide_exponent, c.output.bits, counts[value]);
-    }
+  if (!c.recomputes) {
+    found.emplace(c, in, table);
+    found->for_each_that_decides([&](int q, int64_t times) {
+      maximum = std::max(maximum, magnitude(at(table, q)));
+      if (c.exponent_mode == ExponentMode::kCalibrate) {
+        count_wide(c.histogram, at(table, q), wide_exponent, c.output.bits, times);
+      }
+    });
   }
-  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
+  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) -> int64_t {
+    const auto rounded = [&](int q) { return rescale_rne(at(table, q), shift); };
     std::array<int8_t, 256> narrow;
-    int64_t saturated = 0;
-    for (int value = 0; value < 256; ++value) {
-      const int64_t rounded = rescale_rne(table[value], shift);
-      narrow[value] = static_cast<int8_t>(saturate(rounded, mantissa_limit(c.output.bits)));
-      if (narrow[value] != rounded) saturated += counts[value];
+    for (int q = -128; q < 128; ++q) {
+      narrow[static_cast<uint8_t>(q)] = static_cast<int8_t>(saturate(rounded(q), limit));
     }
-    kernels::parallel_ranges(
-        *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-          c.kernels->elementwise->look_up(in, narrow.data(), c.output.as<int8_t>(), begin, end);
-        });
+    const int64_t saturated =
+        found ? found->count_if([&](int q) { return at(narrow, q) != rounded(q); }) : 0;
+    look_up(c, in, narrow);  // which may be in place
     return saturated;
   });
 }

@@ -13,11 +13,26 @@ namespace {
 #include "kernels/elementwise/elementwise_loops.h"
 }  // namespace
 
-const ElementwiseKernels kElementwiseAvx2 = {
-    "elementwise_avx2",  Isa::kAvx2,    requantise,    normalise_input, add,
-    add_gradients,       relu,          relu_gradient, sum_rows,        channel_maxima,
-    requantise_channels, count_values,  look_up,       multiply,        scale_gradient,
-    sum_products,        shift_channels};
+const ElementwiseKernels kElementwiseAvx2 = {"elementwise_avx2",
+                                             Isa::kAvx2,
+                                             requantise,
+                                             normalise_input,
+                                             add,
+                                             add_gradients,
+                                             relu,
+                                             relu_gradient,
+                                             sum_rows,
+                                             channel_maxima,
+                                             requantise_channels,
+                                             count_values,
+                                             look_up,
+                                             clamp,
+                                             within,
+                                             extremes,
+                                             multiply,
+                                             scale_gradient,
+                                             sum_products,
+                                             shift_channels};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

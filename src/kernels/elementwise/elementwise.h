@@ -124,6 +124,15 @@ struct ElementwiseKernels {
   // out = table[byte of in]; table is [256]; out may be in.
   void (*look_up)(const int8_t* in, const int8_t* table, int8_t* out, int64_t begin,
                   int64_t end) noexcept;
+  // out = min(max(in, low), high); out may be in.
+  void (*clamp)(const int8_t* in, int8_t low, int8_t high, int8_t* out, int64_t begin,
+                int64_t end) noexcept;
+  // out = low <= in <= high ? 1 : 0.
+  void (*within)(const int8_t* in, int8_t low, int8_t high, int8_t* out, int64_t begin,
+                 int64_t end) noexcept;
+  // Of all elements and what `least` and `most` hold.
+  void (*extremes)(const int8_t* in, int64_t begin, int64_t end, int8_t* least,
+                   int8_t* most) noexcept;
   WideStatistics (*multiply)(const Multiply&, int64_t begin, int64_t end) noexcept;
   WideStatistics (*scale_gradient)(const ScaleGradient&, int64_t begin, int64_t end) noexcept;
   // sums[c] += sum over rows [begin, end) of grad[row, c] * in[row, c].

@@ -1,4 +1,5 @@
-// The loops of look-ups and products: part of elementwise_loops.h, which includes this file.
+// The loops of look-ups, clamps and products: part of elementwise_loops.h, which includes this
+// file.
 
 inline void count_values(const int8_t* in, int64_t begin, int64_t end, int64_t* counts) noexcept {
   // Four sets of counts, so that equal neighbours do not wait for each other.
@@ -23,6 +24,35 @@ inline void look_up(const int8_t* in, const int8_t* table, int8_t* out, int64_t 
                     int64_t end) noexcept {
   const auto* bytes = reinterpret_cast<const uint8_t*>(in);
   for (int64_t i = begin; i < end; ++i) out[i] = table[bytes[i]];
+}
+
+inline void clamp(const int8_t* in, int8_t low, int8_t high, int8_t* out, int64_t begin,
+                  int64_t end) noexcept {
+  for (int64_t i = begin; i < end; ++i) {
+    const int8_t above = in[i] < low ? low : in[i];
+    out[i] = above > high ? high : above;
+  }
+}
+
+inline void within(const int8_t* in, int8_t low, int8_t high, int8_t* out, int64_t begin,
+                   int64_t end) noexcept {
+  const int8_t* __restrict from = in;
+  int8_t* __restrict to = out;
+  for (int64_t i = begin; i < end; ++i) {
+    to[i] =
+        static_cast<int8_t>(static_cast<int>(from[i] >= low) & static_cast<int>(from[i] <= high));
+  }
+}
+
+inline void extremes(const int8_t* in, int64_t begin, int64_t end, int8_t* least,
+                     int8_t* most) noexcept {
+  int8_t low = *least, high = *most;
+  for (int64_t i = begin; i < end; ++i) {
+    low = in[i] < low ? in[i] : low;
+    high = in[i] > high ? in[i] : high;
+  }
+  *least = low;
+  *most = high;
 }
 
 // Calls row(first, second, count) for the elements [begin, end) of one operand and those that they

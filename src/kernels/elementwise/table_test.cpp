@@ -29,6 +29,37 @@ TEST_P(ElementwiseTables, CountsAndLooksUpEveryByte) {
   }
 }
 
+TEST_P(ElementwiseTables, ClampsRangesAndExtremes) {
+  for (const int64_t size : {0, 1, 3, 31, 63, 64, 65, 255, 1000}) {
+    std::vector<int8_t> in(size);
+    for (int64_t i = 0; i < size; ++i) in[i] = static_cast<int8_t>(i * 91 - 128);
+    const int64_t begin = size > 1 ? 1 : 0;
+    for (const auto& [low, high] : {std::pair<int8_t, int8_t>{0, 96}, {-128, 127}, {-5, -5}}) {
+      std::vector<int8_t> clamped(size + 1, 55), inside(size + 1, 55);
+      auto wanted_clamped = clamped, wanted_inside = inside;
+      int8_t least = 3, most = 2, wanted_least = 3, wanted_most = 2;
+      for (int64_t i = begin; i < size; ++i) {
+        wanted_clamped[i] = std::clamp(in[i], low, high);
+        wanted_inside[i] = low <= in[i] && in[i] <= high ? 1 : 0;
+        wanted_least = std::min(wanted_least, in[i]);
+        wanted_most = std::max(wanted_most, in[i]);
+      }
+      GetParam()->clamp(in.data(), low, high, clamped.data(), begin, size);
+      EXPECT_EQ(clamped, wanted_clamped) << size;
+      GetParam()->within(in.data(), low, high, inside.data(), begin, size);
+      EXPECT_EQ(inside, wanted_inside) << size;
+      GetParam()->extremes(in.data(), begin, size, &least, &most);
+      EXPECT_EQ(least, wanted_least) << size;
+      EXPECT_EQ(most, wanted_most) << size;
+      std::vector<int8_t> in_place = in;
+      GetParam()->clamp(in_place.data(), low, high, in_place.data(), begin, size);
+      wanted_clamped.pop_back();
+      if (begin == 1) wanted_clamped[0] = in[0];
+      EXPECT_EQ(in_place, wanted_clamped) << "in place, " << size;
+    }
+  }
+}
+
 TEST_P(ElementwiseTables, Multiply) {
   for (const int64_t rows : {1, 2, 5}) {
     for (const int64_t length : kAwkwardSizes) {
