@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "plan/compile_training.h"
 #include "tests/harness.h"
 
 namespace mantissa::testing {
@@ -147,6 +148,23 @@ TEST(Arena, NothingAliveOverlapsInAnyProgram) {
           }
         }
       }
+    }
+  }
+}
+
+// METHODS section 4: little is lost between the buffers, whatever is kept.
+TEST(Arena, IsHardlyLargerThanWhatLivesAtOnce) {
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  for (const ModelInfo& info : models()) {
+    if (std::string_view(info.name) == "resnet110") continue;  // takes a second to plan
+    for (const RecomputeMode mode : {RecomputeMode::kNone, RecomputeMode::kAll}) {
+      const auto result =
+          compile_training(*build_model(info.name, {}),
+                           {.micro_batch_size = 8, .exponents = ExponentMode::kPredicted},
+                           {&table, 2}, {.mode = mode});
+      ASSERT_TRUE(result.ok());
+      const Program& program = result->program;
+      EXPECT_LE(program.arena_bytes, program.live_bytes + program.live_bytes / 20) << info.name;
     }
   }
 }

@@ -124,7 +124,8 @@ TEST(Retention, LiterallyAndWithoutALimitTheMachineDecides) {
   };
   MachineProfile slow_memory, slow_arithmetic;
   slow_memory.tiers[2].bytes_per_ns = 0.1;
-  slow_arithmetic.elements_per_ns = slow_arithmetic.dense_macs_per_ns = 0.01;
+  slow_arithmetic.elements_per_ns = slow_arithmetic.norm_elements_per_ns =
+      slow_arithmetic.dense_macs_per_ns = 0.01;
   for (const RecomputeMode mode : {RecomputeMode::kAuto, RecomputeMode::kLiteral}) {
     const int64_t kept = arena(RecomputeMode::kNone, slow_memory);
     EXPECT_LT(arena(mode, slow_memory), kept);

@@ -54,7 +54,9 @@ __int128 large_and_long(const Buffer& b) { return size(b) * size(b) * duration(b
 
 int64_t pack_arena(std::vector<Buffer>& buffers) {
   constexpr int64_t kGoodEnough = 100;  // a gap of one in so many
+  constexpr int kTries = 24;            // of each order
   const int64_t live_bytes = largest_live_set(buffers);
+  const int64_t wanted = live_bytes + live_bytes / kGoodEnough;
   std::vector<int64_t> offsets(buffers.size());
   int64_t smallest = INT64_MAX;
   for (const Weight weight : {size, large_and_long, area, duration}) {
@@ -62,12 +64,17 @@ int64_t pack_arena(std::vector<Buffer>& buffers) {
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return weight(buffers[a]) > weight(buffers[b]); });
-    const int64_t arena_bytes = place(buffers, order);
-    if (arena_bytes < smallest) {
-      smallest = arena_bytes;
-      for (size_t i = 0; i < buffers.size(); ++i) offsets[i] = buffers[i].offset;
+    for (int i = 0; i < kTries && smallest > wanted; ++i) {
+      const int64_t arena_bytes = place(buffers, order);
+      if (arena_bytes < smallest) {
+        smallest = arena_bytes;
+        for (size_t b = 0; b < buffers.size(); ++b) offsets[b] = buffers[b].offset;
+      }
+      // What found no room below comes first in the next try.
+      std::stable_partition(order.begin(), order.end(), [&](int index) {
+        return buffers[index].offset + buffers[index].bytes > wanted;
+      });
     }
-    if (smallest - live_bytes <= live_bytes / kGoodEnough) break;
   }
   for (size_t i = 0; i < buffers.size(); ++i) buffers[i].offset = offsets[i];
   return smallest;

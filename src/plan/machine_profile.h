@@ -17,11 +17,12 @@ struct MachineProfile {
   std::array<MemoryTier, 3> tiers = {
       {{int64_t{1} << 21, 80}, {int64_t{1} << 25, 40}, {INT64_MAX, 20}}};
   // Of one thread.
-  double dense_macs_per_ns = 45;     // convolution and linear, forward, 8 bits
-  double depthwise_macs_per_ns = 6;  // one channel per group
-  double wide_macs_per_ns = 3;       // of more than 8 bits
-  double float_macs_per_ns = 30;     // fp32
-  double elements_per_ns = 1.2;      // written by what is computed element by element
+  double dense_macs_per_ns = 45;      // convolution and linear, forward, 8 bits
+  double depthwise_macs_per_ns = 6;   // one channel per group
+  double wide_macs_per_ns = 3;        // of more than 8 bits
+  double float_macs_per_ns = 30;      // fp32
+  double norm_elements_per_ns = 1.2;  // written by batch norm
+  double elements_per_ns = 1.2;       // and by what else is computed element by element
 };
 
 }  // namespace mantissa

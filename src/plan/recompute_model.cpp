@@ -39,13 +39,23 @@ double macs_per_ns(const Graph& graph, const Instruction& instruction, const For
   return depthwise ? profile.depthwise_macs_per_ns : profile.dense_macs_per_ns;
 }
 
+// Of what is not multiplying, all threads together. What only clips takes as long as copying in
+// memory.
+double elements_ns(const Instruction& instruction, const MachineProfile& profile, int threads) {
+  const Op& op = *instruction.op;
+  if (op.traits.clips_negatives) {
+    return static_cast<double>(bytes_of(instruction)) / profile.tiers[2].bytes_per_ns;
+  }
+  const bool is_norm = op.update_statistics != nullptr;
+  return static_cast<double>(instruction.output.shape.count()) / threads /
+         (is_norm ? profile.norm_elements_per_ns : profile.elements_per_ns);
+}
+
 double compute_ns(const Graph& graph, const Instruction& instruction, const Format& format,
                   const MachineProfile& profile, int threads) {
-  const double element_ns =
-      static_cast<double>(instruction.output.shape.count()) / profile.elements_per_ns;
   const double mac_ns = static_cast<double>(instruction.multiply_adds) /
                         macs_per_ns(graph, instruction, format, profile);
-  return kLoopNs + (element_ns + mac_ns) / threads;
+  return kLoopNs + elements_ns(instruction, profile, threads) + mac_ns / threads;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <queue>
+#include <utility>
 
 namespace mantissa {
 namespace {
@@ -13,6 +14,9 @@ using Outcome = RecomputeModel::Outcome;
 constexpr Retention kStates[] = {Retention::kKept, Retention::kRecomputed,
                                  Retention::kRecomputedEachTime};
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+// What memory is paid for with when a limit is to be met.
+enum class Price : uint8_t { kTime, kNothing };
 
 // A choice that is changed value by value.
 class Search {
@@ -28,9 +32,11 @@ class Search {
     }
   }
 
-  // Takes the change that costs the least time for the memory above the limit that it saves, until
-  // nothing is above the limit or no change saves any.
-  void fit() {
+  // Takes the change that costs the least time for the memory above the limit that it saves, or the
+  // one that saves the most whatever it costs, until nothing is above the limit or no change saves
+  // any.
+  void fit(Price price = Price::kTime) {
+    price_ = price;
     while (outcome_.excess > 0 && save()) {
     }
   }
@@ -91,7 +97,8 @@ class Search {
     Change best{.value = v};
     try_states(v, [&](const Outcome& outcome) {
       const auto saved = static_cast<double>(outcome_.excess - outcome.excess);
-      const double paid = std::max(1.0, outcome.nanoseconds - outcome_.nanoseconds);
+      const double longer = outcome.nanoseconds - outcome_.nanoseconds;
+      const double paid = price_ == Price::kTime ? std::max(1.0, longer) : 1;
       if (saved / paid > best.score) best = {saved / paid, v, choice_[v]};
       return false;
     });
@@ -155,6 +162,7 @@ class Search {
   int64_t limit_;
   std::vector<Retention> choice_;
   Outcome outcome_;
+  Price price_ = Price::kTime;
 };
 
 }  // namespace
@@ -179,17 +187,30 @@ RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes) {
   return from_smallest.plan();
 }
 
+namespace {
+
+// Keeps `best`, or what a search that aims at the limit ends with, if that is smaller.
+void aim_at(const RecomputeModel& model, int64_t limit, const std::vector<Retention>& all,
+            RetentionPlan& best) {
+  for (const auto& [start, price] :
+       {std::pair{all, Price::kTime}, {all, Price::kNothing}, {best.choice, Price::kNothing}}) {
+    Search search(model, limit, start);
+    search.fit(price);
+    RetentionPlan plan = search.plan();
+    if (plan.outcome.total_bytes < best.outcome.total_bytes) best = std::move(plan);
+  }
+}
+
+}  // namespace
+
 RetentionPlan choose_smallest(const RecomputeModel& model) {
   const std::vector<Retention> all = keep_all(model);
   RetentionPlan best{all, model.evaluate(all, kNoLimit)};
   int64_t too_small = 0;
   while (best.outcome.total_bytes - too_small > 1 + best.outcome.total_bytes / 100) {
     const int64_t limit = too_small + (best.outcome.total_bytes - too_small) / 2;
-    Search search(model, limit, all);
-    search.fit();
-    const RetentionPlan plan = search.plan();
-    if (plan.outcome.total_bytes < best.outcome.total_bytes) best = plan;
-    if (plan.outcome.total_bytes > limit) too_small = limit;
+    aim_at(model, limit, all, best);
+    if (best.outcome.total_bytes > limit) too_small = limit;
   }
   return best;
 }

@@ -1,6 +1,6 @@
 // What a format asks of a network: the widths of values, where one is narrowed before it is read,
-// and which batch norms are inverted. Format keys `a`, `linear`, `unsigned` and `inversion`. Source:
-// METHODS sections 0.2, 0.5, 1 and 4.
+// and which batch norms are inverted. Format keys `a`, `linear`, `unsigned` and `inversion`.
+// Source: METHODS sections 0.2, 0.5, 1 and 4.
 #pragma once
 
 #include "base/result.h"
@@ -17,8 +17,8 @@ int value_bits(const Graph& graph, const Format& format, int value);
 // The network as the format wants it, which may be the same:
 // - with an operator `requantise` before each linear, convolution or dropout that would otherwise
 //   read more bits than activations have;
-// - under `inversion`, with an inverted batch norm wherever a reader of its output needs that in the
-//   backward pass, but for those whose scale starts at zero.
+// - under `inversion`, with an inverted batch norm wherever a reader of its output needs that
+//   output in the backward pass, but for those whose scale starts at zero.
 Graph in_format(const Graph& graph, const Format& format);
 
 // An error where the format asks for wider linear values and the network has none.

@@ -65,7 +65,9 @@ constexpr std::array kFields = {
           set_number<&MachineProfile::wide_macs_per_ns>},
     Field{"float_macs_per_ns", "fp32", number<&MachineProfile::float_macs_per_ns>,
           set_number<&MachineProfile::float_macs_per_ns>},
-    Field{"elements_per_ns", "computed element by element",
+    Field{"norm_elements_per_ns", "batch norm", number<&MachineProfile::norm_elements_per_ns>,
+          set_number<&MachineProfile::norm_elements_per_ns>},
+    Field{"elements_per_ns", "what else is computed element by element",
           number<&MachineProfile::elements_per_ns>, set_number<&MachineProfile::elements_per_ns>}};
 
 }  // namespace
