@@ -101,9 +101,28 @@ class InvertedResidual(nn.Module):
         return y.add_(x) if self.adds else y
 
 
+class Bottleneck(nn.Module):
+    """1x1 down, 3x3 with the stride, 1x1 to four times the channels, and a shortcut."""
+
+    def __init__(self, inputs, channels, stride):
+        super().__init__()
+        outputs = 4 * channels
+        self.branch = nn.Sequential(
+            *convolution(inputs, channels, 1), relu(),
+            *convolution(channels, channels, 3, stride), relu(),
+            *convolution(channels, outputs, 1))
+        nn.init.zeros_(self.branch[-1].weight)
+        self.shortcut = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(*convolution(inputs, outputs, 1, stride))
+
+    def forward(self, x):
+        return functional.relu(self.branch(x).add_(self.shortcut(x)), inplace=True)
+
+
 def blocks_network(kind, stem, blocks, size, classes):
     """A stem, blocks of (channels, stride), the average over the picture and a classifier."""
-    layers, inputs = [*convolution(size[2], stem, 3), relu()], stem
+    layers, inputs = [nn.Sequential(*convolution(size[2], stem, 3), relu())], stem
     for outputs, stride in blocks:
         layers.append(kind(inputs, outputs, stride))
         inputs = outputs
@@ -124,6 +143,69 @@ def resnet(depth):
         ResidualBlock, scaled(16, width), stages(table, width), size, classes)
 
 
+def resnet50(size, classes, width):
+    """For pictures of 224 pixels, where Mantissa's stem is torchvision's."""
+    inputs = scaled(64, width)
+    layers = [nn.Sequential(*convolution(size[2], inputs, 7, 2), relu()), nn.MaxPool2d(3, 2, 1)]
+    for channels, stride in stages(((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)), width):
+        layers.append(Bottleneck(inputs, channels, stride))
+        inputs = 4 * channels
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(inputs, classes))
+
+
+def relu6():
+    return nn.ReLU6(inplace=True)
+
+
+class MobileBlock(nn.Module):
+    """MobileNetV2's: as InvertedResidual with ReLU6, without expansion by 1."""
+
+    def __init__(self, inputs, outputs, stride, expansion):
+        super().__init__()
+        wide = expansion * inputs
+        expand = [*convolution(inputs, wide, 1), relu6()] if expansion > 1 else []
+        self.branch = nn.Sequential(*expand, *convolution(wide, wide, 3, stride, groups=wide),
+                                    relu6(), *convolution(wide, outputs, 1))
+        self.adds = stride == 1 and inputs == outputs
+
+    def forward(self, x):
+        y = self.branch(x)
+        return y.add_(x) if self.adds else y
+
+
+def mobilenet_v2(size, classes, width):
+    """For pictures of 224 pixels, as torchvision has it."""
+    inputs = scaled(32, width)
+    layers = [nn.Sequential(*convolution(size[2], inputs, 3, 2), relu6())]
+    for expansion, channels, blocks, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2),
+                                                (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+                                                (6, 320, 1, 1)):
+        for block in range(blocks):
+            outputs = scaled(channels, width)
+            layers.append(MobileBlock(inputs, outputs, stride if block == 0 else 1, expansion))
+            inputs = outputs
+    head = scaled(1280, width)
+    return nn.Sequential(*layers, nn.Sequential(*convolution(inputs, head, 1), relu6()),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(head, classes))
+
+
+def vgg16_bn(size, classes, width):
+    """For pictures of 224 pixels, without dropout."""
+    layers, channels = [], size[2]
+    for step in (64, 64, "pool", 128, 128, "pool", 256, 256, 256, "pool", 512, 512, 512, "pool",
+                 512, 512, 512, "pool"):
+        if step == "pool":
+            layers.append(nn.MaxPool2d(2))
+        else:
+            layers.append(nn.Sequential(*convolution(channels, scaled(step, width), 3), relu()))
+            channels = scaled(step, width)
+    inputs, hidden = flattened(layers, size), scaled(4096, width)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Sequential(nn.Linear(inputs, hidden), relu()),
+                         nn.Sequential(nn.Linear(hidden, hidden), relu()),
+                         nn.Linear(hidden, classes))
+
+
 def resnet18_blocks(size, classes, width):
     return blocks_network(ResidualBlock, scaled(64, width), stages(((64, 2, 1),), width), size,
                           classes)
@@ -140,6 +222,9 @@ NETWORKS = {
     "vgg8b": vgg8b,
     "resnet8": resnet(8),
     "resnet20": resnet(20),
+    "resnet50": resnet50,
+    "mobilenet_v2": mobilenet_v2,
+    "vgg16_bn": vgg16_bn,
     "resnet18_blocks": resnet18_blocks,
     "mobilenet_blocks": mobilenet_blocks,
     "linear_blocks": linear_blocks,

@@ -26,6 +26,7 @@ sys.dont_write_bytecode = True
 import numpy
 import torch
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint_sequential
 
 import pytorch_networks
 
@@ -115,12 +116,19 @@ class Trainer:
                                             arguments.width)
         self.model = self.model.to(self.type, memory_format=self.format).train()
         self.optimizer = make_optimizer(self.model, arguments.learning_rate)
+        self.segments = getattr(arguments, "checkpoint", 0)
+
+    def run(self, images):
+        if self.segments == 0 or not self.model.training:
+            return self.model(images)
+        # What needs no gradient has none behind a checkpoint either.
+        return checkpoint_sequential(self.model, self.segments, images.requires_grad_())
 
     def forward(self, pixels):
         images = torch.add(self.offset, pixels, alpha=1 / DEVIATION)
         images = images.to(self.type).contiguous(memory_format=self.format)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.autocasts):
-            return self.model(images).float()
+            return self.run(images).float()
 
     def step(self, pixels, labels):
         loss = functional.cross_entropy(self.forward(pixels), labels)
@@ -275,6 +283,9 @@ def parse():
     mode.add_argument("--learning-rate", type=float, default=0.01)
     mode.add_argument("--steps", type=int, default=30)
     mode.add_argument("--warmup", type=int, default=5)
+    mode.add_argument("--checkpoint", type=int, default=0, metavar="SEGMENTS",
+                      help="keep only what goes into each of so many segments of the network, and "
+                      "compute the rest again (0: keep all)")
     mode = modes.add_parser("train", parents=[common], help="train and test")
     mode.add_argument("--data", default=DATA, help="folder of the four IDX files")
     mode.add_argument("--learning-rate", type=float, default=0.1)
