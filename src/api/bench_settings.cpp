@@ -12,10 +12,10 @@ constexpr int64_t kMostSteps = 10'000;
 constexpr int64_t kMostPixels = 4096;  // per side
 
 // Those of training that a step's time depends on.
-constexpr std::array kOfTraining = {"model",     "format",    "batch-size",    "micro-batch-size",
-                                    "optimizer", "clip-norm", "loss",          "label-smoothing",
-                                    "width",     "augment",   "seed",          "threads",
-                                    "isa",       "recompute", "memory-budget", "profile"};
+constexpr std::array kOfTraining = {
+    "model", "format",          "batch-size",      "micro-batch-size", "optimizer", "clip-norm",
+    "loss",  "label-smoothing", "width",           "augment",          "seed",      "threads",
+    "isa",   "recompute",       "allow-inversion", "memory-budget",    "profile"};
 
 const SettingInfo kOwn[] = {
     {"data", "synthetic, fashion-mnist, or a folder with IDX files", kSyntheticData},

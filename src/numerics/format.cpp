@@ -264,6 +264,12 @@ Status combine_keys(Format& format) {
         "format: unsigned=yes gives values that are never negative a+1 bits, at most 16: choose a "
         "up to 15");
   }
+  constexpr int kFewestBitsToInvert = 6;
+  if (!format.keeps_norm_inputs && format.activation_bits < kFewestBitsToInvert) {
+    return invalid_input(
+        "format: activations of fewer than 6 bits do not tell what batch norm normalised: leave "
+        "inversion=yes out, or choose a from 6");
+  }
   if (format.is_dynamic()) MANTISSA_RETURN_IF_ERROR(check_dynamic(format));
   if (format.linear_bits <= format.activation_bits) format.linear_bits = 0;
   if (!format.tensor_blocks &&

@@ -43,6 +43,7 @@ TEST(Format, HasOneSpelling) {
                 {"dfp:decide=op", "dfp8"},
                 {"dfp:decide=pass,g=8", "dfp:g=8,decide=pass"},
                 {"dfp:pretraining=fixed", "dfp8"},
+                {"bfp:inversion=yes,g=8", "bfp:g=8,inversion=yes"},
                 {"dfp:pretraining=float,warmup=5", "dfp:warmup=5,pretraining=float"}};
   for (const auto& c : kCases) {
     const auto format = parse_format(c.text);
@@ -81,6 +82,8 @@ TEST(Format, ErrorsSayWhatIsPossible) {
                 {"dfp:limit=1", "threshold, warmup, every, start, r_max, decide, pretraining"},
                 {"dfp:pretraining=float,warmup=0", "choose warmup from 1"},
                 {"dfp:pretraining=float,decide=pass", "none to repeat"},
+                {"dfp:pretraining=float,inversion=yes", "leave one of them out"},
+                {"bfp:a=5,inversion=yes", "choose a from 6"},
                 {"dfp:decide=layer", "op or pass"},
                 {"bfp:decide=pass", "unknown key 'decide'"},
                 {"dfp:block=channel", "choose bfp:block=channel"},

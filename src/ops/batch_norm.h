@@ -16,7 +16,7 @@ constexpr double kBatchNormEpsilon = 1e-5;  // added to variances, in real units
 void update_running_statistics(const OpContext& context);
 
 // Writes multiplier and offset ([channels]) of scale_offset for a batch norm whose context has its
-// four parameters, its input's exponents and exponent_mode kFixed; returns their exponent k:
+// four parameters, its input's exponents and no training mode; returns their exponent k:
 // y = (q * multiplier + offset) * 2^k. Rounded to nearest even (METHODS section 0).
 int freeze_batch_norm(const OpContext& context, int32_t* multiplier, int64_t* offset);
 

@@ -54,8 +54,9 @@ bool never_falls(const ValueTable& table) {
 
 bool is_clamp(const std::array<int8_t, 256>& table) {
   const int low = at(table, -128), high = at(table, 127);
+  if (low > high) return false;
   for (int q = -128; q < 128; ++q) {
-    if (low > high || at(table, q) != std::clamp(q, low, high)) return false;
+    if (at(table, q) != std::clamp(q, low, high)) return false;
   }
   return true;
 }

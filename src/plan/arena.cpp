@@ -71,9 +71,11 @@ int64_t pack_arena(std::vector<Buffer>& buffers) {
         for (size_t b = 0; b < buffers.size(); ++b) offsets[b] = buffers[b].offset;
       }
       // What found no room below comes first in the next try.
-      std::stable_partition(order.begin(), order.end(), [&](int index) {
+      const auto is_above = [&](int index) {
         return buffers[index].offset + buffers[index].bytes > wanted;
-      });
+      };
+      if (std::is_partitioned(order.begin(), order.end(), is_above)) break;
+      std::stable_partition(order.begin(), order.end(), is_above);
     }
   }
   for (size_t i = 0; i < buffers.size(); ++i) buffers[i].offset = offsets[i];

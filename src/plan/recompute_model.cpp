@@ -39,11 +39,11 @@ double macs_per_ns(const Graph& graph, const Instruction& instruction, const For
   return depthwise ? profile.depthwise_macs_per_ns : profile.dense_macs_per_ns;
 }
 
-// Of what is not multiplying, all threads together. What only clips takes as long as copying in
-// memory.
+// Of what is not multiplying, all threads together. What only clips, up to 8 bits, takes as long as
+// copying in memory.
 double elements_ns(const Instruction& instruction, const MachineProfile& profile, int threads) {
   const Op& op = *instruction.op;
-  if (op.traits.clips_negatives) {
+  if (op.traits.clips_negatives && instruction.output.type == DataType::kInt8) {
     return static_cast<double>(bytes_of(instruction)) / profile.tiers[2].bytes_per_ns;
   }
   const bool is_norm = op.update_statistics != nullptr;

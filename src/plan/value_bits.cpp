@@ -56,7 +56,8 @@ bool loses_negatives(const Graph& graph, int value) {
 // Bits of the value where it is requantised for activations.
 int activation_bits(const Graph& graph, const Format& format, int value) {
   // An op whose backward pass reads its output is a reader, too.
-  const bool read_by_producer = graph.nodes[graph.values[value].producer].op->traits.reads_output;
+  const int producer = graph.values[value].producer;
+  const bool read_by_producer = producer >= 0 && graph.nodes[producer].op->traits.reads_output;
   const bool needs_sign =
       format.sign_bits ||
       (!is_never_negative(graph, value) && (read_by_producer || !loses_negatives(graph, value)));
@@ -67,8 +68,10 @@ int activation_bits(const Graph& graph, const Format& format, int value) {
 bool is_read_backward(const Graph& graph, int value) {
   const std::vector<int> readers = graph.readers(value);
   return std::any_of(readers.begin(), readers.end(), [&](int reader) {
-    const OpTraits& traits = graph.nodes[reader].op->traits;
-    return traits.weights_read_input || traits.input_reads_input;
+    const Node& node = graph.nodes[reader];
+    const OpTraits& traits = node.op->traits;
+    return traits.weights_read_input || traits.input_reads_input ||
+           (traits.view && is_read_backward(graph, node.output));
   });
 }
 
