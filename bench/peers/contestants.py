@@ -14,7 +14,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTORCH = ROOT / "bench/peers/pytorch_train.py"
 CLASSES = 10
-MEMORY_BATCHES = 4  # of the training pictures that both hold while memory is measured
 MEMORY_STEPS = 3
 HOPELESS = 4  # times as slow as another precision: no setting makes up for that
 
@@ -43,6 +42,12 @@ def run_json(command, environment=None):
         raise Failure(f"exit code {done.returncode} of: {shlex.join(command)}\n"
                       f"{done.stderr.strip()[-2000:]}")
     return json.loads(done.stdout)
+
+
+def cpu_field(name):
+    with open("/proc/cpuinfo") as file:
+        return next((line.split(":", 1)[1].strip() for line in file
+                     if line.split(":")[0].strip() == name), "unknown")
 
 
 def cpu_flags():
@@ -178,13 +183,12 @@ def write_idx(path, shape, content):
     path.write_bytes(header + content)
 
 
-def write_data_set(case, folder):
+def write_data_set(case, folder, train_count, test_count):
     """Noise as the IDX files that both read; returns its bytes."""
     size = tuple(int(word) for word in case.input_size.split("x"))
     values = random.Random(1)
     total = 0
-    for part, batches in (("train", MEMORY_BATCHES), ("t10k", 1)):
-        count = batches * case.batch_size
+    for part, count in (("train", train_count), ("t10k", test_count)):
         shape = (count, *size)
         pixels = values.randbytes(count * size[0] * size[1] * size[2])
         labels = bytes(index % CLASSES for index in range(count))
