@@ -79,7 +79,11 @@ struct ParameterView {
   Tensor accumulator;  // int16, exponent - lazy_shift
   // What the optimiser keeps, int16 with exponents: the velocity, or Adam's two moments.
   std::array<Tensor, kMostMoments> moments;
-  Tensor gradient;  // int64 sums; its exponent is fixed at the start of a step
+  // Sums over the batch, int64 at an exponent that is fixed at the start of a step; or, where these
+  // hold the sums of the only micro-batch, int32, exact, at an exponent of their own. An update
+  // rounds them to the fixed one as int64 sums were.
+  Tensor gradient;
+  int16_t* fixed_exponent = nullptr;
   int lazy_shift = 15;
   bool decays = false;
   bool rounds_stochastically = false;  // updates
@@ -190,6 +194,8 @@ struct OpFunctions {
   // Whether backward_weights writes the first parameter's gradient where it does not add to it.
   // All other gradients are zero when the first micro-batch comes.
   bool writes_first_gradient = false;
+  // Whether the exact sums of a micro-batch that it writes there fit int32; null: it writes int64.
+  bool (*sums_fit_int32)(const OpShapes&) = nullptr;
 };
 
 // Whether backward_input rounds what it writes; else gradients go out as wide as they come in.
@@ -225,8 +231,9 @@ struct Op {
   // The name of the kernel that does its work, for reports; null: none, or several.
   const char* (*kernel)(const OpContext&) = nullptr;
 
-  // As in OpFunctions, which says what it means.
+  // As in OpFunctions, which says what they mean.
   bool writes_first_gradient = false;
+  bool (*sums_fit_int32)(const OpShapes&) = nullptr;
 
   // The op that stands for it in the frozen network, without its attributes; null: itself.
   const Op* frozen = nullptr;
@@ -244,7 +251,8 @@ struct Op {
             .backward_weights = backward_weights,
             .update_statistics = update_statistics,
             .kernel = kernel,
-            .writes_first_gradient = writes_first_gradient};
+            .writes_first_gradient = writes_first_gradient,
+            .sums_fit_int32 = sums_fit_int32};
   }
 };
 

@@ -278,7 +278,7 @@ void dilated_grad_weights(const KernelTable& table, const ConvolutionGradWeights
     ConvolutionGradWeights part = args;
     part.shape = phase.shape;
     part.shift = 0;
-    part.accumulator = part_sums;
+    part.totals = {part_sums};
     part.adds = false;
     part.input = reinterpret_cast<const int8_t*>(
         inputs_of(phase, 1).gather(*context.pool, args.input, scratch.input));
@@ -289,8 +289,7 @@ void dilated_grad_weights(const KernelTable& table, const ConvolutionGradWeights
       for (int64_t i = 0; i < length; ++i) sums[among + i] += part_sums[apart + i];
     });
   });
-  accumulate_rounded(*context.pool, sums, args.shift, s.weights_count(), args.adds,
-                     args.accumulator);
+  add_sums(*context.pool, sums, args.shift, s.weights_count(), args.adds, args.totals);
 }
 
 size_t dilated_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,

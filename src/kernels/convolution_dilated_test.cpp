@@ -97,11 +97,15 @@ TEST(DilatedConvolution, IsTheKernelWithZerosBetweenItsTaps) {
     const auto reference = test::subject_of(kConvolutionReference);
     const test::Results found = operands.run(reference, 1);
     test::Results wanted = stuffed.run(reference, 1);
-    for (std::vector<int64_t>* sums : {&wanted.accumulator, &wanted.first_written}) {
-      std::vector<int64_t> taps;
-      for (const int64_t place : places) taps.push_back((*sums)[place]);
-      *sums = taps;
-    }
+    const auto take_taps = [&](auto& sums) {
+      auto taps = sums;
+      taps.clear();
+      for (const int64_t place : places) taps.push_back(sums[place]);
+      sums = taps;
+    };
+    take_taps(wanted.accumulator);
+    take_taps(wanted.first_written);
+    if (!wanted.narrow_sums.empty()) take_taps(wanted.narrow_sums);
     EXPECT_EQ(test::difference(wanted, found), "") << test::describe(shape);
   }
 }

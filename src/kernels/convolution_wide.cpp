@@ -199,12 +199,12 @@ void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
                               .input = from,
                               .grad_output = args.grad_output,
                               .shift = 0,
-                              .accumulator = part,
+                              .totals = {part},
                               .adds = false},
                              inner);
     add_shifted(pool, part, kDigitBits * i, count, sums);
   }
-  accumulate_rounded(*context.pool, sums, args.shift, count, args.adds, args.accumulator);
+  add_sums(*context.pool, sums, args.shift, count, args.adds, {args.accumulator});
 }
 
 size_t wide_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,

@@ -50,10 +50,10 @@ void wide_gradient_grad_weights(const KernelTable& table, const ConvolutionGradW
                     });
     convolution_grad_weights(
         table,
-        {args.shape, args.input, {digits, 16}, -kDigitBits * index, sums, index != kDigits - 1},
+        {args.shape, args.input, {digits, 16}, -kDigitBits * index, {sums}, index != kDigits - 1},
         rest);
   }
-  accumulate_rounded(*context.pool, sums, args.shift, weights, args.adds, args.accumulator);
+  add_sums(*context.pool, sums, args.shift, weights, args.adds, args.totals);
 }
 
 size_t wide_gradient_grad_weights_scratch_bytes(const KernelTable& table,

@@ -72,7 +72,7 @@ void check(const ConvolutionShape& shape, const Case& c, std::initializer_list<i
           const bool adds = shift % 2 != 0;
           std::vector<int64_t> found(sums.size(), 5);
           convolution_grad_weights(
-              table, {shape, c.input.data(), {c.gradient.data(), 32}, shift, found.data(), adds},
+              table, {shape, c.input.data(), {c.gradient.data(), 32}, shift, {found.data()}, adds},
               context);
           for (size_t i = 0; i < sums.size(); ++i) {
             ASSERT_EQ(found[i],

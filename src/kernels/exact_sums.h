@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/checked.h"
+#include "kernels/gradient.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
@@ -12,14 +13,21 @@ constexpr size_t aligned_bytes(int64_t bytes) {
   return static_cast<size_t>(round_up<int64_t>(bytes, 64));
 }
 
-// Adds rne(sums[i] >> shift) to accumulator[i], or to 0; what reaches kWideLimit stays there.
-inline void accumulate_rounded(ThreadPool& pool, const int64_t* sums, int shift, int64_t count,
-                               bool adds, int64_t* accumulator) {
+// An exact sum to its total (convolution.h).
+inline void add_sum(int64_t sum, int shift, bool adds, const GradientSums& totals, int64_t i) {
+  if (totals.bits == 32) {
+    totals.as<int32_t>()[i] = static_cast<int32_t>(sum);
+    return;
+  }
+  int64_t& total = totals.as<int64_t>()[i];
+  total = accumulate(adds ? total : 0, rescale_rne(sum, shift));
+}
+
+inline void add_sums(ThreadPool& pool, const int64_t* sums, int shift, int64_t count, bool adds,
+                     const GradientSums& totals) {
   constexpr int64_t kGrain = 16384;
   parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
-    for (int64_t i = begin; i < end; ++i) {
-      accumulator[i] = accumulate(adds ? accumulator[i] : 0, rescale_rne(sums[i], shift));
-    }
+    for (int64_t i = begin; i < end; ++i) add_sum(sums[i], shift, adds, totals, i);
   });
 }
 

@@ -30,12 +30,34 @@ struct Gradient {
   operator ConstGradient() const { return {data, bits}; }
 };
 
+// Sums of a parameter's gradient over the batch: int64, or int32 where these hold them (bits 32).
+struct GradientSums {
+  void* data = nullptr;
+  int bits = 64;
+
+  GradientSums() = default;
+  // Not an aggregate, into which the braces of what has one would swallow its next member.
+  // NOLINTNEXTLINE(google-explicit-constructor): as a pointer to int64
+  GradientSums(void* sums, int sum_bits = 64) : data(sums), bits(sum_bits) {}
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+  int64_t bytes() const { return bits / 8; }  // of one
+};
+
 constexpr int64_t gradient_bytes(int bits) { return bits <= 8 ? 1 : bits <= 16 ? 2 : 4; }
 
 // Calls function(T{}) with T = int8_t or int16_t, whichever keeps `bits`.
 template <typename Function>
 decltype(auto) with_gradient_type(int bits, Function&& function) {
   return bits <= 8 ? function(int8_t{}) : function(int16_t{});
+}
+
+// Calls function(T{}) with T = int32_t or int64_t, whichever the sums are.
+template <typename Function>
+decltype(auto) with_sum_type(int bits, Function&& function) {
+  return bits <= 32 ? function(int32_t{}) : function(int64_t{});
 }
 
 // As with_gradient_type, for gradients that may be wider than the format's g: also T = int32_t.

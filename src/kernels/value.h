@@ -1,5 +1,5 @@
-// Mantissas of values and weights, whose widths the format chooses (a, w, linear, unsigned): kept as those of
-// gradients are, up to 8 bits as int8, else as int16.
+// Mantissas of values and weights, whose widths the format chooses (a, w, linear, unsigned): kept
+// as those of gradients are, up to 8 bits as int8, else as int16.
 #pragma once
 
 #include "kernels/gradient.h"

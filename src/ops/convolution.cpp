@@ -107,6 +107,14 @@ Status check(const OpShapes& s) {
   return {};
 }
 
+bool sums_fit_int32(const OpShapes& s) {
+  const ConvolutionShape shape = convolution_shape(s);
+  const int input_bits = s.input_bits[0], gradient_bits = s.format.wide_gradient_bits();
+  return input_bits <= 8 && gradient_bits <= 16 &&
+         kernels::narrow_sums_fit(shape.batch * shape.out_height * shape.out_width, input_bits,
+                                  gradient_bits);
+}
+
 void forward(const OpContext& c) {
   if (is_wide_forward(c)) {
     wide_forward(c);
@@ -152,12 +160,13 @@ void backward_bias(const OpContext& c) {
 void grad_weights(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Tensor& gradient = c.parameters[0].gradient;
+  const kernels::GradientSums totals = sums_of(gradient);
   const int sum_exponent = *input.exponent + *c.grad_output.exponent;
+  if (totals.bits == 32) *gradient.exponent = static_cast<int16_t>(sum_exponent);
   kernels::convolution_grad_weights(
       *c.kernels,
       {convolution_shape(c, input.shape, c.grad_output.shape), input.as<int8_t>(),
-       gradient_of(c.grad_output), *gradient.exponent - sum_exponent, gradient.as<int64_t>(),
-       c.adds_gradients()},
+       gradient_of(c.grad_output), *gradient.exponent - sum_exponent, totals, c.adds_gradients()},
       c.kernel);
 }
 
@@ -193,6 +202,7 @@ const Op kConvolution = {.name = "convolution",
                          .backward_weights = backward_weights,
                          .kernel = kernel,
                          .writes_first_gradient = true,
+                         .sums_fit_int32 = sums_fit_int32,
                          .fp32 = &fp32::kConvolution};
 
 const Op kLinear = {.name = "linear",
@@ -207,6 +217,7 @@ const Op kLinear = {.name = "linear",
                     .backward_weights = backward_weights,
                     .kernel = kernel,
                     .writes_first_gradient = true,
+                    .sums_fit_int32 = sums_fit_int32,
                     .fp32 = &fp32::kConvolution};
 
 }  // namespace mantissa::ops

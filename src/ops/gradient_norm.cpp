@@ -5,33 +5,31 @@
 #include "numerics/exponent.h"
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
+#include "ops/narrowing.h"
 #include "ops/update_parts.h"
 
 namespace mantissa::ops {
 namespace {
 
 // The sum of squares of one parameter's gradient: exact over mantissas of 31 bits, rounded once.
-Real sum_of_squares(const OpContext& c, const Tensor& gradient) {
-  const auto* sums = gradient.as<int64_t>();
-  const kernels::UpdateKernels& kernel = *c.kernels->update;
-  const int shift = exact_shift(
-      largest(extremes(
-          c, gradient.count(),
-          [&](int64_t begin, int64_t end) { return kernel.gradient_extremes(sums, begin, end); })),
-      kGradientBits + 1);
+Real sum_of_squares(const OpContext& c, const ParameterView& parameter) {
+  const kernels::GradientSums sums = sums_of(parameter.gradient);
+  const MeasuredGradient measured = measure_sums(c, parameter);
   const auto total = over_parameter<kernels::SquareSum>(
-      c, gradient.count(),
-      [&](int64_t begin, int64_t end) { return kernel.sum_of_squares(sums, shift, begin, end); },
+      c, parameter.gradient.count(),
+      [&](int64_t begin, int64_t end) {
+        return c.kernels->update->sum_of_squares(sums, measured.shift, begin, end);
+      },
       [](const kernels::SquareSum& a, const kernels::SquareSum& b) {
         return kernels::SquareSum{a.low + b.low, a.high + b.high};
       });
   const auto exact = (static_cast<unsigned __int128>(total.high) << 32) + total.low;
-  return ldexp(Real(exact), 2 * (*gradient.exponent + shift));
+  return ldexp(Real(exact), 2 * measured.exponent);
 }
 
 void apply(const OpContext& c) {
   Real sum;
-  for (const ParameterView& p : c.parameters) sum = sum + sum_of_squares(c, p.gradient);
+  for (const ParameterView& p : c.parameters) sum = sum + sum_of_squares(c, p);
   note_gradient_norm(c, sum);
 }
 

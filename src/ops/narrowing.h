@@ -14,6 +14,11 @@
 namespace mantissa::ops {
 
 // A gradient's mantissas for the kernels.
+// Of a parameter's gradient.
+inline kernels::GradientSums sums_of(const Tensor& tensor) {
+  return {tensor.data, tensor.type == DataType::kInt32 ? 32 : 64};
+}
+
 inline kernels::Gradient gradient_of(const Tensor& tensor) { return {tensor.data, tensor.bits}; }
 
 // The same from element `at` on.

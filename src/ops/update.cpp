@@ -1,5 +1,7 @@
 // Optimisers as instructions: plain SGD, SGD with momentum and Nesterov's, by lazy update. Source:
 // METHODS section 1, BlockFloat [0135]-[0148]; the integer order stands in kernels/update/update.h.
+#include <functional>
+
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -10,10 +12,10 @@ namespace {
 
 void apply_sgd(const OpContext& c) {
   kernels::Update update = update_of(c);
-  uint64_t gradient_maximum = 0;
-  if (!measure_gradient(c, update, gradient_maximum)) return;
-  const Term terms[] = {gradient_term(c, update), decay_term(c, update)};
-  take_step(c, update, make_direction(c, terms, update).direction, gradient_maximum);
+  const auto gradient = measure_gradient(c, update);
+  if (!gradient) return;
+  const Term terms[] = {gradient_term(c, *gradient, update), decay_term(c, update)};
+  take_step(c, update, choose_direction(c, terms, update).direction, gradient->maximum);
 }
 
 // Replaces the velocity; the direction is then the new velocity (16 bits), or, looking ahead, the
@@ -24,29 +26,27 @@ void apply_momentum(const OpContext& c, bool look_ahead) {
   kernels::Update update = update_of(c);
   update.velocity = velocity.as<int16_t>();
   update.direction_bits = 16;
-  uint64_t gradient_maximum = 0;
-  if (!measure_gradient(c, update, gradient_maximum)) return;
+  const auto gradient = measure_gradient(c, update);
+  if (!gradient) return;
   const Real momentum(c.scalars->momentum);
-  const Term terms[] = {gradient_term(c, update),
+  const Term terms[] = {gradient_term(c, *gradient, update),
                         {ldexp(momentum, *velocity.exponent), 15, &update.velocity_multiplier},
                         decay_term(c, update)};
-  DirectionExponents exponents = make_direction(c, terms, update);
+  DirectionExponents exponents = choose_direction(c, terms, update);
   set_exponent(c, velocity, exponents.direction);
   if (look_ahead) {
+    *p.mantissa.saturated += over_blocks<int64_t>(
+        c, update,
+        [&](const kernels::Update& own, int64_t begin, int64_t end) {
+          return c.kernels->update->look_ahead(own, begin, end);
+        },
+        std::plus());
     // |v' * multiplier| is at most |wide|, up to its rounding.
-    update.look_ahead_multiplier =
-        to_fixed_point(momentum, update.direction_shift, int64_t{1} << 47);
-    const kernels::Extremes wide = extremes(c, p.mantissa.count(), [&](int64_t begin, int64_t end) {
-      return c.kernels->update->look_ahead(update, begin, end);
-    });
-    *p.mantissa.saturated += wide.saturated;
-    update.velocity = nullptr;
+    update.velocity_multiplier = to_fixed_point(momentum, update.direction_shift, int64_t{1} << 47);
     update.direction_bits = 32;
-    const Narrowed narrowed = narrow(largest(wide), exponents.wide, update.direction_bits);
-    update.direction_shift = narrowed.shift;
-    exponents.direction = narrowed.exponent;
+    exponents.direction = narrow_direction(c, update, exponents.wide);
   }
-  take_step(c, update, exponents.direction, gradient_maximum);
+  take_step(c, update, exponents.direction, gradient->maximum);
 }
 
 Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {

@@ -1,6 +1,7 @@
 // Adam and AdamW by lazy update, with 16 bits for m and for the root of v (METHODS section 1). The
 // integer order stands in kernels/update/update.h; why it is so in docs/decisions/0017.
 #include <algorithm>
+#include <functional>
 
 #include "numerics/adam.h"
 #include "numerics/exponent.h"
@@ -65,11 +66,12 @@ void choose_quotient(const OpContext& c, Adam& adam) {
   adam.numerator_shift = std::min(*first.exponent + kernels::kAdamDirectionBits + shift, 46);
 }
 
-// Replaces G, of exponent `exponent` after adam.gradient_shift, by the direction.
-void make_adam_direction(const OpContext& c, int exponent, Adam& adam) {
+// Replaces G by the direction, whose gradient is that of `update`, of exponent `exponent`.
+void make_adam_direction(const OpContext& c, const kernels::Update& update, int exponent) {
   const ParameterView& p = c.parameters[0];
   const auto& [first, root] = p.moments;
   const StepScalars& scalars = *c.scalars;
+  Adam adam{.first = first.as<int16_t>(), .root = root.as<int16_t>()};
   const Term terms[] = {
       {ldexp(Real(1) - Real(scalars.beta1), exponent), kGradientBits, &adam.gradient_multiplier},
       {ldexp(Real(scalars.beta1), *first.exponent), 15, &adam.first_multiplier}};
@@ -80,9 +82,11 @@ void make_adam_direction(const OpContext& c, int exponent, Adam& adam) {
   // The fast rows compute roots and quotients in floating point, with the same results.
   const kernels::UpdateKernels& kernel =
       c.exponent_mode == ExponentMode::kDecided ? kernels::kUpdateReference : *c.kernels->update;
-  const auto e = over_parameter<AdamExtremes>(
-      c, p.mantissa.count(),
-      [&](int64_t begin, int64_t end) { return kernel.adam_extremes(adam, begin, end); },
+  const auto e = over_blocks<AdamExtremes>(
+      c, update,
+      [&](const kernels::Update& own, int64_t begin, int64_t end) {
+        return kernel.adam_extremes(own, adam, begin, end);
+      },
       [](const AdamExtremes& a, const AdamExtremes& b) {
         return AdamExtremes{combined(a.first, b.first),
                             std::max(a.largest_square, b.largest_square)};
@@ -91,32 +95,30 @@ void make_adam_direction(const OpContext& c, int exponent, Adam& adam) {
   choose_quotient(c, adam);
   *p.mantissa.saturated += over_parameter<int64_t>(
       c, p.mantissa.count(),
-      [&](int64_t begin, int64_t end) { return kernel.adam_direction(adam, begin, end); },
-      [](int64_t a, int64_t b) { return a + b; });
+      [&](int64_t begin, int64_t end) {
+        return kernel.adam_direction(update.gradient, adam, begin, end);
+      },
+      std::plus());
 }
 
 void apply(const OpContext& c, bool decoupled) {
-  const ParameterView& p = c.parameters[0];
   kernels::Update update = update_of(c);
-  uint64_t gradient_maximum = 0;
-  if (!measure_gradient(c, update, gradient_maximum)) return;
-  const Term terms[] = {gradient_term(c, update), decay_term(c, update)};
+  const auto gradient = measure_gradient(c, update);
+  if (!gradient) return;
+  const Term terms[] = {gradient_term(c, *gradient, update), decay_term(c, update)};
   const auto used = std::span(terms).first(decoupled ? 1 : 2);
-  const int gradient_exponent = make_direction(c, used, update).direction;
-  Adam adam{.gradient = update.gradient,
-            .first = p.moments[0].as<int16_t>(),
-            .root = p.moments[1].as<int16_t>(),
-            .gradient_shift = update.direction_shift};
-  make_adam_direction(c, gradient_exponent, adam);
+  make_adam_direction(c, update, choose_direction(c, used, update).direction);
   update.gradient_shift = update.direction_shift = 0;
+  update.gradient_multiplier = 1;
+  update.decay_multiplier = 0;
   int direction_exponent = -kernels::kAdamDirectionBits;
   if (decoupled && !decay_term(c, update).coefficient.is_zero()) {
     const Term sum[] = {
         {ldexp(Real(1), direction_exponent), kDirectionBits, &update.gradient_multiplier},
         decay_term(c, update)};
-    direction_exponent = make_direction(c, sum, update).direction;
+    direction_exponent = choose_direction(c, sum, update).direction;
   }
-  take_step(c, update, direction_exponent, gradient_maximum);
+  take_step(c, update, direction_exponent, gradient->maximum);
 }
 
 Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {

@@ -17,32 +17,15 @@ constexpr int kTermBits = 59;
 // The smallest exponent that shrinking may reach: far below any update that matters.
 constexpr int kSmallestWeightExponent = -100;
 
-// direction_extremes of elements [begin, end), each with the decay of its block: the multiplier is
-// that of the largest exponent.
-Extremes direction_extremes(const OpContext& c, kernels::Update update, int64_t begin,
-                            int64_t end) {
-  const Tensor& weights = c.parameters[0].mantissa;
-  const int64_t length = weights.count() / weights.blocks;
-  const int64_t decay_multiplier = update.decay_multiplier;
-  const int largest = weights.largest_exponent();
-  Extremes total;
-  for (int64_t first = begin; first < end;) {
-    const int64_t block = first / length, last = std::min(end, (block + 1) * length);
-    update.decay_multiplier =
-        rescale_rne(decay_multiplier, largest - weights.block_exponent(block));
-    total = combined(total, c.kernels->update->direction_extremes(update, first, last));
-    first = last;
-  }
-  return total;
-}
-
 // Steps a block with one exponent, which it may change, but not to one below `smallest_exponent`;
-// returns how many directions were clipped. `each_range` calls a function on all elements, in
-// parts, and combines what it returns.
+// returns how many directions were clipped. `largest_exponent` is that of all blocks before the
+// step. `each_range` calls a function on all elements, in parts, and combines what it returns.
 template <typename EachRange>
-int64_t step_block(const OpContext& c, kernels::Update update, int step_exponent,
-                   int smallest_exponent, int16_t& exponent, EachRange&& each_range) {
+int64_t step_block(const OpContext& c, const kernels::Update& of_all, int step_exponent,
+                   int largest_exponent, int smallest_exponent, int16_t& exponent,
+                   EachRange&& each_range) {
   const kernels::UpdateKernels& kernel = *c.kernels->update;
+  kernels::Update update = with_decay_of_block(of_all, largest_exponent - exponent);
   update.update_shift = exponent - update.shift - step_exponent;
   const Extremes values =
       each_range([&](int64_t begin, int64_t end) { return kernel.step(update, begin, end); });
@@ -59,7 +42,8 @@ int64_t step_block(const OpContext& c, kernels::Update update, int step_exponent
 // All elements, on all threads.
 int64_t step_tensor(const OpContext& c, const kernels::Update& update, int step_exponent) {
   const Tensor& weights = c.parameters[0].mantissa;
-  return step_block(c, update, step_exponent, kSmallestWeightExponent, *weights.exponent,
+  return step_block(c, update, step_exponent, *weights.exponent, kSmallestWeightExponent,
+                    *weights.exponent,
                     [&](auto&& function) { return extremes(c, weights.count(), function); });
 }
 
@@ -67,8 +51,8 @@ int64_t step_tensor(const OpContext& c, const kernels::Update& update, int step_
 int64_t step_blocks(const OpContext& c, const kernels::Update& update, int step_exponent) {
   const Tensor& weights = c.parameters[0].mantissa;
   const int64_t length = weights.count() / weights.blocks;
-  const int smallest =
-      std::max(kSmallestWeightExponent, weights.largest_exponent() - kMostChannelSpread);
+  const int largest = weights.largest_exponent();
+  const int smallest = std::max(kSmallestWeightExponent, largest - kMostChannelSpread);
   std::array<int64_t, kernels::kMaximumParts> saturated = {};
   kernels::parallel_ranges(
       *c.kernel.pool, weights.blocks, std::max<int64_t>(1, kUpdateGrain / length),
@@ -77,14 +61,19 @@ int64_t step_blocks(const OpContext& c, const kernels::Update& update, int step_
           const auto whole = [&](auto&& function) {
             return function(block * length, (block + 1) * length);
           };
-          saturated[part] +=
-              step_block(c, update, step_exponent, smallest, weights.exponent[block], whole);
+          saturated[part] += step_block(c, update, step_exponent, largest, smallest,
+                                        weights.exponent[block], whole);
         }
       });
   return std::accumulate(saturated.begin(), saturated.end(), int64_t{0});
 }
 
 }  // namespace
+
+kernels::Update with_decay_of_block(kernels::Update update, int below) {
+  update.decay_multiplier = rescale_rne(update.decay_multiplier, below);
+  return update;
+}
 
 Extremes combined(const Extremes& a, const Extremes& b) {
   return {std::min(a.low, b.low), std::max(a.high, b.high), a.saturated + b.saturated};
@@ -116,7 +105,7 @@ Narrowed narrow(uint64_t maximum, int wide_exponent, int bits) {
 
 kernels::Update update_of(const OpContext& c) {
   const ParameterView& p = c.parameters[0];
-  return {.gradient = p.gradient.as<int64_t>(),
+  return {.gradient = sums_of(p.gradient),
           .weights = p.mantissa.data,
           .weight_bits = p.mantissa.bits,
           .accumulator = p.accumulator.as<int16_t>(),
@@ -129,20 +118,33 @@ kernels::Update update_of(const OpContext& c) {
                   .tensor = static_cast<uint32_t>(p.index)}};
 }
 
-bool measure_gradient(const OpContext& c, kernels::Update& update, uint64_t& maximum) {
-  maximum = largest(extremes(c, c.parameters[0].mantissa.count(), [&](int64_t begin, int64_t end) {
-    return c.kernels->update->gradient_extremes(update.gradient, begin, end);
-  }));
-  update.gradient_shift = exact_shift(maximum, kGradientBits + 1);
-  if (maximum < static_cast<uint64_t>(kWideLimit / 2)) return true;
-  c.totals->gradient_overflow = true;
-  return false;
+MeasuredGradient measure_sums(const OpContext& c, const ParameterView& parameter) {
+  const kernels::GradientSums sums = sums_of(parameter.gradient);
+  const Extremes found = extremes(c, parameter.gradient.count(), [&](int64_t begin, int64_t end) {
+    return c.kernels->update->gradient_extremes(sums, begin, end);
+  });
+  const int to_fixed = *parameter.fixed_exponent - *parameter.gradient.exponent;
+  const uint64_t maximum = std::max(magnitude(rescale_rne(found.low, to_fixed)),
+                                    magnitude(rescale_rne(found.high, to_fixed)));
+  const int shift = exact_shift(maximum, kGradientBits + 1);
+  // A left shift to the fixed exponent is at least the right one to g, and after a right one, which
+  // leaves 31 bits, none to g follows: either way g is the sum shifted once. Sums of zero only may
+  // be shifted as one likes.
+  return {maximum, std::max(shift + to_fixed, -kGradientBits), *parameter.fixed_exponent + shift};
 }
 
-Term gradient_term(const OpContext& c, kernels::Update& update) {
-  return {ldexp(Real(c.scalars->gradient_scale) * Real(c.totals->gradient_factor),
-                *c.parameters[0].gradient.exponent + update.gradient_shift),
-          kGradientBits, &update.gradient_multiplier};
+std::optional<MeasuredGradient> measure_gradient(const OpContext& c, kernels::Update& update) {
+  const MeasuredGradient measured = measure_sums(c, c.parameters[0]);
+  update.gradient_shift = measured.shift;
+  if (measured.maximum < static_cast<uint64_t>(kWideLimit / 2)) return measured;
+  c.totals->gradient_overflow = true;
+  return {};
+}
+
+Term gradient_term(const OpContext& c, const MeasuredGradient& gradient, kernels::Update& update) {
+  return {
+      ldexp(Real(c.scalars->gradient_scale) * Real(c.totals->gradient_factor), gradient.exponent),
+      kGradientBits, &update.gradient_multiplier};
 }
 
 Term decay_term(const OpContext& c, kernels::Update& update) {
@@ -152,15 +154,22 @@ Term decay_term(const OpContext& c, kernels::Update& update) {
           update.weight_bits + p.lazy_shift, &update.decay_multiplier};
 }
 
-DirectionExponents make_direction(const OpContext& c, std::span<const Term> terms,
-                                  kernels::Update& update) {
-  const int wide_exponent = choose_multipliers(terms);
-  const Extremes wide = extremes(
-      c, c.parameters[0].mantissa.count(),
-      [&](int64_t begin, int64_t end) { return direction_extremes(c, update, begin, end); });
+int narrow_direction(const OpContext& c, kernels::Update& update, int wide_exponent) {
+  const auto wide = over_blocks<Extremes>(
+      c, update,
+      [&](const kernels::Update& own, int64_t begin, int64_t end) {
+        return c.kernels->update->direction_extremes(own, begin, end);
+      },
+      combined);
   const Narrowed narrowed = narrow(largest(wide), wide_exponent, update.direction_bits);
   update.direction_shift = narrowed.shift;
-  return {wide_exponent, narrowed.exponent};
+  return narrowed.exponent;
+}
+
+DirectionExponents choose_direction(const OpContext& c, std::span<const Term> terms,
+                                    kernels::Update& update) {
+  const int wide_exponent = choose_multipliers(terms);
+  return {wide_exponent, narrow_direction(c, update, wide_exponent)};
 }
 
 void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,
@@ -176,8 +185,8 @@ void take_step(const OpContext& c, kernels::Update& update, int direction_expone
     p.mantissa.exponent[block] = checked_exponent(c, p.mantissa.exponent[block]);
   }
   // The accumulator's exponent of the next step; this step's has been used for the last time.
-  *p.gradient.exponent =
-      static_cast<int16_t>(next_accumulator_exponent(*p.gradient.exponent, gradient_maximum));
+  *p.fixed_exponent =
+      static_cast<int16_t>(next_accumulator_exponent(*p.fixed_exponent, gradient_maximum));
 }
 
 }  // namespace mantissa::ops

@@ -2,8 +2,10 @@
 // direction to the weights. The integer order stands in kernels/update/update.h.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "kernels/kernel_table.h"
@@ -28,6 +30,31 @@ Part over_parameter(const OpContext& c, int64_t count, Function&& function, Comb
   Part total = {};
   for (int64_t part = 0; part < parts; ++part) total = combine(total, partial[part]);
   return total;
+}
+
+// The update with the decay of a block whose exponent lies `below` the largest of its tensor, which
+// the multiplier is that of.
+kernels::Update with_decay_of_block(kernels::Update update, int below);
+
+// As over_parameter with function(update, begin, end), called for each block with its own decay.
+template <typename Part, typename Function, typename Combine>
+Part over_blocks(const OpContext& c, const kernels::Update& update, Function&& function,
+                 Combine&& combine) {
+  const Tensor& weights = c.parameters[0].mantissa;
+  const int64_t length = weights.count() / weights.blocks;
+  const int largest = weights.largest_exponent();
+  const auto part = [&](int64_t begin, int64_t end) {
+    Part total = {};
+    for (int64_t first = begin, last = begin; first < end; first = last) {
+      const int64_t block = first / length;
+      last = std::min(end, (block + 1) * length);
+      const kernels::Update own =
+          with_decay_of_block(update, largest - weights.block_exponent(block));
+      total = combine(total, function(own, first, last));
+    }
+    return total;
+  };
+  return over_parameter<Part>(c, weights.count(), part, combine);
 }
 
 // Of all parts.
@@ -61,21 +88,33 @@ Narrowed narrow(uint64_t maximum, int wide_exponent, int bits);
 // The parameter of an update, which c.parameters[0] is.
 kernels::Update update_of(const OpContext& c);
 
-// The largest |G|, and from it update.gradient_shift. Sums that outgrew their accumulator are noted
-// in the totals and false is returned: the step then fails.
-bool measure_gradient(const OpContext& c, kernels::Update& update, uint64_t& maximum);
+// A parameter's sums: the largest at the fixed exponent, and how they become g.
+struct MeasuredGradient {
+  uint64_t maximum = 0;
+  int shift = 0;     // of the sums as they are
+  int exponent = 0;  // of g
+};
+MeasuredGradient measure_sums(const OpContext& c, const ParameterView& parameter);
 
-// Terms of G and of the weight decay, which is left out for parameters that do not decay.
-Term gradient_term(const OpContext& c, kernels::Update& update);
+// The same, and update.gradient_shift. Sums that outgrew their accumulator are noted in the totals
+// and nothing is returned: the step then fails.
+std::optional<MeasuredGradient> measure_gradient(const OpContext& c, kernels::Update& update);
+
+// Terms of g and of the weight decay, which is left out for parameters that do not decay.
+Term gradient_term(const OpContext& c, const MeasuredGradient& gradient, kernels::Update& update);
 Term decay_term(const OpContext& c, kernels::Update& update);
 
-// Replaces G by `wide`, whose exponent is that of the tensor, and chooses update.direction_shift;
-// returns the exponents of both.
+// Chooses the multipliers of `wide`, and update.direction_shift; returns the exponents of `wide`
+// and of the direction.
 struct DirectionExponents {
   int wide, direction;
 };
-DirectionExponents make_direction(const OpContext& c, std::span<const Term> terms,
-                                  kernels::Update& update);
+DirectionExponents choose_direction(const OpContext& c, std::span<const Term> terms,
+                                    kernels::Update& update);
+
+// Chooses update.direction_shift for the multipliers that stand, with which `wide` has this
+// exponent; returns that of the direction.
+int narrow_direction(const OpContext& c, kernels::Update& update, int wide_exponent);
 
 // Notes the norm of the mean gradient, from the sum of squares of the summed one, and the factor
 // that clips it.

@@ -14,11 +14,11 @@ constexpr int kShift = 15;  // of the lazy update
 
 template <typename T>
 Tensor tensor_of(std::vector<T>& data, const Shape& shape, int16_t* exponent, int64_t* saturated) {
-  static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 8);
   Tensor tensor;
   tensor.data = data.data();
   tensor.type = sizeof(T) == 1   ? DataType::kInt8
                 : sizeof(T) == 2 ? DataType::kInt16
+                : sizeof(T) == 4 ? DataType::kInt32
                                  : DataType::kInt64;
   tensor.shape = shape;
   tensor.exponent = exponent;
@@ -26,13 +26,15 @@ Tensor tensor_of(std::vector<T>& data, const Shape& shape, int16_t* exponent, in
   return tensor;
 }
 
-// One update of `view`, by the gradient sums in units of 2^gradient_exponent.
+// One update of `view`, by sums in units of 2^gradient_exponent, or of their own where they are
+// exact.
 inline void run_update(const Op& op, ParameterView view, int16_t gradient_exponent,
                        const StepScalars& scalars, int threads) {
   const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
   ThreadPool pool(threads);
   StepTotals totals;
-  view.gradient.exponent = &gradient_exponent;  // which the update changes, for the next step
+  view.fixed_exponent = &gradient_exponent;  // which the update changes, for the next step
+  if (view.gradient.exponent == nullptr) view.gradient.exponent = &gradient_exponent;
   view.lazy_shift = kShift;
   view.decays = true;
   OpContext c;

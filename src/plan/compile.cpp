@@ -437,6 +437,15 @@ class Compiler {
     if (instruction.saved >= 0) touch(instruction.saved, now());
   }
 
+  // Of the sums of a node's first parameter, or of its others.
+  DataType weight_gradient_type(const Node& node, bool first) {
+    if (format().is_float()) return DataType::kFloat;
+    const auto fit = functions(node).sums_fit_int32;
+    const bool narrow =
+        first && fit != nullptr && program_.options.micro_batches == 1 && with_shapes(node, fit);
+    return narrow ? DataType::kInt32 : DataType::kInt64;
+  }
+
   void emit_backward_weights(int n, const Operand& gradient) {
     Instruction instruction = instruction_of(n, Phase::kBackwardWeights);
     add_backward_operands(instruction, instruction.op->traits.weights_read_input, gradient);
@@ -444,10 +453,12 @@ class Compiler {
     for (ParameterOperand& operand : instruction.parameters) {
       const Parameter& parameter = graph_.parameters[operand.parameter];
       if (!is_trained(parameter.role)) continue;
+      const bool first = &operand == instruction.parameters.data();
+      operand.gradient_type = weight_gradient_type(graph_.nodes[n], first);
       operand.gradient_buffer =
           add_buffer(parameter.name, BufferKind::kWeightGradient,
-                     parameter.shape.count() * element_bytes(weight_gradient_type(format())));
-      gradient_buffer_[operand.parameter] = operand.gradient_buffer;
+                     parameter.shape.count() * element_bytes(operand.gradient_type));
+      gradients_[operand.parameter] = operand;
     }
     add_phase_memory(instruction, memory_of(graph_.nodes[n]).backward_weights);
     emit(std::move(instruction));
@@ -484,13 +495,14 @@ class Compiler {
 
   void emit_updates(int n) {
     for (const int parameter : graph_.nodes[n].parameters) {
-      if (gradient_buffer_.count(parameter) == 0) continue;
+      if (gradients_.count(parameter) == 0) continue;
+      const ParameterOperand& operand = gradients_[parameter];
       Instruction update;
       update.phase = Phase::kUpdate;
       update.op = optimizer(program_.options.optimizer).update;
       update.name = graph_.parameters[parameter].name;
-      update.parameters = {{parameter, gradient_buffer_[parameter]}};
-      touch(gradient_buffer_[parameter], now());
+      update.parameters = {operand};
+      touch(operand.gradient_buffer, now());
       emit(std::move(update));
     }
   }
@@ -500,9 +512,9 @@ class Compiler {
     norm.phase = Phase::kUpdate;
     norm.op = &ops::kGradientNorm;
     norm.name = "all";
-    for (const auto& [parameter, buffer] : gradient_buffer_) {
-      norm.parameters.push_back({parameter, buffer});
-      touch(buffer, now());
+    for (const auto& [parameter, operand] : gradients_) {
+      norm.parameters.push_back(operand);
+      touch(operand.gradient_buffer, now());
     }
     emit(std::move(norm));
   }
@@ -556,7 +568,7 @@ class Compiler {
   std::map<int, int> producer_;       // of canonical values: node
   std::vector<std::vector<Contribution>> contributions_;  // gradients of a value, by its readers
   std::map<int, NodeBuffers> forward_of_node_;
-  std::map<int, int> gradient_buffer_;  // by parameter
+  std::map<int, ParameterOperand> gradients_;  // by parameter
 };
 
 }  // namespace

@@ -64,7 +64,8 @@ struct Operand {
 
 struct ParameterOperand {
   int parameter = -1;        // of the graph
-  int gradient_buffer = -1;  // int64 sums in the arena
+  int gradient_buffer = -1;  // its sums in the arena
+  DataType gradient_type = DataType::kInt64;
 };
 
 struct Instruction {
@@ -117,11 +118,6 @@ struct ProgramOptions {
 constexpr ExponentMode training_exponents(const Format& format) {
   if (format.is_dynamic()) return ExponentMode::kDecided;
   return format.predicted ? ExponentMode::kPredicted : ExponentMode::kExact;
-}
-
-// Of the sums of weight gradients.
-constexpr DataType weight_gradient_type(const Format& format) {
-  return format.is_float() ? DataType::kFloat : DataType::kInt64;
 }
 
 struct Program {

@@ -90,8 +90,6 @@ const Tensor& tensor_of(const TensorObservation& seen, const OpContext& context)
       return context.grad_inputs[seen.operand];
     case ObservedKind::kParameter:
       return context.parameters[0].mantissa;
-    case ObservedKind::kParameterGradient:
-      return context.parameters[0].gradient;
     default:
       return context.output;
   }
@@ -159,21 +157,20 @@ void Observations::before(int instruction, const OpContext& context, int64_t sat
   re_executions_ = context.totals->re_executions;
   mispredictions_ = context.totals->mispredictions;
   const auto written = of(instruction);
-  // An update leaves the exponent of the next step there.
+  // An update leaves the exponent of the next step there, and may leave the direction.
   if (!written.empty() && written[0].kind == ObservedKind::kParameterGradient) {
-    const int16_t* exponent = context.parameters[0].gradient.exponent;
-    sum_exponent_ = exponent == nullptr ? kFloatExponent : *exponent;
+    const Tensor& sums = context.parameters[0].gradient;
+    written[0].bits += count_lengths(sums, *context.kernel.pool);
+    written[0].exponent = sums.type == DataType::kFloat ? kFloatExponent : *sums.exponent;
   }
 }
 
 void Observations::after(int instruction, const OpContext& context, int64_t saturated) {
   for (TensorObservation& seen : of(instruction)) {
+    // What the update clips and repeats is the parameter's.
+    if (seen.kind == ObservedKind::kParameterGradient) continue;
     const Tensor& tensor = tensor_of(seen, context);
     seen.bits += count_lengths(tensor, *context.kernel.pool);
-    if (seen.kind == ObservedKind::kParameterGradient) {
-      seen.exponent = sum_exponent_;
-      continue;  // what the update clips and repeats is the parameter's
-    }
     if (tensor.type == DataType::kFloat) {
       seen.exponent = kFloatExponent;
     } else if (tensor.exponent != nullptr) {

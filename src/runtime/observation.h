@@ -65,7 +65,6 @@ class Observations {
   std::vector<int> first_;  // per instruction, and one more: where its tensors begin
   // As they were before the instruction.
   int64_t saturated_ = 0, re_executions_ = 0, mispredictions_ = 0;
-  int sum_exponent_ = 0;
 };
 
 }  // namespace mantissa

@@ -69,11 +69,14 @@ class Resolver {
     view.index = operand.parameter;
     if (operand.gradient_buffer >= 0) {
       view.gradient.data = buffer(operand.gradient_buffer);
-      view.gradient.type = weight_gradient_type(program_.options.format);
+      view.gradient.type = operand.gradient_type;
       view.gradient.shape = parameter.shape;
       if (tensors.gradient_exponent >= 0) {
-        view.gradient.exponent = state_.data<int16_t>(tensors.gradient_exponent);
+        view.fixed_exponent = state_.data<int16_t>(tensors.gradient_exponent);
       }
+      view.gradient.exponent = operand.gradient_type == DataType::kInt32
+                                   ? &slots_.sum_exponents[operand.parameter]
+                                   : view.fixed_exponent;
     }
     return view;
   }
@@ -174,6 +177,7 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   const auto gradients = static_cast<size_t>(program.gradient_slots);
   slots.exponents.assign(values, static_cast<int16_t>(zero_exponent(8)));
   slots.gradient_exponents.assign(gradients, 0);
+  slots.sum_exponents.assign(graph.parameters.size(), 0);
   slots.measured.assign(static_cast<size_t>(gradient_slots(graph)), kUnmeasured);
   if (program.options.exponents == ExponentMode::kDecided) {
     const auto predictors = static_cast<size_t>(predictor_slots(graph, program.options.format));

@@ -38,6 +38,7 @@ struct KeptCounts {
 struct Slots {
   std::vector<int16_t> exponents;                      // per value
   std::vector<int16_t> gradient_exponents;             // per gradient slot
+  std::vector<int16_t> sum_exponents;                  // per parameter: of exact sums of int32
   std::vector<int16_t> measured;                       // per predicted gradient slot, this step
   DecidedExponents decided;                            // dynamic fixed point
   std::vector<int> decided_bits;                       // widths of what its slots are of

@@ -36,14 +36,14 @@ Slice slice_at(const GradWeightsPlan& plan, int64_t index) {
 // One thread's scratch.
 struct Workplace {
   const Tiles& tiles;
-  int64_t* sums;
+  GradientSums sums;
   int16_t* input;
   int16_t* grads;
 
   Workplace(const Tiles& some, const GradWeightsPlan& plan, std::byte* scratch, int worker)
       : tiles(some) {
     std::byte* base = scratch + plan.thread_bytes * static_cast<size_t>(worker);
-    sums = reinterpret_cast<int64_t*>(base);
+    sums = {base, plan.sum_bits};
     input = reinterpret_cast<int16_t*>(base + plan.input_offset);
     grads = reinterpret_cast<int16_t*>(base + plan.grads_offset);
   }
@@ -71,6 +71,12 @@ void set_positions(const GradWeightsPlan& plan, const Unit& unit, int64_t channe
   }
 }
 
+// Adds a tile's sums, which are cleared, to those so far, or begins with them.
+void add_tile(int32_t* tile, int64_t count, bool first, const GradientSums& sums, int64_t at) {
+  if (sums.bits == 64) return add_to_wide(tile, count, first, sums.as<int64_t>() + at);
+  add_to_narrow(tile, count, first, sums.as<int32_t>() + at);
+}
+
 // Adds the products of one packed unit to the sums, which begin with the first unit's.
 void sum_unit(const GradWeightsPlan& plan, const Unit& unit, const Slice& slice, bool first,
               const Workplace& place) {
@@ -86,16 +92,16 @@ void sum_unit(const GradWeightsPlan& plan, const Unit& unit, const Slice& slice,
     const int vectors = slice.group_vectors(group);
     const int64_t lanes = vectors * kLanes;
     tile.vectors = reinterpret_cast<const char*>(place.grads + group * unit.group_words());
-    int64_t* wide = place.sums + slice.sums_at(kernel_height * plan.shape.kernel_width, group);
+    int64_t at = slice.sums_at(kernel_height * plan.shape.kernel_width, group);
     for (int64_t ky = 0; ky < kernel_height; ++ky) {
       const int16_t* source = place.input + ky * row_words;
       for (int64_t left = run, tiles = ceil_div(run, kTilePixels); tiles > 0; --tiles) {
         const int64_t count = ceil_div(left, tiles);
         tile.source = reinterpret_cast<const char*>(source);
         place.tiles.of[vectors - 1][count - 1](tile);
-        add_to_wide(sums, count * lanes, first, wide);
+        add_tile(sums, count * lanes, first, place.sums, at);
         source += count * 2;
-        wide += count * lanes;
+        at += count * lanes;
         left -= count;
       }
     }
@@ -122,7 +128,7 @@ void run_slices(const Tiles& tiles, const GradWeightsPlan& plan, const Convoluti
     const Workplace place(tiles, plan, context.scratch.data(), worker);
     const Slice slice = slice_at(plan, index);
     run_units(plan, args, slice, 0, plan.units, true, place);
-    const int64_t* parts[] = {place.sums};
+    const void* parts[] = {place.sums.data};
     for (int64_t group = 0; group < slice.groups(); ++group) {
       for (int64_t tap = 0; tap < taps; ++tap) {
         finish_sums(plan, slice, group, tap, parts, 1, args);
@@ -147,10 +153,10 @@ void run_batch(const Tiles& tiles, const GradWeightsPlan& plan, const Convolutio
     run_units(plan, args, all, first, last, used[worker] == 0, place);
     used[worker] = 1;
   });
-  const int64_t* parts[kMaximumParts];
+  const void* parts[kMaximumParts];
   int count = 0;
   for (int worker = 0; worker < threads; ++worker) {
-    if (used[worker] != 0) parts[count++] = Workplace(tiles, plan, scratch, worker).sums;
+    if (used[worker] != 0) parts[count++] = Workplace(tiles, plan, scratch, worker).sums.data;
   }
   const int64_t taps = plan.shape.kernel_height * plan.shape.kernel_width;
   context.pool->parallel_for(all.groups() * taps, [&](int64_t task, int) {
@@ -163,7 +169,8 @@ void run_batch(const Tiles& tiles, const GradWeightsPlan& plan, const Convolutio
 void grad_weights(const Tiles& tiles, const ConvolutionGradWeights& args,
                   const KernelContext& context) noexcept {
   if (needs_no_sums(args)) return;
-  const GradWeightsPlan plan = plan_grad_weights(args.shape, context.pool->size());
+  const GradWeightsPlan plan =
+      plan_grad_weights(args.shape, args.totals.bits, context.pool->size());
   if (plan.combines() && context.pool->size() <= kMaximumParts) {
     run_batch(tiles, plan, args, context);
   } else {
@@ -172,7 +179,7 @@ void grad_weights(const Tiles& tiles, const ConvolutionGradWeights& args,
 }
 
 size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int, int threads) noexcept {
-  return plan_grad_weights(shape, threads).total_bytes;
+  return plan_grad_weights(shape, 64, threads).total_bytes;
 }
 
 }  // namespace mantissa::kernels::convolution_avx2

@@ -27,14 +27,15 @@ struct GradWeightsPlan {
   int64_t slice_inputs = 0, slice_outputs = 0;  // channels of a slice
   int64_t input_slices = 1, output_slices = 1;
   int64_t units_per_task = 1;
-  // Scratch of each thread: int64 sums of a slice, packed input, packed grad_output.
+  int sum_bits = 64;  // of the totals, and of the sums on the way to them
+  // Scratch of each thread: sums of a slice, room for int64, packed input, packed grad_output.
   size_t input_offset = 0, grads_offset = 0, thread_bytes = 0, used_offset = 0, total_bytes = 0;
 
   int64_t slices() const { return input_slices * output_slices; }
   bool combines() const { return slices() == 1; }
 };
 
-GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int threads);
+GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int sum_bits, int threads);
 
 // Channels [first_input, first_input + inputs) and [first_output, first_output + outputs).
 struct Slice {
@@ -84,9 +85,9 @@ template <typename T>
 void pack_grads(const GradWeightsPlan& plan, const T* grads, const Unit& unit, const Slice& slice,
                 int16_t* to);
 
-// Rescales sums into args.accumulator for one group of a slice and tap (ky * KW + kx), whose sums
+// Rescales sums into args.totals for one group of a slice and tap (ky * KW + kx), whose sums
 // are those of all parts added up.
 void finish_sums(const GradWeightsPlan& plan, const Slice& slice, int64_t group, int64_t tap,
-                 const int64_t* const* parts, int part_count, const ConvolutionGradWeights& args);
+                 const void* const* parts, int part_count, const ConvolutionGradWeights& args);
 
 }  // namespace mantissa::kernels::convolution_avx2

@@ -1,8 +1,8 @@
-// Rescales the sums of grad_weights into the accumulators.
+// Rescales the sums of grad_weights into the totals.
 #if defined(__x86_64__)
 #include "kernels/convolution/avx2_grad_weights.h"
 #include "kernels/convolution/avx2_vectors.h"
-#include "numerics/rounding.h"
+#include "kernels/exact_sums.h"
 
 MANTISSA_TARGET_AVX2_BEGIN
 
@@ -41,16 +41,16 @@ struct Rescale {
     const __m256i up = _mm256_add_epi64(_mm256_add_epi64(biased, below_half), tie);
     return _mm256_sll_epi64(_mm256_sub_epi64(_mm256_srl_epi64(up, right), bias_after), left);
   }
-  // Four accumulators with four sums added; sets bits of `out` if anything might saturate.
+  // Four totals with four sums added; sets bits of `out` if anything might saturate.
   MANTISSA_INLINE __m256i added(__m256i n, __m256i old, __m256i& out) const {
     const __m256i small = _mm256_set1_epi64x(kWideLimit / 2);
     const __m256i sum = _mm256_add_epi64(old, rescaled(n));
     const __m256i sums_out = _mm256_and_si256(_mm256_add_epi64(n, range), above_range);
-    const __m256i accumulators_out =
+    const __m256i totals_out =
         _mm256_or_si256(_mm256_add_epi64(old, small), _mm256_add_epi64(sum, small));
     const __m256i above_small = _mm256_set1_epi64x(~(kWideLimit - 1));
-    out = _mm256_or_si256(
-        out, _mm256_or_si256(sums_out, _mm256_and_si256(accumulators_out, above_small)));
+    out =
+        _mm256_or_si256(out, _mm256_or_si256(sums_out, _mm256_and_si256(totals_out, above_small)));
     return sum;
   }
 };
@@ -66,81 +66,128 @@ void transpose_qwords(__m256i (&r)[4]) {
   r[3] = _mm256_permute2x128_si256(b, d, 0x31);
 }
 
+void transpose_dwords(__m256i (&r)[8]) {
+  __m256i t[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  // Columns of four rows, per 128-bit lane.
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm256_permute2x128_si256(r[i], r[i + 4], 0x20);
+    t[i + 4] = _mm256_permute2x128_si256(r[i], r[i + 4], 0x31);
+  }
+  for (int i = 0; i < 8; ++i) r[i] = t[i];
+}
+
 // Sums of all parts for one tap of a group: [inputs][lanes].
+template <typename Sum>
 struct TapSums {
-  const int64_t* const* parts;
+  const void* const* parts;
   int part_count;
   int64_t offset, lanes;
 
+  const Sum* place(int part, int64_t input, int64_t lane) const {
+    return static_cast<const Sum*>(parts[part]) + offset + input * lanes + lane;
+  }
   int64_t at(int64_t input, int64_t lane) const {
-    int64_t sum = 0;
-    for (int part = 0; part < part_count; ++part) {
-      sum += parts[part][offset + input * lanes + lane];
-    }
+    Sum sum = 0;
+    for (int part = 0; part < part_count; ++part) sum += *place(part, input, lane);
     return sum;
   }
-  MANTISSA_INLINE __m256i four_at(int64_t input, int64_t lane) const {
-    const int64_t place = offset + input * lanes + lane;
-    __m256i sum = load32(parts[0] + place);
+  MANTISSA_INLINE __m256i vector_at(int64_t input, int64_t lane) const {
+    __m256i sum = load32(place(0, input, lane));
     for (int part = 1; part < part_count; ++part) {
-      sum = _mm256_add_epi64(sum, load32(parts[part] + place));
+      const __m256i other = load32(place(part, input, lane));
+      sum = sizeof(Sum) == 8 ? _mm256_add_epi64(sum, other) : _mm256_add_epi32(sum, other);
     }
     return sum;
   }
 };
 
 // Inputs [first, first + count) of channels [lane, lane + channels), `pitch` apart, one by one.
-void finish_slowly(const TapSums& sums, int64_t first, int64_t count, int64_t lane,
-                   int64_t channels, int64_t pitch, const Rescale& rescale, int64_t* accumulator) {
+template <typename Sum>
+void finish_slowly(const TapSums<Sum>& sums, int64_t first, int64_t count, int64_t lane,
+                   int64_t channels, int64_t pitch, const ConvolutionGradWeights& args,
+                   int64_t to) {
   for (int64_t o = 0; o < channels; ++o) {
     for (int64_t i = 0; i < count; ++i) {
-      int64_t& to = accumulator[o * pitch + i];
-      to = accumulate(rescale.adds ? to : 0,
-                      rescale_rne(sums.at(first + i, lane + o), rescale.shift));
+      add_sum(sums.at(first + i, lane + o), args.shift, args.adds, args.totals, to + o * pitch + i);
     }
   }
 }
 
+// Totals of 32 bits, 8 inputs of 8 channels at a time.
+void finish_narrow(const TapSums<int32_t>& sums, int64_t inputs, int64_t channels, int64_t pitch,
+                   const ConvolutionGradWeights& args, int64_t first) {
+  auto* const totals = args.totals.as<int32_t>() + first;
+  for (int64_t o = 0; o < channels; o += 8) {
+    const int64_t count = smaller(8, channels - o);
+    const int64_t fast = count == 8 ? inputs / 8 * 8 : 0;
+    for (int64_t c = 0; c < fast; c += 8) {
+      __m256i r[8];
+      MANTISSA_UNROLL for (int i = 0; i < 8; ++i) r[i] = sums.vector_at(c + i, o);
+      transpose_dwords(r);
+      MANTISSA_UNROLL for (int i = 0; i < 8; ++i) store32(totals + (o + i) * pitch + c, r[i]);
+    }
+    finish_slowly(sums, fast, inputs - fast, o, count, pitch, args, first + o * pitch + fast);
+  }
+}
+
 // 4 inputs of 4 channels; false, having done nothing, if any might saturate.
-MANTISSA_INLINE bool finish_four(const Rescale& rescale, const TapSums& sums, int64_t input,
-                                 int64_t lane, int64_t pitch, int64_t* accumulator) {
+MANTISSA_INLINE bool finish_four(const Rescale& rescale, const TapSums<int64_t>& sums,
+                                 int64_t input, int64_t lane, int64_t pitch, int64_t* totals) {
   __m256i r[4];
-  MANTISSA_UNROLL for (int i = 0; i < 4; ++i) r[i] = sums.four_at(input + i, lane);
+  MANTISSA_UNROLL for (int i = 0; i < 4; ++i) r[i] = sums.vector_at(input + i, lane);
   transpose_qwords(r);
   __m256i out = _mm256_setzero_si256();
   MANTISSA_UNROLL for (int i = 0; i < 4; ++i) {
-    const __m256i old = rescale.adds ? load32(accumulator + i * pitch) : _mm256_setzero_si256();
+    const __m256i old = rescale.adds ? load32(totals + i * pitch) : _mm256_setzero_si256();
     r[i] = rescale.added(r[i], old, out);
   }
   if (_mm256_testz_si256(out, out) == 0) return false;
-  MANTISSA_UNROLL for (int i = 0; i < 4; ++i) store32(accumulator + i * pitch, r[i]);
+  MANTISSA_UNROLL for (int i = 0; i < 4; ++i) store32(totals + i * pitch, r[i]);
   return true;
+}
+
+void finish_wide(const TapSums<int64_t>& sums, int64_t inputs, int64_t channels, int64_t pitch,
+                 const ConvolutionGradWeights& args, int64_t first) {
+  const Rescale rescale(args.shift, args.adds);
+  for (int64_t o = 0; o < channels; o += 4) {
+    const int64_t to = first + o * pitch;
+    const int64_t count = smaller(4, channels - o);
+    const int64_t fast = rescale.is_fast() && count == 4 ? inputs / 4 * 4 : 0;
+    for (int64_t c = 0; c < fast; c += 4) {
+      if (finish_four(rescale, sums, c, o, pitch, args.totals.as<int64_t>() + to + c)) continue;
+      finish_slowly(sums, c, 4, o, 4, pitch, args, to + c);
+    }
+    finish_slowly(sums, fast, inputs - fast, o, count, pitch, args, to + fast);
+  }
 }
 
 }  // namespace
 
 void finish_sums(const GradWeightsPlan& plan, const Slice& slice, int64_t group, int64_t tap,
-                 const int64_t* const* parts, int part_count, const ConvolutionGradWeights& args) {
+                 const void* const* parts, int part_count, const ConvolutionGradWeights& args) {
   const ConvolutionShape& s = plan.shape;
   const int64_t taps = s.kernel_height * s.kernel_width;
   const int64_t pitch = taps * s.in_channels;
   const int64_t lanes = slice.group_vectors(group) * kLanes;
   const int64_t channels = slice.group_channels(group);
-  const TapSums sums{parts, part_count, slice.sums_at(taps, group) + tap * slice.inputs * lanes,
-                     lanes};
-  int64_t* accumulator = args.accumulator + (slice.first_output + group * kGroupChannels) * pitch +
-                         tap * s.in_channels + slice.first_input;
-  const Rescale rescale(args.shift, args.adds);
-  for (int64_t o = 0; o < channels; o += 4) {
-    int64_t* to = accumulator + o * pitch;
-    const int64_t count = smaller(4, channels - o);
-    const int64_t fast = rescale.is_fast() && count == 4 ? slice.inputs / 4 * 4 : 0;
-    for (int64_t c = 0; c < fast; c += 4) {
-      if (finish_four(rescale, sums, c, o, pitch, to + c)) continue;
-      finish_slowly(sums, c, 4, o, 4, pitch, rescale, to + c);
-    }
-    finish_slowly(sums, fast, slice.inputs - fast, o, count, pitch, rescale, to + fast);
+  const int64_t offset = slice.sums_at(taps, group) + tap * slice.inputs * lanes;
+  const int64_t first = (slice.first_output + group * kGroupChannels) * pitch +
+                        tap * s.in_channels + slice.first_input;
+  if (plan.sum_bits == 32) {
+    return finish_narrow({parts, part_count, offset, lanes}, slice.inputs, channels, pitch, args,
+                         first);
   }
+  finish_wide({parts, part_count, offset, lanes}, slice.inputs, channels, pitch, args, first);
 }
 
 }  // namespace mantissa::kernels::convolution_avx2

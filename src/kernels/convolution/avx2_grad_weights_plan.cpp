@@ -89,8 +89,9 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
 
 }  // namespace
 
-GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int threads) {
+GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int sum_bits, int threads) {
   GradWeightsPlan plan;
+  plan.sum_bits = sum_bits;
   plan.shape = folded(shape);
   const ConvolutionShape& s = plan.shape;
   const bool pointwise = s.kernel_height == 1 && s.kernel_width == 1 && s.padding == 0;

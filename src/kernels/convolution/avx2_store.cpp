@@ -240,6 +240,15 @@ void add_to_wide(int32_t* sums, int64_t count, bool first, int64_t* wide) {
   }
 }
 
+void add_to_narrow(int32_t* sums, int64_t count, bool first, int32_t* narrow) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    __m256i sum = load32(sums + i);
+    if (!first) sum = _mm256_add_epi32(sum, load32(narrow + i));
+    store32(narrow + i, sum);
+    store32(sums + i, _mm256_setzero_si256());
+  }
+}
+
 }  // namespace mantissa::kernels::convolution_avx2
 
 MANTISSA_TARGET_END

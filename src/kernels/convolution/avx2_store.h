@@ -45,5 +45,7 @@ void store_block(Store& store, const PixelBlock& block);
 void store_wide_block(Store& store, const PixelBlock& block, const int64_t* sums);
 // wide[0, count) += sums[0, count), or = if `first`, then clears sums; count a multiple of 8.
 void add_to_wide(int32_t* sums, int64_t count, bool first, int64_t* wide);
+// The same into int32, modulo 2^32.
+void add_to_narrow(int32_t* sums, int64_t count, bool first, int32_t* narrow);
 
 }  // namespace mantissa::kernels::convolution_avx2

@@ -14,7 +14,7 @@ constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of thei
 constexpr int64_t kManyChannels = 128;              // whose gradients are packed in panels
 constexpr int64_t kFinishRows = 32;
 constexpr int64_t kBlocksPerTask = 4;
-constexpr int64_t kTilesPerTask = 4;  // neighbours share cache lines of the accumulators
+constexpr int64_t kTilesPerTask = 4;  // neighbours share cache lines of the totals
 constexpr int kMaximumParts = 256;
 
 void plan_units(GradWeightsPlan& plan) {
@@ -82,7 +82,7 @@ Chunk chunk_at(const GradWeightsPlan& plan, std::byte* scratch, int64_t index, i
   return {.input = reinterpret_cast<uint8_t*>(base),
           .planes = reinterpret_cast<int8_t*>(base + plan.planes_offset),
           .input_sums = reinterpret_cast<int32_t*>(base + plan.input_sums_offset),
-          .grad_sums = reinterpret_cast<int64_t*>(base + plan.grad_sums_offset),
+          .grad_sums = {base + plan.grad_sums_offset, plan.sum_bits},
           .units = smaller(plan.chunk_units, plan.units - index * plan.chunk_units)};
 }
 
@@ -115,7 +115,7 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
   context.pool->parallel_for(plan.chunks(), [&](int64_t index, int worker) {
     const Chunk chunk = chunk_at(plan, scratch, index, worker);
     auto* used = reinterpret_cast<int64_t*>(scratch + plan.used_offset + 64 * worker);
-    auto* sums = reinterpret_cast<int64_t*>(scratch + plan.sums_bytes * worker);
+    const GradientSums sums{scratch + plan.sums_bytes * worker, plan.sum_bits};
     for (int64_t unit = 0; unit < chunk.units; ++unit) {
       pack_chunk_unit(plan, args, chunk, index * plan.chunk_units, unit);
     }
@@ -127,7 +127,7 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
         const RowTile rows = row_tile(plan.run, tiles, tile);
         for (int64_t block = 0; block < plan.columns / 16; block += plan.blocks_at_once()) {
           sum_products(plan, chunk, ky, rows.first, rows.count, block, *used == 0,
-                       sums + (ky * plan.run + rows.first) * plan.columns + block * 16,
+                       from(sums, (ky * plan.run + rows.first) * plan.columns + block * 16),
                        plan.columns);
         }
       }
@@ -136,14 +136,14 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
   });
 }
 
-// Tiles of the only chunk go straight to the accumulators.
+// Tiles of the only chunk go straight to the totals.
 void finish_tile(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                  const Chunk& chunk, int64_t ky, const RowTile& rows, int64_t block) {
   constexpr int64_t kPitch = 32;
-  alignas(64) int64_t sums[kGradWeightsMostRows * kPitch];
-  const int64_t* parts[] = {sums};
+  alignas(64) int64_t room[kGradWeightsMostRows * kPitch];
+  const GradientSums sums{room, plan.sum_bits};
   sum_products(plan, chunk, ky, rows.first, rows.count, block, true, sums, kPitch);
-  finish_sums(plan, {parts, 1, kPitch}, ky * plan.run + rows.first, rows.count, block * 16,
+  finish_sums(plan, {&sums, 1, kPitch}, ky * plan.run + rows.first, rows.count, block * 16,
               smaller(16 * plan.blocks_at_once(), plan.shape.out_channels - block * 16), args);
 }
 
@@ -151,7 +151,7 @@ void finish_tile(const GradWeightsPlan& plan, const ConvolutionGradWeights& args
 void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                       const KernelContext& context, int64_t index) {
   std::byte* scratch = context.scratch.data();
-  auto* sums = reinterpret_cast<int64_t*>(scratch);
+  const GradientSums sums{scratch, plan.sum_bits};
   const Chunk chunk = chunk_at(plan, scratch, index, 0);
   const int64_t blocks = plan.columns / 16;
   const int64_t kernel_height = plan.shape.kernel_height;
@@ -180,7 +180,7 @@ void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights&
           finish_tile(plan, args, chunk, ky, rows, block);
         } else {
           sum_products(plan, chunk, ky, rows.first, rows.count, block, index == 0,
-                       sums + (ky * plan.run + rows.first) * plan.columns + block * 16,
+                       from(sums, (ky * plan.run + rows.first) * plan.columns + block * 16),
                        plan.columns);
         }
       }
@@ -191,17 +191,17 @@ void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights&
 void finish(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
             const KernelContext& context) {
   std::byte* scratch = context.scratch.data();
-  const int64_t* copies[kMaximumParts];
+  GradientSums copies[kMaximumParts];
   int count = 0;
   for (int copy = 0; copy < (plan.shared_chunks ? 1 : context.pool->size()); ++copy) {
     const bool used = plan.shared_chunks || *reinterpret_cast<const int64_t*>(
                                                 scratch + plan.used_offset + 64 * copy) != 0;
-    if (used) copies[count++] = reinterpret_cast<const int64_t*>(scratch + plan.sums_bytes * copy);
+    if (used) copies[count++] = {scratch + plan.sums_bytes * copy, plan.sum_bits};
   }
   context.pool->parallel_for(ceil_div(plan.rows, kFinishRows), [&](int64_t task, int) {
     const int64_t row = task * kFinishRows;
-    const int64_t* parts[kMaximumParts];
-    for (int part = 0; part < count; ++part) parts[part] = copies[part] + row * plan.columns;
+    GradientSums parts[kMaximumParts];
+    for (int part = 0; part < count; ++part) parts[part] = from(copies[part], row * plan.columns);
     finish_sums(plan, {parts, count, plan.columns}, row, smaller(kFinishRows, plan.rows - row), 0,
                 plan.shape.out_channels, args);
   });
@@ -209,9 +209,11 @@ void finish(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
 
 }  // namespace
 
-GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int threads) {
+GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int sum_bits,
+                                  int threads) {
   GradWeightsPlan plan;
   plan.planes = bits <= 8 ? 1 : 2;
+  plan.sum_bits = sum_bits;
   plan.shape = simplified(shape);
   const ConvolutionShape& s = plan.shape;
   const bool pointwise = s.kernel_height == 1 && s.kernel_width == 1 && s.padding == 0;
@@ -229,7 +231,7 @@ GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int t
 void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
   if (needs_no_sums(args)) return;
   const GradWeightsPlan plan =
-      plan_grad_weights(args.shape, args.grad_output.bits, context.pool->size());
+      plan_grad_weights(args.shape, args.grad_output.bits, args.totals.bits, context.pool->size());
   if (plan.shared_chunks) {
     for (int64_t index = 0; index < plan.chunks(); ++index) {
       run_shared_chunk(plan, args, context, index);
@@ -241,7 +243,7 @@ void grad_weights(const ConvolutionGradWeights& args, const KernelContext& conte
 }
 
 size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int bits, int threads) noexcept {
-  return plan_grad_weights(shape, bits, threads).total_bytes;
+  return plan_grad_weights(shape, bits, 64, threads).total_bytes;
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

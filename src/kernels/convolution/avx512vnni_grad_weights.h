@@ -28,6 +28,7 @@ constexpr int64_t kGradWeightsSlack = 320;
 struct GradWeightsPlan {
   ConvolutionShape shape;
   int planes = 2;                    // of grad_output
+  int sum_bits = 64;                 // of the totals, and of the sums on the way to them
   int64_t step = 1, decimation = 1;  // packed pixels between outputs; source pixels between packed
   int64_t band_rows = 1, band_columns = 1;  // output pixels of a unit
   int64_t bands_y = 1, bands_x = 1, units = 1;
@@ -37,8 +38,8 @@ struct GradWeightsPlan {
   int64_t run = 0, rows = 0, columns = 0;  // KW*C; KH*KW*C; O rounded up to 16
   bool shared_chunks = false;              // all threads work on one chunk, else each on its own
   int64_t chunk_units = 1;
-  // Scratch: sums [row][column] int64 (per thread unless shared_chunks; none if the only chunk is
-  // shared), then the chunk's parts.
+  // Scratch: sums [row][column], room for int64 (per thread unless shared_chunks; none if the only
+  // chunk is shared), then the chunk's parts.
   size_t sums_bytes = 0, used_offset = 0, chunks_offset = 0;
   size_t planes_offset = 0, plane_stride = 0, input_sums_offset = 0, grad_sums_offset = 0;
   int64_t panel_stride = 0;
@@ -60,20 +61,26 @@ struct GradWeightsPlan {
   }
 };
 
-GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int threads);
+GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int sum_bits,
+                                  int threads);
 
 // One chunk's buffers.
 struct Chunk {
   uint8_t* input = nullptr;       // [unit]
   int8_t* planes = nullptr;       // high, plane_stride later low; or the only one
   int32_t* input_sums = nullptr;  // [KH][run rounded up to 64]: sum of (xu - 128)
-  int64_t* grad_sums = nullptr;   // [columns]: sum of 256 * high + low
+  GradientSums grad_sums;         // [columns]: sum of 256 * high + low
   int64_t units = 0;
 };
 
+// Sums, int64 or, modulo 2^32, int32.
+inline GradientSums from(const GradientSums& sums, int64_t element) {
+  return {sums.as<std::byte>() + element * sums.bytes(), sums.bits};
+}
+
 // Sums of 16 columns for some rows: [row][pitch], one copy per thread that has any.
 struct SumsView {
-  const int64_t* const* parts = nullptr;
+  const GradientSums* parts = nullptr;
   int part_count = 0;
   int64_t pitch = 0;
 };
@@ -87,8 +94,9 @@ void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
 // the blocks of 16 columns from `block` on, blocks_at_once() as far as they exist, to sums
 // [count][pitch].
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
-                  int64_t count, int64_t block, bool first, int64_t* sums, int64_t pitch);
-// Rescales sums into args.accumulator for `rows` rows and `columns` of [O], which begin at `row`
+                  int64_t count, int64_t block, bool first, const GradientSums& sums,
+                  int64_t pitch);
+// Rescales sums into args.totals for `rows` rows and `columns` of [O], which begin at `row`
 // and `column`; the view's parts begin there too.
 void finish_sums(const GradWeightsPlan& plan, const SumsView& sums, int64_t row, int64_t rows,
                  int64_t column, int64_t columns, const ConvolutionGradWeights& args);

@@ -1,4 +1,4 @@
-// Before and after the products of grad_weights: packing, and rescaling into the accumulators.
+// Before and after the products of grad_weights: packing, and rescaling into the totals.
 #if defined(__x86_64__)
 #include <bit>
 
@@ -253,7 +253,7 @@ struct Rescale {
   }
 };
 
-// Whether sums are the first of their accumulators and stay below kWideLimit when they are
+// Whether sums are the first of their totals and stay below kWideLimit when they are
 // rescaled: products have at most 22 bits.
 bool is_plain(const ConvolutionGradWeights& args) {
   const ConvolutionShape& s = args.shape;
@@ -289,14 +289,15 @@ void finish_blocks(const GradWeightsPlan& plan, const SumsView& view, int64_t ro
       __m512i sums[8];
       for (int i = 0; i < 8; ++i) {
         const int64_t at = (r + (i < count ? i : 0)) * view.pitch + c;
-        sums[i] = _mm512_load_si512(view.parts[0] + at);
+        sums[i] = _mm512_load_si512(view.parts[0].as<int64_t>() + at);
         for (int part = 1; part < view.part_count; ++part) {
-          sums[i] = _mm512_add_epi64(sums[i], _mm512_load_si512(view.parts[part] + at));
+          sums[i] =
+              _mm512_add_epi64(sums[i], _mm512_load_si512(view.parts[part].as<int64_t>() + at));
         }
       }
       transpose_qwords(sums);
       const auto valid = static_cast<__mmask8>(mask16(count));
-      int64_t* to = args.accumulator + (column + c) * plan.rows + row + r;
+      int64_t* to = args.totals.as<int64_t>() + (column + c) * plan.rows + row + r;
       for (int64_t i = 0; i < smaller(8, columns - c); ++i, to += plan.rows) {
         if constexpr (kPlain) {
           _mm512_mask_storeu_epi64(to, valid, rescale.narrow(sums[i]));
@@ -304,6 +305,57 @@ void finish_blocks(const GradWeightsPlan& plan, const SumsView& view, int64_t ro
           const __m512i old = _mm512_maskz_loadu_epi64(args.adds ? valid : 0, to);
           _mm512_mask_storeu_epi64(to, valid, rescale.added(old, sums[i]));
         }
+      }
+    }
+  }
+}
+
+void transpose_dwords(__m512i (&r)[16]) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  // Four columns of four rows each, per 128-bit lane.
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    const __m512i a = _mm512_shuffle_i64x2(r[i], r[i + 4], 0x88);
+    const __m512i b = _mm512_shuffle_i64x2(r[i], r[i + 4], 0xdd);
+    const __m512i c = _mm512_shuffle_i64x2(r[i + 8], r[i + 12], 0x88);
+    const __m512i d = _mm512_shuffle_i64x2(r[i + 8], r[i + 12], 0xdd);
+    t[i] = _mm512_shuffle_i64x2(a, c, 0x88);
+    t[i + 8] = _mm512_shuffle_i64x2(a, c, 0xdd);
+    t[i + 4] = _mm512_shuffle_i64x2(b, d, 0x88);
+    t[i + 12] = _mm512_shuffle_i64x2(b, d, 0xdd);
+  }
+  for (int i = 0; i < 16; ++i) r[i] = t[i];
+}
+
+// Totals of 32 bits.
+void finish_narrow(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
+                   int64_t column, int64_t columns, const ConvolutionGradWeights& args) {
+  for (int64_t c = 0; c < columns; c += 16) {
+    for (int64_t r = 0; r < rows; r += 16) {
+      const int64_t count = smaller(16, rows - r);
+      __m512i sums[16];
+      for (int i = 0; i < 16; ++i) {
+        const int64_t at = (r + (i < count ? i : 0)) * view.pitch + c;
+        sums[i] = _mm512_load_si512(view.parts[0].as<int32_t>() + at);
+        for (int part = 1; part < view.part_count; ++part) {
+          sums[i] =
+              _mm512_add_epi32(sums[i], _mm512_load_si512(view.parts[part].as<int32_t>() + at));
+        }
+      }
+      transpose_dwords(sums);
+      const __mmask16 valid = mask16(count);
+      int32_t* to = args.totals.as<int32_t>() + (column + c) * plan.rows + row + r;
+      for (int64_t i = 0; i < smaller(16, columns - c); ++i, to += plan.rows) {
+        _mm512_mask_storeu_epi32(to, valid, sums[i]);
       }
     }
   }
@@ -325,6 +377,7 @@ void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, 
 
 void finish_sums(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
                  int64_t column, int64_t columns, const ConvolutionGradWeights& args) {
+  if (plan.sum_bits == 32) return finish_narrow(plan, view, row, rows, column, columns, args);
   (is_plain(args) ? finish_blocks<true> : finish_blocks<false>)(plan, view, row, rows, column,
                                                                 columns, args);
 }

@@ -34,9 +34,9 @@ struct ProductArguments {
   const int8_t* grads[2];  // high and low plane of a block, or two blocks
   int64_t grad_step;
   const int32_t* input_sums;  // of the tile's rows
-  const int64_t* grad_sums;   // of the tile's columns
+  GradientSums grad_sums;     // of the tile's columns
   bool pair;                  // two blocks: does the second exist?
-  int64_t* sums;
+  GradientSums sums;
   int64_t pitch;
   bool first;
 };
@@ -48,6 +48,17 @@ MANTISSA_INLINE void flush(int64_t* to, __m512i part, __m512i correction, bool f
   _mm512_store_si512(to, sum);
 }
 
+// The same modulo 2^32, of sixteen.
+MANTISSA_INLINE void flush_narrow(int32_t* to, __m512i part, __m512i correction, bool first) {
+  __m512i sum = _mm512_add_epi32(part, _mm512_slli_epi32(correction, 7));
+  if (!first) sum = _mm512_add_epi32(sum, _mm512_load_si512(to));
+  _mm512_store_si512(to, sum);
+}
+
+MANTISSA_INLINE __m512i join_planes_narrow(__m512i high, __m512i low) {
+  return _mm512_add_epi32(_mm512_slli_epi32(high, 8), low);
+}
+
 // 256 * high + low of eight lanes.
 MANTISSA_INLINE __m512i join_planes(__m256i high, __m256i low) {
   return _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(high), 8),
@@ -56,19 +67,30 @@ MANTISSA_INLINE __m512i join_planes(__m256i high, __m256i low) {
 
 // One row's sums of a block in two planes.
 MANTISSA_INLINE void flush_planes(const ProductArguments& a, int row, __m512i high, __m512i low) {
+  if (a.sums.bits == 32) {
+    const __m512i grads = _mm512_load_si512(a.grad_sums.as<int32_t>());
+    return flush_narrow(a.sums.as<int32_t>() + row * a.pitch, join_planes_narrow(high, low),
+                        _mm512_sub_epi32(_mm512_set1_epi32(a.input_sums[row]), grads), a.first);
+  }
   const __m512i inputs = _mm512_set1_epi64(a.input_sums[row]);
-  int64_t* to = a.sums + row * a.pitch;
+  const auto* grads = a.grad_sums.as<int64_t>();
+  int64_t* to = a.sums.as<int64_t>() + row * a.pitch;
   flush(to, join_planes(_mm512_castsi512_si256(high), _mm512_castsi512_si256(low)),
-        _mm512_sub_epi64(inputs, _mm512_load_si512(a.grad_sums)), a.first);
+        _mm512_sub_epi64(inputs, _mm512_load_si512(grads)), a.first);
   flush(to + 8, join_planes(_mm512_extracti64x4_epi64(high, 1), _mm512_extracti64x4_epi64(low, 1)),
-        _mm512_sub_epi64(inputs, _mm512_load_si512(a.grad_sums + 8)), a.first);
+        _mm512_sub_epi64(inputs, _mm512_load_si512(grads + 8)), a.first);
 }
 
 // One row's sums of a block in one plane, the `block`th of the pair.
 MANTISSA_INLINE void flush_block(const ProductArguments& a, int row, int block, __m512i sums) {
-  const int64_t* grads = a.grad_sums + 16 * block;
-  int64_t* to = a.sums + row * a.pitch + 16 * block;
   const __m512i zero = _mm512_setzero_si512();
+  const int64_t at = row * a.pitch + 16 * block;
+  if (a.sums.bits == 32) {
+    const __m512i grads = _mm512_load_si512(a.grad_sums.as<int32_t>() + 16 * block);
+    return flush_narrow(a.sums.as<int32_t>() + at, sums, _mm512_sub_epi32(zero, grads), a.first);
+  }
+  const int64_t* grads = a.grad_sums.as<int64_t>() + 16 * block;
+  int64_t* to = a.sums.as<int64_t>() + at;
   flush(to, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sums)),
         _mm512_sub_epi64(zero, _mm512_load_si512(grads)), a.first);
   flush(to + 8, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sums, 1)),
@@ -194,14 +216,19 @@ void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
   __m512i high = _mm512_setzero_si512();
   __m512i low = sum_plane(plan, chunk, grads + (plan.planes - 1) * plan.plane_stride);
   if (plan.planes == 2) high = sum_plane(plan, chunk, grads);
-  int64_t* to = chunk.grad_sums + block * 16;
+  if (chunk.grad_sums.bits == 32) {
+    return _mm512_store_si512(chunk.grad_sums.as<int32_t>() + block * 16,
+                              join_planes_narrow(high, low));
+  }
+  int64_t* to = chunk.grad_sums.as<int64_t>() + block * 16;
   _mm512_store_si512(to, join_planes(_mm512_castsi512_si256(high), _mm512_castsi512_si256(low)));
   _mm512_store_si512(
       to + 8, join_planes(_mm512_extracti64x4_epi64(high, 1), _mm512_extracti64x4_epi64(low, 1)));
 }
 
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
-                  int64_t count, int64_t block, bool first, int64_t* sums, int64_t pitch) {
+                  int64_t count, int64_t block, bool first, const GradientSums& sums,
+                  int64_t pitch) {
   const bool pair = plan.planes == 1 && (block + 1) * 16 < plan.columns;
   const int8_t* grads = chunk.planes + plan.block_offset(block);
   const int64_t next = pair ? plan.block_offset(block + 1) - plan.block_offset(block) : 0;
@@ -212,7 +239,7 @@ void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, i
       .grads = {grads, grads + second},
       .grad_step = plan.position_bytes(),
       .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
-      .grad_sums = chunk.grad_sums + block * 16,
+      .grad_sums = from(chunk.grad_sums, block * 16),
       .pair = pair,
       .sums = sums,
       .pitch = pitch,

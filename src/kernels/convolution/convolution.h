@@ -3,8 +3,9 @@
 //
 // Layouts (all dense, innermost last): input int8 [N, H, W, C], weights int8 [O, KH, KW, C / G],
 // output int32 or int8 [N, OH, OW, O], gradients of activations (gradient.h) like the activation,
-// gradients of weights int64 like the weights. Padding is with zeros. Mantissas are symmetric:
-// |int8| <= 127, |int16| <= 32767. Kernels cannot fail: preconditions are checked by the plan.
+// gradients of weights int64 or int32 like the weights. Padding is with zeros. Mantissas are
+// symmetric: |int8| <= 127, |int16| <= 32767. Kernels cannot fail: preconditions are checked by the
+// plan.
 //
 // Channels come in G groups: output channel o reads the input channels of group o / (O / G) only.
 // One group is the ordinary convolution, G = C = O a depthwise one.
@@ -84,16 +85,23 @@ struct ConvolutionGradInput {
 
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *
 //   input[n, y*stride + ky*dilation - padding, x*stride + kx*dilation - padding, c]  (up to 2^62);
-// accumulator = accumulate(adds ? accumulator : 0, rescale_rne(sum, shift)): rounded once per call.
-// shift may be negative.
+// total = accumulate(adds ? total : 0, rescale_rne(sum, shift)): rounded once per call; shift may
+// be negative. Totals of 32 bits are the sums themselves, which must fit: narrow_sums_fit().
 struct ConvolutionGradWeights {
   ConvolutionShape shape;
   const int8_t* input = nullptr;
   ConstGradient grad_output;
   int shift = 0;
-  int64_t* accumulator = nullptr;  // [O, KH, KW, C / G]
-  bool adds = true;                // to what the accumulators hold, else is the first to write them
+  GradientSums totals;  // [O, KH, KW, C / G]
+  bool adds = true;     // to what the totals are, else is the first to write them
 };
+
+// Whether sums of so many products of such mantissas fit totals of 32 bits.
+constexpr bool narrow_sums_fit(int64_t depth, int input_bits, int gradient_bits) {
+  const int64_t product =
+      ((int64_t{1} << (input_bits - 1)) - 1) * ((int64_t{1} << (gradient_bits - 1)) - 1);
+  return depth <= INT32_MAX / product;
+}
 
 // One row of the kernel table. Every function is bit-equal to the reference (isa kScalar), whatever
 // the pool's size. The scratch functions say how many bytes the context must bring, for a pool of

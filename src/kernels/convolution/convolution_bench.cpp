@@ -177,8 +177,8 @@ void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassC
   Buffer accumulator(static_cast<size_t>(shape.weights_count()) * 8);
   for (int64_t i = 0; i < shape.weights_count(); ++i) accumulator.as<int64_t>()[i] = i;
   Buffer scratch(kernels->grad_weights_scratch_bytes(shape, bits, threads));
-  const ConvolutionGradWeights args = {shape, input.as<int8_t>(), gradient, 20,
-                                       accumulator.as<int64_t>()};
+  const ConvolutionGradWeights args = {
+      shape, input.as<int8_t>(), gradient, 20, {accumulator.as<int64_t>()}};
   measure(state, kernels->isa, shape, threads, [&] {
     kernels->grad_weights(args, {&pool, scratch.span()});
   });

@@ -131,8 +131,8 @@ RowParts row_parts(const Dot& dot, const Window& window, int64_t row) {
 }
 
 bool needs_no_sums(const ConvolutionGradWeights& args) {
-  if (args.shift <= 62) return false;
-  if (!args.adds) std::fill_n(args.accumulator, args.shape.weights_count(), 0);
+  if (args.shift <= 62 || args.totals.bits == 32) return false;
+  if (!args.adds) std::fill_n(args.totals.as<int64_t>(), args.shape.weights_count(), 0);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/convolution/convolution.h"
+#include "kernels/exact_sums.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
@@ -131,8 +132,7 @@ void grad_weights(const ConvolutionGradWeights& args, const KernelContext& conte
   with_gradient_type(args.grad_output.bits,
                      [&](auto type) { add_grad_weights<decltype(type)>(args, sums); });
   for (int64_t i = 0; i < s.weights_count(); ++i) {
-    const int64_t before = args.adds ? args.accumulator[i] : 0;
-    args.accumulator[i] = accumulate(before, rescale_rne(sums[i], args.shift));
+    add_sum(sums[i], args.shift, args.adds, args.totals, i);
   }
 }
 

@@ -77,6 +77,7 @@ struct Results {
   std::vector<int8_t> narrow;
   std::vector<std::byte> grad_input;
   std::vector<int64_t> accumulator, first_written;
+  std::vector<int32_t> narrow_sums;  // where they fit
   WideStatistics wide_found, narrow_found, grad_input_found;
 };
 
@@ -150,13 +151,18 @@ struct Operands {
         {shape, gradient, weights.data(), grad_input_shift, {r.grad_input.data(), grad_input_bits}},
         {&pool, backward.span()});
     Scratch update(subject.grad_weights_scratch_bytes(shape, bits, threads));
-    ConvolutionGradWeights sums{shape, input.data(), gradient, grad_weights_shift,
-                                r.accumulator.data()};
+    ConvolutionGradWeights sums{
+        shape, input.data(), gradient, grad_weights_shift, {r.accumulator.data()}};
     subject.grad_weights(sums, {&pool, update.span()});
     r.first_written = accumulator;
-    sums.accumulator = r.first_written.data();
+    sums.totals.data = r.first_written.data();
     sums.adds = false;
     subject.grad_weights(sums, {&pool, update.span()});
+    if (narrow_sums_fit(shape.batch * shape.out_height * shape.out_width, 8, bits)) {
+      r.narrow_sums.resize(accumulator.size(), 77);
+      sums.totals = {r.narrow_sums.data(), 32};
+      subject.grad_weights(sums, {&pool, update.span()});
+    }
     return r;
   }
 };
@@ -192,7 +198,8 @@ inline std::string difference(const Results& expected, const Results& actual) {
                           actual.grad_input_found) +
          first_difference("accumulator", expected.accumulator, actual.accumulator) +
          first_difference("accumulator written first", expected.first_written,
-                          actual.first_written);
+                          actual.first_written) +
+         first_difference("narrow sums", expected.narrow_sums, actual.narrow_sums);
 }
 
 inline std::string describe(const ConvolutionShape& s) {

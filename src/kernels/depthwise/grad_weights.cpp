@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "kernels/depthwise/lines.h"
 #include "kernels/depthwise/passes.h"
+#include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
@@ -131,8 +132,7 @@ void finish(const Plan& plan, const ConvolutionGradWeights& args, const std::byt
       const std::byte* totals = scratch + plan.part_bytes() * part;
       sum += reinterpret_cast<const int64_t*>(totals)[tap * plan.input.padded_channels + channel];
     }
-    int64_t& accumulator = args.accumulator[channel * plan.taps() + tap];
-    accumulator = accumulate(args.adds ? accumulator : 0, rescale_rne(sum, args.shift));
+    add_sum(sum, args.shift, args.adds, args.totals, channel * plan.taps() + tap);
   }
 }
 

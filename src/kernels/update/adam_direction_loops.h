@@ -61,23 +61,40 @@ inline int64_t adam_quotients(const Adam& args, const int16_t* __restrict first,
   return saturated;
 }
 
-inline int64_t adam_direction(const Adam& args, int64_t begin, int64_t end) noexcept {
+// Roots of S of a block.
+inline void adam_roots(const AdamSums& sums, int64_t count, const int64_t* __restrict gradients,
+                       const int16_t* __restrict root, double* __restrict roots) noexcept {
+  for (int64_t i = 0; i < count; ++i) {
+    // At most 2^52, where the constant of exact_double is not enough.
+    const int64_t square = sums.square(gradients[i], root[i]);
+    roots[i] = exact_double(square >> 2) * 4 + exact_double(square & 3);
+  }
+  square_roots(roots, count);
+}
+
+template <typename Sum>
+inline int64_t adam_directions(const GradientSums& gradient, const Adam& args, int64_t begin,
+                               int64_t end) noexcept {
+  alignas(64) int64_t gradients[kBlock];  // then the directions
   alignas(64) double roots[kBlock] = {};
   const AdamSums sums(args);
   int64_t saturated = 0;
   for (int64_t at = begin; at < end; at += kBlock) {
     const int64_t count = std::min(kBlock, end - at);
-    int64_t* __restrict gradient = args.gradient + at;
     int16_t* const first = args.first + at;
     int16_t* const root = args.root + at;
-    for (int64_t i = 0; i < count; ++i) {
-      // At most 2^52, where the constant of exact_double is not enough.
-      const int64_t square = sums.square(gradient[i], root[i]);
-      roots[i] = exact_double(square >> 2) * 4 + exact_double(square & 3);
-    }
-    square_roots(roots, count);
-    saturated += adam_moments(args, gradient, roots, count, first, root);
-    saturated += adam_quotients(args, first, root, count, gradient);
+    std::copy_n(gradient.as<Sum>() + at, count, gradients);
+    adam_roots(sums, count, gradients, root, roots);
+    saturated += adam_moments(args, gradients, roots, count, first, root);
+    saturated += adam_quotients(args, first, root, count, gradients);
+    store_block(gradients, count, gradient.as<Sum>() + at);
   }
   return saturated;
+}
+
+inline int64_t adam_direction(const GradientSums& gradient, const Adam& args, int64_t begin,
+                              int64_t end) noexcept {
+  return with_sum_type(gradient.bits, [&](auto type) {
+    return adam_directions<decltype(type)>(gradient, args, begin, end);
+  });
 }

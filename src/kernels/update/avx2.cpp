@@ -3,6 +3,8 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "base/target.h"
 #include "kernels/update/update.h"
@@ -24,6 +26,10 @@ using UnsignedLanes [[gnu::vector_size(32)]] = uint64_t;
 inline Lanes load(const int64_t* from) noexcept {
   return reinterpret_cast<Lanes>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
+inline Lanes load(const int32_t* from) noexcept {
+  return reinterpret_cast<Lanes>(
+      _mm256_cvtepi32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
 inline Lanes load(const int16_t* from) noexcept {
   return reinterpret_cast<Lanes>(_mm256_cvtepi16_epi64(_mm_loadu_si64(from)));
 }
@@ -32,6 +38,11 @@ inline Lanes load(const int8_t* from) noexcept {
 }
 
 inline void store(int64_t* to, Lanes lanes) noexcept { std::memcpy(to, &lanes, sizeof(lanes)); }
+inline void store(int32_t* to, Lanes lanes) noexcept {
+  const __m256i evens = _mm256_permutevar8x32_epi32(reinterpret_cast<__m256i>(lanes),
+                                                    _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(evens));
+}
 inline void store(int16_t* to, Lanes lanes) noexcept {
   const __m256i low_bits =
       _mm256_setr_epi8(0, 1, 8, 9, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
@@ -66,7 +77,7 @@ inline void square_roots(double* values, int64_t count) noexcept {
 
 const UpdateKernels kUpdateAvx2 = {
     "update_avx2", Isa::kAvx2, gradient_extremes, direction_extremes_lanes, step_lanes,
-    commit,        look_ahead, adam_extremes,     adam_direction,           sum_of_squares};
+    commit_lanes,  look_ahead, adam_extremes,     adam_direction,           sum_of_squares};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -3,6 +3,8 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "base/target.h"
 #include "kernels/update/update.h"
@@ -24,6 +26,10 @@ using UnsignedLanes [[gnu::vector_size(64)]] = uint64_t;
 inline Lanes load(const int64_t* from) noexcept {
   return reinterpret_cast<Lanes>(_mm512_loadu_si512(from));
 }
+inline Lanes load(const int32_t* from) noexcept {
+  return reinterpret_cast<Lanes>(
+      _mm512_cvtepi32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+}
 inline Lanes load(const int16_t* from) noexcept {
   return reinterpret_cast<Lanes>(
       _mm512_cvtepi16_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
@@ -33,6 +39,10 @@ inline Lanes load(const int8_t* from) noexcept {
 }
 
 inline void store(int64_t* to, Lanes lanes) noexcept { std::memcpy(to, &lanes, sizeof(lanes)); }
+inline void store(int32_t* to, Lanes lanes) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_cvtepi64_epi32(reinterpret_cast<__m512i>(lanes)));
+}
 inline void store(int16_t* to, Lanes lanes) noexcept {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
                    _mm512_cvtepi64_epi16(reinterpret_cast<__m512i>(lanes)));
@@ -63,7 +73,7 @@ inline void square_roots(double* values, int64_t count) noexcept {
 
 const UpdateKernels kUpdateAvx512Vnni = {
     "update_avx512vnni", Isa::kAvx512Vnni, gradient_extremes, direction_extremes_lanes,
-    step_lanes,          commit,           look_ahead,        adam_extremes,
+    step_lanes,          commit_lanes,     look_ahead,        adam_extremes,
     adam_direction,      sum_of_squares};
 
 }  // namespace mantissa::kernels

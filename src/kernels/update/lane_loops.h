@@ -18,15 +18,18 @@ inline Lanes all(int64_t value) noexcept { return value - Lanes{}; }
 // A factor m and its halves; the products are exact modulo 2^64.
 struct Factor {
   Lanes m, low, high;
+  bool has_high;
 
   explicit Factor(int64_t m_)
       : m(all(m_)),
         low(all(static_cast<int32_t>(m_))),
-        high(all((m_ - static_cast<int32_t>(m_)) >> 32)) {}
+        high(all((m_ - static_cast<int32_t>(m_)) >> 32)),
+        has_high(m_ != static_cast<int32_t>(m_)) {}
   // n * m; n fits int32.
   UnsignedLanes operator()(Lanes n) const {
     if constexpr (kHas64BitLanes) return wrapping(n) * wrapping(m);
-    return wrapping(product(n, low)) + (wrapping(product(n, high)) << 32);
+    const UnsignedLanes of_low = wrapping(product(n, low));
+    return has_high ? of_low + (wrapping(product(n, high)) << 32) : of_low;
   }
 };
 
@@ -98,64 +101,172 @@ inline Lanes load_value(const Update& args, int64_t i) noexcept {
   return args.accumulator == nullptr ? weights : weights - load(args.accumulator + i);
 }
 
-// `args` is a copy, which no store can change.
-template <typename Weight>
-inline Extremes directions(const Update args, int64_t begin, int64_t end) noexcept {
-  const RoundEvenLanes round{RoundEven64(args.gradient_shift)};
-  const UnsignedFactor gradient_factor(args.gradient_multiplier);
-  const Factor velocity_factor(args.velocity_multiplier), decay_factor(args.decay_multiplier);
+// `wide` of kLanes elements. Sums of 32 bits have factors of any length, and those of 64 bits,
+// whose rounded form may be 2^31, such as fit 32 bits. `args` is a copy, which no store can change.
+template <typename Weight, typename Sum>
+struct WideLanes {
+  using GradientFactor = std::conditional_t<sizeof(Sum) == 4, Factor, UnsignedFactor>;
+
+  Update args;
+  RoundEvenLanes round;
+  GradientFactor gradient_factor;
+  Factor velocity_factor, decay_factor;
+
+  explicit WideLanes(const Update& args_)
+      : args(args_),
+        round{RoundEven64(args.gradient_shift)},
+        gradient_factor(ScaledGradient(args).multiplier),
+        velocity_factor(args.velocity_multiplier),
+        decay_factor(args.decay_multiplier) {}
+  static bool can_do(const Update& args) {
+    return sizeof(Sum) == 4 || UnsignedFactor::fits(args.gradient_multiplier);
+  }
+  // From element `i` on, whose V are given.
+  Lanes operator()(int64_t i, Lanes values) const {
+    Lanes g = load(args.gradient.as<Sum>() + i);
+    if (args.gradient_shift > 0) g = round(g);
+    UnsignedLanes sum = gradient_factor(g) + decay_factor(values);
+    if (args.velocity != nullptr) sum += velocity_factor(load(args.velocity + i));
+    return as_signed(sum);
+  }
+};
+
+// u from d.
+struct UpdateLanes {
+  Lanes rate;
+  ShiftRight rescale;
+
+  // From a shift of 63 on all is rounded away.
+  explicit UpdateLanes(const Update& args)
+      : rate(all(args.update_shift > 62 ? 0 : args.rate_multiplier)),
+        rescale(args.update_shift == 0 ? 0 : int64_t{1} << (std::min(args.update_shift, 62) - 1),
+                std::min(args.update_shift, 62)) {}
+  static bool can_do(const Update& args) { return args.update_shift >= 0 && !args.stochastic; }
+  Lanes operator()(Lanes directions) const { return rescale(wrapping(product(directions, rate))); }
+};
+
+// d of kLanes elements, and how many were not clipped, negative, per lane.
+template <typename Weight, typename Sum>
+struct DirectionLanes {
+  WideLanes<Weight, Sum> wide;
+  RoundEvenLanes round;
+  Lanes limit, exact = {};
+
+  explicit DirectionLanes(const Update& args)
+      : wide(args),
+        round{RoundEven64(args.direction_shift)},
+        limit(all(mantissa_limit(args.direction_bits))) {}
+  Lanes operator()(int64_t i, Lanes values) {
+    const Lanes rounded = round(wide(i, values));
+    const Lanes low = rounded > limit ? limit : rounded;
+    const Lanes direction = low < -limit ? -limit : low;
+    exact += direction == rounded;
+    return direction;
+  }
+};
+
+template <typename Weight, typename Sum>
+inline Extremes directions(const Update& args, int64_t begin, int64_t end) noexcept {
+  const WideLanes<Weight, Sum> wide(args);
   ExtremeLanes extremes;
   for (int64_t i = begin; i < end; i += kLanes) {
-    UnsignedLanes sum =
-        gradient_factor(round(load(args.gradient + i))) + decay_factor(load_value<Weight>(args, i));
-    if (args.velocity != nullptr) sum += velocity_factor(load(args.velocity + i));
-    const Lanes wide = as_signed(sum);
-    store(args.gradient + i, wide);
-    extremes.add(wide);
+    extremes.add(wide(i, load_value<Weight>(wide.args, i)));
   }
   return extremes.total();
 }
 
-// As directions(), for step().
-template <typename Weight>
-inline Extremes steps(const Update args, int64_t begin, int64_t end) noexcept {
-  const RoundEvenLanes round{RoundEven64(args.direction_shift)};
-  const Lanes limit = all(mantissa_limit(args.direction_bits));
-  // From a shift of 63 on all is rounded away.
-  const Lanes rate = all(args.update_shift > 62 ? 0 : args.rate_multiplier);
-  const int shift = std::min(args.update_shift, 62);
-  const ShiftRight rescale(shift == 0 ? 0 : int64_t{1} << (shift - 1), shift);
+template <typename Weight, typename Sum>
+inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept {
+  const Update args = args_;
+  DirectionLanes<Weight, Sum> direction(args);
+  const UpdateLanes update(args);
+  const bool replaces_velocity = args.replaces_velocity();
+  Sum* const sums = args.gradient.as<Sum>();
   ExtremeLanes extremes;
-  Lanes exact = {};
   for (int64_t i = begin; i < end; i += kLanes) {
-    const Lanes rounded = round(load(args.gradient + i));
-    const Lanes low = rounded > limit ? limit : rounded;
-    const Lanes direction = low < -limit ? -limit : low;
-    exact -= direction == rounded;
-    if (args.velocity != nullptr) store(args.velocity + i, direction);
-    const Lanes update = rescale(wrapping(product(direction, rate)));
-    const Lanes updated = load_value<Weight>(args, i) - update;
-    store(args.gradient + i, updated);
-    extremes.add(updated);
+    const Lanes values = load_value<Weight>(args, i), d = direction(i, values);
+    if (replaces_velocity) {
+      store(args.velocity + i, d);
+    } else {
+      store(sums + i, d);
+    }
+    extremes.add(values - update(d));
   }
   Extremes total = extremes.total();
   total.saturated = end - begin;
-  for (int64_t lane = 0; lane < kLanes; ++lane) total.saturated -= exact[lane];
+  for (int64_t lane = 0; lane < kLanes; ++lane) total.saturated += direction.exact[lane];
   return total;
 }
 
+// u of a block, modulo 2^32.
+template <typename Direction>
+inline void low_updates(const UpdateLanes& update, const Direction* directions, int64_t count,
+                        int32_t* __restrict updates) noexcept {
+  for (int64_t i = 0; i < count; i += kLanes) store(updates + i, update(load(directions + i)));
+}
+
+// For units that do not grow: V' modulo 2^32 is then enough.
+template <typename Weight>
+inline void commit_low(const Split split, int64_t count, const int32_t* __restrict updates,
+                       Weight* __restrict weights, int16_t* __restrict accumulator) noexcept {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t value = (static_cast<uint32_t>(weights[i]) << split.shift) -
+                           static_cast<uint32_t>(accumulator[i]) -
+                           static_cast<uint32_t>(updates[i]);
+    weights[i] = static_cast<Weight>(split(value, accumulator[i]));
+  }
+}
+
+inline void commits(const Update& args, int growth, int64_t begin, int64_t end) noexcept {
+  alignas(64) int32_t updates[kBlock];
+  int16_t none[kBlock];
+  const UpdateLanes update(args);
+  const Split split(args.shift, growth);
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = std::min(kBlock, end - first);
+    with_directions(args,
+                    [&](const auto* from) { low_updates(update, from + first, count, updates); });
+    if (args.accumulator == nullptr) std::fill_n(none, count, int16_t{0});
+    int16_t* accumulator = args.accumulator == nullptr ? none : args.accumulator + first;
+    with_weights(args, [&](auto* weights) {
+      commit_low(split, count, updates, weights + first, accumulator);
+    });
+  }
+}
+
+// Calls function(Weight{}, Sum{}).
+template <typename Function>
+inline decltype(auto) with_types(const Update& args, Function&& function) noexcept {
+  return with_sum_type(args.gradient.bits, [&](auto sum) {
+    return args.weight_bits <= 8 ? function(int8_t{}, sum) : function(int16_t{}, sum);
+  });
+}
+
 inline Extremes direction_extremes_lanes(const Update& args, int64_t begin, int64_t end) noexcept {
-  if (!UnsignedFactor::fits(args.gradient_multiplier)) return direction_extremes(args, begin, end);
-  const int64_t middle = end - (end - begin) % kLanes;
-  return combined(args.weight_bits <= 8 ? directions<int8_t>(args, begin, middle)
-                                        : directions<int16_t>(args, begin, middle),
-                  direction_extremes(args, middle, end));
+  return with_types(args, [&](auto weight, auto sum) {
+    if (!WideLanes<decltype(weight), decltype(sum)>::can_do(args)) {
+      return direction_extremes(args, begin, end);
+    }
+    const int64_t middle = end - (end - begin) % kLanes;
+    return combined(directions<decltype(weight), decltype(sum)>(args, begin, middle),
+                    direction_extremes(args, middle, end));
+  });
 }
 
 inline Extremes step_lanes(const Update& args, int64_t begin, int64_t end) noexcept {
-  if (args.update_shift < 0 || args.stochastic) return step(args, begin, end);
+  return with_types(args, [&](auto weight, auto sum) {
+    if (!UpdateLanes::can_do(args) || !WideLanes<decltype(weight), decltype(sum)>::can_do(args)) {
+      return step(args, begin, end);
+    }
+    const int64_t middle = end - (end - begin) % kLanes;
+    return combined(steps<decltype(weight), decltype(sum)>(args, begin, middle),
+                    step(args, middle, end));
+  });
+}
+
+inline void commit_lanes(const Update& args, int growth, int64_t begin, int64_t end) noexcept {
+  if (growth > 0 || !UpdateLanes::can_do(args)) return commit(args, growth, begin, end);
   const int64_t middle = end - (end - begin) % kLanes;
-  return combined(args.weight_bits <= 8 ? steps<int8_t>(args, begin, middle)
-                                        : steps<int16_t>(args, begin, middle),
-                  step(args, middle, end));
+  commits(args, growth, begin, middle);
+  commit(args, growth, middle, end);
 }

@@ -20,32 +20,33 @@ class OptimizerTest : public testing::TestWithParam<const UpdateKernels*> {
   }
 };
 
-TEST_P(OptimizerTest, LookAheadIsGradientPlusMomentumTimesVelocity) {
+TEST_P(OptimizerTest, LookAheadReplacesTheVelocity) {
   for (const int64_t size : kAwkwardSizes) {
     for (const int shift : {0, 1, 30, 46}) {
-      std::vector<int64_t> wide = test_values<int64_t>(size, 1, shift + 15);
+      std::vector<int64_t> gradient = test_values<int64_t>(size, 1, shift + 15);
+      std::vector<int8_t> weights = test_values<int8_t>(size, 3, 7);
       std::vector<int16_t> velocity = test_values<int16_t>(size, 2, 15);
-      const std::vector<int64_t> before = wide;
       const std::vector<int16_t> old = velocity;
       Update args;
-      args.gradient = wide.data();
+      args.gradient = {gradient.data()};
+      args.gradient_multiplier = 1;
+      args.weights = weights.data();
+      args.shift = 3;
+      args.decay_multiplier = int64_t{1} << shift;
       args.velocity = velocity.data();
       args.direction_shift = shift;
-      args.velocity_multiplier = (int64_t{1} << 44) - 7;
-      args.look_ahead_multiplier = (int64_t{1} << shift) - shift % 2;
-      const Extremes extremes = GetParam()->look_ahead(args, 0, size);
+      args.velocity_multiplier = (int64_t{1} << shift) - 7;
+      const int64_t found = GetParam()->look_ahead(args, 0, size);
       int64_t saturated = 0;
       for (int64_t i = 0; i < size; ++i) {
-        const Wide rounded = exact_rne(before[i], shift);
+        const Wide wide = Wide{gradient[i]} + Wide{old[i]} * args.velocity_multiplier +
+                          Wide{weights[i]} * 8 * args.decay_multiplier;
+        const Wide rounded = exact_rne(wide, shift);
         const Wide next = exact_saturate(rounded, 32767);
         saturated += next != rounded;
         ASSERT_EQ(velocity[i], static_cast<int64_t>(next));
-        const Wide ahead = Wide{before[i]} - Wide{old[i]} * args.velocity_multiplier +
-                           next * args.look_ahead_multiplier;
-        ASSERT_TRUE(wide[i] == ahead);
-        ASSERT_TRUE(extremes.low <= wide[i] && wide[i] <= extremes.high);
       }
-      ASSERT_EQ(extremes.saturated, saturated);
+      ASSERT_EQ(found, saturated);
     }
   }
 }
@@ -60,9 +61,23 @@ TEST_P(OptimizerTest, SumsOfSquaresAreExact) {
         const auto rounded = static_cast<int64_t>(exact_rne(g, shift));
         exact += static_cast<unsigned __int128>(Wide{rounded} * rounded);
       }
-      const SquareSum sum = GetParam()->sum_of_squares(gradient.data(), shift, 0, size);
+      const SquareSum sum = GetParam()->sum_of_squares({gradient.data()}, shift, 0, size);
       ASSERT_TRUE((static_cast<unsigned __int128>(sum.high) << 32) + sum.low == exact);
     }
+  }
+}
+
+TEST_P(OptimizerTest, SumsOfSquaresOfNarrowSums) {
+  for (const int shift : {-20, -1, 0, 1, 13, 40}) {
+    const std::vector<int64_t> values = test_values<int64_t>(1001, 3, std::min(31 + shift, 31));
+    std::vector<int32_t> gradient(values.begin(), values.end());
+    unsigned __int128 exact = 0;
+    for (const int64_t g : values) {
+      const Wide scaled = shift < 0 ? Wide{g} * (1 << -shift) : exact_rne(g, shift);
+      exact += static_cast<unsigned __int128>(scaled * scaled);
+    }
+    const SquareSum sum = GetParam()->sum_of_squares({gradient.data(), 32}, shift, 0, 1001);
+    ASSERT_TRUE((static_cast<unsigned __int128>(sum.high) << 32) + sum.low == exact);
   }
 }
 
@@ -90,9 +105,10 @@ int64_t exact_quotient(Wide n, int64_t d) {  // to nearest, ties to even
   return static_cast<int64_t>(exact_saturate(quotient, kAdamDirectionLimit));
 }
 
-Expected expected(const Adam& args, int64_t gradient, int64_t m, int64_t s) {
+// `wide` is that of the update, at direction_shift.
+Expected expected(const Adam& args, int64_t wide, int direction_shift, int64_t m, int64_t s) {
   Expected e{};
-  e.g = static_cast<int64_t>(exact_saturate(exact_rne(gradient, args.gradient_shift), INT32_MAX));
+  e.g = static_cast<int64_t>(exact_saturate(exact_rne(wide, direction_shift), INT32_MAX));
   const Wide first_sum = Wide{e.g} * args.gradient_multiplier + Wide{m} * args.first_multiplier;
   e.first_sum = static_cast<int64_t>(first_sum);
   const Wide h = exact_rne(e.g < 0 ? -e.g : e.g, args.magnitude_shift);
@@ -116,19 +132,37 @@ Expected expected(const Adam& args, int64_t gradient, int64_t m, int64_t s) {
 }
 
 struct AdamCase {
-  int gradient_shift, magnitude_shift, root_align, root_shift, numerator_shift;
+  int direction_shift, magnitude_shift, root_align, root_shift, numerator_shift;
   int64_t square_multiplier, root_multiplier, epsilon, root_floor;
 };
 
-void check_adam(const UpdateKernels& kernels, const AdamCase& c, int64_t size, int64_t begin) {
-  std::vector<int64_t> gradient = test_values<int64_t>(size, 4, 31 + c.gradient_shift);
+// With sums of 32 bits `wide` is the gradient shifted left.
+void check_adam(const UpdateKernels& kernels, const AdamCase& c, int sum_bits, int64_t size,
+                int64_t begin) {
+  const bool narrow = sum_bits == 32;
+  std::vector<int64_t> gradient =
+      test_values<int64_t>(size, 4, narrow ? 31 : 31 + c.direction_shift);
+  std::vector<int32_t> gradient32(gradient.begin(), gradient.end());
+  std::vector<int8_t> weights(static_cast<size_t>(size), 1);
   std::vector<int16_t> first = test_values<int16_t>(size, 5, 15);
   std::vector<int16_t> root = test_values<int16_t>(size, 6, 15);
   for (auto& s : root) s = static_cast<int16_t>(std::min(std::abs(int{s}), 32767));
   const std::vector<int64_t> gradients = gradient;
   const std::vector<int16_t> firsts = first, roots = root;
-  Adam args{.gradient = gradient.data(), .first = first.data(), .root = root.data()};
-  args.gradient_shift = c.gradient_shift;
+  Update update;
+  update.gradient = narrow ? GradientSums{gradient32.data(), 32} : GradientSums{gradient.data()};
+  update.gradient_shift = narrow ? -c.direction_shift : 0;
+  update.gradient_multiplier = 1;
+  update.weights = weights.data();
+  update.decay_multiplier = 77;
+  update.direction_bits = 32;
+  update.direction_shift = c.direction_shift;
+  const auto expected_at = [&](const Adam& args, int64_t i) {
+    const int64_t g = narrow ? gradients[i] << c.direction_shift : gradients[i];
+    const int64_t value = int64_t{1} << update.shift;
+    return expected(args, g + 77 * value, c.direction_shift, firsts[i], roots[i]);
+  };
+  Adam args{.first = first.data(), .root = root.data()};
   args.gradient_multiplier = (int64_t{1} << 28) - 5;
   args.first_multiplier = (int64_t{1} << 44) - 9;
   args.magnitude_shift = c.magnitude_shift;
@@ -142,24 +176,23 @@ void check_adam(const UpdateKernels& kernels, const AdamCase& c, int64_t size, i
   args.numerator_shift = c.numerator_shift;
   args.root_multiplier = c.root_multiplier;
   args.epsilon = c.epsilon;
-  const AdamExtremes extremes = kernels.adam_extremes(args, begin, size);
+  const AdamExtremes extremes = kernels.adam_extremes(update, args, begin, size);
   Expected all{};
   all.first_sum = INT64_MIN;
   for (int64_t i = begin; i < size; ++i) {
-    const Expected e = expected(args, gradients[i], firsts[i], roots[i]);
-    ASSERT_EQ(gradient[i], e.g);
+    const Expected e = expected_at(args, i);
     all.first_sum = std::max(all.first_sum, e.first_sum);
     all.square = std::max(all.square, e.square);
     all.saturated += e.saturated;
   }
   ASSERT_EQ(extremes.first.high, all.first_sum);
   ASSERT_EQ(extremes.largest_square, all.square);
-  ASSERT_EQ(kernels.adam_direction(args, begin, size), all.saturated);
+  ASSERT_EQ(kernels.adam_direction(update.gradient, args, begin, size), all.saturated);
   for (int64_t i = begin; i < size; ++i) {
-    const Expected e = expected(args, gradients[i], firsts[i], roots[i]);
+    const Expected e = expected_at(args, i);
     ASSERT_EQ(first[i], e.first) << i;
     ASSERT_EQ(root[i], e.root) << i;
-    ASSERT_EQ(gradient[i], e.direction) << i;
+    ASSERT_EQ(narrow ? gradient32[i] : gradient[i], e.direction) << i;
   }
 }
 
@@ -177,8 +210,10 @@ TEST_P(OptimizerTest, AdamIsItsDefinition) {
   };
   for (const AdamCase& c : cases) {
     for (const int64_t size : kAwkwardSizes) {
-      check_adam(*GetParam(), c, size, size > 1 ? 1 : 0);
-      if (HasFatalFailure()) return;
+      for (const int sum_bits : {32, 64}) {
+        check_adam(*GetParam(), c, sum_bits, size, size > 1 ? 1 : 0);
+        if (HasFatalFailure()) return;
+      }
     }
   }
 }
@@ -188,16 +223,22 @@ TEST_P(OptimizerTest, RootsOfSquaresAndTheirNeighbours) {
   for (int64_t s = 1; s <= 32767; s += 37) {
     for (const int align : {0, 4}) {
       int64_t gradient = 0;
+      int8_t weight = 0;
       int16_t first = 1, root = static_cast<int16_t>(s);
-      Adam args{.gradient = &gradient, .first = &first, .root = &root};
+      Update update;
+      update.gradient = {&gradient};
+      update.weights = &weight;
+      update.gradient_multiplier = 1;
+      update.direction_bits = 32;
+      Adam args{.first = &first, .root = &root};
       args.root_align = align;
       args.square_multiplier = s % 3;
       args.first_multiplier = 32767;
       args.numerator_shift = 20;
       args.root_multiplier = 8192 - s % 5;
-      const Expected e = expected(args, gradient, first, root);
-      GetParam()->adam_extremes(args, 0, 1);
-      GetParam()->adam_direction(args, 0, 1);
+      const Expected e = expected(args, gradient, 0, first, root);
+      GetParam()->adam_extremes(update, args, 0, 1);
+      GetParam()->adam_direction(update.gradient, args, 0, 1);
       ASSERT_EQ(root, e.root) << s;
       ASSERT_EQ(first, e.first) << s;
       ASSERT_EQ(gradient, e.direction) << s;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 
 #include "kernels/update/update.h"
 #include "numerics/adam.h"
@@ -13,16 +14,17 @@ namespace {
 // Built on these.
 #include "kernels/update/optimizer_loops.h"
 
-int64_t adam_direction(const Adam& args, int64_t begin, int64_t end) noexcept {
+template <typename Sum>
+int64_t adam_directions(Sum* gradients, const Adam& args, int64_t begin, int64_t end) noexcept {
   const AdamSums sums(args);
   const int64_t limit = mantissa_limit(16);
   int64_t saturated = 0;
   for (int64_t i = begin; i < end; ++i) {
-    int64_t& direction = args.gradient[i];
-    const int64_t sum = sums.first(direction, args.first[i]);
+    const int64_t gradient = gradients[i];
+    const int64_t sum = sums.first(gradient, args.first[i]);
     const auto size = static_cast<int64_t>(magnitude(sum));
     const int64_t m = (size + args.first_offset) >> args.first_shift;
-    const int64_t root = integer_square_root(sums.square(direction, args.root[i]));
+    const int64_t root = integer_square_root(sums.square(gradient, args.root[i]));
     const int64_t s = (root + args.root_offset) >> args.root_shift;
     args.first[i] = static_cast<int16_t>(saturate(sum < 0 ? -m : m, limit));
     args.root[i] = static_cast<int16_t>(std::clamp(s, args.root_floor, limit));
@@ -31,10 +33,17 @@ int64_t adam_direction(const Adam& args, int64_t begin, int64_t end) noexcept {
     const int64_t denominator =
         std::max<int64_t>(1, args.root[i] * args.root_multiplier + args.epsilon);
     const int64_t clipped = saturate(numerator, denominator << kAdamLimitBits);
-    direction = divide_rne(clipped, denominator);
+    gradients[i] = static_cast<Sum>(divide_rne(clipped, denominator));
     saturated += (m > limit) + (s > limit) + (clipped != numerator);
   }
   return saturated;
+}
+
+int64_t adam_direction(const GradientSums& gradient, const Adam& args, int64_t begin,
+                       int64_t end) noexcept {
+  return with_sum_type(gradient.bits, [&](auto type) {
+    return adam_directions(gradient.as<decltype(type)>(), args, begin, end);
+  });
 }
 }  // namespace
 

@@ -12,16 +12,15 @@ constexpr int64_t kCount = 100000;
 struct Operands {
   std::vector<int64_t> initial = test_values<int64_t>(kCount, 1, 30);
   std::vector<int64_t> gradient = initial;
+  std::vector<int32_t> sums32 = std::vector<int32_t>(initial.begin(), initial.end());
   std::vector<int8_t> weights = test_values<int8_t>(kCount, 2, 6);
   std::vector<int16_t> accumulator = test_values<int16_t>(kCount, 3, 14);
   std::vector<int16_t> velocity = test_values<int16_t>(kCount, 4, 14);
   std::vector<int16_t> root = std::vector<int16_t>(kCount, 1000);
 
   Adam adam() {
-    return {.gradient = gradient.data(),
-            .first = velocity.data(),
+    return {.first = velocity.data(),
             .root = root.data(),
-            .gradient_shift = 6,
             .gradient_multiplier = 1 << 20,
             .first_multiplier = 900000,
             .magnitude_shift = 12,
@@ -35,13 +34,13 @@ struct Operands {
             .epsilon = 100};
   }
 
-  Update args(bool momentum) {
+  Update args(bool momentum, bool narrow = false) {
     Update update;
-    update.gradient = gradient.data();
+    update.gradient = narrow ? GradientSums{sums32.data(), 32} : GradientSums{gradient.data()};
     update.weights = weights.data();
     update.accumulator = accumulator.data();
     update.velocity = momentum ? velocity.data() : nullptr;
-    update.gradient_shift = 6;
+    update.gradient_shift = narrow ? -2 : 6;
     update.gradient_multiplier = 1 << 20;
     update.velocity_multiplier = 900000;
     update.decay_multiplier = 100;
@@ -72,8 +71,16 @@ void add_rows(const UpdateKernels* k) {
                                  [=](benchmark::State& state) { measure(state, *k, body); });
   };
   add("gradient_extremes", [=](Operands& o) {
-    benchmark::DoNotOptimize(k->gradient_extremes(o.gradient.data(), 0, kCount));
+    benchmark::DoNotOptimize(k->gradient_extremes({o.gradient.data()}, 0, kCount));
   });
+  add("gradient_extremes_narrow", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->gradient_extremes({o.sums32.data(), 32}, 0, kCount));
+  });
+  add("direction_extremes_narrow", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->direction_extremes(o.args(true, true), 0, kCount));
+  });
+  add("step_narrow",
+      [=](Operands& o) { benchmark::DoNotOptimize(k->step(o.args(true, true), 0, kCount)); });
   for (const bool momentum : {false, true}) {
     add(momentum ? "direction_extremes_momentum" : "direction_extremes_sgd", [=](Operands& o) {
       benchmark::DoNotOptimize(k->direction_extremes(o.args(momentum), 0, kCount));
@@ -83,18 +90,22 @@ void add_rows(const UpdateKernels* k) {
   }
   add("look_ahead",
       [=](Operands& o) { benchmark::DoNotOptimize(k->look_ahead(o.args(true), 0, kCount)); });
-  add("adam_extremes",
-      [=](Operands& o) { benchmark::DoNotOptimize(k->adam_extremes(o.adam(), 0, kCount)); });
-  add("adam_direction",
-      [=](Operands& o) { benchmark::DoNotOptimize(k->adam_direction(o.adam(), 0, kCount)); });
+  add("adam_extremes", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->adam_extremes(o.args(false), o.adam(), 0, kCount));
+  });
+  add("adam_direction", [=](Operands& o) {
+    benchmark::DoNotOptimize(k->adam_direction(o.args(false).gradient, o.adam(), 0, kCount));
+  });
   add("sum_of_squares", [=](Operands& o) {
-    benchmark::DoNotOptimize(k->sum_of_squares(o.gradient.data(), 6, 0, kCount));
+    benchmark::DoNotOptimize(k->sum_of_squares({o.gradient.data()}, 6, 0, kCount));
   });
   for (const int growth : {-1, 0, 1}) {
     add(growth < 0    ? "commit_shrink"
         : growth == 0 ? "commit"
                       : "commit_grow",
         [=](Operands& o) { k->commit(o.args(false), growth, 0, kCount); });
+    if (growth == 0)
+      add("commit_momentum", [=](Operands& o) { k->commit(o.args(true), 0, 0, kCount); });
   }
 }
 

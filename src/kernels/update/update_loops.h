@@ -33,20 +33,46 @@ inline Extremes combined(const Extremes& a, const Extremes& b) noexcept {
   return {std::min(a.low, b.low), std::max(a.high, b.high), a.saturated + b.saturated};
 }
 
-inline Extremes gradient_extremes(const int64_t* gradient, int64_t begin, int64_t end) noexcept {
-  int64_t low = INT64_MAX, high = INT64_MIN;
+template <typename Sum>
+inline Extremes extremes_of(const Sum* __restrict sums, int64_t begin, int64_t end) noexcept {
+  Sum low = std::numeric_limits<Sum>::max(), high = std::numeric_limits<Sum>::min();
   for (int64_t i = begin; i < end; ++i) {
-    low = gradient[i] < low ? gradient[i] : low;
-    high = gradient[i] > high ? gradient[i] : high;
+    low = sums[i] < low ? sums[i] : low;
+    high = sums[i] > high ? sums[i] : high;
   }
-  return {low, high, 0};
+  return begin < end ? Extremes{low, high, 0} : Extremes{};
+}
+
+inline Extremes gradient_extremes(const GradientSums& sums, int64_t begin, int64_t end) noexcept {
+  return with_sum_type(
+      sums.bits, [&](auto type) { return extremes_of(sums.as<decltype(type)>(), begin, end); });
+}
+
+// Calls function(W).
+template <typename Function>
+inline decltype(auto) with_weights(const Update& args, Function&& function) noexcept {
+  return args.weight_bits <= 8 ? function(static_cast<int8_t*>(args.weights))
+                               : function(static_cast<int16_t*>(args.weights));
+}
+
+// Calls function with the place of d.
+template <typename Function>
+inline void with_directions(const Update& args, Function&& function) noexcept {
+  if (args.replaces_velocity()) return function(args.velocity);
+  with_sum_type(args.gradient.bits,
+                [&](auto type) { function(args.gradient.as<decltype(type)>()); });
+}
+
+template <typename To>
+inline void store_block(const int64_t* __restrict values, int64_t count,
+                        To* __restrict to) noexcept {
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(values[i]);
 }
 
 // V of `count` elements from `first` on.
 template <typename Weight>
-inline void load_values(const Update& args, int64_t first, int64_t count,
-                        int64_t* __restrict values) noexcept {
-  const Weight* __restrict weights = static_cast<const Weight*>(args.weights) + first;
+inline void load_values(const Update& args, const Weight* __restrict weights, int64_t first,
+                        int64_t count, int64_t* __restrict values) noexcept {
   const int shift = args.shift;
   if (args.accumulator == nullptr) {
     for (int64_t i = 0; i < count; ++i) values[i] = lazy_value(weights[i], 0, shift);
@@ -58,24 +84,36 @@ inline void load_values(const Update& args, int64_t first, int64_t count,
 
 inline void load_block(const Update& args, int64_t first, int64_t count,
                        int64_t* __restrict values) noexcept {
-  if (args.weight_bits <= 8) {
-    load_values<int8_t>(args, first, count, values);
-  } else {
-    load_values<int16_t>(args, first, count, values);
-  }
+  with_weights(
+      args, [&](const auto* weights) { load_values(args, weights + first, first, count, values); });
 }
 
-// G to `wide` for `count` elements from `first` on.
-inline void direction_block(const Update& args, int64_t first, int64_t count) noexcept {
-  alignas(64) int64_t values[kBlock];
-  load_block(args, first, count, values);
-  const RoundEven64 round(args.gradient_shift);
-  int64_t* __restrict wide = args.gradient + first;
-  const int64_t gradient_multiplier = args.gradient_multiplier;
+// rescale_rne(G, gradient_shift) * gradient_multiplier, a left shift being part of the product.
+struct ScaledGradient {
+  RoundEven64 round;
+  int64_t multiplier;
+
+  explicit ScaledGradient(const Update& args)
+      : round(args.gradient_shift),
+        multiplier(args.gradient_multiplier * (int64_t{1} << std::max(-args.gradient_shift, 0))) {}
+  int64_t operator()(int64_t sum) const { return round(sum) * multiplier; }
+};
+
+template <typename Sum>
+inline void scale_sums(const Update& args, int64_t first, int64_t count,
+                       int64_t* __restrict scaled) noexcept {
+  const ScaledGradient scale(args);
+  const Sum* __restrict sums = args.gradient.as<Sum>() + first;
+  for (int64_t i = 0; i < count; ++i) scaled[i] = scale(sums[i]);
+}
+
+// `wide` of `count` elements from `first` on, whose V are given.
+inline void wide_block(const Update& args, int64_t first, int64_t count,
+                       const int64_t* __restrict values, int64_t* __restrict wide) noexcept {
+  with_sum_type(args.gradient.bits,
+                [&](auto type) { scale_sums<decltype(type)>(args, first, count, wide); });
   const int64_t decay_multiplier = args.decay_multiplier;
-  for (int64_t i = 0; i < count; ++i) {
-    wide[i] = round(wide[i]) * gradient_multiplier + values[i] * decay_multiplier;
-  }
+  for (int64_t i = 0; i < count; ++i) wide[i] += values[i] * decay_multiplier;
   if (args.velocity == nullptr) return;
   const int16_t* __restrict velocity = args.velocity + first;
   const int64_t velocity_multiplier = args.velocity_multiplier;
@@ -83,13 +121,31 @@ inline void direction_block(const Update& args, int64_t first, int64_t count) no
 }
 
 inline Extremes direction_extremes(const Update& args, int64_t begin, int64_t end) noexcept {
+  alignas(64) int64_t values[kBlock], wide[kBlock];
   Extremes total;
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = std::min(kBlock, end - first);
-    direction_block(args, first, count);
-    total = combined(total, gradient_extremes(args.gradient, first, first + count));
+    load_block(args, first, count, values);
+    wide_block(args, first, count, values, wide);
+    total = combined(total, extremes_of(wide, 0, count));
   }
   return total;
+}
+
+// d of `count` elements from `first` on, whose V are given; returns how many were clipped.
+inline int64_t direction_block(const Update& args, int64_t first, int64_t count,
+                               const int64_t* __restrict values,
+                               int64_t* __restrict directions) noexcept {
+  const int64_t limit = mantissa_limit(args.direction_bits);
+  const RoundEven64 round(args.direction_shift);
+  wide_block(args, first, count, values, directions);
+  int64_t saturated = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t rounded = round(directions[i]);
+    directions[i] = saturate(rounded, limit);
+    saturated += directions[i] != rounded;
+  }
+  return saturated;
 }
 
 // d to u for `count` elements from `first` on.
@@ -118,34 +174,25 @@ inline void update_block(const Update& args, int64_t first, int64_t count,
   for (int64_t i = 0; i < count; ++i) directions[i] = rescale(directions[i] * rate);
 }
 
+// V to V' for `count` elements from `first` on; their d become u.
+inline void updated_block(const Update& args, int64_t first, int64_t count,
+                          int64_t* __restrict directions, int64_t* __restrict values) noexcept {
+  update_block(args, first, count, directions);
+  for (int64_t i = 0; i < count; ++i) values[i] -= directions[i];
+}
+
 inline Extremes step(const Update& args, int64_t begin, int64_t end) noexcept {
-  alignas(64) int64_t values[kBlock];
-  const int64_t limit = mantissa_limit(args.direction_bits);
-  const RoundEven64 round(args.direction_shift);
-  int64_t low = INT64_MAX, high = INT64_MIN, saturated = 0;
+  alignas(64) int64_t values[kBlock], directions[kBlock];
+  Extremes total;
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = std::min(kBlock, end - first);
     load_block(args, first, count, values);
-    int64_t* __restrict wide = args.gradient + first;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t rounded = round(wide[i]);
-      const int64_t direction = saturate(rounded, limit);
-      saturated += direction != rounded;
-      wide[i] = direction;
-    }
-    if (args.velocity != nullptr) {
-      int16_t* __restrict velocity = args.velocity + first;
-      for (int64_t i = 0; i < count; ++i) velocity[i] = static_cast<int16_t>(wide[i]);
-    }
-    update_block(args, first, count, wide);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t updated = values[i] - wide[i];
-      wide[i] = updated;
-      low = updated < low ? updated : low;
-      high = updated > high ? updated : high;
-    }
+    total.saturated += direction_block(args, first, count, values, directions);
+    with_directions(args, [&](auto* to) { store_block(directions, count, to + first); });
+    updated_block(args, first, count, directions, values);
+    total = combined(total, extremes_of(values, 0, count));
   }
-  return {low, high, saturated};
+  return total;
 }
 
 // V' after `growth` doublings of the unit: lazy_rescale_and_split's first half.
@@ -155,40 +202,47 @@ inline void rescale_block(int growth, int64_t count, int64_t* __restrict values)
   }
 }
 
-// The second half, after `left` halvings of the unit. Modulo 2^32, which is all that 16 bits of W
-// and A depend on: shift + 16 <= 32.
-template <typename Weight>
-inline void split_block(const int64_t* __restrict values, int left, uint32_t below, int shift,
-                        int64_t count, Weight* __restrict weights,
-                        int16_t* __restrict accumulator) noexcept {
-  for (int64_t i = 0; i < count; ++i) {
-    const auto value = static_cast<uint32_t>(values[i]) << left;
-    const int32_t split = static_cast<int32_t>(value + below) >> shift;
-    weights[i] = static_cast<Weight>(split);
-    accumulator[i] = static_cast<int16_t>((static_cast<uint32_t>(split) << shift) - value);
+// The second half, of V' that is already rescaled where the unit grows. Modulo 2^32, which is all
+// that 16 bits of W and A depend on: shift + 16 <= 32.
+struct Split {
+  int shift, left;
+  uint32_t below;
+
+  // Ties: lazy_split_step rounds them down, lazy_split_rescaled up.
+  Split(int shift_, int growth)
+      : shift(shift_),
+        left(growth < 0 ? -growth : 0),
+        below(((uint32_t{1} << shift) >> 1) - (growth == 0 && shift > 0 ? 1 : 0)) {}
+  // Returns W and sets A.
+  int32_t operator()(uint32_t value, int16_t& accumulator) const {
+    const uint32_t shifted = value << left;
+    const int32_t weight = static_cast<int32_t>(shifted + below) >> shift;
+    accumulator = static_cast<int16_t>((static_cast<uint32_t>(weight) << shift) - shifted);
+    return weight;
   }
-}
+};
 
 template <typename Weight>
-inline void commit_of(const Update& args, int growth, int64_t begin, int64_t end) noexcept {
+inline void split_block(const Update& args, int growth, int64_t first, int64_t count,
+                        const int64_t* __restrict values, Weight* __restrict weights) noexcept {
   int16_t unused[kBlock];
-  // Ties: lazy_split_step rounds them down, lazy_split_rescaled up.
-  const uint32_t half = (uint32_t{1} << args.shift) >> 1;
-  const uint32_t below = growth == 0 && args.shift > 0 ? half - 1 : half;
-  const int left = growth < 0 ? -growth : 0;
-  for (int64_t first = begin; first < end; first += kBlock) {
-    const int64_t count = std::min(kBlock, end - first);
-    rescale_block(growth, count, args.gradient + first);
-    split_block(args.gradient + first, left, below, args.shift, count,
-                static_cast<Weight*>(args.weights) + first,
-                args.accumulator == nullptr ? unused : args.accumulator + first);
+  int16_t* __restrict accumulator = args.accumulator == nullptr ? unused : args.accumulator + first;
+  const Split split(args.shift, growth);
+  for (int64_t i = 0; i < count; ++i) {
+    weights[i] = static_cast<Weight>(split(static_cast<uint32_t>(values[i]), accumulator[i]));
   }
 }
 
 inline void commit(const Update& args, int growth, int64_t begin, int64_t end) noexcept {
-  if (args.weight_bits <= 8) {
-    commit_of<int8_t>(args, growth, begin, end);
-  } else {
-    commit_of<int16_t>(args, growth, begin, end);
+  alignas(64) int64_t values[kBlock], directions[kBlock];
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = std::min(kBlock, end - first);
+    load_block(args, first, count, values);
+    with_directions(args, [&](auto* from) { std::copy_n(from + first, count, directions); });
+    updated_block(args, first, count, directions, values);
+    rescale_block(growth, count, values);
+    with_weights(args, [&](auto* weights) {
+      split_block(args, growth, first, count, values, weights + first);
+    });
   }
 }

@@ -25,37 +25,45 @@ class UpdateTest : public testing::TestWithParam<const UpdateKernels*> {
 // One parameter, its gradient and its velocity.
 struct Parameter {
   int64_t size;
-  int weight_bits, shift;
+  int weight_bits, shift, sum_bits;
   bool momentum;
   std::vector<int8_t> weights8;
   std::vector<int16_t> weights16;
   std::vector<int16_t> accumulator, velocity;
   std::vector<int64_t> gradient;
+  std::vector<int32_t> narrow;  // the gradient, for sums of 32 bits
 
-  Parameter(int64_t size_, int weight_bits_, int shift_, bool momentum_)
+  Parameter(int64_t size_, int weight_bits_, int shift_, bool momentum_, int sum_bits_ = 64)
       : size(size_),
         weight_bits(weight_bits_),
         shift(shift_),
+        sum_bits(sum_bits_),
         momentum(momentum_),
         weights8(test_values<int8_t>(size, 1, 7)),
         weights16(test_values<int16_t>(size, 1, 15)),
         accumulator(shift == 0 ? std::vector<int16_t>(size, 0)
                                : test_values<int16_t>(size, 2, std::max(shift - 1, 1))),
         velocity(test_values<int16_t>(size, 3, 15)),
-        gradient(test_values<int64_t>(size, 4, 45)) {}
+        gradient(test_values<int64_t>(size, 4, sum_bits == 64 ? 45 : 29)) {}
 
   int64_t weight(int64_t i) const { return weight_bits == 8 ? weights8[i] : weights16[i]; }
   int64_t value(int64_t i) const { return lazy_value(weight(i), accumulator[i], shift); }
 
+  GradientSums sums() {
+    if (sum_bits == 64) return {gradient.data()};
+    narrow.assign(gradient.begin(), gradient.end());
+    return {narrow.data(), sum_bits};
+  }
+
   Update args() {
     Update update;
-    update.gradient = gradient.data();
+    update.gradient = sums();
     update.weights = weight_bits == 8 ? static_cast<void*>(weights8.data()) : weights16.data();
     update.weight_bits = weight_bits;
     update.accumulator = shift == 0 ? nullptr : accumulator.data();
     update.shift = shift;
     update.velocity = momentum ? velocity.data() : nullptr;
-    update.gradient_shift = 15;
+    update.gradient_shift = sum_bits == 64 ? 15 : -2;
     update.gradient_multiplier = 1000003;
     update.velocity_multiplier = momentum ? 900001 : 0;
     update.decay_multiplier = 77;
@@ -73,8 +81,9 @@ Wide exact_rhu(Wide n, int shift) {
 }
 
 Wide exact_wide(const Parameter& p, const Update& args, int64_t i) {
-  Wide wide = exact_rne(p.gradient[i], args.gradient_shift) * args.gradient_multiplier +
-              Wide{p.value(i)} * args.decay_multiplier;
+  const Wide g = args.gradient_shift < 0 ? Wide{p.gradient[i]} * (Wide{1} << -args.gradient_shift)
+                                         : exact_rne(p.gradient[i], args.gradient_shift);
+  Wide wide = g * args.gradient_multiplier + Wide{p.value(i)} * args.decay_multiplier;
   if (args.velocity != nullptr) wide += Wide{p.velocity[i]} * args.velocity_multiplier;
   return wide;
 }
@@ -83,6 +92,27 @@ Wide exact_update(Wide direction, const Update& args) {
   const Wide product = direction * args.rate_multiplier;
   if (args.update_shift >= 0) return exact_rhu(product, args.update_shift);
   return exact_saturate(product * (Wide{1} << std::min(-args.update_shift, 62)), kWideLimit);
+}
+
+Wide exact_direction(const Parameter& p, const Update& args, int64_t i) {
+  return exact_saturate(exact_rne(exact_wide(p, args, i), args.direction_shift),
+                        mantissa_limit(args.direction_bits));
+}
+
+// V' from the parameter before the step.
+int64_t exact_value(const Parameter& p, const Update& args, int64_t i) {
+  return static_cast<int64_t>(p.value(i) - exact_update(exact_direction(p, args, i), args));
+}
+
+// W and A of element i are those of a V', modulo their width.
+void check_split(const Parameter& p, int64_t i, int64_t value, int growth) {
+  const LazySplit split = lazy_rescale_and_split(value, growth, p.shift);
+  ASSERT_EQ(p.weight(i), p.weight_bits == 8 ? static_cast<int8_t>(split.weight)
+                                            : static_cast<int16_t>(split.weight))
+      << i << ", growth " << growth;
+  if (p.shift > 0) {
+    ASSERT_EQ(p.accumulator[i], split.accumulator) << i << ", growth " << growth;
+  }
 }
 
 // Runs the sequence as an optimiser would and checks every result.
@@ -108,43 +138,37 @@ void check_sequence(const UpdateKernels& kernels, Parameter p, int update_shift,
   }
   const Extremes directions = kernels.direction_extremes(args, begin, end);
   ASSERT_TRUE(directions.low == low && directions.high == high);
-  for (int64_t i = begin; i < end; ++i) {
-    ASSERT_TRUE(p.gradient[i] == exact_wide(before, args, i)) << i;
-  }
   const uint64_t largest =
       begin == end ? 0 : std::max(magnitude(directions.low), magnitude(directions.high));
   args.direction_shift = std::max(exact_shift(largest, args.direction_bits) - 1, 0);  // some clip
 
   const Extremes values = kernels.step(args, begin, end);
   Extremes wanted_values;
-  const Wide limit = mantissa_limit(args.direction_bits);
   for (int64_t i = begin; i < end; ++i) {
-    const Wide rounded = exact_rne(exact_wide(before, args, i), args.direction_shift);
-    const Wide direction = exact_saturate(rounded, limit);
-    wanted_values.saturated += direction != rounded;
-    if (p.momentum) {
-      ASSERT_TRUE(p.velocity[i] == direction);
-    }
-    const Wide value = before.value(i) - exact_update(direction, args);
-    ASSERT_TRUE(p.gradient[i] == value) << i << " >> " << update_shift;
-    wanted_values.low = std::min(wanted_values.low, p.gradient[i]);
-    wanted_values.high = std::max(wanted_values.high, p.gradient[i]);
+    const Wide direction = exact_direction(before, args, i);
+    wanted_values.saturated +=
+        direction != exact_rne(exact_wide(before, args, i), args.direction_shift);
+    const int64_t written = p.momentum         ? p.velocity[i]
+                            : p.sum_bits == 32 ? p.narrow[i]
+                                               : p.gradient[i];
+    ASSERT_TRUE(written == direction);
+    const int64_t value = exact_value(before, args, i);
+    wanted_values.low = std::min(wanted_values.low, value);
+    wanted_values.high = std::max(wanted_values.high, value);
   }
   ASSERT_EQ(values.low, wanted_values.low);
   ASSERT_EQ(values.high, wanted_values.high);
   ASSERT_EQ(values.saturated, wanted_values.saturated);
   if (begin == end) return;
 
-  const std::vector<int64_t> updated = p.gradient;
   const int growth = lazy_growth(values.low, values.high, p.weight_bits, p.shift, 12);
   kernels.commit(args, growth, begin, end);
   for (int64_t i = begin; i < end; ++i) {
-    const LazySplit split = lazy_rescale_and_split(updated[i], growth, p.shift);
-    ASSERT_EQ(p.weight(i), split.weight) << "growth " << growth;
-    ASSERT_EQ(args.accumulator == nullptr ? 0 : p.accumulator[i], split.accumulator);
+    const int64_t updated = exact_value(before, args, i);
+    check_split(p, i, updated, growth);
     // Conservation: nothing but the doublings of the unit loses anything, and they at most a unit.
     const Wide error = Wide{p.value(i)} * (Wide{1} << std::max(growth, 0)) -
-                       Wide{updated[i]} * (Wide{1} << std::max(-growth, 0));
+                       Wide{updated} * (Wide{1} << std::max(-growth, 0));
     ASSERT_TRUE(error >= 0 && error < (Wide{1} << std::max(growth, 0)));
   }
 }
@@ -155,8 +179,10 @@ TEST_P(UpdateTest, ConservesOverTheWholeSequence) {
       for (const int shift : {0, 1, 3, 7, 15}) {
         for (const bool momentum : {false, true}) {
           for (const int update_shift : {-70, -30, -4, -1, 0, 1, 8, 20, 40, 62, 63, 80}) {
-            check_sequence(*GetParam(), Parameter(size, weight_bits, shift, momentum), update_shift,
-                           size > 1 ? 1 : 0);
+            for (const int sum_bits : {32, 64}) {
+              check_sequence(*GetParam(), Parameter(size, weight_bits, shift, momentum, sum_bits),
+                             update_shift, size > 1 ? 1 : 0);
+            }
           }
         }
       }
@@ -172,18 +198,22 @@ TEST_P(UpdateTest, RoundsUpdatesStochastically) {
     args.update_shift = update_shift;
     args.stochastic = true;
     args.key = {.stream = RandomStream::kUpdate, .seed = 77, .micro_batch = 3, .tensor = 9};
-    for (auto& wide : p.gradient) wide %= 32768;
+    args.direction_shift = 45;
     const Parameter before = p;
-    GetParam()->step(args, 0, 500);  // in parts, whose border is no multiple of a block
-    GetParam()->step(args, 500, p.size);
+    for (const int64_t middle : {0, 500}) {  // in parts, whose border is no multiple of a block
+      const int64_t end = middle == 0 ? 500 : p.size;
+      GetParam()->step(args, middle, end);
+      GetParam()->commit(args, 0, middle, end);
+    }
     for (int64_t i = 0; i < p.size; ++i) {
-      Wide update = exact_update(before.gradient[i], args);
+      const Wide direction = exact_direction(before, args, i);
+      Wide update = exact_update(direction, args);
       if (update_shift > 0 && update_shift <= 62) {
         const uint32_t word = args.key.block(static_cast<uint32_t>(i / 4))[i % 4];
         const Wide r = (Wide{word} << update_shift) >> 32;
-        update = (Wide{before.gradient[i]} * args.rate_multiplier + r) >> update_shift;
+        update = (direction * args.rate_multiplier + r) >> update_shift;
       }
-      ASSERT_TRUE(p.gradient[i] == before.value(i) - update) << i << " >> " << update_shift;
+      check_split(p, i, static_cast<int64_t>(before.value(i) - update), 0);
     }
   }
 }
@@ -195,13 +225,15 @@ TEST_P(UpdateTest, StochasticUpdatesKeepTheMean) {
     std::fill(p.weights8.begin(), p.weights8.end(), int8_t{0});
     std::fill(p.gradient.begin(), p.gradient.end(), direction);
     Update args = p.args();
-    args.rate_multiplier = 1;
+    args.gradient_shift = 0;
+    args.gradient_multiplier = args.rate_multiplier = 1;
     args.update_shift = 10;
     args.stochastic = true;
     args.key = {.stream = RandomStream::kUpdate, .seed = 1};
     GetParam()->step(args, 0, kCount);
+    GetParam()->commit(args, 0, 0, kCount);
     double mean = 0;
-    for (const int64_t value : p.gradient) mean -= static_cast<double>(value) / kCount;
+    for (const int8_t value : p.weights8) mean -= static_cast<double>(value) / kCount;
     const double wanted = static_cast<double>(direction) / 1024;
     const double up = wanted - std::floor(wanted);  // the part that is rounded up
     EXPECT_NEAR(mean, wanted, 5 * std::sqrt(up * (1 - up) / kCount)) << direction;
@@ -212,6 +244,22 @@ TEST_P(UpdateTest, StochasticUpdatesKeepTheMean) {
 struct Lengths {
   int g, gradient_multiplier, velocity_multiplier, decay_multiplier;
 };
+
+// `wide` of some elements at a time, as many as fill vectors.
+void check_wide(const UpdateKernels& kernels, const Parameter& p, const Update& args) {
+  for (int64_t begin = 0; begin < p.size; begin += 8) {
+    const int64_t end = std::min(begin + 8, p.size);
+    Wide low = INT64_MAX, high = INT64_MIN;
+    for (int64_t i = begin; i < end; ++i) {
+      low = std::min(low, exact_wide(p, args, i));
+      high = std::max(high, exact_wide(p, args, i));
+    }
+    const Extremes found = kernels.direction_extremes(args, begin, end);
+    ASSERT_TRUE(found.low == low && found.high == high)
+        << begin << ", multipliers " << args.gradient_multiplier << " " << args.velocity_multiplier
+        << " " << args.decay_multiplier;
+  }
+}
 
 void check_directions(const UpdateKernels& kernels, const Lengths& bits, int weight_bits,
                       int gradient_shift, int sign) {
@@ -224,13 +272,7 @@ void check_directions(const UpdateKernels& kernels, const Lengths& bits, int wei
   args.gradient_multiplier = multiplier(bits.gradient_multiplier);
   args.velocity_multiplier = multiplier(bits.velocity_multiplier);
   args.decay_multiplier = multiplier(bits.decay_multiplier + 16 - weight_bits);
-  const Parameter before = p;
-  kernels.direction_extremes(args, 0, p.size);
-  for (int64_t i = 0; i < p.size; ++i) {
-    ASSERT_TRUE(p.gradient[i] == exact_wide(before, args, i))
-        << i << ", multipliers " << args.gradient_multiplier << " " << args.velocity_multiplier
-        << " " << args.decay_multiplier;
-  }
+  check_wide(kernels, p, args);
 }
 
 TEST_P(UpdateTest, DirectionsOfEveryLength) {
@@ -242,6 +284,21 @@ TEST_P(UpdateTest, DirectionsOfEveryLength) {
           check_directions(*GetParam(), bits, weight_bits, gradient_shift, sign);
         }
       }
+    }
+  }
+}
+
+// Sums of 32 bits are shifted either way; their multipliers may then be longer.
+TEST_P(UpdateTest, DirectionsOfNarrowSums) {
+  for (const int gradient_shift : {-31, -17, -1, 0, 1, 13, 31, 62, 90}) {
+    for (const int weight_bits : {8, 16}) {
+      Parameter p(1001, weight_bits, 15, true, 32);
+      p.gradient = test_values<int64_t>(p.size, 6, std::clamp(31 + gradient_shift, 1, 30));
+      p.gradient[17] = gradient_shift < 0 ? 0 : INT32_MIN + 1;
+      Update args = p.args();
+      args.gradient_shift = gradient_shift;
+      args.gradient_multiplier = (1 << 28) - 3;
+      check_wide(*GetParam(), p, args);
     }
   }
 }
@@ -261,34 +318,37 @@ TEST_P(UpdateTest, GrowsAndShrinks) {
     if (step % 10 == 0) {
       for (auto& weight : p.weights8) weight = static_cast<int8_t>(weight / 8);
     }
+    const Parameter before = p;
     const Extremes values = GetParam()->step(args, 0, p.size);
     const int growth = lazy_growth(values.low, values.high, 8, 15, 12);
     grew |= growth > 0;
     shrank |= growth < 0;
-    const std::vector<int64_t> updated = p.gradient;
     GetParam()->commit(args, growth, 0, p.size);
     for (int64_t i = 0; i < p.size; ++i) {
-      const LazySplit split = lazy_rescale_and_split(updated[i], growth, 15);
-      ASSERT_EQ(p.weight(i), split.weight);
-      ASSERT_EQ(p.accumulator[i], split.accumulator);
+      check_split(p, i, exact_value(before, args, i), growth);
       ASSERT_LE(magnitude(p.weight(i)), 127u);
     }
   }
   EXPECT_TRUE(grew && shrank);
 }
 
+// V' of every length: the product of a direction, in place of the gradient, and a rate.
 TEST_P(UpdateTest, CommitsEveryGrowth) {
   for (int growth = -12; growth <= 70; ++growth) {
     for (const int shift : {0, 1, 15}) {
-      Parameter p(1000, 16, shift, false);
-      p.gradient = test_values<int64_t>(p.size, 9, std::clamp(14 + shift + growth, 1, 61));
-      const std::vector<int64_t> updated = p.gradient;
-      GetParam()->commit(p.args(), growth, 0, p.size);
-      for (int64_t i = 0; i < p.size; ++i) {
-        const LazySplit split = lazy_rescale_and_split(updated[i], growth, shift);
-        ASSERT_EQ(p.weight(i), static_cast<int16_t>(split.weight)) << growth << " " << shift;
-        if (shift > 0) {
-          ASSERT_EQ(p.accumulator[i], split.accumulator);
+      for (const int sum_bits : {32, 64}) {
+        const int bits = std::clamp(14 + shift + growth, 1, 61);
+        Parameter p(1000, 16, shift, false, sum_bits);
+        p.gradient = test_values<int64_t>(p.size, 9, std::min(bits, 30));
+        Update args = p.args();
+        args.gradient_shift = args.update_shift = 0;
+        args.gradient_multiplier = 1;
+        args.decay_multiplier = 0;  // the direction is the gradient
+        args.rate_multiplier = std::max((int64_t{1} << std::max(bits - 30, 0)) - 1, int64_t{1});
+        const Parameter before = p;
+        GetParam()->commit(args, growth, 0, p.size);
+        for (int64_t i = 0; i < p.size; ++i) {
+          check_split(p, i, exact_value(before, args, i), growth);
         }
       }
     }

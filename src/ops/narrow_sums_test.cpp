@@ -1,0 +1,129 @@
+// Exact sums of int32 update a parameter as the int64 sums do that they are rounded to.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/exact_sums.h"
+#include "numerics/exponent.h"
+#include "ops/ops.h"
+#include "ops/update_parts.h"
+#include "ops/update_subject.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr int64_t kCount = 2003;
+constexpr int kFixedExponent = -40;
+
+// A parameter, with sums of either kind.
+struct Weights {
+  std::vector<int8_t> mantissa = std::vector<int8_t>(kCount);
+  std::vector<int16_t> accumulator = std::vector<int16_t>(kCount);
+  std::vector<int16_t> moments[2] = {std::vector<int16_t>(kCount), std::vector<int16_t>(kCount)};
+  std::vector<int32_t> exact = std::vector<int32_t>(kCount);
+  std::vector<int64_t> rounded = std::vector<int64_t>(kCount);
+  int16_t exponent = -9, moment_exponents[2] = {kExponentMin, kExponentMin};
+  int64_t saturated = 0;
+
+  Weights() {
+    for (size_t i = 0; i < kCount; ++i) mantissa[i] = static_cast<int8_t>(i % 200 - 100);
+  }
+
+  // Sums of so many bits at most, whose exponent lies `below` the fixed one.
+  void set_sums(uint32_t step, int bits, int below) {
+    for (size_t i = 0; i < kCount; ++i) {
+      const auto random = static_cast<int64_t>(random_bits(6, RandomStream::kRound, step, i));
+      exact[i] = static_cast<int32_t>(bits == 0 ? 0 : random >> (64 - bits));
+      kernels::add_sum(exact[i], below, false, {rounded.data()}, static_cast<int64_t>(i));
+    }
+  }
+
+  ParameterView view() {
+    const Shape shape{kCount};
+    ParameterView view;
+    view.mantissa = tensor_of(mantissa, shape, &exponent, &saturated);
+    view.accumulator = tensor_of(accumulator, shape, nullptr, &saturated);
+    for (int m = 0; m < 2; ++m) {
+      view.moments[m] = tensor_of(moments[m], shape, &moment_exponents[m], &saturated);
+    }
+    return view;
+  }
+};
+
+// What an update left; equal for both.
+void expect_equal(const Weights& a, const Weights& b, const std::string& what) {
+  EXPECT_EQ(a.mantissa, b.mantissa) << what;
+  EXPECT_EQ(a.accumulator, b.accumulator) << what;
+  for (int m = 0; m < 2; ++m) {
+    EXPECT_EQ(a.moments[m], b.moments[m]) << what;
+    EXPECT_EQ(a.moment_exponents[m], b.moment_exponents[m]) << what;
+  }
+  EXPECT_EQ(a.exponent, b.exponent) << what;
+  EXPECT_EQ(a.saturated, b.saturated) << what;
+}
+
+TEST(NarrowSums, UpdateAsTheSumsThatTheyAreRoundedTo) {
+  for (const Op* op :
+       {&kUpdateSgd, &kUpdateMomentum, &kUpdateNesterov, &kUpdateAdam, &kUpdateAdamW}) {
+    for (const int bits : {0, 1, 12, 31}) {
+      for (const int below : {-30, -9, -1, 0, 1, 7, 29, 40, 80}) {
+        Weights narrow, wide;
+        for (uint32_t step = 0; step < 3; ++step) {
+          const StepScalars scalars{.learning_rate = 0.1,
+                                    .momentum = 0.9,
+                                    .weight_decay = 0.01,
+                                    .gradient_scale = 1.0 / 64,
+                                    .step = step};
+          narrow.set_sums(step, bits, below);
+          wide.set_sums(step, bits, below);
+          ParameterView view = narrow.view();
+          auto own_exponent = static_cast<int16_t>(kFixedExponent - below);
+          view.gradient = tensor_of(narrow.exact, Shape{kCount}, &own_exponent, nullptr);
+          run_update(*op, view, kFixedExponent, scalars, 2);
+          view = wide.view();
+          view.gradient = tensor_of(wide.rounded, Shape{kCount}, nullptr, nullptr);
+          run_update(*op, view, kFixedExponent, scalars, 2);
+        }
+        expect_equal(narrow, wide,
+                     std::string(op->name) + ", " + std::to_string(bits) + " bits, shift " +
+                         std::to_string(below));
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// The norm over all parameters does not depend on how their sums are kept.
+TEST(NarrowSums, HaveTheNormOfTheSumsThatTheyAreRoundedTo) {
+  for (const int below : {-20, -1, 0, 1, 12}) {
+    Weights w;
+    w.set_sums(0, 31, below);
+    const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
+    ThreadPool pool(2);
+    double norms[2];
+    for (const bool narrow : {false, true}) {
+      const StepScalars scalars{.gradient_scale = 1.0 / 64, .clip_norm = 1};
+      StepTotals totals;
+      ParameterView view;
+      int16_t fixed_exponent = kFixedExponent;
+      auto own_exponent = static_cast<int16_t>(kFixedExponent - below);
+      view.fixed_exponent = &fixed_exponent;
+      view.gradient = narrow ? tensor_of(w.exact, Shape{kCount}, &own_exponent, nullptr)
+                             : tensor_of(w.rounded, Shape{kCount}, &fixed_exponent, nullptr);
+      OpContext c;
+      c.parameters = std::span(&view, 1);
+      c.kernel.pool = &pool;
+      c.kernels = &kernels;
+      c.scalars = &scalars;
+      c.totals = &totals;
+      kGradientNorm.forward(c);
+      norms[narrow ? 1 : 0] = totals.gradient_norm;
+    }
+    EXPECT_GT(norms[0], 0) << below;
+    EXPECT_EQ(norms[0], norms[1]) << below;
+  }
+}
+
+}  // namespace
+}  // namespace mantissa::ops
