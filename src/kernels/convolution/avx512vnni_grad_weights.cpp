@@ -13,8 +13,7 @@ constexpr int64_t kSharedPositions = 1024;          // whose gradients for a tas
 constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of their own up to this
 constexpr int64_t kManyChannels = 128;              // whose gradients are packed in panels
 constexpr int64_t kFinishRows = 32;
-constexpr int64_t kBlocksPerTask = 4;
-constexpr int64_t kTilesPerTask = 4;  // neighbours share cache lines of the totals
+constexpr int64_t kOutputsPerTask = 64;  // whose gradients stay in the cache
 constexpr int kMaximumParts = 256;
 
 void plan_units(GradWeightsPlan& plan) {
@@ -59,7 +58,11 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
   const ConvolutionShape& s = plan.shape;
   const auto aligned = [](int64_t bytes) { return static_cast<size_t>(round_up(bytes, 64)); };
   const int copies = plan.shared_chunks ? 1 : threads;
-  if (!plan.finishes_tiles()) {
+  if (plan.shared_chunks) {
+    const int64_t rows = s.out_channels * s.kernel_height;
+    plan.sums_bytes = static_cast<size_t>(rows * plan.run_pitch()) * sizeof(int64_t);
+    if (plan.chunks() == 1) plan.sums_bytes = 0;
+  } else {
     plan.sums_bytes = static_cast<size_t>(plan.rows * plan.columns) * sizeof(int64_t);
   }
   plan.used_offset = plan.sums_bytes * copies;
@@ -86,7 +89,7 @@ Chunk chunk_at(const GradWeightsPlan& plan, std::byte* scratch, int64_t index, i
           .units = smaller(plan.chunk_units, plan.units - index * plan.chunk_units)};
 }
 
-// Row tile `tile` of `tiles` over a run: sizes differ by at most one.
+// Tile `tile` of `tiles` over the rows or vectors of a run: sizes differ by at most one.
 struct RowTile {
   int64_t first = 0, count = 0;
 };
@@ -136,22 +139,11 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
   });
 }
 
-// Tiles of the only chunk go straight to the totals.
-void finish_tile(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
-                 const Chunk& chunk, int64_t ky, const RowTile& rows, int64_t block) {
-  constexpr int64_t kPitch = 32;
-  alignas(64) int64_t room[kGradWeightsMostRows * kPitch];
-  const GradientSums sums{room, plan.sum_bits};
-  sum_products(plan, chunk, ky, rows.first, rows.count, block, true, sums, kPitch);
-  finish_sums(plan, {&sums, 1, kPitch}, ky * plan.run + rows.first, rows.count, block * 16,
-              smaller(16 * plan.blocks_at_once(), plan.shape.out_channels - block * 16), args);
-}
-
 // All threads pack a chunk together, then share its tiles.
 void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                       const KernelContext& context, int64_t index) {
   std::byte* scratch = context.scratch.data();
-  const GradientSums sums{scratch, plan.sum_bits};
+  auto* sums = reinterpret_cast<int64_t*>(scratch);
   const Chunk chunk = chunk_at(plan, scratch, index, 0);
   const int64_t blocks = plan.columns / 16;
   const int64_t kernel_height = plan.shape.kernel_height;
@@ -163,40 +155,38 @@ void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights&
     if (task < blocks) return sum_grads(plan, chunk, task);
     sum_inputs(plan, chunk, (task - blocks) * 64);
   });
-  const int64_t tiles = row_tiles(plan);
-  const int64_t tile_tasks = ceil_div(tiles, kTilesPerTask);
-  const int64_t block_tasks = ceil_div(blocks, kBlocksPerTask);
-  // Tasks of the same columns follow each other: their gradients stay in the cache.
-  context.pool->parallel_for(block_tasks * kernel_height * tile_tasks, [&](int64_t task, int) {
-    const int64_t ky = task / tile_tasks % kernel_height;
-    const int64_t first_tile = task % tile_tasks * kTilesPerTask;
-    const int64_t last_tile = smaller(tiles, first_tile + kTilesPerTask);
-    const int64_t first = task / (kernel_height * tile_tasks) * kBlocksPerTask;
-    const int64_t last = smaller(blocks, first + kBlocksPerTask);
-    for (int64_t tile = first_tile; tile < last_tile; ++tile) {
-      const RowTile rows = row_tile(plan.run, tiles, tile);
-      for (int64_t block = first; block < last; block += plan.blocks_at_once()) {
-        if (plan.finishes_tiles()) {
-          finish_tile(plan, args, chunk, ky, rows, block);
-        } else {
-          sum_products(plan, chunk, ky, rows.first, rows.count, block, index == 0,
-                       from(sums, (ky * plan.run + rows.first) * plan.columns + block * 16),
-                       plan.columns);
-        }
-      }
+  const int64_t vectors = plan.run_pitch() / 16;
+  const int64_t tiles = ceil_div(vectors, kInputVectors);
+  const int64_t output_tasks = ceil_div(plan.shape.out_channels, kOutputsPerTask);
+  // Tasks of the same channels follow each other: their gradients stay in the cache.
+  context.pool->parallel_for(output_tasks * kernel_height * tiles, [&](int64_t task, int) {
+    const int64_t ky = task / tiles % kernel_height;
+    const int64_t first = task / (kernel_height * tiles) * kOutputsPerTask;
+    const RowTile tile = row_tile(vectors, tiles, task % tiles);
+    sum_shared(plan, args, chunk, ky, tile.first, tile.count, first,
+               smaller(plan.shape.out_channels, first + kOutputsPerTask), index == 0, sums);
+  });
+}
+
+void finish_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+                   const KernelContext& context) {
+  const auto* sums = reinterpret_cast<const int64_t*>(context.scratch.data());
+  context.pool->parallel_for(plan.shape.out_channels, [&](int64_t output, int) {
+    for (int64_t ky = 0; ky < plan.shape.kernel_height; ++ky) {
+      finish_inputs(plan, sums + plan.shared_sums_at(output, ky), output, ky * plan.run, plan.run,
+                    args);
     }
   });
 }
 
-void finish(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
-            const KernelContext& context) {
+void finish_own(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+                const KernelContext& context) {
   std::byte* scratch = context.scratch.data();
   GradientSums copies[kMaximumParts];
   int count = 0;
-  for (int copy = 0; copy < (plan.shared_chunks ? 1 : context.pool->size()); ++copy) {
-    const bool used = plan.shared_chunks || *reinterpret_cast<const int64_t*>(
-                                                scratch + plan.used_offset + 64 * copy) != 0;
-    if (used) copies[count++] = {scratch + plan.sums_bytes * copy, plan.sum_bits};
+  for (int copy = 0; copy < context.pool->size(); ++copy) {
+    const auto* used = reinterpret_cast<const int64_t*>(scratch + plan.used_offset + 64 * copy);
+    if (*used != 0) copies[count++] = {scratch + plan.sums_bytes * copy, plan.sum_bits};
   }
   context.pool->parallel_for(ceil_div(plan.rows, kFinishRows), [&](int64_t task, int) {
     const int64_t row = task * kFinishRows;
@@ -236,10 +226,11 @@ void grad_weights(const ConvolutionGradWeights& args, const KernelContext& conte
     for (int64_t index = 0; index < plan.chunks(); ++index) {
       run_shared_chunk(plan, args, context, index);
     }
+    if (plan.keeps_sums()) finish_shared(plan, args, context);
   } else {
     run_own_chunks(plan, args, context);
+    finish_own(plan, args, context);
   }
-  if (!plan.finishes_tiles()) finish(plan, args, context);
 }
 
 size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int bits, int threads) noexcept {

@@ -9,6 +9,11 @@
 // Images and rows that do not exist have g = 0 and whatever x. Gradients of up to 8 bits are one
 // plane:
 //   sum of g * x = sum of g * xu - 128 * sum of g.
+//
+// With few weights each thread sums chunks of its own, in vectors of 16 output channels; the
+// threads' sums are added and transposed at the end. With many weights all threads share the tiles
+// of a chunk, in vectors of 16 inputs, the (kx, c) of a tap row: what they sum lies like the
+// weights.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +25,11 @@ namespace mantissa::kernels::convolution_avx512vnni {
 
 // 255 * 128 * depth stays below 2^31.
 constexpr int64_t kGradWeightsDepth = 65536;
-// Rows of a tile: as many as registers hold, of two vectors of sums each or of one.
+// Of tiles of inputs: vectors of 16 of a tap row, and output channels, by planes of grad_output.
+constexpr int64_t kInputVectors = 3;
+constexpr int64_t tile_outputs(int planes) { return planes == 2 ? 4 : 8; }
+// Rows of a tile of output channels: as many as registers hold, of two vectors of sums each or of
+// one.
 constexpr int kGradWeightsRows = 14, kGradWeightsMostRows = 28;
 // Packed buffers may be read this far beyond their end.
 constexpr int64_t kGradWeightsSlack = 320;
@@ -38,8 +47,8 @@ struct GradWeightsPlan {
   int64_t run = 0, rows = 0, columns = 0;  // KW*C; KH*KW*C; O rounded up to 16
   bool shared_chunks = false;              // all threads work on one chunk, else each on its own
   int64_t chunk_units = 1;
-  // Scratch: sums [row][column], room for int64 (per thread unless shared_chunks; none if the only
-  // chunk is shared), then the chunk's parts.
+  // Scratch: sums, room for int64, then the chunk's parts. Of each thread [row][column]; of shared
+  // chunks [O][KH][run_pitch()], and none if there is one chunk.
   size_t sums_bytes = 0, used_offset = 0, chunks_offset = 0;
   size_t planes_offset = 0, plane_stride = 0, input_sums_offset = 0, grad_sums_offset = 0;
   int64_t panel_stride = 0;
@@ -51,8 +60,14 @@ struct GradWeightsPlan {
   int64_t block_offset(int64_t block) const {
     return block * 16 / panel_channels * panel_stride + block * 16 % panel_channels * 4;
   }
+  int64_t run_pitch() const { return round_up(run, 16); }
+  // Where the sums of a tap row of one channel begin in scratch.
+  int64_t shared_sums_at(int64_t output, int64_t ky) const {
+    return (output * shape.kernel_height + ky) * run_pitch();
+  }
   int64_t chunks() const { return ceil_div(units, chunk_units); }
-  bool finishes_tiles() const { return shared_chunks && chunks() == 1; }
+  // Whether sums of shared chunks wait in scratch for the last chunk.
+  bool keeps_sums() const { return sum_bits == 64 && chunks() > 1; }
   // Blocks of 16 columns whose products are summed at once: two vectors of gradients, but where
   // there is one in all.
   int64_t blocks_at_once() const { return planes == 1 && columns > 16 ? 2 : 1; }
@@ -96,6 +111,15 @@ void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
                   int64_t count, int64_t block, bool first, const GradientSums& sums,
                   int64_t pitch);
+// Of the channels [first, last): `vectors` <= kInputVectors of 16 inputs of the tap row ky, from
+// `vector` on. Totals of 32 bits are added to, or stored if the chunk is the first; so are the sums
+// in scratch for others, but the only chunk's, which are totals at once.
+void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, const Chunk& chunk,
+                int64_t ky, int64_t vector, int64_t vectors, int64_t first, int64_t last,
+                bool begins, int64_t* sums);
+// Rescales `count` sums of an output channel, which begin at row `row`, into totals of 64 bits.
+void finish_inputs(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,
+                   int64_t count, const ConvolutionGradWeights& args);
 // Rescales sums into args.totals for `rows` rows and `columns` of [O], which begin at `row`
 // and `column`; the view's parts begin there too.
 void finish_sums(const GradWeightsPlan& plan, const SumsView& sums, int64_t row, int64_t rows,

@@ -382,6 +382,23 @@ void finish_sums(const GradWeightsPlan& plan, const SumsView& view, int64_t row,
                                                                 columns, args);
 }
 
+void finish_inputs(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,
+                   int64_t count, const ConvolutionGradWeights& args) {
+  const Rescale rescale(args.shift);
+  const bool plain = is_plain(args);
+  int64_t* to = args.totals.as<int64_t>() + output * plan.rows + row;
+  for (int64_t i = 0; i < count; i += 8) {
+    const auto valid = static_cast<__mmask8>(mask16(smaller(8, count - i)));
+    const __m512i sum = _mm512_load_si512(sums + i);
+    if (plain) {
+      _mm512_mask_storeu_epi64(to + i, valid, rescale.narrow(sum));
+      continue;
+    }
+    const __m512i old = _mm512_maskz_loadu_epi64(args.adds ? valid : 0, to + i);
+    _mm512_mask_storeu_epi64(to + i, valid, rescale.added(old, sum));
+  }
+}
+
 }  // namespace mantissa::kernels::convolution_avx512vnni
 
 MANTISSA_TARGET_END

@@ -141,6 +141,117 @@ __attribute__((noinline)) void products(const ProductArguments& a) {
   }
 }
 
+struct InputArguments {
+  Positions positions;
+  const uint8_t* input;    // of the tile's first (kx, c)
+  const int8_t* grads[2];  // high and low plane, or one, of the tile's first channel
+  int64_t grad_step;
+  const int32_t* input_sums;  // of the tile's (kx, c)
+  GradientSums grad_sums;     // of the tile's channels
+  int64_t outputs;            // channels that exist
+  GradientSums sums;
+  int64_t pitch;
+  __mmask16 last;  // what is stored of the last vector, of sums of 32 bits
+  bool first;
+};
+
+// Sixteen (kx, c) of one channel: part + 128 * correction.
+MANTISSA_INLINE void flush_narrow_inputs(const InputArguments& a, int64_t at, __mmask16 mask,
+                                         __m512i part, __m512i correction) {
+  int32_t* to = a.sums.as<int32_t>() + at;
+  __m512i sum = _mm512_add_epi32(part, _mm512_slli_epi32(correction, 7));
+  if (!a.first) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, to));
+  _mm512_mask_storeu_epi32(to, mask, sum);
+}
+
+MANTISSA_INLINE void flush_inputs(const InputArguments& a, int64_t output, int64_t vector,
+                                  __mmask16 mask, __m512i high, __m512i low) {
+  const __m512i inputs = _mm512_load_si512(a.input_sums + 16 * vector);
+  const int64_t at = output * a.pitch + 16 * vector;
+  if (a.sums.bits == 32) {
+    const __m512i grad = _mm512_set1_epi32(a.grad_sums.as<int32_t>()[output]);
+    return flush_narrow_inputs(a, at, mask, join_planes_narrow(high, low),
+                               _mm512_sub_epi32(inputs, grad));
+  }
+  const __m512i grad = _mm512_set1_epi64(a.grad_sums.as<int64_t>()[output]);
+  int64_t* to = a.sums.as<int64_t>() + at;
+  flush(to, join_planes(_mm512_castsi512_si256(high), _mm512_castsi512_si256(low)),
+        _mm512_sub_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(inputs)), grad), a.first);
+  flush(to + 8, join_planes(_mm512_extracti64x4_epi64(high, 1), _mm512_extracti64x4_epi64(low, 1)),
+        _mm512_sub_epi64(_mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(inputs, 1)), grad),
+        a.first);
+}
+
+// One plane has no low bytes, and nothing to correct for the inputs' sake: see the header.
+MANTISSA_INLINE void flush_plane_inputs(const InputArguments& a, int64_t output, int64_t vector,
+                                        __mmask16 mask, __m512i sums) {
+  const int64_t at = output * a.pitch + 16 * vector;
+  const __m512i zero = _mm512_setzero_si512();
+  if (a.sums.bits == 32) {
+    const __m512i grad = _mm512_set1_epi32(a.grad_sums.as<int32_t>()[output]);
+    return flush_narrow_inputs(a, at, mask, sums, _mm512_sub_epi32(zero, grad));
+  }
+  const __m512i correction =
+      _mm512_sub_epi64(zero, _mm512_set1_epi64(a.grad_sums.as<int64_t>()[output]));
+  int64_t* to = a.sums.as<int64_t>() + at;
+  flush(to, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sums)), correction, a.first);
+  flush(to + 8, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sums, 1)), correction, a.first);
+}
+
+MANTISSA_INLINE __m512i broadcast_dword(const int8_t* from) {
+  __m512i dword;
+  asm("vpbroadcastd %1, %0" : "=v"(dword) : "m"(*reinterpret_cast<const uint32_t*>(from)));
+  return dword;
+}
+
+template <int kPlanes, int kVectors>
+__attribute__((noinline)) void input_products(const InputArguments& a) {
+  constexpr auto kOutputs = static_cast<int>(tile_outputs(kPlanes));
+  __m512i sums[kPlanes][kOutputs][kVectors];
+  MANTISSA_UNROLL for (auto& plane : sums) {
+    MANTISSA_UNROLL for (auto& output : plane) {
+      MANTISSA_UNROLL for (__m512i& sum : output) sum = _mm512_setzero_si512();
+    }
+  }
+  const uint8_t* input = a.input;
+  const int8_t* grads[2] = {a.grads[0], a.grads[1]};
+  const Positions& p = a.positions;
+  const int64_t pixel_step = p.step[2];
+  for (int64_t i = 0; i < p.count[0]; ++i, input += p.step[0]) {
+    const uint8_t* row = input;
+    for (int64_t j = 0; j < p.count[1]; ++j, row += p.step[1]) {
+      const uint8_t* pixel = row;
+      for (int64_t k = p.count[2]; k > 0; --k) {
+        __m512i x[kVectors];
+        MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
+          x[v] = _mm512_loadu_si512(pixel + 64 * v);
+        }
+        MANTISSA_UNROLL for (int plane = 0; plane < kPlanes; ++plane) {
+          MANTISSA_UNROLL for (int o = 0; o < kOutputs; ++o) {
+            const __m512i g = broadcast_dword(grads[plane] + 4 * o);
+            MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
+              multiply_add(sums[plane][o][v], x[v], g);
+            }
+          }
+          grads[plane] += a.grad_step;
+        }
+        pixel += pixel_step;
+      }
+    }
+  }
+  MANTISSA_UNROLL for (int o = 0; o < kOutputs; ++o) {
+    if (o >= a.outputs) return;
+    MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
+      const __mmask16 mask = v == kVectors - 1 ? a.last : __mmask16{0xffff};
+      if constexpr (kPlanes == 2) {
+        flush_inputs(a, o, v, mask, sums[0][o][v], sums[1][o][v]);
+      } else {
+        flush_plane_inputs(a, o, v, mask, sums[0][o][v]);
+      }
+    }
+  }
+}
+
 using Products = void (*)(const ProductArguments&);
 
 template <int kPlanes, int kBlocks, int... kIndices>
@@ -245,6 +356,48 @@ void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, i
       .pitch = pitch,
       .first = first};
   find_products(plan, count)(arguments);
+}
+
+void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, const Chunk& chunk,
+                int64_t ky, int64_t vector, int64_t vectors, int64_t first, int64_t last,
+                bool begins, int64_t* sums) {
+  using InputProducts = void (*)(const InputArguments&);
+  static_assert(kInputVectors == 3);
+  static constexpr InputProducts kProducts[2][kInputVectors] = {
+      {input_products<1, 1>, input_products<1, 2>, input_products<1, 3>},
+      {input_products<2, 1>, input_products<2, 2>, input_products<2, 3>}};
+  const InputProducts products = kProducts[plan.planes - 1][vectors - 1];
+  const int64_t row = vector * 16, count = smaller(vectors * 16, plan.run - row);
+  const int64_t at_once = tile_outputs(plan.planes);
+  alignas(64) int64_t tile[tile_outputs(1) * kInputVectors * 16];
+  const bool narrow = plan.sum_bits == 32;
+  InputArguments a = {
+      .positions = chunk_positions(plan, chunk),
+      .input = chunk.input + (ky * plan.window_columns * plan.shape.in_channels + row) * 4,
+      .grads = {},
+      .grad_step = plan.position_bytes(),
+      .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
+      .grad_sums = {},
+      .outputs = 0,
+      .sums = {tile},
+      .pitch = narrow              ? plan.rows
+               : plan.keeps_sums() ? plan.shape.kernel_height * plan.run_pitch()
+                                   : kInputVectors * 16,
+      .last = narrow ? mask16(count - (vectors - 1) * 16) : __mmask16{0xffff},
+      .first = begins};
+  for (int64_t output = first; output < last; output += at_once) {
+    const int64_t panel = plan.panels > 1 ? output / 16 : 0;
+    a.grads[0] = chunk.planes + panel * plan.panel_stride + (output - panel * 16) * 4;
+    a.grads[1] = a.grads[0] + (plan.planes - 1) * plan.plane_stride;
+    a.grad_sums = from(chunk.grad_sums, output);
+    a.outputs = smaller(at_once, last - output);
+    if (narrow) a.sums = from(args.totals, output * plan.rows + ky * plan.run + row);
+    if (plan.keeps_sums()) a.sums = {sums + plan.shared_sums_at(output, ky) + row};
+    products(a);
+    for (int64_t o = 0; !narrow && !plan.keeps_sums() && o < a.outputs; ++o) {
+      finish_inputs(plan, tile + o * a.pitch, output + o, ky * plan.run + row, count, args);
+    }
+  }
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

@@ -104,6 +104,23 @@ INSTANTIATE_TEST_SUITE_P(
                     shape_of(140'000, 1, 1, 1, 1, 1, 1, 0), shape_of(262'144, 1, 1, 1, 1, 1, 1, 0),
                     shape_of(129, 28, 28, 2, 2, 1, 1, 0), shape_of(4, 300, 300, 1, 1, 3, 1, 1)));
 
+// As many rows as sums of 32 bits may have, of the largest products: in sums of each thread's own,
+// and in two chunks that all share.
+TEST(Convolution, NarrowSumsReachTheirLimit) {
+  if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";
+  static_assert(narrow_sums_fit(516, 8, 16) && !narrow_sums_fit(517, 8, 16));
+  constexpr uint32_t kOf16Bits = 2;
+  for (const ConvolutionShape& shape :
+       {shape_of(516, 1, 1, 5, 3, 1, 1, 0), shape_of(516, 1, 1, 2000, 43, 1, 1, 0)}) {
+    const Operands operands(shape, Values::kAllMaximum, kOf16Bits);
+    ASSERT_EQ(operands.bits, 16);
+    const test::Results expected = operands.run(test::subject_of(kConvolutionReference), 1);
+    EXPECT_EQ(expected.narrow_sums[0], 516 * 127 * 32767);
+    EXPECT_EQ(test::disagreement(fast_kernels(), operands, {1, 2}), "");
+    EXPECT_EQ(disagreement(shape, Values::kMixedSigns, kOf16Bits, {1, 2}), "");
+  }
+}
+
 // 32767.5 is a tie, which goes to the even 32768 and is clipped; one less is not.
 TEST(Convolution, TiesAtTheLimitSaturate) {
   if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";
