@@ -5,7 +5,10 @@
 
 #include <bit>
 #include <cmath>
+#include <map>
+#include <string>
 
+#include "numerics/exponent.h"
 #include "tests/harness.h"
 
 namespace mantissa::testing {
@@ -51,6 +54,41 @@ TEST(Observation, AddsUpToTheTotalsOfTheStep) {
       any += saturated + re_executions;
     }
     EXPECT_GT(any, 0) << "or nothing was tested";
+  }
+}
+
+// Bit lengths of parameters' gradients in a first step, by parameter.
+std::map<std::string, BitLengths> gradient_lengths(const HarnessOptions& options) {
+  Harness harness(options);
+  Observations observations(harness.program());
+  harness.executor().set_observations(&observations);
+  harness.step();
+  std::map<std::string, BitLengths> found;
+  for (const TensorObservation& seen : observations.tensors()) {
+    if (seen.kind != ObservedKind::kParameterGradient) continue;
+    EXPECT_EQ(seen.exponent, kGradientAccumulatorStart);
+    found[harness.program().instructions[seen.instruction].name] = seen.bits;
+  }
+  return found;
+}
+
+// The sums, not what the update leaves in their place, which is another thing for each optimizer;
+// at the fixed exponent, where those of weights, of 32 bits here, have more.
+TEST(Observation, SumsOfGradientsAreCountedBeforeTheUpdate) {
+  HarnessOptions options{.model = "mlp", .optimizer = OptimizerKind::kMomentum, .threads = 2};
+  const auto expected = gradient_lengths(options);
+  ASSERT_EQ(expected.size(), 8u);
+  for (const auto& [name, bits] : expected) {
+    if (!name.ends_with(".weights")) continue;
+    EXPECT_GT(bits.largest(), 31) << name;
+  }
+  for (const OptimizerKind optimizer : {OptimizerKind::kSgd, OptimizerKind::kAdam}) {
+    options.optimizer = optimizer;
+    const auto found = gradient_lengths(options);
+    ASSERT_EQ(found.size(), expected.size());
+    for (const auto& [name, bits] : expected) {
+      EXPECT_EQ(found.at(name).by_length, bits.by_length) << name;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
-// Mantissas of gradients of activations, whose width the format chooses (g).
+// Mantissas of gradients of activations, whose width the format chooses (g), and sums of gradients.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace mantissa::kernels {
@@ -30,7 +31,8 @@ struct Gradient {
   operator ConstGradient() const { return {data, bits}; }
 };
 
-// Sums of a parameter's gradient over the batch: int64, or int32 where these hold them (bits 32).
+// Sums over the batch, of a parameter's gradient or on the way to it: int64, or int32 where these
+// hold them (bits 32).
 struct GradientSums {
   void* data = nullptr;
   int bits = 64;
@@ -43,7 +45,10 @@ struct GradientSums {
   T* as() const {
     return static_cast<T*>(data);
   }
-  int64_t bytes() const { return bits / 8; }  // of one
+  // From an element on.
+  GradientSums from(int64_t element) const {
+    return {static_cast<std::byte*>(data) + element * (bits / 8), bits};
+  }
 };
 
 constexpr int64_t gradient_bytes(int bits) { return bits <= 8 ? 1 : bits <= 16 ? 2 : 4; }

@@ -15,6 +15,7 @@ namespace {
 Real sum_of_squares(const OpContext& c, const ParameterView& parameter) {
   const kernels::GradientSums sums = sums_of(parameter.gradient);
   const MeasuredGradient measured = measure_sums(c, parameter);
+  if (has_overflowed(c, measured)) return {};
   const auto total = over_parameter<kernels::SquareSum>(
       c, parameter.gradient.count(),
       [&](int64_t begin, int64_t end) {

@@ -24,18 +24,20 @@ struct Weights {
   std::vector<int32_t> exact = std::vector<int32_t>(kCount);
   std::vector<int64_t> rounded = std::vector<int64_t>(kCount);
   int16_t exponent = -9, moment_exponents[2] = {kExponentMin, kExponentMin};
+  int16_t fixed_exponent = kFixedExponent;
   int64_t saturated = 0;
 
   Weights() {
     for (size_t i = 0; i < kCount; ++i) mantissa[i] = static_cast<int8_t>(i % 200 - 100);
   }
 
-  // Sums of so many bits at most, whose exponent lies `below` the fixed one.
+  // Sums of so many bits at most, whose exponent lies `below` the fixed one of the first step.
   void set_sums(uint32_t step, int bits, int below) {
+    const int shift = fixed_exponent - kFixedExponent + below;
     for (size_t i = 0; i < kCount; ++i) {
       const auto random = static_cast<int64_t>(random_bits(6, RandomStream::kRound, step, i));
       exact[i] = static_cast<int32_t>(bits == 0 ? 0 : random >> (64 - bits));
-      kernels::add_sum(exact[i], below, false, {rounded.data()}, static_cast<int64_t>(i));
+      kernels::add_sum(exact[i], shift, false, {rounded.data()}, static_cast<int64_t>(i));
     }
   }
 
@@ -60,6 +62,7 @@ void expect_equal(const Weights& a, const Weights& b, const std::string& what) {
     EXPECT_EQ(a.moment_exponents[m], b.moment_exponents[m]) << what;
   }
   EXPECT_EQ(a.exponent, b.exponent) << what;
+  EXPECT_EQ(a.fixed_exponent, b.fixed_exponent) << what;
   EXPECT_EQ(a.saturated, b.saturated) << what;
 }
 
@@ -80,10 +83,12 @@ TEST(NarrowSums, UpdateAsTheSumsThatTheyAreRoundedTo) {
           ParameterView view = narrow.view();
           auto own_exponent = static_cast<int16_t>(kFixedExponent - below);
           view.gradient = tensor_of(narrow.exact, Shape{kCount}, &own_exponent, nullptr);
-          run_update(*op, view, kFixedExponent, scalars, 2);
+          view.rounds_stochastically = step == 2;
+          narrow.fixed_exponent = run_update(*op, view, narrow.fixed_exponent, scalars, 2);
           view = wide.view();
+          view.rounds_stochastically = step == 2;
           view.gradient = tensor_of(wide.rounded, Shape{kCount}, nullptr, nullptr);
-          run_update(*op, view, kFixedExponent, scalars, 2);
+          wide.fixed_exponent = run_update(*op, view, wide.fixed_exponent, scalars, 2);
         }
         expect_equal(narrow, wide,
                      std::string(op->name) + ", " + std::to_string(bits) + " bits, shift " +
@@ -94,34 +99,46 @@ TEST(NarrowSums, UpdateAsTheSumsThatTheyAreRoundedTo) {
   }
 }
 
+// The norm of one parameter's gradient, by either kind of sums.
+StepTotals norm_of(Weights& w, bool narrow, int below) {
+  const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
+  ThreadPool pool(2);
+  const StepScalars scalars{.gradient_scale = 1.0 / 64, .clip_norm = 1};
+  StepTotals totals;
+  ParameterView view;
+  auto own_exponent = static_cast<int16_t>(kFixedExponent - below);
+  view.fixed_exponent = &w.fixed_exponent;
+  view.gradient = narrow ? tensor_of(w.exact, Shape{kCount}, &own_exponent, nullptr)
+                         : tensor_of(w.rounded, Shape{kCount}, &w.fixed_exponent, nullptr);
+  OpContext c;
+  c.parameters = std::span(&view, 1);
+  c.kernel.pool = &pool;
+  c.kernels = &kernels;
+  c.scalars = &scalars;
+  c.totals = &totals;
+  kGradientNorm.forward(c);
+  return totals;
+}
+
 // The norm over all parameters does not depend on how their sums are kept.
 TEST(NarrowSums, HaveTheNormOfTheSumsThatTheyAreRoundedTo) {
-  for (const int below : {-20, -1, 0, 1, 12}) {
+  for (const int below : {-28, -20, -1, 0, 1, 12}) {
     Weights w;
     w.set_sums(0, 31, below);
-    const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
-    ThreadPool pool(2);
-    double norms[2];
-    for (const bool narrow : {false, true}) {
-      const StepScalars scalars{.gradient_scale = 1.0 / 64, .clip_norm = 1};
-      StepTotals totals;
-      ParameterView view;
-      int16_t fixed_exponent = kFixedExponent;
-      auto own_exponent = static_cast<int16_t>(kFixedExponent - below);
-      view.fixed_exponent = &fixed_exponent;
-      view.gradient = narrow ? tensor_of(w.exact, Shape{kCount}, &own_exponent, nullptr)
-                             : tensor_of(w.rounded, Shape{kCount}, &fixed_exponent, nullptr);
-      OpContext c;
-      c.parameters = std::span(&view, 1);
-      c.kernel.pool = &pool;
-      c.kernels = &kernels;
-      c.scalars = &scalars;
-      c.totals = &totals;
-      kGradientNorm.forward(c);
-      norms[narrow ? 1 : 0] = totals.gradient_norm;
-    }
-    EXPECT_GT(norms[0], 0) << below;
-    EXPECT_EQ(norms[0], norms[1]) << below;
+    const StepTotals wide = norm_of(w, false, below), narrow = norm_of(w, true, below);
+    EXPECT_GT(wide.gradient_norm, 0) << below;
+    EXPECT_EQ(wide.gradient_norm, narrow.gradient_norm) << below;
+    EXPECT_FALSE(wide.gradient_overflow || narrow.gradient_overflow) << below;
+  }
+}
+
+// Sums beyond 2^60 fail the step before they are squared.
+TEST(NarrowSums, ThatOutgrowTheFixedExponentAreNoted) {
+  for (const int below : {-31, -40, -80}) {
+    Weights w;
+    w.set_sums(0, 31, below);
+    EXPECT_TRUE(norm_of(w, true, below).gradient_overflow) << below;
+    EXPECT_TRUE(norm_of(w, false, below).gradient_overflow) << below;
   }
 }
 

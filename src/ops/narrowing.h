@@ -13,12 +13,12 @@
 
 namespace mantissa::ops {
 
-// A gradient's mantissas for the kernels.
-// Of a parameter's gradient.
+// A parameter's gradient for the kernels.
 inline kernels::GradientSums sums_of(const Tensor& tensor) {
   return {tensor.data, tensor.type == DataType::kInt32 ? 32 : 64};
 }
 
+// A gradient's mantissas for the kernels.
 inline kernels::Gradient gradient_of(const Tensor& tensor) { return {tensor.data, tensor.bits}; }
 
 // The same from element `at` on.

@@ -133,12 +133,17 @@ MeasuredGradient measure_sums(const OpContext& c, const ParameterView& parameter
   return {maximum, std::max(shift + to_fixed, -kGradientBits), *parameter.fixed_exponent + shift};
 }
 
+bool has_overflowed(const OpContext& c, const MeasuredGradient& measured) {
+  if (measured.maximum < static_cast<uint64_t>(kWideLimit / 2)) return false;
+  c.totals->gradient_overflow = true;
+  return true;
+}
+
 std::optional<MeasuredGradient> measure_gradient(const OpContext& c, kernels::Update& update) {
   const MeasuredGradient measured = measure_sums(c, c.parameters[0]);
   update.gradient_shift = measured.shift;
-  if (measured.maximum < static_cast<uint64_t>(kWideLimit / 2)) return measured;
-  c.totals->gradient_overflow = true;
-  return {};
+  if (has_overflowed(c, measured)) return {};
+  return measured;
 }
 
 Term gradient_term(const OpContext& c, const MeasuredGradient& gradient, kernels::Update& update) {

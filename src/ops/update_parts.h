@@ -96,8 +96,12 @@ struct MeasuredGradient {
 };
 MeasuredGradient measure_sums(const OpContext& c, const ParameterView& parameter);
 
-// The same, and update.gradient_shift. Sums that outgrew their accumulator are noted in the totals
-// and nothing is returned: the step then fails.
+// Whether sums outgrew their accumulator, which the totals note: the step then fails, and the shift
+// may leave more than 31 bits.
+bool has_overflowed(const OpContext& c, const MeasuredGradient& measured);
+
+// The same for the parameter of an update, whose gradient_shift it sets; nothing if sums outgrew
+// their accumulator.
 std::optional<MeasuredGradient> measure_gradient(const OpContext& c, kernels::Update& update);
 
 // Terms of g and of the weight decay, which is left out for parameters that do not decay.

@@ -27,9 +27,9 @@ Tensor tensor_of(std::vector<T>& data, const Shape& shape, int16_t* exponent, in
 }
 
 // One update of `view`, by sums in units of 2^gradient_exponent, or of their own where they are
-// exact.
-inline void run_update(const Op& op, ParameterView view, int16_t gradient_exponent,
-                       const StepScalars& scalars, int threads) {
+// exact; returns that exponent for the next step.
+inline int16_t run_update(const Op& op, ParameterView view, int16_t gradient_exponent,
+                          const StepScalars& scalars, int threads) {
   const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
   ThreadPool pool(threads);
   StepTotals totals;
@@ -45,6 +45,7 @@ inline void run_update(const Op& op, ParameterView view, int16_t gradient_expone
   c.totals = &totals;
   op.forward(c);
   EXPECT_FALSE(totals.exponent_overflow || totals.gradient_overflow);
+  return gradient_exponent;
 }
 
 }  // namespace mantissa::ops

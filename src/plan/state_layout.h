@@ -45,7 +45,7 @@ struct ParameterState {
   int exponent = -1;
   int accumulator = -1;
   std::array<MomentState, kMostMoments> moments;  // of the optimiser, in its order
-  int gradient_exponent = -1;                     // of the int64 sums, fixed at the start of a step
+  int gradient_exponent = -1;  // that sums are rounded to, fixed at the start of a step
 };
 
 struct StateLayout {

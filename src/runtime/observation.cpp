@@ -24,21 +24,25 @@ int length_of(float value) {
   return std::clamp(biased - 126 - kFloatExponent, 0, kMost);
 }
 
-template <typename T>
-BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
+// Of `count` elements, of length length(i) each.
+template <typename Length>
+BitLengths count_lengths(int64_t count, ThreadPool& pool, const Length& length) {
   std::array<BitLengths, kernels::kMaximumParts> partial;
-  const T* data = tensor.as<T>();
-  const int64_t parts = kernels::parallel_ranges(
-      pool, tensor.count(), kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+  const int64_t parts =
+      kernels::parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t part) {
         BitLengths counts;
-        for (int64_t i = begin; i < end; ++i) {
-          ++counts.by_length[static_cast<size_t>(length_of(data[i]))];
-        }
+        for (int64_t i = begin; i < end; ++i) ++counts.by_length[static_cast<size_t>(length(i))];
         partial[part] = counts;
       });
   BitLengths total;
   for (int64_t part = 0; part < parts; ++part) total += partial[part];
   return total;
+}
+
+template <typename T>
+BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
+  const T* data = tensor.as<T>();
+  return count_lengths(tensor.count(), pool, [&](int64_t i) { return length_of(data[i]); });
 }
 
 BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
@@ -56,6 +60,16 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
     default:
       return {};
   }
+}
+
+// Of a parameter's sums as the update reads them, at the exponent that is fixed for the step.
+BitLengths count_sums(const ParameterView& parameter, ThreadPool& pool) {
+  const Tensor& sums = parameter.gradient;
+  if (sums.type != DataType::kInt32) return count_lengths(sums, pool);
+  const int shift = *parameter.fixed_exponent - *sums.exponent;
+  const auto* data = sums.as<int32_t>();
+  return count_lengths(sums.count(), pool,
+                       [&](int64_t i) { return length_of(rescale_rne(data[i], shift)); });
 }
 
 bool in_arena(const Operand& operand) {
@@ -159,9 +173,10 @@ void Observations::before(int instruction, const OpContext& context, int64_t sat
   const auto written = of(instruction);
   // An update leaves the exponent of the next step there, and may leave the direction.
   if (!written.empty() && written[0].kind == ObservedKind::kParameterGradient) {
-    const Tensor& sums = context.parameters[0].gradient;
-    written[0].bits += count_lengths(sums, *context.kernel.pool);
-    written[0].exponent = sums.type == DataType::kFloat ? kFloatExponent : *sums.exponent;
+    const ParameterView& parameter = context.parameters[0];
+    written[0].bits += count_sums(parameter, *context.kernel.pool);
+    const bool is_float = parameter.gradient.type == DataType::kFloat;
+    written[0].exponent = is_float ? kFloatExponent : *parameter.fixed_exponent;
   }
 }
 

@@ -42,7 +42,7 @@ struct TensorObservation {
 };
 
 // The tensors that a program's instructions write: values, their gradients, parameters after the
-// update, and the int64 sums of parameters' gradients. Allocates nothing after it was made.
+// update, and, before it, the sums of parameters' gradients. Allocates nothing after it was made.
 class Observations {
  public:
   explicit Observations(const Program& program);

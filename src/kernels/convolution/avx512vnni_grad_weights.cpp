@@ -90,10 +90,10 @@ Chunk chunk_at(const GradWeightsPlan& plan, std::byte* scratch, int64_t index, i
 }
 
 // Tile `tile` of `tiles` over the rows or vectors of a run: sizes differ by at most one.
-struct RowTile {
+struct Share {
   int64_t first = 0, count = 0;
 };
-RowTile row_tile(int64_t run, int64_t tiles, int64_t tile) {
+Share share_of(int64_t run, int64_t tiles, int64_t tile) {
   const int64_t shorter = run / tiles;
   const int64_t longer = run % tiles;
   return {tile * shorter + smaller(tile, longer), shorter + (tile < longer ? 1 : 0)};
@@ -127,10 +127,10 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
     const int64_t tiles = row_tiles(plan);
     for (int64_t ky = 0; ky < kernel_height; ++ky) {
       for (int64_t tile = 0; tile < tiles; ++tile) {
-        const RowTile rows = row_tile(plan.run, tiles, tile);
+        const Share rows = share_of(plan.run, tiles, tile);
         for (int64_t block = 0; block < plan.columns / 16; block += plan.blocks_at_once()) {
           sum_products(plan, chunk, ky, rows.first, rows.count, block, *used == 0,
-                       from(sums, (ky * plan.run + rows.first) * plan.columns + block * 16),
+                       sums.from((ky * plan.run + rows.first) * plan.columns + block * 16),
                        plan.columns);
         }
       }
@@ -162,7 +162,7 @@ void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights&
   context.pool->parallel_for(output_tasks * kernel_height * tiles, [&](int64_t task, int) {
     const int64_t ky = task / tiles % kernel_height;
     const int64_t first = task / (kernel_height * tiles) * kOutputsPerTask;
-    const RowTile tile = row_tile(vectors, tiles, task % tiles);
+    const Share tile = share_of(vectors, tiles, task % tiles);
     sum_shared(plan, args, chunk, ky, tile.first, tile.count, first,
                smaller(plan.shape.out_channels, first + kOutputsPerTask), index == 0, sums);
   });
@@ -173,8 +173,8 @@ void finish_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& ar
   const auto* sums = reinterpret_cast<const int64_t*>(context.scratch.data());
   context.pool->parallel_for(plan.shape.out_channels, [&](int64_t output, int) {
     for (int64_t ky = 0; ky < plan.shape.kernel_height; ++ky) {
-      finish_inputs(plan, sums + plan.shared_sums_at(output, ky), output, ky * plan.run, plan.run,
-                    args);
+      finish_row(plan, sums + plan.shared_sums_at(output, ky), output, ky * plan.run, plan.run,
+                 args);
     }
   });
 }
@@ -191,9 +191,9 @@ void finish_own(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
   context.pool->parallel_for(ceil_div(plan.rows, kFinishRows), [&](int64_t task, int) {
     const int64_t row = task * kFinishRows;
     GradientSums parts[kMaximumParts];
-    for (int part = 0; part < count; ++part) parts[part] = from(copies[part], row * plan.columns);
-    finish_sums(plan, {parts, count, plan.columns}, row, smaller(kFinishRows, plan.rows - row), 0,
-                plan.shape.out_channels, args);
+    for (int part = 0; part < count; ++part) parts[part] = copies[part].from(row * plan.columns);
+    finish_sums(plan, {parts, count, plan.columns}, row, smaller(kFinishRows, plan.rows - row),
+                args);
   });
 }
 

@@ -88,12 +88,7 @@ struct Chunk {
   int64_t units = 0;
 };
 
-// Sums, int64 or, modulo 2^32, int32.
-inline GradientSums from(const GradientSums& sums, int64_t element) {
-  return {sums.as<std::byte>() + element * sums.bytes(), sums.bits};
-}
-
-// Sums of 16 columns for some rows: [row][pitch], one copy per thread that has any.
+// Sums of some rows, int64 or, modulo 2^32, int32: [row][pitch], one copy per thread that has any.
 struct SumsView {
   const GradientSums* parts = nullptr;
   int part_count = 0;
@@ -111,18 +106,19 @@ void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
                   int64_t count, int64_t block, bool first, const GradientSums& sums,
                   int64_t pitch);
-// Of the channels [first, last): `vectors` <= kInputVectors of 16 inputs of the tap row ky, from
-// `vector` on. Totals of 32 bits are added to, or stored if the chunk is the first; so are the sums
-// in scratch for others, but the only chunk's, which are totals at once.
+// Sums `vectors` <= kInputVectors of 16 inputs of the tap row ky, from `vector` on, for the output
+// channels [first_output, last_output). Totals of 32 bits take them at once, stored if it is the
+// first chunk, else added. For those of 64 bits the only chunk's are rescaled into the totals, and
+// several chunks' wait in `sums`.
 void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, const Chunk& chunk,
-                int64_t ky, int64_t vector, int64_t vectors, int64_t first, int64_t last,
-                bool begins, int64_t* sums);
+                int64_t ky, int64_t vector, int64_t vectors, int64_t first_output,
+                int64_t last_output, bool first_chunk, int64_t* sums);
 // Rescales `count` sums of an output channel, which begin at row `row`, into totals of 64 bits.
-void finish_inputs(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,
-                   int64_t count, const ConvolutionGradWeights& args);
-// Rescales sums into args.totals for `rows` rows and `columns` of [O], which begin at `row`
-// and `column`; the view's parts begin there too.
+void finish_row(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,
+                int64_t count, const ConvolutionGradWeights& args);
+// Rescales sums into args.totals for all output channels of `rows` rows, which begin at `row`; the
+// view's parts begin there too.
 void finish_sums(const GradWeightsPlan& plan, const SumsView& sums, int64_t row, int64_t rows,
-                 int64_t column, int64_t columns, const ConvolutionGradWeights& args);
+                 const ConvolutionGradWeights& args);
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

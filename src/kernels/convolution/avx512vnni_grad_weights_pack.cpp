@@ -281,8 +281,9 @@ void transpose_qwords(__m512i (&r)[8]) {
 
 template <bool kPlain>
 void finish_blocks(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
-                   int64_t column, int64_t columns, const ConvolutionGradWeights& args) {
+                   const ConvolutionGradWeights& args) {
   const Rescale rescale(args.shift);
+  const int64_t columns = plan.shape.out_channels;
   for (int64_t c = 0; c < columns; c += 8) {
     for (int64_t r = 0; r < rows; r += 8) {
       const int64_t count = smaller(8, rows - r);
@@ -297,7 +298,7 @@ void finish_blocks(const GradWeightsPlan& plan, const SumsView& view, int64_t ro
       }
       transpose_qwords(sums);
       const auto valid = static_cast<__mmask8>(mask16(count));
-      int64_t* to = args.totals.as<int64_t>() + (column + c) * plan.rows + row + r;
+      int64_t* to = args.totals.as<int64_t>() + c * plan.rows + row + r;
       for (int64_t i = 0; i < smaller(8, columns - c); ++i, to += plan.rows) {
         if constexpr (kPlain) {
           _mm512_mask_storeu_epi64(to, valid, rescale.narrow(sums[i]));
@@ -338,7 +339,8 @@ void transpose_dwords(__m512i (&r)[16]) {
 
 // Totals of 32 bits.
 void finish_narrow(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
-                   int64_t column, int64_t columns, const ConvolutionGradWeights& args) {
+                   const ConvolutionGradWeights& args) {
+  const int64_t columns = plan.shape.out_channels;
   for (int64_t c = 0; c < columns; c += 16) {
     for (int64_t r = 0; r < rows; r += 16) {
       const int64_t count = smaller(16, rows - r);
@@ -353,7 +355,7 @@ void finish_narrow(const GradWeightsPlan& plan, const SumsView& view, int64_t ro
       }
       transpose_dwords(sums);
       const __mmask16 valid = mask16(count);
-      int32_t* to = args.totals.as<int32_t>() + (column + c) * plan.rows + row + r;
+      int32_t* to = args.totals.as<int32_t>() + c * plan.rows + row + r;
       for (int64_t i = 0; i < smaller(16, columns - c); ++i, to += plan.rows) {
         _mm512_mask_storeu_epi32(to, valid, sums[i]);
       }
@@ -376,14 +378,13 @@ void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, 
 }
 
 void finish_sums(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
-                 int64_t column, int64_t columns, const ConvolutionGradWeights& args) {
-  if (plan.sum_bits == 32) return finish_narrow(plan, view, row, rows, column, columns, args);
-  (is_plain(args) ? finish_blocks<true> : finish_blocks<false>)(plan, view, row, rows, column,
-                                                                columns, args);
+                 const ConvolutionGradWeights& args) {
+  if (plan.sum_bits == 32) return finish_narrow(plan, view, row, rows, args);
+  (is_plain(args) ? finish_blocks<true> : finish_blocks<false>)(plan, view, row, rows, args);
 }
 
-void finish_inputs(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,
-                   int64_t count, const ConvolutionGradWeights& args) {
+void finish_row(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,
+                int64_t count, const ConvolutionGradWeights& args) {
   const Rescale rescale(args.shift);
   const bool plain = is_plain(args);
   int64_t* to = args.totals.as<int64_t>() + output * plan.rows + row;

@@ -350,7 +350,7 @@ void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, i
       .grads = {grads, grads + second},
       .grad_step = plan.position_bytes(),
       .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
-      .grad_sums = from(chunk.grad_sums, block * 16),
+      .grad_sums = chunk.grad_sums.from(block * 16),
       .pair = pair,
       .sums = sums,
       .pitch = pitch,
@@ -359,8 +359,8 @@ void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, i
 }
 
 void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, const Chunk& chunk,
-                int64_t ky, int64_t vector, int64_t vectors, int64_t first, int64_t last,
-                bool begins, int64_t* sums) {
+                int64_t ky, int64_t vector, int64_t vectors, int64_t first_output,
+                int64_t last_output, bool first_chunk, int64_t* sums) {
   using InputProducts = void (*)(const InputArguments&);
   static_assert(kInputVectors == 3);
   static constexpr InputProducts kProducts[2][kInputVectors] = {
@@ -384,18 +384,18 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                : plan.keeps_sums() ? plan.shape.kernel_height * plan.run_pitch()
                                    : kInputVectors * 16,
       .last = narrow ? mask16(count - (vectors - 1) * 16) : __mmask16{0xffff},
-      .first = begins};
-  for (int64_t output = first; output < last; output += at_once) {
+      .first = first_chunk};
+  for (int64_t output = first_output; output < last_output; output += at_once) {
     const int64_t panel = plan.panels > 1 ? output / 16 : 0;
     a.grads[0] = chunk.planes + panel * plan.panel_stride + (output - panel * 16) * 4;
     a.grads[1] = a.grads[0] + (plan.planes - 1) * plan.plane_stride;
-    a.grad_sums = from(chunk.grad_sums, output);
-    a.outputs = smaller(at_once, last - output);
-    if (narrow) a.sums = from(args.totals, output * plan.rows + ky * plan.run + row);
+    a.grad_sums = chunk.grad_sums.from(output);
+    a.outputs = smaller(at_once, last_output - output);
+    if (narrow) a.sums = args.totals.from(output * plan.rows + ky * plan.run + row);
     if (plan.keeps_sums()) a.sums = {sums + plan.shared_sums_at(output, ky) + row};
     products(a);
     for (int64_t o = 0; !narrow && !plan.keeps_sums() && o < a.outputs; ++o) {
-      finish_inputs(plan, tile + o * a.pitch, output + o, ky * plan.run + row, count, args);
+      finish_row(plan, tile + o * a.pitch, output + o, ky * plan.run + row, count, args);
     }
   }
 }

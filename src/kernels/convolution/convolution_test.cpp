@@ -61,6 +61,7 @@ const ConvolutionShape kShapes[] = {
     shape_of(11, 5, 7, 40, 160, 3, 2, 1),  // many channels, a multiple of 16
     shape_of(11, 5, 7, 64, 160, 3, 2, 1),  // and many weights
     shape_of(1500, 1, 1, 460, 144, 1, 1, 0),
+    shape_of(68, 7, 7, 52, 160, 3, 1, 1),  // many weights in several chunks, of several tap rows
 };
 
 class Shapes : public testing::TestWithParam<ConvolutionShape> {
@@ -105,10 +106,11 @@ INSTANTIATE_TEST_SUITE_P(
                     shape_of(129, 28, 28, 2, 2, 1, 1, 0), shape_of(4, 300, 300, 1, 1, 3, 1, 1)));
 
 // As many rows as sums of 32 bits may have, of the largest products: in sums of each thread's own,
-// and in two chunks that all share.
+// and in two chunks, or one, that all share.
 TEST(Convolution, NarrowSumsReachTheirLimit) {
   if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";
   static_assert(narrow_sums_fit(516, 8, 16) && !narrow_sums_fit(517, 8, 16));
+  static_assert(narrow_sums_fit(133'144, 8, 8) && !narrow_sums_fit(133'145, 8, 8));
   constexpr uint32_t kOf16Bits = 2;
   for (const ConvolutionShape& shape :
        {shape_of(516, 1, 1, 5, 3, 1, 1, 0), shape_of(516, 1, 1, 2000, 43, 1, 1, 0)}) {

@@ -145,8 +145,7 @@ void grouped_grad_weights(const ConvolutionKernels& dense, const ConvolutionGrad
     part.input =
         reinterpret_cast<const int8_t*>(input.gather(*context.pool, args.input, g, scratch.input));
     part.grad_output.data = output.gather(*context.pool, args.grad_output.data, g, scratch.output);
-    part.totals.data =
-        args.totals.as<std::byte>() + g * group.weights_count() * args.totals.bytes();
+    part.totals = args.totals.from(g * group.weights_count());
     dense.grad_weights(part, scratch.dense);
   }
 }

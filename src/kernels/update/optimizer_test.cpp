@@ -28,7 +28,9 @@ TEST_P(OptimizerTest, LookAheadReplacesTheVelocity) {
       std::vector<int16_t> velocity = test_values<int16_t>(size, 2, 15);
       const std::vector<int16_t> old = velocity;
       Update args;
+      std::vector<int32_t> narrow(gradient.begin(), gradient.end());
       args.gradient = {gradient.data()};
+      if (shift == 1) args.gradient = {narrow.data(), 32};
       args.gradient_multiplier = 1;
       args.weights = weights.data();
       args.shift = 3;
@@ -179,13 +181,17 @@ void check_adam(const UpdateKernels& kernels, const AdamCase& c, int sum_bits, i
   const AdamExtremes extremes = kernels.adam_extremes(update, args, begin, size);
   Expected all{};
   all.first_sum = INT64_MIN;
+  int64_t least = INT64_MAX;
   for (int64_t i = begin; i < size; ++i) {
     const Expected e = expected_at(args, i);
+    ASSERT_EQ(narrow ? gradient32[i] : gradient[i], e.g);
+    least = std::min(least, e.first_sum);
     all.first_sum = std::max(all.first_sum, e.first_sum);
     all.square = std::max(all.square, e.square);
     all.saturated += e.saturated;
   }
   ASSERT_EQ(extremes.first.high, all.first_sum);
+  ASSERT_EQ(extremes.first.low, least);
   ASSERT_EQ(extremes.largest_square, all.square);
   ASSERT_EQ(kernels.adam_direction(update.gradient, args, begin, size), all.saturated);
   for (int64_t i = begin; i < size; ++i) {

@@ -110,8 +110,8 @@ struct UpdateKernels {
   // After step: replaces W and A by V' after `growth` doublings of the unit (negative: halvings,
   // fewer than 32), split.
   void (*commit)(const Update&, int growth, int64_t begin, int64_t end) noexcept;
-  // Nesterov's first half: replaces the velocity by saturate(rne(wide >> direction_shift)) with 16
-  // bits and returns how many were clipped. The direction is that of the new velocity, whose
+  // Nesterov's first half: replaces the velocity by d, of 16 bits, and returns how many were
+  // clipped. The direction is that of the new velocity, whose
   // multiplier then is another: |wide| < 2^62.
   int64_t (*look_ahead)(const Update&, int64_t begin, int64_t end) noexcept;
   // Replaces G by g; extremes of M and S.
