@@ -18,18 +18,15 @@ inline Lanes all(int64_t value) noexcept { return value - Lanes{}; }
 // A factor m and its halves; the products are exact modulo 2^64.
 struct Factor {
   Lanes m, low, high;
-  bool has_high;
 
   explicit Factor(int64_t m_)
       : m(all(m_)),
         low(all(static_cast<int32_t>(m_))),
-        high(all((m_ - static_cast<int32_t>(m_)) >> 32)),
-        has_high(m_ != static_cast<int32_t>(m_)) {}
+        high(all((m_ - static_cast<int32_t>(m_)) >> 32)) {}
   // n * m; n fits int32.
   UnsignedLanes operator()(Lanes n) const {
     if constexpr (kHas64BitLanes) return wrapping(n) * wrapping(m);
-    const UnsignedLanes of_low = wrapping(product(n, low));
-    return has_high ? of_low + (wrapping(product(n, high)) << 32) : of_low;
+    return wrapping(product(n, low)) + (wrapping(product(n, high)) << 32);
   }
 };
 
