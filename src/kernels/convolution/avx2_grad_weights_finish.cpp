@@ -66,26 +66,6 @@ void transpose_qwords(__m256i (&r)[4]) {
   r[3] = _mm256_permute2x128_si256(b, d, 0x31);
 }
 
-void transpose_dwords(__m256i (&r)[8]) {
-  __m256i t[8];
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
-  }
-  // Columns of four rows, per 128-bit lane.
-  for (int i = 0; i < 8; i += 4) {
-    r[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm256_permute2x128_si256(r[i], r[i + 4], 0x20);
-    t[i + 4] = _mm256_permute2x128_si256(r[i], r[i + 4], 0x31);
-  }
-  for (int i = 0; i < 8; ++i) r[i] = t[i];
-}
-
 // Sums of all parts for one tap of a group: [inputs][lanes].
 template <typename Sum>
 struct TapSums {

@@ -12,26 +12,6 @@ using namespace convolution_geometry;
 
 namespace {
 
-// Transposes an 8x8 matrix of dwords.
-void transpose_dwords(__m256i (&r)[8]) {
-  __m256i t[8];
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4) {
-    r[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm256_permute2x128_si256(r[i], r[i + 4], 0x20);
-    t[i + 4] = _mm256_permute2x128_si256(r[i], r[i + 4], 0x31);
-  }
-  for (int i = 0; i < 8; ++i) r[i] = t[i];
-}
-
 // Up to 8 rows of up to 16 int8, `pitch` apart, to [8 dwords][8 rows] `step` words apart.
 void pack_rows(const int8_t* from, int64_t pitch, int64_t rows, int64_t count, const int8_t* end,
                int16_t* to, int64_t step) {

@@ -55,6 +55,26 @@ MANTISSA_INLINE __m256i load_words(const T* from, int64_t count, const T* end) {
   return load_words(values);
 }
 
+// Transposes an 8x8 matrix of dwords.
+inline void transpose_dwords(__m256i (&r)[8]) {
+  __m256i t[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm256_permute2x128_si256(r[i], r[i + 4], 0x20);
+    t[i + 4] = _mm256_permute2x128_si256(r[i], r[i + 4], 0x31);
+  }
+  for (int i = 0; i < 8; ++i) r[i] = t[i];
+}
+
 // Words a0 b0 a1 b1 .. of the lower and upper 8 lanes.
 MANTISSA_INLINE void interleave_words(__m256i a, __m256i b, __m256i& lower, __m256i& upper) {
   const __m256i low = _mm256_unpacklo_epi16(a, b);

@@ -311,32 +311,6 @@ void finish_blocks(const GradWeightsPlan& plan, const SumsView& view, int64_t ro
   }
 }
 
-void transpose_dwords(__m512i (&r)[16]) {
-  __m512i t[16];
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-  // Four columns of four rows each, per 128-bit lane.
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    const __m512i a = _mm512_shuffle_i64x2(r[i], r[i + 4], 0x88);
-    const __m512i b = _mm512_shuffle_i64x2(r[i], r[i + 4], 0xdd);
-    const __m512i c = _mm512_shuffle_i64x2(r[i + 8], r[i + 12], 0x88);
-    const __m512i d = _mm512_shuffle_i64x2(r[i + 8], r[i + 12], 0xdd);
-    t[i] = _mm512_shuffle_i64x2(a, c, 0x88);
-    t[i + 8] = _mm512_shuffle_i64x2(a, c, 0xdd);
-    t[i + 4] = _mm512_shuffle_i64x2(b, d, 0x88);
-    t[i + 12] = _mm512_shuffle_i64x2(b, d, 0xdd);
-  }
-  for (int i = 0; i < 16; ++i) r[i] = t[i];
-}
-
 // Totals of 32 bits.
 void finish_narrow(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
                    const ConvolutionGradWeights& args) {

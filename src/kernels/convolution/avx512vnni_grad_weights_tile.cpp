@@ -41,6 +41,12 @@ struct ProductArguments {
   bool first;
 };
 
+MANTISSA_INLINE __m512i broadcast_dword(const void* from) {
+  __m512i dword;
+  asm("vpbroadcastd %1, %0" : "=v"(dword) : "m"(*static_cast<const uint32_t*>(from)));
+  return dword;
+}
+
 // Eight sums: part + 128 * correction, added to `to` or stored there.
 MANTISSA_INLINE void flush(int64_t* to, __m512i part, __m512i correction, bool first) {
   __m512i sum = _mm512_add_epi64(part, _mm512_slli_epi64(correction, 7));
@@ -48,12 +54,14 @@ MANTISSA_INLINE void flush(int64_t* to, __m512i part, __m512i correction, bool f
   _mm512_store_si512(to, sum);
 }
 
-// The same modulo 2^32, of sixteen.
-MANTISSA_INLINE void flush_narrow(int32_t* to, __m512i part, __m512i correction, bool first) {
+// The same modulo 2^32, of those of sixteen that the mask has.
+MANTISSA_INLINE void flush_narrow(int32_t* to, __mmask16 mask, __m512i part, __m512i correction,
+                                  bool first) {
   __m512i sum = _mm512_add_epi32(part, _mm512_slli_epi32(correction, 7));
-  if (!first) sum = _mm512_add_epi32(sum, _mm512_load_si512(to));
-  _mm512_store_si512(to, sum);
+  if (!first) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, to));
+  _mm512_mask_storeu_epi32(to, mask, sum);
 }
+constexpr __mmask16 kAllSixteen = 0xffff;
 
 MANTISSA_INLINE __m512i join_planes_narrow(__m512i high, __m512i low) {
   return _mm512_add_epi32(_mm512_slli_epi32(high, 8), low);
@@ -69,7 +77,8 @@ MANTISSA_INLINE __m512i join_planes(__m256i high, __m256i low) {
 MANTISSA_INLINE void flush_planes(const ProductArguments& a, int row, __m512i high, __m512i low) {
   if (a.sums.bits == 32) {
     const __m512i grads = _mm512_load_si512(a.grad_sums.as<int32_t>());
-    return flush_narrow(a.sums.as<int32_t>() + row * a.pitch, join_planes_narrow(high, low),
+    return flush_narrow(a.sums.as<int32_t>() + row * a.pitch, kAllSixteen,
+                        join_planes_narrow(high, low),
                         _mm512_sub_epi32(_mm512_set1_epi32(a.input_sums[row]), grads), a.first);
   }
   const __m512i inputs = _mm512_set1_epi64(a.input_sums[row]);
@@ -87,7 +96,8 @@ MANTISSA_INLINE void flush_block(const ProductArguments& a, int row, int block, 
   const int64_t at = row * a.pitch + 16 * block;
   if (a.sums.bits == 32) {
     const __m512i grads = _mm512_load_si512(a.grad_sums.as<int32_t>() + 16 * block);
-    return flush_narrow(a.sums.as<int32_t>() + at, sums, _mm512_sub_epi32(zero, grads), a.first);
+    return flush_narrow(a.sums.as<int32_t>() + at, kAllSixteen, sums, _mm512_sub_epi32(zero, grads),
+                        a.first);
   }
   const int64_t* grads = a.grad_sums.as<int64_t>() + 16 * block;
   int64_t* to = a.sums.as<int64_t>() + at;
@@ -118,10 +128,7 @@ __attribute__((noinline)) void products(const ProductArguments& a) {
         const __m512i g_first = _mm512_loadu_si512(first_grads);
         const __m512i g_second = _mm512_loadu_si512(kTwo ? second_grads : first_grads);
         MANTISSA_UNROLL for (int r = 0; r < kRows; ++r) {
-          __m512i x;
-          asm("vpbroadcastd %1, %0"
-              : "=v"(x)
-              : "m"(*reinterpret_cast<const uint32_t*>(pixel + 4 * r)));
+          const __m512i x = broadcast_dword(pixel + 4 * r);
           multiply_add(first[r], x, g_first);
           if constexpr (kTwo) multiply_add(second[r], x, g_second);
         }
@@ -155,23 +162,15 @@ struct InputArguments {
   bool first;
 };
 
-// Sixteen (kx, c) of one channel: part + 128 * correction.
-MANTISSA_INLINE void flush_narrow_inputs(const InputArguments& a, int64_t at, __mmask16 mask,
-                                         __m512i part, __m512i correction) {
-  int32_t* to = a.sums.as<int32_t>() + at;
-  __m512i sum = _mm512_add_epi32(part, _mm512_slli_epi32(correction, 7));
-  if (!a.first) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, to));
-  _mm512_mask_storeu_epi32(to, mask, sum);
-}
-
+// Sixteen (kx, c) of one channel.
 MANTISSA_INLINE void flush_inputs(const InputArguments& a, int64_t output, int64_t vector,
                                   __mmask16 mask, __m512i high, __m512i low) {
   const __m512i inputs = _mm512_load_si512(a.input_sums + 16 * vector);
   const int64_t at = output * a.pitch + 16 * vector;
   if (a.sums.bits == 32) {
     const __m512i grad = _mm512_set1_epi32(a.grad_sums.as<int32_t>()[output]);
-    return flush_narrow_inputs(a, at, mask, join_planes_narrow(high, low),
-                               _mm512_sub_epi32(inputs, grad));
+    return flush_narrow(a.sums.as<int32_t>() + at, mask, join_planes_narrow(high, low),
+                        _mm512_sub_epi32(inputs, grad), a.first);
   }
   const __m512i grad = _mm512_set1_epi64(a.grad_sums.as<int64_t>()[output]);
   int64_t* to = a.sums.as<int64_t>() + at;
@@ -189,19 +188,14 @@ MANTISSA_INLINE void flush_plane_inputs(const InputArguments& a, int64_t output,
   const __m512i zero = _mm512_setzero_si512();
   if (a.sums.bits == 32) {
     const __m512i grad = _mm512_set1_epi32(a.grad_sums.as<int32_t>()[output]);
-    return flush_narrow_inputs(a, at, mask, sums, _mm512_sub_epi32(zero, grad));
+    return flush_narrow(a.sums.as<int32_t>() + at, mask, sums, _mm512_sub_epi32(zero, grad),
+                        a.first);
   }
   const __m512i correction =
       _mm512_sub_epi64(zero, _mm512_set1_epi64(a.grad_sums.as<int64_t>()[output]));
   int64_t* to = a.sums.as<int64_t>() + at;
   flush(to, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sums)), correction, a.first);
   flush(to + 8, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sums, 1)), correction, a.first);
-}
-
-MANTISSA_INLINE __m512i broadcast_dword(const int8_t* from) {
-  __m512i dword;
-  asm("vpbroadcastd %1, %0" : "=v"(dword) : "m"(*reinterpret_cast<const uint32_t*>(from)));
-  return dword;
 }
 
 template <int kPlanes, int kVectors>
@@ -242,7 +236,7 @@ __attribute__((noinline)) void input_products(const InputArguments& a) {
   MANTISSA_UNROLL for (int o = 0; o < kOutputs; ++o) {
     if (o >= a.outputs) return;
     MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
-      const __mmask16 mask = v == kVectors - 1 ? a.last : __mmask16{0xffff};
+      const __mmask16 mask = v == kVectors - 1 ? a.last : kAllSixteen;
       if constexpr (kPlanes == 2) {
         flush_inputs(a, o, v, mask, sums[0][o][v], sums[1][o][v]);
       } else {
@@ -383,7 +377,7 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
       .pitch = narrow              ? plan.rows
                : plan.keeps_sums() ? plan.shape.kernel_height * plan.run_pitch()
                                    : kInputVectors * 16,
-      .last = narrow ? mask16(count - (vectors - 1) * 16) : __mmask16{0xffff},
+      .last = narrow ? mask16(count - (vectors - 1) * 16) : kAllSixteen,
       .first = first_chunk};
   for (int64_t output = first_output; output < last_output; output += at_once) {
     const int64_t panel = plan.panels > 1 ? output / 16 : 0;
