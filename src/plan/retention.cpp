@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <queue>
 #include <utility>
+
+#include "base/random.h"
 
 namespace mantissa {
 namespace {
@@ -13,6 +16,8 @@ using Outcome = RecomputeModel::Outcome;
 
 constexpr Retention kStates[] = {Retention::kKept, Retention::kRecomputed,
                                  Retention::kRecomputedEachTime};
+// After so many, a search tries no more than simple changes: what bounds the time that it takes.
+constexpr int64_t kMostEvaluations = 100'000;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 // What memory is paid for with when a limit is to be met.
@@ -21,8 +26,10 @@ enum class Price : uint8_t { kTime, kNothing };
 // A choice that is changed value by value.
 class Search {
  public:
-  Search(const RecomputeModel& model, int64_t limit_bytes, std::vector<Retention> start)
-      : model_(model), limit_(limit_bytes), choice_(std::move(start)) {
+  // Adds to `evaluations` how many choices it tries.
+  Search(const RecomputeModel& model, int64_t limit_bytes, std::vector<Retention> start,
+         int64_t* evaluations)
+      : model_(model), limit_(limit_bytes), choice_(std::move(start)), evaluations_(evaluations) {
     outcome_ = evaluate();
   }
 
@@ -41,23 +48,29 @@ class Search {
     }
   }
 
-  // Keeps the limit, and takes what is faster: changes of one value, and of two.
+  // Keeps the limit, and takes what is faster: changes of one value, of two, and of one with what
+  // makes room for it.
   void refine() {
     if (outcome_.excess > 0) return;
-    do descend();
-    while (improve_two());
+    do {
+      do descend();
+      while (improve_two());
+    } while (improve_many(Price::kTime) || improve_many(Price::kNothing) || improve_at_random());
   }
 
   RetentionPlan plan() const { return {choice_, outcome_}; }
 
  private:
-  Outcome evaluate() const { return model_.evaluate(choice_, limit_); }
+  Outcome evaluate() {
+    ++*evaluations_;
+    return model_.evaluate(choice_, limit_);
+  }
   int values() const { return static_cast<int>(choice_.size()); }
 
   // Calls visit(outcome) with the value set to each other state; keeps the one it returns true of.
   template <typename Visit>
   bool try_states(int v, const Visit& visit) {
-    if (!model_.values()[v].may_go) return false;
+    if (!model_.values()[v].may_go || v == fixed_) return false;
     const Retention before = choice_[v];
     for (const Retention state : kStates) {
       if (state == before) continue;
@@ -129,15 +142,22 @@ class Search {
     return any;
   }
 
-  // Keeps values that are computed again, each in place of another.
-  bool improve_two() {
-    std::vector<int> order(choice_.size());
-    std::iota(order.begin(), order.end(), 0);
+  // Values that may go, those that take the longest to compute first.
+  std::vector<int> by_cost() const {
+    std::vector<int> order;
+    for (int v = 0; v < values(); ++v) {
+      if (model_.values()[v].may_go) order.push_back(v);
+    }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
       return model_.values()[a].compute_ns > model_.values()[b].compute_ns;
     });
+    return order;
+  }
+
+  // Keeps values that are computed again, each in place of another.
+  bool improve_two() {
     bool any = false;
-    for (const int v : order) {
+    for (const int v : by_cost()) {
       if (choice_[v] == Retention::kKept) continue;
       const Retention before = choice_[v];
       choice_[v] = Retention::kKept;
@@ -158,10 +178,68 @@ class Search {
     return false;
   }
 
+  // Changes a value, whatever that does, and others so that it pays.
+  bool improve_many(Price price) {
+    bool any = false;
+    for (const int v : by_cost()) {
+      for (const Retention state : kStates) {
+        if (*evaluations_ >= kMostEvaluations) return any;
+        any |= state != choice_[v] && pays(v, state, price);
+      }
+    }
+    return any;
+  }
+
+  // Whether the change makes it faster, with what then meets the limit; else nothing is changed.
+  bool pays(int v, Retention state, Price price) {
+    const RetentionPlan before = plan();
+    choice_[v] = state;
+    outcome_ = evaluate();
+    fixed_ = v;
+    fit(price);
+    if (outcome_.excess == 0) descend();
+    fixed_ = -1;
+    return keep_if_faster(before);
+  }
+
+  // Changes values at random, whatever that does, and others so that it pays. All searches draw the
+  // same numbers: the same network has the same plan.
+  bool improve_at_random() {
+    constexpr int kKicks = 64, kChanges = 3;
+    const std::vector<int> may_go = by_cost();
+    bool any = false;
+    for (int kick = 0; kick < kKicks && *evaluations_ < kMostEvaluations; ++kick) {
+      const RetentionPlan before = plan();
+      for (int change = 0; change < kChanges; ++change) {
+        const uint64_t bits = random_bits(0, RandomStream::kShuffle, ++draws_, 0);
+        choice_[may_go[bits % may_go.size()]] = kStates[(bits >> 32) % 3];
+      }
+      outcome_ = evaluate();
+      fit();
+      if (outcome_.excess == 0) {
+        do descend();
+        while (improve_two());
+      }
+      any |= keep_if_faster(before);
+    }
+    return any;
+  }
+
+  // Whether what was changed since has made it faster; else it is as before.
+  bool keep_if_faster(const RetentionPlan& before) {
+    if (outcome_.excess == 0 && outcome_.nanoseconds < before.outcome.nanoseconds) return true;
+    choice_ = before.choice;
+    outcome_ = before.outcome;
+    return false;
+  }
+
   const RecomputeModel& model_;
   int64_t limit_;
   std::vector<Retention> choice_;
   Outcome outcome_;
+  int64_t* evaluations_;
+  uint64_t draws_ = 0;
+  int fixed_ = -1;  // the value that is left as it is
   Price price_ = Price::kTime;
 };
 
@@ -176,25 +254,15 @@ std::vector<Retention> keep_all(const RecomputeModel& model) {
   return choice;
 }
 
-RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes) {
-  Search search(model, limit_bytes, keep_all(model));
-  search.descend();
-  search.fit();
-  search.refine();
-  if (search.plan().outcome.excess == 0) return search.plan();
-  Search from_smallest(model, limit_bytes, choose_smallest(model).choice);
-  from_smallest.refine();
-  return from_smallest.plan();
-}
-
 namespace {
 
 // Keeps `best`, or what a search that aims at the limit ends with, if that is smaller.
 void aim_at(const RecomputeModel& model, int64_t limit, const std::vector<Retention>& all,
             RetentionPlan& best) {
+  int64_t evaluations = 0;
   for (const auto& [start, price] :
        {std::pair{all, Price::kTime}, {all, Price::kNothing}, {best.choice, Price::kNothing}}) {
-    Search search(model, limit, start);
+    Search search(model, limit, start, &evaluations);
     search.fit(price);
     RetentionPlan plan = search.plan();
     if (plan.outcome.total_bytes < best.outcome.total_bytes) best = std::move(plan);
@@ -213,6 +281,47 @@ RetentionPlan choose_smallest(const RecomputeModel& model) {
     if (best.outcome.total_bytes > limit) too_small = limit;
   }
   return best;
+}
+
+namespace {
+
+// Searches from several choices, and keeps the fastest within the limit that it finds.
+class SearchWithin {
+ public:
+  SearchWithin(const RecomputeModel& model, int64_t limit_bytes)
+      : model_(model), limit_(limit_bytes) {}
+
+  void from(const std::vector<Retention>& start, Price price) {
+    Search search(model_, limit_, start, &evaluations_);
+    search.descend();
+    search.fit(price);
+    search.refine();
+    RetentionPlan plan = search.plan();
+    if (plan.outcome.excess > 0) return;
+    if (!best_ || plan.outcome.nanoseconds < best_->outcome.nanoseconds) best_ = std::move(plan);
+  }
+  bool may_try_more() const { return evaluations_ < kMostEvaluations; }
+  const std::optional<RetentionPlan>& best() const { return best_; }
+
+ private:
+  const RecomputeModel& model_;
+  int64_t limit_;
+  int64_t evaluations_ = 0;
+  std::optional<RetentionPlan> best_;
+};
+
+}  // namespace
+
+RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes) {
+  SearchWithin search(model, limit_bytes);
+  const std::vector<Retention> all = keep_all(model);
+  search.from(all, Price::kTime);
+  if (search.may_try_more()) search.from(all, Price::kNothing);
+  if (search.best() && !search.may_try_more()) return *search.best();
+  const RetentionPlan smallest = choose_smallest(model);
+  search.from(smallest.choice, Price::kTime);
+  if (search.best()) return *search.best();
+  return {smallest.choice, model.evaluate(smallest.choice, limit_bytes)};
 }
 
 RetentionPlan choose_literally(const RecomputeModel& model) {
