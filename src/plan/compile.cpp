@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "ops/ops.h"
 #include "plan/program.h"
@@ -262,18 +263,26 @@ class Compiler {
     }
   }
 
-  // Computes a value again if it is not there, and before it what it is computed from.
-  void restore(int value) {
+  // Computes values again that are not there, and before them what they are computed from: in the
+  // order of the forward pass.
+  void restore(const std::vector<int>& values) {
+    std::set<int> producers;
+    for (const int value : values) find_missing(value, producers);
+    for (const int n : producers) {
+      Instruction again = forward_instruction(n, Phase::kRecompute, memory_of(graph_.nodes[n]));
+      again.saved = forward_of_node_[n].saved;
+      again.statistics = forward_of_node_[n].statistics;
+      if (again.saved >= 0) touch(again.saved, now());
+      emit(std::move(again));
+    }
+  }
+
+  void find_missing(int value, std::set<int>& producers) const {
     const int root = values_.canonical[value];
     if (root == graph_.input || buffer_of_value_[root] >= 0) return;
     const int n = producer_.at(root);
-    const Node& node = graph_.nodes[n];
-    for (const int input : node.inputs) restore(input);
-    Instruction again = forward_instruction(n, Phase::kRecompute, memory_of(node));
-    again.saved = forward_of_node_[n].saved;
-    again.statistics = forward_of_node_[n].statistics;
-    if (again.saved >= 0) touch(again.saved, now());
-    emit(std::move(again));
+    if (!producers.insert(n).second) return;
+    for (const int input : graph_.nodes[n].inputs) find_missing(input, producers);
   }
 
   // Ops that no node names, such as losses and updates, may lack an arithmetic as well.
@@ -422,10 +431,10 @@ class Compiler {
     const OpTraits& traits = node.op->traits;
     const bool reads_output =
         traits.reads_output || (traits.reads_output_if_relu && instruction.relu);
-    if (reads_output) restore(node.output);
-    for (const int input : node.inputs) {
-      if (reads_input) restore(input);
-    }
+    std::vector<int> reads;
+    if (reads_input) reads = node.inputs;
+    if (reads_output) reads.push_back(node.output);
+    restore(reads);
     instruction.grad_output = gradient;
     touch(gradient);
     for (const int input : node.inputs) {

@@ -169,7 +169,7 @@ class Course {
     stays_.reserve(2 * values.size());
     for (size_t v = 0; v < values.size(); ++v) {
       const bool stays = choice[v] == Retention::kKept;
-      stay_of_.push_back(stays ? static_cast<int>(stays_.size()) : -1);
+      stay_of_.push_back(stays ? static_cast<int>(stays_.size()) : kNotThere);
       stays_.push_back({values[v].bytes, values[v].forward, values[v].last_forward});
     }
   }
@@ -179,26 +179,20 @@ class Course {
     for (; next_ < instruction; ++next_) rest_.push_back(during_[next_]);
   }
 
-  // Computes a value again unless it is there, after what it is computed from. `rest` is what else
-  // is alive.
-  void restore(int v, int64_t rest) {
-    if (stay_of_[v] >= 0) return;
-    const RecomputeModel::Value& value = values_[v];
-    for (const int input : value.inputs) restore(input, rest);
-    for (const int input : value.inputs) touch(input);
-    stay_of_[v] = static_cast<int>(stays_.size());
-    stays_.push_back({value.bytes, moment(), moment()});
-    if (choice_[v] == Retention::kRecomputedEachTime) passing_.push_back(v);
-    rest_.push_back(rest + value.transient_bytes);
-    nanoseconds_ += value.compute_ns;
-    ++recomputations_;
+  // Computes values again that are not there, and before them what they are computed from: in the
+  // order of the forward pass. `rest` is what else is alive.
+  void restore(const std::vector<int>& values, int64_t rest) {
+    missing_.clear();
+    for (const int v : values) find_missing(v);
+    std::sort(missing_.begin(), missing_.end());
+    for (const int v : missing_) compute(v, rest);
   }
 
   // The value is read at the moment that comes.
   void touch(int v) { stays_[stay_of_[v]].last = moment(); }
 
   void end_node() {
-    for (const int v : passing_) stay_of_[v] = -1;
+    for (const int v : passing_) stay_of_[v] = kNotThere;
     passing_.clear();
   }
 
@@ -239,7 +233,27 @@ class Course {
     int first, last;  // moments
   };
 
+  static constexpr int kNotThere = -1, kMissing = -2;
+
   int moment() const { return static_cast<int>(rest_.size()); }
+
+  void find_missing(int v) {
+    if (stay_of_[v] != kNotThere) return;
+    stay_of_[v] = kMissing;
+    missing_.push_back(v);
+    for (const int input : values_[v].inputs) find_missing(input);
+  }
+
+  void compute(int v, int64_t rest) {
+    const RecomputeModel::Value& value = values_[v];
+    for (const int input : value.inputs) touch(input);
+    stay_of_[v] = static_cast<int>(stays_.size());
+    stays_.push_back({value.bytes, moment(), moment()});
+    if (choice_[v] == Retention::kRecomputedEachTime) passing_.push_back(v);
+    rest_.push_back(rest + value.transient_bytes);
+    nanoseconds_ += value.compute_ns;
+    ++recomputations_;
+  }
 
   const std::vector<RecomputeModel::Value>& values_;
   const std::vector<Retention>& choice_;
@@ -247,7 +261,8 @@ class Course {
   int next_;                   // instruction
   std::vector<int64_t> rest_;  // by moment: bytes of everything but values of the forward pass
   std::vector<Stay> stays_;    // of these; the first ones are by value, as computed forward
-  std::vector<int> stay_of_;   // by value, -1: not there
+  std::vector<int> stay_of_;   // by value, or kNotThere; kMissing: about to be computed
+  std::vector<int> missing_;   // values that are about to be computed
   std::vector<int> passing_;   // values that go with the node
   double nanoseconds_ = 0;
   int recomputations_ = 0;
@@ -260,7 +275,7 @@ RecomputeModel::Outcome RecomputeModel::evaluate(const std::vector<Retention>& c
   Course course(values_, choice, during_, first_backward_);
   for (const Read& read : reads_) {
     course.run_to(read.instruction);
-    for (const int v : read.values) course.restore(v, before_[read.instruction]);
+    course.restore(read.values, before_[read.instruction]);
     for (const int v : read.values) course.touch(v);
     course.run_to(read.instruction + 1);
     if (read.ends_node) course.end_node();
