@@ -359,6 +359,8 @@ check_memory() {
     plan "${network[@]}" --memory-budget 4MiB
   refuses "a budget that keeping everything exceeds" 3 "--recompute auto may need less" \
     plan "${network[@]}" --memory-budget ${budget}B --recompute none
+  accepts "plan proven by a solver" "arena" plan "${network[@]}" --memory-budget ${budget}B --plan exact
+  refuses "plan quickly" 2 "quickly.*neither search nor exact" plan "${network[@]}" --plan quickly
   refuses "recompute some" 2 "some.*auto, none, all and literal" plan "${network[@]}" --recompute some
   for budget in 0 -1 "5 apples" ""; do
     refuses "memory-budget '$budget'" 2 "memory-budget: '$budget' is not a size" \

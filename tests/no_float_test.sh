@@ -23,6 +23,8 @@ ALLOWED = {
     "plan/program.cpp": "programs as text",
     "plan/compile_training.cpp": "estimated times, which decide what is kept",
     "plan/recompute_model.cpp": "estimated times, which decide what is kept",
+    "plan/exact_retention.cpp": "estimated times, which decide what is kept",
+    "plan/integer_program.cpp": "linear programmes, which decide what is kept",
     "plan/retention.cpp": "estimated times, which decide what is kept",
     "runtime/state.cpp": "initial weights",
     "runtime/executor.cpp": "mean loss and accuracy, for reports",

@@ -8,6 +8,7 @@
 #include "kernels/kernel_table.h"
 #include "models/models.h"
 #include "plan/compile_training.h"
+#include "plan/exact_retention.h"
 #include "plan/value_bits.h"
 #include "tests/harness.h"
 #include "train/run_config.h"
@@ -31,21 +32,27 @@ struct Planned {
         .micro_batch_size = batch, .exponents = training_exponents(format), .format = format};
   }
   PlanningContext planning() const { return {&table, 2}; }
-  RecomputeModel model() const {
-    return {graph, *compile(graph, options, planning()), MachineProfile{}, 2};
+  RecomputeModel model(int64_t instruction_bytes = 0) const {
+    return {graph, *compile(graph, options, planning()), MachineProfile{}, 2, instruction_bytes};
   }
 };
 
 constexpr int64_t kNoLimit = INT64_MAX;
 
-// The fastest of all choices within the limit.
-double fastest(const RecomputeModel& model, int64_t limit) {
+struct Best {
+  double nanoseconds = 1e300;  // of what is within the limit
+  int64_t bytes = kNoLimit;    // whatever the limit
+};
+
+// The best of all choices.
+Best best_of_all(const RecomputeModel& model, int64_t limit) {
   const size_t values = model.values().size();
   std::vector<Retention> choice(values, Retention::kKept);
-  double best = 1e300;
+  Best best;
   for (;;) {
     const auto outcome = model.evaluate(choice, limit);
-    if (outcome.excess == 0) best = std::min(best, outcome.nanoseconds);
+    best.bytes = std::min(best.bytes, outcome.total_bytes);
+    if (outcome.excess == 0) best.nanoseconds = std::min(best.nanoseconds, outcome.nanoseconds);
     size_t v = 0;
     for (; v < values; ++v) {
       if (!model.values()[v].may_go) continue;
@@ -66,7 +73,49 @@ TEST(Retention, IsTheFastestOfAllOnChains) {
       const int64_t limit = least + (most - least) * i / 8;
       const RetentionPlan plan = choose_within(model, limit);
       EXPECT_LE(plan.outcome.peak_bytes, limit) << name;
-      EXPECT_NEAR(plan.outcome.nanoseconds, fastest(model, limit), 1e-6) << name << " " << i;
+      const Best best = best_of_all(model, limit);
+      EXPECT_NEAR(plan.outcome.nanoseconds, best.nanoseconds, 1e-6) << name << " " << i;
+      const auto exact = improve_exactly(model, limit, choose_smallest(model).choice);
+      ASSERT_TRUE(exact.ok()) << exact.error().message;
+      EXPECT_LE(exact->outcome.nanoseconds, (1 + 2 * kExactGap) * best.nanoseconds)
+          << name << " " << i;
+    }
+    const auto smallest = choose_exactly_smallest(model);
+    ASSERT_TRUE(smallest.ok()) << smallest.error().message;
+    EXPECT_EQ(smallest->outcome.total_bytes, best_of_all(model, 0).bytes) << name;
+    EXPECT_LE(choose_smallest(model).outcome.total_bytes,
+              smallest->outcome.total_bytes * 102 / 100);
+  }
+}
+
+// The solver starts from a slow plan, so that it has to find the fast one itself. More budgets:
+// tests/long/exact_plans.
+TEST(Retention, TakesAtMostTwoPercentLongerThanTheExactPlan) {
+  const struct {
+    const char *model, *format;
+    int64_t instruction_bytes;
+  } kCases[] = {{"vgg8b", "bfp8", 0},
+                {"vgg16_bn", "bfp8", 0},
+                {"resnet8", "bfp8", 8192},
+                {"resnet8", "dfp:decide=pass", 0},
+                {"resnet8", "fp32", 0}};
+  for (const auto& c : kCases) {
+    const Planned planned(c.model, 32, 8, c.format);
+    const RecomputeModel model = planned.model(c.instruction_bytes);
+    const int64_t most = model.evaluate(keep_all(model), kNoLimit).total_bytes;
+    const RetentionPlan least = choose_smallest(model);
+    for (const double part : {0.5, 0.7, 0.9}) {
+      const int64_t above = most - least.outcome.total_bytes;
+      const auto limit =
+          least.outcome.total_bytes + static_cast<int64_t>(part * static_cast<double>(above));
+      const auto exact = improve_exactly(model, limit, least.choice);
+      ASSERT_TRUE(exact.ok()) << exact.error().message;
+      const RetentionPlan found = choose_within(model, limit);
+      EXPECT_EQ(exact->outcome.excess, 0);
+      EXPECT_LE(exact->outcome.nanoseconds, (1 + 2 * kExactGap) * found.outcome.nanoseconds)
+          << c.model << " " << c.format << " " << part;
+      EXPECT_LE(found.outcome.nanoseconds, 1.02 * exact->outcome.nanoseconds)
+          << c.model << " " << c.format << " " << part;
     }
   }
 }

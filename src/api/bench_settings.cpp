@@ -15,7 +15,7 @@ constexpr int64_t kMostPixels = 4096;  // per side
 constexpr std::array kOfTraining = {
     "model", "format",          "batch-size",      "micro-batch-size", "optimizer", "clip-norm",
     "loss",  "label-smoothing", "width",           "augment",          "seed",      "threads",
-    "isa",   "recompute",       "allow-inversion", "memory-budget",    "profile"};
+    "isa",   "recompute",       "allow-inversion", "memory-budget",    "plan",      "profile"};
 
 const SettingInfo kOwn[] = {
     {"data", "synthetic, fashion-mnist, or a folder with IDX files", kSyntheticData},

@@ -6,12 +6,14 @@
 #include <limits>
 
 #include "base/sizes.h"
+#include "plan/exact_retention.h"
 #include "plan/retention.h"
 
 namespace mantissa {
 namespace {
 
 constexpr std::array<std::string_view, 4> kModeNames = {"auto", "none", "all", "literal"};
+constexpr std::array<std::string_view, 2> kPlannerNames = {"search", "exact"};
 
 // Offsets leave gaps, so that the arena may be a little larger than what lives at once.
 constexpr int kTries = 8;
@@ -23,6 +25,7 @@ class TrainingCompiler {
       : graph_(graph),
         options_(std::move(options)),
         planning_(planning),
+        planner_(recompute.planner),
         instruction_bytes_(recompute.instruction_bytes),
         model_(graph, kept, recompute.profile, planning.threads, recompute.instruction_bytes) {}
 
@@ -38,17 +41,28 @@ class TrainingCompiler {
   Result<TrainingProgram> within(int64_t limit_bytes) {
     int64_t target = limit_bytes;
     for (int i = 1;; ++i) {
-      const RetentionPlan plan = choose_within(model_, target);
+      MANTISSA_ASSIGN(const RetentionPlan plan, plan_within(target));
       MANTISSA_ASSIGN(TrainingProgram result, with(plan));
       const int64_t above = result.program.arena_bytes +
                             plan.outcome.recomputations * instruction_bytes_ - limit_bytes;
       if (above <= 0 || plan.outcome.total_bytes > target) return result;
-      if (i == kTries) return with(choose_smallest(model_));
+      if (i == kTries) return smallest();
       target -= std::max(above, i * (limit_bytes / 200));
     }
   }
 
+  Result<TrainingProgram> smallest() {
+    if (planner_ == Planner::kSearch) return with(choose_smallest(model_));
+    MANTISSA_ASSIGN(const RetentionPlan plan, choose_exactly_smallest(model_));
+    return with(plan);
+  }
+
  private:
+  Result<RetentionPlan> plan_within(int64_t bytes) const {
+    if (planner_ == Planner::kSearch) return choose_within(model_, bytes);
+    return choose_exactly_within(model_, bytes);
+  }
+
   std::vector<ValueDecision> explain(const RetentionPlan& plan, const Program& program) const {
     std::vector<int> recomputations(graph_.values.size(), 0);
     for (const Instruction& instruction : program.instructions) {
@@ -85,6 +99,7 @@ class TrainingCompiler {
   const Graph& graph_;
   ProgramOptions options_;
   PlanningContext planning_;
+  Planner planner_;
   int64_t instruction_bytes_;
   RecomputeModel model_;
 };
@@ -100,7 +115,7 @@ Result<TrainingProgram> compile_training(const Graph& graph, ProgramOptions opti
     case RecomputeMode::kNone:
       return compiler.with({keep_all(compiler.model()), {}});
     case RecomputeMode::kAll:
-      return compiler.with(choose_smallest(compiler.model()));
+      return compiler.smallest();
     case RecomputeMode::kLiteral:
       return compiler.with(choose_literally(compiler.model()));
     case RecomputeMode::kAuto:
@@ -140,6 +155,18 @@ Result<RecomputeMode> parse_recompute_mode(std::string_view text) {
 
 std::string_view recompute_mode_name(RecomputeMode mode) {
   return kModeNames[static_cast<size_t>(mode)];
+}
+
+Result<Planner> parse_planner(std::string_view text) {
+  const auto* found = std::find(kPlannerNames.begin(), kPlannerNames.end(), text);
+  if (found == kPlannerNames.end()) {
+    return invalid_input("plan: '" + std::string(text) + "' is neither search nor exact");
+  }
+  return static_cast<Planner>(found - kPlannerNames.begin());
+}
+
+std::string_view planner_name(Planner planner) {
+  return kPlannerNames[static_cast<size_t>(planner)];
 }
 
 }  // namespace mantissa

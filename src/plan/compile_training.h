@@ -18,8 +18,15 @@ enum class RecomputeMode : uint8_t {
   kLiteral,  // Recompute's own rule: what is computed faster than loaded is not kept
 };
 
+// How kAuto and kAll find what they are after.
+enum class Planner : uint8_t {
+  kSearch,  // in a second, for any network
+  kExact,   // with proof, for small ones (exact_retention.h)
+};
+
 struct RecomputeOptions {
   RecomputeMode mode = RecomputeMode::kAuto;
+  Planner planner = Planner::kSearch;
   // kAuto: the most that the arena takes, and outside it each instruction that computes again;
   // 0: no limit.
   int64_t limit_bytes = 0;
@@ -47,7 +54,8 @@ struct TrainingProgram {
 };
 
 // Compiles a training program; `options.retention` is chosen as `recompute` says. Where the limit
-// cannot be met the program is the one with the smallest arena that was found. Errors as compile.
+// cannot be met the program is the one with the smallest arena that was found. Errors as compile,
+// and the exact planner's.
 Result<TrainingProgram> compile_training(const Graph& graph, ProgramOptions options,
                                          const PlanningContext& planning,
                                          const RecomputeOptions& recompute);
@@ -57,5 +65,7 @@ std::string to_string(const std::vector<ValueDecision>& decisions);
 
 Result<RecomputeMode> parse_recompute_mode(std::string_view text);
 std::string_view recompute_mode_name(RecomputeMode mode);
+Result<Planner> parse_planner(std::string_view text);
+std::string_view planner_name(Planner planner);
 
 }  // namespace mantissa

@@ -30,6 +30,13 @@ class RecomputeModel {
     int forward = -1, last_forward = -1;  // instructions that write it, and read it last
   };
 
+  // An instruction of the backward pass that reads values.
+  struct Read {
+    int instruction = -1;
+    std::vector<int> values;
+    bool ends_node = false;  // values that are computed each time are forgotten after it
+  };
+
   struct Outcome {
     int64_t peak_bytes = 0;   // the largest live set
     int64_t total_bytes = 0;  // and what the instructions take that compute again
@@ -45,6 +52,15 @@ class RecomputeModel {
 
   const std::vector<Value>& values() const { return values_; }
   int64_t tier_bytes(const Value& value) const { return tiers_[value.tier].bytes; }
+  int64_t instruction_bytes() const { return instruction_bytes_; }
+  const std::vector<Read>& reads() const { return reads_; }
+  int first_backward() const { return first_backward_; }
+  // The instruction before which what was kept and read must not go, or -1.
+  int held_until() const { return held_until_; }
+  // By instruction: bytes of everything but values of the forward pass, while it runs, and just
+  // before (which is when values are computed again for it).
+  const std::vector<int64_t>& bytes_during() const { return during_; }
+  const std::vector<int64_t>& bytes_before() const { return before_; }
 
   // What a choice, one entry per value of the model, comes to. What may not go is kept in it.
   Outcome evaluate(const std::vector<Retention>& choice, int64_t limit_bytes) const;
@@ -53,13 +69,6 @@ class RecomputeModel {
   std::vector<Retention> by_graph_value(const std::vector<Retention>& choice, size_t values) const;
 
  private:
-  // An instruction of the backward pass that reads values.
-  struct Read {
-    int instruction = -1;
-    std::vector<int> values;
-    bool ends_node = false;  // values that are computed each time are forgotten after it
-  };
-
   void find_values(const Graph& graph, const Program& program, const MachineProfile& profile,
                    int threads);
   void find_reads(const Program& program, const MachineProfile& profile);
@@ -70,8 +79,7 @@ class RecomputeModel {
   std::vector<Value> values_;
   std::vector<Read> reads_;
   int first_backward_ = 0;
-  int held_until_ = -1;  // the instruction before which what the backward pass read must not go
-  // Bytes of everything but values of the forward pass, during and just before each instruction.
+  int held_until_ = -1;
   std::vector<int64_t> during_, before_;
 };
 

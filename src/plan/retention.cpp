@@ -1,13 +1,12 @@
 #include "plan/retention.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <queue>
+#include <random>
 #include <utility>
-
-#include "base/random.h"
 
 namespace mantissa {
 namespace {
@@ -16,7 +15,7 @@ using Outcome = RecomputeModel::Outcome;
 
 constexpr Retention kStates[] = {Retention::kKept, Retention::kRecomputed,
                                  Retention::kRecomputedEachTime};
-// After so many, a search tries no more than simple changes: what bounds the time that it takes.
+// After so many a search tries changes of one value and of two only.
 constexpr int64_t kMostEvaluations = 100'000;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
@@ -48,8 +47,8 @@ class Search {
     }
   }
 
-  // Keeps the limit, and takes what is faster: changes of one value, of two, and of one with what
-  // makes room for it.
+  // Keeps the limit, and takes what is faster: changes of one value, of two, of one with what makes
+  // room for it, and of some at random with what makes room for these.
   void refine() {
     if (outcome_.excess > 0) return;
     do {
@@ -206,13 +205,12 @@ class Search {
   // same numbers: the same network has the same plan.
   bool improve_at_random() {
     constexpr int kKicks = 64, kChanges = 3;
-    const std::vector<int> may_go = by_cost();
     bool any = false;
     for (int kick = 0; kick < kKicks && *evaluations_ < kMostEvaluations; ++kick) {
       const RetentionPlan before = plan();
       for (int change = 0; change < kChanges; ++change) {
-        const uint64_t bits = random_bits(0, RandomStream::kShuffle, ++draws_, 0);
-        choice_[may_go[bits % may_go.size()]] = kStates[(bits >> 32) % 3];
+        const int v = draw(values());
+        if (model_.values()[v].may_go) choice_[v] = kStates[draw(std::size(kStates))];
       }
       outcome_ = evaluate();
       fit();
@@ -224,6 +222,8 @@ class Search {
     }
     return any;
   }
+
+  int draw(size_t below) { return static_cast<int>(random_() % below); }
 
   // Whether what was changed since has made it faster; else it is as before.
   bool keep_if_faster(const RetentionPlan& before) {
@@ -238,7 +238,7 @@ class Search {
   std::vector<Retention> choice_;
   Outcome outcome_;
   int64_t* evaluations_;
-  uint64_t draws_ = 0;
+  std::mt19937 random_;
   int fixed_ = -1;  // the value that is left as it is
   Price price_ = Price::kTime;
 };
@@ -285,6 +285,14 @@ RetentionPlan choose_smallest(const RecomputeModel& model) {
 
 namespace {
 
+// What is fastest whatever it takes.
+RetentionPlan descended(const RecomputeModel& model, const std::vector<Retention>& start) {
+  int64_t evaluations = 0;
+  Search search(model, kNoLimit, start, &evaluations);
+  search.descend();
+  return search.plan();
+}
+
 // Searches from several choices, and keeps the fastest within the limit that it finds.
 class SearchWithin {
  public:
@@ -313,8 +321,9 @@ class SearchWithin {
 }  // namespace
 
 RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes) {
-  SearchWithin search(model, limit_bytes);
   const std::vector<Retention> all = keep_all(model);
+  if (limit_bytes == kNoLimit) return descended(model, all);
+  SearchWithin search(model, limit_bytes);
   search.from(all, Price::kTime);
   if (search.may_try_more()) search.from(all, Price::kNothing);
   if (search.best() && !search.may_try_more()) return *search.best();

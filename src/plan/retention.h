@@ -21,7 +21,7 @@ std::vector<Retention> keep_all(const RecomputeModel& model);
 // smallest, which is above it.
 RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes);
 
-// The choice with the smallest total that is found.
+// The choice with the smallest total that is found, however slow it is.
 RetentionPlan choose_smallest(const RecomputeModel& model);
 
 // Recompute's literal rule, from the first value to the last: a value X computed from `in` is not

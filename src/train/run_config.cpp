@@ -226,6 +226,13 @@ const Setting kSettings[] = {
      "auto", kValue, kElsewhere,
      [](S text, Config& c) { return assign(parse_recompute_mode(text), c.recompute); },
      [](const Config& c) { return std::string(recompute_mode_name(c.recompute)); }},
+    {"plan",
+     "how the fastest plan within the memory budget is found: search (in about a second), or exact "
+     "(proven, by the solver Cbc; minutes where more than some fifty values are computed, as in "
+     "resnet20); changes no result",
+     "search", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_planner(text), c.planner); },
+     [](const Config& c) { return std::string(planner_name(c.planner)); }},
     {"allow-inversion",
      "let batch norm's backward pass compute what it reads from its output where that is there "
      "anyway, which takes less memory; other results (the format's key inversion=yes)",
@@ -280,7 +287,7 @@ const Setting kSettings[] = {
 // Where to write and what to compute with: not part of what a run is.
 bool is_of_this_machine(const std::string& name) {
   return name == "out" || name == "tensorboard" || name == "threads" || name == "isa" ||
-         name == "memory-budget" || name == "recompute" || name == "profile";
+         name == "memory-budget" || name == "recompute" || name == "plan" || name == "profile";
 }
 
 Status resolve(RunConfig& config) {

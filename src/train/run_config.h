@@ -50,6 +50,7 @@ struct RunConfig {
   Isa isa = Isa::kScalar;
   int64_t memory_budget = 0;  // bytes; 0: none
   RecomputeMode recompute = RecomputeMode::kAuto;
+  Planner planner = Planner::kSearch;
   bool allow_inversion = false;
   std::string profile_name;  // find_profile
   MachineProfile profile;

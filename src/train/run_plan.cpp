@@ -183,6 +183,7 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
   MANTISSA_RETURN_IF_ERROR(compile_with());
   if (config.recompute == RecomputeMode::kNone) return {};
   recompute.mode = config.recompute;
+  recompute.planner = config.planner;
   if (config.memory_budget > 0) {
     const int64_t rest = plan.memory.peak_bytes() - plan.arena_bytes();
     // At least a byte: no limit is another thing.
