@@ -293,6 +293,19 @@ RetentionPlan descended(const RecomputeModel& model, const std::vector<Retention
   return search.plan();
 }
 
+// What becomes of the plan for a looser limit when that is tightened step by step.
+std::vector<Retention> tightened(const RecomputeModel& model, int64_t limit_bytes) {
+  std::vector<Retention> choice = keep_all(model);
+  int64_t evaluations = 0;
+  for (const int percent : {150, 140, 130, 120, 110, 105}) {
+    Search search(model, limit_bytes / 100 * percent, choice, &evaluations);
+    search.fit();
+    search.refine();
+    choice = search.plan().choice;
+  }
+  return choice;
+}
+
 // Searches from several choices, and keeps the fastest within the limit that it finds.
 class SearchWithin {
  public:
@@ -326,6 +339,7 @@ RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes) {
   SearchWithin search(model, limit_bytes);
   search.from(all, Price::kTime);
   if (search.may_try_more()) search.from(all, Price::kNothing);
+  if (search.may_try_more()) search.from(tightened(model, limit_bytes), Price::kTime);
   if (search.best() && !search.may_try_more()) return *search.best();
   const RetentionPlan smallest = choose_smallest(model);
   search.from(smallest.choice, Price::kTime);
