@@ -101,23 +101,12 @@ TEST(NarrowSums, UpdateAsTheSumsThatTheyAreRoundedTo) {
 
 // The norm of one parameter's gradient, by either kind of sums.
 StepTotals norm_of(Weights& w, bool narrow, int below) {
-  const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
-  ThreadPool pool(2);
-  const StepScalars scalars{.gradient_scale = 1.0 / 64, .clip_norm = 1};
-  StepTotals totals;
   ParameterView view;
   auto own_exponent = static_cast<int16_t>(kFixedExponent - below);
   view.fixed_exponent = &w.fixed_exponent;
   view.gradient = narrow ? tensor_of(w.exact, Shape{kCount}, &own_exponent, nullptr)
                          : tensor_of(w.rounded, Shape{kCount}, &w.fixed_exponent, nullptr);
-  OpContext c;
-  c.parameters = std::span(&view, 1);
-  c.kernel.pool = &pool;
-  c.kernels = &kernels;
-  c.scalars = &scalars;
-  c.totals = &totals;
-  kGradientNorm.forward(c);
-  return totals;
+  return run_on(kGradientNorm, view, {.gradient_scale = 1.0 / 64, .clip_norm = 1}, 2);
 }
 
 // The norm over all parameters does not depend on how their sums are kept.

@@ -26,17 +26,12 @@ Tensor tensor_of(std::vector<T>& data, const Shape& shape, int16_t* exponent, in
   return tensor;
 }
 
-// One update of `view`, by sums in units of 2^gradient_exponent, or of their own where they are
-// exact; returns that exponent for the next step.
-inline int16_t run_update(const Op& op, ParameterView view, int16_t gradient_exponent,
-                          const StepScalars& scalars, int threads) {
+// Runs an operator on one parameter; what it notes for the step.
+inline StepTotals run_on(const Op& op, ParameterView view, const StepScalars& scalars,
+                         int threads) {
   const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
   ThreadPool pool(threads);
   StepTotals totals;
-  view.fixed_exponent = &gradient_exponent;  // which the update changes, for the next step
-  if (view.gradient.exponent == nullptr) view.gradient.exponent = &gradient_exponent;
-  view.lazy_shift = kShift;
-  view.decays = true;
   OpContext c;
   c.parameters = std::span(&view, 1);
   c.kernel.pool = &pool;
@@ -44,6 +39,18 @@ inline int16_t run_update(const Op& op, ParameterView view, int16_t gradient_exp
   c.scalars = &scalars;
   c.totals = &totals;
   op.forward(c);
+  return totals;
+}
+
+// One update of `view`, by sums in units of 2^gradient_exponent, or of their own where they are
+// exact; returns that exponent for the next step.
+inline int16_t run_update(const Op& op, ParameterView view, int16_t gradient_exponent,
+                          const StepScalars& scalars, int threads) {
+  view.fixed_exponent = &gradient_exponent;  // which the update changes, for the next step
+  if (view.gradient.exponent == nullptr) view.gradient.exponent = &gradient_exponent;
+  view.lazy_shift = kShift;
+  view.decays = true;
+  const StepTotals totals = run_on(op, view, scalars, threads);
   EXPECT_FALSE(totals.exponent_overflow || totals.gradient_overflow);
   return gradient_exponent;
 }

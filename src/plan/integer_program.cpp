@@ -1,59 +1,32 @@
 #include "plan/integer_program.h"
 
 #include <coin/Cbc_C_Interface.h>
-#include <dlfcn.h>
 
 #include <memory>
 #include <string>
 
+#include "base/shared_library.h"
+
 namespace mantissa {
 namespace {
 
-constexpr const char* kLibrary = "libCbcSolver.so.3";
-
+// The functions of Cbc's C interface that are used.
 struct Cbc {
-  decltype(&Cbc_newModel) create = nullptr;
-  decltype(&Cbc_deleteModel) destroy = nullptr;
-  decltype(&Cbc_addCol) add_variable = nullptr;
-  decltype(&Cbc_addRow) add_constraint = nullptr;
-  decltype(&Cbc_setParameter) set_parameter = nullptr;
-  decltype(&Cbc_setCutoff) set_cutoff = nullptr;
-  decltype(&Cbc_setMaximumSeconds) set_seconds = nullptr;
-  decltype(&Cbc_setLogLevel) set_log_level = nullptr;
-  decltype(&Cbc_solve) solve = nullptr;
-  decltype(&Cbc_isProvenOptimal) is_proven_optimal = nullptr;
-  decltype(&Cbc_isProvenInfeasible) is_proven_infeasible = nullptr;
-  decltype(&Cbc_isSecondsLimitReached) is_out_of_time = nullptr;
-  decltype(&Cbc_getColSolution) solution = nullptr;
-  std::string error;
+  SharedLibrary library{"libCbcSolver.so.3"};
+  decltype(&Cbc_newModel) create = library.find("Cbc_newModel");
+  decltype(&Cbc_deleteModel) destroy = library.find("Cbc_deleteModel");
+  decltype(&Cbc_addCol) add_variable = library.find("Cbc_addCol");
+  decltype(&Cbc_addRow) add_constraint = library.find("Cbc_addRow");
+  decltype(&Cbc_setParameter) set_parameter = library.find("Cbc_setParameter");
+  decltype(&Cbc_setCutoff) set_cutoff = library.find("Cbc_setCutoff");
+  decltype(&Cbc_setMaximumSeconds) set_seconds = library.find("Cbc_setMaximumSeconds");
+  decltype(&Cbc_setLogLevel) set_log_level = library.find("Cbc_setLogLevel");
+  decltype(&Cbc_solve) solve = library.find("Cbc_solve");
+  decltype(&Cbc_isProvenOptimal) is_proven_optimal = library.find("Cbc_isProvenOptimal");
+  decltype(&Cbc_isProvenInfeasible) is_proven_infeasible = library.find("Cbc_isProvenInfeasible");
+  decltype(&Cbc_isSecondsLimitReached) is_out_of_time = library.find("Cbc_isSecondsLimitReached");
+  decltype(&Cbc_getColSolution) solution = library.find("Cbc_getColSolution");
 };
-
-Cbc load() {
-  Cbc cbc;
-  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    cbc.error = dlerror();
-    return cbc;
-  }
-  const auto find = [&](const char* name, auto& function) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
-    if (function == nullptr) cbc.error = std::string(kLibrary) + " has no " + name;
-  };
-  find("Cbc_newModel", cbc.create);
-  find("Cbc_deleteModel", cbc.destroy);
-  find("Cbc_addCol", cbc.add_variable);
-  find("Cbc_addRow", cbc.add_constraint);
-  find("Cbc_setParameter", cbc.set_parameter);
-  find("Cbc_setCutoff", cbc.set_cutoff);
-  find("Cbc_setMaximumSeconds", cbc.set_seconds);
-  find("Cbc_setLogLevel", cbc.set_log_level);
-  find("Cbc_solve", cbc.solve);
-  find("Cbc_isProvenOptimal", cbc.is_proven_optimal);
-  find("Cbc_isProvenInfeasible", cbc.is_proven_infeasible);
-  find("Cbc_isSecondsLimitReached", cbc.is_out_of_time);
-  find("Cbc_getColSolution", cbc.solution);
-  return cbc;
-}
 
 using Model = std::unique_ptr<Cbc_Model, decltype(&Cbc_deleteModel)>;
 
@@ -79,10 +52,10 @@ void add(const Cbc& cbc, Cbc_Model* model, const IntegerProgram& program) {
 
 Result<std::optional<std::vector<double>>> solve(const IntegerProgram& program,
                                                  const SolverLimits& limits) {
-  static const Cbc cbc = load();
-  if (!cbc.error.empty()) {
+  static const Cbc cbc;
+  if (!cbc.library.error().empty()) {
     return failed("the exact planner computes with Cbc 2.10, which is not usable here (" +
-                  cbc.error + "); on Debian, install coinor-libcbc3");
+                  cbc.library.error() + "); on Debian, install coinor-libcbc3");
   }
   const Model model(cbc.create(), cbc.destroy);
   cbc.set_log_level(model.get(), 0);

@@ -38,6 +38,12 @@ class Search {
     }
   }
 
+  // The same with changes of one value and of two.
+  void settle() {
+    do descend();
+    while (improve_two());
+  }
+
   // Takes the change that costs the least time for the memory above the limit that it saves, or the
   // one that saves the most whatever it costs, until nothing is above the limit or no change saves
   // any.
@@ -52,8 +58,7 @@ class Search {
   void refine() {
     if (outcome_.excess > 0) return;
     do {
-      do descend();
-      while (improve_two());
+      settle();
     } while (improve_many(Price::kTime) || improve_many(Price::kNothing) || improve_at_random());
   }
 
@@ -214,10 +219,7 @@ class Search {
       }
       outcome_ = evaluate();
       fit();
-      if (outcome_.excess == 0) {
-        do descend();
-        while (improve_two());
-      }
+      if (outcome_.excess == 0) settle();
       any |= keep_if_faster(before);
     }
     return any;
@@ -243,19 +245,6 @@ class Search {
   Price price_ = Price::kTime;
 };
 
-}  // namespace
-
-std::vector<Retention> keep_all(const RecomputeModel& model) {
-  std::vector<Retention> choice;
-  for (const RecomputeModel::Value& value : model.values()) {
-    const bool keeps = value.read_backward || !value.may_go;
-    choice.push_back(keeps ? Retention::kKept : Retention::kRecomputed);
-  }
-  return choice;
-}
-
-namespace {
-
 // Keeps `best`, or what a search that aims at the limit ends with, if that is smaller.
 void aim_at(const RecomputeModel& model, int64_t limit, const std::vector<Retention>& all,
             RetentionPlan& best) {
@@ -268,22 +257,6 @@ void aim_at(const RecomputeModel& model, int64_t limit, const std::vector<Retent
     if (plan.outcome.total_bytes < best.outcome.total_bytes) best = std::move(plan);
   }
 }
-
-}  // namespace
-
-RetentionPlan choose_smallest(const RecomputeModel& model) {
-  const std::vector<Retention> all = keep_all(model);
-  RetentionPlan best{all, model.evaluate(all, kNoLimit)};
-  int64_t too_small = 0;
-  while (best.outcome.total_bytes - too_small > 1 + best.outcome.total_bytes / 100) {
-    const int64_t limit = too_small + (best.outcome.total_bytes - too_small) / 2;
-    aim_at(model, limit, all, best);
-    if (best.outcome.total_bytes > limit) too_small = limit;
-  }
-  return best;
-}
-
-namespace {
 
 // What is fastest whatever it takes.
 RetentionPlan descended(const RecomputeModel& model, const std::vector<Retention>& start) {
@@ -332,6 +305,27 @@ class SearchWithin {
 };
 
 }  // namespace
+
+std::vector<Retention> keep_all(const RecomputeModel& model) {
+  std::vector<Retention> choice;
+  for (const RecomputeModel::Value& value : model.values()) {
+    const bool keeps = value.read_backward || !value.may_go;
+    choice.push_back(keeps ? Retention::kKept : Retention::kRecomputed);
+  }
+  return choice;
+}
+
+RetentionPlan choose_smallest(const RecomputeModel& model) {
+  const std::vector<Retention> all = keep_all(model);
+  RetentionPlan best{all, model.evaluate(all, kNoLimit)};
+  int64_t too_small = 0;
+  while (best.outcome.total_bytes - too_small > 1 + best.outcome.total_bytes / 100) {
+    const int64_t limit = too_small + (best.outcome.total_bytes - too_small) / 2;
+    aim_at(model, limit, all, best);
+    if (best.outcome.total_bytes > limit) too_small = limit;
+  }
+  return best;
+}
 
 RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes) {
   const std::vector<Retention> all = keep_all(model);

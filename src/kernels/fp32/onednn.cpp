@@ -1,9 +1,9 @@
 #include "kernels/fp32/onednn.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <string>
+
+#include "base/shared_library.h"
 
 namespace mantissa::kernels::fp32 {
 namespace {
@@ -15,26 +15,17 @@ struct Loaded {
   std::string error;
 };
 
-template <typename Function>
-void find(void* library, const char* name, Function& function, std::string& error) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) error = std::string(kLibrary) + " has no " + name;
-}
-
 Loaded load() {
   // Its threads and ours take turns: threads that spin while they wait would hold a core.
   setenv("OMP_WAIT_POLICY", "passive", 0);
   Loaded loaded;
   OneDnn& dnn = loaded.functions;
-  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    loaded.error = std::string(kLibrary) + " cannot be loaded: " + dlerror();
-    return loaded;
-  }
-#define MANTISSA_ONEDNN(name) find(library, "dnnl_" #name, dnn.name, loaded.error);
+  SharedLibrary library(kLibrary);
+#define MANTISSA_ONEDNN(name) dnn.name = library.find("dnnl_" #name);
 #include "kernels/fp32/onednn.inc"
 #undef MANTISSA_ONEDNN
-  find(library, "omp_set_num_threads", dnn.set_threads, loaded.error);
+  dnn.set_threads = library.find("omp_set_num_threads");
+  loaded.error = library.error();
   if (!loaded.error.empty()) return loaded;
   if (dnn.version()->major != DNNL_VERSION_MAJOR) {
     loaded.error = std::string(kLibrary) + " is of another version than 2";
