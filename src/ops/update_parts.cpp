@@ -31,8 +31,9 @@ int64_t step_block(const OpContext& c, const kernels::Update& of_all, int step_e
       each_range([&](int64_t begin, int64_t end) { return kernel.step(update, begin, end); });
   const int growth = lazy_growth(values.low, values.high, update.weight_bits, update.shift,
                                  std::max(0, exponent - smallest_exponent));
+  if (growth == 0) return values.saturated;
   each_range([&](int64_t begin, int64_t end) {
-    kernel.commit(update, growth, begin, end);
+    kernel.change_unit(update, growth, begin, end);
     return Extremes{};
   });
   exponent = static_cast<int16_t>(exponent + growth);

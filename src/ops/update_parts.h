@@ -16,7 +16,7 @@
 namespace mantissa::ops {
 
 // Elements below which a thread is not worth waking.
-constexpr int64_t kUpdateGrain = 8192;
+constexpr int64_t kUpdateGrain = 2048;
 // Bits of |g|.
 constexpr int kGradientBits = 31;
 

@@ -73,7 +73,7 @@ inline void square_roots(double* values, int64_t count) noexcept {
 
 const UpdateKernels kUpdateAvx512Vnni = {
     "update_avx512vnni", Isa::kAvx512Vnni, gradient_extremes, direction_extremes_lanes,
-    step_lanes,          commit_lanes,     look_ahead,        adam_extremes,
+    step_lanes,          change_unit,      look_ahead,        adam_extremes,
     adam_direction,      sum_of_squares};
 
 }  // namespace mantissa::kernels

@@ -172,63 +172,47 @@ inline Extremes directions(const Update& args, int64_t begin, int64_t end) noexc
   return extremes.total();
 }
 
+// Writes V', of which the lowest 32 bits are given.
+template <typename Weight>
+inline void split_low(const Split split, const int32_t* __restrict values, int64_t count,
+                      Weight* __restrict weights, int16_t* __restrict accumulator) noexcept {
+  for (int64_t i = 0; i < count; ++i) {
+    weights[i] = static_cast<Weight>(split(static_cast<uint32_t>(values[i]), accumulator[i]));
+  }
+}
+
 template <typename Weight, typename Sum>
 inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept {
+  alignas(64) int32_t updated[kBlock];
+  int16_t unused[kBlock];
   const Update args = args_;
   DirectionLanes<Weight, Sum> direction(args);
   const UpdateLanes update(args);
+  const Split split(args.shift, 0);
   const bool replaces_velocity = args.replaces_velocity();
   Sum* const sums = args.gradient.as<Sum>();
+  Weight* const weights = static_cast<Weight*>(args.weights);
   ExtremeLanes extremes;
-  for (int64_t i = begin; i < end; i += kLanes) {
-    const Lanes values = load_value<Weight>(args, i), d = direction(i, values);
-    if (replaces_velocity) {
-      store(args.velocity + i, d);
-    } else {
-      store(sums + i, d);
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t last = std::min(end, first + kBlock);
+    for (int64_t i = first; i < last; i += kLanes) {
+      const Lanes values = load_value<Weight>(args, i), d = direction(i, values);
+      if (replaces_velocity) {
+        store(args.velocity + i, d);
+      } else {
+        store(sums + i, d);
+      }
+      const Lanes left = values - update(d);
+      extremes.add(left);
+      store(updated + (i - first), left);
     }
-    extremes.add(values - update(d));
+    split_low(split, updated, last - first, weights + first,
+              args.accumulator == nullptr ? unused : args.accumulator + first);
   }
   Extremes total = extremes.total();
   total.saturated = end - begin;
   for (int64_t lane = 0; lane < kLanes; ++lane) total.saturated += direction.exact[lane];
   return total;
-}
-
-// u of a block, modulo 2^32.
-template <typename Direction>
-inline void low_updates(const UpdateLanes& update, const Direction* directions, int64_t count,
-                        int32_t* __restrict updates) noexcept {
-  for (int64_t i = 0; i < count; i += kLanes) store(updates + i, update(load(directions + i)));
-}
-
-// For units that do not grow: V' modulo 2^32 is then enough.
-template <typename Weight>
-inline void commit_low(const Split split, int64_t count, const int32_t* __restrict updates,
-                       Weight* __restrict weights, int16_t* __restrict accumulator) noexcept {
-  for (int64_t i = 0; i < count; ++i) {
-    const uint32_t value = (static_cast<uint32_t>(weights[i]) << split.shift) -
-                           static_cast<uint32_t>(accumulator[i]) -
-                           static_cast<uint32_t>(updates[i]);
-    weights[i] = static_cast<Weight>(split(value, accumulator[i]));
-  }
-}
-
-inline void commits(const Update& args, int growth, int64_t begin, int64_t end) noexcept {
-  alignas(64) int32_t updates[kBlock];
-  int16_t none[kBlock];
-  const UpdateLanes update(args);
-  const Split split(args.shift, growth);
-  for (int64_t first = begin; first < end; first += kBlock) {
-    const int64_t count = std::min(kBlock, end - first);
-    with_directions(args,
-                    [&](const auto* from) { low_updates(update, from + first, count, updates); });
-    if (args.accumulator == nullptr) std::fill_n(none, count, int16_t{0});
-    int16_t* accumulator = args.accumulator == nullptr ? none : args.accumulator + first;
-    with_weights(args, [&](auto* weights) {
-      commit_low(split, count, updates, weights + first, accumulator);
-    });
-  }
 }
 
 // Calls function(Weight{}, Sum{}).
@@ -259,11 +243,4 @@ inline Extremes step_lanes(const Update& args, int64_t begin, int64_t end) noexc
     return combined(steps<decltype(weight), decltype(sum)>(args, begin, middle),
                     step(args, middle, end));
   });
-}
-
-inline void commit_lanes(const Update& args, int growth, int64_t begin, int64_t end) noexcept {
-  if (growth > 0 || !UpdateLanes::can_do(args)) return commit(args, growth, begin, end);
-  const int64_t middle = end - (end - begin) % kLanes;
-  commits(args, growth, begin, middle);
-  commit(args, growth, middle, end);
 }

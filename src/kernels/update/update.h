@@ -10,6 +10,9 @@
 //          for update_shift from 1 to 62: floor((d * rate_multiplier + r) / 2^update_shift), r
 //          uniform below 2^update_shift
 //   V'   = V - u, then doubled units while |W| does not fit, halved units while V is small.
+// In one pass a step writes V' in the units of V, in which most steps leave it. Where |W| does not
+// fit, its lowest bits are enough to go on from: |V| < 2^(width of W - 1 + shift), so that V' + u,
+// known modulo 2^(width of W + shift), is V.
 // |wide| <= 2^61 and |d * rate_multiplier| < 2^62. Right shifts are >= 0, but for those that
 // rescale; from 63 on all is rounded away.
 //
@@ -42,7 +45,8 @@ struct Update {
   bool stochastic = false;
   RandomKey key;
 
-  // Whether a step writes d, and commit reads it, in place of the velocity; else in place of G.
+  // Whether a step writes d, and change_unit reads it, in place of the velocity; else in place of
+  // G.
   bool replaces_velocity() const { return velocity != nullptr && direction_bits == 16; }
 };
 
@@ -104,12 +108,12 @@ struct UpdateKernels {
   Extremes (*gradient_extremes)(const GradientSums&, int64_t begin, int64_t end) noexcept;
   // Extremes of `wide`.
   Extremes (*direction_extremes)(const Update&, int64_t begin, int64_t end) noexcept;
-  // Replaces the velocity by d, where this is the new one, else G; extremes of V', and how many d
-  // were clipped.
+  // Replaces the velocity by d, where this is the new one, else G, and W and A by V', split, of W
+  // the lowest bits; extremes of V', and how many d were clipped.
   Extremes (*step)(const Update&, int64_t begin, int64_t end) noexcept;
   // After step: replaces W and A by V' after `growth` doublings of the unit (negative: halvings,
   // fewer than 32), split.
-  void (*commit)(const Update&, int growth, int64_t begin, int64_t end) noexcept;
+  void (*change_unit)(const Update&, int growth, int64_t begin, int64_t end) noexcept;
   // Nesterov's first half: replaces the velocity by d, of 16 bits, and returns how many were
   // clipped. The direction is that of the new velocity, whose
   // multiplier then is another: |wide| < 2^62.

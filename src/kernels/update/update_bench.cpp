@@ -99,13 +99,9 @@ void add_rows(const UpdateKernels* k) {
   add("sum_of_squares", [=](Operands& o) {
     benchmark::DoNotOptimize(k->sum_of_squares({o.gradient.data()}, 6, 0, kCount));
   });
-  for (const int growth : {-1, 0, 1}) {
-    add(growth < 0    ? "commit_shrink"
-        : growth == 0 ? "commit"
-                      : "commit_grow",
-        [=](Operands& o) { k->commit(o.args(false), growth, 0, kCount); });
-    if (growth == 0)
-      add("commit_momentum", [=](Operands& o) { k->commit(o.args(true), 0, 0, kCount); });
+  for (const int growth : {-1, 1}) {
+    add(growth < 0 ? "change_unit_shrink" : "change_unit_grow",
+        [=](Operands& o) { k->change_unit(o.args(false), growth, 0, kCount); });
   }
 }
 

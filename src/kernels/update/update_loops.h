@@ -174,27 +174,6 @@ inline void update_block(const Update& args, int64_t first, int64_t count,
   for (int64_t i = 0; i < count; ++i) directions[i] = rescale(directions[i] * rate);
 }
 
-// V to V' for `count` elements from `first` on; their d become u.
-inline void updated_block(const Update& args, int64_t first, int64_t count,
-                          int64_t* __restrict directions, int64_t* __restrict values) noexcept {
-  update_block(args, first, count, directions);
-  for (int64_t i = 0; i < count; ++i) values[i] -= directions[i];
-}
-
-inline Extremes step(const Update& args, int64_t begin, int64_t end) noexcept {
-  alignas(64) int64_t values[kBlock], directions[kBlock];
-  Extremes total;
-  for (int64_t first = begin; first < end; first += kBlock) {
-    const int64_t count = std::min(kBlock, end - first);
-    load_block(args, first, count, values);
-    total.saturated += direction_block(args, first, count, values, directions);
-    with_directions(args, [&](auto* to) { store_block(directions, count, to + first); });
-    updated_block(args, first, count, directions, values);
-    total = combined(total, extremes_of(values, 0, count));
-  }
-  return total;
-}
-
 // V' after `growth` doublings of the unit: lazy_rescale_and_split's first half.
 inline void rescale_block(int growth, int64_t count, int64_t* __restrict values) noexcept {
   for (int doubling = 0; doubling < growth; ++doubling) {
@@ -233,16 +212,48 @@ inline void split_block(const Update& args, int growth, int64_t first, int64_t c
   }
 }
 
-inline void commit(const Update& args, int growth, int64_t begin, int64_t end) noexcept {
+inline void store_values(const Update& args, int growth, int64_t first, int64_t count,
+                         const int64_t* values) noexcept {
+  with_weights(args, [&](auto* weights) {
+    split_block(args, growth, first, count, values, weights + first);
+  });
+}
+
+inline Extremes step(const Update& args, int64_t begin, int64_t end) noexcept {
+  alignas(64) int64_t values[kBlock], directions[kBlock];
+  Extremes total;
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = std::min(kBlock, end - first);
+    load_block(args, first, count, values);
+    total.saturated += direction_block(args, first, count, values, directions);
+    with_directions(args, [&](auto* to) { store_block(directions, count, to + first); });
+    update_block(args, first, count, directions);
+    for (int64_t i = 0; i < count; ++i) values[i] -= directions[i];
+    store_values(args, 0, first, count, values);
+    total = combined(total, extremes_of(values, 0, count));
+  }
+  return total;
+}
+
+// V' from its lowest bits and u; see update.h.
+inline void recover_block(const Update& args, int64_t count, const int64_t* __restrict updates,
+                          int64_t* __restrict values) noexcept {
+  const int above = 64 - (args.weight_bits <= 8 ? 8 : 16) - args.shift;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto before = static_cast<uint64_t>(values[i]) + static_cast<uint64_t>(updates[i]);
+    values[i] = (static_cast<int64_t>(before << above) >> above) - updates[i];
+  }
+}
+
+inline void change_unit(const Update& args, int growth, int64_t begin, int64_t end) noexcept {
   alignas(64) int64_t values[kBlock], directions[kBlock];
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = std::min(kBlock, end - first);
     load_block(args, first, count, values);
     with_directions(args, [&](auto* from) { std::copy_n(from + first, count, directions); });
-    updated_block(args, first, count, directions, values);
+    update_block(args, first, count, directions);
+    recover_block(args, count, directions, values);
     rescale_block(growth, count, values);
-    with_weights(args, [&](auto* weights) {
-      split_block(args, growth, first, count, values, weights + first);
-    });
+    store_values(args, growth, first, count, values);
   }
 }

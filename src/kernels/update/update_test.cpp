@@ -1,5 +1,5 @@
 // The reference and every instruction set against exact formulations, and conservation over the
-// whole sequence gradient_extremes -> direction_extremes -> step -> commit.
+// whole sequence gradient_extremes -> direction_extremes -> step -> change_unit.
 #include "kernels/update/update.h"
 
 #include <gtest/gtest.h>
@@ -12,6 +12,14 @@
 
 namespace mantissa::kernels {
 namespace {
+
+// Test values within [-limit, limit].
+template <typename T>
+std::vector<T> symmetric_values(int64_t count, uint64_t seed, int bits, int64_t limit) {
+  std::vector<T> values = test_values<T>(count, seed, bits);
+  for (T& value : values) value = static_cast<T>(saturate(value, limit));
+  return values;
+}
 
 class UpdateTest : public testing::TestWithParam<const UpdateKernels*> {
  protected:
@@ -40,10 +48,10 @@ struct Parameter {
         shift(shift_),
         sum_bits(sum_bits_),
         momentum(momentum_),
-        weights8(test_values<int8_t>(size, 1, 7)),
-        weights16(test_values<int16_t>(size, 1, 15)),
-        accumulator(shift == 0 ? std::vector<int16_t>(size, 0)
-                               : test_values<int16_t>(size, 2, std::max(shift - 1, 1))),
+        weights8(symmetric_values<int8_t>(size, 1, 7, mantissa_limit(8))),
+        weights16(symmetric_values<int16_t>(size, 1, 15, mantissa_limit(16))),
+        accumulator(
+            symmetric_values<int16_t>(size, 2, std::max(shift - 1, 1), (int64_t{1} << shift) / 2)),
         velocity(test_values<int16_t>(size, 3, 15)),
         gradient(test_values<int64_t>(size, 4, sum_bits == 64 ? 45 : 29)) {}
 
@@ -161,10 +169,11 @@ void check_sequence(const UpdateKernels& kernels, Parameter p, int update_shift,
   ASSERT_EQ(values.low, wanted_values.low);
   ASSERT_EQ(values.high, wanted_values.high);
   ASSERT_EQ(values.saturated, wanted_values.saturated);
+  for (int64_t i = begin; i < end; ++i) check_split(p, i, exact_value(before, args, i), 0);
   if (begin == end) return;
 
   const int growth = lazy_growth(values.low, values.high, p.weight_bits, p.shift, 12);
-  kernels.commit(args, growth, begin, end);
+  if (growth != 0) kernels.change_unit(args, growth, begin, end);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t updated = exact_value(before, args, i);
     check_split(p, i, updated, growth);
@@ -208,7 +217,6 @@ TEST_P(UpdateTest, RoundsUpdatesStochastically) {
     for (const int64_t middle : {0, 500}) {  // in parts, whose border is no multiple of a block
       const int64_t end = middle == 0 ? 500 : p.size;
       GetParam()->step(args, middle, end);
-      GetParam()->commit(args, 0, middle, end);
     }
     for (int64_t i = 0; i < p.size; ++i) {
       const Wide direction = exact_direction(before, args, i);
@@ -236,7 +244,6 @@ TEST_P(UpdateTest, StochasticUpdatesKeepTheMean) {
     args.stochastic = true;
     args.key = {.stream = RandomStream::kUpdate, .seed = 1};
     GetParam()->step(args, 0, kCount);
-    GetParam()->commit(args, 0, 0, kCount);
     double mean = 0;
     for (const int8_t value : p.weights8) mean -= static_cast<double>(value) / kCount;
     const double wanted = static_cast<double>(direction) / 1024;
@@ -328,7 +335,7 @@ TEST_P(UpdateTest, GrowsAndShrinks) {
     const int growth = lazy_growth(values.low, values.high, 8, 15, 12);
     grew |= growth > 0;
     shrank |= growth < 0;
-    GetParam()->commit(args, growth, 0, p.size);
+    if (growth != 0) GetParam()->change_unit(args, growth, 0, p.size);
     for (int64_t i = 0; i < p.size; ++i) {
       check_split(p, i, exact_value(before, args, i), growth);
       ASSERT_LE(magnitude(p.weight(i)), 127u);
@@ -338,7 +345,7 @@ TEST_P(UpdateTest, GrowsAndShrinks) {
 }
 
 // V' of every length: the product of a direction, in place of the gradient, and a rate.
-TEST_P(UpdateTest, CommitsEveryGrowth) {
+TEST_P(UpdateTest, ChangesTheUnitByEveryGrowth) {
   for (int growth = -12; growth <= 70; ++growth) {
     for (const int shift : {0, 1, 15}) {
       for (const int sum_bits : {32, 64}) {
@@ -351,7 +358,8 @@ TEST_P(UpdateTest, CommitsEveryGrowth) {
         args.decay_multiplier = 0;  // the direction is the gradient
         args.rate_multiplier = std::max((int64_t{1} << std::max(bits - 30, 0)) - 1, int64_t{1});
         const Parameter before = p;
-        GetParam()->commit(args, growth, 0, p.size);
+        GetParam()->step(args, 0, p.size);
+        GetParam()->change_unit(args, growth, 0, p.size);
         for (int64_t i = 0; i < p.size; ++i) {
           check_split(p, i, exact_value(before, args, i), growth);
         }
