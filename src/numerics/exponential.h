@@ -10,13 +10,15 @@ namespace mantissa {
 // log2(e) in Q16.
 constexpr int64_t kLog2EQ16 = 94548;
 
+// Of 2^x for x in [0, 1), in Q30, from the constant on.
+inline constexpr int64_t kExp2Coefficients[] = {1073741824, 744266013, 257869052,
+                                                59934850,   9654007,   2017902};
+
 // 2^(fraction / 2^bits) in Q30 for fraction in [0, 2^bits), bits <= 30: relative error below 1e-7;
 // monotone for 16 bits.
 constexpr int64_t exp2_fraction_q30(int64_t fraction, int bits = 16) {
-  constexpr int64_t kCoefficients[] = {1073741824, 744266013, 257869052,
-                                       59934850,   9654007,   2017902};
-  int64_t power = kCoefficients[5];
-  for (int i = 4; i >= 0; --i) power = kCoefficients[i] + ((power * fraction) >> bits);
+  int64_t power = kExp2Coefficients[5];
+  for (int i = 4; i >= 0; --i) power = kExp2Coefficients[i] + ((power * fraction) >> bits);
   return power;
 }
 

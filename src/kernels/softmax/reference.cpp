@@ -1,8 +1,9 @@
-// The normative softmax. A few thousand logits a step: no instruction set needs its own.
+// The normative softmax.
 #include <algorithm>
 #include <array>
 
 #include "kernels/softmax/softmax.h"
+#include "kernels/softmax/targets.h"
 #include "numerics/exponential.h"
 #include "numerics/point_functions.h"
 
@@ -37,17 +38,9 @@ int64_t probability_q30(const Powers& powers, int64_t c) {
   return ((powers.value[c] << 30) + powers.sum / 2) / powers.sum;
 }
 
-// Q30. The targets of a row add up to exactly one.
-struct Targets {
-  int64_t other, label;
-  explicit Targets(const SoftmaxCrossEntropy& args)
-      : other(args.smoothing == 0 ? 0 : divide_rne(__int128{args.smoothing} << 14, args.classes)),
-        label((int64_t{1} << 30) - (args.classes - 1) * other) {}
-};
-
 LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_row) noexcept {
   LossSums sums;
-  const Targets targets(args);
+  const SoftmaxTargets targets(args);
   Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {
     compute_powers(args, row, powers);
@@ -73,7 +66,7 @@ template <typename T>
 WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, Gradient grad,
                            int64_t begin_row, int64_t end_row) noexcept {
   const int64_t limit = mantissa_limit(grad.bits);
-  const Targets targets(args);
+  const SoftmaxTargets targets(args);
   WideStatistics statistics;
   Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {

@@ -41,5 +41,9 @@ struct SoftmaxKernels {
 constexpr int kSoftmaxGradientExponent = -30;
 
 extern const SoftmaxKernels kSoftmaxReference;
+#if defined(__x86_64__)
+extern const SoftmaxKernels kSoftmaxAvx2;
+extern const SoftmaxKernels kSoftmaxAvx512Vnni;
+#endif
 
 }  // namespace mantissa::kernels

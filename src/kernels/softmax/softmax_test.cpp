@@ -1,4 +1,5 @@
-// The integer softmax against one in long double, and at its extremes.
+// Every instruction set against the reference, and that against a softmax in long double and at its
+// extremes.
 #include "kernels/softmax/softmax.h"
 
 #include <gtest/gtest.h>
@@ -154,6 +155,93 @@ TEST(Softmax, GradientsShiftedAwayAreZero) {
   EXPECT_EQ(kSoftmaxReference.gradient(args, 0, {grad6.data(), 6}, 0, 1).saturated, 2);
   EXPECT_EQ(grad6, (std::vector<int8_t>{31, -31}));
 }
+
+class SoftmaxRows : public testing::TestWithParam<const SoftmaxKernels*> {
+ protected:
+  void SetUp() override {
+    if (GetParam()->isa > best_isa()) {
+      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
+    }
+  }
+};
+
+// All results of rows [begin, end).
+struct Results {
+  LossSums loss;
+  std::vector<int32_t> probabilities;
+  std::vector<int64_t> gradient;
+  WideStatistics statistics;
+
+  Results(const SoftmaxKernels& kernels, const SoftmaxCrossEntropy& args, int shift, int bits,
+          int64_t begin, int64_t end)
+      : loss(kernels.loss(args, begin, end)), probabilities(end * args.classes, -1) {
+    kernels.probabilities(args, probabilities.data(), begin, end);
+    with_wide_gradient_type(bits, [&](auto type) {
+      std::vector<decltype(type)> grad(end * args.classes, 1);
+      statistics = kernels.gradient(args, shift, {grad.data(), bits}, begin, end);
+      gradient.assign(grad.begin(), grad.end());
+    });
+  }
+};
+
+void check_rows(const SoftmaxKernels& kernels, const SoftmaxCrossEntropy& args, int64_t rows) {
+  constexpr int kShifts[] = {0, 12, 15, 24, 63};
+  constexpr int kBits[] = {32, 16, 12, 8, 6};
+  for (int i = 0; i < 5; ++i) {
+    const int64_t begin = std::min<int64_t>(rows, i);
+    const Results got(kernels, args, kShifts[i], kBits[i], begin, rows);
+    const Results wanted(kSoftmaxReference, args, kShifts[i], kBits[i], begin, rows);
+    ASSERT_EQ(got.loss.loss_q24, wanted.loss.loss_q24);
+    ASSERT_EQ(got.loss.correct, wanted.loss.correct);
+    ASSERT_EQ(got.probabilities, wanted.probabilities);
+    ASSERT_EQ(got.gradient, wanted.gradient);
+    ASSERT_EQ(got.statistics.maximum, wanted.statistics.maximum);
+    ASSERT_EQ(got.statistics.saturated, wanted.statistics.saturated);
+  }
+}
+
+TEST_P(SoftmaxRows, EqualTheReference) {
+  for (const int64_t rows : {0, 1, 7, 8, 21, 64}) {
+    for (const int64_t classes : {1, 2, 3, 10, 257}) {
+      std::vector<uint8_t> labels(rows);
+      for (int64_t row = 0; row < rows; ++row) {
+        labels[row] = static_cast<uint8_t>(row * 5 % std::min<int64_t>(classes, 256));
+      }
+      for (const int exponent : {-70, -62, -31, -20, -12, -4, 0, 1, 40}) {
+        for (const int bits : {8, 24, 31}) {
+          const auto logits = test_values<int32_t>(rows * classes, 7, bits);
+          for (const int64_t smoothing : {0, 6554}) {
+            SCOPED_TRACE(testing::Message() << rows << " rows, " << classes << " classes, exponent "
+                                            << exponent << ", " << bits << " bits");
+            check_rows(*GetParam(), {logits.data(), labels.data(), exponent, classes, smoothing},
+                       rows);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(SoftmaxRows, MostClasses) {
+  constexpr int64_t kRows = 9;
+  const auto logits = test_values<int32_t>(kRows * kMaximumClasses, 8, 16);
+  const std::vector<uint8_t> labels(kRows, 255);
+  check_rows(*GetParam(), {logits.data(), labels.data(), -12, kMaximumClasses}, kRows);
+  const std::vector<int32_t> equal(kRows * kMaximumClasses, -5);
+  check_rows(*GetParam(), {equal.data(), labels.data(), -12, kMaximumClasses, 100}, kRows);
+}
+
+std::string row_name(const testing::TestParamInfo<const SoftmaxKernels*>& info) {
+  return std::string(isa_name(info.param->isa));
+}
+
+#if defined(__x86_64__)
+INSTANTIATE_TEST_SUITE_P(Rows, SoftmaxRows,
+                         testing::Values(&kSoftmaxReference, &kSoftmaxAvx2, &kSoftmaxAvx512Vnni),
+                         row_name);
+#else
+INSTANTIATE_TEST_SUITE_P(Rows, SoftmaxRows, testing::Values(&kSoftmaxReference), row_name);
+#endif
 
 }  // namespace
 }  // namespace mantissa::kernels

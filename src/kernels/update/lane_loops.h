@@ -1,19 +1,9 @@
-// The passes over `wide` and V' with vectors of int64. Where the instruction set has no product of
-// 64-bit lanes, as AVX2, products are put together from factors of 32 bits, and arithmetic shifts
-// are logical ones of n + 2^63.
+// The passes over `wide` and V' with vectors of int64.
 //
-// Include inside an anonymous namespace of mantissa::kernels, after update_loops.h, where these are
-// defined: Lanes, UnsignedLanes, kLanes; load(pointer), sign extended; store(to, lanes), the low
-// bits; product(a, b) and unsigned_product(a, b) of the lanes' low 32 bits; kHas64BitLanes, whether
-// there are a product and an arithmetic shift of them.
+// Include inside an anonymous namespace of mantissa::kernels, after update_loops.h and the vectors
+// of one instruction set (lanes/).
 
-// Sums and left shifts that may wrap are unsigned.
-inline UnsignedLanes wrapping(Lanes lanes) noexcept {
-  return reinterpret_cast<UnsignedLanes>(lanes);
-}
-inline Lanes as_signed(UnsignedLanes lanes) noexcept { return reinterpret_cast<Lanes>(lanes); }
-
-inline Lanes all(int64_t value) noexcept { return value - Lanes{}; }
+#include "kernels/lanes/arithmetic.h"
 
 // A factor m and its halves; the products are exact modulo 2^64.
 struct Factor {
@@ -41,35 +31,6 @@ struct UnsignedFactor {
   UnsignedLanes operator()(Lanes n) const {
     if constexpr (kHas64BitLanes) return wrapping(n) * wrapping(m);
     return wrapping(unsigned_product(n, m)) - (wrapping(n) & shifted);
-  }
-};
-
-// (n + addend) >> shift where the sum fits int64.
-struct ShiftRight {
-  int shift;
-  UnsignedLanes addend, bias, back;
-
-  ShiftRight(int64_t addend_, int shift_)
-      : shift(shift_),
-        addend(wrapping(all(addend_))),
-        bias(addend + wrapping(all(INT64_MIN))),
-        back(wrapping(all(INT64_MIN)) >> shift) {}
-  Lanes operator()(UnsignedLanes n) const {
-    if constexpr (kHas64BitLanes) return as_signed(n + addend) >> shift;
-    return as_signed(((n + bias) >> shift) - back);
-  }
-};
-
-// RoundEven64 on lanes; |n| < 2^62.
-struct RoundEvenLanes {
-  ShiftRight shift_right;
-  UnsignedLanes odd;
-
-  explicit RoundEvenLanes(const RoundEven64& round)
-      : shift_right(round.below_half, round.shift), odd(wrapping(all(round.odd))) {}
-  Lanes operator()(Lanes lanes) const {
-    const UnsignedLanes n = wrapping(lanes);
-    return shift_right(n + ((n >> shift_right.shift) & odd));
   }
 };
 
