@@ -21,8 +21,7 @@ void plan_bands(DotPlan& plan, int threads) {
       (dot.phase_extent(dot.target_width) - 1) * dot.source_step + plan.window_x.reach;
   const int64_t row_bytes = plan.window_columns * dot.source_channels * dot.source_step * 2;
   const int64_t fitting = larger(1, kSourceBytesPerTask / larger(1, row_bytes));
-  const int64_t wanted = larger(ceil_div(rows, fitting), ceil_div(2 * threads, dot.batch));
-  plan.band_rows = ceil_div(rows, smaller(wanted, rows));
+  plan.band_rows = rows_per_band(dot, fitting, threads);
   plan.bands = ceil_div(rows, plan.band_rows);
   if (plan.bands == 1) {
     const int64_t work = dot.target_height * dot.target_width * dot.target_channels *

@@ -20,8 +20,7 @@ DotPlan plan_dot(const Dot& dot, int planes, int threads) {
       (dot.phase_extent(dot.target_width) - 1) * dot.source_step + plan.window_x.reach;
   const int64_t row_bytes = plan.window_columns * dot.source_channels * dot.source_step * planes;
   const int64_t fitting = larger(1, kSourceBytesPerTask / larger(1, row_bytes));
-  const int64_t bands_wanted = larger(ceil_div(rows, fitting), ceil_div(2 * threads, dot.batch));
-  plan.band_rows = ceil_div(rows, smaller(bands_wanted, rows));
+  plan.band_rows = rows_per_band(dot, fitting, threads);
   plan.bands = ceil_div(rows, plan.band_rows);
   if (plan.bands == 1) {
     const int64_t work = dot.target_height * dot.target_width * dot.target_channels *

@@ -11,6 +11,7 @@ constexpr int64_t kChunkBytes = 384 * 1024;         // per thread, in the L2 cac
 constexpr int64_t kSharedChunkBytes = 1024 * 1024;  // times threads, or as much as the sums
 constexpr int64_t kSharedPositions = 1024;          // whose gradients for a task fit the L2 cache
 constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of their own up to this
+constexpr int64_t kShallowDepth = 256;  // for which adding threads' sums is not worth it
 constexpr int64_t kManyChannels = 128;              // whose gradients are packed in panels
 constexpr int64_t kFinishRows = 32;
 constexpr int64_t kOutputsPerTask = 64;  // whose gradients stay in the cache
@@ -39,7 +40,8 @@ void plan_chunks(GradWeightsPlan& plan, int threads) {
   const int64_t unit_bytes =
       plan.input_bytes + plan.planes * plan.unit_positions() * plan.shape.out_channels * 4;
   const int64_t depth = 4 * plan.unit_positions();
-  plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts;
+  plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts ||
+                       plan.units * depth <= kShallowDepth;
   int64_t most = kChunkBytes / unit_bytes;
   if (plan.shared_chunks) {
     // Each chunk but the only one reads and writes all sums, so that it may be as large as they

@@ -71,6 +71,18 @@ ConvolutionShape simplified(const ConvolutionShape& shape) {
   return s;
 }
 
+int64_t rows_per_band(const Dot& dot, int64_t fitting, int threads) {
+  const int64_t rows = dot.phase_extent(dot.target_height);
+  const int64_t wanted = larger(ceil_div(rows, fitting), ceil_div(2 * threads, dot.batch));
+  const auto is_uneven = [&](int64_t band) {
+    const int64_t tasks = dot.batch * ceil_div(rows, band);
+    return tasks < 8 * threads && tasks % threads != 0;
+  };
+  int64_t band = ceil_div(rows, smaller(wanted, rows));
+  while (band > 1 && is_uneven(band)) --band;
+  return band;
+}
+
 Dot forward_dot(const ConvolutionShape& shape, int threads, int64_t folded_width) {
   const ConvolutionShape s = simplified(shape);
   Dot dot;

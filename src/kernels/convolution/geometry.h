@@ -75,6 +75,10 @@ struct RowParts {
 };
 RowParts row_parts(const Dot& dot, const Window& window, int64_t row);
 
+// Rows (of each phase) of a task: at most `fitting`, and so few that there are two tasks per thread.
+// Where these are few, so many that none is left over for the last round.
+int64_t rows_per_band(const Dot& dot, int64_t fitting, int threads);
+
 // Whether the shift leaves nothing of any sum of grad_weights: then all is done.
 bool needs_no_sums(const ConvolutionGradWeights& args);
 
