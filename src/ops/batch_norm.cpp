@@ -6,6 +6,8 @@
 #include "ops/batch_norm.h"
 
 #include <algorithm>
+#include <atomic>
+#include <vector>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
@@ -94,23 +96,27 @@ void batch_statistics(const OpContext& c, const kernels::ChannelSums& sums,
                       const BatchNormSaved& saved, int64_t channels, int64_t rows) {
   auto* record = reinterpret_cast<double*>(c.statistics) + c.micro_batch * 2 * channels;
   const Real n(rows), unbiased(std::max<int64_t>(1, rows - 1));
-  bool violated = false;
-  for (int64_t i = 0; i < channels; ++i) {
-    const __int128 squares = static_cast<__int128>(rows) * sums.sum_squares[i];
-    const __int128 spread = squares - static_cast<__int128>(sums.sum[i]) * sums.sum[i];
-    violated |= spread < static_cast<__int128>(rows) * rows;
-    const int exponent = channel_exponent(c.inputs[0], i);
-    const Real mean = Real(sums.sum[i]) / n, variance = Real(spread) / n / n;
-    const Real sigma = sqrt(variance + ldexp(Real(kBatchNormEpsilon), -2 * exponent));
-    saved.mean[i] = mean.to_double();
-    // A constant channel gives beta: x - mean is zero everywhere, whatever 1 / sigma is.
-    saved.inverse_sigma[i] = spread == 0 ? 0 : (Real(1) / sigma).to_double();
-    record[i] = ldexp(mean, exponent).to_double();
-    record[channels + i] =
-        ldexp(rows > 1 ? variance * n / unbiased : variance, 2 * exponent).to_double();
-  }
-  c.totals->guard_violations += violated;
-  if (violated && c.inputs[0].guard_violated != nullptr) *c.inputs[0].guard_violated = 1;
+  const __int128 least_spread = static_cast<__int128>(rows) * rows;
+  std::atomic<bool> violated{false};
+  for_channels(c, channels, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const __int128 squares = static_cast<__int128>(rows) * sums.sum_squares[i];
+      const __int128 spread = squares - static_cast<__int128>(sums.sum[i]) * sums.sum[i];
+      if (spread < least_spread) violated.store(true, std::memory_order_relaxed);
+      const int exponent = channel_exponent(c.inputs[0], i);
+      const Real mean = Real(sums.sum[i]) / n, variance = Real(spread) / n / n;
+      const Real sigma = sqrt(variance + ldexp(Real(kBatchNormEpsilon), -2 * exponent));
+      saved.mean[i] = mean.to_double();
+      // A constant channel gives beta: x - mean is zero everywhere, whatever 1 / sigma is.
+      saved.inverse_sigma[i] = spread == 0 ? 0 : (Real(1) / sigma).to_double();
+      record[i] = ldexp(mean, exponent).to_double();
+      record[channels + i] =
+          ldexp(rows > 1 ? variance * n / unbiased : variance, 2 * exponent).to_double();
+    }
+  });
+  if (!violated) return;
+  ++c.totals->guard_violations;
+  if (c.inputs[0].guard_violated != nullptr) *c.inputs[0].guard_violated = 1;
 }
 
 // Per-channel scale and offset in mantissa units of the input, from batch or running statistics.
@@ -131,22 +137,27 @@ Affine affine(const OpContext& c, const BatchNormSaved& saved, int64_t i) {
 }
 
 // Integer multipliers (31 bits, 29 for inputs of 16) and offsets of all channels with one exponent,
-// which is returned.
+// which is returned. `reals` have room for two per channel.
 int fixed_point_affine(const OpContext& c, const BatchNormSaved& saved, int64_t channels,
-                       int32_t* multiplier, int64_t* offset) {
+                       Real* reals, int32_t* multiplier, int64_t* offset) {
   const int bits = std::max(8, c.inputs[0].bits);
-  Real peak;
-  for (int64_t i = 0; i < channels; ++i) {
-    const Affine a = affine(c, saved, i);
-    peak = std::max({peak, abs(a.scale), ldexp(abs(a.offset), 1 - bits)});
-    if (!a.scale.is_finite() || !a.offset.is_finite()) c.totals->exponent_overflow = true;
-  }
+  const Peak peak = peak_of_channels(c, channels, [&](int64_t begin, int64_t end) {
+    Peak found;
+    for (int64_t i = begin; i < end; ++i) {
+      const Affine a = affine(c, saved, i);
+      reals[2 * i] = a.scale;
+      reals[2 * i + 1] = a.offset;
+      found.add(a.scale);
+      found.add(ldexp(a.offset, 1 - bits));
+    }
+    return found;
+  });
+  if (!peak.is_finite) c.totals->exponent_overflow = true;
   // So many bits that offsets stay within their limit.
-  const int shift = fixed_point_shift(peak, std::min(31, 45 - bits));
+  const int shift = fixed_point_shift(peak.value, std::min(31, 45 - bits));
   for (int64_t i = 0; i < channels; ++i) {
-    const Affine a = affine(c, saved, i);
-    multiplier[i] = static_cast<int32_t>(to_fixed_point(a.scale, shift, mantissa_limit(32)));
-    offset[i] = to_fixed_point(a.offset, shift, kOffsetLimit);
+    multiplier[i] = static_cast<int32_t>(to_fixed_point(reals[2 * i], shift, mantissa_limit(32)));
+    offset[i] = to_fixed_point(reals[2 * i + 1], shift, kOffsetLimit);
   }
   return -shift;
 }
@@ -174,7 +185,8 @@ void forward(const OpContext& c) {
   if (!c.recomputes && is_training(c.exponent_mode)) {
     batch_statistics(c, sums, saved, channels, rows);
   }
-  const int wide_exponent = fixed_point_affine(c, saved, channels, work.multiplier, work.offset);
+  const int wide_exponent =
+      fixed_point_affine(c, saved, channels, work.reals, work.multiplier, work.offset);
   const uint64_t maximum = c.recomputes ? 0 : affine_maximum(c, sums, work, channels);
   narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
     return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent);
@@ -194,17 +206,20 @@ void update_running_statistics(const OpContext& c) {
   };
   for (int micro_batch = 0; micro_batch < c.micro_batches; ++micro_batch) {
     const auto* record = reinterpret_cast<const double*>(c.statistics) + micro_batch * 2 * channels;
-    for (int64_t i = 0; i < channels; ++i) {
-      approach(mean[i], record[i]);
-      approach(variance[i], record[channels + i]);
-    }
+    for_channels(c, channels, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        approach(mean[i], record[i]);
+        approach(variance[i], record[channels + i]);
+      }
+    });
   }
 }
 
 int freeze_batch_norm(const OpContext& context, int32_t* multiplier, int64_t* offset) {
   const int64_t channels = context.parameters[0].mantissa.count();
-  return fixed_point_affine(context, BatchNormSaved(nullptr, channels), channels, multiplier,
-                            offset);
+  std::vector<Real> reals(2 * channels);
+  return fixed_point_affine(context, BatchNormSaved(nullptr, channels), channels, reals.data(),
+                            multiplier, offset);
 }
 
 const Op kBatchNorm = {.name = "batch_norm",

@@ -150,6 +150,34 @@ GradientAffine gradient_affine(const OpContext& c, const BatchNormSaved& saved, 
   return {grad, in, offset};
 }
 
+// The integers of all channels, with one exponent -k; returns k.
+template <typename From>
+int fixed_point_gradient_affine(const OpContext& c, const BatchNormSaved& saved,
+                                const BatchNormWorkspace& work, int64_t channels, int64_t rows) {
+  const Peak peak = peak_of_channels(c, channels, [&](int64_t begin, int64_t end) {
+    Peak found;
+    for (int64_t i = begin; i < end; ++i) {
+      const GradientAffine a = gradient_affine<From>(c, saved, i, Real(rows));
+      work.reals[3 * i] = a.grad;
+      work.reals[3 * i + 1] = a.in;
+      work.reals[3 * i + 2] = a.offset;
+      found.add(a.grad);
+      found.add(a.in);
+      found.is_finite &= a.offset.is_finite();
+    }
+    return found;
+  });
+  if (!peak.is_finite) c.totals->exponent_overflow = true;
+  const int shift = fixed_point_shift(peak.value, 31);
+  for (int64_t i = 0; i < channels; ++i) {
+    const Real* of = work.reals + 3 * i;
+    work.multiplier[i] = static_cast<int32_t>(to_fixed_point(of[0], shift, mantissa_limit(32)));
+    work.in_multiplier[i] = static_cast<int32_t>(to_fixed_point(of[1], shift, mantissa_limit(32)));
+    work.offset[i] = to_fixed_point(of[2], shift, kGradientOffsetLimit);
+  }
+  return shift;
+}
+
 template <typename From>
 void backward_weights(const OpContext& c) {
   const Source source = From::source(c);
@@ -173,18 +201,20 @@ void backward_weights(const OpContext& c) {
       });
   const int exponent = *c.grad_output.exponent;
   const Tensor &scale = c.parameters[0].gradient, &offset = c.parameters[1].gradient;
-  for (int64_t i = 0; i < channels; ++i) {
-    saved.sum_grad[i] = saved.sum_grad_in[i] = 0;
-    for (int64_t part = 0; part < parts; ++part) {
-      saved.sum_grad[i] += work.partial[part * 2 * channels + i];
-      saved.sum_grad_in[i] += work.partial[(part * 2 + 1) * channels + i];
+  for_channels(c, channels, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      saved.sum_grad[i] = saved.sum_grad_in[i] = 0;
+      for (int64_t part = 0; part < parts; ++part) {
+        saved.sum_grad[i] += work.partial[part * 2 * channels + i];
+        saved.sum_grad_in[i] += work.partial[(part * 2 + 1) * channels + i];
+      }
+      const Normalisation n = From::normalisation(c, i);
+      const Real centred = Real(saved.sum_grad_in[i]) - n.mean * Real(saved.sum_grad[i]);
+      accumulate_real(scale, i, centred * n.inverse_sigma, exponent);
+      int64_t& total = offset.as<int64_t>()[i];
+      total = accumulate(total, rescale_rne(saved.sum_grad[i], *offset.exponent - exponent));
     }
-    const Normalisation n = From::normalisation(c, i);
-    const Real centred = Real(saved.sum_grad_in[i]) - n.mean * Real(saved.sum_grad[i]);
-    accumulate_real(scale, i, centred * n.inverse_sigma, exponent);
-    int64_t& total = offset.as<int64_t>()[i];
-    total = accumulate(total, rescale_rne(saved.sum_grad[i], *offset.exponent - exponent));
-  }
+  });
 }
 
 // The integers of the kept channels, by place among them.
@@ -239,19 +269,7 @@ void backward_input(const OpContext& c) {
   const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
   const BatchNormSaved saved(c.saved, channels);
   const BatchNormWorkspace work(c.workspace, channels);
-  Real peak;
-  for (int64_t i = 0; i < channels; ++i) {
-    const GradientAffine a = gradient_affine<From>(c, saved, i, Real(rows));
-    peak = std::max({peak, abs(a.grad), abs(a.in)});
-    if (!(a.grad + a.in + a.offset).is_finite()) c.totals->exponent_overflow = true;
-  }
-  const int shift = fixed_point_shift(peak, 31);
-  for (int64_t i = 0; i < channels; ++i) {
-    const GradientAffine a = gradient_affine<From>(c, saved, i, Real(rows));
-    work.multiplier[i] = static_cast<int32_t>(to_fixed_point(a.grad, shift, mantissa_limit(32)));
-    work.in_multiplier[i] = static_cast<int32_t>(to_fixed_point(a.in, shift, mantissa_limit(32)));
-    work.offset[i] = to_fixed_point(a.offset, shift, kGradientOffsetLimit);
-  }
+  const int shift = fixed_point_gradient_affine<From>(c, saved, work, channels, rows);
   const KeptCoefficients by = take_kept(source, work);
   auto args = gradient_arguments(c, source, channels);
   args.grad_multiplier = work.multiplier;

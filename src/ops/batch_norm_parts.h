@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "base/checked.h"
 #include "kernels/parallel_ranges.h"
@@ -15,6 +16,42 @@ namespace mantissa::ops {
 inline int64_t batch_norm_grain(int64_t channels) {
   constexpr int64_t kElements = 16384;
   return std::max<int64_t>(1, kElements / channels);
+}
+
+// Channels below which a thread is not worth waking for their scalars, some 100 ns each.
+constexpr int64_t kChannelGrain = 64;
+
+// What a pass over channels found that their integers must hold.
+struct Peak {
+  Real value;
+  bool is_finite = true;
+
+  void add(const Real& number) {
+    is_finite &= number.is_finite();
+    value = std::max(value, abs(number));
+  }
+};
+
+// Calls function(begin, end) on channels, on all threads.
+template <typename Function>
+void for_channels(const OpContext& c, int64_t channels, Function&& function) {
+  kernels::parallel_ranges(*c.kernel.pool, channels, kChannelGrain,
+                           [&](int64_t begin, int64_t end, int64_t) { function(begin, end); });
+}
+
+// The same; of the peaks that it returns the largest.
+template <typename Function>
+Peak peak_of_channels(const OpContext& c, int64_t channels, Function&& function) {
+  std::array<Peak, kernels::kMaximumParts> partial;
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, channels, kChannelGrain,
+      [&](int64_t begin, int64_t end, int64_t part) { partial[part] = function(begin, end); });
+  Peak total;
+  for (int64_t part = 0; part < parts; ++part) {
+    total.value = std::max(total.value, partial[part].value);
+    total.is_finite &= partial[part].is_finite;
+  }
+  return total;
 }
 
 // Per-channel arrays in a block of memory, one after the other, each aligned to 64 bytes.
@@ -58,12 +95,15 @@ struct BatchNormWorkspace {
   int32_t* in_multiplier;
   int64_t* offset;
   int64_t* partial;  // 3 arrays of int64 per part: two sums, and the extremes as int32 pairs
+  Real* reals;       // 3 per channel, in place of the sums of all parts but the first
   BatchNormWorkspace(std::byte* base, int64_t channels) {
     Carve carve(base);
     multiplier = carve.take<int32_t>(channels);
     in_multiplier = carve.take<int32_t>(channels);
     offset = carve.take<int64_t>(channels);
     partial = carve.take<int64_t>(3 * kernels::kMaximumParts * channels);
+    static_assert(3 * sizeof(Real) <= (kernels::kMaximumParts - 1) * 3 * sizeof(int64_t));
+    reals = partial == nullptr ? nullptr : reinterpret_cast<Real*>(partial + 3 * channels);
   }
   static int64_t bytes(int64_t channels) {
     return 2 * carved_bytes(channels, 4) + carved_bytes(channels, 8) +
