@@ -77,7 +77,10 @@ class Trained {
 Graph model(const std::string& name) {
   ModelOptions options;
   options.channel_means = {73};
-  options.width_multiplier = name == "vgg8b" ? 1.0 / 32 : name == "inception_small" ? 1.0 / 8 : 1;
+  options.width_multiplier = name == "vgg8b"             ? 1.0 / 32
+                             : name == "inception_small" ? 1.0 / 8
+                             : name == "linear_blocks"   ? 1.0 / 4
+                                                         : 1;
   auto graph = build_model(name, options);
   EXPECT_TRUE(graph.ok());
   return std::move(*graph);
@@ -307,6 +310,51 @@ TEST_P(ArenaOf, MicroBatchesMayComeInAnyOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, ArenaOf,
                          ::testing::Values("mlp", "lenet5", "vgg8b", "resnet8", "inception_small"));
+
+// Which of a node's two backward instructions comes first.
+struct BackwardOrder {
+  int weights_first = 0, input_first = 0;
+
+  explicit BackwardOrder(const Program& program) {
+    for (size_t i = 1; i < program.instructions.size(); ++i) {
+      const Instruction &before = program.instructions[i - 1], &after = program.instructions[i];
+      if (before.node != after.node || after.node < 0) continue;
+      weights_first +=
+          before.phase == Phase::kBackwardWeights && after.phase == Phase::kBackwardInput;
+      input_first +=
+          before.phase == Phase::kBackwardInput && after.phase == Phase::kBackwardWeights;
+    }
+  }
+};
+
+TEST(Arena, SumsOfManyWeightsWaitForTheGradientOfTheInput) {
+  const BackwardOrder convolutions(compiled(model("resnet8"), {.micro_batch_size = 128}));
+  EXPECT_GT(convolutions.weights_first, 8);
+  EXPECT_EQ(convolutions.input_first, 0);
+  const Graph graph = model("linear_blocks");
+  const Program program = compiled(graph, {.micro_batch_size = 8});
+  // The plain loops pack nothing that the sums could wait for.
+  EXPECT_EQ(BackwardOrder(program).input_first > 0, best_isa() != Isa::kScalar);
+
+  // The other order, with room for everything at once.
+  Program swapped = program;
+  for (size_t i = 1; i < swapped.instructions.size(); ++i) {
+    Instruction &before = swapped.instructions[i - 1], &after = swapped.instructions[i];
+    if (before.node != after.node || after.phase != Phase::kBackwardWeights) continue;
+    if (before.phase == Phase::kBackwardInput) std::swap(before, after);
+  }
+  swapped.arena_bytes = 0;
+  for (Buffer& buffer : swapped.buffers) {
+    buffer.offset = swapped.arena_bytes;
+    swapped.arena_bytes = round_up<int64_t>(buffer.offset + buffer.bytes, 64);
+  }
+  EXPECT_EQ(BackwardOrder(swapped).input_first, 0);
+  Trained one(graph, program), other(graph, swapped);
+  one.steps(0, 3);
+  other.steps(0, 3);
+  EXPECT_EQ(one.hash(), other.hash());
+  EXPECT_EQ(one.hash(StateGroup::kOptimizer), other.hash(StateGroup::kOptimizer));
+}
 
 }  // namespace
 }  // namespace mantissa::testing

@@ -68,6 +68,7 @@ class Compiler {
   bool updates_at_once() const {
     return program_.options.micro_batches == 1 && !program_.options.clips && !repeats_passes();
   }
+  bool wants_gradient(int value) const { return values_.wants_gradient[values_.canonical[value]]; }
   bool training() const { return program_.options.kind == ProgramKind::kTraining; }
   int now() const { return static_cast<int>(program_.instructions.size()); }
   int64_t batch() const { return program_.options.micro_batch_size; }
@@ -325,10 +326,14 @@ class Compiler {
     return {};
   }
 
+  DataType gradient_type(int bits) const {
+    if (format().is_float()) return DataType::kFloat;
+    return bits <= 8 ? DataType::kInt8 : bits <= 16 ? DataType::kInt16 : DataType::kInt32;
+  }
+
   Operand gradient_operand(int value, int slot, int bits) {
     const Shape shape = batched(graph_.values[value].shape, batch());
-    DataType type = bits <= 8 ? DataType::kInt8 : bits <= 16 ? DataType::kInt16 : DataType::kInt32;
-    if (format().is_float()) type = DataType::kFloat;
+    const DataType type = gradient_type(bits);
     const int buffer = add_buffer(graph_.values[values_.canonical[value]].name,
                                   BufferKind::kGradient, shape.count() * element_bytes(type));
     return {Operand::Space::kArena, buffer, type, shape, slot, true, bits};
@@ -341,6 +346,16 @@ class Compiler {
     return wide && values_.read_wide[values_.canonical[value]]
                ? std::max(bits, format().wide_gradient_bits())
                : bits;
+  }
+
+  static bool may_write_wide(const Node& node) {
+    return !node.op->traits.weights_read_wide_gradient;
+  }
+
+  // Of the gradient that a node's backward_input writes of one of its inputs.
+  int grad_input_bits(const Node& node, int value, const Operand& gradient) const {
+    return rounds_gradient(node.op->traits) ? written_bits(value, may_write_wide(node))
+                                            : gradient.bits;
   }
 
   // The gradient of a value for its readers: g bits for all, which a further instruction rounds
@@ -413,17 +428,48 @@ class Compiler {
 
   void emit_backward(int n) {
     const Node& node = graph_.nodes[n];
-    if (!values_.wants_gradient[values_.canonical[node.output]]) return;
+    if (!wants_gradient(node.output)) return;
     const auto [gradient, wide, slot] = grad_output(n);
     if (gradient.space == Operand::Space::kNone) return;
-    if (functions(node).backward_weights != nullptr) {
+    const bool has_weights = functions(node).backward_weights != nullptr;
+    const bool has_input = functions(node).backward_input != nullptr &&
+                           std::any_of(node.inputs.begin(), node.inputs.end(),
+                                       [&](int input) { return wants_gradient(input); });
+    const bool input_first = has_weights && has_input && input_comes_first(n, gradient);
+    if (input_first) emit_backward_input(n, gradient);
+    if (has_weights) {
       emit_backward_weights(n, node.op->traits.weights_read_wide_gradient ? wide : gradient);
     }
-    bool input_wants = false;
-    for (const int input : node.inputs)
-      input_wants |= values_.wants_gradient[values_.canonical[input]];
-    if (input_wants && functions(node).backward_input != nullptr) emit_backward_input(n, gradient);
+    if (has_input && !input_first) emit_backward_input(n, gradient);
     if (updates_at_once()) emit_updates(n);
+  }
+
+  // Whether less is alive at once if backward_input comes before backward_weights, which makes room
+  // for its sums only then. Where a node saves nothing, neither leaves anything to the other.
+  bool input_comes_first(int n, const Operand& gradient) {
+    const Node& node = graph_.nodes[n];
+    const OpMemory memory = memory_of(node);
+    if (memory.saved_bytes > 0) return false;
+    int64_t inputs = 0, gradients = 0, sums = 0;
+    for (const int input : node.inputs) {
+      const int64_t count = batched(graph_.values[input].shape, batch()).count();
+      if (node.op->traits.weights_read_input) inputs += count * element_bytes(type_of(input));
+      if (wants_gradient(input)) {
+        gradients += count * element_bytes(gradient_type(grad_input_bits(node, input, gradient)));
+      }
+    }
+    for (const int parameter : node.parameters) {
+      const bool first = parameter == node.parameters.front();
+      sums += graph_.parameters[parameter].shape.count() *
+              element_bytes(weight_gradient_type(node, first));
+    }
+    const auto bytes = [](const PhaseMemory& phase) {
+      return phase.workspace_bytes + phase.scratch_bytes;
+    };
+    const int64_t for_weights = bytes(memory.backward_weights);
+    const int64_t for_input = bytes(memory.backward_input);
+    return inputs + gradients + std::max(for_input, sums + for_weights) <
+           sums + std::max(inputs + for_weights, gradients + for_input);
   }
 
   void add_backward_operands(Instruction& instruction, bool reads_input, const Operand& gradient) {
@@ -477,15 +523,14 @@ class Compiler {
     const Node& node = graph_.nodes[n];
     Instruction instruction = instruction_of(n, Phase::kBackwardInput);
     add_backward_operands(instruction, node.op->traits.input_reads_input, gradient);
-    const bool narrows = rounds_gradient(node.op->traits);
-    const bool may_be_wide = !node.op->traits.weights_read_wide_gradient;
+    const bool may_be_wide = may_write_wide(node);
     Operand shared;
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
       const int value = node.inputs[i];
       Operand part;
-      if (values_.wants_gradient[values_.canonical[value]]) {
+      if (wants_gradient(value)) {
         const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
-        const int bits = narrows ? written_bits(value, may_be_wide) : gradient.bits;
+        const int bits = grad_input_bits(node, value, gradient);
         part = reuse ? shared : gradient_operand(value, gradient_slot(graph_, n, i), bits);
         if (shared.index < 0) shared = part;
       }
