@@ -223,7 +223,8 @@ struct Op {
   void (*forward)(const OpContext&) = nullptr;
   // Null: nothing flows back.
   void (*backward_input)(const OpContext&) = nullptr;
-  // Null: no trained parameters. Runs before backward_input of the same node.
+  // Null: no trained parameters. Runs before backward_input of a node that saves something; else
+  // either comes first.
   void (*backward_weights)(const OpContext&) = nullptr;
   // At the end of a step, over the statistics of all micro-batches in order; null: none.
   void (*update_statistics)(const OpContext&) = nullptr;

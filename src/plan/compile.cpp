@@ -445,11 +445,13 @@ class Compiler {
   }
 
   // Whether less is alive at once if backward_input comes before backward_weights, which makes room
-  // for its sums only then. Where a node saves nothing, neither leaves anything to the other.
+  // for its sums only then; taken as if the inputs were there before and went with
+  // backward_weights. Where a node saves nothing, neither leaves anything to the other.
   bool input_comes_first(int n, const Operand& gradient) {
     const Node& node = graph_.nodes[n];
     const OpMemory memory = memory_of(node);
-    if (memory.saved_bytes > 0) return false;
+    // Sums of several micro-batches are always there.
+    if (memory.saved_bytes > 0 || program_.options.micro_batches > 1) return false;
     int64_t inputs = 0, gradients = 0, sums = 0;
     for (const int input : node.inputs) {
       const int64_t count = batched(graph_.values[input].shape, batch()).count();

@@ -325,8 +325,9 @@ size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads) noexcep
 }
 
 size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads) noexcept {
-  return plan_dot(grad_input_dot(shape, threads, kFoldedWidth), planes_of(bits), threads)
-      .total_bytes;
+  const Dot dot = grad_input_dot(shape, threads, kFoldedWidth);
+  return std::max(plan_dot(dot, planes_of(bits), threads).total_bytes,
+                  plan_dot(dot, 1, threads).total_bytes);
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

@@ -1,6 +1,8 @@
 #if defined(__x86_64__)
 #include "kernels/convolution/avx512vnni_grad_weights.h"
 
+#include <algorithm>
+
 #include "kernels/convolution/avx512vnni_kernels.h"
 
 namespace mantissa::kernels::convolution_avx512vnni {
@@ -12,7 +14,7 @@ constexpr int64_t kSharedChunkBytes = 1024 * 1024;  // times threads, or as much
 constexpr int64_t kSharedPositions = 1024;          // whose gradients for a task fit the L2 cache
 constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of their own up to this
 constexpr int64_t kShallowDepth = 256;  // for which adding threads' sums is not worth it
-constexpr int64_t kManyChannels = 128;              // whose gradients are packed in panels
+constexpr int64_t kManyChannels = 128;  // whose gradients are packed in panels
 constexpr int64_t kFinishRows = 32;
 constexpr int64_t kOutputsPerTask = 64;  // whose gradients stay in the cache
 constexpr int kMaximumParts = 256;
@@ -236,7 +238,9 @@ void grad_weights(const ConvolutionGradWeights& args, const KernelContext& conte
 }
 
 size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int bits, int threads) noexcept {
-  return plan_grad_weights(shape, bits, 64, threads).total_bytes;
+  // One plane can need more than two: its chunks are larger.
+  return std::max(plan_grad_weights(shape, bits, 64, threads).total_bytes,
+                  plan_grad_weights(shape, std::min(bits, 8), 64, threads).total_bytes);
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

@@ -105,8 +105,8 @@ constexpr bool narrow_sums_fit(int64_t depth, int input_bits, int gradient_bits)
 
 // One row of the kernel table. Every function is bit-equal to the reference (isa kScalar), whatever
 // the pool's size. The scratch functions say how many bytes the context must bring, for a pool of
-// `threads` threads and grad_output of `bits` bits. Only the
-// reference takes more than one group, and dilation.
+// `threads` threads and grad_output of up to `bits` bits. Only the reference takes more than one
+// group, and dilation.
 struct ConvolutionKernels {
   const char* name;
   Isa isa;

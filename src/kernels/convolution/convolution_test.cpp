@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/convolution/geometry.h"
 #include "kernels/convolution/test_subject.h"
 
 namespace mantissa::kernels {
@@ -138,6 +139,52 @@ TEST(Convolution, TiesAtTheLimitSaturate) {
     EXPECT_EQ(test::disagreement(fast_kernels(), operands, {1}), "");
     const test::Results expected = operands.run(test::subject_of(kConvolutionReference), 1);
     EXPECT_EQ(expected.grad_input_found.saturated, 2);
+  }
+}
+
+// Scratch is asked for once, for the widest gradient that may come.
+TEST(Convolution, ScratchForWideGradientsIsEnoughForNarrowOnes) {
+  for (const test::Subject& kernels : fast_kernels()) {
+    for (const ConvolutionShape& shape : kShapes) {
+      for (const int64_t batch : {1, 5, 128}) {
+        ConvolutionShape s = shape;
+        s.batch = batch;
+        for (const int threads : {1, 2, 3, 8}) {
+          EXPECT_GE(kernels.grad_weights_scratch_bytes(s, 16, threads),
+                    kernels.grad_weights_scratch_bytes(s, 8, threads));
+          EXPECT_GE(kernels.grad_input_scratch_bytes(s, 16, threads),
+                    kernels.grad_input_scratch_bytes(s, 8, threads));
+        }
+      }
+    }
+  }
+}
+
+int64_t rows_per_band(int64_t batch, int64_t rows, int64_t fitting, int threads) {
+  convolution_geometry::Dot dot;
+  dot.batch = batch;
+  dot.target_height = rows;
+  return convolution_geometry::rows_per_band(dot, fitting, threads);
+}
+
+TEST(Convolution, BandsAreSharedEvenly) {
+  EXPECT_EQ(rows_per_band(128, 14, 1000, 2), 14) << "images are enough";
+  EXPECT_EQ(rows_per_band(128, 14, 5, 2), 5) << "what fits";
+  EXPECT_EQ(rows_per_band(1, 6, 5, 2), 1) << "two bands of two for one thread, one for the other";
+  EXPECT_EQ(rows_per_band(5, 56, 1000, 2), 28) << "not 55 and 1";
+  EXPECT_EQ(rows_per_band(3, 112, 1000, 4), 28);
+  EXPECT_EQ(rows_per_band(3, 7, 1000, 2), 4);
+  EXPECT_EQ(rows_per_band(1, 3, 1000, 4), 1) << "no number of bands is even";
+  for (const int64_t batch : {1, 3, 8, 100}) {
+    for (const int64_t rows : {1, 7, 56, 113}) {
+      for (const int64_t fitting : {1, 9, 1000}) {
+        const int64_t band = rows_per_band(batch, rows, fitting, 3);
+        EXPECT_LE(band, fitting);
+        EXPECT_EQ(band,
+                  convolution_geometry::ceil_div(rows, convolution_geometry::ceil_div(rows, band)))
+            << "as short as so many bands can be";
+      }
+    }
   }
 }
 

@@ -78,9 +78,11 @@ int64_t rows_per_band(const Dot& dot, int64_t fitting, int threads) {
     const int64_t tasks = dot.batch * ceil_div(rows, band);
     return tasks < 8 * threads && tasks % threads != 0;
   };
-  int64_t band = ceil_div(rows, smaller(wanted, rows));
-  while (band > 1 && is_uneven(band)) --band;
-  return band;
+  const int64_t longest = ceil_div(rows, smaller(wanted, rows));
+  for (int64_t band = longest; band >= 1; --band) {
+    if (!is_uneven(band)) return ceil_div(rows, ceil_div(rows, band));
+  }
+  return longest;
 }
 
 Dot forward_dot(const ConvolutionShape& shape, int threads, int64_t folded_width) {

@@ -75,8 +75,8 @@ struct RowParts {
 };
 RowParts row_parts(const Dot& dot, const Window& window, int64_t row);
 
-// Rows (of each phase) of a task: at most `fitting`, and so few that there are two tasks per thread.
-// Where these are few, so many that none is left over for the last round.
+// Rows (of each phase) of a task: at most `fitting`, and so few that there are two tasks per
+// thread. Where these are few and it is possible, as many for each thread.
 int64_t rows_per_band(const Dot& dot, int64_t fitting, int threads);
 
 // Whether the shift leaves nothing of any sum of grad_weights: then all is done.

@@ -9,7 +9,7 @@
 
 namespace mantissa::kernels {
 
-constexpr int64_t kMaximumClasses = 4096;
+constexpr int64_t kMaximumClasses = 4096;  // of which a kernel keeps several rows on its stack
 
 // Logits are [rows, classes] mantissas with one exponent; labels are < classes. Targets in Q30:
 // with label smoothing epsilon those of other classes are epsilon / classes, to nearest even, that

@@ -133,23 +133,12 @@ inline Extremes directions(const Update& args, int64_t begin, int64_t end) noexc
   return extremes.total();
 }
 
-// Writes V', of which the lowest 32 bits are given.
-template <typename Weight>
-inline void split_low(const Split split, const int32_t* __restrict values, int64_t count,
-                      Weight* __restrict weights, int16_t* __restrict accumulator) noexcept {
-  for (int64_t i = 0; i < count; ++i) {
-    weights[i] = static_cast<Weight>(split(static_cast<uint32_t>(values[i]), accumulator[i]));
-  }
-}
-
 template <typename Weight, typename Sum>
 inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept {
   alignas(64) int32_t updated[kBlock];
-  int16_t unused[kBlock];
   const Update args = args_;
   DirectionLanes<Weight, Sum> direction(args);
   const UpdateLanes update(args);
-  const Split split(args.shift, 0);
   const bool replaces_velocity = args.replaces_velocity();
   Sum* const sums = args.gradient.as<Sum>();
   Weight* const weights = static_cast<Weight*>(args.weights);
@@ -167,8 +156,7 @@ inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept 
       extremes.add(left);
       store(updated + (i - first), left);
     }
-    split_low(split, updated, last - first, weights + first,
-              args.accumulator == nullptr ? unused : args.accumulator + first);
+    split_block(args, 0, first, last - first, updated, weights + first);
   }
   Extremes total = extremes.total();
   total.saturated = end - begin;

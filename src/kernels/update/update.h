@@ -10,11 +10,10 @@
 //          for update_shift from 1 to 62: floor((d * rate_multiplier + r) / 2^update_shift), r
 //          uniform below 2^update_shift
 //   V'   = V - u, then doubled units while |W| does not fit, halved units while V is small.
-// In one pass a step writes V' in the units of V, in which most steps leave it. Where |W| does not
-// fit, its lowest bits are enough to go on from: |V| < 2^(width of W - 1 + shift), so that V' + u,
-// known modulo 2^(width of W + shift), is V.
-// |wide| <= 2^61 and |d * rate_multiplier| < 2^62. Right shifts are >= 0, but for those that
-// rescale; from 63 on all is rounded away.
+// In one pass a step writes V' in the units of V, in which most steps leave it. Where the unit
+// changes, the lowest bits of W are enough to go on from: |V| < 2^(width of W - 1 + shift), so that
+// V' + u, known modulo 2^(width of W + shift), is V. |wide| <= 2^61 and |d * rate_multiplier| <
+// 2^62. Right shifts are >= 0, but for those that rescale; from 63 on all is rounded away.
 //
 // `wide`, which needs 64 bits, is never written to memory, but computed twice.
 #pragma once

@@ -201,9 +201,10 @@ struct Split {
   }
 };
 
-template <typename Weight>
+// Of V' the lowest 32 bits are enough.
+template <typename Value, typename Weight>
 inline void split_block(const Update& args, int growth, int64_t first, int64_t count,
-                        const int64_t* __restrict values, Weight* __restrict weights) noexcept {
+                        const Value* __restrict values, Weight* __restrict weights) noexcept {
   int16_t unused[kBlock];
   int16_t* __restrict accumulator = args.accumulator == nullptr ? unused : args.accumulator + first;
   const Split split(args.shift, growth);

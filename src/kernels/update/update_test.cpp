@@ -48,14 +48,15 @@ struct Parameter {
         shift(shift_),
         sum_bits(sum_bits_),
         momentum(momentum_),
-        weights8(symmetric_values<int8_t>(size, 1, 7, mantissa_limit(8))),
+        weights8(symmetric_values<int8_t>(size, 1, std::min(weight_bits, 8) - 1,
+                                          mantissa_limit(std::min(weight_bits, 8)))),
         weights16(symmetric_values<int16_t>(size, 1, 15, mantissa_limit(16))),
         accumulator(
             symmetric_values<int16_t>(size, 2, std::max(shift - 1, 1), (int64_t{1} << shift) / 2)),
         velocity(test_values<int16_t>(size, 3, 15)),
         gradient(test_values<int64_t>(size, 4, sum_bits == 64 ? 45 : 29)) {}
 
-  int64_t weight(int64_t i) const { return weight_bits == 8 ? weights8[i] : weights16[i]; }
+  int64_t weight(int64_t i) const { return weight_bits <= 8 ? weights8[i] : weights16[i]; }
   int64_t value(int64_t i) const { return lazy_value(weight(i), accumulator[i], shift); }
 
   GradientSums sums() {
@@ -67,7 +68,7 @@ struct Parameter {
   Update args() {
     Update update;
     update.gradient = sums();
-    update.weights = weight_bits == 8 ? static_cast<void*>(weights8.data()) : weights16.data();
+    update.weights = weight_bits <= 8 ? static_cast<void*>(weights8.data()) : weights16.data();
     update.weight_bits = weight_bits;
     update.accumulator = shift == 0 ? nullptr : accumulator.data();
     update.shift = shift;
@@ -116,7 +117,7 @@ int64_t exact_value(const Parameter& p, const Update& args, int64_t i) {
 // W and A of element i are those of a V', modulo their width.
 void check_split(const Parameter& p, int64_t i, int64_t value, int growth) {
   const LazySplit split = lazy_rescale_and_split(value, growth, p.shift);
-  ASSERT_EQ(p.weight(i), p.weight_bits == 8 ? static_cast<int8_t>(split.weight)
+  ASSERT_EQ(p.weight(i), p.weight_bits <= 8 ? static_cast<int8_t>(split.weight)
                                             : static_cast<int16_t>(split.weight))
       << i << ", growth " << growth;
   if (p.shift > 0) {
@@ -186,7 +187,7 @@ void check_sequence(const UpdateKernels& kernels, Parameter p, int update_shift,
 
 TEST_P(UpdateTest, ConservesOverTheWholeSequence) {
   for (const int64_t size : kAwkwardSizes) {
-    for (const int weight_bits : {8, 16}) {
+    for (const int weight_bits : {4, 8, 16}) {
       for (const int shift : {0, 1, 3, 7, 15}) {
         for (const bool momentum : {false, true}) {
           for (const int update_shift : {-70, -30, -4, -1, 0, 1, 8, 20, 40, 62, 63, 80}) {
@@ -218,6 +219,7 @@ TEST_P(UpdateTest, RoundsUpdatesStochastically) {
       const int64_t end = middle == 0 ? 500 : p.size;
       GetParam()->step(args, middle, end);
     }
+    std::vector<int64_t> values(p.size);
     for (int64_t i = 0; i < p.size; ++i) {
       const Wide direction = exact_direction(before, args, i);
       Wide update = exact_update(direction, args);
@@ -226,7 +228,19 @@ TEST_P(UpdateTest, RoundsUpdatesStochastically) {
         const Wide r = (Wide{word} << update_shift) >> 32;
         update = (direction * args.rate_multiplier + r) >> update_shift;
       }
-      check_split(p, i, static_cast<int64_t>(before.value(i) - update), 0);
+      values[i] = static_cast<int64_t>(before.value(i) - update);
+      check_split(p, i, values[i], 0);
+    }
+    // The same random numbers once more.
+    for (const int growth : {-1, 2}) {
+      Parameter changed = p;
+      Update again = args;
+      again.weights = changed.weights8.data();
+      again.accumulator = changed.accumulator.data();
+      again.velocity = changed.velocity.data();
+      GetParam()->change_unit(again, growth, 0, 333);
+      GetParam()->change_unit(again, growth, 333, p.size);
+      for (int64_t i = 0; i < p.size; ++i) check_split(changed, i, values[i], growth);
     }
   }
 }
