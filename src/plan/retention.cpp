@@ -15,8 +15,9 @@ using Outcome = RecomputeModel::Outcome;
 
 constexpr Retention kStates[] = {Retention::kKept, Retention::kRecomputed,
                                  Retention::kRecomputedEachTime};
-// After so many a search tries changes of one value and of two only.
-constexpr int64_t kMostEvaluations = 100'000;
+// After so many choices a search tries changes of one value and of two only, and after so many no
+// other begins.
+constexpr int64_t kMostEvaluations = 100'000, kManyEvaluations = 150'000;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 // What memory is paid for with when a limit is to be met.
@@ -53,13 +54,56 @@ class Search {
     }
   }
 
-  // Keeps the limit, and takes what is faster: changes of one value, of two, of one with what makes
-  // room for it, and of some at random with what makes room for these.
+  // Keeps the limit, and takes what is faster: changes of one value, of two, and of one with what
+  // makes room for it.
   void refine() {
     if (outcome_.excess > 0) return;
     do {
       settle();
-    } while (improve_many(Price::kTime) || improve_many(Price::kNothing) || improve_at_random());
+    } while (improve_many(Price::kTime) || improve_many(Price::kNothing));
+  }
+
+  // Changes one value at random, now and then also one behind it, and takes what is better or not
+  // much worse: by less than a threshold that is halved again and again (threshold accepting: Dueck
+  // and Scheuer, 1990). Meanwhile the limit may be exceeded: a byte above it at one moment counts
+  // `price` times what the costliest value takes for each byte of the largest. All searches draw
+  // the same numbers: the same network has the same plan.
+  void anneal(double price) {
+    constexpr int kSteps = 40'000, kHalvedAfter = 3'000;
+    constexpr size_t kNear = 4, kOneInPairs = 4;
+    std::vector<int> free;
+    double most_ns = 0, most_bytes = 1;
+    for (int v = 0; v < values(); ++v) {
+      const RecomputeModel::Value& value = model_.values()[v];
+      if (!value.may_go) continue;
+      free.push_back(v);
+      most_ns = std::max(most_ns, value.compute_ns);
+      most_bytes = std::max(most_bytes, static_cast<double>(value.bytes));
+    }
+    if (free.empty()) return;
+    const auto cost = [&](const Outcome& outcome) {
+      return outcome.nanoseconds +
+             price * most_ns / most_bytes * static_cast<double>(outcome.excess);
+    };
+    double threshold = most_ns / 3;
+    for (int step = 1; step <= kSteps; ++step) {
+      const size_t at = draw(free.size());
+      const size_t behind = draw(kOneInPairs) == 0 ? at + 1 + draw(kNear) : at;
+      const int v = free[at], w = free[std::min(behind, free.size() - 1)];
+      const Retention before_v = choice_[v], before_w = choice_[w];
+      choice_[v] = drawn_state();
+      if (w != v) choice_[w] = drawn_state();
+      if (choice_[v] != before_v || choice_[w] != before_w) {
+        const Outcome outcome = evaluate();
+        if (cost(outcome) - cost(outcome_) < threshold) {
+          outcome_ = outcome;
+        } else {
+          choice_[w] = before_w;
+          choice_[v] = before_v;
+        }
+      }
+      if (step % kHalvedAfter == 0) threshold /= 2;
+    }
   }
 
   RetentionPlan plan() const { return {choice_, outcome_}; }
@@ -206,26 +250,8 @@ class Search {
     return keep_if_faster(before);
   }
 
-  // Changes values at random, whatever that does, and others so that it pays. All searches draw the
-  // same numbers: the same network has the same plan.
-  bool improve_at_random() {
-    constexpr int kKicks = 64, kChanges = 3;
-    bool any = false;
-    for (int kick = 0; kick < kKicks && *evaluations_ < kMostEvaluations; ++kick) {
-      const RetentionPlan before = plan();
-      for (int change = 0; change < kChanges; ++change) {
-        const int v = draw(values());
-        if (model_.values()[v].may_go) choice_[v] = kStates[draw(std::size(kStates))];
-      }
-      outcome_ = evaluate();
-      fit();
-      if (outcome_.excess == 0) settle();
-      any |= keep_if_faster(before);
-    }
-    return any;
-  }
-
-  int draw(size_t below) { return static_cast<int>(random_() % below); }
+  size_t draw(size_t below) { return random_() % below; }
+  Retention drawn_state() { return kStates[draw(std::size(kStates))]; }
 
   // Whether what was changed since has made it faster; else it is as before.
   bool keep_if_faster(const RetentionPlan& before) {
@@ -266,38 +292,38 @@ RetentionPlan descended(const RecomputeModel& model, const std::vector<Retention
   return search.plan();
 }
 
-// What becomes of the plan for a looser limit when that is tightened step by step.
-std::vector<Retention> tightened(const RecomputeModel& model, int64_t limit_bytes) {
-  std::vector<Retention> choice = keep_all(model);
-  int64_t evaluations = 0;
-  for (const int percent : {150, 140, 130, 120, 110, 105}) {
-    Search search(model, limit_bytes / 100 * percent, choice, &evaluations);
-    search.fit();
-    search.refine();
-    choice = search.plan().choice;
-  }
-  return choice;
-}
-
-// Searches from several choices, and keeps the fastest within the limit that it finds.
+// Searches in several ways, and keeps the fastest plan within the limit that it finds.
 class SearchWithin {
  public:
   SearchWithin(const RecomputeModel& model, int64_t limit_bytes)
       : model_(model), limit_(limit_bytes) {}
 
-  void from(const std::vector<Retention>& start, Price price) {
+  void from(const std::vector<Retention>& start) {
     Search search(model_, limit_, start, &evaluations_);
     search.descend();
-    search.fit(price);
+    finish(search);
+  }
+
+  void at_random(const std::vector<Retention>& start) {
+    Search search(model_, limit_, start, &evaluations_);
+    for (const double price : {3, 10, 3, 10}) {
+      if (evaluations_ >= kManyEvaluations) return;
+      search.anneal(price);
+      finish(search);
+    }
+  }
+
+  const std::optional<RetentionPlan>& best() const { return best_; }
+
+ private:
+  void finish(Search& search) {
+    search.fit();
     search.refine();
     RetentionPlan plan = search.plan();
     if (plan.outcome.excess > 0) return;
     if (!best_ || plan.outcome.nanoseconds < best_->outcome.nanoseconds) best_ = std::move(plan);
   }
-  bool may_try_more() const { return evaluations_ < kMostEvaluations; }
-  const std::optional<RetentionPlan>& best() const { return best_; }
 
- private:
   const RecomputeModel& model_;
   int64_t limit_;
   int64_t evaluations_ = 0;
@@ -331,12 +357,11 @@ RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes) {
   const std::vector<Retention> all = keep_all(model);
   if (limit_bytes == kNoLimit) return descended(model, all);
   SearchWithin search(model, limit_bytes);
-  search.from(all, Price::kTime);
-  if (search.may_try_more()) search.from(all, Price::kNothing);
-  if (search.may_try_more()) search.from(tightened(model, limit_bytes), Price::kTime);
-  if (search.best() && !search.may_try_more()) return *search.best();
+  search.from(all);
+  search.at_random(all);
+  if (search.best()) return *search.best();
   const RetentionPlan smallest = choose_smallest(model);
-  search.from(smallest.choice, Price::kTime);
+  search.from(smallest.choice);
   if (search.best()) return *search.best();
   return {smallest.choice, model.evaluate(smallest.choice, limit_bytes)};
 }
