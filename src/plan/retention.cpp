@@ -15,9 +15,10 @@ using Outcome = RecomputeModel::Outcome;
 
 constexpr Retention kStates[] = {Retention::kKept, Retention::kRecomputed,
                                  Retention::kRecomputedEachTime};
-// After so many choices a search tries changes of one value and of two only, and after so many no
-// other begins.
-constexpr int64_t kMostEvaluations = 100'000, kManyEvaluations = 150'000;
+// After so many choices a search tries changes of one value and of two only.
+constexpr int64_t kMostEvaluations = 100'000;
+// After so many, times the values of each, no other search begins.
+constexpr int64_t kManyValues = 20'000'000;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 // What memory is paid for with when a limit is to be met.
@@ -71,25 +72,25 @@ class Search {
   void anneal(double price) {
     constexpr int kSteps = 40'000, kHalvedAfter = 3'000;
     constexpr size_t kNear = 4, kOneInPairs = 4;
-    std::vector<int> free;
+    std::vector<int> movable;
     double most_ns = 0, most_bytes = 1;
     for (int v = 0; v < values(); ++v) {
       const RecomputeModel::Value& value = model_.values()[v];
       if (!value.may_go) continue;
-      free.push_back(v);
+      movable.push_back(v);
       most_ns = std::max(most_ns, value.compute_ns);
       most_bytes = std::max(most_bytes, static_cast<double>(value.bytes));
     }
-    if (free.empty()) return;
+    if (movable.empty()) return;
     const auto cost = [&](const Outcome& outcome) {
       return outcome.nanoseconds +
              price * most_ns / most_bytes * static_cast<double>(outcome.excess);
     };
     double threshold = most_ns / 3;
     for (int step = 1; step <= kSteps; ++step) {
-      const size_t at = draw(free.size());
+      const size_t at = draw(movable.size());
       const size_t behind = draw(kOneInPairs) == 0 ? at + 1 + draw(kNear) : at;
-      const int v = free[at], w = free[std::min(behind, free.size() - 1)];
+      const int v = movable[at], w = movable[std::min(behind, movable.size() - 1)];
       const Retention before_v = choice_[v], before_w = choice_[w];
       choice_[v] = drawn_state();
       if (w != v) choice_[w] = drawn_state();
@@ -284,6 +285,19 @@ void aim_at(const RecomputeModel& model, int64_t limit, const std::vector<Retent
   }
 }
 
+// Whether a random search for nine tenths of the memory of `best` ends with less, which it then is.
+bool find_smaller(const RecomputeModel& model, RetentionPlan& best) {
+  constexpr double kAlmostOnlyMemory = 100;
+  int64_t evaluations = 0;
+  Search search(model, best.outcome.total_bytes / 10 * 9, best.choice, &evaluations);
+  search.anneal(kAlmostOnlyMemory);
+  search.fit(Price::kNothing);
+  RetentionPlan plan = search.plan();
+  if (plan.outcome.total_bytes >= best.outcome.total_bytes) return false;
+  best = std::move(plan);
+  return true;
+}
+
 // What is fastest whatever it takes.
 RetentionPlan descended(const RecomputeModel& model, const std::vector<Retention>& start) {
   int64_t evaluations = 0;
@@ -306,8 +320,8 @@ class SearchWithin {
 
   void at_random(const std::vector<Retention>& start) {
     Search search(model_, limit_, start, &evaluations_);
-    for (const double price : {3, 10, 3, 10}) {
-      if (evaluations_ >= kManyEvaluations) return;
+    for (const double price : {3, 10, 3, 10, 3, 10, 3, 10}) {
+      if (evaluations_ * static_cast<int64_t>(start.size()) >= kManyValues) return;
       search.anneal(price);
       finish(search);
     }
@@ -349,6 +363,8 @@ RetentionPlan choose_smallest(const RecomputeModel& model) {
     const int64_t limit = too_small + (best.outcome.total_bytes - too_small) / 2;
     aim_at(model, limit, all, best);
     if (best.outcome.total_bytes > limit) too_small = limit;
+  }
+  while (find_smaller(model, best)) {
   }
   return best;
 }
