@@ -65,11 +65,11 @@ class Search {
   }
 
   // Changes one value at random, now and then also one behind it, and takes what is better or not
-  // much worse: by less than a threshold that is halved again and again (threshold accepting: Dueck
-  // and Scheuer, 1990). Meanwhile the limit may be exceeded: a byte above it at one moment counts
-  // `price` times what the costliest value takes for each byte of the largest. All searches draw
-  // the same numbers: the same network has the same plan.
-  void anneal(double price) {
+  // much worse: by less than `threshold` of that value's time, halved again and again (threshold
+  // accepting: Dueck and Scheuer, 1990). Meanwhile the limit may be exceeded: a byte above it at
+  // one moment counts `price` times what the costliest value takes for each byte of the largest.
+  // All searches draw the same numbers: the same network has the same plan.
+  void anneal(double price, double threshold) {
     constexpr int kSteps = 40'000, kHalvedAfter = 3'000;
     constexpr size_t kNear = 4, kOneInPairs = 4;
     std::vector<int> movable;
@@ -86,7 +86,7 @@ class Search {
       return outcome.nanoseconds +
              price * most_ns / most_bytes * static_cast<double>(outcome.excess);
     };
-    double threshold = most_ns / 3;
+    threshold *= most_ns;
     for (int step = 1; step <= kSteps; ++step) {
       const size_t at = draw(movable.size());
       const size_t behind = draw(kOneInPairs) == 0 ? at + 1 + draw(kNear) : at;
@@ -285,17 +285,22 @@ void aim_at(const RecomputeModel& model, int64_t limit, const std::vector<Retent
   }
 }
 
-// Whether a random search for nine tenths of the memory of `best` ends with less, which it then is.
-bool find_smaller(const RecomputeModel& model, RetentionPlan& best) {
+// Whether a random search for a part of the memory of `best` ends with less, which it then is.
+bool find_smaller(const RecomputeModel& model, const std::vector<Retention>& all,
+                  RetentionPlan& best, int64_t* evaluations) {
   constexpr double kAlmostOnlyMemory = 100;
-  int64_t evaluations = 0;
-  Search search(model, best.outcome.total_bytes / 10 * 9, best.choice, &evaluations);
-  search.anneal(kAlmostOnlyMemory);
-  search.fit(Price::kNothing);
-  RetentionPlan plan = search.plan();
-  if (plan.outcome.total_bytes >= best.outcome.total_bytes) return false;
-  best = std::move(plan);
-  return true;
+  for (const std::vector<Retention>* start : {&std::as_const(best).choice, &all}) {
+    for (const int percent : {90, 96}) {
+      Search search(model, best.outcome.total_bytes / 100 * percent, *start, evaluations);
+      search.anneal(kAlmostOnlyMemory, 0.3);
+      search.fit(Price::kNothing);
+      RetentionPlan plan = search.plan();
+      if (plan.outcome.total_bytes >= best.outcome.total_bytes) continue;
+      best = std::move(plan);
+      return true;
+    }
+  }
+  return false;
 }
 
 // What is fastest whatever it takes.
@@ -320,10 +325,12 @@ class SearchWithin {
 
   void at_random(const std::vector<Retention>& start) {
     Search search(model_, limit_, start, &evaluations_);
-    for (const double price : {3, 10, 3, 10, 3, 10, 3, 10}) {
-      if (evaluations_ * static_cast<int64_t>(start.size()) >= kManyValues) return;
-      search.anneal(price);
-      finish(search);
+    for (int round = 0; round < 2; ++round) {
+      for (const auto& [price, threshold] : {std::pair{3., .3}, {10., .1}, {3., .1}, {10., .3}}) {
+        if (evaluations_ * static_cast<int64_t>(start.size()) >= kManyValues) return;
+        search.anneal(price, threshold);
+        finish(search);
+      }
     }
   }
 
@@ -364,7 +371,9 @@ RetentionPlan choose_smallest(const RecomputeModel& model) {
     aim_at(model, limit, all, best);
     if (best.outcome.total_bytes > limit) too_small = limit;
   }
-  while (find_smaller(model, best)) {
+  int64_t evaluations = 0;
+  while (evaluations * static_cast<int64_t>(all.size()) < 2 * kManyValues &&
+         find_smaller(model, all, best, &evaluations)) {
   }
   return best;
 }
