@@ -32,8 +32,13 @@ struct Planned {
         .micro_batch_size = batch, .exponents = training_exponents(format), .format = format};
   }
   PlanningContext planning() const { return {&table, 2}; }
-  RecomputeModel model(int64_t instruction_bytes = 0) const {
-    return {graph, *compile(graph, options, planning()), MachineProfile{}, 2, instruction_bytes};
+  RecomputeModel model(int64_t instruction_bytes = 0, int64_t least_arena_bytes = 0) const {
+    return {graph,
+            *compile(graph, options, planning()),
+            MachineProfile{},
+            2,
+            instruction_bytes,
+            least_arena_bytes};
   }
 };
 
@@ -208,6 +213,22 @@ TEST(Budget, IsMetFromTheLeastOn) {
     }
     EXPECT_GT(planned("auto", least / 2), least / 2);
   }
+}
+
+// Where the arena is as large for other programs, instructions that make it smaller only take
+// memory of their own.
+TEST(Retention, ComputesNothingAgainForAnArenaThatIsThereAnyway) {
+  const Planned planned("resnet8");
+  constexpr int64_t kInstruction = 1000;
+  const RecomputeModel alone = planned.model(kInstruction);
+  const RetentionPlan smallest_alone = choose_smallest(alone);
+  const int64_t most = alone.evaluate(keep_all(alone), kNoLimit).peak_bytes;
+  const int64_t arena = (most + smallest_alone.outcome.peak_bytes) / 2;
+  const RecomputeModel model = planned.model(kInstruction, arena);
+  const RetentionPlan smallest = choose_smallest(model);
+  EXPECT_EQ(smallest.outcome.peak_bytes, arena);
+  EXPECT_LT(smallest.outcome.recomputations, smallest_alone.outcome.recomputations);
+  EXPECT_EQ(choose_within(model, smallest.outcome.total_bytes).outcome.excess, 0);
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ class TrainingCompiler {
         planning_(planning),
         planner_(recompute.planner),
         instruction_bytes_(recompute.instruction_bytes),
-        model_(graph, kept, recompute.profile, planning.threads, recompute.instruction_bytes) {}
+        least_arena_bytes_(recompute.least_arena_bytes),
+        model_(graph, kept, recompute.profile, planning.threads, recompute.instruction_bytes,
+               recompute.least_arena_bytes) {}
 
   const RecomputeModel& model() const { return model_; }
 
@@ -43,7 +45,7 @@ class TrainingCompiler {
     for (int i = 1;; ++i) {
       MANTISSA_ASSIGN(const RetentionPlan plan, plan_within(target));
       MANTISSA_ASSIGN(TrainingProgram result, with(plan));
-      const int64_t above = result.program.arena_bytes +
+      const int64_t above = std::max(result.program.arena_bytes, least_arena_bytes_) +
                             plan.outcome.recomputations * instruction_bytes_ - limit_bytes;
       if (above <= 0 || plan.outcome.total_bytes > target) return result;
       if (i == kTries) return smallest();
@@ -100,7 +102,7 @@ class TrainingCompiler {
   ProgramOptions options_;
   PlanningContext planning_;
   Planner planner_;
-  int64_t instruction_bytes_;
+  int64_t instruction_bytes_, least_arena_bytes_;
   RecomputeModel model_;
 };
 

@@ -31,6 +31,7 @@ struct RecomputeOptions {
   // 0: no limit.
   int64_t limit_bytes = 0;
   int64_t instruction_bytes = 0;
+  int64_t least_arena_bytes = 0;  // which the arena has for other programs
   MachineProfile profile = {};
 };
 

@@ -62,11 +62,11 @@ double compute_ns(const Graph& graph, const Instruction& instruction, const Form
 
 RecomputeModel::RecomputeModel(const Graph& graph, const Program& program,
                                const MachineProfile& profile, int threads,
-                               int64_t instruction_bytes)
+                               int64_t instruction_bytes, int64_t least_arena_bytes)
     : tiers_(profile.tiers), instruction_bytes_(instruction_bytes) {
   find_values(graph, program, profile, threads);
   find_reads(program, profile);
-  add_up_the_rest(program);
+  add_up_the_rest(program, least_arena_bytes);
 }
 
 void RecomputeModel::find_values(const Graph& graph, const Program& program,
@@ -136,7 +136,7 @@ void RecomputeModel::find_reads(const Program& program, const MachineProfile& pr
   }
 }
 
-void RecomputeModel::add_up_the_rest(const Program& program) {
+void RecomputeModel::add_up_the_rest(const Program& program, int64_t least_arena_bytes) {
   const size_t instructions = program.instructions.size();
   during_.assign(instructions + 1, 0);
   before_.assign(instructions + 1, 0);
@@ -153,6 +153,10 @@ void RecomputeModel::add_up_the_rest(const Program& program) {
     before_[i] += before_[i - 1];
   }
   during_.pop_back();
+  // A moment at which that much is alive: the first, when there is nothing but what it writes.
+  int64_t written = 0;
+  for (const Value& value : values_) written += value.forward == 0 ? value.bytes : 0;
+  during_.front() = std::max(during_.front(), least_arena_bytes - written);
 }
 
 namespace {

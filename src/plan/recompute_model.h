@@ -45,10 +45,11 @@ class RecomputeModel {
     int recomputations = 0;
   };
 
-  // `program` is the graph's, trains and keeps all values. An instruction takes `instruction_bytes`
+  // `program` is the graph's, trains and keeps all values. Its arena has at least
+  // `least_arena_bytes`, whatever is computed again. An instruction takes `instruction_bytes`
   // outside the arena.
   RecomputeModel(const Graph& graph, const Program& program, const MachineProfile& profile,
-                 int threads, int64_t instruction_bytes = 0);
+                 int threads, int64_t instruction_bytes = 0, int64_t least_arena_bytes = 0);
 
   const std::vector<Value>& values() const { return values_; }
   int64_t tier_bytes(const Value& value) const { return tiers_[value.tier].bytes; }
@@ -72,7 +73,7 @@ class RecomputeModel {
   void find_values(const Graph& graph, const Program& program, const MachineProfile& profile,
                    int threads);
   void find_reads(const Program& program, const MachineProfile& profile);
-  void add_up_the_rest(const Program& program);
+  void add_up_the_rest(const Program& program, int64_t least_arena_bytes);
 
   std::array<MemoryTier, 3> tiers_;
   int64_t instruction_bytes_ = 0;

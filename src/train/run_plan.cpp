@@ -162,6 +162,8 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
   RecomputeOptions recompute{
       .mode = RecomputeMode::kNone,
       .instruction_bytes = kOverheadBytesPerInstruction + 2 * int64_t{sizeof(int)},
+      .least_arena_bytes = std::max({plan.calibration.arena_bytes, plan.evaluation.arena_bytes(),
+                                     plan.validation.arena_bytes()}),
       .profile = config.profile};
   const auto compile_with = [&]() -> Status {
     MANTISSA_ASSIGN(TrainingProgram training,
