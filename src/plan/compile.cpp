@@ -6,19 +6,18 @@
 #include <set>
 
 #include "ops/ops.h"
-#include "plan/program.h"
-#include "plan/resolved_values.h"
+#include "plan/node_operands.h"
 #include "plan/value_bits.h"
 
 namespace mantissa {
 namespace {
 
-Shape batched(const Shape& shape, int64_t batch) { return shape.with_front(batch); }
-
 class Compiler {
  public:
   Compiler(const Graph& graph, const ProgramOptions& options, const PlanningContext& planning)
-      : graph_(graph), planning_(planning), values_(resolve_values(graph)) {
+      : graph_(graph),
+        values_(resolve_values(graph)),
+        nodes_(graph, values_, program_.options, planning) {
     program_.options = options;
     buffer_of_value_.assign(graph_.values.size(), -1);
     contributions_.resize(graph_.values.size());
@@ -68,12 +67,9 @@ class Compiler {
   bool updates_at_once() const {
     return program_.options.micro_batches == 1 && !program_.options.clips && !repeats_passes();
   }
-  bool wants_gradient(int value) const { return values_.wants_gradient[values_.canonical[value]]; }
+  const Format& format() const { return program_.options.format; }
   bool training() const { return program_.options.kind == ProgramKind::kTraining; }
   int now() const { return static_cast<int>(program_.instructions.size()); }
-  int64_t batch() const { return program_.options.micro_batch_size; }
-  const Format& format() const { return program_.options.format; }
-  OpFunctions functions(const Node& node) const { return node.op->functions(format()); }
 
   int add_buffer(std::string name, BufferKind kind, int64_t bytes) {
     program_.buffers.push_back({std::move(name), kind, bytes, now(), now(), -1});
@@ -90,17 +86,9 @@ class Compiler {
     if (operand.space == Operand::Space::kArena) touch(operand.index, now());
   }
 
-  int bits_of(int value) const { return value_bits(graph_, format(), values_.canonical[value]); }
-
-  DataType type_of(int value) const {
-    if (format().is_float()) return DataType::kFloat;
-    if (values_.canonical[value] == values_.canonical[graph_.logits]) return DataType::kInt32;
-    return bits_of(value) <= 8 ? DataType::kInt8 : DataType::kInt16;
-  }
-
   // The forward data of a value, in the shape of that value.
   Operand operand(int value) {
-    const Shape shape = batched(graph_.values[value].shape, batch());
+    const Shape shape = nodes_.shape_of(value);
     if (values_.canonical[value] == graph_.input) {
       return {Operand::Space::kPixels, 0, DataType::kUint8, shape, value, false};
     }
@@ -108,45 +96,17 @@ class Compiler {
     int& buffer = buffer_of_value_[root];
     if (buffer < 0) {
       buffer = add_buffer(graph_.values[root].name, BufferKind::kActivation,
-                          shape.count() * element_bytes(type_of(value)));
+                          shape.count() * element_bytes(nodes_.type_of(value)));
     }
-    Operand result{Operand::Space::kArena, buffer, type_of(value), shape, root, false,
-                   bits_of(value)};
+    Operand result{Operand::Space::kArena, buffer, nodes_.type_of(value), shape, root, false,
+                   nodes_.bits_of(value)};
     touch(result);
     return result;
-  }
-
-  std::vector<Shape> parameter_shapes(const Node& node) const {
-    std::vector<Shape> shapes;
-    for (const int parameter : node.parameters)
-      shapes.push_back(graph_.parameters[parameter].shape);
-    return shapes;
   }
 
   Error in_node(const Node& node, const std::string& what) const {
     return invalid_input(graph_.name + ", node '" + node.name + "' (" + node.op->name +
                          "): " + what);
-  }
-
-  template <typename Function>
-  auto with_shapes(const Node& node, Function&& function) {
-    std::vector<Shape> inputs;
-    std::vector<int> bits;
-    for (const int input : node.inputs) {
-      inputs.push_back(batched(graph_.values[input].shape, batch()));
-      bits.push_back(bits_of(input));
-    }
-    const std::vector<Shape> parameters = parameter_shapes(node);
-    return function(OpShapes{&node.attributes, inputs,
-                             batched(graph_.values[node.output].shape, batch()), parameters,
-                             type_of(node.output), program_.options.exponents, format(), bits});
-  }
-
-  // The op's own memory, for this node.
-  OpMemory memory_of(const Node& node) {
-    const auto memory = functions(node).memory;
-    if (memory == nullptr) return {};
-    return with_shapes(node, [&](const OpShapes& shapes) { return memory(shapes, planning_); });
   }
 
   // Whether the instruction narrows to exponents that statistics decide, and counts the bits.
@@ -215,8 +175,8 @@ class Compiler {
     instruction.relu = values_.fused_relu[n];
     for (const int parameter : node.parameters) instruction.parameters.push_back({parameter, -1});
     if (node.op->multiply_adds != nullptr) {
-      instruction.multiply_adds =
-          with_shapes(node, [&](const OpShapes& shapes) { return node.op->multiply_adds(shapes); });
+      instruction.multiply_adds = nodes_.with_shapes(
+          node, [&](const OpShapes& shapes) { return node.op->multiply_adds(shapes); });
     }
     return instruction;
   }
@@ -232,13 +192,13 @@ class Compiler {
 
   Status emit_forward(int n) {
     const Node& node = graph_.nodes[n];
-    const OpFunctions op = functions(node);
+    const OpFunctions op = nodes_.functions(node);
     if (op.forward == nullptr) return in_node(node, "does not compute in " + to_string(format()));
     if (op.check != nullptr) {
-      const Status status = with_shapes(node, op.check);
+      const Status status = nodes_.with_shapes(node, op.check);
       if (!status.ok()) return in_node(node, status.error().message);
     }
-    const OpMemory memory = memory_of(node);
+    const OpMemory memory = nodes_.memory_of(node);
     Instruction instruction = forward_instruction(n, Phase::kForward, memory);
     producer_[values_.canonical[node.output]] = n;
     if (training() && memory.saved_bytes > 0) {
@@ -270,7 +230,8 @@ class Compiler {
     std::set<int> producers;
     for (const int value : values) find_missing(value, producers);
     for (const int n : producers) {
-      Instruction again = forward_instruction(n, Phase::kRecompute, memory_of(graph_.nodes[n]));
+      Instruction again =
+          forward_instruction(n, Phase::kRecompute, nodes_.memory_of(graph_.nodes[n]));
       again.saved = forward_of_node_[n].saved;
       again.statistics = forward_of_node_[n].statistics;
       if (again.saved >= 0) touch(again.saved, now());
@@ -326,36 +287,12 @@ class Compiler {
     return {};
   }
 
-  DataType gradient_type(int bits) const {
-    if (format().is_float()) return DataType::kFloat;
-    return bits <= 8 ? DataType::kInt8 : bits <= 16 ? DataType::kInt16 : DataType::kInt32;
-  }
-
   Operand gradient_operand(int value, int slot, int bits) {
-    const Shape shape = batched(graph_.values[value].shape, batch());
-    const DataType type = gradient_type(bits);
+    const Shape shape = nodes_.shape_of(value);
+    const DataType type = nodes_.gradient_type(bits);
     const int buffer = add_buffer(graph_.values[values_.canonical[value]].name,
                                   BufferKind::kGradient, shape.count() * element_bytes(type));
     return {Operand::Space::kArena, buffer, type, shape, slot, true, bits};
-  }
-
-  // Width of a gradient as the op that narrows it writes it: more than g bits where stochastic
-  // rounding follows, or where `wide` (the op may) and grad_weights reads more.
-  int written_bits(int value, bool wide) const {
-    const int bits = format().nearest_gradients ? format().gradient_bits : 16;
-    return wide && values_.read_wide[values_.canonical[value]]
-               ? std::max(bits, format().wide_gradient_bits())
-               : bits;
-  }
-
-  static bool may_write_wide(const Node& node) {
-    return !node.op->traits.weights_read_wide_gradient;
-  }
-
-  // Of the gradient that a node's backward_input writes of one of its inputs.
-  int grad_input_bits(const Node& node, int value, const Operand& gradient) const {
-    return rounds_gradient(node.op->traits) ? written_bits(value, may_write_wide(node))
-                                            : gradient.bits;
   }
 
   // The gradient of a value for its readers: g bits for all, which a further instruction rounds
@@ -388,7 +325,8 @@ class Compiler {
     loss.name = "loss";
     loss.attributes = {{"smoothing", program_.options.label_smoothing}};
     loss.inputs = {operand(graph_.logits),
-                   {Operand::Space::kLabels, 0, DataType::kUint8, Shape{batch()}, -1, false}};
+                   {Operand::Space::kLabels, 0, DataType::kUint8,
+                    Shape{program_.options.micro_batch_size}, -1, false}};
     emit(loss);
     if (!training()) return;
     if (repeats_passes()) emit_repeat(0);
@@ -397,7 +335,7 @@ class Compiler {
     touch(loss.inputs[0]);
     const Operand gradient =
         gradient_operand(graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1,
-                         written_bits(graph_.logits, true));
+                         nodes_.written_bits(graph_.logits, true));
     loss.grad_inputs = {gradient};
     emit(std::move(loss));
     contributions_[values_.canonical[graph_.logits]].push_back(
@@ -417,61 +355,33 @@ class Compiler {
       sum.name = graph_.nodes[n].name;
       sum.inputs = {total.gradient, parts[i].gradient};
       for (const Operand& input : sum.inputs) touch(input);
-      const Operand written = gradient_operand(value, parts[i].sum_slot, written_bits(value, true));
+      const Operand written =
+          gradient_operand(value, parts[i].sum_slot, nodes_.written_bits(value, true));
       sum.grad_inputs = {written};
       emit(std::move(sum));
       total = contribution(value, written, true, parts[i].sum_slot);
     }
-    total.gradient.shape = total.wide.shape = batched(graph_.values[value].shape, batch());
+    total.gradient.shape = total.wide.shape = nodes_.shape_of(value);
     return total;
   }
 
   void emit_backward(int n) {
     const Node& node = graph_.nodes[n];
-    if (!wants_gradient(node.output)) return;
+    if (!nodes_.wants_gradient(node.output)) return;
     const auto [gradient, wide, slot] = grad_output(n);
     if (gradient.space == Operand::Space::kNone) return;
-    const bool has_weights = functions(node).backward_weights != nullptr;
-    const bool has_input = functions(node).backward_input != nullptr &&
+    const bool has_weights = nodes_.functions(node).backward_weights != nullptr;
+    const bool has_input = nodes_.functions(node).backward_input != nullptr &&
                            std::any_of(node.inputs.begin(), node.inputs.end(),
-                                       [&](int input) { return wants_gradient(input); });
-    const bool input_first = has_weights && has_input && input_comes_first(n, gradient);
+                                       [&](int input) { return nodes_.wants_gradient(input); });
+    const bool input_first =
+        has_weights && has_input && nodes_.input_comes_first(node, gradient.bits);
     if (input_first) emit_backward_input(n, gradient);
     if (has_weights) {
       emit_backward_weights(n, node.op->traits.weights_read_wide_gradient ? wide : gradient);
     }
     if (has_input && !input_first) emit_backward_input(n, gradient);
     if (updates_at_once()) emit_updates(n);
-  }
-
-  // Whether less is alive at once if backward_input comes before backward_weights, which makes room
-  // for its sums only then; taken as if the inputs were there before and went with
-  // backward_weights. Where a node saves nothing, neither leaves anything to the other.
-  bool input_comes_first(int n, const Operand& gradient) {
-    const Node& node = graph_.nodes[n];
-    const OpMemory memory = memory_of(node);
-    // Sums of several micro-batches are always there.
-    if (memory.saved_bytes > 0 || program_.options.micro_batches > 1) return false;
-    int64_t inputs = 0, gradients = 0, sums = 0;
-    for (const int input : node.inputs) {
-      const int64_t count = batched(graph_.values[input].shape, batch()).count();
-      if (node.op->traits.weights_read_input) inputs += count * element_bytes(type_of(input));
-      if (wants_gradient(input)) {
-        gradients += count * element_bytes(gradient_type(grad_input_bits(node, input, gradient)));
-      }
-    }
-    for (const int parameter : node.parameters) {
-      const bool first = parameter == node.parameters.front();
-      sums += graph_.parameters[parameter].shape.count() *
-              element_bytes(weight_gradient_type(node, first));
-    }
-    const auto bytes = [](const PhaseMemory& phase) {
-      return phase.workspace_bytes + phase.scratch_bytes;
-    };
-    const int64_t for_weights = bytes(memory.backward_weights);
-    const int64_t for_input = bytes(memory.backward_input);
-    return inputs + gradients + std::max(for_input, sums + for_weights) <
-           sums + std::max(inputs + for_weights, gradients + for_input);
   }
 
   void add_backward_operands(Instruction& instruction, bool reads_input, const Operand& gradient) {
@@ -486,21 +396,12 @@ class Compiler {
     instruction.grad_output = gradient;
     touch(gradient);
     for (const int input : node.inputs) {
-      Operand view{.shape = batched(graph_.values[input].shape, batch())};
+      Operand view{.shape = nodes_.shape_of(input)};
       instruction.inputs.push_back(reads_input ? operand(input) : view);
     }
     if (reads_output) instruction.output = operand(node.output);
     instruction.saved = forward_of_node_[instruction.node].saved;
     if (instruction.saved >= 0) touch(instruction.saved, now());
-  }
-
-  // Of the sums of a node's first parameter, or of its others.
-  DataType weight_gradient_type(const Node& node, bool first) {
-    if (format().is_float()) return DataType::kFloat;
-    const auto fit = functions(node).sums_fit_int32;
-    const bool narrow =
-        first && fit != nullptr && program_.options.micro_batches == 1 && with_shapes(node, fit);
-    return narrow ? DataType::kInt32 : DataType::kInt64;
   }
 
   void emit_backward_weights(int n, const Operand& gradient) {
@@ -511,13 +412,13 @@ class Compiler {
       const Parameter& parameter = graph_.parameters[operand.parameter];
       if (!is_trained(parameter.role)) continue;
       const bool first = &operand == instruction.parameters.data();
-      operand.gradient_type = weight_gradient_type(graph_.nodes[n], first);
+      operand.gradient_type = nodes_.weight_gradient_type(graph_.nodes[n], first);
       operand.gradient_buffer =
           add_buffer(parameter.name, BufferKind::kWeightGradient,
                      parameter.shape.count() * element_bytes(operand.gradient_type));
       gradients_[operand.parameter] = operand;
     }
-    add_phase_memory(instruction, memory_of(graph_.nodes[n]).backward_weights);
+    add_phase_memory(instruction, nodes_.memory_of(graph_.nodes[n]).backward_weights);
     emit(std::move(instruction));
   }
 
@@ -525,20 +426,20 @@ class Compiler {
     const Node& node = graph_.nodes[n];
     Instruction instruction = instruction_of(n, Phase::kBackwardInput);
     add_backward_operands(instruction, node.op->traits.input_reads_input, gradient);
-    const bool may_be_wide = may_write_wide(node);
+    const bool may_be_wide = NodeOperands::may_write_wide(node);
     Operand shared;
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
       const int value = node.inputs[i];
       Operand part;
-      if (wants_gradient(value)) {
+      if (nodes_.wants_gradient(value)) {
         const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
-        const int bits = grad_input_bits(node, value, gradient);
+        const int bits = nodes_.grad_input_bits(node, value, gradient.bits);
         part = reuse ? shared : gradient_operand(value, gradient_slot(graph_, n, i), bits);
         if (shared.index < 0) shared = part;
       }
       instruction.grad_inputs.push_back(part);
     }
-    add_phase_memory(instruction, memory_of(node).backward_input);
+    add_phase_memory(instruction, nodes_.memory_of(node).backward_input);
     const std::vector<Operand> parts = instruction.grad_inputs;
     emit(std::move(instruction));
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
@@ -581,7 +482,8 @@ class Compiler {
     if (program_.options.clips) emit_gradient_norm();
     for (int n = nodes - 1; !updates_at_once() && n >= 0; --n) emit_updates(n);
     for (int n = 0; n < nodes; ++n) {
-      if (functions(graph_.nodes[n]).update_statistics == nullptr || values_.skipped[n]) continue;
+      if (nodes_.functions(graph_.nodes[n]).update_statistics == nullptr || values_.skipped[n])
+        continue;
       Instruction update = instruction_of(n, Phase::kUpdateStatistics);
       update.multiply_adds = 0;
       update.statistics = forward_of_node_[n].statistics;
@@ -615,9 +517,9 @@ class Compiler {
   };
 
   const Graph& graph_;
-  PlanningContext planning_;
   Program program_;
   ResolvedValues values_;
+  NodeOperands nodes_;
   int first_backward_ = 0;            // instruction
   bool rounds_gradients_ = false;     // some gradient has a second form, with a slot of its own
   std::vector<int> buffer_of_value_;  // -1: not there

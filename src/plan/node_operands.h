@@ -1,0 +1,68 @@
+// What a format makes of the operands of a network's nodes: types, widths, bytes. All that the
+// compiler asks before it decides on an instruction.
+#pragma once
+
+#include <vector>
+
+#include "plan/program.h"
+#include "plan/resolved_values.h"
+
+namespace mantissa {
+
+class NodeOperands {
+ public:
+  NodeOperands(const Graph& graph, const ResolvedValues& values, const ProgramOptions& options,
+               const PlanningContext& planning)
+      : graph_(graph), values_(values), options_(options), planning_(planning) {}
+
+  OpFunctions functions(const Node& node) const { return node.op->functions(options_.format); }
+  // Calls function(shapes) with those of the node, for a micro-batch.
+  template <typename Function>
+  auto with_shapes(const Node& node, Function&& function) const {
+    std::vector<Shape> inputs, parameters;
+    std::vector<int> bits;
+    for (const int input : node.inputs) {
+      inputs.push_back(shape_of(input));
+      bits.push_back(bits_of(input));
+    }
+    for (const int parameter : node.parameters) {
+      parameters.push_back(graph_.parameters[parameter].shape);
+    }
+    return function(OpShapes{&node.attributes, inputs, shape_of(node.output), parameters,
+                             type_of(node.output), options_.exponents, options_.format, bits});
+  }
+  // The op's own memory, for this node.
+  OpMemory memory_of(const Node& node) const;
+
+  // Of a value.
+  Shape shape_of(int value) const;
+  int bits_of(int value) const;
+  DataType type_of(int value) const;
+
+  bool wants_gradient(int value) const { return values_.wants_gradient[values_.canonical[value]]; }
+  DataType gradient_type(int bits) const;
+  // Width of a gradient as the op that narrows it writes it: more than g bits where stochastic
+  // rounding follows, or where `wide` (the op may) and grad_weights reads more.
+  int written_bits(int value, bool wide) const;
+  // Of the gradient that a node's backward_input writes of one of its inputs, from one of so many
+  // bits.
+  int grad_input_bits(const Node& node, int value, int gradient_bits) const;
+  static bool may_write_wide(const Node& node) {
+    return !node.op->traits.weights_read_wide_gradient;
+  }
+  // Of the sums of a node's first parameter, or of its others.
+  DataType weight_gradient_type(const Node& node, bool first) const;
+
+  // Whether less is alive at once if backward_input comes before backward_weights, which makes room
+  // for its sums only then; taken as if the inputs were there before and went with
+  // backward_weights. Where a node saves nothing, neither leaves anything to the other.
+  bool input_comes_first(const Node& node, int gradient_bits) const;
+
+ private:
+  const Graph& graph_;
+  const ResolvedValues& values_;
+  const ProgramOptions& options_;
+  PlanningContext planning_;
+};
+
+}  // namespace mantissa
