@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/batch_norm/batch_norm.h"
+#include "kernels/test_rows.h"
 
 namespace mantissa::kernels {
 
@@ -15,22 +16,11 @@ inline constexpr int64_t kOtherChannels[] = {2, 6, 8, 20, 24, 33, 48, 96, 144, 6
 // The largest multiplier whose upper half of 16 bits is one, the next, and the largest of all.
 inline constexpr int32_t kLargeMultipliers[] = {0x7fff7fff, 0x7fff8000, 0x7fffffff};
 
-class BatchNormRow : public testing::TestWithParam<const BatchNormKernels*> {
- protected:
-  void SetUp() override {
-    if (GetParam()->isa > best_isa()) {
-      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
-    }
-  }
-};
+class BatchNormRow : public RowTest<BatchNormKernels> {};
 
 inline void expect_equal(const WideStatistics& got, const WideStatistics& wanted) {
   EXPECT_EQ(got.maximum, wanted.maximum);
   EXPECT_EQ(got.saturated, wanted.saturated);
-}
-
-inline std::string row_name(const testing::TestParamInfo<const BatchNormKernels*>& info) {
-  return std::string(isa_name(info.param->isa));
 }
 
 #if defined(__x86_64__)

@@ -9,6 +9,7 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/test_values.h"
+#include "kernels/test_rows.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
@@ -31,14 +32,7 @@ inline void expect_equal(const WideStatistics& got, const WideStatistics& wanted
   EXPECT_EQ(got.saturated, wanted.saturated);
 }
 
-class ElementwiseTest : public testing::TestWithParam<const ElementwiseKernels*> {
- protected:
-  void SetUp() override {
-    if (GetParam()->isa > best_isa()) {
-      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
-    }
-  }
-};
+class ElementwiseTest : public RowTest<ElementwiseKernels> {};
 
 // Calls check(T{}, bits) for every width of gradients.
 template <typename Check>
@@ -55,10 +49,6 @@ inline std::vector<const ElementwiseKernels*> elementwise_rows() {
         &kElementwiseAvx2, &kElementwiseAvx512Vnni,
 #endif
   };
-}
-
-inline std::string row_name(const testing::TestParamInfo<const ElementwiseKernels*>& info) {
-  return std::string(isa_name(info.param->isa));
 }
 
 }  // namespace mantissa::kernels

@@ -4,18 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "kernels/elementwise/test_values.h"
+#include "kernels/test_rows.h"
 
 namespace mantissa::kernels {
 namespace {
 
-class Pooling : public testing::TestWithParam<const PoolingKernels*> {
- protected:
-  void SetUp() override {
-    if (GetParam()->isa > best_isa()) {
-      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
-    }
-  }
-};
+class Pooling : public RowTest<PoolingKernels> {};
 
 // Offset of the first maximum of the window at (n, y, x), channel c.
 int64_t first_maximum(const MaxPoolShape& s, const std::vector<int8_t>& in, int64_t n, int64_t y,
@@ -128,10 +122,6 @@ TEST_P(Pooling, Broadcast) {
       }
     }
   }
-}
-
-std::string row_name(const testing::TestParamInfo<const PoolingKernels*>& info) {
-  return std::string(isa_name(info.param->isa));
 }
 
 #if defined(__x86_64__)

@@ -4,19 +4,13 @@
 
 #include "kernels/elementwise/test_values.h"
 #include "kernels/pooling/pooling.h"
+#include "kernels/test_rows.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 namespace {
 
-class WindowPooling : public testing::TestWithParam<const PoolingKernels*> {
- protected:
-  void SetUp() override {
-    if (GetParam()->isa > best_isa()) {
-      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
-    }
-  }
-};
+class WindowPooling : public RowTest<PoolingKernels> {};
 
 constexpr int64_t kImages = 3;  // the first belongs to somebody else
 
@@ -221,10 +215,6 @@ TEST_P(WindowPooling, Average) {
   for (const int64_t channels : kChannels) {
     for (const PoolShape& shape : shapes(channels)) check_average(*GetParam(), shape);
   }
-}
-
-std::string row_name(const testing::TestParamInfo<const PoolingKernels*>& info) {
-  return std::string(isa_name(info.param->isa));
 }
 
 #if defined(__x86_64__)

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kernels/elementwise/test_values.h"
+#include "kernels/test_rows.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
@@ -156,14 +157,7 @@ TEST(Softmax, GradientsShiftedAwayAreZero) {
   EXPECT_EQ(grad6, (std::vector<int8_t>{31, -31}));
 }
 
-class SoftmaxRows : public testing::TestWithParam<const SoftmaxKernels*> {
- protected:
-  void SetUp() override {
-    if (GetParam()->isa > best_isa()) {
-      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
-    }
-  }
-};
+class SoftmaxRows : public RowTest<SoftmaxKernels> {};
 
 // All results of rows [begin, end).
 struct Results {
@@ -229,10 +223,6 @@ TEST_P(SoftmaxRows, MostClasses) {
   check_rows(*GetParam(), {logits.data(), labels.data(), -12, kMaximumClasses}, kRows);
   const std::vector<int32_t> equal(kRows * kMaximumClasses, -5);
   check_rows(*GetParam(), {equal.data(), labels.data(), -12, kMaximumClasses, 100}, kRows);
-}
-
-std::string row_name(const testing::TestParamInfo<const SoftmaxKernels*>& info) {
-  return std::string(isa_name(info.param->isa));
 }
 
 #if defined(__x86_64__)

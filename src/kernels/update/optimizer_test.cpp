@@ -5,20 +5,14 @@
 #include <cstdlib>
 
 #include "kernels/elementwise/test_values.h"
+#include "kernels/test_rows.h"
 #include "kernels/update/update.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 namespace {
 
-class OptimizerTest : public testing::TestWithParam<const UpdateKernels*> {
- protected:
-  void SetUp() override {
-    if (GetParam()->isa > best_isa()) {
-      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
-    }
-  }
-};
+class OptimizerTest : public RowTest<UpdateKernels> {};
 
 TEST_P(OptimizerTest, LookAheadReplacesTheVelocity) {
   for (const int64_t size : kAwkwardSizes) {
@@ -250,10 +244,6 @@ TEST_P(OptimizerTest, RootsOfSquaresAndTheirNeighbours) {
       ASSERT_EQ(gradient, e.direction) << s;
     }
   }
-}
-
-std::string row_name(const testing::TestParamInfo<const UpdateKernels*>& info) {
-  return std::string(isa_name(info.param->isa));
 }
 
 #if defined(__x86_64__)

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kernels/elementwise/test_values.h"
+#include "kernels/test_rows.h"
 #include "numerics/exponent.h"
 #include "numerics/lazy_update.h"
 
@@ -21,14 +22,7 @@ std::vector<T> symmetric_values(int64_t count, uint64_t seed, int bits, int64_t 
   return values;
 }
 
-class UpdateTest : public testing::TestWithParam<const UpdateKernels*> {
- protected:
-  void SetUp() override {
-    if (GetParam()->isa > best_isa()) {
-      GTEST_SKIP() << "this CPU lacks " << isa_name(GetParam()->isa);
-    }
-  }
-};
+class UpdateTest : public RowTest<UpdateKernels> {};
 
 // One parameter, its gradient and its velocity.
 struct Parameter {
@@ -380,10 +374,6 @@ TEST_P(UpdateTest, ChangesTheUnitByEveryGrowth) {
       }
     }
   }
-}
-
-std::string row_name(const testing::TestParamInfo<const UpdateKernels*>& info) {
-  return std::string(isa_name(info.param->isa));
 }
 
 #if defined(__x86_64__)
