@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# `bench`: its tables, its JSON, comparisons, and where it may write.
+# shellcheck disable=SC2016,SC2013
+# shellcheck source=tests/cli/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# missing_entries FILE: prints what bench's JSON lacks; fails if its times do not add up.
+missing_entries() {
+  python3 - "$1" <<'PYTHON'
+import json, sys
+bench = json.load(open(sys.argv[1]))
+wanted = {"machine": "cpu isa threads", "run": "model format batch_size data parameters",
+          "peaks": "integer_instructions measured", "step": "median_us p10_us p90_us overhead_us"}
+print(*[f"{name}.{key}" for name, keys in wanted.items() for key in keys.split()
+        if key not in bench[name]])
+rows = bench["instructions"]
+assert rows and all(row["median_us"] > 0 for row in rows), "rows without a time"
+total = sum(row["median_us"] for row in rows)
+for table in "by_op", "by_phase":
+    assert abs(sum(row["median_us"] for row in bench[table]) - total) < 1e-6 * total, table
+PYTHON
+}
+
+# nested_bench FILE: FILE as `bench --out` wrote it, with a model that is nested ever deeper.
+nested_bench() {
+  python3 - "$1" <<'PYTHON'
+import json, sys
+bench = json.load(open(sys.argv[1]))
+bench["run"]["model"] = "here"
+print(json.dumps(bench).replace('"here"', "[" * 100000 + "]" * 100000))
+PYTHON
+}
+
+check_bench() {
+  local bench=(bench --model mlp --batch-size 16 --threads 2 --steps 3 --warmup 1) file
+  accepts "bench" "^  median +[0-9.]+ us" "${bench[@]}"
+  holds "bench: every instruction has its row" \
+    eval '(($(grep -cE "^(forward|grad_in|grad_w|update) " "$folder/stdout") >= 27))'
+  holds "bench: at most 100 columns" eval '! grep -qE ".{101}" "$folder/stdout"'
+  accepts "bench --sort time" "^grad_w +linear1" "${bench[@]}" --sort time
+  accepts "bench of a data set" "^  data wait +[0-9.]+ us" "${bench[@]}" --data "$data"
+  accepts "bench --isa scalar" "plain integer" "${bench[@]}" --isa scalar
+  accepts "bench of larger pictures" "16x32x32x3" "${bench[@]}" --input-size 32x32x3 --classes 4
+  mkdir -p "$folder/bench"
+  file=$folder/bench/bench.json
+  prints_json "bench --json" "${bench[@]}" --json --quiet --out "$folder/bench"
+  holds "bench --out writes what --json prints" cmp -s "$folder/stdout" "$file"
+  holds "bench --json has all entries" eval 'missing=$(missing_entries "$file") && [[ -z $missing ]]'
+  accepts "bench --compare" "speedup [0-9.]+x" "${bench[@]}" --compare "$folder/bench"
+  holds "bench --compare: at most 100 columns" eval '! grep -qE ".{101}" "$folder/stdout"'
+  holds "bench --compare: the same conditions, no warning" eval '! grep -q warning "$folder/stdout"'
+  accepts "bench --compare warns" "warning: batch_size differs: now 8, before 16" \
+    "${bench[@]}" --compare "$file" --batch-size 8
+  run "${bench[@]}" --compare "$file" --optimizer sgd --quiet
+  holds "bench --quiet: a line, and warnings aside" eval '((status == 0)) &&
+    (($(wc -l <"$folder/stdout") == 1)) && grep -q "warning: optimizer differs" "$folder/stderr"'
+  refuses "bench --compare with nothing" 2 "none\.json" "${bench[@]}" --compare "$folder/none.json"
+  nested_bench "$file" >"$folder/nested.json"
+  refuses "bench --compare with values nested without end" 2 "nested\.json: .*'run'.*'model'" \
+    "${bench[@]}" --compare "$folder/nested.json"
+  truncate -s 200 "$file"
+  refuses "bench --compare with half a file" 2 "bench\.json: is no JSON" \
+    "${bench[@]}" --compare "$folder/bench"
+  echo '{"steps": 8}' >"$folder/other.json"
+  refuses "bench --compare with another JSON" 2 "not written by mantissa bench" \
+    "${bench[@]}" --compare "$folder/other.json"
+  refuses "bench --out into no folder" 2 "no folder" "${bench[@]}" --out "$folder/none/bench.json"
+  check_bench_targets "${bench[@]}"
+  refuses "bench --sort by size" 2 "sort.*size.*time" "${bench[@]}" --sort size
+  refuses "bench of a flat picture" 2 "input-size.*28x28" "${bench[@]}" --input-size 28x28
+  refuses "bench of huge pictures" 2 "1 GiB" "${bench[@]}" --input-size 4096x4096x3 --batch-size 64
+  refuses "bench: classes of a data set" 2 "classes" "${bench[@]}" --data "$data" --classes 5
+  refuses "bench: one class" 2 "classes: '1'.*2.*256" "${bench[@]}" --classes 1
+  refuses "bench: augmented noise" 2 "augment" "${bench[@]}" --augment flip
+  accepts "bench --augment none" "^  median" "${bench[@]}" --augment none
+}
+
+# check_bench_targets BENCH...: where --out cannot write, or must not.
+check_bench_targets() {
+  ln -s target "$folder/link"
+  mkfifo "$folder/pipe"
+  refuses "bench --out over a link" 2 "link is no regular file" "$@" --out "$folder/link"
+  refuses "bench --out over a pipe" 2 "pipe is no regular file" "$@" --out "$folder/pipe"
+  holds "bench --out leaves links and pipes" eval '[[ -L $folder/link && -p $folder/pipe ]]'
+  # Not even root can create a file there.
+  run "$@" --out /proc/bench.json
+  holds "bench --out that cannot be written: exit code 1" eval '((status == 1))'
+  holds "bench --out that cannot be written: prints the report" \
+    grep -qE "^  median +[0-9.]+ us" "$folder/stdout"
+  holds "bench --out that cannot be written: names it last" \
+    eval 'tail -1 "$folder/stderr" | grep -q "^mantissa bench: .*/proc/bench.json"'
+  run "$@" --out /proc/bench.json --json --quiet
+  holds "bench --out that cannot be written: prints the JSON" \
+    eval '((status == 1)) && python3 -m json.tool "$folder/stdout" >/dev/null'
+}
+
+check_bench
+finish
