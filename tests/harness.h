@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "kernels/kernel_table.h"
 #include "models/models.h"
+#include "plan/gradient_rows.h"
 #include "plan/program.h"
 #include "plan/value_bits.h"
 #include "runtime/executor.h"
@@ -50,6 +51,7 @@ struct HarnessOptions {
   int64_t label_smoothing = 0;  // in units of 2^-16
   bool reuses_memory = true;    // else every buffer still holds its data after the step
   uint64_t retention_key = 0;   // which values are computed again, at random; 0: none
+  bool by_rows = false;         // gradients of weights: computed by rows where that is possible
 };
 
 // What becomes of values, drawn for each.
@@ -154,19 +156,23 @@ class Harness {
     state_.emplace(std::move(*state));
     initialise(graph_, *format, options_.seed, *state_);
     const kernels::KernelTable table = kernels::select_kernels(options_.isa);
-    auto program = compile(
-        graph_,
-        {.micro_batch_size = options_.micro_batch_size,
-         .micro_batches = static_cast<int>(options_.batch_size / options_.micro_batch_size),
-         .optimizer = options_.optimizer,
-         .loss = options_.loss,
-         .label_smoothing = options_.label_smoothing,
-         .exponents = training_exponents(*format),
-         .clips = options_.clip_norm > 0,
-         .retention = options_.retention_key == 0 ? std::vector<Retention>{}
-                                                  : drawn_retention(graph_, options_.retention_key),
-         .format = *format},
-        {&table, options_.threads});
+    const PlanningContext planning{&table, options_.threads};
+    ProgramOptions program_options{
+        .micro_batch_size = options_.micro_batch_size,
+        .micro_batches = static_cast<int>(options_.batch_size / options_.micro_batch_size),
+        .optimizer = options_.optimizer,
+        .loss = options_.loss,
+        .label_smoothing = options_.label_smoothing,
+        .exponents = training_exponents(*format),
+        .clips = options_.clip_norm > 0,
+        .retention = options_.retention_key == 0 ? std::vector<Retention>{}
+                                                 : drawn_retention(graph_, options_.retention_key),
+        .format = *format};
+    if (options_.by_rows) {
+      const auto rows = row_choices(graph_, program_options, planning, {}, 0);
+      program_options.by_rows = by_rows(graph_, rows, rows.size());
+    }
+    auto program = compile(graph_, program_options, planning);
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
     program_ = std::move(*program);
     if (!options_.reuses_memory) spread_out(program_);

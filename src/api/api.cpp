@@ -90,7 +90,7 @@ nlohmann::ordered_json decisions_json(const std::vector<ValueDecision>& decision
                     {"bytes", decision.bytes},
                     {"keep_us", decision.keep_us},
                     {"compute_us", decision.compute_us},
-                    {"retention", retention_name(decision.retention)},
+                    {"retention", decision.decision},
                     {"recomputations", decision.recomputations},
                     {"reason", decision.reason}});
   }

@@ -58,7 +58,9 @@ struct ThreadPool::Shared {
 };
 
 ThreadPool::ThreadPool(int threads)
-    : size_(threads < 1 ? 1 : threads), shared_(std::make_unique<Shared>()) {
+    : size_(threads < 1 ? 1 : threads) {
+  if (size_ == 1) return;
+  shared_ = std::make_unique<Shared>();
   shared_->threads.reserve(size_ - 1);
   for (int worker = 1; worker < size_; ++worker) {
     shared_->threads.emplace_back([this, worker] { work(worker); });
@@ -66,6 +68,7 @@ ThreadPool::ThreadPool(int threads)
 }
 
 ThreadPool::~ThreadPool() {
+  if (shared_ == nullptr) return;
   shared_->stop.store(true);
   shared_->round.fetch_add(1);
   shared_->round.notify_all();

@@ -8,7 +8,7 @@
 namespace mantissa {
 
 // Runs the tasks of one parallel_for at a time. The calling thread works too, so a pool of size 1
-// has no thread of its own. Allocates nothing after construction.
+// has no thread of its own, and any number of threads may use it. Allocates nothing after construction.
 class ThreadPool {
  public:
   // threads >= 1.
@@ -45,7 +45,7 @@ class ThreadPool {
   void work(int worker);
 
   int size_;
-  std::unique_ptr<Shared> shared_;
+  std::unique_ptr<Shared> shared_;  // null: size 1
 };
 
 }  // namespace mantissa

@@ -90,6 +90,24 @@ struct ParameterView {
   int index = -1;                      // of the graph: names it in keys of random numbers
 };
 
+struct OpContext;
+struct OpShapes;
+struct PlanningContext;
+
+// How an op computes the gradient of its first parameter a few rows (output channels) at a time,
+// for an update that then needs no memory for all of it. The op's backward_weights finds no sums of
+// that parameter there and leaves them out, and needs no scratch.
+struct GradientRows {
+  // Whether it can: the exact sums of the only micro-batch fit int32.
+  bool (*possible)(const OpShapes&) = nullptr;
+  // What one thread needs for up to so many rows.
+  int64_t (*scratch_bytes)(const OpShapes&, const PlanningContext&, int64_t rows) = nullptr;
+  // Writes the sums of the rows from `first` on, at the exponent of the products, on the calling
+  // thread. The context is the update's, with the node's attributes, inputs and grad_output.
+  void (*compute)(const OpContext&, int64_t first, int64_t rows, int32_t* sums,
+                  std::span<std::byte> scratch) = nullptr;
+};
+
 // What an instruction works on. Shapes include the micro-batch as first dimension.
 struct OpContext {
   const Attributes* attributes = nullptr;
@@ -107,6 +125,11 @@ struct OpContext {
   std::byte* statistics = nullptr;  // one record per micro-batch, read at the end of the step
   std::byte* workspace = nullptr;
   int64_t* histogram = nullptr;
+  // An update that computes the gradient itself, so many rows at a time: parameters[0].gradient
+  // has room for them, and the kernel's scratch, once for each part that works on its own
+  // (ops/gradient_rows.h). Null: the gradient is there.
+  const GradientRows* gradient_rows = nullptr;
+  int64_t rows_at_once = 0;
   int node = -1;  // of the graph: names it in keys of random numbers
   int micro_batch = 0;
   int micro_batches = 1;
@@ -180,6 +203,8 @@ struct OpTraits {
   bool keeps_sign = false;          // no result is negative where no input is
   bool clips_negatives = false;     // takes negative inputs for zero, their gradients too
   bool passes_gradients = false;    // backward_input passes mantissas on: nothing is rounded
+  // An update that reads sums as ops/gradient_rows.h has them, and writes nothing over them.
+  bool takes_gradient_rows = false;
 };
 
 // What an op does in one arithmetic. Members that may be null say what that means in Op.
@@ -235,6 +260,8 @@ struct Op {
   // As in OpFunctions, which says what they mean.
   bool writes_first_gradient = false;
   bool (*sums_fit_int32)(const OpShapes&) = nullptr;
+  // Null: only as a whole. In integers only.
+  const GradientRows* gradient_rows = nullptr;
 
   // The op that stands for it in the frozen network, without its attributes; null: itself.
   const Op* frozen = nullptr;

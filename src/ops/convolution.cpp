@@ -4,6 +4,7 @@
 
 #include "kernels/convolution_choice.h"
 #include "kernels/convolution_wide_gradient.h"
+#include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
 #include "ops/convolution_bytes.h"
 #include "ops/convolution_sums.h"
@@ -173,10 +174,53 @@ void grad_weights(const OpContext& c) {
 void backward_weights(const OpContext& c) {
   if (is_wide_grad_weights(c)) {
     wide_backward_weights(c);
-  } else {
+  } else if (!c.parameters[0].gradient.empty()) {
     grad_weights(c);
   }
   if (c.parameters.size() > 1) backward_bias(c);
+}
+
+// The columns of grad_output that the rows come from lie before the kernel's own scratch.
+size_t column_bytes(const ConvolutionShape& of_rows, int bits) {
+  return kernels::aligned_bytes(of_rows.output_count() * kernels::gradient_bytes(bits));
+}
+
+bool rows_possible(const OpShapes& s) {
+  return s.inputs[0].last() == s.parameters[0].last() && sums_fit_int32(s);
+}
+
+int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, int64_t rows) {
+  ConvolutionShape shape = convolution_shape(s);
+  // The last rows are fewer, and may need more.
+  const int64_t last = shape.out_channels % rows;
+  size_t bytes = 0;
+  for (const int64_t channels : {rows, last}) {
+    if (channels == 0) continue;
+    shape.out_channels = channels;
+    const int bits = s.format.wide_gradient_bits();
+    bytes =
+        std::max(bytes, column_bytes(shape, bits) + kernels::convolution_grad_weights_scratch_bytes(
+                                                        *planning.kernels, shape, bits, 1));
+  }
+  return static_cast<int64_t>(kernels::aligned_bytes(static_cast<int64_t>(bytes)));
+}
+
+void compute_rows(const OpContext& c, int64_t first, int64_t rows, int32_t* sums,
+                  std::span<std::byte> scratch) {
+  const Tensor &input = c.inputs[0], &gradient = c.grad_output;
+  ConvolutionShape shape = convolution_shape(c, input.shape, gradient.shape);
+  const int64_t element = element_bytes(gradient.type), row = shape.out_channels * element;
+  shape.out_channels = rows;
+  const std::byte* from = gradient.as<std::byte>() + first * element;
+  std::byte* to = scratch.data();
+  for (int64_t i = 0; i < gradient.count() * element / row; ++i, from += row) {
+    to = std::copy_n(from, rows * element, to);
+  }
+  ThreadPool alone(1);
+  kernels::convolution_grad_weights(
+      *c.kernels,
+      {shape, input.as<int8_t>(), {scratch.data(), gradient.bits}, 0, {sums, 32}, false},
+      {&alone, scratch.subspan(column_bytes(shape, gradient.bits))});
 }
 
 const char* kernel(const OpContext& c) {
@@ -184,6 +228,8 @@ const char* kernel(const OpContext& c) {
   return kernels::convolution_kernel_name(*c.kernels,
                                           convolution_shape(c, c.inputs[0].shape, output.shape));
 }
+
+constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, compute_rows};
 
 constexpr OpTraits kTraits = {
     .may_leave_wide = true, .weights_read_input = true, .weights_read_wide_gradient = true};
@@ -203,6 +249,7 @@ const Op kConvolution = {.name = "convolution",
                          .kernel = kernel,
                          .writes_first_gradient = true,
                          .sums_fit_int32 = sums_fit_int32,
+                         .gradient_rows = &kGradientRows,
                          .fp32 = &fp32::kConvolution};
 
 const Op kLinear = {.name = "linear",
@@ -218,6 +265,7 @@ const Op kLinear = {.name = "linear",
                     .kernel = kernel,
                     .writes_first_gradient = true,
                     .sums_fit_int32 = sums_fit_int32,
+                    .gradient_rows = &kGradientRows,
                     .fp32 = &fp32::kConvolution};
 
 }  // namespace mantissa::ops

@@ -61,6 +61,7 @@ const Op kUpdateSgd = {.name = "update_sgd",
                        .kernel = kernel_name<&kernels::KernelTable::update>,
                        .fp32 = &fp32::kUpdateSgd};
 const Op kUpdateMomentum = {.name = "update_momentum",
+                            .traits = {.takes_gradient_rows = true},
                             .infer_shape = no_shape,
                             .forward = [](const OpContext& c) { apply_momentum(c, false); },
                             .kernel = kernel_name<&kernels::KernelTable::update>,

@@ -19,7 +19,8 @@ constexpr int kSmallestWeightExponent = -100;
 
 // Steps a block with one exponent, which it may change, but not to one below `smallest_exponent`;
 // returns how many directions were clipped. `largest_exponent` is that of all blocks before the
-// step. `each_range` calls a function on all elements, in parts, and combines what it returns.
+// step. `each_range` calls function(sums, begin, end) on all elements, in parts, and combines what
+// it returns; told that the sums are not read, it need not have them.
 template <typename EachRange>
 int64_t step_block(const OpContext& c, const kernels::Update& of_all, int step_exponent,
                    int largest_exponent, int smallest_exponent, int16_t& exponent,
@@ -27,25 +28,38 @@ int64_t step_block(const OpContext& c, const kernels::Update& of_all, int step_e
   const kernels::UpdateKernels& kernel = *c.kernels->update;
   kernels::Update update = with_decay_of_block(of_all, largest_exponent - exponent);
   update.update_shift = exponent - update.shift - step_exponent;
-  const Extremes values =
-      each_range([&](int64_t begin, int64_t end) { return kernel.step(update, begin, end); });
+  const auto on_range = [&](auto&& function) {
+    return [&, function](const kernels::GradientSums& sums, int64_t begin, int64_t end) {
+      kernels::Update own = update;
+      own.gradient = sums;
+      return function(own, begin, end);
+    };
+  };
+  const Extremes values = each_range(true, on_range(kernel.step));
   const int growth = lazy_growth(values.low, values.high, update.weight_bits, update.shift,
                                  std::max(0, exponent - smallest_exponent));
   if (growth == 0) return values.saturated;
-  each_range([&](int64_t begin, int64_t end) {
-    kernel.change_unit(update, growth, begin, end);
+  const auto change_unit = [&](const kernels::Update& own, int64_t begin, int64_t end) {
+    kernel.change_unit(own, growth, begin, end);
     return Extremes{};
-  });
+  };
+  each_range(!update.replaces_velocity(), on_range(change_unit));
   exponent = static_cast<int16_t>(exponent + growth);
   return values.saturated;
 }
 
 // All elements, on all threads.
 int64_t step_tensor(const OpContext& c, const kernels::Update& update, int step_exponent) {
-  const Tensor& weights = c.parameters[0].mantissa;
-  return step_block(c, update, step_exponent, *weights.exponent, kSmallestWeightExponent,
-                    *weights.exponent,
-                    [&](auto&& function) { return extremes(c, weights.count(), function); });
+  const ParameterView& p = c.parameters[0];
+  const auto all = [&](bool reads_sums, auto&& function) {
+    if (reads_sums) return over_gradient<Extremes>(c, p, function, combined);
+    return over_parameter<Extremes>(
+        c, p.mantissa.count(),
+        [&](int64_t begin, int64_t end) { return function(sums_of(p.gradient), begin, end); },
+        combined);
+  };
+  return step_block(c, update, step_exponent, *p.mantissa.exponent, kSmallestWeightExponent,
+                    *p.mantissa.exponent, all);
 }
 
 // Whole blocks on each thread.
@@ -59,8 +73,8 @@ int64_t step_blocks(const OpContext& c, const kernels::Update& update, int step_
       *c.kernel.pool, weights.blocks, std::max<int64_t>(1, kUpdateGrain / length),
       [&](int64_t first, int64_t last, int64_t part) {
         for (int64_t block = first; block < last; ++block) {
-          const auto whole = [&](auto&& function) {
-            return function(block * length, (block + 1) * length);
+          const auto whole = [&](bool, auto&& function) {
+            return function(update.gradient, block * length, (block + 1) * length);
           };
           saturated[part] += step_block(c, update, step_exponent, largest, smallest,
                                         weights.exponent[block], whole);
@@ -120,10 +134,8 @@ kernels::Update update_of(const OpContext& c) {
 }
 
 MeasuredGradient measure_sums(const OpContext& c, const ParameterView& parameter) {
-  const kernels::GradientSums sums = sums_of(parameter.gradient);
-  const Extremes found = extremes(c, parameter.gradient.count(), [&](int64_t begin, int64_t end) {
-    return c.kernels->update->gradient_extremes(sums, begin, end);
-  });
+  const auto found =
+      over_gradient<Extremes>(c, parameter, c.kernels->update->gradient_extremes, combined);
   const int to_fixed = *parameter.fixed_exponent - *parameter.gradient.exponent;
   const uint64_t maximum = std::max(magnitude(rescale_rne(found.low, to_fixed)),
                                     magnitude(rescale_rne(found.high, to_fixed)));

@@ -11,59 +11,41 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/real.h"
+#include "ops/gradient_rows.h"
 #include "ops/ops.h"
 
 namespace mantissa::ops {
 
-// Elements below which a thread is not worth waking.
-constexpr int64_t kUpdateGrain = 2048;
 // Bits of |g|.
 constexpr int kGradientBits = 31;
-
-// Calls function(begin, end) on all threads; the results of parts that had elements.
-template <typename Part, typename Function, typename Combine>
-Part over_parameter(const OpContext& c, int64_t count, Function&& function, Combine&& combine) {
-  std::array<Part, kernels::kMaximumParts> partial;
-  const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, count, kUpdateGrain,
-      [&](int64_t begin, int64_t end, int64_t part) { partial[part] = function(begin, end); });
-  Part total = {};
-  for (int64_t part = 0; part < parts; ++part) total = combine(total, partial[part]);
-  return total;
-}
 
 // The update with the decay of a block whose exponent lies `below` the largest of its tensor, which
 // the multiplier is that of.
 kernels::Update with_decay_of_block(kernels::Update update, int below);
 
-// As over_parameter with function(update, begin, end), called for each block with its own decay.
+// As over_gradient with function(update, begin, end), called for each block with its own decay.
 template <typename Part, typename Function, typename Combine>
 Part over_blocks(const OpContext& c, const kernels::Update& update, Function&& function,
                  Combine&& combine) {
   const Tensor& weights = c.parameters[0].mantissa;
   const int64_t length = weights.count() / weights.blocks;
   const int largest = weights.largest_exponent();
-  const auto part = [&](int64_t begin, int64_t end) {
+  const auto part = [&](const kernels::GradientSums& sums, int64_t begin, int64_t end) {
     Part total = {};
     for (int64_t first = begin, last = begin; first < end; first = last) {
       const int64_t block = first / length;
       last = std::min(end, (block + 1) * length);
-      const kernels::Update own =
-          with_decay_of_block(update, largest - weights.block_exponent(block));
+      kernels::Update own = with_decay_of_block(update, largest - weights.block_exponent(block));
+      own.gradient = sums;
       total = combine(total, function(own, first, last));
     }
     return total;
   };
-  return over_parameter<Part>(c, weights.count(), part, combine);
+  return over_gradient<Part>(c, c.parameters[0], part, combine);
 }
 
 // Of all parts.
 kernels::Extremes combined(const kernels::Extremes& a, const kernels::Extremes& b);
-
-template <typename Function>
-kernels::Extremes extremes(const OpContext& c, int64_t count, Function&& function) {
-  return over_parameter<kernels::Extremes>(c, count, function, combined);
-}
 
 uint64_t largest(const kernels::Extremes& e);
 

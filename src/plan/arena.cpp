@@ -43,6 +43,19 @@ int64_t place(std::vector<Buffer>& buffers, const std::vector<int>& order) {
   return arena_bytes;
 }
 
+// By instruction.
+std::vector<int64_t> live_bytes(const std::vector<Buffer>& buffers) {
+  int end = 0;
+  for (const Buffer& buffer : buffers) end = std::max(end, buffer.last + 1);
+  std::vector<int64_t> live(end + 1, 0);
+  for (const Buffer& buffer : buffers) {
+    live[buffer.first] += buffer.bytes;
+    live[buffer.last + 1] -= buffer.bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  return live;
+}
+
 // What is placed first: the largest, what is large for long, or the longest.
 using Weight = __int128 (*)(const Buffer&);
 __int128 size(const Buffer& b) { return b.bytes; }
@@ -55,15 +68,28 @@ __int128 large_and_long(const Buffer& b) { return size(b) * size(b) * duration(b
 int64_t pack_arena(std::vector<Buffer>& buffers) {
   constexpr int64_t kGoodEnough = 100;  // a gap of one in so many
   constexpr int kTries = 24;            // of each order
-  const int64_t live_bytes = largest_live_set(buffers);
-  const int64_t wanted = live_bytes + live_bytes / kGoodEnough;
+  const std::vector<int64_t> live = live_bytes(buffers);
+  const auto fullest = std::max_element(live.begin(), live.end()) - live.begin();
+  const int64_t wanted = live[fullest] + live[fullest] / kGoodEnough;
   std::vector<int64_t> offsets(buffers.size());
   int64_t smallest = INT64_MAX;
+  std::vector<std::vector<int>> orders;
   for (const Weight weight : {size, large_and_long, area, duration}) {
-    std::vector<int> order(buffers.size());
+    std::vector<int>& order = orders.emplace_back(buffers.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return weight(buffers[a]) > weight(buffers[b]); });
+  }
+  // Where the arena is at its fullest there is no room for gaps.
+  for (size_t i = 0; i < 4; ++i) {
+    std::vector<int> order = orders[i];
+    std::stable_partition(order.begin(), order.end(), [&](int index) {
+      const Buffer& buffer = buffers[index];
+      return buffer.first <= fullest && buffer.last >= fullest;
+    });
+    orders.push_back(std::move(order));
+  }
+  for (std::vector<int>& order : orders) {
     for (int i = 0; i < kTries && smallest > wanted; ++i) {
       const int64_t arena_bytes = place(buffers, order);
       if (arena_bytes < smallest) {
@@ -83,16 +109,8 @@ int64_t pack_arena(std::vector<Buffer>& buffers) {
 }
 
 int64_t largest_live_set(const std::vector<Buffer>& buffers) {
-  int end = 0;
-  for (const Buffer& buffer : buffers) end = std::max(end, buffer.last + 1);
-  std::vector<int64_t> change(end + 1, 0);
-  for (const Buffer& buffer : buffers) {
-    change[buffer.first] += buffer.bytes;
-    change[buffer.last + 1] -= buffer.bytes;
-  }
-  int64_t live = 0, largest = 0;
-  for (const int64_t delta : change) largest = std::max(largest, live += delta);
-  return largest;
+  const std::vector<int64_t> live = live_bytes(buffers);
+  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
 }
 
 }  // namespace mantissa

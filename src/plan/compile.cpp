@@ -63,10 +63,7 @@ class Compiler {
     int sum_slot = -1;
   };
 
-  // Whether updates follow their gradients, not the whole backward pass.
-  bool updates_at_once() const {
-    return program_.options.micro_batches == 1 && !program_.options.clips && !repeats_passes();
-  }
+  bool updates_at_once() const { return nodes_.updates_at_once(); }
   const Format& format() const { return program_.options.format; }
   bool training() const { return program_.options.kind == ProgramKind::kTraining; }
   int now() const { return static_cast<int>(program_.instructions.size()); }
@@ -377,10 +374,10 @@ class Compiler {
     const bool input_first =
         has_weights && has_input && nodes_.input_comes_first(node, gradient.bits);
     if (input_first) emit_backward_input(n, gradient);
-    if (has_weights) {
-      emit_backward_weights(n, node.op->traits.weights_read_wide_gradient ? wide : gradient);
-    }
+    const Operand& of_weights = node.op->traits.weights_read_wide_gradient ? wide : gradient;
+    if (has_weights) emit_backward_weights(n, of_weights);
     if (has_input && !input_first) emit_backward_input(n, gradient);
+    if (has_weights && computes_rows(n)) emit_update_by_rows(n, of_weights);
     if (updates_at_once()) emit_updates(n);
   }
 
@@ -404,22 +401,56 @@ class Compiler {
     if (instruction.saved >= 0) touch(instruction.saved, now());
   }
 
+  // Whether the update of the node's first parameter computes its gradient.
+  bool computes_rows(int n) const {
+    const std::vector<int>& parameters = graph_.nodes[n].parameters;
+    const std::vector<bool>& by_rows = program_.options.by_rows;
+    return !by_rows.empty() && !parameters.empty() && by_rows[parameters[0]];
+  }
+
   void emit_backward_weights(int n, const Operand& gradient) {
     Instruction instruction = instruction_of(n, Phase::kBackwardWeights);
-    add_backward_operands(instruction, instruction.op->traits.weights_read_input, gradient);
+    const bool by_rows = computes_rows(n);
+    PhaseMemory memory = nodes_.memory_of(graph_.nodes[n]).backward_weights;
+    if (by_rows) {
+      if (instruction.parameters.size() == 1) return;
+      instruction.multiply_adds = 0;
+      memory.scratch_bytes = 0;
+    }
+    add_backward_operands(instruction, instruction.op->traits.weights_read_input && !by_rows,
+                          gradient);
     instruction.clears_gradients = true;
     for (ParameterOperand& operand : instruction.parameters) {
       const Parameter& parameter = graph_.parameters[operand.parameter];
-      if (!is_trained(parameter.role)) continue;
       const bool first = &operand == instruction.parameters.data();
+      if (!is_trained(parameter.role) || (first && by_rows)) continue;
       operand.gradient_type = nodes_.weight_gradient_type(graph_.nodes[n], first);
       operand.gradient_buffer =
           add_buffer(parameter.name, BufferKind::kWeightGradient,
                      parameter.shape.count() * element_bytes(operand.gradient_type));
       gradients_[operand.parameter] = operand;
     }
-    add_phase_memory(instruction, nodes_.memory_of(graph_.nodes[n]).backward_weights);
+    add_phase_memory(instruction, memory);
     emit(std::move(instruction));
+  }
+
+  // Reads what backward_weights would have read, and needs memory for a few rows only.
+  void emit_update_by_rows(int n, const Operand& gradient) {
+    const int parameter = graph_.nodes[n].parameters[0];
+    const RowsAtOnce rows = nodes_.rows_at_once(graph_.nodes[n]);
+    Instruction update = instruction_of(n, Phase::kUpdate);
+    add_backward_operands(update, true, gradient);
+    update.multiply_adds *= kReadsOfGradient;
+    update.op = optimizer(program_.options.optimizer).update;
+    update.name = graph_.parameters[parameter].name;
+    update.relu = false;
+    update.gradient_rows = graph_.nodes[n].op->gradient_rows;
+    update.rows_at_once = rows.rows;
+    update.parameters = {{parameter,
+                          add_buffer(update.name, BufferKind::kWeightGradient, rows.sum_bytes),
+                          DataType::kInt32}};
+    add_phase_memory(update, {.scratch_bytes = rows.scratch_bytes});
+    emit(std::move(update));
   }
 
   void emit_backward_input(int n, const Operand& gradient) {

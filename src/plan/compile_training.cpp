@@ -4,9 +4,12 @@
 #include <array>
 #include <cstdio>
 #include <limits>
+#include <optional>
 
 #include "base/sizes.h"
 #include "plan/exact_retention.h"
+#include "plan/gradient_rows.h"
+#include "plan/node_operands.h"
 #include "plan/retention.h"
 
 namespace mantissa {
@@ -21,48 +24,110 @@ constexpr int kTries = 8;
 class TrainingCompiler {
  public:
   TrainingCompiler(const Graph& graph, ProgramOptions options, const PlanningContext& planning,
-                   const RecomputeOptions& recompute, const Program& kept)
+                   const RecomputeOptions& recompute)
       : graph_(graph),
         options_(std::move(options)),
         planning_(planning),
-        planner_(recompute.planner),
-        instruction_bytes_(recompute.instruction_bytes),
-        least_arena_bytes_(recompute.least_arena_bytes),
-        model_(graph, kept, recompute.profile, planning.threads, recompute.instruction_bytes,
-               recompute.least_arena_bytes) {}
+        recompute_(recompute),
+        rows_(row_choices(graph, options_, planning, recompute.profile)) {}
 
-  const RecomputeModel& model() const { return model_; }
+  Result<TrainingProgram> keep_everything() {
+    MANTISSA_RETURN_IF_ERROR(use_rows(0));
+    return with({keep_all(*model_), {}});
+  }
+
+  Result<TrainingProgram> literally() {
+    MANTISSA_RETURN_IF_ERROR(use_rows(0));
+    return with(choose_literally(*model_));
+  }
+
+  Result<TrainingProgram> smallest() {
+    MANTISSA_RETURN_IF_ERROR(use_rows(rows_.size()));
+    MANTISSA_ASSIGN(TrainingProgram result, smallest_with_rows());
+    return with_whole_gradients(std::move(result), takes(result.program));
+  }
+
+  // Gradients by rows where that is faster; where nothing fits with these alone, as many as it
+  // takes.
+  Result<TrainingProgram> within(int64_t limit_bytes) {
+    MANTISSA_RETURN_IF_ERROR(use_rows(fast_rows()));
+    MANTISSA_ASSIGN(TrainingProgram result, within_with_rows(limit_bytes));
+    if (takes(result.program) <= limit_bytes || fast_rows() == rows_.size()) return result;
+    MANTISSA_RETURN_IF_ERROR(use_rows(rows_.size()));
+    MANTISSA_ASSIGN(result, within_with_rows(limit_bytes));
+    return with_whole_gradients(std::move(result), std::max(limit_bytes, takes(result.program)));
+  }
+
+ private:
+  // Those first choices that are faster.
+  size_t fast_rows() const {
+    return std::count_if(rows_.begin(), rows_.end(), [](const RowChoice& choice) {
+      return choice.compute_ns < choice.keep_ns;
+    });
+  }
+
+  // From here on plans are for programs with the first `count` choices.
+  Status use_rows(size_t count) {
+    options_.by_rows = by_rows(graph_, rows_, count);
+    options_.retention.clear();
+    MANTISSA_ASSIGN(const Program kept, compile(graph_, options_, planning_));
+    model_.emplace(graph_, kept, recompute_.profile, planning_.threads,
+                   recompute_.instruction_bytes, recompute_.least_arena_bytes);
+    return {};
+  }
 
   Result<TrainingProgram> with(const RetentionPlan& plan) {
-    options_.retention = model_.by_graph_value(plan.choice, graph_.values.size());
+    options_.retention = model_->by_graph_value(plan.choice, graph_.values.size());
     MANTISSA_ASSIGN(Program program, compile(graph_, options_, planning_));
     std::vector<ValueDecision> decisions = explain(plan, program);
     return TrainingProgram{std::move(program), std::move(decisions)};
   }
 
-  Result<TrainingProgram> within(int64_t limit_bytes) {
+  Result<TrainingProgram> within_with_rows(int64_t limit_bytes) {
     int64_t target = limit_bytes;
     for (int i = 1;; ++i) {
       MANTISSA_ASSIGN(const RetentionPlan plan, plan_within(target));
       MANTISSA_ASSIGN(TrainingProgram result, with(plan));
-      const int64_t above = std::max(result.program.arena_bytes, least_arena_bytes_) +
-                            plan.outcome.recomputations * instruction_bytes_ - limit_bytes;
+      const int64_t above = takes(result.program) - limit_bytes;
       if (above <= 0 || plan.outcome.total_bytes > target) return result;
-      if (i == kTries) return smallest();
+      if (i == kTries) return smallest_with_rows();
       target -= std::max(above, i * (limit_bytes / 200));
     }
   }
 
-  Result<TrainingProgram> smallest() {
-    if (planner_ == Planner::kSearch) return with(choose_smallest(model_));
-    MANTISSA_ASSIGN(const RetentionPlan plan, choose_exactly_smallest(model_));
+  Result<TrainingProgram> smallest_with_rows() {
+    if (recompute_.planner == Planner::kSearch) return with(choose_smallest(*model_));
+    MANTISSA_ASSIGN(const RetentionPlan plan, choose_exactly_smallest(*model_));
     return with(plan);
   }
 
- private:
+  // The result with those gradients whole again, of which the slow ones first, that the limit has
+  // room for.
+  Result<TrainingProgram> with_whole_gradients(TrainingProgram result, int64_t limit_bytes) {
+    for (size_t i = rows_.size(); i > fast_rows(); --i) {
+      std::vector<bool>::reference by_rows = options_.by_rows[rows_[i - 1].parameter];
+      by_rows = false;
+      MANTISSA_ASSIGN(Program program, compile(graph_, options_, planning_));
+      by_rows = takes(program) > limit_bytes;
+      if (!by_rows) result.program = std::move(program);
+    }
+    result.decisions.resize(result.decisions.size() - rows_.size());
+    explain_rows(result.decisions);
+    return result;
+  }
+
+  // What counts against the limit.
+  int64_t takes(const Program& program) const {
+    const auto again =
+        std::count_if(program.instructions.begin(), program.instructions.end(),
+                      [](const Instruction& i) { return i.phase == Phase::kRecompute; });
+    return std::max(program.arena_bytes, recompute_.least_arena_bytes) +
+           again * recompute_.instruction_bytes;
+  }
+
   Result<RetentionPlan> plan_within(int64_t bytes) const {
-    if (planner_ == Planner::kSearch) return choose_within(model_, bytes);
-    return choose_exactly_within(model_, bytes);
+    if (recompute_.planner == Planner::kSearch) return choose_within(*model_, bytes);
+    return choose_exactly_within(*model_, bytes);
   }
 
   std::vector<ValueDecision> explain(const RetentionPlan& plan, const Program& program) const {
@@ -72,23 +137,45 @@ class TrainingCompiler {
     }
     std::vector<ValueDecision> decisions;
     for (size_t v = 0; v < plan.choice.size(); ++v) {
-      const RecomputeModel::Value& value = model_.values()[v];
+      const RecomputeModel::Value& value = model_->values()[v];
       ValueDecision decision{.name = value.name,
                              .bytes = value.bytes,
-                             .tier_bytes = value.read_backward ? model_.tier_bytes(value) : 0,
+                             .tier_bytes = value.read_backward ? model_->tier_bytes(value) : 0,
                              .keep_us = 1e-3 * value.keep_ns,
                              .compute_us = 1e-3 * value.compute_ns,
                              .recomputations = recomputations[value.value],
-                             .retention = plan.choice[v]};
+                             .is_kept = plan.choice[v] == Retention::kKept};
+      decision.decision =
+          decision.is_kept || decision.recomputations > 0 ? retention_name(plan.choice[v]) : "-";
       decision.reason = reason(decision, value);
       decisions.push_back(std::move(decision));
     }
+    explain_rows(decisions);
     return decisions;
+  }
+
+  // Appends one for each of rows_.
+  void explain_rows(std::vector<ValueDecision>& decisions) const {
+    for (const RowChoice& choice : rows_) {
+      const bool kept = !options_.by_rows[choice.parameter];
+      const bool slower = choice.compute_ns >= choice.keep_ns;
+      decisions.push_back({.name = choice.name + " (gradient)",
+                           .bytes = choice.bytes,
+                           .tier_bytes = choice.tier_bytes,
+                           .keep_us = 1e-3 * choice.keep_ns,
+                           .compute_us = 1e-3 * choice.compute_ns,
+                           .recomputations = kept ? 0 : kReadsOfGradient - 1,
+                           .is_kept = kept,
+                           .decision = kept ? "kept" : "computed by rows",
+                           .reason = kept     ? slower ? "loading it is faster" : "all is kept"
+                                     : slower ? "memory is short"
+                                              : "computing it is faster"});
+    }
   }
 
   static const char* reason(const ValueDecision& decision, const RecomputeModel::Value& value) {
     if (!value.may_go) return "the loss reads it";
-    if (decision.retention == Retention::kKept) {
+    if (decision.is_kept) {
       if (!value.read_backward) return "others are computed from it";
       return decision.keep_us <= decision.compute_us ? "loading it is faster"
                                                      : "what it is computed from is not there";
@@ -101,9 +188,9 @@ class TrainingCompiler {
   const Graph& graph_;
   ProgramOptions options_;
   PlanningContext planning_;
-  Planner planner_;
-  int64_t instruction_bytes_, least_arena_bytes_;
-  RecomputeModel model_;
+  RecomputeOptions recompute_;
+  std::vector<RowChoice> rows_;
+  std::optional<RecomputeModel> model_;
 };
 
 }  // namespace
@@ -111,15 +198,14 @@ class TrainingCompiler {
 Result<TrainingProgram> compile_training(const Graph& graph, ProgramOptions options,
                                          const PlanningContext& planning,
                                          const RecomputeOptions& recompute) {
-  MANTISSA_ASSIGN(const Program kept, compile(graph, options, planning));
-  TrainingCompiler compiler(graph, std::move(options), planning, recompute, kept);
+  TrainingCompiler compiler(graph, std::move(options), planning, recompute);
   switch (recompute.mode) {
     case RecomputeMode::kNone:
-      return compiler.with({keep_all(compiler.model()), {}});
+      return compiler.keep_everything();
     case RecomputeMode::kAll:
       return compiler.smallest();
     case RecomputeMode::kLiteral:
-      return compiler.with(choose_literally(compiler.model()));
+      return compiler.literally();
     case RecomputeMode::kAuto:
       break;
   }
@@ -133,14 +219,13 @@ std::string to_string(const std::vector<ValueDecision>& decisions) {
                 "lies in", "keep us", "compute us", "again", "decision", "why");
   std::string text = line;
   for (const ValueDecision& d : decisions) {
-    const bool not_needed = d.retention != Retention::kKept && d.recomputations == 0;
     const std::string tier = d.tier_bytes == 0 ? "-"
                              : d.tier_bytes == std::numeric_limits<int64_t>::max()
                                  ? "memory"
                                  : format_bytes(d.tier_bytes);
     std::snprintf(line, sizeof line, "%-32s %11s %11s %9.1f %12.1f %6d  %-24s %s\n", d.name.c_str(),
                   format_bytes(d.bytes).c_str(), tier.c_str(), d.keep_us, d.compute_us,
-                  d.recomputations, not_needed ? "-" : retention_name(d.retention), d.reason);
+                  d.recomputations, d.decision, d.reason);
     text += line;
   }
   return text;

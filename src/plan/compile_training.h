@@ -13,7 +13,7 @@ namespace mantissa {
 
 enum class RecomputeMode : uint8_t {
   kAuto,     // the fastest under the limit, by the model's times
-  kNone,     // everything is kept
+  kNone,     // everything is kept, and computed once
   kAll,      // the smallest peak that is found
   kLiteral,  // Recompute's own rule: what is computed faster than loaded is not kept
 };
@@ -35,7 +35,8 @@ struct RecomputeOptions {
   MachineProfile profile = {};
 };
 
-// What was decided about a value of the forward pass, and on what grounds.
+// What was decided about a value of the forward pass, or the gradient of a parameter, and on what
+// grounds.
 struct ValueDecision {
   std::string name;
   int64_t bytes = 0;
@@ -45,13 +46,15 @@ struct ValueDecision {
   double keep_us = 0;      // estimated: writing it there and loading it
   double compute_us = 0;   // estimated: computing it again
   int recomputations = 0;  // in the program
-  Retention retention = Retention::kKept;
+  bool is_kept = true;
+  const char* decision = "";  // retention_name, "computed by rows", "-" if it is not needed
   const char* reason = "";
 };
 
 struct TrainingProgram {
   Program program;
-  std::vector<ValueDecision> decisions;  // in the order in which values are written
+  std::vector<ValueDecision>
+      decisions;  // values, in the order in which they are written; gradients
 };
 
 // Compiles a training program; `options.retention` is chosen as `recompute` says. Where the limit

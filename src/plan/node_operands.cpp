@@ -2,9 +2,19 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
+#include "ops/gradient_rows.h"
 #include "plan/value_bits.h"
 
 namespace mantissa {
+namespace {
+
+// Rows that are computed at once: as many as a core's own cache holds beside what they come from,
+// and whole tiles of the kernels.
+constexpr int64_t kRowBytes = int64_t{1} << 20;
+constexpr int64_t kRowTile = 16;
+
+}  // namespace
 
 OpMemory NodeOperands::memory_of(const Node& node) const {
   const auto memory = functions(node).memory;
@@ -50,6 +60,35 @@ DataType NodeOperands::weight_gradient_type(const Node& node, bool first) const 
   const bool narrow =
       first && fit != nullptr && options_.micro_batches == 1 && with_shapes(node, fit);
   return narrow ? DataType::kInt32 : DataType::kInt64;
+}
+
+bool NodeOperands::updates_at_once() const {
+  const Format& format = options_.format;
+  const bool repeats_passes = options_.kind == ProgramKind::kTraining &&
+                              format.repeating_steps() > 0 && !format.decides_by_op;
+  return options_.micro_batches == 1 && !options_.clips && !repeats_passes;
+}
+
+bool NodeOperands::may_compute_rows(const Node& node) const {
+  const Format& format = options_.format;
+  if (node.op->gradient_rows == nullptr || format.is_float() || !format.tensor_blocks) return false;
+  return updates_at_once() && optimizer(options_.optimizer).update->traits.takes_gradient_rows &&
+         with_shapes(node, node.op->gradient_rows->possible);
+}
+
+RowsAtOnce NodeOperands::rows_at_once(const Node& node) const {
+  const Shape& weights = graph_.parameters[node.parameters[0]].shape;
+  const int64_t parts = ops::gradient_row_parts(planning_.threads);
+  const int64_t row_bytes = weights.count() / weights[0] * element_bytes(DataType::kInt32);
+  RowsAtOnce result;
+  result.rows = std::min(std::max(kRowTile, kRowBytes / row_bytes / kRowTile * kRowTile),
+                         divide_up(weights[0], parts));
+  result.sum_bytes = parts * result.rows * row_bytes;
+  result.scratch_bytes =
+      parts * with_shapes(node, [&](const OpShapes& shapes) {
+        return node.op->gradient_rows->scratch_bytes(shapes, planning_, result.rows);
+      });
+  return result;
 }
 
 bool NodeOperands::input_comes_first(const Node& node, int gradient_bits) const {

@@ -9,6 +9,16 @@
 
 namespace mantissa {
 
+// How often an update reads the sums of its parameter's gradient: for their maximum, for that of
+// the direction, and for the step.
+constexpr int kReadsOfGradient = 3;
+
+// Rows of a gradient that are computed at once on each thread, and what they take on all.
+struct RowsAtOnce {
+  int64_t rows = 0;
+  int64_t sum_bytes = 0, scratch_bytes = 0;
+};
+
 class NodeOperands {
  public:
   NodeOperands(const Graph& graph, const ResolvedValues& values, const ProgramOptions& options,
@@ -52,6 +62,12 @@ class NodeOperands {
   }
   // Of the sums of a node's first parameter, or of its others.
   DataType weight_gradient_type(const Node& node, bool first) const;
+
+  // Whether updates follow their gradients, not the whole backward pass.
+  bool updates_at_once() const;
+  // Whether the update of the node's first parameter may compute its gradient a few rows at a time.
+  bool may_compute_rows(const Node& node) const;
+  RowsAtOnce rows_at_once(const Node& node) const;
 
   // Whether less is alive at once if backward_input comes before backward_weights, which makes room
   // for its sums only then; taken as if the inputs were there before and went with

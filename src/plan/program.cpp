@@ -79,6 +79,9 @@ std::string to_string(const Program& program) {
       if (parameter.gradient_buffer < 0) continue;
       append(line, "sums", describe(program, parameter.gradient_buffer));
     }
+    if (instruction.gradient_rows != nullptr) {
+      line += "  " + std::to_string(instruction.rows_at_once) + " rows at a time";
+    }
     if (instruction.saved >= 0) append(line, "saved", describe(program, instruction.saved));
     if (instruction.statistics >= 0) {
       append(line, "statistics", describe(program, instruction.statistics));

@@ -82,6 +82,10 @@ struct Instruction {
   std::vector<ParameterOperand> parameters;
   int saved = -1, statistics = -1, workspace = -1, scratch = -1;  // buffers
   bool clears_gradients = false;  // on the first micro-batch, but for what the op then writes
+  // kUpdate: computes its parameter's gradient itself, so many rows at a time, with this; null: it
+  // is there.
+  const GradientRows* gradient_rows = nullptr;
+  int64_t rows_at_once = 0;
   int repeats_from = -1;  // kRepeat: the first of the instructions before it that it repeats
   int64_t multiply_adds = 0;
 };
@@ -111,6 +115,9 @@ struct ProgramOptions {
   ExponentMode exponents = ExponentMode::kExact;
   bool clips = false;                     // training: updates wait for the norm of all gradients
   std::vector<Retention> retention = {};  // training: per value; empty: all are kept
+  // Training: per parameter, whether its update computes the gradient itself a few rows at a time,
+  // which may_compute_rows() allows; empty: none. Changes no bit.
+  std::vector<bool> by_rows = {};
   Format format = {};
 };
 

@@ -8,6 +8,7 @@
 
 #include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
+#include "ops/gradient_rows.h"
 
 namespace mantissa {
 namespace {
@@ -63,13 +64,22 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
 }
 
 // Of a parameter's sums as the update reads them, at the exponent that is fixed for the step.
-BitLengths count_sums(const ParameterView& parameter, ThreadPool& pool) {
+BitLengths count_sums(const OpContext& context) {
+  const ParameterView& parameter = context.parameters[0];
   const Tensor& sums = parameter.gradient;
-  if (sums.type != DataType::kInt32) return count_lengths(sums, pool);
-  const int shift = *parameter.fixed_exponent - *sums.exponent;
-  const auto* data = sums.as<int32_t>();
-  return count_lengths(sums.count(), pool,
-                       [&](int64_t i) { return length_of(rescale_rne(data[i], shift)); });
+  if (sums.type != DataType::kInt32) return count_lengths(sums, *context.kernel.pool);
+  return ops::over_gradient<BitLengths>(
+      context, parameter,
+      [&](const kernels::GradientSums& read, int64_t begin, int64_t end) {
+        const int shift = *parameter.fixed_exponent - *sums.exponent;
+        const auto* data = read.as<int32_t>();
+        BitLengths counts;
+        for (int64_t i = begin; i < end; ++i) {
+          ++counts.by_length[static_cast<size_t>(length_of(rescale_rne(data[i], shift)))];
+        }
+        return counts;
+      },
+      [](BitLengths a, const BitLengths& b) { return a += b; });
 }
 
 bool in_arena(const Operand& operand) {
@@ -174,7 +184,7 @@ void Observations::before(int instruction, const OpContext& context, int64_t sat
   // An update leaves the exponent of the next step there, and may leave the direction.
   if (!written.empty() && written[0].kind == ObservedKind::kParameterGradient) {
     const ParameterView& parameter = context.parameters[0];
-    written[0].bits += count_sums(parameter, *context.kernel.pool);
+    written[0].bits += count_sums(context);
     const bool is_float = parameter.gradient.type == DataType::kFloat;
     written[0].exponent = is_float ? kFloatExponent : *parameter.fixed_exponent;
   }

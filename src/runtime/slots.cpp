@@ -71,6 +71,11 @@ class Resolver {
       view.gradient.data = buffer(operand.gradient_buffer);
       view.gradient.type = operand.gradient_type;
       view.gradient.shape = parameter.shape;
+      if (program_.instructions[instruction].gradient_rows != nullptr) {
+        const int64_t row_bytes =
+            parameter.shape.count() / parameter.shape[0] * element_bytes(operand.gradient_type);
+        view.gradient.shape.dims[0] = program_.buffers[operand.gradient_buffer].bytes / row_bytes;
+      }
       if (tensors.gradient_exponent >= 0) {
         view.fixed_exponent = state_.data<int16_t>(tensors.gradient_exponent);
       }
@@ -108,6 +113,8 @@ class Resolver {
     c.saved = buffer(instruction.saved);
     c.statistics = buffer(instruction.statistics);
     c.workspace = buffer(instruction.workspace);
+    c.gradient_rows = instruction.gradient_rows;
+    c.rows_at_once = instruction.rows_at_once;
     if (instruction.output.slot >= 0) {
       c.histogram = slots_.histograms[instruction.output.slot].data();
     }

@@ -1,0 +1,69 @@
+// The sums of a parameter's gradient as an update reads them: there as a whole, or computed some
+// rows at a time whenever they are read, on the thread that reads them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "graph/op.h"
+#include "kernels/parallel_ranges.h"
+#include "ops/narrowing.h"
+
+namespace mantissa::ops {
+
+// Elements of a parameter below which a thread is not worth waking.
+constexpr int64_t kUpdateGrain = 2048;
+
+// Calls function(begin, end) on all threads; the results of parts that had elements.
+template <typename Part, typename Function, typename Combine>
+Part over_parameter(const OpContext& c, int64_t count, Function&& function, Combine&& combine) {
+  std::array<Part, kernels::kMaximumParts> partial;
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, count, kUpdateGrain,
+      [&](int64_t begin, int64_t end, int64_t part) { partial[part] = function(begin, end); });
+  Part total = {};
+  for (int64_t part = 0; part < parts; ++part) total = combine(total, partial[part]);
+  return total;
+}
+
+// Parts that compute rows of a gradient at the same time.
+constexpr int64_t gradient_row_parts(int threads) {
+  return std::min<int64_t>(threads, kernels::kMaximumParts);
+}
+
+// As over_parameter with function(sums, begin, end), where sums.from(begin) are the sums of the
+// parameter's elements [begin, end). Rows that are computed get the exponent of their products.
+template <typename Part, typename Function, typename Combine>
+Part over_gradient(const OpContext& c, const ParameterView& p, Function&& function,
+                   Combine&& combine) {
+  const kernels::GradientSums sums = sums_of(p.gradient);
+  if (c.gradient_rows == nullptr) {
+    return over_parameter<Part>(
+        c, p.mantissa.count(),
+        [&](int64_t begin, int64_t end) { return function(sums, begin, end); }, combine);
+  }
+  *p.gradient.exponent = static_cast<int16_t>(*c.inputs[0].exponent + *c.grad_output.exponent);
+  const int64_t rows = p.mantissa.shape[0], length = p.mantissa.count() / rows;
+  const auto threads = static_cast<size_t>(gradient_row_parts(c.kernel.pool->size()));
+  const size_t scratch_bytes = c.kernel.scratch.size() / threads / 64 * 64;
+  std::array<Part, kernels::kMaximumParts> partial;
+  const auto compute = [&](int64_t begin, int64_t end, int64_t part) {
+    const kernels::GradientSums held = sums.from(part * c.rows_at_once * length);
+    const auto scratch = c.kernel.scratch.subspan(part * scratch_bytes, scratch_bytes);
+    Part total = {};
+    for (int64_t first = begin, last = begin; first < end; first = last) {
+      last = std::min(end, first + c.rows_at_once);
+      c.gradient_rows->compute(c, first, last - first, held.as<int32_t>(), scratch);
+      // As if all rows were there.
+      total = combine(total, function(held.from(-first * length), first * length, last * length));
+    }
+    partial[part] = total;
+  };
+  const int64_t parts = kernels::parallel_ranges(*c.kernel.pool, rows, c.rows_at_once, compute);
+  Part total = {};
+  for (int64_t part = 0; part < parts; ++part) total = combine(total, partial[part]);
+  return total;
+}
+
+}  // namespace mantissa::ops

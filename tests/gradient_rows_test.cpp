@@ -1,0 +1,174 @@
+// Gradients of weights that updates compute a few rows at a time give the bits of whole ones.
+#include "plan/gradient_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/compile_training.h"
+#include "tests/networks.h"
+
+namespace mantissa::testing {
+namespace {
+
+int64_t updates_by_rows(const Program& program) {
+  return std::count_if(program.instructions.begin(), program.instructions.end(),
+                       [](const Instruction& i) { return i.gradient_rows != nullptr; });
+}
+
+// Every byte of the state, what a step tells, and what is observed in it.
+void expect_same_steps(Harness& whole, Harness& by_rows, int steps) {
+  ASSERT_EQ(updates_by_rows(whole.program()), 0);
+  ASSERT_GT(updates_by_rows(by_rows.program()), 0);
+  Observations of_whole(whole.program()), of_rows(by_rows.program());
+  whole.executor().set_observations(&of_whole);
+  by_rows.executor().set_observations(&of_rows);
+  for (int i = 0; i < steps; ++i) {
+    const StepResult a = whole.step(), b = by_rows.step();
+    EXPECT_EQ(a.loss_q24, b.loss_q24);
+    EXPECT_EQ(a.saturated, b.saturated);
+    EXPECT_EQ(a.requantised, b.requantised);
+    EXPECT_EQ(a.re_executions, b.re_executions);
+    ASSERT_EQ(of_whole.tensors().size(), of_rows.tensors().size());
+    for (size_t t = 0; t < of_whole.tensors().size(); ++t) {
+      const TensorObservation &x = of_whole.tensors()[t], &y = of_rows.tensors()[t];
+      EXPECT_EQ(x.bits.by_length, y.bits.by_length) << "tensor " << t;
+      EXPECT_EQ(x.exponent, y.exponent) << "tensor " << t;
+    }
+  }
+  EXPECT_EQ(whole.state_sha256(), by_rows.state_sha256());
+}
+
+void expect_same(HarnessOptions options, int steps) {
+  SCOPED_TRACE(options.model + " " + options.format);
+  Harness whole(options);
+  options.by_rows = true;
+  Harness by_rows(options);
+  expect_same_steps(whole, by_rows, steps);
+}
+
+TEST(GradientRows, GiveTheSameBits) {
+  const struct {
+    const char *model, *format;
+    double width = 1;
+  } kCases[] = {{"mlp", "bfp8"},
+                {"mlp", "bfp:acc=0,round=stochastic"},
+                {"lenet5", "bfp:g=8,gr=stochastic"},
+                {"lenet5", "bfp:g=8,gw=16"},
+                {"lenet5", "bfp:w=12"},
+                {"lenet5", "dfp:warmup=2"},
+                {"resnet8", "bfp8"},
+                {"resnet8", "bfp:w=4,a=4,linear=8,unsigned=yes"},
+                {"mobilenet_v2", "bfp8", 0.125},
+                {"mobilenet_v2", "bfp:inversion=yes", 0.125}};
+  for (const auto& c : kCases) {
+    expect_same({.model = c.model,
+                 .format = c.format,
+                 .batch_size = 8,
+                 .micro_batch_size = 8,
+                 .threads = 2,
+                 .width = c.width},
+                3);
+  }
+}
+
+TEST(GradientRows, WithValuesThatAreComputedAgain) {
+  HarnessOptions options{
+      .model = "resnet8", .batch_size = 8, .micro_batch_size = 8, .threads = 2, .by_rows = true};
+  Harness kept(options);
+  for (options.retention_key = 1; options.retention_key < 4; ++options.retention_key) {
+    Harness again(options);
+    EXPECT_GT(updates_by_rows(again.program()), 0);
+    for (int i = 0; i < 3; ++i) again.step();
+    if (options.retention_key == 1) {
+      for (int i = 0; i < 3; ++i) kept.step();
+    }
+    EXPECT_EQ(again.state_sha256(), kept.state_sha256());
+  }
+}
+
+// A layer whose rows do not fit at once, and whose last ones are fewer.
+Graph with_large_layer() {
+  Layers net("large", fashion_options());
+  net.add(ops::kFlatten, "flatten");
+  net.linear("linear1", 1003);
+  net.relu("relu");
+  net.linear("linear2", 1203);
+  return finished(net);
+}
+
+TEST(GradientRows, OverThreadsAndInstructionSets) {
+  HarnessOptions options{.batch_size = 5, .micro_batch_size = 5};
+  Harness whole(options, with_large_layer());
+  for (int i = 0; i < 2; ++i) whole.step();
+  options.by_rows = true;
+  for (const Isa isa : kAllIsas) {
+    if (!is_supported(isa)) continue;
+    for (const int threads : {1, 3}) {
+      options.isa = isa, options.threads = threads;
+      Harness by_rows(options, with_large_layer());
+      const Program& program = by_rows.program();
+      const auto update = std::find_if(
+          program.instructions.begin(), program.instructions.end(),
+          [](const Instruction& i) { return i.name == "linear2.weights" && i.gradient_rows; });
+      ASSERT_NE(update, program.instructions.end());
+      EXPECT_LT(update->rows_at_once, 1203 / threads) << "or nothing is repeated";
+      for (int i = 0; i < 2; ++i) by_rows.step();
+      EXPECT_EQ(by_rows.state_sha256(), whole.state_sha256()) << isa_name(isa) << threads;
+    }
+  }
+}
+
+// Where sums outlive the node, or an update writes over them, they are there as a whole.
+TEST(GradientRows, AreNotForAllUpdates) {
+  HarnessOptions options{.model = "mlp", .by_rows = true};
+  EXPECT_GT(updates_by_rows(Harness(options).program()), 0);
+  const auto none = [](const HarnessOptions& other) {
+    return updates_by_rows(Harness(other).program()) == 0;
+  };
+  HarnessOptions other = options;
+  other.micro_batch_size = 8;
+  EXPECT_TRUE(none(other)) << "several micro-batches";
+  other = options, other.clip_norm = 1;
+  EXPECT_TRUE(none(other)) << "clipping";
+  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kNesterov,
+                                   OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+    other = options, other.optimizer = kind;
+    EXPECT_TRUE(none(other)) << optimizer_name(kind);
+  }
+  for (const char* format :
+       {"fp32", "bfp8-text", "bfp:a=12", "bfp:block=channel", "dfp:decide=pass,warmup=2"}) {
+    other = options, other.format = format;
+    EXPECT_TRUE(none(other)) << format;
+  }
+}
+
+class Plans : public ::testing::Test {
+ protected:
+  Program compiled(RecomputeMode mode, int64_t batch_size, int64_t limit_bytes = 0) {
+    const PlanningContext planning{&table_, 2};
+    auto training = compile_training(
+        graph_, {.micro_batch_size = batch_size, .exponents = ExponentMode::kExact}, planning,
+        {.mode = mode, .limit_bytes = limit_bytes});
+    EXPECT_TRUE(training.ok());
+    return std::move(training->program);
+  }
+
+  Graph graph_ = with_large_layer();
+  kernels::KernelTable table_ = kernels::select_kernels(best_isa());
+};
+
+TEST_F(Plans, ComputeRowsWhereThatIsFasterOrMemoryIsShort) {
+  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kNone, 4)), 0);
+  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kLiteral, 4)), 0);
+  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kAuto, 4)), 2) << "few products a sum";
+  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kAuto, 400)), 0) << "many";
+  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kAll, 400)), 2);
+  const Program kept = compiled(RecomputeMode::kAuto, 400);
+  const Program less = compiled(RecomputeMode::kAuto, 400, kept.arena_bytes * 3 / 4);
+  EXPECT_EQ(updates_by_rows(less), 1) << "no more than it takes";
+  EXPECT_LE(less.arena_bytes, kept.arena_bytes * 3 / 4);
+}
+
+}  // namespace
+}  // namespace mantissa::testing
