@@ -5,6 +5,7 @@
 #include <map>
 
 #include "plan/compile_training.h"
+#include "plan/gradient_rows.h"
 #include "tests/harness.h"
 
 namespace mantissa::testing {
@@ -123,8 +124,11 @@ std::vector<int> buffers_of(const Instruction& instruction) {
   return list;
 }
 
-std::vector<ProgramOptions> ways() {
+std::vector<ProgramOptions> ways(const Graph& graph) {
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const auto rows = row_choices(graph, {.micro_batch_size = 8}, {&table, 2}, {}, 0);
   return {{.micro_batch_size = 8, .micro_batches = 1},
+          {.micro_batch_size = 8, .by_rows = by_rows(graph, rows, rows.size())},
           {.micro_batch_size = 4, .micro_batches = 3},
           {.micro_batch_size = 4, .micro_batches = 1, .optimizer = OptimizerKind::kSgd},
           {.kind = ProgramKind::kInference, .micro_batch_size = 5},
@@ -133,9 +137,9 @@ std::vector<ProgramOptions> ways() {
 
 TEST(Arena, NothingAliveOverlapsInAnyProgram) {
   for (const ModelInfo& info : models()) {
-    for (const ProgramOptions& options : ways()) {
+    const Graph graph = model(info.name);
+    for (const ProgramOptions& options : ways(graph)) {
       for (const Isa isa : {Isa::kScalar, best_isa()}) {
-        const Graph graph = model(info.name);
         const Program program = compiled(graph, options, isa);
         SCOPED_TRACE(info.name);
         expect_packed(program.buffers, program.arena_bytes);
@@ -217,7 +221,7 @@ void poisoned(const OpContext& c) {
   }
   const Instruction& instruction = p.original->instructions[i];
   if (instruction.phase == Phase::kBackwardWeights && instruction.op->writes_first_gradient &&
-      !c.adds_gradients()) {
+      instruction.parameters[0].gradient_buffer >= 0 && !c.adds_gradients()) {
     p.fill(p.original->buffers[instruction.parameters[0].gradient_buffer]);
   }
   (instruction.op->*kPhase)(c);
@@ -247,7 +251,7 @@ class ArenaOf : public ::testing::TestWithParam<std::string> {};
 TEST_P(ArenaOf, DeadMemoryDoesNotMatter) {
   constexpr int kSteps = 4;
   const Graph graph = model(GetParam());
-  for (const ProgramOptions& options : ways()) {
+  for (const ProgramOptions& options : ways(graph)) {
     if (options.kind != ProgramKind::kTraining) continue;
     if (options.optimizer != OptimizerKind::kMomentum) continue;
     const Program program = compiled(graph, options);

@@ -64,14 +64,13 @@ class Search {
     } while (improve_many(Price::kTime) || improve_many(Price::kNothing));
   }
 
-  // Changes one value at random, now and then also one behind it, and takes what is better or not
-  // much worse: by less than `threshold` of that value's time, halved again and again (threshold
-  // accepting: Dueck and Scheuer, 1990). Meanwhile the limit may be exceeded: a byte above it at
-  // one moment counts `price` times what the costliest value takes for each byte of the largest.
-  // All searches draw the same numbers: the same network has the same plan.
+  // Changes values at random (draw_change), and takes what is better or not much worse: by less
+  // than `threshold` of the costliest value's time, halved again and again (threshold accepting:
+  // Dueck and Scheuer, 1990). Meanwhile the limit may be exceeded: a byte above it at one moment
+  // counts `price` times what the costliest value takes for each byte of the largest. All searches
+  // draw the same numbers: the same network has the same plan.
   void anneal(double price, double threshold) {
     constexpr int kSteps = 40'000, kHalvedAfter = 3'000;
-    constexpr size_t kNear = 4, kOneInPairs = 4;
     std::vector<int> movable;
     double most_ns = 0, most_bytes = 1;
     for (int v = 0; v < values(); ++v) {
@@ -88,19 +87,12 @@ class Search {
     };
     threshold *= most_ns;
     for (int step = 1; step <= kSteps; ++step) {
-      const size_t at = draw(movable.size());
-      const size_t behind = draw(kOneInPairs) == 0 ? at + 1 + draw(kNear) : at;
-      const int v = movable[at], w = movable[std::min(behind, movable.size() - 1)];
-      const Retention before_v = choice_[v], before_w = choice_[w];
-      choice_[v] = drawn_state();
-      if (w != v) choice_[w] = drawn_state();
-      if (choice_[v] != before_v || choice_[w] != before_w) {
+      if (draw_change(movable)) {
         const Outcome outcome = evaluate();
         if (cost(outcome) - cost(outcome_) < threshold) {
           outcome_ = outcome;
         } else {
-          choice_[w] = before_w;
-          choice_[v] = before_v;
+          for (const auto& [v, state] : changed_) choice_[v] = state;
         }
       }
       if (step % kHalvedAfter == 0) threshold /= 2;
@@ -254,6 +246,31 @@ class Search {
   size_t draw(size_t below) { return random_() % below; }
   Retention drawn_state() { return kStates[draw(std::size(kStates))]; }
 
+  // Changes a value, often also one behind it, now and then a whole run to the same state; whether
+  // that changes anything. Notes in changed_ what was before.
+  bool draw_change(const std::vector<int>& movable) {
+    constexpr size_t kKinds = 16, kPairs = 4, kNear = 4, kLongestRun = 17;
+    const size_t last = movable.size() - 1, at = draw(movable.size()), kind = draw(kKinds);
+    changed_.clear();
+    if (kind == 0) {
+      const Retention state = drawn_state();
+      const size_t end = std::min(last, at + 1 + draw(kLongestRun - 1));
+      for (size_t i = at; i <= end; ++i) change(movable[i], state);
+    } else {
+      change(movable[at], drawn_state());
+      if (kind <= kPairs && at < last) {
+        change(movable[std::min(at + 1 + draw(kNear), last)], drawn_state());
+      }
+    }
+    return !changed_.empty();
+  }
+
+  void change(int v, Retention state) {
+    if (choice_[v] == state) return;
+    changed_.emplace_back(v, choice_[v]);
+    choice_[v] = state;
+  }
+
   // Whether what was changed since has made it faster; else it is as before.
   bool keep_if_faster(const RetentionPlan& before) {
     if (outcome_.excess == 0 && outcome_.nanoseconds < before.outcome.nanoseconds) return true;
@@ -268,7 +285,8 @@ class Search {
   Outcome outcome_;
   int64_t* evaluations_;
   std::mt19937 random_;
-  int fixed_ = -1;  // the value that is left as it is
+  std::vector<std::pair<int, Retention>> changed_;  // by draw_change
+  int fixed_ = -1;                                  // the value that is left as it is
   Price price_ = Price::kTime;
 };
 
