@@ -63,16 +63,53 @@ __int128 duration(const Buffer& b) { return b.last - b.first + 1; }
 __int128 area(const Buffer& b) { return size(b) * duration(b); }
 __int128 large_and_long(const Buffer& b) { return size(b) * size(b) * duration(b); }
 
+// The best of the placements that are tried.
+class Packing {
+ public:
+  Packing(std::vector<Buffer>& buffers, int64_t live_bytes)
+      : buffers_(buffers), live_bytes_(live_bytes), offsets_(buffers.size()) {}
+
+  // Tries the order, and after each try that what found no room below comes first in the next.
+  void improve(std::vector<int> order) {
+    constexpr int kTries = 24;
+    constexpr int64_t kGoodEnough = 100;  // a gap of one in so many
+    const int64_t wanted = live_bytes_ + live_bytes_ / kGoodEnough;
+    for (int i = 0; i < kTries && smallest_ > wanted; ++i) {
+      attempt(order);
+      const auto is_above = [&](int index) {
+        return buffers_[index].offset + buffers_[index].bytes > wanted;
+      };
+      if (std::is_partitioned(order.begin(), order.end(), is_above)) break;
+      std::stable_partition(order.begin(), order.end(), is_above);
+    }
+  }
+
+  // Writes the best offsets; returns the arena's size.
+  int64_t finish() {
+    for (size_t i = 0; i < buffers_.size(); ++i) buffers_[i].offset = offsets_[i];
+    return smallest_;
+  }
+
+ private:
+  void attempt(const std::vector<int>& order) {
+    const int64_t arena_bytes = place(buffers_, order);
+    if (arena_bytes >= smallest_) return;
+    smallest_ = arena_bytes;
+    for (size_t b = 0; b < buffers_.size(); ++b) offsets_[b] = buffers_[b].offset;
+  }
+
+  std::vector<Buffer>& buffers_;
+  int64_t live_bytes_;
+  int64_t smallest_ = INT64_MAX;
+  std::vector<int64_t> offsets_;
+};
+
 }  // namespace
 
 int64_t pack_arena(std::vector<Buffer>& buffers) {
-  constexpr int64_t kGoodEnough = 100;  // a gap of one in so many
-  constexpr int kTries = 24;            // of each order
   const std::vector<int64_t> live = live_bytes(buffers);
   const auto fullest = std::max_element(live.begin(), live.end()) - live.begin();
-  const int64_t wanted = live[fullest] + live[fullest] / kGoodEnough;
-  std::vector<int64_t> offsets(buffers.size());
-  int64_t smallest = INT64_MAX;
+  Packing packing(buffers, live[fullest]);
   std::vector<std::vector<int>> orders;
   for (const Weight weight : {size, large_and_long, area, duration}) {
     std::vector<int>& order = orders.emplace_back(buffers.size());
@@ -84,28 +121,12 @@ int64_t pack_arena(std::vector<Buffer>& buffers) {
   for (size_t i = 0; i < 4; ++i) {
     std::vector<int> order = orders[i];
     std::stable_partition(order.begin(), order.end(), [&](int index) {
-      const Buffer& buffer = buffers[index];
-      return buffer.first <= fullest && buffer.last >= fullest;
+      return buffers[index].first <= fullest && buffers[index].last >= fullest;
     });
     orders.push_back(std::move(order));
   }
-  for (std::vector<int>& order : orders) {
-    for (int i = 0; i < kTries && smallest > wanted; ++i) {
-      const int64_t arena_bytes = place(buffers, order);
-      if (arena_bytes < smallest) {
-        smallest = arena_bytes;
-        for (size_t b = 0; b < buffers.size(); ++b) offsets[b] = buffers[b].offset;
-      }
-      // What found no room below comes first in the next try.
-      const auto is_above = [&](int index) {
-        return buffers[index].offset + buffers[index].bytes > wanted;
-      };
-      if (std::is_partitioned(order.begin(), order.end(), is_above)) break;
-      std::stable_partition(order.begin(), order.end(), is_above);
-    }
-  }
-  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].offset = offsets[i];
-  return smallest;
+  for (std::vector<int>& order : orders) packing.improve(std::move(order));
+  return packing.finish();
 }
 
 int64_t largest_live_set(const std::vector<Buffer>& buffers) {
