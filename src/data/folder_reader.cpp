@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr const char* kTestFolders[] = {"test", "val", "valid", "validation"};
 constexpr int64_t kTestPart = 10;  // one picture in so many, where the data have no test folder
 
-std::vector<fs::path> subfolders(const fs::path& folder) {
+Result<std::vector<fs::path>> subfolders(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
@@ -24,6 +24,7 @@ std::vector<fs::path> subfolders(const fs::path& folder) {
     const bool hidden = entry->path().filename().string().starts_with(".");
     if (!hidden && is_folder(entry->path())) found.push_back(entry->path());
   }
+  if (error) return invalid_input(quoted(folder) + " cannot be listed: " + error.message());
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -39,7 +40,8 @@ Result<std::vector<ClassFiles>> find_classes(const fs::path& root, PictureFiles&
                                              std::vector<std::string>& notes) {
   std::vector<ClassFiles> classes;
   std::vector<fs::path> empty;
-  for (const fs::path& folder : subfolders(root)) {
+  MANTISSA_ASSIGN(const std::vector<fs::path> folders, subfolders(root));
+  for (const fs::path& folder : folders) {
     MANTISSA_ASSIGN(PictureFiles found, find_pictures(folder));
     if (others.others == 0 && found.others > 0) others.first_other = found.first_other;
     others.others += found.others;
@@ -56,7 +58,11 @@ Result<std::vector<ClassFiles>> find_classes(const fs::path& root, PictureFiles&
   return classes;
 }
 
-bool recognises(const fs::path& folder) { return !subfolders(folder).empty(); }
+// What cannot be listed is left to reading it, which says why.
+bool recognises(const fs::path& folder) {
+  const auto folders = subfolders(folder);
+  return !folders.ok() || !folders->empty();
+}
 
 // Moves a part of each class to the test split: the pictures whose names ("CLASS/FILE") have the
 // smallest SHA-256. So it depends on names alone, and a new picture moves hardly any other.

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -170,6 +171,40 @@ TEST_F(PictureFolder, MustHaveClassesThatMatch) {
   EXPECT_NE(refusal().find("no pictures in its folders"), std::string::npos) << refusal();
   for (int i = 0; i < 257; ++i) put("train/" + std::to_string(i) + "/1.png", 1, 1, 1);
   EXPECT_NE(refusal().find("257 classes"), std::string::npos) << refusal();
+}
+
+// While one lives, nobody may list the folder, not even root, who else may all.
+class Unlistable {
+ public:
+  explicit Unlistable(fs::path folder) : folder_(std::move(folder)) {
+    fs::permissions(folder_, fs::perms::owner_exec);
+    if (is_root_) {
+      EXPECT_EQ(seteuid(65534), 0);
+    }
+  }
+  ~Unlistable() {
+    if (is_root_) {
+      EXPECT_EQ(seteuid(0), 0);
+    }
+    fs::permissions(folder_, fs::perms::owner_all);
+  }
+  Unlistable(const Unlistable&) = delete;
+  Unlistable& operator=(const Unlistable&) = delete;
+
+ private:
+  fs::path folder_;
+  bool is_root_ = geteuid() == 0;
+};
+
+TEST_F(PictureFolder, ThatCannotBeListedIsNotTakenForEmpty) {
+  put("train/a/1.png", 1);
+  put("test/a/1.png", 1);
+  fs::permissions(folder_.path(), fs::perms::others_exec, fs::perm_options::add);
+  for (const char* folder : {".", "train", "test"}) {
+    const Unlistable unlistable(folder_ / folder);
+    EXPECT_NE(refusal().find("cannot be listed"), std::string::npos) << folder << refusal();
+  }
+  EXPECT_EQ(refusal(), "accepted");
 }
 
 RC_GTEST_PROP(PictureFolderOfAnything, IsADataSetOrAnError, ()) {
