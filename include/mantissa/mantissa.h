@@ -41,8 +41,15 @@ std::vector<std::pair<std::string, std::string>> built_in_models();
 
 // What a person sees while training runs.
 struct Progress {
-  enum class Kind { kStep, kCheckpoint, kPretraining, kEvaluating, kMessage } kind = Kind::kStep;
-  int64_t step = 0, steps = 0;  // done, in all (kEvaluating: examples)
+  enum class Kind {
+    kStep,
+    kCheckpoint,
+    kPretraining,
+    kValidating,
+    kEvaluating,
+    kMessage
+  } kind = Kind::kStep;
+  int64_t step = 0, steps = 0;  // done, in all (kValidating, kEvaluating: examples)
   int64_t epoch = 0, epochs = 0;
   double loss = 0, accuracy = 0;  // of the steps since the last report
   double learning_rate = 0;
@@ -51,8 +58,8 @@ struct Progress {
   std::string message;  // a path for kCheckpoint, a line for kMessage
 };
 
-// Called from the calling thread of train/evaluate. Return false to stop: training then writes a
-// checkpoint and returns kInterrupted.
+// Called from the calling thread of train/evaluate. Return false to stop: training then ends its
+// step, and the validation that belongs to it, writes a checkpoint and returns kInterrupted.
 using Observer = std::function<bool(const Progress&)>;
 
 struct TrainingOutcome {

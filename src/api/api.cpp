@@ -83,9 +83,12 @@ nlohmann::ordered_json items_json(const std::vector<MemoryItem>& items) {
   return json;
 }
 
-nlohmann::ordered_json decisions_json(const std::vector<ValueDecision>& decisions) {
+// Of values, or of gradients of parameters.
+nlohmann::ordered_json decisions_json(const std::vector<ValueDecision>& decisions,
+                                      bool of_gradients) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const ValueDecision& decision : decisions) {
+    if (decision.is_gradient != of_gradients) continue;
     json.push_back({{"name", decision.name},
                     {"bytes", decision.bytes},
                     {"keep_us", decision.keep_us},
@@ -121,7 +124,8 @@ Result<PlanOutcome> run_plan(Settings settings) {
                                        {"memory", items_json(plan.memory.items)},
                                        {"arena", items_json(plan.memory.arena)},
                                        {"largest_buffers", items_json(plan.memory.consumers)},
-                                       {"values", decisions_json(plan.decisions)}};
+                                       {"values", decisions_json(plan.decisions, false)},
+                                       {"gradients", decisions_json(plan.decisions, true)}};
   outcome.json = json.dump(2);
   return outcome;
 }

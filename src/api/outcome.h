@@ -41,6 +41,9 @@ inline Progress progress_of(const TrainEvent& event) {
     case TrainEventKind::kPretraining:
       progress.kind = Progress::Kind::kPretraining;
       break;
+    case TrainEventKind::kValidating:
+      progress.kind = Progress::Kind::kValidating;
+      break;
     case TrainEventKind::kEvaluating:
       progress.kind = Progress::Kind::kEvaluating;
       break;

@@ -25,6 +25,7 @@ std::string whole_percent(const Progress& progress) {
 
 std::string position(const Progress& progress) {
   if (progress.kind == Progress::Kind::kEvaluating) return "testing";
+  if (progress.kind == Progress::Kind::kValidating) return "validating";
   if (progress.kind == Progress::Kind::kPretraining) return "pre-training in fp32";
   if (progress.epochs > 0) {
     return "epoch " + std::to_string(std::clamp<int64_t>(progress.epoch, 1, progress.epochs)) +
@@ -100,6 +101,9 @@ void ProgressDisplay::show(const Progress& progress) {
     case Progress::Kind::kPretraining:
     case Progress::Kind::kEvaluating:
       if (!quiet_) show_phase(progress);
+      break;
+    case Progress::Kind::kValidating:  // belongs to the epoch
+      if (!quiet_) draw(progress);
       break;
     case Progress::Kind::kStep:
       if (!quiet_) show_step(progress);

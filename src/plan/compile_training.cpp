@@ -159,7 +159,8 @@ class TrainingCompiler {
     for (const RowChoice& choice : rows_) {
       const bool kept = !options_.by_rows[choice.parameter];
       const bool slower = choice.compute_ns >= choice.keep_ns;
-      decisions.push_back({.name = choice.name + " (gradient)",
+      decisions.push_back({.name = choice.name,
+                           .is_gradient = true,
                            .bytes = choice.bytes,
                            .tier_bytes = choice.tier_bytes,
                            .keep_us = 1e-3 * choice.keep_ns,
@@ -223,7 +224,8 @@ std::string to_string(const std::vector<ValueDecision>& decisions) {
                              : d.tier_bytes == std::numeric_limits<int64_t>::max()
                                  ? "memory"
                                  : format_bytes(d.tier_bytes);
-    std::snprintf(line, sizeof line, "%-32s %11s %11s %9.1f %12.1f %6d  %-24s %s\n", d.name.c_str(),
+    std::snprintf(line, sizeof line, "%-32s %11s %11s %9.1f %12.1f %6d  %-24s %s\n",
+                  (d.name + (d.is_gradient ? " (gradient)" : "")).c_str(),
                   format_bytes(d.bytes).c_str(), tier.c_str(), d.keep_us, d.compute_us,
                   d.recomputations, d.decision, d.reason);
     text += line;

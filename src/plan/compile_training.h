@@ -39,6 +39,7 @@ struct RecomputeOptions {
 // grounds.
 struct ValueDecision {
   std::string name;
+  bool is_gradient = false;  // of the parameter `name`
   int64_t bytes = 0;
   // Size of the cache that it lies in when the backward pass comes back to it; INT64_MAX: memory;
   // 0: the backward pass does not read it.

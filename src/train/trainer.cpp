@@ -171,8 +171,17 @@ class Run {
     if (plan_.validation_examples > 0) {
       const auto start = Clock::now();
       MANTISSA_ASSIGN(FrozenNetwork frozen, frozen_network());
+      TrainEvent event;
+      event.kind = TrainEventKind::kValidating;
+      event.steps = validation_.count;
+      // Goes on to its end: what follows from it belongs to the checkpoint.
+      const auto report = [&](int64_t done, int64_t) {
+        event.step = done;
+        if (observer_ != nullptr && !observer_(event)) stop_requested_ = true;
+        return true;
+      };
       MANTISSA_ASSIGN(validation, evaluate(frozen, plan_.validation, arena_->span(), *pool_,
-                                           config_.isa, validation_));
+                                           config_.isa, validation_, report));
       logs.leave_out(Clock::now() - start);
       loss_q24 = validation->loss_q24;
       message("step " + std::to_string(info_.step) + ": validation loss " +
@@ -204,19 +213,21 @@ class Run {
       shown_loss_ = step.result.loss, shown_accuracy_ = step.result.accuracy;
     }
     const double per_second = times_.examples_per_second(config_.batch_size);
-    return observer_({.kind = TrainEventKind::kStep,
-                      .step = info_.step,
-                      .steps = plan_.total_steps,
-                      .epoch = (info_.step - 1) / plan_.steps_per_epoch + 1,
-                      .epochs = (plan_.total_steps - 1) / plan_.steps_per_epoch + 1,
-                      .loss = shown_loss_,
-                      .accuracy = shown_accuracy_,
-                      .learning_rate = step.learning_rate,
-                      .examples_per_second = per_second,
-                      .seconds_left = static_cast<double>((plan_.total_steps - info_.step) *
-                                                          config_.batch_size) /
-                                      std::max(1e-9, per_second),
-                      .message = {}});
+    const bool go_on =
+        observer_({.kind = TrainEventKind::kStep,
+                   .step = info_.step,
+                   .steps = plan_.total_steps,
+                   .epoch = (info_.step - 1) / plan_.steps_per_epoch + 1,
+                   .epochs = (plan_.total_steps - 1) / plan_.steps_per_epoch + 1,
+                   .loss = shown_loss_,
+                   .accuracy = shown_accuracy_,
+                   .learning_rate = step.learning_rate,
+                   .examples_per_second = per_second,
+                   .seconds_left =
+                       static_cast<double>((plan_.total_steps - info_.step) * config_.batch_size) /
+                       std::max(1e-9, per_second),
+                   .message = {}});
+    return go_on && !stop_requested_;
   }
 
   void message(std::string text) {
@@ -305,6 +316,7 @@ class Run {
   std::optional<ThreadPool> pool_;
   CheckpointInfo info_;
   StepTimes times_;
+  bool stop_requested_ = false;                 // by the observer, while validating
   double shown_loss_ = 0, shown_accuracy_ = 0;  // the observer sees those of the last line
   int64_t idle_bytes_ = 0;
 };

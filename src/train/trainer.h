@@ -10,7 +10,7 @@
 
 namespace mantissa {
 
-enum class TrainEventKind { kStep, kCheckpoint, kPretraining, kEvaluating, kMessage };
+enum class TrainEventKind { kStep, kCheckpoint, kPretraining, kValidating, kEvaluating, kMessage };
 
 struct TrainEvent {
   TrainEventKind kind = TrainEventKind::kStep;

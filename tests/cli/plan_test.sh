@@ -35,6 +35,8 @@ check_memory() {
   holds "resumed under another plan: the same state" \
     same_entry state_sha256 "$folder/six" "$folder/six-b"
   accepts "plan --explain" "stem_relu .* memory is short" plan "${network[@]}" --recompute all --explain
+  accepts "plan --explain of a large gradient" "linear1.weights \(gradient\) .* computed by rows" \
+    plan --data "$data" --model vgg16_bn --batch-size 8 --input-size 96 --explain
   prints_json "plan --explain as JSON" plan "${network[@]}" --explain --json
   accepts "plan with instructions that compute again" "recompute +convolution" \
     plan "${network[@]}" --recompute all
