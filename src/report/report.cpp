@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "report/chart.h"
@@ -199,11 +200,10 @@ Result<std::vector<RunRecord>> read_runs(const std::vector<std::string>& folders
     MANTISSA_ASSIGN(RunRecord run, read_run(folder));
     runs.push_back(std::move(run));
   }
+  std::map<std::string, int> of_name;
+  for (const RunRecord& run : runs) ++of_name[run.name];
   for (RunRecord& run : runs) {
-    const auto same = [&](const RunRecord& other) {
-      return &other != &run && other.folder.filename() == run.folder.filename();
-    };
-    if (std::any_of(runs.begin(), runs.end(), same)) run.name = run.folder.string();
+    if (of_name[run.name] > 1) run.name = run.folder.string();
   }
   return runs;
 }

@@ -145,6 +145,17 @@ TEST_F(Report, DamagedAndUnfinishedFilesLeaveTheRest) {
   EXPECT_EQ(problems_.size(), 4u);
 }
 
+TEST_F(Report, RunsOfOneNameAreToldApartByTheirPaths) {
+  const std::string a = make("one/run").string(), b = make("other/run").string();
+  for (const std::vector<std::string>& folders :
+       {std::vector{a, b}, std::vector{a + "/", b}, std::vector{a, b + "/"}}) {
+    const auto runs = read_runs(folders);
+    ASSERT_TRUE(runs.ok());
+    EXPECT_EQ((*runs)[0].name, folders[0]);
+    EXPECT_EQ((*runs)[1].name, folders[1]);
+  }
+}
+
 TEST_F(Report, RefusesWhatIsNoRun) {
   EXPECT_FALSE(read_runs({}).ok());
   EXPECT_FALSE(read_runs({(folder_ / "none").string()}).ok());
