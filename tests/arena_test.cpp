@@ -221,6 +221,9 @@ void poisoned(const OpContext& c) {
     if (buffer.first == i && !p.spared(buffer)) p.fill(buffer);
   }
   const Instruction& instruction = p.original->instructions[i];
+  if (instruction.gradient_rows != nullptr) {
+    p.fill(p.original->buffers[instruction.parameters[0].gradient_buffer]);
+  }
   if (instruction.phase == Phase::kBackwardWeights && instruction.op->writes_first_gradient &&
       instruction.parameters[0].gradient_buffer >= 0 && !c.adds_gradients()) {
     p.fill(p.original->buffers[instruction.parameters[0].gradient_buffer]);

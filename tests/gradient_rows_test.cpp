@@ -119,6 +119,28 @@ TEST(GradientRows, OverThreadsAndInstructionSets) {
   }
 }
 
+TEST(GradientRows, OfConvolutionsOverThreadsInstructionSetsAndWidths) {
+  for (const char* format : {"bfp:g=8,gr=stochastic", "bfp:g=8,gw=16", "dfp:g=8,warmup=1"}) {
+    HarnessOptions options{
+        .model = "resnet8", .format = format, .batch_size = 4, .micro_batch_size = 4};
+    Harness whole(options);
+    for (int i = 0; i < 2; ++i) whole.step();
+    options.by_rows = true;
+    for (const Isa isa : kAllIsas) {
+      if (!is_supported(isa)) continue;
+      for (const int threads : {2, 17, 70}) {  // more than rows, more than parts
+        if (threads > 2 && isa != best_isa()) continue;
+        options.isa = isa, options.threads = threads;
+        Harness by_rows(options);
+        EXPECT_GT(updates_by_rows(by_rows.program()), 0);
+        for (int i = 0; i < 2; ++i) by_rows.step();
+        EXPECT_EQ(by_rows.state_sha256(), whole.state_sha256())
+            << format << isa_name(isa) << threads;
+      }
+    }
+  }
+}
+
 // Where sums outlive the node, or an update writes over them, they are there as a whole.
 TEST(GradientRows, AreNotForAllUpdates) {
   HarnessOptions options{.model = "mlp", .by_rows = true};
@@ -146,7 +168,7 @@ TEST(GradientRows, AreNotForAllUpdates) {
 class Plans : public ::testing::Test {
  protected:
   Program compiled(RecomputeMode mode, int64_t batch_size, int64_t limit_bytes = 0) {
-    const PlanningContext planning{&table_, 2};
+    const PlanningContext planning{&table_, 1};
     auto training = compile_training(
         graph_, {.micro_batch_size = batch_size, .exponents = ExponentMode::kExact}, planning,
         {.mode = mode, .limit_bytes = limit_bytes});
@@ -159,15 +181,66 @@ class Plans : public ::testing::Test {
 };
 
 TEST_F(Plans, ComputeRowsWhereThatIsFasterOrMemoryIsShort) {
-  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kNone, 4)), 0);
-  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kLiteral, 4)), 0);
-  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kAuto, 4)), 2) << "few products a sum";
+  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kNone, 1)), 0);
+  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kLiteral, 1)), 0);
+  EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kAuto, 1)), 2) << "few products a sum";
   EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kAuto, 400)), 0) << "many";
   EXPECT_EQ(updates_by_rows(compiled(RecomputeMode::kAll, 400)), 2);
   const Program kept = compiled(RecomputeMode::kAuto, 400);
   const Program less = compiled(RecomputeMode::kAuto, 400, kept.arena_bytes * 3 / 4);
-  EXPECT_EQ(updates_by_rows(less), 1) << "no more than it takes";
+  EXPECT_GT(updates_by_rows(less), 0);
   EXPECT_LE(less.arena_bytes, kept.arena_bytes * 3 / 4);
+}
+
+// With many threads the rows of all of them may take as much as the whole.
+TEST(PlansOfRows, TakeNoMoreThanWholeGradients) {
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const struct {
+    const char *model, *format;
+    int batch_size, threads;
+  } kCases[] = {{"vgg8b", "bfp8", 1, 32},
+                {"vgg8b", "bfp:g=8", 4, 64},
+                {"resnet18", "bfp8", 1, 16},
+                {"mlp", "bfp8", 1, 1}};
+  for (const auto& c : kCases) {
+    const Format format = *parse_format(c.format);
+    const Graph graph = in_format(*build_model(c.model, {}), format);
+    const auto arena_bytes = [&](RecomputeMode mode, int64_t limit_bytes) {
+      const auto result = compile_training(
+          graph,
+          {.micro_batch_size = c.batch_size, .exponents = ExponentMode::kExact, .format = format},
+          {&table, c.threads}, {.mode = mode, .limit_bytes = limit_bytes});
+      EXPECT_TRUE(result.ok());
+      return result->program.arena_bytes;
+    };
+    const int64_t whole = arena_bytes(RecomputeMode::kNone, 0);
+    EXPECT_LE(arena_bytes(RecomputeMode::kAll, 0), whole) << c.model;
+    EXPECT_LE(arena_bytes(RecomputeMode::kAuto, whole), whole) << c.model;
+  }
+}
+
+// A gradient by rows that costs a little is taken before values that cost much.
+TEST(PlansOfRows, AreWeighedAgainstComputingValuesAgain) {
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  ModelOptions large;
+  large.height = large.width = 224;
+  large.channels = 3;
+  const auto result =
+      compile_training(*build_model("vgg16_bn", large),
+                       {.micro_batch_size = 16, .exponents = ExponentMode::kPredicted}, {&table, 2},
+                       {.mode = RecomputeMode::kAuto, .limit_bytes = int64_t{405} << 20});
+  ASSERT_TRUE(result.ok());
+  const auto gradient =
+      std::find_if(result->decisions.begin(), result->decisions.end(),
+                   [](const ValueDecision& d) { return d.name == "linear1.weights"; });
+  ASSERT_NE(gradient, result->decisions.end());
+  EXPECT_GT(gradient->compute_us, gradient->keep_us) << "or it costs nothing";
+  EXPECT_FALSE(gradient->is_kept);
+  double again_us = 0;
+  for (const ValueDecision& d : result->decisions) {
+    if (!d.is_gradient) again_us += d.recomputations * d.compute_us;
+  }
+  EXPECT_LT(again_us, 1e6) << "2.7 s with this gradient kept";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "kernels/kernel_table.h"
 #include "models/models.h"
+#include "plan/gradient_rows.h"
 #include "plan/value_bits.h"
 
 namespace mantissa {
@@ -28,7 +29,7 @@ TEST(RecomputeModel, PeakIsThatOfTheProgram) {
   for (const ModelInfo& info : models()) {
     for (const char* format_text :
          {"bfp8", "fp32", "bfp:inversion=yes", "dfp:decide=pass", "dfp:g=8,gr=stochastic"}) {
-      for (const int micro_batches : {1, 2}) {
+      for (const auto& [micro_batches, uses_rows] : {std::pair{1, false}, {1, true}, {2, false}}) {
         const Format format = *parse_format(format_text);
         if (micro_batches > 1 && !format.decides_by_op) continue;
         const Graph graph = in_format(*build_model(info.name, ModelOptions{}), format);
@@ -37,6 +38,10 @@ TEST(RecomputeModel, PeakIsThatOfTheProgram) {
                                .micro_batches = micro_batches,
                                .exponents = training_exponents(format),
                                .format = format};
+        if (uses_rows) {
+          const auto rows = row_choices(graph, options, {&table, 2}, {}, 0);
+          options.by_rows = by_rows(graph, rows, rows.size());
+        }
         const auto all_kept = compile(graph, options, {&table, 2});
         ASSERT_TRUE(all_kept.ok()) << all_kept.error().message;
         const RecomputeModel model(graph, *all_kept, MachineProfile{}, 2);

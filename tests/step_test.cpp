@@ -46,6 +46,17 @@ TEST(Step, AllocatesNothing) {
   }
 }
 
+TEST(Step, AllocatesNothingWithGradientsByRows) {
+  Harness harness(
+      {.model = "resnet8", .batch_size = 8, .micro_batch_size = 8, .threads = 2, .by_rows = true});
+  Observations observations(harness.program());
+  harness.executor().set_observations(&observations);
+  harness.step();
+  const int64_t before = allocations;
+  for (int i = 0; i < 3; ++i) harness.step();
+  EXPECT_EQ(allocations - before, 0);
+}
+
 TEST(Step, AllocatesNothingWithAnyOptimizer) {
   for (const Optimizer& row : optimizers()) {
     Harness harness({.model = "lenet5",

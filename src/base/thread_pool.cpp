@@ -57,8 +57,7 @@ struct ThreadPool::Shared {
   }
 };
 
-ThreadPool::ThreadPool(int threads)
-    : size_(threads < 1 ? 1 : threads) {
+ThreadPool::ThreadPool(int threads) : size_(threads < 1 ? 1 : threads) {
   if (size_ == 1) return;
   shared_ = std::make_unique<Shared>();
   shared_->threads.reserve(size_ - 1);

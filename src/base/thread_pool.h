@@ -8,7 +8,8 @@
 namespace mantissa {
 
 // Runs the tasks of one parallel_for at a time. The calling thread works too, so a pool of size 1
-// has no thread of its own, and any number of threads may use it. Allocates nothing after construction.
+// has no thread of its own, allocates nothing, and any number of threads may use it. Others
+// allocate nothing after construction.
 class ThreadPool {
  public:
   // threads >= 1.

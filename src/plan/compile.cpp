@@ -26,6 +26,7 @@ class Compiler {
   Result<Program> compile() {
     MANTISSA_RETURN_IF_ERROR(check_linear_values(graph_, format()));
     if (training()) MANTISSA_RETURN_IF_ERROR(check_inversion(graph_, format()));
+    MANTISSA_RETURN_IF_ERROR(check_rows());
     if (repeats_passes() && program_.options.micro_batches > 1) {
       return invalid_input(
           "decide=pass repeats whole passes, which micro-batches that add up their gradients do "
@@ -242,6 +243,15 @@ class Compiler {
     const int n = producer_.at(root);
     if (!producers.insert(n).second) return;
     for (const int input : graph_.nodes[n].inputs) find_missing(input, producers);
+  }
+
+  Status check_rows() const {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (computes_rows(static_cast<int>(n)) && !nodes_.may_compute_rows(graph_.nodes[n])) {
+        return in_node(graph_.nodes[n], "its update cannot compute the gradient by rows");
+      }
+    }
+    return {};
   }
 
   // Ops that no node names, such as losses and updates, may lack an arithmetic as well.

@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 2> kPlannerNames = {"search", "exact"};
 
 // Offsets leave gaps, so that the arena may be a little larger than what lives at once.
 constexpr int kTries = 8;
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 class TrainingCompiler {
  public:
@@ -33,32 +34,70 @@ class TrainingCompiler {
 
   Result<TrainingProgram> keep_everything() {
     MANTISSA_RETURN_IF_ERROR(use_rows(0));
-    return with({keep_all(*model_), {}});
+    return program_of(with({keep_all(*model_), {}}));
   }
 
   Result<TrainingProgram> literally() {
     MANTISSA_RETURN_IF_ERROR(use_rows(0));
-    return with(choose_literally(*model_));
+    return program_of(with(choose_literally(*model_)));
   }
 
+  // Gradients by rows, but for those that take no less so.
   Result<TrainingProgram> smallest() {
     MANTISSA_RETURN_IF_ERROR(use_rows(rows_.size()));
-    MANTISSA_ASSIGN(TrainingProgram result, smallest_with_rows());
-    return with_whole_gradients(std::move(result), takes(result.program));
+    MANTISSA_ASSIGN(Planned best, smallest_with_rows());
+    Program& program = best.training.program;
+    for (size_t i = rows_.size(); i > 0; --i) {
+      options_.by_rows[rows_[i - 1].parameter] = false;
+      MANTISSA_ASSIGN(Program whole, compile(graph_, options_, planning_));
+      if (takes(whole) <= takes(program)) {
+        program = std::move(whole);
+      } else {
+        options_.by_rows[rows_[i - 1].parameter] = true;
+      }
+    }
+    best.training.decisions = explain(best.choice, program);
+    return std::move(best.training);
   }
 
-  // Gradients by rows where that is faster; where nothing fits with these alone, as many as it
-  // takes.
+  // Gradients by rows where that is faster; further ones, that cost least first, where that makes
+  // room for values that are then not computed again, or where nothing else fits.
   Result<TrainingProgram> within(int64_t limit_bytes) {
-    MANTISSA_RETURN_IF_ERROR(use_rows(fast_rows()));
-    MANTISSA_ASSIGN(TrainingProgram result, within_with_rows(limit_bytes));
-    if (takes(result.program) <= limit_bytes || fast_rows() == rows_.size()) return result;
-    MANTISSA_RETURN_IF_ERROR(use_rows(rows_.size()));
-    MANTISSA_ASSIGN(result, within_with_rows(limit_bytes));
-    return with_whole_gradients(std::move(result), std::max(limit_bytes, takes(result.program)));
+    constexpr int kCounts = 3;
+    const size_t fast = fast_rows();
+    MANTISSA_ASSIGN(Planned best, within_with_rows(fast, limit_bytes));
+    if (limit_bytes == kNoLimit) return std::move(best.training);
+    bool fits = takes(best.training.program) <= limit_bytes;
+    const double least_ns = choose_within(*model_, kNoLimit).outcome.nanoseconds;
+    size_t count = fast;
+    while (count < rows_.size() && (!fits || slow_ns(count + 1) < best.nanoseconds - least_ns)) {
+      ++count;
+    }
+    for (int i = 0; i < kCounts && count > fast; ++i, count = fast + (count - fast) / 2) {
+      MANTISSA_ASSIGN(Planned other, within_with_rows(count, limit_bytes));
+      const int64_t bytes = takes(other.training.program);
+      if (bytes > limit_bytes) {
+        if (!fits && bytes < takes(best.training.program)) best = std::move(other);
+        break;
+      }
+      if (!fits || other.nanoseconds < best.nanoseconds) best = std::move(other);
+      fits = true;
+    }
+    return std::move(best.training);
   }
 
  private:
+  struct Planned {
+    TrainingProgram training;
+    std::vector<Retention> choice;  // by value of the model
+    double nanoseconds = 0;         // estimated: of keeping and computing again
+  };
+
+  static Result<TrainingProgram> program_of(Result<Planned> planned) {
+    if (!planned.ok()) return planned.error();
+    return std::move(planned->training);
+  }
+
   // Those first choices that are faster.
   size_t fast_rows() const {
     return std::count_if(rows_.begin(), rows_.end(), [](const RowChoice& choice) {
@@ -66,54 +105,50 @@ class TrainingCompiler {
     });
   }
 
+  // What the slow ones of the first `count` choices cost.
+  double slow_ns(size_t count) const {
+    double sum = 0;
+    for (size_t i = fast_rows(); i < count; ++i) sum += rows_[i].compute_ns - rows_[i].keep_ns;
+    return sum;
+  }
+
   // From here on plans are for programs with the first `count` choices.
   Status use_rows(size_t count) {
     options_.by_rows = by_rows(graph_, rows_, count);
     options_.retention.clear();
+    slow_ns_ = slow_ns(count);
     MANTISSA_ASSIGN(const Program kept, compile(graph_, options_, planning_));
     model_.emplace(graph_, kept, recompute_.profile, planning_.threads,
                    recompute_.instruction_bytes, recompute_.least_arena_bytes);
     return {};
   }
 
-  Result<TrainingProgram> with(const RetentionPlan& plan) {
+  Result<Planned> with(const RetentionPlan& plan) {
     options_.retention = model_->by_graph_value(plan.choice, graph_.values.size());
     MANTISSA_ASSIGN(Program program, compile(graph_, options_, planning_));
-    std::vector<ValueDecision> decisions = explain(plan, program);
-    return TrainingProgram{std::move(program), std::move(decisions)};
+    std::vector<ValueDecision> decisions = explain(plan.choice, program);
+    return Planned{{std::move(program), std::move(decisions)},
+                   plan.choice,
+                   plan.outcome.nanoseconds + slow_ns_};
   }
 
-  Result<TrainingProgram> within_with_rows(int64_t limit_bytes) {
+  Result<Planned> within_with_rows(size_t count, int64_t limit_bytes) {
+    MANTISSA_RETURN_IF_ERROR(use_rows(count));
     int64_t target = limit_bytes;
     for (int i = 1;; ++i) {
       MANTISSA_ASSIGN(const RetentionPlan plan, plan_within(target));
-      MANTISSA_ASSIGN(TrainingProgram result, with(plan));
-      const int64_t above = takes(result.program) - limit_bytes;
+      MANTISSA_ASSIGN(Planned result, with(plan));
+      const int64_t above = takes(result.training.program) - limit_bytes;
       if (above <= 0 || plan.outcome.total_bytes > target) return result;
       if (i == kTries) return smallest_with_rows();
       target -= std::max(above, i * (limit_bytes / 200));
     }
   }
 
-  Result<TrainingProgram> smallest_with_rows() {
+  Result<Planned> smallest_with_rows() {
     if (recompute_.planner == Planner::kSearch) return with(choose_smallest(*model_));
     MANTISSA_ASSIGN(const RetentionPlan plan, choose_exactly_smallest(*model_));
     return with(plan);
-  }
-
-  // The result with those gradients whole again, of which the slow ones first, that the limit has
-  // room for.
-  Result<TrainingProgram> with_whole_gradients(TrainingProgram result, int64_t limit_bytes) {
-    for (size_t i = rows_.size(); i > fast_rows(); --i) {
-      std::vector<bool>::reference by_rows = options_.by_rows[rows_[i - 1].parameter];
-      by_rows = false;
-      MANTISSA_ASSIGN(Program program, compile(graph_, options_, planning_));
-      by_rows = takes(program) > limit_bytes;
-      if (!by_rows) result.program = std::move(program);
-    }
-    result.decisions.resize(result.decisions.size() - rows_.size());
-    explain_rows(result.decisions);
-    return result;
   }
 
   // What counts against the limit.
@@ -130,13 +165,14 @@ class TrainingCompiler {
     return choose_exactly_within(*model_, bytes);
   }
 
-  std::vector<ValueDecision> explain(const RetentionPlan& plan, const Program& program) const {
+  std::vector<ValueDecision> explain(const std::vector<Retention>& choice,
+                                     const Program& program) const {
     std::vector<int> recomputations(graph_.values.size(), 0);
     for (const Instruction& instruction : program.instructions) {
       if (instruction.phase == Phase::kRecompute) ++recomputations[instruction.output.slot];
     }
     std::vector<ValueDecision> decisions;
-    for (size_t v = 0; v < plan.choice.size(); ++v) {
+    for (size_t v = 0; v < choice.size(); ++v) {
       const RecomputeModel::Value& value = model_->values()[v];
       ValueDecision decision{.name = value.name,
                              .bytes = value.bytes,
@@ -144,9 +180,9 @@ class TrainingCompiler {
                              .keep_us = 1e-3 * value.keep_ns,
                              .compute_us = 1e-3 * value.compute_ns,
                              .recomputations = recomputations[value.value],
-                             .is_kept = plan.choice[v] == Retention::kKept};
+                             .is_kept = choice[v] == Retention::kKept};
       decision.decision =
-          decision.is_kept || decision.recomputations > 0 ? retention_name(plan.choice[v]) : "-";
+          decision.is_kept || decision.recomputations > 0 ? retention_name(choice[v]) : "-";
       decision.reason = reason(decision, value);
       decisions.push_back(std::move(decision));
     }
@@ -168,7 +204,7 @@ class TrainingCompiler {
                            .recomputations = kept ? 0 : kReadsOfGradient - 1,
                            .is_kept = kept,
                            .decision = kept ? "kept" : "computed by rows",
-                           .reason = kept     ? slower ? "loading it is faster" : "all is kept"
+                           .reason = kept ? slower ? "loading it is faster" : "gradients are kept"
                                      : slower ? "memory is short"
                                               : "computing it is faster"});
     }
@@ -191,6 +227,7 @@ class TrainingCompiler {
   PlanningContext planning_;
   RecomputeOptions recompute_;
   std::vector<RowChoice> rows_;
+  double slow_ns_ = 0;  // of those that are used
   std::optional<RecomputeModel> model_;
 };
 
@@ -211,7 +248,7 @@ Result<TrainingProgram> compile_training(const Graph& graph, ProgramOptions opti
       break;
   }
   const int64_t limit = recompute.limit_bytes;
-  return compiler.within(limit > 0 ? limit : std::numeric_limits<int64_t>::max());
+  return compiler.within(limit > 0 ? limit : kNoLimit);
 }
 
 std::string to_string(const std::vector<ValueDecision>& decisions) {

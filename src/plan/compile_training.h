@@ -20,8 +20,8 @@ enum class RecomputeMode : uint8_t {
 
 // How kAuto and kAll find what they are after.
 enum class Planner : uint8_t {
-  kSearch,  // in a second, for any network
-  kExact,   // with proof, for small ones (exact_retention.h)
+  kSearch,  // in a second or a few, for any network
+  kExact,   // of values with proof, for small ones (exact_retention.h); of gradients as kSearch
 };
 
 struct RecomputeOptions {
