@@ -22,6 +22,7 @@ ALLOWED = {
     "ops/fp32/": "the reference format",
     "plan/program.cpp": "programs as text",
     "plan/compile_training.cpp": "estimated times, which decide what is kept",
+    "plan/gradient_rows.cpp": "estimated times, which decide what is kept",
     "plan/recompute_model.cpp": "estimated times, which decide what is kept",
     "plan/exact_retention.cpp": "estimated times, which decide what is kept",
     "plan/integer_program.cpp": "linear programmes, which decide what is kept",
