@@ -54,6 +54,32 @@ struct HarnessOptions {
   bool by_rows = false;         // gradients of weights: computed by rows where that is possible
 };
 
+// A network in a format, for tests over many of both.
+struct NetworkInFormat {
+  const char *model, *format;
+  double width = 1;
+};
+
+// Small steps of one micro-batch, on two threads.
+inline HarnessOptions small_steps(const NetworkInFormat& network) {
+  return {.model = network.model,
+          .format = network.format,
+          .batch_size = 8,
+          .micro_batch_size = 8,
+          .threads = 2,
+          .width = network.width};
+}
+
+// All that two steps count.
+inline void expect_same_counts(const StepResult& a, const StepResult& b) {
+  EXPECT_EQ(a.loss_q24, b.loss_q24);
+  EXPECT_EQ(a.saturated, b.saturated);
+  EXPECT_EQ(a.requantised, b.requantised);
+  EXPECT_EQ(a.mispredictions, b.mispredictions);
+  EXPECT_EQ(a.guard_violations, b.guard_violations);
+  EXPECT_EQ(a.re_executions, b.re_executions);
+}
+
 // What becomes of values, drawn for each.
 inline std::vector<Retention> drawn_retention(const Graph& graph, uint64_t key) {
   std::vector<Retention> retention;

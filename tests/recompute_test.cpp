@@ -34,47 +34,29 @@ void expect_same(HarnessOptions options, int steps, int draws) {
     EXPECT_GT(recomputations(Harness(options).program()), 0);
     const Outcome again = outcome(options, steps);
     EXPECT_EQ(again.state, kept.state);
-    for (int i = 0; i < steps; ++i) {
-      const StepResult &a = again.steps[i], &k = kept.steps[i];
-      EXPECT_EQ(a.loss_q24, k.loss_q24);
-      EXPECT_EQ(a.saturated, k.saturated);
-      EXPECT_EQ(a.requantised, k.requantised);
-      EXPECT_EQ(a.mispredictions, k.mispredictions);
-      EXPECT_EQ(a.guard_violations, k.guard_violations);
-      EXPECT_EQ(a.re_executions, k.re_executions);
-    }
+    for (int i = 0; i < steps; ++i) expect_same_counts(again.steps[i], kept.steps[i]);
   }
 }
 
 TEST(Recompute, GivesTheSameBits) {
-  const struct {
-    const char *model, *format;
-    double width = 1;
-  } kCases[] = {{"mlp", "bfp8"},
-                {"lenet5", "bfp:g=8,gr=stochastic"},
-                {"lenet5", "dfp:warmup=2"},
-                {"resnet8", "bfp8"},
-                {"resnet8", "bfp8-text"},
-                {"resnet8", "dfp:warmup=2,every=2"},
-                {"resnet8", "dfp:decide=pass,warmup=2"},
-                {"resnet8", "bfp:w=4,a=4,linear=8,unsigned=yes,block=channel"},
-                {"resnet8", "bfp:linear=16,a=12"},
-                {"resnet8", "fp32"},
-                {"mobilenet_v2", "bfp8", 0.125},
-                {"mobilenet_v2", "bfp:inversion=yes", 0.125},
-                {"mobilenet_v2", "dfp:inversion=yes,decide=pass,warmup=2", 0.125},
-                {"inception_small", "bfp:g=8", 0.125},
-                {"vgg16_bn", "dfp8", 0.03125},
-                {"squeezenet", "bfp8", 0.125}};
-  for (const auto& c : kCases) {
-    expect_same({.model = c.model,
-                 .format = c.format,
-                 .batch_size = 8,
-                 .micro_batch_size = 8,
-                 .threads = 2,
-                 .width = c.width},
-                3, 3);
-  }
+  constexpr NetworkInFormat kCases[] = {
+      {"mlp", "bfp8"},
+      {"lenet5", "bfp:g=8,gr=stochastic"},
+      {"lenet5", "dfp:warmup=2"},
+      {"resnet8", "bfp8"},
+      {"resnet8", "bfp8-text"},
+      {"resnet8", "dfp:warmup=2,every=2"},
+      {"resnet8", "dfp:decide=pass,warmup=2"},
+      {"resnet8", "bfp:w=4,a=4,linear=8,unsigned=yes,block=channel"},
+      {"resnet8", "bfp:linear=16,a=12"},
+      {"resnet8", "fp32"},
+      {"mobilenet_v2", "bfp8", 0.125},
+      {"mobilenet_v2", "bfp:inversion=yes", 0.125},
+      {"mobilenet_v2", "dfp:inversion=yes,decide=pass,warmup=2", 0.125},
+      {"inception_small", "bfp:g=8", 0.125},
+      {"vgg16_bn", "dfp8", 0.03125},
+      {"squeezenet", "bfp8", 0.125}};
+  for (const NetworkInFormat& network : kCases) expect_same(small_steps(network), 3, 3);
 }
 
 TEST(Recompute, OverMicroBatchesClippingAndScalarKernels) {

@@ -27,6 +27,10 @@ Part over_parameter(const OpContext& c, int64_t count, Function&& function, Comb
   return total;
 }
 
+// How often an update that takes rows reads them: for their maximum, for that of the direction, and
+// for the step.
+constexpr int kReadsOfGradient = 3;
+
 // Parts that compute rows of a gradient at the same time.
 constexpr int64_t gradient_row_parts(int threads) {
   return std::min<int64_t>(threads, kernels::kMaximumParts);

@@ -118,7 +118,7 @@ int64_t pack_arena(std::vector<Buffer>& buffers) {
                      [&](int a, int b) { return weight(buffers[a]) > weight(buffers[b]); });
   }
   // Where the arena is at its fullest there is no room for gaps.
-  for (size_t i = 0; i < 4; ++i) {
+  for (size_t i = 0, plain = orders.size(); i < plain; ++i) {
     std::vector<int> order = orders[i];
     std::stable_partition(order.begin(), order.end(), [&](int index) {
       return buffers[index].first <= fullest && buffers[index].last >= fullest;

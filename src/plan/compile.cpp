@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "ops/gradient_rows.h"
 #include "ops/ops.h"
 #include "plan/node_operands.h"
 #include "plan/value_bits.h"
@@ -450,7 +451,7 @@ class Compiler {
     const RowsAtOnce rows = nodes_.rows_at_once(graph_.nodes[n]);
     Instruction update = instruction_of(n, Phase::kUpdate);
     add_backward_operands(update, true, gradient);
-    update.multiply_adds *= kReadsOfGradient;
+    update.multiply_adds *= ops::kReadsOfGradient;
     update.op = optimizer(program_.options.optimizer).update;
     update.name = graph_.parameters[parameter].name;
     update.relu = false;

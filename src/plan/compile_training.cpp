@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "base/sizes.h"
+#include "ops/gradient_rows.h"
 #include "plan/exact_retention.h"
 #include "plan/gradient_rows.h"
-#include "plan/node_operands.h"
 #include "plan/retention.h"
 
 namespace mantissa {
@@ -201,7 +201,7 @@ class TrainingCompiler {
                            .tier_bytes = choice.tier_bytes,
                            .keep_us = 1e-3 * choice.keep_ns,
                            .compute_us = 1e-3 * choice.compute_ns,
-                           .recomputations = kept ? 0 : kReadsOfGradient - 1,
+                           .recomputations = kept ? 0 : ops::kReadsOfGradient - 1,
                            .is_kept = kept,
                            .decision = kept ? "kept" : "computed by rows",
                            .reason = kept ? slower ? "loading it is faster" : "gradients are kept"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/gradient_rows.h"
 #include "plan/node_operands.h"
 
 namespace mantissa {
@@ -27,9 +28,9 @@ std::vector<RowChoice> row_choices(const Graph& graph, const ProgramOptions& opt
     int tier = 0;
     while (choice.bytes > profile.tiers[tier].bytes) ++tier;
     choice.tier_bytes = profile.tiers[tier].bytes;
-    choice.keep_ns = (1 + kReadsOfGradient) * static_cast<double>(choice.bytes) *
+    choice.keep_ns = (1 + ops::kReadsOfGradient) * static_cast<double>(choice.bytes) *
                      (1 / profile.tiers[tier].bytes_per_ns - 1 / profile.tiers[0].bytes_per_ns);
-    choice.compute_ns = (kReadsOfGradient - 1) * products *
+    choice.compute_ns = (ops::kReadsOfGradient - 1) * products *
                         static_cast<double>(nodes.with_shapes(node, node.op->multiply_adds)) /
                         (profile.dense_macs_per_ns * planning.threads);
     choices.push_back(std::move(choice));

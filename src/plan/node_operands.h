@@ -9,10 +9,6 @@
 
 namespace mantissa {
 
-// How often an update reads the sums of its parameter's gradient: for their maximum, for that of
-// the direction, and for the step.
-constexpr int kReadsOfGradient = 3;
-
 // Rows of a gradient that are computed at once on each thread, and what they take on all.
 struct RowsAtOnce {
   int64_t rows = 0;
