@@ -2,7 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "tests/harness.h"
 
@@ -23,6 +26,22 @@ inline Program calibration_program(const Graph& graph, const Format& format, int
   return std::move(*program);
 }
 
+// The harness' network, frozen by a calibration program on so many of the first training examples.
+inline Result<FrozenNetwork> freeze_with(Harness& harness, const Program& calibration,
+                                         std::span<std::byte> arena, FrozenDescription description,
+                                         int64_t count) {
+  Graph graph = freeze_graph(harness.graph());
+  auto state = State::create(frozen_layout(graph, description.format));
+  EXPECT_TRUE(state.ok());
+  FrozenNetwork frozen{std::move(description), std::move(graph), std::move(*state)};
+  std::vector<uint32_t> examples(static_cast<size_t>(count));
+  std::iota(examples.begin(), examples.end(), 0);
+  MANTISSA_RETURN_IF_ERROR(freeze(harness.graph(), harness.state(), calibration, arena,
+                                  harness.pool(), best_isa(), fashion_mnist().train, examples,
+                                  frozen));
+  return frozen;
+}
+
 // The harness' network, frozen on so many training examples, in batches of `batch`.
 inline Result<FrozenNetwork> freeze_on(Harness& harness, const std::string& model,
                                        const Format& format, int64_t batch, int64_t examples,
@@ -35,9 +54,7 @@ inline Result<FrozenNetwork> freeze_on(Harness& harness, const std::string& mode
   description.options.channel_means = {73};
   description.options.width_multiplier = width;
   description.class_names = fashion_mnist().info.class_names;
-  const auto pixels = std::span(fashion_mnist().train.pixels).first(examples * 784);
-  return freeze(harness.graph(), harness.state(), program, arena->span(), harness.pool(),
-                best_isa(), pixels, description);
+  return freeze_with(harness, program, arena->span(), description, examples);
 }
 
 inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads, Isa isa,

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 
+#include "base/checked.h"
 #include "ops/ops.h"
 
 namespace mantissa::testing {
@@ -45,6 +48,24 @@ TEST_F(Frozen, IsWithinTwoTenthsOfAPointOfDynamicExponents) {
   EXPECT_GT(evaluation.accuracy(), 0.75);
   EXPECT_NEAR(evaluation.accuracy(), evaluate_unfrozen(*harness_, {}, kBatch, test).accuracy,
               0.002);
+}
+
+// As a run has it: in an arena that steps have used, beside what computes it.
+TEST_F(Frozen, LiesInAnArenaWithTheProgramsThatComputeIt) {
+  const Program calibration = calibration_program(harness_->graph(), {}, kBatch, false);
+  const StateLayout& layout = frozen_->state.layout();
+  const auto front = static_cast<size_t>(round_up<int64_t>(layout.bytes, 64));
+  auto arena = AlignedMemory::create(static_cast<int64_t>(front) + calibration.arena_bytes);
+  std::fill(arena->span().begin(), arena->span().end(), std::byte{0xa5});
+  FrozenNetwork frozen{frozen_->description, frozen_->graph, State(layout, arena->span())};
+  std::vector<uint32_t> examples(1280);
+  std::iota(examples.begin(), examples.end(), 0);
+  const Status status = freeze(harness_->graph(), harness_->state(), calibration,
+                               arena->span().subspan(front), harness_->pool(), best_isa(),
+                               fashion_mnist().train, examples, frozen);
+  ASSERT_TRUE(status.ok());
+  EXPECT_EQ(frozen.state.sha256(StateGroup::kPredictor),
+            frozen_->state.sha256(StateGroup::kPredictor));
 }
 
 TEST_F(Frozen, DoesNotDependOnBatchSizeThreadsOrInstructionSet) {

@@ -9,6 +9,7 @@
 
 #include "models/layers.h"
 #include "tests/all_operators.h"
+#include "tests/frozen.h"
 #include "tests/harness.h"
 #include "tests/networks.h"
 
@@ -77,9 +78,7 @@ void expect_frozen_agrees(Harness& harness) {
   }
   FrozenDescription description;
   description.format = format;
-  auto frozen =
-      freeze(harness.graph(), harness.state(), *calibration, arena->span(), harness.pool(),
-             best_isa(), std::span(fashion_mnist().train.pixels).first(320 * 784), description);
+  auto frozen = freeze_with(harness, *calibration, arena->span(), description, 320);
   ASSERT_TRUE(frozen.ok());
   std::optional<double> loss;
   for (const auto& [batch, threads, isa] :

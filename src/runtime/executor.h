@@ -28,9 +28,9 @@ struct StepResult {
   int64_t examples = 0;
   int64_t correct = 0;
   int64_t loss_q24 = 0;
-  int64_t saturated = 0;         // mantissas clipped
-  int64_t requantised = 0;       // mantissas written by instructions that round
-  int64_t guard_violations = 0;  // batch norms with a channel narrower than one unit
+  int64_t saturated = 0;               // mantissas clipped
+  int64_t requantised = 0;             // mantissas written by instructions that round
+  int64_t guard_violations = 0;        // batch norms with a channel narrower than one unit
   int64_t norm_channels_left_out = 0;  // StepTotals
   // Gradients redone because they outgrew their predicted exponent; in dynamic fixed point,
   // instructions run again in the warm-up.
@@ -61,7 +61,7 @@ class Executor {
   Tensor logits() const;
 
   // kCalibrate: per value (of the graph), counts of wide values (kHistogramBins per channel where
-  // the value is guarded, else kHistogramBins). Zeroed by construction.
+  // the value is guarded, else kHistogramBins). Zeroed by construction; in the arena.
   std::span<const int64_t> histogram(int value) const;
 
   // Per value: exponent and per-channel exponents in use.

@@ -177,6 +177,18 @@ class Resolver {
   Slots& slots_;
 };
 
+// Zeroed.
+void place_histograms(const Program& program, std::span<std::byte> arena, Slots& slots) {
+  if (program.histograms < 0) return;
+  auto* at = reinterpret_cast<int64_t*>(arena.data() + program.buffers[program.histograms].offset);
+  for (size_t value = 0; value < slots.histograms.size(); ++value) {
+    const int64_t count = program.histogram_count(static_cast<int>(value));
+    slots.histograms[value] = {at, static_cast<size_t>(count)};
+    std::fill_n(at, count, 0);
+    at += count;
+  }
+}
+
 }  // namespace
 
 void allocate_slots(const Graph& graph, const Program& program, const State& state, Slots& slots) {
@@ -204,9 +216,6 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   for (size_t value = 0; value < values; ++value) {
     const auto channels = static_cast<size_t>(program.guarded_channels[value]);
     slots.channel_exponents[value].assign(channels, 0);
-    if (program.options.exponents == ExponentMode::kCalibrate) {
-      slots.histograms[value].assign(std::max<size_t>(1, channels) * kHistogramBins, 0);
-    }
     if (layout.exponents < 0) continue;
     slots.exponents[value] = state.data<int16_t>(layout.exponents)[value];
     const int tensor = layout.channel_exponents[value];
@@ -219,6 +228,7 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
 void resolve_operands(const Graph& graph, const Program& program, State& state,
                       std::span<std::byte> arena, ThreadPool& pool,
                       const kernels::KernelTable& kernels, Slots& slots) {
+  place_histograms(program, arena, slots);
   const Resolver resolver(graph, program, state, arena, slots);
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     ResolvedInstruction& resolved = slots.instructions.emplace_back();

@@ -134,18 +134,24 @@ void initialise_optimizer(const ParameterState& tensors, State& state) {
 
 Result<State> State::create(StateLayout layout) {
   MANTISSA_ASSIGN(AlignedMemory memory, AlignedMemory::create(layout.bytes));
-  std::memset(memory.data(), 0, static_cast<size_t>(layout.bytes));
-  return State(std::move(layout), std::move(memory));
+  State state(std::move(layout), memory.span());
+  state.own_ = std::move(memory);
+  return state;
+}
+
+State::State(StateLayout layout, std::span<std::byte> memory)
+    : layout_(std::move(layout)), memory_(memory.first(static_cast<size_t>(layout_.bytes))) {
+  std::memset(memory_.data(), 0, memory_.size());
 }
 
 std::span<std::byte> State::bytes(int tensor) {
   const StateTensor& t = layout_.tensors[tensor];
-  return memory_.span().subspan(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes()));
+  return memory_.subspan(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes()));
 }
 
 std::span<const std::byte> State::bytes(int tensor) const {
   const StateTensor& t = layout_.tensors[tensor];
-  return memory_.span().subspan(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes()));
+  return memory_.subspan(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes()));
 }
 
 std::string State::sha256(StateGroup last) const {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -13,8 +15,11 @@ namespace mantissa {
 
 class State {
  public:
-  // Zero-filled.
+  // Zero-filled, in memory of its own.
   static Result<State> create(StateLayout layout);
+  // Zero-filled, in layout.bytes of somebody else's memory, aligned to cache lines, which outlives
+  // it.
+  State(StateLayout layout, std::span<std::byte> memory);
 
   const StateLayout& layout() const { return layout_; }
 
@@ -35,11 +40,9 @@ class State {
   std::string sha256(StateGroup last) const;
 
  private:
-  State(StateLayout layout, AlignedMemory memory)
-      : layout_(std::move(layout)), memory_(std::move(memory)) {}
-
   StateLayout layout_;
-  AlignedMemory memory_;
+  std::optional<AlignedMemory> own_;
+  std::span<std::byte> memory_;
 };
 
 // Sets initial weights, scales and statistics, keyed by seed and parameter; predictors unmeasured.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "data/batches.h"
 #include "numerics/exponent.h"
@@ -185,22 +186,21 @@ Graph freeze_graph(const Graph& graph) {
   return frozen;
 }
 
-Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& calibration,
-                             std::span<std::byte> arena, ThreadPool& pool, Isa isa,
-                             std::span<const uint8_t> pixels, FrozenDescription description) {
+Status freeze(const Graph& graph, State& state, const Program& calibration,
+              std::span<std::byte> arena, ThreadPool& pool, Isa isa, const ImageSet& images,
+              std::span<const uint32_t> examples, FrozenNetwork& frozen) {
   Executor executor(graph, calibration, state, arena, pool, isa);
-  Graph frozen_graph = freeze_graph(graph);
-  MANTISSA_ASSIGN(State frozen_state,
-                  State::create(frozen_layout(frozen_graph, description.format)));
-  FrozenNetwork frozen{std::move(description), std::move(frozen_graph), std::move(frozen_state)};
   if (frozen.description.format.is_float()) {
     fill_frozen_fp32(graph, state, calibration, executor, frozen);
-    return frozen;
+    return {};
   }
-  const int64_t batch_bytes =
-      calibration.options.micro_batch_size * graph.values[graph.input].shape.count();
-  for (int64_t at = 0; at + batch_bytes <= static_cast<int64_t>(pixels.size()); at += batch_bytes) {
-    const auto result = executor.infer(pixels.data() + at, nullptr);
+  const int64_t batch = calibration.options.micro_batch_size, bytes = images.example_bytes();
+  std::vector<uint8_t> pixels(static_cast<size_t>(batch * bytes));
+  for (; std::ssize(examples) >= batch; examples = examples.subspan(static_cast<size_t>(batch))) {
+    for (int64_t i = 0; i < batch; ++i) {
+      std::copy_n(images.pixels.begin() + examples[i] * bytes, bytes, pixels.begin() + i * bytes);
+    }
+    const auto result = executor.infer(pixels.data(), nullptr);
     if (!result.ok()) return result.error();
   }
   const Exponents exponents(graph, state, calibration, executor);
@@ -208,19 +208,13 @@ Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& ca
     executor.set_exponents(value, exponents.value(value), exponents.channels(value));
   }
   fill_frozen(graph, state, calibration, executor, exponents, frozen);
-  return frozen;
+  return {};
 }
 
-std::vector<uint8_t> calibration_pixels(const ImageSet& images, uint64_t seed, int64_t count) {
-  const std::vector<uint32_t> order = epoch_order(seed, UINT32_MAX, images.count);
-  const int64_t bytes = images.example_bytes();
-  std::vector<uint8_t> pixels;
-  pixels.reserve(static_cast<size_t>(count * bytes));
-  for (int64_t i = 0; i < count; ++i) {
-    const auto first = images.pixels.begin() + order[i] * bytes;
-    pixels.insert(pixels.end(), first, first + bytes);
-  }
-  return pixels;
+std::vector<uint32_t> calibration_examples(const ImageSet& images, uint64_t seed, int64_t count) {
+  std::vector<uint32_t> order = epoch_order(seed, UINT32_MAX, images.count);
+  order.resize(static_cast<size_t>(count));
+  return order;
 }
 
 }  // namespace mantissa

@@ -22,16 +22,17 @@ Graph freeze_graph(const Graph& graph);
 // Part of values that may be clipped by a fixed exponent.
 constexpr double kClippedPart = 1e-4;
 
-// Freezes a trained network: runs the calibration program (inference mode) on `pixels`, as many
-// whole micro-batches as they hold, and gives each tensor the smallest exponent e with
+// Freezes a trained network: runs the calibration program (inference mode) on the examples, as many
+// whole micro-batches as they are, and gives each tensor the smallest exponent e with
 // #(|x| > (2^(bits-1) - 1/2) * 2^e) <= kClippedPart of the values seen. In fp32 nothing is run.
-// `arena` has at least calibration.arena_bytes.
-Result<FrozenNetwork> freeze(const Graph& graph, State& state, const Program& calibration,
-                             std::span<std::byte> arena, ThreadPool& pool, Isa isa,
-                             std::span<const uint8_t> pixels, FrozenDescription description);
+// `arena` has at least calibration.arena_bytes. `frozen` has the graph freeze_graph(graph) and a
+// state of its layout, zero-filled, which becomes that of the frozen network.
+Status freeze(const Graph& graph, State& state, const Program& calibration,
+              std::span<std::byte> arena, ThreadPool& pool, Isa isa, const ImageSet& images,
+              std::span<const uint32_t> examples, FrozenNetwork& frozen);
 
-// Pixels of `count` <= images.count training examples to freeze with: the first ones in the order
-// of an epoch that training does not use.
-std::vector<uint8_t> calibration_pixels(const ImageSet& images, uint64_t seed, int64_t count);
+// `count` <= images.count training examples to freeze with: the first ones in the order of an epoch
+// that training does not use.
+std::vector<uint32_t> calibration_examples(const ImageSet& images, uint64_t seed, int64_t count);
 
 }  // namespace mantissa

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/checked.h"
 #include "base/sizes.h"
 #include "data/batches.h"
 #include "data/split.h"
@@ -21,7 +22,7 @@ namespace {
 // Examples from which the frozen network's exponents are taken.
 constexpr int64_t kCalibrationExamples = 1280;
 // Stacks, allocator and bookkeeping of a run: measured, not planned.
-constexpr int64_t kOverheadBytes = int64_t{10} << 19;
+constexpr int64_t kOverheadBytes = int64_t{13} << 19;
 constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
 constexpr int64_t kOverheadBytesPerInstruction = int64_t{7} << 10;
 constexpr int64_t kOneDnnBytes = int64_t{6} << 20;  // the library, and code that it generates
@@ -62,10 +63,6 @@ std::vector<MemoryItem> largest_buffers(const Program& program, size_t count) {
 
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
   const int64_t example_bytes = data.height * data.width * data.channels;
-  int64_t histogram_bytes = 0;
-  for (const int64_t channels : plan.calibration.guarded_channels) {
-    histogram_bytes += std::max<int64_t>(1, channels) * kHistogramBins * int64_t{8};
-  }
   MemoryPlan memory;
   memory.items = {
       {"data set", data.bytes()},
@@ -74,8 +71,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
       {"arena", plan.arena_bytes()},
       {"batches ahead",
        BatchPrefetcher::predict_buffer_bytes(data.train_count, example_bytes, config.batch_size)},
-      {"frozen network", frozen_layout(freeze_graph(plan.graph), config.format).bytes},
-      {"calibration", histogram_bytes + plan.calibration_examples * example_bytes},
+      {"calibration", config.micro_batch_size * example_bytes},
       {"runtime",
        kOverheadBytes + config.threads * kOverheadBytesPerThread +
            static_cast<int64_t>(plan.training.instructions.size()) * kOverheadBytesPerInstruction +
@@ -109,8 +105,14 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
 }  // namespace
 
 int64_t RunPlan::arena_bytes() const {
-  return std::max({training.arena_bytes, pretraining.arena_bytes, calibration.arena_bytes,
-                   evaluation.arena_bytes(), validation.arena_bytes()});
+  return std::max({training.arena_bytes, pretraining.arena_bytes, inference_bytes()});
+}
+
+int64_t RunPlan::frozen_bytes() const { return round_up<int64_t>(frozen_layout.bytes, 64); }
+
+int64_t RunPlan::inference_bytes() const {
+  return frozen_bytes() +
+         std::max({calibration.arena_bytes, evaluation.arena_bytes(), validation.arena_bytes()});
 }
 
 StepScalars step_scalars(const RunConfig& config) {
@@ -162,8 +164,7 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
   RecomputeOptions recompute{
       .mode = RecomputeMode::kNone,
       .instruction_bytes = kOverheadBytesPerInstruction + 2 * int64_t{sizeof(int)},
-      .least_arena_bytes = std::max({plan.calibration.arena_bytes, plan.evaluation.arena_bytes(),
-                                     plan.validation.arena_bytes()}),
+      .least_arena_bytes = plan.inference_bytes(),
       .profile = config.profile};
   const auto compile_with = [&]() -> Status {
     MANTISSA_ASSIGN(TrainingProgram training,
@@ -232,6 +233,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
              .format = config.format};
   MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, program, planning));
   const Graph frozen_graph = freeze_graph(plan.graph);
+  plan.frozen_layout = frozen_layout(frozen_graph, config.format);
   const InferenceOptions inference{config.format, config.loss};
   MANTISSA_ASSIGN(plan.evaluation,
                   compile_evaluation(frozen_graph, inference, config.micro_batch_size,

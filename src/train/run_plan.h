@@ -29,8 +29,13 @@ struct RunPlan {
   int64_t steps_per_epoch = 0;
   int64_t total_steps = 0;
   int64_t calibration_examples = 0;
+  StateLayout frozen_layout;
   MemoryPlan memory;
   int64_t arena_bytes() const;
+  // At the front of the arena, between steps: the frozen network. What computes it or with it
+  // follows.
+  int64_t frozen_bytes() const;
+  int64_t inference_bytes() const;
 };
 
 // The scalars of a step, but for learning rate and step number.

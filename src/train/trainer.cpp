@@ -180,7 +180,7 @@ class Run {
         if (observer_ != nullptr && !observer_(event)) stop_requested_ = true;
         return true;
       };
-      MANTISSA_ASSIGN(validation, evaluate(frozen, plan_.validation, arena_->span(), *pool_,
+      MANTISSA_ASSIGN(validation, evaluate(frozen, plan_.validation, inference_arena(), *pool_,
                                            config_.isa, validation_, report));
       logs.leave_out(Clock::now() - start);
       loss_q24 = validation->loss_q24;
@@ -250,14 +250,22 @@ class Run {
     return {};
   }
 
+  // In the arena, so that it is there until the next step is taken.
   Result<FrozenNetwork> frozen_network() {
-    FrozenDescription description{config_.model,   plan_.options,
-                                  config_.format,  data_.info.class_names,
-                                  data_.info.name, state_->sha256(StateGroup::kStatistics),
-                                  config_.loss};
-    return freeze(plan_.graph, *state_, plan_.calibration, arena_->span(), *pool_, config_.isa,
-                  calibration_pixels(data_.train, config_.seed, plan_.calibration_examples),
-                  std::move(description));
+    FrozenNetwork frozen{{config_.model, plan_.options, config_.format, data_.info.class_names,
+                          data_.info.name, state_->sha256(StateGroup::kStatistics), config_.loss},
+                         freeze_graph(plan_.graph),
+                         State(plan_.frozen_layout, arena_->span())};
+    MANTISSA_RETURN_IF_ERROR(freeze(
+        plan_.graph, *state_, plan_.calibration, inference_arena(), *pool_, config_.isa,
+        data_.train, calibration_examples(data_.train, config_.seed, plan_.calibration_examples),
+        frozen));
+    return frozen;
+  }
+
+  // What a frozen network in the arena leaves of it.
+  std::span<std::byte> inference_arena() const {
+    return arena_->span().subspan(static_cast<size_t>(plan_.frozen_bytes()));
   }
 
   // With early stopping the weights of the best epoch are what is frozen.
@@ -284,8 +292,9 @@ class Run {
     const std::string weights_sha256 = state_->sha256(StateGroup::kStatistics);
     MANTISSA_ASSIGN(FrozenNetwork frozen, frozen_network());
     MANTISSA_RETURN_IF_ERROR(save_frozen(folder_ / kModelFile, frozen));
-    MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(frozen, plan_.evaluation, arena_->span(),
-                                                          *pool_, config_.isa, data_.test, report));
+    MANTISSA_ASSIGN(const Evaluation evaluation,
+                    evaluate(frozen, plan_.evaluation, inference_arena(), *pool_, config_.isa,
+                             data_.test, report));
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(
         folder_ / kEvaluationFile, to_json(evaluation, config_.data, data_.info.class_names,
                                            frozen.state.sha256(StateGroup::kPredictor))));
