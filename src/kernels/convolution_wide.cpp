@@ -14,16 +14,20 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 constexpr int kDigitBits = 7;
-constexpr int64_t kHalfDigit = 1 << (kDigitBits - 1);
+constexpr int kHalfDigit = 1 << (kDigitBits - 1);
 
 // Two digits hold up to 64 * 128 + 63, three all of 16 bits.
 constexpr int planes_of(int bits) { return bits <= 8 ? 1 : bits <= 14 ? 2 : 3; }
 
-// Digit `plane` of x: the rest in [-64, 63], or in the last plane all that is left.
-int8_t digit(int64_t x, int plane, bool last) {
-  for (int below = 0; below < plane; ++below) x = (x + kHalfDigit) >> kDigitBits;
-  if (!last) x = ((x + kHalfDigit) & (2 * kHalfDigit - 1)) - kHalfDigit;
-  return static_cast<int8_t>(x);
+// Digit kPlane of each x: the rest in [-64, 63], or in the last plane all that is left.
+template <int kPlane, bool kLast>
+void digits(const int16_t* x, int64_t begin, int64_t end, int8_t* to) {
+  for (int64_t i = begin; i < end; ++i) {
+    int rest = x[i];
+    for (int below = 0; below < kPlane; ++below) rest = (rest + kHalfDigit) >> kDigitBits;
+    if (!kLast) rest = ((rest + kHalfDigit) & (2 * kHalfDigit - 1)) - kHalfDigit;
+    to[i] = static_cast<int8_t>(rest);
+  }
 }
 
 // One plane of an operand of `count` elements, written to `scratch` unless it is the operand
@@ -32,9 +36,12 @@ const int8_t* plane_of(ThreadPool& pool, ConstValue operand, int64_t count, int 
                        int8_t* scratch) {
   const int planes = planes_of(operand.bits);
   if (planes == 1) return operand.as<int8_t>();
-  const auto* from = operand.as<int16_t>();
+  const auto of_plane = plane == 0   ? digits<0, false>
+                        : plane == 2 ? digits<2, true>
+                        : planes > 2 ? digits<1, false>
+                                     : digits<1, true>;
   parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
-    for (int64_t i = begin; i < end; ++i) scratch[i] = digit(from[i], plane, plane + 1 == planes);
+    of_plane(operand.as<int16_t>(), begin, end, scratch);
   });
   return scratch;
 }
@@ -42,6 +49,10 @@ const int8_t* plane_of(ThreadPool& pool, ConstValue operand, int64_t count, int 
 // Bytes of scratch that one plane takes.
 size_t plane_bytes(int bits, int64_t count) {
   return planes_of(bits) == 1 ? 0 : aligned_bytes(count);
+}
+
+size_t planes_bytes(int bits, int64_t count) {
+  return static_cast<size_t>(planes_of(bits)) * plane_bytes(bits, count);
 }
 
 // sums = bias, row after row.
@@ -69,41 +80,78 @@ void add_shifted(ThreadPool& pool, const Part* part, int shift, int64_t count, i
   });
 }
 
-// Calls visit(output pixel, tap, input pixel) for the pixels and taps of an image that meet.
-template <typename Visit>
-void for_each_meeting(const ConvolutionShape& s, const Visit& visit) {
-  for (int64_t out = 0; out < s.out_height * s.out_width; ++out) {
-    const int64_t y = out / s.out_width * s.stride - s.padding;
-    const int64_t x = out % s.out_width * s.stride - s.padding;
-    for (int64_t tap = 0; tap < s.kernel_height * s.kernel_width; ++tap) {
-      const int64_t in_y = y + tap / s.kernel_width * s.dilation;
-      const int64_t in_x = x + tap % s.kernel_width * s.dilation;
-      if (in_y < 0 || in_y >= s.in_height || in_x < 0 || in_x >= s.in_width) continue;
-      visit(out, tap, in_y * s.in_width + in_x);
+// grad_input as the forward pass of a convolution with stride 1 over the gradient, its pixels
+// `stride` apart and a border of zeros around them: turned by 180 degrees, the weights meet each
+// pixel of the input with those of the output that read it. Of some images.
+ConvolutionShape backward_shape(const ConvolutionShape& s, int64_t images) {
+  return {.batch = images,
+          .in_height = s.in_height + (s.kernel_height - 1) * s.dilation,
+          .in_width = s.in_width + (s.kernel_width - 1) * s.dilation,
+          .in_channels = s.out_channels,
+          .out_height = s.in_height,
+          .out_width = s.in_width,
+          .out_channels = s.in_channels,
+          .kernel_height = s.kernel_height,
+          .kernel_width = s.kernel_width,
+          .groups = s.groups,
+          .dilation = s.dilation};
+}
+
+int64_t images_at_once(const ConvolutionShape& s) {
+  constexpr int64_t kElements = 256 * 1024;
+  return std::clamp<int64_t>(kElements * s.batch / s.input_count(), 1, s.batch);
+}
+
+// The gradient of one image [OH, OW, O] in the shape that `to` has as an input.
+template <typename T>
+void spread_gradient(const ConvolutionShape& s, const ConvolutionShape& to, const T* gradient,
+                     T* spread) {
+  std::fill_n(spread, to.input_count() / to.batch, T{0});
+  const int64_t top = (s.kernel_height - 1) * s.dilation - s.padding;
+  const int64_t left = (s.kernel_width - 1) * s.dilation - s.padding;
+  for (int64_t y = 0; y < s.out_height; ++y) {
+    const int64_t to_y = top + y * s.stride;
+    if (to_y < 0 || to_y >= to.in_height) continue;
+    for (int64_t x = 0; x < s.out_width; ++x) {
+      const int64_t to_x = left + x * s.stride;
+      if (to_x < 0 || to_x >= to.in_width) continue;
+      std::copy_n(gradient + (y * s.out_width + x) * s.out_channels, s.out_channels,
+                  spread + (to_y * to.in_width + to_x) * s.out_channels);
     }
   }
 }
 
-// sums[y, x, c] of one image; `grads` are those of its outputs.
-template <typename Grad, typename Weight>
-void grad_input_sums(const ConvolutionShape& s, const Grad* grads, const Weight* weights,
-                     int64_t* sums) {
-  const int64_t channels = s.group_in_channels(), taps = s.kernel_height * s.kernel_width;
-  for_each_meeting(s, [&](int64_t out, int64_t tap, int64_t in) {
-    for (int64_t o = 0; o < s.out_channels; ++o) {
-      const int64_t grad = grads[out * s.out_channels + o];
-      const Weight* row = weights + (o * taps + tap) * channels;
-      int64_t* to = sums + in * s.in_channels + o / s.group_out_channels() * channels;
-      for (int64_t c = 0; c < channels; ++c) to[c] += grad * row[c];
+// Weights [O, KH, KW, C / G] turned by 180 degrees, their channels swapped: [C, KH, KW, O / G].
+template <typename T>
+void turn_weights(const ConvolutionShape& s, const T* weights, T* turned) {
+  const int64_t taps = s.kernel_height * s.kernel_width;
+  const int64_t in = s.group_in_channels(), out = s.group_out_channels();
+  for (int64_t o = 0; o < s.out_channels; ++o) {
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const T* from = weights + (o * taps + tap) * in;
+      T* to = turned + (o / out * in * taps + taps - 1 - tap) * out + o % out;
+      for (int64_t c = 0; c < in; ++c) to[c * taps * out] = from[c];
     }
-  });
+  }
 }
 
+// Parts of grad_input's scratch; what the forward pass needs follows.
+struct BackwardScratch {
+  size_t gradient, weights, sums;
+
+  BackwardScratch(const ConvolutionShape& to, int gradient_bits, int weight_bits)
+      : gradient(aligned_bytes(to.input_count() * gradient_bytes(gradient_bits))),
+        weights(aligned_bytes(to.weights_count() * gradient_bytes(weight_bits))),
+        sums(aligned_bytes(to.output_count() * 8)) {}
+  size_t bytes() const { return gradient + weights + sums; }
+};
+
 template <typename To>
-WideStatistics narrow_image(const int64_t* sums, int64_t count, int shift, int bits, To* to) {
+WideStatistics narrow(const int64_t* sums, int64_t begin, int64_t end, int shift, int bits,
+                      To* to) {
   const int64_t limit = mantissa_limit(bits);
   WideStatistics found;
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = begin; i < end; ++i) {
     const int64_t rounded = shift_right_rne(sums[i], shift);
     const int64_t narrow = saturate(rounded, limit);
     to[i] = static_cast<To>(narrow);
@@ -112,42 +160,63 @@ WideStatistics narrow_image(const int64_t* sums, int64_t count, int shift, int b
   return found;
 }
 
-size_t image_bytes(const ConvolutionShape& s) {
-  return aligned_bytes(s.in_height * s.in_width * s.in_channels * int64_t{sizeof(int64_t)});
-}
-
 }  // namespace
 
-WideStatistics wide_grad_input(const WideGradInput& args, const KernelContext& context) noexcept {
+WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& args,
+                               const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
+  ThreadPool& pool = *context.pool;
+  const int64_t images = images_at_once(s);
+  const BackwardScratch parts(backward_shape(s, images), args.grad_output.bits, args.weights.bits);
+  std::byte* spread = context.scratch.data();
+  std::byte* turned = spread + parts.gradient;
+  auto* sums = reinterpret_cast<int64_t*>(turned + parts.weights);
+  const KernelContext inner{&pool, context.scratch.subspan(parts.bytes())};
+  with_value_type(args.weights.bits, [&](auto weight) {
+    using Weight = decltype(weight);
+    turn_weights(s, args.weights.as<Weight>(), reinterpret_cast<Weight*>(turned));
+  });
   const int64_t in_count = s.input_count() / s.batch, out_count = s.output_count() / s.batch;
-  std::array<WideStatistics, kMaximumParts> partial;
-  const auto images = [&](int64_t begin, int64_t end, int64_t part) {
-    auto* sums = reinterpret_cast<int64_t*>(context.scratch.data() +
-                                            static_cast<size_t>(part) * image_bytes(s));
-    for (int64_t n = begin; n < end; ++n) {
-      std::fill_n(sums, in_count, 0);
-      with_gradient_type(args.grad_output.bits, [&](auto grad) {
-        with_value_type(args.weights.bits, [&](auto weight) {
-          grad_input_sums(s, args.grad_output.as<decltype(grad)>() + n * out_count,
-                          args.weights.as<decltype(weight)>(), sums);
-        });
-      });
-      partial[part] += with_gradient_type(args.grad_input.bits, [&](auto to) {
-        return narrow_image(sums, in_count, args.shift, args.grad_input.bits,
-                            args.grad_input.as<decltype(to)>() + n * in_count);
-      });
-    }
-  };
-  const int64_t parts = parallel_ranges(*context.pool, s.batch, 1, images);
   WideStatistics total;
-  for (int64_t part = 0; part < parts; ++part) total += partial[part];
+  for (int64_t first = 0; first < s.batch; first += images) {
+    const ConvolutionShape to = backward_shape(s, std::min(images, s.batch - first));
+    with_gradient_type(args.grad_output.bits, [&](auto grad) {
+      using Grad = decltype(grad);
+      const auto* from = args.grad_output.as<Grad>() + first * out_count;
+      parallel_ranges(pool, to.batch, 1, [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t n = begin; n < end; ++n) {
+          spread_gradient(s, to, from + n * out_count,
+                          reinterpret_cast<Grad*>(spread) + n * (to.input_count() / to.batch));
+        }
+      });
+    });
+    wide_forward(table,
+                 {.shape = to,
+                  .input = {spread, args.grad_output.bits},
+                  .weights = {turned, args.weights.bits},
+                  .sums = sums},
+                 inner);
+    total += with_gradient_type(args.grad_input.bits, [&](auto grad) {
+      auto* out = args.grad_input.as<decltype(grad)>() + first * in_count;
+      return parallel_statistics(pool, to.output_count(), kGrain, [&](int64_t begin, int64_t end) {
+        return narrow(sums, begin, end, args.shift, args.grad_input.bits, out);
+      });
+    });
+  }
   return total;
 }
 
-size_t wide_grad_input_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept {
-  return image_bytes(shape) *
-         static_cast<size_t>(std::min({shape.batch, int64_t{threads}, kMaximumParts}));
+size_t wide_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
+                                     int gradient_bits, int weight_bits, int threads) noexcept {
+  const int64_t images = images_at_once(shape);
+  size_t bytes = 0;
+  for (const int64_t batch : {images, shape.batch % images}) {  // the last ones are fewer
+    if (batch == 0) continue;
+    const ConvolutionShape to = backward_shape(shape, batch);
+    bytes =
+        std::max(bytes, wide_forward_scratch_bytes(table, to, gradient_bits, weight_bits, threads));
+  }
+  return BackwardScratch(backward_shape(shape, images), gradient_bits, weight_bits).bytes() + bytes;
 }
 
 void wide_forward(const KernelTable& table, const WideForward& args,
@@ -159,14 +228,19 @@ void wide_forward(const KernelTable& table, const WideForward& args,
   auto* input = reinterpret_cast<int8_t*>(scratch + aligned_bytes(s.output_count() * 4));
   auto* weights = input + plane_bytes(args.input.bits, s.input_count());
   const auto used = static_cast<size_t>(reinterpret_cast<std::byte*>(weights) - scratch) +
-                    plane_bytes(args.weights.bits, s.weights_count());
+                    planes_bytes(args.weights.bits, s.weights_count());
   const KernelContext inner{context.pool, context.scratch.subspan(used)};
+  std::array<const int8_t*, 3> by{};
+  for (int j = 0; j < planes_of(args.weights.bits); ++j) {
+    by[j] = plane_of(pool, args.weights, s.weights_count(), j, weights);
+    weights += plane_bytes(args.weights.bits, s.weights_count());
+  }
   start_sums(args, pool);
   for (int i = 0; i < planes_of(args.input.bits); ++i) {
     const int8_t* from = plane_of(pool, args.input, s.input_count(), i, input);
     for (int j = 0; j < planes_of(args.weights.bits); ++j) {
-      const int8_t* by = plane_of(pool, args.weights, s.weights_count(), j, weights);
-      convolution_forward(table, {.shape = s, .input = from, .weights = by, .wide = wide}, inner);
+      convolution_forward(table, {.shape = s, .input = from, .weights = by[j], .wide = wide},
+                          inner);
       add_shifted(pool, wide, kDigitBits * (i + j), s.output_count(), args.sums);
     }
   }
@@ -175,7 +249,7 @@ void wide_forward(const KernelTable& table, const WideForward& args,
 size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                   int input_bits, int weight_bits, int threads) noexcept {
   return aligned_bytes(shape.output_count() * 4) + plane_bytes(input_bits, shape.input_count()) +
-         plane_bytes(weight_bits, shape.weights_count()) +
+         planes_bytes(weight_bits, shape.weights_count()) +
          convolution_forward_scratch_bytes(table, shape, threads);
 }
 

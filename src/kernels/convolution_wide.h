@@ -23,8 +23,8 @@ void wide_forward(const KernelTable& table, const WideForward& args,
 size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                   int input_bits, int weight_bits, int threads) noexcept;
 
-// As ConvolutionGradInput, for weights of 2 to 16 bits, by plain loops over images: exact in int64,
-// and slow.
+// As ConvolutionGradInput, for weights of 2 to 16 bits and gradients of up to 16, some images at a
+// time.
 struct WideGradInput {
   ConvolutionShape shape;
   ConstGradient grad_output;
@@ -33,8 +33,10 @@ struct WideGradInput {
   Gradient grad_input;
 };
 
-WideStatistics wide_grad_input(const WideGradInput& args, const KernelContext& context) noexcept;
-size_t wide_grad_input_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept;
+WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& args,
+                               const KernelContext& context) noexcept;
+size_t wide_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
+                                     int gradient_bits, int weight_bits, int threads) noexcept;
 
 // As ConvolutionGradWeights, for input of 2 to 16 bits and gradients of up to 16: rounded once per
 // call. Exact for less than 2^32 pixels of output.

@@ -95,26 +95,27 @@ void check_grad_input(Operands& o, int shift, int bits) {
   for_each_product(o.shape, [&](int64_t out, int64_t in, int64_t w) {
     wanted[in] += Wide{o.weights.wide[w]} * o.grads.wide[out];
   });
-  with_every_kernel([&](const KernelTable&,
-                        int threads) { return wide_grad_input_scratch_bytes(o.shape, threads); },
-                    [&](const KernelTable&, const KernelContext& context) {
-                      Mantissas found(o.shape.input_count(), bits, 1);
-                      const WideStatistics statistics = wide_grad_input(
-                          {o.shape, o.grads.view(), o.weights.view(), shift, found.view()},
-                          context);
-                      uint64_t maximum = 0;
-                      int64_t saturated = 0;
-                      for (size_t i = 0; i < wanted.size(); ++i) {
-                        const Wide rounded = exact_rne(wanted[i], shift);
-                        const Wide narrow = exact_saturate(rounded, mantissa_limit(bits));
-                        const Wide got = bits <= 8 ? Wide{found.narrow[i]} : Wide{found.wide[i]};
-                        ASSERT_EQ(got, narrow) << i;
-                        maximum = std::max(maximum, exact_magnitude(wanted[i]));
-                        saturated += narrow != rounded;
-                      }
-                      EXPECT_EQ(statistics.maximum, maximum);
-                      EXPECT_EQ(statistics.saturated, saturated);
-                    });
+  with_every_kernel(
+      [&](const KernelTable& table, int threads) {
+        return wide_grad_input_scratch_bytes(table, o.shape, o.grads.bits, o.weights.bits, threads);
+      },
+      [&](const KernelTable& table, const KernelContext& context) {
+        Mantissas found(o.shape.input_count(), bits, 1);
+        const WideStatistics statistics = wide_grad_input(
+            table, {o.shape, o.grads.view(), o.weights.view(), shift, found.view()}, context);
+        uint64_t maximum = 0;
+        int64_t saturated = 0;
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          const Wide rounded = exact_rne(wanted[i], shift);
+          const Wide narrow = exact_saturate(rounded, mantissa_limit(bits));
+          const Wide got = bits <= 8 ? Wide{found.narrow[i]} : Wide{found.wide[i]};
+          ASSERT_EQ(got, narrow) << i;
+          maximum = std::max(maximum, exact_magnitude(wanted[i]));
+          saturated += narrow != rounded;
+        }
+        EXPECT_EQ(statistics.maximum, maximum);
+        EXPECT_EQ(statistics.saturated, saturated);
+      });
 }
 
 TEST(WideConvolution, EveryWidthIsExact) {
@@ -126,6 +127,11 @@ TEST(WideConvolution, EveryWidthIsExact) {
     check_grad_weights(operands, bits - 6);
     check_grad_input(operands, bits, bits % 3 == 0 ? 8 : 16);
   }
+}
+
+TEST(WideConvolution, GradInputOfSomeImagesAtATimeIsExact) {
+  Operands operands(test::shape_of(3, 400, 400, 1, 2, 3, 1, 1), 8, 12, 16, 5);
+  check_grad_input(operands, 9, 16);
 }
 
 TEST(WideConvolution, RandomShapesAreExact) {

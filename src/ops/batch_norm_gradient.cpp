@@ -280,11 +280,11 @@ void backward_input(const OpContext& c) {
   const Mantissas in(source.values);
   const auto narrow = [&](int narrow_shift) {
     if (is_wide_gradient(c, source)) {
-      return narrow_elements(*c.kernel.pool, grad_input, true, narrow_shift, [&](int64_t i) {
-        const int64_t channel = i % channels;
-        return grads[i] * work.multiplier[channel] + in[i] * work.in_multiplier[channel] +
-               work.offset[channel];
-      });
+      return narrow_elements(*c.kernel.pool, grad_input, true, narrow_shift,
+                             [&](int64_t i, int64_t channel) {
+                               return grads[i] * work.multiplier[channel] +
+                                      in[i] * work.in_multiplier[channel] + work.offset[channel];
+                             });
     }
     args.shift = narrow_shift;
     return kernels::parallel_statistics(*c.kernel.pool, rows, batch_norm_grain(channels),

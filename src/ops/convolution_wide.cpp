@@ -64,9 +64,10 @@ void narrow_channels(const OpContext& c, const kernels::WideForward& args, const
   }
   choose_channel_shifts(c, exponents, kMostShift, work.shifts);
   for_each_chunk(c, args, [&](const Tensor& part) {
-    *c.output.saturated += narrow_elements(*c.kernel.pool, part, true, 0, [&](int64_t i) {
-                             return shift_right_rne(args.sums[i], work.shifts[i % channels]);
-                           }).saturated;
+    *c.output.saturated +=
+        narrow_elements(*c.kernel.pool, part, true, 0, [&](int64_t i, int64_t channel) {
+          return shift_right_rne(args.sums[i], work.shifts[channel]);
+        }).saturated;
   });
 }
 
@@ -99,7 +100,8 @@ void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, O
   }
   if (weight_bits > 8) {
     memory.backward_input.scratch_bytes =
-        static_cast<int64_t>(kernels::wide_grad_input_scratch_bytes(shape, planning.threads));
+        static_cast<int64_t>(kernels::wide_grad_input_scratch_bytes(
+            table, shape, s.format.gradient_bits, weight_bits, planning.threads));
   }
   if (input_bits > 8) {
     memory.backward_weights.scratch_bytes =
@@ -143,6 +145,7 @@ void wide_backward_input(const OpContext& c) {
   const ConvolutionShape shape = convolution_shape(c, grad_input.shape, c.grad_output.shape);
   narrow_gradient(c, grad_input, *c.grad_output.exponent + *weights.exponent, [&](int shift) {
     return kernels::wide_grad_input(
+        *c.kernels,
         {shape, gradient_of(c.grad_output), value_of(weights), shift, gradient_of(grad_input)},
         c.kernel);
   });

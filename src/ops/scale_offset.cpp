@@ -35,11 +35,11 @@ int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const in
                          int shift, int wide_exponent) {
   const int64_t channels = c.output.shape.last();
   const Mantissas in(c.inputs[0]);
-  const auto wide_of = [&](int64_t i) {
-    const int64_t wide = in[i] * multiplier[i % channels] + offset[i % channels];
+  const auto wide_of = [&](int64_t i, int64_t channel) {
+    const int64_t wide = in[i] * multiplier[channel] + offset[channel];
     return c.relu ? std::max<int64_t>(0, wide) : wide;
   };
-  calibrate(c, wide_exponent, wide_of);
+  calibrate(c, wide_exponent, [&](int64_t i) { return wide_of(i, i % channels); });
   if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) {
     return narrow_elements(*c.kernel.pool, c.output, true, shift, wide_of).saturated;
   }

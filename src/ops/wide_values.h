@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <type_traits>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
@@ -33,17 +34,26 @@ class Mantissas {
 };
 
 // out[i] = narrow(wide_of(i) >> shift) for all elements, unless `writes` is false; |wide| <= 2^62.
+// wide_of may ask for the element's channel too.
 template <typename WideOf>
 kernels::WideStatistics narrow_elements(ThreadPool& pool, const Tensor& out, bool writes, int shift,
                                         const WideOf& wide_of) {
   constexpr int64_t kGrain = 4096;
-  const int64_t limit = mantissa_limit(out.bits);
+  constexpr bool kByChannel = std::is_invocable_v<const WideOf&, int64_t, int64_t>;
+  const int64_t limit = mantissa_limit(out.bits), channels = out.shape.last();
   return kernels::with_wide_gradient_type(out.bits, [&](auto type) {
     auto* to = out.as<decltype(type)>();
     return kernels::parallel_statistics(pool, out.count(), kGrain, [&](int64_t begin, int64_t end) {
       kernels::WideStatistics found;
+      int64_t channel = begin % channels;
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t wide = wide_of(i);
+        int64_t wide;
+        if constexpr (kByChannel) {
+          wide = wide_of(i, channel);
+          if (++channel == channels) channel = 0;
+        } else {
+          wide = wide_of(i);
+        }
         found.maximum = std::max(found.maximum, magnitude(wide));
         if (!writes) continue;
         const int64_t rounded = rescale_rne(wide, shift);
