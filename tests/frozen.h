@@ -47,7 +47,7 @@ inline Result<FrozenNetwork> freeze_on(Harness& harness, const std::string& mode
                                        const Format& format, int64_t batch, int64_t examples,
                                        double width = 1) {
   const Program program = calibration_program(harness.graph(), format, batch, false);
-  auto arena = AlignedMemory::create(program.arena_bytes);
+  auto arena = AlignedMemory::create(freeze_bytes(program));
   FrozenDescription description;
   description.model = model;
   description.format = format;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include "base/checked.h"
 #include "ops/ops.h"
@@ -28,6 +29,13 @@ class Frozen : public ::testing::Test {
     auto frozen = freeze_on(*harness_, "resnet8", {}, kBatch, 1280);
     ASSERT_TRUE(frozen.ok());
     frozen_ = new FrozenNetwork(std::move(*frozen));
+  }
+  static Status fill(const Program& calibration, std::span<std::byte> arena,
+                     FrozenNetwork& frozen) {
+    std::vector<uint32_t> examples(1280);
+    std::iota(examples.begin(), examples.end(), 0);
+    return freeze(harness_->graph(), harness_->state(), calibration, arena, harness_->pool(),
+                  best_isa(), fashion_mnist().train, examples, frozen);
   }
   static void TearDownTestSuite() {
     delete frozen_;
@@ -55,17 +63,34 @@ TEST_F(Frozen, LiesInAnArenaWithTheProgramsThatComputeIt) {
   const Program calibration = calibration_program(harness_->graph(), {}, kBatch, false);
   const StateLayout& layout = frozen_->state.layout();
   const auto front = static_cast<size_t>(round_up<int64_t>(layout.bytes, 64));
-  auto arena = AlignedMemory::create(static_cast<int64_t>(front) + calibration.arena_bytes);
+  auto arena = AlignedMemory::create(static_cast<int64_t>(front) + freeze_bytes(calibration));
   std::fill(arena->span().begin(), arena->span().end(), std::byte{0xa5});
   FrozenNetwork frozen{frozen_->description, frozen_->graph, State(layout, arena->span())};
-  std::vector<uint32_t> examples(1280);
-  std::iota(examples.begin(), examples.end(), 0);
-  const Status status = freeze(harness_->graph(), harness_->state(), calibration,
-                               arena->span().subspan(front), harness_->pool(), best_isa(),
-                               fashion_mnist().train, examples, frozen);
-  ASSERT_TRUE(status.ok());
+  ASSERT_TRUE(fill(calibration, arena->span().subspan(front), frozen).ok());
   EXPECT_EQ(frozen.state.sha256(StateGroup::kPredictor),
             frozen_->state.sha256(StateGroup::kPredictor));
+}
+
+// With guarded channels there is more to count than the least arena holds at once.
+TEST_F(Frozen, DoesNotDependOnHowManyValuesAreCountedAtATime) {
+  const StateLayout& layout = harness_->state().layout();
+  auto* guards = harness_->state().data<uint8_t>(layout.guards);
+  const std::vector<uint8_t> before(guards, guards + harness_->graph().values.size());
+  for (size_t value = 0; value < before.size(); ++value) {
+    guards[value] = is_guardable(harness_->graph(), static_cast<int>(value)) ? 1 : 0;
+  }
+  const Program calibration = calibration_program(harness_->graph(), {}, kBatch, false);
+  std::set<std::string> found;
+  for (const int64_t more : {0, 100'000, 10'000'000}) {
+    auto arena = AlignedMemory::create(freeze_bytes(calibration) + more);
+    auto state = State::create(frozen_->state.layout());
+    FrozenNetwork frozen{frozen_->description, frozen_->graph, std::move(*state)};
+    ASSERT_TRUE(fill(calibration, arena->span(), frozen).ok());
+    found.insert(frozen.state.sha256(StateGroup::kPredictor));
+  }
+  EXPECT_EQ(found.size(), 1u);
+  EXPECT_NE(*found.begin(), frozen_->state.sha256(StateGroup::kPredictor));
+  std::copy(before.begin(), before.end(), guards);
 }
 
 TEST_F(Frozen, DoesNotDependOnBatchSizeThreadsOrInstructionSet) {

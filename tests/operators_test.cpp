@@ -65,7 +65,7 @@ void expect_frozen_agrees(Harness& harness) {
   options.with_loss = false;
   auto calibration = compile(harness.graph(), options, {&table, 2});
   ASSERT_TRUE(with_loss.ok() && calibration.ok());
-  auto arena = AlignedMemory::create(with_loss->arena_bytes);
+  auto arena = AlignedMemory::create(std::max(with_loss->arena_bytes, freeze_bytes(*calibration)));
   ImageSet images = fashion_mnist().test;
   images.count = 320;
   Executor dynamic(harness.graph(), *with_loss, harness.state(), arena->span(), harness.pool(),

@@ -13,10 +13,10 @@ using Workspace = SumWorkspace<int32_t>;
 constexpr int64_t kGrain = 16384;  // elements below which a thread is not worth waking
 constexpr int64_t kBiasLimit = int64_t{1} << 30;
 
-// Exact exponents hold the sums of the whole batch; where one pass is the rule, what needs two
-// computes them twice, a few images at a time.
+// Exact exponents hold the sums of the whole batch; where two passes are not the rule, or time is
+// not what matters, what needs two computes them twice, a few images at a time.
 int64_t images_at_once(const ConvolutionShape& shape, ExponentMode mode) {
-  return finds_maximum_first(mode) ? shape.batch : images_per_chunk(shape);
+  return mode == ExponentMode::kExact ? shape.batch : images_per_chunk(shape);
 }
 
 // Calls visit(first, args) for each chunk of images, with args for these images.
@@ -90,10 +90,8 @@ void forward_in_two_passes(const OpContext& c, const Workspace& work,
       maximum =
           std::max(maximum, kernels::convolution_forward(*c.kernels, chunk, c.kernel).maximum);
       if (by_channel) add_maxima(c, work, chunk.shape.output_count());
+      if (counts_values(c)) count_sums(c, work.sums, chunk.shape.output_count(), exponents);
     });
-  }
-  if (c.exponent_mode == ExponentMode::kCalibrate) {
-    count_sums(c, work.sums, c.output.count(), exponents);
   }
   int shift = 0;
   if (by_channel) {

@@ -122,7 +122,7 @@ void wide_forward(const OpContext& c) {
       .bias = align_bias(c, exponents, int64_t{1} << (30 + extra), work.bias),
       .sums = work.sums};
   if (c.output.type == DataType::kInt32) return leave_wide(c, args, exponents.largest(), extra);
-  if (c.exponent_mode == ExponentMode::kCalibrate) {
+  if (counts_values(c)) {
     for_each_chunk(c, args,
                    [&](const Tensor& part) { count_sums(c, args.sums, part.count(), exponents); });
   }

@@ -169,10 +169,15 @@ inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent, int 
   histogram[std::clamp(wide_exponent + shift + 128, 0, kHistogramBins - 1)] += times;
 }
 
+// Whether the output's wide values are counted.
+inline bool counts_values(const OpContext& context) {
+  return context.exponent_mode == ExponentMode::kCalibrate && context.histogram != nullptr;
+}
+
 // Under kCalibrate counts the output's wide values, wide_of(i) at wide_exponent.
 template <typename WideOf>
 void calibrate(const OpContext& context, int wide_exponent, const WideOf& wide_of) {
-  if (context.exponent_mode != ExponentMode::kCalibrate) return;
+  if (!counts_values(context)) return;
   for (int64_t i = 0; i < context.output.count(); ++i) {
     count_wide(context.histogram, wide_of(i), wide_exponent, context.output.bits);
   }

@@ -78,7 +78,7 @@ class Occurrences {
  public:
   Occurrences(const OpContext& c, const int8_t* in, const ValueTable& table)
       : context_(c), in_(in), counts_(reinterpret_cast<int64_t*>(c.workspace)) {
-    if (c.exponent_mode == ExponentMode::kCalibrate || !never_falls(table)) {
+    if (counts_values(c) || !never_falls(table)) {
       count();
     } else {
       extremes_ = extremes(c, in);
@@ -140,7 +140,7 @@ void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& tabl
     found.emplace(c, in, table);
     found->for_each_that_decides([&](int q, int64_t times) {
       maximum = std::max(maximum, magnitude(at(table, q)));
-      if (c.exponent_mode == ExponentMode::kCalibrate) {
+      if (counts_values(c)) {
         count_wide(c.histogram, at(table, q), wide_exponent, c.output.bits, times);
       }
     });

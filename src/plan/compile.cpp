@@ -543,29 +543,14 @@ class Compiler {
           (buffer.kind == BufferKind::kWeightGradient || buffer.kind == BufferKind::kStatistics);
       if (whole_step) buffer.first = 0, buffer.last = last;
     }
+    program_.live_bytes = largest_live_set(program_.buffers);
+    program_.arena_bytes = pack_arena(program_.buffers);
     program_.gradient_slots = gradient_slots(graph_) * (rounds_gradients_ ? 2 : 1);
     for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
       program_.guarded_channels.push_back(!format().is_float() && is_guardable(graph_, value)
                                               ? graph_.values[value].shape.last()
                                               : 0);
     }
-    if (program_.options.exponents == ExponentMode::kCalibrate && !format().is_float()) {
-      add_histograms(last);
-    }
-    program_.live_bytes = largest_live_set(program_.buffers);
-    program_.arena_bytes = pack_arena(program_.buffers);
-  }
-
-  // They outlive all runs of the program.
-  void add_histograms(int last) {
-    int64_t count = 0;
-    for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
-      count += program_.histogram_count(value);
-    }
-    program_.histograms =
-        add_buffer("all values", BufferKind::kHistograms, count * int64_t{sizeof(int64_t)});
-    program_.buffers.back().first = 0;
-    program_.buffers.back().last = last;
   }
 
   struct NodeBuffers {

@@ -42,9 +42,9 @@ std::string_view phase_name(Phase phase) {
 }
 
 std::string_view buffer_kind_name(BufferKind kind) {
-  constexpr std::array<std::string_view, 8> kNames = {
+  constexpr std::array<std::string_view, 7> kNames = {
       "activations", "gradients", "weight gradients", "saved",
-      "statistics",  "workspace", "kernel scratch",   "histograms"};
+      "statistics",  "workspace", "kernel scratch"};
   return kNames[static_cast<size_t>(kind)];
 }
 

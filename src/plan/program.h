@@ -4,7 +4,6 @@
 // today there is one instance and one version, so a buffer names space and offset.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -37,7 +36,6 @@ enum class BufferKind : uint8_t {
   kStatistics,
   kWorkspace,
   kScratch,
-  kHistograms,
   kCount,
 };
 std::string_view buffer_kind_name(BufferKind kind);
@@ -139,12 +137,6 @@ struct Program {
   int64_t live_bytes = 0;      // largest sum of buffers alive at once: the arena's lower bound
   int64_t gradient_slots = 0;  // predicted ones first
   std::vector<int64_t> guarded_channels;  // per value: channels if it is guardable, else 0
-  int histograms = -1;  // buffer: kCalibrate's counts, value after value, histogram_count() each
-
-  // Of a value in kCalibrate: numbers of 64 bits, kHistogramBins per channel if it is guardable.
-  int64_t histogram_count(int value) const {
-    return std::max<int64_t>(1, guarded_channels[value]) * kHistogramBins;
-  }
 };
 
 // Whether instructions may be run again in a step.

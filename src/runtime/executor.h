@@ -60,9 +60,11 @@ class Executor {
   // After infer: int32 logits [micro_batch_size, classes].
   Tensor logits() const;
 
-  // kCalibrate: per value (of the graph), counts of wide values (kHistogramBins per channel where
-  // the value is guarded, else kHistogramBins). Zeroed by construction; in the arena.
-  std::span<const int64_t> histogram(int value) const;
+  // kCalibrate: from now on wide values of an instruction's output are added to the counts of
+  // `histogram`, which has histogram_count() elements; null, as at first: they are not.
+  void set_histogram(int instruction, int64_t* histogram);
+  // kHistogramBins, per channel where the output is guarded; 0 without an output.
+  int64_t histogram_count(int instruction) const;
 
   // Per value: exponent and per-channel exponents in use.
   int16_t exponent(int value) const;

@@ -115,9 +115,6 @@ class Resolver {
     c.workspace = buffer(instruction.workspace);
     c.gradient_rows = instruction.gradient_rows;
     c.rows_at_once = instruction.rows_at_once;
-    if (instruction.output.slot >= 0) {
-      c.histogram = slots_.histograms[instruction.output.slot].data();
-    }
     c.micro_batches = program_.options.micro_batches;
     if (instruction.scratch >= 0) {
       c.kernel.scratch = {buffer(instruction.scratch),
@@ -177,18 +174,6 @@ class Resolver {
   Slots& slots_;
 };
 
-// Zeroed.
-void place_histograms(const Program& program, std::span<std::byte> arena, Slots& slots) {
-  if (program.histograms < 0) return;
-  auto* at = reinterpret_cast<int64_t*>(arena.data() + program.buffers[program.histograms].offset);
-  for (size_t value = 0; value < slots.histograms.size(); ++value) {
-    const int64_t count = program.histogram_count(static_cast<int>(value));
-    slots.histograms[value] = {at, static_cast<size_t>(count)};
-    std::fill_n(at, count, 0);
-    at += count;
-  }
-}
-
 }  // namespace
 
 void allocate_slots(const Graph& graph, const Program& program, const State& state, Slots& slots) {
@@ -205,7 +190,6 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   }
   slots.violated.assign(values, 0);
   slots.channel_exponents.resize(values);
-  slots.histograms.resize(values);
   slots.saturated.assign(program.instructions.size(), 0);
   slots.kept.saturated = slots.saturated;
   slots.begins_repetition.assign(program.instructions.size(), false);
@@ -228,7 +212,6 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
 void resolve_operands(const Graph& graph, const Program& program, State& state,
                       std::span<std::byte> arena, ThreadPool& pool,
                       const kernels::KernelTable& kernels, Slots& slots) {
-  place_histograms(program, arena, slots);
   const Resolver resolver(graph, program, state, arena, slots);
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     ResolvedInstruction& resolved = slots.instructions.emplace_back();

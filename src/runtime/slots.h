@@ -44,7 +44,6 @@ struct Slots {
   std::vector<int> decided_bits;                       // widths of what its slots are of
   std::vector<uint8_t> violated;                       // per value, this step: guard wanted
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
-  std::vector<std::span<int64_t>> histograms;          // per value, in the arena
   std::vector<int64_t> saturated;                      // per instruction
   std::deque<ResolvedInstruction> instructions;
   const uint8_t* pixels = nullptr;

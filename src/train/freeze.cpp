@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/checked.h"
 #include "data/batches.h"
 #include "numerics/exponent.h"
 #include "ops/batch_norm.h"
@@ -28,61 +29,59 @@ bool counted(std::span<const int64_t> histogram) {
   return std::any_of(histogram.begin(), histogram.end(), [](int64_t n) { return n != 0; });
 }
 
-// Fixed exponents of all values, in the order of the calibration program.
+// Fixed exponents of all values, chosen in the order of the calibration program.
 class Exponents {
  public:
-  Exponents(const Graph& graph, const State& state, const Program& program,
-            const Executor& executor)
-      : values_(graph.values.size(), static_cast<int16_t>(zero_exponent(8))),
-        channels_(graph.values.size()) {
-    for (const Instruction& instruction : program.instructions) {
-      if (instruction.output.slot >= 0) choose(graph, state, executor, instruction);
-    }
-  }
+  Exponents(const Graph& graph, const State& state, const Executor& executor)
+      : graph_(graph),
+        state_(state),
+        executor_(executor),
+        values_(graph.values.size(), static_cast<int16_t>(zero_exponent(8))),
+        channels_(graph.values.size()) {}
 
   int16_t value(int index) const { return values_[index]; }
   const std::vector<int8_t>& channels(int index) const { return channels_[index]; }
 
- private:
-  void choose(const Graph& graph, const State& state, const Executor& executor,
-              const Instruction& instruction) {
+  // Of an instruction's output, whose values were counted.
+  void choose(const Instruction& instruction, std::span<const int64_t> histogram) {
     const int value = instruction.output.slot;
-    const auto histogram = executor.histogram(value);
-    const bool guarded =
-        is_guardable(graph, value) && state.data<uint8_t>(state.layout().guards)[value] != 0;
-    channels_[value].assign(executor.channel_exponents(value).size(), 0);
+    const size_t channels = executor_.channel_exponents(value).size();
+    channels_[value].assign(channels, 0);
     if (!counted(histogram)) {  // passes its input's exponent on, the largest of several
       values_[value] = largest_exponent(instruction.inputs);
       return;
     }
-    const std::vector<int> sums = sum_exponents(state, instruction);
+    const std::vector<int> sums = sum_exponents(instruction);
+    const bool guarded =
+        is_guardable(graph_, value) && state_.data<uint8_t>(state_.layout().guards)[value] != 0;
     if (!guarded) {
-      int chosen = chosen_exponent(histogram.first(kHistogramBins));
+      int chosen = chosen_exponent(histogram);
       if (sums.size() > 1) chosen = std::max(chosen, *std::max_element(sums.begin(), sums.end()));
       values_[value] = static_cast<int16_t>(chosen);
       return;
     }
     std::vector<int> exponents;
-    for (size_t c = 0; c < channels_[value].size(); ++c) {
+    for (size_t c = 0; c < channels; ++c) {
       const int chosen = chosen_exponent(histogram.subspan(c * kHistogramBins, kHistogramBins));
       exponents.push_back(std::max(chosen, sums[sums.size() > 1 ? c : 0]));
     }
     const int largest = *std::max_element(exponents.begin(), exponents.end());
     values_[value] = static_cast<int16_t>(largest);
-    for (size_t c = 0; c < exponents.size(); ++c) {
+    for (size_t c = 0; c < channels; ++c) {
       channels_[value][c] =
           static_cast<int8_t>(std::max(exponents[c] - largest, -kMostChannelShift));
     }
   }
 
+ private:
   // Of the sums of a convolution, one or one per channel: a channel's exponent is not below it,
   // since there is nothing finer. Empty for instructions without weights.
-  std::vector<int> sum_exponents(const State& state, const Instruction& instruction) const {
+  std::vector<int> sum_exponents(const Instruction& instruction) const {
     if (instruction.parameters.empty()) return {};
-    const int tensor = state.layout().parameters[instruction.parameters[0].parameter].exponent;
-    const auto* weights = state.data<int16_t>(tensor);
+    const int tensor = state_.layout().parameters[instruction.parameters[0].parameter].exponent;
+    const auto* weights = state_.data<int16_t>(tensor);
     std::vector<int> sums;
-    for (int64_t c = 0; c < state.layout().tensors[tensor].shape.count(); ++c) {
+    for (int64_t c = 0; c < state_.layout().tensors[tensor].shape.count(); ++c) {
       sums.push_back(values_[instruction.inputs[0].slot] + weights[c]);
     }
     return sums;
@@ -94,9 +93,52 @@ class Exponents {
     return largest;
   }
 
+  const Graph& graph_;
+  const State& state_;
+  const Executor& executor_;
   std::vector<int16_t> values_;
   std::vector<std::vector<int8_t>> channels_;
 };
+
+// Runs the calibration program on the examples, as many whole micro-batches as they are.
+Status run_on(const ImageSet& images, std::span<const uint32_t> examples, int64_t batch,
+              Executor& executor) {
+  const int64_t bytes = images.example_bytes();
+  std::vector<uint8_t> pixels(static_cast<size_t>(batch * bytes));
+  for (; std::ssize(examples) >= batch; examples = examples.subspan(static_cast<size_t>(batch))) {
+    for (int64_t i = 0; i < batch; ++i) {
+      std::copy_n(images.pixels.begin() + examples[i] * bytes, bytes, pixels.begin() + i * bytes);
+    }
+    const auto result = executor.infer(pixels.data(), nullptr);
+    if (!result.ok()) return result.error();
+  }
+  return {};
+}
+
+// Chooses all exponents, of as many values at a time as their histograms fit `room`: at least one.
+Status choose_all(const Program& calibration, std::span<int64_t> room, const ImageSet& images,
+                  std::span<const uint32_t> examples, Executor& executor, Exponents& exponents) {
+  const int count = static_cast<int>(calibration.instructions.size());
+  for (int first = 0, end = 0; first < count; first = end) {
+    std::fill(room.begin(), room.end(), 0);
+    std::vector<std::span<int64_t>> histograms;
+    for (size_t used = 0; end < count; ++end) {
+      const auto wanted = static_cast<size_t>(executor.histogram_count(end));
+      if (used + wanted > room.size()) break;
+      histograms.push_back(room.subspan(used, wanted));
+      executor.set_histogram(end, wanted > 0 ? histograms.back().data() : nullptr);
+      used += wanted;
+    }
+    MANTISSA_RETURN_IF_ERROR(
+        run_on(images, examples, calibration.options.micro_batch_size, executor));
+    for (int i = first; i < end; ++i) {
+      executor.set_histogram(i, nullptr);
+      const std::span<int64_t> histogram = histograms[i - first];
+      if (!histogram.empty()) exponents.choose(calibration.instructions[i], histogram);
+    }
+  }
+  return {};
+}
 
 void copy_tensor(const State& from, int a, State& to, int b) {
   const auto source = from.bytes(a);
@@ -158,7 +200,19 @@ void fill_frozen(const Graph& graph, const State& trained, const Program& calibr
   }
 }
 
+// In the arena: behind what the program needs.
+int64_t histograms_at(const Program& calibration) {
+  return round_up<int64_t>(calibration.arena_bytes, 64);
+}
+
 }  // namespace
+
+int64_t freeze_bytes(const Program& calibration) {
+  const std::vector<int64_t>& channels = calibration.guarded_channels;
+  const int64_t most = channels.empty() ? 0 : *std::max_element(channels.begin(), channels.end());
+  const int64_t histograms = std::ssize(channels) + most;
+  return histograms_at(calibration) + histograms * kHistogramBins * int64_t{sizeof(int64_t)};
+}
 
 Graph freeze_graph(const Graph& graph) {
   Graph frozen = graph;
@@ -194,16 +248,11 @@ Status freeze(const Graph& graph, State& state, const Program& calibration,
     fill_frozen_fp32(graph, state, calibration, executor, frozen);
     return {};
   }
-  const int64_t batch = calibration.options.micro_batch_size, bytes = images.example_bytes();
-  std::vector<uint8_t> pixels(static_cast<size_t>(batch * bytes));
-  for (; std::ssize(examples) >= batch; examples = examples.subspan(static_cast<size_t>(batch))) {
-    for (int64_t i = 0; i < batch; ++i) {
-      std::copy_n(images.pixels.begin() + examples[i] * bytes, bytes, pixels.begin() + i * bytes);
-    }
-    const auto result = executor.infer(pixels.data(), nullptr);
-    if (!result.ok()) return result.error();
-  }
-  const Exponents exponents(graph, state, calibration, executor);
+  auto* histograms = reinterpret_cast<int64_t*>(arena.data() + histograms_at(calibration));
+  const size_t room = (arena.size() - static_cast<size_t>(histograms_at(calibration))) / 8;
+  Exponents exponents(graph, state, executor);
+  MANTISSA_RETURN_IF_ERROR(
+      choose_all(calibration, {histograms, room}, images, examples, executor, exponents));
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     executor.set_exponents(value, exponents.value(value), exponents.channels(value));
   }

@@ -25,11 +25,15 @@ constexpr double kClippedPart = 1e-4;
 // Freezes a trained network: runs the calibration program (inference mode) on the examples, as many
 // whole micro-batches as they are, and gives each tensor the smallest exponent e with
 // #(|x| > (2^(bits-1) - 1/2) * 2^e) <= kClippedPart of the values seen. In fp32 nothing is run.
-// `arena` has at least calibration.arena_bytes. `frozen` has the graph freeze_graph(graph) and a
-// state of its layout, zero-filled, which becomes that of the frozen network.
+// `arena` has at least freeze_bytes(calibration). With many guarded channels that may hold the
+// counts of some values only, and the program is run for these, then for the next. `frozen` has the
+// graph freeze_graph(graph) and a state of its layout, zero-filled, which becomes that of the
+// frozen network.
 Status freeze(const Graph& graph, State& state, const Program& calibration,
               std::span<std::byte> arena, ThreadPool& pool, Isa isa, const ImageSet& images,
               std::span<const uint32_t> examples, FrozenNetwork& frozen);
+
+int64_t freeze_bytes(const Program& calibration);
 
 // `count` <= images.count training examples to freeze with: the first ones in the order of an epoch
 // that training does not use.
