@@ -159,37 +159,119 @@ void RecomputeModel::add_up_the_rest(const Program& program, int64_t least_arena
   during_.front() = std::max(during_.front(), least_arena_bytes - written);
 }
 
-namespace {
-
 // A step under a choice, moment by moment: an instruction of the program is one, computing a value
-// again is another. Notes which bytes are alive at each.
-class Course {
+// again is another. Notes which bytes are alive at each. What it needs of the model lies close
+// together here, and its lists keep their memory: planners try a hundred thousand choices.
+class RetentionEvaluator::Course {
  public:
-  Course(const std::vector<RecomputeModel::Value>& values, const std::vector<Retention>& choice,
-         const std::vector<int64_t>& during, int first_backward)
-      : values_(values), choice_(choice), during_(during), next_(first_backward) {
-    rest_.reserve(during.size() + 2 * values.size());
-    rest_.assign(during.begin(), during.begin() + first_backward);
-    stays_.reserve(2 * values.size());
-    for (size_t v = 0; v < values.size(); ++v) {
-      const bool stays = choice[v] == Retention::kKept;
-      stay_of_.push_back(stays ? static_cast<int>(stays_.size()) : kNotThere);
-      stays_.push_back({values[v].bytes, values[v].forward, values[v].last_forward});
+  explicit Course(const RecomputeModel& model)
+      : during_(model.bytes_during()),
+        first_backward_(model.first_backward()),
+        held_until_(model.held_until()),
+        instruction_bytes_(model.instruction_bytes()) {
+    for (const RecomputeModel::Value& value : model.values()) {
+      const int inputs = add(value.inputs);
+      values_.push_back({value.bytes, value.transient_bytes, value.keep_ns, value.compute_ns,
+                         value.forward, value.last_forward, inputs,
+                         static_cast<int>(lists_.size())});
+    }
+    for (const RecomputeModel::Read& read : model.reads()) {
+      const int begin = add(read.values);
+      reads_.push_back({model.bytes_before()[read.instruction], read.instruction, begin,
+                        static_cast<int>(lists_.size()), read.ends_node});
+    }
+  }
+
+  RecomputeModel::Outcome run(const std::vector<Retention>& choice, int64_t limit_bytes) {
+    start(choice);
+    for (const Read& read : reads_) {
+      run_to(read.instruction);
+      restore(read, choice);
+      for (int i = read.begin; i < read.end; ++i) touch(lists_[i]);
+      run_to(read.instruction + 1);
+      if (read.ends_node) end_node();
+    }
+    finish(choice);
+    return outcome(limit_bytes);
+  }
+
+ private:
+  // As RecomputeModel has them; lists are ranges of lists_.
+  struct Value {
+    int64_t bytes, transient_bytes;
+    double keep_ns, compute_ns;
+    int forward, last_forward;
+    int inputs_begin, inputs_end;
+  };
+  struct Read {
+    int64_t bytes_before;
+    int instruction;
+    int begin, end;
+    bool ends_node;
+  };
+  struct Stay {
+    int64_t bytes;
+    int first, last;  // moments
+  };
+
+  static constexpr int kNotThere = -1, kMissing = -2;
+
+  int add(const std::vector<int>& list) {
+    const int begin = static_cast<int>(lists_.size());
+    lists_.insert(lists_.end(), list.begin(), list.end());
+    return begin;
+  }
+
+  int moment() const { return static_cast<int>(rest_.size()); }
+
+  void start(const std::vector<Retention>& choice) {
+    next_ = first_backward_;
+    nanoseconds_ = 0;
+    recomputations_ = 0;
+    passing_.clear();
+    rest_.assign(during_.begin(), during_.begin() + first_backward_);
+    stays_.resize(values_.size());
+    stay_of_.resize(values_.size());
+    for (size_t v = 0; v < values_.size(); ++v) {
+      stays_[v] = {values_[v].bytes, values_[v].forward, values_[v].last_forward};
+      stay_of_[v] = choice[v] == Retention::kKept ? static_cast<int>(v) : kNotThere;
     }
   }
 
   // Runs the program up to an instruction, which is not run.
   void run_to(int instruction) {
-    for (; next_ < instruction; ++next_) rest_.push_back(during_[next_]);
+    rest_.insert(rest_.end(), during_.begin() + next_, during_.begin() + instruction);
+    next_ = instruction;
   }
 
   // Computes values again that are not there, and before them what they are computed from: in the
-  // order of the forward pass. `rest` is what else is alive.
-  void restore(const std::vector<int>& values, int64_t rest) {
+  // order of the forward pass.
+  void restore(const Read& read, const std::vector<Retention>& choice) {
     missing_.clear();
-    for (const int v : values) find_missing(v);
-    std::sort(missing_.begin(), missing_.end());
-    for (const int v : missing_) compute(v, rest);
+    for (int i = read.begin; i < read.end; ++i) find_missing(lists_[i]);
+    if (missing_.size() > 1) std::sort(missing_.begin(), missing_.end());
+    for (const int v : missing_) {
+      compute(v, read.bytes_before);
+      if (choice[v] == Retention::kRecomputedEachTime) passing_.push_back(v);
+    }
+  }
+
+  void find_missing(int v) {
+    if (stay_of_[v] != kNotThere) return;
+    stay_of_[v] = kMissing;
+    missing_.push_back(v);
+    for (int i = values_[v].inputs_begin; i < values_[v].inputs_end; ++i) find_missing(lists_[i]);
+  }
+
+  // `rest` is what else is alive.
+  void compute(int v, int64_t rest) {
+    const Value& value = values_[v];
+    for (int i = value.inputs_begin; i < value.inputs_end; ++i) touch(lists_[i]);
+    stay_of_[v] = static_cast<int>(stays_.size());
+    stays_.push_back({value.bytes, moment(), moment()});
+    rest_.push_back(rest + value.transient_bytes);
+    nanoseconds_ += value.compute_ns;
+    ++recomputations_;
   }
 
   // The value is read at the moment that comes.
@@ -201,91 +283,65 @@ class Course {
   }
 
   // Runs the rest. What the backward pass read and was kept stays until the instruction
-  // `held_until`, if there is one.
-  void finish(int first_backward, int held_until) {
-    const int end = held_until < 0 ? -1 : moment() + held_until - next_;
+  // held_until_, if there is one.
+  void finish(const std::vector<Retention>& choice) {
+    const int end = held_until_ < 0 ? -1 : moment() + held_until_ - next_;
     run_to(static_cast<int>(during_.size()));
     for (size_t v = 0; v < values_.size(); ++v) {
-      if (choice_[v] != Retention::kKept || stays_[v].last < first_backward) continue;
+      if (choice[v] != Retention::kKept || stays_[v].last < first_backward_) continue;
       nanoseconds_ += values_[v].keep_ns;
       stays_[v].last = std::max(stays_[v].last, end);
     }
   }
 
-  RecomputeModel::Outcome outcome(int64_t instruction_bytes, int64_t limit_bytes) const {
+  RecomputeModel::Outcome outcome(int64_t limit_bytes) {
     RecomputeModel::Outcome outcome{.nanoseconds = nanoseconds_, .recomputations = recomputations_};
-    std::vector<int64_t> change(rest_.size() + 1, 0);
+    change_.assign(rest_.size() + 1, 0);
     for (const Stay& stay : stays_) {
-      change[stay.first] += stay.bytes;
-      change[stay.last + 1] -= stay.bytes;
+      change_[stay.first] += stay.bytes;
+      change_[stay.last + 1] -= stay.bytes;
     }
-    const int64_t overhead = recomputations_ * instruction_bytes;
+    const int64_t overhead = recomputations_ * instruction_bytes_, most = limit_bytes - overhead;
     int64_t live = 0;
     for (size_t m = 0; m < rest_.size(); ++m) {
-      live += change[m];
+      live += change_[m];
       const int64_t all = live + rest_[m];
       outcome.peak_bytes = std::max(outcome.peak_bytes, all);
-      outcome.excess += std::max<int64_t>(0, all + overhead - limit_bytes);
+      if (all > most) outcome.excess += all - most;
     }
     outcome.total_bytes = outcome.peak_bytes + overhead;
     return outcome;
   }
 
- private:
-  struct Stay {
-    int64_t bytes;
-    int first, last;  // moments
-  };
-
-  static constexpr int kNotThere = -1, kMissing = -2;
-
-  int moment() const { return static_cast<int>(rest_.size()); }
-
-  void find_missing(int v) {
-    if (stay_of_[v] != kNotThere) return;
-    stay_of_[v] = kMissing;
-    missing_.push_back(v);
-    for (const int input : values_[v].inputs) find_missing(input);
-  }
-
-  void compute(int v, int64_t rest) {
-    const RecomputeModel::Value& value = values_[v];
-    for (const int input : value.inputs) touch(input);
-    stay_of_[v] = static_cast<int>(stays_.size());
-    stays_.push_back({value.bytes, moment(), moment()});
-    if (choice_[v] == Retention::kRecomputedEachTime) passing_.push_back(v);
-    rest_.push_back(rest + value.transient_bytes);
-    nanoseconds_ += value.compute_ns;
-    ++recomputations_;
-  }
-
-  const std::vector<RecomputeModel::Value>& values_;
-  const std::vector<Retention>& choice_;
   const std::vector<int64_t>& during_;
-  int next_;                   // instruction
-  std::vector<int64_t> rest_;  // by moment: bytes of everything but values of the forward pass
-  std::vector<Stay> stays_;    // of these; the first ones are by value, as computed forward
-  std::vector<int> stay_of_;   // by value, or kNotThere; kMissing: about to be computed
-  std::vector<int> missing_;   // values that are about to be computed
-  std::vector<int> passing_;   // values that go with the node
+  int first_backward_, held_until_;
+  int64_t instruction_bytes_;
+  std::vector<Value> values_;
+  std::vector<Read> reads_;
+  std::vector<int> lists_;
+  int next_ = 0;                 // instruction
+  std::vector<int64_t> rest_;    // by moment: bytes of everything but values of the forward pass
+  std::vector<Stay> stays_;      // of these; the first ones are by value, as computed forward
+  std::vector<int> stay_of_;     // by value, or kNotThere; kMissing: about to be computed
+  std::vector<int> missing_;     // values that are about to be computed
+  std::vector<int> passing_;     // values that go with the node
+  std::vector<int64_t> change_;  // by moment: of the bytes of values
   double nanoseconds_ = 0;
   int recomputations_ = 0;
 };
 
-}  // namespace
+RetentionEvaluator::RetentionEvaluator(const RecomputeModel& model)
+    : course_(std::make_unique<Course>(model)) {}
+RetentionEvaluator::~RetentionEvaluator() = default;
+
+RecomputeModel::Outcome RetentionEvaluator::evaluate(const std::vector<Retention>& choice,
+                                                     int64_t limit_bytes) {
+  return course_->run(choice, limit_bytes);
+}
 
 RecomputeModel::Outcome RecomputeModel::evaluate(const std::vector<Retention>& choice,
                                                  int64_t limit_bytes) const {
-  Course course(values_, choice, during_, first_backward_);
-  for (const Read& read : reads_) {
-    course.run_to(read.instruction);
-    course.restore(read.values, before_[read.instruction]);
-    for (const int v : read.values) course.touch(v);
-    course.run_to(read.instruction + 1);
-    if (read.ends_node) course.end_node();
-  }
-  course.finish(first_backward_, held_until_);
-  return course.outcome(instruction_bytes_, limit_bytes);
+  return RetentionEvaluator(*this).evaluate(choice, limit_bytes);
 }
 
 std::vector<Retention> RecomputeModel::by_graph_value(const std::vector<Retention>& choice,

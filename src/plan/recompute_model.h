@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,19 @@ class RecomputeModel {
   int first_backward_ = 0;
   int held_until_ = -1;
   std::vector<int64_t> during_, before_;
+};
+
+// RecomputeModel::evaluate, faster for many choices. The model outlives it.
+class RetentionEvaluator {
+ public:
+  explicit RetentionEvaluator(const RecomputeModel& model);
+  ~RetentionEvaluator();
+
+  RecomputeModel::Outcome evaluate(const std::vector<Retention>& choice, int64_t limit_bytes);
+
+ private:
+  class Course;
+  std::unique_ptr<Course> course_;
 };
 
 }  // namespace mantissa

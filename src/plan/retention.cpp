@@ -30,7 +30,11 @@ class Search {
   // Adds to `evaluations` how many choices it tries.
   Search(const RecomputeModel& model, int64_t limit_bytes, std::vector<Retention> start,
          int64_t* evaluations)
-      : model_(model), limit_(limit_bytes), choice_(std::move(start)), evaluations_(evaluations) {
+      : model_(model),
+        evaluator_(model),
+        limit_(limit_bytes),
+        choice_(std::move(start)),
+        evaluations_(evaluations) {
     outcome_ = evaluate();
   }
 
@@ -104,7 +108,7 @@ class Search {
  private:
   Outcome evaluate() {
     ++*evaluations_;
-    return model_.evaluate(choice_, limit_);
+    return evaluator_.evaluate(choice_, limit_);
   }
   int values() const { return static_cast<int>(choice_.size()); }
 
@@ -280,6 +284,7 @@ class Search {
   }
 
   const RecomputeModel& model_;
+  RetentionEvaluator evaluator_;
   int64_t limit_;
   std::vector<Retention> choice_;
   Outcome outcome_;
