@@ -1,6 +1,7 @@
 #include "kernels/convolution_choice.h"
 
 #include "kernels/convolution/grouped.h"
+#include "kernels/convolution/sliced.h"
 #include "kernels/convolution_dilated.h"
 #include "kernels/convolution_wide_gradient.h"
 
@@ -24,6 +25,11 @@ bool takes_phases(const KernelTable& table, const ConvolutionShape& s) {
   return s.dilation > 1 && choose(table, s).row.isa != Isa::kScalar;
 }
 
+// The reference packs nothing.
+int64_t slice_for(const ConvolutionKernels& row, int64_t channels) {
+  return row.isa == Isa::kScalar ? 0 : channels;
+}
+
 }  // namespace
 
 const char* convolution_kernel_name(const KernelTable& table,
@@ -35,6 +41,9 @@ WideStatistics convolution_forward(const KernelTable& table, const ConvolutionFo
                                    const KernelContext& context) noexcept {
   if (takes_phases(table, args.shape)) return dilated_forward(table, args, context);
   const auto [row, by_groups] = choose(table, args.shape);
+  if (const int64_t channels = slice_for(row, forward_slice(args.shape)); channels > 0) {
+    return sliced_forward(row, args, channels, context);
+  }
   return by_groups ? grouped_forward(row, args, context) : row.forward(args, context);
 }
 
@@ -42,6 +51,9 @@ size_t convolution_forward_scratch_bytes(const KernelTable& table, const Convolu
                                          int threads) noexcept {
   if (takes_phases(table, shape)) return dilated_forward_scratch_bytes(table, shape, threads);
   const auto [row, by_groups] = choose(table, shape);
+  if (const int64_t channels = slice_for(row, forward_slice(shape)); channels > 0) {
+    return sliced_forward_scratch_bytes(row, shape, channels, threads);
+  }
   return by_groups ? grouped_forward_scratch_bytes(row, shape, threads)
                    : row.forward_scratch_bytes(shape, threads);
 }
@@ -50,6 +62,9 @@ WideStatistics convolution_grad_input(const KernelTable& table, const Convolutio
                                       const KernelContext& context) noexcept {
   if (takes_phases(table, args.shape)) return dilated_grad_input(table, args, context);
   const auto [row, by_groups] = choose(table, args.shape);
+  if (const int64_t channels = slice_for(row, grad_input_slice(args.shape)); channels > 0) {
+    return sliced_grad_input(row, args, channels, context);
+  }
   return by_groups ? grouped_grad_input(row, args, context) : row.grad_input(args, context);
 }
 
@@ -58,6 +73,9 @@ size_t convolution_grad_input_scratch_bytes(const KernelTable& table, const Conv
   if (takes_phases(table, shape))
     return dilated_grad_input_scratch_bytes(table, shape, bits, threads);
   const auto [row, by_groups] = choose(table, shape);
+  if (const int64_t channels = slice_for(row, grad_input_slice(shape)); channels > 0) {
+    return sliced_grad_input_scratch_bytes(row, shape, channels, bits, threads);
+  }
   return by_groups ? grouped_grad_input_scratch_bytes(row, shape, bits, threads)
                    : row.grad_input_scratch_bytes(shape, bits, threads);
 }

@@ -1,0 +1,70 @@
+// Convolution a slice of channels at a time, by every row, against the reference.
+#include "kernels/convolution/sliced.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "kernels/convolution/test_subject.h"
+
+namespace mantissa::kernels {
+namespace {
+
+using test::disagreement;
+using test::Operands;
+using test::Subject;
+using test::Values;
+
+// Each row, with slices of so many channels.
+std::vector<Subject> sliced_subjects(int64_t channels) {
+  std::vector<Subject> subjects;
+  for (const ConvolutionKernels* row : test::rows_of("convolution")) {
+    Subject subject = test::subject_of(*row);
+    subject.name += " in slices of " + std::to_string(channels);
+    subject.forward = [=](const auto& args, const auto& context) {
+      return sliced_forward(*row, args, channels, context);
+    };
+    subject.forward_scratch_bytes = [=](const auto& shape, int threads) {
+      return sliced_forward_scratch_bytes(*row, shape, channels, threads);
+    };
+    subject.grad_input = [=](const auto& args, const auto& context) {
+      return sliced_grad_input(*row, args, channels, context);
+    };
+    subject.grad_input_scratch_bytes = [=](const auto& shape, int bits, int threads) {
+      return sliced_grad_input_scratch_bytes(*row, shape, channels, bits, threads);
+    };
+    subjects.push_back(subject);
+  }
+  return subjects;
+}
+
+TEST(SlicedConvolution, EveryRowEqualsTheReference) {
+  for (const ConvolutionShape& shape :
+       {test::shape_of(5, 1, 1, 300, 200, 1, 1, 0), test::shape_of(2, 9, 8, 70, 130, 3, 2, 1)}) {
+    for (const int64_t channels : {64, 100, 128}) {
+      for (uint32_t seed = 1; seed < 7; ++seed) {
+        const Operands operands(shape, Values::kExtreme, seed);
+        EXPECT_EQ(disagreement(sliced_subjects(channels), operands, {1, 3}), "");
+      }
+    }
+  }
+}
+
+TEST(SlicedConvolution, RandomShapesEqualTheReference) {
+  EXPECT_TRUE(rc::check("slices of convolutions equal the reference", [] {
+    ConvolutionShape s = test::random_window();
+    s.in_channels = test::extent(1, 40);
+    s.out_channels = test::extent(1, 40);
+    test::check_random(sliced_subjects(test::extent(1, 41)), s, 500'000);
+  }));
+}
+
+TEST(SlicedConvolution, PaysForLargeWeightsAndFewPixels) {
+  const ConvolutionShape linear = test::shape_of(8, 1, 1, 25088, 4096, 1, 1, 0);
+  EXPECT_EQ(forward_slice(linear), 64);
+  EXPECT_EQ(grad_input_slice(linear), 320);
+  EXPECT_EQ(forward_slice(test::shape_of(8, 1, 1, 3072, 768, 1, 1, 0)), 0);
+  EXPECT_EQ(forward_slice(test::shape_of(8192, 1, 1, 25088, 4096, 1, 1, 0)), 0);
+}
+
+}  // namespace
+}  // namespace mantissa::kernels
