@@ -124,7 +124,7 @@ struct OpContext {
   std::byte* saved = nullptr;       // written forward, read backward
   std::byte* statistics = nullptr;  // one record per micro-batch, read at the end of the step
   std::byte* workspace = nullptr;
-  int64_t* histogram = nullptr;
+  int64_t* histogram = nullptr;  // kCalibrate: where wide values are counted; null: they are not
   // An update that computes the gradient itself, so many rows at a time: parameters[0].gradient
   // has room for them, and the kernel's scratch, once for each part that works on its own
   // (ops/gradient_rows.h). Null: the gradient is there.

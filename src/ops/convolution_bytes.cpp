@@ -13,8 +13,8 @@ using Workspace = SumWorkspace<int32_t>;
 constexpr int64_t kGrain = 16384;  // elements below which a thread is not worth waking
 constexpr int64_t kBiasLimit = int64_t{1} << 30;
 
-// Exact exponents hold the sums of the whole batch; where two passes are not the rule, or time is
-// not what matters, what needs two computes them twice, a few images at a time.
+// Exact exponents hold the sums of the whole batch; where two passes are not the rule, or not what
+// the time of a step is for, what needs two computes them twice, a few images at a time.
 int64_t images_at_once(const ConvolutionShape& shape, ExponentMode mode) {
   return mode == ExponentMode::kExact ? shape.batch : images_per_chunk(shape);
 }

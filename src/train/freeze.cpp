@@ -120,14 +120,17 @@ Status choose_all(const Program& calibration, std::span<int64_t> room, const Ima
                   std::span<const uint32_t> examples, Executor& executor, Exponents& exponents) {
   const int count = static_cast<int>(calibration.instructions.size());
   for (int first = 0, end = 0; first < count; first = end) {
-    std::fill(room.begin(), room.end(), 0);
     std::vector<std::span<int64_t>> histograms;
     for (size_t used = 0; end < count; ++end) {
       const auto wanted = static_cast<size_t>(executor.histogram_count(end));
       if (used + wanted > room.size()) break;
       histograms.push_back(room.subspan(used, wanted));
+      std::fill_n(histograms.back().data(), wanted, 0);
       executor.set_histogram(end, wanted > 0 ? histograms.back().data() : nullptr);
       used += wanted;
+    }
+    if (end == first) {
+      return make_error(ErrorCode::kOverBudget, "calibration has no room for its counts");
     }
     MANTISSA_RETURN_IF_ERROR(
         run_on(images, examples, calibration.options.micro_batch_size, executor));
@@ -248,8 +251,10 @@ Status freeze(const Graph& graph, State& state, const Program& calibration,
     fill_frozen_fp32(graph, state, calibration, executor, frozen);
     return {};
   }
-  auto* histograms = reinterpret_cast<int64_t*>(arena.data() + histograms_at(calibration));
-  const size_t room = (arena.size() - static_cast<size_t>(histograms_at(calibration))) / 8;
+  const int64_t at = histograms_at(calibration);
+  auto* histograms = reinterpret_cast<int64_t*>(arena.data() + at);
+  const auto room =
+      static_cast<size_t>(std::max<int64_t>(0, std::ssize(arena) - at) / int64_t{sizeof(int64_t)});
   Exponents exponents(graph, state, executor);
   MANTISSA_RETURN_IF_ERROR(
       choose_all(calibration, {histograms, room}, images, examples, executor, exponents));
@@ -261,9 +266,8 @@ Status freeze(const Graph& graph, State& state, const Program& calibration,
 }
 
 std::vector<uint32_t> calibration_examples(const ImageSet& images, uint64_t seed, int64_t count) {
-  std::vector<uint32_t> order = epoch_order(seed, UINT32_MAX, images.count);
-  order.resize(static_cast<size_t>(count));
-  return order;
+  const std::vector<uint32_t> order = epoch_order(seed, UINT32_MAX, images.count);
+  return {order.begin(), order.begin() + count};
 }
 
 }  // namespace mantissa

@@ -71,7 +71,8 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
       {"arena", plan.arena_bytes()},
       {"batches ahead",
        BatchPrefetcher::predict_buffer_bytes(data.train_count, example_bytes, config.batch_size)},
-      {"calibration", config.micro_batch_size * example_bytes},
+      {"calibration",
+       config.micro_batch_size * example_bytes + data.train_count * int64_t{sizeof(uint32_t)}},
       {"runtime",
        kOverheadBytes + config.threads * kOverheadBytesPerThread +
            static_cast<int64_t>(plan.training.instructions.size()) * kOverheadBytesPerInstruction +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "base/thread_pool.h"
@@ -12,13 +13,16 @@ namespace mantissa::kernels {
 namespace {
 
 // So many of `all` channels that their weights take about as much as a core's cache holds, or as
-// the pixels, which each slice reads anew.
+// the pixels, which each slice reads anew; fewer where threads would have too few slices.
 int64_t slice(const ConvolutionShape& s, int64_t all) {
   constexpr int64_t kLargeWeights = int64_t{16} << 20, kCacheBytes = int64_t{1} << 20;
-  constexpr int64_t kUnit = 64;
-  if (s.groups > 1 || s.dilation > 1 || s.weights_count() < kLargeWeights) return 0;
-  const int64_t bytes = std::max(kCacheBytes, s.input_count() + 2 * s.output_count());
-  const int64_t channels = round_up<int64_t>(bytes / (s.weights_count() / all) + 1, kUnit);
+  constexpr int64_t kFewPixels = 16, kSlices = 32, kUnit = 64;
+  const int64_t weights = s.weights_count(), pixels = s.input_count() + 2 * s.output_count();
+  if (s.groups > 1 || s.dilation > 1 || weights < kLargeWeights || kFewPixels * pixels > weights) {
+    return 0;
+  }
+  const int64_t wanted = divide_up(std::max(kCacheBytes, pixels), weights / all);
+  const int64_t channels = round_up<int64_t>(std::min(wanted, divide_up(all, kSlices)), kUnit);
   return channels < all ? channels : 0;
 }
 
@@ -53,17 +57,20 @@ template <typename Run>
 WideStatistics for_each_slice(const KernelContext& context, int64_t all, int64_t channels,
                               size_t scratch_bytes, const Run& run) {
   std::array<WideStatistics, kMaximumParts> partial;
-  const auto slices = [&](int64_t begin, int64_t end, int64_t part) {
+  const int64_t slices = divide_up(all, channels);
+  const int64_t workers = std::min({slices, int64_t{context.pool->size()}, kMaximumParts});
+  std::atomic<int64_t> next{0};
+  context.pool->parallel_for(workers, [&](int64_t worker, int) {
     ThreadPool alone(1);
     const KernelContext own{
-        &alone, context.scratch.subspan(static_cast<size_t>(part) * scratch_bytes, scratch_bytes)};
-    for (int64_t i = begin; i < end; ++i) {
-      partial[part] += run(i * channels, std::min(channels, all - i * channels), own);
+        &alone,
+        context.scratch.subspan(static_cast<size_t>(worker) * scratch_bytes, scratch_bytes)};
+    for (int64_t i = next.fetch_add(1); i < slices; i = next.fetch_add(1)) {
+      partial[worker] += run(i * channels, std::min(channels, all - i * channels), own);
     }
-  };
-  const int64_t parts = parallel_ranges(*context.pool, divide_up(all, channels), 1, slices);
+  });
   WideStatistics total;
-  for (int64_t part = 0; part < parts; ++part) total += partial[part];
+  for (const WideStatistics& found : partial) total += found;
   return total;
 }
 

@@ -9,6 +9,7 @@
 namespace mantissa::kernels {
 
 // Channels of a slice of the forward pass (of O) or of grad_input (of C); 0: the row is given all.
+// Does not depend on the threads, of which there may be fewer than were planned for.
 int64_t forward_slice(const ConvolutionShape& shape) noexcept;
 int64_t grad_input_slice(const ConvolutionShape& shape) noexcept;
 

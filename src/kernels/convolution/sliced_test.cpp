@@ -59,11 +59,46 @@ TEST(SlicedConvolution, RandomShapesEqualTheReference) {
 }
 
 TEST(SlicedConvolution, PaysForLargeWeightsAndFewPixels) {
-  const ConvolutionShape linear = test::shape_of(8, 1, 1, 25088, 4096, 1, 1, 0);
-  EXPECT_EQ(forward_slice(linear), 64);
-  EXPECT_EQ(grad_input_slice(linear), 320);
+  const auto linear = [](int64_t batch) {
+    return test::shape_of(batch, 1, 1, 25088, 4096, 1, 1, 0);
+  };
+  EXPECT_EQ(forward_slice(linear(8)), 64);
+  EXPECT_EQ(grad_input_slice(linear(8)), 256);
+  EXPECT_EQ(forward_slice(linear(128)), 128);
+  EXPECT_EQ(forward_slice(linear(256)), 0);
   EXPECT_EQ(forward_slice(test::shape_of(8, 1, 1, 3072, 768, 1, 1, 0)), 0);
-  EXPECT_EQ(forward_slice(test::shape_of(8192, 1, 1, 25088, 4096, 1, 1, 0)), 0);
+}
+
+// What operators call for a layer that is taken in slices, with scratch of the planned size.
+TEST(SlicedConvolution, IsWhatLargeLayersTake) {
+  const ConvolutionShape shape = test::shape_of(2, 1, 1, 4096, 4096, 1, 1, 0);
+  ASSERT_GT(forward_slice(shape), 0);
+  std::mt19937 random(1);
+  const auto input = test::make_values<int8_t>(shape.input_count(), 127, Values::kRandom, random);
+  const auto grads =
+      test::make_values<int16_t>(shape.output_count(), 32767, Values::kRandom, random);
+  const auto weights =
+      test::make_values<int8_t>(shape.weights_count(), 127, Values::kRandom, random);
+  std::vector<int8_t> wanted, found(static_cast<size_t>(shape.output_count()));
+  std::vector<int16_t> wanted_gradient, gradient(static_cast<size_t>(shape.input_count()));
+  for (const Subject& subject : test::chosen_subjects()) {  // the reference first
+    for (const int threads : {1, 3}) {
+      ThreadPool pool(threads);
+      test::Scratch forward(subject.forward_scratch_bytes(shape, threads));
+      subject.forward({.shape = shape,
+                       .input = input.data(),
+                       .weights = weights.data(),
+                       .narrow = found.data(),
+                       .shift = 13},
+                      {&pool, forward.span()});
+      test::Scratch backward(subject.grad_input_scratch_bytes(shape, 16, threads));
+      subject.grad_input({shape, {grads.data(), 16}, weights.data(), 14, {gradient.data(), 16}},
+                         {&pool, backward.span()});
+      if (wanted.empty()) wanted = found, wanted_gradient = gradient;
+      EXPECT_EQ(found, wanted) << subject.name << " " << threads;
+      EXPECT_EQ(gradient, wanted_gradient) << subject.name << " " << threads;
+    }
+  }
 }
 
 }  // namespace
