@@ -26,7 +26,16 @@ inline Program calibration_program(const Graph& graph, const Format& format, int
   return std::move(*program);
 }
 
-// The harness' network, frozen by a calibration program on so many of the first training examples.
+// Freezes the harness' network by a calibration program on so many of the first training examples.
+inline Status fill(Harness& harness, const Program& calibration, std::span<std::byte> arena,
+                   int64_t count, FrozenNetwork& frozen) {
+  std::vector<uint32_t> examples(static_cast<size_t>(count));
+  std::iota(examples.begin(), examples.end(), 0);
+  return freeze(harness.graph(), harness.state(), calibration, arena, harness.pool(), best_isa(),
+                fashion_mnist().train, examples, frozen);
+}
+
+// The same into a network with memory of its own.
 inline Result<FrozenNetwork> freeze_with(Harness& harness, const Program& calibration,
                                          std::span<std::byte> arena, FrozenDescription description,
                                          int64_t count) {
@@ -34,11 +43,7 @@ inline Result<FrozenNetwork> freeze_with(Harness& harness, const Program& calibr
   auto state = State::create(frozen_layout(graph, description.format));
   EXPECT_TRUE(state.ok());
   FrozenNetwork frozen{std::move(description), std::move(graph), std::move(*state)};
-  std::vector<uint32_t> examples(static_cast<size_t>(count));
-  std::iota(examples.begin(), examples.end(), 0);
-  MANTISSA_RETURN_IF_ERROR(freeze(harness.graph(), harness.state(), calibration, arena,
-                                  harness.pool(), best_isa(), fashion_mnist().train, examples,
-                                  frozen));
+  MANTISSA_RETURN_IF_ERROR(fill(harness, calibration, arena, count, frozen));
   return frozen;
 }
 

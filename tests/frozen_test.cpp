@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 #include <set>
 
 #include "base/checked.h"
@@ -29,13 +28,6 @@ class Frozen : public ::testing::Test {
     auto frozen = freeze_on(*harness_, "resnet8", {}, kBatch, 1280);
     ASSERT_TRUE(frozen.ok());
     frozen_ = new FrozenNetwork(std::move(*frozen));
-  }
-  static Status fill(const Program& calibration, std::span<std::byte> arena,
-                     FrozenNetwork& frozen) {
-    std::vector<uint32_t> examples(1280);
-    std::iota(examples.begin(), examples.end(), 0);
-    return freeze(harness_->graph(), harness_->state(), calibration, arena, harness_->pool(),
-                  best_isa(), fashion_mnist().train, examples, frozen);
   }
   static void TearDownTestSuite() {
     delete frozen_;
@@ -66,7 +58,7 @@ TEST_F(Frozen, LiesInAnArenaWithTheProgramsThatComputeIt) {
   auto arena = AlignedMemory::create(static_cast<int64_t>(front) + freeze_bytes(calibration));
   std::fill(arena->span().begin(), arena->span().end(), std::byte{0xa5});
   FrozenNetwork frozen{frozen_->description, frozen_->graph, State(layout, arena->span())};
-  ASSERT_TRUE(fill(calibration, arena->span().subspan(front), frozen).ok());
+  ASSERT_TRUE(fill(*harness_, calibration, arena->span().subspan(front), 1280, frozen).ok());
   EXPECT_EQ(frozen.state.sha256(StateGroup::kPredictor),
             frozen_->state.sha256(StateGroup::kPredictor));
 }
@@ -85,7 +77,7 @@ TEST_F(Frozen, DoesNotDependOnHowManyValuesAreCountedAtATime) {
     auto arena = AlignedMemory::create(freeze_bytes(calibration) + more);
     auto state = State::create(frozen_->state.layout());
     FrozenNetwork frozen{frozen_->description, frozen_->graph, std::move(*state)};
-    ASSERT_TRUE(fill(calibration, arena->span(), frozen).ok());
+    ASSERT_TRUE(fill(*harness_, calibration, arena->span(), 1280, frozen).ok());
     found.insert(frozen.state.sha256(StateGroup::kPredictor));
   }
   EXPECT_EQ(found.size(), 1u);

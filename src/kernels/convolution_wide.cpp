@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/checked.h"
+#include "kernels/convolution/pieces.h"
 #include "kernels/convolution_choice.h"
 #include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
@@ -97,11 +98,6 @@ ConvolutionShape backward_shape(const ConvolutionShape& s, int64_t images) {
           .dilation = s.dilation};
 }
 
-int64_t images_at_once(const ConvolutionShape& s) {
-  constexpr int64_t kElements = 256 * 1024;
-  return std::clamp<int64_t>(kElements * s.batch / s.input_count(), 1, s.batch);
-}
-
 // The gradient of one image [OH, OW, O] in the shape that `to` has as an input.
 template <typename T>
 void spread_gradient(const ConvolutionShape& s, const ConvolutionShape& to, const T* gradient,
@@ -166,7 +162,7 @@ WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& ar
                                const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   ThreadPool& pool = *context.pool;
-  const int64_t images = images_at_once(s);
+  const int64_t images = images_per_chunk(backward_shape(s, s.batch));
   const BackwardScratch parts(backward_shape(s, images), args.grad_output.bits, args.weights.bits);
   std::byte* spread = context.scratch.data();
   std::byte* turned = spread + parts.gradient;
@@ -208,15 +204,12 @@ WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& ar
 
 size_t wide_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                      int gradient_bits, int weight_bits, int threads) noexcept {
-  const int64_t images = images_at_once(shape);
-  size_t bytes = 0;
-  for (const int64_t batch : {images, shape.batch % images}) {  // the last ones are fewer
-    if (batch == 0) continue;
-    const ConvolutionShape to = backward_shape(shape, batch);
-    bytes =
-        std::max(bytes, wide_forward_scratch_bytes(table, to, gradient_bits, weight_bits, threads));
-  }
-  return BackwardScratch(backward_shape(shape, images), gradient_bits, weight_bits).bytes() + bytes;
+  const int64_t images = images_per_chunk(backward_shape(shape, shape.batch));
+  return BackwardScratch(backward_shape(shape, images), gradient_bits, weight_bits).bytes() +
+         most_of_pieces(shape.batch, images, [&](int64_t batch) {
+           return wide_forward_scratch_bytes(table, backward_shape(shape, batch), gradient_bits,
+                                             weight_bits, threads);
+         });
 }
 
 void wide_forward(const KernelTable& table, const WideForward& args,

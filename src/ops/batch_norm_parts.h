@@ -149,7 +149,7 @@ inline Real real(const Tensor& tensor, int64_t c) {
 
 // Exponent of channel c of the input.
 inline int channel_exponent(const Tensor& input, int64_t c) {
-  return *input.exponent + (is_guarded(input) ? input.channel_exponent[c] : 0);
+  return *input.exponent + (input.is_guarded() ? input.channel_exponent[c] : 0);
 }
 
 // Gradients of scale and offset, and the sums that the gradient of the input needs of them.

@@ -2,6 +2,7 @@
 // weights [O, KH, KW, C], optional bias.
 #include <algorithm>
 
+#include "kernels/convolution/pieces.h"
 #include "kernels/convolution_choice.h"
 #include "kernels/convolution_wide_gradient.h"
 #include "kernels/exact_sums.h"
@@ -191,17 +192,12 @@ bool rows_possible(const OpShapes& s) {
 
 int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, int64_t rows) {
   ConvolutionShape shape = convolution_shape(s);
-  // The last rows are fewer, and may need more.
-  const int64_t last = shape.out_channels % rows;
-  size_t bytes = 0;
-  for (const int64_t channels : {rows, last}) {
-    if (channels == 0) continue;
+  const int bits = s.format.wide_gradient_bits();
+  const size_t bytes = kernels::most_of_pieces(shape.out_channels, rows, [&](int64_t channels) {
     shape.out_channels = channels;
-    const int bits = s.format.wide_gradient_bits();
-    bytes =
-        std::max(bytes, column_bytes(shape, bits) + kernels::convolution_grad_weights_scratch_bytes(
-                                                        *planning.kernels, shape, bits, 1));
-  }
+    return column_bytes(shape, bits) +
+           kernels::convolution_grad_weights_scratch_bytes(*planning.kernels, shape, bits, 1);
+  });
   return static_cast<int64_t>(kernels::aligned_bytes(static_cast<int64_t>(bytes)));
 }
 
@@ -211,12 +207,9 @@ void compute_rows(const OpContext& c, int64_t first, int64_t rows, int32_t* sums
   ConvolutionShape shape = convolution_shape(c, input.shape, gradient.shape);
   const int64_t element = element_bytes(gradient.type), row = shape.out_channels * element;
   shape.out_channels = rows;
-  const std::byte* from = gradient.as<std::byte>() + first * element;
-  std::byte* to = scratch.data();
-  for (int64_t i = 0; i < gradient.count() * element / row; ++i, from += row) {
-    to = std::copy_n(from, rows * element, to);
-  }
   ThreadPool alone(1);
+  kernels::copy_rows(alone, gradient.as<std::byte>() + first * element, row, scratch.data(),
+                     rows * element, rows * element, gradient.count() * element / row);
   kernels::convolution_grad_weights(
       *c.kernels,
       {shape, input.as<int8_t>(), {scratch.data(), gradient.bits}, 0, {sums, 32}, false},

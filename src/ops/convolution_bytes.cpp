@@ -16,7 +16,7 @@ constexpr int64_t kBiasLimit = int64_t{1} << 30;
 // Exact exponents hold the sums of the whole batch; where two passes are not the rule, or not what
 // the time of a step is for, what needs two computes them twice, a few images at a time.
 int64_t images_at_once(const ConvolutionShape& shape, ExponentMode mode) {
-  return mode == ExponentMode::kExact ? shape.batch : images_per_chunk(shape);
+  return mode == ExponentMode::kExact ? shape.batch : kernels::images_per_chunk(shape);
 }
 
 // Calls visit(first, args) for each chunk of images, with args for these images.
@@ -34,7 +34,7 @@ void for_each_chunk(const OpContext& c, const kernels::ConvolutionForward& whole
 
 // Whether sums or outputs of channels differ in their exponents, so that shifts do.
 bool differ(const OpContext& c, const SumExponents& exponents) {
-  return is_guarded(c.output) || exponents.by_channel();
+  return c.output.is_guarded() || exponents.by_channel();
 }
 
 // Wide results of some images to 8 bits, by one shift or, if channels differ, by each one's.
@@ -177,7 +177,7 @@ void byte_forward(const OpContext& c) {
   }
   if (!fits_one_pass(c, exponents)) {
     args.wide = work.sums;
-    const bool predicts = c.exponent_mode == ExponentMode::kPredicted && !is_guarded(c.output);
+    const bool predicts = c.exponent_mode == ExponentMode::kPredicted && !c.output.is_guarded();
     return predicts ? forward_channels_in_one_pass(c, work, args, exponents)
                     : forward_in_two_passes(c, work, args, exponents);
   }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "base/checked.h"
+#include "kernels/convolution/pieces.h"
 #include "ops/convolution_shape.h"
 #include "ops/sum_exponents.h"
 #include "ops/wide_values.h"
@@ -17,25 +18,14 @@ inline int64_t channel_bytes(int64_t channels) {
   return round_up<int64_t>(channels * int64_t{sizeof(int64_t)}, 64);
 }
 
-// Images whose sums are held at once where they can be computed again.
-inline int64_t images_per_chunk(const kernels::ConvolutionShape& s) {
-  constexpr int64_t kChunkElements = 256 * 1024;
-  return std::clamp<int64_t>(kChunkElements * s.batch / s.output_count(), 1, s.batch);
-}
-
-// The largest of scratch_bytes(chunk) over chunks of so many images: the last one may be shorter,
-// and other batches are cut otherwise.
+// The largest of scratch_bytes(chunk) over chunks of so many images.
 template <typename ScratchBytes>
 int64_t chunk_scratch_bytes(kernels::ConvolutionShape shape, int64_t images,
                             const ScratchBytes& scratch_bytes) {
-  int64_t most = 0;
-  for (const int64_t batch : {images, shape.batch % images}) {
-    if (batch == 0) continue;
-    kernels::ConvolutionShape chunk = shape;
-    chunk.batch = batch;
-    most = std::max(most, static_cast<int64_t>(scratch_bytes(chunk)));
-  }
-  return most;
+  return kernels::most_of_pieces(shape.batch, images, [&](int64_t batch) {
+    shape.batch = batch;
+    return static_cast<int64_t>(scratch_bytes(shape));
+  });
 }
 
 // Parts of a forward pass's workspace: per-channel arrays, then the sums of a chunk of images.
@@ -77,7 +67,7 @@ const Sum* align_bias(const OpContext& c, const SumExponents& exponents, int64_t
 template <typename Magnitude>
 void choose_exponents(const OpContext& c, const Magnitude* maxima, const SumExponents& exponents) {
   const int64_t channels = c.output.shape.last();
-  const bool guarded = is_guarded(c.output);
+  const bool guarded = c.output.is_guarded();
   const auto wanted = [&](int64_t o) {
     return exponents.of(o) + exact_shift(maxima[o], c.output.bits);
   };
@@ -97,7 +87,7 @@ void choose_exponents(const OpContext& c, const Magnitude* maxima, const SumExpo
 inline void choose_channel_shifts(const OpContext& c, const SumExponents& exponents, int most,
                                   int32_t* shifts) {
   for (int64_t o = 0; o < c.output.shape.last(); ++o) {
-    const int offset = is_guarded(c.output) ? c.output.channel_exponent[o] : 0;
+    const int offset = c.output.is_guarded() ? c.output.channel_exponent[o] : 0;
     shifts[o] = std::clamp(*c.output.exponent + offset - exponents.of(o), 0, most);
   }
 }
@@ -107,7 +97,7 @@ template <typename Sum>
 void count_sums(const OpContext& c, const Sum* sums, int64_t count, const SumExponents& exponents) {
   const int64_t channels = c.output.shape.last();
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t histogram = is_guarded(c.output) ? i % channels : 0;
+    const int64_t histogram = c.output.is_guarded() ? i % channels : 0;
     count_wide(c.histogram + histogram * kHistogramBins, sums[i], exponents.of(i % channels),
                c.output.bits);
   }

@@ -20,7 +20,7 @@ int extra_bits(int input_bits, int weight_bits) {
 template <typename Visit>
 void for_each_chunk(const OpContext& c, const kernels::WideForward& whole, const Visit& visit) {
   const ConvolutionShape& s = whole.shape;
-  const int64_t images = images_per_chunk(s);
+  const int64_t images = kernels::images_per_chunk(s);
   for (int64_t first = 0; first < s.batch; first += images) {
     kernels::WideForward chunk = whole;
     chunk.shape.batch = std::min(images, s.batch - first);
@@ -91,7 +91,7 @@ void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, O
   const kernels::KernelTable& table = *planning.kernels;
   if (input_bits > 8 || weight_bits > 8 || s.output_type == DataType::kInt16) {
     ConvolutionShape chunk = shape;
-    chunk.batch = images_per_chunk(shape);
+    chunk.batch = kernels::images_per_chunk(shape);
     memory.forward = {Workspace::bytes(shape.out_channels, chunk.output_count()),
                       chunk_scratch_bytes(shape, chunk.batch, [&](const ConvolutionShape& part) {
                         return kernels::wide_forward_scratch_bytes(table, part, input_bits,
@@ -126,7 +126,7 @@ void wide_forward(const OpContext& c) {
     for_each_chunk(c, args,
                    [&](const Tensor& part) { count_sums(c, args.sums, part.count(), exponents); });
   }
-  if (is_guarded(c.output)) return narrow_channels(c, args, work, exponents);
+  if (c.output.is_guarded()) return narrow_channels(c, args, work, exponents);
   narrow_by_passes(
       c, exponents.largest(),
       [&](bool writes, int shift) {

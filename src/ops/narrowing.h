@@ -26,11 +26,6 @@ inline kernels::Gradient gradient_from(const Tensor& tensor, int64_t at) {
   return {tensor.as<std::byte>() + at * element_bytes(tensor.type), tensor.bits};
 }
 
-// Whether each channel of the value has an exponent of its own.
-inline bool is_guarded(const Tensor& value) {
-  return value.guarded != nullptr && *value.guarded != 0;
-}
-
 // An exponent to be kept: one outside -128..127 is clamped and flagged, and the step fails.
 inline int16_t checked_exponent(const OpContext& context, int exponent) {
   if (!exponent_in_range(exponent)) context.totals->exponent_overflow = true;

@@ -264,13 +264,6 @@ void Executor::set_histogram(int instruction, int64_t* histogram) {
   slots_->instructions[instruction].context.histogram = histogram;
 }
 
-int64_t Executor::histogram_count(int instruction) const {
-  const Tensor& output = slots_->instructions[instruction].context.output;
-  if (program_.instructions[instruction].output.slot < 0) return 0;
-  const bool guarded = output.guarded != nullptr && *output.guarded != 0;
-  return (guarded ? output.shape.last() : 1) * kHistogramBins;
-}
-
 int16_t Executor::exponent(int value) const { return slots_->exponents[value]; }
 
 std::span<const int8_t> Executor::channel_exponents(int value) const {

@@ -61,10 +61,9 @@ class Executor {
   Tensor logits() const;
 
   // kCalibrate: from now on wide values of an instruction's output are added to the counts of
-  // `histogram`, which has histogram_count() elements; null, as at first: they are not.
+  // `histogram`, kHistogramBins, per channel where the output is guarded; null, as at first: they
+  // are not.
   void set_histogram(int instruction, int64_t* histogram);
-  // kHistogramBins, per channel where the output is guarded; 0 without an output.
-  int64_t histogram_count(int instruction) const;
 
   // Per value: exponent and per-channel exponents in use.
   int16_t exponent(int value) const;

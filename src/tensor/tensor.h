@@ -97,6 +97,8 @@ struct Tensor {
   }
   int64_t count() const { return shape.count(); }
   bool empty() const { return data == nullptr; }
+  // Whether each channel has an exponent of its own.
+  bool is_guarded() const { return guarded != nullptr && *guarded != 0; }
   int block_exponent(int64_t block) const { return exponent[blocks == 1 ? 0 : block]; }
   int largest_exponent() const { return *std::max_element(exponent, exponent + blocks); }
 };

@@ -33,8 +33,7 @@ bool counted(std::span<const int64_t> histogram) {
 class Exponents {
  public:
   Exponents(const Graph& graph, const State& state, const Executor& executor)
-      : graph_(graph),
-        state_(state),
+      : state_(state),
         executor_(executor),
         values_(graph.values.size(), static_cast<int16_t>(zero_exponent(8))),
         channels_(graph.values.size()) {}
@@ -43,7 +42,8 @@ class Exponents {
   const std::vector<int8_t>& channels(int index) const { return channels_[index]; }
 
   // Of an instruction's output, whose values were counted.
-  void choose(const Instruction& instruction, std::span<const int64_t> histogram) {
+  void choose(const Instruction& instruction, const Tensor& output,
+              std::span<const int64_t> histogram) {
     const int value = instruction.output.slot;
     const size_t channels = executor_.channel_exponents(value).size();
     channels_[value].assign(channels, 0);
@@ -52,9 +52,7 @@ class Exponents {
       return;
     }
     const std::vector<int> sums = sum_exponents(instruction);
-    const bool guarded =
-        is_guardable(graph_, value) && state_.data<uint8_t>(state_.layout().guards)[value] != 0;
-    if (!guarded) {
+    if (!output.is_guarded()) {
       int chosen = chosen_exponent(histogram);
       if (sums.size() > 1) chosen = std::max(chosen, *std::max_element(sums.begin(), sums.end()));
       values_[value] = static_cast<int16_t>(chosen);
@@ -93,7 +91,6 @@ class Exponents {
     return largest;
   }
 
-  const Graph& graph_;
   const State& state_;
   const Executor& executor_;
   std::vector<int16_t> values_;
@@ -115,6 +112,12 @@ Status run_on(const ImageSet& images, std::span<const uint32_t> examples, int64_
   return {};
 }
 
+// Numbers of the histogram of an instruction's output, if there is one.
+size_t histogram_count(const Tensor& output) {
+  if (output.exponent == nullptr) return 0;
+  return static_cast<size_t>(output.is_guarded() ? output.shape.last() : 1) * kHistogramBins;
+}
+
 // Chooses all exponents, of as many values at a time as their histograms fit `room`: at least one.
 Status choose_all(const Program& calibration, std::span<int64_t> room, const ImageSet& images,
                   std::span<const uint32_t> examples, Executor& executor, Exponents& exponents) {
@@ -122,7 +125,7 @@ Status choose_all(const Program& calibration, std::span<int64_t> room, const Ima
   for (int first = 0, end = 0; first < count; first = end) {
     std::vector<std::span<int64_t>> histograms;
     for (size_t used = 0; end < count; ++end) {
-      const auto wanted = static_cast<size_t>(executor.histogram_count(end));
+      const size_t wanted = histogram_count(executor.context(end).output);
       if (used + wanted > room.size()) break;
       histograms.push_back(room.subspan(used, wanted));
       std::fill_n(histograms.back().data(), wanted, 0);
@@ -137,7 +140,8 @@ Status choose_all(const Program& calibration, std::span<int64_t> room, const Ima
     for (int i = first; i < end; ++i) {
       executor.set_histogram(i, nullptr);
       const std::span<int64_t> histogram = histograms[i - first];
-      if (!histogram.empty()) exponents.choose(calibration.instructions[i], histogram);
+      if (histogram.empty()) continue;
+      exponents.choose(calibration.instructions[i], executor.context(i).output, histogram);
     }
   }
   return {};

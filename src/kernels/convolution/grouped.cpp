@@ -1,15 +1,10 @@
 #include "kernels/convolution/grouped.h"
 
-#include <algorithm>
-#include <cstring>
-
-#include "base/checked.h"
-#include "kernels/parallel_ranges.h"
+#include "kernels/convolution/pieces.h"
+#include "kernels/exact_sums.h"
 
 namespace mantissa::kernels {
 namespace {
-
-constexpr int64_t kGrainBytes = 16 * 1024;
 
 ConvolutionShape one_group(ConvolutionShape s) {
   s.in_channels = s.group_in_channels();
@@ -18,16 +13,14 @@ ConvolutionShape one_group(ConvolutionShape s) {
   return s;
 }
 
-size_t aligned(int64_t bytes) { return static_cast<size_t>(round_up<int64_t>(bytes, 64)); }
-
 // One group's input, or gradient of it, and output, or gradient of it, before the dense scratch.
 struct Scratch {
   std::byte *input, *output;
   KernelContext dense;
 
   Scratch(const KernelContext& context, int64_t input_bytes, int64_t output_bytes)
-      : input(context.scratch.data()), output(input + aligned(input_bytes)) {
-    const size_t used = aligned(input_bytes) + aligned(output_bytes);
+      : input(context.scratch.data()), output(input + aligned_bytes(input_bytes)) {
+    const size_t used = aligned_bytes(input_bytes) + aligned_bytes(output_bytes);
     dense = {context.pool, context.scratch.subspan(used)};
   }
 };
@@ -40,23 +33,12 @@ struct Channels {
       : pixels(count / channels), step(channels * bytes), width(step / groups) {}
 
   const std::byte* gather(ThreadPool& pool, const void* all, int64_t group, std::byte* to) const {
-    copy(pool, static_cast<const std::byte*>(all) + group * width, step, to, width);
+    copy_rows(pool, static_cast<const std::byte*>(all) + group * width, step, to, width, width,
+              pixels);
     return to;
   }
   void scatter(ThreadPool& pool, const std::byte* from, int64_t group, void* all) const {
-    copy(pool, from, width, static_cast<std::byte*>(all) + group * width, step);
-  }
-
- private:
-  void copy(ThreadPool& pool, const std::byte* from, int64_t from_step, std::byte* to,
-            int64_t to_step) const {
-    parallel_ranges(pool, pixels, std::max<int64_t>(1, kGrainBytes / width),
-                    [&](int64_t begin, int64_t end, int64_t) {
-                      for (int64_t i = begin; i < end; ++i) {
-                        std::memcpy(to + i * to_step, from + i * from_step,
-                                    static_cast<size_t>(width));
-                      }
-                    });
+    copy_rows(pool, from, width, static_cast<std::byte*>(all) + group * width, step, width, pixels);
   }
 };
 
@@ -69,8 +51,8 @@ Channels output_channels(const ConvolutionShape& s, int64_t bytes) {
 }
 
 size_t group_bytes(const ConvolutionShape& s, int64_t input_bytes, int64_t output_bytes) {
-  return aligned(s.input_count() / s.groups * input_bytes) +
-         aligned(s.output_count() / s.groups * output_bytes);
+  return aligned_bytes(s.input_count() / s.groups * input_bytes) +
+         aligned_bytes(s.output_count() / s.groups * output_bytes);
 }
 
 }  // namespace

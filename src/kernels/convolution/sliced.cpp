@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 
 #include "base/thread_pool.h"
+#include "kernels/convolution/pieces.h"
 #include "kernels/exact_sums.h"
-#include "kernels/parallel_ranges.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -34,21 +33,6 @@ ConvolutionShape with_outputs(ConvolutionShape s, int64_t channels) {
 ConvolutionShape with_inputs(ConvolutionShape s, int64_t channels) {
   s.in_channels = channels;
   return s;
-}
-
-// The most that slices of `channels` need, of which the last may be smaller.
-template <typename Bytes>
-size_t most_bytes(int64_t all, int64_t channels, const Bytes& bytes) {
-  const int64_t last = all % channels;
-  return std::max(bytes(channels), last > 0 ? bytes(last) : 0);
-}
-
-// Rows of `width` bytes, `from_step` and `to_step` apart.
-void copy_rows(const std::byte* from, int64_t from_step, std::byte* to, int64_t to_step,
-               int64_t width, int64_t rows) {
-  for (int64_t i = 0; i < rows; ++i) {
-    std::memcpy(to + i * to_step, from + i * from_step, static_cast<size_t>(width));
-  }
 }
 
 // Calls run(first, count, context) for slices of `all` channels, each with so many bytes of scratch
@@ -82,7 +66,7 @@ size_t threads_bytes(size_t of_one, int64_t all, int64_t channels, int threads) 
 // Of one slice: its result, then what the row needs.
 size_t forward_bytes(const ConvolutionKernels& dense, const ConvolutionShape& shape,
                      int64_t channels) {
-  return most_bytes(shape.out_channels, channels, [&](int64_t count) {
+  return most_of_pieces(shape.out_channels, channels, [&](int64_t count) {
     const ConvolutionShape part = with_outputs(shape, count);
     return aligned_bytes(part.output_count() * 4) +
            aligned_bytes(static_cast<int64_t>(dense.forward_scratch_bytes(part, 1)));
@@ -92,7 +76,7 @@ size_t forward_bytes(const ConvolutionKernels& dense, const ConvolutionShape& sh
 // Of one slice: its weights, its result, then what the row needs.
 size_t grad_input_bytes(const ConvolutionKernels& dense, const ConvolutionShape& shape,
                         int64_t channels, int bits) {
-  return most_bytes(shape.in_channels, channels, [&](int64_t count) {
+  return most_of_pieces(shape.in_channels, channels, [&](int64_t count) {
     const ConvolutionShape part = with_inputs(shape, count);
     return aligned_bytes(part.weights_count()) + aligned_bytes(part.input_count() * 2) +
            aligned_bytes(static_cast<int64_t>(dense.grad_input_scratch_bytes(part, bits, 1)));
@@ -125,7 +109,7 @@ WideStatistics sliced_forward(const ConvolutionKernels& dense, const Convolution
     if (args.narrow != nullptr) part.narrow = reinterpret_cast<int8_t*>(result);
     const size_t used = aligned_bytes(part.shape.output_count() * 4);
     const WideStatistics found = dense.forward(part, {own.pool, own.scratch.subspan(used)});
-    copy_rows(result, count * element, all + first * element, s.out_channels * element,
+    copy_rows(*own.pool, result, count * element, all + first * element, s.out_channels * element,
               count * element, s.output_count() / s.out_channels);
     return found;
   };
@@ -149,14 +133,14 @@ WideStatistics sliced_grad_input(const ConvolutionKernels& dense, const Convolut
     part.shape = with_inputs(s, count);
     std::byte* own_weights = own.scratch.data();
     std::byte* result = own_weights + aligned_bytes(part.shape.weights_count());
-    copy_rows(weights + first, s.in_channels, own_weights, count, count,
+    copy_rows(*own.pool, weights + first, s.in_channels, own_weights, count, count,
               s.weights_count() / s.in_channels);
     part.weights = reinterpret_cast<const int8_t*>(own_weights);
     part.grad_input.data = result;
     const size_t used =
         aligned_bytes(part.shape.weights_count()) + aligned_bytes(part.shape.input_count() * 2);
     const WideStatistics found = dense.grad_input(part, {own.pool, own.scratch.subspan(used)});
-    copy_rows(result, count * element, all + first * element, s.in_channels * element,
+    copy_rows(*own.pool, result, count * element, all + first * element, s.in_channels * element,
               count * element, s.input_count() / s.in_channels);
     return found;
   };

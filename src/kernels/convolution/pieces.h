@@ -1,0 +1,40 @@
+// Convolution in pieces: some images, or some channels, at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "kernels/convolution/convolution.h"
+#include "kernels/parallel_ranges.h"
+
+namespace mantissa::kernels {
+
+// Images whose sums are held at once where they can be computed again.
+inline int64_t images_per_chunk(const ConvolutionShape& s) {
+  constexpr int64_t kChunkElements = 256 * 1024;
+  return std::clamp<int64_t>(kChunkElements * s.batch / s.output_count(), 1, s.batch);
+}
+
+// The most bytes(piece) that pieces of so many of `count` need: the last may be shorter, which may
+// take more, since shapes are cut otherwise.
+template <typename Bytes>
+auto most_of_pieces(int64_t count, int64_t piece, const Bytes& bytes) {
+  const int64_t last = count % piece;
+  return last == 0 ? bytes(piece) : std::max(bytes(piece), bytes(last));
+}
+
+// Rows of `width` bytes, `from_step` and `to_step` apart: some channels of all pixels.
+inline void copy_rows(ThreadPool& pool, const std::byte* from, int64_t from_step, std::byte* to,
+                      int64_t to_step, int64_t width, int64_t rows) {
+  constexpr int64_t kGrainBytes = 16 * 1024;
+  parallel_ranges(pool, rows, std::max<int64_t>(1, kGrainBytes / width),
+                  [&](int64_t begin, int64_t end, int64_t) {
+                    for (int64_t i = begin; i < end; ++i) {
+                      std::memcpy(to + i * to_step, from + i * from_step,
+                                  static_cast<size_t>(width));
+                    }
+                  });
+}
+
+}  // namespace mantissa::kernels
