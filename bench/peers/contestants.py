@@ -44,12 +44,6 @@ def run_json(command, environment=None):
     return json.loads(done.stdout)
 
 
-def cpu_field(name):
-    with open("/proc/cpuinfo") as file:
-        return next((line.split(":", 1)[1].strip() for line in file
-                     if line.split(":")[0].strip() == name), "unknown")
-
-
 def cpu_flags():
     with open("/proc/cpuinfo") as file:
         return set(next((line.split(":", 1)[1].split() for line in file
