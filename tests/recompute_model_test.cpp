@@ -66,5 +66,46 @@ TEST(RecomputeModel, PeakIsThatOfTheProgram) {
   }
 }
 
+// An evaluator notes what changes from choice to choice.
+TEST(RetentionEvaluator, KeepsNothingOfTheChoicesBefore) {
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  for (const char* name : {"resnet8", "inception_small", "mobilenet_v2"}) {
+    const Graph graph = *build_model(name, ModelOptions{});
+    const auto program = compile(graph, {.micro_batch_size = 2}, {&table, 2});
+    ASSERT_TRUE(program.ok());
+    const RecomputeModel model(graph, *program, MachineProfile{}, 2, 100);
+    RetentionEvaluator evaluator(model);
+    for (uint64_t draw = 0; draw < 40; ++draw) {
+      const auto choice = drawn(model, draw + 1, draw % 17);
+      const int64_t limit = program->live_bytes * static_cast<int64_t>(1 + draw % 4) / 4;
+      const auto expected = model.evaluate(choice, limit);
+      EXPECT_EQ(evaluator.nanoseconds(choice), expected.nanoseconds) << name;
+      const auto outcome = evaluator.outcome(limit);
+      EXPECT_EQ(outcome.nanoseconds, expected.nanoseconds) << name;
+      EXPECT_EQ(outcome.peak_bytes, expected.peak_bytes) << name;
+      EXPECT_EQ(outcome.total_bytes, expected.total_bytes) << name;
+      EXPECT_EQ(outcome.excess, expected.excess) << name;
+      EXPECT_EQ(outcome.recomputations, expected.recomputations) << name;
+    }
+  }
+}
+
+// Planners add times in any order.
+TEST(RecomputeModel, TimesAddUpExactly) {
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const Graph graph = *build_model("resnet20", ModelOptions{});
+  const auto program = compile(graph, {.micro_batch_size = 2}, {&table, 2});
+  ASSERT_TRUE(program.ok());
+  const RecomputeModel model(graph, *program, MachineProfile{}, 2);
+  double forwards = 0, backwards = 0;
+  for (size_t v = 0, n = model.values().size(); v < n; ++v) {
+    forwards += model.values()[v].keep_ns + model.values()[v].compute_ns;
+    backwards += model.values()[n - 1 - v].compute_ns;
+    backwards += model.values()[n - 1 - v].keep_ns;
+  }
+  EXPECT_GT(forwards, 0);
+  EXPECT_EQ(forwards, backwards);
+}
+
 }  // namespace
 }  // namespace mantissa

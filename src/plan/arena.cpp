@@ -1,6 +1,7 @@
 // Offsets of buffers in the arena: one after the other, each at the lowest gap that fits its
 // lifetime, in the best of several orders.
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "base/checked.h"
@@ -11,33 +12,39 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-bool alive_together(const Buffer& a, const Buffer& b) {
+struct Block {
+  int first, last;  // instructions, of its life
+  int64_t bytes, offset;
+};
+
+bool alive_together(const Block& a, const Block& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-int64_t lowest_gap(const std::vector<Buffer>& buffers, std::vector<int>& placed,
-                   const Buffer& buffer) {
+int64_t lowest_gap(const std::vector<Block>& blocks, const std::vector<int>& placed,
+                   const Block& block) {
   int64_t offset = 0;
   for (const int other : placed) {  // sorted by offset
-    const Buffer& neighbour = buffers[other];
-    if (!alive_together(buffer, neighbour)) continue;
-    if (offset + buffer.bytes <= neighbour.offset) break;
+    const Block& neighbour = blocks[other];
+    if (!alive_together(block, neighbour)) continue;
+    if (offset + block.bytes <= neighbour.offset) break;
     offset = std::max(offset, round_up(neighbour.offset + neighbour.bytes, kAlignment));
   }
   return offset;
 }
 
-// Places the buffers one after the other; returns the arena's size.
-int64_t place(std::vector<Buffer>& buffers, const std::vector<int>& order) {
+// Places the blocks one after the other; returns the arena's size.
+int64_t place(std::vector<Block>& blocks, const std::vector<int>& order) {
   std::vector<int> placed;
+  placed.reserve(order.size());
   int64_t arena_bytes = 0;
   for (const int index : order) {
-    Buffer& buffer = buffers[index];
-    buffer.offset = lowest_gap(buffers, placed, buffer);
-    arena_bytes = std::max(arena_bytes, round_up(buffer.offset + buffer.bytes, kAlignment));
-    const auto position = std::upper_bound(placed.begin(), placed.end(), index, [&](int a, int b) {
-      return buffers[a].offset < buffers[b].offset;
-    });
+    Block& block = blocks[index];
+    block.offset = lowest_gap(blocks, placed, block);
+    arena_bytes = std::max(arena_bytes, round_up(block.offset + block.bytes, kAlignment));
+    const auto position =
+        std::upper_bound(placed.begin(), placed.end(), block.offset,
+                         [&](int64_t offset, int other) { return offset < blocks[other].offset; });
     placed.insert(position, index);
   }
   return arena_bytes;
@@ -66,50 +73,53 @@ __int128 large_and_long(const Buffer& b) { return size(b) * size(b) * duration(b
 // The best of the placements that are tried.
 class Packing {
  public:
-  Packing(std::vector<Buffer>& buffers, int64_t live_bytes)
-      : buffers_(buffers), live_bytes_(live_bytes), offsets_(buffers.size()) {}
+  Packing(const std::vector<Buffer>& buffers, int64_t wanted_bytes)
+      : wanted_bytes_(wanted_bytes), offsets_(buffers.size()) {
+    for (const Buffer& b : buffers) blocks_.push_back({b.first, b.last, b.bytes, 0});
+  }
+
+  int64_t smallest() const { return smallest_; }
+  const std::vector<int64_t>& offsets() const { return offsets_; }
+  const std::vector<int>& best_order() const { return best_order_; }
+  void want(int64_t bytes) { wanted_bytes_ = bytes; }
 
   // Tries the order, and after each try that what found no room below comes first in the next.
   void improve(std::vector<int> order) {
     constexpr int kTries = 24;
-    constexpr int64_t kGoodEnough = 100;  // a gap of one in so many
-    const int64_t wanted = live_bytes_ + live_bytes_ / kGoodEnough;
-    for (int i = 0; i < kTries && smallest_ > wanted; ++i) {
+    for (int i = 0; i < kTries && smallest_ > wanted_bytes_; ++i) {
       attempt(order);
-      const auto is_above = [&](int index) {
-        return buffers_[index].offset + buffers_[index].bytes > wanted;
-      };
-      if (std::is_partitioned(order.begin(), order.end(), is_above)) break;
-      std::stable_partition(order.begin(), order.end(), is_above);
+      if (!bring_forward(order)) break;
     }
-  }
-
-  // Writes the best offsets; returns the arena's size.
-  int64_t finish() {
-    for (size_t i = 0; i < buffers_.size(); ++i) buffers_[i].offset = offsets_[i];
-    return smallest_;
   }
 
  private:
   void attempt(const std::vector<int>& order) {
-    const int64_t arena_bytes = place(buffers_, order);
+    const int64_t arena_bytes = place(blocks_, order);
     if (arena_bytes >= smallest_) return;
     smallest_ = arena_bytes;
-    for (size_t b = 0; b < buffers_.size(); ++b) offsets_[b] = buffers_[b].offset;
+    best_order_ = order;
+    for (size_t b = 0; b < blocks_.size(); ++b) offsets_[b] = blocks_[b].offset;
   }
 
-  std::vector<Buffer>& buffers_;
-  int64_t live_bytes_;
+  // Puts those first that found no room in what is wanted; false: they are.
+  bool bring_forward(std::vector<int>& order) const {
+    const auto is_above = [&](int index) {
+      return blocks_[index].offset + blocks_[index].bytes > wanted_bytes_;
+    };
+    if (std::is_partitioned(order.begin(), order.end(), is_above)) return false;
+    std::stable_partition(order.begin(), order.end(), is_above);
+    return true;
+  }
+
+  std::vector<Block> blocks_;
+  int64_t wanted_bytes_;
   int64_t smallest_ = INT64_MAX;
+  std::vector<int> best_order_;
   std::vector<int64_t> offsets_;
 };
 
-}  // namespace
-
-int64_t pack_arena(std::vector<Buffer>& buffers) {
-  const std::vector<int64_t> live = live_bytes(buffers);
-  const auto fullest = std::max_element(live.begin(), live.end()) - live.begin();
-  Packing packing(buffers, live[fullest]);
+// Of indices; `fullest`: the instruction at which most bytes are alive.
+std::vector<std::vector<int>> orders_to_try(const std::vector<Buffer>& buffers, int64_t fullest) {
   std::vector<std::vector<int>> orders;
   for (const Weight weight : {size, large_and_long, area, duration}) {
     std::vector<int>& order = orders.emplace_back(buffers.size());
@@ -125,8 +135,35 @@ int64_t pack_arena(std::vector<Buffer>& buffers) {
     });
     orders.push_back(std::move(order));
   }
-  for (std::vector<int>& order : orders) packing.improve(std::move(order));
-  return packing.finish();
+  return orders;
+}
+
+}  // namespace
+
+int64_t pack_arena(std::vector<Buffer>& buffers, int64_t limit_bytes) {
+  constexpr int64_t kGoodEnough = 100;  // a gap of one in so many
+  constexpr int64_t kSmall = 300;       // one in so many of what is alive together
+  const std::vector<int64_t> live = live_bytes(buffers);
+  const auto fullest = std::max_element(live.begin(), live.end()) - live.begin();
+  const int64_t most_live = live[fullest];
+  const std::vector<std::vector<int>> orders = orders_to_try(buffers, fullest);
+  Packing packing(buffers, most_live + most_live / kGoodEnough);
+  for (const std::vector<int>& order : orders) packing.improve(order);
+  if (packing.smallest() > limit_bytes && most_live <= limit_bytes) {
+    // The large ones by themselves, which is fast; the others find room between them.
+    const auto is_small = [&](int index) { return buffers[index].bytes <= most_live / kSmall; };
+    Packing large(buffers, limit_bytes);
+    for (std::vector<int> order : orders) {
+      order.erase(std::remove_if(order.begin(), order.end(), is_small), order.end());
+      large.improve(std::move(order));
+    }
+    std::vector<int> order = large.best_order();
+    std::copy_if(orders[0].begin(), orders[0].end(), std::back_inserter(order), is_small);
+    packing.want(limit_bytes);
+    packing.improve(std::move(order));
+  }
+  for (size_t b = 0; b < buffers.size(); ++b) buffers[b].offset = packing.offsets()[b];
+  return packing.smallest();
 }
 
 int64_t largest_live_set(const std::vector<Buffer>& buffers) {

@@ -544,7 +544,7 @@ class Compiler {
       if (whole_step) buffer.first = 0, buffer.last = last;
     }
     program_.live_bytes = largest_live_set(program_.buffers);
-    program_.arena_bytes = pack_arena(program_.buffers);
+    program_.arena_bytes = pack_arena(program_.buffers, program_.options.arena_limit_bytes);
     program_.gradient_slots = gradient_slots(graph_) * (rounds_gradients_ ? 2 : 1);
     for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
       program_.guarded_channels.push_back(!format().is_float() && is_guardable(graph_, value)

@@ -74,7 +74,7 @@ class TrainingCompiler {
       ++count;
     }
     for (int i = 0; i < kCounts && count > fast; ++i, count = fast + (count - fast) / 2) {
-      MANTISSA_ASSIGN(Planned other, within_with_rows(count, limit_bytes));
+      MANTISSA_ASSIGN(Planned other, within_with_rows(count, limit_bytes, &best));
       const int64_t bytes = takes(other.training.program);
       if (bytes > limit_bytes) {
         if (!fits && bytes < takes(best.training.program)) best = std::move(other);
@@ -132,16 +132,22 @@ class TrainingCompiler {
                    plan.outcome.nanoseconds + slow_ns_};
   }
 
-  Result<Planned> within_with_rows(size_t count, int64_t limit_bytes) {
+  // Begins with the plan that was found with other rows, if there is one.
+  Result<Planned> within_with_rows(size_t count, int64_t limit_bytes,
+                                   const Planned* other = nullptr) {
     MANTISSA_RETURN_IF_ERROR(use_rows(count));
     int64_t target = limit_bytes;
+    MANTISSA_ASSIGN(RetentionPlan plan,
+                    other ? plan_near(target, other->choice) : plan_within(target));
     for (int i = 1;; ++i) {
-      MANTISSA_ASSIGN(const RetentionPlan plan, plan_within(target));
+      options_.arena_limit_bytes =
+          limit_bytes - plan.outcome.recomputations * recompute_.instruction_bytes;
       MANTISSA_ASSIGN(Planned result, with(plan));
       const int64_t above = takes(result.training.program) - limit_bytes;
       if (above <= 0 || plan.outcome.total_bytes > target) return result;
       if (i == kTries) return smallest_with_rows();
       target -= std::max(above, i * (limit_bytes / 200));
+      MANTISSA_ASSIGN(plan, plan_near(target, plan.choice));
     }
   }
 
@@ -162,6 +168,12 @@ class TrainingCompiler {
 
   Result<RetentionPlan> plan_within(int64_t bytes) const {
     if (recompute_.planner == Planner::kSearch) return choose_within(*model_, bytes);
+    return choose_exactly_within(*model_, bytes);
+  }
+
+  // For a little less than what the choice was made for.
+  Result<RetentionPlan> plan_near(int64_t bytes, const std::vector<Retention>& choice) const {
+    if (recompute_.planner == Planner::kSearch) return choose_near(*model_, bytes, choice);
     return choose_exactly_within(*model_, bytes);
   }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -118,6 +119,8 @@ struct ProgramOptions {
   // Training: per parameter, whether its update computes the gradient itself a few rows at a time,
   // which may_compute_rows() allows; empty: none. Changes no bit.
   std::vector<bool> by_rows = {};
+  // What the arena should not exceed: where it does, more ways to pack it are tried.
+  int64_t arena_limit_bytes = std::numeric_limits<int64_t>::max();
   Format format = {};
 };
 
@@ -147,7 +150,9 @@ Result<Program> compile(const Graph& graph, const ProgramOptions& options,
                         const PlanningContext& planning);
 
 // Gives every buffer an offset so that no two alive at once overlap; returns the arena's size.
-int64_t pack_arena(std::vector<Buffer>& buffers);
+// Tries more ways where that is above the limit.
+int64_t pack_arena(std::vector<Buffer>& buffers,
+                   int64_t limit_bytes = std::numeric_limits<int64_t>::max());
 
 // The largest sum of bytes alive at once.
 int64_t largest_live_set(const std::vector<Buffer>& buffers);

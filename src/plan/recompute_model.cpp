@@ -1,12 +1,19 @@
 #include "plan/recompute_model.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <utility>
 
 namespace mantissa {
 namespace {
 
 constexpr double kLoopNs = 2000;  // starting the threads for an instruction
+
+// Times are whole multiples of this: adding them is exact, in any order.
+constexpr double kUnitNs = 1. / 1024;
+
+double in_units(double nanoseconds) { return std::nearbyint(nanoseconds / kUnitNs) * kUnitNs; }
 
 bool is_value(const Operand& operand) {
   return operand.space == Operand::Space::kArena && !operand.gradient && operand.slot >= 0;
@@ -55,7 +62,7 @@ double compute_ns(const Graph& graph, const Instruction& instruction, const Form
                   const MachineProfile& profile, int threads) {
   const double mac_ns = static_cast<double>(instruction.multiply_adds) /
                         macs_per_ns(graph, instruction, format, profile);
-  return kLoopNs + elements_ns(instruction, profile, threads) + mac_ns / threads;
+  return in_units(kLoopNs + elements_ns(instruction, profile, threads) + mac_ns / threads);
 }
 
 }  // namespace
@@ -126,7 +133,8 @@ void RecomputeModel::find_reads(const Program& program, const MachineProfile& pr
       if (std::exchange(value.read_backward, true)) continue;
       const int64_t distance = passed[i] - passed[value.last_forward + 1];
       while (distance > profile.tiers[value.tier].bytes) ++value.tier;
-      value.keep_ns = 2 * static_cast<double>(value.bytes) / profile.tiers[value.tier].bytes_per_ns;
+      value.keep_ns =
+          in_units(2 * static_cast<double>(value.bytes) / profile.tiers[value.tier].bytes_per_ns);
     }
     if (!reads_.empty()) {
       reads_.back().ends_node =
@@ -159,40 +167,79 @@ void RecomputeModel::add_up_the_rest(const Program& program, int64_t least_arena
   during_.front() = std::max(during_.front(), least_arena_bytes - written);
 }
 
-// A step under a choice, moment by moment: an instruction of the program is one, computing a value
-// again is another. Notes which bytes are alive at each. What it needs of the model lies close
-// together here, and its lists keep their memory: planners try a hundred thousand choices.
+// A step under a choice: first what is computed again, and when, from sets of values (bits of
+// words); then, moment by moment, the bytes that are alive. An instruction of the program is a
+// moment, computing a value again is another. What it needs of the model lies close together here,
+// and its lists keep their memory: planners try a hundred thousand choices.
 class RetentionEvaluator::Course {
  public:
   explicit Course(const RecomputeModel& model)
       : during_(model.bytes_during()),
         first_backward_(model.first_backward()),
         held_until_(model.held_until()),
-        instruction_bytes_(model.instruction_bytes()) {
-    for (const RecomputeModel::Value& value : model.values()) {
-      const int inputs = add(value.inputs);
-      values_.push_back({value.bytes, value.transient_bytes, value.keep_ns, value.compute_ns,
-                         value.forward, value.last_forward, inputs,
-                         static_cast<int>(lists_.size())});
+        instruction_bytes_(model.instruction_bytes()),
+        words_(static_cast<int>(model.values().size()) / kWordBits + 1),
+        written_forward_(during_.size() + 1, 0),
+        choice_(model.values().size(), Retention::kRecomputed),
+        kept_(words_),
+        each_time_(words_),
+        there_(words_),
+        wanted_(words_),
+        moments_(model.reads().size()) {
+    std::vector<std::vector<int>> reads_of(model.values().size());
+    for (size_t r = 0; r < model.reads().size(); ++r) {
+      for (const int v : model.reads()[r].values) reads_of[v].push_back(static_cast<int>(r));
     }
+    for (const RecomputeModel::Value& value : model.values()) {
+      const int inputs = add(value.inputs), reads = add(reads_of[values_.size()]);
+      values_.push_back({value.bytes, value.transient_bytes, value.keep_ns, value.compute_ns,
+                         inputs, reads, reads, static_cast<int>(lists_.size())});
+      written_forward_[value.forward] += value.bytes;
+      last_forward_.push_back(value.last_forward);
+    }
+    std::vector<uint64_t> of_node(words_);
     for (const RecomputeModel::Read& read : model.reads()) {
-      const int begin = add(read.values);
-      reads_.push_back({model.bytes_before()[read.instruction], read.instruction, begin,
-                        static_cast<int>(lists_.size()), read.ends_node});
+      reads_.push_back({model.bytes_before()[read.instruction], read.instruction});
+      add_check(read.values, of_node);
+      if (!read.ends_node) continue;
+      checks_.back().ends_node = true;
+      std::fill(of_node.begin(), of_node.end(), 0);
     }
   }
 
-  RecomputeModel::Outcome run(const std::vector<Retention>& choice, int64_t limit_bytes) {
-    start(choice);
-    for (const Read& read : reads_) {
-      run_to(read.instruction);
-      restore(read, choice);
-      for (int i = read.begin; i < read.end; ++i) touch(lists_[i]);
-      run_to(read.instruction + 1);
-      if (read.ends_node) end_node();
+  // How long keeping and computing again takes.
+  double nanoseconds(const std::vector<Retention>& choice) {
+    take(choice);
+    there_ = kept_;
+    computed_.clear();
+    nanoseconds_ = kept_ns_;
+    for (const Check& check : checks_) {
+      uint64_t missing = 0;
+      for (int i = check.begin; i < check.end; ++i) {
+        missing |= parts_[i].values & ~there_[parts_[i].word];
+      }
+      if (missing != 0) restore(check);
+      if (check.ends_node && passes_) end_node();
     }
-    finish(choice);
-    return outcome(limit_bytes);
+    return nanoseconds_;
+  }
+
+  // Of the same choice.
+  RecomputeModel::Outcome outcome(int64_t limit_bytes) {
+    replay();
+    RecomputeModel::Outcome outcome{.nanoseconds = nanoseconds_,
+                                    .recomputations = static_cast<int>(computed_.size())};
+    const int64_t overhead = outcome.recomputations * instruction_bytes_;
+    const int64_t most = limit_bytes - overhead;
+    int64_t live = 0;
+    for (size_t m = 0; m < rest_.size(); ++m) {
+      live += change_[m];
+      const int64_t all = live + rest_[m];
+      outcome.peak_bytes = std::max(outcome.peak_bytes, all);
+      outcome.excess += std::max<int64_t>(0, all - most);
+    }
+    outcome.total_bytes = outcome.peak_bytes + overhead;
+    return outcome;
   }
 
  private:
@@ -200,21 +247,32 @@ class RetentionEvaluator::Course {
   struct Value {
     int64_t bytes, transient_bytes;
     double keep_ns, compute_ns;
-    int forward, last_forward;
     int inputs_begin, inputs_end;
+    int reads_begin, reads_end;
   };
   struct Read {
     int64_t bytes_before;
     int instruction;
-    int begin, end;
-    bool ends_node;
   };
-  struct Stay {
-    int64_t bytes;
-    int first, last;  // moments
+  // That values of a read are there which no read of the same node before it has asked for.
+  struct Check {
+    int read;
+    int begin, end;  // parts_
+    bool ends_node = false;
+  };
+  struct Part {  // of a set of values: those of one word
+    int word;
+    uint64_t values;
+  };
+  struct Computed {
+    int read;  // for which
+    int value;
   };
 
-  static constexpr int kNotThere = -1, kMissing = -2;
+  static constexpr int kWordBits = 64;
+
+  static uint64_t bit(int v) { return uint64_t{1} << v % kWordBits; }
+  static void set(std::vector<uint64_t>& words, int v) { words[v / kWordBits] |= bit(v); }
 
   int add(const std::vector<int>& list) {
     const int begin = static_cast<int>(lists_.size());
@@ -222,126 +280,164 @@ class RetentionEvaluator::Course {
     return begin;
   }
 
-  int moment() const { return static_cast<int>(rest_.size()); }
-
-  void start(const std::vector<Retention>& choice) {
-    next_ = first_backward_;
-    nanoseconds_ = 0;
-    recomputations_ = 0;
-    passing_.clear();
-    rest_.assign(during_.begin(), during_.begin() + first_backward_);
-    stays_.resize(values_.size());
-    stay_of_.resize(values_.size());
-    for (size_t v = 0; v < values_.size(); ++v) {
-      stays_[v] = {values_[v].bytes, values_[v].forward, values_[v].last_forward};
-      stay_of_[v] = choice[v] == Retention::kKept ? static_cast<int>(v) : kNotThere;
+  void add_check(const std::vector<int>& values, std::vector<uint64_t>& of_node) {
+    Check check{static_cast<int>(reads_.size()) - 1, static_cast<int>(parts_.size()), 0};
+    const std::vector<uint64_t> before = of_node;
+    for (const int v : values) set(of_node, v);
+    for (int w = 0; w < words_; ++w) {
+      const uint64_t added = of_node[w] & ~before[w];
+      if (added != 0) parts_.push_back({static_cast<int>(w), added});
     }
+    check.end = static_cast<int>(parts_.size());
+    if (check.begin < check.end) checks_.push_back(check);
   }
 
-  // Runs the program up to an instruction, which is not run.
-  void run_to(int instruction) {
-    rest_.insert(rest_.end(), during_.begin() + next_, during_.begin() + instruction);
-    next_ = instruction;
+  // Notes what is different from the choice before.
+  void take(const std::vector<Retention>& choice) {
+    for (int v = 0; v < std::ssize(choice); ++v) {
+      if (choice[v] == choice_[v]) continue;
+      const int word = v / kWordBits;
+      if (choice_[v] == Retention::kKept) kept_ns_ -= values_[v].keep_ns;
+      if (choice[v] == Retention::kKept) kept_ns_ += values_[v].keep_ns;
+      kept_[word] &= ~bit(v);
+      each_time_[word] &= ~bit(v);
+      if (choice[v] == Retention::kKept) kept_[word] |= bit(v);
+      if (choice[v] == Retention::kRecomputedEachTime) each_time_[word] |= bit(v);
+      choice_[v] = choice[v];
+    }
   }
 
   // Computes values again that are not there, and before them what they are computed from: in the
   // order of the forward pass.
-  void restore(const Read& read, const std::vector<Retention>& choice) {
-    missing_.clear();
-    for (int i = read.begin; i < read.end; ++i) find_missing(lists_[i]);
-    if (missing_.size() > 1) std::sort(missing_.begin(), missing_.end());
-    for (const int v : missing_) {
-      compute(v, read.bytes_before);
-      if (choice[v] == Retention::kRecomputedEachTime) passing_.push_back(v);
+  void restore(const Check& check) {
+    for (int i = check.begin; i < check.end; ++i) {
+      wanted_[parts_[i].word] = parts_[i].values & ~there_[parts_[i].word];
     }
+    const size_t before = computed_.size();
+    for (int w = parts_[check.end - 1].word; w >= 0; --w) {
+      uint64_t wanted = std::exchange(wanted_[w], 0), there = there_[w];
+      while (wanted != 0) {
+        const int v = w * kWordBits + std::bit_width(wanted) - 1;
+        const Value& value = values_[v];
+        computed_.push_back({check.read, v});
+        nanoseconds_ += value.compute_ns;
+        wanted -= bit(v);
+        there |= bit(v);
+        for (int i = value.inputs_begin; i < value.inputs_end; ++i) {
+          const int input = lists_[i], word = input / kWordBits;
+          if (word == w) {
+            wanted |= bit(input) & ~there;
+          } else {
+            wanted_[word] |= bit(input) & ~there_[word];
+          }
+        }
+      }
+      passes_ |= (there & each_time_[w]) != 0;
+      there_[w] = there;
+    }
+    std::reverse(computed_.begin() + before, computed_.end());
   }
 
-  void find_missing(int v) {
-    if (stay_of_[v] != kNotThere) return;
-    stay_of_[v] = kMissing;
-    missing_.push_back(v);
-    for (int i = values_[v].inputs_begin; i < values_[v].inputs_end; ++i) find_missing(lists_[i]);
+  void end_node() {
+    for (int w = 0; w < words_; ++w) there_[w] &= ~each_time_[w];
+    passes_ = false;
+  }
+
+  // Goes through the moments.
+  void replay() {
+    change_.assign(written_forward_.begin(), written_forward_.end());
+    change_.resize(written_forward_.size() + computed_.size(), 0);
+    rest_.clear();
+    last_ = last_forward_;
+    int instruction = 0, read = 0;
+    for (int i = 0; i < std::ssize(computed_); ++i) {
+      const Read& reader = reads_[computed_[i].read];
+      rest_.insert(rest_.end(), during_.begin() + instruction,
+                   during_.begin() + reader.instruction);
+      instruction = reader.instruction;
+      for (; read < computed_[i].read; ++read) moments_[read] = reads_[read].instruction + i;
+      compute(computed_[i].value, computed_[i].read, instruction + i, reader.bytes_before);
+    }
+    rest_.insert(rest_.end(), during_.begin() + instruction, during_.end());
+    const int recomputations = static_cast<int>(computed_.size());
+    for (; read < std::ssize(reads_); ++read) {
+      moments_[read] = reads_[read].instruction + recomputations;
+    }
+    // What the backward pass read and was kept stays until the instruction held_until_, if there is
+    // one.
+    const int end = held_until_ < 0 ? -1 : held_until_ + recomputations;
+    for (int v = 0; v < std::ssize(values_); ++v) {
+      touch_before(v, read);
+      const bool kept = (kept_[v / kWordBits] & bit(v)) != 0;
+      if (kept && last_[v] >= first_backward_) last_[v] = std::max(last_[v], end);
+      forget(v);
+    }
   }
 
   // `rest` is what else is alive.
-  void compute(int v, int64_t rest) {
+  void compute(int v, int read, int moment, int64_t rest) {
     const Value& value = values_[v];
-    for (int i = value.inputs_begin; i < value.inputs_end; ++i) touch(lists_[i]);
-    stay_of_[v] = static_cast<int>(stays_.size());
-    stays_.push_back({value.bytes, moment(), moment()});
+    for (int i = value.inputs_begin; i < value.inputs_end; ++i) last_[lists_[i]] = moment;
+    touch_before(v, read);
+    forget(v);
+    change_[moment] += value.bytes;
+    last_[v] = moment;
     rest_.push_back(rest + value.transient_bytes);
-    nanoseconds_ += value.compute_ns;
-    ++recomputations_;
   }
 
-  // The value is read at the moment that comes.
-  void touch(int v) { stays_[stay_of_[v]].last = moment(); }
-
-  void end_node() {
-    for (const int v : passing_) stay_of_[v] = kNotThere;
-    passing_.clear();
-  }
-
-  // Runs the rest. What the backward pass read and was kept stays until the instruction
-  // held_until_, if there is one.
-  void finish(const std::vector<Retention>& choice) {
-    const int end = held_until_ < 0 ? -1 : moment() + held_until_ - next_;
-    run_to(static_cast<int>(during_.size()));
-    for (size_t v = 0; v < values_.size(); ++v) {
-      if (choice[v] != Retention::kKept || stays_[v].last < first_backward_) continue;
-      nanoseconds_ += values_[v].keep_ns;
-      stays_[v].last = std::max(stays_[v].last, end);
+  // The last of the value's reads before `read` is at its moment.
+  void touch_before(int v, int read) {
+    for (int i = values_[v].reads_end; i-- > values_[v].reads_begin;) {
+      if (lists_[i] >= read) continue;
+      last_[v] = std::max(last_[v], moments_[lists_[i]]);
+      return;
     }
   }
 
-  RecomputeModel::Outcome outcome(int64_t limit_bytes) {
-    RecomputeModel::Outcome outcome{.nanoseconds = nanoseconds_, .recomputations = recomputations_};
-    change_.assign(rest_.size() + 1, 0);
-    for (const Stay& stay : stays_) {
-      change_[stay.first] += stay.bytes;
-      change_[stay.last + 1] -= stay.bytes;
-    }
-    const int64_t overhead = recomputations_ * instruction_bytes_, most = limit_bytes - overhead;
-    int64_t live = 0;
-    for (size_t m = 0; m < rest_.size(); ++m) {
-      live += change_[m];
-      const int64_t all = live + rest_[m];
-      outcome.peak_bytes = std::max(outcome.peak_bytes, all);
-      if (all > most) outcome.excess += all - most;
-    }
-    outcome.total_bytes = outcome.peak_bytes + overhead;
-    return outcome;
-  }
+  // The value goes after the moment at which it was read last.
+  void forget(int v) { change_[last_[v] + 1] -= values_[v].bytes; }
 
   const std::vector<int64_t>& during_;
   int first_backward_, held_until_;
   int64_t instruction_bytes_;
+  int words_;  // of a set of values
   std::vector<Value> values_;
   std::vector<Read> reads_;
   std::vector<int> lists_;
-  int next_ = 0;                 // instruction
-  std::vector<int64_t> rest_;    // by moment: bytes of everything but values of the forward pass
-  std::vector<Stay> stays_;      // of these; the first ones are by value, as computed forward
-  std::vector<int> stay_of_;     // by value, or kNotThere; kMissing: about to be computed
-  std::vector<int> missing_;     // values that are about to be computed
-  std::vector<int> passing_;     // values that go with the node
-  std::vector<int64_t> change_;  // by moment: of the bytes of values
+  std::vector<Check> checks_;
+  std::vector<Part> parts_;
+  std::vector<int64_t> written_forward_;  // by instruction
+  std::vector<int> last_forward_;         // by value
+  // Of the choice: sets, and what is computed again, in order.
+  std::vector<Retention> choice_;
+  double kept_ns_ = 0;
+  std::vector<uint64_t> kept_, each_time_, there_, wanted_;
+  std::vector<Computed> computed_;
+  bool passes_ = false;  // whether there is something that goes with the node
   double nanoseconds_ = 0;
-  int recomputations_ = 0;
+  std::vector<int> moments_;     // by read
+  std::vector<int> last_;        // by value: the moment at which it was read last
+  std::vector<int64_t> rest_;    // by moment: bytes of everything but values of the forward pass
+  std::vector<int64_t> change_;  // by moment: of the bytes of values
 };
 
 RetentionEvaluator::RetentionEvaluator(const RecomputeModel& model)
     : course_(std::make_unique<Course>(model)) {}
 RetentionEvaluator::~RetentionEvaluator() = default;
 
-RecomputeModel::Outcome RetentionEvaluator::evaluate(const std::vector<Retention>& choice,
-                                                     int64_t limit_bytes) {
-  return course_->run(choice, limit_bytes);
+double RetentionEvaluator::nanoseconds(const std::vector<Retention>& choice) {
+  return course_->nanoseconds(choice);
+}
+
+RecomputeModel::Outcome RetentionEvaluator::outcome(int64_t limit_bytes) {
+  return course_->outcome(limit_bytes);
 }
 
 RecomputeModel::Outcome RecomputeModel::evaluate(const std::vector<Retention>& choice,
                                                  int64_t limit_bytes) const {
-  return RetentionEvaluator(*this).evaluate(choice, limit_bytes);
+  RetentionEvaluator evaluator(*this);
+  evaluator.nanoseconds(choice);
+  return evaluator.outcome(limit_bytes);
 }
 
 std::vector<Retention> RecomputeModel::by_graph_value(const std::vector<Retention>& choice,

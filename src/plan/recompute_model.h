@@ -85,13 +85,18 @@ class RecomputeModel {
   std::vector<int64_t> during_, before_;
 };
 
-// RecomputeModel::evaluate, faster for many choices. The model outlives it.
+// RecomputeModel::evaluate in two parts, faster for many choices: most are refused for their time.
+// The model outlives it.
 class RetentionEvaluator {
  public:
   explicit RetentionEvaluator(const RecomputeModel& model);
   ~RetentionEvaluator();
 
-  RecomputeModel::Outcome evaluate(const std::vector<Retention>& choice, int64_t limit_bytes);
+  // What keeping and computing again takes under a choice.
+  double nanoseconds(const std::vector<Retention>& choice);
+
+  // All of what the choice comes to of which nanoseconds() was asked last.
+  RecomputeModel::Outcome outcome(int64_t limit_bytes);
 
  private:
   class Course;

@@ -90,11 +90,12 @@ class Search {
              price * most_ns / most_bytes * static_cast<double>(outcome.excess);
     };
     threshold *= most_ns;
+    const auto is_taken = [&](double candidate) { return candidate - cost(outcome_) < threshold; };
     for (int step = 1; step <= kSteps; ++step) {
       if (draw_change(movable)) {
-        const Outcome outcome = evaluate();
-        if (cost(outcome) - cost(outcome_) < threshold) {
-          outcome_ = outcome;
+        const auto outcome = evaluate_if(is_taken);
+        if (outcome && is_taken(cost(*outcome))) {
+          outcome_ = *outcome;
         } else {
           for (const auto& [v, state] : changed_) choice_[v] = state;
         }
@@ -106,23 +107,30 @@ class Search {
   RetentionPlan plan() const { return {choice_, outcome_}; }
 
  private:
-  Outcome evaluate() {
+  // What the choice comes to, if promising(its time).
+  template <typename Promising>
+  std::optional<Outcome> evaluate_if(const Promising& promising) {
     ++*evaluations_;
-    return evaluator_.evaluate(choice_, limit_);
+    if (!promising(evaluator_.nanoseconds(choice_))) return std::nullopt;
+    return evaluator_.outcome(limit_);
+  }
+  Outcome evaluate() {
+    return *evaluate_if([](double) { return true; });
   }
   int values() const { return static_cast<int>(choice_.size()); }
 
-  // Calls visit(outcome) with the value set to each other state; keeps the one it returns true of.
-  template <typename Visit>
-  bool try_states(int v, const Visit& visit) {
+  // Calls visit(outcome) with the value set to each other state whose time is promising; keeps the
+  // one it returns true of.
+  template <typename Promising, typename Visit>
+  bool try_states(int v, const Promising& promising, const Visit& visit) {
     if (!model_.values()[v].may_go || v == fixed_) return false;
     const Retention before = choice_[v];
     for (const Retention state : kStates) {
       if (state == before) continue;
       choice_[v] = state;
-      const Outcome outcome = evaluate();
-      if (visit(outcome)) {
-        outcome_ = outcome;
+      const auto outcome = evaluate_if(promising);
+      if (outcome && visit(*outcome)) {
+        outcome_ = *outcome;
         return true;
       }
     }
@@ -130,15 +138,16 @@ class Search {
     return false;
   }
 
-  bool is_faster(const Outcome& outcome) const {
-    return outcome.excess <= outcome_.excess && outcome.nanoseconds < outcome_.nanoseconds;
+  // Sets the value to another state if that is faster and no further above the limit.
+  bool make_faster(int v) {
+    return try_states(
+        v, [&](double nanoseconds) { return nanoseconds < outcome_.nanoseconds; },
+        [&](const Outcome& outcome) { return outcome.excess <= outcome_.excess; });
   }
 
   bool improve_one() {
     bool any = false;
-    for (int v = 0; v < values(); ++v) {
-      any |= try_states(v, [&](const Outcome& outcome) { return is_faster(outcome); });
-    }
+    for (int v = 0; v < values(); ++v) any |= make_faster(v);
     return any;
   }
 
@@ -153,13 +162,18 @@ class Search {
   // The value's best change; a score of 0: none saves anything.
   Change best_change(int v) {
     Change best{.value = v};
-    try_states(v, [&](const Outcome& outcome) {
-      const auto saved = static_cast<double>(outcome_.excess - outcome.excess);
-      const double longer = outcome.nanoseconds - outcome_.nanoseconds;
+    const auto score = [&](double nanoseconds, int64_t excess) {
+      const double longer = nanoseconds - outcome_.nanoseconds;
       const double paid = price_ == Price::kTime ? std::max(1.0, longer) : 1;
-      if (saved / paid > best.score) best = {saved / paid, v, choice_[v]};
-      return false;
-    });
+      return static_cast<double>(outcome_.excess - excess) / paid;
+    };
+    try_states(
+        v, [&](double nanoseconds) { return score(nanoseconds, 0) > best.score; },
+        [&](const Outcome& outcome) {
+          const double found = score(outcome.nanoseconds, outcome.excess);
+          if (found > best.score) best = {found, v, choice_[v]};
+          return false;
+        });
     return best;
   }
 
@@ -216,9 +230,7 @@ class Search {
   bool keep_in_place_of_another(int v) {
     for (int other = 0; other < values(); ++other) {
       if (other == v || choice_[other] != Retention::kKept) continue;
-      if (try_states(other, [&](const Outcome& outcome) { return is_faster(outcome); })) {
-        return true;
-      }
+      if (make_faster(other)) return true;
     }
     return false;
   }
@@ -346,11 +358,11 @@ class SearchWithin {
     finish(search);
   }
 
-  void at_random(const std::vector<Retention>& start) {
+  void at_random(const std::vector<Retention>& start, int64_t most_values) {
     Search search(model_, limit_, start, &evaluations_);
     for (int round = 0; round < 2; ++round) {
       for (const auto& [price, threshold] : {std::pair{3., .3}, {10., .1}, {3., .1}, {10., .3}}) {
-        if (evaluations_ * static_cast<int64_t>(start.size()) >= kManyValues) return;
+        if (evaluations_ * static_cast<int64_t>(start.size()) >= most_values) return;
         search.anneal(price, threshold);
         finish(search);
       }
@@ -406,12 +418,20 @@ RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes) {
   if (limit_bytes == kNoLimit) return descended(model, all);
   SearchWithin search(model, limit_bytes);
   search.from(all);
-  search.at_random(all);
+  search.at_random(all, kManyValues);
   if (search.best()) return *search.best();
   const RetentionPlan smallest = choose_smallest(model);
   search.from(smallest.choice);
   if (search.best()) return *search.best();
   return {smallest.choice, model.evaluate(smallest.choice, limit_bytes)};
+}
+
+RetentionPlan choose_near(const RecomputeModel& model, int64_t limit_bytes,
+                          const std::vector<Retention>& near) {
+  constexpr int64_t kFewValues = kManyValues / 5;
+  SearchWithin search(model, limit_bytes);
+  search.at_random(near, kFewValues);
+  return search.best() ? *search.best() : choose_within(model, limit_bytes);
 }
 
 RetentionPlan choose_literally(const RecomputeModel& model) {

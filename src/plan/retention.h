@@ -21,6 +21,11 @@ std::vector<Retention> keep_all(const RecomputeModel& model);
 // smallest, which is above it.
 RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes);
 
+// The same, found sooner, for a limit that is a little lower than the one that `near` was chosen
+// for.
+RetentionPlan choose_near(const RecomputeModel& model, int64_t limit_bytes,
+                          const std::vector<Retention>& near);
+
 // The choice with the smallest total that is found, however slow it is.
 RetentionPlan choose_smallest(const RecomputeModel& model);
 
