@@ -55,6 +55,7 @@ TEST(RecomputeModel, PeakIsThatOfTheProgram) {
           ASSERT_TRUE(program.ok());
           const auto outcome = model.evaluate(choice, 0);
           EXPECT_EQ(outcome.peak_bytes, program->live_bytes) << info.name << " " << format_text;
+          EXPECT_GE(outcome.total_bytes, model.bound_bytes()) << info.name << " " << format_text;
           int recomputations = 0;
           for (const Instruction& instruction : program->instructions) {
             recomputations += instruction.phase == Phase::kRecompute;

@@ -167,6 +167,19 @@ void RecomputeModel::add_up_the_rest(const Program& program, int64_t least_arena
   during_.front() = std::max(during_.front(), least_arena_bytes - written);
 }
 
+int64_t RecomputeModel::bound_bytes() const {
+  int64_t bound = 0;
+  for (const Read& read : reads_) {
+    std::vector<int> values = read.values;
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    int64_t bytes = during_[read.instruction];
+    for (const int v : values) bytes += values_[v].bytes;
+    bound = std::max(bound, bytes);
+  }
+  return bound;
+}
+
 // A step under a choice: first what is computed again, and when, from sets of values (bits of
 // words); then, moment by moment, the bytes that are alive. An instruction of the program is a
 // moment, computing a value again is another. What it needs of the model lies close together here,

@@ -64,6 +64,9 @@ class RecomputeModel {
   const std::vector<int64_t>& bytes_during() const { return during_; }
   const std::vector<int64_t>& bytes_before() const { return before_; }
 
+  // No choice has a total below this: what one instruction of the backward pass needs at once.
+  int64_t bound_bytes() const;
+
   // What a choice, one entry per value of the model, comes to. What may not go is kept in it.
   Outcome evaluate(const std::vector<Retention>& choice, int64_t limit_bytes) const;
 

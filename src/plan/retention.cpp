@@ -413,24 +413,30 @@ RetentionPlan choose_smallest(const RecomputeModel& model) {
   return best;
 }
 
+// The smallest for a limit that it may be above.
+static RetentionPlan smallest_above(const RecomputeModel& model, int64_t limit_bytes) {
+  const RetentionPlan smallest = choose_smallest(model);
+  return {smallest.choice, model.evaluate(smallest.choice, limit_bytes)};
+}
+
 RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes) {
   const std::vector<Retention> all = keep_all(model);
   if (limit_bytes == kNoLimit) return descended(model, all);
+  if (limit_bytes < model.bound_bytes()) return smallest_above(model, limit_bytes);
   SearchWithin search(model, limit_bytes);
   search.from(all);
   search.at_random(all, kManyValues);
   if (search.best()) return *search.best();
-  const RetentionPlan smallest = choose_smallest(model);
+  const RetentionPlan smallest = smallest_above(model, limit_bytes);
   search.from(smallest.choice);
-  if (search.best()) return *search.best();
-  return {smallest.choice, model.evaluate(smallest.choice, limit_bytes)};
+  return search.best() ? *search.best() : smallest;
 }
 
 RetentionPlan choose_near(const RecomputeModel& model, int64_t limit_bytes,
                           const std::vector<Retention>& near) {
   constexpr int64_t kFewValues = kManyValues / 5;
   SearchWithin search(model, limit_bytes);
-  search.at_random(near, kFewValues);
+  if (limit_bytes >= model.bound_bytes()) search.at_random(near, kFewValues);
   return search.best() ? *search.best() : choose_within(model, limit_bytes);
 }
 
