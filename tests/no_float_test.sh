@@ -27,6 +27,7 @@ ALLOWED = {
     "plan/exact_retention.cpp": "estimated times, which decide what is kept",
     "plan/integer_program.cpp": "linear programmes, which decide what is kept",
     "plan/retention.cpp": "estimated times, which decide what is kept",
+    "plan/retention_evaluator.cpp": "estimated times, which decide what is kept",
     "runtime/state.cpp": "initial weights",
     "runtime/executor.cpp": "mean loss and accuracy, for reports",
 }

@@ -7,6 +7,7 @@
 #include "kernels/kernel_table.h"
 #include "models/models.h"
 #include "plan/gradient_rows.h"
+#include "plan/retention_evaluator.h"
 #include "plan/value_bits.h"
 
 namespace mantissa {

@@ -9,6 +9,7 @@
 #include "models/models.h"
 #include "plan/compile_training.h"
 #include "plan/exact_retention.h"
+#include "plan/retention_evaluator.h"
 #include "plan/value_bits.h"
 #include "tests/harness.h"
 #include "train/run_config.h"

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -86,24 +85,6 @@ class RecomputeModel {
   int first_backward_ = 0;
   int held_until_ = -1;
   std::vector<int64_t> during_, before_;
-};
-
-// RecomputeModel::evaluate in two parts, faster for many choices: most are refused for their time.
-// The model outlives it.
-class RetentionEvaluator {
- public:
-  explicit RetentionEvaluator(const RecomputeModel& model);
-  ~RetentionEvaluator();
-
-  // What keeping and computing again takes under a choice.
-  double nanoseconds(const std::vector<Retention>& choice);
-
-  // All of what the choice comes to of which nanoseconds() was asked last.
-  RecomputeModel::Outcome outcome(int64_t limit_bytes);
-
- private:
-  class Course;
-  std::unique_ptr<Course> course_;
 };
 
 }  // namespace mantissa

@@ -8,6 +8,8 @@
 #include <random>
 #include <utility>
 
+#include "plan/retention_evaluator.h"
+
 namespace mantissa {
 namespace {
 
