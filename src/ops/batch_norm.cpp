@@ -44,21 +44,6 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
           .backward_weights = phase};
 }
 
-// What the kernel for 8 bits does, for any width: adds rows [begin, end) to the sums.
-void add_wide_rows(const Tensor& input, int64_t channels, int64_t begin, int64_t end,
-                   const kernels::ChannelSums& sums) {
-  const Mantissas in(input);
-  for (int64_t row = begin; row < end; ++row) {
-    for (int64_t i = 0; i < channels; ++i) {
-      const int64_t q = in[row * channels + i];
-      sums.sum[i] += q;
-      sums.sum_squares[i] += q * q;
-      sums.minimum[i] = std::min(sums.minimum[i], static_cast<int32_t>(q));
-      sums.maximum[i] = std::max(sums.maximum[i], static_cast<int32_t>(q));
-    }
-  }
-}
-
 // Exact per-channel sums over all rows, reduced over the parts.
 kernels::ChannelSums channel_sums(const OpContext& c, const BatchNormWorkspace& work,
                                   int64_t channels, int64_t rows) {
@@ -74,8 +59,7 @@ kernels::ChannelSums channel_sums(const OpContext& c, const BatchNormWorkspace& 
         std::fill_n(sums.sum, 2 * channels, 0);
         std::fill_n(sums.minimum, channels, INT32_MAX);
         std::fill_n(sums.maximum, channels, INT32_MIN);
-        if (!is_bytes(c.inputs[0])) return add_wide_rows(c.inputs[0], channels, begin, end, sums);
-        c.kernels->batch_norm->channel_sums(c.inputs[0].as<int8_t>(), channels, begin, end, sums);
+        c.kernels->batch_norm->channel_sums(value_of(c.inputs[0]), channels, begin, end, sums);
       });
   kernels::ChannelSums total = part_sums(0);
   for (int64_t part = 1; part < parts; ++part) {

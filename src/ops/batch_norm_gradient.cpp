@@ -75,36 +75,6 @@ struct FromOutput {
   }
 };
 
-bool is_wide_gradient(const OpContext& c, const Source& source) {
-  return !is_bytes(source.values) || (c.relu && !is_bytes(c.output));
-}
-
-// The gradient that a ReLU behind the batch norm lets through, of any width.
-class MaskedGradient {
- public:
-  explicit MaskedGradient(const OpContext& c)
-      : grads_(c.grad_output), output_(c.output), masked_(c.relu) {}
-  int64_t operator[](int64_t i) const { return !masked_ || output_[i] > 0 ? grads_[i] : 0; }
-
- private:
-  Mantissas grads_, output_;
-  bool masked_;
-};
-
-// What the kernel for 8 bits does, for any width: adds rows [begin, end) to the sums.
-void add_wide_gradients(const OpContext& c, const Source& source, int64_t channels, int64_t begin,
-                        int64_t end, int64_t* sum_grad, int64_t* sum_grad_in) {
-  const MaskedGradient grads(c);
-  const Mantissas in(source.values);
-  for (int64_t row = begin; row < end; ++row) {
-    for (int64_t i = 0; i < channels; ++i) {
-      const int64_t grad = grads[row * channels + i];
-      sum_grad[i] += grad;
-      sum_grad_in[i] += grad * in[row * channels + i];
-    }
-  }
-}
-
 // The sums of the kept channels in place of those that have been added.
 void add_kept_gradients(const OpContext& c, const Source& source, int64_t channels, int64_t begin,
                         int64_t end, int64_t* sum_grad_in) {
@@ -122,8 +92,8 @@ void add_kept_gradients(const OpContext& c, const Source& source, int64_t channe
 kernels::BatchNormGradient gradient_arguments(const OpContext& c, const Source& source,
                                               int64_t channels) {
   return {.grad_out = gradient_of(c.grad_output),
-          .in = source.values.as<int8_t>(),
-          .output = c.relu ? c.output.as<int8_t>() : nullptr,
+          .in = value_of(source.values),
+          .output = c.relu ? value_of(c.output) : kernels::Value{},
           .channels = channels};
 }
 
@@ -190,11 +160,7 @@ void backward_weights(const OpContext& c) {
       [&](int64_t begin, int64_t end, int64_t part) {
         int64_t* sums = work.partial + part * 2 * channels;
         std::fill_n(sums, 2 * channels, 0);
-        if (is_wide_gradient(c, source)) {
-          add_wide_gradients(c, source, channels, begin, end, sums, sums + channels);
-        } else {
-          c.kernels->batch_norm->gradient_sums(args, begin, end, sums, sums + channels);
-        }
+        c.kernels->batch_norm->gradient_sums(args, begin, end, sums, sums + channels);
         if (source.kept_count() > 0) {
           add_kept_gradients(c, source, channels, begin, end, sums + channels);
         }
@@ -276,16 +242,7 @@ void backward_input(const OpContext& c) {
   args.in_multiplier = work.in_multiplier;
   args.offset = work.offset;
   args.grad_in = gradient_of(grad_input);
-  const MaskedGradient grads(c);
-  const Mantissas in(source.values);
   const auto narrow = [&](int narrow_shift) {
-    if (is_wide_gradient(c, source)) {
-      return narrow_elements(*c.kernel.pool, grad_input, true, narrow_shift,
-                             [&](int64_t i, int64_t channel) {
-                               return grads[i] * work.multiplier[channel] +
-                                      in[i] * work.in_multiplier[channel] + work.offset[channel];
-                             });
-    }
     args.shift = narrow_shift;
     return kernels::parallel_statistics(*c.kernel.pool, rows, batch_norm_grain(channels),
                                         [&](int64_t begin, int64_t end) {

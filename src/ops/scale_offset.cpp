@@ -34,23 +34,17 @@ void forward(const OpContext& c) {
 int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64_t* offset,
                          int shift, int wide_exponent) {
   const int64_t channels = c.output.shape.last();
-  const Mantissas in(c.inputs[0]);
-  const auto wide_of = [&](int64_t i, int64_t channel) {
-    const int64_t wide = in[i] * multiplier[channel] + offset[channel];
+  calibrate(c, wide_exponent, [&, in = Mantissas(c.inputs[0])](int64_t i) {
+    const int64_t wide = in[i] * multiplier[i % channels] + offset[i % channels];
     return c.relu ? std::max<int64_t>(0, wide) : wide;
-  };
-  calibrate(c, wide_exponent, [&](int64_t i) { return wide_of(i, i % channels); });
-  if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) {
-    return narrow_elements(*c.kernel.pool, c.output, true, shift, wide_of).saturated;
-  }
-  const kernels::ScaleOffset args{.in = c.inputs[0].as<int8_t>(),
+  });
+  const kernels::ScaleOffset args{.in = value_of(c.inputs[0]),
                                   .channels = channels,
                                   .multiplier = multiplier,
                                   .offset = offset,
                                   .relu = c.relu,
                                   .shift = shift,
-                                  .out = c.output.as<int8_t>(),
-                                  .bits = c.output.bits};
+                                  .out = value_of(c.output)};
   return kernels::parallel_statistics(
              *c.kernel.pool, c.output.count() / channels, batch_norm_grain(channels),
              [&](int64_t begin, int64_t end) {

@@ -81,7 +81,7 @@ bool gradient_block(const BatchNormGradient& args, const Block& block, const Str
   // Copies, which no store can change.
   const T* grad_out = args.grad_out.as<T>();
   Out* grad_in = args.grad_in.as<Out>();
-  const int8_t *inputs = args.in, *outputs = args.output;
+  const auto *inputs = args.in.as<int8_t>(), *outputs = args.output.as<int8_t>();
   int64_t at = block.at;
   for (int64_t row = 0; row < block.rows; ++row, at += block.step) {
     const __m256i grad = _mm256_and_si256(load_words(grad_out + at), passes<kMasked>(outputs, at));
@@ -106,9 +106,11 @@ __attribute__((noinline)) WideStatistics gradient_block_exactly(const BatchNormG
     const int64_t first = block.at + row * block.step;
     for_each_lane(block.channel, args.channels, [&](int64_t lane, int64_t c) {
       const int64_t at = first + lane;
-      const int64_t grad = !kMasked || args.output[at] > 0 ? args.grad_out.as<T>()[at] : 0;
+      const int64_t grad =
+          !kMasked || args.output.as<int8_t>()[at] > 0 ? args.grad_out.as<T>()[at] : 0;
       const int64_t wide = grad * args.grad_multiplier[c] +
-                           int64_t{args.in[at]} * args.in_multiplier[c] + args.offset[c];
+                           int64_t{args.in.as<int8_t>()[at]} * args.in_multiplier[c] +
+                           args.offset[c];
       const int64_t rounded = round(wide);
       const int64_t narrow = saturate(rounded, limit);
       low = std::min(low, wide);
@@ -140,7 +142,7 @@ WideStatistics gradient_rows(const BatchNormGradient& args, const LongRows& rows
 
 bool fits(const BatchNormGradient& args) noexcept {
   if (args.grad_in.data == nullptr || args.grad_in.bits > 16) return false;
-  if (!can_shift(args.shift)) return false;
+  if (!can_shift(args.shift) || !are_bytes(args)) return false;
   const int grad_bits = static_cast<int>(8 * gradient_bytes(args.grad_out.bits)) - 1;
   bool all = true;
   for (int64_t c = 0; c < args.channels; ++c) {
@@ -159,8 +161,8 @@ WideStatistics gradient(const BatchNormGradient& args, int64_t begin_row,
     with_gradient_type(args.grad_in.bits, [&](auto to) {
       using T = decltype(from);
       using Out = decltype(to);
-      total += args.output != nullptr ? gradient_rows<T, Out, true>(args, rows)
-                                      : gradient_rows<T, Out, false>(args, rows);
+      total += args.output.data != nullptr ? gradient_rows<T, Out, true>(args, rows)
+                                           : gradient_rows<T, Out, false>(args, rows);
     });
   });
   return total;

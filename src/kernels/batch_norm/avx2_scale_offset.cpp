@@ -51,14 +51,14 @@ int64_t scale_offset_block(const ScaleOffset& args, const Block& block,
                            const StripConstants& strip) {
   const HalfStrip<false> first(strip, 0), second(strip, 1);
   const __m128i shift = _mm_cvtsi32_si128(args.shift - 16);
-  const auto most = static_cast<int16_t>(mantissa_limit(args.bits));
+  const auto most = static_cast<int16_t>(mantissa_limit(args.out.bits));
   const __m256i ones = _mm256_set1_epi16(1), limit = _mm256_set1_epi16(most);
   // Rounding keeps the sign, so ReLU can follow it.
   const __m256i floor = _mm256_set1_epi16(args.relu ? 0 : INT16_MIN);
   const __m256i least = _mm256_set1_epi16(static_cast<int16_t>(-most));
   __m256i kept = _mm256_setzero_si256();
-  const int8_t* from = args.in + block.at;
-  int8_t* to = args.out + block.at;
+  const int8_t* from = args.in.as<int8_t>() + block.at;
+  int8_t* to = args.out.as<int8_t>() + block.at;
   for (int64_t row = 0; row < block.rows; ++row, from += block.step, to += block.step) {
     const __m256i in = load_words(from);
     const __m256i rounded0 = _mm256_sra_epi32(first(_mm256_unpacklo_epi16(in, ones)).high, shift);
@@ -74,7 +74,8 @@ int64_t scale_offset_block(const ScaleOffset& args, const Block& block,
 }  // namespace
 
 bool fits(const ScaleOffset& args) noexcept {
-  if (args.out == nullptr || !can_shift(args.shift)) return false;
+  if (args.out.data == nullptr || !can_shift(args.shift)) return false;
+  if (args.in.bits > 8 || args.out.bits > 8) return false;
   for (int64_t c = 0; c < args.channels; ++c) {
     const int64_t multiplier = args.multiplier[c], offset = args.offset[c];
     if (!fits(7, multiplier, 0, 0, offset, args.shift)) return false;

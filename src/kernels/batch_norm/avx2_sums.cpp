@@ -118,16 +118,17 @@ GradientBlockSums gradient_sums_of(const BatchNormGradient& args, const Block& b
   GradientBlockSums sums;
   const auto grad = [&](int64_t at) {
     return _mm256_and_si256(load_words(args.grad_out.as<T>() + at),
-                            passes<kMasked>(args.output, at));
+                            passes<kMasked>(args.output.as<int8_t>(), at));
   };
+  const auto* in = args.in.as<int8_t>();
   int64_t at = block.at, row = 0;
   for (; row + 2 <= block.rows; row += 2, at += 2 * block.step) {
     const int64_t next = at + block.step;
-    sums.add(grad(at), grad(next), load_words(args.in + at), load_words(args.in + next));
+    sums.add(grad(at), grad(next), load_words(in + at), load_words(in + next));
   }
   if (row < block.rows) {
     const __m256i none = _mm256_setzero_si256();
-    sums.add(grad(at), none, load_words(args.in + at), none);
+    sums.add(grad(at), none, load_words(in + at), none);
   }
   return sums;
 }
@@ -149,25 +150,29 @@ void add_block(const GradientBlockSums& block, int64_t channel, int64_t channels
 
 }  // namespace
 
-void channel_sums(const int8_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
+void channel_sums(ConstValue in, int64_t channels, int64_t begin_row, int64_t end_row,
                   const ChannelSums& sums) noexcept {
+  if (in.bits > 8) return loops::channel_sums(in, channels, begin_row, end_row, sums);
   const LongRows rows(channels, begin_row, end_row);
   for_each_block(rows, channels, 0, rows.channels / kLanes, kRows,
                  [&](const Block& block, int64_t) {
-                   add_block(sums_of(in, block), block.channel, channels, sums);
+                   add_block(sums_of(in.as<int8_t>(), block), block.channel, channels, sums);
                  });
   loops::channel_sums(in, channels, rows.rest_row, end_row, sums);
 }
 
 void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
                    int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
+  if (!are_bytes(args))
+    return loops::gradient_sums(args, begin_row, end_row, sum_grad, sum_grad_in);
   const LongRows rows(args.channels, begin_row, end_row);
   with_gradient_type(args.grad_out.bits, [&](auto type) {
     using T = decltype(type);
     for_each_block(rows, args.channels, 0, rows.channels / kLanes, kGradientRows,
                    [&](const Block& block, int64_t) {
-                     add_block(args.output != nullptr ? gradient_sums_of<T, true>(args, block)
-                                                      : gradient_sums_of<T, false>(args, block),
+                     add_block(args.output.data != nullptr
+                                   ? gradient_sums_of<T, true>(args, block)
+                                   : gradient_sums_of<T, false>(args, block),
                                block.channel, args.channels, sum_grad, sum_grad_in);
                    });
   });

@@ -6,6 +6,8 @@
 #endif
 
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 
 #include "base/target.h"
 #include "kernels/batch_norm/avx2_kernels.h"
@@ -59,9 +61,9 @@ inline void gradient_sums_of(const BatchNormGradient& args, int64_t first, int64
   for (int64_t row = begin_row; row < end_row; ++row) {
     const int64_t at = row * args.channels + first;
     const __m512i grad =
-        load_gradient(passes<kMasked>(args.output, at), args.grad_out.as<T>() + at);
-    const __m512i in =
-        _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(args.in + at)));
+        load_gradient(passes<kMasked>(args.output.as<int8_t>(), at), args.grad_out.as<T>() + at);
+    const __m512i in = _mm512_cvtepi8_epi32(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(args.in.as<int8_t>() + at)));
     grads = _mm512_add_epi32(grads, grad);
     products = _mm512_add_epi32(products, _mm512_mullo_epi32(grad, in));
   }
@@ -76,7 +78,7 @@ inline void gradient_sums_blocks(const BatchNormGradient& args, int64_t begin_ro
   for (int64_t row = begin_row; row < end_row; row += kRowBlock) {
     const int64_t stop = std::min(end_row, row + kRowBlock);
     for (int64_t first = 0; first < args.channels; first += kStrip) {
-      if (args.output != nullptr) {
+      if (args.output.data != nullptr) {
         gradient_sums_of<T, true>(args, first, row, stop, sum_grad, sum_grad_in);
       } else {
         gradient_sums_of<T, false>(args, first, row, stop, sum_grad, sum_grad_in);
@@ -87,7 +89,7 @@ inline void gradient_sums_blocks(const BatchNormGradient& args, int64_t begin_ro
 
 inline void gradient_sums_strips(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
                                  int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
-  if (args.channels % kStrip != 0) {
+  if (args.channels % kStrip != 0 || !batch_norm_avx2::are_bytes(args)) {
     return gradient_sums(args, begin_row, end_row, sum_grad, sum_grad_in);
   }
   with_gradient_type(args.grad_out.bits, [&](auto type) {

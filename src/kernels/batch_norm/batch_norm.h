@@ -1,4 +1,5 @@
-// Batch norm on 8-bit linear values: exact sums, then per-channel integer multipliers and offsets.
+// Batch norm on linear values of up to 16 bits: exact sums, then per-channel integer multipliers
+// and offsets.
 //
 // Values are [rows, channels], rows = N*H*W. Functions work on the rows [begin, end) on the calling
 // thread; callers split rows and add the sums, which are exact. Source: METHODS sections 0.3 and 4.
@@ -9,6 +10,7 @@
 #include "base/cpu.h"
 #include "kernels/gradient.h"
 #include "kernels/statistics.h"
+#include "kernels/value.h"
 
 namespace mantissa::kernels {
 
@@ -20,21 +22,20 @@ struct ChannelSums {
   int32_t* maximum = nullptr;
 };
 
-// out = narrow(relu?(in * multiplier[c] + offset[c])); |multiplier| < 2^31, |offset| < 2^45.
-// shift < 0 (only under a fixed exponent) shifts left and saturates. Without out: only the maximum,
-// with it only what saturated.
+// out = narrow(relu?(in * multiplier[c] + offset[c])); |multiplier| < 2^31, or 2^29 where `in` has
+// more than 8 bits, |offset| < 2^45. shift < 0 (only under a fixed exponent) shifts left and
+// saturates. Without out.data: only the maximum, with it only what saturated.
 struct ScaleOffset {
-  const int8_t* in = nullptr;
+  ConstValue in;
   int64_t channels = 1;
   const int32_t* multiplier = nullptr;
   const int64_t* offset = nullptr;
   bool relu = false;
   int shift = 0;
-  int8_t* out = nullptr;
-  int bits = 8;  // of out, 2..8
+  Value out;
 };
 
-// dy = (output == null or output > 0) ? grad_out : 0.
+// dy = (no output.data, or output > 0) ? grad_out : 0.
 // sums: sum_grad[c] += sum dy, sum_grad_in[c] += sum dy * in.
 // wide = dy * grad_multiplier[c] + in * in_multiplier[c] + offset[c];
 // grad_in = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), shift >= 0; |multipliers| <= 2^31,
@@ -42,8 +43,8 @@ struct ScaleOffset {
 // Statistics: the maximum, and (not without grad_in.data) what saturated.
 struct BatchNormGradient {
   ConstGradient grad_out;
-  const int8_t* in = nullptr;
-  const int8_t* output = nullptr;
+  ConstValue in;
+  ConstValue output;
   int64_t channels = 1;
   const int32_t* grad_multiplier = nullptr;
   const int32_t* in_multiplier = nullptr;
@@ -55,7 +56,7 @@ struct BatchNormGradient {
 struct BatchNormKernels {
   const char* name;
   Isa isa;
-  void (*channel_sums)(const int8_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
+  void (*channel_sums)(ConstValue in, int64_t channels, int64_t begin_row, int64_t end_row,
                        const ChannelSums& sums) noexcept;
   WideStatistics (*scale_offset)(const ScaleOffset&, int64_t begin_row, int64_t end_row) noexcept;
   void (*gradient_sums)(const BatchNormGradient&, int64_t begin_row, int64_t end_row,

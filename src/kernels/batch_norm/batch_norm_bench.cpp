@@ -34,8 +34,8 @@ struct Operands {
 
   BatchNormGradient gradient(int bits) {
     BatchNormGradient args = {.grad_out = {grad_out.data(), bits},
-                              .in = in.data(),
-                              .output = output.data(),
+                              .in = {in.data(), 8},
+                              .output = {output.data(), 8},
                               .channels = channels,
                               .grad_multiplier = multiplier.data(),
                               .in_multiplier = multiplier.data(),
@@ -46,8 +46,13 @@ struct Operands {
     return args;
   }
   ScaleOffset scale_offset(bool write) {
-    return {in.data(), channels, multiplier.data(),           offset.data(),
-            true,      30,       write ? out.data() : nullptr};
+    return {{in.data(), 8},
+            channels,
+            multiplier.data(),
+            offset.data(),
+            true,
+            30,
+            {write ? out.data() : nullptr, 8}};
   }
 };
 
@@ -74,7 +79,7 @@ void add_rows(const BatchNormKernels* kernels) {
         ->Args({6272, 64});
   };
   add("channel_sums", [=](Operands& o) {
-    kernels->channel_sums(o.in.data(), o.channels, 0, o.rows,
+    kernels->channel_sums({o.in.data(), 8}, o.channels, 0, o.rows,
                           {o.sum.data(), o.squares.data(), o.low.data(), o.high.data()});
   });
   add("scale_offset", [=](Operands& o) {

@@ -13,13 +13,17 @@ namespace {
 
 class BatchNormGradients : public BatchNormRow {};
 
-// Gradients of `bits` bits, which T keeps.
 template <typename T>
+constexpr int kBitsOf = 8 * int{sizeof(T)};
+
+// Gradients of `bits` bits, which T keeps; inputs and outputs of all that their types keep.
+template <typename T, typename In = int8_t, typename Output = int8_t>
 struct GradientCase {
   int64_t rows, channels;
   int bits;
   std::vector<T> grad_out;
-  std::vector<int8_t> in, output;
+  std::vector<In> in;
+  std::vector<Output> output;
   std::vector<int32_t> grad_multiplier, in_multiplier;
   std::vector<int64_t> offset;
 
@@ -28,16 +32,16 @@ struct GradientCase {
         channels(channels_),
         bits(bits_),
         grad_out(test_values<T>(rows * channels, 5, bits - 1)),
-        in(test_values<int8_t>(rows * channels, 6, 7)),
-        output(test_values<int8_t>(rows * channels, 7, 7)),
+        in(test_values<In>(rows * channels, 6, kBitsOf<In> - 1)),
+        output(test_values<Output>(rows * channels, 7, kBitsOf<Output> - 1)),
         grad_multiplier(test_values<int32_t>(channels, 8, multiplier_bits)),
         in_multiplier(test_values<int32_t>(channels, 9, multiplier_bits)),
         offset(test_values<int64_t>(channels, 10, offset_bits)) {}
 
   BatchNormGradient args(bool masked, int shift, Gradient grad_in) const {
     return {{grad_out.data(), bits},
-            in.data(),
-            masked ? output.data() : nullptr,
+            {in.data(), kBitsOf<In>},
+            {masked ? output.data() : nullptr, kBitsOf<Output>},
             channels,
             grad_multiplier.data(),
             in_multiplier.data(),
@@ -47,8 +51,8 @@ struct GradientCase {
   }
 };
 
-template <typename T>
-void check_gradient_sums(const BatchNormKernels& kernels, const GradientCase<T>& data,
+template <typename... Types>
+void check_gradient_sums(const BatchNormKernels& kernels, const GradientCase<Types...>& data,
                          bool masked) {
   const int64_t channels = data.channels;
   std::vector<int64_t> sum(channels, 1), product(channels, 2);
@@ -56,7 +60,7 @@ void check_gradient_sums(const BatchNormKernels& kernels, const GradientCase<T>&
   for (int64_t i = 0; i < data.rows * channels; ++i) {
     const int64_t grad = !masked || data.output[i] > 0 ? data.grad_out[i] : 0;
     wanted_sum[i % channels] += grad;
-    wanted_product[i % channels] += grad * data.in[i];
+    wanted_product[i % channels] += grad * int64_t{data.in[i]};
   }
   kernels.gradient_sums(data.args(masked, 0, {}), 0, data.rows, sum.data(), product.data());
   ASSERT_EQ(sum, wanted_sum);
@@ -64,13 +68,14 @@ void check_gradient_sums(const BatchNormKernels& kernels, const GradientCase<T>&
 }
 
 // Calls check with a GradientCase of every shape and width.
-template <typename Check>
+template <typename In = int8_t, typename Output = int8_t, typename Check>
 void for_each_gradient_case(int multiplier_bits, int offset_bits, Check&& check) {
   for (const int64_t rows : kAwkwardSizes) {
     for (const int64_t channels : kAwkwardChannels) {
       for (const int bits : kTestedGradientBits) {
         with_gradient_type(bits, [&](auto type) {
-          check(GradientCase<decltype(type)>(rows, channels, bits, multiplier_bits, offset_bits));
+          check(GradientCase<decltype(type), In, Output>(rows, channels, bits, multiplier_bits,
+                                                         offset_bits));
         });
       }
     }
@@ -78,14 +83,18 @@ void for_each_gradient_case(int multiplier_bits, int offset_bits, Check&& check)
 }
 
 TEST_P(BatchNormGradients, Sums) {
-  for_each_gradient_case(31, 40, [&](const auto& data) {
+  const auto check = [&](const auto& data) {
     for (const bool masked : {false, true}) check_gradient_sums(*GetParam(), data, masked);
-  });
+  };
+  for_each_gradient_case(31, 40, check);
+  for_each_gradient_case<int8_t, int16_t>(31, 40, check);
+  for_each_gradient_case<int16_t, int8_t>(31, 40, check);
+  for_each_gradient_case<int16_t, int16_t>(31, 40, check);
 }
 
 // Out keeps the `bits` of the result.
-template <typename Out, typename T>
-void check_gradient(const BatchNormKernels& kernels, const GradientCase<T>& data, int bits,
+template <typename Out, typename... Types>
+void check_gradient(const BatchNormKernels& kernels, const GradientCase<Types...>& data, int bits,
                     bool masked, int shift) {
   const int64_t count = data.rows * data.channels;
   std::vector<Out> out(count), wanted(count);
@@ -120,6 +129,22 @@ TEST_P(BatchNormGradients, AreExact) {
   };
   for_each_gradient_case(30, 40, check);
   for_each_gradient_case(31, 60, check);
+}
+
+TEST_P(BatchNormGradients, OfWideValuesAreExact) {
+  const auto check =
+      [&]<typename T, typename In, typename Output>(const GradientCase<T, In, Output>& data) {
+        for (const int shift : {0, 1, 31, 48, 62, 90}) {
+          for (const bool masked : {false, true}) {
+            check_gradient<T>(*GetParam(), data, data.bits, masked, shift);
+            check_gradient<int16_t>(*GetParam(), data, 16, masked, shift);
+            check_gradient<int32_t>(*GetParam(), data, 32, masked, shift);
+          }
+        }
+      };
+  for_each_gradient_case<int8_t, int16_t>(31, 60, check);
+  for_each_gradient_case<int16_t, int8_t>(31, 60, check);
+  for_each_gradient_case<int16_t, int16_t>(31, 60, check);
 }
 
 template <typename Check>

@@ -7,19 +7,24 @@
 // Channels are processed in strips of this many, whose sums stay in registers.
 constexpr int64_t kStrip = 16;
 
-template <bool kFull>
-inline void channel_sums_strip(const int8_t* in, int64_t channels, int64_t first, int64_t width,
+template <typename T, bool kFull>
+inline void channel_sums_strip(const T* in, int64_t channels, int64_t first, int64_t width,
                                int64_t begin_row, int64_t end_row,
                                const ChannelSums& sums) noexcept {
   const int64_t lanes = kFull ? kStrip : width;
-  // 65,536 squares of 8 bits fit int32.
-  for (int64_t block = begin_row; block < end_row; block += 65536) {
-    const int64_t stop = std::min<int64_t>(end_row, block + 65536);
-    int32_t sum[kStrip] = {}, squares[kStrip] = {};
+  // So many sums of 16 bits, or squares of 8, fit int32.
+  constexpr int64_t kRows = 65535;
+  using Square = std::conditional_t<sizeof(T) == 1, int32_t, int64_t>;
+  for (int64_t block = begin_row; block < end_row; block += kRows) {
+    const int64_t stop = std::min<int64_t>(end_row, block + kRows);
+    int32_t sum[kStrip] = {};
+    Square squares[kStrip] = {};
     int32_t low[kStrip], high[kStrip];
-    for (int64_t c = 0; c < kStrip; ++c) low[c] = 127, high[c] = -128;
+    for (int64_t c = 0; c < kStrip; ++c) {
+      low[c] = std::numeric_limits<T>::max(), high[c] = std::numeric_limits<T>::min();
+    }
     for (int64_t row = block; row < stop; ++row) {
-      const int8_t* __restrict from = in + row * channels + first;
+      const T* __restrict from = in + row * channels + first;
       for (int64_t c = 0; c < lanes; ++c) {
         const int32_t value = from[c];
         sum[c] += value;
@@ -37,19 +42,29 @@ inline void channel_sums_strip(const int8_t* in, int64_t channels, int64_t first
   }
 }
 
-inline void channel_sums(const int8_t* in, int64_t channels, int64_t begin_row, int64_t end_row,
-                         const ChannelSums& sums) noexcept {
-  for (int64_t first = 0; first < channels; first += kStrip) {
-    const int64_t width = std::min(kStrip, channels - first);
-    if (width == kStrip) {
-      channel_sums_strip<true>(in, channels, first, width, begin_row, end_row, sums);
-    } else {
-      channel_sums_strip<false>(in, channels, first, width, begin_row, end_row, sums);
-    }
+template <typename T>
+inline void channel_sums_of(const T* in, int64_t channels, int64_t first, int64_t begin_row,
+                            int64_t end_row, const ChannelSums& sums) noexcept {
+  const int64_t width = std::min(kStrip, channels - first);
+  if (width == kStrip) {
+    channel_sums_strip<T, true>(in, channels, first, width, begin_row, end_row, sums);
+  } else {
+    channel_sums_strip<T, false>(in, channels, first, width, begin_row, end_row, sums);
   }
 }
 
+inline void channel_sums(ConstValue in, int64_t channels, int64_t begin_row, int64_t end_row,
+                         const ChannelSums& sums) noexcept {
+  with_value_type(in.bits, [&](auto type) {
+    const auto* values = in.as<decltype(type)>();
+    for (int64_t first = 0; first < channels; first += kStrip) {
+      channel_sums_of(values, channels, first, begin_row, end_row, sums);
+    }
+  });
+}
+
 // in * multiplier + offset is monotone in `in`, so the extremes of a channel decide its maximum.
+template <typename T>
 inline WideStatistics scale_offset_maximum(const ScaleOffset& args, int64_t begin_row,
                                            int64_t end_row) noexcept {
   if (begin_row == end_row) return {};
@@ -58,12 +73,13 @@ inline WideStatistics scale_offset_maximum(const ScaleOffset& args, int64_t begi
     const int64_t width = std::min(kStrip, args.channels - first);
     int64_t sum[kStrip] = {}, squares[kStrip] = {};
     int32_t low[kStrip], high[kStrip];
-    for (int64_t c = 0; c < kStrip; ++c) low[c] = 127, high[c] = -128;
+    for (int64_t c = 0; c < kStrip; ++c) low[c] = INT32_MAX, high[c] = INT32_MIN;
     const ChannelSums sums = {sum, squares, low, high};
+    const T* in = args.in.as<T>() + first;
     if (width == kStrip) {
-      channel_sums_strip<true>(args.in + first, args.channels, 0, width, begin_row, end_row, sums);
+      channel_sums_strip<T, true>(in, args.channels, 0, width, begin_row, end_row, sums);
     } else {
-      channel_sums_strip<false>(args.in + first, args.channels, 0, width, begin_row, end_row, sums);
+      channel_sums_strip<T, false>(in, args.channels, 0, width, begin_row, end_row, sums);
     }
     for (int64_t c = 0; c < width; ++c) {
       for (const int64_t extreme : {low[c], high[c]}) {
@@ -75,53 +91,84 @@ inline WideStatistics scale_offset_maximum(const ScaleOffset& args, int64_t begi
   return {maximum, 0};
 }
 
-inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
-                                   int64_t end_row) noexcept {
-  if (args.out == nullptr) return scale_offset_maximum(args, begin_row, end_row);
+template <typename T, typename Out>
+inline WideStatistics scale_offset_rows(const ScaleOffset& args, int64_t begin_row,
+                                        int64_t end_row) noexcept {
   const int64_t floor = args.relu ? 0 : INT64_MIN;
   const int up = args.shift < 0 ? std::min(-args.shift, 15) : 0;
   const RoundEven64 round(args.shift);
-  const int64_t channels = args.channels, limit = mantissa_limit(args.bits);
+  const int64_t channels = args.channels, limit = mantissa_limit(args.out.bits);
   const int32_t* __restrict multiplier = args.multiplier;
   const int64_t* __restrict offset = args.offset;
   int64_t saturated = 0;
   for (int64_t row = begin_row; row < end_row; ++row) {
-    const int8_t* __restrict in = args.in + row * channels;
-    int8_t* __restrict out = args.out + row * channels;
+    const T* __restrict in = args.in.as<T>() + row * channels;
+    Out* __restrict out = args.out.as<Out>() + row * channels;
     for (int64_t c = 0; c < channels; ++c) {
       const int64_t affine = int64_t{in[c]} * multiplier[c] + offset[c];
       const int64_t wide = (affine < floor ? floor : affine) * (int64_t{1} << up);
       const int64_t rounded = round(wide);
       const int64_t narrow = saturate(rounded, limit);
       saturated += narrow != rounded;
-      out[c] = static_cast<int8_t>(narrow);
+      out[c] = static_cast<Out>(narrow);
     }
   }
   return {0, saturated};
 }
 
-template <typename T, bool kFull, bool kMasked>
+inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
+                                   int64_t end_row) noexcept {
+  return with_value_type(args.in.bits, [&](auto from) {
+    using T = decltype(from);
+    if (args.out.data == nullptr) return scale_offset_maximum<T>(args, begin_row, end_row);
+    return with_value_type(args.out.bits, [&](auto to) {
+      return scale_offset_rows<T, decltype(to)>(args, begin_row, end_row);
+    });
+  });
+}
+
+// What lets gradients through: everything, or where the output is positive.
+struct NoMask {};
+
+// Calls function(T{}, In{}, Output{}) with the types that keep gradient, input and output; NoMask
+// is that of an output that is not there.
+template <typename Function>
+inline decltype(auto) with_gradient_operands(const BatchNormGradient& args, Function&& function) {
+  return with_gradient_type(args.grad_out.bits, [&](auto grad) {
+    return with_value_type(args.in.bits, [&](auto in) {
+      if (args.output.data == nullptr) return function(grad, in, NoMask{});
+      return with_value_type(args.output.bits,
+                             [&](auto output) { return function(grad, in, output); });
+    });
+  });
+}
+
+template <typename T, typename In, typename Output, bool kFull>
 inline void gradient_sums_strip(const BatchNormGradient& args, int64_t first, int64_t width,
                                 int64_t begin_row, int64_t end_row, int64_t* sum_grad,
                                 int64_t* sum_grad_in) noexcept {
+  constexpr bool kMasked = !std::is_same_v<Output, NoMask>;
+  using Product = std::conditional_t<sizeof(In) == 1, int32_t, int64_t>;
   const int64_t lanes = kFull ? kStrip : width;
   // 256 products of 16 and 8 bits fit int32.
   for (int64_t block = begin_row; block < end_row; block += 256) {
     const int64_t stop = std::min<int64_t>(end_row, block + 256);
-    int32_t grads[kStrip] = {}, products[kStrip] = {};
+    int32_t grads[kStrip] = {};
+    Product products[kStrip] = {};
     for (int64_t row = block; row < stop; ++row) {
       const int64_t at = row * args.channels + first;
       const T* __restrict grad_out = args.grad_out.as<T>() + at;
-      const int8_t* __restrict in = args.in + at;
-      const int8_t* __restrict output = kMasked ? args.output + at : nullptr;
+      const In* __restrict in = args.in.as<In>() + at;
+      const Output* __restrict output = kMasked ? args.output.as<Output>() + at : nullptr;
       // g++ 12 would unroll the strip before it looks for vectors, and then find none.
 #pragma GCC unroll 1
       for (int64_t c = 0; c < lanes; ++c) {
         // All ones where the output is positive: a condition would not be vectorised here.
-        const T mask = kMasked ? static_cast<T>(-T{output[c] > 0}) : T{-1};
+        T mask = -1;
+        if constexpr (kMasked) mask = static_cast<T>(-T{output[c] > 0});
         const int32_t grad = grad_out[c] & mask;
         grads[c] += grad;
-        products[c] += grad * in[c];
+        products[c] += Product{grad} * in[c];
       }
     }
     for (int64_t c = 0; c < lanes; ++c) {
@@ -131,32 +178,26 @@ inline void gradient_sums_strip(const BatchNormGradient& args, int64_t first, in
   }
 }
 
-template <typename T>
-inline void gradient_sums_rows(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
-                               int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
-  for (int64_t first = 0; first < args.channels; first += kStrip) {
-    const int64_t width = std::min(kStrip, args.channels - first);
-    const auto strip = [&]<bool kFull, bool kMasked>() {
-      gradient_sums_strip<T, kFull, kMasked>(args, first, width, begin_row, end_row, sum_grad,
-                                             sum_grad_in);
-    };
-    if (width == kStrip && args.output != nullptr) strip.template operator()<true, true>();
-    if (width == kStrip && args.output == nullptr) strip.template operator()<true, false>();
-    if (width != kStrip && args.output != nullptr) strip.template operator()<false, true>();
-    if (width != kStrip && args.output == nullptr) strip.template operator()<false, false>();
-  }
-}
-
 inline void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
                           int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
-  with_gradient_type(args.grad_out.bits, [&](auto type) {
-    gradient_sums_rows<decltype(type)>(args, begin_row, end_row, sum_grad, sum_grad_in);
+  with_gradient_operands(args, [&]<typename T, typename In, typename Output>(T, In, Output) {
+    for (int64_t first = 0; first < args.channels; first += kStrip) {
+      const int64_t width = std::min(kStrip, args.channels - first);
+      if (width == kStrip) {
+        gradient_sums_strip<T, In, Output, true>(args, first, width, begin_row, end_row, sum_grad,
+                                                 sum_grad_in);
+      } else {
+        gradient_sums_strip<T, In, Output, false>(args, first, width, begin_row, end_row, sum_grad,
+                                                  sum_grad_in);
+      }
+    }
   });
 }
 
-template <typename T, typename Out, bool kMasked, bool kWrite>
+template <typename T, typename In, typename Output, typename Out, bool kWrite>
 inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin_row,
                                     int64_t end_row) noexcept {
+  constexpr bool kMasked = !std::is_same_v<Output, NoMask>;
   const RoundEven64 round(args.shift);
   const int64_t limit = mantissa_limit(args.grad_in.bits);
   const int64_t channels = args.channels;
@@ -167,12 +208,12 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
   for (int64_t row = begin_row; row < end_row; ++row) {
     const int64_t at = row * channels;
     const T* __restrict grad_out = args.grad_out.as<T>() + at;
-    const int8_t* __restrict in = args.in + at;
-    const int8_t* __restrict output = kMasked ? args.output + at : nullptr;
+    const In* __restrict in = args.in.as<In>() + at;
+    const Output* __restrict output = kMasked ? args.output.as<Output>() + at : nullptr;
     Out* __restrict grad_in = kWrite ? args.grad_in.as<Out>() + at : nullptr;
     for (int64_t c = 0; c < channels; ++c) {
-      const int64_t raw = grad_out[c];
-      const int64_t grad = !kMasked || output[c] > 0 ? raw : 0;
+      int64_t grad = grad_out[c];
+      if constexpr (kMasked) grad = output[c] > 0 ? grad : 0;
       const int64_t wide =
           grad * grad_multiplier[c] + int64_t{in[c]} * in_multiplier[c] + offset[c];
       low = wide < low ? wide : low;
@@ -190,17 +231,12 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
 
 inline WideStatistics gradient(const BatchNormGradient& args, int64_t begin_row,
                                int64_t end_row) noexcept {
-  return with_gradient_type(args.grad_out.bits, [&](auto from) {
+  return with_gradient_operands(args, [&]<typename T, typename In, typename Output>(T, In, Output) {
     return with_wide_gradient_type(args.grad_in.bits, [&](auto to) {
-      using T = decltype(from);
       using Out = decltype(to);
-      if (args.grad_in.data == nullptr) {
-        return args.output != nullptr
-                   ? gradient_rows<T, Out, true, false>(args, begin_row, end_row)
-                   : gradient_rows<T, Out, false, false>(args, begin_row, end_row);
-      }
-      return args.output != nullptr ? gradient_rows<T, Out, true, true>(args, begin_row, end_row)
-                                    : gradient_rows<T, Out, false, true>(args, begin_row, end_row);
+      return args.grad_in.data == nullptr
+                 ? gradient_rows<T, In, Output, Out, false>(args, begin_row, end_row)
+                 : gradient_rows<T, In, Output, Out, true>(args, begin_row, end_row);
     });
   });
 }

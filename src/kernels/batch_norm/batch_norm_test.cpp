@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <span>
 #include <vector>
 
 #include "kernels/batch_norm/batch_norm_test_rows.h"
@@ -13,8 +15,12 @@ namespace {
 
 class BatchNorm : public BatchNormRow {};
 
+template <typename T>
+constexpr int kBitsOf = 8 * int{sizeof(T)};
+
+template <typename T>
 void check_channel_sums(const BatchNormKernels& kernels, int64_t rows, int64_t channels) {
-  const auto in = test_values<int8_t>(rows * channels, 1, 7);
+  const auto in = test_values<T>(rows * channels, 1, kBitsOf<T> - 1);
   std::vector<int64_t> sum(channels, 5), squares(channels, 6);
   std::vector<int32_t> low(channels, 9), high(channels, -9);
   auto wanted_sum = sum, wanted_squares = squares;
@@ -27,7 +33,7 @@ void check_channel_sums(const BatchNormKernels& kernels, int64_t rows, int64_t c
     wanted_low[c] = std::min<int32_t>(wanted_low[c], in[i]);
     wanted_high[c] = std::max<int32_t>(wanted_high[c], in[i]);
   }
-  kernels.channel_sums(in.data(), channels, begin, rows,
+  kernels.channel_sums({in.data(), kBitsOf<T>}, channels, begin, rows,
                        {sum.data(), squares.data(), low.data(), high.data()});
   ASSERT_EQ(sum, wanted_sum);
   ASSERT_EQ(squares, wanted_squares);
@@ -37,62 +43,80 @@ void check_channel_sums(const BatchNormKernels& kernels, int64_t rows, int64_t c
 
 TEST_P(BatchNorm, ChannelSums) {
   for (const int64_t rows : kAwkwardSizes) {
-    for (const int64_t channels : kAwkwardChannels) check_channel_sums(*GetParam(), rows, channels);
-    for (const int64_t channels : kOtherChannels) check_channel_sums(*GetParam(), rows, channels);
+    using Counts = std::span<const int64_t>;
+    for (const Counts counts : {Counts(kAwkwardChannels), Counts(kOtherChannels)}) {
+      for (const int64_t channels : counts) {
+        check_channel_sums<int8_t>(*GetParam(), rows, channels);
+        check_channel_sums<int16_t>(*GetParam(), rows, channels);
+      }
+    }
   }
 }
 
-template <typename T>
+template <typename T, typename In>
 void check_gradient_sums_of_extremes(const BatchNormKernels& kernels, int64_t rows,
                                      int64_t channels) {
   constexpr T kLow = std::numeric_limits<T>::min();
-  const std::vector<int8_t> in(rows * channels, -128);
+  constexpr In kLowIn = std::numeric_limits<In>::min();
+  const std::vector<In> in(rows * channels, kLowIn);
   const std::vector<T> grad(rows * channels, kLow);
   std::vector<int64_t> sum_grad(channels, 0), sum_grad_in(channels, 0);
   BatchNormGradient args;
-  args.grad_out = {grad.data(), 8 * int{sizeof(T)}};
-  args.in = in.data();
+  args.grad_out = {grad.data(), kBitsOf<T>};
+  args.in = {in.data(), kBitsOf<In>};
   args.channels = channels;
   kernels.gradient_sums(args, 0, rows, sum_grad.data(), sum_grad_in.data());
   ASSERT_EQ(sum_grad, std::vector<int64_t>(channels, rows * kLow));
-  ASSERT_EQ(sum_grad_in, std::vector<int64_t>(channels, rows * kLow * -128));
+  ASSERT_EQ(sum_grad_in, std::vector<int64_t>(channels, rows * kLow * kLowIn));
+}
+
+template <typename T>
+void check_sums_of_extremes(const BatchNormKernels& kernels, int64_t rows, int64_t channels) {
+  constexpr int64_t kLow = std::numeric_limits<T>::min();
+  const std::vector<T> in(rows * channels, static_cast<T>(kLow));
+  std::vector<int64_t> sum(channels, 0), squares(channels, 0);
+  std::vector<int32_t> low(channels, 0), high(channels, INT32_MIN);
+  kernels.channel_sums({in.data(), kBitsOf<T>}, channels, 0, rows,
+                       {sum.data(), squares.data(), low.data(), high.data()});
+  ASSERT_EQ(sum, std::vector<int64_t>(channels, rows * kLow));
+  ASSERT_EQ(squares, std::vector<int64_t>(channels, rows * kLow * kLow));
+  ASSERT_EQ(low, std::vector<int32_t>(channels, kLow));
+  ASSERT_EQ(high, low);
 }
 
 // Depth at which 32-bit partial sums of extremes would wrap.
 TEST_P(BatchNorm, SumsOfManyExtremesAreExact) {
   constexpr int64_t kRows = 140001;
   for (const int64_t channels : {3, 16, 32}) {
-    const std::vector<int8_t> in(kRows * channels, -128);
-    std::vector<int64_t> sum(channels, 0), squares(channels, 0);
-    std::vector<int32_t> low(channels, 127), high(channels, -128);
-    GetParam()->channel_sums(in.data(), channels, 0, kRows,
-                             {sum.data(), squares.data(), low.data(), high.data()});
-    ASSERT_EQ(sum, std::vector<int64_t>(channels, kRows * -128));
-    ASSERT_EQ(squares, std::vector<int64_t>(channels, kRows * 16384));
-    check_gradient_sums_of_extremes<int16_t>(*GetParam(), kRows, channels);
-    check_gradient_sums_of_extremes<int8_t>(*GetParam(), kRows, channels);
+    check_sums_of_extremes<int8_t>(*GetParam(), kRows, channels);
+    check_sums_of_extremes<int16_t>(*GetParam(), kRows, channels);
+    check_gradient_sums_of_extremes<int16_t, int8_t>(*GetParam(), kRows, channels);
+    check_gradient_sums_of_extremes<int8_t, int8_t>(*GetParam(), kRows, channels);
+    check_gradient_sums_of_extremes<int16_t, int16_t>(*GetParam(), kRows, channels);
   }
 }
 
+template <typename In>
 struct ScaleOffsetCase {
   int64_t rows, channels;
-  std::vector<int8_t> in;
+  std::vector<In> in;
   std::vector<int32_t> multiplier;
   std::vector<int64_t> offset;
 
   ScaleOffsetCase(int64_t rows_, int64_t channels_, int multiplier_bits, int offset_bits)
       : rows(rows_),
         channels(channels_),
-        in(test_values<int8_t>(rows * channels, 2, 7)),
+        in(test_values<In>(rows * channels, 2, kBitsOf<In> - 1)),
         multiplier(test_values<int32_t>(channels, 3, multiplier_bits)),
         offset(test_values<int64_t>(channels, 4, offset_bits)) {}
 };
 
-void check_scale_offset(const BatchNormKernels& kernels, const ScaleOffsetCase& data, int shift,
+template <typename Out = int8_t, typename In>
+void check_scale_offset(const BatchNormKernels& kernels, const ScaleOffsetCase<In>& data, int shift,
                         bool relu) {
   const int64_t count = data.rows * data.channels;
-  const int bits = shift % 3 == 0 ? 4 : 8;
-  std::vector<int8_t> out(count), wanted(count);
+  const int bits = kBitsOf<Out> - (shift % 3 == 0 ? 4 : 0);
+  std::vector<Out> out(count), wanted(count);
   WideStatistics maximum, narrowed;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t c = i % data.channels;
@@ -100,14 +124,18 @@ void check_scale_offset(const BatchNormKernels& kernels, const ScaleOffsetCase& 
     if (relu) wide = std::max<Wide>(wide, 0);
     maximum.maximum = std::max(maximum.maximum, exact_magnitude(wide));
     const Wide rounded = exact_rne(wide, shift);
-    wanted[i] = static_cast<int8_t>(exact_saturate(rounded, (1 << (bits - 1)) - 1));
+    wanted[i] = static_cast<Out>(exact_saturate(rounded, (1 << (bits - 1)) - 1));
     narrowed.saturated += wanted[i] != rounded;
   }
-  ScaleOffset args = {
-      data.in.data(), data.channels, data.multiplier.data(), data.offset.data(), relu, shift,
-      nullptr,        bits};
+  ScaleOffset args = {{data.in.data(), kBitsOf<In>},
+                      data.channels,
+                      data.multiplier.data(),
+                      data.offset.data(),
+                      relu,
+                      shift,
+                      {nullptr, bits}};
   expect_equal(kernels.scale_offset(args, 0, data.rows), maximum);
-  args.out = out.data();
+  args.out.data = out.data();
   expect_equal(kernels.scale_offset(args, 0, data.rows), narrowed);
   ASSERT_EQ(out, wanted) << data.rows << " x " << data.channels << " >> " << shift;
 }
@@ -116,10 +144,17 @@ TEST_P(BatchNorm, ScaleOffset) {
   for (const int64_t rows : kAwkwardSizes) {
     for (const int64_t channels : kAwkwardChannels) {
       for (const int bits : {30, 31}) {
-        const ScaleOffsetCase wide(rows, channels, bits, 45), narrow(rows, channels, bits, 35);
+        const ScaleOffsetCase<int8_t> wide(rows, channels, bits, 45),
+            narrow(rows, channels, bits, 35);
+        const ScaleOffsetCase<int16_t> of_words(rows, channels, bits - 2, 45);
         for (const int shift : {-20, -1, 0, 1, 16, 17, 24, 31, 38, 45, 46, 47, 48, 63, 90}) {
           check_scale_offset(*GetParam(), wide, shift, false);
           check_scale_offset(*GetParam(), shift > 30 ? wide : narrow, shift, true);
+          for (const bool relu : {false, true}) {
+            check_scale_offset<int16_t>(*GetParam(), wide, shift, relu);
+            check_scale_offset<int8_t>(*GetParam(), of_words, shift, relu);
+            check_scale_offset<int16_t>(*GetParam(), of_words, shift, relu);
+          }
         }
       }
     }
@@ -128,14 +163,14 @@ TEST_P(BatchNorm, ScaleOffset) {
 
 TEST_P(BatchNorm, ScaleOffsetOfOtherChannelCounts) {
   for (const int64_t channels : kOtherChannels) {
-    const ScaleOffsetCase data(70, channels, 30, 38);
+    const ScaleOffsetCase<int8_t> data(70, channels, 30, 38);
     for (const bool relu : {false, true}) check_scale_offset(*GetParam(), data, 31, relu);
   }
 }
 
 TEST_P(BatchNorm, ScaleOffsetOfLargeMultipliers) {
   for (const int32_t multiplier : kLargeMultipliers) {
-    ScaleOffsetCase data(70, 16, 30, 45);
+    ScaleOffsetCase<int8_t> data(70, 16, 30, 45);
     data.multiplier[3] = multiplier;
     data.multiplier[4] = -multiplier;
     for (const int shift : {31, 47}) check_scale_offset(*GetParam(), data, shift, false);
@@ -146,7 +181,7 @@ TEST_P(BatchNorm, ScaleOffsetOfLargeMultipliers) {
 // channel in which several or all are.
 TEST_P(BatchNorm, ScaleOffsetOfTies) {
   constexpr int64_t kChannels = 80;
-  ScaleOffsetCase data(256, kChannels, 22, 10);
+  ScaleOffsetCase<int8_t> data(256, kChannels, 22, 10);
   for (int64_t i = 0; i < 256 * kChannels; ++i) {
     data.in[i] = static_cast<int8_t>(i / kChannels - 128);
   }

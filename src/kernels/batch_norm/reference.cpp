@@ -1,5 +1,7 @@
 // The normative batch-norm loops, compiled for any CPU.
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 
 #include "kernels/batch_norm/batch_norm.h"
 #include "numerics/rounding.h"
