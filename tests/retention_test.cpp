@@ -133,6 +133,22 @@ TEST(Retention, TakesAtMostTwoPercentLongerThanTheExactPlan) {
   }
 }
 
+// Nothing is searched for where no choice can be within the limit.
+TEST(Retention, IsTheSmallestWhereNothingFits) {
+  const Planned planned("resnet8");
+  const RecomputeModel model = planned.model();
+  const RetentionPlan smallest = choose_smallest(model);
+  EXPECT_LE(model.bound_bytes(), smallest.outcome.total_bytes);
+  for (const int64_t limit : {int64_t{1}, model.bound_bytes() - 1}) {
+    for (const RetentionPlan& plan :
+         {choose_within(model, limit), choose_near(model, limit, keep_all(model))}) {
+      EXPECT_EQ(plan.choice, smallest.choice);
+      EXPECT_EQ(plan.outcome.total_bytes, smallest.outcome.total_bytes);
+      EXPECT_GT(plan.outcome.excess, 0);
+    }
+  }
+}
+
 TEST(Retention, StaysWithinAnyLimitFromTheSmallestOn) {
   for (const char* name : {"resnet20", "mobilenet_v2", "inception_small", "vgg16_bn"}) {
     const Planned planned(name);

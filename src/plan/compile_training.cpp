@@ -116,6 +116,7 @@ class TrainingCompiler {
   Status use_rows(size_t count) {
     options_.by_rows = by_rows(graph_, rows_, count);
     options_.retention.clear();
+    options_.arena_limit_bytes = kNoLimit;
     slow_ns_ = slow_ns(count);
     MANTISSA_ASSIGN(const Program kept, compile(graph_, options_, planning_));
     model_.emplace(graph_, kept, recompute_.profile, planning_.threads,
@@ -123,7 +124,10 @@ class TrainingCompiler {
     return {};
   }
 
-  Result<Planned> with(const RetentionPlan& plan) {
+  // Packs the arena so that no more is taken than the limit, if that is possible.
+  Result<Planned> with(const RetentionPlan& plan, int64_t limit_bytes = kNoLimit) {
+    options_.arena_limit_bytes =
+        limit_bytes - plan.outcome.recomputations * recompute_.instruction_bytes;
     options_.retention = model_->by_graph_value(plan.choice, graph_.values.size());
     MANTISSA_ASSIGN(Program program, compile(graph_, options_, planning_));
     std::vector<ValueDecision> decisions = explain(plan.choice, program);
@@ -140,21 +144,21 @@ class TrainingCompiler {
     MANTISSA_ASSIGN(RetentionPlan plan,
                     other ? plan_near(target, other->choice) : plan_within(target));
     for (int i = 1;; ++i) {
-      options_.arena_limit_bytes =
-          limit_bytes - plan.outcome.recomputations * recompute_.instruction_bytes;
-      MANTISSA_ASSIGN(Planned result, with(plan));
+      MANTISSA_ASSIGN(Planned result, with(plan, limit_bytes));
       const int64_t above = takes(result.training.program) - limit_bytes;
       if (above <= 0 || plan.outcome.total_bytes > target) return result;
-      if (i == kTries) return smallest_with_rows();
+      if (i == kTries) return smallest_with_rows(limit_bytes);
       target -= std::max(above, i * (limit_bytes / 200));
       MANTISSA_ASSIGN(plan, plan_near(target, plan.choice));
     }
   }
 
-  Result<Planned> smallest_with_rows() {
-    if (recompute_.planner == Planner::kSearch) return with(choose_smallest(*model_));
+  Result<Planned> smallest_with_rows(int64_t limit_bytes = kNoLimit) {
+    if (recompute_.planner == Planner::kSearch) {
+      return with(choose_smallest(*model_), limit_bytes);
+    }
     MANTISSA_ASSIGN(const RetentionPlan plan, choose_exactly_smallest(*model_));
-    return with(plan);
+    return with(plan, limit_bytes);
   }
 
   // What counts against the limit.
@@ -171,7 +175,7 @@ class TrainingCompiler {
     return choose_exactly_within(*model_, bytes);
   }
 
-  // For a little less than what the choice was made for.
+  // From a choice for other rows, or for a little more.
   Result<RetentionPlan> plan_near(int64_t bytes, const std::vector<Retention>& choice) const {
     if (recompute_.planner == Planner::kSearch) return choose_near(*model_, bytes, choice);
     return choose_exactly_within(*model_, bytes);

@@ -11,10 +11,8 @@ namespace {
 
 constexpr double kLoopNs = 2000;  // starting the threads for an instruction
 
-// Times are whole multiples of this: adding them is exact, in any order.
-constexpr double kUnitNs = 1. / 1024;
-
-double in_units(double nanoseconds) { return std::nearbyint(nanoseconds / kUnitNs) * kUnitNs; }
+// Times are whole nanoseconds: adding them is exact, in any order.
+double whole(double nanoseconds) { return std::nearbyint(nanoseconds); }
 
 bool is_value(const Operand& operand) {
   return operand.space == Operand::Space::kArena && !operand.gradient && operand.slot >= 0;
@@ -63,7 +61,7 @@ double compute_ns(const Graph& graph, const Instruction& instruction, const Form
                   const MachineProfile& profile, int threads) {
   const double mac_ns = static_cast<double>(instruction.multiply_adds) /
                         macs_per_ns(graph, instruction, format, profile);
-  return in_units(kLoopNs + elements_ns(instruction, profile, threads) + mac_ns / threads);
+  return whole(kLoopNs + elements_ns(instruction, profile, threads) + mac_ns / threads);
 }
 
 }  // namespace
@@ -135,7 +133,7 @@ void RecomputeModel::find_reads(const Program& program, const MachineProfile& pr
       const int64_t distance = passed[i] - passed[value.last_forward + 1];
       while (distance > profile.tiers[value.tier].bytes) ++value.tier;
       value.keep_ns =
-          in_units(2 * static_cast<double>(value.bytes) / profile.tiers[value.tier].bytes_per_ns);
+          whole(2 * static_cast<double>(value.bytes) / profile.tiers[value.tier].bytes_per_ns);
     }
     if (!reads_.empty()) {
       reads_.back().ends_node =

@@ -415,21 +415,25 @@ RetentionPlan choose_smallest(const RecomputeModel& model) {
   return best;
 }
 
-// The smallest for a limit that it may be above.
-static RetentionPlan smallest_above(const RecomputeModel& model, int64_t limit_bytes) {
+namespace {
+
+// The smallest plan, as one for a limit that it may be above.
+RetentionPlan smallest_for(const RecomputeModel& model, int64_t limit_bytes) {
   const RetentionPlan smallest = choose_smallest(model);
   return {smallest.choice, model.evaluate(smallest.choice, limit_bytes)};
 }
 
+}  // namespace
+
 RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes) {
   const std::vector<Retention> all = keep_all(model);
   if (limit_bytes == kNoLimit) return descended(model, all);
-  if (limit_bytes < model.bound_bytes()) return smallest_above(model, limit_bytes);
+  if (limit_bytes < model.bound_bytes()) return smallest_for(model, limit_bytes);
   SearchWithin search(model, limit_bytes);
   search.from(all);
   search.at_random(all, kManyValues);
   if (search.best()) return *search.best();
-  const RetentionPlan smallest = smallest_above(model, limit_bytes);
+  const RetentionPlan smallest = smallest_for(model, limit_bytes);
   search.from(smallest.choice);
   return search.best() ? *search.best() : smallest;
 }

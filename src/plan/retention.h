@@ -21,8 +21,7 @@ std::vector<Retention> keep_all(const RecomputeModel& model);
 // smallest, which is above it.
 RetentionPlan choose_within(const RecomputeModel& model, int64_t limit_bytes);
 
-// The same, found sooner, for a limit that is a little lower than the one that `near` was chosen
-// for.
+// The same by a shorter search, from a choice for a similar model or a somewhat higher limit.
 RetentionPlan choose_near(const RecomputeModel& model, int64_t limit_bytes,
                           const std::vector<Retention>& near);
 

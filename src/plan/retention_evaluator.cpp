@@ -126,7 +126,7 @@ class RetentionEvaluator::Course {
     for (const int v : values) set(of_node, v);
     for (int w = 0; w < words_; ++w) {
       const uint64_t added = of_node[w] & ~before[w];
-      if (added != 0) parts_.push_back({static_cast<int>(w), added});
+      if (added != 0) parts_.push_back({w, added});
     }
     check.end = static_cast<int>(parts_.size());
     if (check.begin < check.end) checks_.push_back(check);

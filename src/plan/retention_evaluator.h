@@ -13,6 +13,7 @@ namespace mantissa {
 class RetentionEvaluator {
  public:
   explicit RetentionEvaluator(const RecomputeModel& model);
+  explicit RetentionEvaluator(RecomputeModel&&) = delete;
   ~RetentionEvaluator();
 
   // What keeping and computing again takes under a choice.
