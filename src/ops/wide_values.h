@@ -1,6 +1,6 @@
 // Values of more than 8 bits: what operators do with them, in one plain loop for all of them.
-// Element by element in int64, so that the bits cannot depend on an instruction set; the kernels
-// are for 8 bits (docs/decisions/0023-wide-values.md).
+// Element by element in int64, so that the bits cannot depend on an instruction set; kernels, but
+// for those of batch norm and maximum pooling, are for 8 bits (docs/decisions/0023-wide-values.md).
 #pragma once
 
 #include <array>
