@@ -163,8 +163,9 @@ void channel_sums(ConstValue in, int64_t channels, int64_t begin_row, int64_t en
 
 void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int64_t end_row,
                    int64_t* sum_grad, int64_t* sum_grad_in) noexcept {
-  if (!are_bytes(args))
+  if (!are_bytes(args)) {
     return loops::gradient_sums(args, begin_row, end_row, sum_grad, sum_grad_in);
+  }
   const LongRows rows(args.channels, begin_row, end_row);
   with_gradient_type(args.grad_out.bits, [&](auto type) {
     using T = decltype(type);

@@ -13,9 +13,6 @@ namespace {
 
 class BatchNormGradients : public BatchNormRow {};
 
-template <typename T>
-constexpr int kBitsOf = 8 * int{sizeof(T)};
-
 // Gradients of `bits` bits, which T keeps; inputs and outputs of all that their types keep.
 template <typename T, typename In = int8_t, typename Output = int8_t>
 struct GradientCase {

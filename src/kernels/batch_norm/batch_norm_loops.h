@@ -127,7 +127,7 @@ inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
   });
 }
 
-// What lets gradients through: everything, or where the output is positive.
+// In place of the type of an output that is not there: all gradients pass.
 struct NoMask {};
 
 // Calls function(T{}, In{}, Output{}) with the types that keep gradient, input and output; NoMask

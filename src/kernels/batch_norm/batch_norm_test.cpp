@@ -16,9 +16,6 @@ namespace {
 class BatchNorm : public BatchNormRow {};
 
 template <typename T>
-constexpr int kBitsOf = 8 * int{sizeof(T)};
-
-template <typename T>
 void check_channel_sums(const BatchNormKernels& kernels, int64_t rows, int64_t channels) {
   const auto in = test_values<T>(rows * channels, 1, kBitsOf<T> - 1);
   std::vector<int64_t> sum(channels, 5), squares(channels, 6);

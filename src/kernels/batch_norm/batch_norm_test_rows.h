@@ -10,6 +10,9 @@
 
 namespace mantissa::kernels {
 
+template <typename T>
+constexpr int kBitsOf = 8 * int{sizeof(T)};
+
 // Besides kAwkwardChannels: divisors and multiples of a vector, and neither.
 inline constexpr int64_t kOtherChannels[] = {2, 6, 8, 20, 24, 33, 48, 96, 144, 600};
 
