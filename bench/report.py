@@ -9,7 +9,7 @@ def cpu_field(name):
 
 
 def kept_sections(report):
-    """The sections of a report by their headings, which are their first lines; {} if there is none."""
+    """The sections of a report by their headings, which are their first lines; {} without one."""
     if not report.exists():
         return {}
     texts = report.read_text().split("\n## ")[1:]
