@@ -24,29 +24,31 @@ PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape&
           attributes.get("padding", 0)};
 }
 
-// Calls visit(result, cell) for each cell of each result's window in an image, in row-major order.
+// Calls visit(window, cell) for each cell of each window of an image, in row-major order: where
+// their first channels lie in the result and in the image.
 template <typename Visit>
 void for_each_cell(const PoolShape& s, Visit&& visit) {
-  for (int64_t i = 0; i < s.out_image(); ++i) {
-    const int64_t c = i % s.channels, wx = i / s.channels % s.out_width;
-    const PoolRange rows = s.rows(i / s.channels / s.out_width), columns = s.columns(wx);
+  for (int64_t window = 0; window < s.out_height * s.out_width; ++window) {
+    const PoolRange rows = s.rows(window / s.out_width), columns = s.columns(window % s.out_width);
     for (int64_t y = rows.begin; y < rows.end; ++y) {
       for (int64_t x = columns.begin; x < columns.end; ++x) {
-        visit(i, (y * s.in_width + x) * s.channels + c);
+        visit(window * s.channels, (y * s.in_width + x) * s.channels);
       }
     }
   }
 }
 
-// Cells that count in a result's mean.
-int64_t cells(const Attributes& attributes, const PoolShape& s, int64_t result) {
-  const int64_t wx = result / s.channels % s.out_width, wy = result / s.channels / s.out_width;
-  if (attributes.get("count_padding", 1) == 0) return s.rows(wy).size() * s.columns(wx).size();
+// Cells that count in the mean of the window whose first channel lies at `window`.
+float cells(const Attributes& attributes, const PoolShape& s, int64_t window) {
+  const int64_t wx = window / s.channels % s.out_width, wy = window / s.channels / s.out_width;
+  if (attributes.get("count_padding", 1) == 0) {
+    return static_cast<float>(s.rows(wy).size() * s.columns(wx).size());
+  }
   const auto along = [&](int64_t index, int64_t size) {
     const int64_t first = index * s.stride - s.padding;
     return std::min(first + s.window, size + s.padding) - first;
   };
-  return along(wy, s.in_height) * along(wx, s.in_width);
+  return static_cast<float>(along(wy, s.in_height) * along(wx, s.in_width));
 }
 
 void max_pool(const OpContext& c) {
@@ -55,7 +57,11 @@ void max_pool(const OpContext& c) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
     float* out = c.output.as<float>() + n * s.out_image();
     std::fill_n(out, s.out_image(), -std::numeric_limits<float>::infinity());
-    for_each_cell(s, [&](int64_t i, int64_t at) { out[i] = std::max(out[i], image[at]); });
+    for_each_cell(s, [&](int64_t window, int64_t cell) {
+      for (int64_t i = 0; i < s.channels; ++i) {
+        out[window + i] = std::max(out[window + i], image[cell + i]);
+      }
+    });
   });
 }
 
@@ -68,13 +74,21 @@ void max_pool_backward(const OpContext& c) {
     const float* from = c.grad_output.as<float>() + n * s.out_image();
     float* to = grad_input.as<float>() + n * s.in_image();
     std::fill_n(to, s.in_image(), 0.0f);
-    int64_t result = -1, best = 0;
-    for_each_cell(s, [&](int64_t i, int64_t at) {
-      if (i != result && result >= 0) to[best] += from[result];
-      if (i != result || image[at] > image[best]) best = at;
-      result = i;
-    });
-    if (result >= 0) to[best] += from[result];
+    for (int64_t window = 0; window < s.out_height * s.out_width; ++window) {
+      const PoolRange rows = s.rows(window / s.out_width),
+                      columns = s.columns(window % s.out_width);
+      for (int64_t i = 0; i < s.channels; ++i) {
+        int64_t best = (rows.begin * s.in_width + columns.begin) * s.channels + i;
+        float most = image[best];
+        for (int64_t y = rows.begin; y < rows.end; ++y) {
+          for (int64_t x = columns.begin; x < columns.end; ++x) {
+            const int64_t cell = (y * s.in_width + x) * s.channels + i;
+            if (image[cell] > most) most = image[cell], best = cell;
+          }
+        }
+        to[best] += from[window * s.channels + i];
+      }
+    }
   });
 }
 
@@ -84,9 +98,12 @@ void window_average(const OpContext& c) {
     const float* image = c.inputs[0].as<float>() + n * s.in_image();
     float* out = c.output.as<float>() + n * s.out_image();
     std::fill_n(out, s.out_image(), 0.0f);
-    for_each_cell(s, [&](int64_t i, int64_t at) { out[i] += image[at]; });
-    for (int64_t i = 0; i < s.out_image(); ++i) {
-      out[i] /= static_cast<float>(cells(*c.attributes, s, i));
+    for_each_cell(s, [&](int64_t window, int64_t cell) {
+      for (int64_t i = 0; i < s.channels; ++i) out[window + i] += image[cell + i];
+    });
+    for (int64_t window = 0; window < s.out_image(); window += s.channels) {
+      const float count = cells(*c.attributes, s, window);
+      for (int64_t i = 0; i < s.channels; ++i) out[window + i] /= count;
     }
   });
 }
@@ -98,8 +115,9 @@ void window_average_backward(const OpContext& c) {
     const float* from = c.grad_output.as<float>() + n * s.out_image();
     float* to = grad_input.as<float>() + n * s.in_image();
     std::fill_n(to, s.in_image(), 0.0f);
-    for_each_cell(s, [&](int64_t i, int64_t at) {
-      to[at] += from[i] / static_cast<float>(cells(*c.attributes, s, i));
+    for_each_cell(s, [&](int64_t window, int64_t cell) {
+      const float count = cells(*c.attributes, s, window);
+      for (int64_t i = 0; i < s.channels; ++i) to[cell + i] += from[window + i] / count;
     });
   });
 }
