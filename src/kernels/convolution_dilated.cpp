@@ -211,6 +211,7 @@ WideStatistics dilated_forward(const KernelTable& table, const ConvolutionForwar
   WideStatistics total;
   for_each_phase(s, [&](const PhaseOf& phase) {
     ConvolutionForward part = args;
+    part.counts = nullptr;  // of the whole result, by the caller
     part.shape = phase.shape;
     part.input = reinterpret_cast<const int8_t*>(
         inputs_of(phase, 1).gather(*context.pool, args.input, scratch.input));
@@ -245,6 +246,7 @@ WideStatistics dilated_grad_input(const KernelTable& table, const ConvolutionGra
   for_each_phase(s, [&](const PhaseOf& phase) {
     if (!phase.has_inputs()) return;
     ConvolutionGradInput part = args;
+    part.counts = nullptr;  // of the whole result, by the caller
     part.shape = phase.shape;
     part.grad_output.data = outputs_of(phase, gradient_bytes(bits))
                                 .gather(*context.pool, args.grad_output.data, scratch.output);

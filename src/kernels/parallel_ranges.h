@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/checked.h"
 #include "base/thread_pool.h"
@@ -28,14 +29,20 @@ int64_t parallel_ranges(ThreadPool& pool, int64_t count, int64_t grain, Function
   return parts;
 }
 
-// As parallel_ranges, for functions that return WideStatistics: the combined statistics.
+// As parallel_ranges, for functions that return WideStatistics, and may take the part or not: the
+// combined statistics.
 template <typename Function>
 WideStatistics parallel_statistics(ThreadPool& pool, int64_t count, int64_t grain,
                                    Function&& function) {
   std::array<WideStatistics, kMaximumParts> partial;
-  const int64_t parts = parallel_ranges(
-      pool, count, grain,
-      [&](int64_t begin, int64_t end, int64_t part) { partial[part] = function(begin, end); });
+  const int64_t parts =
+      parallel_ranges(pool, count, grain, [&](int64_t begin, int64_t end, int64_t part) {
+        if constexpr (std::is_invocable_v<Function, int64_t, int64_t, int64_t>) {
+          partial[part] = function(begin, end, part);
+        } else {
+          partial[part] = function(begin, end);
+        }
+      });
   WideStatistics total;
   for (int64_t part = 0; part < parts; ++part) total += partial[part];
   return total;

@@ -41,11 +41,11 @@ void add_forward(const OpContext& c) {
                    .shift_b = shift_b,
                    .relu = c.relu,
                    .bits = c.output.bits};
-  narrow_value(c, wide_exponent, [&](int8_t* out, int shift) {
+  narrow_value(c, wide_exponent, [&](int8_t* out, int shift, kernels::PieceCounts* counts) {
     add.out = out;
     add.shift = shift;
-    return kernels::parallel_statistics(
-        *c.kernel.pool, c.output.count(), kGrain,
+    return write_pieces(
+        c, c.output, c.output.count(), kGrain, counts,
         [&](int64_t begin, int64_t end) { return c.kernels->elementwise->add(add, begin, end); });
   });
 }
@@ -67,17 +67,16 @@ void add_backward(const OpContext& c) {
 void sum_gradients(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
   const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits16);
-  narrow_gradient(c, sum, wide_exponent, [&](int shift) {
+  narrow_gradient(c, sum, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
     const kernels::AddGradients args{.a = gradient_of(a),
                                      .b = gradient_of(b),
                                      .shift_a = wide_exponent - *a.exponent,
                                      .shift_b = wide_exponent - *b.exponent,
                                      .shift = shift,
                                      .out = gradient_of(sum)};
-    return kernels::parallel_statistics(
-        *c.kernel.pool, sum.count(), kGrain, [&](int64_t begin, int64_t end) {
-          return c.kernels->elementwise->add_gradients(args, begin, end);
-        });
+    return write_pieces(c, sum, sum.count(), kGrain, counts, [&](int64_t begin, int64_t end) {
+      return c.kernels->elementwise->add_gradients(args, begin, end);
+    });
   });
 }
 

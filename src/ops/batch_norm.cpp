@@ -172,8 +172,8 @@ void forward(const OpContext& c) {
   const int wide_exponent =
       fixed_point_affine(c, saved, channels, work.reals, work.multiplier, work.offset);
   const uint64_t maximum = c.recomputes ? 0 : affine_maximum(c, sums, work, channels);
-  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
-    return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent);
+  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
+    return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent, counts);
   });
 }
 

@@ -242,18 +242,21 @@ void backward_input(const OpContext& c) {
   args.in_multiplier = work.in_multiplier;
   args.offset = work.offset;
   args.grad_in = gradient_of(grad_input);
-  const auto narrow = [&](int narrow_shift) {
+  const bool keeps = source.kept_count() > 0;
+  const auto narrow = [&](int narrow_shift, kernels::PieceCounts* counts) {
     args.shift = narrow_shift;
-    return kernels::parallel_statistics(*c.kernel.pool, rows, batch_norm_grain(channels),
-                                        [&](int64_t begin, int64_t end) {
-                                          return c.kernels->batch_norm->gradient(args, begin, end);
-                                        });
-  };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - shift, [&](int narrow_shift) {
-    kernels::WideStatistics found = narrow(narrow_shift);
-    if (source.kept_count() > 0) found += narrow_kept(c, source, by, narrow_shift);
+    // Kept channels are written over: pieces are not there to stay.
+    kernels::WideStatistics found =
+        write_pieces(c, grad_input, rows, batch_norm_grain(channels), keeps ? nullptr : counts,
+                     [&](int64_t begin, int64_t end, uint64_t seen) {
+                       auto piece = args;
+                       piece.seen = seen;
+                       return c.kernels->batch_norm->gradient(piece, begin, end);
+                     });
+    if (keeps) found += narrow_kept(c, source, by, narrow_shift);
     return found;
-  });
+  };
+  narrow_gradient(c, grad_input, *c.grad_output.exponent - shift, narrow);
 }
 
 }  // namespace

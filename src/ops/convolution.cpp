@@ -132,9 +132,9 @@ void backward_input(const OpContext& c) {
   const ConvolutionShape shape = convolution_shape(c, grad_input.shape, c.grad_output.shape);
   const kernels::ConstGradient gradient = align_gradient(c, weights);
   const int wide_exponent = *c.grad_output.exponent + weights.largest_exponent();
-  narrow_gradient(c, grad_input, wide_exponent, [&](int shift) {
+  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
     return kernels::convolution_grad_input(
-        *c.kernels, {shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input)},
+        *c.kernels, {shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input), counts},
         c.kernel);
   });
 }

@@ -183,8 +183,9 @@ void byte_forward(const OpContext& c) {
   }
   args.narrow = c.output.as<int8_t>();
   args.bits = c.output.bits;
-  narrow_in_one_pass(c, exponents.largest(), [&](int shift) {
+  narrow_in_one_pass(c, exponents.largest(), [&](int shift, kernels::PieceCounts* counts) {
     args.shift = shift;
+    args.counts = counts;
     return kernels::convolution_forward(*c.kernels, args, c.kernel);
   });
 }

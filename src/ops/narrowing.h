@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
+#include "base/checked.h"
 #include "graph/op.h"
 #include "kernels/bit_counts/written_block.h"
 #include "kernels/gradient.h"
@@ -60,25 +62,72 @@ inline int decided_shift(const OpContext& context, const Tensor& tensor, int wid
   return shift;
 }
 
-// Dynamic fixed point: counts the bits of a tensor that was written with decided_shift, in place of
-// what was counted when it was written before.
-inline void note_bits(const OpContext& context, const Tensor& tensor, int wide_exponent,
-                      const kernels::WideStatistics& found) {
-  const kernels::ConstGradient mantissas{tensor.data, tensor.bits};
-  *tensor.predictor.bits = kernels::bit_statistics(*context.kernels->bit_counts,
-                                                   *context.kernel.pool, mantissas, tensor.count(),
+// Passes that write mantissas may take kernels::PieceCounts* as their last argument: unless it is
+// null they count all that they write, each piece once it is there to stay. pass(arguments...), and
+// the counts if it takes them.
+template <typename Pass, typename... Arguments>
+auto run_pass(const Pass& pass, kernels::PieceCounts* counts, Arguments... arguments) {
+  if constexpr (std::is_invocable_v<const Pass&, Arguments..., kernels::PieceCounts*>) {
+    return pass(arguments..., counts);
+  } else {
+    return pass(arguments...);
+  }
+}
+
+// As kernels::parallel_statistics over [0, count), for a pass that writes `tensor`, a count'th of
+// it for each index: piece by piece where they are to be counted. function(begin, end) may also
+// take the maximum of its thread's pieces before.
+template <typename Function>
+kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& tensor, int64_t count,
+                                     int64_t grain, kernels::PieceCounts* counts,
+                                     const Function& function) {
+  const auto write = [&](int64_t begin, int64_t end, uint64_t seen) {
+    if constexpr (std::is_invocable_v<const Function&, int64_t, int64_t, uint64_t>) {
+      return function(begin, end, seen);
+    } else {
+      return function(begin, end);
+    }
+  };
+  int64_t length = count;
+  const int64_t elements = tensor.count() / count;
+  if (counts != nullptr) {
+    const int64_t bytes = elements * element_bytes(tensor.type);
+    length = round_up(divide_up(kernels::PieceCounts::kPieceBytes, bytes), grain);
+  }
+  return kernels::parallel_statistics(
+      *context.kernel.pool, count, grain, [&](int64_t begin, int64_t end, int64_t part) {
+        kernels::WideStatistics found;
+        for (int64_t at = begin; at < end; at += length) {
+          const int64_t next = std::min(end, at + length);
+          found += write(at, next, found.maximum);
+          if (counts == nullptr) continue;
+          counts->add(gradient_from(tensor, at * elements), (next - at) * elements, part);
+        }
+        return found;
+      });
+}
+
+// Writes a tensor with the exponent that was decided, and counts its bits in place of what was
+// counted when it was written before: `pass` as for narrow_in_one_pass.
+template <typename Pass>
+void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
+                       const Pass& pass) {
+  const kernels::BitCountKernels& kernel = *context.kernels->bit_counts;
+  ThreadPool& pool = *context.kernel.pool;
+  const bool by_pieces = pool.size() <= kernels::kMaximumParts;
+  kernels::PieceCounts counts(kernel, by_pieces ? pool.size() : 0);
+  const kernels::WideStatistics found = run_pass(
+      pass, by_pieces ? &counts : nullptr, decided_shift(context, tensor, wide_exponent, most));
+  // What the pass did not count is counted now.
+  const kernels::LargeCounts large =
+      counts.elements() == tensor.count()
+          ? counts.large()
+          : kernels::count_block(kernel, pool, gradient_of(tensor), tensor.count());
+  *tensor.predictor.bits = kernels::bit_statistics(large, tensor.count(), tensor.bits,
                                                    {.decided_exponent = *tensor.predictor.predicted,
                                                     .written_exponent = *tensor.exponent,
                                                     .wide_exponent = wide_exponent},
                                                    found);
-}
-
-// Writes a tensor with the exponent that was decided: `pass` as for narrow_in_one_pass.
-template <typename Pass>
-void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
-                       const Pass& pass) {
-  const kernels::WideStatistics found = pass(decided_shift(context, tensor, wide_exponent, most));
-  note_bits(context, tensor, wide_exponent, found);
   *tensor.saturated += found.saturated;
 }
 
@@ -92,13 +141,17 @@ inline int known_shift(const OpContext& context, int wide_exponent, int most) {
 template <typename Write>
 void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_exponent,
                        const Write& write) {
-  if (context.recomputes) return (void)write(known_shift(context, wide_exponent, 62));
-  if (context.exponent_mode == ExponentMode::kDecided) {
-    return narrow_as_decided(context, context.output, wide_exponent, 62, [&](int shift) {
-      return kernels::WideStatistics{maximum, write(shift)};
-    });
+  if (context.recomputes) {
+    return (void)run_pass(write, nullptr, known_shift(context, wide_exponent, 62));
   }
-  *context.output.saturated += write(choose_shift(context, context.output, maximum, wide_exponent));
+  if (context.exponent_mode == ExponentMode::kDecided) {
+    return narrow_as_decided(
+        context, context.output, wide_exponent, 62, [&](int shift, kernels::PieceCounts* counts) {
+          return kernels::WideStatistics{maximum, run_pass(write, counts, shift)};
+        });
+  }
+  *context.output.saturated +=
+      run_pass(write, nullptr, choose_shift(context, context.output, maximum, wide_exponent));
 }
 
 // Requantises a value to its width in one pass: `pass(shift)` computes the wide values, writes them
@@ -111,7 +164,8 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
                         int wide_bits = 32) {
   const Tensor& output = context.output;
   if (context.recomputes) {
-    return (void)pass(known_shift(context, wide_exponent, wide_bits - output.bits));
+    return (void)run_pass(pass, nullptr,
+                          known_shift(context, wide_exponent, wide_bits - output.bits));
   }
   if (context.exponent_mode == ExponentMode::kDecided) {
     return narrow_as_decided(context, output, wide_exponent, wide_bits - output.bits, pass);
@@ -119,12 +173,12 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
   int shift = *output.exponent - wide_exponent;
   const bool predicted = context.exponent_mode == ExponentMode::kPredicted;
   if (predicted) shift = std::clamp(shift, 0, wide_bits - output.bits);
-  kernels::WideStatistics found = pass(shift);
+  kernels::WideStatistics found = run_pass(pass, nullptr, shift);
   if (predicted) {
     const int exact = exact_shift(found.maximum, output.bits);
     if (found.maximum != 0 && exact != shift) {
       ++context.totals->mispredictions;
-      found = pass(exact);
+      found = run_pass(pass, nullptr, exact);
     }
     set_exponent(context, output, exact_exponent(found.maximum, wide_exponent, output.bits));
   }
@@ -138,11 +192,15 @@ void narrow_by_passes(const OpContext& context, int wide_exponent, Pass&& pass,
                       int wide_bits = 32) {
   if (context.recomputes || !finds_maximum_first(context.exponent_mode)) {
     return narrow_in_one_pass(
-        context, wide_exponent, [&](int shift) { return pass(true, shift); }, wide_bits);
+        context, wide_exponent,
+        [&](int shift, kernels::PieceCounts* counts) {
+          return run_pass(pass, counts, true, shift);
+        },
+        wide_bits);
   }
-  const uint64_t maximum = pass(false, 0).maximum;
+  const uint64_t maximum = run_pass(pass, nullptr, false, 0).maximum;
   const int shift = choose_shift(context, context.output, maximum, wide_exponent);
-  *context.output.saturated += pass(true, shift).saturated;
+  *context.output.saturated += run_pass(pass, nullptr, true, shift).saturated;
 }
 
 // The same for 8-bit values, with `pass(out, shift)`: `out` is null where nothing is written.
@@ -151,7 +209,10 @@ void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass, int 
   auto* out = context.output.as<int8_t>();
   narrow_by_passes(
       context, wide_exponent,
-      [&](bool writes, int shift) { return pass(writes ? out : nullptr, shift); }, wide_bits);
+      [&](bool writes, int shift, kernels::PieceCounts* counts) {
+        return run_pass(pass, counts, writes ? out : nullptr, shift);
+      },
+      wide_bits);
 }
 
 // Counts a wide value, or so many alike, in the histogram of kCalibrate: by the smallest exponent
@@ -192,7 +253,7 @@ void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_
   int exponent = wide_exponent;
   if (predicted != kUnmeasured) exponent = headroom_exponent(predicted, wide_exponent);
   // Beyond 62 everything rounds to zero, which 62 does as well.
-  kernels::WideStatistics found = pass(std::min(62, exponent - wide_exponent));
+  kernels::WideStatistics found = run_pass(pass, nullptr, std::min(62, exponent - wide_exponent));
   const int measured = exact_exponent(found.maximum, wide_exponent, gradient.bits);
   if (found.maximum == 0) {
     exponent = measured;
@@ -200,7 +261,7 @@ void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_
     if (predicted == kUnmeasured || measured > exponent) {
       exponent = measured;
       ++context.totals->re_executions;
-      found = pass(measured - wide_exponent);
+      found = run_pass(pass, nullptr, measured - wide_exponent);
     }
     *gradient.predictor.measured =
         std::max(*gradient.predictor.measured, static_cast<int16_t>(measured));

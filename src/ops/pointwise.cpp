@@ -89,13 +89,14 @@ void backward(const OpContext& c) {
                               .by = c.inputs[0].as<int8_t>(),
                               .factors = factors.data(),
                               .grad_in = gradient_of(grad_input)};
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30, [&](int shift) {
+  const auto narrow = [&](int shift, kernels::PieceCounts* counts) {
     args.shift = shift;
-    return kernels::parallel_statistics(
-        *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end) {
-          return c.kernels->elementwise->scale_gradient(args, begin, end);
-        });
-  });
+    return write_pieces(c, grad_input, grad_input.count(), kGrain, counts,
+                        [&](int64_t begin, int64_t end) {
+                          return c.kernels->elementwise->scale_gradient(args, begin, end);
+                        });
+  };
+  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30, narrow);
 }
 
 // Where f' is 0 or 1 everywhere: gradients pass, or do not, as they are.

@@ -32,7 +32,7 @@ void forward(const OpContext& c) {
 }  // namespace
 
 int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64_t* offset,
-                         int shift, int wide_exponent) {
+                         int shift, int wide_exponent, kernels::PieceCounts* counts) {
   const int64_t channels = c.output.shape.last();
   calibrate(c, wide_exponent, [&, in = Mantissas(c.inputs[0])](int64_t i) {
     const int64_t wide = in[i] * multiplier[i % channels] + offset[i % channels];
@@ -45,11 +45,10 @@ int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const in
                                   .relu = c.relu,
                                   .shift = shift,
                                   .out = value_of(c.output)};
-  return kernels::parallel_statistics(
-             *c.kernel.pool, c.output.count() / channels, batch_norm_grain(channels),
-             [&](int64_t begin, int64_t end) {
-               return c.kernels->batch_norm->scale_offset(args, begin, end);
-             })
+  return write_pieces(c, c.output, c.output.count() / channels, batch_norm_grain(channels), counts,
+                      [&](int64_t begin, int64_t end) {
+                        return c.kernels->batch_norm->scale_offset(args, begin, end);
+                      })
       .saturated;
 }
 

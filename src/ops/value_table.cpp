@@ -62,15 +62,19 @@ bool is_clamp(const std::array<int8_t, 256>& table) {
 }
 
 // out = table[in].
-void look_up(const OpContext& c, const int8_t* in, const std::array<int8_t, 256>& table) {
+void look_up(const OpContext& c, const int8_t* in, const std::array<int8_t, 256>& table,
+             kernels::PieceCounts* counts) {
   const auto& kernels = *c.kernels->elementwise;
   auto* out = c.output.as<int8_t>();
   const bool clamps = is_clamp(table);
-  kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        if (clamps) return kernels.clamp(in, at(table, -128), at(table, 127), out, begin, end);
-        kernels.look_up(in, table.data(), out, begin, end);
-      });
+  write_pieces(c, c.output, c.output.count(), kGrain, counts, [&](int64_t begin, int64_t end) {
+    if (clamps) {
+      kernels.clamp(in, at(table, -128), at(table, 127), out, begin, end);
+    } else {
+      kernels.look_up(in, table.data(), out, begin, end);
+    }
+    return kernels::WideStatistics{};  // the table's
+  });
 }
 
 // Which values occur, and how often, as far as that decides anything.
@@ -145,7 +149,7 @@ void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& tabl
       }
     });
   }
-  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) -> int64_t {
+  const auto write = [&](int shift, kernels::PieceCounts* counts) -> int64_t {
     const auto rounded = [&](int q) { return rescale_rne(at(table, q), shift); };
     std::array<int8_t, 256> narrow;
     for (int q = -128; q < 128; ++q) {
@@ -153,9 +157,10 @@ void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& tabl
     }
     const int64_t saturated =
         found ? found->count_if([&](int q) { return at(narrow, q) != rounded(q); }) : 0;
-    look_up(c, in, narrow);  // which may be in place
+    look_up(c, in, narrow, counts);  // which may be in place
     return saturated;
-  });
+  };
+  narrow_by_maximum(c, maximum, wide_exponent, write);
 }
 
 }  // namespace mantissa::ops

@@ -45,8 +45,28 @@ class Rounding {
   __m256i least_rest_ = _mm256_set1_epi32(-1);
 };
 
-// Upper halves, with the half added, of results that neither saturate nor exceed a magnitude that
-// is known to occur. Where all are within, a block's statistics follow without looking closer.
+// The least and the greatest of lanes of int32.
+class Extremes {
+ public:
+  Extremes() : low_(_mm256_set1_epi32(INT32_MAX)), high_(_mm256_set1_epi32(INT32_MIN)) {}
+
+  MANTISSA_INLINE void add(__m256i a, __m256i b) {
+    low_ = _mm256_min_epi32(low_, _mm256_min_epi32(a, b));
+    high_ = _mm256_max_epi32(high_, _mm256_max_epi32(a, b));
+  }
+  bool are_within(int32_t least, int32_t greatest) const {
+    const __m256i outside = _mm256_or_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(least), low_),
+                                            _mm256_cmpgt_epi32(high_, _mm256_set1_epi32(greatest)));
+    return _mm256_testz_si256(outside, outside) != 0;
+  }
+
+ private:
+  __m256i low_, high_;
+};
+
+// Upper halves, with the half added, of results that do not exceed a magnitude that is known to
+// occur, and of those that do not saturate either. Where all are within, a block's maximum follows
+// without looking closer, and that nothing saturated.
 class KnownRange {
  public:
   KnownRange(int shift, int bits)
@@ -56,28 +76,44 @@ class KnownRange {
 
   void set_maximum(uint64_t maximum) {
     const auto size = static_cast<int64_t>(maximum);
-    low_ = static_cast<int32_t>(std::max({lowest_, half_ - (size >> 16), int64_t{INT32_MIN}}));
-    high_ = static_cast<int32_t>(
-        std::min({highest_, half_ - 1 + ((size + 1) >> 16), int64_t{INT32_MAX}}));
+    low_ = std::max(half_ - (size >> 16), int64_t{INT32_MIN});
+    high_ = std::min(half_ - 1 + ((size + 1) >> 16), int64_t{INT32_MAX});
   }
-  bool contains(__m256i low, __m256i high) const {
-    const __m256i outside = _mm256_or_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(low_), low),
-                                            _mm256_cmpgt_epi32(high, _mm256_set1_epi32(high_)));
-    return _mm256_testz_si256(outside, outside) != 0;
+  bool contains(const Extremes& found) const { return is_within(found, low_, high_); }
+  bool contains_unsaturated(const Extremes& found) const {
+    return is_within(found, std::max(lowest_, low_), std::min(highest_, high_));
   }
 
  private:
+  static bool is_within(const Extremes& found, int64_t low, int64_t high) {
+    return found.are_within(static_cast<int32_t>(low), static_cast<int32_t>(high));
+  }
   int64_t half_, lowest_, highest_;
-  int32_t low_ = 0, high_ = 0;
+  int64_t low_ = 0, high_ = 0;
 };
 
-// Returns whether all was rounded to nearest even and lies in the range.
-template <typename T, typename Out, bool kMasked>
-bool gradient_block(const BatchNormGradient& args, const Block& block, const StripConstants& strip,
-                    const KnownRange& range) {
+// What is known of a block's results.
+struct BlockResults {
+  Extremes upper_halves;
+  bool rounded_exactly = false;  // all of them, to nearest even
+  int64_t saturated = 0;         // where saturation is looked for
+};
+
+// Writes a block; unless it saturates, results that do not fit are written wrongly.
+template <typename T, typename Out, bool kMasked, bool kSaturates>
+void gradient_block(const BatchNormGradient& args, const Block& block, const StripConstants& strip,
+                    BlockResults& results) {
   const HalfStrip<true> first(strip, 0), second(strip, 1);
   Rounding round(args.shift);
-  __m256i low = _mm256_set1_epi32(INT32_MAX), high = _mm256_set1_epi32(INT32_MIN);
+  Extremes upper_halves;  // in registers
+  const __m256i limit = _mm256_set1_epi32(static_cast<int>(mantissa_limit(args.grad_in.bits)));
+  const __m256i least = _mm256_sub_epi32(_mm256_setzero_si256(), limit);
+  __m256i kept = _mm256_setzero_si256();
+  const auto saturate = [&](__m256i rounded) {
+    const __m256i narrow = _mm256_max_epi32(_mm256_min_epi32(rounded, limit), least);
+    kept = _mm256_sub_epi32(kept, _mm256_cmpeq_epi32(rounded, narrow));
+    return narrow;
+  };
   // Copies, which no store can change.
   const T* grad_out = args.grad_out.as<T>();
   Out* grad_in = args.grad_in.as<Out>();
@@ -88,11 +124,14 @@ bool gradient_block(const BatchNormGradient& args, const Block& block, const Str
     const __m256i in = load_words(inputs + at);
     const Wide wide0 = first(_mm256_unpacklo_epi16(grad, in));
     const Wide wide1 = second(_mm256_unpackhi_epi16(grad, in));
-    low = _mm256_min_epi32(low, _mm256_min_epi32(wide0.high, wide1.high));
-    high = _mm256_max_epi32(high, _mm256_max_epi32(wide0.high, wide1.high));
-    store_narrow(grad_in + at, _mm256_packs_epi32(round(wide0), round(wide1)));
+    upper_halves.add(wide0.high, wide1.high);
+    __m256i rounded0 = round(wide0), rounded1 = round(wide1);
+    if constexpr (kSaturates) rounded0 = saturate(rounded0), rounded1 = saturate(rounded1);
+    store_narrow(grad_in + at, _mm256_packs_epi32(rounded0, rounded1));
   }
-  return round.is_exact() && range.contains(low, high);
+  results.upper_halves = upper_halves;
+  results.rounded_exactly = round.is_exact();
+  if constexpr (kSaturates) results.saturated = kLanes * block.rows - sum_lanes(kept);
 }
 
 // As gradient_block, for all numbers.
@@ -126,14 +165,21 @@ template <typename T, typename Out, bool kMasked>
 WideStatistics gradient_rows(const BatchNormGradient& args, const LongRows& rows) {
   WideStatistics total;
   KnownRange range(args.shift, args.grad_in.bits);
-  range.set_maximum(0);
+  range.set_maximum(args.seen);
   for_each_block_with_constants(
       rows, args.channels, kRows,
       [&](int64_t channel, StripConstants& strip) { set_constants(args, channel, strip); },
       [&](const Block& block, const StripConstants& strip) {
-        if (gradient_block<T, Out, kMasked>(args, block, strip, range)) return;
+        BlockResults found;
+        gradient_block<T, Out, kMasked, false>(args, block, strip, found);
+        if (found.rounded_exactly && range.contains_unsaturated(found.upper_halves)) return;
+        if (found.rounded_exactly && range.contains(found.upper_halves)) {
+          gradient_block<T, Out, kMasked, true>(args, block, strip, found);
+          total.saturated += found.saturated;
+          return;
+        }
         total += gradient_block_exactly<T, Out, kMasked>(args, block);
-        range.set_maximum(total.maximum);
+        range.set_maximum(std::max(args.seen, total.maximum));
       });
   return total;
 }

@@ -45,13 +45,18 @@ MANTISSA_INLINE void store_narrow(int8_t* to, __m256i words) {
   store16(to, _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
 }
 
+// The sum of eight lanes of int32.
+MANTISSA_INLINE int64_t sum_lanes(__m256i lanes) {
+  int32_t values[8];
+  store32(values, lanes);
+  int64_t total = 0;
+  for (const int32_t value : values) total += value;
+  return total;
+}
+
 // The sum of sixteen words.
 MANTISSA_INLINE int64_t sum_words(__m256i words) {
-  int32_t sums[8];
-  store32(sums, _mm256_madd_epi16(words, _mm256_set1_epi16(1)));
-  int64_t total = 0;
-  for (const int32_t sum : sums) total += sum;
-  return total;
+  return sum_lanes(_mm256_madd_epi16(words, _mm256_set1_epi16(1)));
 }
 
 // All ones in the words of the elements that the ReLU behind the batch norm lets through.

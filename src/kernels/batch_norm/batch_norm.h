@@ -51,6 +51,7 @@ struct BatchNormGradient {
   const int64_t* offset = nullptr;
   int shift = 0;
   Gradient grad_in = {};
+  uint64_t seen = 0;  // a maximum that need not be reported, as others have found it
 };
 
 struct BatchNormKernels {

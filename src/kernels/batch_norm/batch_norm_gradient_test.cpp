@@ -193,6 +193,44 @@ TEST_P(BatchNormGradients, OfTies) {
   }
 }
 
+// Few results saturate, and none is the largest: that comes first.
+TEST_P(BatchNormGradients, OfFewThatSaturate) {
+  constexpr int64_t kRows = 500, kChannels = 48;
+  for (const int shift : {17, 24, 29}) {
+    for_both_gradient_types(kRows, kChannels, [&]<typename T>(GradientCase<T> data) {
+      const int64_t limit = mantissa_limit(data.bits), most = limit / 3;
+      std::fill(data.grad_multiplier.begin(), data.grad_multiplier.end(), 2 << shift);
+      std::fill(data.in_multiplier.begin(), data.in_multiplier.end(), 1);
+      std::fill(data.offset.begin(), data.offset.end(), 0);
+      for (T& grad : data.grad_out) grad = static_cast<T>(grad % most);
+      data.grad_out[5] = static_cast<T>(limit);
+      for (const int64_t at : {7000, 7001, 12345, 23999}) {
+        data.grad_out[at] = static_cast<T>(at % 2 == 0 ? limit - 3 : 2 - limit);
+      }
+      check_gradient<T>(*GetParam(), data, data.bits, false, shift);
+      check_gradient<int16_t>(*GetParam(), data, 16, true, shift);
+    });
+  }
+}
+
+// A maximum that was seen elsewhere need not be reported, and changes nothing else.
+TEST_P(BatchNormGradients, WithAMaximumThatWasSeen) {
+  constexpr int kShift = 30;
+  for_both_gradient_types(200, 16, [&]<typename T>(const GradientCase<T>& data) {
+    std::vector<T> wanted(data.grad_out.size()), out(wanted.size());
+    auto args = data.args(true, kShift, {wanted.data(), data.bits});
+    const WideStatistics plain = GetParam()->gradient(args, 0, data.rows);
+    for (const uint64_t seen : {plain.maximum / 2, plain.maximum, 2 * plain.maximum}) {
+      args.grad_in.data = out.data();
+      args.seen = seen;
+      const WideStatistics found = GetParam()->gradient(args, 0, data.rows);
+      EXPECT_EQ(out, wanted);
+      EXPECT_EQ(found.saturated, plain.saturated);
+      EXPECT_EQ(std::max(seen, found.maximum), std::max(seen, plain.maximum));
+    }
+  });
+}
+
 // Only the lowest bits tell which result is the largest.
 TEST_P(BatchNormGradients, OfAlmostEqualResults) {
   for_both_gradient_types(1000, 16, [&]<typename T>(GradientCase<T> data) {

@@ -6,12 +6,32 @@
 #include "kernels/bit_counts/bit_counts.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
 
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
 
 constexpr size_t kVectorBytes = 64;
+template <typename T>
+using Vector [[gnu::vector_size(kVectorBytes)]] = T;
+using Bytes = Vector<uint8_t>;
+using Words = Vector<uint16_t>;
+
+Bytes look_up(Bytes table, Bytes at) {
+  return reinterpret_cast<Bytes>(
+      _mm512_shuffle_epi8(reinterpret_cast<__m512i>(table), reinterpret_cast<__m512i>(at)));
+}
+Bytes absolute(Bytes mantissas) {
+  return reinterpret_cast<Bytes>(_mm512_abs_epi8(reinterpret_cast<__m512i>(mantissas)));
+}
+Words absolute(Words mantissas) {
+  return reinterpret_cast<Words>(_mm512_abs_epi16(reinterpret_cast<__m512i>(mantissas)));
+}
+Bytes pack(Words first, Words second) {
+  return reinterpret_cast<Bytes>(
+      _mm512_packus_epi16(reinterpret_cast<__m512i>(first), reinterpret_cast<__m512i>(second)));
+}
 
 #include "kernels/bit_counts/bit_counts_loops.h"
 

@@ -37,7 +37,7 @@ std::vector<T> mantissas(int bits, int64_t count) {
 }
 
 TEST(BitCounts, AllRowsCountByTheDefinition) {
-  for (const int bits : {2, 3, 4, 6, 8, 12, 16, 32}) {
+  for (const int bits : {2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 32}) {
     for (const int64_t count : {0, 1, 31, 32, 33, 127, 5000, 40'000}) {
       with_wide_gradient_type(bits, [&](auto type) {
         const auto in = mantissas<decltype(type)>(bits, count);
@@ -85,9 +85,11 @@ TEST(BitCounts, StatisticsAreAboutTheDecidedExponent) {
         count_needed(expected, decided, needed, 1);
       }
       expected.largest_exponent = exact_exponent(found.maximum, wide_exponent, kBits);
-      const BitStatistics statistics = bit_statistics(
-          kBitCountsReference, pool, {narrow.data(), kBits}, static_cast<int64_t>(wide.size()),
-          {decided, written, wide_exponent}, found);
+      const auto count = static_cast<int64_t>(wide.size());
+      const LargeCounts large =
+          count_block(kBitCountsReference, pool, {narrow.data(), kBits}, count);
+      const BitStatistics statistics =
+          bit_statistics(large, count, kBits, {decided, written, wide_exponent}, found);
       EXPECT_EQ(statistics, expected) << decided << " " << wide_exponent;
     }
   }

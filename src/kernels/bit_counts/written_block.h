@@ -1,8 +1,7 @@
 // Statistics of a block that was written with an exponent decided before.
 #pragma once
 
-#include "kernels/bit_counts/bit_counts.h"
-#include "kernels/parallel_ranges.h"
+#include "kernels/bit_counts/piece_counts.h"
 
 namespace mantissa::kernels {
 
@@ -12,18 +11,23 @@ struct WrittenExponents {
   int wide_exponent = 0;
 };
 
-// Of `count` mantissas at exponents.written_exponent, whose wide values `found` is about.
-inline BitStatistics bit_statistics(const BitCountKernels& kernel, ThreadPool& pool,
-                                    ConstGradient mantissas, int64_t count,
+// The counts of a block of `count` mantissas.
+inline LargeCounts count_block(const BitCountKernels& kernel, ThreadPool& pool,
+                               ConstGradient mantissas, int64_t count) {
+  constexpr int64_t kGrain = 65536;
+  const int64_t bytes = gradient_bytes(mantissas.bits);
+  PieceCounts counts(kernel, std::min<int64_t>(pool.size(), kMaximumParts));
+  parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+    counts.add({mantissas.as<std::byte>() + begin * bytes, mantissas.bits}, end - begin, part);
+  });
+  return counts.large();
+}
+
+// Of a block of `count` mantissas of `bits` at exponents.written_exponent: `large` are its counts,
+// and `found` is about its wide values.
+inline BitStatistics bit_statistics(const LargeCounts& large, int64_t count, int bits,
                                     const WrittenExponents& exponents,
                                     const WideStatistics& found) {
-  constexpr int64_t kGrain = 65536;
-  std::array<LargeCounts, kMaximumParts> partial;
-  const int64_t parts =
-      parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t part) {
-        partial[part] = {};
-        kernel.count_large(mantissas, begin, end, partial[part]);
-      });
   const int written = exponents.written_exponent;
   BitStatistics statistics;
   const auto add = [&](int needed, int64_t elements) {
@@ -32,16 +36,13 @@ inline BitStatistics bit_statistics(const BitCountKernels& kernel, ThreadPool& p
   add(written + 1, found.saturated);
   int64_t counted = found.saturated;  // what was clipped is large
   for (int k = 0; k < kFinerExponents; ++k) {
-    int64_t large = 0;
-    for (int64_t part = 0; part < parts; ++part) large += partial[part][static_cast<size_t>(k)];
-    add(written - k, large - counted);
-    counted = large;
+    add(written - k, large[static_cast<size_t>(k)] - counted);
+    counted = large[static_cast<size_t>(k)];
   }
   // Many of the rest are zeros, which fit every exponent.
   add(std::min(written - kFinerExponents, exponents.decided_exponent), count - counted);
   if (found.maximum != 0) {
-    statistics.largest_exponent =
-        exact_exponent(found.maximum, exponents.wide_exponent, mantissas.bits);
+    statistics.largest_exponent = exact_exponent(found.maximum, exponents.wide_exponent, bits);
   }
   return statistics;
 }

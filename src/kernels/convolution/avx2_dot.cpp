@@ -24,6 +24,8 @@ struct DotCall {
   char* target;
   Store store;
   const int32_t* bias = nullptr;  // padded, or null
+  int bits = 8;                   // of a result that is rounded
+  PieceCounts* counts = nullptr;
 
   int32_t* magnitude(int64_t phase) const {
     return reinterpret_cast<int32_t*>(scratch + plan.magnitude_offset) + phase * plan.dot.blocks();
@@ -140,8 +142,9 @@ void clear_band(const DotCall& call, const Band& band, int64_t bytes) {
   std::memset(band.target + first * row_bytes, 0, static_cast<size_t>((last - first) * row_bytes));
 }
 
-void run_band(const DotCall& call, int64_t index, const Groups& groups, int16_t* packed,
+void run_band(const DotCall& call, int64_t index, const Groups& groups, int worker,
               Workplace& place) {
+  int16_t* packed = call.packed_source(worker);
   const DotPlan& plan = call.plan;
   const Dot& dot = plan.dot;
   const int64_t image = index / plan.bands;
@@ -158,6 +161,10 @@ void run_band(const DotCall& call, int64_t index, const Groups& groups, int16_t*
   const Band band = {packed, call.target + target * target_bytes(place.store.type), first_row};
   if (dot.has_gaps()) clear_band(call, band, target_bytes(place.store.type));
   for_each_phase(call, [&](const Phase& phase) { run_phase(call, phase, groups, band, place); });
+  if (call.counts == nullptr || plan.slices > 1) return;
+  const int64_t first = dot.target_elements(first_row);
+  call.counts->add({band.target + first * target_bytes(place.store.type), call.bits},
+                   dot.target_elements(first_row + plan.band_rows) - first, worker);
 }
 
 // Statistics of tasks that run at the same time.
@@ -186,7 +193,7 @@ WideStatistics run_dot(const DotCall& call, ThreadPool& pool, Pack&& pack) {
   const auto run = [&](int64_t first, int64_t last, const Groups& some, int worker) {
     Workplace place(call.store);
     for (int64_t band = first; band < last; ++band) {
-      run_band(call, band, some, call.packed_source(worker), place);
+      run_band(call, band, some, worker, place);
     }
     statistics.add(place.store.statistics());
   };
@@ -231,7 +238,9 @@ WideStatistics forward(const Tiles& tiles, const ConvolutionForward& args,
       .source_bits = 8,
       .target = rounds ? reinterpret_cast<char*>(args.narrow) : reinterpret_cast<char*>(args.wide),
       .store = rounds ? Store(TargetType::kInt8, args.shift, mantissa_limit(args.bits))
-                      : Store(TargetType::kInt32, 0, 0)};
+                      : Store(TargetType::kInt32, 0, 0),
+      .bits = args.bits,
+      .counts = args.counts};
   call.bias = pad_bias(call, args.bias);
   return run_dot(call, *context.pool, [&](int64_t group) {
     for_each_phase(call, [&](const Phase& phase) {
@@ -254,7 +263,9 @@ WideStatistics grad_input(const Tiles& tiles, const ConvolutionGradInput& args,
                         .source_bits = args.grad_output.bits,
                         .target = static_cast<char*>(args.grad_input.data),
                         .store = Store(bits <= 8 ? TargetType::kInt8 : TargetType::kInt16,
-                                       args.shift, mantissa_limit(bits))};
+                                       args.shift, mantissa_limit(bits)),
+                        .bits = bits,
+                        .counts = args.counts};
   return run_dot(call, *context.pool, [&](int64_t group) {
     for_each_phase(call, [&](const Phase& phase) {
       call.magnitude(phase.index)[group] =

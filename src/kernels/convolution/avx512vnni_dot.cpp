@@ -26,7 +26,10 @@ struct DotCall {
   char* target;        // int32, int16 or int8
   int target_bytes;    // per element
   int shift = 0;
-  int limit = 0;  // largest result, where it is rounded
+  int bits = 8;  // of a result, where it is rounded
+  PieceCounts* counts = nullptr;
+
+  int limit() const { return static_cast<int>(mantissa_limit(bits)); }
 
   int32_t* init(int64_t phase) const {
     return reinterpret_cast<int32_t*>(scratch + plan.init_offset) + phase * plan.dot.blocks() * 16;
@@ -185,8 +188,9 @@ void run_phase(const DotCall& call, const Phase& phase, const Band& band,
   }
 }
 
-void run_band(const DotCall& call, int64_t image, int64_t band_index, uint8_t* packed,
+void run_band(const DotCall& call, int64_t image, int64_t band_index, int worker,
               TileArguments& arguments) {
+  uint8_t* packed = call.packed_source(worker);
   const DotPlan& plan = call.plan;
   const Dot& dot = plan.dot;
   const int64_t first_row = band_index * plan.band_rows;
@@ -207,6 +211,10 @@ void run_band(const DotCall& call, int64_t image, int64_t band_index, uint8_t* p
                                        dot.target_channels * call.target_bytes,
                      first_row};
   for_each_phase(call, [&](const Phase& phase) { run_phase(call, phase, band, arguments); });
+  if (call.counts == nullptr) return;
+  const int64_t first = dot.target_elements(first_row);
+  call.counts->add({band.target + first * call.target_bytes, call.bits},
+                   dot.target_elements(first_row + plan.band_rows) - first, worker);
 }
 
 // The largest magnitude whose rounded result is at most `limit`, which is odd: limit + 1/2 rounds
@@ -243,17 +251,16 @@ WideStatistics run_dot(const DotCall& call, ThreadPool& pool) {
     arguments.row_pitch = plan.window_columns * dot.source_channels;
     arguments.plane_bytes = plan.plane_bytes;
     arguments.shift = call.shift;
-    arguments.limit = call.limit;
-    arguments.unsaturated = unsaturated_magnitude(call.limit, call.shift);
+    arguments.limit = call.limit();
+    arguments.unsaturated = unsaturated_magnitude(call.limit(), call.shift);
     arguments.roundable_end = roundable_end(arguments.unsaturated, call.shift);
-    uint8_t* packed = call.packed_source(worker);
     if (plan.bands > 1) {
-      run_band(call, task / plan.bands, task % plan.bands, packed, arguments);
+      run_band(call, task / plan.bands, task % plan.bands, worker, arguments);
     } else {
       const int64_t first = task * plan.images_per_task;
       const int64_t last = smaller(dot.batch, first + plan.images_per_task);
       for (int64_t image = first; image < last; ++image) {
-        run_band(call, image, 0, packed, arguments);
+        run_band(call, image, 0, worker, arguments);
       }
     }
     raise(maximum, tile_maximum(call.mode, arguments));
@@ -287,7 +294,8 @@ WideStatistics forward(const ConvolutionForward& args, const KernelContext& cont
       .target = rounds ? reinterpret_cast<char*>(args.narrow) : reinterpret_cast<char*>(args.wide),
       .target_bytes = rounds ? 1 : 4,
       .shift = args.shift,
-      .limit = static_cast<int>(mantissa_limit(args.bits))};
+      .bits = args.bits,
+      .counts = args.counts};
   context.pool->parallel_for(plan.dot.blocks(), [&](int64_t block, int) {
     for_each_phase(call, [&](const Phase& phase) {
       pack_forward_weights(shape, args.weights, args.bias, block * 16,
@@ -309,7 +317,8 @@ WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext&
                   .target = args.grad_input.as<char>(),
                   .target_bytes = static_cast<int>(gradient_bytes(args.grad_input.bits)),
                   .shift = args.shift,
-                  .limit = static_cast<int>(mantissa_limit(args.grad_input.bits))};
+                  .bits = args.grad_input.bits,
+                  .counts = args.counts};
   context.pool->parallel_for(plan.dot.blocks(), [&](int64_t block, int) {
     for_each_phase(call, [&](const Phase& phase) {
       pack_grad_input_weights(shape, args.weights, phase.y, phase.x, block * 16,

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
+#include "kernels/bit_counts/piece_counts.h"
 #include "kernels/gradient.h"
 #include "kernels/statistics.h"
 #include "tensor/execution.h"
@@ -66,8 +67,9 @@ struct ConvolutionForward {
   const int32_t* bias = nullptr;  // [O] at the sum's exponent, |bias| <= 2^30; or null
   int32_t* wide = nullptr;
   int8_t* narrow = nullptr;
-  int bits = 8;   // of `narrow`, 2..8
-  int shift = 0;  // 0..32 - bits
+  int bits = 8;                   // of `narrow`, 2..8
+  int shift = 0;                  // 0..32 - bits
+  PieceCounts* counts = nullptr;  // of `narrow`, where the kernel takes them
 };
 
 // wide[n, y, x, c] = sum over (ky, kx, o of c's group) of grad_output[n,
@@ -81,6 +83,7 @@ struct ConvolutionGradInput {
   const int8_t* weights = nullptr;
   int shift = 0;  // 0..62
   Gradient grad_input;
+  PieceCounts* counts = nullptr;  // of grad_input, where the kernel takes them
 };
 
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *

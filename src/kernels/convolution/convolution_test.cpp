@@ -86,6 +86,19 @@ TEST_P(Shapes, FastKernelsEqualTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Convolution, Shapes, testing::ValuesIn(kShapes));
 
+// Those of one group of ordinary layers take them where they write.
+TEST(Convolution, FastKernelsCountWhatTheyWrite) {
+  for (const test::Subject& kernel : fast_kernels()) {
+    for (const ConvolutionShape& shape :
+         {shape_of(4, 28, 28, 16, 16, 3, 1, 1), shape_of(4, 28, 28, 16, 32, 3, 2, 1),
+          shape_of(4, 28, 28, 16, 32, 1, 2, 0), shape_of(4, 14, 14, 24, 20, 1, 1, 0)}) {
+      const test::Results found = test::Operands(shape, Values::kRandom, 1).run(kernel, 2);
+      EXPECT_EQ(found.narrow_counted, shape.output_count()) << kernel.name;
+      EXPECT_EQ(found.grad_input_counted, shape.input_count()) << kernel.name;
+    }
+  }
+}
+
 class Depth : public Shapes {};
 
 TEST_P(Depth, DeepSumsOfExtremesAreExact) {

@@ -52,6 +52,12 @@ struct Dot {
   int64_t phases() const { return target_step * target_step; }
   int64_t phase_extent(int64_t target_extent) const { return ceil_div(target_extent, target_step); }
   int64_t blocks() const { return ceil_div(target_channels, 16); }  // of 16 channels
+  // Target elements of an image that rows [0, rows) of all phases have.
+  int64_t target_elements(int64_t rows) const {
+    const bool folded = last_width != source_width;
+    const int64_t pixels = target_height * target_width - (folded ? target_width - last_width : 0);
+    return smaller(rows * target_step * target_width, pixels) * target_channels;
+  }
 };
 
 // A kernel that covers the whole unpadded image is a linear layer over all its pixels.

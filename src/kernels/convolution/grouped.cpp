@@ -67,6 +67,7 @@ WideStatistics grouped_forward(const ConvolutionKernels& dense, const Convolutio
   WideStatistics total;
   for (int64_t g = 0; g < args.shape.groups; ++g) {
     ConvolutionForward part = args;
+    part.counts = nullptr;  // of the whole result, by the caller
     part.shape = group;
     part.input =
         reinterpret_cast<const int8_t*>(input.gather(*context.pool, args.input, g, scratch.input));
@@ -97,6 +98,7 @@ WideStatistics grouped_grad_input(const ConvolutionKernels& dense, const Convolu
   WideStatistics total;
   for (int64_t g = 0; g < args.shape.groups; ++g) {
     ConvolutionGradInput part = args;
+    part.counts = nullptr;  // of the whole result, by the caller
     part.shape = group;
     part.grad_output.data = output.gather(*context.pool, args.grad_output.data, g, scratch.output);
     part.weights = args.weights + g * group.weights_count();

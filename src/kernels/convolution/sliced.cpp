@@ -101,6 +101,7 @@ WideStatistics sliced_forward(const ConvolutionKernels& dense, const Convolution
                                    : reinterpret_cast<std::byte*>(args.narrow);
   const auto run = [&](int64_t first, int64_t count, const KernelContext& own) {
     ConvolutionForward part = args;
+    part.counts = nullptr;  // of the whole result, by the caller
     part.shape = with_outputs(s, count);
     part.weights += first * (s.weights_count() / s.out_channels);
     if (part.bias != nullptr) part.bias += first;
@@ -130,6 +131,7 @@ WideStatistics sliced_grad_input(const ConvolutionKernels& dense, const Convolut
   auto* all = static_cast<std::byte*>(args.grad_input.data);
   const auto run = [&](int64_t first, int64_t count, const KernelContext& own) {
     ConvolutionGradInput part = args;
+    part.counts = nullptr;  // of the whole result, by the caller
     part.shape = with_inputs(s, count);
     std::byte* own_weights = own.scratch.data();
     std::byte* result = own_weights + aligned_bytes(part.shape.weights_count());

@@ -79,7 +79,20 @@ struct Results {
   std::vector<int64_t> accumulator, first_written;
   std::vector<int32_t> narrow_sums;  // where they fit
   WideStatistics wide_found, narrow_found, grad_input_found;
+  std::string miscounted;  // empty if what was counted was right
+  int64_t narrow_counted = 0, grad_input_counted = 0;
 };
+
+// Empty if nothing was counted, or all `count` mantissas were, and as they are.
+inline std::string miscount(const char* what, const PieceCounts& counts, ConstGradient mantissas,
+                            int64_t count) {
+  LargeCounts expected = {};
+  kBitCountsReference.count_large(mantissas, 0, count, expected);
+  if (counts.elements() == 0) return "";
+  if (counts.elements() == count && counts.large() == expected) return "";
+  return std::string(what) + ": counted " + std::to_string(counts.elements()) + " of " +
+         std::to_string(count) + ", or wrongly; ";
+}
 
 struct Operands {
   ConvolutionShape shape;
@@ -144,12 +157,21 @@ struct Operands {
     args.narrow = r.narrow.data();
     args.bits = value_bits;
     args.shift = forward_shift;
+    PieceCounts of_narrow(kBitCountsReference, threads);
+    PieceCounts of_grad_input(kBitCountsReference, threads);
+    args.counts = &of_narrow;
     r.narrow_found = subject.forward(args, {&pool, forward.span()});
+    r.narrow_counted = of_narrow.elements();
+    r.miscounted +=
+        miscount("narrow", of_narrow, {r.narrow.data(), value_bits}, shape.output_count());
     const ConstGradient gradient{grad_output.data(), bits};
     Scratch backward(subject.grad_input_scratch_bytes(shape, bits, threads));
+    const Gradient grad_in{r.grad_input.data(), grad_input_bits};
     r.grad_input_found = subject.grad_input(
-        {shape, gradient, weights.data(), grad_input_shift, {r.grad_input.data(), grad_input_bits}},
+        {shape, gradient, weights.data(), grad_input_shift, grad_in, &of_grad_input},
         {&pool, backward.span()});
+    r.grad_input_counted = of_grad_input.elements();
+    r.miscounted += miscount("grad_input", of_grad_input, grad_in, shape.input_count());
     Scratch update(subject.grad_weights_scratch_bytes(shape, bits, threads));
     ConvolutionGradWeights sums{
         shape, input.data(), gradient, grad_weights_shift, {r.accumulator.data()}};
@@ -189,7 +211,7 @@ inline std::string first_difference(const char* what, const WideStatistics& expe
 
 // Empty if all results are equal.
 inline std::string difference(const Results& expected, const Results& actual) {
-  return first_difference("wide", expected.wide, actual.wide) +
+  return actual.miscounted + first_difference("wide", expected.wide, actual.wide) +
          first_difference("wide's statistics", expected.wide_found, actual.wide_found) +
          first_difference("narrow", expected.narrow, actual.narrow) +
          first_difference("narrow's statistics", expected.narrow_found, actual.narrow_found) +

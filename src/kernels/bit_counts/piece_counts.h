@@ -1,0 +1,57 @@
+// Counts of a block's large mantissas that are taken as its pieces are written, while each is still
+// in the cache of the core that wrote it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "kernels/bit_counts/bit_counts.h"
+#include "kernels/parallel_ranges.h"
+
+namespace mantissa::kernels {
+
+class PieceCounts {
+ public:
+  // Pieces about as large as this stay in the cache until they are counted.
+  static constexpr int64_t kPieceBytes = 65536;
+
+  // For workers 0..workers - 1, of which there are at most kMaximumParts.
+  PieceCounts(const BitCountKernels& kernel, int64_t workers) : kernel_(kernel), workers_(workers) {
+    std::fill_n(parts_.begin(), workers, Part{});
+  }
+
+  // Counts `count` mantissas that `worker` has written for good. Workers count at the same time.
+  void add(ConstGradient mantissas, int64_t count, int64_t worker) noexcept {
+    Part& part = parts_[static_cast<size_t>(worker)];
+    kernel_.count_large(mantissas, 0, count, part.large);
+    part.elements += count;
+  }
+
+  // How many were counted, and what was found in them.
+  int64_t elements() const {
+    int64_t sum = 0;
+    for (int64_t worker = 0; worker < workers_; ++worker) sum += of(worker).elements;
+    return sum;
+  }
+  LargeCounts large() const {
+    LargeCounts sum = {};
+    for (int64_t worker = 0; worker < workers_; ++worker) {
+      for (size_t k = 0; k < sum.size(); ++k) sum[k] += of(worker).large[k];
+    }
+    return sum;
+  }
+
+ private:
+  struct alignas(64) Part {  // cache lines of their own
+    LargeCounts large;
+    int64_t elements;
+  };
+  const Part& of(int64_t worker) const { return parts_[static_cast<size_t>(worker)]; }
+
+  const BitCountKernels& kernel_;
+  int64_t workers_;
+  std::array<Part, kMaximumParts> parts_;
+};
+
+}  // namespace mantissa::kernels
