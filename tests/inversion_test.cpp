@@ -217,8 +217,9 @@ Graph small_network() {
   return std::move(*builder.finish(value));
 }
 
-// Sets the scales of some channels, and their offsets to 1, so that ReLU6 lets them through.
-void set_scales(Harness& harness, const std::map<int, int16_t>& mantissas) {
+// Sets the scales of some channels, and their offsets, unless given otherwise to 1, so that ReLU6
+// lets them through.
+void set_scales(Harness& harness, const std::map<int, int16_t>& mantissas, int16_t offset = 4096) {
   const StateLayout& layout = harness.state().layout();
   for (size_t p = 0; p < harness.graph().parameters.size(); ++p) {
     const ParameterRole role = harness.graph().parameters[p].role;
@@ -227,7 +228,7 @@ void set_scales(Harness& harness, const std::map<int, int16_t>& mantissas) {
     auto& exponent = *harness.state().data<int16_t>(layout.parameters[p].exponent);
     if (role == ParameterRole::kOffset) exponent = -12;
     for (const auto& [channel, mantissa] : mantissas) {
-      numbers[channel] = role == ParameterRole::kScale ? mantissa : 4096;
+      numbers[channel] = role == ParameterRole::kScale ? mantissa : offset;
     }
   }
 }
@@ -261,6 +262,25 @@ TEST(Inversion, ScalesOfAlmostZeroKeepTheInput) {
     EXPECT_EQ(root_of_squares(channels[3].grad_input), 0);
     EXPECT_NE(root_of_squares(channels[4].grad_input), 0);
   }
+}
+
+// The bits of what is written are counted by pieces, with more threads than there are parts as a
+// whole: the same, also where channels are written over afterwards.
+TEST(Inversion, BitsOfKeptChannelsAreCounted) {
+  const auto state_with = [](int threads) {
+    HarnessOptions options = small("dfp:inversion=yes");
+    options.threads = threads;
+    Harness harness(options, small_network());
+    std::map<int, int16_t> others;
+    for (int channel = 0; channel < 16; ++channel) others[channel] = 16384;
+    for (int i = 0; i < 3; ++i) {
+      set_scales(harness, others, -20480);  // ReLU6 lets none of these through
+      set_scales(harness, {{3, 1900}, {12, 1900}});
+      EXPECT_EQ(harness.step().norm_channels_left_out, 0);
+    }
+    return harness.state_sha256();
+  };
+  EXPECT_EQ(state_with(2), state_with(65));
 }
 
 // Two of 16 channels find room; each has its turn.

@@ -88,9 +88,9 @@ kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& ten
       return function(begin, end);
     }
   };
-  int64_t length = count;
-  const int64_t elements = tensor.count() / count;
+  int64_t length = count, elements = 0;
   if (counts != nullptr) {
+    elements = tensor.count() / count;
     const int64_t bytes = elements * element_bytes(tensor.type);
     length = round_up(divide_up(kernels::PieceCounts::kPieceBytes, bytes), grain);
   }

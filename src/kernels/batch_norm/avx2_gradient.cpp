@@ -109,7 +109,7 @@ void gradient_block(const BatchNormGradient& args, const Block& block, const Str
   const __m256i limit = _mm256_set1_epi32(static_cast<int>(mantissa_limit(args.grad_in.bits)));
   const __m256i least = _mm256_sub_epi32(_mm256_setzero_si256(), limit);
   __m256i kept = _mm256_setzero_si256();
-  const auto saturate = [&](__m256i rounded) {
+  const auto clip = [&](__m256i rounded) {
     const __m256i narrow = _mm256_max_epi32(_mm256_min_epi32(rounded, limit), least);
     kept = _mm256_sub_epi32(kept, _mm256_cmpeq_epi32(rounded, narrow));
     return narrow;
@@ -126,7 +126,7 @@ void gradient_block(const BatchNormGradient& args, const Block& block, const Str
     const Wide wide1 = second(_mm256_unpackhi_epi16(grad, in));
     upper_halves.add(wide0.high, wide1.high);
     __m256i rounded0 = round(wide0), rounded1 = round(wide1);
-    if constexpr (kSaturates) rounded0 = saturate(rounded0), rounded1 = saturate(rounded1);
+    if constexpr (kSaturates) rounded0 = clip(rounded0), rounded1 = clip(rounded1);
     store_narrow(grad_in + at, _mm256_packs_epi32(rounded0, rounded1));
   }
   results.upper_halves = upper_halves;

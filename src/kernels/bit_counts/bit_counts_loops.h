@@ -49,9 +49,10 @@ constexpr int64_t kGroupVectors = 15;  // whose counts a field of four bits hold
 // cost little more than those of their fields.
 template <typename T>
 inline void count_by_fields(const T* in, int64_t groups, int bits, LargeCounts& large) {
-  static_assert(kFinerExponents == 4);
+  static_assert(kFinerExponents == 4 && kGroupVectors <= 15);
   constexpr int64_t kStep = kVectorBytes;  // elements of a vector of bytes
   constexpr int64_t kHeld = 17;            // groups whose counts, 15 each, a byte holds
+  static_assert(kHeld * kGroupVectors <= 255);
   Bytes table;
   std::memcpy(&table, kFields.data(), kVectorBytes);
   for (int64_t begin = 0; begin < groups; begin += kHeld) {

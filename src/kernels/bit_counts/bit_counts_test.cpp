@@ -36,6 +36,16 @@ std::vector<T> mantissas(int bits, int64_t count) {
   return result;
 }
 
+// As many as the counters of vectors can hold.
+TEST(BitCounts, AllRowsCountWhereAllAreLarge) {
+  const std::vector<int16_t> in(70'000, 32767);
+  for (const BitCountKernels* row : rows()) {
+    LargeCounts large = {};
+    row->count_large({in.data(), 16}, 0, 70'000, large);
+    EXPECT_EQ(large, (LargeCounts{70'000, 70'000, 70'000, 70'000})) << row->name;
+  }
+}
+
 TEST(BitCounts, AllRowsCountByTheDefinition) {
   for (const int bits : {2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 32}) {
     for (const int64_t count : {0, 1, 31, 32, 33, 127, 5000, 40'000}) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "kernels/bit_counts/piece_counts.h"
 #include "kernels/convolution/avx2_blocks.h"
 #include "kernels/convolution/avx2_kernels.h"
 #include "kernels/convolution/avx2_pack.h"

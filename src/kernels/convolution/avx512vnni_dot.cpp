@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include <atomic>
 
+#include "kernels/bit_counts/piece_counts.h"
 #include "kernels/convolution/avx512vnni_geometry.h"
 #include "kernels/convolution/avx512vnni_kernels.h"
 #include "kernels/convolution/avx512vnni_pack.h"

@@ -17,12 +17,13 @@
 #include <cstdint>
 
 #include "base/cpu.h"
-#include "kernels/bit_counts/piece_counts.h"
 #include "kernels/gradient.h"
 #include "kernels/statistics.h"
 #include "tensor/execution.h"
 
 namespace mantissa::kernels {
+
+class PieceCounts;
 
 struct ConvolutionShape {
   int64_t batch = 1;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/bit_counts/piece_counts.h"
 #include "kernels/convolution/convolution.h"
 #include "kernels/convolution_choice.h"
 

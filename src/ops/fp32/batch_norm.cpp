@@ -2,6 +2,7 @@
 #include "ops/batch_norm.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "ops/fp32/fp32.h"
@@ -128,8 +129,8 @@ void with_incoming(const OpContext& c, Visit&& visit) {
   const auto *from = c.grad_output.as<float>(), *out = c.output.as<float>();
   if (c.relu) {
     visit([=](int64_t at) {
-      const float passes = out[at] > 0 ? 1.0f : 0.0f;
-      return passes * from[at];
+      const int32_t passes = -static_cast<int32_t>(out[at] > 0);  // all ones or none
+      return std::bit_cast<float>(std::bit_cast<int32_t>(from[at]) & passes);
     });
   } else {
     visit([=](int64_t at) { return from[at]; });

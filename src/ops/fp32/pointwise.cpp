@@ -8,8 +8,8 @@
 namespace mantissa::ops::fp32 {
 namespace {
 
-// A function and its slope, without branches where compilers vectorise; at kinks that of the
-// integer op. `slope` is that of leaky_relu.
+// A function and its slope, for ReLU6 without branches, so that compilers vectorise it; at kinks
+// that of the integer op. `slope` is that of leaky_relu.
 struct Relu6 {
   static float value(float x, float) { return std::min(std::max(x, 0.0f), 6.0f); }
   static float derivative(float x, float) { return (x > 0 ? 1.0f : 0.0f) * (x < 6 ? 1.0f : 0.0f); }
