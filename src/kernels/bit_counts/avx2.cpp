@@ -13,10 +13,8 @@ MANTISSA_TARGET_AVX2_BEGIN
 namespace {
 
 constexpr size_t kVectorBytes = 32;
-template <typename T>
-using Vector [[gnu::vector_size(kVectorBytes)]] = T;
-using Bytes = Vector<uint8_t>;
-using Words = Vector<uint16_t>;
+
+#include "kernels/bit_counts/bit_counts_loops.h"
 
 Bytes look_up(Bytes table, Bytes at) {
   return reinterpret_cast<Bytes>(
@@ -32,8 +30,6 @@ Bytes pack(Words first, Words second) {
   return reinterpret_cast<Bytes>(
       _mm256_packus_epi16(reinterpret_cast<__m256i>(first), reinterpret_cast<__m256i>(second)));
 }
-
-#include "kernels/bit_counts/bit_counts_loops.h"
 
 }  // namespace
 
