@@ -13,11 +13,15 @@ constexpr int64_t kChunkBytes = 384 * 1024;         // per thread, in the L2 cac
 constexpr int64_t kSharedChunkBytes = 1024 * 1024;  // times threads, or as much as the sums
 constexpr int64_t kSharedPositions = 1024;          // whose gradients for a task fit the L2 cache
 constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of their own up to this
-constexpr int64_t kShallowDepth = 256;  // for which adding threads' sums is not worth it
-constexpr int64_t kManyChannels = 128;  // whose gradients are packed in panels
+constexpr int64_t kShallowDepth = 256;   // for which adding threads' sums is not worth it
+constexpr int64_t kManyChannels = 128;   // which are packed in panels
+constexpr int64_t kBlockPositions = 128;  // whose panels fit the L1 cache
 constexpr int64_t kFinishRows = 32;
-constexpr int64_t kOutputsPerTask = 64;  // whose gradients stay in the cache
 constexpr int kMaximumParts = 256;
+
+int64_t panel_channels(int64_t channels) {
+  return channels >= kManyChannels && channels % 16 == 0 ? 16 : channels;
+}
 
 void plan_units(GradWeightsPlan& plan) {
   const ConvolutionShape& s = plan.shape;
@@ -32,30 +36,34 @@ void plan_units(GradWeightsPlan& plan) {
   plan.band_rows = ceil_div(s.out_height, plan.bands_y);
   plan.window_rows = (plan.band_rows - 1) * plan.step + s.kernel_height;
   plan.units = ceil_div(s.batch, 4) * plan.bands_y * plan.bands_x;
-  plan.input_bytes = plan.window_rows * plan.window_columns * s.in_channels * 4;
-  const bool many = s.out_channels >= kManyChannels && s.out_channels % 16 == 0;
-  plan.panel_channels = many ? 16 : s.out_channels;
+  plan.panel_channels = panel_channels(s.out_channels);
   plan.panels = s.out_channels / plan.panel_channels;
 }
 
 void plan_chunks(GradWeightsPlan& plan, int threads) {
-  const int64_t unit_bytes =
-      plan.input_bytes + plan.planes * plan.unit_positions() * plan.shape.out_channels * 4;
+  const int64_t channels = plan.shape.in_channels;
+  const int64_t unit_bytes = 4 * (plan.window_rows * plan.window_columns * channels +
+                                  plan.planes * plan.unit_positions() * plan.shape.out_channels);
   const int64_t depth = 4 * plan.unit_positions();
   plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts ||
                        plan.units * depth <= kShallowDepth;
   int64_t most = kChunkBytes / unit_bytes;
   if (plan.shared_chunks) {
     // Each chunk but the only one reads and writes all sums, so that it may be as large as they
-    // are.
+    // are, and the only one as large as they and the first of two.
     const int64_t sums = plan.rows * plan.columns * int64_t{sizeof(int64_t)} / unit_bytes;
+    const int64_t units = plan.units <= 2 * sums ? plan.units : sums;
     most = larger(kSharedChunkBytes * threads / unit_bytes,
-                  smaller(sums, 4 * kSharedPositions / depth));
+                  smaller(units, 4 * kSharedPositions / depth));
   }
   most = larger(1, smaller(most, kGradWeightsDepth / depth));
   int64_t chunks = ceil_div(plan.units, most);
   if (!plan.shared_chunks) chunks = smaller(plan.units, round_up(chunks, threads));
   plan.chunk_units = ceil_div(plan.units, chunks);
+  plan.block_units = larger(1, kBlockPositions / plan.unit_positions());
+  // Tiles of rows take any (kx, c) that are adjacent.
+  plan.input_panel_channels = plan.shared_chunks ? panel_channels(channels) : channels;
+  plan.input_panels = channels / plan.input_panel_channels;
 }
 
 void plan_scratch(GradWeightsPlan& plan, int threads) {
@@ -71,10 +79,11 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
   }
   plan.used_offset = plan.sums_bytes * copies;
   plan.chunks_offset = plan.used_offset + 64 * static_cast<size_t>(copies);
-  plan.planes_offset = aligned(plan.chunk_units * plan.input_bytes + kGradWeightsSlack);
   // An odd number of cache lines, so that panels do not compete for the same places of the cache.
-  plan.panel_stride =
-      round_up(plan.chunk_units * plan.unit_positions() * plan.position_bytes(), 128) + 64;
+  const auto stride = [](int64_t bytes) { return round_up(bytes, 128) + 64; };
+  plan.input_panel_stride = stride(plan.chunk_units * plan.input_bytes());
+  plan.panel_stride = stride(plan.chunk_units * plan.unit_positions() * plan.position_bytes());
+  plan.planes_offset = aligned(plan.input_panels * plan.input_panel_stride + kGradWeightsSlack);
   plan.plane_stride = aligned(plan.panels * plan.panel_stride + kGradWeightsSlack);
   plan.input_sums_offset = plan.planes_offset + plan.planes * plan.plane_stride;
   plan.grad_sums_offset =
@@ -107,7 +116,7 @@ int64_t row_tiles(const GradWeightsPlan& plan) { return ceil_div(plan.run, plan.
 
 void pack_chunk_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                      const Chunk& chunk, int64_t first_unit, int64_t unit) {
-  pack_unit(plan, args, first_unit + unit, chunk.input + unit * plan.input_bytes,
+  pack_unit(plan, args, first_unit + unit, chunk.input + unit * plan.input_bytes(),
             chunk.planes + unit * plan.unit_positions() * plan.position_bytes());
 }
 

@@ -1,10 +1,10 @@
 // grad_weights on vpdpbusd: sums over (image, y, x), four images per dword.
 //
 // Depth is packed in units: a band of output pixels of a group of four images, holding the input it
-// needs as biased bytes xu = x + 128, [row][column][C][4], and grad_output g as two signed byte
-// planes high = g >> 8 and low = (g & 255) - 128, [panel][unit][y][x][channel][4]. Panels are of
-// all channels or, where these are many, of 16, which lie together then. With DH = sum of high * xu
-// and DL = sum of low * xu,
+// needs as biased bytes xu = x + 128, [panel][unit][row][column][channel][4], and grad_output g as
+// two signed byte planes high = g >> 8 and low = (g & 255) - 128, [panel][unit][y][x][channel][4].
+// Panels are of all channels or, where these are many, of 16, which lie together then. With DH =
+// sum of high * xu and DL = sum of low * xu,
 //   sum of g * x = 256 * DH + DL + 128 * (sum of (xu - 128) - sum of (256 * high + low)).
 // Images and rows that do not exist have g = 0 and whatever x. Gradients of up to 8 bits are one
 // plane:
@@ -28,6 +28,8 @@ constexpr int64_t kGradWeightsDepth = 65536;
 // Of tiles of inputs: vectors of 16 of a tap row, and output channels, by planes of grad_output.
 constexpr int64_t kInputVectors = 3;
 constexpr int64_t tile_outputs(int planes) { return planes == 2 ? 4 : 8; }
+// Output channels that one call of sum_shared goes over: their gradients stay in the L2 cache.
+constexpr int64_t kOutputsPerTask = 64;
 // Rows of a tile of output channels: as many as registers hold, of two vectors of sums each or of
 // one.
 constexpr int kGradWeightsRows = 14, kGradWeightsMostRows = 28;
@@ -42,23 +44,33 @@ struct GradWeightsPlan {
   int64_t band_rows = 1, band_columns = 1;  // output pixels of a unit
   int64_t bands_y = 1, bands_x = 1, units = 1;
   int64_t window_rows = 1, window_columns = 1;
-  int64_t input_bytes = 0;  // of one unit
-  int64_t panel_channels = 1, panels = 1;
-  int64_t run = 0, rows = 0, columns = 0;  // KW*C; KH*KW*C; O rounded up to 16
-  bool shared_chunks = false;              // all threads work on one chunk, else each on its own
-  int64_t chunk_units = 1;
+  int64_t panel_channels = 1, panels = 1;  // of grad_output
+  int64_t input_panel_channels = 1, input_panels = 1;
+  int64_t run = 0, rows = 0, columns = 0;    // KW*C; KH*KW*C; O rounded up to 16
+  bool shared_chunks = false;                // all threads work on one chunk, else each on its own
+  int64_t chunk_units = 1, block_units = 1;  // of a block's, tiles of inputs stay in the L1 cache
   // Scratch: sums, room for int64, then the chunk's parts. Of each thread [row][column]; of shared
   // chunks [O][KH][run_pitch()], and none if there is one chunk.
   size_t sums_bytes = 0, used_offset = 0, chunks_offset = 0;
   size_t planes_offset = 0, plane_stride = 0, input_sums_offset = 0, grad_sums_offset = 0;
-  int64_t panel_stride = 0;
+  int64_t panel_stride = 0, input_panel_stride = 0;
   size_t chunk_bytes = 0, total_bytes = 0;
 
   int64_t unit_positions() const { return band_rows * band_columns; }
   int64_t position_bytes() const { return panel_channels * 4; }  // of one panel and plane
+  // Of one panel of the input: a pixel, and a unit.
+  int64_t pixel_bytes() const { return input_panel_channels * 4; }
+  int64_t input_bytes() const { return window_rows * window_columns * pixel_bytes(); }
   // From a unit's, or a chunk's, first gradient to that of a block of 16 columns.
   int64_t block_offset(int64_t block) const {
     return block * 16 / panel_channels * panel_stride + block * 16 % panel_channels * 4;
+  }
+  // From the input of the first (kx, c) of a tap row to that of (kx, c) `row`, of 16 adjacent ones
+  // the first.
+  int64_t input_offset(int64_t row) const {
+    const int64_t kx = row / shape.in_channels, c = row % shape.in_channels;
+    return kx * pixel_bytes() + c / input_panel_channels * input_panel_stride +
+           c % input_panel_channels * 4;
   }
   int64_t run_pitch() const { return round_up(run, 16); }
   // Where the sums of a tap row of one channel begin in scratch.

@@ -11,24 +11,45 @@ MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace mantissa::kernels::convolution_avx512vnni {
 namespace {
 
+// Where the next 16 of adjacent channels of four images go, in bytes from the first: to the next
+// panel, and after the last to the next pixel of the first one.
+class PanelPlace {
+ public:
+  PanelPlace(int64_t panels, int64_t stride)
+      : step_(panels > 1 ? stride : 64),
+        panels_(panels > 1 ? panels : INT64_MAX),  // all in a row: never the last
+        left_(panels_) {}
+  int64_t operator()() const { return at_; }
+  void advance() {
+    at_ += step_;
+    if (--left_ > 0) return;
+    at_ += 64 - panels_ * step_;
+    left_ = panels_;
+  }
+
+ private:
+  int64_t step_, panels_, left_, at_ = 0;
+};
+
 // Four images' adjacent elements, to biased bytes [count][4].
-void pack_input(const int8_t* const (&images)[4], int64_t offset, int64_t count, uint8_t* to) {
+void pack_input(const int8_t* const (&images)[4], int64_t offset, int64_t count, PanelPlace place,
+                uint8_t* to) {
   const __m512i bias = _mm512_set1_epi8(-128);
   const int8_t* r0 = images[0] + offset;
   const int8_t* r1 = images[1] + offset;
   const int8_t* r2 = images[2] + offset;
   const int8_t* r3 = images[3] + offset;
   int64_t i = 0;
-  for (; i + 16 <= count; i += 16) {
+  for (; i + 16 <= count; i += 16, place.advance()) {
     const __m512i x = interleave4(load16(r0 + i), load16(r1 + i), load16(r2 + i), load16(r3 + i));
-    _mm512_storeu_si512(to + 4 * i, _mm512_xor_si512(x, bias));
+    _mm512_storeu_si512(to + place(), _mm512_xor_si512(x, bias));
   }
   if (i == count) return;
   const __mmask16 valid = mask16(count - i);
   const __m512i x =
       interleave4(_mm_maskz_loadu_epi8(valid, r0 + i), _mm_maskz_loadu_epi8(valid, r1 + i),
                   _mm_maskz_loadu_epi8(valid, r2 + i), _mm_maskz_loadu_epi8(valid, r3 + i));
-  _mm512_mask_storeu_epi32(to + 4 * i, valid, _mm512_xor_si512(x, bias));
+  _mm512_mask_storeu_epi32(to + place(), valid, _mm512_xor_si512(x, bias));
 }
 
 // Bytes of four rows, as packs_epi16([r0 r1], [r2 r3]) leaves them, to [16][4].
@@ -54,29 +75,9 @@ inline GradBytes split_grads(__m256i r0, __m256i r1, __m256i r2, __m256i r3) {
   return {transpose_packed(high), _mm512_xor_si512(transpose_packed(low), bias)};
 }
 
-// Where the next 16 of adjacent gradients go, in bytes from the first: to the next panel, and after
-// the last to the next position of the first one.
-class GradPlace {
- public:
-  explicit GradPlace(const GradWeightsPlan& plan)
-      : step_(plan.panels > 1 ? plan.panel_stride : 64),
-        panels_(plan.panels > 1 ? plan.panels : INT64_MAX),  // all in a row: never the last
-        left_(panels_) {}
-  int64_t operator()() const { return at_; }
-  void advance() {
-    at_ += step_;
-    if (--left_ > 0) return;
-    at_ += 64 - panels_ * step_;
-    left_ = panels_;
-  }
-
- private:
-  int64_t step_, panels_, left_, at_ = 0;
-};
-
 // Four images' adjacent gradients (zeros beyond `existing` images), to two planes [count][4].
 void pack_grads(const int16_t* const (&images)[4], int existing, int64_t offset, int64_t count,
-                GradPlace place, int8_t* high, int8_t* low) {
+                PanelPlace place, int8_t* high, int8_t* low) {
   const int16_t* r0 = images[0] + offset;
   const int16_t* r1 = images[1] + offset;
   const int16_t* r2 = images[2] + offset;
@@ -102,7 +103,7 @@ void pack_grads(const int16_t* const (&images)[4], int existing, int64_t offset,
 
 // Four images' adjacent 8-bit gradients (zeros beyond `existing` images), to [count][4].
 void pack_grads(const int8_t* const (&images)[4], int existing, int64_t offset, int64_t count,
-                GradPlace place, int8_t* to) {
+                PanelPlace place, int8_t* to) {
   for (int64_t i = 0; i < count; i += 16, place.advance()) {
     const __mmask16 valid = mask16(count - i);
     __m128i rows[4];
@@ -141,27 +142,31 @@ void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, const Uni
   const int64_t left = smaller(plan.window_columns, from - first_x);
   const int64_t copied = larger(0, smaller(width, first_x + plan.window_columns) - from);
   const int64_t right = plan.window_columns - left - copied;
-  for (int64_t row = 0; row < plan.window_rows; ++row) {
+  const int64_t pixel = plan.pixel_bytes();
+  const PanelPlace panels(plan.input_panels, plan.input_panel_stride);
+  const auto fill = [&](uint8_t* pixels, int64_t count) {
+    for (int64_t panel = 0; panel < plan.input_panels; ++panel) {
+      fill_bytes(pixels + panel * plan.input_panel_stride, count * pixel, 128);
+    }
+  };
+  for (int64_t row = 0; row < plan.window_rows; ++row, to += plan.window_columns * pixel) {
     const int64_t y = (place.y * plan.step + row) * plan.decimation - s.padding;
     if (y < 0 || y >= s.in_height) {
-      fill_bytes(to, plan.window_columns * channels * 4, 128);
-      to += plan.window_columns * channels * 4;
+      fill(to, plan.window_columns);
       continue;
     }
-    fill_bytes(to, left * channels * 4, 128);
-    to += left * channels * 4;
+    fill(to, left);
     const int64_t offset = (y * s.in_width + from * plan.decimation) * channels;
+    uint8_t* inside = to + left * pixel;
     if (plan.decimation == 1) {
-      pack_input(images, offset, copied * channels, to);
+      pack_input(images, offset, copied * channels, panels, inside);
     } else {
       for (int64_t x = 0; x < copied; ++x) {
-        pack_input(images, offset + x * plan.decimation * channels, channels,
-                   to + x * channels * 4);
+        pack_input(images, offset + x * plan.decimation * channels, channels, panels,
+                   inside + x * pixel);
       }
     }
-    to += copied * channels * 4;
-    fill_bytes(to, right * channels * 4, 128);
-    to += right * channels * 4;
+    fill(inside + copied * pixel, right);
   }
 }
 
@@ -192,10 +197,11 @@ void for_each_grad_row(const GradWeightsPlan& plan, const T* grads, const UnitPl
 
 void pack_unit_planes(const GradWeightsPlan& plan, const int16_t* grads, const UnitPlace& place,
                       int8_t* high, int8_t* low) {
+  const PanelPlace panels(plan.panels, plan.panel_stride);
   for_each_grad_row(
       plan, grads, place,
       [&](const int16_t* const(&images)[4], int64_t offset, int64_t count, int64_t to) {
-        pack_grads(images, place.existing, offset, count, GradPlace(plan), high + to, low + to);
+        pack_grads(images, place.existing, offset, count, panels, high + to, low + to);
       },
       [&](int64_t from, int64_t count) {
         fill_bytes(reinterpret_cast<uint8_t*>(high) + from, count, 0);
@@ -205,10 +211,11 @@ void pack_unit_planes(const GradWeightsPlan& plan, const int16_t* grads, const U
 
 void pack_unit_plane(const GradWeightsPlan& plan, const int8_t* grads, const UnitPlace& place,
                      int8_t* plane) {
+  const PanelPlace panels(plan.panels, plan.panel_stride);
   for_each_grad_row(
       plan, grads, place,
       [&](const int8_t* const(&images)[4], int64_t offset, int64_t count, int64_t to) {
-        pack_grads(images, place.existing, offset, count, GradPlace(plan), plane + to);
+        pack_grads(images, place.existing, offset, count, panels, plane + to);
       },
       [&](int64_t from, int64_t count) {
         fill_bytes(reinterpret_cast<uint8_t*>(plane) + from, count, 0);

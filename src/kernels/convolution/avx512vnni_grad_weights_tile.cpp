@@ -9,17 +9,17 @@ MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace mantissa::kernels::convolution_avx512vnni {
 namespace {
 
-// The positions of a chunk: three nested loops (outermost first) over the packed input; the
+// The positions of some units: three nested loops (outermost first) over the packed input; the
 // gradient's positions are adjacent.
 struct Positions {
   int64_t count[3];
   int64_t step[3];  // bytes in the packed input
 };
 
-Positions chunk_positions(const GradWeightsPlan& plan, const Chunk& chunk) {
-  const int64_t pixel = plan.shape.in_channels * 4;
-  Positions p = {{chunk.units, plan.band_rows, plan.band_columns},
-                 {plan.input_bytes, plan.step * plan.window_columns * pixel, plan.step * pixel}};
+Positions positions_of(const GradWeightsPlan& plan, int64_t units) {
+  const int64_t pixel = plan.pixel_bytes();
+  Positions p = {{units, plan.band_rows, plan.band_columns},
+                 {plan.input_bytes(), plan.step * plan.window_columns * pixel, plan.step * pixel}};
   for (int i = 0; i < 2; ++i) {  // join the inner loops where they run through
     if (p.count[2] != 1 && p.step[1] != p.count[2] * p.step[2]) break;
     p = {{1, p.count[0], p.count[1] * p.count[2]},
@@ -149,10 +149,13 @@ __attribute__((noinline)) void products(const ProductArguments& a) {
 }
 
 struct InputArguments {
-  Positions positions;
-  const uint8_t* input;    // of the tile's first (kx, c)
-  const int8_t* grads[2];  // high and low plane, or one, of the tile's first channel
+  Positions positions;                   // of a block of the chunk's
+  const uint8_t* inputs[kInputVectors];  // of the first (kx, c) of each of the tile's vectors
+  const int8_t* grads[2];                // high and low plane, or one, of the tile's first channel
   int64_t grad_step;
+  // Sums of products of the chunk's blocks before, if there are any, and for those to come.
+  __m512i* products;
+  bool first_block, last_block;
   const int32_t* input_sums;  // of the tile's (kx, c)
   GradientSums grad_sums;     // of the tile's channels
   int64_t outputs;            // channels that exist
@@ -202,23 +205,27 @@ template <int kPlanes, int kVectors>
 __attribute__((noinline)) void input_products(const InputArguments& a) {
   constexpr auto kOutputs = static_cast<int>(tile_outputs(kPlanes));
   __m512i sums[kPlanes][kOutputs][kVectors];
-  MANTISSA_UNROLL for (auto& plane : sums) {
-    MANTISSA_UNROLL for (auto& output : plane) {
-      MANTISSA_UNROLL for (__m512i& sum : output) sum = _mm512_setzero_si512();
+  const auto kept = [&](int plane, int o, int v) {
+    return a.products + (plane * kOutputs + o) * kVectors + v;
+  };
+  MANTISSA_UNROLL for (int plane = 0; plane < kPlanes; ++plane) {
+    MANTISSA_UNROLL for (int o = 0; o < kOutputs; ++o) {
+      MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
+        sums[plane][o][v] = _mm512_setzero_si512();
+        if (!a.first_block) sums[plane][o][v] = _mm512_load_si512(kept(plane, o, v));
+      }
     }
   }
-  const uint8_t* input = a.input;
   const int8_t* grads[2] = {a.grads[0], a.grads[1]};
   const Positions& p = a.positions;
   const int64_t pixel_step = p.step[2];
-  for (int64_t i = 0; i < p.count[0]; ++i, input += p.step[0]) {
-    const uint8_t* row = input;
-    for (int64_t j = 0; j < p.count[1]; ++j, row += p.step[1]) {
-      const uint8_t* pixel = row;
+  for (int64_t i = 0; i < p.count[0]; ++i) {
+    for (int64_t j = 0; j < p.count[1]; ++j) {
+      int64_t pixel = i * p.step[0] + j * p.step[1];
       for (int64_t k = p.count[2]; k > 0; --k) {
         __m512i x[kVectors];
         MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
-          x[v] = _mm512_loadu_si512(pixel + 64 * v);
+          x[v] = _mm512_loadu_si512(a.inputs[v] + pixel);
         }
         MANTISSA_UNROLL for (int plane = 0; plane < kPlanes; ++plane) {
           MANTISSA_UNROLL for (int o = 0; o < kOutputs; ++o) {
@@ -232,6 +239,16 @@ __attribute__((noinline)) void input_products(const InputArguments& a) {
         pixel += pixel_step;
       }
     }
+  }
+  if (!a.last_block) {
+    MANTISSA_UNROLL for (int plane = 0; plane < kPlanes; ++plane) {
+      MANTISSA_UNROLL for (int o = 0; o < kOutputs; ++o) {
+        MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
+          _mm512_store_si512(kept(plane, o, v), sums[plane][o][v]);
+        }
+      }
+    }
+    return;
   }
   MANTISSA_UNROLL for (int o = 0; o < kOutputs; ++o) {
     if (o >= a.outputs) return;
@@ -286,8 +303,10 @@ __m512i sum_plane(const GradWeightsPlan& plan, const Chunk& chunk, const int8_t*
 void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first) {
   const int64_t kernel_height = plan.shape.kernel_height;
   const int64_t pitch = round_up(plan.run, 64);
-  const int64_t pixel = plan.step * plan.shape.in_channels * 4;
-  const int64_t row_bytes = plan.window_columns * plan.shape.in_channels * 4;
+  const int64_t pixel = plan.step * plan.pixel_bytes();
+  const int64_t row_bytes = plan.window_columns * plan.pixel_bytes();
+  int64_t offsets[4];
+  for (int i = 0; i < 4; ++i) offsets[i] = plan.input_offset(first + 16 * i);
   const auto depth = static_cast<int>(4 * chunk.units * plan.unit_positions());
   const __m512i ones = _mm512_set1_epi8(1);
   for (int64_t ky = 0; ky < kernel_height; ++ky) {
@@ -296,12 +315,12 @@ void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first) 
   }
   for (int64_t unit = 0; unit < chunk.units; ++unit) {
     for (int64_t row = 0; row < plan.window_rows; ++row) {
-      const uint8_t* x = chunk.input + unit * plan.input_bytes + row * row_bytes + first * 4;
+      const uint8_t* x = chunk.input + unit * plan.input_bytes() + row * row_bytes;
       __m512i sums[4];
       MANTISSA_UNROLL for (int i = 0; i < 4; ++i) sums[i] = _mm512_setzero_si512();
       for (int64_t column = 0; column < plan.band_columns; ++column, x += pixel) {
         MANTISSA_UNROLL for (int i = 0; i < 4; ++i) {
-          multiply_add(sums[i], _mm512_loadu_si512(x + 64 * i), ones);
+          multiply_add(sums[i], _mm512_loadu_si512(x + offsets[i]), ones);
         }
       }
       for (int64_t ky = 0; ky < smaller(kernel_height, row + 1); ++ky) {
@@ -339,8 +358,8 @@ void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, i
   const int64_t next = pair ? plan.block_offset(block + 1) - plan.block_offset(block) : 0;
   const int64_t second = plan.planes == 2 ? static_cast<int64_t>(plan.plane_stride) : next;
   const ProductArguments arguments = {
-      .positions = chunk_positions(plan, chunk),
-      .input = chunk.input + (ky * plan.window_columns * plan.shape.in_channels + row) * 4,
+      .positions = positions_of(plan, chunk.units),
+      .input = chunk.input + ky * plan.window_columns * plan.pixel_bytes() + row * 4,
       .grads = {grads, grads + second},
       .grad_step = plan.position_bytes(),
       .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
@@ -364,32 +383,46 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
   const int64_t row = vector * 16, count = smaller(vectors * 16, plan.run - row);
   const int64_t at_once = tile_outputs(plan.planes);
   alignas(64) int64_t tile[tile_outputs(1) * kInputVectors * 16];
+  __m512i products_of_task[2 * kOutputsPerTask * kInputVectors];
   const bool narrow = plan.sum_bits == 32;
-  InputArguments a = {
-      .positions = chunk_positions(plan, chunk),
-      .input = chunk.input + (ky * plan.window_columns * plan.shape.in_channels + row) * 4,
-      .grads = {},
-      .grad_step = plan.position_bytes(),
-      .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
-      .grad_sums = {},
-      .outputs = 0,
-      .sums = {tile},
-      .pitch = narrow              ? plan.rows
-               : plan.keeps_sums() ? plan.shape.kernel_height * plan.run_pitch()
-                                   : kInputVectors * 16,
-      .last = narrow ? mask16(count - (vectors - 1) * 16) : kAllSixteen,
-      .first = first_chunk};
-  for (int64_t output = first_output; output < last_output; output += at_once) {
-    const int64_t panel = plan.panels > 1 ? output / 16 : 0;
-    a.grads[0] = chunk.planes + panel * plan.panel_stride + (output - panel * 16) * 4;
-    a.grads[1] = a.grads[0] + (plan.planes - 1) * plan.plane_stride;
-    a.grad_sums = chunk.grad_sums.from(output);
-    a.outputs = smaller(at_once, last_output - output);
-    if (narrow) a.sums = args.totals.from(output * plan.rows + ky * plan.run + row);
-    if (plan.keeps_sums()) a.sums = {sums + plan.shared_sums_at(output, ky) + row};
-    products(a);
-    for (int64_t o = 0; !narrow && !plan.keeps_sums() && o < a.outputs; ++o) {
-      finish_row(plan, tile + o * a.pitch, output + o, ky * plan.run + row, count, args);
+  InputArguments a = {.positions = {},
+                      .inputs = {},
+                      .grads = {},
+                      .grad_step = plan.position_bytes(),
+                      .products = nullptr,
+                      .first_block = true,
+                      .last_block = false,
+                      .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
+                      .grad_sums = {},
+                      .outputs = 0,
+                      .sums = {tile},
+                      .pitch = narrow              ? plan.rows
+                               : plan.keeps_sums() ? plan.shape.kernel_height * plan.run_pitch()
+                                                   : kInputVectors * 16,
+                      .last = narrow ? mask16(count - (vectors - 1) * 16) : kAllSixteen,
+                      .first = first_chunk};
+  for (int64_t unit = 0; unit < chunk.units; unit += plan.block_units) {
+    const int64_t units = smaller(plan.block_units, chunk.units - unit);
+    a.positions = positions_of(plan, units);
+    a.first_block = unit == 0;
+    a.last_block = unit + units == chunk.units;
+    const uint8_t* input =
+        chunk.input + unit * plan.input_bytes() + ky * plan.window_columns * plan.pixel_bytes();
+    for (int64_t v = 0; v < vectors; ++v) a.inputs[v] = input + plan.input_offset(row + 16 * v);
+    const int64_t at = unit * plan.unit_positions() * plan.position_bytes();
+    for (int64_t output = first_output; output < last_output; output += at_once) {
+      const int64_t panel = plan.panels > 1 ? output / 16 : 0;
+      a.grads[0] = chunk.planes + panel * plan.panel_stride + (output - panel * 16) * 4 + at;
+      a.grads[1] = a.grads[0] + (plan.planes - 1) * plan.plane_stride;
+      a.grad_sums = chunk.grad_sums.from(output);
+      a.outputs = smaller(at_once, last_output - output);
+      a.products = products_of_task + (output - first_output) * plan.planes * kInputVectors;
+      if (narrow) a.sums = args.totals.from(output * plan.rows + ky * plan.run + row);
+      if (plan.keeps_sums()) a.sums = {sums + plan.shared_sums_at(output, ky) + row};
+      products(a);
+      for (int64_t o = 0; a.last_block && !narrow && !plan.keeps_sums() && o < a.outputs; ++o) {
+        finish_row(plan, tile + o * a.pitch, output + o, ky * plan.run + row, count, args);
+      }
     }
   }
 }
