@@ -5,7 +5,9 @@
 // Include inside an anonymous namespace of mantissa::kernels, after round_even_loops.h and avx2.h
 // or avx512vnni.h, where these are defined: Lanes, UnsignedLanes, kLanes; load(pointer), sign
 // extended; store(to, lanes), the low bits; product(a, b) and unsigned_product(a, b) of the lanes'
-// low 32 bits; kHas64BitLanes, whether there are a product and an arithmetic shift of them.
+// low 32 bits; kHas64BitLanes, whether there are a product and an arithmetic shift of them; Words,
+// 2 * kLanes int32, with load_words and store_words, and interleaved(evens, odds), the low 32 bits;
+// load_evens and load_odds of 2 * kLanes int64.
 
 // Sums and left shifts that may wrap are unsigned.
 inline UnsignedLanes wrapping(Lanes lanes) noexcept {
@@ -15,18 +17,26 @@ inline Lanes as_signed(UnsignedLanes lanes) noexcept { return reinterpret_cast<L
 
 inline Lanes all(int64_t value) noexcept { return value - Lanes{}; }
 
-// (n + addend) >> shift where the sum fits int64.
+inline Words all_words(int32_t value) noexcept { return value - Words{}; }
+
+// Lanes whose low 32 bits are the words of even or odd index, the others anything: for products.
+inline Lanes evens_of(Words words) noexcept { return reinterpret_cast<Lanes>(words); }
+inline Lanes odds_of(Words words) noexcept {
+  return as_signed(reinterpret_cast<UnsignedLanes>(words) >> 32);
+}
+
+// (n + addend) >> shift where the sum fits int64. Intel shifts by a vector's counts in half the
+// micro-operations that one count for all takes.
 struct ShiftRight {
-  int shift;
-  UnsignedLanes addend, bias, back;
+  UnsignedLanes shift, addend, bias, back;
 
   ShiftRight(int64_t addend_, int shift_)
-      : shift(shift_),
+      : shift(wrapping(all(shift_))),
         addend(wrapping(all(addend_))),
         bias(addend + wrapping(all(INT64_MIN))),
         back(wrapping(all(INT64_MIN)) >> shift) {}
   Lanes operator()(UnsignedLanes n) const {
-    if constexpr (kHas64BitLanes) return as_signed(n + addend) >> shift;
+    if constexpr (kHas64BitLanes) return as_signed(n + addend) >> as_signed(shift);
     return as_signed(((n + bias) >> shift) - back);
   }
 };

@@ -1,4 +1,4 @@
-// Vectors of 4 int64 for AVX2: see arithmetic.h.
+// Vectors of 4 int64, or 8 int32, for AVX2: see arithmetic.h.
 //
 // Include inside an anonymous namespace of mantissa::kernels and a region for AVX2, after
 // <immintrin.h> and <cstring>.
@@ -7,6 +7,7 @@ constexpr int64_t kLanes = 4;
 constexpr bool kHas64BitLanes = false;
 using Lanes [[gnu::vector_size(32)]] = int64_t;
 using UnsignedLanes [[gnu::vector_size(32)]] = uint64_t;
+using Words [[gnu::vector_size(32)]] = int32_t;
 
 inline Lanes load(const int64_t* from) noexcept {
   return reinterpret_cast<Lanes>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
@@ -44,4 +45,58 @@ inline Lanes product(Lanes a, Lanes b) noexcept {
 inline Lanes unsigned_product(Lanes a, Lanes b) noexcept {
   return reinterpret_cast<Lanes>(
       _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+
+inline Words load_words(const int32_t* from) noexcept {
+  return reinterpret_cast<Words>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+inline Words load_words(const int16_t* from) noexcept {
+  return reinterpret_cast<Words>(
+      _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+inline Words load_words(const int8_t* from) noexcept {
+  return reinterpret_cast<Words>(_mm256_cvtepi8_epi32(_mm_loadu_si64(from)));
+}
+inline Lanes load_evens(const int64_t* from) noexcept {
+  const __m256i pairs = _mm256_unpacklo_epi64(reinterpret_cast<__m256i>(load(from)),
+                                              reinterpret_cast<__m256i>(load(from + 4)));
+  return reinterpret_cast<Lanes>(_mm256_permute4x64_epi64(pairs, 0xd8));
+}
+inline Lanes load_odds(const int64_t* from) noexcept {
+  const __m256i pairs = _mm256_unpackhi_epi64(reinterpret_cast<__m256i>(load(from)),
+                                              reinterpret_cast<__m256i>(load(from + 4)));
+  return reinterpret_cast<Lanes>(_mm256_permute4x64_epi64(pairs, 0xd8));
+}
+
+inline void store_words(int64_t* to, Words words) noexcept {
+  const auto bits = reinterpret_cast<__m256i>(words);
+  store(to, reinterpret_cast<Lanes>(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(bits))));
+  store(to + 4, reinterpret_cast<Lanes>(_mm256_cvtepi32_epi64(_mm256_extracti128_si256(bits, 1))));
+}
+inline void store_words(int32_t* to, Words words) noexcept {
+  std::memcpy(to, &words, sizeof(words));
+}
+inline void store_words(int16_t* to, Words words) noexcept {
+  const __m256i low_bits =
+      _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                       -1, -1, -1, 0, 1, 4, 5, 8, 9, 12, 13);
+  const __m256i halves = _mm256_shuffle_epi8(reinterpret_cast<__m256i>(words), low_bits);
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(to),
+      _mm_or_si128(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
+}
+
+inline void store_words(int8_t* to, Words words) noexcept {
+  const __m256i low_bits =
+      _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                       0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1);
+  const __m256i halves = _mm256_shuffle_epi8(reinterpret_cast<__m256i>(words), low_bits);
+  _mm_storeu_si64(
+      to, _mm_or_si128(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
+}
+
+inline Words interleaved(Lanes evens, Lanes odds) noexcept {
+  return reinterpret_cast<Words>(
+      _mm256_blend_epi32(reinterpret_cast<__m256i>(evens),
+                         _mm256_slli_epi64(reinterpret_cast<__m256i>(odds), 32), 0xaa));
 }

@@ -1,4 +1,4 @@
-// Vectors of 8 int64 for AVX-512: see arithmetic.h.
+// Vectors of 8 int64, or 16 int32, for AVX-512: see arithmetic.h.
 //
 // Include inside an anonymous namespace of mantissa::kernels and a region for AVX-512, after
 // <immintrin.h> and <cstring>.
@@ -7,6 +7,7 @@ constexpr int64_t kLanes = 8;
 constexpr bool kHas64BitLanes = true;
 using Lanes [[gnu::vector_size(64)]] = int64_t;
 using UnsignedLanes [[gnu::vector_size(64)]] = uint64_t;
+using Words [[gnu::vector_size(64)]] = int32_t;
 
 inline Lanes load(const int64_t* from) noexcept {
   return reinterpret_cast<Lanes>(_mm512_loadu_si512(from));
@@ -40,4 +41,50 @@ inline Lanes product(Lanes a, Lanes b) noexcept {
 inline Lanes unsigned_product(Lanes a, Lanes b) noexcept {
   return reinterpret_cast<Lanes>(
       _mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+
+inline Words load_words(const int32_t* from) noexcept {
+  return reinterpret_cast<Words>(_mm512_loadu_si512(from));
+}
+inline Words load_words(const int16_t* from) noexcept {
+  return reinterpret_cast<Words>(
+      _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+}
+inline Words load_words(const int8_t* from) noexcept {
+  return reinterpret_cast<Words>(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+inline Lanes load_evens(const int64_t* from) noexcept {
+  const __m512i places = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+  return reinterpret_cast<Lanes>(
+      _mm512_permutex2var_epi64(_mm512_loadu_si512(from), places, _mm512_loadu_si512(from + 8)));
+}
+inline Lanes load_odds(const int64_t* from) noexcept {
+  const __m512i places = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+  return reinterpret_cast<Lanes>(
+      _mm512_permutex2var_epi64(_mm512_loadu_si512(from), places, _mm512_loadu_si512(from + 8)));
+}
+
+inline void store_words(int64_t* to, Words words) noexcept {
+  const auto bits = reinterpret_cast<__m512i>(words);
+  _mm512_storeu_si512(to, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(bits)));
+  _mm512_storeu_si512(to + 8, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(bits, 1)));
+}
+inline void store_words(int32_t* to, Words words) noexcept {
+  std::memcpy(to, &words, sizeof(words));
+}
+inline void store_words(int16_t* to, Words words) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_cvtepi32_epi16(reinterpret_cast<__m512i>(words)));
+}
+
+inline void store_words(int8_t* to, Words words) noexcept {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(words)));
+}
+
+inline Words interleaved(Lanes evens, Lanes odds) noexcept {
+  return reinterpret_cast<Words>(
+      _mm512_mask_blend_epi32(0xaaaa, reinterpret_cast<__m512i>(evens),
+                              _mm512_slli_epi64(reinterpret_cast<__m512i>(odds), 32)));
 }

@@ -1,23 +1,16 @@
-// The passes over `wide` and V' with vectors of int64.
+// The passes over `wide` and V' with vectors of int32, and of int64 for products.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after update_loops.h and the vectors
 // of one instruction set (lanes/).
 
 #include "kernels/lanes/arithmetic.h"
 
-// A factor m and its halves; the products are exact modulo 2^64.
+// A factor m of 32-bit numbers, as m = high * 2^32 + low; what it computes is exact modulo 2^64.
 struct Factor {
-  Lanes m, low, high;
+  Lanes low, high;
 
-  explicit Factor(int64_t m_)
-      : m(all(m_)),
-        low(all(static_cast<int32_t>(m_))),
-        high(all((m_ - static_cast<int32_t>(m_)) >> 32)) {}
-  // n * m; n fits int32.
-  UnsignedLanes operator()(Lanes n) const {
-    if constexpr (kHas64BitLanes) return wrapping(n) * wrapping(m);
-    return wrapping(product(n, low)) + (wrapping(product(n, high)) << 32);
-  }
+  explicit Factor(int64_t m)
+      : low(all(static_cast<int32_t>(m))), high(all((m - static_cast<int32_t>(m)) >> 32)) {}
 };
 
 // n * m for |n| < 2^32 and 0 <= m < 2^32: for n < 0 the low half is n + 2^32, and n's high half,
@@ -27,24 +20,24 @@ struct UnsignedFactor {
   UnsignedLanes shifted;
 
   explicit UnsignedFactor(int64_t m_) : m(all(m_)), shifted(wrapping(m) << 32) {}
-  static bool fits(int64_t m) { return m >= 0 && m <= int64_t{UINT32_MAX}; }
   UnsignedLanes operator()(Lanes n) const {
     if constexpr (kHas64BitLanes) return wrapping(n) * wrapping(m);
     return wrapping(unsigned_product(n, m)) - (wrapping(n) & shifted);
   }
 };
 
+template <typename Lane>
 struct ExtremeLanes {
-  Lanes low, high;
+  Lane low, high;
 
-  ExtremeLanes() : low(all(INT64_MAX)), high(all(INT64_MIN)) {}
-  void add(Lanes n) {
+  void add(Lane n) {
     low = n < low ? n : low;
     high = n > high ? n : high;
   }
   Extremes total() const {
+    constexpr auto kCount = static_cast<int64_t>(sizeof(Lane) / sizeof(low[0]));
     Extremes result;
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
+    for (int64_t lane = 0; lane < kCount; ++lane) {
       result.low = std::min<int64_t>(result.low, low[lane]);
       result.high = std::max<int64_t>(result.high, high[lane]);
     }
@@ -52,40 +45,87 @@ struct ExtremeLanes {
   }
 };
 
-// V of kLanes elements from `i` on.
+// Elements whose index is even, and those whose index is odd.
+struct Pair {
+  Lanes evens, odds;
+};
+constexpr int64_t kWords = 2 * kLanes;
+
+// V of kWords elements from `i` on; |V| <= 2^30 + 2^15.
 template <typename Weight>
-inline Lanes load_value(const Update& args, int64_t i) noexcept {
-  const Lanes weights = load(static_cast<const Weight*>(args.weights) + i) << args.shift;
-  return args.accumulator == nullptr ? weights : weights - load(args.accumulator + i);
+inline Words load_value(const Update& args, int64_t i) noexcept {
+  const Words weights = load_words(static_cast<const Weight*>(args.weights) + i)
+                        << all_words(args.shift);
+  return args.accumulator == nullptr ? weights : weights - load_words(args.accumulator + i);
 }
 
-// `wide` of kLanes elements. Sums of 32 bits have factors of any length, and those of 64 bits,
-// whose rounded form may be 2^31, such as fit 32 bits. `args` is a copy, which no store can change.
+// g * gradient_multiplier of kWords elements.
+template <typename Sum>
+struct GradientLanes;
+
+// Sums of 32 bits that are shifted left if at all, after the product.
+template <>
+struct GradientLanes<int32_t> {
+  Lanes multiplier;
+  UnsignedLanes left;
+
+  explicit GradientLanes(const Update& args)
+      : multiplier(all(args.gradient_multiplier)), left(wrapping(all(-args.gradient_shift))) {}
+  static bool can_do(const Update& args) {
+    return args.gradient_shift <= 0 && std::in_range<int32_t>(args.gradient_multiplier);
+  }
+  Pair operator()(const int32_t* sums) const {
+    const Words g = load_words(sums);
+    return {shifted(evens_of(g)), shifted(odds_of(g))};
+  }
+  Lanes shifted(Lanes g) const { return as_signed(wrapping(product(g, multiplier)) << left); }
+};
+
+// Those of 64 bits, whose rounded form may be 2^31.
+template <>
+struct GradientLanes<int64_t> {
+  RoundEvenLanes round;
+  UnsignedFactor factor;
+
+  explicit GradientLanes(const Update& args)
+      : round{RoundEven64(args.gradient_shift)}, factor(args.gradient_multiplier) {}
+  static bool can_do(const Update& args) {
+    return std::in_range<uint32_t>(args.gradient_multiplier);
+  }
+  Pair operator()(const int64_t* sums) const {
+    return {as_signed(factor(round(load_evens(sums)))), as_signed(factor(round(load_odds(sums))))};
+  }
+};
+
+// `wide` of kWords elements. `args` is a copy, which no store can change.
 template <typename Weight, typename Sum>
 struct WideLanes {
-  using GradientFactor = std::conditional_t<sizeof(Sum) == 4, Factor, UnsignedFactor>;
-
   Update args;
-  RoundEvenLanes round;
-  GradientFactor gradient_factor;
+  GradientLanes<Sum> gradient;
   Factor velocity_factor, decay_factor;
 
   explicit WideLanes(const Update& args_)
       : args(args_),
-        round{RoundEven64(args.gradient_shift)},
-        gradient_factor(ScaledGradient(args).multiplier),
+        gradient(args),
         velocity_factor(args.velocity_multiplier),
         decay_factor(args.decay_multiplier) {}
-  static bool can_do(const Update& args) {
-    return sizeof(Sum) == 4 || UnsignedFactor::fits(args.gradient_multiplier);
-  }
+  static bool can_do(const Update& args) { return GradientLanes<Sum>::can_do(args); }
   // From element `i` on, whose V are given.
-  Lanes operator()(int64_t i, Lanes values) const {
-    Lanes g = load(args.gradient.as<Sum>() + i);
-    if (args.gradient_shift > 0) g = round(g);
-    UnsignedLanes sum = gradient_factor(g) + decay_factor(values);
-    if (args.velocity != nullptr) sum += velocity_factor(load(args.velocity + i));
-    return as_signed(sum);
+  Pair operator()(int64_t i, Words values) const {
+    const Pair scaled = gradient(args.gradient.as<Sum>() + i);
+    const bool moves = args.velocity != nullptr;
+    const Words velocity = moves ? load_words(args.velocity + i) : Words{};
+    return {sum(scaled.evens, evens_of(values), evens_of(velocity), moves),
+            sum(scaled.odds, odds_of(values), odds_of(velocity), moves)};
+  }
+  Lanes sum(Lanes scaled, Lanes values, Lanes velocity, bool moves) const {
+    UnsignedLanes low = wrapping(scaled) + wrapping(product(values, decay_factor.low));
+    UnsignedLanes high = wrapping(product(values, decay_factor.high));
+    if (moves) {
+      low += wrapping(product(velocity, velocity_factor.low));
+      high += wrapping(product(velocity, velocity_factor.high));
+    }
+    return as_signed(low + (high << 32));
   }
 };
 
@@ -99,11 +139,19 @@ struct UpdateLanes {
       : rate(all(args.update_shift > 62 ? 0 : args.rate_multiplier)),
         rescale(args.update_shift == 0 ? 0 : int64_t{1} << (std::min(args.update_shift, 62) - 1),
                 std::min(args.update_shift, 62)) {}
-  static bool can_do(const Update& args) { return args.update_shift >= 0 && !args.stochastic; }
-  Lanes operator()(Lanes directions) const { return rescale(wrapping(product(directions, rate))); }
+  // Where |u| <= 2^29, so that V - u fits a word.
+  static bool can_do(const Update& args) {
+    if (args.update_shift < 0 || args.stochastic) return false;
+    const int64_t most = mantissa_limit(args.direction_bits) * args.rate_multiplier;
+    return (most >> std::min(args.update_shift, 62)) < int64_t{1} << 29;
+  }
+  Words operator()(Words directions) const {
+    return interleaved(updates(evens_of(directions)), updates(odds_of(directions)));
+  }
+  Lanes updates(Lanes directions) const { return rescale(wrapping(product(directions, rate))); }
 };
 
-// d of kLanes elements, and how many were not clipped, negative, per lane.
+// d of kWords elements, and how many were not clipped, negative, per lane.
 template <typename Weight, typename Sum>
 struct DirectionLanes {
   WideLanes<Weight, Sum> wide;
@@ -114,8 +162,12 @@ struct DirectionLanes {
       : wide(args),
         round{RoundEven64(args.direction_shift)},
         limit(all(mantissa_limit(args.direction_bits))) {}
-  Lanes operator()(int64_t i, Lanes values) {
-    const Lanes rounded = round(wide(i, values));
+  Words operator()(int64_t i, Words values) {
+    const Pair pair = wide(i, values);
+    return interleaved(clipped(pair.evens), clipped(pair.odds));
+  }
+  Lanes clipped(Lanes n) {
+    const Lanes rounded = round(n);
     const Lanes low = rounded > limit ? limit : rounded;
     const Lanes direction = low < -limit ? -limit : low;
     exact += direction == rounded;
@@ -126,38 +178,42 @@ struct DirectionLanes {
 template <typename Weight, typename Sum>
 inline Extremes directions(const Update& args, int64_t begin, int64_t end) noexcept {
   const WideLanes<Weight, Sum> wide(args);
-  ExtremeLanes extremes;
-  for (int64_t i = begin; i < end; i += kLanes) {
-    extremes.add(wide(i, load_value<Weight>(wide.args, i)));
+  ExtremeLanes<Lanes> extremes = {all(INT64_MAX), all(INT64_MIN)};
+  for (int64_t i = begin; i < end; i += kWords) {
+    const Pair pair = wide(i, load_value<Weight>(wide.args, i));
+    extremes.add(pair.evens);
+    extremes.add(pair.odds);
   }
   return extremes.total();
 }
 
 template <typename Weight, typename Sum>
 inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept {
-  alignas(64) int32_t updated[kBlock];
   const Update args = args_;
+  const Words shift = all_words(args.shift);
+  const auto below = static_cast<int32_t>(Split(args.shift, 0).below);
   DirectionLanes<Weight, Sum> direction(args);
   const UpdateLanes update(args);
   const bool replaces_velocity = args.replaces_velocity();
   Sum* const sums = args.gradient.as<Sum>();
   Weight* const weights = static_cast<Weight*>(args.weights);
-  ExtremeLanes extremes;
-  for (int64_t first = begin; first < end; first += kBlock) {
-    const int64_t last = std::min(end, first + kBlock);
-    for (int64_t i = first; i < last; i += kLanes) {
-      const Lanes values = load_value<Weight>(args, i), d = direction(i, values);
-      if (replaces_velocity) {
-        store(args.velocity + i, d);
-      } else {
-        store(sums + i, d);
-      }
-      const Lanes left = values - update(d);
-      extremes.add(left);
-      store(updated + (i - first), left);
+  ExtremeLanes<Words> extremes = {all_words(INT32_MAX), all_words(INT32_MIN)};
+  for (int64_t i = begin; i < end; i += kWords) {
+    const Words values = load_value<Weight>(args, i), d = direction(i, values);
+    if (replaces_velocity) {
+      store_words(args.velocity + i, d);
+    } else {
+      store_words(sums + i, d);
     }
-    split_block(args, 0, first, last - first, updated, weights + first);
+    const Words left = values - update(d);
+    extremes.add(left);
+    const Words updated = (left + below) >> shift;
+    store_words(weights + i, updated);
+    if (args.accumulator != nullptr) {
+      store_words(args.accumulator + i, (updated << shift) - left);
+    }
   }
+  if (begin == end) return {};
   Extremes total = extremes.total();
   total.saturated = end - begin;
   for (int64_t lane = 0; lane < kLanes; ++lane) total.saturated += direction.exact[lane];
@@ -177,7 +233,7 @@ inline Extremes direction_extremes_lanes(const Update& args, int64_t begin, int6
     if (!WideLanes<decltype(weight), decltype(sum)>::can_do(args)) {
       return direction_extremes(args, begin, end);
     }
-    const int64_t middle = end - (end - begin) % kLanes;
+    const int64_t middle = end - (end - begin) % kWords;
     return combined(directions<decltype(weight), decltype(sum)>(args, begin, middle),
                     direction_extremes(args, middle, end));
   });
@@ -188,7 +244,7 @@ inline Extremes step_lanes(const Update& args, int64_t begin, int64_t end) noexc
     if (!UpdateLanes::can_do(args) || !WideLanes<decltype(weight), decltype(sum)>::can_do(args)) {
       return step(args, begin, end);
     }
-    const int64_t middle = end - (end - begin) % kLanes;
+    const int64_t middle = end - (end - begin) % kWords;
     return combined(steps<decltype(weight), decltype(sum)>(args, begin, middle),
                     step(args, middle, end));
   });
