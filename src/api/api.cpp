@@ -185,7 +185,8 @@ Info info(const std::string& isa, std::string& error) {
                   {"squared_error", table.squared_error->name},
                   {"update", table.update->name},
                   {"rounding", table.rounding->name},
-                  {"bit_counts", table.bit_counts->name}};
+                  {"bit_counts", table.bit_counts->name},
+                  {"wide", table.wide->name}};
   info.formats = format_choices();
   return info;
 }

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/checked.h"
-#include "kernels/convolution/pieces.h"
 #include "kernels/convolution_choice.h"
 #include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
@@ -14,35 +13,19 @@ namespace mantissa::kernels {
 namespace {
 
 constexpr int64_t kGrain = 16384;
-constexpr int kDigitBits = 7;
-constexpr int kHalfDigit = 1 << (kDigitBits - 1);
 
 // Two digits hold up to 64 * 128 + 63, three all of 16 bits.
 constexpr int planes_of(int bits) { return bits <= 8 ? 1 : bits <= 14 ? 2 : 3; }
 
-// Digit kPlane of each x: the rest in [-64, 63], or in the last plane all that is left.
-template <int kPlane, bool kLast>
-void digits(const int16_t* x, int64_t begin, int64_t end, int8_t* to) {
-  for (int64_t i = begin; i < end; ++i) {
-    int rest = x[i];
-    for (int below = 0; below < kPlane; ++below) rest = (rest + kHalfDigit) >> kDigitBits;
-    if (!kLast) rest = ((rest + kHalfDigit) & (2 * kHalfDigit - 1)) - kHalfDigit;
-    to[i] = static_cast<int8_t>(rest);
-  }
-}
-
 // One plane of an operand of `count` elements, written to `scratch` unless it is the operand
 // itself.
-const int8_t* plane_of(ThreadPool& pool, ConstValue operand, int64_t count, int plane,
-                       int8_t* scratch) {
+const int8_t* plane_of(const KernelTable& table, ThreadPool& pool, ConstValue operand,
+                       int64_t count, int plane, int8_t* scratch) {
   const int planes = planes_of(operand.bits);
   if (planes == 1) return operand.as<int8_t>();
-  const auto of_plane = plane == 0   ? digits<0, false>
-                        : plane == 2 ? digits<2, true>
-                        : planes > 2 ? digits<1, false>
-                                     : digits<1, true>;
+  const Digits args{operand.as<int16_t>(), plane, plane == planes - 1, scratch};
   parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
-    of_plane(operand.as<int16_t>(), begin, end, scratch);
+    table.wide->digits(args, begin, end);
   });
   return scratch;
 }
@@ -74,10 +57,10 @@ void start_sums(const WideForward& args, ThreadPool& pool) {
 }
 
 // sums += part * 2^shift.
-template <typename Part>
-void add_shifted(ThreadPool& pool, const Part* part, int shift, int64_t count, int64_t* sums) {
+void add_shifted(const KernelTable& table, ThreadPool& pool, const GradientSums& part, int shift,
+                 int64_t count, int64_t* sums) {
   parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
-    for (int64_t i = begin; i < end; ++i) sums[i] += part[i] * (int64_t{1} << shift);
+    table.wide->add_shifted(part, shift, sums, begin, end);
   });
 }
 
@@ -142,27 +125,13 @@ struct BackwardScratch {
   size_t bytes() const { return gradient + weights + sums; }
 };
 
-template <typename To>
-WideStatistics narrow(const int64_t* sums, int64_t begin, int64_t end, int shift, int bits,
-                      To* to) {
-  const int64_t limit = mantissa_limit(bits);
-  WideStatistics found;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t rounded = shift_right_rne(sums[i], shift);
-    const int64_t narrow = saturate(rounded, limit);
-    to[i] = static_cast<To>(narrow);
-    found += {magnitude(sums[i]), narrow != rounded};
-  }
-  return found;
-}
-
 }  // namespace
 
 WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& args,
                                const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   ThreadPool& pool = *context.pool;
-  const int64_t images = images_per_chunk(backward_shape(s, s.batch));
+  const int64_t images = wide_images_per_chunk(backward_shape(s, s.batch));
   const BackwardScratch parts(backward_shape(s, images), args.grad_output.bits, args.weights.bits);
   std::byte* spread = context.scratch.data();
   std::byte* turned = spread + parts.gradient;
@@ -192,11 +161,9 @@ WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& ar
                   .weights = {turned, args.weights.bits},
                   .sums = sums},
                  inner);
-    total += with_gradient_type(args.grad_input.bits, [&](auto grad) {
-      auto* out = args.grad_input.as<decltype(grad)>() + first * in_count;
-      return parallel_statistics(pool, to.output_count(), kGrain, [&](int64_t begin, int64_t end) {
-        return narrow(sums, begin, end, args.shift, args.grad_input.bits, out);
-      });
+    const NarrowWide narrow{sums, args.shift, args.grad_input.from(first * in_count)};
+    total += parallel_statistics(pool, to.output_count(), kGrain, [&](int64_t begin, int64_t end) {
+      return table.wide->narrow(narrow, begin, end);
     });
   }
   return total;
@@ -204,7 +171,7 @@ WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& ar
 
 size_t wide_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                      int gradient_bits, int weight_bits, int threads) noexcept {
-  const int64_t images = images_per_chunk(backward_shape(shape, shape.batch));
+  const int64_t images = wide_images_per_chunk(backward_shape(shape, shape.batch));
   return BackwardScratch(backward_shape(shape, images), gradient_bits, weight_bits).bytes() +
          most_of_pieces(shape.batch, images, [&](int64_t batch) {
            return wide_forward_scratch_bytes(table, backward_shape(shape, batch), gradient_bits,
@@ -225,16 +192,16 @@ void wide_forward(const KernelTable& table, const WideForward& args,
   const KernelContext inner{context.pool, context.scratch.subspan(used)};
   std::array<const int8_t*, 3> by{};
   for (int j = 0; j < planes_of(args.weights.bits); ++j) {
-    by[j] = plane_of(pool, args.weights, s.weights_count(), j, weights);
+    by[j] = plane_of(table, pool, args.weights, s.weights_count(), j, weights);
     weights += plane_bytes(args.weights.bits, s.weights_count());
   }
   start_sums(args, pool);
   for (int i = 0; i < planes_of(args.input.bits); ++i) {
-    const int8_t* from = plane_of(pool, args.input, s.input_count(), i, input);
+    const int8_t* from = plane_of(table, pool, args.input, s.input_count(), i, input);
     for (int j = 0; j < planes_of(args.weights.bits); ++j) {
       convolution_forward(table, {.shape = s, .input = from, .weights = by[j], .wide = wide},
                           inner);
-      add_shifted(pool, wide, kDigitBits * (i + j), s.output_count(), args.sums);
+      add_shifted(table, pool, {wide, 32}, kValueDigitBits * (i + j), s.output_count(), args.sums);
     }
   }
 }
@@ -260,7 +227,7 @@ void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
   const KernelContext inner{context.pool, context.scratch.subspan(used)};
   std::fill_n(sums, count, 0);
   for (int i = 0; i < planes_of(args.input.bits); ++i) {
-    const int8_t* from = plane_of(pool, args.input, s.input_count(), i, input);
+    const int8_t* from = plane_of(table, pool, args.input, s.input_count(), i, input);
     convolution_grad_weights(table,
                              {.shape = s,
                               .input = from,
@@ -269,7 +236,7 @@ void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
                               .totals = {part},
                               .adds = false},
                              inner);
-    add_shifted(pool, part, kDigitBits * i, count, sums);
+    add_shifted(table, pool, {part}, kValueDigitBits * i, count, sums);
   }
   add_sums(*context.pool, sums, args.shift, count, args.adds, {args.accumulator});
 }

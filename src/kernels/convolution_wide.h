@@ -3,6 +3,7 @@
 // in int32, and the results are combined in int64. Nothing is rounded on the way.
 #pragma once
 
+#include "kernels/convolution/pieces.h"
 #include "kernels/kernel_table.h"
 #include "kernels/value.h"
 
@@ -17,6 +18,11 @@ struct WideForward {
   const int64_t* bias = nullptr;  // [O], or null
   int64_t* sums = nullptr;        // [N, OH, OW, O]
 };
+
+// Images whose sums are worked on at once: they and a plane's stay in the L2 cache.
+inline int64_t wide_images_per_chunk(const ConvolutionShape& shape) {
+  return images_per_chunk(shape, 128 * 1024);
+}
 
 void wide_forward(const KernelTable& table, const WideForward& args,
                   const KernelContext& context) noexcept;

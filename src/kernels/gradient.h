@@ -29,6 +29,8 @@ struct Gradient {
   }
   // NOLINTNEXTLINE(google-explicit-constructor): as a pointer becomes one to const
   operator ConstGradient() const { return {data, bits}; }
+  // From an element on.
+  inline Gradient from(int64_t element) const;
 };
 
 // Sums over the batch, of a parameter's gradient or on the way to it: int64, or int32 where these
@@ -52,6 +54,10 @@ struct GradientSums {
 };
 
 constexpr int64_t gradient_bytes(int bits) { return bits <= 8 ? 1 : bits <= 16 ? 2 : 4; }
+
+inline Gradient Gradient::from(int64_t element) const {
+  return {static_cast<std::byte*>(data) + element * gradient_bytes(bits), bits};
+}
 
 // Calls function(T{}) with T = int8_t or int16_t, whichever keeps `bits`.
 template <typename Function>

@@ -13,6 +13,7 @@
 #include "kernels/softmax/softmax.h"
 #include "kernels/squared_error/squared_error.h"
 #include "kernels/update/update.h"
+#include "kernels/wide/wide.h"
 
 namespace mantissa::kernels {
 
@@ -27,6 +28,7 @@ struct KernelTable {
   const UpdateKernels* update = nullptr;
   const RoundingKernels* rounding = nullptr;
   const BitCountKernels* bit_counts = nullptr;
+  const WideKernels* wide = nullptr;
   const PeakKernels* peak = nullptr;
 };
 

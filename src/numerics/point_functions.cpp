@@ -17,10 +17,8 @@ int input_times_q30_exponent(int e) { return e - 30; }
 
 // Compares as x does with whole numbers up to 128, in units of 2^-16: beyond these exponents every
 // q but 0 is far above, or below one.
-int64_t comparable(int64_t q, int e) {
-  constexpr int kBits = 16;
-  return q * (int64_t{1} << (std::clamp(e, -kBits, kBits) + kBits));
-}
+int comparable_exponent(int e) { return std::clamp(e, -16, 16) + 16; }
+int64_t comparable(int64_t q, int e) { return q * (int64_t{1} << comparable_exponent(e)); }
 constexpr int64_t kThree = 3 << 16, kSix = 6 << 16;
 
 int64_t relu6(int64_t q, int e, Fraction) {
@@ -32,6 +30,12 @@ int64_t relu6(int64_t q, int e, Fraction) {
 int64_t relu6_derivative(int64_t q, int e, Fraction) {
   return q > 0 && comparable(q, e) < kSix ? kOneQ30 : 0;
 }
+
+std::optional<MantissaRange> relu6_clips(int e) {
+  if (e > 0) return std::nullopt;
+  return MantissaRange{0, e < -13 ? INT16_MAX : int64_t{6} << -e};
+}
+MantissaRange relu6_passes(int e) { return {1, (kSix - 1) >> comparable_exponent(e)}; }
 
 int64_t leaky_relu_derivative(int64_t q, int, Fraction slope) {
   return q > 0 ? kOneQ30 : divide_rne(__int128{slope.numerator} << 30, slope.denominator);
@@ -103,7 +107,8 @@ int64_t hard_swish_derivative(int64_t q, int e, Fraction) {
 
 }  // namespace
 
-const PointFunction kRelu6Function = {same_exponent, relu6, relu6_derivative};
+const PointFunction kRelu6Function = {same_exponent, relu6, relu6_derivative, relu6_clips,
+                                      relu6_passes};
 const PointFunction kLeakyReluFunction = {input_times_q30_exponent, leaky_relu,
                                           leaky_relu_derivative};
 const PointFunction kSigmoidFunction = {q30_exponent, sigmoid, sigmoid_derivative};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace mantissa {
 
@@ -12,6 +13,11 @@ namespace mantissa {
 struct Fraction {
   int64_t numerator = 0;
   int64_t denominator = 1;
+};
+
+// Mantissas from `low` to `high`, none if low > high.
+struct MantissaRange {
+  int64_t low = 0, high = 0;
 };
 
 // One function. |q| < 2^15, e in [-128, 127]; `slope` is read by kLeakyReluFunction only.
@@ -22,6 +28,10 @@ struct PointFunction {
   // f'(q * 2^e) in Q30. Where f has a kink, the slope on the side away from zero; at zero the slope
   // below.
   int64_t (*derivative_q30)(int64_t q, int e, Fraction slope);
+  // If all that f does at e is to clip q: to which range.
+  std::optional<MantissaRange> (*clips)(int e) = nullptr;
+  // If f' is one in some range and zero elsewhere: in which.
+  MantissaRange (*passes)(int e) = nullptr;
 };
 
 extern const PointFunction kRelu6Function;        // min(max(x, 0), 6), exactly

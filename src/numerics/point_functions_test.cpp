@@ -53,6 +53,27 @@ Real clamped(Real x, Real low, Real high) { return std::min(std::max(x, low), hi
 Real exact_sigmoid(Real x) { return 1 / (1 + std::exp(-x)); }
 Real exact_hard_sigmoid(Real x) { return clamped(x + 3, 0, 6) / 6; }
 
+// What a function says of its ranges is what it computes.
+TEST(PointFunctions, RangesAreThoseOfTheFunction) {
+  const std::vector<int64_t> all = mantissas();
+  int clipping = 0;
+  for (int e = -128; e <= 127; ++e) {
+    const std::optional<MantissaRange> range = kRelu6Function.clips(e);
+    const MantissaRange passing = kRelu6Function.passes(e);
+    clipping += range.has_value();
+    for (const int64_t q : all) {
+      if (range) {
+        ASSERT_EQ(kRelu6Function.wide_exponent(e), e);
+        ASSERT_EQ(kRelu6Function.value(q, e, kSlope), std::clamp(q, range->low, range->high));
+      }
+      const bool passes = q >= passing.low && q <= passing.high;
+      ASSERT_EQ(kRelu6Function.derivative_q30(q, e, kSlope), passes ? int64_t{1} << 30 : 0)
+          << q << " " << e;
+    }
+  }
+  EXPECT_EQ(clipping, 129);
+}
+
 TEST(PointFunctions, Relu6IsExact) {
   check(
       kRelu6Function, [](Real x) { return clamped(x, 0, 6); },

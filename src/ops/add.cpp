@@ -22,6 +22,35 @@ Result<Shape> infer_add(const Attributes&, std::span<const Shape> inputs) {
   return inputs[0];
 }
 
+kernels::AddWide wide_sum(const Tensor& a, const Tensor& b, int wide_exponent, const Tensor& out,
+                          int shift) {
+  return {.a = gradient_of(a),
+          .b = gradient_of(b),
+          .shift_a = wide_exponent - *a.exponent,
+          .shift_b = wide_exponent - *b.exponent,
+          .shift = shift,
+          .out = gradient_of(out)};
+}
+
+// Values of 16 bits; wide_of(i) is their sum.
+template <typename WideOf>
+void add_words(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
+  calibrate(c, wide_exponent, wide_of);
+  narrow_by_passes(
+      c, wide_exponent,
+      [&](bool writes, int shift, kernels::PieceCounts* counts) {
+        if (shift < 0) return narrow_elements(c, c.output, writes, shift, wide_of);  // it is fixed
+        kernels::AddWide args = wide_sum(c.inputs[0], c.inputs[1], wide_exponent, c.output, shift);
+        args.relu = c.relu;
+        if (!writes) args.out.data = nullptr;
+        return write_pieces(c, c.output, c.output.count(), kGrain, counts,
+                            [&](int64_t begin, int64_t end) {
+                              return c.kernels->elementwise->add_wide(args, begin, end);
+                            });
+      },
+      64);
+}
+
 void add_forward(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
   const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output);
@@ -33,6 +62,9 @@ void add_forward(const OpContext& c) {
     const int64_t sum = rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
     return c.relu ? std::max<int64_t>(0, sum) : sum;
   };
+  if (a.type == DataType::kInt16 && b.type == DataType::kInt16) {
+    return add_words(c, wide_exponent, wide);
+  }
   if (!bytes) return write_wide(c, wide_exponent, wide);
   calibrate(c, wide_exponent, wide);
   kernels::Add add{.a = a.as<int8_t>(),
@@ -68,14 +100,9 @@ void sum_gradients(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
   const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits16);
   narrow_gradient(c, sum, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
-    const kernels::AddGradients args{.a = gradient_of(a),
-                                     .b = gradient_of(b),
-                                     .shift_a = wide_exponent - *a.exponent,
-                                     .shift_b = wide_exponent - *b.exponent,
-                                     .shift = shift,
-                                     .out = gradient_of(sum)};
+    const kernels::AddWide args = wide_sum(a, b, wide_exponent, sum, shift);
     return write_pieces(c, sum, sum.count(), kGrain, counts, [&](int64_t begin, int64_t end) {
-      return c.kernels->elementwise->add_gradients(args, begin, end);
+      return c.kernels->elementwise->add_wide(args, begin, end);
     });
   });
 }

@@ -20,7 +20,7 @@ int extra_bits(int input_bits, int weight_bits) {
 template <typename Visit>
 void for_each_chunk(const OpContext& c, const kernels::WideForward& whole, const Visit& visit) {
   const ConvolutionShape& s = whole.shape;
-  const int64_t images = kernels::images_per_chunk(s);
+  const int64_t images = kernels::wide_images_per_chunk(s);
   for (int64_t first = 0; first < s.batch; first += images) {
     kernels::WideForward chunk = whole;
     chunk.shape.batch = std::min(images, s.batch - first);
@@ -37,12 +37,9 @@ void for_each_chunk(const OpContext& c, const kernels::WideForward& whole, const
 
 void leave_wide(const OpContext& c, const kernels::WideForward& args, int sum_exponent, int shift) {
   for_each_chunk(c, args, [&](const Tensor& part) {
-    auto* out = part.as<int32_t>();
-    for (int64_t i = 0; i < part.count(); ++i) {
-      const int64_t rounded = shift_right_rne(args.sums[i], shift);
-      out[i] = static_cast<int32_t>(saturate(rounded, INT32_MAX));
-      *c.output.saturated += out[i] != rounded;
-    }
+    Tensor sums = part;
+    sums.bits = 32;
+    *c.output.saturated += narrow_wide(c, args.sums, sums, true, shift).saturated;
   });
   set_exponent(c, c.output, sum_exponent + shift);
 }
@@ -64,10 +61,9 @@ void narrow_channels(const OpContext& c, const kernels::WideForward& args, const
   }
   choose_channel_shifts(c, exponents, kMostShift, work.shifts);
   for_each_chunk(c, args, [&](const Tensor& part) {
-    *c.output.saturated +=
-        narrow_elements(*c.kernel.pool, part, true, 0, [&](int64_t i, int64_t channel) {
-          return shift_right_rne(args.sums[i], work.shifts[channel]);
-        }).saturated;
+    *c.output.saturated += narrow_elements(c, part, true, 0, [&](int64_t i, int64_t channel) {
+                             return shift_right_rne(args.sums[i], work.shifts[channel]);
+                           }).saturated;
   });
 }
 
@@ -91,7 +87,7 @@ void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, O
   const kernels::KernelTable& table = *planning.kernels;
   if (input_bits > 8 || weight_bits > 8 || s.output_type == DataType::kInt16) {
     ConvolutionShape chunk = shape;
-    chunk.batch = kernels::images_per_chunk(shape);
+    chunk.batch = kernels::wide_images_per_chunk(shape);
     memory.forward = {Workspace::bytes(shape.out_channels, chunk.output_count()),
                       chunk_scratch_bytes(shape, chunk.batch, [&](const ConvolutionShape& part) {
                         return kernels::wide_forward_scratch_bytes(table, part, input_bits,
@@ -132,8 +128,7 @@ void wide_forward(const OpContext& c) {
       [&](bool writes, int shift) {
         kernels::WideStatistics found;
         for_each_chunk(c, args, [&](const Tensor& part) {
-          found += narrow_elements(*c.kernel.pool, part, writes, shift,
-                                   [&](int64_t i) { return args.sums[i]; });
+          found += narrow_wide(c, args.sums, part, writes, shift);
         });
         return found;
       },

@@ -55,10 +55,9 @@ void copy(const OpContext& c) {
 void scale_wide(const OpContext& c, int64_t scale, int wide_exponent) {
   const Mantissas kept(c.output);
   const auto wide = [&](int64_t i) { return kept[i] * scale; };
-  const uint64_t maximum =
-      c.recomputes ? 0 : narrow_elements(*c.kernel.pool, c.output, false, 0, wide).maximum;
+  const uint64_t maximum = c.recomputes ? 0 : narrow_elements(c, c.output, false, 0, wide).maximum;
   narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
-    return narrow_elements(*c.kernel.pool, c.output, true, shift, wide).saturated;
+    return narrow_elements(c, c.output, true, shift, wide).saturated;
   });
 }
 

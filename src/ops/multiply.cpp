@@ -95,7 +95,7 @@ void scale_gradient(const OpContext& c, const Tensor& grad_input, const Tensor& 
   const Mantissas grads(c.grad_output), others(other);
   narrow_gradient(c, grad_input, *c.grad_output.exponent + *other.exponent, [&](int shift) {
     if (!is_bytes(other)) {
-      return narrow_elements(*c.kernel.pool, grad_input, true, shift,
+      return narrow_elements(c, grad_input, true, shift,
                              [&](int64_t i) { return grads[i] * others[other_of(rows, i)]; });
     }
     return over_parts(c, rows, [&](int64_t begin, int64_t end) {

@@ -42,14 +42,28 @@ OpMemory memory(const OpShapes&, const PlanningContext& planning) {
 }
 
 template <const PointFunction& kFunction>
+void forward_wide(const OpContext& c) {
+  const int e = *c.inputs[0].exponent, wide_exponent = kFunction.wide_exponent(e);
+  if (kFunction.clips != nullptr) {
+    if (const std::optional<MantissaRange> range = kFunction.clips(e)) {
+      return kernels::with_value_type(c.inputs[0].bits, [&](auto type) {
+        const auto* in = c.inputs[0].as<decltype(type)>();
+        write_wide(c, wide_exponent,
+                   [&](int64_t i) { return std::clamp<int64_t>(in[i], range->low, range->high); });
+      });
+    }
+  }
+  write_wide(c, wide_exponent,
+             [in = Mantissas(c.inputs[0]), e, slope = slope_of(*c.attributes)](int64_t i) {
+               return kFunction.value(in[i], e, slope);
+             });
+}
+
+template <const PointFunction& kFunction>
 void forward(const OpContext& c) {
+  if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) return forward_wide<kFunction>(c);
   const int e = *c.inputs[0].exponent;
   const Fraction slope = slope_of(*c.attributes);
-  if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) {
-    const Mantissas in(c.inputs[0]);
-    return write_wide(c, kFunction.wide_exponent(e),
-                      [&](int64_t i) { return kFunction.value(in[i], e, slope); });
-  }
   const ValueTable table =
       make_value_table([&](int64_t q) { return kFunction.value(q, e, slope); });
   write_by_table(c, c.inputs[0].as<int8_t>(), table, kFunction.wide_exponent(e));
@@ -75,7 +89,7 @@ void backward_wide(const OpContext& c) {
   const Mantissas grads(c.grad_output);
   const auto derivative = derivative_at<kFunction>(c);
   narrow_gradient(c, grad_input, *c.grad_output.exponent - 30, [&](int shift) {
-    return narrow_elements(*c.kernel.pool, grad_input, true, shift,
+    return narrow_elements(c, grad_input, true, shift,
                            [&](int64_t i) { return grads[i] * derivative(i); });
   });
 }
@@ -99,57 +113,35 @@ void backward(const OpContext& c) {
   narrow_gradient(c, grad_input, *c.grad_output.exponent - 30, narrow);
 }
 
+// mask[i] = whether in[at + i] is in the range, for `count` elements.
+void mask_within(const OpContext& c, MantissaRange range, int64_t at, int64_t count, int8_t* mask) {
+  const Tensor& in = c.inputs[0];
+  if (is_bytes(in)) {
+    const auto most = static_cast<int8_t>(std::min<int64_t>(range.high, INT8_MAX));
+    return c.kernels->elementwise->within(in.as<int8_t>() + at, static_cast<int8_t>(range.low),
+                                          most, mask, 0, count);
+  }
+  const int16_t* values = in.as<int16_t>() + at;
+  const auto least = static_cast<int16_t>(range.low);
+  const auto most = static_cast<int16_t>(std::min<int64_t>(range.high, INT16_MAX));
+  for (int64_t i = 0; i < count; ++i) mask[i] = values[i] >= least && values[i] <= most;
+}
+
 // Where f' is 0 or 1 everywhere: gradients pass, or do not, as they are.
 template <const PointFunction& kFunction>
-void backward_by_mask_wide(const OpContext& c) {
-  const Tensor& grad_input = c.grad_inputs[0];
-  const Mantissas grads(c.grad_output);
-  const auto derivative = derivative_at<kFunction>(c);
-  narrow_elements(*c.kernel.pool, grad_input, true, 0,
-                  [&](int64_t i) { return derivative(i) != 0 ? grads[i] : 0; });
-  *grad_input.exponent = *c.grad_output.exponent;
-}
-
-struct Range {
-  int8_t low, high;
-};
-
-// The mantissas that pass, if there are any and they are next to each other.
-std::optional<Range> passing_range(const std::array<int8_t, 256>& passes) {
-  const auto passes_at = [&](int q) { return passes[static_cast<uint8_t>(q)] != 0; };
-  int low = -128, high = 127;
-  while (low < 127 && !passes_at(low)) ++low;
-  while (high > low && !passes_at(high)) --high;
-  for (int q = low; q <= high; ++q) {
-    if (!passes_at(q)) return std::nullopt;
-  }
-  return Range{static_cast<int8_t>(low), static_cast<int8_t>(high)};
-}
-
-template <const PointFunction& kFunction>
 void backward_by_mask(const OpContext& c) {
-  if (!is_bytes(c.inputs[0])) return backward_by_mask_wide<kFunction>(c);
   const Tensor& grad_input = c.grad_inputs[0];
-  const ValueTable slopes = derivatives<kFunction>(c);
-  std::array<int8_t, 256> passes;
-  for (size_t value = 0; value < passes.size(); ++value) passes[value] = slopes[value] != 0;
-  const auto& kernel = *c.kernels->elementwise;
-  const std::optional<Range> range = passing_range(passes);
-  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kGrain,
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             std::array<int8_t, 4096> mask;
-                             for (int64_t at = begin; at < end; at += int64_t{mask.size()}) {
-                               const int64_t count = std::min(end - at, int64_t{mask.size()});
-                               const int8_t* in = c.inputs[0].as<int8_t>() + at;
-                               if (range) {
-                                 kernel.within(in, range->low, range->high, mask.data(), 0, count);
-                               } else {
-                                 kernel.look_up(in, passes.data(), mask.data(), 0, count);
-                               }
-                               kernel.relu_gradient(mask.data(), gradient_from(c.grad_output, at),
-                                                    gradient_from(grad_input, at), 0, count);
-                             }
-                           });
+  const MantissaRange range = kFunction.passes(*c.inputs[0].exponent);
+  kernels::parallel_ranges(
+      *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+        std::array<int8_t, 4096> mask;
+        for (int64_t at = begin; at < end; at += int64_t{mask.size()}) {
+          const int64_t count = std::min(end - at, int64_t{mask.size()});
+          mask_within(c, range, at, count, mask.data());
+          c.kernels->elementwise->relu_gradient(mask.data(), gradient_from(c.grad_output, at),
+                                                gradient_from(grad_input, at), 0, count);
+        }
+      });
   *grad_input.exponent = *c.grad_output.exponent;
 }
 

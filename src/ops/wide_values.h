@@ -1,6 +1,7 @@
 // Values of more than 8 bits: what operators do with them, in one plain loop for all of them.
-// Element by element in int64, so that the bits cannot depend on an instruction set; kernels, but
-// for those of batch norm and maximum pooling, are for 8 bits (docs/decisions/0023-wide-values.md).
+// Element by element in int64, so that the bits cannot depend on an instruction set; what the loop
+// finds is narrowed by a kernel, block by block. Kernels of single operators, but for those of
+// batch norm and maximum pooling, are for 8 bits (docs/decisions/0023-wide-values.md).
 #pragma once
 
 #include <array>
@@ -33,37 +34,45 @@ class Mantissas {
   DataType type_;
 };
 
-// out[i] = narrow(wide_of(i) >> shift) for all elements, unless `writes` is false; |wide| <= 2^62.
-// wide_of may ask for the element's channel too.
+constexpr int64_t kWideGrain = 4096;
+
+// out = narrow(wide >> shift) for all elements, unless `writes` is false; |wide| <= 2^62.
+inline kernels::WideStatistics narrow_wide(const OpContext& c, const int64_t* wide,
+                                           const Tensor& out, bool writes, int shift) {
+  const kernels::NarrowWide args{wide, shift, {writes ? out.data : nullptr, out.bits}};
+  return kernels::parallel_statistics(
+      *c.kernel.pool, out.count(), kWideGrain,
+      [&](int64_t begin, int64_t end) { return c.kernels->wide->narrow(args, begin, end); });
+}
+
+// The same of wide_of(i), which may ask for the element's channel too.
 template <typename WideOf>
-kernels::WideStatistics narrow_elements(ThreadPool& pool, const Tensor& out, bool writes, int shift,
-                                        const WideOf& wide_of) {
-  constexpr int64_t kGrain = 4096;
+kernels::WideStatistics narrow_elements(const OpContext& c, const Tensor& out, bool writes,
+                                        int shift, const WideOf& wide_of) {
+  constexpr int64_t kBlock = 512;
   constexpr bool kByChannel = std::is_invocable_v<const WideOf&, int64_t, int64_t>;
-  const int64_t limit = mantissa_limit(out.bits), channels = out.shape.last();
-  return kernels::with_wide_gradient_type(out.bits, [&](auto type) {
-    auto* to = out.as<decltype(type)>();
-    return kernels::parallel_statistics(pool, out.count(), kGrain, [&](int64_t begin, int64_t end) {
-      kernels::WideStatistics found;
-      int64_t channel = begin % channels;
-      for (int64_t i = begin; i < end; ++i) {
-        int64_t wide;
+  const int64_t channels = out.shape.last();
+  const auto narrow_range = [&](int64_t begin, int64_t end) {
+    std::array<int64_t, kBlock> wide;
+    kernels::WideStatistics found;
+    int64_t channel = begin % channels;
+    for (int64_t at = begin; at < end; at += kBlock) {
+      const int64_t count = std::min(kBlock, end - at);
+      for (int64_t i = 0; i < count; ++i) {
         if constexpr (kByChannel) {
-          wide = wide_of(i, channel);
+          wide[i] = wide_of(at + i, channel);
           if (++channel == channels) channel = 0;
         } else {
-          wide = wide_of(i);
+          wide[i] = wide_of(at + i);
         }
-        found.maximum = std::max(found.maximum, magnitude(wide));
-        if (!writes) continue;
-        const int64_t rounded = rescale_rne(wide, shift);
-        const int64_t narrow = saturate(rounded, limit);
-        to[i] = static_cast<decltype(type)>(narrow);
-        found.saturated += narrow != rounded;
       }
-      return found;
-    });
-  });
+      kernels::Gradient to = gradient_from(out, at);
+      if (!writes) to.data = nullptr;
+      found += c.kernels->wide->narrow({wide.data(), shift, to}, 0, count);
+    }
+    return found;
+  };
+  return kernels::parallel_statistics(*c.kernel.pool, out.count(), kWideGrain, narrow_range);
 }
 
 // context.output = wide_of(i) at wide_exponent, requantised to its width in whichever mode.
@@ -72,9 +81,7 @@ void write_wide(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
   calibrate(c, wide_exponent, wide_of);
   narrow_by_passes(
       c, wide_exponent,
-      [&](bool writes, int shift) {
-        return narrow_elements(*c.kernel.pool, c.output, writes, shift, wide_of);
-      },
+      [&](bool writes, int shift) { return narrow_elements(c, c.output, writes, shift, wide_of); },
       64);
 }
 

@@ -11,9 +11,8 @@
 namespace mantissa::kernels {
 
 // Images whose sums are held at once where they can be computed again.
-inline int64_t images_per_chunk(const ConvolutionShape& s) {
-  constexpr int64_t kChunkElements = 256 * 1024;
-  return std::clamp<int64_t>(kChunkElements * s.batch / s.output_count(), 1, s.batch);
+inline int64_t images_per_chunk(const ConvolutionShape& s, int64_t elements = 256 * 1024) {
+  return std::clamp<int64_t>(elements * s.batch / s.output_count(), 1, s.batch);
 }
 
 // The most bytes(piece) that pieces of so many of `count` need: the last may be shorter, which may

@@ -1,4 +1,4 @@
-// The loops of add and add_gradients: part of elementwise_loops.h, which includes this file.
+// The loops of add and add_wide: part of elementwise_loops.h, which includes this file.
 
 // rescale_rne in int32 for 8-bit values: left shifts up to kAlignBits8, right shifts up to 30.
 template <bool kRight>
@@ -60,17 +60,17 @@ inline WideStatistics add(const Add& args, int64_t begin, int64_t end) noexcept 
                                               : add_aligned<false>(args, begin, end);
 }
 
-// The whole of add_gradients for one way to compute the wide sum.
-template <typename T, typename Out, typename Sum, typename Round, typename WideOf>
-inline WideStatistics add_gradients_of(const AddGradients& args, const Round& round,
-                                       const WideOf& wide_of, int64_t begin, int64_t end) noexcept {
+// The whole of add_wide for one way to compute the wide sum.
+template <typename T, typename Out, bool kRelu, typename Sum, typename Round, typename WideOf>
+inline WideStatistics add_wide_of(const AddWide& args, const Round& round, const WideOf& wide_of,
+                                  int64_t begin, int64_t end) noexcept {
   const T* __restrict a = args.a.as<T>();
   const T* __restrict b = args.b.as<T>();
   Out* __restrict out = args.out.as<Out>();
   Sum low = 0, high = 0;
   if (out == nullptr) {
     for (int64_t i = begin; i < end; ++i) {
-      const Sum wide = wide_of(a[i], b[i]);
+      const Sum sum = wide_of(a[i], b[i]), wide = kRelu && sum < 0 ? 0 : sum;
       low = wide < low ? wide : low;
       high = wide > high ? wide : high;
     }
@@ -82,7 +82,7 @@ inline WideStatistics add_gradients_of(const AddGradients& args, const Round& ro
     const int64_t stop = std::min(end, block + (1 << 20));
     Sum clipped = 0;
     for (int64_t i = block; i < stop; ++i) {
-      const Sum wide = wide_of(a[i], b[i]);
+      const Sum sum = wide_of(a[i], b[i]), wide = kRelu && sum < 0 ? 0 : sum;
       low = wide < low ? wide : low;
       high = wide > high ? wide : high;
       const Sum rounded = round(wide);
@@ -96,9 +96,8 @@ inline WideStatistics add_gradients_of(const AddGradients& args, const Round& ro
   return {std::max(magnitude(low), magnitude(high)), saturated};
 }
 
-template <typename T, typename Out>
-inline WideStatistics add_gradients_as(const AddGradients& args, int64_t begin,
-                                       int64_t end) noexcept {
+template <typename T, typename Out, bool kRelu>
+inline WideStatistics add_wide_as(const AddWide& args, int64_t begin, int64_t end) noexcept {
   const int left_a = args.shift_a < 0 ? -args.shift_a : 0;
   const int left_b = args.shift_b < 0 ? -args.shift_b : 0;
   if (args.shift_a > 0 || args.shift_b > 0) {
@@ -107,7 +106,7 @@ inline WideStatistics add_gradients_as(const AddGradients& args, int64_t begin,
     const auto wide_of = [=](int64_t a, int64_t b) {
       return right_a(a * (int64_t{1} << left_a)) + right_b(b * (int64_t{1} << left_b));
     };
-    return add_gradients_of<T, Out, int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
+    return add_wide_of<T, Out, kRelu, int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
   }
   // |sum| <= 2^29 fits int32, also with the half of a shift by 30; from there on it rounds to 0.
   constexpr int kLargestLeft = 29 - 8 * int{sizeof(T)};
@@ -116,18 +115,20 @@ inline WideStatistics add_gradients_as(const AddGradients& args, int64_t begin,
       return a * (int32_t{1} << left_a) + b * (int32_t{1} << left_b);
     };
     const RoundEven32 round(std::min(args.shift, 30));
-    return add_gradients_of<T, Out, int32_t>(args, round, wide_of, begin, end);
+    return add_wide_of<T, Out, kRelu, int32_t>(args, round, wide_of, begin, end);
   }
   const auto wide_of = [=](int64_t a, int64_t b) {
     return a * (int64_t{1} << left_a) + b * (int64_t{1} << left_b);
   };
-  return add_gradients_of<T, Out, int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
+  return add_wide_of<T, Out, kRelu, int64_t>(args, RoundEven64(args.shift), wide_of, begin, end);
 }
 
-inline WideStatistics add_gradients(const AddGradients& args, int64_t begin, int64_t end) noexcept {
+inline WideStatistics add_wide(const AddWide& args, int64_t begin, int64_t end) noexcept {
   return with_gradient_type(args.a.bits, [&](auto from) {
     return with_wide_gradient_type(args.out.bits, [&](auto to) {
-      return add_gradients_as<decltype(from), decltype(to)>(args, begin, end);
+      const auto add = args.relu ? add_wide_as<decltype(from), decltype(to), true>
+                                 : add_wide_as<decltype(from), decltype(to), false>;
+      return add(args, begin, end);
     });
   });
 }

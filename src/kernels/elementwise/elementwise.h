@@ -65,12 +65,12 @@ struct Add {
   int bits = 8;
 };
 
-// out = narrow(rescale(a, shift_a) + rescale(b, shift_b)) in int64; shifts of addends >= -40,
-// shift >= 0.
-struct AddGradients {
+// The same in int64, of gradients or of values of 16 bits; shifts of addends >= -40, shift >= 0.
+struct AddWide {
   ConstGradient a;
   ConstGradient b;
   int shift_a = 0, shift_b = 0;
+  bool relu = false;
   int shift = 0;
   Gradient out;
 };
@@ -104,7 +104,7 @@ struct ElementwiseKernels {
   WideStatistics (*normalise_input)(const NormaliseInput&, int64_t begin_row,
                                     int64_t end_row) noexcept;
   WideStatistics (*add)(const Add&, int64_t begin, int64_t end) noexcept;
-  WideStatistics (*add_gradients)(const AddGradients&, int64_t begin, int64_t end) noexcept;
+  WideStatistics (*add_wide)(const AddWide&, int64_t begin, int64_t end) noexcept;
   // out = max(0, in).
   void (*relu)(const int8_t* in, int8_t* out, int64_t begin, int64_t end) noexcept;
   // grad_in = output > 0 ? grad_out : 0.

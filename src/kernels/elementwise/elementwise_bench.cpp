@@ -35,12 +35,12 @@ struct Operands {
         grad_out8(count),
         sums(channels) {}
 
-  AddGradients add_gradients(int bits, int shift_a, int shift) {
+  AddWide add_wide(int bits, int shift_a, int shift) {
     if (bits <= 8) {
-      return {{grad_a8.data(), bits},  {grad_b8.data(), bits}, shift_a, 0, shift,
+      return {{grad_a8.data(), bits},  {grad_b8.data(), bits}, shift_a, 0, false, shift,
               {grad_out8.data(), bits}};
     }
-    return {{grad_a.data(), bits},  {grad_b.data(), bits}, shift_a, 0, shift,
+    return {{grad_a.data(), bits},  {grad_b.data(), bits}, shift_a, 0, false, shift,
             {grad_out.data(), bits}};
   }
 };
@@ -62,21 +62,21 @@ void measure(benchmark::State& state, const ElementwiseKernels& kernels, Body&& 
 template <typename Add>
 void add_gradient_rows(const ElementwiseKernels* k, int bits, const Add& add) {
   const std::string suffix = "_" + std::to_string(bits) + "_bits";
-  add("add_gradients" + suffix, [=](Operands& o) {
-    benchmark::DoNotOptimize(k->add_gradients(o.add_gradients(bits, -2, 3), 0, o.count));
+  add("add_wide" + suffix, [=](Operands& o) {
+    benchmark::DoNotOptimize(k->add_wide(o.add_wide(bits, -2, 3), 0, o.count));
   });
-  add("add_gradients_far" + suffix, [=](Operands& o) {
-    benchmark::DoNotOptimize(k->add_gradients(o.add_gradients(bits, -25, 26), 0, o.count));
+  add("add_wide_far" + suffix, [=](Operands& o) {
+    benchmark::DoNotOptimize(k->add_wide(o.add_wide(bits, -25, 26), 0, o.count));
   });
   add("relu_gradient" + suffix, [=](Operands& o) {
-    const AddGradients gradients = o.add_gradients(bits, 0, 0);
+    const AddWide gradients = o.add_wide(bits, 0, 0);
     k->relu_gradient(o.a.data(), gradients.a, gradients.out, 0, o.count);
   });
   add("sum_rows" + suffix, [=](Operands& o) {
-    k->sum_rows(o.add_gradients(bits, 0, 0).a, o.channels, 0, o.rows, o.sums.data());
+    k->sum_rows(o.add_wide(bits, 0, 0).a, o.channels, 0, o.rows, o.sums.data());
   });
   add("shift_channels" + suffix, [=](Operands& o) {
-    const AddGradients gradients = o.add_gradients(bits, 0, 0);
+    const AddWide gradients = o.add_wide(bits, 0, 0);
     k->shift_channels({gradients.a, o.shifts.data(), o.channels, gradients.out}, 0, o.rows);
   });
 }

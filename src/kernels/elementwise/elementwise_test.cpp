@@ -103,28 +103,29 @@ TEST_P(Elementwise, Add) {
 }
 
 template <typename T, typename Out>
-void check_add_gradients(const ElementwiseKernels& kernels, int bits, int out_bits, int64_t size,
-                         int shift_a, int shift_b) {
+void check_add_wide(const ElementwiseKernels& kernels, int bits, int out_bits, int64_t size,
+                    int shift_a, int shift_b, bool relu) {
   const auto a = test_values<T>(size, 3, bits - 1);
   const auto b = test_values<T>(size, 4, bits - 1);
   for (const int shift : {0, 1, 2, 8, 14, 29, 31, 32, 40, 41, 48, 56, 62, 63, 90}) {
     std::vector<Out> out(size), wanted(size);
     WideStatistics maximum, narrowed;
     for (int64_t i = 0; i < size; ++i) {
-      const Wide wide = exact_rne(a[i], shift_a) + exact_rne(b[i], shift_b);
+      const Wide sum = exact_rne(a[i], shift_a) + exact_rne(b[i], shift_b);
+      const Wide wide = relu ? std::max<Wide>(0, sum) : sum;
       note(wide, maximum);
       wanted[i] = narrow<Out>(wide, out_bits, shift, narrowed);
     }
-    AddGradients args = {{a.data(), bits}, {b.data(), bits}, shift_a, shift_b, shift, {}};
-    expect_equal(kernels.add_gradients(args, 0, size), maximum);
+    AddWide args = {{a.data(), bits}, {b.data(), bits}, shift_a, shift_b, relu, shift, {}};
+    expect_equal(kernels.add_wide(args, 0, size), maximum);
     args.out = {out.data(), out_bits};
     narrowed.maximum = maximum.maximum;
-    expect_equal(kernels.add_gradients(args, 0, size), narrowed);
+    expect_equal(kernels.add_wide(args, 0, size), narrowed);
     ASSERT_EQ(out, wanted) << bits << " bits " << shift_a << " " << shift_b << " " << shift;
   }
 }
 
-TEST_P(Elementwise, AddGradients) {
+TEST_P(Elementwise, AddWide) {
   // Both sides of the largest shifts that 32 bits take for either type.
   const std::pair<int, int> alignments[] = {{0, 0},     {-1, 0},  {0, -13},  {-13, -13}, {0, -14},
                                             {-14, -14}, {-15, 0}, {-21, 0},  {-21, -21}, {0, -22},
@@ -133,9 +134,11 @@ TEST_P(Elementwise, AddGradients) {
     for (const int64_t size : kAwkwardSizes) {
       for (const auto& [shift_a, shift_b] : alignments) {
         using T = decltype(type);
-        check_add_gradients<T, T>(*GetParam(), bits, bits, size, shift_a, shift_b);
-        check_add_gradients<T, int16_t>(*GetParam(), bits, 16, size, shift_a, shift_b);
-        check_add_gradients<T, int32_t>(*GetParam(), bits, 32, size, shift_a, shift_b);
+        for (const bool relu : {false, true}) {
+          check_add_wide<T, T>(*GetParam(), bits, bits, size, shift_a, shift_b, relu);
+          check_add_wide<T, int16_t>(*GetParam(), bits, 16, size, shift_a, shift_b, relu);
+        }
+        check_add_wide<T, int32_t>(*GetParam(), bits, 32, size, shift_a, shift_b, false);
       }
     }
   });

@@ -1,0 +1,23 @@
+// The loops of wide numbers compiled for AVX2.
+#include <algorithm>
+
+#include "base/target.h"
+#include "kernels/wide/wide.h"
+#include "numerics/rounding.h"
+
+#if defined(__x86_64__)
+
+namespace mantissa::kernels {
+MANTISSA_TARGET_AVX2_BEGIN
+namespace {
+#include "kernels/round_even_loops.h"
+// Built on these.
+#include "kernels/wide/wide_loops.h"
+}  // namespace
+
+const WideKernels kWideAvx2 = {"wide_avx2", Isa::kAvx2, narrow, add_shifted, digits};
+
+}  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
+#endif

@@ -1,0 +1,24 @@
+// The loops of wide numbers compiled for AVX-512.
+#include <algorithm>
+
+#include "base/target.h"
+#include "kernels/wide/wide.h"
+#include "numerics/rounding.h"
+
+#if defined(__x86_64__)
+
+namespace mantissa::kernels {
+MANTISSA_TARGET_AVX512VNNI_BEGIN
+namespace {
+#include "kernels/round_even_loops.h"
+// Built on these.
+#include "kernels/wide/wide_loops.h"
+}  // namespace
+
+const WideKernels kWideAvx512Vnni = {"wide_avx512vnni", Isa::kAvx512Vnni, narrow, add_shifted,
+                                     digits};
+
+}  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
+#endif
