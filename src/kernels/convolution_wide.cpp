@@ -7,7 +7,6 @@
 #include "kernels/convolution_choice.h"
 #include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
-#include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 namespace {

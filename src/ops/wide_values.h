@@ -1,7 +1,7 @@
 // Values of more than 8 bits: what operators do with them, in one plain loop for all of them.
 // Element by element in int64, so that the bits cannot depend on an instruction set; what the loop
 // finds is narrowed by a kernel, block by block. Kernels of single operators, but for those of
-// batch norm and maximum pooling, are for 8 bits (docs/decisions/0023-wide-values.md).
+// batch norm, maximum pooling and addition, are for 8 bits (docs/decisions/0023-wide-values.md).
 #pragma once
 
 #include <array>

@@ -383,6 +383,7 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
   const int64_t row = vector * 16, count = smaller(vectors * 16, plan.run - row);
   const int64_t at_once = tile_outputs(plan.planes);
   alignas(64) int64_t tile[tile_outputs(1) * kInputVectors * 16];
+  static_assert(kOutputsPerTask % tile_outputs(1) == 0 && kOutputsPerTask % tile_outputs(2) == 0);
   __m512i products_of_task[2 * kOutputsPerTask * kInputVectors];
   const bool narrow = plan.sum_bits == 32;
   InputArguments a = {.positions = {},

@@ -5,7 +5,7 @@
 // split ranges. Functions whose wide results can be computed anew are called twice where the
 // exponent must be exact: first for the maximum (out == nullptr: nothing is written), then with the
 // shift. Narrowing is saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), bits being 2..8 or a
-// gradient's own. The gradients of one call have the same width; the sum's may be 16. Source:
+// gradient's own. What one call reads is of one type; what it writes may be wider. Source:
 // METHODS section 0.
 #pragma once
 

@@ -3,11 +3,11 @@
 // shifts are logical ones of n + 2^63.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after round_even_loops.h and avx2.h
-// or avx512vnni.h, where these are defined: Lanes, UnsignedLanes, kLanes; load(pointer), sign
-// extended; store(to, lanes), the low bits; product(a, b) and unsigned_product(a, b) of the lanes'
-// low 32 bits; kHas64BitLanes, whether there are a product and an arithmetic shift of them; Words,
-// 2 * kLanes int32, with load_words and store_words, and interleaved(evens, odds), the low 32 bits;
-// load_evens and load_odds of 2 * kLanes int64.
+// or avx512vnni.h, where these are defined: Lanes, UnsignedLanes, kLanes; load(pointer) of
+// int32, sign extended; store(to, lanes), the low 32 bits; product(a, b) and unsigned_product(a, b)
+// of the lanes' low 32 bits; kHas64BitLanes, whether there are a product and an arithmetic shift of
+// them; Words, 2 * kLanes int32, with load_words and store_words, and interleaved(evens, odds), the
+// low 32 bits; load_evens and load_odds of 2 * kLanes int64.
 
 // Sums and left shifts that may wrap are unsigned.
 inline UnsignedLanes wrapping(Lanes lanes) noexcept {

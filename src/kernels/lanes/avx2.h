@@ -16,26 +16,12 @@ inline Lanes load(const int32_t* from) noexcept {
   return reinterpret_cast<Lanes>(
       _mm256_cvtepi32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
-inline Lanes load(const int16_t* from) noexcept {
-  return reinterpret_cast<Lanes>(_mm256_cvtepi16_epi64(_mm_loadu_si64(from)));
-}
-inline Lanes load(const int8_t* from) noexcept {
-  return reinterpret_cast<Lanes>(_mm256_cvtepi8_epi64(_mm_loadu_si32(from)));
-}
 
 inline void store(int64_t* to, Lanes lanes) noexcept { std::memcpy(to, &lanes, sizeof(lanes)); }
 inline void store(int32_t* to, Lanes lanes) noexcept {
   const __m256i evens = _mm256_permutevar8x32_epi32(reinterpret_cast<__m256i>(lanes),
                                                     _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(evens));
-}
-inline void store(int16_t* to, Lanes lanes) noexcept {
-  const __m256i low_bits =
-      _mm256_setr_epi8(0, 1, 8, 9, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
-                       0, 1, 8, 9, -1, -1, -1, -1, -1, -1, -1, -1);
-  const __m256i pairs = _mm256_shuffle_epi8(reinterpret_cast<__m256i>(lanes), low_bits);
-  _mm_storeu_si64(to,
-                  _mm_or_si128(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1)));
 }
 
 inline Lanes product(Lanes a, Lanes b) noexcept {

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "base/target.h"

@@ -90,7 +90,7 @@ struct GradientLanes<int64_t> {
   explicit GradientLanes(const Update& args)
       : round{RoundEven64(args.gradient_shift)}, factor(args.gradient_multiplier) {}
   static bool can_do(const Update& args) {
-    return std::in_range<uint32_t>(args.gradient_multiplier);
+    return args.gradient_shift >= 0 && std::in_range<uint32_t>(args.gradient_multiplier);
   }
   Pair operator()(const int64_t* sums) const {
     return {as_signed(factor(round(load_evens(sums)))), as_signed(factor(round(load_odds(sums))))};
