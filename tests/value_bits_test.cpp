@@ -107,6 +107,38 @@ TEST(ValueBits, FunctionsDecide) {
   }
 }
 
+// What only ReLU6 reads need not reach further than 6: 96 * 2^-4 with 7 bits and a sign.
+TEST(ExponentLimits, AreThoseOfWhatAllReadersClip) {
+  const auto limit_of = [](const char* text, const Op& function, bool read_twice) {
+    GraphBuilder builder("limits", Shape{4, 4, 1});
+    int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+    value = builder.add(ops::kConvolution, "conv", {value}, {{"channels", 8}});
+    const int norm = builder.add(ops::kBatchNorm, "norm", {value});
+    value = builder.add(function, "function", {norm});
+    if (read_twice) value = builder.add(ops::kAdd, "sum", {value, norm});
+    value = builder.add(ops::kFlatten, "flatten", {value});
+    auto graph = builder.finish(builder.add(ops::kLinear, "logits", {value}, {{"channels", 10}}));
+    EXPECT_TRUE(graph.ok()) << graph.error().message;
+    const Format format = format_of(text);
+    const Graph network = in_format(*graph, format);
+    for (int other = 0; other < static_cast<int>(network.values.size()); ++other) {
+      if (other == norm) continue;
+      EXPECT_EQ(exponent_limit(network, format, other), kExponentMax);
+    }
+    return exponent_limit(network, format, norm);
+  };
+  EXPECT_EQ(limit_of("bfp8", ops::kRelu6, false), -4);
+  EXPECT_EQ(limit_of("dfp8", ops::kRelu6, false), -4);
+  EXPECT_EQ(limit_of("bfp:unsigned=yes", ops::kRelu6, false), -5);
+  EXPECT_EQ(limit_of("bfp:a=16", ops::kRelu6, false), -12);
+  EXPECT_EQ(limit_of("bfp8", ops::kRelu6, true), kExponentMax) << "add reads it";
+  EXPECT_EQ(limit_of("bfp:inversion=yes", ops::kRelu6, false), kExponentMax)
+      << "the batch norm reads it backward";
+  for (const Op* op : {&ops::kRelu, &ops::kHardSwish, &ops::kSigmoid}) {
+    EXPECT_EQ(limit_of("bfp8", *op, false), kExponentMax) << op->name;
+  }
+}
+
 std::set<std::string> inverted(const char* model, const char* format) {
   std::set<std::string> names;
   for (const Node& node : in_format(*build_model(model, {}), format_of(format)).nodes) {

@@ -99,7 +99,7 @@ void count_sums(const OpContext& c, const Sum* sums, int64_t count, const SumExp
   for (int64_t i = 0; i < count; ++i) {
     const int64_t histogram = c.output.is_guarded() ? i % channels : 0;
     count_wide(c.histogram + histogram * kHistogramBins, sums[i], exponents.of(i % channels),
-               c.output.bits);
+               c.output);
   }
 }
 

@@ -44,20 +44,39 @@ constexpr bool finds_maximum_first(ExponentMode mode) {
   return mode == ExponentMode::kExact || mode == ExponentMode::kCalibrate;
 }
 
+// The shift from wide mantissas with this maximum to a tensor's width.
+inline int limited_shift(const Tensor& tensor, uint64_t maximum, int wide_exponent) {
+  return std::clamp(exact_shift(maximum, tensor.bits), 0,
+                    std::max(0, tensor.exponent_limit - wide_exponent));
+}
+
+// Sets a tensor's exponent from the maximum of its wide mantissas, and returns their shift.
+inline int set_exact_exponent(const OpContext& context, const Tensor& tensor, uint64_t maximum,
+                              int wide_exponent) {
+  const int shift = limited_shift(tensor, maximum, wide_exponent);
+  set_exponent(context, tensor, maximum == 0 ? zero_exponent(tensor.bits) : wide_exponent + shift);
+  return shift;
+}
+
+// Counts mantissas that were clipped, but not those that all readers clip.
+inline void add_saturated(const Tensor& tensor, int64_t count) {
+  if (*tensor.exponent < tensor.exponent_limit) *tensor.saturated += count;
+}
+
 // Sets the output's exponent (unless it is fixed) and returns the shift from wide mantissas with
 // this maximum to its width. Negative only under a fixed exponent.
 inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t maximum,
                         int wide_exponent) {
   if (context.exponent_mode == ExponentMode::kFixed) return *output.exponent - wide_exponent;
-  set_exponent(context, output, exact_exponent(maximum, wide_exponent, output.bits));
-  return exact_shift(maximum, output.bits);
+  return set_exact_exponent(context, output, maximum, wide_exponent);
 }
 
 // Dynamic fixed point: the shift from wide mantissas to the exponent that was decided, which
 // becomes the tensor's; from 0, since nothing finer than the wide values is gained, to `most`.
 inline int decided_shift(const OpContext& context, const Tensor& tensor, int wide_exponent,
                          int most) {
-  const int shift = std::clamp(*tensor.predictor.predicted - wide_exponent, 0, most);
+  const int decided = std::min<int>(*tensor.predictor.predicted, tensor.exponent_limit);
+  const int shift = std::clamp(decided - wide_exponent, 0, most);
   set_exponent(context, tensor, wide_exponent + shift);
   return shift;
 }
@@ -128,7 +147,7 @@ void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_
                                                     .written_exponent = *tensor.exponent,
                                                     .wide_exponent = wide_exponent},
                                                    found);
-  *tensor.saturated += found.saturated;
+  add_saturated(tensor, found.saturated);
 }
 
 // A value that is computed again: the shift to the exponent that its block got, from 0 to `most`.
@@ -150,8 +169,8 @@ void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_expo
           return kernels::WideStatistics{maximum, run_pass(write, counts, shift)};
         });
   }
-  *context.output.saturated +=
-      run_pass(write, nullptr, choose_shift(context, context.output, maximum, wide_exponent));
+  const int shift = choose_shift(context, context.output, maximum, wide_exponent);
+  add_saturated(context.output, run_pass(write, nullptr, shift));
 }
 
 // Requantises a value to its width in one pass: `pass(shift)` computes the wide values, writes them
@@ -175,14 +194,14 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
   if (predicted) shift = std::clamp(shift, 0, wide_bits - output.bits);
   kernels::WideStatistics found = run_pass(pass, nullptr, shift);
   if (predicted) {
-    const int exact = exact_shift(found.maximum, output.bits);
+    const int exact = limited_shift(output, found.maximum, wide_exponent);
     if (found.maximum != 0 && exact != shift) {
       ++context.totals->mispredictions;
       found = run_pass(pass, nullptr, exact);
     }
-    set_exponent(context, output, exact_exponent(found.maximum, wide_exponent, output.bits));
+    set_exact_exponent(context, output, found.maximum, wide_exponent);
   }
-  *output.saturated += found.saturated;
+  add_saturated(output, found.saturated);
 }
 
 // Requantises a value whose wide results are cheap to compute: `pass(writes, shift)` computes them,
@@ -200,7 +219,7 @@ void narrow_by_passes(const OpContext& context, int wide_exponent, Pass&& pass,
   }
   const uint64_t maximum = run_pass(pass, nullptr, false, 0).maximum;
   const int shift = choose_shift(context, context.output, maximum, wide_exponent);
-  *context.output.saturated += run_pass(pass, nullptr, true, shift).saturated;
+  add_saturated(context.output, run_pass(pass, nullptr, true, shift).saturated);
 }
 
 // The same for 8-bit values, with `pass(out, shift)`: `out` is null where nothing is written.
@@ -217,12 +236,13 @@ void narrow_value(const OpContext& context, int wide_exponent, Pass&& pass, int 
 
 // Counts a wide value, or so many alike, in the histogram of kCalibrate: by the smallest exponent
 // e >= wide_exponent with |value| <= (2^(bits-1) - 1/2) * 2^e.
-inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent, int bits,
+inline void count_wide(int64_t* histogram, int64_t wide, int wide_exponent, const Tensor& tensor,
                        int64_t times = 1) {
-  const uint64_t size = magnitude(wide), most = (uint64_t{1} << bits) - 1;
-  int shift = std::max(0, bit_length(size) - bits);
+  const uint64_t size = magnitude(wide), most = (uint64_t{1} << tensor.bits) - 1;
+  int shift = std::max(0, bit_length(size) - tensor.bits);
   while (2 * size > (most << shift)) ++shift;
-  histogram[std::clamp(wide_exponent + shift + 128, 0, kHistogramBins - 1)] += times;
+  const int exponent = std::min(wide_exponent + shift, tensor.exponent_limit);
+  histogram[std::clamp(exponent + 128, 0, kHistogramBins - 1)] += times;
 }
 
 // Whether the output's wide values are counted.
@@ -235,7 +255,7 @@ template <typename WideOf>
 void calibrate(const OpContext& context, int wide_exponent, const WideOf& wide_of) {
   if (!counts_values(context)) return;
   for (int64_t i = 0; i < context.output.count(); ++i) {
-    count_wide(context.histogram, wide_of(i), wide_exponent, context.output.bits);
+    count_wide(context.histogram, wide_of(i), wide_exponent, context.output);
   }
 }
 

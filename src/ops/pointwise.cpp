@@ -161,6 +161,7 @@ constexpr Op row(const char* name, const OpFunctions* fp32) {
 constexpr Op relu6_row() {
   Op op = row<kRelu6Function>("relu6", &fp32::kRelu6);
   op.traits.never_negative = op.traits.clips_negatives = true;
+  op.traits.clips_above = 6;
   op.traits.passes_gradients = true;
   op.backward_input = backward_by_mask<kRelu6Function>;
   return op;

@@ -145,7 +145,7 @@ void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& tabl
     found->for_each_that_decides([&](int q, int64_t times) {
       maximum = std::max(maximum, magnitude(at(table, q)));
       if (counts_values(c)) {
-        count_wide(c.histogram, at(table, q), wide_exponent, c.output.bits, times);
+        count_wide(c.histogram, at(table, q), wide_exponent, c.output, times);
       }
     });
   }

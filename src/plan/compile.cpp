@@ -97,8 +97,14 @@ class Compiler {
       buffer = add_buffer(graph_.values[root].name, BufferKind::kActivation,
                           shape.count() * element_bytes(nodes_.type_of(value)));
     }
-    Operand result{Operand::Space::kArena, buffer, nodes_.type_of(value), shape, root, false,
-                   nodes_.bits_of(value)};
+    Operand result{Operand::Space::kArena,
+                   buffer,
+                   nodes_.type_of(value),
+                   shape,
+                   root,
+                   false,
+                   nodes_.bits_of(value),
+                   nodes_.exponent_limit_of(value)};
     touch(result);
     return result;
   }

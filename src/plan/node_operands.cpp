@@ -30,6 +30,10 @@ int NodeOperands::bits_of(int value) const {
   return value_bits(graph_, options_.format, values_.canonical[value]);
 }
 
+int NodeOperands::exponent_limit_of(int value) const {
+  return exponent_limit(graph_, options_.format, values_.canonical[value]);
+}
+
 DataType NodeOperands::type_of(int value) const {
   if (options_.format.is_float()) return DataType::kFloat;
   if (values_.canonical[value] == values_.canonical[graph_.logits]) return DataType::kInt32;

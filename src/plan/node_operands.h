@@ -43,6 +43,7 @@ class NodeOperands {
   // Of a value.
   Shape shape_of(int value) const;
   int bits_of(int value) const;
+  int exponent_limit_of(int value) const;
   DataType type_of(int value) const;
 
   bool wants_gradient(int value) const { return values_.wants_gradient[values_.canonical[value]]; }

@@ -12,6 +12,7 @@
 
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "numerics/exponent.h"
 #include "ops/loss.h"
 #include "plan/state_layout.h"
 #include "tensor/tensor.h"
@@ -61,6 +62,7 @@ struct Operand {
   int slot = -1;  // of its exponent: a value of the graph, or a gradient slot
   bool gradient = false;
   int bits = 8;  // of narrowed mantissas
+  int exponent_limit = kExponentMax;
 };
 
 struct ParameterOperand {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "numerics/exponent.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -129,6 +130,24 @@ int value_bits(const Graph& graph, const Format& format, int value) {
   const bool may_be_wide = node.op->traits.may_leave_wide && format.has_linear_values();
   if (may_be_wide && !only_activations_wanted(graph, value)) return format.linear_bits;
   return activation_bits(graph, format, value);
+}
+
+int exponent_limit(const Graph& graph, const Format& format, int value) {
+  const int producer = graph.values[value].producer;
+  const std::vector<int> readers = graph.readers(value);
+  // An op whose backward pass reads its output is a reader, too.
+  if (producer < 0 || graph.nodes[producer].op->traits.reads_output || readers.empty()) {
+    return kExponentMax;
+  }
+  int largest = 0;
+  for (const int reader : readers) {
+    const OpTraits& traits = graph.nodes[reader].op->traits;
+    if (traits.clips_above == 0 || !traits.clips_negatives) return kExponentMax;
+    largest = std::max(largest, traits.clips_above);
+  }
+  constexpr int kFraction = 32;
+  return exact_exponent(static_cast<uint64_t>(largest) << kFraction, -kFraction,
+                        value_bits(graph, format, value));
 }
 
 Graph in_format(const Graph& graph, const Format& format) {

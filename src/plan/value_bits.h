@@ -14,6 +14,9 @@ namespace mantissa {
 // negative mantissas all readers take for zeros, has one more in place of the sign (`unsigned`).
 int value_bits(const Graph& graph, const Format& format, int value);
 
+// The largest exponent that a value needs: that of what its readers clip, if all of them do.
+int exponent_limit(const Graph& graph, const Format& format, int value);
+
 // The network as the format wants it, which may be the same:
 // - with an operator `requantise` before each linear, convolution or dropout that would otherwise
 //   read more bits than activations have;

@@ -12,8 +12,15 @@ bool is_counted(const Tensor& tensor) {
   return tensor.predictor.bits != nullptr && tensor.predictor.bits->elements() > 0;
 }
 
+int next_exponent(const BitStatistics& statistics, int decided, const Format& format,
+                  const DecidedWidth& width) {
+  return std::min(next_decided_exponent(statistics, decided, format.clipped_ppm, width.bits),
+                  width.exponent_limit);
+}
+
 // Puts an exponent in use; false if it is already.
 bool use(const Tensor& tensor, int exponent) {
+  exponent = std::min(exponent, tensor.exponent_limit);
   if (*tensor.predictor.predicted == exponent) return false;
   *tensor.predictor.predicted = static_cast<int16_t>(exponent);
   return true;
@@ -53,8 +60,8 @@ bool DecidedExponents::decide(std::span<const Tensor> tensors, const Format& for
   for (const Tensor& tensor : tensors) {
     if (!is_counted(tensor)) continue;
     const ExponentPredictor& predictor = tensor.predictor;
-    const int next = next_decided_exponent(*predictor.bits, *predictor.predicted,
-                                           format.clipped_ppm, tensor.bits);
+    const int next = next_exponent(*predictor.bits, *predictor.predicted, format,
+                                   {tensor.bits, tensor.exponent_limit});
     *predictor.measured = std::max(*predictor.measured, static_cast<int16_t>(next));
     const int start = before[predictor.predicted - in_use.data()];
     changes |= use(tensor, std::abs(next - start) > format.threshold ? next : start);
@@ -62,8 +69,8 @@ bool DecidedExponents::decide(std::span<const Tensor> tensors, const Format& for
   return changes;
 }
 
-void DecidedExponents::commit(const Format& format, int64_t steps, std::span<const int> bits,
-                              State& state) const {
+void DecidedExponents::commit(const Format& format, int64_t steps,
+                              std::span<const DecidedWidth> widths, State& state) const {
   auto* decided = state.data<int16_t>(state.layout().predictors);
   auto* counted = state.data<BitStatistics>(state.layout().bits);
   for (size_t slot = 0; slot < step.size(); ++slot) {
@@ -73,8 +80,7 @@ void DecidedExponents::commit(const Format& format, int64_t steps, std::span<con
     }
     counted[slot] += step[slot];
     if (steps % format.decision_steps != 0) continue;
-    const int next =
-        next_decided_exponent(counted[slot], decided[slot], format.clipped_ppm, bits[slot]);
+    const int next = next_exponent(counted[slot], decided[slot], format, widths[slot]);
     decided[slot] = static_cast<int16_t>(next);
     counted[slot] = {};
   }

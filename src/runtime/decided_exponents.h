@@ -7,11 +7,18 @@
 #include <vector>
 
 #include "numerics/bit_statistics.h"
+#include "numerics/exponent.h"
 #include "numerics/format.h"
 #include "runtime/state.h"
 #include "tensor/tensor.h"
 
 namespace mantissa {
+
+// Of what a slot is of: bits of mantissas, and the largest exponent that it needs.
+struct DecidedWidth {
+  int bits = 8;
+  int exponent_limit = kExponentMax;
+};
 
 // By predictor slot (predictor_slots); all empty for other families of formats.
 struct DecidedExponents {
@@ -35,9 +42,9 @@ struct DecidedExponents {
   bool measure(std::span<const Tensor> tensors);
   bool decide(std::span<const Tensor> tensors, const Format& format, const State& state);
 
-  // At the end of a step, `steps` being done with it: decides the exponents of the next. `bits` are
-  // the widths of what the slots are of.
-  void commit(const Format& format, int64_t steps, std::span<const int> bits, State& state) const;
+  // At the end of a step, `steps` being done with it: decides the exponents of the next.
+  void commit(const Format& format, int64_t steps, std::span<const DecidedWidth> widths,
+              State& state) const;
 };
 
 }  // namespace mantissa

@@ -171,7 +171,7 @@ void Executor::commit() {
   const StateLayout& layout = state_.layout();
   if (layout.predictors < 0) return;  // fp32
   if (program_.options.exponents == ExponentMode::kDecided) {
-    s.decided.commit(program_.options.format, s.scalars.step + 1, s.decided_bits, state_);
+    s.decided.commit(program_.options.format, s.scalars.step + 1, s.decided_widths, state_);
   } else {
     std::copy(s.measured.begin(), s.measured.end(), state_.data<int16_t>(layout.predictors));
   }

@@ -24,6 +24,7 @@ class Resolver {
     tensor.saturated = &slots_.saturated[instruction];
     if (operand.space == Operand::Space::kArena) tensor.data = buffer(operand.index);
     tensor.bits = operand.bits;
+    tensor.exponent_limit = operand.exponent_limit;
     if (operand.slot < 0) return tensor;
     const StateLayout& layout = state_.layout();
     if (operand.gradient) {
@@ -33,15 +34,14 @@ class Resolver {
         return tensor;
       }
       tensor.predictor =
-          decides() ? decided(operand.slot, operand.bits)
+          decides() ? decided(operand.slot, operand)
                     : ExponentPredictor{state_.data<int16_t>(layout.predictors) + operand.slot,
                                         &slots_.measured[operand.slot]};
       return tensor;
     }
     tensor.exponent = &slots_.exponents[operand.slot];
     if (decides()) {
-      tensor.predictor =
-          decided(static_cast<int>(slots_.measured.size()) + operand.slot, operand.bits);
+      tensor.predictor = decided(static_cast<int>(slots_.measured.size()) + operand.slot, operand);
     }
     if (program_.guarded_channels[operand.slot] > 0) {
       tensor.channel_exponent = slots_.channel_exponents[operand.slot].data();
@@ -128,8 +128,8 @@ class Resolver {
  private:
   bool decides() const { return program_.options.exponents == ExponentMode::kDecided; }
 
-  ExponentPredictor decided(int slot, int bits) const {
-    slots_.decided_bits[slot] = bits;
+  ExponentPredictor decided(int slot, const Operand& operand) const {
+    slots_.decided_widths[slot] = {operand.bits, operand.exponent_limit};
     DecidedExponents& decided = slots_.decided;
     return {&decided.in_use[slot], &decided.measured[slot], &decided.written[slot]};
   }
@@ -186,7 +186,7 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   if (program.options.exponents == ExponentMode::kDecided) {
     const auto predictors = static_cast<size_t>(predictor_slots(graph, program.options.format));
     slots.decided = DecidedExponents(predictors);
-    slots.decided_bits.assign(predictors, 8);
+    slots.decided_widths.assign(predictors, {});
   }
   slots.violated.assign(values, 0);
   slots.channel_exponents.resize(values);

@@ -41,7 +41,7 @@ struct Slots {
   std::vector<int16_t> sum_exponents;                  // per parameter: of exact sums of int32
   std::vector<int16_t> measured;                       // per predicted gradient slot, this step
   DecidedExponents decided;                            // dynamic fixed point
-  std::vector<int> decided_bits;                       // widths of what its slots are of
+  std::vector<DecidedWidth> decided_widths;            // of what its slots are of
   std::vector<uint8_t> violated;                       // per value, this step: guard wanted
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<int64_t> saturated;                      // per instruction

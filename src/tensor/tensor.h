@@ -8,6 +8,7 @@
 #include <string>
 
 #include "numerics/bit_statistics.h"
+#include "numerics/exponent.h"
 
 namespace mantissa {
 
@@ -80,7 +81,9 @@ struct Tensor {
   // Only for weights: equal parts, one after the other, that have an exponent each, from *exponent
   // on; the output channels, or 1.
   int64_t blocks = 1;
-  int bits = 8;   // of narrowed mantissas, 2..16; up to 8 are int8, else int16
+  int bits = 8;  // of narrowed mantissas, 2..16; up to 8 are int8, else int16
+  // Of a value: its readers clip all that a larger exponent would hold.
+  int exponent_limit = kExponentMax;
   int slot = -1;  // of its exponent; names the tensor in the key of stochastic rounding
   // Only for linear values under the batch-norm guard: exponent of channel c is
   // *exponent + channel_exponent[c] (<= 0) while *guarded is set.
