@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include "kernels/batch_norm/batch_norm.h"
+#include "kernels/bench_rows.h"
 #include "kernels/elementwise/test_values.h"
 
 namespace mantissa::kernels {
@@ -58,15 +59,9 @@ struct Operands {
 
 template <typename Body>
 void measure(benchmark::State& state, const BatchNormKernels& kernels, Body&& body) {
-  if (kernels.isa > best_isa()) return state.SkipWithError("this CPU lacks the instruction set");
   Operands operands(state);
-  for (auto _ : state) {
-    body(operands);
-    benchmark::ClobberMemory();
-  }
-  state.counters["ns_per_element"] = benchmark::Counter(
-      static_cast<double>(operands.in.size()) * 1e-9,
-      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  measure_elements(state, kernels.isa, static_cast<int64_t>(operands.in.size()),
+                   [&] { body(operands); });
 }
 
 void add_rows(const BatchNormKernels* kernels) {

@@ -1,6 +1,7 @@
 // ns per element of the element-wise kernels on the shapes of ResNet-20 at batch 128, one thread.
 #include <benchmark/benchmark.h>
 
+#include "kernels/bench_rows.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/test_values.h"
 
@@ -47,15 +48,8 @@ struct Operands {
 
 template <typename Body>
 void measure(benchmark::State& state, const ElementwiseKernels& kernels, Body&& body) {
-  if (kernels.isa > best_isa()) return state.SkipWithError("this CPU lacks the instruction set");
   Operands operands(state);
-  for (auto _ : state) {
-    body(operands);
-    benchmark::ClobberMemory();
-  }
-  state.counters["ns_per_element"] = benchmark::Counter(
-      static_cast<double>(operands.count) * 1e-9,
-      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  measure_elements(state, kernels.isa, operands.count, [&] { body(operands); });
 }
 
 // The kernels of gradients of `bits` bits.

@@ -2,6 +2,7 @@
 // windows on ResNet's and Inception's, at batch 128, one thread.
 #include <benchmark/benchmark.h>
 
+#include "kernels/bench_rows.h"
 #include "kernels/elementwise/test_values.h"
 #include "kernels/pooling/pooling.h"
 
@@ -37,15 +38,8 @@ struct Operands {
 
 template <typename Body>
 void measure(benchmark::State& state, const PoolingKernels& kernels, Body&& body) {
-  if (kernels.isa > best_isa()) return state.SkipWithError("this CPU lacks the instruction set");
   Operands operands(state);
-  for (auto _ : state) {
-    body(operands);
-    benchmark::ClobberMemory();
-  }
-  state.counters["ns_per_element"] = benchmark::Counter(
-      static_cast<double>(operands.count) * 1e-9,
-      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  measure_elements(state, kernels.isa, operands.count, [&] { body(operands); });
 }
 
 void add_rows(const PoolingKernels* k) {

@@ -1,6 +1,7 @@
 // ns per element of the update kernels on 100,000 parameters, one thread.
 #include <benchmark/benchmark.h>
 
+#include "kernels/bench_rows.h"
 #include "kernels/elementwise/test_values.h"
 #include "kernels/update/update.h"
 
@@ -54,14 +55,8 @@ struct Operands {
 
 template <typename Body>
 void measure(benchmark::State& state, const UpdateKernels& kernels, Body&& body) {
-  if (kernels.isa > best_isa()) return state.SkipWithError("this CPU lacks the instruction set");
   Operands operands;
-  for (auto _ : state) {
-    body(operands);
-    benchmark::ClobberMemory();
-  }
-  state.counters["ns_per_element"] = benchmark::Counter(
-      kCount * 1e-9, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  measure_elements(state, kernels.isa, kCount, [&] { body(operands); });
 }
 
 void add_rows(const UpdateKernels* k) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/bench_rows.h"
 #include "kernels/elementwise/test_values.h"
 #include "kernels/wide/wide.h"
 
@@ -21,14 +22,8 @@ struct Operands {
 
 template <typename Body>
 void measure(benchmark::State& state, const WideKernels& kernels, Body&& body) {
-  if (kernels.isa > best_isa()) return state.SkipWithError("this CPU lacks the instruction set");
   Operands operands;
-  for (auto _ : state) {
-    body(operands);
-    benchmark::ClobberMemory();
-  }
-  state.counters["ns_per_element"] = benchmark::Counter(
-      kCount * 1e-9, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  measure_elements(state, kernels.isa, kCount, [&] { body(operands); });
 }
 
 void add_rows(const WideKernels* k) {

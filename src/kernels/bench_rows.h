@@ -1,0 +1,26 @@
+// What the benchmarks of all rows of a kernel family share.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+
+#include "base/cpu.h"
+
+namespace mantissa::kernels {
+
+// Runs body() again and again and reports ns per element of `count`; a row that this CPU lacks is
+// skipped.
+template <typename Body>
+void measure_elements(benchmark::State& state, Isa isa, int64_t count, Body&& body) {
+  if (isa > best_isa()) return state.SkipWithError("this CPU lacks the instruction set");
+  for (auto _ : state) {
+    body();
+    benchmark::ClobberMemory();
+  }
+  state.counters["ns_per_element"] = benchmark::Counter(
+      static_cast<double>(count) * 1e-9,
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+}  // namespace mantissa::kernels
