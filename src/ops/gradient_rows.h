@@ -27,17 +27,22 @@ Part over_parameter(const OpContext& c, int64_t count, Function&& function, Comb
   return total;
 }
 
-// How often an update that takes rows reads them: for their maximum, for that of the direction, and
-// for the step.
-constexpr int kReadsOfGradient = 3;
+// How often an update that takes rows reads them: for their maximum, and for the step; and once
+// more where that of the direction is not clear then.
+constexpr int kReadsOfGradient = 2;
 
 // Parts that compute rows of a gradient at the same time.
 constexpr int64_t gradient_row_parts(int threads) {
   return std::min<int64_t>(threads, kernels::kMaximumParts);
 }
 
+// Rows that are computed get the exponent of their products.
+inline void set_row_exponent(const OpContext& c, const ParameterView& p) {
+  *p.gradient.exponent = static_cast<int16_t>(*c.inputs[0].exponent + *c.grad_output.exponent);
+}
+
 // As over_parameter with function(sums, begin, end), where sums.from(begin) are the sums of the
-// parameter's elements [begin, end). Rows that are computed get the exponent of their products.
+// parameter's elements [begin, end).
 template <typename Part, typename Function, typename Combine>
 Part over_gradient(const OpContext& c, const ParameterView& p, Function&& function,
                    Combine&& combine) {
@@ -47,7 +52,7 @@ Part over_gradient(const OpContext& c, const ParameterView& p, Function&& functi
         c, p.mantissa.count(),
         [&](int64_t begin, int64_t end) { return function(sums, begin, end); }, combine);
   }
-  *p.gradient.exponent = static_cast<int16_t>(*c.inputs[0].exponent + *c.grad_output.exponent);
+  set_row_exponent(c, p);
   const int64_t rows = p.mantissa.shape[0], length = p.mantissa.count() / rows;
   const auto threads = static_cast<size_t>(gradient_row_parts(c.kernel.pool->size()));
   const size_t scratch_bytes = c.kernel.scratch.size() / threads / 64 * 64;

@@ -15,7 +15,9 @@ void apply_sgd(const OpContext& c) {
   const auto gradient = measure_gradient(c, update);
   if (!gradient) return;
   const Term terms[] = {gradient_term(c, *gradient, update), decay_term(c, update)};
-  take_step(c, update, choose_direction(c, terms, update).direction, gradient->maximum);
+  take_step(c, update,
+            choose_direction(c, terms, gradient_bounds(c, *gradient, true), update).direction,
+            gradient->maximum);
 }
 
 // Replaces the velocity; the direction is then the new velocity (16 bits), or, looking ahead, the
@@ -26,13 +28,14 @@ void apply_momentum(const OpContext& c, bool look_ahead) {
   kernels::Update update = update_of(c);
   update.velocity = velocity.as<int16_t>();
   update.direction_bits = 16;
-  const auto gradient = measure_gradient(c, update);
-  if (!gradient) return;
   const Real momentum(c.scalars->momentum);
+  DirectionBounds bounds;
+  const auto gradient = measure_gradient(c, momentum, update, bounds);
+  if (!gradient) return;
   const Term terms[] = {gradient_term(c, *gradient, update),
                         {ldexp(momentum, *velocity.exponent), 15, &update.velocity_multiplier},
                         decay_term(c, update)};
-  DirectionExponents exponents = choose_direction(c, terms, update);
+  DirectionExponents exponents = choose_direction(c, terms, bounds, update);
   set_exponent(c, velocity, exponents.direction);
   if (look_ahead) {
     *p.mantissa.saturated += over_blocks<int64_t>(

@@ -107,7 +107,9 @@ void apply(const OpContext& c, bool decoupled) {
   if (!gradient) return;
   const Term terms[] = {gradient_term(c, *gradient, update), decay_term(c, update)};
   const auto used = std::span(terms).first(decoupled ? 1 : 2);
-  make_adam_direction(c, update, choose_direction(c, used, update).direction);
+  make_adam_direction(
+      c, update,
+      choose_direction(c, used, gradient_bounds(c, *gradient, !decoupled), update).direction);
   update.gradient_shift = update.direction_shift = 0;
   update.gradient_multiplier = 1;
   update.decay_multiplier = 0;
@@ -116,7 +118,7 @@ void apply(const OpContext& c, bool decoupled) {
     const Term sum[] = {
         {ldexp(Real(1), direction_exponent), kDirectionBits, &update.gradient_multiplier},
         decay_term(c, update)};
-    direction_exponent = choose_direction(c, sum, update).direction;
+    direction_exponent = choose_direction(c, sum, {}, update).direction;
   }
   take_step(c, update, direction_exponent, gradient->maximum);
 }

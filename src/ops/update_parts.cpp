@@ -48,6 +48,34 @@ int64_t step_block(const OpContext& c, const kernels::Update& of_all, int step_e
   return values.saturated;
 }
 
+// A gradient whose sums have these extremes.
+MeasuredGradient gradient_with(const ParameterView& parameter, const Extremes& found) {
+  const int to_fixed = *parameter.fixed_exponent - *parameter.gradient.exponent;
+  const uint64_t maximum = std::max(magnitude(rescale_rne(found.low, to_fixed)),
+                                    magnitude(rescale_rne(found.high, to_fixed)));
+  const int shift = exact_shift(maximum, kGradientBits + 1);
+  // A left shift to the fixed exponent is at least the right one to g, and after a right one, which
+  // leaves 31 bits, none to g follows: either way g is the sum shifted once. Sums of zero only may
+  // be shifted as one likes.
+  return {maximum, std::max(shift + to_fixed, -kGradientBits), *parameter.fixed_exponent + shift};
+}
+
+// What a unit of the sums counts in the direction.
+Real gradient_unit(const OpContext& c, int exponent) {
+  return ldexp(Real(c.scalars->gradient_scale) * Real(c.totals->gradient_factor), exponent);
+}
+
+// The coefficient of the decay per weight.
+Real weight_decay(const OpContext& c) {
+  return c.parameters[0].decays ? Real(c.scalars->weight_decay) : Real();
+}
+
+// The most that the decay adds to a direction: V has the weights' bits and those of the shift.
+Real most_decay(const OpContext& c) {
+  const Tensor& weights = c.parameters[0].mantissa;
+  return ldexp(abs(weight_decay(c)), weights.largest_exponent() + weights.bits - 1);
+}
+
 // All elements, on all threads.
 int64_t step_tensor(const OpContext& c, const kernels::Update& update, int step_exponent) {
   const ParameterView& p = c.parameters[0];
@@ -134,16 +162,8 @@ kernels::Update update_of(const OpContext& c) {
 }
 
 MeasuredGradient measure_sums(const OpContext& c, const ParameterView& parameter) {
-  const auto found =
-      over_gradient<Extremes>(c, parameter, c.kernels->update->gradient_extremes, combined);
-  const int to_fixed = *parameter.fixed_exponent - *parameter.gradient.exponent;
-  const uint64_t maximum = std::max(magnitude(rescale_rne(found.low, to_fixed)),
-                                    magnitude(rescale_rne(found.high, to_fixed)));
-  const int shift = exact_shift(maximum, kGradientBits + 1);
-  // A left shift to the fixed exponent is at least the right one to g, and after a right one, which
-  // leaves 31 bits, none to g follows: either way g is the sum shifted once. Sums of zero only may
-  // be shifted as one likes.
-  return {maximum, std::max(shift + to_fixed, -kGradientBits), *parameter.fixed_exponent + shift};
+  return gradient_with(parameter, over_gradient<Extremes>(
+                                    c, parameter, c.kernels->update->gradient_extremes, combined));
 }
 
 bool has_overflowed(const OpContext& c, const MeasuredGradient& measured) {
@@ -153,22 +173,52 @@ bool has_overflowed(const OpContext& c, const MeasuredGradient& measured) {
 }
 
 std::optional<MeasuredGradient> measure_gradient(const OpContext& c, kernels::Update& update) {
-  const MeasuredGradient measured = measure_sums(c, c.parameters[0]);
-  update.gradient_shift = measured.shift;
-  if (has_overflowed(c, measured)) return {};
-  return measured;
+  const MeasuredGradient found = measure_sums(c, c.parameters[0]);
+  update.gradient_shift = found.shift;
+  if (has_overflowed(c, found)) return {};
+  return found;
+}
+
+std::optional<MeasuredGradient> measure_gradient(const OpContext& c, const Real& momentum,
+                                                 kernels::Update& update, DirectionBounds& bounds) {
+  using kernels::SketchExtremes;
+  const ParameterView& p = c.parameters[0];
+  const Tensor& velocity = p.moments[0];
+  if (c.gradient_rows != nullptr) set_row_exponent(c, p);
+  // As many bits as the last step's gradient had.
+  const int exponent = *p.gradient.exponent;
+  const ScaledSketch sketch = sketch_direction(
+      gradient_unit(c, exponent), ldexp(momentum, *velocity.exponent), velocity.as<int16_t>(),
+      *p.fixed_exponent + kGradientAccumulatorBits - exponent, update.gradient.bits);
+  const auto found = over_gradient<SketchExtremes>(
+      c, p,
+      [&](const kernels::GradientSums& sums, int64_t begin, int64_t end) {
+        return c.kernels->update->sketch_extremes(sums, sketch.sketch, begin, end);
+      },
+      [](const SketchExtremes& a, const SketchExtremes& b) {
+        return SketchExtremes{combined(a.gradient, b.gradient), combined(a.direction, b.direction)};
+      });
+  const MeasuredGradient gradient = gradient_with(p, found.gradient);
+  update.gradient_shift = gradient.shift;
+  if (has_overflowed(c, gradient)) return {};
+  bounds = bounds_of(sketch, found, most_decay(c));
+  return gradient;
+}
+
+DirectionBounds gradient_bounds(const OpContext& c, const MeasuredGradient& gradient, bool decays) {
+  const Real unit = gradient_unit(c, *c.parameters[0].fixed_exponent);
+  const Real rest = decays ? most_decay(c) : Real();
+  const auto maximum = static_cast<int64_t>(gradient.maximum);  // rounded
+  return {unit * Real(maximum - 1) - rest, unit * Real(maximum + 1) + rest};
 }
 
 Term gradient_term(const OpContext& c, const MeasuredGradient& gradient, kernels::Update& update) {
-  return {
-      ldexp(Real(c.scalars->gradient_scale) * Real(c.totals->gradient_factor), gradient.exponent),
-      kGradientBits, &update.gradient_multiplier};
+  return {gradient_unit(c, gradient.exponent), kGradientBits, &update.gradient_multiplier};
 }
 
 Term decay_term(const OpContext& c, kernels::Update& update) {
   const ParameterView& p = c.parameters[0];
-  const Real decay = p.decays ? Real(c.scalars->weight_decay) : Real();
-  return {ldexp(decay, p.mantissa.largest_exponent() - p.lazy_shift),
+  return {ldexp(weight_decay(c), p.mantissa.largest_exponent() - p.lazy_shift),
           update.weight_bits + p.lazy_shift, &update.decay_multiplier};
 }
 
@@ -185,9 +235,17 @@ int narrow_direction(const OpContext& c, kernels::Update& update, int wide_expon
 }
 
 DirectionExponents choose_direction(const OpContext& c, std::span<const Term> terms,
-                                    kernels::Update& update) {
+                                    const DirectionBounds& bounds, kernels::Update& update) {
   const int wide_exponent = choose_multipliers(terms);
-  return {wide_exponent, narrow_direction(c, update, wide_exponent)};
+  const WideBounds wide = in_wide_units(bounds, wide_exponent);
+  const auto narrowed = [&](int64_t largest) {
+    return narrow(static_cast<uint64_t>(largest), wide_exponent, update.direction_bits);
+  };
+  if (wide.least <= 0 || narrowed(wide.least).shift != narrowed(wide.most).shift) {
+    return {wide_exponent, narrow_direction(c, update, wide_exponent)};
+  }
+  update.direction_shift = narrowed(wide.least).shift;
+  return {wide_exponent, narrowed(wide.least).exponent};
 }
 
 void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,

@@ -11,6 +11,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/real.h"
+#include "ops/direction_bounds.h"
 #include "ops/gradient_rows.h"
 #include "ops/ops.h"
 
@@ -86,20 +87,26 @@ bool has_overflowed(const OpContext& c, const MeasuredGradient& measured);
 // their accumulator.
 std::optional<MeasuredGradient> measure_gradient(const OpContext& c, kernels::Update& update);
 
+// As measure_gradient for an update by momentum; finds bounds of the direction in the same pass.
+std::optional<MeasuredGradient> measure_gradient(const OpContext& c, const Real& momentum,
+                                                 kernels::Update& update, DirectionBounds& bounds);
+// The bounds where the direction is the gradient and the weight decay, if it has any.
+DirectionBounds gradient_bounds(const OpContext& c, const MeasuredGradient& gradient, bool decays);
+
 // Terms of g and of the weight decay, which is left out for parameters that do not decay.
 Term gradient_term(const OpContext& c, const MeasuredGradient& gradient, kernels::Update& update);
 Term decay_term(const OpContext& c, kernels::Update& update);
 
-// Chooses the multipliers of `wide`, and update.direction_shift; returns the exponents of `wide`
-// and of the direction.
+// Chooses the multipliers of `wide`, and update.direction_shift, from the bounds if these are close
+// enough, else from a pass over `wide`; returns the exponents of `wide` and of the direction.
 struct DirectionExponents {
   int wide, direction;
 };
 DirectionExponents choose_direction(const OpContext& c, std::span<const Term> terms,
-                                    kernels::Update& update);
+                                    const DirectionBounds& bounds, kernels::Update& update);
 
 // Chooses update.direction_shift for the multipliers that stand, with which `wide` has this
-// exponent; returns that of the direction.
+// exponent, by a pass over it; returns the direction's exponent.
 int narrow_direction(const OpContext& c, kernels::Update& update, int wide_exponent);
 
 // Notes the norm of the mean gradient, from the sum of squares of the summed one, and the factor

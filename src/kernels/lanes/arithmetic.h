@@ -6,8 +6,9 @@
 // or avx512vnni.h, where these are defined: Lanes, UnsignedLanes, kLanes; load(pointer) of
 // int32, sign extended; store(to, lanes), the low 32 bits; product(a, b) and unsigned_product(a, b)
 // of the lanes' low 32 bits; kHas64BitLanes, whether there are a product and an arithmetic shift of
-// them; Words, 2 * kLanes int32, with load_words and store_words, and interleaved(evens, odds), the
-// low 32 bits; load_evens and load_odds of 2 * kLanes int64.
+// them; Words, 2 * kLanes int32, with load_words and store_words, interleaved(evens, odds), the low
+// 32 bits, interleaved_highs, the others, and sums_of_products(a, b) of their halves, 16 bits each;
+// load_evens and load_odds of 2 * kLanes int64.
 
 // Sums and left shifts that may wrap are unsigned.
 inline UnsignedLanes wrapping(Lanes lanes) noexcept {
@@ -48,8 +49,13 @@ struct RoundEvenLanes {
 
   explicit RoundEvenLanes(const RoundEven64& round)
       : shift_right(round.below_half, round.shift), odd(wrapping(all(round.odd))) {}
-  Lanes operator()(Lanes lanes) const {
+  Lanes operator()(Lanes lanes) const { return shift_right(towards_even(lanes)); }
+  // What is left to do: a shift.
+  UnsignedLanes biased(Lanes lanes) const { return towards_even(lanes) + shift_right.addend; }
+
+ private:
+  UnsignedLanes towards_even(Lanes lanes) const {
     const UnsignedLanes n = wrapping(lanes);
-    return shift_right(n + ((n >> shift_right.shift) & odd));
+    return n + ((n >> shift_right.shift) & odd);
   }
 };

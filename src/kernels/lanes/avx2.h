@@ -33,6 +33,11 @@ inline Lanes unsigned_product(Lanes a, Lanes b) noexcept {
       _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
 
+inline Words sums_of_products(Words a, Words b) noexcept {
+  return reinterpret_cast<Words>(
+      _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+
 inline Words load_words(const int32_t* from) noexcept {
   return reinterpret_cast<Words>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
@@ -85,4 +90,9 @@ inline Words interleaved(Lanes evens, Lanes odds) noexcept {
   return reinterpret_cast<Words>(
       _mm256_blend_epi32(reinterpret_cast<__m256i>(evens),
                          _mm256_slli_epi64(reinterpret_cast<__m256i>(odds), 32), 0xaa));
+}
+inline Words interleaved_highs(Lanes evens, Lanes odds) noexcept {
+  return reinterpret_cast<Words>(
+      _mm256_blend_epi32(_mm256_srli_epi64(reinterpret_cast<__m256i>(evens), 32),
+                         reinterpret_cast<__m256i>(odds), 0xaa));
 }

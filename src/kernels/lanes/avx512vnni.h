@@ -28,6 +28,11 @@ inline Lanes unsigned_product(Lanes a, Lanes b) noexcept {
       _mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 
+inline Words sums_of_products(Words a, Words b) noexcept {
+  return reinterpret_cast<Words>(
+      _mm512_madd_epi16(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+
 inline Words load_words(const int32_t* from) noexcept {
   return reinterpret_cast<Words>(_mm512_loadu_si512(from));
 }
@@ -72,4 +77,9 @@ inline Words interleaved(Lanes evens, Lanes odds) noexcept {
   return reinterpret_cast<Words>(
       _mm512_mask_blend_epi32(0xaaaa, reinterpret_cast<__m512i>(evens),
                               _mm512_slli_epi64(reinterpret_cast<__m512i>(odds), 32)));
+}
+inline Words interleaved_highs(Lanes evens, Lanes odds) noexcept {
+  return reinterpret_cast<Words>(
+      _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(reinterpret_cast<__m512i>(evens), 32),
+                              reinterpret_cast<__m512i>(odds)));
 }

@@ -129,16 +129,29 @@ struct WideLanes {
   }
 };
 
+// Right shifts by 32 and more of what then fits a word.
+struct HighWords {
+  Words shift;
+  bool can_do;
+
+  explicit HighWords(int shift_) : shift(all_words(shift_ - 32)), can_do(shift_ >= 32) {}
+  Words operator()(UnsignedLanes evens, UnsignedLanes odds) const {
+    return interleaved_highs(as_signed(evens), as_signed(odds)) >> shift;
+  }
+};
+
 // u from d.
 struct UpdateLanes {
   Lanes rate;
   ShiftRight rescale;
+  HighWords high_words;
 
   // From a shift of 63 on all is rounded away.
   explicit UpdateLanes(const Update& args)
       : rate(all(args.update_shift > 62 ? 0 : args.rate_multiplier)),
         rescale(args.update_shift == 0 ? 0 : int64_t{1} << (std::min(args.update_shift, 62) - 1),
-                std::min(args.update_shift, 62)) {}
+                std::min(args.update_shift, 62)),
+        high_words(std::min(args.update_shift, 62)) {}
   // Where |u| <= 2^29, so that V - u fits a word.
   static bool can_do(const Update& args) {
     if (args.update_shift < 0 || args.stochastic) return false;
@@ -146,34 +159,119 @@ struct UpdateLanes {
     return (most >> std::min(args.update_shift, 62)) < int64_t{1} << 29;
   }
   Words operator()(Words directions) const {
-    return interleaved(updates(evens_of(directions)), updates(odds_of(directions)));
+    const UnsignedLanes evens = wrapping(product(evens_of(directions), rate));
+    const UnsignedLanes odds = wrapping(product(odds_of(directions), rate));
+    if (high_words.can_do) return high_words(evens + rescale.addend, odds + rescale.addend);
+    return interleaved(rescale(evens), rescale(odds));
   }
-  Lanes updates(Lanes directions) const { return rescale(wrapping(product(directions, rate))); }
 };
 
-// d of kWords elements, and how many were not clipped, negative, per lane.
+// Clips, and counts what stays as it was, negative, per lane.
+template <typename Vector>
+struct Clip {
+  Vector limit, exact = {};
+
+  Vector operator()(Vector n) {
+    const Vector low = n > limit ? limit : n;
+    const Vector clipped = low < -limit ? -limit : low;
+    exact += clipped == n;
+    return clipped;
+  }
+  int64_t count() const {
+    int64_t total = 0;
+    for (size_t lane = 0; lane < sizeof(exact) / sizeof(exact[0]); ++lane) total -= exact[lane];
+    return total;
+  }
+};
+
+// d of kWords elements. Shifts by 32 and more leave words, which are clipped as such.
 template <typename Weight, typename Sum>
 struct DirectionLanes {
   WideLanes<Weight, Sum> wide;
-  RoundEvenLanes round;
-  Lanes limit, exact = {};
+  RoundEven64 round;
+  RoundEvenLanes round_lanes;
+  HighWords high_words;
+  Clip<Lanes> clip_lanes;
+  Clip<Words> clip_words;
 
   explicit DirectionLanes(const Update& args)
       : wide(args),
-        round{RoundEven64(args.direction_shift)},
-        limit(all(mantissa_limit(args.direction_bits))) {}
+        round(args.direction_shift),
+        round_lanes(round),
+        high_words(round.shift),
+        clip_lanes{all(mantissa_limit(args.direction_bits))},
+        clip_words{all_words(static_cast<int32_t>(mantissa_limit(args.direction_bits)))} {}
   Words operator()(int64_t i, Words values) {
     const Pair pair = wide(i, values);
-    return interleaved(clipped(pair.evens), clipped(pair.odds));
+    if (high_words.can_do) {
+      return clip_words(high_words(round_lanes.biased(pair.evens), round_lanes.biased(pair.odds)));
+    }
+    return interleaved(clip_lanes(round_lanes(pair.evens)), clip_lanes(round_lanes(pair.odds)));
   }
-  Lanes clipped(Lanes n) {
-    const Lanes rounded = round(n);
-    const Lanes low = rounded > limit ? limit : rounded;
-    const Lanes direction = low < -limit ? -limit : low;
-    exact += direction == rounded;
-    return direction;
+  int64_t exact() const { return clip_lanes.count() + clip_words.count(); }
+};
+
+// Words of which the low halves are those of `low`, and the high halves those of `high`.
+inline Words joined_halves(Words low, Words high) noexcept {
+  constexpr int kHalfBits = 16, kLowHalf = (1 << kHalfBits) - 1;
+  return (low & kLowHalf) | (high << kHalfBits);
+}
+
+// kWords sums: their extremes, and their low words after the shift.
+template <typename Sum>
+struct SketchedGradient;
+
+template <>
+struct SketchedGradient<int32_t> {
+  Words shift;
+  ExtremeLanes<Words> extremes = {all_words(INT32_MAX), all_words(INT32_MIN)};
+
+  explicit SketchedGradient(int shift_) : shift(all_words(shift_)) {}
+  Words operator()(const int32_t* sums) {
+    const Words g = load_words(sums);
+    extremes.add(g);
+    return g >> shift;
   }
 };
+
+template <>
+struct SketchedGradient<int64_t> {
+  ShiftRight shift;
+  ExtremeLanes<Lanes> extremes = {all(INT64_MAX), all(INT64_MIN)};
+
+  explicit SketchedGradient(int shift_) : shift(0, shift_) {}
+  Words operator()(const int64_t* sums) {
+    const Lanes evens = load_evens(sums), odds = load_odds(sums);
+    extremes.add(evens);
+    extremes.add(odds);
+    return interleaved(shift(wrapping(evens)), shift(wrapping(odds)));
+  }
+};
+
+template <typename Sum>
+inline SketchExtremes sketches(const Sum* sums, const DirectionSketch& sketch, int64_t begin,
+                               int64_t end) noexcept {
+  SketchedGradient<Sum> gradient(sketch.gradient_shift);
+  const int16_t* const velocity = sketch.velocity;
+  const Words factors =
+      joined_halves(all_words(sketch.gradient_factor), all_words(sketch.velocity_factor));
+  ExtremeLanes<Words> directions = {all_words(INT32_MAX), all_words(INT32_MIN)};
+  for (int64_t i = begin; i < end; i += kWords) {
+    const Words halves = joined_halves(gradient(sums + i), load_words(velocity + i));
+    directions.add(sums_of_products(halves, factors));
+  }
+  if (begin == end) return {};
+  return {gradient.extremes.total(), directions.total()};
+}
+
+inline SketchExtremes sketch_extremes_lanes(const GradientSums& sums, const DirectionSketch& sketch,
+                                            int64_t begin, int64_t end) noexcept {
+  const int64_t middle = end - (end - begin) % kWords;
+  const SketchExtremes most = with_sum_type(sums.bits, [&](auto type) {
+    return sketches(sums.as<decltype(type)>(), sketch, begin, middle);
+  });
+  return combined(most, sketch_extremes(sums, sketch, middle, end));
+}
 
 template <typename Weight, typename Sum>
 inline Extremes directions(const Update& args, int64_t begin, int64_t end) noexcept {
@@ -215,8 +313,7 @@ inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept 
   }
   if (begin == end) return {};
   Extremes total = extremes.total();
-  total.saturated = end - begin;
-  for (int64_t lane = 0; lane < kLanes; ++lane) total.saturated += direction.exact[lane];
+  total.saturated = end - begin - direction.exact();
   return total;
 }
 

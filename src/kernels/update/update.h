@@ -90,6 +90,20 @@ constexpr int64_t kAdamDirectionLimit = int64_t{1} << kAdamLimitBits;
 // Bits of the squares' weights, bits of h and r, and bits of S that are cut off.
 constexpr int kAdamWeightBits = 24, kAdamRootBits = 19, kAdamCutBits = 10;
 
+// What shows the extremes of `wide` approximately, in one pass with those of G: two of its
+// products, of 16 bits.
+struct DirectionSketch {
+  const int16_t* velocity = nullptr;             // v
+  int gradient_shift = 0;                        // in [0, 31]; up to 62 for sums of 64 bits
+  int gradient_factor = 0, velocity_factor = 0;  // in [0, 2^15)
+};
+
+struct SketchExtremes {
+  Extremes gradient;   // of G
+  Extremes direction;  // of (G >> gradient_shift) * gradient_factor + v * velocity_factor; G >>
+                       // gradient_shift modulo 2^16
+};
+
 struct AdamExtremes {
   Extremes first;              // of M
   int64_t largest_square = 0;  // of S
@@ -105,6 +119,8 @@ struct UpdateKernels {
   Isa isa;
   // Extremes of G.
   Extremes (*gradient_extremes)(const GradientSums&, int64_t begin, int64_t end) noexcept;
+  SketchExtremes (*sketch_extremes)(const GradientSums&, const DirectionSketch&, int64_t begin,
+                                    int64_t end) noexcept;
   // Extremes of `wide`.
   Extremes (*direction_extremes)(const Update&, int64_t begin, int64_t end) noexcept;
   // Replaces the velocity by d, where this is the new one, else G, and W and A by V', split, of W

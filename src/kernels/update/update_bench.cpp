@@ -71,6 +71,13 @@ void add_rows(const UpdateKernels* k) {
   add("gradient_extremes_narrow", [=](Operands& o) {
     benchmark::DoNotOptimize(k->gradient_extremes({o.sums32.data(), 32}, 0, kCount));
   });
+  for (const bool narrow : {false, true}) {
+    add(narrow ? "sketch_extremes_narrow" : "sketch_extremes", [=](Operands& o) {
+      const DirectionSketch sketch{o.velocity.data(), 16, 20000, 29000};
+      benchmark::DoNotOptimize(
+          k->sketch_extremes(o.args(true, narrow).gradient, sketch, 0, kCount));
+    });
+  }
   add("direction_extremes_narrow", [=](Operands& o) {
     benchmark::DoNotOptimize(k->direction_extremes(o.args(true, true), 0, kCount));
   });

@@ -48,6 +48,27 @@ inline Extremes gradient_extremes(const GradientSums& sums, int64_t begin, int64
       sums.bits, [&](auto type) { return extremes_of(sums.as<decltype(type)>(), begin, end); });
 }
 
+inline SketchExtremes combined(const SketchExtremes& a, const SketchExtremes& b) noexcept {
+  return {combined(a.gradient, b.gradient), combined(a.direction, b.direction)};
+}
+
+inline SketchExtremes sketch_extremes(const GradientSums& sums, const DirectionSketch& sketch,
+                                      int64_t begin, int64_t end) noexcept {
+  return with_sum_type(sums.bits, [&](auto type) {
+    const auto* gradient = sums.as<decltype(type)>();
+    SketchExtremes found;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t g = static_cast<int16_t>(gradient[i] >> sketch.gradient_shift);
+      const int64_t d = g * sketch.gradient_factor + sketch.velocity[i] * sketch.velocity_factor;
+      found.gradient.low = std::min<int64_t>(found.gradient.low, gradient[i]);
+      found.gradient.high = std::max<int64_t>(found.gradient.high, gradient[i]);
+      found.direction.low = std::min(found.direction.low, d);
+      found.direction.high = std::max(found.direction.high, d);
+    }
+    return found;
+  });
+}
+
 // Calls function(W).
 template <typename Function>
 inline decltype(auto) with_weights(const Update& args, Function&& function) noexcept {

@@ -323,6 +323,34 @@ TEST_P(UpdateTest, DirectionsOfNarrowSums) {
   }
 }
 
+TEST_P(UpdateTest, Sketches) {
+  for (const int64_t size : kAwkwardSizes) {
+    for (const int sum_bits : {32, 64}) {
+      Parameter p(size, 8, 15, true, sum_bits);
+      for (const int gradient_shift : {0, 3, 16, 31}) {
+        for (const int factor : {0, 1, 23170, 32767}) {
+          const DirectionSketch sketch{p.velocity.data(), gradient_shift, 32767 - factor, factor};
+          const int64_t begin = size > 1 ? 1 : 0;
+          Extremes gradient, direction;
+          for (int64_t i = begin; i < size; ++i) {
+            const int64_t d = static_cast<int16_t>(p.gradient[i] >> gradient_shift) *
+                                  int64_t{sketch.gradient_factor} +
+                              p.velocity[i] * int64_t{sketch.velocity_factor};
+            gradient = {std::min(gradient.low, p.gradient[i]),
+                        std::max(gradient.high, p.gradient[i])};
+            direction = {std::min(direction.low, d), std::max(direction.high, d)};
+          }
+          const SketchExtremes found = GetParam()->sketch_extremes(p.sums(), sketch, begin, size);
+          ASSERT_EQ(found.gradient.low, gradient.low);
+          ASSERT_EQ(found.gradient.high, gradient.high);
+          ASSERT_EQ(found.direction.low, direction.low);
+          ASSERT_EQ(found.direction.high, direction.high);
+        }
+      }
+    }
+  }
+}
+
 // Small values shrink the unit, large updates grow it; several steps in a row on the same state.
 TEST_P(UpdateTest, GrowsAndShrinks) {
   bool grew = false, shrank = false;
