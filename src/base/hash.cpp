@@ -1,15 +1,14 @@
 #include "base/hash.h"
 
-#include <openssl/evp.h>
+#include <nettle/sha2.h>
 
 #include <array>
 
 namespace mantissa {
 
 struct Sha256::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  State() { EVP_DigestInit_ex(context, EVP_sha256(), nullptr); }
-  ~State() { EVP_MD_CTX_free(context); }
+  sha256_ctx context;
+  State() { sha256_init(&context); }
 };
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {}
@@ -18,15 +17,15 @@ Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::update(std::span<const std::byte> bytes) {
-  EVP_DigestUpdate(state_->context, bytes.data(), bytes.size());
+  sha256_update(&state_->context, bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()));
 }
 
 std::string Sha256::hex_digest() {
-  std::array<unsigned char, 32> digest{};
-  EVP_DigestFinal_ex(state_->context, digest.data(), nullptr);
+  std::array<uint8_t, SHA256_DIGEST_SIZE> digest{};
+  sha256_digest(&state_->context, digest.size(), digest.data());
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string hex;
-  for (const unsigned char byte : digest) {
+  for (const uint8_t byte : digest) {
     hex += kDigits[byte >> 4];
     hex += kDigits[byte & 15];
   }

@@ -22,7 +22,7 @@ namespace {
 // Examples from which the frozen network's exponents are taken.
 constexpr int64_t kCalibrationExamples = 1280;
 // Stacks, allocator and bookkeeping of a run: measured, not planned.
-constexpr int64_t kOverheadBytes = int64_t{12} << 19;
+constexpr int64_t kOverheadBytes = int64_t{9} << 19;
 constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
 constexpr int64_t kOverheadBytesPerInstruction = int64_t{7} << 10;
 constexpr int64_t kOneDnnBytes = int64_t{6} << 20;  // the library, and code that it generates
