@@ -206,6 +206,54 @@ def vgg16_bn(size, classes, width):
                          nn.Linear(hidden, classes))
 
 
+def units(inputs, layers, stride=1):
+    """Convolutions of (channels, kernel) with batch norm and ReLU; the last one has the stride."""
+    result = []
+    for index, (outputs, kernel) in enumerate(layers):
+        last = index == len(layers) - 1
+        result += [*convolution(inputs, outputs, kernel, stride if last else 1), relu()]
+        inputs = outputs
+    return nn.Sequential(*result)
+
+
+class Branches(nn.Module):
+    """Computed side by side, their channels one after the other."""
+
+    def __init__(self, *branches):
+        super().__init__()
+        self.branches = nn.ModuleList(branches)
+
+    def forward(self, x):
+        return torch.cat([branch(x) for branch in self.branches], 1)
+
+
+def inception_small(size, classes, width):
+    """For pictures of 224 pixels."""
+    def block(inputs, channels, squeezed, pooled):
+        channels, squeezed, pooled = (scaled(c, width) for c in (channels, squeezed, pooled))
+        return 3 * channels + pooled, Branches(
+            units(inputs, [(channels, 1)]), units(inputs, [(squeezed, 1), (channels, 5)]),
+            units(inputs, [(squeezed, 1), (channels, 3), (channels, 3)]),
+            nn.Sequential(nn.AvgPool2d(3, 1, 1), units(inputs, [(pooled, 1)])))
+
+    def reduction(inputs, channels, squeezed):
+        channels, squeezed = scaled(channels, width), scaled(squeezed, width)
+        return inputs + 2 * channels, Branches(
+            units(inputs, [(channels, 3)], 2),
+            units(inputs, [(squeezed, 1), (channels, 3), (channels, 3)], 2),
+            nn.MaxPool2d(3, 2, 1))
+
+    first, inputs = scaled(32, width), scaled(48, width)
+    layers = [units(size[2], [(first, 3)], 2), units(first, [(inputs, 3)]), nn.MaxPool2d(3, 2, 1)]
+    for part, *channels in ((block, 32, 24, 32), (block, 32, 24, 32), (reduction, 48, 32),
+                            (block, 56, 40, 56), (block, 56, 40, 56), (reduction, 72, 48),
+                            (block, 80, 48, 80)):
+        inputs, layer = part(inputs, *channels)
+        layers.append(layer)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(inputs, classes))
+
+
 def resnet18_blocks(size, classes, width):
     return blocks_network(ResidualBlock, scaled(64, width), stages(((64, 2, 1),), width), size,
                           classes)
@@ -218,6 +266,7 @@ def mobilenet_blocks(size, classes, width):
 
 NETWORKS = {
     "mlp": mlp,
+    "inception_small": inception_small,
     "lenet5": lenet5,
     "vgg8b": vgg8b,
     "resnet8": resnet(8),
