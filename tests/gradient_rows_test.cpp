@@ -212,8 +212,8 @@ TEST(PlansOfRows, AreWeighedAgainstComputingValuesAgain) {
   large.channels = 3;
   const auto result =
       compile_training(*build_model("vgg16_bn", large),
-                       {.micro_batch_size = 16, .exponents = ExponentMode::kPredicted}, {&table, 2},
-                       {.mode = RecomputeMode::kAuto, .limit_bytes = int64_t{405} << 20});
+                       {.micro_batch_size = 24, .exponents = ExponentMode::kPredicted}, {&table, 2},
+                       {.mode = RecomputeMode::kAuto, .limit_bytes = int64_t{600} << 20});
   ASSERT_TRUE(result.ok());
   const auto gradient =
       std::find_if(result->decisions.begin(), result->decisions.end(),
@@ -225,7 +225,7 @@ TEST(PlansOfRows, AreWeighedAgainstComputingValuesAgain) {
   for (const ValueDecision& d : result->decisions) {
     if (!d.is_gradient) again_us += d.recomputations * d.compute_us;
   }
-  EXPECT_LT(again_us, 1e6) << "2.7 s with this gradient kept";
+  EXPECT_LT(again_us, 1e6) << "little else is computed again";
 }
 
 }  // namespace
