@@ -7,8 +7,8 @@ namespace {
 
 constexpr int kHalfBits = 15;  // of the factors of a sketch, and of |v| and |G >> gradient_shift|
 constexpr int64_t kHalfLimit = (int64_t{1} << kHalfBits) - 1;
-// In the units of a sketch: its factors are rounded by half a unit, or the largest by one, and G by
-// less than one.
+// In the units of a sketch: its factors are rounded by half a unit, or clipped by less than one,
+// each times 15 bits; G is rounded by less than a unit, times a factor of 15 bits.
 constexpr int64_t kSketchError = int64_t{3} << kHalfBits;
 // In the units of `wide`: multipliers are rounded by half a unit, and are of factors of up to 31
 // bits; g is rounded by half a unit, and its multiplier has up to 28 bits.

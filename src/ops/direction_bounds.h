@@ -28,7 +28,8 @@ struct ScaledSketch {
   int exponent = 0;
 };
 // The sketch of a direction in which a unit of G, of `sum_bits` bits, and one of the velocity count
-// so much, where |G| is expected to have `gradient_bits` bits, or up to one more.
+// so much (finite, and not less than 0), where |G| is expected to have `gradient_bits` bits, or up
+// to one more.
 ScaledSketch sketch_direction(const Real& gradient_unit, const Real& velocity_unit,
                               const int16_t* velocity, int gradient_bits, int sum_bits);
 

@@ -1,4 +1,4 @@
-// Bounds of directions against `wide` as an update by momentum computes it.
+// Bounds of directions against `wide` as updates compute it, and the exponents that follow.
 #include "ops/direction_bounds.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/update_parts.h"
+#include "ops/update_subject.h"
 
 namespace mantissa::ops {
 namespace {
@@ -67,6 +68,96 @@ RC_GTEST_PROP(DirectionBounds, HoldTheLargestDirection, ()) {
   const WideBounds wide = in_wide_units(bounds, exponent);
   RC_CLASSIFY(wide.least > 0, "say something");
   if (wide.least > 0) RC_ASSERT(wide.least <= largest && largest <= wide.most);
+}
+
+// A parameter with sums of 32 bits or 64, of which the last step's had about as many bits, and
+// a velocity that is about as large.
+struct AnyParameter {
+  int64_t count = *rc::gen::inRange(1, 20);
+  int weight_bits = *rc::gen::inRange(2, 17);
+  bool is_narrow = *rc::gen::arbitrary<bool>();
+  int sum_bits = *rc::gen::inRange(1, is_narrow ? 32 : 56);
+  std::vector<int64_t> sums = any(sum_bits);
+  std::vector<int32_t> narrow_sums{sums.begin(), sums.end()};
+  std::vector<int64_t> weights = any(weight_bits - 1);
+  std::vector<int8_t> weights8{weights.begin(), weights.end()};
+  std::vector<int16_t> weights16{weights.begin(), weights.end()};
+  std::vector<int16_t> accumulator = words(14), velocity = words(*rc::gen::inRange(1, 16));
+  int16_t sum_exponent = static_cast<int16_t>(*rc::gen::inRange(-60, 0));
+  int16_t fixed_exponent = static_cast<int16_t>(sum_exponent + sum_bits - kGradientAccumulatorBits +
+                                                *rc::gen::inRange(-2, 3));
+  int16_t weight_exponent = static_cast<int16_t>(*rc::gen::inRange(-20, 0));
+  int16_t velocity_exponent = static_cast<int16_t>(
+      std::max(sum_exponent + sum_bits - 15 + *rc::gen::inRange(-6, 7), kExponentMin));
+  int64_t saturated = 0;
+
+  ParameterView view() {
+    const Shape shape{count};
+    ParameterView view;
+    view.mantissa = weight_bits <= 8 ? tensor_of(weights8, shape, &weight_exponent, &saturated)
+                                     : tensor_of(weights16, shape, &weight_exponent, &saturated);
+    view.mantissa.bits = weight_bits;
+    view.accumulator = tensor_of(accumulator, shape, nullptr, &saturated);
+    view.moments[0] = tensor_of(velocity, shape, &velocity_exponent, &saturated);
+    if (!is_narrow) fixed_exponent = sum_exponent;
+    view.gradient = is_narrow ? tensor_of(narrow_sums, shape, &sum_exponent, &saturated)
+                              : tensor_of(sums, shape, &sum_exponent, &saturated);
+    view.fixed_exponent = &fixed_exponent;
+    view.lazy_shift = kShift;
+    view.decays = true;
+    return view;
+  }
+
+  // Many of the largest, and of its neighbours.
+  std::vector<int64_t> any(int bits) const {
+    const int64_t most = (int64_t{1} << bits) - 1;
+    return *rc::gen::container<std::vector<int64_t>>(
+        count, rc::gen::oneOf(rc::gen::inRange(-most, most + 1),
+                              rc::gen::element(most, -most, most / 2 + 1)));
+  }
+  std::vector<int16_t> words(int bits) const {
+    const auto values = any(bits);
+    return {values.begin(), values.end()};
+  }
+};
+
+RC_GTEST_PROP(DirectionBounds, GiveTheExponentsOfAPassOverAll, ()) {
+  AnyParameter parameter;
+  ParameterView view = parameter.view();
+  const bool moves = *rc::gen::arbitrary<bool>();
+  const StepScalars scalars{.momentum = *rc::gen::element(0.0, 0.5, 0.9, 0.9999),
+                            .weight_decay = *rc::gen::element(0.0, 1e-4, 0.1),
+                            .gradient_scale = *rc::gen::element(1.0, 1.0 / 128, 1.0 / 96)};
+  const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
+  ThreadPool pool(1);
+  StepTotals totals;
+  OpContext c;
+  c.parameters = std::span(&view, 1);
+  c.kernel.pool = &pool;
+  c.kernels = &kernels;
+  c.scalars = &scalars;
+  c.totals = &totals;
+  kernels::Update update = update_of(c);
+  DirectionBounds bounds;
+  const Real momentum(scalars.momentum);
+  if (moves) {
+    update.velocity = parameter.velocity.data();
+    update.direction_bits = 16;
+  }
+  const auto gradient =
+      moves ? measure_gradient(c, momentum, update, bounds) : measure_gradient(c, update);
+  RC_ASSERT(gradient.has_value());
+  if (!moves) bounds = gradient_bounds(c, *gradient, true);
+  const Term terms[] = {
+      gradient_term(c, *gradient, update),
+      decay_term(c, update),
+      {ldexp(momentum, parameter.velocity_exponent), 15, &update.velocity_multiplier}};
+  const auto used = std::span(terms).first(moves ? 3 : 2);
+  const DirectionExponents found = choose_direction(c, used, bounds, update);
+  const int shift = update.direction_shift;
+  RC_CLASSIFY(in_wide_units(bounds, found.wide).least > 0, "bounds say something");
+  RC_ASSERT(narrow_direction(c, update, found.wide) == found.direction);
+  RC_ASSERT(update.direction_shift == shift);
 }
 
 TEST(DirectionBounds, AreClose) {

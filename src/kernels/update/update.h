@@ -15,7 +15,8 @@
 // V' + u, known modulo 2^(width of W + shift), is V. |wide| <= 2^61 and |d * rate_multiplier| <
 // 2^62. Right shifts are >= 0, but for those that rescale; from 63 on all is rounded away.
 //
-// `wide`, which needs 64 bits, is never written to memory, but computed twice.
+// `wide`, which needs 64 bits, is never written to memory. Its extremes are mostly known from a
+// sketch; else it is computed twice.
 #pragma once
 
 #include <cstdint>

@@ -327,7 +327,8 @@ TEST_P(UpdateTest, Sketches) {
   for (const int64_t size : kAwkwardSizes) {
     for (const int sum_bits : {32, 64}) {
       Parameter p(size, 8, 15, true, sum_bits);
-      for (const int gradient_shift : {0, 3, 16, 31}) {
+      for (const int gradient_shift : {0, 3, 16, 31, 47, 62}) {
+        if (gradient_shift >= sum_bits) continue;
         for (const int factor : {0, 1, 23170, 32767}) {
           const DirectionSketch sketch{p.velocity.data(), gradient_shift, 32767 - factor, factor};
           const int64_t begin = size > 1 ? 1 : 0;
