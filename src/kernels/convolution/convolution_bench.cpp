@@ -13,6 +13,7 @@
 
 #include "kernels/convolution/convolution.h"
 #include "kernels/kernel_table.h"
+#include "numerics/exponent.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -140,6 +141,7 @@ constexpr PassCase kPasses[] = {
     {"grad_input", Pass::kGradInput, 16},     {"grad_input8", Pass::kGradInput, 8},
     {"grad_weights", Pass::kGradWeights, 16}, {"grad_weights8", Pass::kGradWeights, 8}};
 
+// Results have the exponent that their maximum asks for, as in training: hardly any saturates.
 void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassCase& pass_case,
          const ConvolutionShape& shape, int threads) {
   const auto [name, pass, bits] = pass_case;
@@ -151,12 +153,12 @@ void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassC
   if (pass == Pass::kForward) {
     Buffer output(static_cast<size_t>(shape.output_count()) * 4);
     Buffer scratch(kernels->forward_scratch_bytes(shape, threads));
-    const ConvolutionForward args = {.shape = shape,
-                                     .input = input.as<int8_t>(),
-                                     .weights = weights.as<int8_t>(),
-                                     .wide = bits == 32 ? output.as<int32_t>() : nullptr,
-                                     .narrow = bits == 8 ? output.as<int8_t>() : nullptr,
-                                     .shift = 10};
+    ConvolutionForward args = {.shape = shape,
+                               .input = input.as<int8_t>(),
+                               .weights = weights.as<int8_t>(),
+                               .wide = bits == 32 ? output.as<int32_t>() : nullptr,
+                               .narrow = bits == 8 ? output.as<int8_t>() : nullptr};
+    args.shift = exact_shift(kernels->forward(args, {&pool, scratch.span()}).maximum, 8);
     measure(state, kernels->isa, shape, threads, [&] {
       kernels->forward(args, {&pool, scratch.span()});
     });
@@ -167,8 +169,9 @@ void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassC
   if (pass == Pass::kGradInput) {
     Buffer grad_input(static_cast<size_t>(shape.input_count()) * 2);
     Buffer scratch(kernels->grad_input_scratch_bytes(shape, bits, threads));
-    const ConvolutionGradInput args = {
-        shape, gradient, weights.as<int8_t>(), 12, {grad_input.as<void>(), bits}};
+    ConvolutionGradInput args = {
+        shape, gradient, weights.as<int8_t>(), 0, {grad_input.as<void>(), bits}};
+    args.shift = exact_shift(kernels->grad_input(args, {&pool, scratch.span()}).maximum, bits);
     measure(state, kernels->isa, shape, threads, [&] {
       kernels->grad_input(args, {&pool, scratch.span()});
     });
