@@ -121,25 +121,10 @@ struct AnyParameter {
   }
 };
 
-RC_GTEST_PROP(DirectionBounds, GiveTheExponentsOfAPassOverAll, ()) {
-  AnyParameter parameter;
-  ParameterView view = parameter.view();
-  const bool moves = *rc::gen::arbitrary<bool>();
-  const StepScalars scalars{.momentum = *rc::gen::element(0.0, 0.5, 0.9, 0.9999),
-                            .weight_decay = *rc::gen::element(0.0, 1e-4, 0.1),
-                            .gradient_scale = *rc::gen::element(1.0, 1.0 / 128, 1.0 / 96)};
-  const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
-  ThreadPool pool(1);
-  StepTotals totals;
-  OpContext c;
-  c.parameters = std::span(&view, 1);
-  c.kernel.pool = &pool;
-  c.kernels = &kernels;
-  c.scalars = &scalars;
-  c.totals = &totals;
+void check_exponents(const OpContext& c, AnyParameter& parameter, bool moves) {
+  const Real momentum(c.scalars->momentum);
   kernels::Update update = update_of(c);
   DirectionBounds bounds;
-  const Real momentum(scalars.momentum);
   if (moves) {
     update.velocity = parameter.velocity.data();
     update.direction_bits = 16;
@@ -158,6 +143,16 @@ RC_GTEST_PROP(DirectionBounds, GiveTheExponentsOfAPassOverAll, ()) {
   RC_CLASSIFY(in_wide_units(bounds, found.wide).least > 0, "bounds say something");
   RC_ASSERT(narrow_direction(c, update, found.wide) == found.direction);
   RC_ASSERT(update.direction_shift == shift);
+}
+
+RC_GTEST_PROP(DirectionBounds, GiveTheExponentsOfAPassOverAll, ()) {
+  AnyParameter parameter;
+  const bool moves = *rc::gen::arbitrary<bool>();
+  const StepScalars scalars{.momentum = *rc::gen::element(0.0, 0.5, 0.9, 0.9999),
+                            .weight_decay = *rc::gen::element(0.0, 1e-4, 0.1),
+                            .gradient_scale = *rc::gen::element(1.0, 1.0 / 128, 1.0 / 96)};
+  with_context(parameter.view(), scalars, 1,
+               [&](const OpContext& c) { check_exponents(c, parameter, moves); });
 }
 
 TEST(DirectionBounds, AreClose) {

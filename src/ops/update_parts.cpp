@@ -60,6 +60,15 @@ MeasuredGradient gradient_with(const ParameterView& parameter, const Extremes& f
   return {maximum, std::max(shift + to_fixed, -kGradientBits), *parameter.fixed_exponent + shift};
 }
 
+// The gradient of an update, whose gradient_shift it sets, if sums did not outgrow their
+// accumulator.
+std::optional<MeasuredGradient> usable(const OpContext& c, const MeasuredGradient& gradient,
+                                       kernels::Update& update) {
+  update.gradient_shift = gradient.shift;
+  if (has_overflowed(c, gradient)) return {};
+  return gradient;
+}
+
 // What a unit of the sums counts in the direction.
 Real gradient_unit(const OpContext& c, int exponent) {
   return ldexp(Real(c.scalars->gradient_scale) * Real(c.totals->gradient_factor), exponent);
@@ -162,8 +171,9 @@ kernels::Update update_of(const OpContext& c) {
 }
 
 MeasuredGradient measure_sums(const OpContext& c, const ParameterView& parameter) {
-  return gradient_with(parameter, over_gradient<Extremes>(
-                                    c, parameter, c.kernels->update->gradient_extremes, combined));
+  return gradient_with(
+      parameter,
+      over_gradient<Extremes>(c, parameter, c.kernels->update->gradient_extremes, combined));
 }
 
 bool has_overflowed(const OpContext& c, const MeasuredGradient& measured) {
@@ -173,10 +183,7 @@ bool has_overflowed(const OpContext& c, const MeasuredGradient& measured) {
 }
 
 std::optional<MeasuredGradient> measure_gradient(const OpContext& c, kernels::Update& update) {
-  const MeasuredGradient found = measure_sums(c, c.parameters[0]);
-  update.gradient_shift = found.shift;
-  if (has_overflowed(c, found)) return {};
-  return found;
+  return usable(c, measure_sums(c, c.parameters[0]), update);
 }
 
 std::optional<MeasuredGradient> measure_gradient(const OpContext& c, const Real& momentum,
@@ -198,11 +205,8 @@ std::optional<MeasuredGradient> measure_gradient(const OpContext& c, const Real&
       [](const SketchExtremes& a, const SketchExtremes& b) {
         return SketchExtremes{combined(a.gradient, b.gradient), combined(a.direction, b.direction)};
       });
-  const MeasuredGradient gradient = gradient_with(p, found.gradient);
-  update.gradient_shift = gradient.shift;
-  if (has_overflowed(c, gradient)) return {};
   bounds = bounds_of(sketch, found, most_decay(c));
-  return gradient;
+  return usable(c, gradient_with(p, found.gradient), update);
 }
 
 DirectionBounds gradient_bounds(const OpContext& c, const MeasuredGradient& gradient, bool decays) {
@@ -238,14 +242,17 @@ DirectionExponents choose_direction(const OpContext& c, std::span<const Term> te
                                     const DirectionBounds& bounds, kernels::Update& update) {
   const int wide_exponent = choose_multipliers(terms);
   const WideBounds wide = in_wide_units(bounds, wide_exponent);
-  const auto narrowed = [&](int64_t largest) {
-    return narrow(static_cast<uint64_t>(largest), wide_exponent, update.direction_bits);
-  };
-  if (wide.least <= 0 || narrowed(wide.least).shift != narrowed(wide.most).shift) {
-    return {wide_exponent, narrow_direction(c, update, wide_exponent)};
+  if (wide.least > 0) {
+    const auto narrowed = [&](int64_t largest) {
+      return narrow(static_cast<uint64_t>(largest), wide_exponent, update.direction_bits);
+    };
+    const Narrowed least = narrowed(wide.least);
+    if (least.shift == narrowed(wide.most).shift) {
+      update.direction_shift = least.shift;
+      return {wide_exponent, least.exponent};
+    }
   }
-  update.direction_shift = narrowed(wide.least).shift;
-  return {wide_exponent, narrowed(wide.least).exponent};
+  return {wide_exponent, narrow_direction(c, update, wide_exponent)};
 }
 
 void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,

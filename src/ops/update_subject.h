@@ -26,9 +26,10 @@ Tensor tensor_of(std::vector<T>& data, const Shape& shape, int16_t* exponent, in
   return tensor;
 }
 
-// Runs an operator on one parameter; what it notes for the step.
-inline StepTotals run_on(const Op& op, ParameterView view, const StepScalars& scalars,
-                         int threads) {
+// Calls function(context) with that of one parameter's update; what is noted for the step.
+template <typename Function>
+StepTotals with_context(ParameterView view, const StepScalars& scalars, int threads,
+                        Function&& function) {
   const kernels::KernelTable kernels = kernels::select_kernels(best_isa());
   ThreadPool pool(threads);
   StepTotals totals;
@@ -38,8 +39,14 @@ inline StepTotals run_on(const Op& op, ParameterView view, const StepScalars& sc
   c.kernels = &kernels;
   c.scalars = &scalars;
   c.totals = &totals;
-  op.forward(c);
+  function(c);
   return totals;
+}
+
+// Runs an operator on one parameter.
+inline StepTotals run_on(const Op& op, const ParameterView& view, const StepScalars& scalars,
+                         int threads) {
+  return with_context(view, scalars, threads, [&](const OpContext& c) { op.forward(c); });
 }
 
 // One update of `view`, by sums in units of 2^gradient_exponent, or of their own where they are
