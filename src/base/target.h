@@ -6,6 +6,9 @@
 // the region open to the end of the file.
 #pragma once
 
+// For functions of such a region that must not become calls.
+#define MANTISSA_INLINE inline __attribute__((always_inline))
+
 #if defined(__x86_64__)
 #define MANTISSA_PRAGMA(text) _Pragma(#text)
 // clang-format off

@@ -13,7 +13,6 @@ MANTISSA_TARGET_AVX2_BEGIN
 namespace mantissa::kernels::convolution_avx2 {
 namespace {
 
-#define MANTISSA_INLINE inline __attribute__((always_inline))
 #define MANTISSA_UNROLL _Pragma("GCC unroll 32")
 
 MANTISSA_INLINE __m128i load16(const void* from) {

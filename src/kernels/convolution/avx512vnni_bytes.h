@@ -16,7 +16,6 @@ MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace mantissa::kernels::convolution_avx512vnni {
 namespace {
 
-#define MANTISSA_INLINE inline __attribute__((always_inline))
 #define MANTISSA_UNROLL _Pragma("GCC unroll 32")
 
 // Inline assembly because g++ 12 spills accumulators of the intrinsic in nested loops.

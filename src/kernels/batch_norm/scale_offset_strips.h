@@ -1,24 +1,12 @@
-// Scale and offset for AVX2.
-#if defined(__x86_64__)
-#include <bit>
-
-#include "kernels/batch_norm/avx2_fixed_point.h"
-#include "kernels/batch_norm/avx2_kernels.h"
-
-MANTISSA_TARGET_AVX2_BEGIN
-
-namespace mantissa::kernels::batch_norm_avx2 {
-namespace {
-namespace loops {
-#include "kernels/batch_norm/batch_norm_loops.h"
-}  // namespace loops
-
-constexpr int64_t kRows = 64;
+// Scale and offset, in strips.
+//
+// Include inside an anonymous namespace of mantissa::kernels, after fixed_point_strips.h and, in a
+// namespace `loops`, batch_norm_loops.h.
 
 // What to add to in * multiplier + offset so that shifting it to the right rounds to nearest even
 // for all values of `in`: a half, or one less if one value gives a tie that goes down. 0 if several
 // values may give ties.
-int64_t rounding(int64_t multiplier, int64_t offset, int shift) {
+inline int64_t rounding(int64_t multiplier, int64_t offset, int shift) {
   const int64_t half = half_of(shift);
   // In a tie in * multiplier is this, modulo 2^shift.
   const auto rest = static_cast<uint64_t>(-(offset + half)) & ((uint64_t{1} << shift) - 1);
@@ -38,7 +26,7 @@ int64_t rounding(int64_t multiplier, int64_t offset, int shift) {
 }
 
 // A value is paired with a one, which brings the lower half of the offset.
-void set_constants(const ScaleOffset& args, int64_t channel, StripConstants& strip) {
+inline void set_constants(const ScaleOffset& args, int64_t channel, StripConstants& strip) {
   for_each_lane(channel, args.channels, [&](int64_t lane, int64_t c) {
     const int64_t multiplier = args.multiplier[c];
     const int64_t offset = args.offset[c] + rounding(multiplier, args.offset[c], args.shift);
@@ -46,34 +34,44 @@ void set_constants(const ScaleOffset& args, int64_t channel, StripConstants& str
   });
 }
 
-// Returns how many elements saturated.
-int64_t scale_offset_block(const ScaleOffset& args, const Block& block,
-                           const StripConstants& strip) {
+// Writes a block. With kClips returns how many elements saturated; without, whether any did, and
+// then these are written wrongly.
+template <bool kClips>
+MANTISSA_INLINE int64_t scale_offset_block(const ScaleOffset& args, const Block& block,
+                                           const StripConstants& strip) {
   const HalfStrip<false> first(strip, 0), second(strip, 1);
   const __m128i shift = _mm_cvtsi32_si128(args.shift - 16);
   const auto most = static_cast<int16_t>(mantissa_limit(args.out.bits));
-  const __m256i ones = _mm256_set1_epi16(1), limit = _mm256_set1_epi16(most);
+  const auto least = static_cast<int16_t>(-most);
+  const Vector ones = all_words(1), limit = all_words(most), lowest = all_words(least);
   // Rounding keeps the sign, so ReLU can follow it.
-  const __m256i floor = _mm256_set1_epi16(args.relu ? 0 : INT16_MIN);
-  const __m256i least = _mm256_set1_epi16(static_cast<int16_t>(-most));
-  __m256i kept = _mm256_setzero_si256();
+  const Vector floor = all_words(args.relu ? int16_t{0} : INT16_MIN);
+  Vector low = zeros(), high = low;
+  int64_t clipped = 0;
   const int8_t* from = args.in.as<int8_t>() + block.at;
   int8_t* to = args.out.as<int8_t>() + block.at;
   for (int64_t row = 0; row < block.rows; ++row, from += block.step, to += block.step) {
-    const __m256i in = load_words(from);
-    const __m256i rounded0 = _mm256_sra_epi32(first(_mm256_unpacklo_epi16(in, ones)).high, shift);
-    const __m256i rounded1 = _mm256_sra_epi32(second(_mm256_unpackhi_epi16(in, ones)).high, shift);
-    const __m256i words = _mm256_max_epi16(_mm256_packs_epi32(rounded0, rounded1), floor);
-    const __m256i narrow = _mm256_max_epi16(_mm256_min_epi16(words, limit), least);
-    kept = _mm256_sub_epi16(kept, _mm256_cmpeq_epi16(words, narrow));
-    store_narrow(to, narrow);
+    prefetch_next(from, block);
+    prefetch_next(to, block);
+    const Vector in = load_words(from);
+    const Vector lower = shift_right(first(lower_pairs(in, ones)).high, shift);
+    const Vector upper = shift_right(second(upper_pairs(in, ones)).high, shift);
+    Vector words = max_words(pack(lower, upper), floor);
+    if constexpr (kClips) {
+      const Vector narrow = max_words(min_words(words, limit), lowest);
+      clipped += count_different_words(words, narrow);
+      words = narrow;
+    } else {
+      low = min_words(low, words);
+      high = max_words(high, words);
+    }
+    store_narrow(to, words);
   }
-  return kLanes * block.rows - sum_words(kept);
+  return kClips ? clipped : static_cast<int64_t>(!all_words_within(low, high, least, most));
 }
 
-}  // namespace
-
-bool fits(const ScaleOffset& args) noexcept {
+// Whether the strips take it; else the plain loops do.
+inline bool fits(const ScaleOffset& args) noexcept {
   if (args.out.data == nullptr || !can_shift(args.shift)) return false;
   if (args.in.bits > 8 || args.out.bits > 8) return false;
   for (int64_t c = 0; c < args.channels; ++c) {
@@ -84,20 +82,19 @@ bool fits(const ScaleOffset& args) noexcept {
   return true;
 }
 
-WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row, int64_t end_row) noexcept {
+inline WideStatistics scale_offset_in_strips(const ScaleOffset& args, int64_t begin_row,
+                                             int64_t end_row) noexcept {
+  constexpr int64_t kMostRows = 64;
   if (!fits(args)) return loops::scale_offset(args, begin_row, end_row);
   const LongRows rows(args.channels, begin_row, end_row);
   int64_t saturated = 0;
+  bool clips = false;  // where a block does, the next is likely to
   for_each_block_with_constants(
-      rows, args.channels, kRows,
+      rows, args.channels, block_rows(rows, 2, kMostRows),
       [&](int64_t channel, StripConstants& strip) { set_constants(args, channel, strip); },
       [&](const Block& block, const StripConstants& strip) {
-        saturated += scale_offset_block(args, block, strip);
+        clips = clips || scale_offset_block<false>(args, block, strip) != 0;
+        if (clips) saturated += scale_offset_block<true>(args, block, strip);
       });
   return {0, saturated + loops::scale_offset(args, rows.rest_row, end_row).saturated};
 }
-
-}  // namespace mantissa::kernels::batch_norm_avx2
-// Here, not earlier: templates are instantiated at the end, with the options in force there.
-MANTISSA_TARGET_END
-#endif
