@@ -57,7 +57,9 @@ double place_of(double value, HeatScale scale, Limits limits) {
   if (scale == HeatScale::kLogRate) {
     return value < limits.low ? 0 : 0.15 + 0.85 * (1 - std::log10(value) / std::log10(limits.low));
   }
-  return (value - limits.low) / (limits.high - limits.low);
+  // Halves, since the difference of two numbers need not be one; nor need this quotient.
+  const double place = (value / 2 - limits.low / 2) / (limits.high / 2 - limits.low / 2);
+  return std::isfinite(place) ? place : 0;
 }
 
 std::string legend(const HeatMap& map, Limits limits) {

@@ -7,6 +7,7 @@
 
 #include "base/test_folder.h"
 #include "report/chart.h"
+#include "report/describe.h"
 #include "report/html.h"
 
 namespace mantissa {
@@ -126,6 +127,31 @@ TEST_F(Report, NothingFromAFileIsMarkup) {
   EXPECT_EQ(page.find("<script>alert"), std::string::npos);
   EXPECT_EQ(page.find("<b>&"), std::string::npos);
   EXPECT_NE(page.find("&lt;script&gt;alert"), std::string::npos);
+}
+
+// Numbers that are none of a run's: what they would be converted to does not hold them.
+TEST_F(Report, AbsurdNumbersEndAFileOrAreShown) {
+  const auto run = make("a");
+  const std::string metrics = "{\"step\":50,\"loss\":1.5,\"accuracy\":0.5}\n";
+  for (const char* step : {"1e300", "-1", "50", "\"50\"", "60.5", "9007199254740993", "null"}) {
+    put_file(run / "metrics.jsonl",
+             metrics + "{\"step\":" + step + ",\"loss\":0.75,\"accuracy\":0.875}\n");
+    EXPECT_NE(html({"a"}).find("\"y\":[1.5]"), std::string::npos) << step;
+    EXPECT_EQ(problems_.size(), 1U) << step;
+    const auto described = describe(run);
+    ASSERT_TRUE(described.ok());
+    EXPECT_EQ((*described)["last_reported_step"], 50) << step;
+  }
+  put_file(
+      run / "tensors.jsonl",
+      std::string("{\"step\":0,\"tensors\":[{\"name\":\"conv1\",\"kind\":\"value\","
+                  "\"written_by\":\"conv1\",\"bits\":7},{\"name\":\"conv2\",\"kind\":\"value\","
+                  "\"written_by\":\"conv2\",\"bits\":7}]}\n"
+                  "{\"step\":50,\"elements\":[10,10],\"exponent\":[-1.7e308,1.7e308],"
+                  "\"saturated\":[1e308,1],\"mean_bits\":[1e308,-1e308],"
+                  "\"largest_bits\":[7,7],\"re_executions\":[0,0],"
+                  "\"mispredictions\":[0,0]}\n"));
+  EXPECT_EQ(count(html({"a"}), "<figure class=\"heat\">"), 3);
 }
 
 TEST_F(Report, DamagedAndUnfinishedFilesLeaveTheRest) {

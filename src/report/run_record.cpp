@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "train/config_file.h"
+#include "train/json_lines.h"
 #include "train/run_folder.h"
 
 namespace mantissa {
@@ -64,8 +65,9 @@ void read_lines(const char* name, RunRecord& run, Function&& line) {
 }
 
 bool add_metrics(const Json& line, RunRecord& run) {
-  const double step = number_of(line, "step", NAN);
-  if (std::isnan(step)) return false;
+  const auto whole_step = step_of(line);
+  if (!whole_step) return false;
+  const auto step = static_cast<double>(*whole_step);
   for (const auto& [key, value] : line.items()) {
     if (key == "step" || !value.is_number()) continue;
     Series& series = run.metrics[key];
@@ -118,7 +120,7 @@ void add_bit_shares(size_t steps, TensorHistory& tensor) {
 }
 
 // Histograms are there with --statistics only.
-bool add_bit_counts(const Json& line, RunRecord& run) {
+bool add_bit_counts(const Json& line, double step, RunRecord& run) {
   const auto column = line.find("bit_counts");
   if (column == line.end()) return true;
   if (!column->is_array() || column->size() != run.tensors.size() ||
@@ -130,7 +132,7 @@ bool add_bit_counts(const Json& line, RunRecord& run) {
     tensor.bit_counts = (*column)[i].get<std::vector<int64_t>>();
     add_bit_shares(run.histogram_steps.size(), tensor);
   }
-  run.histogram_steps.push_back(number_of(line, "step", 0));
+  run.histogram_steps.push_back(step);
   return true;
 }
 
@@ -139,10 +141,10 @@ bool add_tensors(const Json& line, RunRecord& run) {
     return run.tensors.empty() && run.tensor_steps.empty() && name_tensors(*names, run);
   }
   if (run.tensors.empty()) return false;
-  const double step = number_of(line, "step", NAN);
-  if (std::isnan(step) || (!run.tensor_steps.empty() && step <= run.tensor_steps.back())) {
-    return false;
-  }
+  const auto whole_step = step_of(line);
+  if (!whole_step) return false;
+  const auto step = static_cast<double>(*whole_step);
+  if (!run.tensor_steps.empty() && step <= run.tensor_steps.back()) return false;
   for (const char* key : {"elements", "exponent", "saturated", "mean_bits", "largest_bits",
                           "re_executions", "mispredictions"}) {
     const auto column = line.find(key);
@@ -150,7 +152,7 @@ bool add_tensors(const Json& line, RunRecord& run) {
       return false;
     }
   }
-  if (!add_bit_counts(line, run)) return false;
+  if (!add_bit_counts(line, step, run)) return false;
   run.tensor_steps.push_back(step);
   for (size_t i = 0; i < run.tensors.size(); ++i) {
     TensorHistory& tensor = run.tensors[i];

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "train/json_lines.h"
+
 namespace mantissa {
 namespace {
 
@@ -22,7 +24,9 @@ std::vector<MetricsLine> read_metrics(const fs::path& path) {
       const auto number = [&json](const char* name) {
         return json.contains(name) ? std::optional<double>(json[name].get<double>()) : std::nullopt;
       };
-      lines.push_back({.step = json.at("step"),
+      const auto step = step_of(json);
+      if (!step || (!lines.empty() && *step <= lines.back().step)) break;
+      lines.push_back({.step = *step,
                        .epoch = json.at("epoch"),
                        .loss = json.at("loss"),
                        .accuracy = json.at("accuracy"),
@@ -44,7 +48,7 @@ std::vector<double> durations(const std::vector<MetricsLine>& lines, int64_t bat
   std::vector<double> seconds;
   int64_t step = 0;
   for (const MetricsLine& line : lines) {
-    const auto examples = static_cast<double>((line.step - step) * batch_size);
+    const double examples = static_cast<double>(line.step - step) * static_cast<double>(batch_size);
     seconds.push_back(line.examples_per_second > 0 ? examples / line.examples_per_second : 0);
     step = line.step;
   }

@@ -7,6 +7,14 @@
 
 namespace mantissa {
 
+std::optional<int64_t> step_of(const nlohmann::json& line) {
+  constexpr uint64_t kLargest = uint64_t{1} << 53;
+  const auto step = line.find("step");
+  if (step == line.end() || !step->is_number_unsigned()) return std::nullopt;
+  if (step->get<uint64_t>() > kLargest) return std::nullopt;
+  return step->get<int64_t>();
+}
+
 Result<JsonLines> JsonLines::open(const std::filesystem::path& path, int64_t last_step) {
   std::string kept, first, last;
   {
@@ -14,8 +22,7 @@ Result<JsonLines> JsonLines::open(const std::filesystem::path& path, int64_t las
     std::string line;
     while (std::getline(old, line)) {
       const auto json = nlohmann::json::parse(line, nullptr, false);
-      if (json.is_discarded() || !json.is_object() || !json.contains("step")) break;
-      if (!json["step"].is_number_integer() || json["step"].get<int64_t>() > last_step) break;
+      if (!json.is_object() || step_of(json).value_or(INT64_MAX) > last_step) break;
       kept += line + "\n";
       if (first.empty()) first = line;
       last = line;

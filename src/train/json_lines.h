@@ -5,11 +5,15 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 
 namespace mantissa {
+
+// The step of a line: a whole number, exact as a double. None where there is none such.
+std::optional<int64_t> step_of(const nlohmann::json& line);
 
 class JsonLines {
  public:
