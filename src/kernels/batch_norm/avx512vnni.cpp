@@ -2,8 +2,6 @@
 #if defined(__x86_64__)
 #include "kernels/batch_norm/avx512vnni.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -12,12 +10,6 @@
 
 #include "base/target.h"
 #include "numerics/rounding.h"
-
-#if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 warns inside its own intrinsics, which pass values that they then ignore.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 

@@ -1,5 +1,12 @@
-// What the AVX-512 row of batch norm has in a file of its own.
+// What the AVX-512 sources of batch norm share. Include it outside of any region.
 #pragma once
+
+#if defined(__GNUC__) && !defined(__clang__)
+// g++ 12 warns inside its own intrinsics, which pass values that they then ignore.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
 
 #include <cstdint>
 

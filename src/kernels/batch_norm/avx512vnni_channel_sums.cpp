@@ -1,7 +1,5 @@
 // Sums over rows for AVX-512 VNNI, in strips of 64 channels.
 #if defined(__x86_64__)
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -10,12 +8,6 @@
 #include "base/target.h"
 #include "kernels/batch_norm/avx512vnni.h"
 #include "numerics/rounding.h"
-
-#if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 warns inside its own intrinsics, which pass values that they then ignore.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
