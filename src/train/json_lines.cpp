@@ -22,7 +22,9 @@ Result<JsonLines> JsonLines::open(const std::filesystem::path& path, int64_t las
     std::string line;
     while (std::getline(old, line)) {
       const auto json = nlohmann::json::parse(line, nullptr, false);
-      if (!json.is_object() || step_of(json).value_or(INT64_MAX) > last_step) break;
+      if (!json.is_object()) break;
+      const auto step = step_of(json);
+      if (!step || *step > last_step) break;
       kept += line + "\n";
       if (first.empty()) first = line;
       last = line;

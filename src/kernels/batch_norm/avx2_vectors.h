@@ -23,9 +23,10 @@ MANTISSA_INLINE Vector load_words(const int8_t* from) {
 }
 // The same, and 0 where the output is not positive: the ReLU behind the batch norm stops these.
 template <bool kMasked, typename T>
-MANTISSA_INLINE Vector load_passing(const T* from, const int8_t* output) {
-  if constexpr (!kMasked) return load_words(from);
-  return _mm256_and_si256(load_words(from), _mm256_cmpgt_epi16(load_words(output), zeros()));
+MANTISSA_INLINE Vector load_passing(const T* from, const int8_t* outputs, int64_t at) {
+  if constexpr (!kMasked) return load_words(from + at);
+  return _mm256_and_si256(load_words(from + at),
+                          _mm256_cmpgt_epi16(load_words(outputs + at), zeros()));
 }
 
 // Words that fit the type.

@@ -27,9 +27,10 @@ MANTISSA_INLINE Vector load_words(__mmask32 mask, const int8_t* from) {
   return _mm512_maskz_cvtepi8_epi16(mask, load_bytes(from));
 }
 template <bool kMasked, typename T>
-MANTISSA_INLINE Vector load_passing(const T* from, const int8_t* output) {
-  if constexpr (!kMasked) return load_words(from);
-  return load_words(_mm256_cmpgt_epi8_mask(load_bytes(output), _mm256_setzero_si256()), from);
+MANTISSA_INLINE Vector load_passing(const T* from, const int8_t* outputs, int64_t at) {
+  if constexpr (!kMasked) return load_words(from + at);
+  return load_words(_mm256_cmpgt_epi8_mask(load_bytes(outputs + at), _mm256_setzero_si256()),
+                    from + at);
 }
 
 MANTISSA_INLINE void store_narrow(int16_t* to, Vector words) { store(to, words); }

@@ -2,7 +2,8 @@
 // and offsets.
 //
 // Values are [rows, channels], rows = N*H*W. Functions work on the rows [begin, end) on the calling
-// thread; callers split rows and add the sums, which are exact. Source: METHODS sections 0.3 and 4.
+// thread; callers split rows and add the sums, which are exact. What is written may not overlap
+// what is read: parts of it may be read, and written, again. Source: METHODS sections 0.3 and 4.
 #pragma once
 
 #include <cstdint>

@@ -201,10 +201,11 @@ TEST_P(BatchNormGradients, OfFewThatSaturate) {
       const int64_t limit = mantissa_limit(data.bits), most = limit / 3;
       std::fill(data.grad_multiplier.begin(), data.grad_multiplier.end(), 2 << shift);
       std::fill(data.in_multiplier.begin(), data.in_multiplier.end(), 1);
-      std::fill(data.offset.begin(), data.offset.end(), 0);
+      // No lower half is zero, as in a tie: else no block is done at the first look.
+      std::fill(data.offset.begin(), data.offset.end(), 12345);
       for (T& grad : data.grad_out) grad = static_cast<T>(grad % most);
       data.grad_out[5] = static_cast<T>(limit);
-      for (const int64_t at : {7000, 7001, 12345, 23999}) {
+      for (const int64_t at : {7000, 7001, 12345, 16000, 23999}) {
         data.grad_out[at] = static_cast<T>(at % 2 == 0 ? limit - 3 : 2 - limit);
       }
       check_gradient<T>(*GetParam(), data, data.bits, false, shift);
@@ -239,9 +240,38 @@ TEST_P(BatchNormGradients, OfAlmostEqualResults) {
     std::fill(data.offset.begin(), data.offset.end(), 12345);
     for (const T grad : {T{100}, T{-100}}) {
       std::fill(data.grad_out.begin(), data.grad_out.end(), grad);
+      for (int64_t i = 0; i < 16000; ++i) {  // each block has a larger result than those before
+        data.in[i] = static_cast<int8_t>((grad > 0 ? 1 : -1) * (i / 128 - 62));
+      }
       check_gradient<T>(*GetParam(), data, data.bits, false, 31);
     }
   });
+}
+
+TEST_P(BatchNormGradients, OfPartsLeaveTheRest) {
+  for (const int64_t channels : {3, 24, 48, 144}) {
+    for_both_gradient_types(211, channels, [&]<typename T>(const GradientCase<T>& data) {
+      std::vector<T> all(data.grad_out.size()), out(all.size(), T{77});
+      auto args = data.args(true, 31, {all.data(), data.bits});
+      GetParam()->gradient(args, 0, data.rows);
+      args.grad_in.data = out.data();
+      GetParam()->gradient(args, 5, 100);
+      GetParam()->gradient(args, 100, 208);
+      for (int64_t i = 0; i < data.rows * channels; ++i) {
+        const int64_t row = i / channels;
+        ASSERT_EQ(out[i], row < 5 || row >= 208 ? T{77} : all[i]) << i;
+      }
+    });
+  }
+}
+
+// More long rows than sums of 32 bits hold, and an odd rest.
+TEST_P(BatchNormGradients, SumsThatStartAnew) {
+  for (const int64_t channels : {16, 32}) {
+    for_both_gradient_types(1019, channels, [&](const auto& data) {
+      for (const bool masked : {false, true}) check_gradient_sums(*GetParam(), data, masked);
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, BatchNormGradients, MANTISSA_BATCH_NORM_ROWS, row_name);

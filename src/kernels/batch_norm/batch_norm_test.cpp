@@ -81,6 +81,11 @@ void check_sums_of_extremes(const BatchNormKernels& kernels, int64_t rows, int64
   ASSERT_EQ(high, low);
 }
 
+// More long rows than strips add up at a time, and an odd rest.
+TEST_P(BatchNorm, ChannelSumsThatStartAnew) {
+  for (const int64_t channels : {16, 64}) check_channel_sums<int8_t>(*GetParam(), 40004, channels);
+}
+
 // Depth at which 32-bit partial sums of extremes would wrap.
 TEST_P(BatchNorm, SumsOfManyExtremesAreExact) {
   constexpr int64_t kRows = 140001;

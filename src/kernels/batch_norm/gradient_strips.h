@@ -58,7 +58,7 @@ MANTISSA_INLINE void for_each_gradient(const BatchNormGradient& args, const Bloc
     prefetch_next(grads + at, block);
     prefetch_next(inputs + at, block);
     if constexpr (kMasked) prefetch_next(outputs + at, block);
-    const Vector grad = load_passing<kMasked>(grads + at, outputs + at);
+    const Vector grad = load_passing<kMasked>(grads, outputs, at);
     const Vector in = load_words(inputs + at);
     write(at, first(lower_pairs(grad, in)), second(upper_pairs(grad, in)));
   }
@@ -73,7 +73,7 @@ MANTISSA_INLINE bool gradient_block(const BatchNormGradient& args, const Block& 
   Vector low = zeros(), high = low, least_rest = all_dwords(-1);
   Out* grad_in = args.grad_in.as<Out>();
   for_each_gradient<T, kMasked>(args, block, strip, [&](int64_t at, Wide lower, Wide upper) {
-    // In a tie the lower half is zero, and seldom else.
+    // In a tie the lower half is zero, and seldom else, unless a channel has no multipliers.
     least_rest = min_unsigned_words(least_rest, min_unsigned_words(lower.low, upper.low));
     const Vector words = pack(shift_right(lower.high, shift), shift_right(upper.high, shift));
     low = min_words(low, words);

@@ -38,7 +38,7 @@ MANTISSA_INLINE void add_gradient_sums(const BatchNormGradient& args, const Bloc
   const auto grad = [&](int64_t at) {
     prefetch_next(grads + at, block);
     if constexpr (kMasked) prefetch_next(output + at, block);
-    return load_passing<kMasked>(grads + at, output + at);
+    return load_passing<kMasked>(grads, output, at);
   };
   const auto value = [&](int64_t at) {
     prefetch_next(in + at, block);

@@ -10,16 +10,16 @@ inline int64_t rounding(int64_t multiplier, int64_t offset, int shift) {
   const int64_t half = half_of(shift);
   // In a tie in * multiplier is this, modulo 2^shift.
   const auto rest = static_cast<uint64_t>(-(offset + half)) & ((uint64_t{1} << shift) - 1);
-  const int zeros = std::min(shift, std::countr_zero(static_cast<uint64_t>(multiplier)));
-  if ((rest & ((uint64_t{1} << zeros) - 1)) != 0) return half;
-  if (zeros > shift - 8) return 0;
+  const int trailing = std::min(shift, std::countr_zero(static_cast<uint64_t>(multiplier)));
+  if ((rest & ((uint64_t{1} << trailing) - 1)) != 0) return half;
+  if (trailing > shift - 8) return 0;
   // 1 / odd modulo 2^3, and by Newton's iteration modulo 2^6 and 2^12.
-  const auto odd = static_cast<uint64_t>(multiplier >> zeros);
+  const auto odd = static_cast<uint64_t>(multiplier >> trailing);
   uint64_t inverse = odd;
   inverse *= 2 - odd * inverse;
   inverse *= 2 - odd * inverse;
   // The only solution modulo 2^8, which may be none modulo 2^shift.
-  const int64_t in = static_cast<int8_t>((rest >> zeros) * inverse & 0xff);
+  const int64_t in = static_cast<int8_t>((rest >> trailing) * inverse & 0xff);
   const int64_t wide = in * multiplier + offset + half;
   const bool tie = (wide & (2 * half - 1)) == 0;
   return tie && (wide >> shift) % 2 != 0 ? half - 1 : half;

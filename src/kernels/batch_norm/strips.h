@@ -53,8 +53,8 @@ MANTISSA_INLINE void prefetch_next(T* to, const Block& block) {
   __builtin_prefetch(to + block.rows * block.step, kForWriting, kIntoSecondCache);
 }
 
-// Rows of a block, at most `most`, a multiple of 4: as many as leave what the strips of these rows
-// have of `element_bytes` in the nearest cache.
+// Rows of a block, from 4 to `most`, a multiple of 4: as many as leave what the strips of these
+// rows have of `element_bytes` in the nearest cache.
 inline int64_t block_rows(const LongRows& rows, int64_t element_bytes, int64_t most) {
   constexpr int64_t kCacheBytes = 12 * 1024;
   return std::clamp<int64_t>(kCacheBytes / (rows.channels * element_bytes) & -4, 4, most);
@@ -103,7 +103,7 @@ MANTISSA_INLINE void for_some_strips(const LongRows& rows, Visit&& visit) {
 }
 
 // Sums over rows: add(block, Sums&) adds those of a block, whose elements take element_bytes.
-// Sums start anew after `exact_rows` long rows, at the latest, and go to flush(Sums, channel).
+// Sums start anew after every `exact_rows` long rows, and go to flush(Sums, channel).
 template <typename Sums, typename Add, typename Flush>
 MANTISSA_INLINE void sum_strips(const LongRows& rows, int64_t short_channels, int64_t element_bytes,
                                 int64_t exact_rows, Add&& add, Flush&& flush) {
