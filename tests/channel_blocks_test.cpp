@@ -1,8 +1,7 @@
 // block=channel in whole runs: it learns, and the frozen network is what training made.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
+#include "base/test_folder.h"
 #include "tests/frozen.h"
 
 namespace mantissa::testing {
@@ -25,7 +24,8 @@ bool exponents_differ(const State& state) {
 }
 
 TEST(ChannelBlocks, LearnAndFreeze) {
-  const auto path = std::filesystem::temp_directory_path() / "mantissa_channel_blocks.safetensors";
+  const TestFolder folder;
+  const auto path = folder / "frozen.safetensors";
   const struct {
     const char* model;
     int steps;
@@ -59,7 +59,6 @@ TEST(ChannelBlocks, LearnAndFreeze) {
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;
     EXPECT_EQ(evaluate_with(*loaded, 50, 2, best_isa(), test).loss, loss);
   }
-  std::filesystem::remove(path);
 }
 
 TEST(ChannelBlocks, UseTheirMemoryAsPlanned) {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
+#include "base/test_folder.h"
 #include "tests/frozen.h"
 #include "tests/networks.h"
 
@@ -176,10 +176,10 @@ TEST(Fp32, FreezesAndComesBackFromItsFile) {
   const Format format{.family = FormatFamily::kFloat};
   auto frozen = freeze_on(harness, "resnet8", format, kBatch, 0);
   ASSERT_TRUE(frozen.ok()) << frozen.error().message;
-  const auto path = std::filesystem::temp_directory_path() / "mantissa-fp32-test.safetensors";
+  const TestFolder folder;
+  const auto path = folder / "frozen.safetensors";
   ASSERT_TRUE(save_frozen(path, *frozen).ok());
   auto loaded = load_frozen(path);
-  std::filesystem::remove(path);
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_TRUE(loaded->description.format == format);
 

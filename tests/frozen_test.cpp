@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "base/checked.h"
+#include "base/test_folder.h"
 #include "ops/ops.h"
 
 namespace mantissa::testing {
@@ -100,7 +100,8 @@ TEST_F(Frozen, DoesNotDependOnBatchSizeThreadsOrInstructionSet) {
 }
 
 TEST_F(Frozen, ComesBackFromItsFile) {
-  const auto path = std::filesystem::temp_directory_path() / "mantissa_frozen_test.safetensors";
+  const TestFolder folder;
+  const auto path = folder / "frozen.safetensors";
   ASSERT_TRUE(save_frozen(path, *frozen_).ok());
   auto loaded = load_frozen(path);
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
@@ -110,7 +111,6 @@ TEST_F(Frozen, ComesBackFromItsFile) {
   test.count = 64;
   EXPECT_EQ(evaluate_with(*loaded, 64, 1, best_isa(), test).loss,
             evaluate_with(*frozen_, 64, 1, best_isa(), test).loss);
-  std::filesystem::remove(path);
 }
 
 // A concatenation has the largest exponent of what it joins.
@@ -126,7 +126,8 @@ void expect_largest_exponents(FrozenNetwork& network) {
 
 // Concatenations and pools with padding have fixed exponents too.
 TEST_F(Frozen, NetworksOfEveryFamilyComeBackAndDoNotDependOnTheBatch) {
-  const auto path = std::filesystem::temp_directory_path() / "mantissa_frozen_families.safetensors";
+  const TestFolder folder;
+  const auto path = folder / "frozen.safetensors";
   ImageSet test = fashion_mnist().test;
   test.count = 50;
   for (const char* model :
@@ -144,7 +145,6 @@ TEST_F(Frozen, NetworksOfEveryFamilyComeBackAndDoNotDependOnTheBatch) {
     EXPECT_EQ(evaluate_with(*loaded, 7, 2, best_isa(), test).loss, expected.loss);
     EXPECT_EQ(evaluate_with(*loaded, 50, 3, Isa::kScalar, test).confusion, expected.confusion);
   }
-  std::filesystem::remove(path);
 }
 
 }  // namespace

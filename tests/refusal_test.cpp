@@ -2,8 +2,7 @@
 // not to see.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
+#include "base/test_folder.h"
 #include "formats/safetensors.h"
 #include "ops/ops.h"
 #include "tests/harness.h"
@@ -117,22 +116,21 @@ class DamagedState : public ::testing::Test {
  protected:
   DamagedState()
       : harness_({.model = "mlp", .format = "bfp:acc=8", .optimizer = OptimizerKind::kAdam}) {}
-  ~DamagedState() override { std::filesystem::remove(path_); }
 
   // Writes the state (with a valid checksum) and reads it back.
   Status write_and_read() {
-    EXPECT_TRUE(write_state(path_, {}, harness_.state()).ok());
-    const auto file = read_safetensors(path_);
+    const auto path = folder_ / "state.safetensors";
+    EXPECT_TRUE(write_state(path, {}, harness_.state()).ok());
+    const auto file = read_safetensors(path);
     EXPECT_TRUE(file.ok());
     auto copy = State::create(harness_.state().layout());
-    return read_state(path_, *file, *copy);
+    return read_state(path, *file, *copy);
   }
 
   const ParameterState& weights() { return harness_.state().layout().parameters[0]; }
 
   Harness harness_;
-  std::filesystem::path path_ =
-      std::filesystem::temp_directory_path() / "mantissa_damaged_state.safetensors";
+  const TestFolder folder_;
 };
 
 TEST_F(DamagedState, SoundOnesAreRead) { EXPECT_TRUE(write_and_read().ok()); }
