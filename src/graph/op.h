@@ -83,6 +83,8 @@ struct ParameterView {
   // hold the sums of the only micro-batch, int32, exact, at an exponent of their own. An update
   // rounds them to the fixed one as int64 sums were.
   Tensor gradient;
+  // Where backward_weights decides between the two: whether it wrote int32, into memory for int64.
+  uint8_t* narrow_sums = nullptr;
   int16_t* fixed_exponent = nullptr;
   int lazy_shift = 15;
   bool decays = false;
@@ -209,6 +211,11 @@ struct OpTraits {
 };
 
 // What an op does in one arithmetic. Members that may be null say what that means in Op.
+// How wide the exact sums of a micro-batch are that an op writes as the gradient of its first
+// parameter: int32 where all that shapes allow fit, and where backward_weights finds that those
+// of its operands do.
+enum class SumWidth : uint8_t { kInt64, kInt32, kMeasured };
+
 struct OpFunctions {
   OpMemory (*memory)(const OpShapes&, const PlanningContext&) = nullptr;
   Status (*check)(const OpShapes&) = nullptr;
@@ -220,8 +227,8 @@ struct OpFunctions {
   // Whether backward_weights writes the first parameter's gradient where it does not add to it.
   // All other gradients are zero when the first micro-batch comes.
   bool writes_first_gradient = false;
-  // Whether the exact sums of a micro-batch that it writes there fit int32; null: it writes int64.
-  bool (*sums_fit_int32)(const OpShapes&) = nullptr;
+  // Of what it writes there; null: int64.
+  SumWidth (*sum_width)(const OpShapes&) = nullptr;
 };
 
 // Whether backward_input rounds what it writes; else gradients go out as wide as they come in.
@@ -260,7 +267,7 @@ struct Op {
 
   // As in OpFunctions, which says what they mean.
   bool writes_first_gradient = false;
-  bool (*sums_fit_int32)(const OpShapes&) = nullptr;
+  SumWidth (*sum_width)(const OpShapes&) = nullptr;
   // Null: only as a whole. In integers only.
   const GradientRows* gradient_rows = nullptr;
 
@@ -281,7 +288,7 @@ struct Op {
             .update_statistics = update_statistics,
             .kernel = kernel,
             .writes_first_gradient = writes_first_gradient,
-            .sums_fit_int32 = sums_fit_int32};
+            .sum_width = sum_width};
   }
 };
 

@@ -109,12 +109,14 @@ Status check(const OpShapes& s) {
   return {};
 }
 
-bool sums_fit_int32(const OpShapes& s) {
+SumWidth sum_width(const OpShapes& s) {
   const ConvolutionShape shape = convolution_shape(s);
   const int input_bits = s.input_bits[0], gradient_bits = s.format.wide_gradient_bits();
-  return input_bits <= 8 && gradient_bits <= 16 &&
-         kernels::narrow_sums_fit(shape.batch * shape.out_height * shape.out_width, input_bits,
-                                  gradient_bits);
+  if (input_bits > 8 || gradient_bits > 16) return SumWidth::kInt64;
+  const int64_t rows = shape.batch * shape.out_height * shape.out_width;
+  if (kernels::narrow_sums_fit(rows, input_bits, gradient_bits)) return SumWidth::kInt32;
+  // Looking at the gradients then takes less time than narrow sums save.
+  return shape.weights_count() >= shape.output_count() / 4 ? SumWidth::kMeasured : SumWidth::kInt64;
 }
 
 void forward(const OpContext& c) {
@@ -139,30 +141,49 @@ void backward_input(const OpContext& c) {
   });
 }
 
-// Bias: exact sums of the gradient over all rows, rounded once into the accumulator.
-void backward_bias(const OpContext& c) {
-  const Tensor& gradient = c.parameters[1].gradient;
-  const int64_t channels = gradient.count(), rows = c.grad_output.count() / channels;
-  auto* partial = reinterpret_cast<int64_t*>(c.workspace);
-  std::fill_n(partial, kernels::kMaximumParts * channels, 0);
+// Exact sums over all rows of the gradient, one per channel, by sum_rows or sum_magnitudes; in the
+// workspace.
+std::span<const int64_t> channel_sums(const OpContext& c,
+                                      decltype(kernels::ElementwiseKernels::sum_rows) add_rows) {
+  const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
+  auto* sums = reinterpret_cast<int64_t*>(c.workspace);
+  std::fill_n(sums, kernels::kMaximumParts * channels, 0);
   const int64_t parts = kernels::parallel_ranges(
       *c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
       [&](int64_t begin, int64_t end, int64_t part) {
-        c.kernels->elementwise->sum_rows(gradient_of(c.grad_output), channels, begin, end,
-                                         partial + part * channels);
+        add_rows(gradient_of(c.grad_output), channels, begin, end, sums + part * channels);
       });
-  for (int64_t o = 0; o < channels; ++o) {
-    int64_t sum = 0;
-    for (int64_t part = 0; part < parts; ++part) sum += partial[part * channels + o];
-    int64_t& total = gradient.as<int64_t>()[o];
-    total = accumulate(total, rescale_rne(sum, *gradient.exponent - *c.grad_output.exponent));
+  for (int64_t i = channels; i < parts * channels; ++i) sums[i % channels] += sums[i];
+  return {sums, static_cast<size_t>(channels)};
+}
+
+// Bias: exact sums of the gradient over all rows, rounded once into the accumulator.
+void backward_bias(const OpContext& c) {
+  const Tensor& gradient = c.parameters[1].gradient;
+  const int shift = *gradient.exponent - *c.grad_output.exponent;
+  auto* totals = gradient.as<int64_t>();
+  for (const int64_t sum : channel_sums(c, c.kernels->elementwise->sum_rows)) {
+    *totals = accumulate(*totals, rescale_rne(sum, shift));
+    ++totals;
   }
+}
+
+// Whether no sum of products can leave int32, nor a part of it, whatever the inputs are.
+bool sums_are_narrow(const OpContext& c) {
+  const int64_t most = kernels::most_narrow_magnitudes(c.inputs[0].bits);
+  const auto sums = channel_sums(c, c.kernels->elementwise->sum_magnitudes);
+  return std::all_of(sums.begin(), sums.end(), [&](int64_t sum) { return sum <= most; });
 }
 
 void grad_weights(const OpContext& c) {
   const Tensor& input = c.inputs[0];
-  const Tensor& gradient = c.parameters[0].gradient;
-  const kernels::GradientSums totals = sums_of(gradient);
+  const ParameterView& weights = c.parameters[0];
+  const Tensor& gradient = weights.gradient;
+  if (weights.narrow_sums != nullptr) {
+    *weights.narrow_sums = sums_are_narrow(c) ? 1 : 0;
+    *gradient.exponent = *weights.fixed_exponent;
+  }
+  const kernels::GradientSums totals = sums_of(weights);
   const int sum_exponent = *input.exponent + *c.grad_output.exponent;
   if (totals.bits == 32) *gradient.exponent = static_cast<int16_t>(sum_exponent);
   kernels::convolution_grad_weights(
@@ -187,7 +208,7 @@ size_t column_bytes(const ConvolutionShape& of_rows, int bits) {
 }
 
 bool rows_possible(const OpShapes& s) {
-  return s.inputs[0].last() == s.parameters[0].last() && sums_fit_int32(s);
+  return s.inputs[0].last() == s.parameters[0].last() && sum_width(s) == SumWidth::kInt32;
 }
 
 int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, int64_t rows) {
@@ -241,7 +262,7 @@ const Op kConvolution = {.name = "convolution",
                          .backward_weights = backward_weights,
                          .kernel = kernel,
                          .writes_first_gradient = true,
-                         .sums_fit_int32 = sums_fit_int32,
+                         .sum_width = sum_width,
                          .gradient_rows = &kGradientRows,
                          .fp32 = &fp32::kConvolution};
 
@@ -257,7 +278,7 @@ const Op kLinear = {.name = "linear",
                     .backward_weights = backward_weights,
                     .kernel = kernel,
                     .writes_first_gradient = true,
-                    .sums_fit_int32 = sums_fit_int32,
+                    .sum_width = sum_width,
                     .gradient_rows = &kGradientRows,
                     .fp32 = &fp32::kConvolution};
 

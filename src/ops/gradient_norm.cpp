@@ -13,7 +13,7 @@ namespace {
 
 // The sum of squares of one parameter's gradient: exact over mantissas of 31 bits, rounded once.
 Real sum_of_squares(const OpContext& c, const ParameterView& parameter) {
-  const kernels::GradientSums sums = sums_of(parameter.gradient);
+  const kernels::GradientSums sums = sums_of(parameter);
   const MeasuredGradient measured = measure_sums(c, parameter);
   if (has_overflowed(c, measured)) return {};
   const auto total = over_parameter<kernels::SquareSum>(

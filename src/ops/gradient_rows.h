@@ -46,7 +46,7 @@ inline void set_row_exponent(const OpContext& c, const ParameterView& p) {
 template <typename Part, typename Function, typename Combine>
 Part over_gradient(const OpContext& c, const ParameterView& p, Function&& function,
                    Combine&& combine) {
-  const kernels::GradientSums sums = sums_of(p.gradient);
+  const kernels::GradientSums sums = sums_of(p);
   if (c.gradient_rows == nullptr) {
     return over_parameter<Part>(
         c, p.mantissa.count(),

@@ -16,8 +16,11 @@
 namespace mantissa::ops {
 
 // A parameter's gradient for the kernels.
-inline kernels::GradientSums sums_of(const Tensor& tensor) {
-  return {tensor.data, tensor.type == DataType::kInt32 ? 32 : 64};
+inline kernels::GradientSums sums_of(const ParameterView& parameter) {
+  const bool narrow = parameter.narrow_sums != nullptr
+                          ? *parameter.narrow_sums != 0
+                          : parameter.gradient.type == DataType::kInt32;
+  return {parameter.gradient.data, narrow ? 32 : 64};
 }
 
 // A gradient's mantissas for the kernels.

@@ -92,8 +92,7 @@ int64_t step_tensor(const OpContext& c, const kernels::Update& update, int step_
     if (reads_sums) return over_gradient<Extremes>(c, p, function, combined);
     return over_parameter<Extremes>(
         c, p.mantissa.count(),
-        [&](int64_t begin, int64_t end) { return function(sums_of(p.gradient), begin, end); },
-        combined);
+        [&](int64_t begin, int64_t end) { return function(sums_of(p), begin, end); }, combined);
   };
   return step_block(c, update, step_exponent, *p.mantissa.exponent, kSmallestWeightExponent,
                     *p.mantissa.exponent, all);
@@ -157,7 +156,7 @@ Narrowed narrow(uint64_t maximum, int wide_exponent, int bits) {
 
 kernels::Update update_of(const OpContext& c) {
   const ParameterView& p = c.parameters[0];
-  return {.gradient = sums_of(p.gradient),
+  return {.gradient = sums_of(p),
           .weights = p.mantissa.data,
           .weight_bits = p.mantissa.bits,
           .accumulator = p.accumulator.as<int16_t>(),

@@ -442,6 +442,7 @@ class Compiler {
       const bool first = &operand == instruction.parameters.data();
       if (!is_trained(parameter.role) || (first && by_rows)) continue;
       operand.gradient_type = nodes_.weight_gradient_type(graph_.nodes[n], first);
+      operand.measures_sums = nodes_.sum_width(graph_.nodes[n], first) == SumWidth::kMeasured;
       operand.gradient_buffer =
           add_buffer(parameter.name, BufferKind::kWeightGradient,
                      parameter.shape.count() * element_bytes(operand.gradient_type));

@@ -58,12 +58,15 @@ int NodeOperands::grad_input_bits(const Node& node, int value, int gradient_bits
                                           : gradient_bits;
 }
 
+SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
+  const auto width = functions(node).sum_width;
+  if (!first || width == nullptr || options_.micro_batches != 1) return SumWidth::kInt64;
+  return with_shapes(node, width);
+}
+
 DataType NodeOperands::weight_gradient_type(const Node& node, bool first) const {
   if (options_.format.is_float()) return DataType::kFloat;
-  const auto fit = functions(node).sums_fit_int32;
-  const bool narrow =
-      first && fit != nullptr && options_.micro_batches == 1 && with_shapes(node, fit);
-  return narrow ? DataType::kInt32 : DataType::kInt64;
+  return sum_width(node, first) == SumWidth::kInt32 ? DataType::kInt32 : DataType::kInt64;
 }
 
 bool NodeOperands::updates_at_once() const {

@@ -57,7 +57,8 @@ class NodeOperands {
   static bool may_write_wide(const Node& node) {
     return !node.op->traits.weights_read_wide_gradient;
   }
-  // Of the sums of a node's first parameter, or of its others.
+  // Of the sums of a node's first parameter, or of its others; int64 includes kMeasured.
+  SumWidth sum_width(const Node& node, bool first) const;
   DataType weight_gradient_type(const Node& node, bool first) const;
 
   // Whether updates follow their gradients, not the whole backward pass.

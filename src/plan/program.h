@@ -69,6 +69,7 @@ struct ParameterOperand {
   int parameter = -1;        // of the graph
   int gradient_buffer = -1;  // its sums in the arena
   DataType gradient_type = DataType::kInt64;
+  bool measures_sums = false;  // those of type int64 may turn out to be int32 (SumWidth)
 };
 
 struct Instruction {

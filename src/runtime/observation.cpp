@@ -67,7 +67,7 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
 BitLengths count_sums(const OpContext& context) {
   const ParameterView& parameter = context.parameters[0];
   const Tensor& sums = parameter.gradient;
-  if (sums.type != DataType::kInt32) return count_lengths(sums, *context.kernel.pool);
+  if (ops::sums_of(parameter).bits != 32) return count_lengths(sums, *context.kernel.pool);
   return ops::over_gradient<BitLengths>(
       context, parameter,
       [&](const kernels::GradientSums& read, int64_t begin, int64_t end) {

@@ -79,9 +79,10 @@ class Resolver {
       if (tensors.gradient_exponent >= 0) {
         view.fixed_exponent = state_.data<int16_t>(tensors.gradient_exponent);
       }
-      view.gradient.exponent = operand.gradient_type == DataType::kInt32
-                                   ? &slots_.sum_exponents[operand.parameter]
-                                   : view.fixed_exponent;
+      const bool own_exponent = operand.gradient_type == DataType::kInt32 || operand.measures_sums;
+      view.gradient.exponent =
+          own_exponent ? &slots_.sum_exponents[operand.parameter] : view.fixed_exponent;
+      if (operand.measures_sums) view.narrow_sums = &slots_.narrow_sums[operand.parameter];
     }
     return view;
   }
@@ -182,6 +183,7 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   slots.exponents.assign(values, static_cast<int16_t>(zero_exponent(8)));
   slots.gradient_exponents.assign(gradients, 0);
   slots.sum_exponents.assign(graph.parameters.size(), 0);
+  slots.narrow_sums.assign(graph.parameters.size(), 0);
   slots.measured.assign(static_cast<size_t>(gradient_slots(graph)), kUnmeasured);
   if (program.options.exponents == ExponentMode::kDecided) {
     const auto predictors = static_cast<size_t>(predictor_slots(graph, program.options.format));

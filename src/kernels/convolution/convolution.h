@@ -90,7 +90,8 @@ struct ConvolutionGradInput {
 // sum[o, ky, kx, c] = exact sum over (n, y, x) of grad_output[n, y, x, o] *
 //   input[n, y*stride + ky*dilation - padding, x*stride + kx*dilation - padding, c]  (up to 2^62);
 // total = accumulate(adds ? total : 0, rescale_rne(sum, shift)): rounded once per call; shift may
-// be negative. Totals of 32 bits are the sums themselves, which must fit: narrow_sums_fit().
+// be negative. Totals of 32 bits are the sums themselves, which must fit: narrow_sums_fit(),
+// most_narrow_magnitudes().
 struct ConvolutionGradWeights {
   ConvolutionShape shape;
   const int8_t* input = nullptr;
@@ -105,6 +106,12 @@ constexpr bool narrow_sums_fit(int64_t depth, int input_bits, int gradient_bits)
   const int64_t product =
       ((int64_t{1} << (input_bits - 1)) - 1) * ((int64_t{1} << (gradient_bits - 1)) - 1);
   return depth <= INT32_MAX / product;
+}
+
+// The most that the magnitudes of an output channel's gradients may sum up to for its sums of
+// products, and any part of them, to fit totals of 32 bits, whatever the inputs are.
+constexpr int64_t most_narrow_magnitudes(int input_bits) {
+  return INT32_MAX / ((int64_t{1} << (input_bits - 1)) - 1);
 }
 
 // One row of the kernel table. Every function is bit-equal to the reference (isa kScalar), whatever

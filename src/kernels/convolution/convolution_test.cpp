@@ -140,6 +140,29 @@ TEST(Convolution, NarrowSumsReachTheirLimit) {
   }
 }
 
+// More rows, of smaller gradients: to the last unit, of one chunk and of several.
+TEST(Convolution, NarrowSumsOfManyRowsReachTheirLimit) {
+  if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";
+  for (const ConvolutionShape& shape :
+       {shape_of(1000, 1, 1, 5, 3, 1, 1, 0), shape_of(1000, 1, 1, 2000, 43, 1, 1, 0),
+        shape_of(2500, 1, 1, 600, 120, 1, 1, 0)}) {
+    Operands operands(shape, Values::kAllMaximum, 2);
+    ASSERT_EQ(operands.bits, 16);
+    const int64_t even = most_narrow_magnitudes(8) / shape.batch;
+    std::vector<int16_t> gradient(static_cast<size_t>(shape.output_count()),
+                                  static_cast<int16_t>(even));
+    gradient[0] = static_cast<int16_t>(even + most_narrow_magnitudes(8) % shape.batch);
+    operands.set_grad_output(gradient);
+    const test::Results expected = operands.run(test::subject_of(kConvolutionReference), 1);
+    ASSERT_FALSE(expected.narrow_sums.empty());
+    EXPECT_EQ(expected.narrow_sums[0], 127 * most_narrow_magnitudes(8));
+    EXPECT_EQ(test::disagreement(fast_kernels(), operands, {1, 2}), "");
+    ++gradient[0];
+    operands.set_grad_output(gradient);
+    EXPECT_FALSE(operands.sums_are_narrow());
+  }
+}
+
 // 32767.5 is a tie, which goes to the even 32768 and is clipped; one less is not.
 TEST(Convolution, TiesAtTheLimitSaturate) {
   if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";

@@ -139,6 +139,14 @@ struct Operands {
     grad_output.assign(bytes.begin(), bytes.end());
   }
 
+  bool sums_are_narrow() const {
+    std::vector<int64_t> magnitudes(static_cast<size_t>(shape.out_channels));
+    kElementwiseReference.sum_magnitudes({grad_output.data(), bits}, shape.out_channels, 0,
+                                         shape.batch * shape.out_height * shape.out_width,
+                                         magnitudes.data());
+    return *std::max_element(magnitudes.begin(), magnitudes.end()) <= most_narrow_magnitudes(8);
+  }
+
   Results run(const Subject& subject, int threads) const {
     ThreadPool pool(threads);
     Results r;
@@ -181,7 +189,7 @@ struct Operands {
     sums.totals.data = r.first_written.data();
     sums.adds = false;
     subject.grad_weights(sums, {&pool, update.span()});
-    if (narrow_sums_fit(shape.batch * shape.out_height * shape.out_width, 8, bits)) {
+    if (sums_are_narrow()) {
       r.narrow_sums.resize(accumulator.size(), 77);
       sums.totals = {r.narrow_sums.data(), 32};
       subject.grad_weights(sums, {&pool, update.span()});
@@ -267,6 +275,7 @@ inline Rows rows_of(std::string_view wanted) {
   Rows rows;
 #define MANTISSA_KERNEL(family, symbol) \
   if (wanted == #family) add_row(rows, symbol);
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/kernels.inc"
 #undef MANTISSA_KERNEL
   return rows;

@@ -113,6 +113,9 @@ struct ElementwiseKernels {
   // sums[c] += sum over rows [begin, end) of in[row, c], of up to 32 bits.
   void (*sum_rows)(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
                    int64_t* sums) noexcept;
+  // The same of |in[row, c]|.
+  void (*sum_magnitudes)(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
+                         int64_t* sums) noexcept;
   // maxima[c] = max(maxima[c], |wide[row, c]|) over rows [begin, end); for the guard.
   void (*channel_maxima)(const int32_t* wide, int64_t channels, int64_t begin_row, int64_t end_row,
                          uint32_t* maxima) noexcept;

@@ -69,6 +69,9 @@ void add_gradient_rows(const ElementwiseKernels* k, int bits, const Add& add) {
   add("sum_rows" + suffix, [=](Operands& o) {
     k->sum_rows(o.add_wide(bits, 0, 0).a, o.channels, 0, o.rows, o.sums.data());
   });
+  add("sum_magnitudes" + suffix, [=](Operands& o) {
+    k->sum_magnitudes(o.add_wide(bits, 0, 0).a, o.channels, 0, o.rows, o.sums.data());
+  });
   add("shift_channels" + suffix, [=](Operands& o) {
     const AddWide gradients = o.add_wide(bits, 0, 0);
     k->shift_channels({gradients.a, o.shifts.data(), o.channels, gradients.out}, 0, o.rows);

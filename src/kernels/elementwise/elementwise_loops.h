@@ -145,10 +145,10 @@ inline void relu_gradient(const int8_t* output, ConstGradient grad_out, Gradient
 constexpr int64_t kStrip = 16;
 
 // `width` is kStrip as a constant, or what is left.
-template <typename T, typename Width>
+template <typename T, typename Width, typename Map>
 inline void sum_rows_strip(const T* in, int64_t channels, Width width, int64_t begin_row,
-                           int64_t end_row, int64_t* sums) noexcept {
-  // 256 numbers of 8 bits fit int16, 65,536 of 16 bits int32, 2^32 of 32 bits int64.
+                           int64_t end_row, int64_t* sums, Map map) noexcept {
+  // 256 mantissas of 8 bits fit int16, 65,536 of 16 bits int32, 2^32 of 32 bits int64.
   using Sum = std::conditional_t<sizeof(T) == 1, int16_t,
                                  std::conditional_t<sizeof(T) == 2, int32_t, int64_t>>;
   constexpr int64_t kBlock = int64_t{1} << (8 * sizeof(T));
@@ -157,21 +157,21 @@ inline void sum_rows_strip(const T* in, int64_t channels, Width width, int64_t b
     Sum sum[kStrip] = {};
     for (int64_t row = block; row < stop; ++row) {
       const T* __restrict from = in + row * channels;
-      for (int64_t c = 0; c < width; ++c) sum[c] = static_cast<Sum>(sum[c] + from[c]);
+      for (int64_t c = 0; c < width; ++c) sum[c] = static_cast<Sum>(sum[c] + map(from[c]));
     }
     for (int64_t c = 0; c < width; ++c) sums[c] += sum[c];
   }
 }
 
-template <typename T>
+template <typename T, typename Map>
 inline void sum_rows_of(const T* in, int64_t channels, int64_t begin_row, int64_t end_row,
-                        int64_t* sums) noexcept {
+                        int64_t* sums, Map map) noexcept {
   for (int64_t first = 0; first < channels; first += kStrip) {
     if (channels - first >= kStrip) {
       sum_rows_strip(in + first, channels, std::integral_constant<int64_t, kStrip>(), begin_row,
-                     end_row, sums + first);
+                     end_row, sums + first, map);
     } else {
-      sum_rows_strip(in + first, channels, channels - first, begin_row, end_row, sums + first);
+      sum_rows_strip(in + first, channels, channels - first, begin_row, end_row, sums + first, map);
     }
   }
 }
@@ -179,7 +179,16 @@ inline void sum_rows_of(const T* in, int64_t channels, int64_t begin_row, int64_
 inline void sum_rows(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
                      int64_t* sums) noexcept {
   with_wide_gradient_type(in.bits, [&](auto type) {
-    sum_rows_of(in.as<decltype(type)>(), channels, begin_row, end_row, sums);
+    sum_rows_of(in.as<decltype(type)>(), channels, begin_row, end_row, sums,
+                [](auto mantissa) { return mantissa; });
+  });
+}
+
+inline void sum_magnitudes(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
+                           int64_t* sums) noexcept {
+  with_wide_gradient_type(in.bits, [&](auto type) {
+    sum_rows_of(in.as<decltype(type)>(), channels, begin_row, end_row, sums,
+                [](auto mantissa) { return mantissa < 0 ? -mantissa : mantissa; });
   });
 }
 

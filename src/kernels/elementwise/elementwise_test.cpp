@@ -170,6 +170,11 @@ TEST_P(Elementwise, SumRows) {
         for (int64_t i = 0; i < rows * channels; ++i) wanted[i % channels] += in[i];
         GetParam()->sum_rows({in.data(), bits}, channels, 0, rows, sums.data());
         ASSERT_EQ(sums, wanted) << bits;
+        std::fill(wanted.begin(), wanted.end(), 3);
+        std::fill(sums.begin(), sums.end(), 3);
+        for (int64_t i = 0; i < rows * channels; ++i) wanted[i % channels] += std::abs(in[i]);
+        GetParam()->sum_magnitudes({in.data(), bits}, channels, 0, rows, sums.data());
+        ASSERT_EQ(sums, wanted) << bits;
       }
     }
   };
@@ -186,6 +191,10 @@ TEST_P(Elementwise, SumRowsOfExtremes) {
     std::vector<int64_t> sums(16, 0);
     GetParam()->sum_rows({in.data(), bits}, 16, 0, kRows, sums.data());
     ASSERT_EQ(sums, std::vector<int64_t>(16, kRows * kLow));
+    const std::vector<T> mantissas(kRows * 16, kLow + 1);
+    std::fill(sums.begin(), sums.end(), 0);
+    GetParam()->sum_magnitudes({mantissas.data(), bits}, 16, 0, kRows, sums.data());
+    ASSERT_EQ(sums, std::vector<int64_t>(16, kRows * -(kLow + 1)));
   });
 }
 
