@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "base/test_folder.h"
+
 namespace mantissa {
 namespace {
 
@@ -13,10 +15,8 @@ class ProfileFile : public ::testing::Test {
     std::ofstream(path_) << text;
     return path_;
   }
-  void TearDown() override { std::filesystem::remove(path_); }
-
-  std::filesystem::path path_ =
-      std::filesystem::path(::testing::TempDir()) / "mantissa_profile_test.toml";
+  const TestFolder folder_;
+  const std::filesystem::path path_ = folder_ / "profile.toml";
 };
 
 TEST_F(ProfileFile, ReadsWhatItWrites) {
