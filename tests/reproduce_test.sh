@@ -67,7 +67,7 @@ check "... with the same weights" same "$folder/resnet8" "$folder/again" weights
 newest() { find "$1" -name 'checkpoint-*.safetensors' 2>/dev/null | sort | tail -n 1; }
 # train_killed OUT ARGS...: as train, with kills on the way.
 train_killed() {
-  local out=$1 kills=0 before
+  local out=$1 kills=0 before status
   shift
   mkdir "$out"
   for delay in 0 0.01 0.02 0.03 0.05; do  # after the next checkpoint, at some instruction
@@ -75,8 +75,11 @@ train_killed() {
     start "$out" "$@" --resume
     while kill -0 $child 2>/dev/null && [[ $(newest "$out") == "$before" ]]; do sleep 0.01; done
     sleep $delay
-    kill -KILL $child 2>/dev/null && kills=$((kills + 1))
-    wait $child 2>/dev/null || true
+    status=0
+    kill -KILL $child 2>/dev/null || true  # it may have finished
+    wait $child 2>/dev/null || status=$?
+    ((status != 137)) || kills=$((kills + 1))
+    check "a run was killed or finished, and did not fail" [ $((status % 137)) -eq 0 ]
   done
   train "$out" "$@" --resume
   check "a run was killed at least twice" [ "$kills" -ge 2 ]

@@ -109,14 +109,21 @@ Status check(const OpShapes& s) {
   return {};
 }
 
+// Mean gradients are rarely larger than this part of the largest.
+constexpr int64_t kLikelyBelow = 4;
+
 SumWidth sum_width(const OpShapes& s) {
   const ConvolutionShape shape = convolution_shape(s);
   const int input_bits = s.input_bits[0], gradient_bits = s.format.wide_gradient_bits();
   if (input_bits > 8 || gradient_bits > 16) return SumWidth::kInt64;
   const int64_t rows = shape.batch * shape.out_height * shape.out_width;
   if (kernels::narrow_sums_fit(rows, input_bits, gradient_bits)) return SumWidth::kInt32;
-  // Looking at the gradients then takes less time than narrow sums save.
-  return shape.weights_count() >= shape.output_count() / 4 ? SumWidth::kMeasured : SumWidth::kInt64;
+  // A look at the gradients costs less than narrow sums save where the weights are many, and is
+  // in vain where most gradients would have to be far below the largest.
+  const bool many_weights = shape.weights_count() >= shape.output_count() / 4;
+  const bool likely =
+      kernels::narrow_sums_fit(divide_up(rows, kLikelyBelow), input_bits, gradient_bits);
+  return many_weights && likely ? SumWidth::kMeasured : SumWidth::kInt64;
 }
 
 void forward(const OpContext& c) {

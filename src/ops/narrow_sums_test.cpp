@@ -1,9 +1,11 @@
 // Exact sums of int32 update a parameter as the int64 sums do that they are rounded to.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
 
 #include "base/random.h"
+#include "kernels/convolution_choice.h"
 #include "kernels/exact_sums.h"
 #include "numerics/exponent.h"
 #include "ops/ops.h"
@@ -128,6 +130,53 @@ TEST(NarrowSums, ThatOutgrowTheFixedExponentAreNoted) {
     w.set_sums(0, 31, below);
     EXPECT_TRUE(norm_of(w, true, below).gradient_overflow) << below;
     EXPECT_TRUE(norm_of(w, false, below).gradient_overflow) << below;
+  }
+}
+
+// 1000 rows, whose worst gradients would not fit: to the last unit that does, and one beyond it.
+TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
+  constexpr int64_t kRows = 1000, kInputs = 3, kOutputs = 2;
+  constexpr int64_t kMost = kernels::most_narrow_magnitudes(8);
+  std::vector<int8_t> input(kRows * kInputs, 127), weights(kOutputs * kInputs);
+  std::vector<int16_t> gradient(kRows * kOutputs, -static_cast<int16_t>(kMost / kRows));
+  std::vector<std::byte> workspace(kernels::kMaximumParts * kOutputs * sizeof(int64_t));
+  int16_t exponent = -7, gradient_exponent = -20, own_exponent = 0, fixed_exponent = -30;
+  const Tensor inputs = tensor_of(input, Shape{kRows, kInputs}, &exponent, nullptr);
+  Tensor grad_output = tensor_of(gradient, Shape{kRows, kOutputs}, &gradient_exponent, nullptr);
+  grad_output.bits = 16;
+  const Attributes attributes = {{"channels", kOutputs}};
+  const kernels::ConvolutionShape shape{
+      .batch = kRows, .in_channels = kInputs, .out_channels = kOutputs};
+  for (const bool fits : {true, false}) {
+    gradient[0] = static_cast<int16_t>(-(kMost / kRows + kMost % kRows + (fits ? 0 : 1)));
+    std::vector<int64_t> sums(kOutputs * kInputs, 77);
+    uint8_t narrow = 77;
+    ParameterView view;
+    view.mantissa = tensor_of(weights, Shape{kOutputs, kInputs}, &exponent, nullptr);
+    view.gradient = tensor_of(sums, Shape{kOutputs, kInputs}, &own_exponent, nullptr);
+    view.fixed_exponent = &fixed_exponent;
+    view.narrow_sums = &narrow;
+    with_context(view, {}, 2, [&](OpContext& c) {
+      std::vector<std::byte> scratch(
+          kernels::convolution_grad_weights_scratch_bytes(*c.kernels, shape, 16, 2) + 64);
+      void* aligned = scratch.data();
+      size_t space = scratch.size();
+      std::align(64, space - 64, aligned, space);
+      c.kernel.scratch = {static_cast<std::byte*>(aligned), space};
+      c.attributes = &attributes;
+      c.inputs = {&inputs, 1};
+      c.grad_output = grad_output;
+      c.workspace = workspace.data();
+      kLinear.backward_weights(c);
+    });
+    EXPECT_EQ(narrow, fits ? 1 : 0);
+    EXPECT_EQ(own_exponent, fits ? exponent + gradient_exponent : fixed_exponent);
+    const int64_t expected = -127 * (kMost + (fits ? 0 : 1));
+    if (fits) {
+      EXPECT_EQ(*reinterpret_cast<const int32_t*>(sums.data()), expected);
+    } else {
+      EXPECT_EQ(sums[0], expected * 8);
+    }
   }
 }
 

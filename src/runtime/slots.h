@@ -36,14 +36,14 @@ struct KeptCounts {
 
 // Exponents and counters of a step, and everything that instructions point to.
 struct Slots {
-  std::vector<int16_t> exponents;            // per value
-  std::vector<int16_t> gradient_exponents;   // per gradient slot
-  std::vector<int16_t> sum_exponents;        // per parameter: of exact sums of int32
-  std::vector<uint8_t> narrow_sums;          // per parameter: its sums are int32 (SumWidth)
-  std::vector<int16_t> measured;             // per predicted gradient slot, this step
-  DecidedExponents decided;                  // dynamic fixed point
-  std::vector<DecidedWidth> decided_widths;  // of what its slots are of
-  std::vector<uint8_t> violated;             // per value, this step: guard wanted
+  std::vector<int16_t> exponents;                      // per value
+  std::vector<int16_t> gradient_exponents;             // per gradient slot
+  std::vector<int16_t> sum_exponents;                  // per parameter: of exact sums of int32
+  std::vector<uint8_t> narrow_sums;                    // per parameter: whether they are int32
+  std::vector<int16_t> measured;                       // per predicted gradient slot, this step
+  DecidedExponents decided;                            // dynamic fixed point
+  std::vector<DecidedWidth> decided_widths;            // of what its slots are of
+  std::vector<uint8_t> violated;                       // per value, this step: guard wanted
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<int64_t> saturated;                      // per instruction
   std::deque<ResolvedInstruction> instructions;

@@ -101,17 +101,16 @@ struct ConvolutionGradWeights {
   bool adds = true;     // to what the totals are, else is the first to write them
 };
 
-// Whether sums of so many products of such mantissas fit totals of 32 bits.
-constexpr bool narrow_sums_fit(int64_t depth, int input_bits, int gradient_bits) {
-  const int64_t product =
-      ((int64_t{1} << (input_bits - 1)) - 1) * ((int64_t{1} << (gradient_bits - 1)) - 1);
-  return depth <= INT32_MAX / product;
-}
-
 // The most that the magnitudes of an output channel's gradients may sum up to for its sums of
 // products, and any part of them, to fit totals of 32 bits, whatever the inputs are.
 constexpr int64_t most_narrow_magnitudes(int input_bits) {
   return INT32_MAX / ((int64_t{1} << (input_bits - 1)) - 1);
+}
+
+// Whether sums of so many products of such mantissas fit totals of 32 bits.
+constexpr bool narrow_sums_fit(int64_t depth, int input_bits, int gradient_bits) {
+  const int64_t gradient_limit = (int64_t{1} << (gradient_bits - 1)) - 1;
+  return depth <= most_narrow_magnitudes(input_bits) / gradient_limit;
 }
 
 // One row of the kernel table. Every function is bit-equal to the reference (isa kScalar), whatever
