@@ -1,39 +1,33 @@
 // The element-wise loops compiled for AVX2.
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "base/target.h"
 #include "kernels/elementwise/elementwise.h"
 #include "numerics/rounding.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
+
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX2_BEGIN
 namespace {
 #include "kernels/elementwise/elementwise_loops.h"
+#include "kernels/lanes/avx2.h"
+// Built on both.
+#include "kernels/elementwise/add_lanes.h"
 }  // namespace
 
-const ElementwiseKernels kElementwiseAvx2 = {"elementwise_avx2",
-                                             Isa::kAvx2,
-                                             requantise,
-                                             normalise_input,
-                                             add,
-                                             add_wide,
-                                             relu,
-                                             relu_gradient,
-                                             sum_rows,
-                                             sum_magnitudes,
-                                             channel_maxima,
-                                             requantise_channels,
-                                             count_values,
-                                             look_up,
-                                             clamp,
-                                             within,
-                                             extremes,
-                                             multiply,
-                                             scale_gradient,
-                                             sum_products,
-                                             shift_channels};
+const ElementwiseKernels kElementwiseAvx2 = {
+    "elementwise_avx2", Isa::kAvx2,        requantise,     normalise_input,
+    add_by_lanes,       add_wide_by_lanes, relu,           relu_gradient,
+    sum_rows,           sum_magnitudes,    channel_maxima, requantise_channels,
+    count_values,       look_up,           clamp,          within,
+    extremes,           multiply,          scale_gradient, sum_products,
+    shift_channels};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

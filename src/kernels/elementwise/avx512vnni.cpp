@@ -1,24 +1,32 @@
 // The element-wise loops compiled for AVX512VNNI.
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "base/target.h"
 #include "kernels/elementwise/elementwise.h"
 #include "numerics/rounding.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
+
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
 #include "kernels/elementwise/elementwise_loops.h"
+#include "kernels/lanes/avx512vnni.h"
+// Built on both.
+#include "kernels/elementwise/add_lanes.h"
 }  // namespace
 
 const ElementwiseKernels kElementwiseAvx512Vnni = {"elementwise_avx512vnni",
                                                    Isa::kAvx512Vnni,
                                                    requantise,
                                                    normalise_input,
-                                                   add,
-                                                   add_wide,
+                                                   add_by_lanes,
+                                                   add_wide_by_lanes,
                                                    relu,
                                                    relu_gradient,
                                                    sum_rows,

@@ -1,4 +1,4 @@
-// Vectors of 4 int64, or 8 int32, for AVX2: see arithmetic.h.
+// Vectors of 4 int64, 8 int32 or 16 int16 for AVX2: see arithmetic.h.
 //
 // Include inside an anonymous namespace of mantissa::kernels and a region for AVX2, after
 // <immintrin.h> and <cstring>.
@@ -8,6 +8,7 @@ constexpr bool kHas64BitLanes = false;
 using Lanes [[gnu::vector_size(32)]] = int64_t;
 using UnsignedLanes [[gnu::vector_size(32)]] = uint64_t;
 using Words [[gnu::vector_size(32)]] = int32_t;
+using Halves [[gnu::vector_size(32)]] = int16_t;
 
 inline Lanes load(const int64_t* from) noexcept {
   return reinterpret_cast<Lanes>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
@@ -95,4 +96,21 @@ inline Words interleaved_highs(Lanes evens, Lanes odds) noexcept {
   return reinterpret_cast<Words>(
       _mm256_blend_epi32(_mm256_srli_epi64(reinterpret_cast<__m256i>(evens), 32),
                          reinterpret_cast<__m256i>(odds), 0xaa));
+}
+
+inline Halves load_halves(const int8_t* from) noexcept {
+  return reinterpret_cast<Halves>(
+      _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+// Those that a byte holds.
+inline void store_halves(int8_t* to, Halves halves) noexcept {
+  const auto bits = reinterpret_cast<__m256i>(halves);
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(to),
+      _mm_packs_epi16(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
+}
+
+inline Halves shift_right(Halves halves, int count) noexcept {
+  return reinterpret_cast<Halves>(
+      _mm256_sra_epi16(reinterpret_cast<__m256i>(halves), _mm_cvtsi32_si128(count)));
 }

@@ -1,4 +1,4 @@
-// Vectors of 8 int64, or 16 int32, for AVX-512: see arithmetic.h.
+// Vectors of 8 int64, 16 int32 or 32 int16 for AVX-512: see arithmetic.h.
 //
 // Include inside an anonymous namespace of mantissa::kernels and a region for AVX-512, after
 // <immintrin.h> and <cstring>.
@@ -8,6 +8,7 @@ constexpr bool kHas64BitLanes = true;
 using Lanes [[gnu::vector_size(64)]] = int64_t;
 using UnsignedLanes [[gnu::vector_size(64)]] = uint64_t;
 using Words [[gnu::vector_size(64)]] = int32_t;
+using Halves [[gnu::vector_size(64)]] = int16_t;
 
 inline Lanes load(const int32_t* from) noexcept {
   return reinterpret_cast<Lanes>(
@@ -82,4 +83,18 @@ inline Words interleaved_highs(Lanes evens, Lanes odds) noexcept {
   return reinterpret_cast<Words>(
       _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(reinterpret_cast<__m512i>(evens), 32),
                               reinterpret_cast<__m512i>(odds)));
+}
+
+inline Halves load_halves(const int8_t* from) noexcept {
+  return reinterpret_cast<Halves>(
+      _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+}
+inline void store_halves(int8_t* to, Halves halves) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_cvtepi16_epi8(reinterpret_cast<__m512i>(halves)));
+}
+
+inline Halves shift_right(Halves halves, int count) noexcept {
+  return reinterpret_cast<Halves>(_mm512_srav_epi16(
+      reinterpret_cast<__m512i>(halves), _mm512_set1_epi16(static_cast<int16_t>(count))));
 }
