@@ -21,7 +21,7 @@ struct AddHalves {
   static Vector right(Vector numbers, int count) { return shift_right(numbers, count); }
 };
 
-// 16 lanes or 8 of int32, for gradients.
+// 16 lanes or 8 of int32, for gradients, and for 8-bit numbers whose exponents are far apart.
 template <typename T>
 struct AddWords {
   using Vector = Words;
@@ -115,8 +115,14 @@ inline WideStatistics add_fitting(const T* a, const T* b, T* out, int bits, cons
 }
 
 inline WideStatistics add_by_lanes(const Add& args, int64_t begin, int64_t end) noexcept {
-  return add_fitting<AddHalves>(args.a, args.b, args.out, args.bits, args, begin, end,
-                                [&](int64_t from, int64_t to) { return add(args, from, to); });
+  const auto plain = [&](int64_t from, int64_t to) { return add(args, from, to); };
+  const auto add_fitting_to = [&](auto ways) {
+    return add_fitting<decltype(ways)>(args.a, args.b, args.out, args.bits, args, begin, end,
+                                       plain);
+  };
+  const bool narrow = std::min(args.shift_a, args.shift_b) >= -AddHalves::kLargestLeft &&
+                      args.shift <= AddHalves::kLargestShift;
+  return narrow ? add_fitting_to(AddHalves{}) : add_fitting_to(AddWords<int8_t>{});
 }
 
 inline WideStatistics add_wide_by_lanes(const AddWide& args, int64_t begin, int64_t end) noexcept {
