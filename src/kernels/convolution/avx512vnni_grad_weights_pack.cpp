@@ -31,6 +31,8 @@ class PanelPlace {
   int64_t step_, panels_, left_, at_ = 0;
 };
 
+constexpr int64_t kFetchedAhead = 1024;  // bytes
+
 // Four images' adjacent elements, to biased bytes [count][4].
 void pack_input(const int8_t* const (&images)[4], int64_t offset, int64_t count, PanelPlace place,
                 uint8_t* to) {
@@ -41,6 +43,9 @@ void pack_input(const int8_t* const (&images)[4], int64_t offset, int64_t count,
   const int8_t* r3 = images[3] + offset;
   int64_t i = 0;
   for (; i + 16 <= count; i += 16, place.advance()) {
+    if (i % 64 == 0) {  // the processor foresees four images badly
+      for (const int8_t* image : {r0, r1, r2, r3}) __builtin_prefetch(image + i + kFetchedAhead);
+    }
     const __m512i x = interleave4(load16(r0 + i), load16(r1 + i), load16(r2 + i), load16(r3 + i));
     _mm512_storeu_si512(to + place(), _mm512_xor_si512(x, bias));
   }
