@@ -17,8 +17,8 @@ namespace {
 constexpr int64_t kLanes = 8;
 using Lanes [[gnu::vector_size(32)]] = int32_t;
 
-inline Lanes multiply_add(Lanes a, Lanes b) {
-  return reinterpret_cast<Lanes>(
+inline void multiply_add(Lanes& sum, Lanes a, Lanes b) {
+  sum += reinterpret_cast<Lanes>(
       _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
 

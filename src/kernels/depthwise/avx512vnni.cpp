@@ -17,9 +17,9 @@ namespace {
 constexpr int64_t kLanes = 16;
 using Lanes [[gnu::vector_size(64)]] = int32_t;
 
-inline Lanes multiply_add(Lanes a, Lanes b) {
-  return reinterpret_cast<Lanes>(
-      _mm512_madd_epi16(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+inline void multiply_add(Lanes& sum, Lanes a, Lanes b) {
+  sum = reinterpret_cast<Lanes>(_mm512_dpwssd_epi32(
+      reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 
 inline __m256i narrowed(Lanes lanes, int16_t) {

@@ -1,8 +1,9 @@
 // The loops of row_loops.h, written once and compiled per instruction set.
 //
 // Include inside an anonymous namespace of mantissa::kernels::depthwise, after a definition of
-// kLanes, Lanes (a vector of kLanes int32), multiply_add(Lanes pairs, Lanes pairs) and, for int8
-// and int16, narrowed(Lanes, T{}): a vector that begins with the lanes as T, which hold them.
+// kLanes, Lanes (a vector of kLanes int32), multiply_add(Lanes& sum, Lanes pairs, Lanes pairs) and,
+// for int8 and int16, narrowed(Lanes, T{}): a vector that begins with the lanes as T, which hold
+// them.
 
 inline Lanes narrowed(Lanes lanes, int32_t) { return lanes; }
 
@@ -12,11 +13,20 @@ inline Lanes load(const void* from) {
   return lanes;
 }
 
+// Rows are too short for the processor to fetch ahead by itself.
+constexpr int64_t kFetchedLines = 16;  // of the cache
+
 template <typename T>
 inline void pair_numbers(const T* __restrict first, const T* __restrict second, int64_t count,
                          Pair* __restrict to) {
-  for (int64_t i = 0; i < count; ++i) {
-    to[i] = static_cast<uint16_t>(first[i]) | static_cast<uint32_t>(second[i]) << 16;
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t line = 0; line < count; line += kLine) {
+    __builtin_prefetch(first + line + kFetchedLines * kLine);
+    __builtin_prefetch(second + line + kFetchedLines * kLine);
+    const int64_t end = std::min(count, line + kLine);
+    for (int64_t i = line; i < end; ++i) {
+      to[i] = static_cast<uint16_t>(first[i]) | static_cast<uint32_t>(second[i]) << 16;
+    }
   }
 }
 
@@ -44,8 +54,9 @@ inline void pair(const Pairing& p) noexcept {
   }
 }
 
-// Writes sums as T (int32_t: as they are) and keeps the statistics, lane by lane.
-template <typename T>
+// Writes sums as T (int32_t: as they are) and keeps the statistics, lane by lane. Without kClips
+// none is clipped, and all have to be written again if clips().
+template <typename T, bool kClips>
 struct Writer {
   Lanes low = {}, high = {}, unchanged = {};
   Lanes below_half, odd, limit;
@@ -57,39 +68,46 @@ struct Writer {
         limit(Lanes{} + row.limit),
         shift(row.shift) {}
 
-  template <typename Width>
-  void write(Lanes sum, T* to, Width width) {
+  void write(Lanes sum, T* to, int64_t width) {
     low = sum < low ? sum : low;
     high = sum > high ? sum : high;
     Lanes result = sum;
-    if constexpr (sizeof(T) != sizeof(int32_t)) {
-      const Lanes rounded = (sum + below_half + ((sum >> shift) & odd)) >> shift;
-      result = rounded > limit ? limit : rounded;
+    if constexpr (sizeof(T) != sizeof(int32_t)) result = rounded(sum);
+    if constexpr (kClips) {
+      const Lanes any = result;
+      result = result > limit ? limit : result;
       result = result < -limit ? -limit : result;
-      unchanged += result == rounded;
+      unchanged += result == any;
     }
     const auto numbers = narrowed(result, T{});
     std::memcpy(to, &numbers, static_cast<size_t>(width) * sizeof(T));
   }
 
-  WideStatistics statistics(int64_t vectors) const {
-    WideStatistics found;
-    if constexpr (sizeof(T) != sizeof(int32_t)) found.saturated = vectors * kLanes;
-    for (int64_t i = 0; i < kLanes; ++i) {
-      const int64_t maximum = std::max(-static_cast<int64_t>(low[i]), int64_t{high[i]});
-      found.maximum = std::max(found.maximum, static_cast<uint64_t>(maximum));
-      found.saturated += unchanged[i];  // -1 each
-    }
-    return found;
+  bool clips() const {
+    if constexpr (sizeof(T) == sizeof(int32_t)) return false;
+    const Lanes clipped = (rounded(low) < -limit) | (rounded(high) > limit);
+    int32_t all = 0;
+    for (int64_t i = 0; i < kLanes; ++i) all |= clipped[i];
+    return all != 0;
   }
+
+  // Of so many vectors written.
+  int64_t saturated(int64_t vectors) const {
+    int64_t count = vectors * kLanes;
+    for (int64_t i = 0; i < kLanes; ++i) count += unchanged[i];  // -1 each
+    return count;
+  }
+
+ private:
+  Lanes rounded(Lanes sum) const { return (sum + below_half + ((sum >> shift) & odd)) >> shift; }
 };
 
 // Results of all full vectors of channels, the weights in registers; returns the channels done.
-template <typename T, int kRows, int kColumns>
-int64_t correlate_taps(const CorrelationRow& row, Writer<T>& writer) {
+template <typename T, bool kClips, int kRows, int kColumns>
+int64_t correlate_taps(const CorrelationRow& row, Writer<T, kClips>& writer) {
   const int64_t padded_channels = row.padded_channels, to_step = row.to_step;
   const int64_t step = row.source_step * padded_channels, results = row.results;
-  Writer<T> local = writer;  // bytes written through `to` could alias the original
+  Writer<T, kClips> local = writer;  // bytes written through `to` could alias the original
   int64_t first = 0;
   for (; first + kLanes <= row.channels; first += kLanes) {
     Lanes weights[kColumns * kRows];
@@ -106,10 +124,10 @@ int64_t correlate_taps(const CorrelationRow& row, Writer<T>& writer) {
       for (int i = 0; i < kColumns; ++i) {
 #pragma GCC unroll 4
         for (int j = 0; j < kRows; ++j) {
-          sum += multiply_add(load(lines[j] + at + i * padded_channels), weights[i * kRows + j]);
+          multiply_add(sum, load(lines[j] + at + i * padded_channels), weights[i * kRows + j]);
         }
       }
-      local.write(sum, to, std::integral_constant<int64_t, kLanes>());
+      local.write(sum, to, kLanes);
     }
   }
   writer = local;
@@ -117,42 +135,54 @@ int64_t correlate_taps(const CorrelationRow& row, Writer<T>& writer) {
 }
 
 // Any number of taps, `width` channels from `first`.
-template <typename T, typename Width>
-void correlate_any(const CorrelationRow& row, int64_t first, Width width, Writer<T>& writer) {
+template <typename T, bool kClips>
+inline void correlate_any(const CorrelationRow& row, int64_t first, int64_t width,
+                          Writer<T, kClips>& writer) {
   for (int64_t x = 0; x < row.results; ++x) {
     const int64_t at = (row.source + x * row.source_step) * row.padded_channels + first;
     Lanes sum = load(row.bias + first);
     const Pair* weights = row.weights + first;
     for (int64_t i = 0; i < row.columns; ++i) {
       for (int64_t j = 0; j < row.rows; ++j, weights += row.padded_channels) {
-        sum += multiply_add(load(row.lines[j] + at + i * row.padded_channels), load(weights));
+        multiply_add(sum, load(row.lines[j] + at + i * row.padded_channels), load(weights));
       }
     }
     writer.write(sum, static_cast<T*>(row.to) + x * row.to_step + first, width);
   }
 }
 
-template <typename T>
-int64_t correlate_any_taps(const CorrelationRow& row, Writer<T>& writer) {
+template <typename T, bool kClips>
+int64_t correlate_any_taps(const CorrelationRow& row, Writer<T, kClips>& writer) {
   int64_t first = 0;
   for (; first + kLanes <= row.channels; first += kLanes) {
-    correlate_any(row, first, std::integral_constant<int64_t, kLanes>(), writer);
+    correlate_any(row, first, kLanes, writer);
   }
   return first;
 }
 
-template <typename T>
-using CorrelateTaps = int64_t (*)(const CorrelationRow&, Writer<T>&);
+template <typename T, bool kClips>
+using CorrelateTaps = int64_t (*)(const CorrelationRow&, Writer<T, kClips>&);
 
 // In registers: what kernels of up to 3 and of 5 taps come to, with strides 1 and 2.
-template <typename T>
-inline CorrelateTaps<T> taps_for(const CorrelationRow& row) {
-  constexpr CorrelateTaps<T> kTaps[2][3] = {
-      {correlate_taps<T, 1, 1>, correlate_taps<T, 1, 2>, correlate_taps<T, 1, 3>},
-      {correlate_taps<T, 2, 1>, correlate_taps<T, 2, 2>, correlate_taps<T, 2, 3>}};
-  if (row.rows == 3 && row.columns == 5) return correlate_taps<T, 3, 5>;
+template <typename T, bool kClips>
+inline CorrelateTaps<T, kClips> taps_for(const CorrelationRow& row) {
+  constexpr CorrelateTaps<T, kClips> kTaps[2][3] = {
+      {correlate_taps<T, kClips, 1, 1>, correlate_taps<T, kClips, 1, 2>,
+       correlate_taps<T, kClips, 1, 3>},
+      {correlate_taps<T, kClips, 2, 1>, correlate_taps<T, kClips, 2, 2>,
+       correlate_taps<T, kClips, 2, 3>}};
+  if (row.rows == 3 && row.columns == 5) return correlate_taps<T, kClips, 3, 5>;
   const bool small = row.rows >= 1 && row.rows <= 2 && row.columns >= 1 && row.columns <= 3;
-  return small ? kTaps[row.rows - 1][row.columns - 1] : correlate_any_taps<T>;
+  return small ? kTaps[row.rows - 1][row.columns - 1] : correlate_any_taps<T, kClips>;
+}
+
+// Returns what all results were written with.
+template <typename T, bool kClips>
+inline Writer<T, kClips> correlate_tile(const CorrelationRow& tile) {
+  Writer<T, kClips> writer(tile);
+  const int64_t done = taps_for<T, kClips>(tile)(tile, writer);
+  if (done < tile.channels) correlate_any(tile, done, tile.channels - done, writer);
+  return writer;
 }
 
 // All channels of a few results before the next, so that memory is written in order: writing far
@@ -161,17 +191,33 @@ constexpr int64_t kTileResults = 16;
 
 template <typename T>
 inline WideStatistics correlate_as(const CorrelationRow& row) {
-  Writer<T> writer(row);
-  const CorrelateTaps<T> taps = taps_for<T>(row);
+  Lanes low = {}, high = {};
+  int64_t saturated = 0;
   CorrelationRow tile = row;
+  bool clips = false;  // where a tile does, the next is likely to
+  const auto add_extremes = [&](const auto& writer) {
+    low = writer.low < low ? writer.low : low;
+    high = writer.high > high ? writer.high : high;
+  };
   for (int64_t x = 0; x < row.results; x += kTileResults) {
     tile.results = std::min(kTileResults, row.results - x);
     tile.source = row.source + x * row.source_step;
     tile.to = static_cast<T*>(row.to) + x * row.to_step;
-    const int64_t done = taps(tile, writer);
-    if (done < row.channels) correlate_any(tile, done, row.channels - done, writer);
+    if (!clips) {
+      const auto writer = correlate_tile<T, false>(tile);
+      add_extremes(writer);
+      clips = writer.clips();
+    }
+    if (!clips) continue;
+    const auto writer = correlate_tile<T, true>(tile);
+    add_extremes(writer);
+    saturated += writer.saturated(divide_up(row.channels, kLanes) * tile.results);
   }
-  return writer.statistics(divide_up(row.channels, kLanes) * row.results);
+  int64_t maximum = 0;
+  for (int64_t i = 0; i < kLanes; ++i) {
+    maximum = std::max({maximum, -int64_t{low[i]}, int64_t{high[i]}});
+  }
+  return {static_cast<uint64_t>(maximum), saturated};
 }
 
 inline WideStatistics correlate(const CorrelationRow& row) noexcept {
@@ -197,7 +243,7 @@ void add_products_block(const ProductRow& p, int64_t tap_row, int64_t tap_column
       for (int j = 0; j < kRows; ++j) {
 #pragma GCC unroll 8
         for (int i = 0; i < kColumns; ++i) {
-          sums[j][i] += multiply_add(gradient, load(lines[j] + at + i * padded_channels));
+          multiply_add(sums[j][i], gradient, load(lines[j] + at + i * padded_channels));
         }
       }
     }
