@@ -20,14 +20,16 @@ template <typename T>
 inline void pair_numbers(const T* __restrict first, const T* __restrict second, int64_t count,
                          Pair* __restrict to) {
   constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t line = 0; line < count; line += kLine) {
+  const auto pair_of = [&](int64_t i) {
+    return static_cast<uint16_t>(first[i]) | static_cast<uint32_t>(second[i]) << 16;
+  };
+  int64_t line = 0;
+  for (; line + kLine <= count; line += kLine) {
     __builtin_prefetch(first + line + kFetchedLines * kLine);
     __builtin_prefetch(second + line + kFetchedLines * kLine);
-    const int64_t end = std::min(count, line + kLine);
-    for (int64_t i = line; i < end; ++i) {
-      to[i] = static_cast<uint16_t>(first[i]) | static_cast<uint32_t>(second[i]) << 16;
-    }
+    for (int64_t i = line; i < line + kLine; ++i) to[i] = pair_of(i);
   }
+  for (int64_t i = line; i < count; ++i) to[i] = pair_of(i);
 }
 
 template <typename T>
