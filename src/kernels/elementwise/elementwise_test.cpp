@@ -125,6 +125,41 @@ void check_add_wide(const ElementwiseKernels& kernels, int bits, int out_bits, i
   }
 }
 
+// Longer than the blocks that vectors go by, of which some clip and some do not.
+TEST_P(Elementwise, SumsClipInSomeBlocks) {
+  constexpr int64_t kSize = 9001;
+  const auto few_large = [](int64_t i) { return i / 3000 == 1 && i % 701 == 0; };
+  std::vector<int8_t> a(kSize), b(kSize), out(kSize), wanted(kSize);
+  std::vector<int16_t> wide_a(kSize), wide_b(kSize), wide_out(kSize), wide_wanted(kSize);
+  for (int64_t i = 0; i < kSize; ++i) {
+    const int sign = i % 2 == 0 ? 1 : -1;
+    a[i] = static_cast<int8_t>(few_large(i) ? sign * 127 : i % 60);
+    b[i] = static_cast<int8_t>(few_large(i) ? sign * 127 : -(i % 50));
+    wide_a[i] = static_cast<int16_t>(a[i] * 258);
+    wide_b[i] = static_cast<int16_t>(b[i] * 258);
+  }
+  for (const int left : {0, 3, 7, 8, 12}) {
+    const int shift = std::max(0, left - 1);
+    WideStatistics expected, wide_expected;
+    for (int64_t i = 0; i < kSize; ++i) {
+      const Wide sum = exact_rne(a[i], 0) + exact_rne(b[i], -left);
+      note(sum, expected);
+      wanted[i] = narrow<int8_t>(sum, 8, shift, expected);
+      const Wide wide_sum = exact_rne(wide_a[i], -left) + exact_rne(wide_b[i], 0);
+      note(wide_sum, wide_expected);
+      wide_wanted[i] = narrow<int16_t>(wide_sum, 16, shift, wide_expected);
+    }
+    ASSERT_GT(expected.saturated, 0);
+    const Add args = {a.data(), b.data(), 0, -left, false, shift, out.data(), 8};
+    expect_equal(GetParam()->add(args, 0, kSize), expected);
+    EXPECT_EQ(out, wanted) << left;
+    const AddWide wide_args = {{wide_a.data(), 16},  {wide_b.data(), 16}, -left, 0, false, shift,
+                               {wide_out.data(), 16}};
+    expect_equal(GetParam()->add_wide(wide_args, 0, kSize), wide_expected);
+    EXPECT_EQ(wide_out, wide_wanted) << left;
+  }
+}
+
 TEST_P(Elementwise, AddWide) {
   // Both sides of the largest shifts that 32 bits take for either type.
   const std::pair<int, int> alignments[] = {{0, 0},     {-1, 0},  {0, -13},  {-13, -13}, {0, -14},
