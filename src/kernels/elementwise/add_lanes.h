@@ -67,9 +67,9 @@ inline WideStatistics add_vectors(const T* __restrict a, const T* __restrict b, 
   using Vector = typename Ways::Vector;
   using Lane = typename Ways::Lane;
   constexpr auto kCount = static_cast<int64_t>(sizeof(Vector) / sizeof(Lane));
-  const Vector below_half =
-      in_all_lanes<Vector, Lane>(shift == 0 ? 0 : (int64_t{1} << (shift - 1)) - 1);
-  const Vector odd = in_all_lanes<Vector, Lane>(shift == 0 ? 0 : 1), zero = {};
+  const RoundEven32 round(shift);
+  const Vector below_half = in_all_lanes<Vector, Lane>(round.below_half);
+  const Vector odd = in_all_lanes<Vector, Lane>(round.odd), zero = {};
   // The least sum that has to be clipped: the limit is odd, so that a tie above it rounds up.
   const int64_t first_clipped =
       (mantissa_limit(bits) << shift) + (shift == 0 ? 1 : int64_t{1} << (shift - 1));
