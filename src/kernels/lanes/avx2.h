@@ -9,6 +9,7 @@ using Lanes [[gnu::vector_size(32)]] = int64_t;
 using UnsignedLanes [[gnu::vector_size(32)]] = uint64_t;
 using Words [[gnu::vector_size(32)]] = int32_t;
 using Halves [[gnu::vector_size(32)]] = int16_t;
+using UnsignedHalves [[gnu::vector_size(32)]] = uint16_t;
 
 inline Lanes load(const int64_t* from) noexcept {
   return reinterpret_cast<Lanes>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));

@@ -9,6 +9,7 @@ using Lanes [[gnu::vector_size(64)]] = int64_t;
 using UnsignedLanes [[gnu::vector_size(64)]] = uint64_t;
 using Words [[gnu::vector_size(64)]] = int32_t;
 using Halves [[gnu::vector_size(64)]] = int16_t;
+using UnsignedHalves [[gnu::vector_size(64)]] = uint16_t;
 
 inline Lanes load(const int32_t* from) noexcept {
   return reinterpret_cast<Lanes>(
