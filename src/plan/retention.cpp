@@ -37,7 +37,7 @@ class Search {
         limit_(limit_bytes),
         choice_(std::move(start)),
         evaluations_(evaluations) {
-    outcome_ = evaluate();
+    take(evaluate());
   }
 
   // Takes changes that cost no time until there is none.
@@ -97,7 +97,7 @@ class Search {
       if (draw_change(movable)) {
         const auto outcome = evaluate_if(is_taken);
         if (outcome && is_taken(cost(*outcome))) {
-          outcome_ = *outcome;
+          take(*outcome);
         } else {
           for (const auto& [v, state] : changed_) choice_[v] = state;
         }
@@ -119,6 +119,11 @@ class Search {
   Outcome evaluate() {
     return *evaluate_if([](double) { return true; });
   }
+  // Goes on from the choice, which comes to this and was evaluated last.
+  void take(const Outcome& outcome) {
+    outcome_ = outcome;
+    evaluator_.take();
+  }
   int values() const { return static_cast<int>(choice_.size()); }
 
   // Calls visit(outcome) with the value set to each other state whose time is promising; keeps the
@@ -132,7 +137,7 @@ class Search {
       choice_[v] = state;
       const auto outcome = evaluate_if(promising);
       if (outcome && visit(*outcome)) {
-        outcome_ = *outcome;
+        take(*outcome);
         return true;
       }
     }
@@ -197,7 +202,7 @@ class Search {
         continue;
       }
       choice_[v] = change.state;
-      outcome_ = evaluate();
+      take(evaluate());
       any = true;
     }
     return any;
@@ -253,7 +258,7 @@ class Search {
   bool pays(int v, Retention state, Price price) {
     const RetentionPlan before = plan();
     choice_[v] = state;
-    outcome_ = evaluate();
+    take(evaluate());
     fixed_ = v;
     fit(price);
     if (outcome_.excess == 0) descend();
@@ -293,7 +298,8 @@ class Search {
   bool keep_if_faster(const RetentionPlan& before) {
     if (outcome_.excess == 0 && outcome_.nanoseconds < before.outcome.nanoseconds) return true;
     choice_ = before.choice;
-    outcome_ = before.outcome;
+    evaluator_.nanoseconds(choice_);
+    take(before.outcome);
     return false;
   }
 

@@ -10,7 +10,9 @@ namespace mantissa {
 // A step under a choice: first what is computed again, and when, from sets of values (bits of
 // words); then, moment by moment, the bytes that are alive. An instruction of the program is a
 // moment, computing a value again is another. What it needs of the model lies close together here,
-// and its lists keep their memory: planners try a hundred thousand choices.
+// and its lists keep their memory: planners try a hundred thousand choices. Most of these differ in
+// a value or two from one that was taken, and their steps do in a stretch of the backward pass:
+// only that is walked through to find what is computed again.
 class RetentionEvaluator::Course {
  public:
   explicit Course(const RecomputeModel& model)
@@ -25,6 +27,7 @@ class RetentionEvaluator::Course {
         each_time_(words_),
         there_(words_),
         wanted_(words_),
+        differ_(words_),
         moments_(model.reads().size()) {
     std::vector<std::vector<int>> reads_of(model.values().size());
     for (size_t r = 0; r < model.reads().size(); ++r) {
@@ -45,39 +48,75 @@ class RetentionEvaluator::Course {
       checks_.back().ends_node = true;
       std::fill(of_node.begin(), of_node.end(), 0);
     }
+    taken_.choice = choice_;
+    taken_.marks.resize(checks_.size() + 1);
+    taken_.there.resize(taken_.marks.size() * words_);
+    taken_.later_uses.resize(taken_.marks.size() * words_);
+    taken_.first_use.resize(values_.size());
+    take();
   }
 
   // How long keeping and computing again takes.
   double nanoseconds(const std::vector<Retention>& choice) {
-    take(choice);
-    there_ = kept_;
-    computed_.clear();
-    nanoseconds_ = kept_ns_;
-    for (const Check& check : checks_) {
-      uint64_t missing = 0;
-      for (int i = check.begin; i < check.end; ++i) {
-        missing |= parts_[i].values & ~there_[parts_[i].word];
-      }
-      if (missing != 0) restore(check);
-      if (check.ends_node && passes_) end_node();
+    from_ = to_ = find_differences(choice);
+    for (int w = 0; w < words_; ++w) {
+      const uint64_t there = taken_.there[from_ * words_ + w];
+      there_[w] = (there & ~differ_[w]) | (kept_[w] & differ_[w]);
     }
+    walked_.clear();
+    walked_ns_ = 0;
+    while (to_ < std::ssize(checks_) && !goes_on_as_taken(to_)) pass(checks_[to_++]);
+    const std::vector<Mark>& marks = taken_.marks;
+    nanoseconds_ = kept_ns_ + walked_ns_ + marks[from_].nanoseconds + marks.back().nanoseconds -
+                   marks[to_].nanoseconds;
     return nanoseconds_;
+  }
+
+  // Has the choice of which nanoseconds() was asked last as the one that others are compared with.
+  void take() {
+    taken_.choice = choice_;
+    there_ = kept_;
+    walked_.clear();
+    walked_ns_ = 0;
+    for (int c = 0;; ++c) {
+      std::copy(there_.begin(), there_.end(), &taken_.there[c * words_]);
+      taken_.marks[c] = {static_cast<int>(walked_.size()), walked_ns_};
+      if (c == std::ssize(checks_)) break;
+      pass(checks_[c]);
+    }
+    taken_.computed = walked_;
+    note_uses();
+    from_ = to_ = static_cast<int>(checks_.size());
   }
 
   // Of the same choice.
   RecomputeModel::Outcome outcome(int64_t limit_bytes) {
+    put_together();
     replay();
     RecomputeModel::Outcome outcome{.nanoseconds = nanoseconds_,
                                     .recomputations = static_cast<int>(computed_.size())};
     const int64_t overhead = outcome.recomputations * instruction_bytes_;
     const int64_t most = limit_bytes - overhead;
-    int64_t live = 0;
-    for (size_t m = 0; m < rest_.size(); ++m) {
-      live += change_[m];
-      const int64_t all = live + rest_[m];
-      outcome.peak_bytes = std::max(outcome.peak_bytes, all);
-      outcome.excess += std::max<int64_t>(0, all - most);
+    int64_t live = 0, peak = 0, excess = 0;
+    const auto add_up = [&](const int64_t* rest, size_t moment, int moments) {
+      for (int i = 0; i < moments; ++i) {
+        live += change_[moment + i];
+        const int64_t all = live + rest[i];
+        peak = std::max(peak, all);
+        excess += std::max<int64_t>(0, all - most);
+      }
+    };
+    int instruction = 0;
+    for (size_t i = 0; i < computed_.size(); ++i) {
+      const int next = reads_[computed_[i].read].instruction;
+      add_up(&during_[instruction], instruction + i, next - instruction);
+      add_up(&rest_[i], next + i, 1);
+      instruction = next;
     }
+    add_up(&during_[instruction], instruction + computed_.size(),
+           static_cast<int>(during_.size()) - instruction);
+    outcome.peak_bytes = peak;
+    outcome.excess = excess;
     outcome.total_bytes = outcome.peak_bytes + overhead;
     return outcome;
   }
@@ -108,6 +147,19 @@ class RetentionEvaluator::Course {
     int read;  // for which
     int value;
   };
+  struct Mark {          // before a check, or at the end
+    int computed;        // how many have been
+    double nanoseconds;  // that this took
+  };
+  // The course of a choice; by check, and at the end.
+  struct Taken {
+    std::vector<Retention> choice;
+    std::vector<Computed> computed;
+    std::vector<Mark> marks;
+    std::vector<uint64_t> there;       // sets, words_ each: what is there before the check
+    std::vector<uint64_t> later_uses;  // sets: of which it matters from there on whether they are
+    std::vector<int> first_use;        // by value: the first check at which it matters
+  };
 
   static constexpr int kWordBits = 64;
 
@@ -132,9 +184,16 @@ class RetentionEvaluator::Course {
     if (check.begin < check.end) checks_.push_back(check);
   }
 
-  // Notes what is different from the choice before.
-  void take(const std::vector<Retention>& choice) {
+  // Makes it the choice; returns the first check at which it matters that values differ from those
+  // taken.
+  int find_differences(const std::vector<Retention>& choice) {
+    int first = static_cast<int>(checks_.size());
+    std::fill(differ_.begin(), differ_.end(), 0);
     for (int v = 0; v < std::ssize(choice); ++v) {
+      if (choice[v] != taken_.choice[v]) {
+        set(differ_, v);
+        first = std::min(first, taken_.first_use[v]);
+      }
       if (choice[v] == choice_[v]) continue;
       const int word = v / kWordBits;
       if (choice_[v] == Retention::kKept) kept_ns_ -= values_[v].keep_ns;
@@ -145,6 +204,59 @@ class RetentionEvaluator::Course {
       if (choice[v] == Retention::kRecomputedEachTime) each_time_[word] |= bit(v);
       choice_[v] = choice[v];
     }
+    return first;
+  }
+
+  // Whether from this check on the course is that of the choice taken.
+  bool goes_on_as_taken(int check) const {
+    for (int w = 0; w < words_; ++w) {
+      const size_t at = check * words_ + w;
+      if ((((there_[w] ^ taken_.there[at]) | differ_[w]) & taken_.later_uses[at]) != 0)
+        return false;
+    }
+    return true;
+  }
+
+  void pass(const Check& check) {
+    uint64_t missing = 0;
+    for (int i = check.begin; i < check.end; ++i) {
+      missing |= parts_[i].values & ~there_[parts_[i].word];
+    }
+    if (missing != 0) restore(check);
+    if (check.ends_node) end_node();
+  }
+
+  // Of the choice taken: it matters whether what a check asks for is there, and what is read to
+  // compute it.
+  void note_uses() {
+    const int end = static_cast<int>(checks_.size());
+    std::fill(taken_.first_use.begin(), taken_.first_use.end(), end);
+    std::fill_n(&taken_.later_uses[end * words_], words_, 0);
+    for (int c = end - 1; c >= 0; --c) {
+      uint64_t* const uses = &taken_.later_uses[c * words_];
+      std::copy_n(uses + words_, words_, uses);
+      const auto use = [&](int v) {
+        uses[v / kWordBits] |= bit(v);
+        taken_.first_use[v] = c;
+      };
+      for (int i = checks_[c].begin; i < checks_[c].end; ++i) {
+        for (uint64_t rest = parts_[i].values; rest != 0; rest &= rest - 1) {
+          use(parts_[i].word * kWordBits + std::countr_zero(rest));
+        }
+      }
+      for (int i = taken_.marks[c].computed; i < taken_.marks[c + 1].computed; ++i) {
+        const Value& value = values_[taken_.computed[i].value];
+        for (int j = value.inputs_begin; j < value.inputs_end; ++j) use(lists_[j]);
+      }
+    }
+  }
+
+  // What is computed again: as of the choice taken, but for the stretch that was walked through.
+  void put_together() {
+    const auto& taken = taken_.computed;
+    computed_.assign(taken.begin(), taken.begin() + taken_.marks[from_].computed);
+    computed_.insert(computed_.end(), walked_.begin(), walked_.end());
+    computed_.insert(computed_.end(), taken.begin() + taken_.marks[to_].computed, taken.end());
   }
 
   // Computes values again that are not there, and before them what they are computed from: in the
@@ -153,14 +265,14 @@ class RetentionEvaluator::Course {
     for (int i = check.begin; i < check.end; ++i) {
       wanted_[parts_[i].word] = parts_[i].values & ~there_[parts_[i].word];
     }
-    const size_t before = computed_.size();
+    const size_t before = walked_.size();
     for (int w = parts_[check.end - 1].word; w >= 0; --w) {
       uint64_t wanted = std::exchange(wanted_[w], 0), there = there_[w];
       while (wanted != 0) {
         const int v = w * kWordBits + std::bit_width(wanted) - 1;
         const Value& value = values_[v];
-        computed_.push_back({check.read, v});
-        nanoseconds_ += value.compute_ns;
+        walked_.push_back({check.read, v});
+        walked_ns_ += value.compute_ns;
         wanted -= bit(v);
         there |= bit(v);
         for (int i = value.inputs_begin; i < value.inputs_end; ++i) {
@@ -172,15 +284,13 @@ class RetentionEvaluator::Course {
           }
         }
       }
-      passes_ |= (there & each_time_[w]) != 0;
       there_[w] = there;
     }
-    std::reverse(computed_.begin() + before, computed_.end());
+    std::reverse(walked_.begin() + before, walked_.end());
   }
 
   void end_node() {
     for (int w = 0; w < words_; ++w) there_[w] &= ~each_time_[w];
-    passes_ = false;
   }
 
   // Goes through the moments.
@@ -189,16 +299,12 @@ class RetentionEvaluator::Course {
     change_.resize(written_forward_.size() + computed_.size(), 0);
     rest_.clear();
     last_ = last_forward_;
-    int instruction = 0, read = 0;
+    int read = 0;
     for (int i = 0; i < std::ssize(computed_); ++i) {
       const Read& reader = reads_[computed_[i].read];
-      rest_.insert(rest_.end(), during_.begin() + instruction,
-                   during_.begin() + reader.instruction);
-      instruction = reader.instruction;
       for (; read < computed_[i].read; ++read) moments_[read] = reads_[read].instruction + i;
-      compute(computed_[i].value, computed_[i].read, instruction + i, reader.bytes_before);
+      compute(computed_[i].value, computed_[i].read, reader.instruction + i, reader.bytes_before);
     }
-    rest_.insert(rest_.end(), during_.begin() + instruction, during_.end());
     const int recomputations = static_cast<int>(computed_.size());
     for (; read < std::ssize(reads_); ++read) {
       moments_[read] = reads_[read].instruction + recomputations;
@@ -251,19 +357,24 @@ class RetentionEvaluator::Course {
   // Of the choice: sets, and what is computed again, in order.
   std::vector<Retention> choice_;
   double kept_ns_ = 0;
-  std::vector<uint64_t> kept_, each_time_, there_, wanted_;
+  std::vector<uint64_t> kept_, each_time_, there_, wanted_, differ_;
   std::vector<Computed> computed_;
-  bool passes_ = false;  // whether there is something that goes with the node
   double nanoseconds_ = 0;
+  Taken taken_;
+  int from_ = 0, to_ = 0;         // the checks that were walked through
+  std::vector<Computed> walked_;  // what was computed at them
+  double walked_ns_ = 0;
   std::vector<int> moments_;     // by read
   std::vector<int> last_;        // by value: the moment at which it was read last
-  std::vector<int64_t> rest_;    // by moment: bytes of everything but values of the forward pass
+  std::vector<int64_t> rest_;    // by computed_: bytes of all but values of the forward pass
   std::vector<int64_t> change_;  // by moment: of the bytes of values
 };
 
 RetentionEvaluator::RetentionEvaluator(const RecomputeModel& model)
     : course_(std::make_unique<Course>(model)) {}
 RetentionEvaluator::~RetentionEvaluator() = default;
+
+void RetentionEvaluator::take() { course_->take(); }
 
 double RetentionEvaluator::nanoseconds(const std::vector<Retention>& choice) {
   return course_->nanoseconds(choice);

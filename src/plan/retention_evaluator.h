@@ -22,6 +22,9 @@ class RetentionEvaluator {
   // All of what the choice comes to of which nanoseconds() was asked last.
   RecomputeModel::Outcome outcome(int64_t limit_bytes);
 
+  // Says that the choices to come are near that one. It makes them faster, no different.
+  void take();
+
  private:
   class Course;
   std::unique_ptr<Course> course_;
