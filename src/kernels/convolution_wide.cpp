@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "base/checked.h"
 #include "kernels/convolution_choice.h"
@@ -13,21 +14,10 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 
-// Two digits hold up to 64 * 128 + 63, three all of 16 bits.
-constexpr int planes_of(int bits) { return bits <= 8 ? 1 : bits <= 14 ? 2 : 3; }
-
-// One plane of an operand of `count` elements, written to `scratch` unless it is the operand
-// itself.
-const int8_t* plane_of(const KernelTable& table, ThreadPool& pool, ConstValue operand,
-                       int64_t count, int plane, int8_t* scratch) {
-  const int planes = planes_of(operand.bits);
-  if (planes == 1) return operand.as<int8_t>();
-  const Digits args{operand.as<int16_t>(), plane, plane == planes - 1, scratch};
-  parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
-    table.wide->digits(args, begin, end);
-  });
-  return scratch;
-}
+// More than 8 bits are x = 256 * high + low + 128, both int8: what the lower byte lacks of a signed
+// one is put back with sums, of the other operand and of this one (start_sums).
+constexpr int planes_of(int bits) { return bits <= 8 ? 1 : 2; }
+constexpr int kOffset = 128;
 
 // Bytes of scratch that one plane takes.
 size_t plane_bytes(int bits, int64_t count) {
@@ -38,21 +28,142 @@ size_t planes_bytes(int bits, int64_t count) {
   return static_cast<size_t>(planes_of(bits)) * plane_bytes(bits, count);
 }
 
-// sums = bias, row after row.
-void start_sums(const WideForward& args, ThreadPool& pool) {
-  const int64_t channels = args.shape.out_channels;
-  parallel_ranges(pool, args.shape.output_count() / channels,
-                  std::max<int64_t>(1, kGrain / channels),
+// The shape of the products of planes. A plane's zero is not 0, so the border of zeros around the
+// images is a part of it.
+ConvolutionShape plane_shape(ConvolutionShape s, int input_bits) {
+  if (planes_of(input_bits) == 1) return s;
+  s.in_height += 2 * s.padding;
+  s.in_width += 2 * s.padding;
+  s.padding = 0;
+  return s;
+}
+
+// One plane of weights, written to `scratch` unless they are of one.
+const int8_t* weights_plane(const KernelTable& table, ThreadPool& pool, ConstValue weights,
+                            int64_t count, int plane, int8_t* scratch) {
+  if (planes_of(weights.bits) == 1) return weights.as<int8_t>();
+  parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
+    table.wide->plane({weights.as<int16_t>(), plane, scratch}, begin, end);
+  });
+  return scratch;
+}
+
+// One plane of the input as plane_shape() has it, written to `scratch` unless it is of one.
+const int8_t* input_plane(const KernelTable& table, ThreadPool& pool, const ConvolutionShape& s,
+                          ConstValue input, int plane, int8_t* scratch) {
+  if (planes_of(input.bits) == 1) return input.as<int8_t>();
+  const ConvolutionShape to = plane_shape(s, input.bits);
+  const int64_t from_row = s.in_width * s.in_channels, to_row = to.in_width * s.in_channels;
+  const int64_t left = s.padding * s.in_channels;
+  const auto zero = static_cast<int8_t>(plane == 0 ? -kOffset : 0);
+  parallel_ranges(pool, s.batch * to.in_height, std::max<int64_t>(1, kGrain / to_row),
                   [&](int64_t begin, int64_t end, int64_t) {
                     for (int64_t row = begin; row < end; ++row) {
-                      int64_t* sums = args.sums + row * channels;
-                      if (args.bias == nullptr) {
-                        std::fill_n(sums, channels, 0);
-                      } else {
-                        std::copy_n(args.bias, channels, sums);
+                      const int64_t image = row / to.in_height, y = row % to.in_height - s.padding;
+                      int8_t* const out = scratch + row * to_row;
+                      if (y < 0 || y >= s.in_height) {
+                        std::fill_n(out, to_row, zero);
+                        continue;
                       }
+                      std::fill_n(out, left, zero);
+                      const int16_t* const in =
+                          input.as<int16_t>() + (image * s.in_height + y) * from_row;
+                      table.wide->plane({in, plane, out + left}, 0, from_row);
+                      std::fill_n(out + left + from_row, left, zero);
                     }
                   });
+  return scratch;
+}
+
+bool windows_are_pixels(const ConvolutionShape& s) {
+  return s.kernel_height * s.kernel_width == 1 && s.stride == 1 && s.padding == 0;
+}
+
+// The sums of what an output pixel's window covers of the images, by group: [N, OH, OW, G]. They
+// stay below 2^31 by kMaximumForwardDepth.
+struct WindowSums {
+  size_t pixels = 0, windows = 0;  // bytes
+
+  WindowSums(const ConvolutionShape& s, int weight_bits) {
+    if (planes_of(weight_bits) == 1) return;
+    pixels = aligned_bytes(s.input_count() / s.group_in_channels() * 4);
+    if (windows_are_pixels(s)) return;
+    windows = aligned_bytes(s.output_count() / s.group_out_channels() * 4);
+  }
+  size_t bytes() const { return pixels + windows; }
+
+  const int32_t* find(const KernelTable& table, ThreadPool& pool, const ConvolutionShape& s,
+                      ConstValue input, std::byte* scratch) const {
+    auto* of_pixels = reinterpret_cast<int32_t*>(scratch);
+    const GroupSums sums{input, s.groups, s.group_in_channels(), of_pixels};
+    parallel_ranges(
+        pool, s.batch * s.in_height * s.in_width, std::max<int64_t>(1, kGrain / s.in_channels),
+        [&](int64_t begin, int64_t end, int64_t) { table.wide->group_sums(sums, begin, end); });
+    if (windows_are_pixels(s)) return of_pixels;
+    auto* of_windows = reinterpret_cast<int32_t*>(scratch + pixels);
+    const int64_t row_sums = s.out_width * s.groups;
+    parallel_ranges(pool, s.batch * s.out_height, std::max<int64_t>(1, kGrain / row_sums),
+                    [&](int64_t begin, int64_t end, int64_t) {
+                      for (int64_t row = begin; row < end; ++row) {
+                        const int64_t image = row / s.out_height * s.in_height * s.in_width;
+                        add_up_row(table, s, of_pixels + image * s.groups, row % s.out_height,
+                                   of_windows + row * row_sums);
+                      }
+                    });
+    return of_windows;
+  }
+
+ private:
+  // A row of windows in an image.
+  static void add_up_row(const KernelTable& table, const ConvolutionShape& s, const int32_t* image,
+                         int64_t out_y, int32_t* row) {
+    std::fill_n(row, s.out_width * s.groups, 0);
+    for (int64_t ky = 0; ky < s.kernel_height; ++ky) {
+      const int64_t y = out_y * s.stride + ky * s.dilation - s.padding;
+      if (y < 0 || y >= s.in_height) continue;
+      for (int64_t kx = 0; kx < s.kernel_width; ++kx) {
+        // x = out_x * stride + left, inside the image.
+        const int64_t left = kx * s.dilation - s.padding;
+        const int64_t first = left >= 0 ? 0 : divide_up(-left, s.stride);
+        const int64_t end = std::min(s.out_width, divide_up(s.in_width - left, s.stride));
+        const int64_t run = s.stride == 1 ? end - first : 1;
+        for (int64_t out_x = first; out_x < end; out_x += run) {
+          const int64_t pixel = y * s.in_width + out_x * s.stride + left;
+          table.wide->add(image + pixel * s.groups, row + out_x * s.groups, 0, run * s.groups);
+        }
+      }
+    }
+  }
+};
+
+// What every pixel's sums begin with: the bias and what the planes of the input lack, by channel.
+void find_constants(const WideForward& args, int64_t* constants) {
+  const ConvolutionShape& s = args.shape;
+  const int64_t depth = s.weights_count() / s.out_channels;
+  const bool wide_input = planes_of(args.input.bits) > 1;
+  const bool wide_weights = planes_of(args.weights.bits) > 1;
+  with_value_type(args.weights.bits, [&](auto type) {
+    const auto* weights = args.weights.as<decltype(type)>();
+    for (int64_t o = 0; o < s.out_channels; ++o) {
+      int64_t constant = args.bias == nullptr ? 0 : args.bias[o];
+      if (wide_input) {
+        const auto* of_channel = weights + o * depth;
+        constant += kOffset * std::accumulate(of_channel, of_channel + depth, int64_t{0});
+      }
+      if (wide_input && wide_weights) constant -= kOffset * kOffset * depth;
+      constants[o] = constant;
+    }
+  });
+}
+
+// sums = constants + what the planes of weights lack: kOffset times `windows`, if not null.
+void start_sums(const KernelTable& table, ThreadPool& pool, const WideForward& args,
+                const int64_t* constants, const int32_t* windows) {
+  const ConvolutionShape& s = args.shape;
+  const FirstSums sums{constants, windows, kOffset, s.groups, s.group_out_channels(), args.sums};
+  parallel_ranges(
+      pool, s.output_count() / s.out_channels, std::max<int64_t>(1, kGrain / s.out_channels),
+      [&](int64_t begin, int64_t end, int64_t) { table.wide->first_sums(sums, begin, end); });
 }
 
 // sums += part * 2^shift.
@@ -178,73 +289,130 @@ size_t wide_grad_input_scratch_bytes(const KernelTable& table, const Convolution
          });
 }
 
+namespace {
+
+// Parts of the forward pass's scratch; what the kernel needs follows.
+struct ForwardScratch {
+  WindowSums windows;
+  size_t constants, part, input, weights;
+
+  ForwardScratch(const ConvolutionShape& s, int input_bits, int weight_bits)
+      : windows(s, weight_bits),
+        constants(aligned_bytes(s.out_channels * 8)),
+        part(aligned_bytes(s.output_count() * 4)),
+        input(plane_bytes(input_bits, plane_shape(s, input_bits).input_count())),
+        weights(planes_bytes(weight_bits, s.weights_count())) {}
+  size_t bytes() const { return windows.bytes() + constants + part + input + weights; }
+};
+
+}  // namespace
+
 void wide_forward(const KernelTable& table, const WideForward& args,
                   const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
+  const ConvolutionShape shape = plane_shape(s, args.input.bits);
+  const ForwardScratch parts(s, args.input.bits, args.weights.bits);
   ThreadPool& pool = *context.pool;
-  std::byte* scratch = context.scratch.data();
-  auto* wide = reinterpret_cast<int32_t*>(scratch);
-  auto* input = reinterpret_cast<int8_t*>(scratch + aligned_bytes(s.output_count() * 4));
-  auto* weights = input + plane_bytes(args.input.bits, s.input_count());
-  const auto used = static_cast<size_t>(reinterpret_cast<std::byte*>(weights) - scratch) +
-                    planes_bytes(args.weights.bits, s.weights_count());
-  const KernelContext inner{context.pool, context.scratch.subspan(used)};
-  std::array<const int8_t*, 3> by{};
+  std::byte* const scratch = context.scratch.data();
+  auto* constants = reinterpret_cast<int64_t*>(scratch + parts.windows.bytes());
+  auto* part = reinterpret_cast<int32_t*>(scratch + parts.windows.bytes() + parts.constants);
+  auto* input = reinterpret_cast<int8_t*>(part) + parts.part;
+  int8_t* weights = input + parts.input;
+  const KernelContext inner{&pool, context.scratch.subspan(parts.bytes())};
+  std::array<const int8_t*, 2> by{};
   for (int j = 0; j < planes_of(args.weights.bits); ++j) {
-    by[j] = plane_of(table, pool, args.weights, s.weights_count(), j, weights);
+    by[j] = weights_plane(table, pool, args.weights, s.weights_count(), j, weights);
     weights += plane_bytes(args.weights.bits, s.weights_count());
   }
-  start_sums(args, pool);
+  find_constants(args, constants);
+  const bool wide_weights = planes_of(args.weights.bits) > 1;
+  start_sums(table, pool, args, constants,
+             wide_weights ? parts.windows.find(table, pool, s, args.input, scratch) : nullptr);
   for (int i = 0; i < planes_of(args.input.bits); ++i) {
-    const int8_t* from = plane_of(table, pool, args.input, s.input_count(), i, input);
+    const int8_t* from = input_plane(table, pool, s, args.input, i, input);
     for (int j = 0; j < planes_of(args.weights.bits); ++j) {
-      convolution_forward(table, {.shape = s, .input = from, .weights = by[j], .wide = wide},
+      convolution_forward(table, {.shape = shape, .input = from, .weights = by[j], .wide = part},
                           inner);
-      add_shifted(table, pool, {wide, 32}, kValueDigitBits * (i + j), s.output_count(), args.sums);
+      add_shifted(table, pool, {part, 32}, 8 * (i + j), s.output_count(), args.sums);
     }
   }
 }
 
 size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                   int input_bits, int weight_bits, int threads) noexcept {
-  return aligned_bytes(shape.output_count() * 4) + plane_bytes(input_bits, shape.input_count()) +
-         planes_bytes(weight_bits, shape.weights_count()) +
-         convolution_forward_scratch_bytes(table, shape, threads);
+  return ForwardScratch(shape, input_bits, weight_bits).bytes() +
+         convolution_forward_scratch_bytes(table, plane_shape(shape, input_bits), threads);
 }
+
+namespace {
+
+// Parts of the scratch of wide_grad_weights; what the kernel needs follows.
+struct GradWeightsScratch {
+  size_t sums, gradients, input;
+
+  GradWeightsScratch(const ConvolutionShape& s, int input_bits, int threads)
+      : sums(aligned_bytes(s.weights_count() * 8)),
+        gradients(aligned_bytes(std::min<int64_t>(threads, kMaximumParts) * s.out_channels * 8)),
+        input(plane_bytes(input_bits, plane_shape(s, input_bits).input_count())) {}
+  size_t bytes() const { return 2 * sums + gradients + input; }
+};
+
+// sums = what the planes of the input lack: kOffset times each channel's gradients.
+void start_weight_sums(const KernelTable& table, ThreadPool& pool, const WideGradWeights& args,
+                       int64_t* gradients, int64_t* sums) {
+  const ConvolutionShape& s = args.shape;
+  const int64_t channels = s.out_channels, depth = s.weights_count() / channels;
+  if (planes_of(args.input.bits) == 1) {
+    std::fill_n(sums, s.weights_count(), 0);
+    return;
+  }
+  const int64_t parts =
+      parallel_ranges(pool, s.output_count() / channels, std::max<int64_t>(1, kGrain / channels),
+                      [&](int64_t begin, int64_t end, int64_t part) {
+                        std::fill_n(gradients + part * channels, channels, 0);
+                        table.elementwise->sum_rows(args.grad_output, channels, begin, end,
+                                                    gradients + part * channels);
+                      });
+  for (int64_t i = channels; i < parts * channels; ++i) gradients[i % channels] += gradients[i];
+  for (int64_t o = 0; o < channels; ++o) {
+    std::fill_n(sums + o * depth, depth, kOffset * gradients[o]);
+  }
+}
+
+}  // namespace
 
 void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
                        const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   ThreadPool& pool = *context.pool;
-  const int64_t count = s.weights_count();
-  const size_t sums_bytes = aligned_bytes(count * 8);
-  std::byte* scratch = context.scratch.data();
+  const GradWeightsScratch parts(s, args.input.bits, pool.size());
+  std::byte* const scratch = context.scratch.data();
   auto* sums = reinterpret_cast<int64_t*>(scratch);
-  auto* part = reinterpret_cast<int64_t*>(scratch + sums_bytes);
-  auto* input = reinterpret_cast<int8_t*>(scratch + 2 * sums_bytes);
-  const size_t used = 2 * sums_bytes + plane_bytes(args.input.bits, s.input_count());
-  const KernelContext inner{context.pool, context.scratch.subspan(used)};
-  std::fill_n(sums, count, 0);
+  auto* part = reinterpret_cast<int64_t*>(scratch + parts.sums);
+  auto* gradients = reinterpret_cast<int64_t*>(scratch + 2 * parts.sums);
+  auto* input = reinterpret_cast<int8_t*>(gradients) + parts.gradients;
+  const KernelContext inner{&pool, context.scratch.subspan(parts.bytes())};
+  start_weight_sums(table, pool, args, gradients, sums);
   for (int i = 0; i < planes_of(args.input.bits); ++i) {
-    const int8_t* from = plane_of(table, pool, args.input, s.input_count(), i, input);
+    const int8_t* from = input_plane(table, pool, s, args.input, i, input);
     convolution_grad_weights(table,
-                             {.shape = s,
+                             {.shape = plane_shape(s, args.input.bits),
                               .input = from,
                               .grad_output = args.grad_output,
                               .shift = 0,
                               .totals = {part},
                               .adds = false},
                              inner);
-    add_shifted(table, pool, {part}, kValueDigitBits * i, count, sums);
+    add_shifted(table, pool, {part}, 8 * i, s.weights_count(), sums);
   }
-  add_sums(*context.pool, sums, args.shift, count, args.adds, {args.accumulator});
+  add_sums(pool, sums, args.shift, s.weights_count(), args.adds, {args.accumulator});
 }
 
 size_t wide_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                        int input_bits, int gradient_bits, int threads) noexcept {
-  return 2 * aligned_bytes(shape.weights_count() * 8) +
-         plane_bytes(input_bits, shape.input_count()) +
-         convolution_grad_weights_scratch_bytes(table, shape, gradient_bits, threads);
+  return GradWeightsScratch(shape, input_bits, threads).bytes() +
+         convolution_grad_weights_scratch_bytes(table, plane_shape(shape, input_bits),
+                                                gradient_bits, threads);
 }
 
 }  // namespace mantissa::kernels

@@ -1,6 +1,7 @@
 // Convolution of mantissas of more than 8 bits by the kernels for 8: an operand of 16-bit integers
-// is split into planes of int8 digits (base 128, -64..63), each pair of planes is convolved exactly
-// in int32, and the results are combined in int64. Nothing is rounded on the way.
+// is split into two planes of int8, its upper bytes and its lower ones less 128, each pair of
+// planes is convolved exactly in int32, and the results are combined in int64, with sums of the
+// operands for the 128 that are missing. Nothing is rounded on the way.
 #pragma once
 
 #include "kernels/convolution/pieces.h"

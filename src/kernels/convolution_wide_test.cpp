@@ -152,13 +152,14 @@ TEST(WideConvolution, RandomShapesAreExact) {
   }));
 }
 
-// The longest sum that is allowed, of the largest products; and of the largest digits, -64, that
-// planes have (32767 is 2 * 2^14 - 1), alone and with operands of one plane.
+// The longest sum that is allowed, of the largest products; and of the largest bytes that planes
+// have, -128 (-32512 is 256 * -127 - 128 + 128), alone and with operands of one plane.
 TEST(WideConvolution, DeepSumsOfExtremesAreExact) {
   const ConvolutionShape shape = test::shape_of(1, 1, 1, kMaximumForwardDepth, 1, 1, 1, 0);
   const struct {
     int bits, input, weight;
-  } kCases[] = {{16, 32767, -32767}, {16, -8256, -8256}, {8, 127, -8256}, {8, -127, -8256}};
+  } kCases[] = {{16, 32767, -32767}, {16, -32767, -32767}, {16, -32512, -32512},
+                {16, -32512, 32767}, {8, 127, -32512},     {8, -127, -32512}};
   for (const auto& [bits, input, weight] : kCases) {
     SCOPED_TRACE(std::to_string(input) + " * " + std::to_string(weight));
     Operands operands(shape, bits, 16, 16, 3);
@@ -166,6 +167,23 @@ TEST(WideConvolution, DeepSumsOfExtremesAreExact) {
     operands.weights.fill(weight);
     operands.bias[0] = (weight < 0) == (input < 0) ? int64_t{1} << 40 : -(int64_t{1} << 40);
     check_forward(operands);
+  }
+}
+
+// As many positions as kernels sum up before they look at what the sums have become, and more.
+TEST(WideConvolution, WeightSumsOfExtremesAreExact) {
+  for (const int64_t groups : {1, 4}) {
+    ConvolutionShape shape = test::shape_of(4, 30, 30, 4, 4, 3, 1, 1);
+    shape.groups = groups;
+    for (const int input : {-32512, -32767, 32767}) {
+      SCOPED_TRACE(std::to_string(groups) + " groups, " + std::to_string(input));
+      Operands operands(shape, 16, 16, 16, 3);
+      operands.input.fill(input);
+      operands.grads.fill(32767);
+      check_grad_weights(operands, 3);
+      operands.grads.fill(-32767);
+      check_grad_weights(operands, 3);
+    }
   }
 }
 

@@ -16,8 +16,8 @@ namespace mantissa::kernels::convolution_avx2 {
 
 using namespace convolution_geometry;
 
-// Positions of a unit: 514 products of int16 and int8 fit int32.
-constexpr int64_t kUnitPositions = 257;
+// Positions of a unit: 512 products of int16 and int8 fit int32, be they of -128.
+constexpr int64_t kUnitPositions = 256;
 
 struct GradWeightsPlan {
   ConvolutionShape shape;

@@ -4,8 +4,8 @@
 // Layouts (all dense, innermost last): input int8 [N, H, W, C], weights int8 [O, KH, KW, C / G],
 // output int32 or int8 [N, OH, OW, O], gradients of activations (gradient.h) like the activation,
 // gradients of weights int64 or int32 like the weights. Padding is with zeros. Mantissas are
-// symmetric: |int8| <= 127, |int16| <= 32767. Kernels cannot fail: preconditions are checked by the
-// plan.
+// symmetric, |int8| <= 127, |int16| <= 32767; input and weights may be -128 where sums are not
+// narrowed (convolution_wide.h). Kernels cannot fail: preconditions are checked by the plan.
 //
 // Channels come in G groups: output channel o reads the input channels of group o / (O / G) only.
 // One group is the ordinary convolution, G = C = O a depthwise one.
@@ -47,7 +47,7 @@ struct ConvolutionShape {
 };
 
 // Longest sums (KH * KW * C / G forward, KH * KW * O / G for grad_input) that are exact: the bias
-// uses up to 2^30 of the int32, 127 * 127 * depth and half a unit of the largest shift the rest.
+// uses up to 2^30 of the int32, 128 * 128 * depth and half a unit of the largest shift the rest.
 // The plan refuses more.
 constexpr int64_t kMaximumForwardDepth = 65'000;
 

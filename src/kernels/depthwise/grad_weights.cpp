@@ -13,9 +13,9 @@
 namespace mantissa::kernels::depthwise {
 namespace {
 
-// Pairs of products that an int32 sum holds: 2 * 127 * 127 * 66,000 and 2 * 127 * 32,767 * 258 are
+// Pairs of products that an int32 sum holds: 2 * 128 * 127 * 66,000 and 2 * 128 * 32,767 * 256 are
 // below 2^31.
-constexpr int64_t pairs_depth(int bits) { return bits <= 8 ? 66'000 : 258; }
+constexpr int64_t pairs_depth(int bits) { return bits <= 8 ? 66'000 : 256; }
 
 struct Plan {
   ConvolutionShape shape;

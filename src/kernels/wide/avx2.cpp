@@ -15,7 +15,8 @@ namespace {
 #include "kernels/wide/wide_loops.h"
 }  // namespace
 
-const WideKernels kWideAvx2 = {"wide_avx2", Isa::kAvx2, narrow, add_shifted, digits};
+const WideKernels kWideAvx2 = {"wide_avx2", Isa::kAvx2, narrow, add_shifted,
+                               plane,       group_sums, add,    first_sums};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -15,8 +15,8 @@ namespace {
 #include "kernels/wide/wide_loops.h"
 }  // namespace
 
-const WideKernels kWideAvx512Vnni = {"wide_avx512vnni", Isa::kAvx512Vnni, narrow, add_shifted,
-                                     digits};
+const WideKernels kWideAvx512Vnni = {
+    "wide_avx512vnni", Isa::kAvx512Vnni, narrow, add_shifted, plane, group_sums, add, first_sums};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

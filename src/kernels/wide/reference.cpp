@@ -32,18 +32,41 @@ void add_shifted(const GradientSums& part, int shift, int64_t* sums, int64_t beg
   });
 }
 
-void digits(const Digits& args, int64_t begin, int64_t end) noexcept {
-  constexpr int kHalf = 1 << (kValueDigitBits - 1);
+void plane(const Plane& args, int64_t begin, int64_t end) noexcept {
   for (int64_t i = begin; i < end; ++i) {
-    int rest = args.in[i];
-    for (int below = 0; below < args.plane; ++below) rest = (rest + kHalf) >> kValueDigitBits;
-    if (!args.last) rest = ((rest + kHalf) & (2 * kHalf - 1)) - kHalf;
-    args.out[i] = static_cast<int8_t>(rest);
+    const int upper = args.in[i] >> 8, lower = args.in[i] & 255;
+    args.out[i] = static_cast<int8_t>(args.plane == 1 ? upper : lower - 128);
+  }
+}
+
+void group_sums(const GroupSums& args, int64_t begin, int64_t end) noexcept {
+  with_value_type(args.in.bits, [&](auto type) {
+    const auto* in = args.in.as<decltype(type)>();
+    for (int64_t i = begin * args.groups; i < end * args.groups; ++i) {
+      int32_t sum = 0;
+      for (int64_t c = 0; c < args.channels; ++c) sum += in[i * args.channels + c];
+      args.sums[i] = sum;
+    }
+  });
+}
+
+void add(const int32_t* part, int32_t* sums, int64_t begin, int64_t end) noexcept {
+  for (int64_t i = begin; i < end; ++i) {
+    sums[i] = static_cast<int32_t>(static_cast<uint32_t>(sums[i]) + static_cast<uint32_t>(part[i]));
+  }
+}
+
+void first_sums(const FirstSums& args, int64_t begin, int64_t end) noexcept {
+  const int64_t outputs = args.groups * args.channels;
+  for (int64_t i = begin * outputs; i < end * outputs; ++i) {
+    const int64_t of_group = args.of_groups == nullptr ? 0 : args.of_groups[i / args.channels];
+    args.sums[i] = args.constants[i % outputs] + args.factor * of_group;
   }
 }
 
 }  // namespace
 
-const WideKernels kWideReference = {"wide_reference", Isa::kScalar, narrow, add_shifted, digits};
+const WideKernels kWideReference = {"wide_reference", Isa::kScalar, narrow,    add_shifted, plane,
+                                    group_sums,       add,          first_sums};
 
 }  // namespace mantissa::kernels

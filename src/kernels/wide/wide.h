@@ -1,4 +1,4 @@
-// Wide results of 64 bits, and digits of operands that take several products of bytes: what formats
+// Wide results of 64 bits, and bytes of operands that take several products of these: what formats
 // of more than 8 bits need besides the kernels of 8 (docs/decisions/0023-wide-values.md).
 //
 // A function works on the elements [begin, end) of its operands, on the calling thread.
@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "kernels/gradient.h"
 #include "kernels/statistics.h"
+#include "kernels/value.h"
 
 namespace mantissa::kernels {
 
@@ -20,13 +21,29 @@ struct NarrowWide {
   Gradient out;  // of up to 32 bits
 };
 
-// 7 bits each: the lowest of the plane's, in [-64, 63], or in the last plane all that is left.
-constexpr int kValueDigitBits = 7;
-struct Digits {
+// A byte of each mantissa as int8: of plane 1 the upper one, of plane 0 the lower one less 128. A
+// mantissa is 256 * upper + lower + 128.
+struct Plane {
   const int16_t* in = nullptr;
-  int plane = 0;  // 0..2
-  bool last = false;
+  int plane = 0;
   int8_t* out = nullptr;
+};
+
+// sums[pixel, g] = the sum of the pixel's channels of group g, which must fit int32. Elements are
+// pixels.
+struct GroupSums {
+  ConstValue in;  // [pixels, G, channels]
+  int64_t groups = 1, channels = 1;
+  int32_t* sums = nullptr;
+};
+
+// sums[pixel, g, o] = constants[g, o] + factor * of_groups[pixel, g]. Elements are pixels.
+struct FirstSums {
+  const int64_t* constants = nullptr;
+  const int32_t* of_groups = nullptr;  // or null, as if 0
+  int64_t factor = 1;
+  int64_t groups = 1, channels = 1;  // of a group
+  int64_t* sums = nullptr;
 };
 
 struct WideKernels {
@@ -36,7 +53,11 @@ struct WideKernels {
   // sums += part * 2^shift, `part` of 32 or 64 bits.
   void (*add_shifted)(const GradientSums& part, int shift, int64_t* sums, int64_t begin,
                       int64_t end) noexcept;
-  void (*digits)(const Digits&, int64_t begin, int64_t end) noexcept;
+  void (*plane)(const Plane&, int64_t begin, int64_t end) noexcept;
+  void (*group_sums)(const GroupSums&, int64_t begin, int64_t end) noexcept;
+  // sums += part, modulo 2^32.
+  void (*add)(const int32_t* part, int32_t* sums, int64_t begin, int64_t end) noexcept;
+  void (*first_sums)(const FirstSums&, int64_t begin, int64_t end) noexcept;
 };
 
 extern const WideKernels kWideReference;

@@ -17,7 +17,7 @@ struct Operands {
   std::vector<int64_t> sums = test_values<int64_t>(kCount, 1, 40);
   std::vector<int32_t> part = test_values<int32_t>(kCount, 2, 24);
   std::vector<int16_t> values = test_values<int16_t>(kCount, 3, 15);
-  std::vector<int8_t> digits = std::vector<int8_t>(kCount);
+  std::vector<int8_t> bytes = std::vector<int8_t>(kCount);
 };
 
 template <typename Body>
@@ -37,9 +37,7 @@ void add_rows(const WideKernels* k) {
   add("add_shifted", [=](Operands& o) {
     k->add_shifted({o.part.data(), 32}, 7, o.sums.data(), 0, kCount);
   });
-  add("digits", [=](Operands& o) {
-    k->digits({o.values.data(), 1, false, o.digits.data()}, 0, kCount);
-  });
+  add("plane", [=](Operands& o) { k->plane({o.values.data(), 0, o.bytes.data()}, 0, kCount); });
 }
 
 const bool kRegistered = [] {

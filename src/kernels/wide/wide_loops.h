@@ -55,21 +55,71 @@ inline void add_shifted(const GradientSums& part, int shift, int64_t* sums, int6
   });
 }
 
-// In 32 bits: x rounded to the plane's digit is x + half a digit for each plane below.
-template <bool kLast>
-inline void digits_of(const int16_t* __restrict in, int plane, int64_t count,
-                      int8_t* __restrict out) noexcept {
-  constexpr int32_t kHalf = 1 << (kValueDigitBits - 1);
-  const int shift = plane * kValueDigitBits;
-  int32_t halves = 0;
-  for (int below = 0; below < plane; ++below) halves += kHalf << (below * kValueDigitBits);
-  for (int64_t i = 0; i < count; ++i) {
-    const int32_t rest = (in[i] + halves) >> shift;
-    out[i] = static_cast<int8_t>(kLast ? rest : ((rest + kHalf) & (2 * kHalf - 1)) - kHalf);
+inline void plane(const Plane& args, int64_t begin, int64_t end) noexcept {
+  const int16_t* __restrict in = args.in;
+  int8_t* __restrict out = args.out;
+  if (args.plane == 1) {
+    for (int64_t i = begin; i < end; ++i) out[i] = static_cast<int8_t>(in[i] >> 8);
+  } else {
+    for (int64_t i = begin; i < end; ++i) out[i] = static_cast<int8_t>(in[i] ^ 128);
   }
 }
 
-inline void digits(const Digits& args, int64_t begin, int64_t end) noexcept {
-  const auto of = args.last ? digits_of<true> : digits_of<false>;
-  of(args.in + begin, args.plane, end - begin, args.out + begin);
+// Sums of as many channels as kChannels says, which compilers add up without a loop, or any number.
+template <int kChannels, typename T>
+inline void sums_of_groups(const T* __restrict in, int64_t channels, int64_t count,
+                           int32_t* __restrict sums) noexcept {
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t width = kChannels > 0 ? kChannels : channels;
+    int32_t sum = 0;
+    for (int64_t c = 0; c < width; ++c) sum += in[i * width + c];
+    sums[i] = sum;
+  }
+}
+
+inline void group_sums(const GroupSums& args, int64_t begin, int64_t end) noexcept {
+  with_value_type(args.in.bits, [&](auto type) {
+    using T = decltype(type);
+    const auto of = args.channels == 1    ? sums_of_groups<1, T>
+                    : args.channels == 16 ? sums_of_groups<16, T>
+                    : args.channels == 32 ? sums_of_groups<32, T>
+                                          : sums_of_groups<0, T>;
+    const int64_t first = begin * args.groups;
+    of(args.in.as<T>() + first * args.channels, args.channels, (end - begin) * args.groups,
+       args.sums + first);
+  });
+}
+
+inline void add(const int32_t* part, int32_t* sums, int64_t begin, int64_t end) noexcept {
+  const auto* __restrict from = reinterpret_cast<const uint32_t*>(part);
+  auto* __restrict to = reinterpret_cast<uint32_t*>(sums);
+  for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+}
+
+inline void first_sums_of_pixel(const int64_t* __restrict constants,
+                                const int32_t* __restrict of_groups, int64_t factor, int64_t groups,
+                                int64_t channels, int64_t* __restrict sums) noexcept {
+  if (channels == 1) {
+    for (int64_t g = 0; g < groups; ++g) sums[g] = constants[g] + factor * of_groups[g];
+    return;
+  }
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t more = factor * of_groups[g];
+    for (int64_t o = 0; o < channels; ++o) {
+      sums[g * channels + o] = constants[g * channels + o] + more;
+    }
+  }
+}
+
+inline void first_sums(const FirstSums& args, int64_t begin, int64_t end) noexcept {
+  const int64_t outputs = args.groups * args.channels;
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t* const sums = args.sums + i * outputs;
+    if (args.of_groups == nullptr) {
+      std::copy_n(args.constants, outputs, sums);
+    } else {
+      first_sums_of_pixel(args.constants, args.of_groups + i * args.groups, args.factor,
+                          args.groups, args.channels, sums);
+    }
+  }
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <vector>
 
 #include "kernels/elementwise/test_fixture.h"
@@ -68,23 +69,69 @@ TEST_P(WideNumbers, AddShifted) {
   check_add_shifted<int64_t>(*GetParam(), 32);
 }
 
-// Every mantissa is the sum of its digits.
-TEST_P(WideNumbers, Digits) {
-  for (const int planes : {2, 3}) {
-    const int most = planes == 2 ? 8191 : 32767;
-    std::vector<int16_t> in;
-    for (int x = -most; x <= most; ++x) in.push_back(static_cast<int16_t>(x));
-    const auto count = static_cast<int64_t>(in.size());
-    std::vector<int> sums(in.size());
-    for (int plane = 0; plane < planes; ++plane) {
-      std::vector<int8_t> digits(in.size());
-      GetParam()->digits({in.data(), plane, plane == planes - 1, digits.data()}, 0, count);
-      for (int64_t i = 0; i < count; ++i) {
-        ASSERT_TRUE(digits[i] >= -64 && digits[i] <= 64) << in[i];
-        sums[i] += digits[i] * (1 << (plane * kValueDigitBits));
+// Every mantissa is the sum of its bytes.
+TEST_P(WideNumbers, Planes) {
+  std::vector<int16_t> in;
+  for (int x = INT16_MIN; x <= INT16_MAX; ++x) in.push_back(static_cast<int16_t>(x));
+  const auto count = static_cast<int64_t>(in.size());
+  std::vector<int8_t> lower(in.size(), 77), upper(in.size(), 77);
+  GetParam()->plane({in.data(), 0, lower.data()}, 1, count - 1);
+  GetParam()->plane({in.data(), 1, upper.data()}, 1, count - 1);
+  EXPECT_EQ(lower.front(), 77);
+  EXPECT_EQ(upper.back(), 77);
+  for (int64_t i = 1; i < count - 1; ++i) ASSERT_EQ(256 * upper[i] + lower[i] + 128, in[i]);
+}
+
+template <typename T>
+void check_group_sums(const WideKernels& kernels, int bits) {
+  constexpr int64_t kPixels = 21, kFirst = 2, kEndPixel = 20;
+  for (const int64_t groups : {1, 3}) {
+    for (const int64_t channels : {1, 2, 16, 19, 32, 48}) {
+      const auto in = test_values<T>(kPixels * groups * channels, 5, bits - 1);
+      std::vector<int32_t> sums(kPixels * groups, 77), wanted = sums;
+      for (int64_t i = kFirst * groups; i < kEndPixel * groups; ++i) {
+        wanted[i] = std::accumulate(&in[i * channels], &in[i * channels] + channels, 0);
+      }
+      kernels.group_sums({{in.data(), bits}, groups, channels, sums.data()}, kFirst, kEndPixel);
+      ASSERT_EQ(sums, wanted) << groups << " " << channels;
+    }
+  }
+}
+
+TEST_P(WideNumbers, GroupSums) {
+  check_group_sums<int8_t>(*GetParam(), 8);
+  check_group_sums<int16_t>(*GetParam(), 16);
+}
+
+TEST_P(WideNumbers, Add) {
+  const auto part = test_values<int32_t>(kSize, 6, 30);
+  auto sums = test_values<int32_t>(kSize, 7, 30), wanted = sums;
+  for (int64_t i = kBegin; i < kEnd; ++i) wanted[i] += part[i];
+  GetParam()->add(part.data(), sums.data(), kBegin, kEnd);
+  EXPECT_EQ(sums, wanted);
+}
+
+TEST_P(WideNumbers, FirstSums) {
+  constexpr int64_t kPixels = 9, kFirst = 2, kEndPixel = 8;
+  for (const int64_t groups : {1, 3, 17}) {
+    for (const int64_t channels : {1, 5, 16}) {
+      const auto constants = test_values<int64_t>(groups * channels, 8, 50);
+      const auto of_groups = test_values<int32_t>(kPixels * groups, 9, 31);
+      for (const bool given : {false, true}) {
+        std::vector<int64_t> sums(kPixels * groups * channels, 77), wanted = sums;
+        for (int64_t pixel = kFirst; pixel < kEndPixel; ++pixel) {
+          for (int64_t o = 0; o < groups * channels; ++o) {
+            const int64_t more = given ? of_groups[pixel * groups + o / channels] : 0;
+            wanted[pixel * groups * channels + o] = constants[o] + 128 * more;
+          }
+        }
+        const FirstSums args{
+            constants.data(), given ? of_groups.data() : nullptr, 128, groups, channels,
+            sums.data()};
+        GetParam()->first_sums(args, kFirst, kEndPixel);
+        ASSERT_EQ(sums, wanted) << groups << " " << channels;
       }
     }
-    for (int64_t i = 0; i < count; ++i) ASSERT_EQ(sums[i], in[i]);
   }
 }
 
