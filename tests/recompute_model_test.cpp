@@ -169,6 +169,13 @@ TEST(RetentionEvaluator, FindsWhatAPlainReplayFinds) {
           const auto expected = replayed(model, choice, limit);
           EXPECT_EQ(evaluator.nanoseconds(choice), expected.nanoseconds);
           expect_equal(evaluator.outcome(limit), expected);
+          const auto up_to = [&](int64_t bound) {
+            return evaluator.outcome_if(limit, [&](int64_t excess) { return excess <= bound; });
+          };
+          const auto found = up_to(expected.excess);
+          ASSERT_TRUE(found);
+          expect_equal(*found, expected);
+          if (expected.excess > 0) EXPECT_FALSE(up_to(expected.excess - 1));
           if (changes % 3 == draw % 3) evaluator.take();
           expect_equal(model.evaluate(choice, limit), expected);
           EXPECT_GE(expected.total_bytes, model.bound_bytes());

@@ -87,16 +87,16 @@ class Search {
       most_bytes = std::max(most_bytes, static_cast<double>(value.bytes));
     }
     if (movable.empty()) return;
-    const auto cost = [&](const Outcome& outcome) {
-      return outcome.nanoseconds +
-             price * most_ns / most_bytes * static_cast<double>(outcome.excess);
+    const auto cost = [&](double nanoseconds, int64_t excess) {
+      return nanoseconds + price * most_ns / most_bytes * static_cast<double>(excess);
     };
     threshold *= most_ns;
-    const auto is_taken = [&](double candidate) { return candidate - cost(outcome_) < threshold; };
+    const auto is_taken = [&](double nanoseconds, int64_t excess) {
+      return cost(nanoseconds, excess) - cost(outcome_.nanoseconds, outcome_.excess) < threshold;
+    };
     for (int step = 1; step <= kSteps; ++step) {
       if (draw_change(movable)) {
-        const auto outcome = evaluate_if(is_taken);
-        if (outcome && is_taken(cost(*outcome))) {
+        if (const auto outcome = evaluate_if(is_taken)) {
           take(*outcome);
         } else {
           for (const auto& [v, state] : changed_) choice_[v] = state;
@@ -109,15 +109,18 @@ class Search {
   RetentionPlan plan() const { return {choice_, outcome_}; }
 
  private:
-  // What the choice comes to, if promising(its time).
-  template <typename Promising>
-  std::optional<Outcome> evaluate_if(const Promising& promising) {
+  // What the choice comes to, if is_good(its time, its excess); what is not good is no better with
+  // more of either.
+  template <typename IsGood>
+  std::optional<Outcome> evaluate_if(const IsGood& is_good) {
     ++*evaluations_;
-    if (!promising(evaluator_.nanoseconds(choice_))) return std::nullopt;
-    return evaluator_.outcome(limit_);
+    const double nanoseconds = evaluator_.nanoseconds(choice_);
+    if (!is_good(nanoseconds, int64_t{0})) return std::nullopt;
+    return evaluator_.outcome_if(limit_,
+                                 [&](int64_t excess) { return is_good(nanoseconds, excess); });
   }
   Outcome evaluate() {
-    return *evaluate_if([](double) { return true; });
+    return *evaluate_if([](double, int64_t) { return true; });
   }
   // Goes on from the choice, which comes to this and was evaluated last.
   void take(const Outcome& outcome) {
@@ -126,20 +129,15 @@ class Search {
   }
   int values() const { return static_cast<int>(choice_.size()); }
 
-  // Calls visit(outcome) with the value set to each other state whose time is promising; keeps the
-  // one it returns true of.
-  template <typename Promising, typename Visit>
-  bool try_states(int v, const Promising& promising, const Visit& visit) {
+  // Calls visit() with the value set to each other state, until that returns true: then it stays.
+  template <typename Visit>
+  bool try_states(int v, const Visit& visit) {
     if (!model_.values()[v].may_go || v == fixed_) return false;
     const Retention before = choice_[v];
     for (const Retention state : kStates) {
       if (state == before) continue;
       choice_[v] = state;
-      const auto outcome = evaluate_if(promising);
-      if (outcome && visit(*outcome)) {
-        take(*outcome);
-        return true;
-      }
+      if (visit()) return true;
     }
     choice_[v] = before;
     return false;
@@ -147,9 +145,13 @@ class Search {
 
   // Sets the value to another state if that is faster and no further above the limit.
   bool make_faster(int v) {
-    return try_states(
-        v, [&](double nanoseconds) { return nanoseconds < outcome_.nanoseconds; },
-        [&](const Outcome& outcome) { return outcome.excess <= outcome_.excess; });
+    return try_states(v, [&] {
+      const auto outcome = evaluate_if([&](double nanoseconds, int64_t excess) {
+        return nanoseconds < outcome_.nanoseconds && excess <= outcome_.excess;
+      });
+      if (outcome) take(*outcome);
+      return outcome.has_value();
+    });
   }
 
   bool improve_one() {
@@ -174,13 +176,13 @@ class Search {
       const double paid = price_ == Price::kTime ? std::max(1.0, longer) : 1;
       return static_cast<double>(outcome_.excess - excess) / paid;
     };
-    try_states(
-        v, [&](double nanoseconds) { return score(nanoseconds, 0) > best.score; },
-        [&](const Outcome& outcome) {
-          const double found = score(outcome.nanoseconds, outcome.excess);
-          if (found > best.score) best = {found, v, choice_[v]};
-          return false;
-        });
+    try_states(v, [&] {
+      const auto outcome = evaluate_if([&](double nanoseconds, int64_t excess) {
+        return score(nanoseconds, excess) > best.score;
+      });
+      if (outcome) best = {score(outcome->nanoseconds, outcome->excess), v, choice_[v]};
+      return false;
+    });
     return best;
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 namespace mantissa {
@@ -79,7 +80,7 @@ class RetentionEvaluator::Course {
     walked_.clear();
     walked_ns_ = 0;
     for (int c = 0;; ++c) {
-      std::copy(there_.begin(), there_.end(), &taken_.there[c * words_]);
+      for (int w = 0; w < words_; ++w) taken_.there[c * words_ + w] = there_[w];
       taken_.marks[c] = {static_cast<int>(walked_.size()), walked_ns_};
       if (c == std::ssize(checks_)) break;
       pass(checks_[c]);
@@ -89,8 +90,10 @@ class RetentionEvaluator::Course {
     from_ = to_ = static_cast<int>(checks_.size());
   }
 
-  // Of the same choice.
-  RecomputeModel::Outcome outcome(int64_t limit_bytes) {
+  // Of the same choice; none as soon as what is known of the excess is not promising.
+  template <typename Promising>
+  std::optional<RecomputeModel::Outcome> outcome_if(int64_t limit_bytes,
+                                                    const Promising& promising) {
     put_together();
     replay();
     RecomputeModel::Outcome outcome{.nanoseconds = nanoseconds_,
@@ -99,22 +102,26 @@ class RetentionEvaluator::Course {
     const int64_t most = limit_bytes - overhead;
     int64_t live = 0, peak = 0, excess = 0;
     const auto add_up = [&](const int64_t* rest, size_t moment, int moments) {
+      const int64_t before = excess;
       for (int i = 0; i < moments; ++i) {
         live += change_[moment + i];
         const int64_t all = live + rest[i];
         peak = std::max(peak, all);
         excess += std::max<int64_t>(0, all - most);
       }
+      return excess == before || promising(excess);
     };
     int instruction = 0;
     for (size_t i = 0; i < computed_.size(); ++i) {
       const int next = reads_[computed_[i].read].instruction;
-      add_up(&during_[instruction], instruction + i, next - instruction);
-      add_up(&rest_[i], next + i, 1);
+      if (!add_up(&during_[instruction], instruction + i, next - instruction)) return std::nullopt;
+      if (!add_up(&rest_[i], next + i, 1)) return std::nullopt;
       instruction = next;
     }
-    add_up(&during_[instruction], instruction + computed_.size(),
-           static_cast<int>(during_.size()) - instruction);
+    if (!add_up(&during_[instruction], instruction + computed_.size(),
+                static_cast<int>(during_.size()) - instruction)) {
+      return std::nullopt;
+    }
     outcome.peak_bytes = peak;
     outcome.excess = excess;
     outcome.total_bytes = outcome.peak_bytes + overhead;
@@ -162,6 +169,7 @@ class RetentionEvaluator::Course {
   };
 
   static constexpr int kWordBits = 64;
+  static constexpr int kCompared = 16;  // states, at once
 
   static uint64_t bit(int v) { return uint64_t{1} << v % kWordBits; }
   static void set(std::vector<uint64_t>& words, int v) { words[v / kWordBits] |= bit(v); }
@@ -184,27 +192,42 @@ class RetentionEvaluator::Course {
     if (check.begin < check.end) checks_.push_back(check);
   }
 
+  static bool are_equal(const Retention* a, const Retention* b) {
+    return std::memcmp(a, b, kCompared * sizeof *a) == 0;
+  }
+
   // Makes it the choice; returns the first check at which it matters that values differ from those
   // taken.
   int find_differences(const std::vector<Retention>& choice) {
     int first = static_cast<int>(checks_.size());
     std::fill(differ_.begin(), differ_.end(), 0);
-    for (int v = 0; v < std::ssize(choice); ++v) {
-      if (choice[v] != taken_.choice[v]) {
-        set(differ_, v);
-        first = std::min(first, taken_.first_use[v]);
+    const int count = static_cast<int>(choice.size());
+    for (int begin = 0; begin < count; begin += kCompared) {
+      const int size = std::min(kCompared, count - begin);
+      if (size == kCompared && are_equal(&choice[begin], &taken_.choice[begin]) &&
+          are_equal(&choice[begin], &choice_[begin])) {
+        continue;
       }
-      if (choice[v] == choice_[v]) continue;
-      const int word = v / kWordBits;
-      if (choice_[v] == Retention::kKept) kept_ns_ -= values_[v].keep_ns;
-      if (choice[v] == Retention::kKept) kept_ns_ += values_[v].keep_ns;
-      kept_[word] &= ~bit(v);
-      each_time_[word] &= ~bit(v);
-      if (choice[v] == Retention::kKept) kept_[word] |= bit(v);
-      if (choice[v] == Retention::kRecomputedEachTime) each_time_[word] |= bit(v);
-      choice_[v] = choice[v];
+      for (int v = begin; v < begin + size; ++v) {
+        if (choice[v] != taken_.choice[v]) {
+          set(differ_, v);
+          first = std::min(first, taken_.first_use[v]);
+        }
+        if (choice[v] != choice_[v]) set_choice(v, choice[v]);
+      }
     }
     return first;
+  }
+
+  void set_choice(int v, Retention state) {
+    const int word = v / kWordBits;
+    if (choice_[v] == Retention::kKept) kept_ns_ -= values_[v].keep_ns;
+    if (state == Retention::kKept) kept_ns_ += values_[v].keep_ns;
+    kept_[word] &= ~bit(v);
+    each_time_[word] &= ~bit(v);
+    if (state == Retention::kKept) kept_[word] |= bit(v);
+    if (state == Retention::kRecomputedEachTime) each_time_[word] |= bit(v);
+    choice_[v] = state;
   }
 
   // Whether from this check on the course is that of the choice taken.
@@ -234,7 +257,7 @@ class RetentionEvaluator::Course {
     std::fill_n(&taken_.later_uses[end * words_], words_, 0);
     for (int c = end - 1; c >= 0; --c) {
       uint64_t* const uses = &taken_.later_uses[c * words_];
-      std::copy_n(uses + words_, words_, uses);
+      for (int w = 0; w < words_; ++w) uses[w] = uses[words_ + w];
       const auto use = [&](int v) {
         uses[v / kWordBits] |= bit(v);
         taken_.first_use[v] = c;
@@ -381,7 +404,12 @@ double RetentionEvaluator::nanoseconds(const std::vector<Retention>& choice) {
 }
 
 RecomputeModel::Outcome RetentionEvaluator::outcome(int64_t limit_bytes) {
-  return course_->outcome(limit_bytes);
+  return *course_->outcome_if(limit_bytes, [](int64_t) { return true; });
+}
+
+std::optional<RecomputeModel::Outcome> RetentionEvaluator::outcome_if(
+    int64_t limit_bytes, const std::function<bool(int64_t excess)>& promising) {
+  return course_->outcome_if(limit_bytes, promising);
 }
 
 }  // namespace mantissa

@@ -1,7 +1,10 @@
 // What choices of what is kept come to, thousands of them one after the other.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "plan/recompute_model.h"
@@ -21,6 +24,11 @@ class RetentionEvaluator {
 
   // All of what the choice comes to of which nanoseconds() was asked last.
   RecomputeModel::Outcome outcome(int64_t limit_bytes);
+
+  // The same if promising(excess), which is true of 0 and of everything below what it is true of:
+  // adding up ends where it is not true of the part that is known.
+  std::optional<RecomputeModel::Outcome> outcome_if(
+      int64_t limit_bytes, const std::function<bool(int64_t excess)>& promising);
 
   // Says that the choices to come are near that one. It makes them faster, no different.
   void take();
