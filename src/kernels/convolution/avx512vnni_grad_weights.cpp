@@ -13,9 +13,10 @@ constexpr int64_t kChunkBytes = 384 * 1024;         // per thread, in the L2 cac
 constexpr int64_t kSharedChunkBytes = 1024 * 1024;  // times threads, or as much as the sums
 constexpr int64_t kSharedPositions = 1024;          // whose gradients for a task fit the L2 cache
 constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of their own up to this
-constexpr int64_t kShallowDepth = 256;    // for which adding threads' sums is not worth it
-constexpr int64_t kManyChannels = 128;    // which are packed in panels
-constexpr int64_t kBlockPositions = 128;  // whose panels fit the L1 cache
+constexpr int64_t kShallowDepth = 256;        // for which adding threads' sums is not worth it
+constexpr int64_t kManyChannels = 128;        // which are packed in panels
+constexpr int64_t kSliceBytes = 1024 * 1024;  // times threads
+constexpr int64_t kBlockPositions = 128;      // whose panels fit the L1 cache
 constexpr int64_t kFinishRows = 32;
 constexpr int kMaximumParts = 256;
 
@@ -66,6 +67,17 @@ void plan_chunks(GradWeightsPlan& plan, int threads) {
   plan.input_panels = channels / plan.input_panel_channels;
 }
 
+// Whole tasks' channels, of slices as even as that allows.
+void plan_slices(GradWeightsPlan& plan, int threads) {
+  plan.slice_panels = plan.panels;
+  if (!plan.shared_chunks || plan.panels == 1) return;
+  const int64_t task_panels = kOutputsPerTask / plan.panel_channels;
+  const int64_t task_bytes = task_panels * plan.planes * plan.panel_stride;
+  const int64_t tasks = ceil_div(plan.panels, task_panels);
+  const int64_t most = larger(1, kSliceBytes * threads / task_bytes);
+  plan.slice_panels = smaller(plan.panels, ceil_div(tasks, ceil_div(tasks, most)) * task_panels);
+}
+
 void plan_scratch(GradWeightsPlan& plan, int threads) {
   const ConvolutionShape& s = plan.shape;
   const auto aligned = [](int64_t bytes) { return static_cast<size_t>(round_up(bytes, 64)); };
@@ -83,8 +95,9 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
   const auto stride = [](int64_t bytes) { return round_up(bytes, 128) + 64; };
   plan.input_panel_stride = stride(plan.chunk_units * plan.input_bytes());
   plan.panel_stride = stride(plan.chunk_units * plan.unit_positions() * plan.position_bytes());
+  plan_slices(plan, threads);
   plan.planes_offset = aligned(plan.input_panels * plan.input_panel_stride + kGradWeightsSlack);
-  plan.plane_stride = aligned(plan.panels * plan.panel_stride + kGradWeightsSlack);
+  plan.plane_stride = aligned(plan.slice_panels * plan.panel_stride + kGradWeightsSlack);
   plan.input_sums_offset = plan.planes_offset + plan.planes * plan.plane_stride;
   plan.grad_sums_offset =
       plan.input_sums_offset +
@@ -97,6 +110,7 @@ Chunk chunk_at(const GradWeightsPlan& plan, std::byte* scratch, int64_t index, i
   std::byte* base = scratch + plan.chunks_offset + plan.chunk_bytes * copy;
   return {.input = reinterpret_cast<uint8_t*>(base),
           .planes = reinterpret_cast<int8_t*>(base + plan.planes_offset),
+          .first_channel = 0,
           .input_sums = reinterpret_cast<int32_t*>(base + plan.input_sums_offset),
           .grad_sums = {base + plan.grad_sums_offset, plan.sum_bits},
           .units = smaller(plan.chunk_units, plan.units - index * plan.chunk_units)};
@@ -114,10 +128,15 @@ Share share_of(int64_t run, int64_t tiles, int64_t tile) {
 
 int64_t row_tiles(const GradWeightsPlan& plan) { return ceil_div(plan.run, plan.tile_rows()); }
 
+// A unit of the chunk `index`: its gradients of the slice and, with the first slice, its input.
 void pack_chunk_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
-                     const Chunk& chunk, int64_t first_unit, int64_t unit) {
-  pack_unit(plan, args, first_unit + unit, chunk.input + unit * plan.input_bytes(),
-            chunk.planes + unit * plan.unit_positions() * plan.position_bytes());
+                     const Chunk& chunk, int64_t index, int64_t unit) {
+  const int64_t of_all = index * plan.chunk_units + unit;
+  if (chunk.first_channel == 0) {
+    pack_unit_input(plan, args.input, of_all, chunk.input + unit * plan.input_bytes());
+  }
+  pack_unit_grads(plan, args.grad_output, of_all, chunk.first_channel,
+                  chunk.planes + unit * plan.unit_positions() * plan.position_bytes());
 }
 
 // Each task packs its own chunk and adds to its worker's sums.
@@ -133,7 +152,7 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
     auto* used = reinterpret_cast<int64_t*>(scratch + plan.used_offset + 64 * worker);
     const GradientSums sums{scratch + plan.sums_bytes * worker, plan.sum_bits};
     for (int64_t unit = 0; unit < chunk.units; ++unit) {
-      pack_chunk_unit(plan, args, chunk, index * plan.chunk_units, unit);
+      pack_chunk_unit(plan, args, chunk, index, unit);
     }
     for (int64_t block = 0; block < plan.columns / 16; ++block) sum_grads(plan, chunk, block);
     for (int64_t row = 0; row < plan.run; row += 64) sum_inputs(plan, chunk, row);
@@ -152,33 +171,41 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
   });
 }
 
-// All threads pack a chunk together, then share its tiles.
-void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
-                      const KernelContext& context, int64_t index) {
-  std::byte* scratch = context.scratch.data();
-  auto* sums = reinterpret_cast<int64_t*>(scratch);
-  const Chunk chunk = chunk_at(plan, scratch, index, 0);
-  const int64_t blocks = plan.columns / 16;
+// All threads pack a slice of a chunk together, then share its tiles.
+void run_shared_slice(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+                      const KernelContext& context, int64_t index, const Chunk& chunk) {
+  auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
+  const int64_t begin = chunk.first_channel;
+  const int64_t end = smaller(begin + plan.slice_channels(), plan.shape.out_channels);
   const int64_t kernel_height = plan.shape.kernel_height;
-  context.pool->parallel_for(chunk.units, [&](int64_t unit, int) {
-    pack_chunk_unit(plan, args, chunk, index * plan.chunk_units, unit);
-  });
-  const int64_t runs = ceil_div(plan.run, 64);
+  context.pool->parallel_for(
+      chunk.units, [&](int64_t unit, int) { pack_chunk_unit(plan, args, chunk, index, unit); });
+  const int64_t blocks = ceil_div(end, 16) - begin / 16;
+  const int64_t runs = begin == 0 ? ceil_div(plan.run, 64) : 0;
   context.pool->parallel_for(blocks + runs, [&](int64_t task, int) {
-    if (task < blocks) return sum_grads(plan, chunk, task);
+    if (task < blocks) return sum_grads(plan, chunk, begin / 16 + task);
     sum_inputs(plan, chunk, (task - blocks) * 64);
   });
   const int64_t vectors = plan.run_pitch() / 16;
   const int64_t tiles = ceil_div(vectors, kInputVectors);
-  const int64_t output_tasks = ceil_div(plan.shape.out_channels, kOutputsPerTask);
+  const int64_t output_tasks = ceil_div(end - begin, kOutputsPerTask);
   // Tasks of the same channels follow each other: their gradients stay in the cache.
   context.pool->parallel_for(output_tasks * kernel_height * tiles, [&](int64_t task, int) {
     const int64_t ky = task / tiles % kernel_height;
-    const int64_t first = task / (kernel_height * tiles) * kOutputsPerTask;
+    const int64_t first = begin + task / (kernel_height * tiles) * kOutputsPerTask;
     const Share tile = share_of(vectors, tiles, task % tiles);
     sum_shared(plan, args, chunk, ky, tile.first, tile.count, first,
-               smaller(plan.shape.out_channels, first + kOutputsPerTask), index == 0, sums);
+               smaller(end, first + kOutputsPerTask), index == 0, sums);
   });
+}
+
+void run_shared_chunk(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+                      const KernelContext& context, int64_t index) {
+  Chunk chunk = chunk_at(plan, context.scratch.data(), index, 0);
+  for (int64_t slice = 0; slice < plan.slices(); ++slice) {
+    chunk.first_channel = slice * plan.slice_channels();
+    run_shared_slice(plan, args, context, index, chunk);
+  }
 }
 
 void finish_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,

@@ -13,7 +13,8 @@
 // With few weights each thread sums chunks of its own, in vectors of 16 output channels; the
 // threads' sums are added and transposed at the end. With many weights all threads share the tiles
 // of a chunk, in vectors of 16 inputs, the (kx, c) of a tap row: what they sum lies like the
-// weights.
+// weights. They pack its gradients a slice of the channels at a time, so that scratch holds no
+// second copy of a large layer's.
 #pragma once
 
 #include <cstddef>
@@ -45,6 +46,7 @@ struct GradWeightsPlan {
   int64_t bands_y = 1, bands_x = 1, units = 1;
   int64_t window_rows = 1, window_columns = 1;
   int64_t panel_channels = 1, panels = 1;  // of grad_output
+  int64_t slice_panels = 1;                // of them, packed at once
   int64_t input_panel_channels = 1, input_panels = 1;
   int64_t run = 0, rows = 0, columns = 0;    // KW*C; KH*KW*C; O rounded up to 16
   bool shared_chunks = false;                // all threads work on one chunk, else each on its own
@@ -61,9 +63,9 @@ struct GradWeightsPlan {
   // Of one panel of the input: a pixel, and a unit.
   int64_t pixel_bytes() const { return input_panel_channels * 4; }
   int64_t input_bytes() const { return window_rows * window_columns * pixel_bytes(); }
-  // From a unit's, or a chunk's, first gradient to that of a block of 16 columns.
-  int64_t block_offset(int64_t block) const {
-    return block * 16 / panel_channels * panel_stride + block * 16 % panel_channels * 4;
+  // From the first gradient of a unit, or of a chunk's slice, to that of one of its channels.
+  int64_t channel_offset(int64_t channel) const {
+    return channel / panel_channels * panel_stride + channel % panel_channels * 4;
   }
   // From the input of the first (kx, c) of a tap row to that of (kx, c) `row`, of 16 adjacent ones
   // the first.
@@ -78,6 +80,8 @@ struct GradWeightsPlan {
     return (output * shape.kernel_height + ky) * run_pitch();
   }
   int64_t chunks() const { return ceil_div(units, chunk_units); }
+  int64_t slices() const { return ceil_div(panels, slice_panels); }
+  int64_t slice_channels() const { return slice_panels * panel_channels; }
   // Whether sums of shared chunks wait in scratch for the last chunk.
   bool keeps_sums() const { return sum_bits == 64 && chunks() > 1; }
   // Blocks of 16 columns whose products are summed at once: two vectors of gradients, but where
@@ -94,7 +98,8 @@ GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int s
 // One chunk's buffers.
 struct Chunk {
   uint8_t* input = nullptr;       // [unit]
-  int8_t* planes = nullptr;       // high, plane_stride later low; or the only one
+  int8_t* planes = nullptr;       // of a slice: high, plane_stride later low; or the only one
+  int64_t first_channel = 0;      // of the slice
   int32_t* input_sums = nullptr;  // [KH][run rounded up to 64]: sum of (xu - 128)
   GradientSums grad_sums;         // [columns]: sum of 256 * high + low
   int64_t units = 0;
@@ -107,8 +112,10 @@ struct SumsView {
   int64_t pitch = 0;
 };
 
-void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, int64_t unit,
-               uint8_t* input, int8_t* planes);
+void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, int64_t unit, uint8_t* to);
+// Of the slice that begins at this channel; to the high plane, or the only one.
+void pack_unit_grads(const GradWeightsPlan& plan, const ConstGradient& grads, int64_t unit,
+                     int64_t first_channel, int8_t* to);
 // input_sums of 64 positions of the run, for each ky.
 void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first);
 void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);

@@ -132,79 +132,46 @@ UnitPlace unit_place(const GradWeightsPlan& plan, int64_t unit) {
           .existing = static_cast<int>(smaller(4, plan.shape.batch - image))};
 }
 
-void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, const UnitPlace& place,
-                     uint8_t* to) {
-  const ConvolutionShape& s = plan.shape;
-  const int64_t channels = s.in_channels;
-  const int8_t* images[4];
-  for (int i = 0; i < 4; ++i) {
-    images[i] =
-        input + (place.image + (i < place.existing ? i : 0)) * s.in_height * s.in_width * channels;
-  }
-  const int64_t width = ceil_div(s.in_width, plan.decimation);
-  const int64_t first_x = place.x * plan.step - s.padding;
-  const int64_t from = larger(0, first_x);
-  const int64_t left = smaller(plan.window_columns, from - first_x);
-  const int64_t copied = larger(0, smaller(width, first_x + plan.window_columns) - from);
-  const int64_t right = plan.window_columns - left - copied;
-  const int64_t pixel = plan.pixel_bytes();
-  const PanelPlace panels(plan.input_panels, plan.input_panel_stride);
-  const auto fill = [&](uint8_t* pixels, int64_t count) {
-    for (int64_t panel = 0; panel < plan.input_panels; ++panel) {
-      fill_bytes(pixels + panel * plan.input_panel_stride, count * pixel, 128);
-    }
-  };
-  for (int64_t row = 0; row < plan.window_rows; ++row, to += plan.window_columns * pixel) {
-    const int64_t y = (place.y * plan.step + row) * plan.decimation - s.padding;
-    if (y < 0 || y >= s.in_height) {
-      fill(to, plan.window_columns);
-      continue;
-    }
-    fill(to, left);
-    const int64_t offset = (y * s.in_width + from * plan.decimation) * channels;
-    uint8_t* inside = to + left * pixel;
-    if (plan.decimation == 1) {
-      pack_input(images, offset, copied * channels, panels, inside);
-    } else {
-      for (int64_t x = 0; x < copied; ++x) {
-        pack_input(images, offset + x * plan.decimation * channels, channels, panels,
-                   inside + x * pixel);
-      }
-    }
-    fill(inside + copied * pixel, right);
-  }
-}
-
-// Calls pack(images, offset, count, to) for each row of a unit, `to` being the place of its first
-// gradient; what lies outside of the image is left to fill(from, count), panel by panel.
+// Calls pack(images, offset, count, to) for each row of a unit, or each pixel where gradients of
+// the slice are not adjacent, `to` being the place of its first gradient; what lies outside of the
+// image is left to fill(from, count), panel by panel.
 template <typename T, typename Pack, typename Fill>
 void for_each_grad_row(const GradWeightsPlan& plan, const T* grads, const UnitPlace& place,
-                       Pack&& pack, Fill&& fill) {
+                       int64_t first_channel, Pack&& pack, Fill&& fill) {
   const ConvolutionShape& s = plan.shape;
   const T* images[4];
   for (int i = 0; i < 4; ++i) {
     images[i] = grads + (place.image + (i < place.existing ? i : 0)) * s.out_height * s.out_width *
                             s.out_channels;
   }
+  const int64_t channels = smaller(plan.slice_channels(), s.out_channels - first_channel);
   const int64_t columns = larger(0, smaller(plan.band_columns, s.out_width - place.x));
   for (int64_t row = 0; row < plan.band_rows; ++row) {
     const int64_t y = place.y + row;
     const int64_t existing = y < s.out_height ? columns : 0;
     const int64_t to = row * plan.band_columns * plan.position_bytes();
-    pack(images, (y * s.out_width + place.x) * s.out_channels, existing * s.out_channels, to);
+    const int64_t from = (y * s.out_width + place.x) * s.out_channels;
+    if (channels == s.out_channels) {
+      pack(images, from, existing * channels, to);
+    } else {
+      for (int64_t x = 0; x < existing; ++x) {
+        pack(images, from + x * s.out_channels + first_channel, channels,
+             to + x * plan.position_bytes());
+      }
+    }
     const int64_t missing = (plan.band_columns - existing) * plan.position_bytes();
     if (missing == 0) continue;
-    for (int64_t panel = 0; panel < plan.panels; ++panel) {
+    for (int64_t panel = 0; panel < plan.slice_panels; ++panel) {
       fill(to + panel * plan.panel_stride + existing * plan.position_bytes(), missing);
     }
   }
 }
 
 void pack_unit_planes(const GradWeightsPlan& plan, const int16_t* grads, const UnitPlace& place,
-                      int8_t* high, int8_t* low) {
-  const PanelPlace panels(plan.panels, plan.panel_stride);
+                      int64_t first_channel, const PanelPlace& panels, int8_t* high) {
+  int8_t* low = high + plan.plane_stride;
   for_each_grad_row(
-      plan, grads, place,
+      plan, grads, place, first_channel,
       [&](const int16_t* const(&images)[4], int64_t offset, int64_t count, int64_t to) {
         pack_grads(images, place.existing, offset, count, panels, high + to, low + to);
       },
@@ -215,10 +182,9 @@ void pack_unit_planes(const GradWeightsPlan& plan, const int16_t* grads, const U
 }
 
 void pack_unit_plane(const GradWeightsPlan& plan, const int8_t* grads, const UnitPlace& place,
-                     int8_t* plane) {
-  const PanelPlace panels(plan.panels, plan.panel_stride);
+                     int64_t first_channel, const PanelPlace& panels, int8_t* plane) {
   for_each_grad_row(
-      plan, grads, place,
+      plan, grads, place, first_channel,
       [&](const int8_t* const(&images)[4], int64_t offset, int64_t count, int64_t to) {
         pack_grads(images, place.existing, offset, count, panels, plane + to);
       },
@@ -351,15 +317,58 @@ void finish_narrow(const GradWeightsPlan& plan, const SumsView& view, int64_t ro
 
 }  // namespace
 
-void pack_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, int64_t unit,
-               uint8_t* input, int8_t* planes) {
+void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, int64_t unit, uint8_t* to) {
   const UnitPlace place = unit_place(plan, unit);
-  pack_unit_input(plan, args.input, place, input);
+  const ConvolutionShape& s = plan.shape;
+  const int64_t channels = s.in_channels;
+  const int8_t* images[4];
+  for (int i = 0; i < 4; ++i) {
+    images[i] =
+        input + (place.image + (i < place.existing ? i : 0)) * s.in_height * s.in_width * channels;
+  }
+  const int64_t width = ceil_div(s.in_width, plan.decimation);
+  const int64_t first_x = place.x * plan.step - s.padding;
+  const int64_t from = larger(0, first_x);
+  const int64_t left = smaller(plan.window_columns, from - first_x);
+  const int64_t copied = larger(0, smaller(width, first_x + plan.window_columns) - from);
+  const int64_t right = plan.window_columns - left - copied;
+  const int64_t pixel = plan.pixel_bytes();
+  const PanelPlace panels(plan.input_panels, plan.input_panel_stride);
+  const auto fill = [&](uint8_t* pixels, int64_t count) {
+    for (int64_t panel = 0; panel < plan.input_panels; ++panel) {
+      fill_bytes(pixels + panel * plan.input_panel_stride, count * pixel, 128);
+    }
+  };
+  for (int64_t row = 0; row < plan.window_rows; ++row, to += plan.window_columns * pixel) {
+    const int64_t y = (place.y * plan.step + row) * plan.decimation - s.padding;
+    if (y < 0 || y >= s.in_height) {
+      fill(to, plan.window_columns);
+      continue;
+    }
+    fill(to, left);
+    const int64_t offset = (y * s.in_width + from * plan.decimation) * channels;
+    uint8_t* inside = to + left * pixel;
+    if (plan.decimation == 1) {
+      pack_input(images, offset, copied * channels, panels, inside);
+    } else {
+      for (int64_t x = 0; x < copied; ++x) {
+        pack_input(images, offset + x * plan.decimation * channels, channels, panels,
+                   inside + x * pixel);
+      }
+    }
+    fill(inside + copied * pixel, right);
+  }
+}
+
+void pack_unit_grads(const GradWeightsPlan& plan, const ConstGradient& grads, int64_t unit,
+                     int64_t first_channel, int8_t* to) {
+  const UnitPlace place = unit_place(plan, unit);
+  const int64_t left = plan.panels - first_channel / plan.panel_channels;
+  const PanelPlace panels(smaller(plan.slice_panels, left), plan.panel_stride);
   if (plan.planes == 1) {
-    pack_unit_plane(plan, args.grad_output.as<int8_t>(), place, planes);
+    pack_unit_plane(plan, grads.as<int8_t>(), place, first_channel, panels, to);
   } else {
-    pack_unit_planes(plan, args.grad_output.as<int16_t>(), place, planes,
-                     planes + plan.plane_stride);
+    pack_unit_planes(plan, grads.as<int16_t>(), place, first_channel, panels, to);
   }
 }
 

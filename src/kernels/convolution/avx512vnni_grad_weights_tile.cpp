@@ -336,7 +336,7 @@ void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first) 
 }
 
 void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
-  const int8_t* grads = chunk.planes + plan.block_offset(block);
+  const int8_t* grads = chunk.planes + plan.channel_offset(block * 16 - chunk.first_channel);
   __m512i high = _mm512_setzero_si512();
   __m512i low = sum_plane(plan, chunk, grads + (plan.planes - 1) * plan.plane_stride);
   if (plan.planes == 2) high = sum_plane(plan, chunk, grads);
@@ -354,8 +354,9 @@ void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, i
                   int64_t count, int64_t block, bool first, const GradientSums& sums,
                   int64_t pitch) {
   const bool pair = plan.planes == 1 && (block + 1) * 16 < plan.columns;
-  const int8_t* grads = chunk.planes + plan.block_offset(block);
-  const int64_t next = pair ? plan.block_offset(block + 1) - plan.block_offset(block) : 0;
+  const int8_t* grads = chunk.planes + plan.channel_offset(block * 16);
+  const int64_t next =
+      pair ? plan.channel_offset(block * 16 + 16) - plan.channel_offset(block * 16) : 0;
   const int64_t second = plan.planes == 2 ? static_cast<int64_t>(plan.plane_stride) : next;
   const ProductArguments arguments = {
       .positions = positions_of(plan, chunk.units),
@@ -412,8 +413,7 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
     for (int64_t v = 0; v < vectors; ++v) a.inputs[v] = input + plan.input_offset(row + 16 * v);
     const int64_t at = unit * plan.unit_positions() * plan.position_bytes();
     for (int64_t output = first_output; output < last_output; output += at_once) {
-      const int64_t panel = plan.panels > 1 ? output / 16 : 0;
-      a.grads[0] = chunk.planes + panel * plan.panel_stride + (output - panel * 16) * 4 + at;
+      a.grads[0] = chunk.planes + plan.channel_offset(output - chunk.first_channel) + at;
       a.grads[1] = a.grads[0] + (plan.planes - 1) * plan.plane_stride;
       a.grad_sums = chunk.grad_sums.from(output);
       a.outputs = smaller(at_once, last_output - output);

@@ -163,6 +163,17 @@ TEST(Convolution, NarrowSumsOfManyRowsReachTheirLimit) {
   }
 }
 
+// Many gradients behind many weights: more than are packed at once, in units that the image's edge
+// leaves in part empty, and in the last slice fewer channels than in the others.
+TEST(Convolution, GradientsPackedInSlicesEqualTheReference) {
+  if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";
+  constexpr uint32_t kOf16Bits = 2;
+  const ConvolutionShape shape = shape_of(16, 7, 17, 384, 528, 1, 1, 0);
+  const Operands operands(shape, Values::kMixedSigns, kOf16Bits);
+  ASSERT_EQ(operands.bits, 16);
+  EXPECT_EQ(test::disagreement(fast_kernels(), operands, {1, 2}), "");
+}
+
 // 32767.5 is a tie, which goes to the even 32768 and is clipped; one less is not.
 TEST(Convolution, TiesAtTheLimitSaturate) {
   if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";
