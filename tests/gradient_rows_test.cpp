@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "plan/compile_training.h"
 #include "tests/networks.h"
@@ -122,6 +123,50 @@ TEST(GradientRows, OfConvolutionsOverThreadsInstructionSetsAndWidths) {
         EXPECT_EQ(by_rows.state_sha256(), whole.state_sha256())
             << format << isa_name(isa) << threads;
       }
+    }
+  }
+}
+
+// Sums over 1040 gradients of 16 bits fit 32 bits unless most of these are large. With an exponent
+// that begins far too low all are, as large as they get.
+TEST(GradientRows, OfSumsThatAreMeasuredNotToFit) {
+  Layers net("deep", fashion_options());
+  net.add(ops::kFlatten, "flatten");
+  net.linear("linear", 40);
+  const Graph graph = finished(net);
+  for (const char* format : {"dfp:warmup=0,start=-30", "bfp8"}) {
+    HarnessOptions options{.format = format, .batch_size = 1040, .micro_batch_size = 1040};
+    Harness measured(options, graph);
+    const Program& program = measured.program();
+    ASSERT_EQ(updates_by_rows(program), 1);
+    const auto update = std::find_if(program.instructions.begin(), program.instructions.end(),
+                                     [](const Instruction& i) { return i.gradient_rows; });
+    EXPECT_EQ(program.buffers[update->parameters[0].gradient_buffer].bytes,
+              784 * 40 * int64_t{sizeof(int32_t)});
+    // An update that waits for the norm has memory for sums of 64 bits.
+    options.clip_norm = 1e9;
+    Harness whole(options, graph);
+    ASSERT_EQ(updates_by_rows(whole.program()), 0);
+    const auto observe = [](Harness& harness) {
+      Observations seen(harness.program());
+      harness.executor().set_observations(&seen);
+      harness.step();
+      harness.executor().set_observations(nullptr);
+      std::set<decltype(BitLengths::by_length)> gradients;  // in any order
+      for (const TensorObservation& t : seen.tensors()) {
+        if (t.kind == ObservedKind::kParameterGradient) gradients.insert(t.bits.by_length);
+      }
+      return gradients;
+    };
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(observe(measured), observe(whole)) << format;
+    EXPECT_EQ(measured.state_sha256(), whole.state_sha256()) << format;
+    options.clip_norm = 0;
+    for (const Isa isa : kAllIsas) {
+      if (!is_supported(isa)) continue;
+      options.isa = isa, options.threads = 3;
+      Harness other(options, graph);
+      for (int i = 0; i < 3; ++i) other.step();
+      EXPECT_EQ(other.state_sha256(), measured.state_sha256()) << format << isa_name(isa);
     }
   }
 }

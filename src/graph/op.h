@@ -84,6 +84,7 @@ struct ParameterView {
   // rounds them to the fixed one as int64 sums were.
   Tensor gradient;
   // Where backward_weights decides between the two: whether it wrote int32, into memory for int64.
+  // Where there is memory for int32 only, it leaves sums that need int64 to the update.
   uint8_t* narrow_sums = nullptr;
   int16_t* fixed_exponent = nullptr;
   int lazy_shift = 15;
@@ -100,13 +101,14 @@ struct PlanningContext;
 // for an update that then needs no memory for all of it. The op's backward_weights finds no sums of
 // that parameter there and leaves them out, and needs no scratch.
 struct GradientRows {
-  // Whether it can: the exact sums of the only micro-batch fit int32.
+  // Whether it can, of the only micro-batch.
   bool (*possible)(const OpShapes&) = nullptr;
   // What one thread needs for up to so many rows.
   int64_t (*scratch_bytes)(const OpShapes&, const PlanningContext&, int64_t rows) = nullptr;
-  // Writes the sums of the rows from `first` on, at the exponent of the products, on the calling
-  // thread. The context is the update's, with the node's attributes, inputs and grad_output.
-  void (*compute)(const OpContext&, int64_t first, int64_t rows, int32_t* sums,
+  // Writes the sums of the rows from `first` on, on the calling thread: int32, at the exponent of
+  // the products, or int64, at the one that is fixed, where they were measured not to fit. The
+  // context is the update's, with the node's attributes, inputs and grad_output.
+  void (*compute)(const OpContext&, int64_t first, int64_t rows, void* sums,
                   std::span<std::byte> scratch) = nullptr;
 };
 
@@ -129,7 +131,8 @@ struct OpContext {
   int64_t* histogram = nullptr;  // kCalibrate: where wide values are counted; null: they are not
   // An update that computes the gradient itself, so many rows at a time: parameters[0].gradient
   // has room for them, and the kernel's scratch, once for each part that works on its own
-  // (ops/gradient_rows.h). Null: the gradient is there.
+  // (ops/gradient_rows.h). Where sums are measured, only if they do not fit int32. Null: the
+  // gradient is there.
   const GradientRows* gradient_rows = nullptr;
   int64_t rows_at_once = 0;
   int node = -1;  // of the graph: names it in keys of random numbers

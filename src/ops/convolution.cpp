@@ -189,6 +189,8 @@ void grad_weights(const OpContext& c) {
   if (weights.narrow_sums != nullptr) {
     *weights.narrow_sums = sums_are_narrow(c) ? 1 : 0;
     *gradient.exponent = *weights.fixed_exponent;
+    const bool is_left = *weights.narrow_sums == 0 && gradient.type == DataType::kInt32;
+    if (is_left) return;
   }
   const kernels::GradientSums totals = sums_of(weights);
   const int sum_exponent = *input.exponent + *c.grad_output.exponent;
@@ -214,9 +216,7 @@ size_t column_bytes(const ConvolutionShape& of_rows, int bits) {
   return kernels::aligned_bytes(of_rows.output_count() * kernels::gradient_bytes(bits));
 }
 
-bool rows_possible(const OpShapes& s) {
-  return s.inputs[0].last() == s.parameters[0].last() && sum_width(s) == SumWidth::kInt32;
-}
+bool rows_possible(const OpShapes& s) { return s.inputs[0].last() == s.parameters[0].last(); }
 
 int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, int64_t rows) {
   ConvolutionShape shape = convolution_shape(s);
@@ -229,9 +229,10 @@ int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, in
   return static_cast<int64_t>(kernels::aligned_bytes(static_cast<int64_t>(bytes)));
 }
 
-void compute_rows(const OpContext& c, int64_t first, int64_t rows, int32_t* sums,
+void compute_rows(const OpContext& c, int64_t first, int64_t rows, void* sums,
                   std::span<std::byte> scratch) {
   const Tensor &input = c.inputs[0], &gradient = c.grad_output;
+  const ParameterView& weights = c.parameters[0];
   ConvolutionShape shape = convolution_shape(c, input.shape, gradient.shape);
   const int64_t element = element_bytes(gradient.type), row = shape.out_channels * element;
   shape.out_channels = rows;
@@ -240,7 +241,12 @@ void compute_rows(const OpContext& c, int64_t first, int64_t rows, int32_t* sums
                      rows * element, rows * element, gradient.count() * element / row);
   kernels::convolution_grad_weights(
       *c.kernels,
-      {shape, input.as<int8_t>(), {scratch.data(), gradient.bits}, 0, {sums, 32}, false},
+      {shape,
+       input.as<int8_t>(),
+       {scratch.data(), gradient.bits},
+       *weights.gradient.exponent - (*input.exponent + *gradient.exponent),
+       {sums, sums_of(weights).bits},
+       false},
       {&alone, scratch.subspan(column_bytes(shape, gradient.bits))});
 }
 

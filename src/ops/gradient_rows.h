@@ -36,8 +36,14 @@ constexpr int64_t gradient_row_parts(int threads) {
   return std::min<int64_t>(threads, kernels::kMaximumParts);
 }
 
-// Rows that are computed get the exponent of their products.
+// Whether the update computes the gradient: always, or where it is measured not to fit int32.
+inline bool computes_rows(const OpContext& c, const ParameterView& p) {
+  return c.gradient_rows != nullptr && (p.narrow_sums == nullptr || *p.narrow_sums == 0);
+}
+
+// Rows that are computed get the exponent of their products; those that are measured have one.
 inline void set_row_exponent(const OpContext& c, const ParameterView& p) {
+  if (p.narrow_sums != nullptr) return;
   *p.gradient.exponent = static_cast<int16_t>(*c.inputs[0].exponent + *c.grad_output.exponent);
 }
 
@@ -47,7 +53,7 @@ template <typename Part, typename Function, typename Combine>
 Part over_gradient(const OpContext& c, const ParameterView& p, Function&& function,
                    Combine&& combine) {
   const kernels::GradientSums sums = sums_of(p);
-  if (c.gradient_rows == nullptr) {
+  if (!computes_rows(c, p)) {
     return over_parameter<Part>(
         c, p.mantissa.count(),
         [&](int64_t begin, int64_t end) { return function(sums, begin, end); }, combine);
@@ -63,7 +69,7 @@ Part over_gradient(const OpContext& c, const ParameterView& p, Function&& functi
     Part total = {};
     for (int64_t first = begin, last = begin; first < end; first = last) {
       last = std::min(end, first + c.rows_at_once);
-      c.gradient_rows->compute(c, first, last - first, held.as<int32_t>(), scratch);
+      c.gradient_rows->compute(c, first, last - first, held.data, scratch);
       // As if all rows were there.
       total = combine(total, function(held.from(-first * length), first * length, last * length));
     }

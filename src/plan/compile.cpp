@@ -394,7 +394,9 @@ class Compiler {
     const Operand& of_weights = node.op->traits.weights_read_wide_gradient ? wide : gradient;
     if (has_weights) emit_backward_weights(n, of_weights);
     if (has_input && !input_first) emit_backward_input(n, gradient);
-    if (has_weights && computes_rows(n)) emit_update_by_rows(n, of_weights);
+    if (has_weights && (computes_rows(n) || nodes_.computes_wide_rows(node))) {
+      emit_update_by_rows(n, of_weights);
+    }
     if (updates_at_once()) emit_updates(n);
   }
 
@@ -452,21 +454,28 @@ class Compiler {
     emit(std::move(instruction));
   }
 
-  // Reads what backward_weights would have read, and needs memory for a few rows only.
+  // Reads what backward_weights would have read, and needs memory for a few rows only; or what it
+  // did read, and takes the memory for sums that are too wide to be there.
   void emit_update_by_rows(int n, const Operand& gradient) {
     const int parameter = graph_.nodes[n].parameters[0];
     const RowsAtOnce rows = nodes_.rows_at_once(graph_.nodes[n]);
+    const auto there = gradients_.extract(parameter);
     Instruction update = instruction_of(n, Phase::kUpdate);
     add_backward_operands(update, true, gradient);
-    update.multiply_adds *= ops::kReadsOfGradient;
+    update.multiply_adds *= there.empty() ? ops::kReadsOfGradient : 0;
     update.op = optimizer(program_.options.optimizer).update;
     update.name = graph_.parameters[parameter].name;
     update.relu = false;
     update.gradient_rows = graph_.nodes[n].op->gradient_rows;
     update.rows_at_once = rows.rows;
-    update.parameters = {{parameter,
-                          add_buffer(update.name, BufferKind::kWeightGradient, rows.sum_bytes),
-                          DataType::kInt32}};
+    if (there.empty()) {
+      update.parameters = {{parameter,
+                            add_buffer(update.name, BufferKind::kWeightGradient, rows.sum_bytes),
+                            DataType::kInt32}};
+    } else {
+      update.parameters = {there.mapped()};
+      touch(there.mapped().gradient_buffer, now());
+    }
     add_phase_memory(update, {.scratch_bytes = rows.scratch_bytes});
     emit(std::move(update));
   }

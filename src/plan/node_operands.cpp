@@ -66,7 +66,8 @@ SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
 
 DataType NodeOperands::weight_gradient_type(const Node& node, bool first) const {
   if (options_.format.is_float()) return DataType::kFloat;
-  return sum_width(node, first) == SumWidth::kInt32 ? DataType::kInt32 : DataType::kInt64;
+  const bool narrow = sum_width(node, first) == SumWidth::kInt32;
+  return narrow || (first && computes_wide_rows(node)) ? DataType::kInt32 : DataType::kInt64;
 }
 
 bool NodeOperands::updates_at_once() const {
@@ -76,20 +77,33 @@ bool NodeOperands::updates_at_once() const {
   return options_.micro_batches == 1 && !options_.clips && !repeats_passes;
 }
 
-bool NodeOperands::may_compute_rows(const Node& node) const {
+bool NodeOperands::has_rows(const Node& node) const {
   const Format& format = options_.format;
   if (node.op->gradient_rows == nullptr || format.is_float() || !format.tensor_blocks) return false;
   return updates_at_once() && optimizer(options_.optimizer).update->traits.takes_gradient_rows &&
          with_shapes(node, node.op->gradient_rows->possible);
 }
 
+bool NodeOperands::may_compute_rows(const Node& node) const {
+  return has_rows(node) && sum_width(node, true) == SumWidth::kInt32;
+}
+
+bool NodeOperands::computes_wide_rows(const Node& node) const {
+  if (!has_rows(node) || sum_width(node, true) != SumWidth::kMeasured) return false;
+  const Shape& weights = graph_.parameters[node.parameters[0]].shape;
+  return rows_at_once(node).sum_bytes <= weights.count() * element_bytes(DataType::kInt32);
+}
+
 RowsAtOnce NodeOperands::rows_at_once(const Node& node) const {
   const Shape& weights = graph_.parameters[node.parameters[0]].shape;
   const int64_t parts = ops::gradient_row_parts(planning_.threads);
-  const int64_t row_bytes = weights.count() / weights[0] * element_bytes(DataType::kInt32);
+  const bool wide = sum_width(node, true) == SumWidth::kMeasured;
+  const int64_t row_bytes =
+      weights.count() / weights[0] * element_bytes(wide ? DataType::kInt64 : DataType::kInt32);
+  // Of what happens rarely, as little memory as possible.
+  const int64_t most = wide ? kRowTile : kRowBytes / row_bytes / kRowTile * kRowTile;
   RowsAtOnce result;
-  result.rows = std::min(std::max(kRowTile, kRowBytes / row_bytes / kRowTile * kRowTile),
-                         divide_up(weights[0], parts));
+  result.rows = std::min(std::max(kRowTile, most), divide_up(weights[0], parts));
   result.sum_bytes = parts * result.rows * row_bytes;
   result.scratch_bytes =
       parts * with_shapes(node, [&](const OpShapes& shapes) {

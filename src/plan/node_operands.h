@@ -57,14 +57,18 @@ class NodeOperands {
   static bool may_write_wide(const Node& node) {
     return !node.op->traits.weights_read_wide_gradient;
   }
-  // Of the sums of a node's first parameter, or of its others; int64 includes kMeasured.
+  // Of the sums of a node's first parameter, or of its others.
   SumWidth sum_width(const Node& node, bool first) const;
+  // Of the memory for them.
   DataType weight_gradient_type(const Node& node, bool first) const;
 
   // Whether updates follow their gradients, not the whole backward pass.
   bool updates_at_once() const;
-  // Whether the update of the node's first parameter may compute its gradient a few rows at a time.
+  // Whether the update of the node's first parameter may compute its gradient a few rows at a time
+  // in any step: sums of 32 bits.
   bool may_compute_rows(const Node& node) const;
+  // Whether it does so in steps whose sums turn out not to fit 32 bits, for which there is memory.
+  bool computes_wide_rows(const Node& node) const;
   RowsAtOnce rows_at_once(const Node& node) const;
 
   // Whether less is alive at once if backward_input comes before backward_weights, which makes room
@@ -73,6 +77,8 @@ class NodeOperands {
   bool input_comes_first(const Node& node, int gradient_bits) const;
 
  private:
+  bool has_rows(const Node& node) const;
+
   const Graph& graph_;
   const ResolvedValues& values_;
   const ProgramOptions& options_;

@@ -81,6 +81,7 @@ std::string to_string(const Program& program) {
     }
     if (instruction.gradient_rows != nullptr) {
       line += "  " + std::to_string(instruction.rows_at_once) + " rows at a time";
+      if (instruction.parameters[0].measures_sums) line += " where sums exceed 32 bits";
     }
     if (instruction.saved >= 0) append(line, "saved", describe(program, instruction.saved));
     if (instruction.statistics >= 0) {

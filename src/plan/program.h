@@ -69,7 +69,9 @@ struct ParameterOperand {
   int parameter = -1;        // of the graph
   int gradient_buffer = -1;  // its sums in the arena
   DataType gradient_type = DataType::kInt64;
-  bool measures_sums = false;  // those of type int64 may turn out to be int32 (SumWidth)
+  // Which of both they are turns out as they are computed (SumWidth): those of type int64 may be
+  // int32; where there is room for int32 only, the update computes those that are int64.
+  bool measures_sums = false;
 };
 
 struct Instruction {
@@ -86,8 +88,8 @@ struct Instruction {
   std::vector<ParameterOperand> parameters;
   int saved = -1, statistics = -1, workspace = -1, scratch = -1;  // buffers
   bool clears_gradients = false;  // on the first micro-batch, but for what the op then writes
-  // kUpdate: computes its parameter's gradient itself, so many rows at a time, with this; null: it
-  // is there.
+  // kUpdate: computes its parameter's gradient itself, so many rows at a time, with this, unless
+  // that is measured and fits; null: it is there.
   const GradientRows* gradient_rows = nullptr;
   int64_t rows_at_once = 0;
   int repeats_from = -1;  // kRepeat: the first of the instructions before it that it repeats

@@ -66,18 +66,22 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
 // Of a parameter's sums as the update reads them, at the exponent that is fixed for the step.
 BitLengths count_sums(const OpContext& context) {
   const ParameterView& parameter = context.parameters[0];
-  const Tensor& sums = parameter.gradient;
-  if (ops::sums_of(parameter).bits != 32) return count_lengths(sums, *context.kernel.pool);
+  if (parameter.gradient.type == DataType::kFloat) {
+    return count_lengths(parameter.gradient, *context.kernel.pool);
+  }
+  const auto count = [&](const auto* sums, int64_t begin, int64_t end) {
+    const int shift = *parameter.fixed_exponent - *parameter.gradient.exponent;
+    BitLengths counts;
+    for (int64_t i = begin; i < end; ++i) {
+      ++counts.by_length[static_cast<size_t>(length_of(rescale_rne(sums[i], shift)))];
+    }
+    return counts;
+  };
   return ops::over_gradient<BitLengths>(
       context, parameter,
       [&](const kernels::GradientSums& read, int64_t begin, int64_t end) {
-        const int shift = *parameter.fixed_exponent - *sums.exponent;
-        const auto* data = read.as<int32_t>();
-        BitLengths counts;
-        for (int64_t i = begin; i < end; ++i) {
-          ++counts.by_length[static_cast<size_t>(length_of(rescale_rne(data[i], shift)))];
-        }
-        return counts;
+        return read.bits == 32 ? count(read.as<int32_t>(), begin, end)
+                               : count(read.as<int64_t>(), begin, end);
       },
       [](BitLengths a, const BitLengths& b) { return a += b; });
 }
