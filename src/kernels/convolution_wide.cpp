@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "kernels/convolution_choice.h"
+#include "kernels/depthwise_wide.h"
 #include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
 
@@ -235,13 +236,51 @@ struct BackwardScratch {
   size_t bytes() const { return gradient + weights + sums; }
 };
 
+int64_t input_images_per_chunk(const ConvolutionShape& s) {
+  return wide_images_per_chunk(backward_shape(s, s.batch));
+}
+
+// The gradient of some images from exact sums, rounded and clipped.
+WideStatistics narrow_images(const KernelTable& table, ThreadPool& pool, const WideGradInput& args,
+                             const int64_t* sums, int64_t first, int64_t images) {
+  const int64_t image = args.shape.input_count() / args.shape.batch;
+  const NarrowWide narrow{sums, args.shift, args.grad_input.from(first * image)};
+  return parallel_statistics(pool, images * image, kGrain, [&](int64_t begin, int64_t end) {
+    return table.wide->narrow(narrow, begin, end);
+  });
+}
+
+WideStatistics depthwise_grad_input(const KernelTable& table, const WideGradInput& args,
+                                    const KernelContext& context) {
+  ConvolutionShape s = args.shape;
+  const int64_t batch = s.batch, images = input_images_per_chunk(s), out = s.output_count() / batch;
+  auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
+  const size_t bytes = aligned_bytes(images * (s.input_count() / batch) * 8);
+  const KernelContext inner{context.pool, context.scratch.subspan(bytes)};
+  WideStatistics total;
+  for (int64_t first = 0; first < batch; first += images) {
+    s.batch = std::min(images, batch - first);
+    const int64_t at = first * out * gradient_bytes(args.grad_output.bits);
+    depthwise_wide(table,
+                   {.shape = s,
+                    .mirrored = true,
+                    .source = {args.grad_output.as<std::byte>() + at, args.grad_output.bits},
+                    .weights = args.weights,
+                    .sums = sums},
+                   inner);
+    total += narrow_images(table, *context.pool, args, sums, first, s.batch);
+  }
+  return total;
+}
+
 }  // namespace
 
 WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& args,
                                const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
+  if (is_depthwise_wide(s)) return depthwise_grad_input(table, args, context);
   ThreadPool& pool = *context.pool;
-  const int64_t images = wide_images_per_chunk(backward_shape(s, s.batch));
+  const int64_t images = input_images_per_chunk(s);
   const BackwardScratch parts(backward_shape(s, images), args.grad_output.bits, args.weights.bits);
   std::byte* spread = context.scratch.data();
   std::byte* turned = spread + parts.gradient;
@@ -251,7 +290,7 @@ WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& ar
     using Weight = decltype(weight);
     turn_weights(s, args.weights.as<Weight>(), reinterpret_cast<Weight*>(turned));
   });
-  const int64_t in_count = s.input_count() / s.batch, out_count = s.output_count() / s.batch;
+  const int64_t out_count = s.output_count() / s.batch;
   WideStatistics total;
   for (int64_t first = 0; first < s.batch; first += images) {
     const ConvolutionShape to = backward_shape(s, std::min(images, s.batch - first));
@@ -271,17 +310,18 @@ WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& ar
                   .weights = {turned, args.weights.bits},
                   .sums = sums},
                  inner);
-    const NarrowWide narrow{sums, args.shift, args.grad_input.from(first * in_count)};
-    total += parallel_statistics(pool, to.output_count(), kGrain, [&](int64_t begin, int64_t end) {
-      return table.wide->narrow(narrow, begin, end);
-    });
+    total += narrow_images(table, pool, args, sums, first, to.batch);
   }
   return total;
 }
 
 size_t wide_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                      int gradient_bits, int weight_bits, int threads) noexcept {
-  const int64_t images = wide_images_per_chunk(backward_shape(shape, shape.batch));
+  const int64_t images = input_images_per_chunk(shape);
+  if (is_depthwise_wide(shape)) {
+    return aligned_bytes(images * (shape.input_count() / shape.batch) * 8) +
+           depthwise_wide_scratch_bytes(shape);
+  }
   return BackwardScratch(backward_shape(shape, images), gradient_bits, weight_bits).bytes() +
          most_of_pieces(shape.batch, images, [&](int64_t batch) {
            return wide_forward_scratch_bytes(table, backward_shape(shape, batch), gradient_bits,
@@ -310,6 +350,15 @@ struct ForwardScratch {
 void wide_forward(const KernelTable& table, const WideForward& args,
                   const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
+  if (is_depthwise_wide(s)) {
+    return depthwise_wide(table,
+                          {.shape = s,
+                           .source = args.input,
+                           .weights = args.weights,
+                           .bias = args.bias,
+                           .sums = args.sums},
+                          context);
+  }
   const ConvolutionShape shape = plane_shape(s, args.input.bits);
   const ForwardScratch parts(s, args.input.bits, args.weights.bits);
   ThreadPool& pool = *context.pool;
@@ -340,6 +389,7 @@ void wide_forward(const KernelTable& table, const WideForward& args,
 
 size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                   int input_bits, int weight_bits, int threads) noexcept {
+  if (is_depthwise_wide(shape)) return depthwise_wide_scratch_bytes(shape);
   return ForwardScratch(shape, input_bits, weight_bits).bytes() +
          convolution_forward_scratch_bytes(table, plane_shape(shape, input_bits), threads);
 }

@@ -136,20 +136,46 @@ TEST(WideConvolution, GradInputOfSomeImagesAtATimeIsExact) {
   }
 }
 
+// Of random widths.
+void check_random(const ConvolutionShape& s) {
+  RC_PRE(s.multiply_adds() < 200'000);
+  const auto bits = [] { return static_cast<int>(test::extent(2, 16)); };
+  Operands operands(s, bits(), bits(), bits(), *rc::gen::arbitrary<uint32_t>());
+  check_forward(operands);
+  check_grad_weights(operands, static_cast<int>(test::extent(-10, 20)));
+  check_grad_input(operands, static_cast<int>(test::extent(0, 30)), bits());
+  RC_ASSERT(!::testing::Test::HasFailure());
+}
+
 TEST(WideConvolution, RandomShapesAreExact) {
   EXPECT_TRUE(rc::check("convolutions of up to 16 bits are exact sums", [] {
     ConvolutionShape s = test::random_window();
     s.groups = test::extent(1, 3);
     s.in_channels = s.groups * test::extent(1, 4);
     s.out_channels = s.groups * test::extent(1, 4);
-    RC_PRE(s.multiply_adds() < 200'000);
-    const auto bits = [] { return static_cast<int>(test::extent(2, 16)); };
-    Operands operands(s, bits(), bits(), bits(), *rc::gen::arbitrary<uint32_t>());
-    check_forward(operands);
-    check_grad_weights(operands, static_cast<int>(test::extent(-10, 20)));
-    check_grad_input(operands, static_cast<int>(test::extent(0, 30)), bits());
-    RC_ASSERT(!::testing::Test::HasFailure());
+    check_random(s);
   }));
+}
+
+TEST(WideConvolution, RandomDepthwiseShapesAreExact) {
+  EXPECT_TRUE(rc::check("with a filter for each channel too", [] {
+    ConvolutionShape s = test::random_window();
+    s.groups = s.in_channels = s.out_channels = test::extent(1, 70);
+    check_random(s);
+  }));
+}
+
+// 8x9 taps are more than are added up as they are.
+TEST(WideConvolution, LargeDepthwiseFiltersAreExact) {
+  for (const int64_t width : {8, 9}) {
+    ConvolutionShape s = test::shape_of(2, 12, 11, 5, 5, 8, 2, 3);
+    s.kernel_width = width;
+    s.out_width = (s.in_width + 2 * s.padding - width) / s.stride + 1;
+    s.groups = 5;
+    Operands operands(s, 16, 16, 16, 4);
+    check_forward(operands);
+    check_grad_input(operands, 9, 16);
+  }
 }
 
 // The longest sum that is allowed, of the largest products; and of the largest bytes that planes

@@ -14,6 +14,12 @@ using UnsignedHalves [[gnu::vector_size(32)]] = uint16_t;
 inline Lanes load(const int64_t* from) noexcept {
   return reinterpret_cast<Lanes>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
+inline Lanes load(const int16_t* from) noexcept {
+  return reinterpret_cast<Lanes>(_mm256_cvtepi16_epi64(_mm_loadu_si64(from)));
+}
+inline Lanes load(const int8_t* from) noexcept {
+  return reinterpret_cast<Lanes>(_mm256_cvtepi8_epi64(_mm_loadu_si32(from)));
+}
 inline Lanes load(const int32_t* from) noexcept {
   return reinterpret_cast<Lanes>(
       _mm256_cvtepi32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));

@@ -11,6 +11,16 @@ using Words [[gnu::vector_size(64)]] = int32_t;
 using Halves [[gnu::vector_size(64)]] = int16_t;
 using UnsignedHalves [[gnu::vector_size(64)]] = uint16_t;
 
+inline Lanes load(const int64_t* from) noexcept {
+  return reinterpret_cast<Lanes>(_mm512_loadu_si512(from));
+}
+inline Lanes load(const int16_t* from) noexcept {
+  return reinterpret_cast<Lanes>(
+      _mm512_cvtepi16_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+inline Lanes load(const int8_t* from) noexcept {
+  return reinterpret_cast<Lanes>(_mm512_cvtepi8_epi64(_mm_loadu_si64(from)));
+}
 inline Lanes load(const int32_t* from) noexcept {
   return reinterpret_cast<Lanes>(
       _mm512_cvtepi32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));

@@ -1,22 +1,26 @@
 // The loops of wide numbers compiled for AVX2.
 #include <algorithm>
+#include <cstring>
 
 #include "base/target.h"
 #include "kernels/wide/wide.h"
 #include "numerics/rounding.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
 
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX2_BEGIN
 namespace {
+#include "kernels/lanes/avx2.h"
 #include "kernels/round_even_loops.h"
 // Built on these.
+#include "kernels/wide/channel_products.h"
 #include "kernels/wide/wide_loops.h"
 }  // namespace
 
-const WideKernels kWideAvx2 = {"wide_avx2", Isa::kAvx2, narrow, add_shifted,
-                               plane,       group_sums, add,    first_sums};
+const WideKernels kWideAvx2 = {"wide_avx2", Isa::kAvx2, narrow,     add_shifted,     plane,
+                               group_sums,  add,        first_sums, channel_products};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -64,9 +64,24 @@ void first_sums(const FirstSums& args, int64_t begin, int64_t end) noexcept {
   }
 }
 
+void channel_products(const ChannelProducts& args) noexcept {
+  for (int64_t pixel = 0; pixel < args.pixels; ++pixel) {
+    for (int64_t c = 0; c < args.channels; ++c) {
+      int64_t sum = args.first[c];
+      for (const ChannelProducts::Tap& tap : args.taps) {
+        with_value_type(tap.in.bits, [&](auto type) {
+          sum += tap.in.as<decltype(type)>()[pixel * args.in_step + c] * tap.weights[c];
+        });
+      }
+      args.sums[pixel * args.sum_step + c] = sum;
+    }
+  }
+}
+
 }  // namespace
 
-const WideKernels kWideReference = {"wide_reference", Isa::kScalar, narrow,    add_shifted, plane,
-                                    group_sums,       add,          first_sums};
+const WideKernels kWideReference = {
+    "wide_reference", Isa::kScalar, narrow,     add_shifted,     plane,
+    group_sums,       add,          first_sums, channel_products};
 
 }  // namespace mantissa::kernels

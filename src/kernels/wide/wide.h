@@ -1,10 +1,12 @@
 // Wide results of 64 bits, and bytes of operands that take several products of these: what formats
 // of more than 8 bits need besides the kernels of 8 (docs/decisions/0023-wide-values.md).
 //
-// A function works on the elements [begin, end) of its operands, on the calling thread.
+// A function works on the elements [begin, end) of its operands, or on all of them, on the calling
+// thread.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/cpu.h"
 #include "kernels/gradient.h"
@@ -46,6 +48,20 @@ struct FirstSums {
   int64_t* sums = nullptr;
 };
 
+// sums[pixel, c] = first[c] + the sum over taps of in[pixel, c] * weights[c], where a tap's pixels
+// lie `in_step` elements apart and those of the sums `sum_step`. Exact while it fits int64.
+struct ChannelProducts {
+  struct Tap {
+    ConstValue in;                     // of its first pixel
+    const int64_t* weights = nullptr;  // [channels], of up to 16 bits
+  };
+  std::span<const Tap> taps;       // of one width
+  const int64_t* first = nullptr;  // [channels]
+  int64_t channels = 1, pixels = 0;
+  int64_t in_step = 1, sum_step = 1;
+  int64_t* sums = nullptr;
+};
+
 struct WideKernels {
   const char* name;
   Isa isa;
@@ -58,6 +74,7 @@ struct WideKernels {
   // sums += part, modulo 2^32.
   void (*add)(const int32_t* part, int32_t* sums, int64_t begin, int64_t end) noexcept;
   void (*first_sums)(const FirstSums&, int64_t begin, int64_t end) noexcept;
+  void (*channel_products)(const ChannelProducts&) noexcept;
 };
 
 extern const WideKernels kWideReference;

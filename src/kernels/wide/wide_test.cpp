@@ -135,6 +135,40 @@ TEST_P(WideNumbers, FirstSums) {
   }
 }
 
+// Pixels of the input two apart, of the sums one and a gap; the largest products.
+template <typename T>
+void check_channel_products(const WideKernels& kernels, int bits) {
+  constexpr int64_t kPixels = 3;
+  for (const int64_t channels : {1, 7, 8, 31, 32, 45}) {
+    const int64_t in_step = 2 * channels, sum_step = channels + 1;
+    for (const size_t count : {0, 1, 9}) {
+      const auto in = test_values<T>(kPixels * in_step + 9, 10, bits - 1);
+      auto weights = test_values<int64_t>(channels * 9, 11, 15);
+      weights[0] = 32767;
+      const auto first = test_values<int64_t>(channels, 12, 50);
+      std::vector<ChannelProducts::Tap> taps;
+      for (size_t t = 0; t < count; ++t) taps.push_back({{&in[t], bits}, &weights[t * channels]});
+      std::vector<int64_t> sums(kPixels * sum_step, 77), wanted = sums;
+      for (int64_t i = 0; i < kPixels * channels; ++i) {
+        const int64_t pixel = i / channels, c = i % channels;
+        int64_t sum = first[c];
+        for (size_t t = 0; t < count; ++t) {
+          sum += in[t + pixel * in_step + c] * weights[t * channels + c];
+        }
+        wanted[pixel * sum_step + c] = sum;
+      }
+      kernels.channel_products(
+          {taps, first.data(), channels, kPixels, in_step, sum_step, sums.data()});
+      ASSERT_EQ(sums, wanted) << channels << " channels, " << count << " taps";
+    }
+  }
+}
+
+TEST_P(WideNumbers, ChannelProducts) {
+  check_channel_products<int8_t>(*GetParam(), 8);
+  check_channel_products<int16_t>(*GetParam(), 16);
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, WideNumbers, testing::ValuesIn(rows()), row_name);
 
 }  // namespace
