@@ -2,6 +2,7 @@
 // sigmoid, hard swish. Backward: the gradient times f' in Q30, f' anew from the input.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 
 #include "kernels/kernel_table.h"
@@ -47,9 +48,15 @@ void forward_wide(const OpContext& c) {
   if (kFunction.clips != nullptr) {
     if (const std::optional<MantissaRange> range = kFunction.clips(e)) {
       return kernels::with_value_type(c.inputs[0].bits, [&](auto type) {
-        const auto* in = c.inputs[0].as<decltype(type)>();
+        // Clipped in its own type, of which a vector holds more.
+        using T = decltype(type);
+        const auto limit = [](int64_t n) {
+          return static_cast<T>(
+              std::clamp<int64_t>(n, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+        };
+        const T *in = c.inputs[0].as<T>(), low = limit(range->low), high = limit(range->high);
         write_wide(c, wide_exponent,
-                   [&](int64_t i) { return std::clamp<int64_t>(in[i], range->low, range->high); });
+                   [&](int64_t i) { return int64_t{std::clamp(in[i], low, high)}; });
       });
     }
   }
