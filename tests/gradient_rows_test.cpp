@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 
 #include "plan/compile_training.h"
 #include "tests/networks.h"
@@ -127,46 +128,111 @@ TEST(GradientRows, OfConvolutionsOverThreadsInstructionSetsAndWidths) {
   }
 }
 
-// Sums over 1040 gradients of 16 bits fit 32 bits unless most of these are large. With an exponent
-// that begins far too low all are, as large as they get.
-TEST(GradientRows, OfSumsThatAreMeasuredNotToFit) {
-  Layers net("deep", fashion_options());
+// Updates that read their gradient by rows in the last step, as its sums were measured not to fit.
+int64_t fallen_back(Harness& harness) {
+  int64_t count = 0;
+  for (int i = 0; i < static_cast<int>(harness.program().instructions.size()); ++i) {
+    const OpContext& c = harness.executor().context(i);
+    if (c.gradient_rows != nullptr) count += *c.parameters[0].narrow_sums == 0 ? 1 : 0;
+  }
+  return count;
+}
+
+// With an exponent that begins far too low all gradients are as large as they get, of 600 classes
+// and of what reads them: then sums over 600 rows do not fit 32 bits.
+constexpr const char* kAllLarge = "dfp:warmup=0,start=-30";
+
+const ModelOptions& many_classes() {
+  static const ModelOptions options{.classes = 600, .channel_means = {73}};
+  return options;
+}
+
+// Layers with enough weights that memory for their sums is worth that of some rows.
+Graph with_deep_layers() {
+  Layers net("deep", many_classes());
   net.add(ops::kFlatten, "flatten");
-  net.linear("linear", 40);
-  const Graph graph = finished(net);
-  for (const char* format : {"dfp:warmup=0,start=-30", "bfp8"}) {
-    HarnessOptions options{.format = format, .batch_size = 1040, .micro_batch_size = 1040};
-    Harness measured(options, graph);
-    const Program& program = measured.program();
-    ASSERT_EQ(updates_by_rows(program), 1);
-    const auto update = std::find_if(program.instructions.begin(), program.instructions.end(),
-                                     [](const Instruction& i) { return i.gradient_rows; });
-    EXPECT_EQ(program.buffers[update->parameters[0].gradient_buffer].bytes,
-              784 * 40 * int64_t{sizeof(int32_t)});
-    // An update that waits for the norm has memory for sums of 64 bits.
-    options.clip_norm = 1e9;
-    Harness whole(options, graph);
-    ASSERT_EQ(updates_by_rows(whole.program()), 0);
-    const auto observe = [](Harness& harness) {
-      Observations seen(harness.program());
-      harness.executor().set_observations(&seen);
-      harness.step();
-      harness.executor().set_observations(nullptr);
-      std::set<decltype(BitLengths::by_length)> gradients;  // in any order
-      for (const TensorObservation& t : seen.tensors()) {
-        if (t.kind == ObservedKind::kParameterGradient) gradients.insert(t.bits.by_length);
-      }
-      return gradients;
-    };
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(observe(measured), observe(whole)) << format;
-    EXPECT_EQ(measured.state_sha256(), whole.state_sha256()) << format;
-    options.clip_norm = 0;
-    for (const Isa isa : kAllIsas) {
-      if (!is_supported(isa)) continue;
-      options.isa = isa, options.threads = 3;
+  net.linear("linear", 600);
+  return finished(net);
+}
+
+Graph with_deep_convolution() {
+  Layers net("deep", many_classes());
+  net.convolution("conv1", 128, 5, 4, 2, true);
+  net.relu("relu");
+  net.convolution("conv2", 400, 3, 4, 1, true);
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
+HarnessOptions large_batches(const char* format, int64_t size) {
+  return {.format = format, .batch_size = size, .micro_batch_size = size, .threads = 2};
+}
+
+// The bits of gradients that are observed in a step, in any order.
+std::set<decltype(BitLengths::by_length)> observe(Harness& harness) {
+  Observations seen(harness.program());
+  harness.executor().set_observations(&seen);
+  harness.step();
+  harness.executor().set_observations(nullptr);
+  std::set<decltype(BitLengths::by_length)> gradients;
+  for (const TensorObservation& t : seen.tensors()) {
+    if (t.kind == ObservedKind::kParameterGradient) gradients.insert(t.bits.by_length);
+  }
+  return gradients;
+}
+
+void expect_same_as_64_bits(const Graph& graph, HarnessOptions options, int64_t fall_back) {
+  SCOPED_TRACE(options.format);
+  Harness measured(options, graph);
+  EXPECT_GT(updates_by_rows(measured.program()), 0);
+  // An update that waits for the norm has memory for sums of 64 bits.
+  options.clip_norm = 1e9;
+  Harness whole(options, graph);
+  ASSERT_EQ(updates_by_rows(whole.program()), 0);
+  EXPECT_EQ(observe(measured), observe(whole));
+  EXPECT_EQ(fallen_back(measured), fall_back);
+  measured.step(), whole.step();
+  EXPECT_EQ(measured.state_sha256(), whole.state_sha256());
+}
+
+TEST(GradientRows, OfSumsThatAreMeasuredNotToFit) {
+  const Graph layers = with_deep_layers(), convolution = with_deep_convolution();
+  expect_same_as_64_bits(layers, large_batches(kAllLarge, 600), 2);
+  expect_same_as_64_bits(layers, large_batches("dfp:g=8,gw=16,warmup=0,start=-30", 600), 1);
+  expect_same_as_64_bits(layers, large_batches("bfp8", 600), 0);
+  expect_same_as_64_bits(convolution, large_batches(kAllLarge, 500), 1);
+}
+
+TEST(GradientRows, OfSumsThatAreMeasuredNotToFitOverThreadsAndInstructionSets) {
+  const Graph graph = with_deep_layers();
+  HarnessOptions options = large_batches(kAllLarge, 600);
+  Harness first(options, graph);
+  first.step();
+  for (const Isa isa : kAllIsas) {
+    if (!is_supported(isa)) continue;
+    for (const int threads : {1, 2, 8}) {
+      if (isa == Isa::kScalar && threads != 2) continue;  // slow
+      options.isa = isa, options.threads = threads;
       Harness other(options, graph);
-      for (int i = 0; i < 3; ++i) other.step();
-      EXPECT_EQ(other.state_sha256(), measured.state_sha256()) << format << isa_name(isa);
+      other.step();
+      EXPECT_EQ(other.state_sha256(), first.state_sha256()) << isa_name(isa) << threads;
+      if (threads <= 2) {
+        EXPECT_EQ(fallen_back(other), 2) << isa_name(isa) << threads;
+      }
+    }
+  }
+}
+
+TEST(GradientRows, OfSumsThatAreMeasuredNotToFitFromValuesThatAreComputedAgain) {
+  for (const Graph& graph : {with_deep_layers(), with_deep_convolution()}) {
+    HarnessOptions options = large_batches(kAllLarge, 600);
+    Harness kept(options, graph);
+    kept.step();
+    for (options.retention_key = 1; options.retention_key < 4; ++options.retention_key) {
+      Harness again(options, graph);
+      again.step();
+      EXPECT_GT(fallen_back(again), 0);
+      EXPECT_EQ(again.state_sha256(), kept.state_sha256()) << options.retention_key;
     }
   }
 }
@@ -246,6 +312,39 @@ TEST(PlansOfRows, TakeNoMoreThanWholeGradients) {
     const int64_t whole = arena_bytes(RecomputeMode::kNone, 0);
     EXPECT_LE(arena_bytes(RecomputeMode::kAll, 0), whole) << c.model;
     EXPECT_LE(arena_bytes(RecomputeMode::kAuto, whole), whole) << c.model;
+  }
+}
+
+// Nesterov's update reads whole gradients, so that there is memory for sums of 64 bits.
+TEST(PlansOfRows, ForSumsThatMayNotFitTakeNoMoreThanSumsOf64Bits) {
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const struct {
+    const char* model;
+    int64_t side, channels;
+    int batch_size, threads;
+  } kCases[] = {{"linear_blocks", 28, 1, 1024, 2},
+                {"linear_blocks", 28, 1, 1024, 64},
+                {"linear_blocks", 28, 1, 2048, 16},
+                {"resnet50", 224, 3, 16, 16},
+                {"inception_small", 224, 3, 8, 2}};
+  for (const auto& c : kCases) {
+    ModelOptions options;
+    options.height = options.width = c.side;
+    options.channels = c.channels;
+    const Graph graph = *build_model(c.model, options);
+    const auto arena_bytes = [&](OptimizerKind kind, RecomputeMode mode) {
+      const auto result =
+          compile_training(graph, {.micro_batch_size = c.batch_size, .optimizer = kind},
+                           {&table, c.threads}, {.mode = mode});
+      EXPECT_TRUE(result.ok());
+      return result->program.arena_bytes;
+    };
+    for (const RecomputeMode mode : {RecomputeMode::kNone, RecomputeMode::kAll}) {
+      // But for what lies between buffers.
+      EXPECT_LE(static_cast<double>(arena_bytes(OptimizerKind::kMomentum, mode)),
+                1.005 * static_cast<double>(arena_bytes(OptimizerKind::kNesterov, mode)))
+          << c.model << c.batch_size << c.threads;
+    }
   }
 }
 

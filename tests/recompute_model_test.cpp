@@ -175,7 +175,9 @@ TEST(RetentionEvaluator, FindsWhatAPlainReplayFinds) {
           const auto found = up_to(expected.excess);
           ASSERT_TRUE(found);
           expect_equal(*found, expected);
-          if (expected.excess > 0) EXPECT_FALSE(up_to(expected.excess - 1));
+          if (expected.excess > 0) {
+            EXPECT_FALSE(up_to(expected.excess - 1));
+          }
           if (changes % 3 == draw % 3) evaluator.take();
           expect_equal(model.evaluate(choice, limit), expected);
           EXPECT_GE(expected.total_bytes, model.bound_bytes());

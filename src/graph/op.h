@@ -98,8 +98,9 @@ struct OpShapes;
 struct PlanningContext;
 
 // How an op computes the gradient of its first parameter a few rows (output channels) at a time,
-// for an update that then needs no memory for all of it. The op's backward_weights finds no sums of
-// that parameter there and leaves them out, and needs no scratch.
+// for an update that then needs no memory for all of it, or none for sums of 64 bits. In the first
+// case the op's backward_weights finds no sums of that parameter there and leaves them out, and
+// needs no scratch; in the second it leaves out those that it measured not to fit 32 bits.
 struct GradientRows {
   // Whether it can, of the only micro-batch.
   bool (*possible)(const OpShapes&) = nullptr;

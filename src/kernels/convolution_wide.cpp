@@ -278,7 +278,9 @@ WideStatistics depthwise_grad_input(const KernelTable& table, const WideGradInpu
 WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& args,
                                const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
-  if (is_depthwise_wide(s)) return depthwise_grad_input(table, args, context);
+  if (is_depthwise_wide(s, args.grad_output.bits, args.weights.bits)) {
+    return depthwise_grad_input(table, args, context);
+  }
   ThreadPool& pool = *context.pool;
   const int64_t images = input_images_per_chunk(s);
   const BackwardScratch parts(backward_shape(s, images), args.grad_output.bits, args.weights.bits);
@@ -318,7 +320,7 @@ WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& ar
 size_t wide_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                      int gradient_bits, int weight_bits, int threads) noexcept {
   const int64_t images = input_images_per_chunk(shape);
-  if (is_depthwise_wide(shape)) {
+  if (is_depthwise_wide(shape, gradient_bits, weight_bits)) {
     return aligned_bytes(images * (shape.input_count() / shape.batch) * 8) +
            depthwise_wide_scratch_bytes(shape);
   }
@@ -350,7 +352,7 @@ struct ForwardScratch {
 void wide_forward(const KernelTable& table, const WideForward& args,
                   const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
-  if (is_depthwise_wide(s)) {
+  if (is_depthwise_wide(s, args.input.bits, args.weights.bits)) {
     return depthwise_wide(table,
                           {.shape = s,
                            .source = args.input,
@@ -389,7 +391,7 @@ void wide_forward(const KernelTable& table, const WideForward& args,
 
 size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                   int input_bits, int weight_bits, int threads) noexcept {
-  if (is_depthwise_wide(shape)) return depthwise_wide_scratch_bytes(shape);
+  if (is_depthwise_wide(shape, input_bits, weight_bits)) return depthwise_wide_scratch_bytes(shape);
   return ForwardScratch(shape, input_bits, weight_bits).bytes() +
          convolution_forward_scratch_bytes(table, plane_shape(shape, input_bits), threads);
 }

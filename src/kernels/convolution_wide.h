@@ -1,7 +1,8 @@
 // Convolution of mantissas of more than 8 bits by the kernels for 8: an operand of 16-bit integers
 // is split into two planes of int8, its upper bytes and its lower ones less 128, each pair of
 // planes is convolved exactly in int32, and the results are combined in int64, with sums of the
-// operands for the 128 that are missing. Nothing is rounded on the way.
+// operands for the 128 that are missing. Nothing is rounded on the way. Forward and grad_input of
+// depthwise convolutions are products as they are: kernels/depthwise_wide.h.
 #pragma once
 
 #include "kernels/convolution/pieces.h"

@@ -1,4 +1,4 @@
-// Convolutions of up to 16 bits, by planes, against plain sums in 128 bits.
+// Convolutions of up to 16 bits, by planes or not, against plain sums in 128 bits.
 #include "kernels/convolution_wide.h"
 
 #include <gtest/gtest.h>
@@ -133,6 +133,12 @@ TEST(WideConvolution, GradInputOfSomeImagesAtATimeIsExact) {
   for (const int64_t side : {330, 400}) {  // two and the last one, and one by one
     Operands operands(test::shape_of(3, side, side, 1, 2, 3, 1, 1), 8, 12, 16, 5);
     check_grad_input(operands, 9, 16);
+    ConvolutionShape depthwise = test::shape_of(3, side, side, 2, 2, 3, 2, 1);
+    depthwise.groups = 2;
+    for (const int bits : {8, 16}) {
+      Operands of_channels(depthwise, 16, 16, bits, 6);
+      check_grad_input(of_channels, 9, bits);
+    }
   }
 }
 

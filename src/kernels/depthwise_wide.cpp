@@ -107,8 +107,9 @@ class Rows {
 
 }  // namespace
 
-bool is_depthwise_wide(const ConvolutionShape& s) {
-  return s.groups == s.in_channels && s.groups == s.out_channels && s.dilation == 1 &&
+bool is_depthwise_wide(const ConvolutionShape& s, int source_bits, int weight_bits) {
+  return std::max(source_bits, weight_bits) > 8 && s.groups == s.in_channels &&
+         s.groups == s.out_channels && s.dilation == 1 &&
          s.kernel_height * s.kernel_width <= kMostTaps;
 }
 

@@ -20,8 +20,9 @@ struct DepthwiseWide {
   int64_t* sums = nullptr;        // [N, OH, OW, C]; mirrored [N, H, W, C]
 };
 
-// Whether the shape is one for it: a filter for each channel, not too large, without dilation.
-bool is_depthwise_wide(const ConvolutionShape& shape);
+// Whether it is for operands of these widths: more than 8 bits of one, a filter for each channel,
+// not too large, without dilation.
+bool is_depthwise_wide(const ConvolutionShape& shape, int source_bits, int weight_bits);
 
 void depthwise_wide(const KernelTable& table, const DepthwiseWide& args,
                     const KernelContext& context) noexcept;

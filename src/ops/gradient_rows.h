@@ -37,7 +37,7 @@ constexpr int64_t gradient_row_parts(int threads) {
 }
 
 // Whether the update computes the gradient: always, or where it is measured not to fit int32.
-inline bool computes_rows(const OpContext& c, const ParameterView& p) {
+inline bool reads_by_rows(const OpContext& c, const ParameterView& p) {
   return c.gradient_rows != nullptr && (p.narrow_sums == nullptr || *p.narrow_sums == 0);
 }
 
@@ -53,7 +53,7 @@ template <typename Part, typename Function, typename Combine>
 Part over_gradient(const OpContext& c, const ParameterView& p, Function&& function,
                    Combine&& combine) {
   const kernels::GradientSums sums = sums_of(p);
-  if (!computes_rows(c, p)) {
+  if (!reads_by_rows(c, p)) {
     return over_parameter<Part>(
         c, p.mantissa.count(),
         [&](int64_t begin, int64_t end) { return function(sums, begin, end); }, combine);

@@ -190,7 +190,7 @@ std::optional<MeasuredGradient> measure_gradient(const OpContext& c, const Real&
   using kernels::SketchExtremes;
   const ParameterView& p = c.parameters[0];
   const Tensor& velocity = p.moments[0];
-  if (computes_rows(c, p)) set_row_exponent(c, p);
+  if (reads_by_rows(c, p)) set_row_exponent(c, p);
   // As many bits as the last step's gradient had.
   const int exponent = *p.gradient.exponent;
   const ScaledSketch sketch = sketch_direction(

@@ -394,7 +394,7 @@ class Compiler {
     const Operand& of_weights = node.op->traits.weights_read_wide_gradient ? wide : gradient;
     if (has_weights) emit_backward_weights(n, of_weights);
     if (has_input && !input_first) emit_backward_input(n, gradient);
-    if (has_weights && (computes_rows(n) || nodes_.computes_wide_rows(node))) {
+    if (has_weights && (computes_rows(n) || nodes_.falls_back_on_rows(node))) {
       emit_update_by_rows(n, of_weights);
     }
     if (updates_at_once()) emit_updates(n);

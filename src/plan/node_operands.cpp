@@ -67,7 +67,7 @@ SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
 DataType NodeOperands::weight_gradient_type(const Node& node, bool first) const {
   if (options_.format.is_float()) return DataType::kFloat;
   const bool narrow = sum_width(node, first) == SumWidth::kInt32;
-  return narrow || (first && computes_wide_rows(node)) ? DataType::kInt32 : DataType::kInt64;
+  return narrow || (first && falls_back_on_rows(node)) ? DataType::kInt32 : DataType::kInt64;
 }
 
 bool NodeOperands::updates_at_once() const {
@@ -88,10 +88,13 @@ bool NodeOperands::may_compute_rows(const Node& node) const {
   return has_rows(node) && sum_width(node, true) == SumWidth::kInt32;
 }
 
-bool NodeOperands::computes_wide_rows(const Node& node) const {
+bool NodeOperands::falls_back_on_rows(const Node& node) const {
   if (!has_rows(node) || sum_width(node, true) != SumWidth::kMeasured) return false;
   const Shape& weights = graph_.parameters[node.parameters[0]].shape;
-  return rows_at_once(node).sum_bytes <= weights.count() * element_bytes(DataType::kInt32);
+  const int64_t narrow = weights.count() * element_bytes(DataType::kInt32);
+  const int64_t saved = weights.count() * element_bytes(DataType::kInt64) - narrow;
+  const RowsAtOnce rows = rows_at_once(node);
+  return rows.sum_bytes <= narrow && rows.scratch_bytes <= saved;
 }
 
 RowsAtOnce NodeOperands::rows_at_once(const Node& node) const {
@@ -133,10 +136,11 @@ bool NodeOperands::input_comes_first(const Node& node, int gradient_bits) const 
   const auto bytes = [](const PhaseMemory& phase) {
     return phase.workspace_bytes + phase.scratch_bytes;
   };
+  const int64_t held = !node.parameters.empty() && falls_back_on_rows(node) ? inputs : 0;
   const int64_t for_weights = bytes(memory.backward_weights);
   const int64_t for_input = bytes(memory.backward_input);
   return inputs + gradients + std::max(for_input, sums + for_weights) <
-         sums + std::max(inputs + for_weights, gradients + for_input);
+         sums + std::max(inputs + for_weights, held + gradients + for_input);
 }
 
 }  // namespace mantissa

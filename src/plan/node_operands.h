@@ -67,13 +67,15 @@ class NodeOperands {
   // Whether the update of the node's first parameter may compute its gradient a few rows at a time
   // in any step: sums of 32 bits.
   bool may_compute_rows(const Node& node) const;
-  // Whether it does so in steps whose sums turn out not to fit 32 bits, for which there is memory.
-  bool computes_wide_rows(const Node& node) const;
+  // Whether it does so in steps whose sums turn out not to fit 32 bits, for which there is memory:
+  // where what rows need is not more than what that saves.
+  bool falls_back_on_rows(const Node& node) const;
   RowsAtOnce rows_at_once(const Node& node) const;
 
   // Whether less is alive at once if backward_input comes before backward_weights, which makes room
   // for its sums only then; taken as if the inputs were there before and went with
-  // backward_weights. Where a node saves nothing, neither leaves anything to the other.
+  // backward_weights, or with the update if that may read them. Where a node saves nothing, neither
+  // leaves anything to the other.
   bool input_comes_first(const Node& node, int gradient_bits) const;
 
  private:

@@ -121,8 +121,8 @@ struct ProgramOptions {
   ExponentMode exponents = ExponentMode::kExact;
   bool clips = false;                     // training: updates wait for the norm of all gradients
   std::vector<Retention> retention = {};  // training: per value; empty: all are kept
-  // Training: per parameter, whether its update computes the gradient itself a few rows at a time,
-  // which may_compute_rows() allows; empty: none. Changes no bit.
+  // Training: per parameter, whether its update computes the gradient itself a few rows at a time
+  // in every step, which may_compute_rows() allows; empty: none. Changes no bit.
   std::vector<bool> by_rows = {};
   // What the arena should not exceed: where it does, more ways to pack it are tried.
   int64_t arena_limit_bytes = std::numeric_limits<int64_t>::max();

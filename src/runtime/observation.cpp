@@ -54,8 +54,6 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
       return count_lengths<int16_t>(tensor, pool);
     case DataType::kInt32:
       return count_lengths<int32_t>(tensor, pool);
-    case DataType::kInt64:
-      return count_lengths<int64_t>(tensor, pool);
     case DataType::kFloat:
       return count_lengths<float>(tensor, pool);
     default:

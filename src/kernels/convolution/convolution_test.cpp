@@ -163,15 +163,18 @@ TEST(Convolution, NarrowSumsOfManyRowsReachTheirLimit) {
   }
 }
 
-// Many gradients behind many weights: more than are packed at once, in units that the image's edge
-// leaves in part empty, and in the last slice fewer channels than in the others.
+// Many gradients behind many weights: more than are packed at once. In units that the image's edge
+// leaves in part empty, with fewer channels in the last slice than in the others; and, of 8 bits,
+// in several chunks.
 TEST(Convolution, GradientsPackedInSlicesEqualTheReference) {
   if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";
-  constexpr uint32_t kOf16Bits = 2;
-  const ConvolutionShape shape = shape_of(16, 7, 17, 384, 528, 1, 1, 0);
-  const Operands operands(shape, Values::kMixedSigns, kOf16Bits);
-  ASSERT_EQ(operands.bits, 16);
-  EXPECT_EQ(test::disagreement(fast_kernels(), operands, {1, 2}), "");
+  constexpr uint32_t kOf16Bits = 2, kOf8Bits = 1;
+  const Operands wide(shape_of(16, 7, 17, 384, 528, 1, 1, 0), Values::kMixedSigns, kOf16Bits);
+  ASSERT_EQ(wide.bits, 16);
+  EXPECT_EQ(test::disagreement(fast_kernels(), wide, {1, 2}), "");
+  const Operands narrow(shape_of(2757, 1, 1, 128, 1168, 1, 1, 0), Values::kMixedSigns, kOf8Bits);
+  ASSERT_EQ(narrow.bits, 8);
+  EXPECT_EQ(test::disagreement(fast_kernels(), narrow, {1}), "");
 }
 
 // 32767.5 is a tie, which goes to the even 32768 and is clipped; one less is not.
