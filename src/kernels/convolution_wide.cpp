@@ -240,6 +240,11 @@ int64_t input_images_per_chunk(const ConvolutionShape& s) {
   return wide_images_per_chunk(backward_shape(s, s.batch));
 }
 
+// What depthwise_grad_input keeps; what depthwise_wide needs follows.
+size_t depthwise_sums_bytes(const ConvolutionShape& s) {
+  return aligned_bytes(input_images_per_chunk(s) * (s.input_count() / s.batch) * 8);
+}
+
 // The gradient of some images from exact sums, rounded and clipped.
 WideStatistics narrow_images(const KernelTable& table, ThreadPool& pool, const WideGradInput& args,
                              const int64_t* sums, int64_t first, int64_t images) {
@@ -255,8 +260,7 @@ WideStatistics depthwise_grad_input(const KernelTable& table, const WideGradInpu
   ConvolutionShape s = args.shape;
   const int64_t batch = s.batch, images = input_images_per_chunk(s), out = s.output_count() / batch;
   auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
-  const size_t bytes = aligned_bytes(images * (s.input_count() / batch) * 8);
-  const KernelContext inner{context.pool, context.scratch.subspan(bytes)};
+  const KernelContext inner{context.pool, context.scratch.subspan(depthwise_sums_bytes(s))};
   WideStatistics total;
   for (int64_t first = 0; first < batch; first += images) {
     s.batch = std::min(images, batch - first);
@@ -319,11 +323,10 @@ WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& ar
 
 size_t wide_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                      int gradient_bits, int weight_bits, int threads) noexcept {
-  const int64_t images = input_images_per_chunk(shape);
   if (is_depthwise_wide(shape, gradient_bits, weight_bits)) {
-    return aligned_bytes(images * (shape.input_count() / shape.batch) * 8) +
-           depthwise_wide_scratch_bytes(shape);
+    return depthwise_sums_bytes(shape) + depthwise_wide_scratch_bytes(shape);
   }
+  const int64_t images = input_images_per_chunk(shape);
   return BackwardScratch(backward_shape(shape, images), gradient_bits, weight_bits).bytes() +
          most_of_pieces(shape.batch, images, [&](int64_t batch) {
            return wide_forward_scratch_bytes(table, backward_shape(shape, batch), gradient_bits,

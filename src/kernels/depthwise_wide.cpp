@@ -11,6 +11,7 @@
 namespace mantissa::kernels {
 namespace {
 
+using depthwise::Axes;
 using depthwise::Axis;
 using depthwise::AxisPhase;
 
@@ -34,11 +35,10 @@ void for_each_run(const Axis& axis, const AxisPhase& phase, const Visit& visit) 
     return std::clamp(axis.sources - (phase.source + k * step), first_tap(k), phase.taps);
   };
   for (int64_t k = 0; k < results;) {
-    const Run run{k, k + 1, first_tap(k), last_tap(k)};
-    int64_t end = k + 1;
-    while (end < results && first_tap(end) == run.first_tap && last_tap(end) == run.last_tap) ++end;
-    visit(Run{run.begin, end, run.first_tap, run.last_tap});
-    k = end;
+    Run run{k, k, first_tap(k), last_tap(k)};
+    while (k < results && first_tap(k) == run.first_tap && last_tap(k) == run.last_tap) ++k;
+    run.end = k;
+    visit(run);
   }
 }
 
@@ -46,32 +46,30 @@ class Rows {
  public:
   Rows(const KernelTable& table, const DepthwiseWide& args, const int64_t* by_tap,
        const int64_t* bias)
-      : kernels_(*table.wide), args_(args), by_tap_(by_tap), bias_(bias) {
-    const ConvolutionShape& s = args.shape;
-    vertical_ = {s.out_height, s.in_height, s.kernel_height, s.stride, s.padding, args.mirrored};
-    horizontal_ = {s.out_width, s.in_width, s.kernel_width, s.stride, s.padding, args.mirrored};
-    if (!args.mirrored) return;
-    std::swap(vertical_.results, vertical_.sources);
-    std::swap(horizontal_.results, horizontal_.sources);
-  }
+      : kernels_(*table.wide),
+        args_(args),
+        by_tap_(by_tap),
+        bias_(bias),
+        axes_(args.shape, args.mirrored) {}
 
-  int64_t count() const { return args_.shape.batch * vertical_.results; }
-  int64_t row_sums() const { return horizontal_.results * args_.shape.in_channels; }
+  int64_t count() const { return args_.shape.batch * axes_.vertical.results; }
+  int64_t row_sums() const { return axes_.horizontal.results * args_.shape.in_channels; }
 
   void run(int64_t index) const {
-    const int64_t image = index / vertical_.results, y = index % vertical_.results;
-    const AxisPhase rows = vertical_.phase(vertical_.phase_of(y));
+    const Axis &vertical = axes_.vertical, &horizontal = axes_.horizontal;
+    const int64_t image = index / vertical.results, y = index % vertical.results;
+    const AxisPhase rows = vertical.phase(vertical.phase_of(y));
     const int64_t source =
-        rows.source + (y - rows.first) / vertical_.step() * vertical_.source_step();
-    for (int64_t h = 0; h < horizontal_.phases(); ++h) {
-      const AxisPhase columns = horizontal_.phase(h);
-      for_each_run(horizontal_, columns, [&](const Run& run) {
+        rows.source + (y - rows.first) / vertical.step() * vertical.source_step();
+    for (int64_t h = 0; h < horizontal.phases(); ++h) {
+      const AxisPhase columns = horizontal.phase(h);
+      for_each_run(horizontal, columns, [&](const Run& run) {
         std::array<ChannelProducts::Tap, kMostTaps> taps;
         size_t count = 0;
         for (int64_t i = 0; i < rows.taps; ++i) {
-          if (source + i < 0 || source + i >= vertical_.sources) continue;
+          if (source + i < 0 || source + i >= vertical.sources) continue;
           for (int64_t j = run.first_tap; j < run.last_tap; ++j) {
-            const int64_t x = columns.source + run.begin * horizontal_.source_step() + j;
+            const int64_t x = columns.source + run.begin * horizontal.source_step() + j;
             const int64_t tap =
                 (rows.kernel_first + i * rows.kernel_step) * args_.shape.kernel_width +
                 columns.kernel_first + j * columns.kernel_step;
@@ -79,14 +77,14 @@ class Rows {
                              by_tap_ + tap * args_.shape.in_channels};
           }
         }
-        const int64_t x = columns.first + run.begin * horizontal_.step();
+        const int64_t x = columns.first + run.begin * horizontal.step();
         const int64_t channels = args_.shape.in_channels;
         kernels_.channel_products({.taps = {taps.data(), count},
                                    .first = bias_,
                                    .channels = channels,
                                    .pixels = run.end - run.begin,
-                                   .in_step = horizontal_.source_step() * channels,
-                                   .sum_step = horizontal_.step() * channels,
+                                   .in_step = horizontal.source_step() * channels,
+                                   .sum_step = horizontal.step() * channels,
                                    .sums = args_.sums + index * row_sums() + x * channels});
       });
     }
@@ -94,7 +92,7 @@ class Rows {
 
  private:
   ConstValue source_at(int64_t image, int64_t y, int64_t x) const {
-    const int64_t pixel = (image * vertical_.sources + y) * horizontal_.sources + x;
+    const int64_t pixel = (image * axes_.vertical.sources + y) * axes_.horizontal.sources + x;
     const int64_t bytes = gradient_bytes(args_.source.bits) * args_.shape.in_channels;
     return {args_.source.as<std::byte>() + pixel * bytes, args_.source.bits};
   }
@@ -102,7 +100,7 @@ class Rows {
   const WideKernels& kernels_;
   const DepthwiseWide& args_;
   const int64_t *by_tap_, *bias_;
-  Axis vertical_, horizontal_;
+  Axes axes_;
 };
 
 }  // namespace

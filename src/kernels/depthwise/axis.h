@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/checked.h"
+#include "kernels/convolution/convolution.h"
 
 namespace mantissa::kernels::depthwise {
 
@@ -47,6 +49,19 @@ struct Axis {
     const int64_t last =
         mirrored ? (results - 1 + padding) / stride : (results - 1) * stride - padding + kernel - 1;
     return last - first_source() + 1;
+  }
+};
+
+struct Axes {
+  Axis vertical, horizontal;
+
+  // Of the forward pass; mirrored, of the gradient of the input.
+  Axes(const ConvolutionShape& s, bool mirrored)
+      : vertical{s.out_height, s.in_height, s.kernel_height, s.stride, s.padding, mirrored},
+        horizontal{s.out_width, s.in_width, s.kernel_width, s.stride, s.padding, mirrored} {
+    if (!mirrored) return;
+    std::swap(vertical.results, vertical.sources);
+    std::swap(horizontal.results, horizontal.sources);
   }
 };
 

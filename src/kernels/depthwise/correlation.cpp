@@ -52,12 +52,9 @@ struct Plan {
 
 Plan::Plan(const RowLoops& loops, const ConvolutionShape& s, bool mirrored, int threads)
     : shape(s) {
-  vertical = {s.out_height, s.in_height, s.kernel_height, s.stride, s.padding, mirrored};
-  horizontal = {s.out_width, s.in_width, s.kernel_width, s.stride, s.padding, mirrored};
-  if (mirrored) {
-    std::swap(vertical.results, vertical.sources);
-    std::swap(horizontal.results, horizontal.sources);
-  }
+  const Axes axes(s, mirrored);
+  vertical = axes.vertical;
+  horizontal = axes.horizontal;
   layout = {.stride = 2,
             .apart = 1,
             .first_column = horizontal.first_source(),

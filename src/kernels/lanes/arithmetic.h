@@ -4,11 +4,11 @@
 //
 // Include inside an anonymous namespace of mantissa::kernels, after round_even_loops.h and avx2.h
 // or avx512vnni.h, where these are defined: Lanes, UnsignedLanes, kLanes; load(pointer) of
-// int32, sign extended; store(to, lanes), the low 32 bits; product(a, b) and unsigned_product(a, b)
-// of the lanes' low 32 bits; kHas64BitLanes, whether there are a product and an arithmetic shift of
-// them; Words, 2 * kLanes int32, with load_words and store_words, interleaved(evens, odds), the low
-// 32 bits, interleaved_highs, the others, and sums_of_products(a, b) of their halves, 16 bits each;
-// load_evens and load_odds of 2 * kLanes int64.
+// int8 to int64, sign extended; store(to, lanes), the low 32 bits; product(a, b) and
+// unsigned_product(a, b) of the lanes' low 32 bits; kHas64BitLanes, whether there are a product and
+// an arithmetic shift of them; Words, 2 * kLanes int32, with load_words and store_words,
+// interleaved(evens, odds), the low 32 bits, interleaved_highs, the others, and sums_of_products(a,
+// b) of their halves, 16 bits each; load_evens and load_odds of 2 * kLanes int64.
 
 // Sums and left shifts that may wrap are unsigned.
 inline UnsignedLanes wrapping(Lanes lanes) noexcept {
