@@ -15,11 +15,21 @@ namespace {
 // Byte planes of gradients.
 int planes_of(int bits) { return bits <= 8 ? 1 : 2; }
 
+DotPlan plan_forward(const Tiles& tiles, const ConvolutionShape& shape, int threads) {
+  return plan_dot(forward_dot(shape, threads, tiles.folded_width), 1, threads, tiles.depth_dwords);
+}
+
+DotPlan plan_grad_input(const Tiles& tiles, const ConvolutionShape& shape, int bits, int threads) {
+  return plan_dot(grad_input_dot(shape, threads, tiles.folded_width), planes_of(bits), threads,
+                  tiles.depth_dwords);
+}
+
 // Sums of |weights| up to this keep 32767 * sum within int32.
 constexpr int32_t kNarrowMagnitude = 65535;
 
 // One call of forward or grad_input.
 struct DotCall {
+  const Tiles& tiles;
   const DotPlan& plan;
   DotMode mode;
   std::byte* scratch;
@@ -61,16 +71,17 @@ void for_each_phase(const DotCall& call, Visit&& visit) {
         dot.axis_phase(index % dot.target_step, dot.kernel_width, dot.target_width), index,
         weights};
     visit(phase);
-    weights += dot.blocks() * block_bytes(dot, phase.y, phase.x);
+    weights += dot.blocks() * block_bytes(call.plan, phase.y, phase.x);
   }
 }
 
 PackedBlock packed_block(const DotCall& call, const Phase& phase, int64_t block) {
   const Dot& dot = call.plan.dot;
   const BlockGroup group = group_of_block(block, dot.blocks());
-  return {.weights = phase.weights + group.first * block_bytes(dot, phase.y, phase.x) +
+  return {.weights = phase.weights + group.first * block_bytes(call.plan, phase.y, phase.x) +
                      (block - group.first) * 64,
           .stride = group.size * 64,
+          .row_dwords = run_dwords(call.plan, phase.x),
           .init = call.init(phase.index) + block * 16,
           .magnitude = call.magnitude(phase.index) + block};
 }
@@ -85,24 +96,27 @@ struct Band {
 // Runs tiles over segments of equal length, as many at a time as the registers hold.
 class SegmentQueue {
  public:
-  SegmentQueue(DotMode mode, int vectors, int pixels, TileArguments& arguments)
-      : mode_(mode),
+  SegmentQueue(const DotCall& call, int vectors, int64_t pixels, TileArguments& arguments)
+      : tiles_(call.tiles),
+        mode_(call.mode),
         vectors_(vectors),
-        pixels_(pixels),
+        most_bases_(tiles_.most_bases(mode_, vectors)),
         arguments_(arguments),
-        tile_(find_tile(mode, vectors, bases_for(vectors), pixels)) {}
+        tile_(tiles_.find(mode_, vectors, most_bases_, pixels)) {
+    arguments.pixels = static_cast<int>(pixels);
+  }
 
   void add(const uint8_t* source, char* target) {
     arguments_.source[waiting_] = source;
     arguments_.target[waiting_] = target;
-    if (++waiting_ < bases_for(vectors_)) return;
+    if (++waiting_ < most_bases_) return;
     tile_(arguments_);
     waiting_ = 0;
   }
   void finish() {
     while (waiting_ > 0) {
       const int bases = waiting_ >= 2 ? 2 : 1;
-      find_tile(mode_, vectors_, bases, pixels_)(arguments_);
+      tiles_.find(mode_, vectors_, bases, arguments_.pixels)(arguments_);
       waiting_ -= bases;
       for (int i = 0; i < waiting_; ++i) {
         arguments_.source[i] = arguments_.source[i + bases];
@@ -112,8 +126,9 @@ class SegmentQueue {
   }
 
  private:
+  const Tiles& tiles_;
   DotMode mode_;
-  int vectors_, pixels_;
+  int vectors_, most_bases_;
   TileArguments& arguments_;
   Tile tile_;
   int waiting_ = 0;
@@ -124,7 +139,7 @@ void run_rows(const DotCall& call, const Phase& phase, const BlockGroup& group, 
               int64_t begin, int64_t end, int64_t columns, TileArguments& arguments) {
   const DotPlan& plan = call.plan;
   const Dot& dot = plan.dot;
-  const int64_t segments = ceil_div(columns, kSegmentPixels);
+  const int64_t segments = ceil_div(columns, call.tiles.pixels);
   if (segments == 0 || begin >= end) return;
   const int64_t shorter = columns / segments;
   const int64_t longer_count = columns % segments;
@@ -133,7 +148,7 @@ void run_rows(const DotCall& call, const Phase& phase, const BlockGroup& group, 
     const int64_t count = longer != 0 ? longer_count : segments - longer_count;
     if (count == 0) continue;
     const int64_t first = longer != 0 ? 0 : longer_count * (shorter + 1);
-    SegmentQueue queue(call.mode, group.size, static_cast<int>(pixels), arguments);
+    SegmentQueue queue(call, group.size, pixels, arguments);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t y = phase.y.first_target + i * dot.target_step;
       const int64_t window_y =
@@ -176,7 +191,7 @@ void run_phase(const DotCall& call, const Phase& phase, const Band& band,
   if (phase.y.taps == 0 || phase.x.taps == 0) return clear_rows(call, phase, band, begin, end);
   const bool has_last = dot.last_width != dot.source_width && end == phase.y.count && begin < end;
   arguments.taps_y = phase.y.taps;
-  arguments.dwords = run_dwords(dot, phase.x);
+  arguments.dwords = run_dwords(plan, phase.x);
   for (int64_t block = 0; block < dot.blocks();) {
     const BlockGroup group = group_of_block(block, dot.blocks());
     arguments.weights = packed_block(call, phase, group.first).weights;
@@ -264,6 +279,7 @@ WideStatistics run_dot(const DotCall& call, ThreadPool& pool) {
         run_band(call, image, 0, worker, arguments);
       }
     }
+    call.tiles.release();
     raise(maximum, tile_maximum(call.mode, arguments));
     saturated.fetch_add(tile_saturated(call.mode, arguments), std::memory_order_relaxed);
   });
@@ -282,12 +298,13 @@ DotMode grad_input_mode(const DotCall& call) {
 
 }  // namespace
 
-WideStatistics forward(const ConvolutionForward& args, const KernelContext& context) noexcept {
+WideStatistics forward(const Tiles& tiles, const ConvolutionForward& args,
+                       const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
-  const DotPlan plan =
-      plan_dot(forward_dot(shape, context.pool->size(), kFoldedWidth), 1, context.pool->size());
+  const DotPlan plan = plan_forward(tiles, shape, context.pool->size());
   const bool rounds = args.wide == nullptr;
   const DotCall call = {
+      .tiles = tiles,
       .plan = plan,
       .mode = rounds ? DotMode::kByte : DotMode::kSums,
       .scratch = context.scratch.data(),
@@ -306,12 +323,12 @@ WideStatistics forward(const ConvolutionForward& args, const KernelContext& cont
   return run_dot(call, *context.pool);
 }
 
-WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext& context) noexcept {
+WideStatistics grad_input(const Tiles& tiles, const ConvolutionGradInput& args,
+                          const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
-  const int bits = args.grad_output.bits;
-  const DotPlan plan = plan_dot(grad_input_dot(shape, context.pool->size(), kFoldedWidth),
-                                planes_of(bits), context.pool->size());
-  DotCall call = {.plan = plan,
+  const DotPlan plan = plan_grad_input(tiles, shape, args.grad_output.bits, context.pool->size());
+  DotCall call = {.tiles = tiles,
+                  .plan = plan,
                   .mode = DotMode::kNarrow,
                   .scratch = context.scratch.data(),
                   .source = args.grad_output.data,
@@ -330,14 +347,15 @@ WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext&
   return run_dot(call, *context.pool);
 }
 
-size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept {
-  return plan_dot(forward_dot(shape, threads, kFoldedWidth), 1, threads).total_bytes;
+size_t forward_scratch_bytes(const Tiles& tiles, const ConvolutionShape& shape,
+                             int threads) noexcept {
+  return plan_forward(tiles, shape, threads).total_bytes;
 }
 
-size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads) noexcept {
-  const Dot dot = grad_input_dot(shape, threads, kFoldedWidth);
-  return std::max(plan_dot(dot, planes_of(bits), threads).total_bytes,
-                  plan_dot(dot, 1, threads).total_bytes);
+size_t grad_input_scratch_bytes(const Tiles& tiles, const ConvolutionShape& shape, int bits,
+                                int threads) noexcept {
+  return std::max(plan_grad_input(tiles, shape, bits, threads).total_bytes,
+                  plan_grad_input(tiles, shape, 8, threads).total_bytes);
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

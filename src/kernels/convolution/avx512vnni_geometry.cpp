@@ -10,11 +10,12 @@ constexpr int64_t kMultiplyAddsPerTask = 2'000'000;
 
 }  // namespace
 
-DotPlan plan_dot(const Dot& dot, int planes, int threads) {
+DotPlan plan_dot(const Dot& dot, int planes, int threads, int64_t depth_dwords) {
   DotPlan plan{.dot = dot,
                .window_y = dot.axis_window(dot.kernel_height, dot.target_height),
                .window_x = dot.axis_window(dot.kernel_width, dot.target_width),
-               .planes = planes};
+               .planes = planes,
+               .depth_dwords = depth_dwords};
   const int64_t rows = dot.phase_extent(dot.target_height);
   plan.window_columns =
       (dot.phase_extent(dot.target_width) - 1) * dot.source_step + plan.window_x.reach;
@@ -34,7 +35,7 @@ DotPlan plan_dot(const Dot& dot, int planes, int threads) {
   for (int64_t phase = 0; phase < dot.phases(); ++phase) {
     const AxisPhase y = dot.axis_phase(phase / dot.target_step, dot.kernel_height, 1);
     const AxisPhase x = dot.axis_phase(phase % dot.target_step, dot.kernel_width, 1);
-    plan.weights_bytes += static_cast<size_t>(dot.blocks() * block_bytes(dot, y, x));
+    plan.weights_bytes += static_cast<size_t>(dot.blocks() * block_bytes(plan, y, x));
   }
   plan.init_offset = plan.weights_bytes;
   plan.magnitude_offset =

@@ -10,16 +10,12 @@ namespace mantissa::kernels::convolution_avx512vnni {
 
 using namespace convolution_geometry;
 
-// Pixels of one register tile's segment, and the width that pixels are folded to where rows do not
-// matter (linear layers, 1x1 convolutions): a multiple of every tile.
-constexpr int kSegmentPixels = 7;
-constexpr int64_t kFoldedWidth = 28;
-
 // How a dot is cut into tasks, and where its scratch lies.
 struct DotPlan {
   Dot dot;
   AxisWindow window_y, window_x;
   int planes = 1;               // byte planes of the packed source
+  int64_t depth_dwords = 1;     // that the tiles take at once, at most
   int64_t band_rows = 1;        // rows (of each phase) per task
   int64_t bands = 1;            // per image
   int64_t images_per_task = 1;  // 1 where there are several bands
@@ -36,16 +32,18 @@ struct DotPlan {
   }
 };
 
-DotPlan plan_dot(const Dot& dot, int planes, int threads);
+DotPlan plan_dot(const Dot& dot, int planes, int threads, int64_t depth_dwords);
 
-// Dwords of one tap row of one phase: (tap_x, source channel) / 4.
-inline int64_t run_dwords(const Dot& dot, const AxisPhase& x) {
-  return ceil_div(x.taps * dot.source_channels, 4);
+// Packed dwords of one tap row of one phase: (tap_x, source channel) / 4. Where the tiles take it
+// in several pieces, zeros fill up the last of the weights'.
+inline int64_t run_dwords(const DotPlan& plan, const AxisPhase& x) {
+  const int64_t dwords = ceil_div(x.taps * plan.dot.source_channels, 4);
+  return dwords <= plan.depth_dwords ? dwords : round_up(dwords, plan.depth_dwords);
 }
 
 // Packed bytes of one block of 16 target channels in one phase.
-inline int64_t block_bytes(const Dot& dot, const AxisPhase& y, const AxisPhase& x) {
-  return y.taps * run_dwords(dot, x) * 64;
+inline int64_t block_bytes(const DotPlan& plan, const AxisPhase& y, const AxisPhase& x) {
+  return y.taps * run_dwords(plan, x) * 64;
 }
 
 // Blocks of 16 target channels are handled in pairs, an odd last one alone.

@@ -16,7 +16,6 @@ constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of thei
 constexpr int64_t kShallowDepth = 256;        // for which adding threads' sums is not worth it
 constexpr int64_t kManyChannels = 128;        // which are packed in panels
 constexpr int64_t kSliceBytes = 1024 * 1024;  // times threads
-constexpr int64_t kBlockPositions = 128;      // whose panels fit the L1 cache
 constexpr int64_t kFinishRows = 32;
 constexpr int kMaximumParts = 256;
 
@@ -43,8 +42,9 @@ void plan_units(GradWeightsPlan& plan) {
 
 void plan_chunks(GradWeightsPlan& plan, int threads) {
   const int64_t channels = plan.shape.in_channels;
-  const int64_t unit_bytes = 4 * (plan.window_rows * plan.window_columns * channels +
-                                  plan.planes * plan.unit_positions() * plan.shape.out_channels);
+  const int64_t unit_bytes =
+      4 * (plan.window_rows * plan.window_columns * channels +
+           plan.plane_copies() * plan.unit_positions() * plan.shape.out_channels);
   const int64_t depth = 4 * plan.unit_positions();
   plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts ||
                        plan.units * depth <= kShallowDepth;
@@ -61,7 +61,7 @@ void plan_chunks(GradWeightsPlan& plan, int threads) {
   int64_t chunks = ceil_div(plan.units, most);
   if (!plan.shared_chunks) chunks = smaller(plan.units, round_up(chunks, threads));
   plan.chunk_units = ceil_div(plan.units, chunks);
-  plan.block_units = larger(1, kBlockPositions / plan.unit_positions());
+  plan.block_units = larger(1, plan.tiles.block_positions / plan.unit_positions());
   // Tiles of rows take any (kx, c) that are adjacent.
   plan.input_panel_channels = plan.shared_chunks ? panel_channels(channels) : channels;
   plan.input_panels = channels / plan.input_panel_channels;
@@ -72,7 +72,7 @@ void plan_slices(GradWeightsPlan& plan, int threads) {
   plan.slice_panels = plan.panels;
   if (!plan.shared_chunks || plan.panels == 1) return;
   const int64_t task_panels = kOutputsPerTask / plan.panel_channels;
-  const int64_t task_bytes = task_panels * plan.planes * plan.panel_stride;
+  const int64_t task_bytes = task_panels * plan.plane_copies() * plan.panel_stride;
   const int64_t tasks = ceil_div(plan.panels, task_panels);
   const int64_t most = larger(1, kSliceBytes * threads / task_bytes);
   plan.slice_panels = smaller(plan.panels, ceil_div(tasks, ceil_div(tasks, most)) * task_panels);
@@ -96,13 +96,21 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
   plan.input_panel_stride = stride(plan.chunk_units * plan.input_bytes());
   plan.panel_stride = stride(plan.chunk_units * plan.unit_positions() * plan.position_bytes());
   plan_slices(plan, threads);
-  plan.planes_offset = aligned(plan.input_panels * plan.input_panel_stride + kGradWeightsSlack);
+  const size_t transposed = plan.tiles.transposed_bytes(plan);
+  const int64_t input_end = plan.input_panels * plan.input_panel_stride + kGradWeightsSlack;
+  plan.planes_offset = aligned(input_end);
   plan.plane_stride = aligned(plan.slice_panels * plan.panel_stride + kGradWeightsSlack);
-  plan.input_sums_offset = plan.planes_offset + plan.planes * plan.plane_stride;
+  plan.transposed_offset = plan.planes_offset + plan.planes * plan.plane_stride;
+  plan.input_sums_offset = plan.transposed_offset + transposed;
   plan.grad_sums_offset =
       plan.input_sums_offset +
       static_cast<size_t>(s.kernel_height * round_up(plan.run, 64)) * sizeof(int32_t);
   plan.chunk_bytes = plan.grad_sums_offset + static_cast<size_t>(plan.columns) * sizeof(int64_t);
+  if (plan.tiles.transposes) {
+    // Tiles of 16 positions go beyond the last one's input, and multiply what is there by zeros.
+    const int64_t beyond = 16 * plan.step * plan.pixel_bytes();
+    plan.chunk_bytes = std::max(plan.chunk_bytes, aligned(input_end + beyond));
+  }
   plan.total_bytes = plan.chunks_offset + plan.chunk_bytes * copies;
 }
 
@@ -110,6 +118,7 @@ Chunk chunk_at(const GradWeightsPlan& plan, std::byte* scratch, int64_t index, i
   std::byte* base = scratch + plan.chunks_offset + plan.chunk_bytes * copy;
   return {.input = reinterpret_cast<uint8_t*>(base),
           .planes = reinterpret_cast<int8_t*>(base + plan.planes_offset),
+          .transposed = reinterpret_cast<int8_t*>(base + plan.transposed_offset),
           .first_channel = 0,
           .input_sums = reinterpret_cast<int32_t*>(base + plan.input_sums_offset),
           .grad_sums = {base + plan.grad_sums_offset, plan.sum_bits},
@@ -126,7 +135,23 @@ Share share_of(int64_t run, int64_t tiles, int64_t tile) {
   return {tile * shorter + smaller(tile, longer), shorter + (tile < longer ? 1 : 0)};
 }
 
-int64_t row_tiles(const GradWeightsPlan& plan) { return ceil_div(plan.run, plan.tile_rows()); }
+// Rows of a run in tiles of whole units.
+int64_t row_units(const GradWeightsPlan& plan) { return ceil_div(plan.run, plan.tiles.row_unit); }
+int64_t row_tiles(const GradWeightsPlan& plan) {
+  const int vectors = plan.planes * static_cast<int>(plan.blocks_at_once());
+  return ceil_div(row_units(plan), plan.tiles.most_rows(vectors) / plan.tiles.row_unit);
+}
+Share rows_of_tile(const GradWeightsPlan& plan, int64_t tiles, int64_t tile) {
+  const Share units = share_of(row_units(plan), tiles, tile);
+  const int64_t first = units.first * plan.tiles.row_unit;
+  return {first, smaller(units.count * plan.tiles.row_unit, plan.run - first)};
+}
+
+// What products need of a block's gradients.
+void prepare_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
+  sum_grads(plan, chunk, block);
+  plan.tiles.transpose(plan, chunk, block);
+}
 
 // A unit of the chunk `index`: its gradients of the slice and, with the first slice, its input.
 void pack_chunk_unit(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
@@ -154,19 +179,20 @@ void run_own_chunks(const GradWeightsPlan& plan, const ConvolutionGradWeights& a
     for (int64_t unit = 0; unit < chunk.units; ++unit) {
       pack_chunk_unit(plan, args, chunk, index, unit);
     }
-    for (int64_t block = 0; block < plan.columns / 16; ++block) sum_grads(plan, chunk, block);
+    for (int64_t block = 0; block < plan.columns / 16; ++block) prepare_grads(plan, chunk, block);
     for (int64_t row = 0; row < plan.run; row += 64) sum_inputs(plan, chunk, row);
     const int64_t tiles = row_tiles(plan);
     for (int64_t ky = 0; ky < kernel_height; ++ky) {
       for (int64_t tile = 0; tile < tiles; ++tile) {
-        const Share rows = share_of(plan.run, tiles, tile);
+        const Share rows = rows_of_tile(plan, tiles, tile);
         for (int64_t block = 0; block < plan.columns / 16; block += plan.blocks_at_once()) {
-          sum_products(plan, chunk, ky, rows.first, rows.count, block, *used == 0,
-                       sums.from((ky * plan.run + rows.first) * plan.columns + block * 16),
-                       plan.columns);
+          plan.tiles.sum_products(
+              plan, chunk, ky, rows.first, rows.count, block, *used == 0,
+              sums.from((ky * plan.run + rows.first) * plan.columns + block * 16), plan.columns);
         }
       }
     }
+    plan.tiles.release();
     *used = 1;
   });
 }
@@ -183,19 +209,20 @@ void run_shared_slice(const GradWeightsPlan& plan, const ConvolutionGradWeights&
   const int64_t blocks = ceil_div(end, 16) - begin / 16;
   const int64_t runs = begin == 0 ? ceil_div(plan.run, 64) : 0;
   context.pool->parallel_for(blocks + runs, [&](int64_t task, int) {
-    if (task < blocks) return sum_grads(plan, chunk, begin / 16 + task);
+    if (task < blocks) return prepare_grads(plan, chunk, begin / 16 + task);
     sum_inputs(plan, chunk, (task - blocks) * 64);
   });
   const int64_t vectors = plan.run_pitch() / 16;
-  const int64_t tiles = ceil_div(vectors, kInputVectors);
+  const int64_t tiles = ceil_div(vectors, plan.tiles.input_vectors);
   const int64_t output_tasks = ceil_div(end - begin, kOutputsPerTask);
   // Tasks of the same channels follow each other: their gradients stay in the cache.
   context.pool->parallel_for(output_tasks * kernel_height * tiles, [&](int64_t task, int) {
     const int64_t ky = task / tiles % kernel_height;
     const int64_t first = begin + task / (kernel_height * tiles) * kOutputsPerTask;
     const Share tile = share_of(vectors, tiles, task % tiles);
-    sum_shared(plan, args, chunk, ky, tile.first, tile.count, first,
-               smaller(end, first + kOutputsPerTask), index == 0, sums);
+    plan.tiles.sum_shared(plan, args, chunk, ky, tile.first, tile.count, first,
+                          smaller(end, first + kOutputsPerTask), index == 0, sums);
+    plan.tiles.release();
   });
 }
 
@@ -239,12 +266,11 @@ void finish_own(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
 
 }  // namespace
 
-GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int sum_bits,
-                                  int threads) {
-  GradWeightsPlan plan;
+GradWeightsPlan plan_grad_weights(const GradWeightsTiles& tiles, const ConvolutionShape& shape,
+                                  int bits, int sum_bits, int threads) {
+  GradWeightsPlan plan{.tiles = tiles, .shape = simplified(shape)};
   plan.planes = bits <= 8 ? 1 : 2;
   plan.sum_bits = sum_bits;
-  plan.shape = simplified(shape);
   const ConvolutionShape& s = plan.shape;
   const bool pointwise = s.kernel_height == 1 && s.kernel_width == 1 && s.padding == 0;
   plan.step = pointwise ? 1 : s.stride;
@@ -258,10 +284,11 @@ GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int s
   return plan;
 }
 
-void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
+void grad_weights(const GradWeightsTiles& tiles, const ConvolutionGradWeights& args,
+                  const KernelContext& context) noexcept {
   if (needs_no_sums(args)) return;
-  const GradWeightsPlan plan =
-      plan_grad_weights(args.shape, args.grad_output.bits, args.totals.bits, context.pool->size());
+  const GradWeightsPlan plan = plan_grad_weights(tiles, args.shape, args.grad_output.bits,
+                                                 args.totals.bits, context.pool->size());
   if (plan.shared_chunks) {
     for (int64_t index = 0; index < plan.chunks(); ++index) {
       run_shared_chunk(plan, args, context, index);
@@ -273,10 +300,11 @@ void grad_weights(const ConvolutionGradWeights& args, const KernelContext& conte
   }
 }
 
-size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int bits, int threads) noexcept {
+size_t grad_weights_scratch_bytes(const GradWeightsTiles& tiles, const ConvolutionShape& shape,
+                                  int bits, int threads) noexcept {
   // One plane can need more than two: its chunks are larger.
-  return std::max(plan_grad_weights(shape, bits, 64, threads).total_bytes,
-                  plan_grad_weights(shape, std::min(bits, 8), 64, threads).total_bytes);
+  return std::max(plan_grad_weights(tiles, shape, bits, 64, threads).total_bytes,
+                  plan_grad_weights(tiles, shape, std::min(bits, 8), 64, threads).total_bytes);
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

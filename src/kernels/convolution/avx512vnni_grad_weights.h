@@ -15,6 +15,10 @@
 // of a chunk, in vectors of 16 inputs, the (kx, c) of a tap row: what they sum lies like the
 // weights. They pack its gradients a slice of the channels at a time, so that scratch holds no
 // second copy of a large layer's.
+//
+// AMX multiplies tiles of 16 channels by 16 positions of four images of gradients (a) by as many
+// positions of 16 (kx, c) (b). b is the packed input as it lies, a row per position; a is a second
+// copy of the packed planes, transposed (amx_grad_weights_tile.cpp).
 #pragma once
 
 #include <cstddef>
@@ -26,18 +30,15 @@ namespace mantissa::kernels::convolution_avx512vnni {
 
 // 255 * 128 * depth stays below 2^31.
 constexpr int64_t kGradWeightsDepth = 65536;
-// Of tiles of inputs: vectors of 16 of a tap row, and output channels, by planes of grad_output.
-constexpr int64_t kInputVectors = 3;
-constexpr int64_t tile_outputs(int planes) { return planes == 2 ? 4 : 8; }
 // Output channels that one call of sum_shared goes over: their gradients stay in the L2 cache.
 constexpr int64_t kOutputsPerTask = 64;
-// Rows of a tile of output channels: as many as registers hold, of two vectors of sums each or of
-// one.
-constexpr int kGradWeightsRows = 14, kGradWeightsMostRows = 28;
 // Packed buffers may be read this far beyond their end.
 constexpr int64_t kGradWeightsSlack = 320;
 
+struct GradWeightsTiles;
+
 struct GradWeightsPlan {
+  const GradWeightsTiles& tiles;
   ConvolutionShape shape;
   int planes = 2;                    // of grad_output
   int sum_bits = 64;                 // of the totals, and of the sums on the way to them
@@ -54,10 +55,12 @@ struct GradWeightsPlan {
   // Scratch: sums, room for int64, then the chunk's parts. Of each thread [row][column]; of shared
   // chunks [O][KH][run_pitch()], and none if there is one chunk.
   size_t sums_bytes = 0, used_offset = 0, chunks_offset = 0;
-  size_t planes_offset = 0, plane_stride = 0, input_sums_offset = 0, grad_sums_offset = 0;
+  size_t planes_offset = 0, plane_stride = 0, transposed_offset = 0;
+  size_t input_sums_offset = 0, grad_sums_offset = 0;
   int64_t panel_stride = 0, input_panel_stride = 0;
   size_t chunk_bytes = 0, total_bytes = 0;
 
+  int64_t plane_copies() const;  // planes of grad_output, and their transposed copies
   int64_t unit_positions() const { return band_rows * band_columns; }
   int64_t position_bytes() const { return panel_channels * 4; }  // of one panel and plane
   // Of one panel of the input: a pixel, and a unit.
@@ -87,18 +90,24 @@ struct GradWeightsPlan {
   // Blocks of 16 columns whose products are summed at once: two vectors of gradients, but where
   // there is one in all.
   int64_t blocks_at_once() const { return planes == 1 && columns > 16 ? 2 : 1; }
-  int64_t tile_rows() const {
-    return planes * blocks_at_once() == 2 ? kGradWeightsRows : kGradWeightsMostRows;
-  }
 };
 
-GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int bits, int sum_bits,
-                                  int threads);
+GradWeightsPlan plan_grad_weights(const GradWeightsTiles& tiles, const ConvolutionShape& shape,
+                                  int bits, int sum_bits, int threads);
+
+// The positions of some units: three nested loops (outermost first) over the packed input; the
+// gradient's positions are adjacent.
+struct Positions {
+  int64_t count[3];
+  int64_t step[3];  // bytes in the packed input
+};
+Positions positions_of(const GradWeightsPlan& plan, int64_t units);
 
 // One chunk's buffers.
 struct Chunk {
   uint8_t* input = nullptr;       // [unit]
   int8_t* planes = nullptr;       // of a slice: high, plane_stride later low; or the only one
+  int8_t* transposed = nullptr;   // of the slice, where tiles want that
   int64_t first_channel = 0;      // of the slice
   int32_t* input_sums = nullptr;  // [KH][run rounded up to 64]: sum of (xu - 128)
   GradientSums grad_sums;         // [columns]: sum of 256 * high + low
@@ -119,19 +128,41 @@ void pack_unit_grads(const GradWeightsPlan& plan, const ConstGradient& grads, in
 // input_sums of 64 positions of the run, for each ky.
 void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first);
 void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
-// Adds (stores if `first`) the chunk's sums for `count` <= tile_rows() rows from (ky, row) and
-// the blocks of 16 columns from `block` on, blocks_at_once() as far as they exist, to sums
-// [count][pitch].
-void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
-                  int64_t count, int64_t block, bool first, const GradientSums& sums,
-                  int64_t pitch);
-// Sums `vectors` <= kInputVectors of 16 inputs of the tap row ky, from `vector` on, for the output
-// channels [first_output, last_output). Totals of 32 bits take them at once, stored if it is the
-// first chunk, else added. For those of 64 bits the only chunk's are rescaled into the totals, and
-// several chunks' wait in `sums`.
-void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, const Chunk& chunk,
-                int64_t ky, int64_t vector, int64_t vectors, int64_t first_output,
-                int64_t last_output, bool first_chunk, int64_t* sums);
+
+// What multiplies.
+struct GradWeightsTiles {
+  // (kx, c) of a tap row that sum_products takes at once, by the vectors of 16 output channels, and
+  // what their first is a multiple of.
+  int64_t (*most_rows)(int vectors);
+  int64_t row_unit;
+  int64_t input_vectors;    // the most that sum_shared takes
+  int64_t block_positions;  // of shared chunks, whose panels fit the L1 cache
+  // Whether they want a transposed copy of a chunk's slice, its bytes, and its making, of a block
+  // of 16 channels, from the packed planes.
+  bool transposes;
+  size_t (*transposed_bytes)(const GradWeightsPlan& plan);
+  void (*transpose)(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
+  // Adds (stores if `first`) the chunk's sums for `count` rows from (ky, row) and the blocks of 16
+  // columns from `block` on, blocks_at_once() as far as they exist, to sums [count][pitch].
+  void (*sum_products)(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
+                       int64_t count, int64_t block, bool first, const GradientSums& sums,
+                       int64_t pitch);
+  // Sums `vectors` of 16 inputs of the tap row ky, from `vector` on, for the output channels
+  // [first_output, last_output). Totals of 32 bits take them at once, stored if it is the first
+  // chunk, else added. For those of 64 bits the only chunk's are rescaled into the totals, and
+  // several chunks' wait in `sums`.
+  void (*sum_shared)(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
+                     const Chunk& chunk, int64_t ky, int64_t vector, int64_t vectors,
+                     int64_t first_output, int64_t last_output, bool first_chunk, int64_t* sums);
+  void (*release)();  // called when a thread's task is done
+};
+
+extern const GradWeightsTiles kAvx512VnniGradWeightsTiles;
+
+inline int64_t GradWeightsPlan::plane_copies() const {
+  return tiles.transposes ? 2 * planes : planes;
+}
+
 // Rescales `count` sums of an output channel, which begin at row `row`, into totals of 64 bits.
 void finish_row(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,
                 int64_t count, const ConvolutionGradWeights& args);

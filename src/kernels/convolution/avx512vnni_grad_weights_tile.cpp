@@ -1,110 +1,33 @@
 #if defined(__x86_64__)
 #include <utility>
 
-#include "kernels/convolution/avx512vnni_bytes.h"
-#include "kernels/convolution/avx512vnni_grad_weights.h"
+#include "kernels/convolution/avx512vnni_grad_weights_sums.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
 namespace mantissa::kernels::convolution_avx512vnni {
 namespace {
 
-// The positions of some units: three nested loops (outermost first) over the packed input; the
-// gradient's positions are adjacent.
-struct Positions {
-  int64_t count[3];
-  int64_t step[3];  // bytes in the packed input
-};
-
-Positions positions_of(const GradWeightsPlan& plan, int64_t units) {
-  const int64_t pixel = plan.pixel_bytes();
-  Positions p = {{units, plan.band_rows, plan.band_columns},
-                 {plan.input_bytes(), plan.step * plan.window_columns * pixel, plan.step * pixel}};
-  for (int i = 0; i < 2; ++i) {  // join the inner loops where they run through
-    if (p.count[2] != 1 && p.step[1] != p.count[2] * p.step[2]) break;
-    p = {{1, p.count[0], p.count[1] * p.count[2]},
-         {0, p.step[0], p.count[2] == 1 ? p.step[1] : p.step[2]}};
-  }
-  return p;
-}
+// Rows of a tile of output channels: as many as registers hold, of two vectors of sums each or of
+// one.
+constexpr int kRowsOfTwo = 14, kRowsOfOne = 28;
+// Of tiles of inputs: vectors of 16 of a tap row, and output channels, by planes of grad_output.
+constexpr int64_t kInputVectors = 3;
+constexpr int64_t tile_outputs(int planes) { return planes == 2 ? 4 : 8; }
 
 struct ProductArguments {
   Positions positions;
   const uint8_t* input;
   const int8_t* grads[2];  // high and low plane of a block, or two blocks
   int64_t grad_step;
-  const int32_t* input_sums;  // of the tile's rows
-  GradientSums grad_sums;     // of the tile's columns
-  bool pair;                  // two blocks: does the second exist?
-  GradientSums sums;
-  int64_t pitch;
-  bool first;
+  bool pair;  // two blocks: does the second exist?
+  Destination to;
 };
 
 MANTISSA_INLINE __m512i broadcast_dword(const void* from) {
   __m512i dword;
   asm("vpbroadcastd %1, %0" : "=v"(dword) : "m"(*static_cast<const uint32_t*>(from)));
   return dword;
-}
-
-// Eight sums: part + 128 * correction, added to `to` or stored there.
-MANTISSA_INLINE void flush(int64_t* to, __m512i part, __m512i correction, bool first) {
-  __m512i sum = _mm512_add_epi64(part, _mm512_slli_epi64(correction, 7));
-  if (!first) sum = _mm512_add_epi64(sum, _mm512_load_si512(to));
-  _mm512_store_si512(to, sum);
-}
-
-// The same modulo 2^32, of those of sixteen that the mask has.
-MANTISSA_INLINE void flush_narrow(int32_t* to, __mmask16 mask, __m512i part, __m512i correction,
-                                  bool first) {
-  __m512i sum = _mm512_add_epi32(part, _mm512_slli_epi32(correction, 7));
-  if (!first) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, to));
-  _mm512_mask_storeu_epi32(to, mask, sum);
-}
-constexpr __mmask16 kAllSixteen = 0xffff;
-
-MANTISSA_INLINE __m512i join_planes_narrow(__m512i high, __m512i low) {
-  return _mm512_add_epi32(_mm512_slli_epi32(high, 8), low);
-}
-
-// 256 * high + low of eight lanes.
-MANTISSA_INLINE __m512i join_planes(__m256i high, __m256i low) {
-  return _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(high), 8),
-                          _mm512_cvtepi32_epi64(low));
-}
-
-// One row's sums of a block in two planes.
-MANTISSA_INLINE void flush_planes(const ProductArguments& a, int row, __m512i high, __m512i low) {
-  if (a.sums.bits == 32) {
-    const __m512i grads = _mm512_load_si512(a.grad_sums.as<int32_t>());
-    return flush_narrow(a.sums.as<int32_t>() + row * a.pitch, kAllSixteen,
-                        join_planes_narrow(high, low),
-                        _mm512_sub_epi32(_mm512_set1_epi32(a.input_sums[row]), grads), a.first);
-  }
-  const __m512i inputs = _mm512_set1_epi64(a.input_sums[row]);
-  const auto* grads = a.grad_sums.as<int64_t>();
-  int64_t* to = a.sums.as<int64_t>() + row * a.pitch;
-  flush(to, join_planes(_mm512_castsi512_si256(high), _mm512_castsi512_si256(low)),
-        _mm512_sub_epi64(inputs, _mm512_load_si512(grads)), a.first);
-  flush(to + 8, join_planes(_mm512_extracti64x4_epi64(high, 1), _mm512_extracti64x4_epi64(low, 1)),
-        _mm512_sub_epi64(inputs, _mm512_load_si512(grads + 8)), a.first);
-}
-
-// One row's sums of a block in one plane, the `block`th of the pair.
-MANTISSA_INLINE void flush_block(const ProductArguments& a, int row, int block, __m512i sums) {
-  const __m512i zero = _mm512_setzero_si512();
-  const int64_t at = row * a.pitch + 16 * block;
-  if (a.sums.bits == 32) {
-    const __m512i grads = _mm512_load_si512(a.grad_sums.as<int32_t>() + 16 * block);
-    return flush_narrow(a.sums.as<int32_t>() + at, kAllSixteen, sums, _mm512_sub_epi32(zero, grads),
-                        a.first);
-  }
-  const int64_t* grads = a.grad_sums.as<int64_t>() + 16 * block;
-  int64_t* to = a.sums.as<int64_t>() + at;
-  flush(to, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sums)),
-        _mm512_sub_epi64(zero, _mm512_load_si512(grads)), a.first);
-  flush(to + 8, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sums, 1)),
-        _mm512_sub_epi64(zero, _mm512_load_si512(grads + 8)), a.first);
 }
 
 // Of one block in two planes, or of one or two blocks in one plane.
@@ -140,10 +63,10 @@ __attribute__((noinline)) void products(const ProductArguments& a) {
   }
   MANTISSA_UNROLL for (int r = 0; r < kRows; ++r) {
     if constexpr (kPlanes == 2) {
-      flush_planes(a, r, first[r], second[r]);
+      flush_planes(a.to, r, first[r], second[r]);
     } else {
-      flush_block(a, r, 0, first[r]);
-      if (kTwo && a.pair) flush_block(a, r, 1, second[kTwo ? r : 0]);
+      flush_block(a.to, r, 0, first[r]);
+      if (kTwo && a.pair) flush_block(a.to, r, 1, second[kTwo ? r : 0]);
     }
   }
 }
@@ -156,50 +79,10 @@ struct InputArguments {
   // Sums of products of the chunk's blocks before, if there are any, and for those to come.
   __m512i* products;
   bool first_block, last_block;
-  const int32_t* input_sums;  // of the tile's (kx, c)
-  GradientSums grad_sums;     // of the tile's channels
-  int64_t outputs;            // channels that exist
-  GradientSums sums;
-  int64_t pitch;
-  __mmask16 last;  // what is stored of the last vector, of sums of 32 bits
-  bool first;
+  int64_t outputs;  // channels that exist
+  __mmask16 last;   // what is stored of the last vector
+  Destination to;
 };
-
-// Sixteen (kx, c) of one channel.
-MANTISSA_INLINE void flush_inputs(const InputArguments& a, int64_t output, int64_t vector,
-                                  __mmask16 mask, __m512i high, __m512i low) {
-  const __m512i inputs = _mm512_load_si512(a.input_sums + 16 * vector);
-  const int64_t at = output * a.pitch + 16 * vector;
-  if (a.sums.bits == 32) {
-    const __m512i grad = _mm512_set1_epi32(a.grad_sums.as<int32_t>()[output]);
-    return flush_narrow(a.sums.as<int32_t>() + at, mask, join_planes_narrow(high, low),
-                        _mm512_sub_epi32(inputs, grad), a.first);
-  }
-  const __m512i grad = _mm512_set1_epi64(a.grad_sums.as<int64_t>()[output]);
-  int64_t* to = a.sums.as<int64_t>() + at;
-  flush(to, join_planes(_mm512_castsi512_si256(high), _mm512_castsi512_si256(low)),
-        _mm512_sub_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(inputs)), grad), a.first);
-  flush(to + 8, join_planes(_mm512_extracti64x4_epi64(high, 1), _mm512_extracti64x4_epi64(low, 1)),
-        _mm512_sub_epi64(_mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(inputs, 1)), grad),
-        a.first);
-}
-
-// One plane has no low bytes, and nothing to correct for the inputs' sake: see the header.
-MANTISSA_INLINE void flush_plane_inputs(const InputArguments& a, int64_t output, int64_t vector,
-                                        __mmask16 mask, __m512i sums) {
-  const int64_t at = output * a.pitch + 16 * vector;
-  const __m512i zero = _mm512_setzero_si512();
-  if (a.sums.bits == 32) {
-    const __m512i grad = _mm512_set1_epi32(a.grad_sums.as<int32_t>()[output]);
-    return flush_narrow(a.sums.as<int32_t>() + at, mask, sums, _mm512_sub_epi32(zero, grad),
-                        a.first);
-  }
-  const __m512i correction =
-      _mm512_sub_epi64(zero, _mm512_set1_epi64(a.grad_sums.as<int64_t>()[output]));
-  int64_t* to = a.sums.as<int64_t>() + at;
-  flush(to, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sums)), correction, a.first);
-  flush(to + 8, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sums, 1)), correction, a.first);
-}
 
 template <int kPlanes, int kVectors>
 __attribute__((noinline)) void input_products(const InputArguments& a) {
@@ -255,9 +138,9 @@ __attribute__((noinline)) void input_products(const InputArguments& a) {
     MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
       const __mmask16 mask = v == kVectors - 1 ? a.last : kAllSixteen;
       if constexpr (kPlanes == 2) {
-        flush_inputs(a, o, v, mask, sums[0][o][v], sums[1][o][v]);
+        flush_inputs(a.to, o, v, mask, sums[0][o][v], sums[1][o][v]);
       } else {
-        flush_plane_inputs(a, o, v, mask, sums[0][o][v]);
+        flush_plane_inputs(a.to, o, v, mask, sums[0][o][v]);
       }
     }
   }
@@ -272,8 +155,8 @@ Products products_of_rows(int64_t rows, std::integer_sequence<int, kIndices...>)
 }
 
 Products find_products(const GradWeightsPlan& plan, int64_t rows) {
-  constexpr std::make_integer_sequence<int, kGradWeightsRows> kOfTwoVectors;
-  constexpr std::make_integer_sequence<int, kGradWeightsMostRows> kOfOne;
+  constexpr std::make_integer_sequence<int, kRowsOfTwo> kOfTwoVectors;
+  constexpr std::make_integer_sequence<int, kRowsOfOne> kOfOne;
   if (plan.planes == 2) return products_of_rows<2, 1>(rows, kOfTwoVectors);
   return plan.blocks_at_once() == 1 ? products_of_rows<1, 1>(rows, kOfOne)
                                     : products_of_rows<1, 2>(rows, kOfTwoVectors);
@@ -298,6 +181,18 @@ __m512i sum_plane(const GradWeightsPlan& plan, const Chunk& chunk, const int8_t*
 }
 
 }  // namespace
+
+Positions positions_of(const GradWeightsPlan& plan, int64_t units) {
+  const int64_t pixel = plan.pixel_bytes();
+  Positions p = {{units, plan.band_rows, plan.band_columns},
+                 {plan.input_bytes(), plan.step * plan.window_columns * pixel, plan.step * pixel}};
+  for (int i = 0; i < 2; ++i) {  // join the inner loops where they run through
+    if (p.count[2] != 1 && p.step[1] != p.count[2] * p.step[2]) break;
+    p = {{1, p.count[0], p.count[1] * p.count[2]},
+         {0, p.step[0], p.count[2] == 1 ? p.step[1] : p.step[2]}};
+  }
+  return p;
+}
 
 // Sums over rows first: a row of the window serves all ky.
 void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first) {
@@ -350,6 +245,8 @@ void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
       to + 8, join_planes(_mm512_extracti64x4_epi64(high, 1), _mm512_extracti64x4_epi64(low, 1)));
 }
 
+namespace {
+
 void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
                   int64_t count, int64_t block, bool first, const GradientSums& sums,
                   int64_t pitch) {
@@ -363,12 +260,12 @@ void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, i
       .input = chunk.input + ky * plan.window_columns * plan.pixel_bytes() + row * 4,
       .grads = {grads, grads + second},
       .grad_step = plan.position_bytes(),
-      .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
-      .grad_sums = chunk.grad_sums.from(block * 16),
       .pair = pair,
-      .sums = sums,
-      .pitch = pitch,
-      .first = first};
+      .to = {.input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
+             .grad_sums = chunk.grad_sums.from(block * 16),
+             .sums = sums,
+             .pitch = pitch,
+             .first = first}};
   find_products(plan, count)(arguments);
 }
 
@@ -381,28 +278,14 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
       {input_products<1, 1>, input_products<1, 2>, input_products<1, 3>},
       {input_products<2, 1>, input_products<2, 2>, input_products<2, 3>}};
   const InputProducts products = kProducts[plan.planes - 1][vectors - 1];
-  const int64_t row = vector * 16, count = smaller(vectors * 16, plan.run - row);
   const int64_t at_once = tile_outputs(plan.planes);
-  alignas(64) int64_t tile[tile_outputs(1) * kInputVectors * 16];
   static_assert(kOutputsPerTask % tile_outputs(1) == 0 && kOutputsPerTask % tile_outputs(2) == 0);
+  alignas(64) int64_t tile[tile_outputs(1) * kInputVectors * 16];
   __m512i products_of_task[2 * kOutputsPerTask * kInputVectors];
-  const bool narrow = plan.sum_bits == 32;
-  InputArguments a = {.positions = {},
-                      .inputs = {},
-                      .grads = {},
-                      .grad_step = plan.position_bytes(),
-                      .products = nullptr,
-                      .first_block = true,
-                      .last_block = false,
-                      .input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
-                      .grad_sums = {},
-                      .outputs = 0,
-                      .sums = {tile},
-                      .pitch = narrow              ? plan.rows
-                               : plan.keeps_sums() ? plan.shape.kernel_height * plan.run_pitch()
-                                                   : kInputVectors * 16,
-                      .last = narrow ? mask16(count - (vectors - 1) * 16) : kAllSixteen,
-                      .first = first_chunk};
+  const SharedSums to = {plan, args, chunk, ky, vector * 16, vectors, first_chunk, sums, tile};
+  InputArguments a = {};
+  a.grad_step = plan.position_bytes();
+  a.last = to.last();
   for (int64_t unit = 0; unit < chunk.units; unit += plan.block_units) {
     const int64_t units = smaller(plan.block_units, chunk.units - unit);
     a.positions = positions_of(plan, units);
@@ -410,23 +293,33 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
     a.last_block = unit + units == chunk.units;
     const uint8_t* input =
         chunk.input + unit * plan.input_bytes() + ky * plan.window_columns * plan.pixel_bytes();
-    for (int64_t v = 0; v < vectors; ++v) a.inputs[v] = input + plan.input_offset(row + 16 * v);
+    for (int64_t v = 0; v < vectors; ++v) a.inputs[v] = input + plan.input_offset(to.row + 16 * v);
     const int64_t at = unit * plan.unit_positions() * plan.position_bytes();
     for (int64_t output = first_output; output < last_output; output += at_once) {
       a.grads[0] = chunk.planes + plan.channel_offset(output - chunk.first_channel) + at;
       a.grads[1] = a.grads[0] + (plan.planes - 1) * plan.plane_stride;
-      a.grad_sums = chunk.grad_sums.from(output);
       a.outputs = smaller(at_once, last_output - output);
       a.products = products_of_task + (output - first_output) * plan.planes * kInputVectors;
-      if (narrow) a.sums = args.totals.from(output * plan.rows + ky * plan.run + row);
-      if (plan.keeps_sums()) a.sums = {sums + plan.shared_sums_at(output, ky) + row};
+      a.to = to.of(output);
       products(a);
-      for (int64_t o = 0; a.last_block && !narrow && !plan.keeps_sums() && o < a.outputs; ++o) {
-        finish_row(plan, tile + o * a.pitch, output + o, ky * plan.run + row, count, args);
-      }
+      if (a.last_block) to.finish(output, a.outputs);
     }
   }
 }
+
+}  // namespace
+
+const GradWeightsTiles kAvx512VnniGradWeightsTiles = {
+    .most_rows = [](int vectors) { return int64_t{vectors == 2 ? kRowsOfTwo : kRowsOfOne}; },
+    .row_unit = 1,
+    .input_vectors = kInputVectors,
+    .block_positions = 128,
+    .transposes = false,
+    .transposed_bytes = [](const GradWeightsPlan&) { return size_t{0}; },
+    .transpose = [](const GradWeightsPlan&, const Chunk&, int64_t) {},
+    .sum_products = sum_products,
+    .sum_shared = sum_shared,
+    .release = [] {}};
 
 }  // namespace mantissa::kernels::convolution_avx512vnni
 

@@ -1,15 +1,20 @@
-// The functions behind kConvolutionAvx512Vnni.
+// The functions behind kConvolutionAvx512Vnni. One group of channels.
 #pragma once
 
+#include "kernels/convolution/avx512vnni_grad_weights.h"
+#include "kernels/convolution/avx512vnni_tile.h"
 #include "kernels/convolution/convolution.h"
 
 namespace mantissa::kernels::convolution_avx512vnni {
 
-WideStatistics forward(const ConvolutionForward&, const KernelContext&) noexcept;
-size_t forward_scratch_bytes(const ConvolutionShape&, int threads) noexcept;
-WideStatistics grad_input(const ConvolutionGradInput&, const KernelContext&) noexcept;
-size_t grad_input_scratch_bytes(const ConvolutionShape&, int bits, int threads) noexcept;
-void grad_weights(const ConvolutionGradWeights&, const KernelContext&) noexcept;
-size_t grad_weights_scratch_bytes(const ConvolutionShape&, int bits, int threads) noexcept;
+WideStatistics forward(const Tiles&, const ConvolutionForward&, const KernelContext&) noexcept;
+size_t forward_scratch_bytes(const Tiles&, const ConvolutionShape&, int threads) noexcept;
+WideStatistics grad_input(const Tiles&, const ConvolutionGradInput&, const KernelContext&) noexcept;
+size_t grad_input_scratch_bytes(const Tiles&, const ConvolutionShape&, int bits,
+                                int threads) noexcept;
+void grad_weights(const GradWeightsTiles&, const ConvolutionGradWeights&,
+                  const KernelContext&) noexcept;
+size_t grad_weights_scratch_bytes(const GradWeightsTiles&, const ConvolutionShape&, int bits,
+                                  int threads) noexcept;
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

@@ -49,6 +49,11 @@ void pack_rows(const int8_t* from, int64_t pitch, int64_t rows, int64_t bytes, i
   }
 }
 
+// The dwords of a tap row that are left.
+void fill_row(int64_t dwords, int64_t stride, int8_t*& to) {
+  for (; dwords > 0; --dwords, to += stride) _mm512_store_si512(to, _mm512_setzero_si512());
+}
+
 // Walks the (tap_x, source channel) rows of transposed weights, one row of channels at a time.
 struct TapRows {
   const int8_t* row;        // of the current (tap, o); channels are adjacent
@@ -123,6 +128,7 @@ void pack_forward_weights(const ConvolutionShape& s, const int8_t* weights, cons
       pack_rows(from + i, pitch, rows, run - i, to, packed.stride, sums);
       to += smaller(16, ceil_div(run - i, 4)) * packed.stride;
     }
+    fill_row(packed.row_dwords - ceil_div(run, 4), packed.stride, to);
   }
   sums.finish(bias == nullptr ? nullptr : bias + first, mask16(rows), packed);
 }
@@ -154,6 +160,7 @@ void pack_grad_input_weights(const ConvolutionShape& s, const int8_t* weights,
       sums.add(dwords);
       to += packed.stride;
     }
+    fill_row(packed.row_dwords - ceil_div(phase_x.taps * s.out_channels, 4), packed.stride, to);
   }
   sums.finish(nullptr, channels, packed);
 }

@@ -11,6 +11,7 @@ namespace mantissa::kernels::convolution_avx512vnni {
 struct PackedBlock {
   int8_t* weights = nullptr;  // [tap_y][dword] of 64 bytes each, `stride` bytes apart
   int64_t stride = 64;
+  int64_t row_dwords = 0;        // of a tap row, the last zeros
   int32_t* init = nullptr;       // [16]: preloaded into the accumulators
   int32_t* magnitude = nullptr;  // largest sum of |weights| of a channel, or null
 };

@@ -1,4 +1,5 @@
-// Register tiles of the dot: sums for up to 28 or 14 target pixels and 16 or 32 target channels.
+// Tiles of the dot: sums for some target pixels and 16 or 32 target channels. AVX-512 VNNI keeps
+// them in vectors, AMX in its tiles; all else is the same.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct TileArguments {
   int64_t target_step = 0;  // bytes
   int64_t row_pitch = 0;    // bytes between tap rows in the packed source
   int64_t plane_bytes = 0;  // to the low plane
-  int64_t taps_y = 0, dwords = 0;
+  int pixels = 0;
+  int64_t taps_y = 0, dwords = 0;   // as run_dwords() says
   const int8_t* weights = nullptr;  // [tap_y][dword][vectors][16][4]
   const int32_t* init = nullptr;    // [vectors][16]
   uint32_t tail_mask = 0xffff;      // valid lanes of the last vector
@@ -33,6 +35,7 @@ struct TileArguments {
   uint32_t unsaturated = 0;  // largest magnitude of a wide result that `limit` allows (int32 sums)
   uint32_t roundable_end = 0;  // below it a magnitude is not above `unsaturated`, and plus a half
                                // no overflow
+  int64_t configured = 0;      // what AMX's tiles are configured for
   // Statistics per lane: int32 or, in mode kWide, int64.
   alignas(64) uint64_t maximum[8] = {};
   alignas(64) uint64_t saturated[8] = {};
@@ -40,11 +43,23 @@ struct TileArguments {
 
 using Tile = void (*)(TileArguments&);
 
-// Segments that a tile of 1 or 2 vectors can take at once: up to 28 accumulators.
-constexpr int bases_for(int vectors) { return vectors == 1 ? 4 : 2; }
+constexpr bool has_two_planes(DotMode mode) {
+  return mode == DotMode::kNarrow || mode == DotMode::kWide;
+}
 
-// vectors 1, 2; bases 1, 2, 4 up to bases_for(vectors); pixels 1..kSegmentPixels.
-Tile find_tile(DotMode mode, int vectors, int bases, int pixels);
+// The tiles of one instruction set.
+struct Tiles {
+  int64_t pixels;        // the most of a segment
+  int64_t folded_width;  // of pixels where rows do not matter (linear layers, 1x1 convolutions)
+  int64_t depth_dwords;  // that one instruction takes
+  // The most segments that a tile of 1 or 2 vectors can take at once: 1, 2 or 4.
+  int (*most_bases)(DotMode mode, int vectors);
+  // bases 1, 2, 4 up to the most; pixels from 1 on.
+  Tile (*find)(DotMode mode, int vectors, int bases, int64_t pixels);
+  void (*release)();  // called when a thread's task is done
+};
+
+extern const Tiles kAvx512VnniTiles;
 
 // Adds up a tile's statistics.
 uint64_t tile_maximum(DotMode mode, const TileArguments& arguments);
