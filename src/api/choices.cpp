@@ -22,7 +22,7 @@ const Row kRows[] = {
     {"lr-schedule", {"constant", "step", "cosine", "one-cycle", "plateau"}},
     {"loss", {"cross-entropy", "mse"}},
     {"augment", {"none", "flip", "shift", "crop", "jitter", "cutout", "shift,flip"}},
-    {"isa", {"auto", "scalar", "avx2", "avxvnni", "avx512vnni"}},
+    {"isa", {"auto", "scalar", "avx2", "avxvnni", "avx512vnni", "amx"}},
     {"data", {"fashion-mnist", "cifar-10", "cifar-100"}},
     {"sort", {"program", "time"}}};
 

@@ -55,7 +55,8 @@ Status set(const std::string& name, const std::string& text, InferenceConfig& co
 const SettingInfo kCheckpoint{"checkpoint", "folder of a run, or a model.safetensors file", ""};
 const SettingInfo kBatch{"batch-size", "examples computed at once; changes no result", "128"};
 const SettingInfo kThreads{"threads", "threads to compute with (0: one per core)", "0"};
-const SettingInfo kIsa{"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni", "auto"};
+const SettingInfo kIsa{"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni, amx",
+                       "auto"};
 
 std::vector<SettingInfo> training_infos(bool writes) {
   std::vector<SettingInfo> infos;

@@ -5,6 +5,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace mantissa {
@@ -21,6 +23,16 @@ bool has_avx_vnni() {
   return __get_cpuid_count(kFeatures, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnniBit) != 0;
 }
 
+// The process may use the tile registers once Linux has granted it, if it and the CPU have them.
+bool has_amx() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kFeatures = 7, kTileBit = 1u << 24, kInt8Bit = 1u << 25;
+  if (__get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((edx & kTileBit) == 0 || (edx & kInt8Bit) == 0) return false;
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 Support detect() {
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2");
@@ -28,7 +40,7 @@ Support detect() {
                           __builtin_cpu_supports("avx512dq") &&
                           __builtin_cpu_supports("avx512vl") &&
                           __builtin_cpu_supports("avx512vnni");
-  return {true, avx2, avx2 && has_avx_vnni(), avx2 && avx512vnni};
+  return {true, avx2, avx2 && has_avx_vnni(), avx2 && avx512vnni, avx2 && avx512vnni && has_amx()};
 }
 #else
 Support detect() { return {true}; }
@@ -46,6 +58,8 @@ std::string_view isa_name(Isa isa) {
       return "avxvnni";
     case Isa::kAvx512Vnni:
       return "avx512vnni";
+    case Isa::kAmx:
+      return "amx";
   }
   return "unknown";
 }

@@ -208,8 +208,8 @@ const Setting kSettings[] = {
      kElsewhere,
      [](S text, Config& c) { return integer<&Config::threads, 0, 256>("threads", text, c); },
      [](const Config& c) { return std::to_string(c.threads); }},
-    {"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni; changes no result", "auto",
-     kValue, kElsewhere, [](S text, Config& c) { return assign(parse_isa(text), c.isa); },
+    {"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni, amx; changes no result",
+     "auto", kValue, kElsewhere, [](S text, Config& c) { return assign(parse_isa(text), c.isa); },
      [](const Config& c) { return std::string(isa_name(c.isa)); }},
     {"memory-budget",
      "most memory to take (512MiB, 2GiB): values are computed again in the backward pass instead "

@@ -1,4 +1,4 @@
-// The row of the kernel table.
+// The rows of the kernel table.
 #if defined(__x86_64__)
 #include "kernels/convolution/avx512vnni_kernels.h"
 
@@ -46,6 +46,8 @@ namespace fast = convolution_avx512vnni;
 const ConvolutionKernels kConvolutionAvx512Vnni =
     fast::kernels_of<fast::kAvx512VnniTiles, fast::kAvx512VnniGradWeightsTiles>(
         "convolution_avx512vnni", Isa::kAvx512Vnni);
+const ConvolutionKernels kConvolutionAmx =
+    fast::kernels_of<fast::kAmxTiles, fast::kAmxGradWeightsTiles>("convolution_amx", Isa::kAmx);
 
 }  // namespace mantissa::kernels
 #endif

@@ -157,7 +157,7 @@ struct GradWeightsTiles {
   void (*release)();  // called when a thread's task is done
 };
 
-extern const GradWeightsTiles kAvx512VnniGradWeightsTiles;
+extern const GradWeightsTiles kAvx512VnniGradWeightsTiles, kAmxGradWeightsTiles;
 
 inline int64_t GradWeightsPlan::plane_copies() const {
   return tiles.transposes ? 2 * planes : planes;

@@ -1,4 +1,4 @@
-// The functions behind kConvolutionAvx512Vnni. One group of channels.
+// The functions behind kConvolutionAvx512Vnni and kConvolutionAmx. One group of channels.
 #pragma once
 
 #include "kernels/convolution/avx512vnni_grad_weights.h"

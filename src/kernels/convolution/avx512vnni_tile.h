@@ -59,7 +59,7 @@ struct Tiles {
   void (*release)();  // called when a thread's task is done
 };
 
-extern const Tiles kAvx512VnniTiles;
+extern const Tiles kAvx512VnniTiles, kAmxTiles;
 
 // Adds up a tile's statistics.
 uint64_t tile_maximum(DotMode mode, const TileArguments& arguments);

@@ -133,6 +133,7 @@ extern const ConvolutionKernels kConvolutionReference;
 extern const ConvolutionKernels kConvolutionAvx2;
 extern const ConvolutionKernels kConvolutionAvxVnni;
 extern const ConvolutionKernels kConvolutionAvx512Vnni;
+extern const ConvolutionKernels kConvolutionAmx;
 #endif
 
 }  // namespace mantissa::kernels

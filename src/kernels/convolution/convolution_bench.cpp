@@ -1,6 +1,6 @@
 // Speed of the convolutions, dense and depthwise: GOPS (2 * multiply-adds per nanosecond) and the
-// share of what a loop of the instruction set's multiply-adds (vpdpbusd, or vpmaddwd and vpaddd)
-// reaches in the same run.
+// share of what a loop of the instruction set's multiply-adds (tdpbusd, vpdpbusd, or vpmaddwd and
+// vpaddd) reaches in the same run.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -211,7 +211,8 @@ void register_rows(const std::vector<const ConvolutionKernels*>& rows,
 
 bool register_all() {
 #if defined(__x86_64__)
-  register_rows({&kConvolutionAvx2, &kConvolutionAvxVnni, &kConvolutionAvx512Vnni}, kCases);
+  register_rows(
+      {&kConvolutionAvx2, &kConvolutionAvxVnni, &kConvolutionAvx512Vnni, &kConvolutionAmx}, kCases);
   register_rows({&kDepthwiseAvx2, &kDepthwiseAvx512Vnni}, kDepthwiseCases);
 #endif
   return true;

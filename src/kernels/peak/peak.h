@@ -33,6 +33,7 @@ extern const PeakKernels kPeakReference;
 extern const PeakKernels kPeakAvx2;
 extern const PeakKernels kPeakAvxVnni;
 extern const PeakKernels kPeakAvx512Vnni;
+extern const PeakKernels kPeakAmx;
 #endif
 
 }  // namespace mantissa::kernels

@@ -14,6 +14,7 @@ std::vector<const PeakKernels*> rows() {
   if (is_supported(Isa::kAvx2)) all.push_back(&kPeakAvx2);
   if (is_supported(Isa::kAvxVnni)) all.push_back(&kPeakAvxVnni);
   if (is_supported(Isa::kAvx512Vnni)) all.push_back(&kPeakAvx512Vnni);
+  if (is_supported(Isa::kAmx)) all.push_back(&kPeakAmx);
 #endif
   return all;
 }
