@@ -29,7 +29,7 @@ bool has_amx() {
   constexpr unsigned kFeatures = 7, kTileBit = 1u << 24, kInt8Bit = 1u << 25;
   if (__get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
   if ((edx & kTileBit) == 0 || (edx & kInt8Bit) == 0) return false;
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 

@@ -75,17 +75,25 @@ class TilePlace {
 };
 
 // Bytes of a block's plane in the transposed copy, [tile][16 channels][16 positions][4].
-int64_t plane_bytes(const GradWeightsPlan& plan) {
-  return lines_of(plan, plan.chunk_units).tiles() * amx::kTileBytes;
+int64_t plane_bytes(const GradWeightsPlan& plan, int64_t units) {
+  return lines_of(plan, units).tiles() * amx::kTileBytes;
 }
 
-// Of the high plane, or of the only one, of the block that begins at a channel.
+int64_t transposed_bytes(const GradWeightsPlan& plan, int64_t units) {
+  return plan.planes * plane_bytes(plan, units);
+}
+
+// The last tile of the last line has positions that do not exist.
+int64_t bytes_beyond_input(const GradWeightsPlan& plan) {
+  const Lines lines = lines_of(plan, plan.chunk_units);
+  return (lines.tiles_per_line() * kPositions - lines.length) * lines.step;
+}
+
+// Of the high plane, or of the only one, of the block that begins at a channel. Planes are as far
+// apart in a chunk of fewer units.
 int8_t* transposed_at(const GradWeightsPlan& plan, const Chunk& chunk, int64_t channel) {
-  return chunk.transposed + (channel - chunk.first_channel) / 16 * plan.planes * plane_bytes(plan);
-}
-
-size_t transposed_bytes(const GradWeightsPlan& plan) {
-  return static_cast<size_t>(ceil_div(plan.slice_channels(), 16) * plan.planes * plane_bytes(plan));
+  return chunk.transposed +
+         (channel - chunk.first_channel) / 16 * transposed_bytes(plan, plan.chunk_units);
 }
 
 void transpose_plane(const GradWeightsPlan& plan, const Lines& lines, const int8_t* grads,
@@ -117,7 +125,7 @@ void transpose(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
   int8_t* to = transposed_at(plan, chunk, channel);
   for (int plane = 0; plane < plan.planes; ++plane) {
     transpose_plane(plan, lines, grads + plane * static_cast<int64_t>(plan.plane_stride),
-                    to + plane * plane_bytes(plan));
+                    to + plane * plane_bytes(plan, plan.chunk_units));
   }
 }
 
@@ -163,7 +171,6 @@ MANTISSA_INLINE void add_products(const int8_t* const (&grads)[2],
 
 struct ProductArguments {
   Lines lines;
-  int64_t tiles = 0;
   const uint8_t* inputs[2] = {};  // of the first (kx, c) of each vector
   const int8_t* grads[2] = {};    // high and low plane of a block, or two blocks
   int64_t rows = 0;               // (kx, c)
@@ -174,7 +181,8 @@ struct ProductArguments {
 template <int kGrads, int kVectors>
 __attribute__((noinline)) void products(const ProductArguments& a) {
   clear_sums<kGrads, kVectors>();
-  add_products<kGrads, kVectors>(a.grads, a.inputs, TilePlace(a.lines, 0), a.lines.step, a.tiles);
+  add_products<kGrads, kVectors>(a.grads, a.inputs, TilePlace(a.lines, 0), a.lines.step,
+                                 a.lines.tiles());
   __m512i sums[kGrads][kVectors][amx::kRows];
   store_sums<kGrads, kVectors>(sums[0][0]);
   for (int v = 0; v < kVectors; ++v) {
@@ -200,9 +208,8 @@ void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, i
   const int8_t* grads = transposed_at(plan, chunk, block * 16);
   const ProductArguments arguments = {
       .lines = lines,
-      .tiles = lines.tiles(),
       .inputs = {input, input + 64},
-      .grads = {grads, grads + plane_bytes(plan)},
+      .grads = {grads, grads + plane_bytes(plan, plan.chunk_units)},
       .rows = count,
       .planes = plan.planes == 2,
       .to = {.input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
@@ -231,7 +238,7 @@ void shared_products(const GradWeightsPlan& plan, const SharedSums& to, int64_t 
   const uint8_t* input = chunk.input + to.ky * plan.window_columns * plan.pixel_bytes();
   const uint8_t* inputs[2] = {input + plan.input_offset(to.row), input};
   if (kVectors == 2) inputs[1] += plan.input_offset(to.row + 16);
-  const int64_t plane = plane_bytes(plan);
+  const int64_t plane = plane_bytes(plan, plan.chunk_units);
   amx::configure(amx::kRows, amx::kRows);
   const int64_t all = lines.tiles();
   for (int64_t begin = 0; begin < all; begin += kTilesPerBlock) {
@@ -284,10 +291,9 @@ const GradWeightsTiles kAmxGradWeightsTiles = {
     .most_rows = [](int) { return kInputVectors * amx::kRows; },
     .row_unit = amx::kRows,
     .input_vectors = kInputVectors,
-    .block_positions = kTilesPerBlock * kPositions,
-    .transposes = true,
-    .transposed_bytes = transposed_bytes,
     .transpose = transpose,
+    .transposed_bytes = transposed_bytes,
+    .bytes_beyond_input = bytes_beyond_input,
     .sum_products = sum_products,
     .sum_shared = sum_shared,
     .release = amx::release};

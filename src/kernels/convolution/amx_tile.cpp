@@ -50,6 +50,15 @@ struct TileSums {
   }
 };
 
+struct Range {
+  __m512i low, high;
+
+  MANTISSA_INLINE void note(__m512i sum) {
+    low = _mm512_min_epi32(low, sum);
+    high = _mm512_max_epi32(high, sum);
+  }
+};
+
 // Rounds sums and notes their range, as the other tiles do, but stores 64 bytes at once: those of
 // one pixel or of several.
 template <typename Result, int kVectors>
@@ -58,18 +67,13 @@ struct StoreJoined {
   static constexpr int kPixels = kCount / kVectors;
   StoreRounded<Result> rounded;
   int64_t step;
-  __m512i low, high;
 
-  MANTISSA_INLINE void note(__m512i sum) {
-    low = _mm512_min_epi32(low, sum);
-    high = _mm512_max_epi32(high, sum);
-  }
   template <typename Sums>
-  MANTISSA_INLINE void store(char* to, const Sums& sums, int first) {
+  MANTISSA_INLINE void store(char* to, const Sums& sums, int first, Range& range) {
     __m512i numbers[kCount];
     MANTISSA_UNROLL for (int i = 0; i < kCount; ++i) {
       const __m512i sum = sums[first + i];
-      note(sum);
+      range.note(sum);
       numbers[i] = rounded.round(sum);
     }
     __m512i joined = _mm512_packs_epi32(numbers[0], numbers[1]);
@@ -97,12 +101,11 @@ struct StoreJoined {
   }
 };
 
-// Rounds and stores all sums at once; where some turn out not to fit, again with care.
 template <typename Result, int kVectors, int kBases, typename Sums>
-MANTISSA_INLINE void store_rounded(TileArguments& t, const Sums& sums) {
+MANTISSA_INLINE void round_all(TileArguments& t, const Sums& sums, Range& range) {
   using Joined = StoreJoined<Result, kVectors>;
+  Joined joined = {StoreRounded<Result>(t), t.target_step};
   const int pixels = t.pixels;
-  Joined joined = {StoreRounded<Result>(t), t.target_step, sums[0], sums[0]};
   const auto tail = static_cast<__mmask16>(t.tail_mask);
   const int whole = tail == 0xffff ? pixels - pixels % Joined::kPixels : 0;
   int i = 0;
@@ -110,23 +113,35 @@ MANTISSA_INLINE void store_rounded(TileArguments& t, const Sums& sums) {
     char* target = t.target[b];
     int p = 0;
     for (; p < whole; p += Joined::kPixels, i += Joined::kCount) {
-      joined.store(target, sums, i);
+      joined.store(target, sums, i, range);
       target += Joined::kPixels * t.target_step;
     }
     for (; p < pixels; ++p, target += t.target_step) {
       MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v, ++i) {
         const __m512i sum = sums[i];
-        joined.note(sum);
+        range.note(sum);
         joined.rounded.store(target + 16 * v * int64_t{sizeof(Result)},
                              v == kVectors - 1 ? tail : static_cast<__mmask16>(0xffff), sum);
       }
     }
   }
-  if (is_roundable(t, joined.low, joined.high)) return;
-  const int count = kBases * pixels * kVectors;
+}
+
+// Rounds and stores all sums at once; where some turn out not to fit, or none can be known to, with
+// care.
+template <typename Result, int kVectors, int kBases, typename Sums>
+MANTISSA_INLINE void store_rounded(TileArguments& t, const Sums& sums) {
+  const int count = kBases * t.pixels * kVectors;
+  Range range = {sums[0], sums[0]};
+  if (t.roundable_end > 0) {
+    round_all<Result, kVectors, kBases>(t, sums, range);
+  } else {
+    for (int i = 1; i < count; ++i) range.note(sums[i]);
+  }
+  if (is_roundable(t, range.low, range.high)) return;
   __m512i kept[kBases * amx::kRows * kVectors];
-  for (int j = 0; j < count; ++j) kept[j] = sums[j];
-  store_saturated<Result>(t, kept, kBases, pixels, kVectors);
+  for (int i = 0; i < count; ++i) kept[i] = sums[i];
+  store_saturated<Result>(t, kept, kBases, t.pixels, kVectors);
 }
 
 // Writes sums, or rounds those of two planes apart.

@@ -1,4 +1,4 @@
-// Forward and grad_input: packs the weights, then runs register tiles over bands of images.
+// Forward and grad_input: packs the weights, then runs tiles over bands of images.
 #if defined(__x86_64__)
 #include <atomic>
 
@@ -93,7 +93,7 @@ struct Band {
   int64_t first_row = 0;   // of each phase
 };
 
-// Runs tiles over segments of equal length, as many at a time as the registers hold.
+// Runs tiles over segments of equal length, as many at a time as they hold.
 class SegmentQueue {
  public:
   SegmentQueue(const DotCall& call, int vectors, int64_t pixels, TileArguments& arguments)

@@ -40,11 +40,18 @@ void plan_units(GradWeightsPlan& plan) {
   plan.panels = s.out_channels / plan.panel_channels;
 }
 
+// Of so many channels.
+int64_t transposed_bytes(const GradWeightsPlan& plan, int64_t channels, int64_t units) {
+  if (plan.tiles.transpose == nullptr) return 0;
+  return ceil_div(channels, 16) * plan.tiles.transposed_bytes(plan, units);
+}
+
 void plan_chunks(GradWeightsPlan& plan, int threads) {
   const int64_t channels = plan.shape.in_channels;
-  const int64_t unit_bytes =
-      4 * (plan.window_rows * plan.window_columns * channels +
-           plan.plane_copies() * plan.unit_positions() * plan.shape.out_channels);
+  constexpr int64_t kUnits = 16;  // of one alone, tiles would be filled up
+  const int64_t unit_bytes = 4 * (plan.window_rows * plan.window_columns * channels +
+                                  plan.planes * plan.unit_positions() * plan.shape.out_channels) +
+                             transposed_bytes(plan, plan.columns, kUnits) / kUnits;
   const int64_t depth = 4 * plan.unit_positions();
   plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts ||
                        plan.units * depth <= kShallowDepth;
@@ -61,7 +68,6 @@ void plan_chunks(GradWeightsPlan& plan, int threads) {
   int64_t chunks = ceil_div(plan.units, most);
   if (!plan.shared_chunks) chunks = smaller(plan.units, round_up(chunks, threads));
   plan.chunk_units = ceil_div(plan.units, chunks);
-  plan.block_units = larger(1, plan.tiles.block_positions / plan.unit_positions());
   // Tiles of rows take any (kx, c) that are adjacent.
   plan.input_panel_channels = plan.shared_chunks ? panel_channels(channels) : channels;
   plan.input_panels = channels / plan.input_panel_channels;
@@ -72,7 +78,9 @@ void plan_slices(GradWeightsPlan& plan, int threads) {
   plan.slice_panels = plan.panels;
   if (!plan.shared_chunks || plan.panels == 1) return;
   const int64_t task_panels = kOutputsPerTask / plan.panel_channels;
-  const int64_t task_bytes = task_panels * plan.plane_copies() * plan.panel_stride;
+  const int64_t task_bytes =
+      task_panels * plan.planes * plan.panel_stride +
+      transposed_bytes(plan, task_panels * plan.panel_channels, plan.chunk_units);
   const int64_t tasks = ceil_div(plan.panels, task_panels);
   const int64_t most = larger(1, kSliceBytes * threads / task_bytes);
   plan.slice_panels = smaller(plan.panels, ceil_div(tasks, ceil_div(tasks, most)) * task_panels);
@@ -96,20 +104,21 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
   plan.input_panel_stride = stride(plan.chunk_units * plan.input_bytes());
   plan.panel_stride = stride(plan.chunk_units * plan.unit_positions() * plan.position_bytes());
   plan_slices(plan, threads);
-  const size_t transposed = plan.tiles.transposed_bytes(plan);
   const int64_t input_end = plan.input_panels * plan.input_panel_stride + kGradWeightsSlack;
   plan.planes_offset = aligned(input_end);
   plan.plane_stride = aligned(plan.slice_panels * plan.panel_stride + kGradWeightsSlack);
   plan.transposed_offset = plan.planes_offset + plan.planes * plan.plane_stride;
-  plan.input_sums_offset = plan.transposed_offset + transposed;
+  plan.input_sums_offset =
+      plan.transposed_offset +
+      static_cast<size_t>(transposed_bytes(plan, plan.slice_channels(), plan.chunk_units));
   plan.grad_sums_offset =
       plan.input_sums_offset +
       static_cast<size_t>(s.kernel_height * round_up(plan.run, 64)) * sizeof(int32_t);
   plan.chunk_bytes = plan.grad_sums_offset + static_cast<size_t>(plan.columns) * sizeof(int64_t);
-  if (plan.tiles.transposes) {
-    // Tiles of 16 positions go beyond the last one's input, and multiply what is there by zeros.
-    const int64_t beyond = 16 * plan.step * plan.pixel_bytes();
-    plan.chunk_bytes = std::max(plan.chunk_bytes, aligned(input_end + beyond));
+  if (plan.tiles.transpose != nullptr) {
+    // What is there is multiplied by zeros.
+    plan.chunk_bytes =
+        std::max(plan.chunk_bytes, aligned(input_end + plan.tiles.bytes_beyond_input(plan)));
   }
   plan.total_bytes = plan.chunks_offset + plan.chunk_bytes * copies;
 }
@@ -150,7 +159,7 @@ Share rows_of_tile(const GradWeightsPlan& plan, int64_t tiles, int64_t tile) {
 // What products need of a block's gradients.
 void prepare_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
   sum_grads(plan, chunk, block);
-  plan.tiles.transpose(plan, chunk, block);
+  if (plan.tiles.transpose != nullptr) plan.tiles.transpose(plan, chunk, block);
 }
 
 // A unit of the chunk `index`: its gradients of the slice and, with the first slice, its input.

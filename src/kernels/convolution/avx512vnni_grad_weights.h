@@ -1,4 +1,4 @@
-// grad_weights on vpdpbusd: sums over (image, y, x), four images per dword.
+// grad_weights on products of bytes: sums over (image, y, x), four images per dword.
 //
 // Depth is packed in units: a band of output pixels of a group of four images, holding the input it
 // needs as biased bytes xu = x + 128, [panel][unit][row][column][channel][4], and grad_output g as
@@ -32,7 +32,7 @@ namespace mantissa::kernels::convolution_avx512vnni {
 constexpr int64_t kGradWeightsDepth = 65536;
 // Output channels that one call of sum_shared goes over: their gradients stay in the L2 cache.
 constexpr int64_t kOutputsPerTask = 64;
-// Packed buffers may be read this far beyond their end.
+// Packed buffers may be read this far beyond their end, the input also as far as tiles say.
 constexpr int64_t kGradWeightsSlack = 320;
 
 struct GradWeightsTiles;
@@ -49,9 +49,9 @@ struct GradWeightsPlan {
   int64_t panel_channels = 1, panels = 1;  // of grad_output
   int64_t slice_panels = 1;                // of them, packed at once
   int64_t input_panel_channels = 1, input_panels = 1;
-  int64_t run = 0, rows = 0, columns = 0;    // KW*C; KH*KW*C; O rounded up to 16
-  bool shared_chunks = false;                // all threads work on one chunk, else each on its own
-  int64_t chunk_units = 1, block_units = 1;  // of a block's, tiles of inputs stay in the L1 cache
+  int64_t run = 0, rows = 0, columns = 0;  // KW*C; KH*KW*C; O rounded up to 16
+  bool shared_chunks = false;              // all threads work on one chunk, else each on its own
+  int64_t chunk_units = 1;
   // Scratch: sums, room for int64, then the chunk's parts. Of each thread [row][column]; of shared
   // chunks [O][KH][run_pitch()], and none if there is one chunk.
   size_t sums_bytes = 0, used_offset = 0, chunks_offset = 0;
@@ -60,7 +60,6 @@ struct GradWeightsPlan {
   int64_t panel_stride = 0, input_panel_stride = 0;
   size_t chunk_bytes = 0, total_bytes = 0;
 
-  int64_t plane_copies() const;  // planes of grad_output, and their transposed copies
   int64_t unit_positions() const { return band_rows * band_columns; }
   int64_t position_bytes() const { return panel_channels * 4; }  // of one panel and plane
   // Of one panel of the input: a pixel, and a unit.
@@ -135,13 +134,12 @@ struct GradWeightsTiles {
   // what their first is a multiple of.
   int64_t (*most_rows)(int vectors);
   int64_t row_unit;
-  int64_t input_vectors;    // the most that sum_shared takes
-  int64_t block_positions;  // of shared chunks, whose panels fit the L1 cache
-  // Whether they want a transposed copy of a chunk's slice, its bytes, and its making, of a block
-  // of 16 channels, from the packed planes.
-  bool transposes;
-  size_t (*transposed_bytes)(const GradWeightsPlan& plan);
+  int64_t input_vectors;  // the most that sum_shared takes
+  // Makes a transposed copy of a block of 16 channels, from the packed planes; null if none is
+  // wanted, and then the next two, too.
   void (*transpose)(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
+  int64_t (*transposed_bytes)(const GradWeightsPlan& plan, int64_t units);  // of such a block
+  int64_t (*bytes_beyond_input)(const GradWeightsPlan& plan);  // that a chunk's products read
   // Adds (stores if `first`) the chunk's sums for `count` rows from (ky, row) and the blocks of 16
   // columns from `block` on, blocks_at_once() as far as they exist, to sums [count][pitch].
   void (*sum_products)(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, int64_t row,
@@ -158,10 +156,6 @@ struct GradWeightsTiles {
 };
 
 extern const GradWeightsTiles kAvx512VnniGradWeightsTiles, kAmxGradWeightsTiles;
-
-inline int64_t GradWeightsPlan::plane_copies() const {
-  return tiles.transposes ? 2 * planes : planes;
-}
 
 // Rescales `count` sums of an output channel, which begin at row `row`, into totals of 64 bits.
 void finish_row(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,

@@ -14,6 +14,8 @@ constexpr int kRowsOfTwo = 14, kRowsOfOne = 28;
 // Of tiles of inputs: vectors of 16 of a tap row, and output channels, by planes of grad_output.
 constexpr int64_t kInputVectors = 3;
 constexpr int64_t tile_outputs(int planes) { return planes == 2 ? 4 : 8; }
+// Of a chunk, whose panels fit the L1 cache.
+constexpr int64_t kBlockPositions = 128;
 
 struct ProductArguments {
   Positions positions;
@@ -286,8 +288,9 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
   InputArguments a = {};
   a.grad_step = plan.position_bytes();
   a.last = to.last();
-  for (int64_t unit = 0; unit < chunk.units; unit += plan.block_units) {
-    const int64_t units = smaller(plan.block_units, chunk.units - unit);
+  const int64_t block_units = larger(1, kBlockPositions / plan.unit_positions());
+  for (int64_t unit = 0; unit < chunk.units; unit += block_units) {
+    const int64_t units = smaller(block_units, chunk.units - unit);
     a.positions = positions_of(plan, units);
     a.first_block = unit == 0;
     a.last_block = unit + units == chunk.units;
@@ -313,10 +316,9 @@ const GradWeightsTiles kAvx512VnniGradWeightsTiles = {
     .most_rows = [](int vectors) { return int64_t{vectors == 2 ? kRowsOfTwo : kRowsOfOne}; },
     .row_unit = 1,
     .input_vectors = kInputVectors,
-    .block_positions = 128,
-    .transposes = false,
-    .transposed_bytes = [](const GradWeightsPlan&) { return size_t{0}; },
-    .transpose = [](const GradWeightsPlan&, const Chunk&, int64_t) {},
+    .transpose = nullptr,
+    .transposed_bytes = nullptr,
+    .bytes_beyond_input = nullptr,
     .sum_products = sum_products,
     .sum_shared = sum_shared,
     .release = [] {}};

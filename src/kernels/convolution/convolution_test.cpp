@@ -57,6 +57,9 @@ const ConvolutionShape kShapes[] = {
     shape_of(9, 3, 3, 120, 200, 3, 1, 0),  //
     shape_of(1, 64, 64, 16, 16, 3, 1, 1),  // several bands
     shape_of(2, 40, 60, 64, 5, 3, 1, 1),   //
+    shape_of(4, 1, 1, 64, 16, 3, 1, 1),    // one pixel, with padding
+    shape_of(300, 1, 1, 64, 16, 3, 1, 1),  //
+    shape_of(4, 8, 1, 64, 16, 3, 1, 1),    // one column
     shape_of(64, 4, 4, 40, 8, 1, 1, 0),    // pointwise
     shape_of(4, 2, 2, 256, 300, 2, 1, 1),  // many weights
     shape_of(11, 5, 7, 40, 160, 3, 2, 1),  // many channels, a multiple of 16

@@ -2,6 +2,8 @@
 #include "kernels/peak/peak.h"
 
 #if defined(__x86_64__)
+#include <cstring>
+
 #include "kernels/convolution/amx_tiles.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
@@ -12,7 +14,16 @@ namespace {
 int64_t integer_multiply_adds(int64_t rounds) noexcept {
   constexpr int kTiles = 4;
   amx::configure(amx::kRows, amx::kRows);
-  amx::for_each_index<8>([](auto tile) __attribute__((always_inline)) { amx::clear<tile>(); });
+  amx::for_each_index<4>([](auto i)
+                             __attribute__((always_inline)) { amx::clear<amx::kSums + i>(); });
+  // Bytes of 255 and 127: zeros need less power.
+  uint8_t bytes[2][amx::kTileBytes];
+  std::memset(bytes[0], 255, sizeof(bytes[0]));
+  std::memset(bytes[1], 127, sizeof(bytes[1]));
+  amx::for_each_index<2>([&](auto i) __attribute__((always_inline)) {
+    amx::load<amx::kA + i>(bytes[0], amx::kRowBytes);
+    amx::load<amx::kB + i>(bytes[1], amx::kRowBytes);
+  });
   for (int64_t left = rounds; left > 0; --left) {
     amx::for_each_index<kTiles>([](auto i) __attribute__((always_inline)) {
       amx::multiply_unsigned_signed<amx::kSums + i, amx::kA + i / 2, amx::kB + i % 2>();
