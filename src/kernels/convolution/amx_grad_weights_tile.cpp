@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kPositions = 16;  // of a tile
 constexpr int64_t kInputVectors = 2;
-constexpr int64_t kTilesPerBlock = 16;  // of b, which stay in the L1 cache
+constexpr int64_t kTilesPerBlock = 8;  // of b, which stay in the L1 cache
 
 struct Lines {
   int64_t outer = 1, inner = 1;                      // outer * inner lines
