@@ -291,6 +291,7 @@ const GradWeightsTiles kAmxGradWeightsTiles = {
     .most_rows = [](int) { return kInputVectors * amx::kRows; },
     .row_unit = amx::kRows,
     .input_vectors = kInputVectors,
+    .own_chunk_bytes = 768 * 1024,  // these CPUs have 2 MiB
     .transpose = transpose,
     .transposed_bytes = transposed_bytes,
     .bytes_beyond_input = bytes_beyond_input,

@@ -9,7 +9,6 @@ namespace mantissa::kernels::convolution_avx512vnni {
 namespace {
 
 constexpr int64_t kUnitBytes = 256 * 1024;
-constexpr int64_t kChunkBytes = 384 * 1024;         // per thread, in the L2 cache
 constexpr int64_t kSharedChunkBytes = 1024 * 1024;  // times threads, or as much as the sums
 constexpr int64_t kSharedPositions = 1024;          // whose gradients for a task fit the L2 cache
 constexpr int64_t kSmallWeights = 64 * 1024;        // threads keep sums of their own up to this
@@ -55,7 +54,7 @@ void plan_chunks(GradWeightsPlan& plan, int threads) {
   const int64_t depth = 4 * plan.unit_positions();
   plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts ||
                        plan.units * depth <= kShallowDepth;
-  int64_t most = kChunkBytes / unit_bytes;
+  int64_t most = plan.tiles.own_chunk_bytes / unit_bytes;
   if (plan.shared_chunks) {
     // Each chunk but the only one reads and writes all sums, so that it may be as large as they
     // are, and the only one as large as they and the first of two.

@@ -134,7 +134,8 @@ struct GradWeightsTiles {
   // what their first is a multiple of.
   int64_t (*most_rows)(int vectors);
   int64_t row_unit;
-  int64_t input_vectors;  // the most that sum_shared takes
+  int64_t input_vectors;    // the most that sum_shared takes
+  int64_t own_chunk_bytes;  // of a thread's own, which stay in the L2 cache
   // Makes a transposed copy of a block of 16 channels, from the packed planes; null if none is
   // wanted, and then the next two, too.
   void (*transpose)(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);

@@ -316,6 +316,7 @@ const GradWeightsTiles kAvx512VnniGradWeightsTiles = {
     .most_rows = [](int vectors) { return int64_t{vectors == 2 ? kRowsOfTwo : kRowsOfOne}; },
     .row_unit = 1,
     .input_vectors = kInputVectors,
+    .own_chunk_bytes = 384 * 1024,
     .transpose = nullptr,
     .transposed_bytes = nullptr,
     .bytes_beyond_input = nullptr,
