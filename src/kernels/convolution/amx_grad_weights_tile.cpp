@@ -2,8 +2,8 @@
 // at one distance: rows of output pixels, or the rows of a unit with the pixels between them, whose
 // gradients are zeros then. A line is tiles of 16 positions, the last filled up with zeros.
 #if defined(__x86_64__)
-#include "kernels/convolution/amx_tiles.h"
 #include "kernels/convolution/avx512vnni_grad_weights_sums.h"
+#include "kernels/lanes/amx.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 

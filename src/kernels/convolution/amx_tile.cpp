@@ -1,8 +1,8 @@
 // The dot's tiles on AMX: a is pixels, 64 bytes of a tap row each, b the packed weights.
 #if defined(__x86_64__)
-#include "kernels/convolution/amx_tiles.h"
 #include "kernels/convolution/avx512vnni_geometry.h"
 #include "kernels/convolution/avx512vnni_store.h"
+#include "kernels/lanes/amx.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 

@@ -4,7 +4,7 @@
 #if defined(__x86_64__)
 #include <cstring>
 
-#include "kernels/convolution/amx_tiles.h"
+#include "kernels/lanes/amx.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
