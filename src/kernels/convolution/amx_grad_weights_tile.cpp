@@ -74,13 +74,9 @@ class TilePlace {
   int64_t inner_left_, tiles_left_, outer_at_, line_at_, at_;
 };
 
-// Bytes of a block's plane in the transposed copy, [tile][16 channels][16 positions][4].
-int64_t plane_bytes(const GradWeightsPlan& plan, int64_t units) {
+// Of the transposed copy, [tile][16 channels][16 positions][4].
+int64_t transposed_plane_bytes(const GradWeightsPlan& plan, int64_t units) {
   return lines_of(plan, units).tiles() * amx::kTileBytes;
-}
-
-int64_t transposed_bytes(const GradWeightsPlan& plan, int64_t units) {
-  return plan.planes * plane_bytes(plan, units);
 }
 
 // The last tile of the last line has positions that do not exist.
@@ -93,7 +89,7 @@ int64_t bytes_beyond_input(const GradWeightsPlan& plan) {
 // apart in a chunk of fewer units.
 int8_t* transposed_at(const GradWeightsPlan& plan, const Chunk& chunk, int64_t channel) {
   return chunk.transposed +
-         (channel - chunk.first_channel) / 16 * transposed_bytes(plan, plan.chunk_units);
+         (channel - chunk.first_channel) / 16 * plan.planes * plan.transposed_plane_bytes;
 }
 
 void transpose_plane(const GradWeightsPlan& plan, const Lines& lines, const int8_t* grads,
@@ -125,7 +121,7 @@ void transpose(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
   int8_t* to = transposed_at(plan, chunk, channel);
   for (int plane = 0; plane < plan.planes; ++plane) {
     transpose_plane(plan, lines, grads + plane * static_cast<int64_t>(plan.plane_stride),
-                    to + plane * plane_bytes(plan, plan.chunk_units));
+                    to + plane * plan.transposed_plane_bytes);
   }
 }
 
@@ -209,7 +205,7 @@ void sum_products(const GradWeightsPlan& plan, const Chunk& chunk, int64_t ky, i
   const ProductArguments arguments = {
       .lines = lines,
       .inputs = {input, input + 64},
-      .grads = {grads, grads + plane_bytes(plan, plan.chunk_units)},
+      .grads = {grads, grads + plan.transposed_plane_bytes},
       .rows = count,
       .planes = plan.planes == 2,
       .to = {.input_sums = chunk.input_sums + ky * round_up(plan.run, 64) + row,
@@ -238,7 +234,7 @@ void shared_products(const GradWeightsPlan& plan, const SharedSums& to, int64_t 
   const uint8_t* input = chunk.input + to.ky * plan.window_columns * plan.pixel_bytes();
   const uint8_t* inputs[2] = {input + plan.input_offset(to.row), input};
   if (kVectors == 2) inputs[1] += plan.input_offset(to.row + 16);
-  const int64_t plane = plane_bytes(plan, plan.chunk_units);
+  const int64_t plane = plan.transposed_plane_bytes;
   amx::configure(amx::kRows, amx::kRows);
   const int64_t all = lines.tiles();
   for (int64_t begin = 0; begin < all; begin += kTilesPerBlock) {
@@ -293,7 +289,7 @@ const GradWeightsTiles kAmxGradWeightsTiles = {
     .input_vectors = kInputVectors,
     .own_chunk_bytes = 768 * 1024,  // these CPUs have 2 MiB
     .transpose = transpose,
-    .transposed_bytes = transposed_bytes,
+    .transposed_plane_bytes = transposed_plane_bytes,
     .bytes_beyond_input = bytes_beyond_input,
     .sum_products = sum_products,
     .sum_shared = sum_shared,

@@ -276,11 +276,12 @@ WideStatistics grad_input(const Tiles& tiles, const ConvolutionGradInput& args,
   });
 }
 
-size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads) noexcept {
+size_t forward_scratch_bytes(const Tiles&, const ConvolutionShape& shape, int threads) noexcept {
   return plan_forward(shape, threads).total_bytes;
 }
 
-size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int, int threads) noexcept {
+size_t grad_input_scratch_bytes(const Tiles&, const ConvolutionShape& shape, int,
+                                int threads) noexcept {
   return plan_grad_input(shape, threads).total_bytes;
 }
 

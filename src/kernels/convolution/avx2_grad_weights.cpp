@@ -178,7 +178,8 @@ void grad_weights(const Tiles& tiles, const ConvolutionGradWeights& args,
   }
 }
 
-size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int, int threads) noexcept {
+size_t grad_weights_scratch_bytes(const Tiles&, const ConvolutionShape& shape, int,
+                                  int threads) noexcept {
   return plan_grad_weights(shape, 64, threads).total_bytes;
 }
 

@@ -298,13 +298,13 @@ DotMode grad_input_mode(const DotCall& call) {
 
 }  // namespace
 
-WideStatistics forward(const Tiles& tiles, const ConvolutionForward& args,
+WideStatistics forward(const AllTiles& tiles, const ConvolutionForward& args,
                        const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
-  const DotPlan plan = plan_forward(tiles, shape, context.pool->size());
+  const DotPlan plan = plan_forward(tiles.dot, shape, context.pool->size());
   const bool rounds = args.wide == nullptr;
   const DotCall call = {
-      .tiles = tiles,
+      .tiles = tiles.dot,
       .plan = plan,
       .mode = rounds ? DotMode::kByte : DotMode::kSums,
       .scratch = context.scratch.data(),
@@ -323,11 +323,12 @@ WideStatistics forward(const Tiles& tiles, const ConvolutionForward& args,
   return run_dot(call, *context.pool);
 }
 
-WideStatistics grad_input(const Tiles& tiles, const ConvolutionGradInput& args,
+WideStatistics grad_input(const AllTiles& tiles, const ConvolutionGradInput& args,
                           const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
-  const DotPlan plan = plan_grad_input(tiles, shape, args.grad_output.bits, context.pool->size());
-  DotCall call = {.tiles = tiles,
+  const DotPlan plan =
+      plan_grad_input(tiles.dot, shape, args.grad_output.bits, context.pool->size());
+  DotCall call = {.tiles = tiles.dot,
                   .plan = plan,
                   .mode = DotMode::kNarrow,
                   .scratch = context.scratch.data(),
@@ -347,15 +348,15 @@ WideStatistics grad_input(const Tiles& tiles, const ConvolutionGradInput& args,
   return run_dot(call, *context.pool);
 }
 
-size_t forward_scratch_bytes(const Tiles& tiles, const ConvolutionShape& shape,
+size_t forward_scratch_bytes(const AllTiles& tiles, const ConvolutionShape& shape,
                              int threads) noexcept {
-  return plan_forward(tiles, shape, threads).total_bytes;
+  return plan_forward(tiles.dot, shape, threads).total_bytes;
 }
 
-size_t grad_input_scratch_bytes(const Tiles& tiles, const ConvolutionShape& shape, int bits,
+size_t grad_input_scratch_bytes(const AllTiles& tiles, const ConvolutionShape& shape, int bits,
                                 int threads) noexcept {
-  return std::max(plan_grad_input(tiles, shape, bits, threads).total_bytes,
-                  plan_grad_input(tiles, shape, 8, threads).total_bytes);
+  return std::max(plan_grad_input(tiles.dot, shape, bits, threads).total_bytes,
+                  plan_grad_input(tiles.dot, shape, 8, threads).total_bytes);
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

@@ -39,18 +39,17 @@ void plan_units(GradWeightsPlan& plan) {
   plan.panels = s.out_channels / plan.panel_channels;
 }
 
-// Of so many channels.
-int64_t transposed_bytes(const GradWeightsPlan& plan, int64_t channels, int64_t units) {
-  if (plan.tiles.transpose == nullptr) return 0;
-  return ceil_div(channels, 16) * plan.tiles.transposed_bytes(plan, units);
+int64_t transposed_plane_bytes(const GradWeightsPlan& plan, int64_t units) {
+  return plan.tiles.transpose == nullptr ? 0 : plan.tiles.transposed_plane_bytes(plan, units);
 }
 
 void plan_chunks(GradWeightsPlan& plan, int threads) {
   const int64_t channels = plan.shape.in_channels;
   constexpr int64_t kUnits = 16;  // of one alone, tiles would be filled up
-  const int64_t unit_bytes = 4 * (plan.window_rows * plan.window_columns * channels +
-                                  plan.planes * plan.unit_positions() * plan.shape.out_channels) +
-                             transposed_bytes(plan, plan.columns, kUnits) / kUnits;
+  const int64_t unit_bytes =
+      4 * (plan.window_rows * plan.window_columns * channels +
+           plan.planes * plan.unit_positions() * plan.shape.out_channels) +
+      plan.columns / 16 * plan.planes * transposed_plane_bytes(plan, kUnits) / kUnits;
   const int64_t depth = 4 * plan.unit_positions();
   plan.shared_chunks = plan.rows * plan.columns > kSmallWeights || threads > kMaximumParts ||
                        plan.units * depth <= kShallowDepth;
@@ -77,9 +76,8 @@ void plan_slices(GradWeightsPlan& plan, int threads) {
   plan.slice_panels = plan.panels;
   if (!plan.shared_chunks || plan.panels == 1) return;
   const int64_t task_panels = kOutputsPerTask / plan.panel_channels;
-  const int64_t task_bytes =
-      task_panels * plan.planes * plan.panel_stride +
-      transposed_bytes(plan, task_panels * plan.panel_channels, plan.chunk_units);
+  const int64_t task_bytes = plan.planes * (task_panels * plan.panel_stride +
+                                            kOutputsPerTask / 16 * plan.transposed_plane_bytes);
   const int64_t tasks = ceil_div(plan.panels, task_panels);
   const int64_t most = larger(1, kSliceBytes * threads / task_bytes);
   plan.slice_panels = smaller(plan.panels, ceil_div(tasks, ceil_div(tasks, most)) * task_panels);
@@ -102,14 +100,15 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
   const auto stride = [](int64_t bytes) { return round_up(bytes, 128) + 64; };
   plan.input_panel_stride = stride(plan.chunk_units * plan.input_bytes());
   plan.panel_stride = stride(plan.chunk_units * plan.unit_positions() * plan.position_bytes());
+  plan.transposed_plane_bytes = transposed_plane_bytes(plan, plan.chunk_units);
   plan_slices(plan, threads);
   const int64_t input_end = plan.input_panels * plan.input_panel_stride + kGradWeightsSlack;
   plan.planes_offset = aligned(input_end);
   plan.plane_stride = aligned(plan.slice_panels * plan.panel_stride + kGradWeightsSlack);
   plan.transposed_offset = plan.planes_offset + plan.planes * plan.plane_stride;
   plan.input_sums_offset =
-      plan.transposed_offset +
-      static_cast<size_t>(transposed_bytes(plan, plan.slice_channels(), plan.chunk_units));
+      plan.transposed_offset + static_cast<size_t>(ceil_div(plan.slice_channels(), 16) *
+                                                   plan.planes * plan.transposed_plane_bytes);
   plan.grad_sums_offset =
       plan.input_sums_offset +
       static_cast<size_t>(s.kernel_height * round_up(plan.run, 64)) * sizeof(int32_t);
@@ -292,11 +291,12 @@ GradWeightsPlan plan_grad_weights(const GradWeightsTiles& tiles, const Convoluti
   return plan;
 }
 
-void grad_weights(const GradWeightsTiles& tiles, const ConvolutionGradWeights& args,
+void grad_weights(const AllTiles& tiles, const ConvolutionGradWeights& args,
                   const KernelContext& context) noexcept {
   if (needs_no_sums(args)) return;
-  const GradWeightsPlan plan = plan_grad_weights(tiles, args.shape, args.grad_output.bits,
-                                                 args.totals.bits, context.pool->size());
+  const GradWeightsPlan plan =
+      plan_grad_weights(tiles.grad_weights, args.shape, args.grad_output.bits, args.totals.bits,
+                        context.pool->size());
   if (plan.shared_chunks) {
     for (int64_t index = 0; index < plan.chunks(); ++index) {
       run_shared_chunk(plan, args, context, index);
@@ -308,11 +308,12 @@ void grad_weights(const GradWeightsTiles& tiles, const ConvolutionGradWeights& a
   }
 }
 
-size_t grad_weights_scratch_bytes(const GradWeightsTiles& tiles, const ConvolutionShape& shape,
-                                  int bits, int threads) noexcept {
+size_t grad_weights_scratch_bytes(const AllTiles& tiles, const ConvolutionShape& shape, int bits,
+                                  int threads) noexcept {
   // One plane can need more than two: its chunks are larger.
-  return std::max(plan_grad_weights(tiles, shape, bits, 64, threads).total_bytes,
-                  plan_grad_weights(tiles, shape, std::min(bits, 8), 64, threads).total_bytes);
+  return std::max(
+      plan_grad_weights(tiles.grad_weights, shape, bits, 64, threads).total_bytes,
+      plan_grad_weights(tiles.grad_weights, shape, std::min(bits, 8), 64, threads).total_bytes);
 }
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

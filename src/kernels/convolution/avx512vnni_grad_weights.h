@@ -56,6 +56,7 @@ struct GradWeightsPlan {
   // chunks [O][KH][run_pitch()], and none if there is one chunk.
   size_t sums_bytes = 0, used_offset = 0, chunks_offset = 0;
   size_t planes_offset = 0, plane_stride = 0, transposed_offset = 0;
+  int64_t transposed_plane_bytes = 0;  // of a block of 16 channels, with all units
   size_t input_sums_offset = 0, grad_sums_offset = 0;
   int64_t panel_stride = 0, input_panel_stride = 0;
   size_t chunk_bytes = 0, total_bytes = 0;
@@ -139,7 +140,7 @@ struct GradWeightsTiles {
   // Makes a transposed copy of a block of 16 channels, from the packed planes; null if none is
   // wanted, and then the next two, too.
   void (*transpose)(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
-  int64_t (*transposed_bytes)(const GradWeightsPlan& plan, int64_t units);  // of such a block
+  int64_t (*transposed_plane_bytes)(const GradWeightsPlan& plan, int64_t units);  // of such a block
   int64_t (*bytes_beyond_input)(const GradWeightsPlan& plan);  // that a chunk's products read
   // Adds (stores if `first`) the chunk's sums for `count` rows from (ky, row) and the blocks of 16
   // columns from `block` on, blocks_at_once() as far as they exist, to sums [count][pitch].

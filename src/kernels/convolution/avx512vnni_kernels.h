@@ -7,14 +7,20 @@
 
 namespace mantissa::kernels::convolution_avx512vnni {
 
-WideStatistics forward(const Tiles&, const ConvolutionForward&, const KernelContext&) noexcept;
-size_t forward_scratch_bytes(const Tiles&, const ConvolutionShape&, int threads) noexcept;
-WideStatistics grad_input(const Tiles&, const ConvolutionGradInput&, const KernelContext&) noexcept;
-size_t grad_input_scratch_bytes(const Tiles&, const ConvolutionShape&, int bits,
+// What multiplies in one instruction set.
+struct AllTiles {
+  const Tiles& dot;
+  const GradWeightsTiles& grad_weights;
+};
+
+WideStatistics forward(const AllTiles&, const ConvolutionForward&, const KernelContext&) noexcept;
+size_t forward_scratch_bytes(const AllTiles&, const ConvolutionShape&, int threads) noexcept;
+WideStatistics grad_input(const AllTiles&, const ConvolutionGradInput&,
+                          const KernelContext&) noexcept;
+size_t grad_input_scratch_bytes(const AllTiles&, const ConvolutionShape&, int bits,
                                 int threads) noexcept;
-void grad_weights(const GradWeightsTiles&, const ConvolutionGradWeights&,
-                  const KernelContext&) noexcept;
-size_t grad_weights_scratch_bytes(const GradWeightsTiles&, const ConvolutionShape&, int bits,
+void grad_weights(const AllTiles&, const ConvolutionGradWeights&, const KernelContext&) noexcept;
+size_t grad_weights_scratch_bytes(const AllTiles&, const ConvolutionShape&, int bits,
                                   int threads) noexcept;
 
 }  // namespace mantissa::kernels::convolution_avx512vnni

@@ -152,7 +152,7 @@ void grad_weights(const RowLoops& loops, const ConvolutionGradWeights& args,
                   });
 }
 
-size_t grad_weights_scratch_bytes(const RowLoops& loops, const ConvolutionShape& shape,
+size_t grad_weights_scratch_bytes(const RowLoops& loops, const ConvolutionShape& shape, int,
                                   int threads) noexcept {
   const Plan plan(loops, shape, threads);
   return plan.part_bytes() * plan.parts;

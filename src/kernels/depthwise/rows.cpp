@@ -1,4 +1,5 @@
 // The rows of the kernel table.
+#include "kernels/convolution/kernel_row.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/depthwise/passes.h"
 
@@ -6,9 +7,9 @@ namespace mantissa::kernels {
 
 #if defined(__x86_64__)
 const ConvolutionKernels kDepthwiseAvx2 =
-    depthwise::kernels_of<depthwise::kAvx2Loops>("depthwise_avx2", Isa::kAvx2);
+    kernels_of<depthwise::kAvx2Loops>("depthwise_avx2", Isa::kAvx2);
 const ConvolutionKernels kDepthwiseAvx512Vnni =
-    depthwise::kernels_of<depthwise::kAvx512VnniLoops>("depthwise_avx512vnni", Isa::kAvx512Vnni);
+    kernels_of<depthwise::kAvx512VnniLoops>("depthwise_avx512vnni", Isa::kAvx512Vnni);
 #endif
 
 }  // namespace mantissa::kernels

@@ -14,8 +14,8 @@ namespace {
 int64_t integer_multiply_adds(int64_t rounds) noexcept {
   constexpr int kTiles = 4;
   amx::configure(amx::kRows, amx::kRows);
-  amx::for_each_index<4>([](auto i)
-                             __attribute__((always_inline)) { amx::clear<amx::kSums + i>(); });
+  amx::for_each_index<kTiles>([](auto i)
+                                  __attribute__((always_inline)) { amx::clear<amx::kSums + i>(); });
   // Bytes of 255 and 127: zeros need less power.
   uint8_t bytes[2][amx::kTileBytes];
   std::memset(bytes[0], 255, sizeof(bytes[0]));
