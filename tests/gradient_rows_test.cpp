@@ -255,7 +255,7 @@ TEST(GradientRows, AreNotForAllUpdates) {
     EXPECT_TRUE(none(other)) << optimizer_name(kind);
   }
   for (const char* format :
-       {"fp32", "bfp8-text", "bfp:a=12", "bfp:block=channel", "dfp:decide=pass,warmup=2"}) {
+       {"fp32", "bfp8-text", "bfp:a=12", "bfp:block=channel"}) {
     other = options, other.format = format;
     EXPECT_TRUE(none(other)) << format;
   }

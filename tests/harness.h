@@ -52,6 +52,7 @@ struct HarnessOptions {
   bool reuses_memory = true;    // else every buffer still holds its data after the step
   uint64_t retention_key = 0;   // which values are computed again, at random; 0: none
   bool by_rows = false;         // gradients of weights: computed by rows where that is possible
+  int64_t rotation = 0;         // of the examples of a batch: their first comes so much later
 };
 
 // A network in a format, for tests over many of both.
@@ -126,8 +127,10 @@ class Harness {
           uniform_below(random_bits(7, RandomStream::kShuffle, 0,
                                     static_cast<uint64_t>(steps_ * options_.batch_size + i)),
                         static_cast<uint64_t>(images.count)));
-      std::memcpy(&pixels_[i * bytes], &images.pixels[example * bytes], static_cast<size_t>(bytes));
-      labels_[i] = images.labels[example];
+      const int64_t at = (i + options_.rotation) % options_.batch_size;
+      std::memcpy(&pixels_[at * bytes], &images.pixels[example * bytes],
+                  static_cast<size_t>(bytes));
+      labels_[at] = images.labels[example];
     }
     ++steps_;
     const StepScalars scalars{.learning_rate = options_.learning_rate,

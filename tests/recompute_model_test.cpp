@@ -120,12 +120,10 @@ RecomputeModel::Outcome replayed(const RecomputeModel& model, const std::vector<
     for (const int v : passing) stay_of[v] = kGone;
     passing.clear();
   }
-  const int held = model.held_until() < 0 ? -1 : moment() + model.held_until() - next;
   run_to(static_cast<int>(model.bytes_during().size()));
   for (size_t v = 0; v < values.size(); ++v) {
     if (choice[v] != Retention::kKept || stays[v].last < model.first_backward()) continue;
     outcome.nanoseconds += values[v].keep_ns;
-    stays[v].last = std::max(stays[v].last, held);
   }
   const int64_t overhead = outcome.recomputations * model.instruction_bytes();
   for (int m = 0; m < moment(); ++m) {

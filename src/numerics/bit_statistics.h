@@ -1,5 +1,6 @@
-// Dynamic fixed point: what is known of the bits that a tensor's wide values need, and the exponent
-// that follows. Source: DynamicFixed, claim 1; METHODS section 2; docs/decisions/0026.
+// Dynamic fixed point: how many of a tensor's wide values need which exponent, and the exponent that
+// follows. A value needs the smallest exponent at which narrowing does not clip it. Source:
+// DynamicFixed, claim 1; METHODS section 2; docs/decisions/0026.
 #pragma once
 
 #include <algorithm>
@@ -82,6 +83,86 @@ inline int next_decided_exponent(const BitStatistics& statistics, int decided, i
     exponent = decided - k - 1;
   }
   return std::min(exponent, largest);
+}
+
+// The warm-up's histogram of wide values, by the exponents that they need, from the largest down to
+// one that clips more than may be clipped: the rest is counted there. Histograms of micro-batches,
+// threads and processes add up in any order.
+class NeededExponents {
+ public:
+  // All elements of a tensor of zeros, which fit every exponent.
+  void add_zeros(int64_t elements) { zeros_ += elements; }
+  void add(int exponent, int64_t elements) {
+    by_exponent_[static_cast<size_t>(std::clamp(exponent, kExponentMin, kExponentMax) -
+                                     kExponentMin)] += elements;
+  }
+  NeededExponents& operator+=(const NeededExponents& other) {
+    for (size_t i = 0; i < by_exponent_.size(); ++i) by_exponent_[i] += other.by_exponent_[i];
+    zeros_ += other.zeros_;
+    return *this;
+  }
+  bool operator==(const NeededExponents&) const = default;
+
+  int64_t elements() const {
+    return std::accumulate(by_exponent_.begin(), by_exponent_.end(), zeros_);
+  }
+
+  // The smallest exponent at which at most clipped_ppm millionths of the elements are clipped, for
+  // b-bit mantissas: METHODS section 2, the rule. Some element is not clipped. Where all are zero,
+  // that of a zero block.
+  int decided(int clipped_ppm, int bits) const {
+    const auto all = static_cast<__int128>(elements());
+    const auto lowest = std::find_if(by_exponent_.begin(), by_exponent_.end(),
+                                     [](int64_t count) { return count != 0; });
+    if (lowest == by_exponent_.end()) return zero_exponent(bits);
+    auto exponent = by_exponent_.end() - 1;
+    int64_t clipped = 0;
+    for (; exponent > lowest; --exponent) {
+      clipped += *exponent;
+      if (static_cast<__int128>(clipped) * 1'000'000 > all * clipped_ppm) break;
+    }
+    return kExponentMin + static_cast<int>(exponent - by_exponent_.begin());
+  }
+
+ private:
+  std::array<int64_t, kExponentMax - kExponentMin + 1> by_exponent_ = {};
+  int64_t zeros_ = 0;
+};
+
+// How the warm-up decides (DynamicFixed, claims 1d and 2).
+struct DecisionRule {
+  bool warms_up = false;  // in this step
+  int clipped_ppm = 0;
+  // Exponents are decided before they are used first; else a difference to the exponent in use of up
+  // to the threshold waits for the next step, and a larger one runs the operation again.
+  bool decides_at_once = false;
+  int threshold = 0;
+  int64_t micro_batches = 1;  // of a step, whose counts decide about the next
+};
+
+// Counts a tensor's wide values, `elements` of 2^wide_exponent each, by the exponents that they
+// need, from that of the largest, `largest` (at least wide_exponent), downwards.
+// clipped_at(exponent) says how many that exponent clips. What may be clipped at most is that part
+// of a step's micro-batches; nothing finer than the wide values is gained.
+template <typename ClippedAt>
+NeededExponents count_needed_exponents(int64_t elements, int largest, int wide_exponent,
+                                       const DecisionRule& rule, const ClippedAt& clipped_at) {
+  NeededExponents needed;
+  const auto most =
+      static_cast<__int128>(elements) * static_cast<__int128>(rule.micro_batches) * rule.clipped_ppm;
+  int64_t counted = 0;
+  int exponent = largest;
+  for (; exponent > wide_exponent; --exponent) {
+    const int64_t clipped = clipped_at(exponent - 1);
+    needed.add(exponent, clipped - counted);
+    counted = clipped;
+    if (static_cast<__int128>(clipped) * 1'000'000 > most) {
+      --exponent;
+      break;
+    }
+  }
+  needed.add(exponent, elements - counted);
+  return needed;
 }
 
 // The smallest exponent at which at most clipped_ppm millionths of the elements are clipped, of a

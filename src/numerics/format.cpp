@@ -228,8 +228,13 @@ Status check_dynamic(const Format& format) {
   }
   if (!format.fixed_pretraining && !format.decides_by_op) {
     return invalid_input(
-        "format: decide=pass repeats passes in the warm-up, pretraining=float has none to repeat: "
+        "format: decide=pass decides in the passes of the warm-up, and pretraining=float has none: "
         "leave one of them out");
+  }
+  if (!format.decides_by_op && format.threshold != Format{}.threshold) {
+    return invalid_input(
+        "format: decide=pass decides exponents before they are used, and has no threshold: leave "
+        "threshold out, or choose decide=op");
   }
   return {};
 }

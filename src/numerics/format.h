@@ -40,12 +40,15 @@ struct Format {
   // output, which it inverts.
   bool keeps_norm_inputs = true;
   // Dynamic fixed point only.
-  int threshold = 1;        // in the warm-up, larger differences of exponents repeat an instruction
+  // threshold: in the warm-up, larger differences of exponents run an operation again.
+  int threshold = 1;
   int clipped_ppm = 100;    // r_max, in millionths: of a tensor's elements, how many may be clipped
-  int warm_up_steps = 20;   // warmup: in which instructions are repeated
+  int warm_up_steps = 20;   // warmup: in which exponents are decided at once
   int decision_steps = 1;   // every: from one decision to the next, after the warm-up
   int start_exponent = -8;  // start: of all tensors, before the first step
-  bool decides_by_op = true;  // decide: in the warm-up, after each instruction or after each pass
+  // decide: in the warm-up, after an operation, which is then run again where its exponent moved, or
+  // layer by layer in the passes, before an exponent is used first.
+  bool decides_by_op = true;
   // pretraining: the warm-up is in this format, or takes place before, in fp32, which the exponents
   // are then taken from (DynamicFixed's comparative example).
   bool fixed_pretraining = true;
@@ -61,8 +64,8 @@ struct Format {
   bool has_linear_values() const { return linear_bits != 0; }
   // Most bits of an activation.
   int most_activation_bits() const { return activation_bits + (sign_bits ? 0 : 1); }
-  // Steps in which instructions are repeated.
-  constexpr int repeating_steps() const {
+  // Steps of the warm-up in this format.
+  constexpr int deciding_steps() const {
     return is_dynamic() && fixed_pretraining ? warm_up_steps : 0;
   }
   // Steps in fp32 before the first.

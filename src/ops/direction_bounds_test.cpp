@@ -141,7 +141,7 @@ void check_exponents(const OpContext& c, AnyParameter& parameter, bool moves) {
   const DirectionExponents found = choose_direction(c, used, bounds, update);
   const int shift = update.direction_shift;
   RC_CLASSIFY(in_wide_units(bounds, found.wide).least > 0, "bounds say something");
-  RC_ASSERT(narrow_direction(c, update, found.wide) == found.direction);
+  RC_ASSERT(narrow_direction(c, update, found.wide).direction == found.direction);
   RC_ASSERT(update.direction_shift == shift);
 }
 

@@ -56,9 +56,23 @@ void scale_wide(const OpContext& c, int64_t scale, int wide_exponent) {
   const Mantissas kept(c.output);
   const auto wide = [&](int64_t i) { return kept[i] * scale; };
   const uint64_t maximum = c.recomputes ? 0 : narrow_elements(c, c.output, false, 0, wide).maximum;
-  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift) {
+  const auto write = [&](int shift) {
     return narrow_elements(c, c.output, true, shift, wide).saturated;
-  });
+  };
+  const auto clipped_at = [&](int shift) {
+    const int64_t limit = mantissa_limit(c.output.bits);
+    const auto clipped = [&](int64_t begin, int64_t end) {
+      kernels::WideStatistics found;
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t rounded = shift_right_rne(wide(i), shift);
+        found.saturated += saturate(rounded, limit) != rounded;
+      }
+      return found;
+    };
+    return kernels::parallel_statistics(*c.kernel.pool, c.output.count(), kGrain, clipped)
+        .saturated;
+  };
+  narrow_by_maximum(c, maximum, wide_exponent, write, clipped_at);
 }
 
 void forward(const OpContext& c) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <type_traits>
 
 #include "base/checked.h"
@@ -49,8 +51,10 @@ constexpr bool finds_maximum_first(ExponentMode mode) {
 
 // The shift from wide mantissas with this maximum to a tensor's width.
 inline int limited_shift(const Tensor& tensor, uint64_t maximum, int wide_exponent) {
-  return std::clamp(exact_shift(maximum, tensor.bits), 0,
-                    std::max(0, tensor.exponent_limit - wide_exponent));
+  const int exact = exact_shift(maximum, tensor.bits);
+  // An exponent that leaves its range is no limit: the step fails.
+  if (tensor.exponent_limit >= kExponentMax) return exact;
+  return std::clamp(exact, 0, std::max(0, tensor.exponent_limit - wide_exponent));
 }
 
 // Sets a tensor's exponent from the maximum of its wide mantissas, and returns their shift.
@@ -74,13 +78,49 @@ inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t
   return set_exact_exponent(context, output, maximum, wide_exponent);
 }
 
-// Dynamic fixed point: the shift from wide mantissas to the exponent that was decided, which
-// becomes the tensor's; from 0, since nothing finer than the wide values is gained, to `most`.
-inline int decided_shift(const OpContext& context, const Tensor& tensor, int wide_exponent,
-                         int most) {
+// Dynamic fixed point: the shift from wide mantissas to the exponent that was decided; from 0, since
+// nothing finer than the wide values is gained, to `most`.
+inline int decided_shift(const Tensor& tensor, int wide_exponent, int most) {
   const int decided = std::min<int>(*tensor.predictor.predicted, tensor.exponent_limit);
-  const int shift = std::clamp(decided - wide_exponent, 0, most);
-  set_exponent(context, tensor, wide_exponent + shift);
+  return std::clamp(decided - wide_exponent, 0, most);
+}
+
+// The exponent at which none of a tensor's wide values is clipped; kUnmeasured if all are zero.
+inline int largest_exponent(const Tensor& tensor, uint64_t maximum, int wide_exponent) {
+  if (maximum == 0) return kUnmeasured;
+  return wide_exponent + limited_shift(tensor, maximum, wide_exponent);
+}
+
+// In dynamic fixed point exponents in use stay in their range: one that wide values would need and
+// that leaves it fails the step.
+inline void check_largest_exponent(const OpContext& context, int largest) {
+  if (largest > kExponentMax) context.totals->exponent_overflow = true;
+}
+
+// The warm-up's decision about wide values, which it counts: the shift to be used. `largest` is
+// their largest_exponent, clipped_at(shift) says how many a shift clips. An operation that would
+// have used another one is run again: once, since the counts do not depend on the exponent in use.
+template <typename ClippedAt>
+int decide_shift(const OpContext& context, const Tensor& tensor, int largest, int wide_exponent,
+                 int most, const ClippedAt& clipped_at) {
+  const DecisionRule& rule = *tensor.predictor.rule;
+  check_largest_exponent(context, largest);
+  const int before = decided_shift(tensor, wide_exponent, most);
+  NeededExponents needed;
+  if (largest == kUnmeasured) {
+    needed.add_zeros(tensor.count());
+  } else {
+    needed = count_needed_exponents(
+        tensor.count(), largest, wide_exponent, rule,
+        [&](int exponent) -> int64_t { return clipped_at(exponent - wide_exponent); });
+  }
+  *tensor.predictor.needed += needed;
+  const int next =
+      std::min(needed.decided(rule.clipped_ppm, tensor.bits), tensor.exponent_limit);
+  const bool at_once = rule.decides_at_once;
+  if (!at_once && std::abs(next - *tensor.predictor.predicted) <= rule.threshold) return before;
+  const int shift = std::clamp(next - wide_exponent, 0, most);
+  context.totals->re_executions += !at_once && shift != before;
   return shift;
 }
 
@@ -129,27 +169,53 @@ kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& ten
       });
 }
 
-// Writes a tensor with the exponent that was decided, and counts its bits in place of what was
-// counted when it was written before: `pass` as for narrow_in_one_pass.
+// Writes a tensor in the warm-up: with the exponent that was decided before, or is now. `pass` as for
+// narrow_in_one_pass; it also counts what other exponents clip, and is run last with the one used.
+template <typename Pass>
+void narrow_and_decide(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
+                       const Pass& pass) {
+  int written = decided_shift(tensor, wide_exponent, most);
+  kernels::WideStatistics found = run_pass(pass, nullptr, written);
+  const auto clipped_at = [&](int shift) {
+    if (shift != written) found.saturated = run_pass(pass, nullptr, shift).saturated;
+    written = shift;
+    return found.saturated;
+  };
+  const int shift =
+      decide_shift(context, tensor, largest_exponent(tensor, found.maximum, wide_exponent),
+                   wide_exponent, most, clipped_at);
+  set_exponent(context, tensor, wide_exponent + shift);
+  add_saturated(tensor, clipped_at(shift));
+}
+
+// Writes a tensor with the exponent that was decided, and counts its bits: `pass` as for
+// narrow_in_one_pass.
 template <typename Pass>
 void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
                        const Pass& pass) {
+  if (tensor.predictor.rule->warms_up) {
+    return narrow_and_decide(context, tensor, wide_exponent, most, pass);
+  }
   const kernels::BitCountKernels& kernel = *context.kernels->bit_counts;
   ThreadPool& pool = *context.kernel.pool;
   const bool by_pieces = pool.size() <= kernels::kMaximumParts;
   kernels::PieceCounts counts(kernel, by_pieces ? pool.size() : 0);
-  const kernels::WideStatistics found = run_pass(
-      pass, by_pieces ? &counts : nullptr, decided_shift(context, tensor, wide_exponent, most));
+  const int shift = decided_shift(tensor, wide_exponent, most);
+  set_exponent(context, tensor, wide_exponent + shift);
+  const kernels::WideStatistics found = run_pass(pass, by_pieces ? &counts : nullptr, shift);
   // What the pass did not count is counted now.
   const kernels::LargeCounts large =
       counts.elements() == tensor.count()
           ? counts.large()
           : kernels::count_block(kernel, pool, gradient_of(tensor), tensor.count());
-  *tensor.predictor.bits = kernels::bit_statistics(large, tensor.count(), tensor.bits,
-                                                   {.decided_exponent = *tensor.predictor.predicted,
-                                                    .written_exponent = *tensor.exponent,
-                                                    .wide_exponent = wide_exponent},
-                                                   found);
+  const int largest = largest_exponent(tensor, found.maximum, wide_exponent);
+  check_largest_exponent(context, largest);
+  *tensor.predictor.bits += kernels::bit_statistics(
+      large, tensor.count(),
+      {.decided_exponent = *tensor.predictor.predicted,
+       .written_exponent = *tensor.exponent,
+       .largest_exponent = largest},
+      found.saturated);
   add_saturated(tensor, found.saturated);
 }
 
@@ -159,16 +225,27 @@ inline int known_shift(const OpContext& context, int wide_exponent, int most) {
 }
 
 // Requantises a value whose maximum is known: `write(shift)` writes it narrowed and returns how
-// many were clipped.
-template <typename Write>
+// many were clipped. Where it writes in place, so that it may run only once, clipped_at(shift)
+// counts these without writing.
+template <typename Write, typename ClippedAt = std::nullptr_t>
 void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_exponent,
-                       const Write& write) {
+                       const Write& write, const ClippedAt& clipped_at = nullptr) {
   if (context.recomputes) {
     return (void)run_pass(write, nullptr, known_shift(context, wide_exponent, 62));
   }
   if (context.exponent_mode == ExponentMode::kDecided) {
+    const Tensor& output = context.output;
+    if constexpr (std::is_invocable_v<ClippedAt, int>) {
+      if (output.predictor.rule->warms_up) {
+        const int shift =
+            decide_shift(context, output, largest_exponent(output, maximum, wide_exponent),
+                         wide_exponent, 62, clipped_at);
+        set_exponent(context, output, wide_exponent + shift);
+        return add_saturated(output, run_pass(write, nullptr, shift));
+      }
+    }
     return narrow_as_decided(
-        context, context.output, wide_exponent, 62, [&](int shift, kernels::PieceCounts* counts) {
+        context, output, wide_exponent, 62, [&](int shift, kernels::PieceCounts* counts) {
           return kernels::WideStatistics{maximum, run_pass(write, counts, shift)};
         });
   }

@@ -20,6 +20,43 @@ void apply_sgd(const OpContext& c) {
             gradient->maximum);
 }
 
+// Dynamic fixed point: in place of the exponent that clips nothing the velocity gets the decided one,
+// which the warm-up may change.
+void use_decided_exponent(const OpContext& c, const DirectionExponents& exact,
+                          kernels::Update& update) {
+  constexpr int kMostShift = 62;
+  const Tensor& velocity = c.parameters[0].moments[0];
+  const auto clipped_at = [&](int shift) {
+    update.direction_shift = shift;
+    return over_blocks<int64_t>(
+        c, update,
+        [&](const kernels::Update& own, int64_t begin, int64_t end) {
+          return c.kernels->update->directions_clipped(own, begin, end);
+        },
+        std::plus());
+  };
+  update.direction_shift =
+      velocity.predictor.rule->warms_up
+          ? decide_shift(c, velocity, exact.is_zero ? kUnmeasured : exact.direction, exact.wide,
+                         kMostShift, clipped_at)
+          : decided_shift(velocity, exact.wide, kMostShift);
+}
+
+// Counts the bits of a velocity that was written with the decided exponent.
+void count_velocity(const OpContext& c, const DirectionExponents& exact, int64_t saturated) {
+  const Tensor& velocity = c.parameters[0].moments[0];
+  const ExponentPredictor& predictor = velocity.predictor;
+  if (predictor.rule->warms_up) return;
+  *predictor.bits += kernels::bit_statistics(
+      kernels::count_block(*c.kernels->bit_counts, *c.kernel.pool, gradient_of(velocity),
+                           velocity.count()),
+      velocity.count(),
+      {.decided_exponent = *predictor.predicted,
+       .written_exponent = *velocity.exponent,
+       .largest_exponent = exact.is_zero ? kUnmeasured : exact.direction},
+      saturated);
+}
+
 // Replaces the velocity; the direction is then the new velocity (16 bits), or, looking ahead, the
 // gradient plus momentum times that velocity (32 bits).
 void apply_momentum(const OpContext& c, bool look_ahead) {
@@ -35,8 +72,12 @@ void apply_momentum(const OpContext& c, bool look_ahead) {
   const Term terms[] = {gradient_term(c, *gradient, update),
                         {ldexp(momentum, *velocity.exponent), 15, &update.velocity_multiplier},
                         decay_term(c, update)};
-  DirectionExponents exponents = choose_direction(c, terms, bounds, update);
-  set_exponent(c, velocity, exponents.direction);
+  const bool decides = c.exponent_mode == ExponentMode::kDecided;
+  const DirectionExponents exact = choose_direction(c, terms, bounds, update);
+  if (decides) use_decided_exponent(c, exact, update);
+  int direction = decides ? exact.wide + update.direction_shift : exact.direction;
+  set_exponent(c, velocity, direction);
+  const int64_t saturated_before = *p.mantissa.saturated;
   if (look_ahead) {
     *p.mantissa.saturated += over_blocks<int64_t>(
         c, update,
@@ -46,10 +87,12 @@ void apply_momentum(const OpContext& c, bool look_ahead) {
         std::plus());
     // |v' * multiplier| is at most |wide|, up to its rounding.
     update.velocity_multiplier = to_fixed_point(momentum, update.direction_shift, int64_t{1} << 47);
+    if (decides) count_velocity(c, exact, *p.mantissa.saturated - saturated_before);
     update.direction_bits = 32;
-    exponents.direction = narrow_direction(c, update, exponents.wide);
+    direction = narrow_direction(c, update, exact.wide).direction;
   }
-  take_step(c, update, exponents.direction, gradient->maximum);
+  take_step(c, update, direction, gradient->maximum);
+  if (decides && !look_ahead) count_velocity(c, exact, *p.mantissa.saturated - saturated_before);
 }
 
 Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {

@@ -225,16 +225,18 @@ Term decay_term(const OpContext& c, kernels::Update& update) {
           update.weight_bits + p.lazy_shift, &update.decay_multiplier};
 }
 
-int narrow_direction(const OpContext& c, kernels::Update& update, int wide_exponent) {
+DirectionExponents narrow_direction(const OpContext& c, kernels::Update& update,
+                                    int wide_exponent) {
   const auto wide = over_blocks<Extremes>(
       c, update,
       [&](const kernels::Update& own, int64_t begin, int64_t end) {
         return c.kernels->update->direction_extremes(own, begin, end);
       },
       combined);
-  const Narrowed narrowed = narrow(largest(wide), wide_exponent, update.direction_bits);
+  const uint64_t maximum = largest(wide);
+  const Narrowed narrowed = narrow(maximum, wide_exponent, update.direction_bits);
   update.direction_shift = narrowed.shift;
-  return narrowed.exponent;
+  return {wide_exponent, narrowed.exponent, maximum == 0};
 }
 
 DirectionExponents choose_direction(const OpContext& c, std::span<const Term> terms,
@@ -251,7 +253,7 @@ DirectionExponents choose_direction(const OpContext& c, std::span<const Term> te
       return {wide_exponent, least.exponent};
     }
   }
-  return {wide_exponent, narrow_direction(c, update, wide_exponent)};
+  return narrow_direction(c, update, wide_exponent);
 }
 
 void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,

@@ -101,13 +101,15 @@ Term decay_term(const OpContext& c, kernels::Update& update);
 // enough, else from a pass over `wide`; returns the exponents of `wide` and of the direction.
 struct DirectionExponents {
   int wide, direction;
+  bool is_zero = false;  // all of the direction
 };
 DirectionExponents choose_direction(const OpContext& c, std::span<const Term> terms,
                                     const DirectionBounds& bounds, kernels::Update& update);
 
 // Chooses update.direction_shift for the multipliers that stand, with which `wide` has this
 // exponent, by a pass over it; returns the direction's exponent.
-int narrow_direction(const OpContext& c, kernels::Update& update, int wide_exponent);
+DirectionExponents narrow_direction(const OpContext& c, kernels::Update& update,
+                                    int wide_exponent);
 
 // Notes the norm of the mean gradient, from the sum of squares of the summed one, and the factor
 // that clips it.

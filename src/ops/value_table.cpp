@@ -149,18 +149,24 @@ void write_by_table(const OpContext& c, const int8_t* in, const ValueTable& tabl
       }
     });
   }
-  const auto write = [&](int shift, kernels::PieceCounts* counts) -> int64_t {
-    const auto rounded = [&](int q) { return rescale_rne(at(table, q), shift); };
+  const auto clipped_at = [&](int shift) -> int64_t {
+    if (!found) return 0;
+    return found->count_if([&](int q) {
+      const int64_t rounded = rescale_rne(at(table, q), shift);
+      return saturate(rounded, limit) != rounded;
+    });
+  };
+  const auto write = [&](int shift, kernels::PieceCounts* counts) {
     std::array<int8_t, 256> narrow;
     for (int q = -128; q < 128; ++q) {
-      narrow[static_cast<uint8_t>(q)] = static_cast<int8_t>(saturate(rounded(q), limit));
+      const int64_t rounded = rescale_rne(at(table, q), shift);
+      narrow[static_cast<uint8_t>(q)] = static_cast<int8_t>(saturate(rounded, limit));
     }
-    const int64_t saturated =
-        found ? found->count_if([&](int q) { return at(narrow, q) != rounded(q); }) : 0;
+    const int64_t saturated = clipped_at(shift);
     look_up(c, in, narrow, counts);  // which may be in place
     return saturated;
   };
-  narrow_by_maximum(c, maximum, wide_exponent, write);
+  narrow_by_maximum(c, maximum, wide_exponent, write, clipped_at);
 }
 
 }  // namespace mantissa::ops

@@ -28,11 +28,6 @@ class Compiler {
     MANTISSA_RETURN_IF_ERROR(check_linear_values(graph_, format()));
     if (training()) MANTISSA_RETURN_IF_ERROR(check_inversion(graph_, format()));
     MANTISSA_RETURN_IF_ERROR(check_rows());
-    if (repeats_passes() && program_.options.micro_batches > 1) {
-      return invalid_input(
-          "decide=pass repeats whole passes, which micro-batches that add up their gradients do "
-          "not allow: choose decide=op, or micro-batches as large as the batch");
-    }
     for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
       if (!values_.skipped[node]) MANTISSA_RETURN_IF_ERROR(emit_forward(node));
     }
@@ -46,7 +41,6 @@ class Compiler {
         emit_backward(node);
         forget_values(Retention::kRecomputedEachTime);
       }
-      if (repeats_passes()) emit_repeat_of_backward();
       emit_end_of_step();
     } else {
       touch(program_.logits.index, static_cast<int>(program_.instructions.size()));
@@ -114,50 +108,7 @@ class Compiler {
                          "): " + what);
   }
 
-  // Whether the instruction narrows to exponents that statistics decide, and counts the bits.
-  bool decides_exponents(const Instruction& instruction) const {
-    if (program_.options.exponents != ExponentMode::kDecided || !training()) return false;
-    const OpTraits& traits = instruction.op->traits;
-    if (instruction.phase == Phase::kForward) {
-      return !traits.keeps_exponent && instruction.output.space == Operand::Space::kArena &&
-             instruction.output.type != DataType::kInt32;
-    }
-    if (instruction.phase != Phase::kBackwardInput || !rounds_gradient(traits)) return false;
-    return std::any_of(instruction.grad_inputs.begin(), instruction.grad_inputs.end(),
-                       [&](const Operand& gradient) {
-                         return gradient.slot >= 0 && gradient.slot < gradient_slots(graph_);
-                       });
-  }
-
-  bool repeats_passes() const {
-    return training() && format().repeating_steps() > 0 && !format().decides_by_op;
-  }
-
-  void emit(Instruction instruction) {
-    const bool decides = decides_exponents(instruction);
-    program_.instructions.push_back(std::move(instruction));
-    if (decides && format().repeating_steps() > 0 && format().decides_by_op) emit_repeat(now() - 1);
-  }
-
-  // Repeats the instructions from `first` on.
-  void emit_repeat(int first) {
-    const Instruction& repeated = program_.instructions[first];
-    Instruction repeat;
-    repeat.phase = Phase::kRepeat;
-    repeat.op = repeated.op;
-    repeat.name = now() == first + 1 ? repeated.name : "from " + std::to_string(first);
-    repeat.repeats_from = first;
-    program_.instructions.push_back(std::move(repeat));
-  }
-
-  // What the forward pass left for the backward pass stays until that has been repeated.
-  void emit_repeat_of_backward() {
-    const int first = first_backward_;
-    for (Buffer& buffer : program_.buffers) {
-      if (buffer.first < first && buffer.last >= first) buffer.last = now();
-    }
-    emit_repeat(first);
-  }
+  void emit(Instruction instruction) { program_.instructions.push_back(std::move(instruction)); }
 
   void add_phase_memory(Instruction& instruction, const PhaseMemory& memory) {
     if (memory.workspace_bytes > 0) {
@@ -283,8 +234,6 @@ class Compiler {
         return op.backward_input != nullptr;
       case Phase::kUpdateStatistics:
         return op.update_statistics != nullptr;
-      case Phase::kRepeat:
-        return true;
     }
     return false;
   }
@@ -343,8 +292,6 @@ class Compiler {
                     Shape{program_.options.micro_batch_size}, -1, false}};
     emit(loss);
     if (!training()) return;
-    if (repeats_passes()) emit_repeat(0);
-    first_backward_ = now();
     loss.phase = Phase::kBackwardInput;
     touch(loss.inputs[0]);
     const Operand gradient =
@@ -578,7 +525,6 @@ class Compiler {
   Program program_;
   ResolvedValues values_;
   NodeOperands nodes_;
-  int first_backward_ = 0;            // instruction
   bool rounds_gradients_ = false;     // some gradient has a second form, with a slot of its own
   std::vector<int> buffer_of_value_;  // -1: not there
   std::map<int, int> producer_;       // of canonical values: node

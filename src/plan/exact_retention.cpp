@@ -110,10 +110,6 @@ class Formulation {
       needs_.push_back(needs);
       reads_value_.push_back(reads);
     }
-    if (model_.held_until() < 0) return;
-    for (int& last : last_stage_) {
-      if (last != kNone) last = stages_;
-    }
   }
 
   void add_states() {
@@ -144,7 +140,6 @@ class Formulation {
       if (next != kNone) {
         at_most(0, {{next, 1}, {held, -1}, {again, -1}});
         if (reads_[t].ends_node) at_most(1, {{next, 1}, {each_[v], 1}});
-        if (model_.held_until() >= 0) order(held_[0][v], next);
       }
       if (!needs_[t][v]) continue;
       // It is there where it is needed, and is computed again nowhere else.

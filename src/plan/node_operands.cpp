@@ -71,10 +71,7 @@ DataType NodeOperands::weight_gradient_type(const Node& node, bool first) const 
 }
 
 bool NodeOperands::updates_at_once() const {
-  const Format& format = options_.format;
-  const bool repeats_passes = options_.kind == ProgramKind::kTraining &&
-                              format.repeating_steps() > 0 && !format.decides_by_op;
-  return options_.micro_batches == 1 && !options_.clips && !repeats_passes;
+  return options_.micro_batches == 1 && !options_.clips;
 }
 
 bool NodeOperands::has_rows(const Node& node) const {

@@ -11,20 +11,20 @@ namespace {
 // So that Adam's first moments have the precision of the first gradient, however small.
 constexpr int kLowest = kExponentMin;
 
-// Kind, name, update; what it keeps, with which exponent at first; its settings, default learning
+// Kind, name, update; what it keeps, with which exponent at first, whether a velocity; its settings, default learning
 // rate and weight decay.
 // clang-format off
 const Optimizer kOptimizers[] = {
     {OptimizerKind::kSgd, "sgd", &ops::kUpdateSgd,
-     {}, 0, {}, 0, 5e-4},
+     {}, 0, false, {}, 0, 5e-4},
     {OptimizerKind::kMomentum, "momentum", &ops::kUpdateMomentum,
-     {"velocity"}, zero_exponent(16), {"momentum"}, 0, 5e-4},
+     {"velocity"}, zero_exponent(16), true, {"momentum"}, 0, 5e-4},
     {OptimizerKind::kNesterov, "nesterov", &ops::kUpdateNesterov,
-     {"velocity"}, zero_exponent(16), {"momentum"}, 0, 5e-4},
+     {"velocity"}, zero_exponent(16), true, {"momentum"}, 0, 5e-4},
     {OptimizerKind::kAdam, "adam", &ops::kUpdateAdam,
-     {"first_moment", "second_moment_root"}, kLowest, {"beta1", "beta2", "epsilon"}, 1e-3, 0},
+     {"first_moment", "second_moment_root"}, kLowest, false, {"beta1", "beta2", "epsilon"}, 1e-3, 0},
     {OptimizerKind::kAdamW, "adamw", &ops::kUpdateAdamW,
-     {"first_moment", "second_moment_root"}, kLowest, {"beta1", "beta2", "epsilon"}, 1e-3, 0.01},
+     {"first_moment", "second_moment_root"}, kLowest, false, {"beta1", "beta2", "epsilon"}, 1e-3, 0.01},
 };
 // clang-format on
 

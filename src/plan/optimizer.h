@@ -23,6 +23,7 @@ struct Optimizer {
   // ParameterView::moments; null: no more.
   std::array<const char*, kMostMoments> moments;
   int moment_exponent;  // of these tensors before the first step
+  bool has_velocity;    // which the first of them is
   // Settings that mean something to it alone; null: no more.
   std::array<const char*, 3> settings;
   double learning_rate;  // if none is given; 0: the model's

@@ -35,9 +35,8 @@ void append(std::string& text, const char* role, const std::string& what) {
 }  // namespace
 
 std::string_view phase_name(Phase phase) {
-  constexpr std::array<std::string_view, 7> kNames = {
-      "forward",           "backward_weights", "backward_input", "update",
-      "update_statistics", "recompute",        "repeat"};
+  constexpr std::array<std::string_view, 6> kNames = {
+      "forward", "backward_weights", "backward_input", "update", "update_statistics", "recompute"};
   return kNames[static_cast<size_t>(phase)];
 }
 
@@ -52,11 +51,6 @@ const char* retention_name(Retention retention) {
   constexpr std::array<const char*, 3> kNames = {"kept", "computed again",
                                                  "computed again each time"};
   return kNames[static_cast<size_t>(retention)];
-}
-
-bool has_repetitions(const Program& program) {
-  return std::any_of(program.instructions.begin(), program.instructions.end(),
-                     [](const Instruction& i) { return i.phase == Phase::kRepeat; });
 }
 
 std::string to_string(const Program& program) {

@@ -26,7 +26,6 @@ enum class Phase : uint8_t {
   kUpdate,            // optimiser
   kUpdateStatistics,  // batch norm's running statistics
   kRecompute,         // in the backward pass: forward again, for a value that was not kept
-  kRepeat,            // dynamic fixed point, warm-up: instructions before, where exponents moved
 };
 std::string_view phase_name(Phase phase);
 
@@ -92,7 +91,6 @@ struct Instruction {
   // that is measured and fits; null: it is there.
   const GradientRows* gradient_rows = nullptr;
   int64_t rows_at_once = 0;
-  int repeats_from = -1;  // kRepeat: the first of the instructions before it that it repeats
   int64_t multiply_adds = 0;
 };
 
@@ -146,9 +144,6 @@ struct Program {
   int64_t gradient_slots = 0;  // predicted ones first
   std::vector<int64_t> guarded_channels;  // per value: channels if it is guardable, else 0
 };
-
-// Whether instructions may be run again in a step.
-bool has_repetitions(const Program& program);
 
 // Compiles the network. Errors name the node and why it cannot be compiled.
 Result<Program> compile(const Graph& graph, const ProgramOptions& options,

@@ -81,7 +81,6 @@ void RecomputeModel::find_values(const Graph& graph, const Program& program,
   first_backward_ = static_cast<int>(program.instructions.size());
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
-    if (instruction.phase == Phase::kRepeat) continue;
     if (instruction.phase != Phase::kForward) {
       first_backward_ = i;
       break;
@@ -118,8 +117,6 @@ void RecomputeModel::find_reads(const Program& program, const MachineProfile& pr
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
     passed.push_back(passed.back() + bytes_of(instruction));
-    // The backward pass as a whole, not its first instruction alone.
-    if (instruction.repeats_from == first_backward_ && i > first_backward_ + 1) held_until_ = i;
     if (i < first_backward_) continue;
     Read read{.instruction = i, .values = {}};
     if (is_value(instruction.output)) read.values.push_back(model_value[instruction.output.slot]);

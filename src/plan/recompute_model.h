@@ -56,8 +56,6 @@ class RecomputeModel {
   int64_t instruction_bytes() const { return instruction_bytes_; }
   const std::vector<Read>& reads() const { return reads_; }
   int first_backward() const { return first_backward_; }
-  // The instruction before which what was kept and read must not go, or -1.
-  int held_until() const { return held_until_; }
   // By instruction: bytes of everything but values of the forward pass, while it runs, and just
   // before (which is when values are computed again for it).
   const std::vector<int64_t>& bytes_during() const { return during_; }
@@ -83,7 +81,6 @@ class RecomputeModel {
   std::vector<Value> values_;
   std::vector<Read> reads_;
   int first_backward_ = 0;
-  int held_until_ = -1;
   std::vector<int64_t> during_, before_;
 };
 

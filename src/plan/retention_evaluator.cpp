@@ -19,7 +19,6 @@ class RetentionEvaluator::Course {
   explicit Course(const RecomputeModel& model)
       : during_(model.bytes_during()),
         first_backward_(model.first_backward()),
-        held_until_(model.held_until()),
         instruction_bytes_(model.instruction_bytes()),
         words_(static_cast<int>(model.values().size()) / kWordBits + 1),
         written_forward_(during_.size() + 1, 0),
@@ -332,13 +331,8 @@ class RetentionEvaluator::Course {
     for (; read < std::ssize(reads_); ++read) {
       moments_[read] = reads_[read].instruction + recomputations;
     }
-    // What the backward pass read and was kept stays until the instruction held_until_, if there is
-    // one.
-    const int end = held_until_ < 0 ? -1 : held_until_ + recomputations;
     for (int v = 0; v < std::ssize(values_); ++v) {
       touch_before(v, read);
-      const bool kept = (kept_[v / kWordBits] & bit(v)) != 0;
-      if (kept && last_[v] >= first_backward_) last_[v] = std::max(last_[v], end);
       forget(v);
     }
   }
@@ -367,7 +361,7 @@ class RetentionEvaluator::Course {
   void forget(int v) { change_[last_[v] + 1] -= values_[v].bytes; }
 
   const std::vector<int64_t>& during_;
-  int first_backward_, held_until_;
+  int first_backward_;
   int64_t instruction_bytes_;
   int words_;  // of a set of values
   std::vector<Value> values_;

@@ -67,8 +67,15 @@ int64_t gradient_slots(const Graph& graph) {
 }
 
 int64_t predictor_slots(const Graph& graph, const Format& format) {
-  const auto values = static_cast<int64_t>(graph.values.size());
-  return gradient_slots(graph) + (format.is_dynamic() ? values : 0);
+  return format.is_dynamic()
+             ? velocity_predictor_slot(graph, static_cast<int>(graph.parameters.size()))
+             : gradient_slots(graph);
+}
+
+int64_t value_predictor_slot(const Graph& graph, int value) { return gradient_slots(graph) + value; }
+
+int64_t velocity_predictor_slot(const Graph& graph, int parameter) {
+  return value_predictor_slot(graph, static_cast<int>(graph.values.size())) + parameter;
 }
 
 int gradient_slot(const Graph& graph, int node, int input) {

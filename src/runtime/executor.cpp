@@ -56,64 +56,10 @@ void execute(Phase phase, const OpFunctions& op, const OpContext& context) {
       return op.backward_weights(context);
     case Phase::kUpdateStatistics:
       return op.update_statistics(context);
-    case Phase::kRepeat:
-      return;  // by the executor
   }
 }
 
 }  // namespace
-
-bool Executor::warms_up() const {
-  return slots_->scalars.step < program_.options.format.repeating_steps();
-}
-
-// What instructions that are run again count anew.
-void Executor::keep_counts() {
-  Slots& s = *slots_;
-  s.kept.totals = s.totals;
-  s.kept.saturated = s.saturated;
-  s.kept.requantised = s.requantised;
-  if (observations_ != nullptr) *s.kept.observations = *observations_;
-}
-
-void Executor::restore_counts() {
-  Slots& s = *slots_;
-  s.totals = s.kept.totals;
-  s.saturated = s.kept.saturated;
-  s.requantised = s.kept.requantised;
-  if (observations_ != nullptr) *observations_ = *s.kept.observations;
-}
-
-// Runs the instructions before this one again, from repeats_from on, as DecidedExponents says.
-void Executor::repeat(int instruction, int micro_batch) {
-  Slots& s = *slots_;
-  const int first = program_.instructions[instruction].repeats_from;
-  const auto any = [&](auto&& changes) {
-    bool result = false;
-    for (int i = first; i < instruction; ++i) {
-      const ResolvedInstruction& resolved = s.instructions[i];
-      const Phase phase = program_.instructions[i].phase;
-      if (phase == Phase::kForward) {
-        result |= changes(std::span<const Tensor>(&resolved.context.output, 1));
-      } else if (phase == Phase::kBackwardInput) {
-        result |= changes(std::span<const Tensor>(resolved.grad_inputs));
-      }
-    }
-    return result;
-  };
-  int64_t runs = 0;
-  const auto run_again = [&] {
-    restore_counts();
-    ++runs;
-    for (int i = first; i < instruction; ++i) run_instruction(i, micro_batch, runs);
-  };
-  const auto measure = [&](auto tensors) { return s.decided.measure(tensors); };
-  const auto decide = [&](auto tensors) {
-    return s.decided.decide(tensors, program_.options.format, state_);
-  };
-  if (any(measure)) run_again();
-  if (any(decide)) run_again();
-}
 
 // What is computed again has been counted.
 void Executor::compute_again(int i) {
@@ -127,7 +73,7 @@ void Executor::compute_again(int i) {
   s.saturated[i] = 0;
 }
 
-void Executor::run_instruction(int i, int micro_batch, int64_t runs_before) {
+void Executor::run_instruction(int i, int micro_batch) {
   Slots& s = *slots_;
   const Instruction& instruction = program_.instructions[i];
   ResolvedInstruction& resolved = s.instructions[i];
@@ -139,30 +85,21 @@ void Executor::run_instruction(int i, int micro_batch, int64_t runs_before) {
     compute_again(i);
   } else {
     execute(instruction.phase, resolved.functions, resolved.context);
-    s.totals.re_executions += runs_before;
   }
   if (observations_ != nullptr) observations_->after(i, resolved.context, s.saturated[i]);
   s.requantised += resolved.narrowed;
 }
 
 void Executor::run(int begin, int end, int micro_batch) {
-  const Slots& s = *slots_;
   for (int i = begin; i < end; ++i) {
     const int64_t start = profile_.empty() ? 0 : clock_();
-    if (program_.instructions[i].phase == Phase::kRepeat) {
-      if (warms_up()) repeat(i, micro_batch);
-    } else {
-      if (s.begins_repetition[i] && warms_up()) keep_counts();
-      run_instruction(i, micro_batch);
-    }
+    run_instruction(i, micro_batch);
     if (!profile_.empty()) profile_[i] += clock_() - start;
   }
 }
 
 void Executor::set_observations(Observations* observations) {
   observations_ = observations;
-  if (observations != nullptr && has_repetitions(program_))
-    slots_->kept.observations = *observations;
 }
 
 // What was measured in this step predicts the next.
@@ -171,7 +108,7 @@ void Executor::commit() {
   const StateLayout& layout = state_.layout();
   if (layout.predictors < 0) return;  // fp32
   if (program_.options.exponents == ExponentMode::kDecided) {
-    s.decided.commit(program_.options.format, s.scalars.step + 1, s.decided_widths, state_);
+    s.decided.commit(program_.options.format, s.scalars.step + 1, state_);
   } else {
     std::copy(s.measured.begin(), s.measured.end(), state_.data<int16_t>(layout.predictors));
   }
@@ -204,13 +141,11 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
   s.requantised = 0;
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
   std::fill(s.measured.begin(), s.measured.end(), kUnmeasured);
-  s.decided.start_step();
+  s.decided.start_step(program_.options.format, scalars.step);
   std::fill(s.violated.begin(), s.violated.end(), uint8_t{0});
   if (observations_ != nullptr) observations_->start_step();
   for (int m = 0; m < program_.options.micro_batches; ++m) {
-    s.decided.start_micro_batch(state_);
     run(0, program_.first_step_instruction, m);
-    s.decided.end_micro_batch();
   }
   run(program_.first_step_instruction, static_cast<int>(program_.instructions.size()), 0);
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");

@@ -86,12 +86,8 @@ class Executor {
 
  private:
   void run(int begin, int end, int micro_batch);
-  void run_instruction(int instruction, int micro_batch, int64_t runs_before = 0);
+  void run_instruction(int instruction, int micro_batch);
   void compute_again(int instruction);
-  bool warms_up() const;
-  void keep_counts();
-  void restore_counts();
-  void repeat(int instruction, int micro_batch);
   void commit();
 
   const Program& program_;

@@ -46,6 +46,8 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
   return count_lengths(tensor.count(), pool, [&](int64_t i) { return length_of(data[i]); });
 }
 
+}  // namespace
+
 BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
   switch (tensor.type) {
     case DataType::kInt8:
@@ -60,6 +62,8 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
       return {};
   }
 }
+
+namespace {
 
 // Of a parameter's sums as the update reads them, at the exponent that is fixed for the step.
 BitLengths count_sums(const OpContext& context) {

@@ -28,6 +28,9 @@ struct BitLengths {
   int largest() const;  // 0 if there is nothing but zeros
 };
 
+// Of a tensor's mantissas, or of floats as mantissas of 2^kFloatExponent.
+BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool);
+
 // A tensor that an instruction wrote, over all micro-batches of a step.
 struct TensorObservation {
   ObservedKind kind = ObservedKind::kValue;

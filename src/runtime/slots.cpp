@@ -34,14 +34,15 @@ class Resolver {
         return tensor;
       }
       tensor.predictor =
-          decides() ? decided(operand.slot, operand)
+          decides() ? decided(operand.slot, {operand.bits, operand.exponent_limit})
                     : ExponentPredictor{state_.data<int16_t>(layout.predictors) + operand.slot,
                                         &slots_.measured[operand.slot]};
       return tensor;
     }
     tensor.exponent = &slots_.exponents[operand.slot];
     if (decides()) {
-      tensor.predictor = decided(static_cast<int>(slots_.measured.size()) + operand.slot, operand);
+      tensor.predictor = decided(value_predictor_slot(graph_, operand.slot),
+                                 {operand.bits, operand.exponent_limit});
     }
     if (program_.guarded_channels[operand.slot] > 0) {
       tensor.channel_exponent = slots_.channel_exponents[operand.slot].data();
@@ -62,6 +63,12 @@ class Resolver {
     for (size_t i = 0; i < view.moments.size(); ++i) {
       const MomentState& moment = tensors.moments[i];
       view.moments[i] = state_tensor(moment.mantissa, moment.exponent, instruction);
+      view.moments[i].bits = 16;
+    }
+    if (decides() && optimizer(program_.options.optimizer).has_velocity) {
+      Tensor& velocity = view.moments[0];
+      velocity.predictor = decided(velocity_predictor_slot(graph_, operand.parameter),
+                                   {velocity.bits, velocity.exponent_limit});
     }
     view.lazy_shift = layout.lazy_shift;
     view.decays = parameter.role == ParameterRole::kWeights;
@@ -129,10 +136,15 @@ class Resolver {
  private:
   bool decides() const { return program_.options.exponents == ExponentMode::kDecided; }
 
-  ExponentPredictor decided(int slot, const Operand& operand) const {
-    slots_.decided_widths[slot] = {operand.bits, operand.exponent_limit};
+  // The predictor of a slot that is of mantissas so wide.
+  ExponentPredictor decided(int64_t slot, const DecidedWidth& width) const {
+    const auto at = static_cast<size_t>(slot);
     DecidedExponents& decided = slots_.decided;
-    return {&decided.in_use[slot], &decided.measured[slot], &decided.written[slot]};
+    decided.widths[at] = width;
+    return {.predicted = state_.data<int16_t>(state_.layout().predictors) + slot,
+            .needed = decided.needed.empty() ? nullptr : &decided.needed[at],
+            .bits = &decided.written[at],
+            .rule = &decided.rule};
   }
 
   // Mantissas that the instruction rounds.
@@ -186,18 +198,13 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   slots.narrow_sums.assign(graph.parameters.size(), 0);
   slots.measured.assign(static_cast<size_t>(gradient_slots(graph)), kUnmeasured);
   if (program.options.exponents == ExponentMode::kDecided) {
-    const auto predictors = static_cast<size_t>(predictor_slots(graph, program.options.format));
-    slots.decided = DecidedExponents(predictors);
-    slots.decided_widths.assign(predictors, {});
+    const Format& format = program.options.format;
+    slots.decided = DecidedExponents(predictor_slots(graph, format), format,
+                                     program.options.micro_batches);
   }
   slots.violated.assign(values, 0);
   slots.channel_exponents.resize(values);
   slots.saturated.assign(program.instructions.size(), 0);
-  slots.kept.saturated = slots.saturated;
-  slots.begins_repetition.assign(program.instructions.size(), false);
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.repeats_from >= 0) slots.begins_repetition[instruction.repeats_from] = true;
-  }
   const StateLayout& layout = state.layout();
   for (size_t value = 0; value < values; ++value) {
     const auto channels = static_cast<size_t>(program.guarded_channels[value]);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,14 +25,6 @@ struct ResolvedInstruction {
   int64_t narrowed = 0;   // mantissas that it rounds, for the saturation rate
 };
 
-// What a step counts, put aside.
-struct KeptCounts {
-  StepTotals totals;
-  std::vector<int64_t> saturated;
-  int64_t requantised = 0;
-  std::optional<Observations> observations;
-};
-
 // Exponents and counters of a step, and everything that instructions point to.
 struct Slots {
   std::vector<int16_t> exponents;                      // per value
@@ -42,7 +33,6 @@ struct Slots {
   std::vector<uint8_t> narrow_sums;                    // per parameter: whether they are int32
   std::vector<int16_t> measured;                       // per predicted gradient slot, this step
   DecidedExponents decided;                            // dynamic fixed point
-  std::vector<DecidedWidth> decided_widths;            // of what its slots are of
   std::vector<uint8_t> violated;                       // per value, this step: guard wanted
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<int64_t> saturated;                      // per instruction
@@ -51,8 +41,6 @@ struct Slots {
   const uint8_t* labels = nullptr;
   StepScalars scalars;
   StepTotals totals;
-  std::vector<bool> begins_repetition;  // per instruction: the first that a later one repeats
-  KeptCounts kept;                      // as they were before it
   int64_t requantised = 0;
 };
 

@@ -68,8 +68,11 @@ inline std::string to_string(const Shape& shape) {
 struct ExponentPredictor {
   // Measured in the last step, or kUnmeasured; in dynamic fixed point the decided exponent.
   int16_t* predicted = nullptr;
-  int16_t* measured = nullptr;    // largest measured so far in this step, or kUnmeasured
-  BitStatistics* bits = nullptr;  // dynamic fixed point: of the block as it was written last
+  int16_t* measured = nullptr;  // largest measured so far in this step, or kUnmeasured
+  // Dynamic fixed point: what this step counts, in the warm-up and after it, and how it decides.
+  NeededExponents* needed = nullptr;
+  BitStatistics* bits = nullptr;
+  const DecisionRule* rule = nullptr;
 };
 
 // A view: value = mantissa * 2^(*exponent). Owns nothing.

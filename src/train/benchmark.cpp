@@ -94,7 +94,7 @@ class Measurement {
     for (int64_t step = 0; step < all; ++step) {
       // Steps before those that are measured may be of dynamic fixed point's warm-up.
       const bool measured = step >= config_.warmup_steps;
-      scalars.step = step + (measured ? config_.run.format.repeating_steps() : 0);
+      scalars.step = step + (measured ? config_.run.format.deciding_steps() : 0);
       MANTISSA_RETURN_IF_ERROR(take_step(executor, scalars, measured));
       if (observer_ == nullptr) continue;
       TrainEvent event;

@@ -29,8 +29,6 @@ int64_t bytes_of(const ParameterView& parameter, Phase phase) {
       for (const Tensor& moment : parameter.moments) changed += bytes_of(moment);
       return bytes_of(parameter.gradient) + 2 * changed;
     }
-    case Phase::kRepeat:
-      return 0;
   }
   return 0;
 }
@@ -74,8 +72,6 @@ Shape result_shape(const Instruction& instruction, const OpContext& context) {
     case Phase::kUpdate:
     case Phase::kUpdateStatistics:
       return context.parameters.empty() ? Shape{} : context.parameters[0].mantissa.shape;
-    case Phase::kRepeat:
-      return {};
   }
   return {};
 }
@@ -100,7 +96,7 @@ BenchmarkRow describe_instruction(const Program& program, int instruction,
   row.op = what.op->name;
   row.name = what.name + (what.relu ? "+relu" : "");
   const OpFunctions op = what.op->functions(program.options.format);
-  if (op.kernel != nullptr && what.phase != Phase::kRepeat) row.kernel = op.kernel(context);
+  if (op.kernel != nullptr) row.kernel = op.kernel(context);
   row.output = result_shape(what, context);
   row.multiply_adds = times * what.multiply_adds;
   // A micro-batch writes one record of the statistics, and the update reads all of them: over a

@@ -29,8 +29,9 @@ void for_written(const Program& program, const Observations& observations, Found
 }
 
 // The predictor of an operand, or one past all where it has none.
-int64_t predictor_of(const Operand& operand, int64_t gradients, int64_t predictors) {
-  if (!operand.gradient) return gradients + operand.slot;
+int64_t predictor_of(const Graph& graph, const Operand& operand, int64_t predictors) {
+  const int64_t gradients = gradient_slots(graph);
+  if (!operand.gradient) return value_predictor_slot(graph, operand.slot);
   return operand.slot < gradients ? operand.slot : predictors;
 }
 
@@ -46,23 +47,41 @@ bool is_finite(const Graph& graph, const State& floats) {
   return true;
 }
 
-// `floats`: of the last step in fp32.
+// From what was observed in the last step in fp32.
 void take_exponents(const RunPlan& plan, const Format& format, const Observations& floats,
                     State& state) {
-  const int64_t gradients = gradient_slots(plan.graph);
   const int64_t predictors = predictor_slots(plan.graph, format);
   std::map<int64_t, BitLengths> lengths;  // of what each predictor is of
   for_written(plan.pretraining, floats, [&](const Operand& operand, const auto& seen) {
-    lengths[predictor_of(operand, gradients, predictors)] = seen.bits;
+    lengths[predictor_of(plan.graph, operand, predictors)] = seen.bits;
   });
   auto* decided = state.data<int16_t>(state.layout().predictors);
   for_written(plan.training, Observations(plan.training), [&](const Operand& operand, const auto&) {
-    const int64_t predictor = predictor_of(operand, gradients, predictors);
+    const int64_t predictor = predictor_of(plan.graph, operand, predictors);
     const auto found = lengths.find(predictor);
     if (found == lengths.end() || predictor >= predictors) return;
     decided[predictor] = static_cast<int16_t>(exponent_of_lengths(
         found->second.by_length, kFloatExponent, format.clipped_ppm, operand.bits));
   });
+}
+
+// From the velocities that the steps in fp32 ended with; the run's own start at zero.
+void take_velocity_exponents(const RunPlan& plan, const Format& format, State& floats,
+                             ThreadPool& pool, State& state) {
+  if (!optimizer(plan.training.options.optimizer).has_velocity) return;
+  auto* decided = state.data<int16_t>(state.layout().predictors);
+  for (size_t i = 0; i < plan.graph.parameters.size(); ++i) {
+    const Parameter& parameter = plan.graph.parameters[i];
+    if (!is_trained(parameter.role)) continue;
+    const int velocity = floats.layout().parameters[i].moments[0].mantissa;
+    Tensor numbers;
+    numbers.data = floats.bytes(velocity).data();
+    numbers.type = DataType::kFloat;
+    numbers.shape = parameter.shape;
+    decided[velocity_predictor_slot(plan.graph, static_cast<int>(i))] =
+        static_cast<int16_t>(exponent_of_lengths(count_lengths(numbers, pool).by_length,
+                                                 kFloatExponent, format.clipped_ppm, 16));
+  }
 }
 
 }  // namespace
@@ -99,6 +118,7 @@ Status pretrain(const RunConfig& config, const RunPlan& plan, const ImageSet& im
   }
   take_parameters(plan.graph, config.format, floats, state);
   take_exponents(plan, config.format, observations, state);
+  take_velocity_exponents(plan, config.format, floats, pool, state);
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "plan/compile_training.h"
+#include "runtime/decided_exponents.h"
 #include "runtime/observation.h"
 #include "train/freeze.h"
 #include "train/network.h"
@@ -61,6 +62,12 @@ std::vector<MemoryItem> largest_buffers(const Program& program, size_t count) {
   return items;
 }
 
+// What dynamic fixed point counts in a step.
+int64_t decision_bytes(const Format& format, const Graph& graph) {
+  if (!format.is_dynamic()) return 0;
+  return DecidedExponents::predict_bytes(predictor_slots(graph, format), format);
+}
+
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
   const int64_t example_bytes = data.height * data.width * data.channels;
   MemoryPlan memory;
@@ -77,7 +84,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
        kOverheadBytes + config.threads * kOverheadBytesPerThread +
            static_cast<int64_t>(plan.training.instructions.size()) * kOverheadBytesPerInstruction +
            StepTimes::predict_bytes(plan.total_steps) +
-           (has_repetitions(plan.training) ? 2 : 1) * Observations::predict_bytes(plan.training)}};
+           Observations::predict_bytes(plan.training) + decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   if (config.format.float_steps() > 0) {
     memory.items.push_back(

@@ -94,12 +94,13 @@ TEST(BitCounts, StatisticsAreAboutTheDecidedExponent) {
         if (needed == written - kFinerExponents) needed = std::min(needed, decided);
         count_needed(expected, decided, needed, 1);
       }
-      expected.largest_exponent = exact_exponent(found.maximum, wide_exponent, kBits);
+      const int largest = exact_exponent(found.maximum, wide_exponent, kBits);
+      expected.largest_exponent = largest;
       const auto count = static_cast<int64_t>(wide.size());
       const LargeCounts large =
           count_block(kBitCountsReference, pool, {narrow.data(), kBits}, count);
       const BitStatistics statistics =
-          bit_statistics(large, count, kBits, {decided, written, wide_exponent}, found);
+          bit_statistics(large, count, {decided, written, largest}, found.saturated);
       EXPECT_EQ(statistics, expected) << decided << " " << wide_exponent;
     }
   }

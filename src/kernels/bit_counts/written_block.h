@@ -8,7 +8,7 @@ namespace mantissa::kernels {
 struct WrittenExponents {
   int decided_exponent = 0;  // that the statistics are about
   int written_exponent = 0;  // that the block was given: the decided one where the shift allowed it
-  int wide_exponent = 0;
+  int largest_exponent = kUnmeasured;  // that clips nothing; kUnmeasured: all are zero
 };
 
 // The counts of a block of `count` mantissas.
@@ -23,27 +23,24 @@ inline LargeCounts count_block(const BitCountKernels& kernel, ThreadPool& pool,
   return counts.large();
 }
 
-// Of a block of `count` mantissas of `bits` at exponents.written_exponent: `large` are its counts,
-// and `found` is about its wide values.
-inline BitStatistics bit_statistics(const LargeCounts& large, int64_t count, int bits,
-                                    const WrittenExponents& exponents,
-                                    const WideStatistics& found) {
+// Of a block of `count` mantissas at exponents.written_exponent, `saturated` of which were clipped:
+// `large` are its counts.
+inline BitStatistics bit_statistics(const LargeCounts& large, int64_t count,
+                                    const WrittenExponents& exponents, int64_t saturated) {
   const int written = exponents.written_exponent;
   BitStatistics statistics;
   const auto add = [&](int needed, int64_t elements) {
     count_needed(statistics, exponents.decided_exponent, needed, elements);
   };
-  add(written + 1, found.saturated);
-  int64_t counted = found.saturated;  // what was clipped is large
+  add(written + 1, saturated);
+  int64_t counted = saturated;  // what was clipped is large
   for (int k = 0; k < kFinerExponents; ++k) {
     add(written - k, large[static_cast<size_t>(k)] - counted);
     counted = large[static_cast<size_t>(k)];
   }
   // Many of the rest are zeros, which fit every exponent.
   add(std::min(written - kFinerExponents, exponents.decided_exponent), count - counted);
-  if (found.maximum != 0) {
-    statistics.largest_exponent = exact_exponent(found.maximum, exponents.wide_exponent, bits);
-  }
+  statistics.largest_exponent = exponents.largest_exponent;
   return statistics;
 }
 

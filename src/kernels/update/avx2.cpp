@@ -35,9 +35,9 @@ inline void square_roots(double* values, int64_t count) noexcept {
 }  // namespace
 
 const UpdateKernels kUpdateAvx2 = {
-    "update_avx2", Isa::kAvx2,  gradient_extremes, sketch_extremes_lanes, direction_extremes_lanes,
-    step_lanes,    change_unit, look_ahead,        adam_extremes,         adam_direction,
-    sum_of_squares};
+    "update_avx2",      Isa::kAvx2, gradient_extremes, sketch_extremes_lanes,
+    direction_extremes_lanes, directions_clipped, step_lanes, change_unit,
+    look_ahead,         adam_extremes, adam_direction, sum_of_squares};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -124,6 +124,8 @@ struct UpdateKernels {
                                     int64_t end) noexcept;
   // Extremes of `wide`.
   Extremes (*direction_extremes)(const Update&, int64_t begin, int64_t end) noexcept;
+  // How many d are clipped; writes nothing.
+  int64_t (*directions_clipped)(const Update&, int64_t begin, int64_t end) noexcept;
   // Replaces the velocity by d, where this is the new one, else G, and W and A by V', split, of W
   // the lowest bits; extremes of V', and how many d were clipped.
   Extremes (*step)(const Update&, int64_t begin, int64_t end) noexcept;

@@ -169,6 +169,17 @@ inline int64_t direction_block(const Update& args, int64_t first, int64_t count,
   return saturated;
 }
 
+inline int64_t directions_clipped(const Update& args, int64_t begin, int64_t end) noexcept {
+  alignas(64) int64_t values[kBlock], directions[kBlock];
+  int64_t clipped = 0;
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = std::min(kBlock, end - first);
+    load_block(args, first, count, values);
+    clipped += direction_block(args, first, count, values, directions);
+  }
+  return clipped;
+}
+
 // d to u for `count` elements from `first` on.
 inline void stochastic_updates(const Update& args, int64_t first, int64_t count,
                                int64_t* directions) noexcept {

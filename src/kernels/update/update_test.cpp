@@ -260,6 +260,27 @@ TEST_P(UpdateTest, StochasticUpdatesKeepTheMean) {
   }
 }
 
+// What a step clips is known before, and nothing is written for it.
+TEST_P(UpdateTest, CountsClippedDirections) {
+  for (const int direction_shift : {0, 30, 38, 42, 45, 50, 62}) {
+    Parameter p(1001, 8, 7, true);
+    Update args = p.args();
+    args.direction_shift = direction_shift;
+    const Parameter before = p;
+    int64_t expected = 0;
+    for (int64_t i = 0; i < p.size; ++i) {
+      const Wide rounded = exact_rne(exact_wide(p, args, i), direction_shift);
+      expected += rounded > 32767 || rounded < -32767;
+    }
+    EXPECT_EQ(GetParam()->directions_clipped(args, 0, 333) +
+                  GetParam()->directions_clipped(args, 333, p.size),
+              expected)
+        << direction_shift;
+    EXPECT_EQ(p.velocity, before.velocity);
+    EXPECT_EQ(GetParam()->step(args, 0, p.size).saturated, expected) << direction_shift;
+  }
+}
+
 // Bits of g and of the multipliers of g, v and V.
 struct Lengths {
   int g, gradient_multiplier, velocity_multiplier, decay_multiplier;
