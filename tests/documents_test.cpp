@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
 
 #include "models/layers.h"
 #include "tests/gradient_check.h"
@@ -159,6 +163,42 @@ TEST(AsyncPipeline, UpdatesWaitForNoOtherLayer) {
     }
     EXPECT_GT(updates, 9) << model;
   }
+}
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// docs/claims.md names tests and files that are there.
+TEST(Claims, NameTestsAndFilesThatExist) {
+  const fs::path root = MANTISSA_SOURCE_FOLDER;
+  std::string tests;
+  for (const char* folder : {"src", "tests"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (entry.path().string().ends_with("_test.cpp")) tests += text_of(entry.path());
+    }
+  }
+  const std::string page = text_of(root / "docs" / "claims.md");
+  const auto each = [&](const char* pattern, const auto& check) {
+    const std::regex regex(pattern);
+    int count = 0;
+    for (std::sregex_iterator it(page.begin(), page.end(), regex), end; it != end; ++it, ++count) {
+      check(*it);
+    }
+    return count;
+  };
+  const auto expect_test = [&](const std::smatch& found) {
+    const std::string name = found[2] == "*" ? "" : " " + found.str(2);
+    EXPECT_NE(tests.find("(" + found.str(1) + "," + name), std::string::npos) << found.str();
+  };
+  const auto expect_file = [&](const std::smatch& found) {
+    EXPECT_TRUE(fs::exists(root / "docs" / found.str(1))) << found.str();
+  };
+  EXPECT_GT(each("`([A-Z]\\w+)[.]([A-Z]\\w+|[*])`", expect_test), 50);
+  EXPECT_GT(each("\\]\\(([^)#]+)[^)]*\\)", expect_file), 40);
 }
 
 }  // namespace
