@@ -136,6 +136,8 @@ class Checked {
         if (instruction.phase == Phase::kBackwardInput) check_squared_error(i);
       } else if (instruction.op == &ops::kSumGradients) {
         check_sum(i);
+      } else if (instruction.op == &ops::kRoundGradient) {
+        check_rounding(i);
       } else if (instruction.phase == Phase::kForward) {
         check_forward(i);
       } else if (instruction.phase == Phase::kBackwardInput) {
@@ -411,6 +413,14 @@ class Checked {
       for (size_t k = 0; k < found.size(); ++k) {
         ASSERT_NEAR(found[k], expected[k], 0.51 * unit + 1e-7 * largest(expected)) << n << " " << k;
       }
+    }
+  }
+
+  void check_rounding(int i) {
+    const OpContext& c = executor_->context(i);
+    const Reals expected = reals(c.inputs[0]);
+    for (size_t k = 0; k < expected.size(); ++k) {
+      compare_gradient(c.grad_inputs[0], static_cast<int64_t>(k), expected[k], 0);
     }
   }
 

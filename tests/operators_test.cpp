@@ -214,8 +214,7 @@ TEST(AllOperators, AreInTheNetworks) {
 }
 
 TEST(AllOperators, AreDocumented) {
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path().parent_path() / "docs" /
-                     "operators.md");
+  std::ifstream file(std::filesystem::path(MANTISSA_SOURCE_FOLDER) / "docs" / "operators.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   for (const Op* op : kAllOperators) {
     EXPECT_NE(page.find('`' + std::string(op->name) + '`'), std::string::npos) << op->name;

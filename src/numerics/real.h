@@ -1,6 +1,6 @@
 // Real scalars, per tensor and per channel, by integer instructions alone: what IEEE 754 double
 // gives with rounding to nearest even, bit for bit, but that results overflow and underflow much
-// later (DynamicFixed [0012]: machines without a floating-point unit; METHODS section 2).
+// later (DynamicFixed: machines without a floating-point unit; METHODS section 2).
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // What a machine takes for what a program does: steers what is kept and what is computed again,
-// never a result. Source: Recompute, claim 6 ([0015]); METHODS section 4, tiers.
+// never a result. Source: Recompute [0015]; METHODS section 4, tiers.
 #pragma once
 
 #include <array>

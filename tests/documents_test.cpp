@@ -1,0 +1,205 @@
+// What the documents behind the methods ask of a whole program, where no part's own test shows it:
+// docs/claims.md.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+#include "models/layers.h"
+#include "tests/gradient_check.h"
+#include "tests/harness.h"
+
+namespace mantissa::testing {
+namespace {
+
+// BlockFloat's units: convolution, pooling, activation (figure 7); linear and activation; the
+// output layer. No ReLU, whose gradient has no more bits than it is given.
+Graph text_network(const ModelOptions& options) {
+  Layers net("text", options);
+  net.convolution("conv1", 5, 3, 1, 1, true);
+  net.max_pool("pool1", 2, 2);
+  net.sigmoid("sigmoid1");
+  net.convolution("conv2", 4, 3, 2, 1, true);
+  net.max_pool("pool2", 2, 2);
+  net.tanh("tanh2");
+  net.add(ops::kFlatten, "flatten");
+  net.linear("linear1", 7);
+  net.sigmoid("sigmoid3");
+  auto graph = net.classify();
+  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
+  return std::move(*graph);
+}
+
+// [0012]-[0013]: 8 bits forward, 16 backward, 32 for what is computed on the way and for the
+// gradients that those of weights are computed from ([0128]).
+TEST(BlockFloatText, OperandsHaveItsThreeWidths) {
+  Harness harness({.format = "bfp8-text"}, text_network({}));
+  const auto& instructions = harness.program().instructions;
+  int seen[3] = {};
+  for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+    const Instruction& instruction = instructions[i];
+    const OpContext& c = harness.executor().context(i);
+    if (instruction.op != &ops::kConvolution && instruction.op != &ops::kLinear) continue;
+    SCOPED_TRACE(std::string(phase_name(instruction.phase)) + " " + instruction.name);
+    for (const ParameterView& p : c.parameters) {
+      EXPECT_EQ(p.mantissa.type, DataType::kInt8);
+      EXPECT_EQ(p.mantissa.bits, 8);
+      EXPECT_EQ(p.accumulator.type, DataType::kInt16);
+    }
+    const bool is_last = instruction.name == "classifier";
+    if (instruction.phase == Phase::kForward) {
+      EXPECT_EQ(c.inputs[0].bits, 8);
+      EXPECT_EQ(c.output.type, is_last ? DataType::kInt32 : DataType::kInt8);
+      ++seen[0];
+    } else if (instruction.phase == Phase::kBackwardInput) {
+      EXPECT_EQ(c.grad_output.bits, 16);
+      ++seen[1];
+    } else {
+      EXPECT_EQ(c.inputs[0].bits, 8);
+      if (instruction.op == &ops::kLinear) {
+        EXPECT_EQ(c.grad_output.bits, 32);
+      }
+      EXPECT_GE(c.grad_output.bits, 16);
+      ++seen[2];
+    }
+  }
+  EXPECT_EQ(seen[0], 4);
+  EXPECT_EQ(seen[1], 3) << "none for the pictures";
+  EXPECT_EQ(seen[2], 4);
+}
+
+// Each instruction of the text's own setting against its definition in double.
+TEST(BlockFloatText, GradientsAreThoseOfTheDefinition) {
+  ModelOptions options;
+  options.height = 9, options.width = 8, options.classes = 5;
+  Checked checked(text_network(options), 6, ops::LossKind::kCrossEntropy, 0,
+                  *parse_format("bfp8-text"));
+  checked.run();
+  const auto names = checked.check();
+  for (const char* name :
+       {"backward_input sigmoid", "backward_input max_pool", "backward_input round_gradient",
+        "backward_input convolution", "backward_weights convolution", "backward_weights linear"}) {
+    EXPECT_GT(std::count(names.begin(), names.end(), name), 0) << name;
+  }
+}
+
+int64_t largest_accumulator(Harness& harness) {
+  int64_t largest = 0;
+  for (const ParameterState& tensors : harness.state().layout().parameters) {
+    if (tensors.accumulator < 0) continue;
+    const auto* numbers = harness.state().data<int16_t>(tensors.accumulator);
+    const int64_t count = harness.state().layout().tensors[tensors.accumulator].shape.count();
+    for (int64_t i = 0; i < count; ++i) {
+      largest = std::max(largest, std::abs(int64_t{numbers[i]}));
+    }
+  }
+  return largest;
+}
+
+// [0140]: a weight's unit is 2^shift of the accumulator's, and no more than half of one waits.
+TEST(BlockFloat, AnotherSecondShiftUsesFewerBits) {
+  const auto after = [](const char* format, int64_t* largest) {
+    Harness harness({.model = "lenet5", .format = format});
+    harness.train(5);
+    *largest = largest_accumulator(harness);
+    return harness.weights_sha256();
+  };
+  int64_t whole = 0, shifted = 0, narrow = 0;
+  const std::string plain = after("bfp8", &whole);
+  EXPECT_EQ(after("bfp:shift=7", &shifted), after("bfp:acc=8", &narrow));
+  EXPECT_NE(after("bfp:shift=7", &shifted), plain);
+  EXPECT_EQ(shifted, 64);
+  EXPECT_GT(whole, 16000);
+  EXPECT_LE(whole, 16384);
+}
+
+// How a step ends where the weights of all layers have this exponent.
+Status step_with_weights_at(int16_t exponent, const char* format) {
+  Harness harness({.model = "lenet5", .format = format, .batch_size = 4, .micro_batch_size = 4});
+  const StateLayout& layout = harness.state().layout();
+  for (size_t i = 0; i < layout.parameters.size(); ++i) {
+    if (harness.graph().parameters[i].role != ParameterRole::kWeights) continue;
+    *harness.state().data<int16_t>(layout.parameters[i].exponent) = exponent;
+  }
+  const ImageSet& images = fashion_mnist().train;
+  const auto result = harness.executor().train_step(
+      images.pixels.data(), images.labels.data(),
+      {.learning_rate = 0.01, .momentum = 0.9, .gradient_scale = 0.25});
+  return result.ok() ? Status{} : result.error();
+}
+
+// [0076]-[0077]: an exponent has 8 bits. One that does not fit ends the run.
+TEST(BlockFloat, AnExponentOfMoreThanEightBitsFailsTheStep) {
+  for (const char* format : {"bfp8", "bfp:exponents=exact", "bfp8-text", "dfp8"}) {
+    EXPECT_TRUE(step_with_weights_at(-9, format).ok()) << format;
+    const Status status = step_with_weights_at(-128, format);
+    ASSERT_FALSE(status.ok()) << format;
+    EXPECT_NE(status.error().message.find("an exponent left -128..127"), std::string::npos)
+        << status.error().message;
+  }
+}
+
+// AsyncPipeline [0002]: parameters are updated as soon as their gradients are there, whatever those
+// of other layers are.
+TEST(AsyncPipeline, UpdatesWaitForNoOtherLayer) {
+  for (const char* model : {"lenet5", "resnet8"}) {
+    const Harness harness({.model = model});
+    std::vector<int> node_of(harness.graph().parameters.size(), -1);
+    for (size_t n = 0; n < harness.graph().nodes.size(); ++n) {
+      for (const int p : harness.graph().nodes[n].parameters) node_of[p] = static_cast<int>(n);
+    }
+    int first = static_cast<int>(harness.graph().nodes.size()), updates = 0;
+    for (const Instruction& instruction : harness.program().instructions) {
+      const bool backward = instruction.phase == Phase::kBackwardWeights ||
+                            instruction.phase == Phase::kBackwardInput;
+      if (backward && instruction.node >= 0) first = std::min(first, instruction.node);
+      if (instruction.phase != Phase::kUpdate) continue;
+      EXPECT_EQ(node_of[instruction.parameters[0].parameter], first) << instruction.name;
+      ++updates;
+    }
+    EXPECT_GT(updates, 9) << model;
+  }
+}
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// docs/claims.md names tests and files that are there.
+TEST(Claims, NameTestsAndFilesThatExist) {
+  const fs::path root = MANTISSA_SOURCE_FOLDER;
+  std::string tests;
+  for (const char* folder : {"src", "tests"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (entry.path().string().ends_with("_test.cpp")) tests += text_of(entry.path());
+    }
+  }
+  const std::string page = text_of(root / "docs" / "claims.md");
+  const auto each = [&](const char* pattern, const auto& check) {
+    const std::regex regex(pattern);
+    int count = 0;
+    for (std::sregex_iterator it(page.begin(), page.end(), regex), end; it != end; ++it, ++count) {
+      check(*it);
+    }
+    return count;
+  };
+  const auto expect_test = [&](const std::smatch& found) {
+    const std::string name = found[2] == "*" ? "" : " " + found.str(2);
+    EXPECT_NE(tests.find("(" + found.str(1) + "," + name), std::string::npos) << found.str();
+  };
+  const auto expect_file = [&](const std::smatch& found) {
+    EXPECT_TRUE(fs::exists(root / "docs" / found.str(1))) << found.str();
+  };
+  EXPECT_GT(each("`([A-Z]\\w+)[.]([A-Z]\\w+|[*])`", expect_test), 50);
+  EXPECT_GT(each("\\]\\(([^)#]+)[^)]*\\)", expect_file), 40);
+}
+
+}  // namespace
+}  // namespace mantissa::testing
