@@ -1,6 +1,7 @@
 #include "base/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,20 +12,15 @@
 #include <new>
 #include <utility>
 
+#include "base/file_system.h"
+#include "base/output_file.h"
 #include "base/sizes.h"
 
 namespace mantissa {
 namespace {
 
-// Linux moves at most 2 GiB - 4 KiB in one call.
-constexpr size_t kMaxTransfer = size_t{1} << 30;
 constexpr size_t kVerifyBytes = size_t{1} << 16;
-
-// "cannot DO 'PATH': REASON", the reason from errno.
-std::string system_message(const char* action, const std::filesystem::path& path) {
-  const int reason = errno;
-  return std::string("cannot ") + action + " '" + path.string() + "': " + std::strerror(reason);
-}
+constexpr std::string_view kTemporaryMark = ".tmp-";
 
 // The temporary: closed and removed unless it was renamed.
 class TemporaryFile {
@@ -33,9 +29,11 @@ class TemporaryFile {
     static std::atomic<uint32_t> count{0};
     do {
       path_ = target;
-      path_ += ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count.fetch_add(1));
+      path_ += std::string(kTemporaryMark) + std::to_string(getpid()) + "-" +
+               std::to_string(count.fetch_add(1));
       descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (descriptor_ < 0 && errno == EEXIST);  // left by a killed process with the same id
+    } while (descriptor_ < 0 ? errno == EEXIST  // left by a killed process with the same id
+                             : !claimed());
   }
   ~TemporaryFile() {
     if (descriptor_ < 0) return;
@@ -48,20 +46,8 @@ class TemporaryFile {
   bool is_open() const { return descriptor_ >= 0; }
   const std::filesystem::path& path() const { return path_; }
 
-  Status write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMaxTransfer));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return failed(system_message("write", path_));
-      bytes = bytes.subspan(static_cast<size_t>(n));
-    }
-    return {};
-  }
-
-  Status flush() {
-    if (::fsync(descriptor_) != 0) return failed(system_message("flush", path_));
-    return {};
-  }
+  Status write(std::span<const std::byte> bytes) { return write_all(descriptor_, bytes, path_); }
+  Status flush() { return flush_to_disk(descriptor_, path_); }
 
   // Compares the file from its start with the pieces.
   Status verify(std::span<const std::span<const std::byte>> pieces) {
@@ -74,7 +60,7 @@ class TemporaryFile {
         const ssize_t n =
             ::pread(descriptor_, buffer, std::min(piece.size(), kVerifyBytes), offset);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return failed(system_message("read back", path_));
+        if (n < 0) return failed(file_message("read back", path_, errno));
         if (n == 0 || std::memcmp(buffer, piece.data(), static_cast<size_t>(n)) != 0) {
           return failed("'" + path_.string() + "' reads back different from what was written" +
                         " near byte " + std::to_string(offset) + "; is the disk failing?");
@@ -88,13 +74,23 @@ class TemporaryFile {
 
   Status rename_to(const std::filesystem::path& target) {
     if (::rename(path_.c_str(), target.c_str()) != 0) {
-      return failed(system_message("replace", target));
+      return failed(file_message("replace", target, errno));
     }
     renamed_ = true;
     return {};
   }
 
  private:
+  // Holds a lock on the file for as long as it is open, by which others see that it is alive. False
+  // if it was taken for dead, and is closed, before it could.
+  bool claimed() {
+    struct stat status {};
+    const bool lost = ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!lost && (::fstat(descriptor_, &status) != 0 || status.st_nlink > 0)) return true;
+    ::close(std::exchange(descriptor_, -1));
+    return false;
+  }
+
   std::filesystem::path path_;
   int descriptor_ = -1;
   bool renamed_ = false;
@@ -103,10 +99,10 @@ class TemporaryFile {
 // Makes the rename durable.
 Status flush_folder(const std::filesystem::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return failed(system_message("open the folder", folder));
+  if (descriptor < 0) return failed(file_message("open the folder", folder, errno));
   const bool flushed = ::fsync(descriptor) == 0 || errno == EINVAL;  // EINVAL: nothing to flush
   Status status;
-  if (!flushed) status = failed(system_message("flush the folder", folder));
+  if (!flushed) status = failed(file_message("flush the folder", folder, errno));
   ::close(descriptor);
   return status;
 }
@@ -122,7 +118,7 @@ Status write_file_atomically(const std::filesystem::path& path,
                              std::span<const std::span<const std::byte>> pieces) {
   {
     TemporaryFile temporary(path);
-    if (!temporary.is_open()) return failed(system_message("create", temporary.path()));
+    if (!temporary.is_open()) return failed(file_message("create", temporary.path(), errno));
     for (const std::span<const std::byte> piece : pieces) {
       MANTISSA_RETURN_IF_ERROR(temporary.write(piece));
     }
@@ -131,6 +127,35 @@ Status write_file_atomically(const std::filesystem::path& path,
     MANTISSA_RETURN_IF_ERROR(temporary.rename_to(path));
   }
   return flush_folder(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+std::string temporary_target(std::string_view name) {
+  const size_t mark = name.rfind(kTemporaryMark);
+  if (mark == std::string_view::npos) return "";
+  const std::string_view numbers = name.substr(mark + kTemporaryMark.size());
+  const size_t dash = numbers.find('-');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  if (dash == std::string_view::npos || !is_number(numbers.substr(0, dash)) ||
+      !is_number(numbers.substr(dash + 1))) {
+    return "";
+  }
+  return std::string(name.substr(0, mark));
+}
+
+Status remove_dead_temporary(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (descriptor < 0) return errno == ENOENT ? Status{} : file_error("open", path, errno);
+  // Who writes it holds the lock. Removed while it is held here: nobody begins to write it now.
+  Status status;
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
+    status = remove_file(path);
+  } else if (errno != EWOULDBLOCK) {
+    status = file_error("lock", path, errno);
+  }
+  ::close(descriptor);
+  return status;
 }
 
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, int64_t max_bytes) {
@@ -152,10 +177,10 @@ Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, int6
 Result<InputFile> InputFile::open(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a pipe must not wait for its writer; it changes nothing for plain files.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return invalid_input(system_message("open", path));
+  if (descriptor < 0) return file_error("open", path, errno);
   InputFile file(path, descriptor, 0);
   struct stat status;
-  if (::fstat(descriptor, &status) != 0) return invalid_input(system_message("examine", path));
+  if (::fstat(descriptor, &status) != 0) return file_error("examine", path, errno);
   if (S_ISDIR(status.st_mode)) return invalid_input("'" + path.string() + "' is a folder");
   if (!S_ISREG(status.st_mode)) {
     return invalid_input("'" + path.string() + "' is not a regular file");
@@ -186,7 +211,7 @@ Result<int64_t> InputFile::read(std::span<std::byte> out) {
     const ssize_t n =
         ::read(descriptor_, out.data() + done, std::min(out.size() - done, kMaxTransfer));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return failed(system_message("read", path_));
+    if (n < 0) return failed(file_message("read", path_, errno));
     if (n == 0) break;
     done += static_cast<size_t>(n);
   }

@@ -22,6 +22,14 @@ Status write_file_atomically(const std::filesystem::path& path,
                              std::span<const std::span<const std::byte>> pieces);
 Status write_text_atomically(const std::filesystem::path& path, std::string_view text);
 
+// The file name (without its folder) that a temporary of that name was to become; "" for any other
+// file.
+std::string temporary_target(std::string_view name);
+
+// Removes a temporary that a killed process left behind. One that is still being written stays, and
+// that is no error: its writer holds a lock on it (flock), in whatever container it runs.
+Status remove_dead_temporary(const std::filesystem::path& path);
+
 // Reads a whole regular file. Larger than max_bytes, missing or not a regular file (a folder, pipe
 // or device) is an error that names the file; nothing is allocated before the size is checked.
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, int64_t max_bytes);

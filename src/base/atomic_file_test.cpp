@@ -65,6 +65,15 @@ TEST(AtomicFile, NamesFileAndReasonOfAnError) {
   EXPECT_EQ(folder.count(), 1) << "the temporary is still there";
 }
 
+TEST(AtomicFile, KnowsItsTemporaries) {
+  EXPECT_EQ(temporary_target("a.json.tmp-12-0"), "a.json");
+  EXPECT_EQ(temporary_target("a.tmp-1-2.tmp-3-4"), "a.tmp-1-2");
+  for (const char* name : {"a.json", "a.tmp-", "a.tmp-1", "a.tmp-1-", "a.tmp--1", "a.tmp-1-2x",
+                           "a.tmp-1-2-3", "a.tmp-x-2"}) {
+    EXPECT_EQ(temporary_target(name), "") << name;
+  }
+}
+
 // A limit on the file size stands in for a full disk.
 TEST(AtomicFile, LeavesTheOldFileWhenTheDiskIsFull) {
   const TestFolder folder;

@@ -5,22 +5,21 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
-#include <string>
 #include <utility>
+
+#include "base/file_system.h"
 
 namespace mantissa {
 
 Result<FolderLock> FolderLock::acquire(const std::filesystem::path& folder) {
-  const std::string path = (folder / "lock").string();
+  const std::filesystem::path path = folder / "lock";
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0) return invalid_input(path + ": " + std::strerror(errno));
+  if (descriptor < 0) return file_error("open", path, errno);
   if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return FolderLock(descriptor);
-  const bool held = errno == EWOULDBLOCK;
-  const std::string reason = std::strerror(errno);
+  const int reason = errno;
   ::close(descriptor);
-  if (held) return invalid_input(folder.string() + ": another process is training there");
-  return invalid_input(path + ": " + reason);
+  if (reason != EWOULDBLOCK) return file_error("lock", path, reason);
+  return invalid_input(folder.string() + ": another process is training there");
 }
 
 FolderLock::~FolderLock() {

@@ -61,9 +61,8 @@ uint32_t masked_crc32c(std::span<const std::byte> bytes) {
 }
 
 Result<EventFile> EventFile::create(const std::filesystem::path& path, double wall_time) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  if (!file) return failed(path.string() + ": cannot be written");
-  EventFile events(path, std::move(file));
+  MANTISSA_ASSIGN(OutputFile file, OutputFile::open(path, 0));
+  EventFile events(std::move(file));
   MANTISSA_RETURN_IF_ERROR(events.write_record(wall_time_field(wall_time) +
                                                with_length(kEventFileVersion, "brain.Event:2")));
   return events;
@@ -84,9 +83,7 @@ Status EventFile::write_record(std::string_view event) {
   const auto crc = [](std::string_view text) {
     return little_endian(masked_crc32c(std::as_bytes(std::span(text))));
   };
-  file_ << length << crc(length) << event << crc(event) << std::flush;
-  if (!file_) return failed(path_.string() + ": cannot be written (is the disk full?)");
-  return {};
+  return file_.write(length + crc(length) + std::string(event) + crc(event));
 }
 
 }  // namespace mantissa

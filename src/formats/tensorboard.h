@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/output_file.h"
 #include "base/result.h"
 
 namespace mantissa {
@@ -33,12 +33,10 @@ class EventFile {
   Status write(double wall_time, int64_t step, const Scalars& scalars);
 
  private:
-  EventFile(std::filesystem::path path, std::ofstream file)
-      : path_(std::move(path)), file_(std::move(file)) {}
+  explicit EventFile(OutputFile file) : file_(std::move(file)) {}
   Status write_record(std::string_view event);
 
-  std::filesystem::path path_;
-  std::ofstream file_;
+  OutputFile file_;
 };
 
 }  // namespace mantissa
