@@ -8,6 +8,7 @@
 #include "api/settings.h"
 #include "api/target.h"
 #include "base/atomic_file.h"
+#include "base/file_system.h"
 #include "base/hash.h"
 #include "kernels/kernel_table.h"
 #include "mantissa/mantissa.h"
@@ -26,8 +27,8 @@ constexpr const char* kVersion = "0.1.0";
 Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observer& observer) {
   MANTISSA_ASSIGN(InferenceConfig config, inference_config("eval", settings));
   if (!config.out.empty()) {
-    std::error_code unreadable;
-    if (std::filesystem::is_directory(config.out, unreadable)) {
+    MANTISSA_ASSIGN(const PathKind kind, path_kind(config.out));
+    if (kind == PathKind::kFolder) {
       config.out = (std::filesystem::path(config.out) / kEvaluationFile).string();
     }
     MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));

@@ -5,6 +5,7 @@
 #include "api/settings.h"
 #include "api/target.h"
 #include "base/atomic_file.h"
+#include "base/file_system.h"
 #include "train/config_file.h"
 #include "train/measure_profile.h"
 #include "train/profile_file.h"
@@ -21,9 +22,7 @@ Result<std::string> profile_path(const Settings& settings) {
   if (path.empty()) {
     return invalid_input("out: neither XDG_CACHE_HOME nor HOME is set: name a file");
   }
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  if (error) return invalid_input(path.parent_path().string() + ": " + error.message());
+  MANTISSA_RETURN_IF_ERROR(make_folder(path.parent_path()));
   return path.string();
 }
 

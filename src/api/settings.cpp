@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/file_system.h"
 #include "train/config_file.h"
 
 namespace mantissa {
@@ -129,13 +130,15 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
 namespace {
 
 // The configuration file that a command names; for --resume without one, that of the run itself.
-std::string config_path(const Settings& settings) {
+Result<std::string> config_path(const Settings& settings) {
   if (const auto named = settings.find("config"); named != settings.end()) return named->second;
   const auto resume = settings.find("resume"), out = settings.find("out");
-  if (resume == settings.end() || resume->second != "true" || out == settings.end()) return "";
+  if (resume == settings.end() || resume->second != "true" || out == settings.end()) {
+    return std::string();
+  }
   const std::string path = (std::filesystem::path(out->second) / "config.toml").string();
-  std::error_code unreadable;
-  return std::filesystem::exists(path, unreadable) ? path : "";
+  MANTISSA_ASSIGN(const bool there, is_there(path));
+  return there ? path : std::string();
 }
 
 // Settings without which others mean nothing, or nothing that can be.
@@ -170,7 +173,8 @@ Result<RunConfig> training_config(const Settings& settings) {
   if (settings.count("epochs") > 0 && settings.count("steps") > 0) {
     return invalid_input("--epochs and --steps exclude each other");
   }
-  if (const std::string path = config_path(settings); !path.empty()) {
+  MANTISSA_ASSIGN(const std::string path, config_path(settings));
+  if (!path.empty()) {
     MANTISSA_ASSIGN(merged, read_config(path));
     // Either of the two overrides the other in the file.
     if (settings.count("epochs") > 0) merged.erase("steps");
@@ -232,8 +236,8 @@ Result<InferenceConfig> inference_config(const std::string& command, const Setti
   if (config.checkpoint.empty()) {
     return invalid_input("--checkpoint: name the folder of a run, or a model.safetensors file");
   }
-  std::error_code unreadable;
-  if (std::filesystem::is_directory(config.checkpoint, unreadable)) {
+  MANTISSA_ASSIGN(const PathKind kind, path_kind(config.checkpoint));
+  if (kind == PathKind::kFolder) {
     config.checkpoint = (std::filesystem::path(config.checkpoint) / "model.safetensors").string();
   }
   return config;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/file_system.h"
 #include "formats/safetensors.h"
 #include "numerics/rounding.h"
 #include "report/run_record.h"
@@ -80,9 +81,10 @@ Result<Json> describe_file(const fs::path& path) {
   json["kind"] = kind.starts_with("mantissa checkpoint")       ? "checkpoint"
                  : kind.starts_with("mantissa frozen network") ? "frozen network"
                                                                : "safetensors";
-  std::error_code unreadable;
+  std::error_code gone;
+  const auto bytes = fs::file_size(path, gone);
   json["path"] = path.string();
-  json["bytes"] = fs::file_size(path, unreadable);
+  json["bytes"] = gone ? Json() : Json(bytes);
   json["sha256"] = file.sha256.empty() ? Json() : Json(file.sha256);  // verified on reading
   json["metadata"] = Json::object();
   for (const auto& [key, text] : file.metadata) {
@@ -99,21 +101,23 @@ Result<Json> describe_file(const fs::path& path) {
   return json;
 }
 
-Json files_json(const fs::path& folder) {
+// Files that are there, with their sizes; null where that cannot be told.
+Json files_json(const fs::path& folder, const std::vector<int64_t>& checkpoints) {
   Json list = Json::array();
   const auto add = [&](const fs::path& path) {
-    std::error_code missing;
-    const auto bytes = fs::file_size(path, missing);
-    if (!missing) list.push_back({{"name", path.filename().string()}, {"bytes", bytes}});
+    std::error_code error;
+    const auto bytes = fs::file_size(path, error);
+    if (error == std::errc::no_such_file_or_directory) return;
+    list.push_back({{"name", path.filename().string()}, {"bytes", error ? Json() : Json(bytes)}});
   };
   for (const char* name : kRunFiles) add(folder / name);
-  for (const int64_t step : list_checkpoints(folder)) add(checkpoint_path(folder, step));
+  for (const int64_t step : checkpoints) add(checkpoint_path(folder, step));
   return list;
 }
 
 Result<Json> describe_run(const fs::path& folder) {
   MANTISSA_ASSIGN(RunRecord run, read_run(folder));
-  const std::vector<int64_t> checkpoints = list_checkpoints(folder);
+  MANTISSA_ASSIGN(const std::vector<int64_t> checkpoints, list_checkpoints(folder));
   const auto losses = run.metrics.find("loss");
   Json json = {{"kind", "run"}, {"path", folder.string()}};
   json["finished"] = !run.summary.empty();
@@ -126,11 +130,12 @@ Result<Json> describe_run(const fs::path& folder) {
   for (const auto& [key, value] : run.summary.items()) {
     if (value.is_primitive()) json["summary"][key] = value;
   }
-  json["files"] = files_json(folder);
+  json["files"] = files_json(folder, checkpoints);
   const fs::path source =
       checkpoints.empty() ? folder / kModelFile : checkpoint_path(folder, checkpoints.back());
-  std::error_code unreadable;
-  if (fs::exists(source, unreadable)) {
+  if (const auto there = is_there(source); !there.ok()) {
+    run.problems.push_back(there.error().message);
+  } else if (*there) {
     const auto file = read_safetensors(source);
     if (file.ok()) {
       json["tensors_of"] = source.filename().string();
@@ -146,8 +151,8 @@ Result<Json> describe_run(const fs::path& folder) {
 }  // namespace
 
 Result<Json> describe(const fs::path& path) {
-  std::error_code unreadable;
-  return fs::is_directory(path, unreadable) ? describe_run(path) : describe_file(path);
+  MANTISSA_ASSIGN(const PathKind kind, path_kind(path));
+  return kind == PathKind::kFolder ? describe_run(path) : describe_file(path);
 }
 
 }  // namespace mantissa

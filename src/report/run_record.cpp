@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/atomic_file.h"
+#include "base/file_system.h"
 #include "train/config_file.h"
 #include "train/json_lines.h"
 #include "train/run_folder.h"
@@ -20,8 +21,8 @@ constexpr int64_t kLargestFileBytes = int64_t{1} << 30;
 
 // The file's text, or a problem.
 std::string read_text(const char* name, RunRecord& run) {
-  std::error_code unreadable;
-  if (!fs::exists(run.folder / name, unreadable)) {
+  const auto there = is_there(run.folder / name);
+  if (there.ok() && !*there) {
     run.problems.push_back(std::string(name) + " is missing");
     return "";
   }
@@ -180,12 +181,14 @@ std::string text_of(const Json& object, const char* key) {
 }
 
 Result<RunRecord> read_run(const fs::path& folder) {
-  std::error_code unreadable;
-  if (!fs::is_directory(folder, unreadable)) {
+  MANTISSA_ASSIGN(const PathKind kind, path_kind(folder));
+  if (kind != PathKind::kFolder) {
     return invalid_input(folder.string() + ": is no folder of a run");
   }
-  if (std::none_of(kRunFiles.begin(), kRunFiles.end(),
-                   [&](const char* name) { return fs::exists(folder / name, unreadable); })) {
+  MANTISSA_ASSIGN(const std::vector<std::string> names, list_names(folder));
+  if (std::none_of(kRunFiles.begin(), kRunFiles.end(), [&](const char* name) {
+        return std::binary_search(names.begin(), names.end(), name);
+      })) {
     return invalid_input(folder.string() + ": holds nothing of a run");
   }
   RunRecord run;

@@ -5,9 +5,10 @@
 #include <cstring>
 #include <map>
 
+#include "base/atomic_file.h"
+#include "base/file_system.h"
 #include "formats/safetensors.h"
 #include "numerics/rounding.h"
-#include "train/run_folder.h"
 #include "train/state_file.h"
 
 namespace mantissa {
@@ -49,27 +50,6 @@ std::optional<int64_t> number(std::string_view text) {
   return value;
 }
 
-// The step in a checkpoint's file name, or nothing for any other file.
-std::optional<int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
-  return number(
-      std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size()));
-}
-
-// What an interrupted write may have left.
-void remove_temporaries(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    const bool ours = name.starts_with(kPrefix) ||
-                      std::any_of(kRunFiles.begin(), kRunFiles.end(),
-                                  [&name](const char* file) { return name.starts_with(file); });
-    if (ours && name.find(".tmp-") != std::string::npos) {
-      std::filesystem::remove(entry.path(), ignored);
-    }
-  }
-}
-
 }  // namespace
 
 void add_step(const StepResult& result, CheckpointInfo& info) {
@@ -93,12 +73,18 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64
   return folder / (std::string(kPrefix) + digits + std::string(kSuffix));
 }
 
-std::vector<int64_t> list_checkpoints(const std::filesystem::path& folder) {
+std::optional<int64_t> checkpoint_step(const std::string& file_name) {
+  if (!file_name.starts_with(kPrefix) || !file_name.ends_with(kSuffix)) return std::nullopt;
+  const auto step = number(std::string_view(file_name).substr(
+      kPrefix.size(), file_name.size() - kPrefix.size() - kSuffix.size()));
+  return step && checkpoint_path({}, *step) == file_name ? step : std::nullopt;
+}
+
+Result<std::vector<int64_t>> list_checkpoints(const std::filesystem::path& folder) {
+  MANTISSA_ASSIGN(const std::vector<std::string> names, list_names(folder));
   std::vector<int64_t> steps;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const auto step = step_of(entry.path().filename().string());
-    if (step) steps.push_back(*step);
+  for (const std::string& name : names) {
+    if (const auto step = checkpoint_step(name)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
   return steps;
@@ -114,15 +100,11 @@ Status write_checkpoint(const std::filesystem::path& path, const CheckpointInfo&
   return write_state(path, metadata, state);
 }
 
-Status save_checkpoint(const std::filesystem::path& folder, const CheckpointInfo& info,
-                       const State& state, int keep) {
-  MANTISSA_RETURN_IF_ERROR(write_checkpoint(checkpoint_path(folder, info.step), info, state));
-  remove_temporaries(folder);
-  std::vector<int64_t> steps = list_checkpoints(folder);
-  std::error_code ignored;
-  while (static_cast<int>(steps.size()) > keep) {
-    std::filesystem::remove(checkpoint_path(folder, steps.front()), ignored);
-    steps.erase(steps.begin());
+Status rotate_checkpoints(const std::filesystem::path& folder) {
+  constexpr size_t kKept = 2;
+  MANTISSA_ASSIGN(const std::vector<int64_t> steps, list_checkpoints(folder));
+  for (size_t i = 0; i + kKept < steps.size(); ++i) {
+    MANTISSA_RETURN_IF_ERROR(remove_file(checkpoint_path(folder, steps[i])));
   }
   return {};
 }
@@ -157,11 +139,15 @@ Result<CheckpointInfo> load_checkpoint(const std::filesystem::path& path,
 Result<std::optional<CheckpointInfo>> load_newest_checkpoint(const std::filesystem::path& folder,
                                                              const std::string& run_identity,
                                                              State& state) {
-  const std::vector<int64_t> saved = list_checkpoints(folder);
+  MANTISSA_ASSIGN(const std::vector<int64_t> saved, list_checkpoints(folder));
   if (saved.empty()) return std::optional<CheckpointInfo>();
-  auto loaded = load_checkpoint(checkpoint_path(folder, saved.back()), run_identity, state);
+  const std::filesystem::path newest = checkpoint_path(folder, saved.back());
+  auto loaded = load_checkpoint(newest, run_identity, state);
   if (loaded.ok()) return std::optional(std::move(*loaded));
-  if (saved.size() > 1) {
+  // What cannot be read now may be good.
+  const bool damaged =
+      loaded.error().code == ErrorCode::kInvalidInput && InputFile::open(newest).ok();
+  if (damaged && saved.size() > 1) {
     loaded.error().message += "; without that file, --resume goes on from step " +
                               std::to_string(saved[saved.size() - 2]);
   }

@@ -36,16 +36,18 @@ void add_step(const StepResult& result, CheckpointInfo& info);
 // "checkpoint-00000469.safetensors" in `folder`.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step);
 
-// Steps of the checkpoints in `folder`, ascending. A folder that does not exist has none.
-std::vector<int64_t> list_checkpoints(const std::filesystem::path& folder);
+// Whether a file of that name is a checkpoint, and of which step.
+std::optional<int64_t> checkpoint_step(const std::string& file_name);
+
+// Steps of the checkpoints in `folder`, ascending. An error if it cannot be listed.
+Result<std::vector<int64_t>> list_checkpoints(const std::filesystem::path& folder);
 
 // Writes one file.
 Status write_checkpoint(const std::filesystem::path& path, const CheckpointInfo& info,
                         const State& state);
 
-// Writes the checkpoint, then removes all but the newest `keep` (>= 2) and left-over temporaries.
-Status save_checkpoint(const std::filesystem::path& folder, const CheckpointInfo& info,
-                       const State& state, int keep = 2);
+// Removes all but the newest two.
+Status rotate_checkpoints(const std::filesystem::path& folder);
 
 // Reads a checkpoint into a state of the same layout. Damaged files, other layouts and other run
 // identities are errors that name the file; `state` is then unchanged.

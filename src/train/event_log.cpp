@@ -1,10 +1,11 @@
 #include "train/event_log.h"
 
 #include <chrono>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/file_system.h"
+#include "base/line_reader.h"
 #include "train/json_lines.h"
 
 namespace mantissa {
@@ -13,12 +14,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // The lines of a metrics.jsonl up to the first that is damaged.
-std::vector<MetricsLine> read_metrics(const fs::path& path) {
+Result<std::vector<MetricsLine>> read_metrics(const fs::path& path) {
   std::vector<MetricsLine> lines;
-  std::ifstream file(path);
-  std::string text;
-  while (std::getline(file, text)) {
-    const auto json = nlohmann::json::parse(text, nullptr, false);
+  MANTISSA_ASSIGN(const bool there, is_there(path));
+  if (!there) return lines;
+  MANTISSA_ASSIGN(LineReader reader, LineReader::open(path));
+  while (true) {
+    MANTISSA_ASSIGN(const auto text, reader.next());
+    if (!text) break;
+    const auto json = nlohmann::json::parse(*text, nullptr, false);
     if (!json.is_object()) break;
     try {
       const auto number = [&json](const char* name) {
@@ -59,13 +63,11 @@ std::vector<double> durations(const std::vector<MetricsLine>& lines, int64_t bat
 
 Result<EventFile> write_events(const fs::path& metrics_file, const fs::path& folder,
                                const std::string& run_identity, int64_t batch_size, double end) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder, error)) {
-    return invalid_input("--tensorboard: " + folder.string() +
-                         " cannot be made a folder: " + error.message());
+  if (Status made = make_folder(folder); !made.ok()) {
+    made.error().message = "--tensorboard: " + made.error().message;
+    return std::move(made.error());
   }
-  const std::vector<MetricsLine> lines = read_metrics(metrics_file);
+  MANTISSA_ASSIGN(const std::vector<MetricsLine> lines, read_metrics(metrics_file));
   const std::vector<double> seconds = durations(lines, batch_size);
   double time = end;
   for (const double part : seconds) time -= part;

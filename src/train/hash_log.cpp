@@ -21,8 +21,8 @@ std::string chain_hash(const std::string& previous, const Json& line) {
 }
 
 Result<HashLog> HashLog::open(const std::filesystem::path& path, const std::string& run_identity,
-                              int64_t step, const State& state) {
-  MANTISSA_ASSIGN(JsonLines lines, JsonLines::open(path, step));
+                              int64_t step, int64_t every, const State& state) {
+  MANTISSA_ASSIGN(JsonLines lines, JsonLines::open(path, step, every));
   if (!lines.last().empty()) {
     // A line that was changed since makes a chain that `verify` refuses.
     const Json last = Json::parse(lines.last(), nullptr, false);

@@ -16,12 +16,17 @@ namespace mantissa {
 class HashLog {
  public:
   // Cuts the file back to `step` and goes on with its chain. A file without lines begins with one
-  // of the state as it is now; only that line names the run's identity and the tensors.
+  // of the state as it is now; only that line names the run's identity and the tensors. The run
+  // writes a line every `every` steps.
   static Result<HashLog> open(const std::filesystem::path& path, const std::string& run_identity,
-                              int64_t step, const State& state);
+                              int64_t step, int64_t every, const State& state);
 
   // Appends the line of the state after `step`.
   Status write(int64_t step, const State& state);
+
+  // As of JsonLines.
+  const std::string& gap() const { return lines_.gap(); }
+  Status flush() { return lines_.flush(); }
 
  private:
   HashLog(JsonLines lines, std::string chain)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/file_system.h"
 #include "base/real_text.h"
 #include "train/config_file.h"
 #include "train/run_config.h"
@@ -116,8 +117,12 @@ Result<MachineProfile> find_profile(const std::string& setting) {
   if (setting == "builtin") return MachineProfile{};
   if (!setting.empty()) return read_profile(setting);
   const std::filesystem::path path = default_profile_path();
-  std::error_code unreadable;
-  if (path.empty() || !std::filesystem::exists(path, unreadable)) return MachineProfile{};
+  if (path.empty()) return MachineProfile{};
+  const auto there = is_there(path);
+  // A home that is another user's (HOME kept by whoever switched) holds no profile of this one's.
+  if (there.ok() ? !*there : there.error().code == ErrorCode::kInvalidInput)
+    return MachineProfile{};
+  if (!there.ok()) return there.error();
   return read_profile(path);
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "base/folder_lock.h"
 #include "base/result.h"
 #include "train/run_config.h"
 
@@ -22,11 +23,18 @@ inline constexpr const char* kBestFile = "best.safetensors";  // with early stop
 inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile,  kMetricsFile,
                                          kHashesFile,  kTensorsFile,    kConfigFile, kBestFile};
 
-// Makes the folder config.out. It may hold a run only if the settings say what becomes of that:
-// `resume` or `overwrite`. Else an error, as where it cannot be made.
-Status prepare_run_folder(const RunConfig& config);
+// Makes the folder config.out, and holds it. It may have a run only if the settings say what
+// becomes of that: `resume` or `overwrite`. Else an error, as where it cannot be made, held or
+// listed.
+Result<FolderLock> prepare_run_folder(const RunConfig& config);
 
-// Removes a run's files and checkpoints, as far as they can be removed; others stay.
-void remove_run(const std::filesystem::path& folder);
+// Removes a run's files and checkpoints; other files stay. What it is killed or fails at goes on
+// from an older checkpoint, or as a run with nothing saved: results go first, then checkpoints from
+// the newest to the oldest, then the logs.
+Status remove_run(const std::filesystem::path& folder);
+
+// Removes what killed processes left behind in a folder that is held: temporaries of the run's
+// files, and checkpoints older than the newest two.
+Status tidy_run_folder(const std::filesystem::path& folder);
 
 }  // namespace mantissa

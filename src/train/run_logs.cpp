@@ -22,7 +22,8 @@ RunLogs::RunLogs(const RunConfig& config, const RunPlan& plan, JsonLines metrics
 Result<RunLogs> RunLogs::open(const RunConfig& config, const RunPlan& plan,
                               const CheckpointInfo& info, const State& state) {
   const std::filesystem::path folder = config.out;
-  MANTISSA_ASSIGN(JsonLines metrics, JsonLines::open(folder / kMetricsFile, info.step));
+  MANTISSA_ASSIGN(JsonLines metrics,
+                  JsonLines::open(folder / kMetricsFile, info.step, kReportSteps));
   RunLogs logs(config, plan, std::move(metrics));
   if (!config.tensorboard.empty()) {
     MANTISSA_ASSIGN(logs.events_,
@@ -30,15 +31,30 @@ Result<RunLogs> RunLogs::open(const RunConfig& config, const RunPlan& plan,
                                  config.batch_size, wall_time_now()));
   }
   if (config.hash_every > 0) {
-    MANTISSA_ASSIGN(logs.hashes_,
-                    HashLog::open(folder / kHashesFile, info.run_identity, info.step, state));
+    MANTISSA_ASSIGN(logs.hashes_, HashLog::open(folder / kHashesFile, info.run_identity, info.step,
+                                                config.hash_every, state));
   }
   if (!config.format.is_float()) {
     MANTISSA_ASSIGN(logs.tensors_, TensorLog::open(folder / kTensorsFile, plan.graph, plan.training,
-                                                   info.step, config.statistics));
+                                                   info.step, kReportSteps, config.statistics));
   }
   logs.window_start_ = Clock::now();
   return logs;
+}
+
+std::vector<std::string> RunLogs::gaps() const {
+  std::vector<std::string> gaps = {metrics_.gap()};
+  if (hashes_) gaps.push_back(hashes_->gap());
+  if (tensors_) gaps.push_back(tensors_->gap());
+  std::erase(gaps, "");
+  return gaps;
+}
+
+Status RunLogs::flush() {
+  MANTISSA_RETURN_IF_ERROR(metrics_.flush());
+  if (hashes_) MANTISSA_RETURN_IF_ERROR(hashes_->flush());
+  if (tensors_) MANTISSA_RETURN_IF_ERROR(tensors_->flush());
+  return {};
 }
 
 bool RunLogs::reports_after(int64_t step) const {

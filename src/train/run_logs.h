@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "formats/tensorboard.h"
@@ -47,6 +49,12 @@ class RunLogs {
   // it was made from begin anew.
   Result<std::optional<MetricsLine>> write(const FinishedStep& step, const State& state,
                                            CheckpointInfo& info);
+
+  // What of the files is missing, a line each.
+  std::vector<std::string> gaps() const;
+
+  // What was written survives a loss of power when it returns.
+  Status flush();
 
   // Time that is not training's: leaves it out of the next line's examples per second.
   void leave_out(std::chrono::steady_clock::duration time) { window_start_ += time; }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/file_system.h"
 #include "ops/loss.h"
 #include "train/metrics.h"
 #include "train/run_folder.h"
@@ -63,8 +64,8 @@ std::string to_json(const RunSummary& summary) {
 Result<std::optional<std::string>> read_summary(const std::filesystem::path& folder,
                                                 const std::string& run_identity) {
   const std::filesystem::path path = folder / kSummaryFile;
-  std::error_code unreadable;
-  if (!std::filesystem::exists(path, unreadable)) return std::optional<std::string>();
+  MANTISSA_ASSIGN(const bool there, is_there(path));
+  if (!there) return std::optional<std::string>();
   MANTISSA_ASSIGN(const auto bytes, read_file(path, 1 << 20));
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto json = nlohmann::json::parse(text, nullptr, false);

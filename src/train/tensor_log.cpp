@@ -74,17 +74,24 @@ Json counts_json(const BitLengths& bits) {
 }  // namespace
 
 Result<TensorLog> TensorLog::open(const std::filesystem::path& path, const Graph& graph,
-                                  const Program& program, int64_t last_step, bool bit_counts) {
+                                  const Program& program, int64_t last_step, int64_t every,
+                                  bool bit_counts) {
   Json header = {{"step", 0}, {"tensors", Json::array()}};
   const Observations observations(program);
   for (const TensorObservation& seen : observations.tensors()) {
     header["tensors"].push_back(tensor_json(graph, program, seen));
   }
-  MANTISSA_ASSIGN(JsonLines lines, JsonLines::open(path, last_step));
-  if (lines.first() == header.dump()) return TensorLog(std::move(lines), bit_counts);
-  MANTISSA_ASSIGN(JsonLines empty, JsonLines::open(path, -1));
+  MANTISSA_ASSIGN(JsonLines lines, JsonLines::open(path, last_step, every));
+  if (lines.first() == header.dump()) {
+    std::string gap = lines.gap();
+    return TensorLog(std::move(lines), std::move(gap), bit_counts);
+  }
+  std::string gap = lines.first().empty()
+                        ? lines.gap()
+                        : path.string() + " begins anew: it was of a program with other tensors";
+  MANTISSA_ASSIGN(JsonLines empty, JsonLines::open(path, -1, every));
   MANTISSA_RETURN_IF_ERROR(empty.write(header));
-  return TensorLog(std::move(empty), bit_counts);
+  return TensorLog(std::move(empty), std::move(gap), bit_counts);
 }
 
 Status TensorLog::write(int64_t step, std::span<const TensorObservation> tensors) {

@@ -16,17 +16,25 @@ namespace mantissa {
 
 class TensorLog {
  public:
-  // Cuts the file back to `last_step`. A file that does not begin with the line that names this
-  // program's tensors is begun anew. With `bit_counts` lines have the histograms of bit lengths.
+  // Cuts the file back to `last_step`; the run writes a line every `every` steps. A file that does
+  // not begin with the line that names this program's tensors is begun anew. With `bit_counts`
+  // lines have the histograms of bit lengths.
   static Result<TensorLog> open(const std::filesystem::path& path, const Graph& graph,
-                                const Program& program, int64_t last_step, bool bit_counts);
+                                const Program& program, int64_t last_step, int64_t every,
+                                bool bit_counts);
 
   // Appends the line of `step`; tensors as Observations of the program has them.
   Status write(int64_t step, std::span<const TensorObservation> tensors);
 
+  // As of JsonLines; also that the file was begun anew.
+  const std::string& gap() const { return gap_; }
+  Status flush() { return lines_.flush(); }
+
  private:
-  TensorLog(JsonLines lines, bool bit_counts) : lines_(std::move(lines)), bit_counts_(bit_counts) {}
+  TensorLog(JsonLines lines, std::string gap, bool bit_counts)
+      : lines_(std::move(lines)), gap_(std::move(gap)), bit_counts_(bit_counts) {}
   JsonLines lines_;
+  std::string gap_;
   bool bit_counts_;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/file_system.h"
 #include "base/folder_lock.h"
 #include "data/batches.h"
 #include "data/split.h"
@@ -43,8 +44,7 @@ class Run {
     MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data, data_options(config_)));
     MANTISSA_ASSIGN(plan_, plan_run(config_, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
-    MANTISSA_RETURN_IF_ERROR(prepare_run_folder(config_));
-    MANTISSA_ASSIGN(const FolderLock lock, FolderLock::acquire(folder_));
+    MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(config_));
     if (!config_.format.is_float() &&
         kernels::select_kernels(config_.isa).convolution->isa == Isa::kScalar) {
       message(
@@ -59,7 +59,10 @@ class Run {
     MANTISSA_RETURN_IF_ERROR(set_channel_means(config_, channel_means(data_.train), plan_));
     if (config_.resume) {
       MANTISSA_ASSIGN(auto text, read_summary(folder_, info_.run_identity));
-      if (text) return TrainingResult{std::move(*text), to_string(plan_.memory), true};
+      if (text) {
+        note_untidy(tidy_run_folder(folder_));
+        return TrainingResult{std::move(*text), to_string(plan_.memory), true};
+      }
     }
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     state_.emplace(std::move(state));
@@ -82,11 +85,29 @@ class Run {
       info_ = std::move(*saved);
       message("resuming at step " + std::to_string(info_.step));
     } else {
-      if (config_.resume) message("nothing saved yet: starting from the beginning");
-      remove_run(folder_);
+      if (config_.resume) MANTISSA_RETURN_IF_ERROR(check_nothing_is_lost());
+      MANTISSA_RETURN_IF_ERROR(remove_run(folder_));
     }
+    note_untidy(tidy_run_folder(folder_));
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kConfigFile, to_toml(config_)));
     return !saved && config_.format.float_steps() > 0 ? start_from_float() : Status{};
+  }
+
+  // A network is trained to the end: without its last checkpoint there is nothing to go on from,
+  // and it would be gone.
+  Status check_nothing_is_lost() {
+    MANTISSA_ASSIGN(const bool is_trained, is_there(folder_ / kModelFile));
+    if (is_trained) {
+      return invalid_input(config_.out + ": has a trained network (" + kModelFile +
+                           ") and no checkpoint to go on from; --overwrite begins anew");
+    }
+    message("nothing saved yet: starting from the beginning");
+    return {};
+  }
+
+  // What cannot be tidied up costs room on the disk, not the run.
+  void note_untidy(const Status& done) {
+    if (!done.ok()) message("not tidied up: " + done.error().message);
   }
 
   Status start_from_float() {
@@ -109,6 +130,7 @@ class Run {
     MANTISSA_ASSIGN(const auto batches, BatchPrefetcher::create(data_.train, batch_options()));
     Executor executor(plan_.graph, plan_.training, *state_, arena_->span(), *pool_, config_.isa);
     MANTISSA_ASSIGN(RunLogs logs, RunLogs::open(config_, plan_, info_, *state_));
+    for (const std::string& gap : logs.gaps()) message(gap);
     times_.reserve(plan_.total_steps - info_.step);
     while (!is_done()) {
       executor.set_observations(logs.observations(info_.step + 1));
@@ -121,6 +143,7 @@ class Run {
       MANTISSA_ASSIGN(const std::optional<MetricsLine> line, logs.write(step, *state_, info_));
       const bool go_on = notify(step, line);
       if (!go_on || step.is_last || info_.step % checkpoint_steps() == 0) {
+        MANTISSA_RETURN_IF_ERROR(logs.flush());
         MANTISSA_RETURN_IF_ERROR(checkpoint());
       }
       if (!go_on && !step.is_last) {
@@ -239,7 +262,9 @@ class Run {
   }
 
   Status checkpoint() {
-    MANTISSA_RETURN_IF_ERROR(save_checkpoint(folder_, info_, *state_));
+    MANTISSA_RETURN_IF_ERROR(
+        write_checkpoint(checkpoint_path(folder_, info_.step), info_, *state_));
+    note_untidy(rotate_checkpoints(folder_));
     if (observer_ != nullptr) {
       TrainEvent event;
       event.kind = TrainEventKind::kCheckpoint;
