@@ -10,9 +10,11 @@
 namespace mantissa {
 
 struct VerifyOutcome {
-  Exit exit = Exit::kDone;  // kFailed with an empty error: the runs differ
+  // With an empty error: kFailed, the runs differ; kInvalidInput, no difference was found, but
+  // hashes are missing, so that it is not known whether the runs are the same.
+  Exit exit = Exit::kDone;
   std::string error;
-  bool same = false;
+  bool same = false;            // at all steps, as far as they were hashed
   int64_t tensors = 0;          // hashed per step
   int64_t steps_compared = 0;   // up to the first difference
   int64_t last_same_step = -1;  // -1: none

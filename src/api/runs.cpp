@@ -23,8 +23,9 @@ VerifyOutcome verify(const std::string& run_a, const std::string& run_b) {
   Result<HashComparison> comparison = compare_hashes(run_a, run_b);
   if (!comparison.ok()) return refused<VerifyOutcome>(comparison.error());
   VerifyOutcome outcome;
-  outcome.same = comparison->differing_step < 0;
-  outcome.exit = outcome.same ? Exit::kDone : Exit::kFailed;
+  const bool differ = comparison->differing_step >= 0;
+  outcome.same = !differ && comparison->complete;
+  outcome.exit = outcome.same ? Exit::kDone : differ ? Exit::kFailed : Exit::kInvalidInput;
   outcome.tensors = comparison->tensors;
   outcome.steps_compared = comparison->steps_compared;
   outcome.last_same_step = comparison->last_same_step;

@@ -55,8 +55,8 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa verify runs/a/hashes.jsonl /elsewhere/hashes.jsonl --json\n",
      "\n"
      "Exit codes: 0 the same, 1 different (with the first differing step and its tensors), 2 they\n"
-     "cannot be compared. Runs with other settings or data are not compared: it says which "
-     "differ.\n",
+     "cannot be compared, or no difference was found but hashes are missing. Runs with other\n"
+     "settings or data are not compared: it says which differ.\n",
      {"RUN", "two folders of runs, or their hashes.jsonl", 2, 2}},
     {"report",
      "Write a report on one or more runs as one HTML file that needs nothing else",

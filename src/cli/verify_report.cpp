@@ -28,10 +28,13 @@ Json step_or_null(int64_t step) { return step < 0 ? Json() : Json(step); }
 
 std::string verify_report(const VerifyOutcome& outcome, const Terminal& terminal) {
   std::string text;
-  if (outcome.same) {
-    text = terminal.paint("32", "same") + ": " + grouped(outcome.tensors) + " tensors at " +
-           grouped(outcome.steps_compared) + " steps, the last of them " +
-           grouped(outcome.last_same_step) + "\n";
+  if (outcome.differing_step < 0) {
+    text = (outcome.same ? terminal.paint("32", "same")
+                         : terminal.paint("33", "not known") +
+                               ": hashes are missing; same where "
+                               "both have them") +
+           ": " + grouped(outcome.tensors) + " tensors at " + grouped(outcome.steps_compared) +
+           " steps, the last of them " + grouped(outcome.last_same_step) + "\n";
   } else {
     text = terminal.paint("31", "differ") + ": first at step " + grouped(outcome.differing_step) +
            (outcome.last_same_step < 0 ? std::string(", the first that was compared")
@@ -44,7 +47,8 @@ std::string verify_report(const VerifyOutcome& outcome, const Terminal& terminal
 }
 
 std::string verify_json(const VerifyOutcome& outcome) {
-  const Json json = {{"same", outcome.same},
+  const bool known = outcome.same || outcome.differing_step >= 0;
+  const Json json = {{"same", known ? Json(outcome.same) : Json()},
                      {"tensors", outcome.tensors},
                      {"steps_compared", outcome.steps_compared},
                      {"last_same_step", step_or_null(outcome.last_same_step)},

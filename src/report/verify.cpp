@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/atomic_file.h"
+#include "base/file_system.h"
 #include "train/config_file.h"
 #include "train/hash_log.h"
 #include "train/run_config.h"
@@ -24,6 +25,34 @@ bool is_texts(const Json& list) {
          std::all_of(list.begin(), list.end(), [](const Json& item) { return item.is_string(); });
 }
 
+// Steps between the lines of a run in a folder, as its configuration has them; 0 where that does
+// not say it.
+Result<int64_t> steps_between_hashes(const fs::path& run) {
+  MANTISSA_ASSIGN(const bool there, is_there(run / kConfigFile));
+  if (!there) return int64_t{0};
+  MANTISSA_ASSIGN(const auto settings, read_config(run / kConfigFile));
+  const auto every = settings.find("hash-every");
+  if (every == settings.end()) return int64_t{0};
+  return parse_integer(every->first, every->second, 0, INT64_MAX);
+}
+
+// Where lines are missing of a run that hashed its state before the first step and then every
+// `every` steps; of 0, the smallest distance of lines counts (but for the last, which may come
+// early). Empty where none are.
+std::string missing_lines(const std::vector<int64_t>& steps, int64_t every) {
+  if (steps.front() > 0) return "before step " + std::to_string(steps.front());
+  const size_t regular = every > 0 ? 0 : std::max<size_t>(2, steps.size() - 1);
+  for (size_t i = 1; i < std::min(regular, steps.size()); ++i) {
+    const int64_t distance = steps[i] - steps[i - 1];
+    every = i == 1 ? distance : std::min(every, distance);
+  }
+  for (size_t i = 1; i < steps.size(); ++i) {
+    if (steps[i] - steps[i - 1] <= every) continue;
+    return "between step " + std::to_string(steps[i - 1]) + " and step " + std::to_string(steps[i]);
+  }
+  return "";
+}
+
 // A line of the file; the first one also has identity and tensors.
 struct HashLine {
   int64_t step = 0;
@@ -35,19 +64,24 @@ struct HashLine {
 class HashReader {
  public:
   static Result<HashReader> open(const fs::path& path) {
-    std::error_code unreadable;
-    const bool folder = fs::is_directory(path, unreadable);
+    MANTISSA_ASSIGN(const PathKind kind, path_kind(path));
+    const bool folder = kind == PathKind::kFolder;
     const fs::path file = folder ? path / kHashesFile : path;
-    if (folder && !fs::exists(file, unreadable)) {
+    MANTISSA_ASSIGN(const bool there, is_there(file));
+    if (folder && !there) {
       return invalid_input(file.string() +
                            ": is not there: no run, or one that was trained with --hash-every 0");
     }
     MANTISSA_ASSIGN(auto bytes, read_file(file, kLargestFileBytes));
     HashReader reader(file, std::move(bytes));
+    if (folder) {
+      MANTISSA_ASSIGN(reader.every_, steps_between_hashes(path));
+    }
     MANTISSA_ASSIGN(const auto first, reader.next());
     if (!first) return invalid_input(file.string() + ": has no complete line");
     reader.current_ = *first;
     reader.header_ = *first;
+    reader.steps_ = {first->step};
     if (first->run_identity.empty() || first->tensors.empty()) {
       return reader.damaged("names no run and no tensors");
     }
@@ -63,7 +97,16 @@ class HashReader {
     MANTISSA_ASSIGN(std::optional<HashLine> line, next());
     if (line && line->step <= current_->step) return damaged("steps do not rise");
     current_ = std::move(line);
+    if (current_) steps_.push_back(current_->step);
     return {};
+  }
+
+  // Reads on to the end, and says where lines are missing that this run has written. Empty where
+  // none are.
+  Result<std::string> gap() {
+    while (current_) MANTISSA_RETURN_IF_ERROR(advance());
+    const std::string missing = missing_lines(steps_, every_);
+    return missing.empty() ? missing : path_.string() + " has no hashes " + missing;
   }
 
  private:
@@ -118,6 +161,8 @@ class HashReader {
   size_t at_ = 0;
   int64_t line_ = 0;
   std::string chain_;
+  int64_t every_ = 0;           // steps between lines, where that is known
+  std::vector<int64_t> steps_;  // of the lines so far
   HashLine header_;
   std::optional<HashLine> current_;
 };
@@ -148,6 +193,7 @@ std::string differing_settings(const fs::path& a, const fs::path& b) {
 void note_the_rest(const HashReader& longer, const HashReader& shorter, int64_t last_common,
                    HashComparison& result) {
   if (!longer.current() || shorter.current()) return;
+  result.complete = false;
   result.notes.push_back(shorter.path().string() + " has no hashes after step " +
                          std::to_string(last_common) + ", " + longer.path().string() + " has");
 }
@@ -197,6 +243,12 @@ Result<HashComparison> compare_hashes(const fs::path& a, const fs::path& b) {
   }
   note_the_rest(left, right, result.last_same_step, result);
   note_the_rest(right, left, result.last_same_step, result);
+  for (HashReader* reader : {&left, &right}) {
+    MANTISSA_ASSIGN(const std::string gap, reader->gap());
+    if (gap.empty()) continue;
+    result.complete = false;
+    result.notes.push_back(gap);
+  }
   return result;
 }
 

@@ -67,12 +67,48 @@ TEST_F(Verify, SameAndDifferent) {
 
 TEST_F(Verify, ComparesTheCommonSteps) {
   const auto result =
-      compare(log_text({{0, "1", "2"}, {4, "?", "?"}, {10, "5", "6"}}),
-              log_text({{0, "1", "2"}, {5, "3", "4"}, {10, "5", "6"}, {15, "7", "8"}}));
+      compare(log_text({{0, "1", "2"}, {4, "?", "?"}, {8, "?", "?"}, {10, "5", "6"}}),
+              log_text({{0, "1", "2"}, {5, "3", "4"}, {10, "5", "6"}}));
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->differing_step, -1);
+  EXPECT_TRUE(result->complete);
   EXPECT_EQ(result->steps_compared, 2);
-  EXPECT_EQ(result->notes.size(), 2u) << "other steps, and one is longer";
+  EXPECT_EQ(result->notes.size(), 1u) << "hashed at different steps";
+}
+
+// What a run lost, or has not come to yet, may differ.
+TEST_F(Verify, MissingHashesAreNotTheSame) {
+  const Step first = {0, "1", "2"}, second = {5, "3", "4"}, third = {10, "5", "6"},
+             fourth = {15, "7", "8"}, last = {18, "9", "0"};
+  const std::string whole = log_text({first, second, third, fourth, last});
+  const auto note_of = [&](const std::string& other) {
+    const auto result = compare(whole, other);
+    EXPECT_TRUE(result.ok());
+    if (!result.ok()) return result.error().message;
+    EXPECT_EQ(result->differing_step, -1);
+    EXPECT_FALSE(result->complete);
+    return result->notes.empty() ? "" : result->notes.back();
+  };
+  EXPECT_TRUE(note_of(log_text({first, second, last})).ends_with("between step 5 and step 18"));
+  EXPECT_TRUE(
+      note_of(log_text({first, second, fourth, last})).ends_with("between step 5 and step 15"));
+  EXPECT_TRUE(note_of(log_text({second, third, fourth, last})).ends_with("before step 5"));
+  EXPECT_NE(note_of(log_text({first, second})).find("has no hashes after step 5"),
+            std::string::npos);
+
+  // The same gap in both, and nothing left in between: the configuration knows the distance.
+  put_file(folder_ / "a/config.toml", std::string("hash-every = \"5\"\n"));
+  auto result = compare(log_text({first, last}), log_text({first, last}));
+  ASSERT_TRUE(result.ok());
+  EXPECT_FALSE(result->complete);
+  std::filesystem::remove(folder_ / "a/config.toml");
+  result = compare(log_text({first, last}), log_text({first, last}));
+  ASSERT_TRUE(result.ok());
+  EXPECT_TRUE(result->complete) << "for all that is known, the run hashed every 18 steps";
+  // A difference is one whatever else is missing.
+  result = compare(whole, log_text({first, {15, "7", "x"}}));
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->differing_step, 15);
 }
 
 TEST_F(Verify, AnUnfinishedLastLineIsPassedOver) {
@@ -80,6 +116,7 @@ TEST_F(Verify, AnUnfinishedLastLineIsPassedOver) {
   const auto result = compare(a, a.substr(0, a.size() - 1));
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->steps_compared, 1);
+  EXPECT_FALSE(result->complete);
 }
 
 TEST_F(Verify, RefusesWhatCannotBeCompared) {

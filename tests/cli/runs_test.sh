@@ -47,6 +47,25 @@ check_verify() {
   refuses "verify of a changed file" 2 "v1/hashes\.jsonl, line [0-9]" verify "$folder/v1" "$folder/v2"
 }
 
+# A log that lost lines, as by a loss of power, proves nothing about them.
+check_gaps() {
+  local whole=$folder/whole run=$folder/gap
+  run train --data "$data" --model mlp --batch-size 32 --steps 20 --hash-every 5 --quiet --out "$whole"
+  cp -r "$whole" "$run"
+  rm "$run/summary.json" "$run/checkpoint-00000020.safetensors"
+  sed -i 2,4d "$run/hashes.jsonl"
+  run train --out "$run" --resume
+  holds "resuming says that hashes are missing" \
+    grep -q "hashes\.jsonl has no lines between step 0 and step 16" "$folder/stderr"
+  run verify "$whole" "$run"
+  holds "verify: missing hashes, exit code 2" eval '((status == 2)) && [[ ! -s $folder/stderr ]]'
+  holds "verify: missing hashes are not called the same" \
+    eval '! grep -q "^same" "$folder/stdout" &&
+      grep -q "^note: .*gap/hashes\.jsonl has no hashes between step 0 and step 20$" "$folder/stdout"'
+  run verify "$whole" "$run" --json
+  holds "verify --json: missing hashes are not the same" grep -q '"same": null' "$folder/stdout"
+}
+
 check_report() {
   accepts "report" "^written to .*r.html" report "$folder/v1" "$folder/v2" --out "$folder/r.html"
   prints_json "report --json" report "$folder/v1" --out "$folder/r.html" --json
@@ -163,6 +182,7 @@ check_info() {
 }
 
 check_verify
+check_gaps
 check_report
 check_statistics
 check_tensorboard
