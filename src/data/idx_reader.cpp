@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/file_system.h"
 #include "data/readers.h"
 #include "formats/gzip.h"
 #include "formats/idx.h"
@@ -32,8 +33,8 @@ bool recognises(const fs::path& folder) {
 Result<fs::path> find_file(const fs::path& folder, const std::string& name) {
   for (const char* suffix : {"", ".gz"}) {
     const fs::path path = folder / (name + suffix);
-    std::error_code ignored;
-    if (fs::exists(path, ignored)) return path;
+    MANTISSA_ASSIGN(const bool there, is_there(path));
+    if (there) return path;
   }
   return invalid_input("there is neither " + quoted(folder / name) + " nor " +
                        quoted(folder / (name + ".gz")));

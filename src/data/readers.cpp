@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "base/checked.h"
+#include "base/file_system.h"
 
 namespace mantissa {
 namespace {
@@ -23,13 +24,13 @@ int reading_threads(int64_t decoding_bytes, int threads) {
 }
 
 bool is_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
+  const auto kind = path_kind(path);
+  return !kind.ok() || *kind == PathKind::kFile;
 }
 
 bool is_folder(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
+  const auto kind = path_kind(path);
+  return !kind.ok() || *kind == PathKind::kFolder;
 }
 
 std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }

@@ -61,7 +61,8 @@ std::span<const DataReader* const> data_readers();
 // 256 MiB (or one picture).
 int reading_threads(int64_t decoding_bytes, int threads);
 
-// Whether a file or folder is there.
+// Whether a file or folder is there. One that cannot be looked at is taken for there: reading it
+// says why, where other data, or none, would be read instead.
 bool is_file(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
