@@ -16,14 +16,14 @@ bool is_of_a_run(const std::string& name) {
          std::find(kRunFiles.begin(), kRunFiles.end(), name) != kRunFiles.end();
 }
 
+// Any file that starting anew would remove counts: who made it is not known.
 Status check_is_free(const RunConfig& config) {
+  if (config.resume || config.overwrite) return {};
   MANTISSA_ASSIGN(const std::vector<std::string> names, list_names(config.out));
-  const bool taken = std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    return name == kConfigFile || name == kSummaryFile || checkpoint_step(name);
-  });
-  if (!taken || config.resume || config.overwrite) return {};
-  return invalid_input(config.out +
-                       ": holds a run already; go on with --resume or replace it with --overwrite");
+  const auto found = std::find_if(names.begin(), names.end(), is_of_a_run);
+  if (found == names.end()) return {};
+  return invalid_input(config.out + ": holds a run already (" + *found +
+                       "); go on with --resume or replace it with --overwrite");
 }
 
 }  // namespace
@@ -37,6 +37,18 @@ Result<FolderLock> prepare_run_folder(const RunConfig& config) {
   // Again: another run may have ended there in between.
   MANTISSA_RETURN_IF_ERROR(check_is_free(config));
   return lock;
+}
+
+Status check_nothing_is_lost(const std::filesystem::path& folder) {
+  MANTISSA_ASSIGN(const std::vector<std::string> names, list_names(folder));
+  const bool has_config = std::binary_search(names.begin(), names.end(), kConfigFile);
+  const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return has_config ? name == kModelFile : is_of_a_run(name);
+  });
+  if (found == names.end()) return {};
+  return invalid_input(folder.string() + ": has " + *found + " and no " +
+                       (has_config ? "checkpoint to go on from" : kConfigFile) +
+                       "; --overwrite begins anew");
 }
 
 Status remove_run(const std::filesystem::path& folder) {

@@ -21,12 +21,17 @@ inline constexpr const char* kBestFile = "best.safetensors";  // with early stop
 
 // All of them: what --overwrite removes.
 inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile,  kMetricsFile,
-                                         kHashesFile,  kTensorsFile,    kConfigFile, kBestFile};
+                                         kHashesFile,  kTensorsFile,    kBestFile,   kConfigFile};
 
-// Makes the folder config.out, and holds it. It may have a run only if the settings say what
-// becomes of that: `resume` or `overwrite`. Else an error, as where it cannot be made, held or
+// Makes the folder config.out, and holds it. It may have files of a run only if the settings say
+// what becomes of them: `resume` or `overwrite`. Else an error, as where it cannot be made, held or
 // listed.
 Result<FolderLock> prepare_run_folder(const RunConfig& config);
+
+// An error if a folder without a checkpoint has files that a run with nothing saved does not leave:
+// a trained network, or any without config.toml, which comes first and goes last. Beginning anew
+// would remove them.
+Status check_nothing_is_lost(const std::filesystem::path& folder);
 
 // Removes a run's files and checkpoints; other files stay. What it is killed or fails at goes on
 // from an older checkpoint, or as a run with nothing saved: results go first, then checkpoints from

@@ -5,8 +5,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "base/file_system.h"
 #include "base/test_folder.h"
 #include "train/checkpoint.h"
@@ -14,10 +12,12 @@
 namespace mantissa {
 namespace {
 
+using Names = std::vector<std::string>;
+
 class RunFolder : public ::testing::Test {
  protected:
   void put(const std::string& name) { put_file(folder_ / name, std::string("x")); }
-  std::vector<std::string> names() { return *list_names(folder_.path()); }
+  Names names() { return *list_names(folder_.path()); }
   RunConfig config() {
     RunConfig config;
     config.out = folder_.path();
@@ -26,8 +26,6 @@ class RunFolder : public ::testing::Test {
 
   TestFolder folder_;
 };
-
-using Names = std::vector<std::string>;
 
 TEST_F(RunFolder, CheckpointsAreWhatIsNamedAsOne) {
   for (const char* name : {"checkpoint-00000030.safetensors", "checkpoint-123456789.safetensors",
@@ -51,6 +49,34 @@ TEST_F(RunFolder, IsNotTakenForFreeWhereItCannotBeListed) {
   EXPECT_FALSE(list_checkpoints(loop).ok());
   EXPECT_FALSE(remove_run(loop).ok());
   EXPECT_FALSE(tidy_run_folder(loop).ok());
+}
+
+// A network from elsewhere has the same name.
+TEST_F(RunFolder, IsNotFreeWithAnyFileThatWouldBeRemoved) {
+  for (const char* name : kRunFiles) {
+    put(name);
+    const auto taken = prepare_run_folder(config());
+    ASSERT_FALSE(taken.ok()) << name;
+    EXPECT_NE(taken.error().message.find(name), std::string::npos) << taken.error().message;
+    RunConfig other = config();
+    other.overwrite = true;
+    EXPECT_TRUE(prepare_run_folder(other).ok());
+    std::filesystem::remove(folder_ / name);
+  }
+  put("notes.txt");
+  EXPECT_TRUE(prepare_run_folder(config()).ok());
+}
+
+TEST_F(RunFolder, ABeginningDoesNotRemoveWhatItCannotHaveLeft) {
+  EXPECT_TRUE(check_nothing_is_lost(folder_.path()).ok());
+  put("hashes.jsonl");
+  EXPECT_FALSE(check_nothing_is_lost(folder_.path()).ok()) << "whose is it?";
+  put("config.toml");
+  EXPECT_TRUE(check_nothing_is_lost(folder_.path()).ok());
+  put("model.safetensors");
+  const Status status = check_nothing_is_lost(folder_.path());
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("model.safetensors and no checkpoint"), std::string::npos);
 }
 
 TEST_F(RunFolder, IsHeldByOne) {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/atomic_file.h"
-#include "base/file_system.h"
 #include "base/folder_lock.h"
 #include "data/batches.h"
 #include "data/split.h"
@@ -85,24 +84,15 @@ class Run {
       info_ = std::move(*saved);
       message("resuming at step " + std::to_string(info_.step));
     } else {
-      if (config_.resume) MANTISSA_RETURN_IF_ERROR(check_nothing_is_lost());
+      if (config_.resume) {
+        MANTISSA_RETURN_IF_ERROR(check_nothing_is_lost(folder_));
+        message("nothing saved yet: starting from the beginning");
+      }
       MANTISSA_RETURN_IF_ERROR(remove_run(folder_));
     }
     note_untidy(tidy_run_folder(folder_));
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kConfigFile, to_toml(config_)));
     return !saved && config_.format.float_steps() > 0 ? start_from_float() : Status{};
-  }
-
-  // A network is trained to the end: without its last checkpoint there is nothing to go on from,
-  // and it would be gone.
-  Status check_nothing_is_lost() {
-    MANTISSA_ASSIGN(const bool is_trained, is_there(folder_ / kModelFile));
-    if (is_trained) {
-      return invalid_input(config_.out + ": has a trained network (" + kModelFile +
-                           ") and no checkpoint to go on from; --overwrite begins anew");
-    }
-    message("nothing saved yet: starting from the beginning");
-    return {};
   }
 
   // What cannot be tidied up costs room on the disk, not the run.
