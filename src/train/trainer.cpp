@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/folder_lock.h"
+#include "base/memory_limit.h"
 #include "data/batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
@@ -43,6 +44,7 @@ class Run {
     MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data, data_options(config_)));
     MANTISSA_ASSIGN(plan_, plan_run(config_, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
+    message(limit_warning(plan_.memory, idle_bytes_, memory_limit()));
     MANTISSA_RETURN_IF_ERROR(prepare_run_folder(config_));
     MANTISSA_ASSIGN(const FolderLock lock, FolderLock::acquire(folder_));
     if (!config_.format.is_float() &&
@@ -231,7 +233,7 @@ class Run {
   }
 
   void message(std::string text) {
-    if (observer_ == nullptr) return;
+    if (observer_ == nullptr || text.empty()) return;
     TrainEvent event;
     event.kind = TrainEventKind::kMessage;
     event.message = std::move(text);
@@ -299,16 +301,15 @@ class Run {
         folder_ / kEvaluationFile, to_json(evaluation, config_.data, data_.info.class_names,
                                            frozen.state.sha256(StateGroup::kPredictor))));
     TrainingResult result;
-    result.summary_json =
-        to_json(RunSummary{.config = config_,
-                           .plan = plan_,
-                           .info = info_,
-                           .times = times_,
-                           .evaluation = evaluation,
-                           .train_examples = data_.train.count,
-                           .peak_rss_bytes = peak_resident_bytes() - idle_bytes_,
-                           .weights_sha256 = weights_sha256,
-                           .state_sha256 = state_->sha256(StateGroup::kPredictor)});
+    result.summary_json = to_json(RunSummary{.config = config_,
+                                             .plan = plan_,
+                                             .info = info_,
+                                             .times = times_,
+                                             .evaluation = evaluation,
+                                             .train_examples = data_.train.count,
+                                             .peak_rss_bytes = peak_resident_bytes() - idle_bytes_,
+                                             .weights_sha256 = weights_sha256,
+                                             .state_sha256 = state_->sha256(StateGroup::kPredictor)});
     result.plan_text = to_string(plan_.memory);
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kSummaryFile, result.summary_json));
     return result;
