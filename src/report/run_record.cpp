@@ -192,7 +192,7 @@ Result<RunRecord> read_run(const fs::path& folder) {
   run.folder = folder;
   run.name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
   if (auto settings = read_config(folder / kConfigFile); settings.ok()) {
-    run.settings = std::move(*settings);
+    run.settings = settings->all();
   } else {
     run.problems.push_back(settings.error().message);
   }

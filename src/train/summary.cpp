@@ -69,7 +69,9 @@ Result<std::optional<std::string>> read_summary(const std::filesystem::path& fol
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("run_identity") || json["run_identity"] != run_identity) {
-    return invalid_input(path.string() + ": is of a run with other settings or other data");
+    return invalid_input(
+        path.string() +
+        ": is of a run with other data, or with settings other than its config.toml says");
   }
   return std::optional(std::move(text));
 }

@@ -15,8 +15,10 @@
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
+#include "train/config_file.h"
 #include "train/freeze.h"
 #include "train/pretraining.h"
+#include "train/resume.h"
 #include "train/run_folder.h"
 #include "train/run_logs.h"
 #include "train/run_plan.h"
@@ -41,12 +43,14 @@ class Run {
   Result<TrainingResult> run() {
     idle_bytes_ = resident_bytes();
     reset_peak_resident();
+    MANTISSA_ASSIGN(config_text_, to_toml(config_));
     MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data, data_options(config_)));
     MANTISSA_ASSIGN(plan_, plan_run(config_, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
     message(limit_warning(plan_.memory, idle_bytes_, memory_limit()));
     MANTISSA_RETURN_IF_ERROR(prepare_run_folder(config_));
     MANTISSA_ASSIGN(const FolderLock lock, FolderLock::acquire(folder_));
+    if (config_.resume) MANTISSA_RETURN_IF_ERROR(check_same_settings(config_));
     if (!config_.format.is_float() &&
         kernels::select_kernels(config_.isa).convolution->isa == Isa::kScalar) {
       message(
@@ -87,7 +91,7 @@ class Run {
       if (config_.resume) message("nothing saved yet: starting from the beginning");
       remove_run(folder_);
     }
-    MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kConfigFile, to_toml(config_)));
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kConfigFile, config_text_));
     return !saved && config_.format.float_steps() > 0 ? start_from_float() : Status{};
   }
 
@@ -318,6 +322,7 @@ class Run {
   const RunConfig& config_;
   const TrainObserver& observer_;
   fs::path folder_;
+  std::string config_text_;  // config.toml
   RunPlan plan_;
   Dataset data_;
   ImageSet validation_;  // held back from data_.train
