@@ -190,7 +190,7 @@ Result<RunRecord> read_run(const fs::path& folder) {
   }
   RunRecord run;
   run.folder = folder;
-  run.name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  run.name = run_name(folder);
   if (auto settings = read_config(folder / kConfigFile); settings.ok()) {
     run.settings = settings->all();
   } else {

@@ -1,10 +1,13 @@
 #include "train/event_log.h"
 
+#include <algorithm>
 #include <chrono>
+#include <climits>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/hash.h"
 #include "train/json_lines.h"
 
 namespace mantissa {
@@ -12,7 +15,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The lines of a metrics.jsonl up to the first that is damaged.
+// Seconds that the steps of each line took.
+std::vector<double> durations(const std::vector<MetricsLine>& lines, int64_t batch_size) {
+  std::vector<double> seconds;
+  int64_t step = 0;
+  for (const MetricsLine& line : lines) {
+    const double examples = static_cast<double>(line.step - step) * static_cast<double>(batch_size);
+    seconds.push_back(line.examples_per_second > 0 ? examples / line.examples_per_second : 0);
+    step = line.step;
+  }
+  return seconds;
+}
+
+}  // namespace
+
 std::vector<MetricsLine> read_metrics(const fs::path& path) {
   std::vector<MetricsLine> lines;
   std::ifstream file(path);
@@ -43,35 +59,51 @@ std::vector<MetricsLine> read_metrics(const fs::path& path) {
   return lines;
 }
 
-// Seconds that the steps of each line took.
-std::vector<double> durations(const std::vector<MetricsLine>& lines, int64_t batch_size) {
-  std::vector<double> seconds;
-  int64_t step = 0;
-  for (const MetricsLine& line : lines) {
-    const double examples = static_cast<double>(line.step - step) * static_cast<double>(batch_size);
-    seconds.push_back(line.examples_per_second > 0 ? examples / line.examples_per_second : 0);
-    step = line.step;
-  }
-  return seconds;
+fs::path event_file(const fs::path& tensorboard, std::string name, const fs::path& run) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  if (name.size() > NAME_MAX) name.erase(0, name.size() - NAME_MAX);
+  if (name.empty() || name == "." || name == "..") name = "run";
+  // The same run has the same file, whatever it is trained with.
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(run, error);
+  const std::string id = sha256_hex((error ? fs::absolute(run, error) : whole).string());
+  return tensorboard / name / ("events.out.tfevents.0.mantissa-" + id.substr(0, 12));
 }
 
-}  // namespace
+Status check_event_file(const fs::path& file) {
+  std::error_code error;
+  fs::directory_iterator entries(file.parent_path(), error);
+  if (error == std::errc::no_such_file_or_directory) return {};
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const fs::path& other = entries->path();
+    if (other.filename() == file.filename() ||
+        other.filename().string().find("tfevents") == std::string::npos) {
+      continue;
+    }
+    return invalid_input("--tensorboard: " + other.string() +
+                         " is of another run, and TensorBoard would mix both; remove it, or name "
+                         "another folder");
+  }
+  if (!error) return {};
+  return invalid_input("--tensorboard: " + file.parent_path().string() +
+                       " cannot be read as a folder: " + error.message());
+}
 
-Result<EventFile> write_events(const fs::path& metrics_file, const fs::path& folder,
-                               const std::string& run_identity, int64_t batch_size, double end) {
+Result<EventFile> write_events(const fs::path& metrics_file, const fs::path& file,
+                               int64_t batch_size, double end) {
+  const fs::path folder = file.parent_path();
   std::error_code error;
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder, error)) {
     return invalid_input("--tensorboard: " + folder.string() +
                          " cannot be made a folder: " + error.message());
   }
+  MANTISSA_RETURN_IF_ERROR(check_event_file(file));
   const std::vector<MetricsLine> lines = read_metrics(metrics_file);
   const std::vector<double> seconds = durations(lines, batch_size);
   double time = end;
   for (const double part : seconds) time -= part;
-  MANTISSA_ASSIGN(EventFile events, EventFile::create(folder / ("events.out.tfevents.0.mantissa-" +
-                                                                run_identity.substr(0, 12)),
-                                                      time));
+  MANTISSA_ASSIGN(EventFile events, EventFile::create(file, time));
   for (size_t i = 0; i < lines.size(); ++i) {
     time += seconds[i];
     MANTISSA_RETURN_IF_ERROR(events.write(time, lines[i].step, scalars_of(lines[i])));

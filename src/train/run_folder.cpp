@@ -8,6 +8,12 @@ namespace mantissa {
 
 namespace fs = std::filesystem;
 
+std::string run_name(const fs::path& folder) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(folder, error).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+}
+
 Status prepare_run_folder(const RunConfig& config) {
   if (config.out.empty()) return invalid_input("--out: name a folder for the results");
   const fs::path folder = config.out;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <filesystem>
+#include <string>
 
 #include "base/result.h"
 #include "train/run_config.h"
@@ -21,6 +22,9 @@ inline constexpr const char* kBestFile = "best.safetensors";  // with early stop
 // All of them: what --overwrite removes.
 inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile,  kMetricsFile,
                                          kHashesFile,  kTensorsFile,    kConfigFile, kBestFile};
+
+// What a run is called: the last part of its folder's path.
+std::string run_name(const std::filesystem::path& folder);
 
 // Makes the folder config.out. It may hold a run only if the settings say what becomes of that:
 // `resume` or `overwrite`. Else an error, as where it cannot be made.

@@ -16,6 +16,7 @@
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
 #include "train/config_file.h"
+#include "train/event_log.h"
 #include "train/freeze.h"
 #include "train/pretraining.h"
 #include "train/resume.h"
@@ -48,6 +49,10 @@ class Run {
     MANTISSA_ASSIGN(plan_, plan_run(config_, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
     message(limit_warning(plan_.memory, idle_bytes_, memory_limit()));
+    if (!config_.tensorboard.empty()) {
+      MANTISSA_RETURN_IF_ERROR(
+          check_event_file(event_file(config_.tensorboard, run_name(folder_), folder_)));
+    }
     MANTISSA_RETURN_IF_ERROR(prepare_run_folder(config_));
     MANTISSA_ASSIGN(const FolderLock lock, FolderLock::acquire(folder_));
     if (config_.resume) MANTISSA_RETURN_IF_ERROR(check_same_settings(config_));
