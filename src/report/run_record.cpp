@@ -203,6 +203,9 @@ Result<RunRecord> read_run(const fs::path& folder) {
   }
   run.summary = read_object(kSummaryFile, run);
   run.evaluation = read_object(kEvaluationFile, run);
+  if (const std::string reason = text_of(run.summary, "diverged"); !reason.empty()) {
+    run.problems.push_back("training diverged: " + reason);
+  }
   return run;
 }
 

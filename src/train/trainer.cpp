@@ -16,6 +16,7 @@
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
 #include "train/config_file.h"
+#include "train/divergence.h"
 #include "train/event_log.h"
 #include "train/freeze.h"
 #include "train/pretraining.h"
@@ -70,7 +71,10 @@ class Run {
     MANTISSA_RETURN_IF_ERROR(set_channel_means(config_, channel_means(data_.train), plan_));
     if (config_.resume) {
       MANTISSA_ASSIGN(auto text, read_summary(folder_, info_.run_identity));
-      if (text) return TrainingResult{std::move(*text), to_string(plan_.memory), true};
+      if (text) {
+        MANTISSA_RETURN_IF_ERROR(check_converged(config_, diverged_by(*text)));
+        return TrainingResult{std::move(*text), to_string(plan_.memory), true};
+      }
     }
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     state_.emplace(std::move(state));
@@ -289,6 +293,12 @@ class Run {
     return {};
   }
 
+  // Of the steps whose weights are kept.
+  TrainingLoss training_loss() const {
+    if (config_.early_stop > 0 && info_.best_step != info_.step) return {};
+    return last_training_loss(read_metrics(folder_ / kMetricsFile), kJudgedSteps);
+  }
+
   Result<TrainingResult> finish() {
     MANTISSA_RETURN_IF_ERROR(take_best());
     TrainEvent event;
@@ -309,7 +319,10 @@ class Run {
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(
         folder_ / kEvaluationFile, to_json(evaluation, config_.data, data_.info.class_names,
                                            frozen.state.sha256(StateGroup::kPredictor))));
+    const TrainingLoss loss = training_loss();
     TrainingResult result;
+    const std::string diverged =
+        divergence(config_.loss, plan_.graph.classes(), loss, evaluation.loss);
     result.summary_json = to_json(RunSummary{.config = config_,
                                              .plan = plan_,
                                              .info = info_,
@@ -318,9 +331,13 @@ class Run {
                                              .train_examples = data_.train.count,
                                              .peak_rss_bytes = peak_resident_bytes() - idle_bytes_,
                                              .weights_sha256 = weights_sha256,
-                                             .state_sha256 = state_->sha256(StateGroup::kPredictor)});
+                                             .state_sha256 = state_->sha256(StateGroup::kPredictor),
+                                             .diverged = diverged});
     result.plan_text = to_string(plan_.memory);
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kSummaryFile, result.summary_json));
+    MANTISSA_RETURN_IF_ERROR(check_converged(config_, diverged));
+    // A shorter run need not show anything yet.
+    if (info_.step >= kReportSteps) message(learning_note(config_, plan_.graph.classes(), loss));
     return result;
   }
 
