@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/harness.h"
-#include "train/run_config.h"
+#include "train/config_file.h"
 
 namespace mantissa::testing {
 namespace {
@@ -74,7 +74,7 @@ TEST(Losses, AreSettings) {
   const auto smoothed = make_run_config({{"label-smoothing", "0.1"}});
   ASSERT_TRUE(smoothed.ok());
   EXPECT_EQ(label_smoothing_q16(*smoothed), 6554);
-  EXPECT_NE(to_toml(*smoothed).find("label-smoothing = \"0.1\""), std::string::npos);
+  EXPECT_NE(to_toml(*smoothed)->find("label-smoothing = \"0.1\""), std::string::npos);
   EXPECT_NE(run_identity(*smoothed, ""), run_identity(*make_run_config({}), ""));
   EXPECT_EQ(make_run_config({{"loss", "hinge"}}).error().message,
             "loss: unknown loss 'hinge'; choose cross-entropy or mse");

@@ -107,14 +107,14 @@ struct PredictionOutcome {
   std::string error;
   std::vector<std::string> class_names;
   std::vector<Prediction> predictions;
-  std::vector<std::string> problems;  // a line for each picture that could not be read
+  std::vector<std::string> problems;  // a line for each picture or folder that could not be read
   std::string csv;                    // if "csv" was given
 };
 
 // Predicts classes of pictures ("input": PNG or JPEG files and folders of them, one a line, brought
 // to the network's size) or of test examples ("data" and "index", "0-9"). Writes a table to "csv"
 // if that is given and not "-". Of several pictures those that can be read are predicted; if others
-// cannot, `exit` and `error` say so beside the predictions.
+// cannot, or a folder has none, `exit` and `error` say so beside the predictions.
 PredictionOutcome predict(const Settings& settings);
 
 struct DataOutcome {

@@ -23,24 +23,32 @@ namespace fs = std::filesystem;
 constexpr int64_t kAtOnce = 64;            // pictures; changes no result
 constexpr size_t kPredictionPixels = 256;  // of more predictions the pixels are not kept
 
-// The files that an input names: itself, or all pictures below a folder; of each line of it.
-Result<std::vector<fs::path>> list_inputs(const std::string& input) {
+// The pictures that are asked for, and a line for each folder that has none.
+struct Inputs {
   std::vector<fs::path> files;
+  std::vector<std::string> problems;
+};
+
+// Each line of `input` names a file, or a folder: all pictures below it.
+Inputs list_inputs(const std::string& input) {
+  Inputs inputs;
   std::istringstream lines(input);
   for (std::string line; std::getline(lines, line);) {
     if (line.empty()) continue;
     if (!is_folder(line)) {
-      files.emplace_back(line);
+      inputs.files.emplace_back(line);
       continue;
     }
-    MANTISSA_ASSIGN(PictureFiles found, find_pictures(line));
-    if (found.files.empty()) {
-      return invalid_input("'" + line + "': no .png, .jpg or .jpeg files are in this folder");
+    Result<PictureFiles> found = find_pictures(line);
+    if (!found.ok()) {
+      inputs.problems.push_back(found.error().message);
+    } else if (found->files.empty()) {
+      inputs.problems.push_back("'" + line + "': no .png, .jpg or .jpeg files are in this folder");
+    } else {
+      std::move(found->files.begin(), found->files.end(), std::back_inserter(inputs.files));
     }
-    std::move(found.files.begin(), found.files.end(), std::back_inserter(files));
   }
-  if (files.empty()) return invalid_input("--input: name a picture or a folder");
-  return files;
+  return inputs;
 }
 
 // The network, and what is predicted with it.
@@ -112,23 +120,23 @@ Status predict_files(std::span<const fs::path> files, const DataOptions& options
 }
 
 Status predict_inputs(const InferenceConfig& config, Predictor& predictor) {
-  MANTISSA_ASSIGN(const std::vector<fs::path> files, list_inputs(config.input));
-  MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config.threads));
-  const std::span<const fs::path> all = files;
-  for (size_t first = 0; first < all.size(); first += kAtOnce) {
-    const size_t count = std::min<size_t>(kAtOnce, all.size() - first);
-    MANTISSA_RETURN_IF_ERROR(predict_files(all.subspan(first, count), options, predictor));
-  }
   PredictionOutcome& outcome = predictor.outcome;
-  if (outcome.problems.empty()) return {};
-  outcome.exit = Exit::kInvalidInput;
-  if (files.size() == 1) {
-    const std::string problem = std::move(outcome.problems[0]);
-    outcome.problems.clear();
-    return invalid_input(problem);
+  Inputs inputs = list_inputs(config.input);
+  const size_t count = inputs.files.size() + inputs.problems.size();
+  if (count == 0) return invalid_input("--input: name a picture or a folder");
+  const bool only_pictures = inputs.problems.empty();
+  outcome.problems = std::move(inputs.problems);
+  MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config.threads));
+  const std::span<const fs::path> all = inputs.files;
+  for (size_t first = 0; first < all.size(); first += kAtOnce) {
+    const size_t at_once = std::min<size_t>(kAtOnce, all.size() - first);
+    MANTISSA_RETURN_IF_ERROR(predict_files(all.subspan(first, at_once), options, predictor));
   }
-  outcome.error = std::to_string(outcome.problems.size()) + " of " + std::to_string(files.size()) +
-                  " pictures could not be read";
+  if (outcome.problems.empty()) return {};
+  if (count == 1) return invalid_input(outcome.problems[0]);
+  outcome.exit = Exit::kInvalidInput;
+  outcome.error = std::to_string(outcome.problems.size()) + " of " + std::to_string(count) +
+                  (only_pictures ? " pictures" : " pictures and folders") + " could not be read";
   return {};
 }
 

@@ -41,7 +41,7 @@ Result<ProfileOutcome> run_profile(const Settings& settings, const Observer& obs
                   measure_profile(config.threads, config.isa, forward));
   outcome.text = to_toml(measured);
   MANTISSA_RETURN_IF_ERROR(write_text_atomically(outcome.path, outcome.text));
-  MANTISSA_ASSIGN(const auto entries, read_config(outcome.path));
+  MANTISSA_ASSIGN(const auto entries, read_entries(outcome.path));
   nlohmann::ordered_json json = {{"path", outcome.path}};
   for (const auto& [name, text] : entries) json[name] = nlohmann::json::parse(text);
   outcome.json = json.dump(2);

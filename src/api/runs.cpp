@@ -44,18 +44,12 @@ Status export_events(const std::vector<RunRecord>& runs, const std::filesystem::
     struct stat status {};
     const double end = stat(metrics.c_str(), &status) == 0 ? static_cast<double>(status.st_mtime)
                                                            : wall_time_now();
-    std::string name = run.name;
-    std::replace(name.begin(), name.end(), '/', '_');
-    if (name.empty() || name == "." || name == "..") name = "run";
     const auto batch = run.settings.find("batch-size");
     const auto batch_size = batch == run.settings.end()
                                 ? Result<int64_t>(1)
                                 : parse_integer("batch-size", batch->second, 1, 1 << 20);
-    std::string identity = text_of(run.summary, "run_identity");
-    if (identity.find_first_not_of("0123456789abcdef") != std::string::npos) identity = "";
-    const auto events =
-        write_events(metrics, folder / name, identity, batch_size.ok() ? *batch_size : 1, end);
-    if (!events.ok()) return events.error();
+    MANTISSA_RETURN_IF_ERROR(write_events(metrics, event_file(folder, run.name, run.folder),
+                                          batch_size.ok() ? *batch_size : 1, end));
   }
   return {};
 }

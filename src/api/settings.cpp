@@ -7,6 +7,8 @@
 
 #include "base/file_system.h"
 #include "train/config_file.h"
+#include "train/derived_settings.h"
+#include "train/run_folder.h"
 
 namespace mantissa {
 namespace {
@@ -130,15 +132,21 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
 namespace {
 
 // The configuration file that a command names; for --resume without one, that of the run itself.
+// There must be one, unless the command says what to train where nothing was saved yet.
 Result<std::string> config_path(const Settings& settings) {
   if (const auto named = settings.find("config"); named != settings.end()) return named->second;
   const auto resume = settings.find("resume"), out = settings.find("out");
   if (resume == settings.end() || resume->second != "true" || out == settings.end()) {
     return std::string();
   }
-  const std::string path = (std::filesystem::path(out->second) / "config.toml").string();
-  MANTISSA_ASSIGN(const bool there, is_there(path));
-  return there ? path : std::string();
+  const std::filesystem::path folder = out->second, path = folder / kConfigFile;
+  MANTISSA_ASSIGN(const bool has_config, is_there(path));
+  if (has_config) return path.string();
+  if (settings.contains("model")) return std::string();
+  MANTISSA_ASSIGN(const bool has_folder, is_there(folder));
+  return invalid_input("--resume: " + folder.string() +
+                       (has_folder ? " holds no run (no config.toml)" : " is not there") +
+                       "; name the folder of a run, or --model or --config to begin one there");
 }
 
 // Settings without which others mean nothing, or nothing that can be.
@@ -147,54 +155,75 @@ bool is_base_of_others(const std::string& name) {
          name == "batch-size";
 }
 
-// What a file says for one optimizer or schedule does not fit another that the command line names.
-void drop_settings_of_others(const Settings& settings, Settings& file) {
-  const auto changes = [&](const char* name, std::string_view left_out) {
-    const auto now = settings.find(name);
-    const auto before = file.find(name);
-    return now != settings.end() &&
-           now->second != (before == file.end() ? left_out : before->second);
-  };
-  const RunConfig defaults;
-  const bool optimizer_changes = changes("optimizer", optimizer_name(defaults.optimizer));
-  const bool schedule_changes = changes("lr-schedule", schedule_name(defaults.schedule));
-  std::erase_if(file, [&](const auto& item) {
+// Whether the command line says other than the file.
+bool changes(const std::string& name, const Settings& settings, const Settings& file) {
+  const auto now = settings.find(name), before = file.find(name);
+  if (now == settings.end()) return false;
+  if (before != file.end()) return now->second != before->second;
+  const auto known = training_settings();
+  const auto setting =
+      std::find_if(known.begin(), known.end(), [&](const Setting& s) { return name == s.name; });
+  return setting == known.end() || now->second != setting->default_text;
+}
+
+// What a file says for one optimizer, schedule or format does not fit another that the command line
+// names, and what followed from a setting follows anew.
+void drop_settings_of_others(const Settings& settings, ConfigFile& file) {
+  const auto other = [&](const char* name) { return changes(name, settings, file.settings); };
+  std::erase_if(file.derived, [&](const auto& item) {
+    for (const DerivedSetting& derived : derived_settings()) {
+      if (item.first != derived.name) continue;
+      return std::any_of(derived.from.begin(), derived.from.end(),
+                         [&](const char* from) { return from != nullptr && other(from); });
+    }
+    return false;
+  });
+  const bool optimizer_changes = other("optimizer"), schedule_changes = other("lr-schedule");
+  const auto format = settings.find("format");
+  const bool has_no_mantissas = format != settings.end() && format->second == "fp32";
+  std::erase_if(file.settings, [&](const auto& item) {
     const std::string& name = item.first;
     return (optimizer_changes &&
             (is_optimizer_setting(name) || name == "learning-rate" || name == "weight-decay")) ||
-           (schedule_changes && name.starts_with("plateau-"));
+           (schedule_changes && name.starts_with("plateau-")) ||
+           (has_no_mantissas && name == "statistics");
   });
+}
+
+// Either of the two overrides the other in a file.
+void drop_other_length(const Settings& settings, Settings& file) {
+  const auto steps = settings.find("steps");
+  if (settings.contains("epochs")) file.erase("steps");
+  if (steps != settings.end() && steps->second != "0") file.erase("epochs");
+}
+
+// The file that the settings name, without what they make void. What of it they do not override
+// must be right on its own, so that its errors name it.
+Result<ConfigFile> read_config_for(const Settings& settings) {
+  MANTISSA_ASSIGN(const std::string path, config_path(settings));
+  if (path.empty()) return ConfigFile{};
+  MANTISSA_ASSIGN(ConfigFile file, read_config(path));
+  drop_other_length(settings, file.settings);
+  drop_settings_of_others(settings, file);
+  Settings rest = file.settings;
+  std::erase_if(rest, [&](const auto& item) {
+    return settings.contains(item.first) && !is_base_of_others(item.first);
+  });
+  Result<RunConfig> alone = make_run_config(rest, file.derived);
+  if (alone.ok()) return file;
+  alone.error().message = path + ": " + alone.error().message;
+  return alone.error();
 }
 
 }  // namespace
 
 Result<RunConfig> training_config(const Settings& settings) {
-  Settings merged;
-  if (settings.count("epochs") > 0 && settings.count("steps") > 0) {
-    return invalid_input("--epochs and --steps exclude each other");
-  }
-  MANTISSA_ASSIGN(const std::string path, config_path(settings));
-  if (!path.empty()) {
-    MANTISSA_ASSIGN(merged, read_config(path));
-    // Either of the two overrides the other in the file.
-    if (settings.count("epochs") > 0) merged.erase("steps");
-    if (settings.count("steps") > 0) merged.erase("epochs");
-    drop_settings_of_others(settings, merged);
-    // What of the file is not overridden must be right on its own, so that its errors name it.
-    Settings rest = merged;
-    std::erase_if(rest, [&](const auto& item) {
-      return settings.count(item.first) > 0 && !is_base_of_others(item.first);
-    });
-    Result<RunConfig> alone = make_run_config(rest);
-    if (!alone.ok()) {
-      alone.error().message = path + ": " + alone.error().message;
-      return alone.error();
-    }
-  }
+  MANTISSA_ASSIGN(const ConfigFile file, read_config_for(settings));
+  Settings merged = file.settings;
   for (const auto& [name, text] : settings) {
     if (name != "config") merged[name] = text;
   }
-  return make_run_config(merged);
+  return make_run_config(merged, file.derived);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -22,15 +23,25 @@ namespace {
 constexpr size_t kVerifyBytes = size_t{1} << 16;
 constexpr std::string_view kTemporaryMark = ".tmp-";
 
+// `path` with a suffix to its name. What makes the name too long for a file is left out before it.
+std::filesystem::path with_suffix(const std::filesystem::path& path, const std::string& suffix) {
+  std::string name = path.filename().string();
+  size_t length = std::min(name.size(), size_t{NAME_MAX} - suffix.size());
+  const auto is_inside_character = [&] {  // of UTF-8, which some file systems insist on
+    return length < name.size() && (static_cast<unsigned char>(name[length]) & 0xC0) == 0x80;
+  };
+  while (length > 0 && is_inside_character()) --length;
+  return path.parent_path() / (name.substr(0, length) + suffix);
+}
+
 // The temporary: closed and removed unless it was renamed.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::filesystem::path& target) : path_(target) {
     static std::atomic<uint32_t> count{0};
     do {
-      path_ = target;
-      path_ += std::string(kTemporaryMark) + std::to_string(getpid()) + "-" +
-               std::to_string(count.fetch_add(1));
+      path_ = with_suffix(target, std::string(kTemporaryMark) + std::to_string(getpid()) + "-" +
+                                      std::to_string(count.fetch_add(1)));
       descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (descriptor_ < 0 ? errno == EEXIST  // left by a killed process with the same id
                              : !claimed());

@@ -14,10 +14,11 @@
 namespace mantissa {
 
 // Writes the concatenation of `pieces` to `path`, replacing what was there: a temporary in the same
-// folder (named `path` + ".tmp-PID-N") is written, flushed to disk, read back and compared, and
-// renamed; then the folder is flushed. A reader, or a kill at any point, sees the old file or the
-// new one. On an error (disk full, no such folder, ...) the temporary is removed and the old file
-// is untouched, unless only the last flush of the folder failed.
+// folder (named `path` + ".tmp-PID-N", the name cut where that is too long) is written, flushed to
+// disk, read back and compared, and renamed; then the folder is flushed. A reader, or a kill at any
+// point, sees the old file or the new one. On an error (disk full, no such folder, ...) the
+// temporary is removed and the old file is untouched, unless only the last flush of the folder
+// failed.
 Status write_file_atomically(const std::filesystem::path& path,
                              std::span<const std::span<const std::byte>> pieces);
 Status write_text_atomically(const std::filesystem::path& path, std::string_view text);

@@ -51,6 +51,25 @@ TEST(AtomicFile, WritesInTheCurrentFolder) {
   EXPECT_EQ(get_file(folder / "plain-name"), "x");
 }
 
+// A temporary's name is longer than the file's.
+TEST(AtomicFile, WritesNamesAsLongAsTheyMayBe) {
+  const TestFolder folder;
+  for (const std::string& name :
+       {std::string(240, 'a'), std::string(245, 'b'), std::string(255, 'c')}) {
+    const Status status = write(folder / name, name);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+    EXPECT_EQ(get_file(folder / name), name);
+  }
+  std::string umlauts = "x";
+  while (umlauts.size() < 255) umlauts += "\xc3\xa4";
+  EXPECT_TRUE(write(folder / umlauts, "x").ok());
+  EXPECT_EQ(folder.count(), 4);
+  const Status too_long = write(folder / std::string(256, 'd'), "x");
+  ASSERT_FALSE(too_long.ok());
+  EXPECT_TRUE(has(too_long.error(), "name too long")) << too_long.error().message;
+  EXPECT_EQ(folder.count(), 4);
+}
+
 TEST(AtomicFile, NamesFileAndReasonOfAnError) {
   const TestFolder folder;
   const Status no_folder = write(folder / "missing/file", "x");

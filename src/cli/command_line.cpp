@@ -4,26 +4,32 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <sstream>
 
 #include "cli/command_table.h"
 #include "cli/suggest.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
+#include "mantissa/choices.h"
 
 namespace mantissa::cli {
 namespace {
 
 constexpr int kMostValues = 1 << 20;  // of a setting that is a list
 
-constexpr const char* kOverview =
-    "Examples:\n"
+constexpr const char* kExamples =
     "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a\n"
     "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
-    "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"
-    "\n"
-    "mantissa COMMAND --help lists a command's options. Results go to standard output, messages\n"
-    "and progress to standard error. Exit codes: 0 done, 1 failed, 2 wrong usage or bad input,\n"
-    "3 over the memory budget, 130 interrupted.";
+    "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n";
+constexpr const char* kNotes =
+    "mantissa COMMAND --help lists a command's options. Results go to standard output, messages "
+    "and progress to standard error. Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 3 "
+    "over the memory budget, 130 interrupted.";
+
+constexpr int kNameColumns = 30;  // of options and commands in a help text
+
+// Columns that a help text takes.
+int help_columns() { return std::clamp(describe_terminal(1).width(), 60, 100); }
 
 // Where the values of a command's options are put while it is parsed.
 struct Options {
@@ -55,8 +61,8 @@ int usage_error(const std::string& command, const std::string& problem) {
   return static_cast<int>(Exit::kInvalidInput);
 }
 
-void add_options(CLI::App& app, const std::string& command, Options& options, CommandLine& line,
-                 int help_width) {
+void add_options(CLI::App& app, const std::string& command, Options& options, CommandLine& line) {
+  const int help_width = help_columns() - kNameColumns - 1;
   for (const SettingInfo& setting : offered_settings(command)) {
     const std::string name = "--" + setting.name;
     const bool has_default = !setting.is_switch && !setting.default_value.empty();
@@ -82,21 +88,52 @@ void add_options(CLI::App& app, const std::string& command, Options& options, Co
         ->expected(0, INT16_MAX);  // check_paths says how many
   }
   app.add_flag("--json", line.json, "print the result as JSON");
-  app.add_flag("--quiet", line.quiet, "show no progress, and results in short");
+  app.add_flag("--quiet", line.quiet,
+               wrapped("show no progress, and results in short", help_width));
+}
+
+// Names and a line about each, in two columns.
+std::string two_columns(const std::vector<std::pair<std::string, std::string>>& rows) {
+  int widest = 0;
+  for (const auto& [name, about] : rows) widest = std::max(widest, columns(name));
+  std::string text;
+  for (const auto& [name, about] : rows) {
+    std::string left = pad_right(name, widest);
+    const std::string right = wrapped(about, help_columns() - widest - 4);
+    for (size_t at = 0; at < right.size();) {
+      const size_t end = std::min(right.find('\n', at), right.size());
+      text += "  " + left + "  " + right.substr(at, end - at) + "\n";
+      left.assign(left.size(), ' ');
+      at = end + 1;
+    }
+  }
+  return text;
+}
+
+// Command lines, one a line: too long ones go on in the next, as a shell takes them.
+std::string examples(const std::string& lines) {
+  std::string text = "Examples:\n";
+  std::istringstream rest(lines);
+  for (std::string line; std::getline(rest, line);) {
+    while (columns(line) > help_columns()) {
+      const size_t option = line.rfind(" --", static_cast<size_t>(help_columns()) - 2);
+      if (option == std::string::npos || option < 8) break;
+      text += line.substr(0, option) + " \\\n";
+      line = "     " + line.substr(option);
+    }
+    text += line + "\n";
+  }
+  return text;
 }
 
 std::string footer(const CommandInfo& command) {
-  std::string text = std::string("Examples:\n") + command.examples + command.notes;
+  std::string text = examples(command.examples);
+  if (*command.notes != '\0') text += "\n" + wrapped(command.notes, help_columns()) + "\n";
   bool takes_network = false;
   for (const SettingInfo& setting : offered_settings(command.name)) {
     takes_network |= setting.name == "model";
   }
-  if (takes_network) {
-    text += "\nNetworks:\n";
-    for (const auto& [name, description] : built_in_models()) {
-      text += "  " + pad_right(name, 12) + description + "\n";
-    }
-  }
+  if (takes_network) text += "\nNetworks:\n" + two_columns(built_in_models());
   text.pop_back();
   return text;
 }
@@ -176,8 +213,18 @@ int parse_error(const CLI::ParseError& error, const std::string& command) {
   return usage_error(command, text);
 }
 
-// "RUN..." where CLI11 would write "RUN(2x)".
+// "RUN..." where CLI11 would write "RUN(2x)", and descriptions in lines.
 struct HelpFormatter : CLI::Formatter {
+  std::string make_subcommand(const CLI::App* sub) const override {
+    std::stringstream out;
+    CLI::detail::format_help(out, sub->get_name(),
+                             wrapped(sub->get_description(), help_columns() - kNameColumns - 1),
+                             kNameColumns);
+    return out.str();
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped(app->get_description(), help_columns()) + "\n";
+  }
   std::string make_option_usage(const CLI::Option* option) const override {
     return make_option_name(option, true) + (option->get_expected_max() > 1 ? "..." : "");
   }
@@ -187,9 +234,9 @@ void describe(CLI::App& app) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.get_formatter()->label("OPTIONS", "OPTIONS");
-  app.get_formatter()->column_width(30);
+  app.get_formatter()->column_width(kNameColumns);
   app.name("mantissa");
-  app.footer(kOverview);
+  app.footer(examples(kExamples) + "\n" + wrapped(kNotes, help_columns()));
   app.set_help_flag("-h,--help", "show this help");
   app.set_version_flag(
       "--version",
@@ -209,11 +256,10 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   for (int i = 1; i < argc; ++i) line.arguments.emplace_back(argv[i]);
   CLI::App app("Mantissa trains neural networks in integers.");
   describe(app);
-  const int help_width = std::clamp(describe_terminal(1).width(), 60, 100) - 31;
   Options options;
   for (const CommandInfo& command : command_table()) {
     CLI::App* sub = app.add_subcommand(command.name, command.description)->group("Commands");
-    add_options(*sub, command.name, options, line, help_width);
+    add_options(*sub, command.name, options, line);
     sub->footer(footer(command));
   }
   try {
@@ -236,8 +282,10 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   if (const auto code = check_paths(line)) return code;
   for (const SettingInfo& setting : offered_settings(line.command)) {
     if (chosen.count("--" + setting.name) == 0) continue;
-    if (setting.is_switch && !options.switches[setting.name]) continue;
-    line.settings[setting.name] = setting.is_switch ? "true" : options.values[setting.name];
+    const std::string& value = options.values[setting.name];
+    // "--statistics=false" takes back what a configuration file says.
+    const char* state = options.switches[setting.name] ? "true" : "false";
+    line.settings[setting.name] = setting.is_switch ? state : value;
   }
   return std::nullopt;
 }
@@ -276,7 +324,9 @@ std::string command_text(const std::string& program, const std::string& command,
                                    [&name = name](const auto& s) { return s.name == name; });
     if (!known || value.empty()) continue;
     words.push_back("--" + name);
-    words.push_back(value);
+    // A path is not to be taken for an option.
+    const bool like_an_option = value[0] == '-' && choices_of(name).is_path;
+    words.push_back((like_an_option ? "./" : "") + value);
   }
   return shell_line(words);
 }

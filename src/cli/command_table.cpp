@@ -22,9 +22,8 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa data fashion-mnist\n"
      "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"
      "  mantissa data --data pictures/ --json\n",
-     "\n"
-     "A folder of pictures has a folder for each class, in train/ and test/ (or val/), or without\n"
-     "them: then a tenth of each class is kept for testing. docs/data.md describes all kinds.\n"},
+     "A folder of pictures has a folder for each class, in train/ and test/ (or val/), or without "
+     "them: then a tenth of each class is kept for testing. docs/data.md describes all kinds."},
     {"plan", "Show the program and the memory that a training run would take; run nothing",
      "  mantissa plan --model resnet20 --batch-size 128\n"
      "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"
@@ -34,38 +33,31 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"
      "  mantissa bench --model resnet8 --data fashion-mnist --out before.json\n"
      "  mantissa bench --model resnet8 --data fashion-mnist --compare before.json\n",
-     "\n"
      "GOPS count a multiply-add as two operations, a product with a 16-bit gradient as one "
-     "multiply-\n"
-     "add. peak% is relative to the integer peak measured in this run with as many threads. MB "
-     "and\n"
-     "GB/s count operands read and written, each once.\n"},
+     "multiply-add. peak% is relative to the integer peak measured in this run with as many "
+     "threads. MB and GB/s count operands read and written, each once."},
     {"profile",
      "Measure what this machine takes for what it does, so that plans under a budget fit it",
      "  mantissa profile\n"
      "  mantissa profile --threads 1 --out one-thread.toml\n"
      "  mantissa plan --model resnet20 --memory-budget 80MiB --profile one-thread.toml --explain\n",
-     "\n"
      "Takes some seconds, and writes a text file that may be edited. Plans change with it, "
-     "results\n"
-     "never do.\n"},
+     "results never do."},
     {"verify",
      "Compare two runs step by step, by the hashes of their states",
      "  mantissa verify runs/a runs/b\n"
      "  mantissa verify runs/a/hashes.jsonl /elsewhere/hashes.jsonl --json\n",
-     "\n"
-     "Exit codes: 0 the same, 1 different (with the first differing step and its tensors), 2 they\n"
-     "cannot be compared, or no difference was found but hashes are missing. Runs with other\n"
-     "settings or data are not compared: it says which differ.\n",
+     "Exit codes: 0 the same, 1 different (with the first differing step and its tensors), 2 they "
+     "cannot be compared, or no difference was found but hashes are missing. Runs with other "
+     "settings or data are not compared: it says which differ.",
      {"RUN", "two folders of runs, or their hashes.jsonl", 2, 2}},
     {"report",
      "Write a report on one or more runs as one HTML file that needs nothing else",
      "  mantissa report runs/a --out a.html\n"
      "  mantissa report runs/a runs/b runs/c --out compared.html\n"
      "  mantissa report runs/a runs/b --tensorboard events\n",
-     "\n"
-     "Curves, tensors over time, confusions, worst predictions with their pictures, settings, and\n"
-     "how to repeat the run. Runs may still be going on. It reads the data set for the pictures.\n",
+     "Curves, tensors over time, confusions, worst predictions with their pictures, settings, and "
+     "how to repeat the run. Runs may still be going on. It reads the data set for the pictures.",
      {"RUN", "one to six folders of runs", 1, 6}},
     {"statistics",
      "Show how the tensors of a run use their bits: exponents, clipping, histograms, advice",
@@ -73,11 +65,10 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa statistics runs/a\n"
      "  mantissa statistics runs/a --kind gradient\n"
      "  mantissa statistics runs/a --json\n",
-     "\n"
-     "Exponents are the smallest and the largest over the observed steps. clipped is the part of\n"
-     "the mantissas, again how often a step computed the tensor anew (both means over these\n"
-     "steps); use is the mean bit length over the bits that there are, and bars show how many\n"
-     "mantissas have 1 bit, 2 bits and so on, in the last step that was counted.\n",
+     "Exponents are the smallest and the largest over the observed steps. clipped is the part of "
+     "the mantissas, again how often a step computed the tensor anew (both means over these "
+     "steps); use is the mean bit length over the bits that there are, and bars show how many "
+     "mantissas have 1 bit, 2 bits and so on, in the last step that was counted.",
      {"RUN", "folder of a run; it may still be going on", 1, 1}},
     {"info",
      "Show version, CPU, kernels, networks and formats; or what a run or a file holds",

@@ -6,6 +6,7 @@
 
 #include "cli/completion.h"
 #include "cli/interrupt.h"
+#include "cli/next_steps.h"
 #include "cli/output.h"
 #include "cli/picture.h"
 #include "cli/progress.h"
@@ -22,19 +23,6 @@ constexpr size_t kMostPictures = 24;
 void print_whole_lines(const std::string& text) {
   print(text);
   if (!text.empty() && text.back() != '\n') print("\n");
-}
-
-// The run's name for another run beside it: "runs/a" -> "runs/resnet20", or "runs/resnet20-2" ...
-std::string free_neighbour(const std::string& out, const std::string& name) {
-  namespace fs = std::filesystem;
-  fs::path folder(out);
-  if (!folder.has_filename()) folder = folder.parent_path();
-  std::error_code ignored;
-  for (int i = 1; i < 100; ++i) {
-    const fs::path path = folder.parent_path() / (i == 1 ? name : name + "-" + std::to_string(i));
-    if (!fs::exists(path, ignored)) return path.string();
-  }
-  return (folder.parent_path() / (name + "-next")).string();
 }
 
 // A training run as it went.
@@ -60,31 +48,6 @@ std::string sample_predictions(const CommandLine& line, const TrainedRun& run,
   return "\n" + picture_gallery(outcome, terminal);
 }
 
-std::string what_next(const CommandLine& line, const TrainedRun& run) {
-  const std::string& summary = run.outcome.summary_json;
-  const std::string format = summary_entry(summary, "format");
-  std::string text = "What to try next:\n";
-  const auto add = [&](const std::string& command,
-                       const std::vector<std::pair<std::string, std::string>>& settings) {
-    text += "  " + command_text(line.program, command, settings) + "\n";
-  };
-  add("eval", {{"checkpoint", run.out}, {"data", run.data}});
-  add("predict", {{"checkpoint", run.out}, {"data", run.data}, {"index", "10-19"}});
-  for (const auto& [model, description] : built_in_models()) {
-    if (model != "resnet20") continue;
-    add("train", {{"model", model},
-                  {"data", run.data},
-                  {"format", format},
-                  {"epochs", "10"},
-                  {"out", free_neighbour(run.out, model)}});
-    add("plan", {{"model", model},
-                 {"data", run.data},
-                 {"format", format},
-                 {"batch-size", summary_entry(summary, "batch_size")}});
-  }
-  return text;
-}
-
 void report_training(const CommandLine& line, const TrainedRun& run) {
   const Terminal terminal = describe_terminal(1);
   const std::string& summary = run.outcome.summary_json;
@@ -101,7 +64,7 @@ void report_training(const CommandLine& line, const TrainedRun& run) {
   // It may take a moment: what is known is shown first.
   std::fflush(stdout);
   print(sample_predictions(line, run, terminal));
-  print(what_next(line, run));
+  print(next_steps(line, run.out, summary));
 }
 
 // Trains, and shows how it gets on.

@@ -9,10 +9,65 @@ namespace {
 
 bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
+// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none.
+size_t character_bytes(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto first = byte(0);
+  const size_t bytes = first < 0x80   ? 1
+                       : first < 0xC2 ? 0
+                       : first < 0xE0 ? 2
+                       : first < 0xF0 ? 3
+                                      : 4;
+  if (bytes < 2) return bytes;
+  if (first > 0xF4 || text.size() < bytes) return 0;
+  for (size_t i = 1; i < bytes; ++i) {
+    if (!continues_character(text[i])) return 0;
+  }
+  // Longer than need be, half of a pair of UTF-16, or beyond the last character.
+  const bool wrong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) ||
+                     (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F);
+  return wrong ? 0 : bytes;
+}
+
+// Of ASCII, or one of those that begin with 0x80, which terminals obey, too.
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return first < 0x20 || first == 0x7F;
+  return character.size() == 2 && first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
+}
+
 std::string two_digits(int64_t value) { return (value < 10 ? "0" : "") + std::to_string(value); }
 
 int64_t whole_seconds(double seconds) {
   return std::isfinite(seconds) ? std::llround(std::clamp(seconds, 0.0, 1e9)) : 0;
+}
+
+// As one types it in a shell. What a terminal would obey, or cannot show, is written as its number,
+// which bash, zsh and ksh understand.
+std::string shell_word(const std::string& argument) {
+  constexpr std::string_view kSafe =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
+  if (!argument.empty() && argument.find_first_not_of(kSafe) == std::string::npos) return argument;
+  std::string quoted, numbered;
+  bool needs_numbers = false;
+  for (std::string_view rest = argument; !rest.empty();) {
+    const size_t bytes = character_bytes(rest);
+    const std::string_view character = rest.substr(0, std::max<size_t>(1, bytes));
+    rest.remove_prefix(character.size());
+    quoted += character == "'" ? "'\\''" : character;
+    if (bytes > 0 && !is_control(character)) {
+      if (character == "'" || character == "\\") numbered += '\\';
+      numbered += character;
+      continue;
+    }
+    needs_numbers = true;
+    for (const char byte : character) {
+      const auto code = static_cast<unsigned char>(byte);
+      numbered += '\\';
+      for (const int shift : {6, 3, 0}) numbered += static_cast<char>('0' + (code >> shift & 7));
+    }
+  }
+  return needs_numbers ? "$'" + numbered + "'" : "'" + quoted + "'";
 }
 
 }  // namespace
@@ -66,9 +121,12 @@ std::string clock_time(double seconds) {
 
 std::string printable(std::string_view text) {
   std::string result;
-  for (const char byte : text) {
-    const auto code = static_cast<unsigned char>(byte);
-    result += code >= 0x20 && code != 0x7F ? byte : code == '\n' || code == '\t' ? ' ' : '?';
+  while (!text.empty()) {
+    const size_t bytes = character_bytes(text);
+    const std::string_view character = text.substr(0, std::max<size_t>(1, bytes));
+    const bool blank = character == "\n" || character == "\t";
+    result += blank ? " " : bytes == 0 || is_control(character) ? "?" : character;
+    text.remove_prefix(character.size());
   }
   return result;
 }
@@ -120,18 +178,9 @@ std::string wrapped(std::string_view text, int width) {
 }
 
 std::string shell_line(const std::vector<std::string>& arguments) {
-  constexpr std::string_view kSafe =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
   std::string line;
   for (const std::string& argument : arguments) {
-    if (!line.empty()) line += ' ';
-    if (!argument.empty() && argument.find_first_not_of(kSafe) == std::string::npos) {
-      line += argument;
-      continue;
-    }
-    line += '\'';
-    for (const char byte : argument) line += byte == '\'' ? "'\\''" : std::string(1, byte);
-    line += '\'';
+    line += (line.empty() ? "" : " ") + shell_word(argument);
   }
   return line;
 }

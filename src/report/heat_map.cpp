@@ -108,8 +108,9 @@ std::string heat_map(const HeatMap& map) {
          grouped_text(map.steps.front()) + " to " + grouped_text(map.steps.back()) +
          "\" tabindex=\"0\" style=\"height:" + std::to_string(14 * map.rows.size()) +
          "px\" src=\"" + png_uri(*png) + "\"/>\n<p class=\"ends\"><span>step " +
-         grouped_text(map.steps.front()) + "</span><span>" + grouped_text(map.steps.back()) +
-         "</span></p>\n" + legend(map, limits) + "<p class=\"value\" aria-live=\"polite\"></p>\n" +
+         grouped_text(map.steps.front()) + "</span><span>" +
+         (map.steps.size() > 1 ? grouped_text(map.steps.back()) : "") + "</span></p>\n" +
+         legend(map, limits) + "<p class=\"value\" aria-live=\"polite\"></p>\n" +
          "<script type=\"application/json\">" + script_json(data) + "</script></figure>\n";
 }
 

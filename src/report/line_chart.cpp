@@ -9,6 +9,8 @@ namespace {
 
 constexpr double kWidth = 640, kHeight = 260, kLeft = 62, kRight = 14, kTop = 12, kBottom = 40;
 constexpr size_t kMostPoints = 400;
+constexpr size_t kMostMarks =
+    12;  // points of a curve that are marked: of a short one, few make a line
 
 struct Range {
   double low = INFINITY, high = -INFINITY;
@@ -66,11 +68,16 @@ Series thinned(const Series& series) {
 class Drawing {
  public:
   Drawing(const LineChart& chart, Range x, Range y) : chart_(chart), x_(x), y_(y) {
+    const bool is_fraction = chart.percent && y.low >= 0 && y.high <= 1;
     if (chart.from_zero) y_.low = std::min(0.0, y_.low);
     if (x_.low == x_.high) x_.low -= 1, x_.high += 1;
-    const double margin = y_.high > y_.low ? 0.04 * (y_.high - y_.low) : 1;
+    const double margin = y_.high > y_.low ? 0.04 * (y_.high - y_.low)
+                          : chart.percent  ? 0.05
+                          : y.high != 0    ? 0.1 * std::abs(y.high)
+                                           : 1;
     y_.high += margin;
     if (!chart.from_zero) y_.low -= margin;
+    if (is_fraction) y_.low = std::max(y_.low, 0.0), y_.high = std::min(y_.high, 1.0);
   }
 
   double x(double step) const {
@@ -82,11 +89,12 @@ class Drawing {
 
   std::string axes() const {
     std::string svg;
-    const double y_step = tick_step(y_.high - y_.low, 5), x_step = tick_step(x_.high - x_.low, 6);
+    // Between two steps there is nothing.
+    const double x_step = std::max(1.0, tick_step(x_.high - x_.low, 6));
+    const double y_step = tick_step(y_.high - y_.low, 5);
     for (const double value : ticks(y_, y_step)) {
       svg += line("grid", kLeft, y(value), kWidth - kRight, y(value));
-      svg +=
-          label(kLeft - 6, y(value) + 4, "end", number_text(chart_.percent ? 100 * value : value));
+      svg += label(kLeft - 6, y(value) + 4, "end", tick_text(value, y_step));
     }
     for (const double at : ticks(x_, x_step)) {
       svg += line("grid", x(at), kHeight - kBottom, x(at), kHeight - kBottom + 4);
@@ -105,8 +113,14 @@ class Drawing {
       path += (i == 0 ? "M" : "L") + number_text(x(points.steps[i]), 6) + " " +
               number_text(y(points.values[i]), 6);
     }
-    if (points.steps.size() == 1) path += "h0.01";  // a dot
-    return "<path class=\"curve run" + std::to_string(curve.run) + "\" d=\"" + path + "\"/>\n";
+    const std::string run = "run" + std::to_string(curve.run);
+    std::string svg = "<path class=\"curve " + run + "\" d=\"" + path + "\"/>\n";
+    if (points.steps.size() > kMostMarks) return svg;
+    for (size_t i = 0; i < points.steps.size(); ++i) {
+      svg += "<circle class=\"mark " + run + "\" cx=\"" + number_text(x(points.steps[i]), 6) +
+             "\" cy=\"" + number_text(y(points.values[i]), 6) + "\" r=\"3\"/>\n";
+    }
+    return svg;
   }
 
   nlohmann::json frame() const {
@@ -122,6 +136,17 @@ class Drawing {
   }
 
  private:
+  // In as many digits as tell it from its neighbours.
+  std::string tick_text(double value, double step) const {
+    const double factor = chart_.percent ? 100 : 1, shown = factor * value;
+    if (std::abs(shown) >= 1000 && std::abs(shown) < 1e7 && factor * step >= 1) {
+      return grouped_text(shown);
+    }
+    const double largest = std::max(std::abs(y_.low), std::abs(y_.high));
+    const int digits = 1 + static_cast<int>(std::ceil(std::log10(std::max(1.0, largest / step))));
+    return number_text(std::abs(value) < step / 2 ? 0 : shown, std::clamp(digits, 3, 15));
+  }
+
   static std::string line(const char* css, double x1, double y1, double x2, double y2) {
     return std::string("<line class=\"") + css + "\" x1=\"" + number_text(x1, 6) + "\" y1=\"" +
            number_text(y1, 6) + "\" x2=\"" + number_text(x2, 6) + "\" y2=\"" + number_text(y2, 6) +

@@ -35,6 +35,7 @@ path.curve { fill: none; stroke-width: 1.8; stroke-linejoin: round; stroke-linec
 .run3 { stroke: var(--run3); stroke-dasharray: 10 3 2 3; }
 .run4 { stroke: var(--run4); stroke-dasharray: 5 2; }
 .run5 { stroke: var(--run5); stroke-dasharray: 1 5; }
+circle.mark { fill: var(--back); stroke-width: 1.8; stroke-dasharray: none; }
 .legend span { white-space: nowrap; margin-right: 14px; font-size: 13px; }
 .value { font-size: 12.5px; color: var(--dim); min-height: 1.5em; font-variant-numeric: tabular-nums; }
 .scroll { overflow-x: auto; }

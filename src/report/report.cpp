@@ -1,13 +1,16 @@
 #include "report/report.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/page.h"
+#include "train/run_folder.h"
 
 namespace mantissa {
 namespace {
@@ -141,7 +144,7 @@ std::string settings_section(const std::vector<RunRecord>& runs) {
          "</details>\n";
 }
 
-// A word as a shell takes it.
+// A word as a shell takes it; what a page cannot show by its number.
 std::string quoted(const std::string& word) {
   const bool plain =
       !word.empty() &&
@@ -149,9 +152,29 @@ std::string quoted(const std::string& word) {
           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%") ==
           std::string::npos;
   if (plain) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  const auto is_control = [](char c) { return (c >= 0 && c < 0x20) || c == 0x7F; };
+  const bool by_number = std::any_of(word.begin(), word.end(), is_control) ||
+                         escaped(word).find("\uFFFD") != std::string::npos;
+  std::string text = by_number ? "$'" : "'";
+  for (const char c : word) {
+    if (!by_number) {
+      text += c == '\'' ? "'\\''" : std::string(1, c);
+    } else if (c < 0 || is_control(c)) {
+      const auto code = static_cast<unsigned char>(c);
+      text += '\\';
+      for (const int shift : {6, 3, 0}) text += static_cast<char>('0' + (code >> shift & 7));
+    } else {
+      text += (c == '\'' || c == '\\' ? "\\" : "") + std::string(1, c);
+    }
+  }
   return text + "'";
+}
+
+// A folder beside that of a run, for the same run once more.
+std::string folder_again(const std::filesystem::path& folder) {
+  constexpr std::string_view kSuffix = "-again";
+  const std::string name = run_name(folder).substr(0, NAME_MAX - kSuffix.size());
+  return (folder.parent_path() / (name + std::string(kSuffix))).string();
 }
 
 std::string identity_section(const RunRecord& run) {
@@ -164,10 +187,12 @@ std::string identity_section(const RunRecord& run) {
     const std::string text = text_of(run.summary, key);
     if (!text.empty()) rows.push_back({key, escaped(text)});
   }
-  const std::string folder = run.folder.string(), again = folder + "-again";
+  const std::filesystem::path folder =
+      run.folder.has_filename() ? run.folder : run.folder.parent_path();
+  const std::string again = folder_again(folder);
   return table({}, rows) + "<p>To repeat it, and to see that the same bits come out:</p>\n<pre>" +
-         escaped("mantissa train --config " + quoted((run.folder / "config.toml").string()) +
-                 " --out " + quoted(again) + "\nmantissa verify " + quoted(folder) + " " +
+         escaped("mantissa train --config " + quoted((folder / kConfigFile).string()) + " --out " +
+                 quoted(again) + "\nmantissa verify " + quoted(folder.string()) + " " +
                  quoted(again)) +
          "</pre>\n";
 }

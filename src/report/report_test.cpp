@@ -221,6 +221,49 @@ TEST(LineChart, SurvivesAnyNumbers) {
   }
 }
 
+// The labels of a chart's axes, without "step" and the unit.
+std::vector<std::string> labels(const LineChart& chart, const Series& series) {
+  const std::string svg = line_chart(chart, {{"run", 0, &series}});
+  std::vector<std::string> texts;
+  for (size_t at = svg.find("<text x"); at != std::string::npos; at = svg.find("<text x", at + 1)) {
+    const size_t begin = svg.find('>', at) + 1;
+    texts.push_back(svg.substr(begin, svg.find('<', begin) - begin));
+  }
+  texts.pop_back();
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(LineChart, OfAFewStepsHasWholeOnesAndMarks) {
+  const LineChart loss{"title", "nats"};
+  const Series one{{1}, {2.5}}, three{{1, 2, 3}, {2.5, 2, 1.5}};
+  EXPECT_EQ(labels(loss, one), (Texts{"0", "1", "2", "0", "1", "2"}));
+  EXPECT_EQ(labels(loss, three), (Texts{"0", "1", "2", "1", "2", "3"}));
+  EXPECT_EQ(count(line_chart(loss, {{"run", 0, &one}}), "<circle class=\"mark run0\""), 1);
+  EXPECT_EQ(count(line_chart(loss, {{"run", 0, &three}}), "<circle class=\"mark run0\""), 3);
+  Series many;
+  for (int step = 0; step < 100; ++step) {
+    many.steps.push_back(step);
+    many.values.push_back(step);
+  }
+  EXPECT_EQ(count(line_chart(loss, {{"run", 0, &many}}), "<circle"), 0);
+}
+
+TEST(LineChart, AxesFitWhatTheyShow) {
+  // Fractions are parts of a whole, one value is not -50 % to 150 %.
+  const LineChart accuracy{"title", "%", false, true}, clipped{"title", "%", true, true};
+  EXPECT_EQ(labels(accuracy, {{1}, {0.125}}), (Texts{"8", "10", "12", "14", "16", "0", "1", "2"}));
+  EXPECT_EQ(labels(accuracy, {{1, 50}, {0, 1}}),
+            (Texts{"0", "20", "40", "60", "80", "100", "10", "20", "30", "40", "50"}));
+  EXPECT_EQ(labels(clipped, {{1}, {0}}), (Texts{"0", "1", "2", "3", "4", "5", "0", "1", "2"}));
+  // Neighbours look different, and large numbers as elsewhere.
+  EXPECT_EQ(labels({"title", "nats", false}, {{1, 2}, {2.302585, 2.302605}}),
+            (Texts{"2.302585", "2.30259", "2.302595", "2.3026", "2.302605", "1", "2"}));
+  EXPECT_EQ(labels({"title", "examples/s"}, {{1, 2}, {12000, 34000}}),
+            (Texts{"0", "10,000", "20,000", "30,000", "1", "2"}));
+}
+
 TEST(LineChart, ThinningKeepsThePeaks) {
   Series series;
   for (int i = 0; i < 100000; ++i) {

@@ -193,9 +193,9 @@ Result<RunRecord> read_run(const fs::path& folder) {
   }
   RunRecord run;
   run.folder = folder;
-  run.name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  run.name = run_name(folder);
   if (auto settings = read_config(folder / kConfigFile); settings.ok()) {
-    run.settings = std::move(*settings);
+    run.settings = settings->all();
   } else {
     run.problems.push_back(settings.error().message);
   }
@@ -206,6 +206,9 @@ Result<RunRecord> read_run(const fs::path& folder) {
   }
   run.summary = read_object(kSummaryFile, run);
   run.evaluation = read_object(kEvaluationFile, run);
+  if (const std::string reason = text_of(run.summary, "diverged"); !reason.empty()) {
+    run.problems.push_back("training diverged: " + reason);
+  }
   return run;
 }
 

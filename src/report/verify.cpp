@@ -30,7 +30,8 @@ bool is_texts(const Json& list) {
 Result<int64_t> steps_between_hashes(const fs::path& run) {
   MANTISSA_ASSIGN(const bool there, is_there(run / kConfigFile));
   if (!there) return int64_t{0};
-  MANTISSA_ASSIGN(const auto settings, read_config(run / kConfigFile));
+  MANTISSA_ASSIGN(const ConfigFile config, read_config(run / kConfigFile));
+  const auto settings = config.all();
   const auto every = settings.find("hash-every");
   if (every == settings.end()) return int64_t{0};
   return parse_integer(every->first, every->second, 0, INT64_MAX);
@@ -170,9 +171,10 @@ class HashReader {
 // "seed 1 / 2, epochs 3 / 4": what makes two runs different ones, as far as their configurations
 // say it.
 std::string differing_settings(const fs::path& a, const fs::path& b) {
-  const auto ours = read_config(a / kConfigFile), theirs = read_config(b / kConfigFile);
-  if (!ours.ok()) return ours.error().message;
-  if (!theirs.ok()) return theirs.error().message;
+  const auto left_file = read_config(a / kConfigFile), right_file = read_config(b / kConfigFile);
+  if (!left_file.ok()) return left_file.error().message;
+  if (!right_file.ok()) return right_file.error().message;
+  const auto ours = left_file->all(), theirs = right_file->all();
   const auto value = [](const auto& settings, const char* name) {
     const auto found = settings.find(name);
     return found == settings.end() ? std::string("-") : found->second;
@@ -180,13 +182,13 @@ std::string differing_settings(const fs::path& a, const fs::path& b) {
   std::string text;
   for (const Setting& setting : training_settings()) {
     if (!setting.in_identity) continue;
-    const std::string left = value(*ours, setting.name), right = value(*theirs, setting.name);
+    const std::string left = value(ours, setting.name), right = value(theirs, setting.name);
     if (left == right) continue;
     text += (text.empty() ? "" : ", ") + std::string(setting.name) + " " + left + " / " + right;
   }
   if (!text.empty()) return text;
-  return "their settings are the same, the data are not (" + value(*ours, "data") + " / " +
-         value(*theirs, "data") + ")";
+  return "their settings are the same, the data are not (" + value(ours, "data") + " / " +
+         value(theirs, "data") + ")";
 }
 
 // What stands only in one of the files.

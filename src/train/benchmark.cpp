@@ -4,6 +4,7 @@
 #include <memory>
 #include <numeric>
 
+#include "base/memory_limit.h"
 #include "data/batches.h"
 #include "data/synthetic.h"
 #include "kernels/kernel_table.h"
@@ -63,6 +64,7 @@ class Measurement {
     }
     MANTISSA_ASSIGN(plan_, plan_run(config_.run, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.run.memory_budget));
+    message(limit_warning(plan_.memory, resident_bytes(), memory_limit()));
     if (synthetic()) {
       images_ = synthetic_images(info, config_.run.seed);
     } else {
@@ -73,6 +75,14 @@ class Measurement {
       MANTISSA_RETURN_IF_ERROR(start_loading());
     }
     return set_channel_means(config_.run, channel_means(images_), plan_);
+  }
+
+  void message(std::string text) const {
+    if (observer_ == nullptr || text.empty()) return;
+    TrainEvent event;
+    event.kind = TrainEventKind::kMessage;
+    event.message = std::move(text);
+    observer_(event);
   }
 
   Status start_loading() {

@@ -50,6 +50,42 @@ std::optional<int64_t> number(std::string_view text) {
   return value;
 }
 
+std::string entry(const SafetensorsFile& file, const std::string& key) {
+  const auto found = file.metadata.find(key);
+  return found == file.metadata.end() ? std::string() : found->second;
+}
+
+Result<SafetensorsFile> read_checkpoint(const std::filesystem::path& path) {
+  MANTISSA_ASSIGN(SafetensorsFile file, read_safetensors(path));
+  if (entry(file, "kind") != "mantissa checkpoint 1") {
+    return invalid_input(path.string() + ": is not a checkpoint of Mantissa");
+  }
+  return file;
+}
+
+// Such a file is as it should be: nothing is gained by removing it.
+Status check_run(const std::filesystem::path& path, const SafetensorsFile& file,
+                 const std::string& run_identity) {
+  if (entry(file, "run_identity") == run_identity) return {};
+  return invalid_input(path.string() +
+                       ": was written by a run with other data, or with settings other than its "
+                       "config.toml says");
+}
+
+Result<CheckpointInfo> restore(const std::filesystem::path& path, const SafetensorsFile& file,
+                               State& state) {
+  CheckpointInfo info;
+  info.run_identity = entry(file, "run_identity");
+  for (const Counter& counter : kCounters) {
+    if (counter.may_lack && !file.metadata.contains(counter.name)) continue;
+    const auto value = number(entry(file, counter.name));
+    if (!value) return invalid_input(path.string() + ": has no valid '" + counter.name + "'");
+    info.*counter.field = *value;
+  }
+  MANTISSA_RETURN_IF_ERROR(read_state(path, file, state));
+  return info;
+}
+
 }  // namespace
 
 void add_step(const StepResult& result, CheckpointInfo& info) {
@@ -111,29 +147,9 @@ Status rotate_checkpoints(const std::filesystem::path& folder) {
 
 Result<CheckpointInfo> load_checkpoint(const std::filesystem::path& path,
                                        const std::string& run_identity, State& state) {
-  MANTISSA_ASSIGN(const SafetensorsFile file, read_safetensors(path));
-  const auto text = [&](const std::string& key) {
-    const auto found = file.metadata.find(key);
-    return found == file.metadata.end() ? std::string() : found->second;
-  };
-  if (text("kind") != "mantissa checkpoint 1") {
-    return invalid_input(path.string() + ": is not a checkpoint of Mantissa");
-  }
-  CheckpointInfo info;
-  info.run_identity = text("run_identity");
-  if (info.run_identity != run_identity) {
-    return invalid_input(path.string() +
-                         ": was written by a run with other settings or other data; repeat the "
-                         "settings of its config.toml");
-  }
-  for (const Counter& counter : kCounters) {
-    if (counter.may_lack && !file.metadata.contains(counter.name)) continue;
-    const auto value = number(text(counter.name));
-    if (!value) return invalid_input(path.string() + ": has no valid '" + counter.name + "'");
-    info.*counter.field = *value;
-  }
-  MANTISSA_RETURN_IF_ERROR(read_state(path, file, state));
-  return info;
+  MANTISSA_ASSIGN(const SafetensorsFile file, read_checkpoint(path));
+  MANTISSA_RETURN_IF_ERROR(check_run(path, file, run_identity));
+  return restore(path, file, state);
 }
 
 Result<std::optional<CheckpointInfo>> load_newest_checkpoint(const std::filesystem::path& folder,
@@ -142,7 +158,9 @@ Result<std::optional<CheckpointInfo>> load_newest_checkpoint(const std::filesyst
   MANTISSA_ASSIGN(const std::vector<int64_t> saved, list_checkpoints(folder));
   if (saved.empty()) return std::optional<CheckpointInfo>();
   const std::filesystem::path newest = checkpoint_path(folder, saved.back());
-  auto loaded = load_checkpoint(newest, run_identity, state);
+  Result<SafetensorsFile> file = read_checkpoint(newest);
+  if (file.ok()) MANTISSA_RETURN_IF_ERROR(check_run(newest, *file, run_identity));
+  auto loaded = file.ok() ? restore(newest, *file, state) : Result<CheckpointInfo>(file.error());
   if (loaded.ok()) return std::optional(std::move(*loaded));
   // What cannot be read now may be good.
   const bool damaged =

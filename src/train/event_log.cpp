@@ -1,10 +1,13 @@
 #include "train/event_log.h"
 
+#include <algorithm>
 #include <chrono>
+#include <climits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/file_system.h"
+#include "base/hash.h"
 #include "base/line_reader.h"
 #include "train/json_lines.h"
 
@@ -13,7 +16,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The lines of a metrics.jsonl up to the first that is damaged.
+// Seconds that the steps of each line took.
+std::vector<double> durations(const std::vector<MetricsLine>& lines, int64_t batch_size) {
+  std::vector<double> seconds;
+  int64_t step = 0;
+  for (const MetricsLine& line : lines) {
+    const double examples = static_cast<double>(line.step - step) * static_cast<double>(batch_size);
+    seconds.push_back(line.examples_per_second > 0 ? examples / line.examples_per_second : 0);
+    step = line.step;
+  }
+  return seconds;
+}
+
+}  // namespace
+
 Result<std::vector<MetricsLine>> read_metrics(const fs::path& path) {
   std::vector<MetricsLine> lines;
   MANTISSA_ASSIGN(const bool there, is_there(path));
@@ -47,33 +63,47 @@ Result<std::vector<MetricsLine>> read_metrics(const fs::path& path) {
   return lines;
 }
 
-// Seconds that the steps of each line took.
-std::vector<double> durations(const std::vector<MetricsLine>& lines, int64_t batch_size) {
-  std::vector<double> seconds;
-  int64_t step = 0;
-  for (const MetricsLine& line : lines) {
-    const double examples = static_cast<double>(line.step - step) * static_cast<double>(batch_size);
-    seconds.push_back(line.examples_per_second > 0 ? examples / line.examples_per_second : 0);
-    step = line.step;
-  }
-  return seconds;
+fs::path event_file(const fs::path& tensorboard, std::string name, const fs::path& run) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  if (name.size() > NAME_MAX) name.erase(0, name.size() - NAME_MAX);
+  if (name.empty() || name == "." || name == "..") name = "run";
+  // The same run has the same file, whatever it is trained with.
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(run, error);
+  const std::string id = sha256_hex((error ? fs::absolute(run, error) : whole).string());
+  return tensorboard / name / ("events.out.tfevents.0.mantissa-" + id.substr(0, 12));
 }
 
-}  // namespace
+Status check_event_file(const fs::path& file) {
+  const fs::path folder = file.parent_path();
+  MANTISSA_ASSIGN(const bool there, is_there(folder));
+  if (!there) return {};
+  auto names = list_names(folder);
+  if (!names.ok()) {
+    names.error().message = "--tensorboard: " + names.error().message;
+    return names.error();
+  }
+  for (const std::string& name : *names) {
+    if (name == file.filename() || name.find("tfevents") == std::string::npos) continue;
+    return invalid_input("--tensorboard: " + (folder / name).string() +
+                         " is of another run, and TensorBoard would mix both; remove it, or name "
+                         "another folder");
+  }
+  return {};
+}
 
-Result<EventFile> write_events(const fs::path& metrics_file, const fs::path& folder,
-                               const std::string& run_identity, int64_t batch_size, double end) {
-  if (Status made = make_folder(folder); !made.ok()) {
+Result<EventFile> write_events(const fs::path& metrics_file, const fs::path& file,
+                               int64_t batch_size, double end) {
+  if (Status made = make_folder(file.parent_path()); !made.ok()) {
     made.error().message = "--tensorboard: " + made.error().message;
     return std::move(made.error());
   }
+  MANTISSA_RETURN_IF_ERROR(check_event_file(file));
   MANTISSA_ASSIGN(const std::vector<MetricsLine> lines, read_metrics(metrics_file));
   const std::vector<double> seconds = durations(lines, batch_size);
   double time = end;
   for (const double part : seconds) time -= part;
-  MANTISSA_ASSIGN(EventFile events, EventFile::create(folder / ("events.out.tfevents.0.mantissa-" +
-                                                                run_identity.substr(0, 12)),
-                                                      time));
+  MANTISSA_ASSIGN(EventFile events, EventFile::create(file, time));
   for (size_t i = 0; i < lines.size(); ++i) {
     time += seconds[i];
     MANTISSA_RETURN_IF_ERROR(events.write(time, lines[i].step, scalars_of(lines[i])));

@@ -54,6 +54,17 @@ Status check_budget(const MemoryPlan& plan, int64_t budget_bytes) {
                                                 "; largest: " + consumers + "; " + plan.advice);
 }
 
+std::string limit_warning(const MemoryPlan& plan, int64_t held_bytes, const MemoryLimit& limit) {
+  if (limit.source.empty() || held_bytes + plan.peak_bytes() <= limit.bytes) return "";
+  const int64_t left_mib = (limit.bytes - held_bytes) >> 20;
+  return "warning: needs " + format_bytes(plan.peak_bytes()) + " of memory beside " +
+         format_bytes(held_bytes) + " that it has, and may take " + format_bytes(limit.bytes) +
+         " in all (" + limit.source + "): the system may end it" +
+         (left_mib < 1 ? ""
+                       : "; --memory-budget " + std::to_string(left_mib) +
+                             "MiB plans for that, or says what it takes at least");
+}
+
 std::string to_string(const MemoryPlan& plan) {
   std::string text = "memory\n";
   for (const MemoryItem& item : plan.items) text += row(item);

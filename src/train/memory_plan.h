@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory_limit.h"
 #include "base/result.h"
 
 namespace mantissa {
@@ -26,6 +27,10 @@ struct MemoryPlan {
 // An error (kOverBudget) with need, limit and the largest consumers, if the peak is over the budget
 // (> 0).
 Status check_budget(const MemoryPlan& plan, int64_t budget_bytes);
+
+// A line if the peak, beside what the process holds already, is over what the system lets it have;
+// else "".
+std::string limit_warning(const MemoryPlan& plan, int64_t held_bytes, const MemoryLimit& limit);
 
 // A table: items, the arena's contents, the peak.
 std::string to_string(const MemoryPlan& plan);

@@ -88,7 +88,7 @@ std::filesystem::path default_profile_path() {
 }
 
 Result<MachineProfile> read_profile(const std::filesystem::path& path) {
-  MANTISSA_ASSIGN(const auto entries, read_config(path));
+  MANTISSA_ASSIGN(const auto entries, read_entries(path));
   MachineProfile profile;
   for (const auto& [name, text] : entries) {
     const auto* field = std::find_if(kFields.begin(), kFields.end(),

@@ -1,5 +1,6 @@
 #include "train/run_config.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -8,7 +9,7 @@
 #include "base/hash.h"
 #include "base/real_text.h"
 #include "base/sizes.h"
-#include "models/models.h"
+#include "train/derived_settings.h"
 #include "train/profile_file.h"
 
 namespace mantissa {
@@ -270,7 +271,8 @@ const Setting kSettings[] = {
        return Status();
      },
      [](const Config& c) { return c.out; }},
-    {"tensorboard", "folder for TensorBoard's event files", "", kValue, kElsewhere,
+    {"tensorboard", "folder for TensorBoard's event files; the run has one in it, called as --out",
+     "", kValue, kElsewhere,
      [](S text, Config& c) {
        c.tensorboard = text;
        return Status();
@@ -284,26 +286,53 @@ const Setting kSettings[] = {
      [](const Config& c) { return std::string(c.overwrite ? "true" : "false"); }},
 };
 
-// Where to write and what to compute with: not part of what a run is.
-bool is_of_this_machine(const std::string& name) {
-  return name == "out" || name == "tensorboard" || name == "threads" || name == "isa" ||
-         name == "memory-budget" || name == "recompute" || name == "plan" || name == "profile";
+const Setting* find_setting(const std::string& name) {
+  for (const Setting& setting : kSettings) {
+    if (name == setting.name) return &setting;
+  }
+  return nullptr;
+}
+
+Status parse_setting(const std::string& name, const std::string& text, RunConfig& config) {
+  const Setting* setting = find_setting(name);
+  if (setting == nullptr) return invalid_input("unknown setting '" + name + "'");
+  Status status = setting->parse(text, config);
+  if (status.ok()) return status;
+  // Some parsers know the setting's name, others only what is wrong with the text.
+  std::string& message = status.error().message;
+  if (!message.starts_with(name + ":")) message = name + ": " + message;
+  return status;
+}
+
+Status derive(const std::map<std::string, std::string>& derived, RunConfig& config) {
+  const auto known = derived_settings();
+  for (const auto& [name, text] : derived) {
+    const bool found = std::any_of(known.begin(), known.end(), [&name = name](const auto& setting) {
+      return name == setting.name;
+    });
+    if (!found) return invalid_input("[derived]: '" + name + "' is not derived from settings");
+  }
+  for (const DerivedSetting& setting : known) {
+    if (!setting.is_open(config)) continue;
+    config.derived.emplace_back(setting.name);
+    if (const auto before = derived.find(setting.name); before != derived.end()) {
+      MANTISSA_RETURN_IF_ERROR(parse_setting(before->first, before->second, config));
+    }
+    if (setting.is_open(config)) setting.derive(config);
+  }
+  return {};
 }
 
 Status resolve(RunConfig& config) {
   MANTISSA_ASSIGN(config.profile, find_profile(config.profile_name));
-  if (config.micro_batch_size == 0) config.micro_batch_size = config.batch_size;
   if (config.batch_size % config.micro_batch_size != 0) {
     return invalid_input("micro-batch-size " + std::to_string(config.micro_batch_size) +
-                         " does not divide batch-size " + std::to_string(config.batch_size));
+                         " does not divide batch-size " + std::to_string(config.batch_size) +
+                         "; --micro-batch-size 0 takes the whole batch at once");
   }
   if (config.threads == 0) {
     config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
-  const Optimizer& row = optimizer(config.optimizer);
-  if (config.learning_rate == 0) config.learning_rate = row.learning_rate;
-  if (config.learning_rate == 0) config.learning_rate = default_learning_rate(config.model);
-  if (config.weight_decay < 0) config.weight_decay = row.weight_decay;
   if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {
     return invalid_input("label-smoothing goes with --loss cross-entropy only, not with --loss " +
                          std::string(ops::loss_of(config.loss).name));
@@ -377,23 +406,18 @@ Result<double> parse_real(const std::string& name, const std::string& text, doub
   return value;
 }
 
-Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings) {
+Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
+                                  const std::map<std::string, std::string>& derived) {
   RunConfig config;
   config.isa = best_isa();
   for (const auto& [name, text] : settings) {
-    const Setting* found = nullptr;
-    for (const Setting& setting : kSettings) {
-      if (name == setting.name) found = &setting;
-    }
-    if (found == nullptr) return invalid_input("unknown setting '" + name + "'");
-    if (Status status = found->parse(text, config); !status.ok()) {
-      // Some parsers know the setting's name, others only what is wrong with the text.
-      std::string& message = status.error().message;
-      if (!message.starts_with(name + ":")) message = name + ": " + message;
-      return status.error();
-    }
+    MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
   }
   for (const auto& [name, text] : settings) MANTISSA_RETURN_IF_ERROR(check_use(name, config));
+  if (config.steps > 0 && settings.contains("epochs")) {
+    return invalid_input("epochs and steps exclude each other: leave one of them out");
+  }
+  MANTISSA_RETURN_IF_ERROR(derive(derived, config));
   MANTISSA_RETURN_IF_ERROR(resolve(config));
   return config;
 }
@@ -403,31 +427,37 @@ int64_t label_smoothing_q16(const RunConfig& config) {
       std::nearbyint(config.label_smoothing * static_cast<double>(ops::kSmoothingOne)));
 }
 
-std::string to_toml(const RunConfig& config) {
-  std::string text =
-      "# Everything needed to repeat this run: mantissa train --config config.toml\n";
-  for (const Setting& setting : kSettings) {
-    const std::string name = setting.name, value = setting.print(config);
-    if (setting.is_switch || value.empty() || is_of_this_machine(name)) continue;
-    if (name == (config.steps > 0 ? "epochs" : "steps")) continue;  // only the one in force
-    std::string quoted;
-    for (const char c : value) {
-      if (c == '"' || c == '\\') quoted += '\\';
-      quoted += c;
-    }
-    text += name + " = \"" + quoted + "\"\n";
-  }
-  return text;
+namespace {
+
+// A setting as it stands in a run's identity: exponents may be predicted or exact, the bits are the
+// same.
+std::string identity_text(const Setting& setting, RunConfig config) {
+  config.format.predicted = true;
+  return setting.print(config);
 }
 
+}  // namespace
+
 std::string run_identity(const RunConfig& config, const std::string& data_sha256) {
-  RunConfig run = config;
-  run.format.predicted = true;  // or exact: the bits are the same
   std::string text = "mantissa run 1\ndata=" + data_sha256 + "\n";
   for (const Setting& setting : kSettings) {
-    if (setting.in_identity) text += setting.name + ("=" + setting.print(run)) + "\n";
+    if (!setting.in_identity) continue;
+    text += setting.name + ("=" + identity_text(setting, config)) + "\n";
   }
   return sha256_hex(text);
+}
+
+std::string differing_settings(const RunConfig& before, const RunConfig& now) {
+  std::string text;
+  for (const Setting& setting : kSettings) {
+    if (!setting.in_identity) continue;
+    const std::string was = identity_text(setting, before), is = identity_text(setting, now);
+    if (was == is) continue;
+    const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
+    text += (text.empty() ? "" : "; ") + std::string(setting.name) + " " + shown(was) + ", now " +
+            shown(is);
+  }
+  return text;
 }
 
 }  // namespace mantissa

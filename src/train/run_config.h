@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/cpu.h"
 #include "base/result.h"
@@ -61,6 +62,7 @@ struct RunConfig {
   std::string tensorboard;  // folder for event files; "": none
   bool resume = false;
   bool overwrite = false;
+  std::vector<std::string> derived;  // settings that nobody chose: derived_settings.h
 };
 
 // One setting. `in_identity`: a different value may give different bits.
@@ -80,18 +82,19 @@ std::span<const Setting> training_settings();
 DataOptions data_options(const RunConfig& config);
 
 // Parses settings by name over the defaults, and resolves what depends on others (micro-batch size,
-// learning rate, threads). Unknown names and impossible values are errors of one line.
-Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings);
+// learning rate, threads): as `derived` says, or anew. Unknown names and impossible values are
+// errors of one line.
+Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
+                                  const std::map<std::string, std::string>& derived = {});
 
 // Label smoothing as the kernels take it: the nearest whole number of 2^-16.
 int64_t label_smoothing_q16(const RunConfig& config);
 
-// What a configuration file holds: every setting but those of the machine (threads, instruction
-// set, memory budget, folder), so that it repeats the run anywhere.
-std::string to_toml(const RunConfig& config);
-
 // SHA-256 over the settings that results depend on, and the data's hash.
 std::string run_identity(const RunConfig& config, const std::string& data_sha256);
+
+// The settings that make two runs different ones: "seed 1, now 2; epochs 3, now 4"; "" for none.
+std::string differing_settings(const RunConfig& before, const RunConfig& now);
 
 // Parses a whole number or a finite real number, all of the text.
 Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,

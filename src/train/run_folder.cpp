@@ -28,6 +28,12 @@ Status check_is_free(const RunConfig& config) {
 
 }  // namespace
 
+std::string run_name(const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(folder, error).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+}
+
 Result<FolderLock> prepare_run_folder(const RunConfig& config) {
   if (config.out.empty()) return invalid_input("--out: name a folder for the results");
   const std::filesystem::path folder = config.out;

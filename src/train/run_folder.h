@@ -3,6 +3,7 @@
 
 #include <array>
 #include <filesystem>
+#include <string>
 
 #include "base/folder_lock.h"
 #include "base/result.h"
@@ -22,6 +23,9 @@ inline constexpr const char* kBestFile = "best.safetensors";  // with early stop
 // All of them: what --overwrite removes.
 inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile,  kMetricsFile,
                                          kHashesFile,  kTensorsFile,    kBestFile,   kConfigFile};
+
+// What a run is called: the last part of its folder's path.
+std::string run_name(const std::filesystem::path& folder);
 
 // Makes the folder config.out, and holds it. It may have files of a run only if the settings say
 // what becomes of them: `resume` or `overwrite`. Else an error, as where it cannot be made, held or

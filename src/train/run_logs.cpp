@@ -27,7 +27,8 @@ Result<RunLogs> RunLogs::open(const RunConfig& config, const RunPlan& plan,
   RunLogs logs(config, plan, std::move(metrics));
   if (!config.tensorboard.empty()) {
     MANTISSA_ASSIGN(logs.events_,
-                    write_events(folder / kMetricsFile, config.tensorboard, info.run_identity,
+                    write_events(folder / kMetricsFile,
+                                 event_file(config.tensorboard, run_name(folder), folder),
                                  config.batch_size, wall_time_now()));
   }
   if (config.hash_every > 0) {

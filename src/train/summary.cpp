@@ -58,6 +58,7 @@ std::string to_json(const RunSummary& summary) {
     json["best_validation_loss"] = ops::loss_value(config.loss, info.best_loss_q24) / examples;
     json["best_validation_accuracy"] = static_cast<double>(info.best_correct) / examples;
   }
+  if (!summary.diverged.empty()) json["diverged"] = summary.diverged;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -70,9 +71,17 @@ Result<std::optional<std::string>> read_summary(const std::filesystem::path& fol
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("run_identity") || json["run_identity"] != run_identity) {
-    return invalid_input(path.string() + ": is of a run with other settings or other data");
+    return invalid_input(
+        path.string() +
+        ": is of a run with other data, or with settings other than its config.toml says");
   }
   return std::optional(std::move(text));
+}
+
+std::string diverged_by(const std::string& summary_json) {
+  const auto json = nlohmann::json::parse(summary_json, nullptr, false);
+  const auto found = json.is_object() ? json.find("diverged") : json.end();
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 }  // namespace mantissa

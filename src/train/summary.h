@@ -25,6 +25,7 @@ struct RunSummary {
   int64_t peak_rss_bytes = 0;    // above the idle process
   std::string weights_sha256;    // of the training state that was frozen
   std::string state_sha256;
+  std::string diverged;  // why (divergence.h), or ""
 };
 
 std::string to_json(const RunSummary& summary);
@@ -33,5 +34,8 @@ std::string to_json(const RunSummary& summary);
 // with another identity.
 Result<std::optional<std::string>> read_summary(const std::filesystem::path& folder,
                                                 const std::string& run_identity);
+
+// What a summary says under "diverged", or "".
+std::string diverged_by(const std::string& summary_json);
 
 }  // namespace mantissa

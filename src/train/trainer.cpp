@@ -10,12 +10,17 @@
 
 #include "base/atomic_file.h"
 #include "base/folder_lock.h"
+#include "base/memory_limit.h"
 #include "data/batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
+#include "train/config_file.h"
+#include "train/divergence.h"
+#include "train/event_log.h"
 #include "train/freeze.h"
 #include "train/pretraining.h"
+#include "train/resume.h"
 #include "train/run_folder.h"
 #include "train/run_logs.h"
 #include "train/run_plan.h"
@@ -40,10 +45,17 @@ class Run {
   Result<TrainingResult> run() {
     idle_bytes_ = resident_bytes();
     reset_peak_resident();
+    MANTISSA_ASSIGN(config_text_, to_toml(config_));
     MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data, data_options(config_)));
     MANTISSA_ASSIGN(plan_, plan_run(config_, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.memory_budget));
+    message(limit_warning(plan_.memory, idle_bytes_, memory_limit()));
+    if (!config_.tensorboard.empty()) {
+      MANTISSA_RETURN_IF_ERROR(
+          check_event_file(event_file(config_.tensorboard, run_name(folder_), folder_)));
+    }
     MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(config_));
+    if (config_.resume) MANTISSA_RETURN_IF_ERROR(check_same_settings(config_));
     if (!config_.format.is_float() &&
         kernels::select_kernels(config_.isa).convolution->isa == Isa::kScalar) {
       message(
@@ -60,6 +72,7 @@ class Run {
       MANTISSA_ASSIGN(auto text, read_summary(folder_, info_.run_identity));
       if (text) {
         note_untidy(tidy_run_folder(folder_));
+        MANTISSA_RETURN_IF_ERROR(check_converged(config_, diverged_by(*text)));
         return TrainingResult{std::move(*text), to_string(plan_.memory), true};
       }
     }
@@ -91,7 +104,7 @@ class Run {
       MANTISSA_RETURN_IF_ERROR(remove_run(folder_));
     }
     note_untidy(tidy_run_folder(folder_));
-    MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kConfigFile, to_toml(config_)));
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kConfigFile, config_text_));
     return !saved && config_.format.float_steps() > 0 ? start_from_float() : Status{};
   }
 
@@ -244,7 +257,7 @@ class Run {
   }
 
   void message(std::string text) {
-    if (observer_ == nullptr) return;
+    if (observer_ == nullptr || text.empty()) return;
     TrainEvent event;
     event.kind = TrainEventKind::kMessage;
     event.message = std::move(text);
@@ -293,6 +306,13 @@ class Run {
     return {};
   }
 
+  // Of the steps whose weights are kept.
+  Result<TrainingLoss> training_loss() const {
+    if (config_.early_stop > 0 && info_.best_step != info_.step) return TrainingLoss{};
+    MANTISSA_ASSIGN(const std::vector<MetricsLine> lines, read_metrics(folder_ / kMetricsFile));
+    return last_training_loss(lines, kJudgedSteps);
+  }
+
   Result<TrainingResult> finish() {
     MANTISSA_RETURN_IF_ERROR(take_best());
     TrainEvent event;
@@ -313,25 +333,32 @@ class Run {
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(
         folder_ / kEvaluationFile, to_json(evaluation, config_.data, data_.info.class_names,
                                            frozen.state.sha256(StateGroup::kPredictor))));
+    MANTISSA_ASSIGN(const TrainingLoss loss, training_loss());
     TrainingResult result;
-    result.summary_json =
-        to_json(RunSummary{.config = config_,
-                           .plan = plan_,
-                           .info = info_,
-                           .times = times_,
-                           .evaluation = evaluation,
-                           .train_examples = data_.train.count,
-                           .peak_rss_bytes = peak_resident_bytes() - idle_bytes_,
-                           .weights_sha256 = weights_sha256,
-                           .state_sha256 = state_->sha256(StateGroup::kPredictor)});
+    const std::string diverged =
+        divergence(config_.loss, plan_.graph.classes(), loss, evaluation.loss);
+    result.summary_json = to_json(RunSummary{.config = config_,
+                                             .plan = plan_,
+                                             .info = info_,
+                                             .times = times_,
+                                             .evaluation = evaluation,
+                                             .train_examples = data_.train.count,
+                                             .peak_rss_bytes = peak_resident_bytes() - idle_bytes_,
+                                             .weights_sha256 = weights_sha256,
+                                             .state_sha256 = state_->sha256(StateGroup::kPredictor),
+                                             .diverged = diverged});
     result.plan_text = to_string(plan_.memory);
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder_ / kSummaryFile, result.summary_json));
+    MANTISSA_RETURN_IF_ERROR(check_converged(config_, diverged));
+    // A shorter run need not show anything yet.
+    if (info_.step >= kReportSteps) message(learning_note(config_, plan_.graph.classes(), loss));
     return result;
   }
 
   const RunConfig& config_;
   const TrainObserver& observer_;
   fs::path folder_;
+  std::string config_text_;  // config.toml
   RunPlan plan_;
   Dataset data_;
   ImageSet validation_;  // held back from data_.train

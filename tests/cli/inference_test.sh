@@ -110,6 +110,17 @@ check_pictures() {
     predict --checkpoint "$run" --input "$pictures" --csv "$folder/csv_pipe"
   refuses "data --contact-sheet over a pipe" 2 "contact-sheet: .*no regular file" \
     data "$pictures" --contact-sheet "$folder/csv_pipe"
+  mkdir "$folder/none"
+  run predict --checkpoint "$run" --quiet --input "$data/picture.png" "$folder/none" "$pictures"
+  holds "predict with an empty folder: reported, the others predicted, exit code 2" \
+    eval '((status == 2)) && (($(wc -l <"$folder/stdout") == 42)) &&
+      grep -q "none.: no .png, .jpg or .jpeg files" "$folder/stderr" &&
+      grep -q "1 of 42 pictures and folders could not be read" "$folder/stderr"'
+  refuses "predict of an empty folder alone" 2 "^mantissa predict: .*none.: no .png" \
+    predict --checkpoint "$run" --input "$folder/none"
+  run predict --checkpoint "$run" --input "$folder/none" "$folder/missing.png"
+  holds "predict of nothing at all" \
+    eval '((status == 2)) && [[ ! -s $folder/stdout ]] && grep -q "2 of 2 pictures and" "$folder/stderr"'
   run predict --checkpoint "$run" --input "$pictures" --csv "$folder/all.csv" --quiet
   holds "predict --csv FILE" eval '((status == 0)) && (($(wc -l <"$folder/all.csv") == 41))'
   echo "no picture" >"$pictures/class 1/bad.png"

@@ -4,6 +4,11 @@
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# fits_in WIDTH: no line of standard output is longer.
+fits_in() {
+  awk -v width="$1" 'length($0) > width { exit 1 }' "$folder/stdout"
+}
+
 check_usage() {
   refuses "no such command" 2 "did you mean train" trian
   refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, profile, verify, report, statistics, info, completion" fly
@@ -18,16 +23,25 @@ check_usage() {
     eval '((status == 2)) && grep -q "^Usage" "$folder/stderr" && [[ ! -s $folder/stdout ]]'
   accepts "--version" "^mantissa [0-9]+\.[0-9]+" --version
   accepts "--help" "^Usage: mantissa" --help
+  local width
+  for width in 60 80 100; do
+    COLUMNS=$width run --help
+    holds "--help in $width columns" fits_in "$width"
+  done
   local command option
   for command in train eval predict data plan bench verify report statistics info completion; do
     accepts "$command --help" "^Examples:" "$command" --help
-    # Each option in an example must be one of the command's.
-    for option in $(grep -E "^ +mantissa $command" "$folder/stdout" | grep -oE -- '--[a-z-]+' |
-      sort -u); do
+    holds "$command --help in 80 columns" fits_in 80
+    # Each option in an example must be one of the command's. Examples may go on in a line of theirs.
+    for option in $(sed -n '/^Examples:/,/^$/p' "$folder/stdout" | sed ':a;/\\$/{N;ba}' |
+      grep -E "^ +mantissa $command" | grep -oE -- '--[a-z-]+' | sort -u); do
       holds "$command --help: $option of an example exists" \
         grep -qE "^ +(-h,)?$option( |$)" "$folder/stdout"
     done
   done
+  run train --help
+  holds "names and what they mean stand apart" eval '! grep -E "^  [a-z0-9_]+[A-Z]" "$folder/stdout" &&
+    grep -qE "^  mobilenet_v2 +inverted" "$folder/stdout"'
 }
 
 check_settings() {

@@ -1,0 +1,27 @@
+#include "train/resume.h"
+
+#include <filesystem>
+
+#include "base/file_system.h"
+#include "train/config_file.h"
+#include "train/run_folder.h"
+
+namespace mantissa {
+
+namespace fs = std::filesystem;
+
+Status check_same_settings(const RunConfig& config) {
+  const fs::path path = fs::path(config.out) / kConfigFile;
+  MANTISSA_ASSIGN(const bool there, is_there(path));
+  if (!there) return {};
+  MANTISSA_ASSIGN(const ConfigFile file, read_config(path));
+  const Result<RunConfig> before = make_run_config(file.settings, file.derived);
+  if (!before.ok()) return invalid_input(path.string() + ": " + before.error().message);
+  const std::string differing = differing_settings(*before, config);
+  if (differing.empty()) return {};
+  return invalid_input(config.out + ": holds a run with other settings: " + differing +
+                       "; --resume takes those of its config.toml where none are named; for a "
+                       "run with others name another --out");
+}
+
+}  // namespace mantissa
