@@ -37,7 +37,7 @@ Result<std::vector<fs::path>> list_inputs(const std::string& input) {
     if (found.files.empty()) {
       return invalid_input("'" + line + "': no .png, .jpg or .jpeg files are in this folder");
     }
-    std::move(found.files.begin(), found.files.end(), std::back_inserter(files));
+    for (const std::string& file : found.files) files.push_back(fs::path(line) / file);
   }
   if (files.empty()) return invalid_input("--input: name a picture or a folder");
   return files;
