@@ -124,7 +124,8 @@ struct DataOutcome {
 };
 
 // Describes a data set: kind, counts, sizes, statistics, what is odd. Writes a picture with
-// examples of each class to "contact-sheet" if that is given.
+// examples of each class to "contact-sheet" if that is given. Where training would refuse the data,
+// `exit` and `error` say so beside the description.
 DataOutcome describe_data(const Settings& settings);
 
 struct PlanOutcome {

@@ -7,6 +7,7 @@
 #include "data/survey.h"
 #include "formats/png.h"
 #include "mantissa/mantissa.h"
+#include "train/run_config.h"
 
 namespace mantissa {
 namespace {
@@ -23,11 +24,13 @@ Json to_json(const DataSurvey& survey) {
   for (size_t i = 0; i < info.class_names.size(); ++i) {
     classes.push_back({{"name", info.class_names[i]},
                        {"train", survey.train_counts[i]},
+                       {"validation", survey.validation_counts[i]},
                        {"test", survey.test_counts[i]}});
   }
   return {{"data", info.name},
           {"kind", info.kind},
           {"train_examples", info.train_count},
+          {"validation_examples", info.validation_count},
           {"test_examples", info.test_count},
           {"smallest", size_json(survey.smallest)},
           {"largest", size_json(survey.largest)},
@@ -49,8 +52,18 @@ Result<DataOutcome> describe(const Settings& settings) {
     MANTISSA_RETURN_IF_ERROR(check_target("contact-sheet", config.contact_sheet));
   }
   Dataset pictures;
-  MANTISSA_ASSIGN(const DataSurvey survey, survey_dataset(config.data, config.options, pictures));
+  MANTISSA_ASSIGN(DataSurvey survey, survey_dataset(config.data, config.options, pictures));
+  const int64_t batch_size = RunConfig{}.batch_size, examples = survey.info.train_count;
+  if (survey.refusal.empty() && examples < batch_size) {
+    survey.info.notes.push_back("training takes batches of " + std::to_string(batch_size) +
+                                " unless --batch-size says otherwise: at most " +
+                                std::to_string(examples) + " here");
+  }
   DataOutcome outcome;
+  if (!survey.refusal.empty()) {
+    outcome.exit = Exit::kInvalidInput;
+    outcome.error = "training would refuse this: " + survey.refusal;
+  }
   outcome.json = to_json(survey).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (!config.contact_sheet.empty()) {
     const Image sheet = contact_sheet(pictures.train, survey.info.classes, kSheetColumns);

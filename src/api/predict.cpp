@@ -45,7 +45,7 @@ Inputs list_inputs(const std::string& input) {
     } else if (found->files.empty()) {
       inputs.problems.push_back("'" + line + "': no .png, .jpg or .jpeg files are in this folder");
     } else {
-      std::move(found->files.begin(), found->files.end(), std::back_inserter(inputs.files));
+      for (const std::string& file : found->files) inputs.files.push_back(fs::path(line) / file);
     }
   }
   return inputs;

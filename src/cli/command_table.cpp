@@ -22,8 +22,9 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa data fashion-mnist\n"
      "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"
      "  mantissa data --data pictures/ --json\n",
-     "A folder of pictures has a folder for each class, in train/ and test/ (or val/), or without "
-     "them: then a tenth of each class is kept for testing. docs/data.md describes all kinds."},
+     "A folder of pictures has a folder for each class, in train/, test/ and, if there is one, val/, "
+     "or without these: then a tenth of each class is kept for testing. docs/data.md describes all "
+     "kinds. Exit code 2: training would refuse the data; what there is of it is described."},
     {"plan", "Show the program and the memory that a training run would take; run nothing",
      "  mantissa plan --model resnet20 --batch-size 128\n"
      "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"

@@ -138,13 +138,13 @@ int run_predict(const CommandLine& line) {
 
 int run_data(const CommandLine& line) {
   const DataOutcome outcome = describe_data(line.settings);
-  if (const int code = exit_code(line, outcome)) return code;
   if (line.json) {
     print(outcome.json);
-  } else {
+  } else if (!outcome.json.empty()) {
     print(line.quiet ? data_line(outcome.json) : data_report(outcome.json, describe_terminal(1)));
   }
-  return 0;
+  std::fflush(stdout);
+  return exit_code(line, outcome);
 }
 
 int run_plan(const CommandLine& line) {

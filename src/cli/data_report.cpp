@@ -32,18 +32,21 @@ std::string pictures(const Json& data) {
   return text + (loaded == smallest && loaded == largest ? "" : ", brought to " + loaded);
 }
 
-std::string class_table(const Json& classes, const Terminal& terminal) {
+std::string class_table(const Json& classes, bool with_validation, const Terminal& terminal) {
   int width = 5;
   for (const Json& one : classes) {
     width = std::max(width, columns(shortened(printable(one.at("name").get<std::string>()), 30)));
   }
   std::string text =
-      terminal.paint("2", "  " + pad_right("class", width + 6) + "training      test") + "\n";
+      terminal.paint("2", "  " + pad_right("class", width + 6) + "training" +
+                              (with_validation ? "  validation" : "") + "      test") +
+      "\n";
   int index = 0;
   for (const Json& one : classes) {
     const std::string name = shortened(printable(one.at("name").get<std::string>()), 30);
     text += "  " + pad_left(std::to_string(index++), 3) + " " + pad_right(name, width) +
             pad_left(grouped(one.at("train").get<int64_t>()), 10) +
+            (with_validation ? pad_left(grouped(one.at("validation").get<int64_t>()), 12) : "") +
             pad_left(grouped(one.at("test").get<int64_t>()), 10) + "\n";
   }
   return text;
@@ -65,8 +68,10 @@ std::string listed(const std::string& title, const Json& lines, size_t most,
 
 std::string data_line(const std::string& json) {
   const Json data = Json::parse(json);
+  const auto validation = data.at("validation_examples").get<int64_t>();
   return printable(data.at("data").get<std::string>()) + ": " + data.at("kind").get<std::string>() +
-         ", " + grouped(data.at("train_examples").get<int64_t>()) + " training and " +
+         ", " + grouped(data.at("train_examples").get<int64_t>()) + " training" +
+         (validation == 0 ? "" : ", " + grouped(validation) + " validation") + " and " +
          grouped(data.at("test_examples").get<int64_t>()) + " test examples of " +
          std::to_string(data.at("classes").size()) + " classes, " + pictures(data) + "\n";
 }
@@ -76,14 +81,16 @@ std::string data_report(const std::string& json, const Terminal& terminal) {
   const auto row = [](const char* name, const std::string& value) {
     return "  " + pad_right(name, 12) + value + "\n";
   };
+  const auto validation = data.at("validation_examples").get<int64_t>();
   return printable(data.at("data").get<std::string>()) + "\n" +
          row("kind", data.at("kind").get<std::string>()) +
          row("training", grouped(data.at("train_examples").get<int64_t>()) + " examples") +
+         (validation == 0 ? "" : row("validation", grouped(validation) + " examples")) +
          row("test", grouped(data.at("test_examples").get<int64_t>()) + " examples") +
          row("pictures", pictures(data)) + row("mean", numbers(data.at("mean"))) +
          row("deviation", numbers(data.at("deviation"))) +
          row("in memory", bytes_text(data.at("bytes").get<double>())) + "\n" +
-         class_table(data.at("classes"), terminal) +
+         class_table(data.at("classes"), validation > 0, terminal) +
          listed("worth knowing", data.at("notes"), 20, terminal) +
          listed("not readable", data.at("unreadable"), 20, terminal);
 }

@@ -74,6 +74,7 @@ Result<std::vector<std::string>> read_names(const CifarKind& kind, const fs::pat
 Result<FoundSplit> inspect_split(const CifarKind& kind, const fs::path& folder,
                                  const std::vector<std::string>& files) {
   FoundSplit split;
+  split.folder = folder;
   for (const std::string& name : files) {
     const fs::path path = folder / name;
     MANTISSA_ASSIGN(const InputFile file, InputFile::open(path));
@@ -83,7 +84,7 @@ Result<FoundSplit> inspect_split(const CifarKind& kind, const fs::path& folder,
                            std::to_string(kind.record_bytes()) + "-byte records");
     }
     split.count += file.size() / kind.record_bytes();
-    split.files.push_back(path);
+    split.files.push_back(name);
   }
   return split;
 }
@@ -128,13 +129,45 @@ Status read_batch(const CifarKind& kind, const fs::path& path, ImageSet& set) {
 
 Result<ImageSet> read(const CifarKind& kind, const FoundSplit& split, const ReadOptions& options) {
   MANTISSA_ASSIGN(ImageSet set, empty_set(split.count, options.form));
-  for (const fs::path& path : split.files) {
-    MANTISSA_RETURN_IF_ERROR(read_batch(kind, path, set));
+  for (size_t i = 0; i < split.files.size(); ++i) {
+    MANTISSA_RETURN_IF_ERROR(read_batch(kind, split.file(i), set));
   }
   if (set.count != split.count) {
-    return invalid_input(quoted(split.files[0]) + ": changed while it was read");
+    return invalid_input(quoted(split.file(0)) + ": changed while it was read");
   }
   return set;
+}
+
+// The Python versions are pickles, which are programs: they are not read.
+struct PythonKind {
+  const char* folder;                // which the archive unpacks into
+  std::array<const char*, 3> files;  // by which it is known
+  const char* instead;
+};
+
+constexpr PythonKind kPythonKinds[] = {
+    {"cifar-10-batches-py",
+     {"data_batch_1", "data_batch_5", "test_batch"},
+     "cifar-10-binary.tar.gz"},
+    {"cifar-100-python", {"train", "test", "meta"}, "cifar-100-binary.tar.gz"}};
+
+const PythonKind* find_python(const fs::path& folder) {
+  for (const PythonKind& kind : kPythonKinds) {
+    const fs::path inner = is_folder(folder / kind.folder) ? folder / kind.folder : folder;
+    if (std::all_of(kind.files.begin(), kind.files.end(),
+                    [&](const char* name) { return is_file(inner / name); })) {
+      return &kind;
+    }
+  }
+  return nullptr;
+}
+
+Result<FoundData> refuse_python(const fs::path& folder) {
+  const PythonKind* kind = find_python(folder);
+  return invalid_input(quoted(folder) +
+                       ": the Python version of CIFAR is not read; get the binary version, " +
+                       (kind == nullptr ? "" : kind->instead) +
+                       ", from https://www.cs.toronto.edu/~kriz/cifar.html");
 }
 
 }  // namespace
@@ -154,5 +187,10 @@ const DataReader kCifar100Reader = {
     [](const FoundData&, const FoundSplit& split, const ReadOptions& options) {
       return read(cifar100(), split, options);
     }};
+
+const DataReader kCifarPythonReader = {
+    "CIFAR, Python version", nullptr,
+    [](const fs::path& folder) { return find_python(folder) != nullptr; },
+    [](const fs::path& folder, int) { return refuse_python(folder); }, nullptr};
 
 }  // namespace mantissa

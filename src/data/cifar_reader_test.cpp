@@ -123,6 +123,24 @@ TEST_F(Cifar, DamageIsFound) {
   EXPECT_NE(refusal().find("has 2 names"), std::string::npos);
 }
 
+TEST_F(Cifar, ThePythonVersionsAreNotReadAndSayWhatIs) {
+  const fs::path ten = folder_ / "cifar-10-batches-py";
+  fs::create_directory(ten);
+  for (const char* name : {"data_batch_1", "data_batch_5", "test_batch", "batches.meta"}) {
+    put_file(ten / name, std::string("pickle"));
+  }
+  EXPECT_NE(refusal().find("get the binary version, cifar-10-binary.tar.gz"), std::string::npos)
+      << refusal();
+  fs::remove_all(ten);
+  for (const char* name : {"train", "test", "meta"}) {
+    put_file(folder_ / name, std::string("pickle"));
+  }
+  EXPECT_NE(refusal().find("get the binary version, cifar-100-binary.tar.gz"), std::string::npos)
+      << refusal();
+  make_cifar100(folder_.path());  // beside it, the one that can be read
+  EXPECT_EQ(refusal(), "accepted");
+}
+
 RC_GTEST_PROP(CifarOfAnything, IsADataSetOrAnError, ()) {
   const TestFolder folder;
   Bytes train = records(0, 2, 100, true), test = records(0, 1, 100, true);

@@ -1,5 +1,7 @@
 #include "data/dataset.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -14,6 +16,19 @@ namespace {
 
 constexpr PictureSize kSizeOfMixed = {64, 64};  // where pictures differ and none is asked for
 
+// Pictures that are being decoded, and the list of files.
+int64_t loading_bytes(const FoundData& found, int threads) {
+  constexpr int64_t kBytesPerFile = 256;
+  int64_t files = 0;
+  for (const SplitRow& row : kSplitRows) {
+    files += static_cast<int64_t>((found.*row.found).files.size());
+  }
+  return found.decoding_bytes * reading_threads(found.decoding_bytes, threads) +
+         files * kBytesPerFile;
+}
+
+}  // namespace
+
 Status check_found(const LocatedData& data) {
   if (!data.found.unreadable.empty()) {
     const size_t others = data.found.unreadable.size() - 1;
@@ -21,24 +36,13 @@ Status check_found(const LocatedData& data) {
                          (others == 0 ? "" : "; and " + std::to_string(others) + " more") +
                          " (mantissa data lists them)");
   }
-  for (const auto& [split, name] :
-       {std::pair(&data.found.train, "training"), std::pair(&data.found.test, "test")}) {
-    if (split->count == 0) {
-      return invalid_input(quoted(data.folder) + ": there are no " + name + " pictures");
+  for (const SplitRow& row : kSplitRows) {
+    if ((data.found.*row.found).count == 0 && row.found != &FoundData::validation) {
+      return invalid_input(quoted(data.folder) + ": there are no " + row.name + " pictures");
     }
   }
   return {};
 }
-
-// Pictures that are being decoded, and the list of files.
-int64_t loading_bytes(const FoundData& found, int threads) {
-  constexpr int64_t kBytesPerFile = 256;
-  const auto files = static_cast<int64_t>(found.train.files.size() + found.test.files.size());
-  return found.decoding_bytes * reading_threads(found.decoding_bytes, threads) +
-         files * kBytesPerFile;
-}
-
-}  // namespace
 
 std::string missing_classes(const char* split, const std::vector<uint8_t>& labels,
                             const std::vector<std::string>& names) {
@@ -83,6 +87,7 @@ Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& d
                    .channels = form.channels,
                    .classes = std::max(classes, options.classes),
                    .train_count = found.train.count,
+                   .validation_count = found.validation.count,
                    .test_count = found.test.count,
                    .class_names = numbered_classes(std::max(classes, options.classes)),
                    .named = found.named,
@@ -95,9 +100,8 @@ Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& d
                          size_text(found.largest) + " pixels are brought to " +
                          size_text({form.height, form.width}));
   }
-  for (const auto& [split, words] :
-       {std::pair(&found.train, "training"), std::pair(&found.test, "test")}) {
-    std::string note = missing_classes(words, split->labels, found.class_names);
+  for (const SplitRow& row : kSplitRows) {
+    std::string note = missing_classes(row.name, (found.*row.found).labels, found.class_names);
     if (!note.empty()) info.notes.push_back(std::move(note));
   }
   return info;
@@ -109,26 +113,40 @@ Result<DatasetInfo> inspect_dataset(const std::string& name_or_path, const DataO
   return describe_found(name_or_path, data, options);
 }
 
-Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test,
-                             const DataOptions& options) {
+namespace {
+
+Result<Dataset> load(const std::string& name_or_path, bool with_train, bool with_test,
+                     const DataOptions& options) {
   MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options.threads));
   MANTISSA_RETURN_IF_ERROR(check_found(data));
   Dataset dataset;
   MANTISSA_ASSIGN(dataset.info, describe_found(name_or_path, data, options));
   const ReadOptions read{.form = loaded_form(data.found, options), .threads = options.threads};
-  if (with_train) {
-    MANTISSA_ASSIGN(dataset.train, data.reader->read(data.found, data.found.train, read));
+  for (const SplitRow& row : kSplitRows) {
+    const FoundSplit& split = data.found.*row.found;
+    const bool wanted = row.found == &FoundData::test ? with_test : with_train;
+    if (!wanted || split.count == 0) continue;
+    MANTISSA_ASSIGN(dataset.*row.images, data.reader->read(data.found, split, read));
   }
-  if (with_test) {
-    MANTISSA_ASSIGN(dataset.test, data.reader->read(data.found, data.found.test, read));
-  }
+  return dataset;
+}
+
+}  // namespace
+
+Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test,
+                             const DataOptions& options) {
+  auto dataset = load(name_or_path, with_train, with_test, options);
+  // Names of files are many small pieces, and what decoding took is spread over threads: free, but
+  // the process would keep it for as long as it trains.
+  malloc_trim(0);
   return dataset;
 }
 
 Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded) {
   const auto shape = [](const DatasetInfo& i) {
     return std::array{i.height,           i.width,       i.channels,
-                      int64_t{i.classes}, i.train_count, i.test_count};
+                      int64_t{i.classes}, i.train_count, i.validation_count,
+                      i.test_count};
   };
   if (shape(inspected) == shape(loaded)) return {};
   return invalid_input("'" + loaded.name + "': changed while it was read");
@@ -150,7 +168,8 @@ std::vector<int> channel_means(const ImageSet& images) {
 
 std::string data_sha256(const Dataset& data) {
   Sha256 hash;
-  for (const ImageSet* set : {&data.train, &data.test}) {
+  for (const ImageSet* set : {&data.train, &data.test, &data.validation}) {
+    if (set == &data.validation && set->count == 0) continue;
     hash.update(std::to_string(set->count) + "x" + std::to_string(set->height) + "x" +
                 std::to_string(set->width) + "x" + std::to_string(set->channels) + "\n");
     hash.update(std::as_bytes(std::span(set->pixels)));

@@ -31,6 +31,7 @@ struct DatasetInfo {
   int64_t channels = 0;
   int classes = 0;
   int64_t train_count = 0;
+  int64_t validation_count = 0;  // 0: the data set has none of its own
   int64_t test_count = 0;
   std::vector<std::string> class_names = {};  // [classes]
   bool named = false;                         // these are names, not numbers
@@ -38,13 +39,16 @@ struct DatasetInfo {
   std::vector<std::string> notes = {};        // a line each of what the user should know
   int64_t loading_bytes = 0;                  // what loading takes for a while, besides bytes()
 
-  // What both splits occupy in memory when loaded.
-  int64_t bytes() const { return (train_count + test_count) * (height * width * channels + 1); }
+  // What all splits occupy in memory when loaded.
+  int64_t bytes() const {
+    return (train_count + validation_count + test_count) * (height * width * channels + 1);
+  }
 };
 
 struct Dataset {
   DatasetInfo info;
   ImageSet train;
+  ImageSet validation = {};
   ImageSet test;
 };
 
@@ -67,8 +71,9 @@ struct DataOptions {
 Result<DatasetInfo> inspect_dataset(const std::string& name_or_path,
                                     const DataOptions& options = {});
 
-// Loads the splits that are wanted (the other stays empty); errors as inspect_dataset. Pictures
-// that need no resizing are read straight into their final buffer: no second copy.
+// Loads the splits that are wanted (the others stay empty); training takes validation pictures with
+// it, if there are any. Errors as inspect_dataset. Pictures that need no resizing are read straight
+// into their final buffer: no second copy.
 Result<Dataset> load_dataset(const std::string& name_or_path, bool with_train, bool with_test,
                              const DataOptions& options = {});
 
@@ -79,7 +84,7 @@ Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded);
 std::vector<int> channel_means(const ImageSet& images);
 
 // One SHA-256 over everything in the data set that training and its results depend on: sizes,
-// pixels and labels of both splits.
+// pixels and labels of all splits.
 std::string data_sha256(const Dataset& data);
 
 }  // namespace mantissa

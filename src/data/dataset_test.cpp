@@ -133,6 +133,24 @@ TEST_F(DatasetFolder, MustHaveAllFiles) {
   expect_refusal("neither", test_labels(), test_labels().string() + ".gz");
 }
 
+TEST_F(DatasetFolder, MayHaveNamesWithADot) {
+  const auto expected = load_dataset(folder_.path().string(), true, true);
+  for (const fs::path& path : {train_images(), train_labels(), test_images(), test_labels()}) {
+    std::string name = path.filename().string();
+    name.replace(name.find("-idx"), 4, ".idx");
+    fs::rename(path, folder_ / name);
+    fs::create_directory(path);  // as in an archive that has both
+  }
+  const auto set = load_dataset(folder_.path().string(), true, true);
+  ASSERT_TRUE(set.ok()) << set.error().message;
+  EXPECT_EQ(data_sha256(*set), data_sha256(*expected));
+  fs::remove(folder_ / "train-labels.idx1-ubyte");
+  const auto info = inspect_dataset(folder_.path().string());
+  ASSERT_FALSE(info.ok());
+  EXPECT_NE(info.error().message.find("train-labels.idx1-ubyte"), std::string::npos)
+      << info.error().message;
+}
+
 TEST_F(DatasetFolder, IsBroughtToAnotherForm) {
   DataOptions options;
   options.size = {4, 6};
@@ -168,6 +186,23 @@ TEST(Dataset, SaysWhatItUnderstands) {
   for (const char* kind : {"IDX files", "CIFAR-10", "CIFAR-100", "folders of pictures"}) {
     EXPECT_NE(info.error().message.find(kind), std::string::npos) << info.error().message;
   }
+}
+
+TEST(Dataset, SaysWhereElseOneLies) {
+  const TestFolder folder;
+  fs::create_directories(folder / "a/b");
+  put_file(folder / "a/b/data_batch_1.bin", std::string("x"));
+  const auto refusal = [](const fs::path& path) {
+    const auto info = inspect_dataset(path.string());
+    return info.ok() ? "accepted" : info.error().message;
+  };
+  const std::string b = "'" + (folder / "a/b").string() + "'";
+  EXPECT_NE(refusal(folder.path()).find(b + " holds CIFAR-10, binary: give that"),
+            std::string::npos)
+      << refusal(folder.path());
+  EXPECT_NE(refusal(folder / "a/b/data_batch_1.bin").find("give the folder that holds it, " + b),
+            std::string::npos)
+      << refusal(folder / "a/b/data_batch_1.bin");
 }
 
 TEST(Dataset, SaysWhereItLooked) {
@@ -244,6 +279,9 @@ TEST(DataSha256, IsOfSizesPixelsAndLabels) {
   EXPECT_NE(data_sha256(other), expected);
   other = data;
   std::swap(other.train.height, other.train.width);
+  EXPECT_NE(data_sha256(other), expected);
+  other = data;
+  other.validation = data.test;
   EXPECT_NE(data_sha256(other), expected);
 }
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "data/class_folders.h"
+
 namespace mantissa {
 namespace {
 
@@ -37,6 +39,11 @@ Result<fs::path> find_folder(const std::string& name_or_path) {
   const NamedData* named = find_named(name_or_path);
   if (named == nullptr) {
     if (is_folder(name_or_path)) return fs::path(name_or_path);
+    if (is_file(name_or_path)) {
+      return invalid_input("'" + name_or_path + "' is a file; give the folder that holds it, " +
+                           quoted(whole_path(name_or_path).parent_path()) +
+                           ", or unpack it if it is an archive");
+    }
     std::string names;
     for (const NamedData& known : kNamed) names += std::string(known.name) + ", ";
     return invalid_input("no data set '" + name_or_path + "': give " + names +
@@ -60,9 +67,33 @@ Result<const DataReader*> find_reader(const fs::path& folder) {
   std::string kinds;
   for (const DataReader* reader : data_readers()) {
     if (reader->recognises(folder)) return reader;
+    if (reader->looks_for == nullptr) continue;
     kinds += std::string(kinds.empty() ? "" : "; ") + reader->kind + " (" + reader->looks_for + ")";
   }
   return invalid_input(quoted(folder) + " holds no data set; understood are " + kinds);
+}
+
+// A data set in the folders of this one or in theirs, of a kind that is known by names of files: as
+// a hint, "" if there is none.
+std::string hint_below(const fs::path& folder, int levels) {
+  const auto entries = list_folder(folder);
+  if (!entries.ok()) return "";
+  for (const std::string& name : all_folders(*entries)) {
+    const fs::path below = folder / name;
+    for (const DataReader* reader : {&kIdxReader, &kCifar10Reader, &kCifar100Reader}) {
+      if (!reader->recognises(below)) continue;
+      return "; " + quoted(below) + " holds " + reader->kind + ": give that";
+    }
+    std::string hint = levels > 1 ? hint_below(below, levels - 1) : "";
+    if (!hint.empty()) return hint;
+  }
+  return "";
+}
+
+Result<FoundData> inspect(const LocatedData& data, int threads) {
+  auto found = data.reader->inspect(data.folder, threads);
+  if (!found.ok()) found.error().message += hint_below(data.folder, 2);
+  return found;
 }
 
 }  // namespace
@@ -71,7 +102,7 @@ Result<LocatedData> find_dataset(const std::string& name_or_path, int threads) {
   LocatedData data;
   MANTISSA_ASSIGN(data.folder, find_folder(name_or_path));
   MANTISSA_ASSIGN(data.reader, find_reader(data.folder));
-  MANTISSA_ASSIGN(data.found, data.reader->inspect(data.folder, threads));
+  MANTISSA_ASSIGN(data.found, inspect(data, threads));
   FoundData& found = data.found;
   const NamedData* named = find_named(name_or_path);
   if (named != nullptr && !found.named && named->class_names.size() == found.class_names.size()) {

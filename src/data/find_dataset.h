@@ -19,6 +19,9 @@ struct LocatedData {
 // errors are those of inspect_dataset.
 Result<LocatedData> find_dataset(const std::string& name_or_path, int threads);
 
+// An error if training would refuse it: unreadable pictures, no training or no test pictures.
+Status check_found(const LocatedData& data);
+
 // What a data set is when it is loaded. Errors: more classes than `options` allows.
 Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& data,
                                    const DataOptions& options);

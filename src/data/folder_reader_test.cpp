@@ -107,6 +107,27 @@ TEST_F(PictureFolder, WithoutATestFolderKeepsATenthOfEachClass) {
   EXPECT_GE(common.size(), 2u);
 }
 
+TEST_F(PictureFolder, MayHaveValidationPictures) {
+  put("train/a/1.png", 1);
+  put("train/b/1.png", 2);
+  put("val/b/1.png", 3, 4, 4, 3);
+  put("test/a/1.png", 4);
+  const auto set = load();
+  ASSERT_TRUE(set.ok()) << set.error().message;
+  EXPECT_EQ(set->info.train_count, 2);
+  EXPECT_EQ(set->info.validation_count, 1);
+  EXPECT_EQ(set->info.test_count, 1);
+  EXPECT_EQ(set->info.channels, 3) << "those of validation count, too";
+  EXPECT_EQ(set->info.bytes(), 4 * (4 * 4 * 3 + 1));
+  EXPECT_EQ(set->validation.labels, (Bytes{1}));
+  EXPECT_EQ(first_bytes(set->validation), (Bytes{3}));
+  const auto test = load_dataset(folder_.path().string(), false, true);
+  ASSERT_TRUE(test.ok());
+  EXPECT_EQ(test->validation.count, 0);
+  put("val/c/1.png", 5);
+  EXPECT_NE(refusal().find("val/c': there is no such class"), std::string::npos) << refusal();
+}
+
 TEST_F(PictureFolder, MixesSizesAndColours) {
   put("train/a/grey.png", 10, 3, 9);
   put("train/b/colour.png", 20, 90, 70, 3);
@@ -155,6 +176,10 @@ TEST_F(PictureFolder, DamagedPicturesAreNamed) {
   put_text("train/b/bad.jpg");
   EXPECT_NE(refusal().find("and 1 more"), std::string::npos) << refusal();
   fs::remove(folder_ / "train/a/bad.png");
+  // No file at all, and none that can be read.
+  fs::create_symlink("nowhere", folder_ / "train/b/lost.png");
+  EXPECT_NE(refusal().find("and 1 more"), std::string::npos) << refusal();
+  fs::remove(folder_ / "train/b/lost.png");
   // The header is right, the rest is missing.
   const std::string whole = get_file(folder_ / "train/a/good.png");
   put_file(folder_ / "train/b/bad.jpg", whole.substr(0, whole.size() - 15));
@@ -168,6 +193,9 @@ TEST_F(PictureFolder, MustHaveClassesThatMatch) {
   EXPECT_NE(refusal().find("no such class"), std::string::npos) << refusal();
   fs::remove_all(folder_ / "train");
   fs::create_directories(folder_ / "train/a");
+  EXPECT_NE(refusal().find("no training pictures in class folders"), std::string::npos)
+      << refusal();
+  fs::remove_all(folder_ / "test");
   EXPECT_NE(refusal().find("no pictures in its folders"), std::string::npos) << refusal();
   for (int i = 0; i < 257; ++i) put("train/" + std::to_string(i) + "/1.png", 1, 1, 1);
   EXPECT_NE(refusal().find("257 classes"), std::string::npos) << refusal();

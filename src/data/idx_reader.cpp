@@ -15,29 +15,41 @@ namespace fs = std::filesystem;
 // files[kImages] and files[kLabels] of a split.
 constexpr int kImages = 0, kLabels = 1;
 
-std::string images_name(const std::string& prefix) { return prefix + "-images-idx3-ubyte"; }
+constexpr const char* kPrefixes[] = {"train", "t10k"};
+
+// The names that a file may have: "train-images-idx3-ubyte", with a dot as others pack it, or
+// compressed. `what` is "images-idx3" or "labels-idx1".
+std::vector<std::string> names_of(const std::string& prefix, const std::string& what) {
+  std::string dotted = what;
+  dotted.replace(dotted.find('-'), 1, ".");
+  std::vector<std::string> names;
+  for (const std::string& name : {what, dotted}) {
+    for (const char* suffix : {"", ".gz"}) names.push_back(prefix + "-" + name + "-ubyte" + suffix);
+  }
+  return names;
+}
 
 std::string pair_of(const fs::path& a, const fs::path& b) {
   return quoted(a) + " and " + quoted(b);
 }
 
 bool recognises(const fs::path& folder) {
-  for (const char* prefix : {"train", "t10k"}) {
-    for (const char* suffix : {"", ".gz"}) {
-      if (is_file(folder / (images_name(prefix) + suffix))) return true;
+  for (const char* prefix : kPrefixes) {
+    for (const std::string& name : names_of(prefix, "images-idx3")) {
+      if (is_file(folder / name)) return true;
     }
   }
   return false;
 }
 
-Result<fs::path> find_file(const fs::path& folder, const std::string& name) {
-  for (const char* suffix : {"", ".gz"}) {
-    const fs::path path = folder / (name + suffix);
-    MANTISSA_ASSIGN(const bool there, is_there(path));
-    if (there) return path;
+// The first of these that is there. Some archives have folders of that name, beside the files.
+Result<std::string> find_file(const fs::path& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    MANTISSA_ASSIGN(const PathKind kind, path_kind(folder / name));
+    if (kind != PathKind::kNothing && kind != PathKind::kFolder) return name;
   }
-  return invalid_input("there is neither " + quoted(folder / name) + " nor " +
-                       quoted(folder / (name + ".gz")));
+  return invalid_input("there is neither " + quoted(folder / names[0]) + " nor " +
+                       quoted(folder / names[1]) + ", nor one named " + names[2]);
 }
 
 PictureForm form_of(const IdxHeader& header) {
@@ -63,20 +75,21 @@ Result<IdxHeader> inspect_images(const fs::path& path) {
 Result<FoundSplit> inspect_split(const fs::path& folder, const std::string& prefix,
                                  PictureForm& form) {
   FoundSplit split;
+  split.folder = folder;
   split.files.resize(2);
-  MANTISSA_ASSIGN(split.files[kImages], find_file(folder, images_name(prefix)));
-  MANTISSA_ASSIGN(split.files[kLabels], find_file(folder, prefix + "-labels-idx1-ubyte"));
-  MANTISSA_ASSIGN(const IdxHeader images, inspect_images(split.files[kImages]));
+  MANTISSA_ASSIGN(split.files[kImages], find_file(folder, names_of(prefix, "images-idx3")));
+  MANTISSA_ASSIGN(split.files[kLabels], find_file(folder, names_of(prefix, "labels-idx1")));
+  const fs::path images_file = split.file(kImages), labels_file = split.file(kLabels);
+  MANTISSA_ASSIGN(const IdxHeader images, inspect_images(images_file));
   split.count = images.dims[0];
   form = form_of(images);
-  const fs::path& labels_file = split.files[kLabels];
   MANTISSA_ASSIGN(const IdxHeader labels, read_idx_header(labels_file));
   if (labels.dims.size() != 1) {
     return invalid_input(quoted(labels_file) + ": labels have 1 dimension, not " +
                          std::to_string(labels.dims.size()));
   }
   if (labels.dims[0] != split.count) {
-    return invalid_input(pair_of(split.files[kImages], labels_file) +
+    return invalid_input(pair_of(images_file, labels_file) +
                          " do not match: " + std::to_string(split.count) + " pictures and " +
                          std::to_string(labels.dims[0]) + " labels");
   }
@@ -91,17 +104,17 @@ Result<FoundSplit> inspect_split(const fs::path& folder, const std::string& pref
 Result<FoundData> inspect(const fs::path& folder, int) {
   FoundData found;
   PictureForm train, test;
-  MANTISSA_ASSIGN(found.train, inspect_split(folder, "train", train));
-  MANTISSA_ASSIGN(found.test, inspect_split(folder, "t10k", test));
+  MANTISSA_ASSIGN(found.train, inspect_split(folder, kPrefixes[0], train));
+  MANTISSA_ASSIGN(found.test, inspect_split(folder, kPrefixes[1], test));
   if (train != test) {
-    return invalid_input(pair_of(found.train.files[kImages], found.test.files[kImages]) +
+    return invalid_input(pair_of(found.train.file(kImages), found.test.file(kImages)) +
                          " do not match: their pictures differ in size");
   }
   const auto largest = [](const FoundSplit& split) {
     return int{*std::max_element(split.labels.begin(), split.labels.end())};
   };
   if (largest(found.test) > largest(found.train)) {
-    return invalid_input(pair_of(found.train.files[kLabels], found.test.files[kLabels]) +
+    return invalid_input(pair_of(found.train.file(kLabels), found.test.file(kLabels)) +
                          " do not match: the largest label is " +
                          std::to_string(largest(found.train)) + " in train and " +
                          std::to_string(largest(found.test)) + " in test");
@@ -134,7 +147,7 @@ Result<ImageSet> read_fitted(const fs::path& path, const PictureForm& stored,
 
 // Pictures of the right form are read straight into their final buffer: no second copy.
 Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const ReadOptions& options) {
-  const fs::path& path = split.files[kImages];
+  const fs::path path = split.file(kImages);
   const PictureForm stored = {found.largest.height, found.largest.width, found.channels};
   if (options.form != stored) return read_fitted(path, stored, split, options.form);
   MANTISSA_ASSIGN(IdxArray array, read_idx(path));

@@ -1,6 +1,7 @@
-// Files of pictures below a folder.
+// Files of pictures below a folder, and what lies beside them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -11,15 +12,53 @@
 
 namespace mantissa {
 
-struct PictureFiles {
-  std::vector<std::filesystem::path> files;  // in the order of their paths, byte by byte
-  int64_t others = 0;                        // files that are not named as pictures
-  std::filesystem::path first_other;         // one of them
+// Why something in a folder is not read.
+enum class NotRead {
+  kOtherName,     // files that are not named as pictures
+  kLostLink,      // links that lead nowhere
+  kLinkedFolder,  // links to folders, inside a class
+  kUnlabelled,    // pictures that lie in no folder of a class
+  kEmptyFolder,   // folders without pictures where those of classes are
+  kOtherFolder,   // folders beside those of the splits
+  kCount
 };
 
-// All files below a folder whose names end as those of pictures (has_image_name). Names that begin
-// with a dot are passed over; links to folders are not followed. An error if a folder cannot be
-// read, or there are 2^32 files or more.
+// What is not read: how many for each reason, and the first of them by name.
+class PassedOver {
+ public:
+  void add(NotRead reason, const std::filesystem::path& path);
+  void add(const PassedOver& others);
+
+  // A line for each reason that there is, with all names if they are few.
+  std::vector<std::string> notes() const;
+
+ private:
+  struct Group {
+    int64_t count = 0;
+    std::vector<std::string> first;
+  };
+  void add(Group& group, int64_t count, const std::vector<std::string>& names);
+  std::array<Group, static_cast<size_t>(NotRead::kCount)> groups_;
+};
+
+// What a folder holds, each by name, sorted byte by byte. Names that begin with a dot are hidden.
+struct FolderEntries {
+  std::vector<std::string> folders;
+  std::vector<std::string> linked_folders;  // links to folders
+  std::vector<std::string> pictures;        // whatever is named as one: reading it says what it is
+  PassedOver others;
+};
+
+// Lists a folder. An error if it or an entry cannot be looked at.
+Result<FolderEntries> list_folder(const std::filesystem::path& folder);
+
+struct PictureFiles {
+  std::vector<std::string> files;  // paths below the folder, sorted byte by byte
+  PassedOver others;
+};
+
+// All that is named as a picture (has_image_name) below a folder; links to folders are not
+// followed. An error if a folder cannot be listed, or there are 2^32 pictures or more.
 Result<PictureFiles> find_pictures(const std::filesystem::path& folder);
 
 // Calls work(i) for each i in [0, count) on that many threads. Gives the message of each call's

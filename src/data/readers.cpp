@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMaxReadingBytes = int64_t{256} << 20;
 
 constexpr const DataReader* kReaders[] = {&kIdxReader, &kCifar10Reader, &kCifar100Reader,
-                                          &kFolderReader};
+                                          &kCifarPythonReader, &kFolderReader};
 
 }  // namespace
 

@@ -17,8 +17,11 @@ namespace mantissa {
 // One split before its pictures are read.
 struct FoundSplit {
   int64_t count = 0;
-  std::vector<std::filesystem::path> files;  // as its reader wants them
-  std::vector<uint8_t> labels;               // [count], or empty where only loading tells them
+  std::filesystem::path folder;
+  std::vector<std::string> files;  // in the folder, as its reader wants them; there may be millions
+  std::vector<uint8_t> labels;     // [count], or empty where only loading tells them
+
+  std::filesystem::path file(size_t i) const { return folder / files[i]; }
 };
 
 // A data set before its pictures are read.
@@ -26,8 +29,8 @@ struct FoundData {
   PictureSize smallest, largest;  // of all pictures, by pixels; the same where all are of one size
   int64_t channels = 0;           // 3 if any picture has colours
   std::vector<std::string> class_names;
-  bool named = false;  // class names are names, not numbers
-  FoundSplit train, test;
+  bool named = false;                   // class names are names, not numbers
+  FoundSplit train, validation, test;   // no validation pictures: none are set apart
   int64_t decoding_bytes = 0;           // most that reading one picture holds
   std::vector<std::string> notes;       // a line each of what the user should know
   std::vector<std::string> unreadable;  // a line for each file that is no picture but should be
@@ -40,9 +43,22 @@ struct ReadOptions {
   std::vector<std::string>* unreadable = nullptr;
 };
 
+// A split before and after its pictures are read.
+struct SplitRow {
+  FoundSplit FoundData::*found;
+  ImageSet Dataset::*images;
+  const char* name;
+};
+constexpr SplitRow kSplitRows[] = {
+    {&FoundData::train, &Dataset::train, "training"},
+    {&FoundData::validation, &Dataset::validation, "validation"},
+    {&FoundData::test, &Dataset::test, "test"},
+};
+
 struct DataReader {
   const char* kind;
-  const char* looks_for;  // the files that it knows its kind by
+  const char* looks_for;  // the files that it knows its kind by; null: `inspect` only says what to
+                          // get instead
   bool (*recognises)(const std::filesystem::path& folder);
   Result<FoundData> (*inspect)(const std::filesystem::path& folder, int threads);
   Result<ImageSet> (*read)(const FoundData& found, const FoundSplit& split,
@@ -52,6 +68,7 @@ struct DataReader {
 extern const DataReader kIdxReader;
 extern const DataReader kCifar10Reader;
 extern const DataReader kCifar100Reader;
+extern const DataReader kCifarPythonReader;
 extern const DataReader kFolderReader;
 
 // All readers; the first that recognises a folder reads it.

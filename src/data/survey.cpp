@@ -47,17 +47,18 @@ std::string picture_hash(const ImageSet& images, int64_t i) {
   return hash.hex_digest();
 }
 
-int64_t count_duplicates(const Dataset& data) {
-  std::set<std::string> test;
+// How many of the examples are among those of training.
+int64_t count_duplicates(const ImageSet& train, const ImageSet& examples) {
+  std::set<std::string> known;
   std::vector<std::string> hashes;
-  for (int64_t i = 0; i < data.test.count; ++i) {
-    hashes.push_back(picture_hash(data.test, i));
-    test.insert(hashes.back());
+  for (int64_t i = 0; i < examples.count; ++i) {
+    hashes.push_back(picture_hash(examples, i));
+    known.insert(hashes.back());
   }
   std::set<std::string> both;
-  for (int64_t i = 0; i < data.train.count; ++i) {
-    std::string hash = picture_hash(data.train, i);
-    if (test.count(hash) > 0) both.insert(std::move(hash));
+  for (int64_t i = 0; i < train.count && !known.empty(); ++i) {
+    std::string hash = picture_hash(train, i);
+    if (known.count(hash) > 0) both.insert(std::move(hash));
   }
   return std::count_if(hashes.begin(), hashes.end(),
                        [&](const std::string& hash) { return both.count(hash) > 0; });
@@ -75,16 +76,18 @@ void add_notes(const Dataset& data, const LocatedData& located, DataSurvey& surv
                     ", " + std::to_string(*least) + " of " +
                     names[static_cast<size_t>(least - counts.begin())]);
   }
-  const std::vector<std::string>& classes = located.found.class_names;
-  for (const auto& [known, loaded, split] :
-       {std::tuple(&located.found.train.labels, &data.train.labels, "training"),
-        std::tuple(&located.found.test.labels, &data.test.labels, "test")}) {
-    std::string note = known->empty() ? missing_classes(split, *loaded, classes) : "";
-    if (!note.empty()) notes.push_back(std::move(note));
-  }
-  if (survey.duplicates > 0) {
-    notes.push_back(std::to_string(survey.duplicates) +
-                    " test pictures are training pictures, too");
+  for (const SplitRow& row : kSplitRows) {
+    const ImageSet& images = data.*row.images;
+    if ((located.found.*row.found).labels.empty()) {
+      std::string note = missing_classes(row.name, images.labels, located.found.class_names);
+      if (!note.empty()) notes.push_back(std::move(note));
+    }
+    if (row.images == &Dataset::train) continue;
+    const int64_t duplicates = count_duplicates(data.train, images);
+    if (row.images == &Dataset::test) survey.duplicates = duplicates;
+    if (duplicates == 0) continue;
+    notes.push_back(std::to_string(duplicates) + " " + row.name +
+                    " pictures are training pictures, too");
   }
   if (!survey.unreadable.empty()) {
     notes.push_back(std::to_string(survey.unreadable.size()) +
@@ -100,19 +103,26 @@ Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOpt
   DataSurvey survey;
   survey.smallest = data.found.smallest;
   survey.largest = data.found.largest;
-  survey.unreadable = std::move(data.found.unreadable);
   MANTISSA_ASSIGN(survey.info, describe_found(name_or_path, data, options));
   const ReadOptions read{.form = loaded_form(data.found, options),
                          .threads = options.threads,
-                         .unreadable = &survey.unreadable};
-  MANTISSA_ASSIGN(pictures.train, data.reader->read(data.found, data.found.train, read));
-  MANTISSA_ASSIGN(pictures.test, data.reader->read(data.found, data.found.test, read));
+                         .unreadable = &data.found.unreadable};
+  for (const SplitRow& row : kSplitRows) {
+    FoundSplit& split = data.found.*row.found;
+    if (split.count == 0 && row.found == &FoundData::validation) continue;
+    MANTISSA_ASSIGN(pictures.*row.images, data.reader->read(data.found, split, read));
+    split.count = (pictures.*row.images).count;
+  }
   survey.info.train_count = pictures.train.count;
+  survey.info.validation_count = pictures.validation.count;
   survey.info.test_count = pictures.test.count;
   survey.train_counts = count_classes(pictures.train, survey.info.classes);
+  survey.validation_counts = count_classes(pictures.validation, survey.info.classes);
   survey.test_counts = count_classes(pictures.test, survey.info.classes);
+  const Status status = check_found(data);
+  if (!status.ok()) survey.refusal = status.error().message;
+  survey.unreadable = std::move(data.found.unreadable);
   describe_pixels(pictures.train, survey);
-  survey.duplicates = count_duplicates(pictures);
   add_notes(pictures, data, survey);
   pictures.info = survey.info;
   return survey;

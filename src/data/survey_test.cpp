@@ -53,6 +53,38 @@ TEST(Survey, CountsAndFindsWhatIsOdd) {
     })) << part;
   }
   EXPECT_EQ(pictures.train.count, 11);
+  EXPECT_NE(survey->refusal.find("few/bad.png'"), std::string::npos) << survey->refusal;
+  EXPECT_NE(survey->refusal.find("and 1 more"), std::string::npos) << survey->refusal;
+}
+
+TEST(Survey, CountsValidationPictures) {
+  const TestFolder folder;
+  put(folder / "Train/a/1.png", {1, 1, 1, {1}});
+  put(folder / "Train/b/1.png", {1, 1, 1, {2}});
+  put(folder / "Valid/a/1.png", {1, 1, 1, {1}});
+  put(folder / "Test/a/1.png", {1, 1, 1, {3}});
+  Dataset pictures;
+  const auto survey = survey_dataset(folder.path().string(), {}, pictures);
+  ASSERT_TRUE(survey.ok()) << survey.error().message;
+  EXPECT_EQ(survey->refusal, "");
+  EXPECT_EQ(survey->info.validation_count, 1);
+  EXPECT_EQ(survey->validation_counts, (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(survey->duplicates, 0);
+  const auto& notes = survey->info.notes;
+  EXPECT_TRUE(std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+    return note == "1 validation pictures are training pictures, too";
+  }));
+}
+
+// What training refuses for want of pictures is described all the same.
+TEST(Survey, SaysThatASplitIsEmpty) {
+  const TestFolder folder;
+  put(folder / "a/1.png", {1, 1, 1, {7}});
+  Dataset pictures;
+  const auto survey = survey_dataset(folder.path().string(), {}, pictures);
+  ASSERT_TRUE(survey.ok()) << survey.error().message;
+  EXPECT_EQ(survey->info.train_count, 1);
+  EXPECT_NE(survey->refusal.find("there are no test pictures"), std::string::npos);
 }
 
 TEST(ContactSheet, HasARowForEachClass) {

@@ -9,12 +9,13 @@
 namespace mantissa {
 
 // Reads a baseline or progressive JPEG file, of grey, YCbCr, RGB, CMYK or YCCK, as grey (channels
-// 1) or RGB (channels 3). Its orientation tag and colour profile are ignored, as by Pillow. The
+// 1) or RGB (channels 3), turned as its EXIF orientation says. Its colour profile is ignored. The
 // file is read in pieces. Errors name the file: not JPEG, damaged, cut short (a missing end marker
 // included), arithmetic coding, more than 100 scans, too large (image.h), channels neither 1 nor 3.
+// What libjpeg only warns of is damage if the pixels depend on it.
 Result<Image> read_jpeg(const std::filesystem::path& path, int channels);
 
-// Reads up to the frame header.
+// Reads up to the first scan.
 Result<ImageHeader> read_jpeg_header(const std::filesystem::path& path);
 
 }  // namespace mantissa

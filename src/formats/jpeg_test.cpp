@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/test_folder.h"
+#include "formats/test_exif.h"
 #include "formats/test_jpeg.h"
 
 namespace mantissa {
@@ -127,6 +128,96 @@ RC_GTEST_PROP(JpegOfAnything, IsAPictureOrAnError, ()) {
   } else {
     RC_ASSERT(static_cast<int64_t>(image->pixels.size()) == 3 * image->height * image->width);
   }
+}
+
+// A segment right after the start of the file.
+std::string with_segment(const std::string& jpeg, char marker, const std::string& data) {
+  const size_t length = data.size() + 2;
+  std::string segment = {'\xff', marker, static_cast<char>(length >> 8), static_cast<char>(length)};
+  return std::string(jpeg).insert(2, segment + data);
+}
+
+constexpr char kApp0 = '\xe0', kApp1 = '\xe1', kApp2 = '\xe2', kApp14 = '\xee';
+
+TEST(JpegOrientation, IsApplied) {
+  const TestFolder folder;
+  put_jpeg(folder / "a.jpg", {16, 8, JCS_GRAYSCALE, blocks(16, 8, {{10}, {200}})});
+  const std::string stored = get_file(folder / "a.jpg");
+  const auto exif = [&](int orientation) {
+    return std::string("Exif\0\0", 6) + exif_block(orientation, orientation % 2 == 0);
+  };
+  put_file(folder / "b.jpg", with_segment(stored, kApp1, exif(8)));
+  const auto turned = read_jpeg(folder / "b.jpg", 1);
+  const auto header = read_jpeg_header(folder / "b.jpg");
+  ASSERT_TRUE(turned.ok() && header.ok());
+  EXPECT_EQ(turned->height, 16);
+  EXPECT_EQ(turned->width, 8);
+  EXPECT_EQ(header->height, 16);
+  EXPECT_EQ(header->width, 8);
+  EXPECT_EQ(turned->pixels.front(), 200);
+  EXPECT_EQ(turned->pixels.back(), 10);
+  // The first EXIF block counts. Other segments of that number hold other things.
+  const std::string xmp = "http://ns.adobe.com/xap/1.0/";
+  put_file(
+      folder / "b.jpg",
+      with_segment(with_segment(with_segment(stored, kApp1, exif(8)), kApp1, exif(3)), kApp1, xmp));
+  const auto first = read_jpeg(folder / "b.jpg", 3);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->width, 16);
+  EXPECT_EQ(first->pixels.front(), 200);
+  put_file(folder / "b.jpg", with_segment(stored, kApp1, exif(6).substr(0, 20)));
+  const auto damaged = read_jpeg(folder / "b.jpg", 1);
+  ASSERT_TRUE(damaged.ok()) << damaged.error().message;
+  EXPECT_EQ(damaged->pixels, read_jpeg(folder / "a.jpg", 1)->pixels);
+}
+
+// What other decoders pass over in silence is no damage: the pixels are those of the clean file.
+TEST(JpegWarning, OfWhatPixelsDoNotDependOnIsHarmless) {
+  const TestFolder folder;
+  put_jpeg(folder / "clean.jpg", {16, 8, JCS_RGB, blocks(16, 8, {{10, 90, 200}, {200, 10, 0}})});
+  const std::string clean = get_file(folder / "clean.jpg");
+  const auto pixels = read_jpeg(folder / "clean.jpg", 3)->pixels;
+  std::string zeros = clean;
+  const size_t scan = clean.find("\xff\xda") + 2;
+  const auto components = static_cast<size_t>(clean[scan + 2]);
+  zeros.replace(scan + 3 + 2 * components, 3, 3, '\0');  // Ss, Se, Ah and Al
+  ASSERT_NE(zeros, clean);
+  const std::pair<const char*, std::string> files[] = {
+      {"Ss = Se = 0", zeros},
+      {"bytes between segments", std::string(clean).insert(2, "abc")},
+      {"bytes after the scan", std::string(clean).insert(clean.size() - 2, "\1\2\3")},
+      {"bytes after the end", clean + "anything"},
+      {"an unknown revision of JFIF", with_segment(clean.substr(0, 2) + clean.substr(20), kApp0,
+                                                   std::string("JFIF\0\7\1\0\0\1\0\1\0\0", 14))},
+      {"an unknown transform of Adobe's",
+       with_segment(clean, kApp14, std::string("Adobe\0\x64\0\0\0\0\7", 12))},
+      {"a profile that is none", with_segment(clean, kApp2, std::string("ICC_PROFILE\0\5\1", 14))}};
+  for (const auto& [what, bytes] : files) {
+    put_file(folder / "a.jpg", bytes);
+    const auto image = read_jpeg(folder / "a.jpg", 3);
+    ASSERT_TRUE(image.ok()) << what << ": " << image.error().message;
+    EXPECT_EQ(image->pixels, pixels) << what;
+  }
+}
+
+TEST(JpegWarning, OfPixelsThatAreMissingIsDamage) {
+  const TestFolder folder;
+  Bytes noise;
+  for (int i = 0; i < 64 * 64; ++i) noise.push_back(static_cast<uint8_t>(i * i * 37 % 251));
+  put_jpeg(folder / "a.jpg", {64, 64, JCS_GRAYSCALE, noise, 90});
+  const std::string whole = get_file(folder / "a.jpg");
+  const auto refusal = [&](const std::string& bytes) {
+    put_file(folder / "b.jpg", bytes);
+    const auto image = read_jpeg(folder / "b.jpg", 1);
+    return image.ok() ? std::string("accepted") : image.error().message;
+  };
+  ASSERT_EQ(refusal(whole), "accepted");
+  // The scan ends early, though the file has its end marker.
+  const std::string early = refusal(whole.substr(0, whole.size() - 200) + "\xff\xd9");
+  EXPECT_NE(early.find("premature end of data segment"), std::string::npos) << early;
+  const std::string code =
+      refusal(std::string(whole).replace(whole.size() - 600, 8, "\xff\0\xff\0\xff\0\xff\0", 8));
+  EXPECT_NE(code.find("bad Huffman code"), std::string::npos) << code;
 }
 
 TEST(JpegRefusal, OfSizesThatTheFileCannotHold) {

@@ -7,9 +7,11 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/atomic_file.h"
 #include "base/checked.h"
+#include "formats/orientation.h"
 
 namespace mantissa {
 namespace {
@@ -33,7 +35,15 @@ struct PngReader {
   png_longjmp(png, 1);
 }
 
-void on_warning(png_structp, png_const_charp) {}
+// Most warnings are about what pixels do not depend on: profiles, comments, their checksums, bytes
+// after the end of the picture. These are about the pixels, and libpng would go on with invented
+// ones.
+void on_warning(png_structp png, png_const_charp message) {
+  const std::string_view text(message);
+  const bool damage = text == "tRNS: CRC error" ||  // which colours are transparent
+                      (text.starts_with("IDAT: ") && text.find("data check") != text.npos);
+  if (damage) png_error(png, message);
+}
 
 // A function of its own: no Status may live where libpng jumps.
 bool read_whole(InputFile* file, png_bytep out, size_t bytes) {
@@ -50,7 +60,18 @@ struct PngHeader {
   int64_t row_bits = 0;  // of a row as it is stored
   bool colour = false;
   bool interlaced = false;
+  int orientation = 1;
+
+  int64_t decoded_rows() const { return interlaced ? height : 1; }  // that are held at once
+  Placement placement() const { return place_upright(orientation, height, width); }
 };
+
+int find_orientation(png_structp png, png_infop info) {
+  png_uint_32 bytes = 0;
+  png_bytep exif = nullptr;
+  if (png_get_eXIf_1(png, info, &bytes, &exif) == 0) return 1;
+  return exif_orientation({exif, bytes});
+}
 
 // Reads up to the pixels and asks for 8-bit RGBA.
 bool read_header(PngReader* reader, PngHeader* header) {
@@ -66,6 +87,7 @@ bool read_header(PngReader* reader, PngHeader* header) {
   header->row_bits = int64_t{header->width} * png_get_channels(png, reader->info) *
                      png_get_bit_depth(png, reader->info);
   header->colour = (png_get_color_type(png, reader->info) & PNG_COLOR_MASK_COLOR) != 0;
+  header->orientation = find_orientation(png, reader->info);
   png_set_expand(png);
   png_set_scale_16(png);
   png_set_gray_to_rgb(png);
@@ -92,18 +114,22 @@ void convert_row(const uint8_t* rgba, int64_t width, int64_t channels, uint8_t* 
   }
 }
 
-// Decodes into `rows` (all rows where interlaced, else one), and from there into `pixels`.
+// Decodes into `rows` (all rows where interlaced, else one, and one more of `channels`), and from
+// there into `pixels`.
 bool read_pixels(PngReader* reader, const PngHeader* header, int64_t channels, uint8_t* rows,
                  uint8_t* pixels) {
   if (setjmp(png_jmpbuf(reader->png))) return false;
   const int64_t width = header->width;
+  const Placement placement = header->placement();
+  uint8_t* converted = rows + header->decoded_rows() * width * kDecodedChannels;
   const int passes = header->interlaced ? PNG_INTERLACE_ADAM7_PASSES : 1;
   for (int pass = 0; pass < passes; ++pass) {
     for (int64_t y = 0; y < header->height; ++y) {
       uint8_t* row = header->interlaced ? rows + y * width * kDecodedChannels : rows;
       png_read_row(reader->png, row, nullptr);
       if (pass + 1 < passes) continue;
-      convert_row(row, width, channels, pixels + y * width * channels);
+      convert_row(row, width, channels, converted);
+      place_row(converted, y, width, channels, placement, pixels);
     }
   }
   png_read_end(reader->png, nullptr);
@@ -152,11 +178,11 @@ Result<Image> read_png(const std::filesystem::path& path, int channels) {
   const ReaderCleanup cleanup{&reader};
   PngHeader header;
   MANTISSA_RETURN_IF_ERROR(begin(reader, header));
-  Image image{header.height, header.width, channels, {}};
+  const Placement placement = header.placement();
+  Image image{placement.height, placement.width, channels, {}};
   std::vector<uint8_t> rows;
   try {
-    rows.resize(static_cast<size_t>(image.width * kDecodedChannels) *
-                (header.interlaced ? header.height : 1));
+    rows.resize(static_cast<size_t>(header.width * kDecodedChannels * (header.decoded_rows() + 1)));
     image.pixels.resize(static_cast<size_t>(image.height * image.width * channels));
   } catch (const std::exception&) {
     return failed("'" + path.string() + "' does not fit the memory");
@@ -173,8 +199,9 @@ Result<ImageHeader> read_png_header(const std::filesystem::path& path) {
   const ReaderCleanup cleanup{&reader};
   PngHeader header;
   MANTISSA_RETURN_IF_ERROR(begin(reader, header));
-  const int64_t rows = header.interlaced ? header.height : 1;
-  return ImageHeader{header.height, header.width, header.colour ? 3 : 1,
+  const Placement placement = header.placement();
+  const int64_t rows = header.decoded_rows() + 1;
+  return ImageHeader{placement.height, placement.width, header.colour ? 3 : 1,
                      int64_t{header.width} * (3 * header.height + kDecodedChannels * rows)};
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/test_folder.h"
+#include "formats/test_exif.h"
 
 namespace mantissa {
 namespace {
@@ -182,6 +183,90 @@ std::string chunk(const std::string& type, const std::string& data) {
       crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
   return big_endian(static_cast<uint32_t>(data.size())) + body +
          big_endian(static_cast<uint32_t>(sum));
+}
+
+// A file of these chunks between the header and the end.
+std::string png_file(int width, int height, int color_type, const std::string& chunks) {
+  std::string rest = {8, 0, 0, 0, 0};
+  rest[1] = static_cast<char>(color_type);
+  return "\x89PNG\r\n\x1a\n" +
+         chunk("IHDR", big_endian(static_cast<uint32_t>(width)) +
+                           big_endian(static_cast<uint32_t>(height)) + rest) +
+         chunks + chunk("IEND", "");
+}
+
+std::string deflated(const std::string& rows) {
+  std::string out(compressBound(rows.size()), '\0');
+  uLongf bytes = out.size();
+  compress(reinterpret_cast<Bytef*>(out.data()), &bytes,
+           reinterpret_cast<const Bytef*>(rows.data()), rows.size());
+  return out.substr(0, bytes);
+}
+
+// With its last byte, one of the checksum, changed.
+std::string spoilt(std::string chunk) {
+  chunk.back() = static_cast<char>(chunk.back() ^ 1);
+  return chunk;
+}
+
+class PngChunks : public testing::Test {
+ protected:
+  // The pixels, or an error.
+  std::string read(const std::string& bytes) {
+    put_file(folder_ / "a.png", bytes);
+    const auto image = read_png(folder_ / "a.png", 3);
+    if (!image.ok()) return image.error().message;
+    return {image->pixels.begin(), image->pixels.end()};
+  }
+  const std::string rows_ = std::string("\0\1\2\3", 4);  // filter, and a pixel
+  const std::string pixels_ = chunk("IDAT", deflated(rows_));
+  TestFolder folder_;
+};
+
+TEST_F(PngChunks, ThatPixelsDoNotDependOnMayBeDamaged) {
+  const std::string profile = std::string("p\0\0", 3) + "no profile";
+  for (const std::string& chunks :
+       {chunk("iCCP", profile) + pixels_, spoilt(chunk("iCCP", profile)) + pixels_,
+        chunk("iCCP", "") + pixels_, spoilt(chunk("tEXt", "a")) + pixels_,
+        chunk("tEXt", std::string(3 << 20, 'x')) + pixels_, pixels_ + spoilt(chunk("tIME", "")),
+        chunk("gAMA", std::string(4, '\0')) + pixels_, chunk("sRGB", "\7") + pixels_,
+        chunk("eXIf", "no EXIF") + pixels_, spoilt(chunk("eXIf", exif_block(6, true))) + pixels_,
+        chunk("IDAT", deflated(rows_) + "more") + pixels_,
+        chunk("IDAT", deflated(rows_ + rows_))}) {
+    EXPECT_EQ(read(png_file(1, 1, PNG_COLOR_TYPE_RGB, chunks)), "\1\2\3");
+  }
+}
+
+TEST_F(PngChunks, ThatPixelsDependOnMayNot) {
+  const auto expect_refusal = [&](int color_type, const std::string& chunks, const char* part) {
+    const std::string found = read(png_file(1, 1, color_type, chunks));
+    EXPECT_NE(found.find(part), std::string::npos) << found;
+  };
+  expect_refusal(PNG_COLOR_TYPE_RGB, spoilt(pixels_), "CRC error");
+  expect_refusal(PNG_COLOR_TYPE_RGB, chunk("IDAT", spoilt(deflated(rows_))), "data check");
+  const std::string clear = chunk("tRNS", std::string("\0\1\0\2\0\3", 6));
+  EXPECT_EQ(read(png_file(1, 1, PNG_COLOR_TYPE_RGB, clear + pixels_)), std::string(3, '\0'));
+  expect_refusal(PNG_COLOR_TYPE_RGB, spoilt(clear) + pixels_, "tRNS: CRC error");
+  const std::string palette = chunk("PLTE", "abcdef");
+  const std::string index = chunk("IDAT", deflated(std::string("\0\1", 2)));
+  EXPECT_EQ(read(png_file(1, 1, PNG_COLOR_TYPE_PALETTE, palette + index)), "def");
+  expect_refusal(PNG_COLOR_TYPE_PALETTE, spoilt(palette) + index, "CRC error");
+  expect_refusal(PNG_COLOR_TYPE_PALETTE, index, "PLTE");
+}
+
+TEST_F(PngChunks, MaySayHowThePictureStands) {
+  const std::string pixels = chunk("IDAT", deflated(std::string("\0\1\2\3", 4)));
+  for (const auto& [chunks, first] : {std::pair(chunk("eXIf", exif_block(6, false)) + pixels, 1),
+                                      std::pair(chunk("eXIf", exif_block(8, true)) + pixels, 3)}) {
+    put_file(folder_ / "a.png", png_file(3, 1, PNG_COLOR_TYPE_GRAY, chunks));
+    const auto image = read_png(folder_ / "a.png", 1);
+    const auto header = read_png_header(folder_ / "a.png");
+    ASSERT_TRUE(image.ok() && header.ok());
+    EXPECT_EQ(image->height, 3);
+    EXPECT_EQ(header->height, 3);
+    EXPECT_EQ(header->width, 1);
+    EXPECT_EQ(image->pixels[0], first);
+  }
 }
 
 TEST(Png, RefusesAbsurdSizesBeforeAllocating) {

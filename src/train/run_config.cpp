@@ -184,7 +184,9 @@ const Setting kSettings[] = {
      [](S text, Config& c) { return real("clip-norm", text, 0, 1e9, c.clip_norm); },
      [](const Config& c) { return real_text(c.clip_norm); }},
     {"validation",
-     "training examples held back to measure each epoch: a fraction (0.1) or a number (5000)", "0",
+     "training examples held back to measure each epoch: a fraction (0.1) or a number (5000); not "
+     "where a folder val beside train has them",
+     "0",
      kValue, kIdentity, parse_validation, [](const Config& c) { return real_text(c.validation); }},
     {"early-stop",
      "stop after so many epochs in a row without a lower validation loss, and keep the weights of "

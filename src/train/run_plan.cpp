@@ -96,7 +96,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
   if (data.loading_bytes > later_bytes) {
     memory.items.push_back({"reading pictures, beyond that", data.loading_bytes - later_bytes});
   }
-  if (plan.validation_examples > 0) {
+  if (data.validation_count == 0 && plan.validation_examples > 0) {
     memory.items.push_back(
         {"validation split", split_bytes(plan.validation_examples, example_bytes)});
   }
@@ -147,7 +147,12 @@ Schedule run_schedule(const RunConfig& config, int64_t total_steps, int64_t redu
 namespace {
 
 // How many training examples are held back. At least a batch must be left.
-Result<int64_t> validation_count(const RunConfig& config, const DatasetInfo& data) {
+Result<int64_t> held_back_count(const RunConfig& config, const DatasetInfo& data) {
+  if (config.validation > 0 && data.validation_count > 0) {
+    return invalid_input("validation: " + data.name + " has " +
+                         std::to_string(data.validation_count) +
+                         " validation pictures of its own, which are used; leave this out");
+  }
   const double wanted = config.validation < 1
                             ? std::floor(config.validation * static_cast<double>(data.train_count))
                             : config.validation;
@@ -210,7 +215,8 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
     return invalid_input("batch-size " + std::to_string(config.batch_size) + " is more than the " +
                          std::to_string(data.train_count) + " training examples of " + data.name);
   }
-  MANTISSA_ASSIGN(const int64_t held_back, validation_count(config, data));
+  MANTISSA_ASSIGN(const int64_t held_back, held_back_count(config, data));
+  const int64_t validation_examples = held_back + data.validation_count;
   const int64_t train_count = data.train_count - held_back;
   RunPlan plan;
   plan.options = {.height = data.height,
@@ -246,11 +252,11 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   MANTISSA_ASSIGN(plan.evaluation,
                   compile_evaluation(frozen_graph, inference, config.micro_batch_size,
                                      data.test_count, planning));
-  plan.validation_examples = held_back;
-  if (held_back > 0) {
-    MANTISSA_ASSIGN(
-        plan.validation,
-        compile_evaluation(frozen_graph, inference, config.micro_batch_size, held_back, planning));
+  plan.validation_examples = validation_examples;
+  if (validation_examples > 0) {
+    MANTISSA_ASSIGN(plan.validation,
+                    compile_evaluation(frozen_graph, inference, config.micro_batch_size,
+                                       validation_examples, planning));
   }
   plan.steps_per_epoch = train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;

@@ -24,7 +24,7 @@ struct RunPlan {
   StateLayout pretraining_layout;
   Program calibration;
   EvaluationPrograms evaluation;  // of the frozen network, on the test split
-  EvaluationPrograms validation;  // on the training examples that are held back, if any
+  EvaluationPrograms validation;  // on the data set's own, or the examples held back
   int64_t validation_examples = 0;
   int64_t steps_per_epoch = 0;
   int64_t total_steps = 0;

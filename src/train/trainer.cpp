@@ -66,7 +66,10 @@ class Run {
     MANTISSA_ASSIGN(data_, load_dataset(config_.data, true, true, data_options(config_)));
     MANTISSA_RETURN_IF_ERROR(check_unchanged(info, data_.info));
     info_.run_identity = run_identity(config_, data_sha256(data_));
-    MANTISSA_ASSIGN(validation_, split_off(data_.train, config_.seed, plan_.validation_examples));
+    validation_ = std::exchange(data_.validation, {});
+    if (validation_.count == 0) {
+      MANTISSA_ASSIGN(validation_, split_off(data_.train, config_.seed, plan_.validation_examples));
+    }
     MANTISSA_RETURN_IF_ERROR(set_channel_means(config_, channel_means(data_.train), plan_));
     if (config_.resume) {
       MANTISSA_ASSIGN(auto text, read_summary(folder_, info_.run_identity));
@@ -361,7 +364,7 @@ class Run {
   std::string config_text_;  // config.toml
   RunPlan plan_;
   Dataset data_;
-  ImageSet validation_;  // held back from data_.train
+  ImageSet validation_;  // the data set's own, or held back from data_.train
   std::optional<State> state_;
   std::optional<AlignedMemory> arena_;
   std::optional<ThreadPool> pool_;
