@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/test_folder.h"
 
@@ -47,10 +50,11 @@ TEST_F(JsonLinesTest, CutsBackAndGoesOn) {
 }
 
 TEST_F(JsonLinesTest, SaysWhereLinesAreMissing) {
-  for (const auto& [text, last_step] : {std::pair(line(10) + line(20), 30),
-                                        {line(10) + line(20), 99},
-                                        {std::string(), 10},
-                                        {line(10) + "{\"step\":2", 20}}) {
+  const std::vector<std::pair<std::string, int64_t>> cases = {{line(10) + line(20), 30},
+                                                              {line(10) + line(20), 99},
+                                                              {"", 10},
+                                                              {line(10) + "{\"step\":2", 20}};
+  for (const auto& [text, last_step] : cases) {
     const auto lines = open(text, last_step);
     ASSERT_TRUE(lines.ok());
     EXPECT_NE(lines->gap().find("step " + std::to_string(last_step)), std::string::npos) << text;
