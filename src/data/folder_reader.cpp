@@ -107,21 +107,25 @@ Result<FoundSplit> make_split(std::vector<ClassFiles> classes, const fs::path& r
 }
 
 // Reads the headers of a split, in parallel, and takes unreadable files out of it.
-void inspect_headers(FoundSplit& split, int threads, FoundData& found) {
+Status inspect_headers(FoundSplit& split, int threads, FoundData& found) {
   std::vector<ImageHeader> headers(split.files.size());
-  std::vector<std::string> errors =
-      for_each_picture(split.count, threads, [&](int64_t i) -> Status {
-        MANTISSA_ASSIGN(headers[i], read_image_header(split.files[i]));
-        return {};
-      });
+  PictureResults results = for_each_picture(split.count, threads, [&](int64_t i) -> Status {
+    MANTISSA_ASSIGN(headers[i], read_image_header(split.files[i]));
+    return {};
+  });
+  if (results.failure) return *results.failure;
+  const std::string note = "reading pictures: " + results.shortage;
+  if (!results.shortage.empty() && (found.notes.empty() || found.notes.back() != note)) {
+    found.notes.push_back(note);
+  }
   const auto less = [](const PictureSize& a, const PictureSize& b) {
     return std::make_tuple(a.height * a.width, a.height) <
            std::make_tuple(b.height * b.width, b.height);
   };
   FoundSplit good;
   for (size_t i = 0; i < headers.size(); ++i) {
-    if (!errors[i].empty()) {
-      found.unreadable.push_back(std::move(errors[i]));
+    if (!results.errors[i].empty()) {
+      found.unreadable.push_back(std::move(results.errors[i]));
       continue;
     }
     const PictureSize size = {headers[i].height, headers[i].width};
@@ -134,6 +138,7 @@ void inspect_headers(FoundSplit& split, int threads, FoundData& found) {
   }
   good.count = static_cast<int64_t>(good.files.size());
   split = std::move(good);
+  return {};
 }
 
 // The folder beside train/ that holds the test pictures; "" if there is none.
@@ -191,8 +196,8 @@ Result<FoundData> inspect(const fs::path& folder, int threads) {
   }
   MANTISSA_ASSIGN(found.train, make_split(std::move(train), root, found.class_names));
   MANTISSA_ASSIGN(found.test, make_split(std::move(test), test_root, found.class_names));
-  inspect_headers(found.train, threads, found);
-  inspect_headers(found.test, threads, found);
+  MANTISSA_RETURN_IF_ERROR(inspect_headers(found.train, threads, found));
+  MANTISSA_RETURN_IF_ERROR(inspect_headers(found.test, threads, found));
   return found;
 }
 
@@ -219,7 +224,7 @@ Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const Rea
   set.count = split.count;
   set.labels = split.labels;
   set.pixels.resize(static_cast<size_t>(split.count * options.form.bytes()));
-  std::vector<std::string> errors = for_each_picture(
+  PictureResults results = for_each_picture(
       split.count, reading_threads(found.decoding_bytes, options.threads),
       [&](int64_t i) -> Status {
         MANTISSA_ASSIGN(const Image image,
@@ -228,11 +233,12 @@ Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const Rea
                     set.pixels.data() + i * options.form.bytes());
         return {};
       });
+  if (results.failure) return *results.failure;
   if (options.unreadable != nullptr) {
-    drop_unreadable(errors, *options.unreadable, set);
+    drop_unreadable(results.errors, *options.unreadable, set);
     return set;
   }
-  for (const std::string& error : errors) {
+  for (const std::string& error : results.errors) {
     if (!error.empty()) return invalid_input(error);
   }
   return set;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,16 @@ struct PictureFiles {
 // read, or there are 2^32 files or more.
 Result<PictureFiles> find_pictures(const std::filesystem::path& folder);
 
-// Calls work(i) for each i in [0, count) on that many threads. Gives the message of each call's
-// error ("" where it succeeded); an exception of `work` is the error that memory is short.
-std::vector<std::string> for_each_picture(int64_t count, int threads,
-                                          const std::function<Status(int64_t)>& work);
+// What came of a call for each of many pictures.
+struct PictureResults {
+  std::vector<std::string> errors;  // [count]: the message of each call's error, "" without one
+  std::optional<Error> failure;     // the first of them that is not the fault of a file
+  std::string shortage;             // of threads: a line where there were fewer than asked for
+};
+
+// Calls work(i) for each i in [0, count) on that many threads. An exception of `work` is the error
+// that memory is short.
+PictureResults for_each_picture(int64_t count, int threads,
+                                const std::function<Status(int64_t)>& work);
 
 }  // namespace mantissa
