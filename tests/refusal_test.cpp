@@ -112,6 +112,22 @@ TEST(Refusal, ImpossibleNetworksAndOptions) {
   }
 }
 
+TEST(Refusal, BlocksThatTheSystemDoesNotGive) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers end the process where memory is refused";
+#endif
+  const auto arena = AlignedMemory::create(int64_t{1} << 60);
+  ASSERT_FALSE(arena.ok());
+  EXPECT_EQ(arena.error().code, ErrorCode::kFailed);
+  EXPECT_EQ(arena.error().message,
+            "no memory for the arena: the system did not give 1048576.0 TiB");
+  StateLayout layout;
+  layout.bytes = int64_t{1} << 60;
+  const auto state = State::create(layout);
+  ASSERT_FALSE(state.ok());
+  EXPECT_EQ(state.error().message.find("no memory for weights and other state"), 0u);
+}
+
 class DamagedState : public ::testing::Test {
  protected:
   DamagedState()

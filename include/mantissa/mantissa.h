@@ -42,6 +42,7 @@ std::vector<std::pair<std::string, std::string>> built_in_models();
 // What a person sees while training runs.
 struct Progress {
   enum class Kind {
+    kStarting,  // before the first step: nothing to show yet, but it can be stopped
     kStep,
     kCheckpoint,
     kPretraining,
@@ -59,7 +60,8 @@ struct Progress {
 };
 
 // Called from the calling thread of train/evaluate. Return false to stop: training then ends its
-// step, and the validation that belongs to it, writes a checkpoint and returns kInterrupted.
+// step, and the validation that belongs to it, writes a checkpoint and returns kInterrupted; before
+// its first step (kStarting) it leaves everything as it was.
 using Observer = std::function<bool(const Progress&)>;
 
 struct TrainingOutcome {
@@ -108,6 +110,7 @@ struct PredictionOutcome {
   std::vector<std::string> class_names;
   std::vector<Prediction> predictions;
   std::vector<std::string> problems;  // a line for each picture or folder that could not be read
+  std::vector<std::string> notes;     // a line each of what else the user should know
   std::string csv;                    // if "csv" was given
 };
 

@@ -35,19 +35,21 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   }
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
   MANTISSA_ASSIGN(const Dataset data, load_test_data(config, network));
-  for (const std::string& note : data.info.notes) {
-    if (observer == nullptr) break;
+  const auto message = [&](std::string text) {
+    if (observer == nullptr || text.empty()) return;
     Progress progress;
     progress.kind = Progress::Kind::kMessage;
-    progress.message = data.info.name + ": " + note;
+    progress.message = std::move(text);
     observer(progress);
-  }
+  };
+  for (const std::string& note : data.info.notes) message(data.info.name + ": " + note);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
                   compile_evaluation(network.graph, network.description.inference(),
                                      config.batch_size, data.test.count, {&table, config.threads}));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
   ThreadPool pool(config.threads);
+  message(pool.shortage());
   const auto start = std::chrono::steady_clock::now();
   const auto report = [&](int64_t done, int64_t all) {
     if (observer == nullptr) return true;

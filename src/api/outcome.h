@@ -32,6 +32,9 @@ Outcome refused(const Error& error) {
 inline Progress progress_of(const TrainEvent& event) {
   Progress progress;
   switch (event.kind) {
+    case TrainEventKind::kStarting:
+      progress.kind = Progress::Kind::kStarting;
+      break;
     case TrainEventKind::kStep:
       progress.kind = Progress::Kind::kStep;
       break;

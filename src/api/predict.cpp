@@ -97,7 +97,7 @@ Status predict_files(std::span<const fs::path> files, const DataOptions& options
                      Predictor& predictor) {
   const PictureForm form = {options.size.height, options.size.width, options.channels};
   std::vector<Prediction> all(files.size());
-  std::vector<std::string> errors = for_each_picture(
+  PictureResults results = for_each_picture(
       static_cast<int64_t>(files.size()), decoding_threads(files, options.threads),
       [&](int64_t i) -> Status {
         MANTISSA_ASSIGN(const Image image, read_image(files[i], static_cast<int>(form.channels)));
@@ -108,12 +108,13 @@ Status predict_files(std::span<const fs::path> files, const DataOptions& options
                   std::move(pixels)};
         return {};
       });
+  if (results.failure) predictor.outcome.exit = Exit::kFailed;
   std::vector<Prediction> good;
   for (size_t i = 0; i < all.size(); ++i) {
-    if (errors[i].empty()) {
+    if (results.errors[i].empty()) {
       good.push_back(std::move(all[i]));
     } else {
-      predictor.outcome.problems.push_back(std::move(errors[i]));
+      predictor.outcome.problems.push_back(std::move(results.errors[i]));
     }
   }
   return predictor.run(std::move(good));
@@ -133,8 +134,12 @@ Status predict_inputs(const InferenceConfig& config, Predictor& predictor) {
     MANTISSA_RETURN_IF_ERROR(predict_files(all.subspan(first, at_once), options, predictor));
   }
   if (outcome.problems.empty()) return {};
-  if (count == 1) return invalid_input(outcome.problems[0]);
-  outcome.exit = Exit::kInvalidInput;
+  const bool failed_to_read = outcome.exit == Exit::kFailed;
+  if (count == 1) {
+    const std::string& problem = outcome.problems[0];
+    return failed_to_read ? failed(problem) : invalid_input(problem);
+  }
+  if (!failed_to_read) outcome.exit = Exit::kInvalidInput;
   outcome.error = std::to_string(outcome.problems.size()) + " of " + std::to_string(count) +
                   (only_pictures ? " pictures" : " pictures and folders") + " could not be read";
   return {};
@@ -171,6 +176,9 @@ Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
   outcome.class_names = network.description.class_names;
   ThreadPool pool(config.threads);
+  if (std::string shortage = pool.shortage(); !shortage.empty()) {
+    outcome.notes.push_back(std::move(shortage));
+  }
   Predictor predictor{network, pool, config.isa, outcome};
   MANTISSA_RETURN_IF_ERROR(config.input.empty() ? predict_examples(config, predictor)
                                                 : predict_inputs(config, predictor));

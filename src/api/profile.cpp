@@ -6,6 +6,7 @@
 #include "api/target.h"
 #include "base/atomic_file.h"
 #include "base/file_system.h"
+#include "formats/json_text.h"
 #include "train/config_file.h"
 #include "train/measure_profile.h"
 #include "train/profile_file.h"
@@ -43,7 +44,7 @@ Result<ProfileOutcome> run_profile(const Settings& settings, const Observer& obs
   MANTISSA_RETURN_IF_ERROR(write_text_atomically(outcome.path, outcome.text));
   MANTISSA_ASSIGN(const auto entries, read_entries(outcome.path));
   nlohmann::ordered_json json = {{"path", outcome.path}};
-  for (const auto& [name, text] : entries) json[name] = nlohmann::json::parse(text);
+  for (const auto& [name, text] : entries) json[name] = parse_json(text);
   outcome.json = json.dump(2);
   return outcome;
 }

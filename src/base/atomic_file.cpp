@@ -179,7 +179,7 @@ Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, int6
   try {
     bytes.resize(static_cast<size_t>(file.size()));
   } catch (const std::bad_alloc&) {
-    return failed("'" + path.string() + "' does not fit the memory: " + format_bytes(file.size()));
+    return out_of_memory("what '" + path.string() + "' holds", file.size());
   }
   MANTISSA_RETURN_IF_ERROR(file.read_exactly(bytes));
   return bytes;

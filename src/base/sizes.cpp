@@ -45,4 +45,9 @@ std::string format_bytes(int64_t bytes) {
   return std::to_string(bytes) + " B";
 }
 
+Error out_of_memory(const std::string& thing, int64_t bytes, SourceLocation where) {
+  return failed("no memory for " + thing + ": the system did not give " + format_bytes(bytes),
+                where);
+}
+
 }  // namespace mantissa

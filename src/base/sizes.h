@@ -16,4 +16,8 @@ Result<int64_t> parse_bytes(std::string_view text);
 // "1.5 GiB", "37.2 MiB", "512 B".
 std::string format_bytes(int64_t bytes);
 
+// The error that the system gave no memory for a thing ("the arena") of so many bytes.
+Error out_of_memory(const std::string& thing, int64_t bytes,
+                    SourceLocation where = SourceLocation::current());
+
 }  // namespace mantissa

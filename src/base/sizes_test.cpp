@@ -24,6 +24,12 @@ TEST(ParseBytes, RefusesAnythingElse) {
   }
 }
 
+TEST(OutOfMemory, NamesTheThingAndItsSize) {
+  const Error error = out_of_memory("the arena", int64_t{3} << 29);
+  EXPECT_EQ(error.code, ErrorCode::kFailed);
+  EXPECT_EQ(error.message, "no memory for the arena: the system did not give 1.5 GiB");
+}
+
 TEST(FormatBytes, UsesTheLargestUnit) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(512), "512 B");

@@ -1,7 +1,8 @@
 #include "base/thread_pool.h"
 
 #include <atomic>
-#include <thread>
+#include <exception>
+#include <utility>
 #include <vector>
 
 namespace mantissa {
@@ -22,6 +23,14 @@ inline void relax() {
 constexpr uint32_t kOpen = uint32_t{1} << 31;
 
 }  // namespace
+
+std::thread try_thread(std::function<void()> work) {
+  try {
+    return std::thread(std::move(work));
+  } catch (const std::exception&) {  // EAGAIN as system_error, or bad_alloc
+    return {};
+  }
+}
 
 // A round is opened by the caller; a worker joins it, takes tasks until none is left, and leaves.
 // When no task is left the caller closes the round and waits for those who have joined, so a
@@ -74,9 +83,17 @@ ThreadPool::ThreadPool(int threads) : size_(threads < 1 ? 1 : threads) {
   if (size_ == 1) return;
   shared_ = std::make_unique<Shared>(size_);
   shared_->threads.reserve(size_ - 1);
-  for (int worker = 1; worker < size_; ++worker) {
-    shared_->threads.emplace_back([this, worker] { work(worker); });
+  for (; threads_ < size_; ++threads_) {
+    std::thread thread = try_thread([this, worker = threads_] { work(worker); });
+    if (!thread.joinable()) break;
+    shared_->threads.push_back(std::move(thread));
   }
+}
+
+std::string ThreadPool::shortage() const {
+  if (threads_ == size_) return "";
+  return "only " + std::to_string(threads_) + " of " + std::to_string(size_) +
+         " threads could be started (is there a limit on processes or memory?)";
 }
 
 ThreadPool::~ThreadPool() {

@@ -2,23 +2,37 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
+#include <thread>
 #include <type_traits>
 
 namespace mantissa {
+
+// Starts a thread; none if the system gives no more (limits on processes, no memory for its stack).
+// Whoever asks then does the work without it.
+std::thread try_thread(std::function<void()> work);
 
 // Runs the tasks of one parallel_for at a time. The calling thread works too, so a pool of size 1
 // has no thread of its own, allocates nothing, and any number of threads may use it. Others
 // allocate nothing after construction.
 class ThreadPool {
  public:
-  // threads >= 1.
+  // threads >= 1. Where the system gives fewer, the pool works with those: size() stays what was
+  // asked for, since memory is planned for it, and others do the missing threads' tasks.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return size_; }
+
+  // The threads that there are, the calling one among them.
+  int threads() const { return threads_; }
+
+  // A line for people if these are fewer than asked for, else "".
+  std::string shortage() const;
 
   // Calls function(task, worker) once for each task in [0, tasks), worker in [0, size()), and
   // returns when all are done. Which worker gets which task is not fixed: results must not depend
@@ -46,6 +60,7 @@ class ThreadPool {
   void work(int worker);
 
   int size_;
+  int threads_ = 1;
   std::unique_ptr<Shared> shared_;  // null: size 1
 };
 

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
+
+#include "base/test_threads.h"
 
 namespace mantissa {
 namespace {
@@ -65,6 +68,27 @@ TEST_P(ThreadPoolSizes, StartsAndStopsOften) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ThreadPoolSizes, testing::Values(1, 2, 3, 8));
+
+// Where a limit on processes is reached, those threads that there are do all of the tasks.
+TEST(ThreadPool, WorksWithTheThreadsThatCouldBeStarted) {
+  for (int more = 0; more <= 4; ++more) {
+    const ThreadLimit limit(more);
+    ThreadPool pool(4);
+    EXPECT_EQ(pool.size(), 4);  // what memory is planned for
+    EXPECT_EQ(pool.threads(), std::min(more + 1, 4));
+    EXPECT_EQ(pool.shortage().empty(), more >= 3) << pool.shortage();
+    std::vector<std::atomic<int>> runs(100);
+    for (int round = 0; round < 50; ++round) {
+      pool.parallel_for(100, [&](int64_t task, int) { ++runs[static_cast<size_t>(task)]; });
+    }
+    for (const auto& count : runs) ASSERT_EQ(count, 50);
+  }
+}
+
+TEST(ThreadPool, SaysHowManyThreadsAreMissing) {
+  const ThreadLimit limit(2);
+  EXPECT_TRUE(ThreadPool(8).shortage().starts_with("only 3 of 8 threads could be started"));
+}
 
 TEST(ThreadPool, TakesNonsenseAsOne) { EXPECT_EQ(ThreadPool(-3).size(), 1); }
 

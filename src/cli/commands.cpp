@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "cli/completion.h"
-#include "cli/interrupt.h"
 #include "cli/next_steps.h"
 #include "cli/output.h"
 #include "cli/picture.h"
+#include "cli/process.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/run_commands.h"
@@ -31,6 +31,7 @@ struct TrainedRun {
   double seconds = 0;
   std::string out;   // where its results are; "" if that is not known
   std::string data;  // what it was trained on
+  bool saved = false;  // a checkpoint, from which it can go on
 };
 
 // Some test examples with the trained network's guesses. Nothing if they cannot be had: the
@@ -73,12 +74,16 @@ TrainedRun train_visibly(const CommandLine& line) {
   const auto start = std::chrono::steady_clock::now();
   TrainedRun run;
   run.out = line.setting("out");
+  run.saved = line.setting("resume") == "true";
   ProgressDisplay display(terminal, line.quiet);
   const Interrupt interrupt("stopping after this step, saving a checkpoint", terminal.redraws);
   run.outcome = train(line.settings, [&](const Progress& progress) {
-    // Where a configuration file says it, the checkpoints tell it.
-    if (progress.kind == Progress::Kind::kCheckpoint && run.out.empty()) {
-      run.out = std::filesystem::path(progress.message).parent_path().string();
+    if (progress.kind == Progress::Kind::kCheckpoint) {
+      run.saved = true;
+      // Where a configuration file says it, the checkpoints tell it.
+      if (run.out.empty()) {
+        run.out = std::filesystem::path(progress.message).parent_path().string();
+      }
     }
     const bool stops = interrupt.requested();
     if (!stops || progress.kind != Progress::Kind::kStep) display.show(progress);
@@ -93,7 +98,9 @@ TrainedRun train_visibly(const CommandLine& line) {
 int run_train(const CommandLine& line) {
   const TrainedRun run = train_visibly(line);
   const int code = exit_code(line, run.outcome);
-  if (run.outcome.exit == Exit::kInterrupted) say("to go on: " + resume_text(line));
+  if (run.outcome.exit == Exit::kInterrupted && run.saved) {
+    say("to go on: " + resume_text(line));
+  }
   if (code != 0) return code;
   if (run.outcome.already_finished) {
     say("this run is already finished: " + printable(run.out));
@@ -119,6 +126,7 @@ int run_eval(const CommandLine& line) {
 
 int run_predict(const CommandLine& line) {
   const PredictionOutcome outcome = predict(line.settings);
+  for (const std::string& note : outcome.notes) say("mantissa predict: " + printable(note));
   for (const std::string& problem : outcome.problems) say(printable(problem));
   if (outcome.predictions.empty()) return exit_code(line, outcome);
   const Terminal terminal = describe_terminal(1);
@@ -219,12 +227,14 @@ int run_info(const CommandLine& line) {
 }  // namespace
 
 int run_command(const CommandLine& line) {
+  // These stop in good order; the others have nothing to save, and end at once.
   if (line.command == "train") return run_train(line);
+  if (line.command == "bench") return run_bench(line);
+  if (line.command == "profile") return run_profile(line);
+  release_stop_signals();
   if (line.command == "eval") return run_eval(line);
   if (line.command == "predict") return run_predict(line);
   if (line.command == "plan") return run_plan(line);
-  if (line.command == "bench") return run_bench(line);
-  if (line.command == "profile") return run_profile(line);
   if (line.command == "data") return run_data(line);
   if (line.command == "verify") return run_verify(line);
   if (line.command == "report") return run_report(line);

@@ -92,6 +92,8 @@ void ProgressDisplay::print_line(const std::string& line) {
 
 void ProgressDisplay::show(const Progress& progress) {
   switch (progress.kind) {
+    case Progress::Kind::kStarting:
+      break;
     case Progress::Kind::kMessage:
       print_line(printable(progress.message));
       break;

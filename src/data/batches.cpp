@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <exception>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "base/random.h"
+#include "base/sizes.h"
+#include "base/thread_pool.h"
 
 namespace mantissa {
 namespace {
@@ -44,10 +45,13 @@ struct BatchPrefetcher::State {
         pixels(static_cast<size_t>(kSlots * options.batch_size * images.example_bytes())),
         labels(static_cast<size_t>(kSlots * options.batch_size)),
         indices(labels.size()),
-        order(static_cast<size_t>(images.count)) {}
+        order(static_cast<size_t>(images.count)),
+        epoch(options.first_epoch),
+        step(options.first_step) {}
 
   void produce();
-  void prepare(int64_t slot, uint32_t epoch, int64_t step);
+  void prepare_next();
+  void fill(int64_t slot);
 
   const ImageSet& images;
   const BatchOptions options;
@@ -55,7 +59,13 @@ struct BatchPrefetcher::State {
   std::vector<uint8_t> pixels;
   std::vector<uint8_t> labels;
   std::vector<uint32_t> indices;
-  std::vector<uint32_t> order;  // of the epoch that is being prepared; only the thread uses it
+
+  // Of the batch that is prepared next. Whoever prepares batches alone uses them.
+  std::vector<uint32_t> order;  // of its epoch
+  uint32_t epoch;
+  int64_t step;
+  bool ordered = false;
+  int64_t prepared = 0;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -68,31 +78,34 @@ struct BatchPrefetcher::State {
 
 // The thread: prepares batch after batch, waiting while all slots are in use.
 void BatchPrefetcher::State::produce() {
-  uint32_t epoch = options.first_epoch;
-  int64_t step = options.first_step;
-  bool ordered = false;
-  for (int64_t n = 0; n < options.total_steps; ++n, ++step) {
-    if (step == steps_per_epoch) {
-      ++epoch;
-      step = 0;
-      ordered = false;
-    }
+  while (prepared < options.total_steps) {
     {
       std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return stop || n - released < kSlots; });
+      changed.wait(lock, [&] { return stop || prepared - released < kSlots; });
       if (stop) return;
     }
-    if (!std::exchange(ordered, true)) fill_epoch_order(options.seed, epoch, order);
-    prepare(n % kSlots, epoch, step);
+    prepare_next();
     {
       const std::lock_guard lock(mutex);
-      produced = n + 1;
+      produced = prepared;
     }
     changed.notify_all();
   }
 }
 
-void BatchPrefetcher::State::prepare(int64_t slot, uint32_t epoch, int64_t step) {
+void BatchPrefetcher::State::prepare_next() {
+  if (step == steps_per_epoch) {
+    ++epoch;
+    step = 0;
+    ordered = false;
+  }
+  if (!std::exchange(ordered, true)) fill_epoch_order(options.seed, epoch, order);
+  fill(prepared % kSlots);
+  ++prepared;
+  ++step;
+}
+
+void BatchPrefetcher::State::fill(int64_t slot) {
   const int64_t example_bytes = images.example_bytes();
   for (int64_t i = 0; i < options.batch_size; ++i) {
     const uint32_t example = order[static_cast<size_t>(step * options.batch_size + i)];
@@ -137,23 +150,28 @@ Result<std::unique_ptr<BatchPrefetcher>> BatchPrefetcher::create(const ImageSet&
     auto state = std::make_unique<State>(images, options);
     State* shared = state.get();
     std::unique_ptr<BatchPrefetcher> prefetcher(new BatchPrefetcher(std::move(state)));
-    shared->thread = std::thread([shared] { shared->produce(); });
+    shared->thread = try_thread([shared] { shared->produce(); });
     return prefetcher;
-  } catch (const std::exception& error) {  // no memory or no thread
-    return failed(std::string("batches cannot be prepared: ") + error.what());
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("batches ahead", predict_buffer_bytes(images.count, images.example_bytes(),
+                                                             options.batch_size));
   }
 }
+
+bool BatchPrefetcher::works_ahead() const { return state_->thread.joinable(); }
 
 Batch BatchPrefetcher::next() {
   State& state = *state_;
   if (state.taken == state.options.total_steps) return {};
-  {
+  if (works_ahead()) {
     std::unique_lock lock(state.mutex);
     state.released = state.taken;
     state.changed.notify_all();
     state.changed.wait(lock, [&] { return state.produced > state.taken; });
-    ++state.taken;
+  } else {
+    state.prepare_next();
   }
+  ++state.taken;
   const int64_t first = (state.taken - 1) % kSlots * state.options.batch_size;
   return {state.pixels.data() + first * state.images.example_bytes(), state.labels.data() + first,
           state.indices.data() + first};

@@ -54,6 +54,9 @@ class BatchPrefetcher {
   // an empty Batch (null pointers). To be called from one thread.
   Batch next();
 
+  // Whether a thread prepares batches ahead; where the system gave none, next() prepares each.
+  bool works_ahead() const;
+
   int64_t steps_per_epoch() const;
 
   // All bytes that it holds, for the memory plan.

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "base/test_threads.h"
 
 namespace mantissa {
 namespace {
@@ -141,6 +142,18 @@ RC_GTEST_PROP(BatchPrefetcher, ResumesAnywhere, (uint64_t seed)) {
   }
   const auto rest = collect(images, options);
   RC_ASSERT(std::equal(rest.begin(), rest.end(), all.begin() + done, all.end()));
+}
+
+// Where no thread can be started, next() prepares the batches, and these are the same.
+TEST(BatchPrefetcher, DoesNotNeedItsThread) {
+  const ImageSet images = make_images(50);
+  BatchOptions options = {16, 1, {1, true}, 0, 2, 40};
+  const auto batches = collect(images, options);
+  const ThreadLimit limit(0);
+  auto prefetcher = BatchPrefetcher::create(images, options);
+  ASSERT_TRUE(prefetcher.ok());
+  EXPECT_FALSE((*prefetcher)->works_ahead());
+  EXPECT_EQ(batches, collect(images, options));
 }
 
 TEST(BatchPrefetcher, StopsAtAnyMoment) {

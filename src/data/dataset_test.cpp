@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/test_folder.h"
+#include "data/readers.h"
 
 namespace mantissa {
 namespace {
@@ -223,6 +224,19 @@ TEST(Dataset, LooksInMantissaDataFirst) {
   unsetenv("MANTISSA_DATA");
   ASSERT_FALSE(info.ok());
   EXPECT_NE(info.error().message.find(folder.path().string()), std::string::npos);
+}
+
+TEST(Dataset, SaysWhichPicturesFindNoMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers end the process where memory is refused";
+#endif
+  for (const int64_t count : {int64_t{1} << 40, int64_t{1} << 62}) {
+    const auto set = empty_set(count, {28, 28, 1});
+    ASSERT_FALSE(set.ok());
+    EXPECT_EQ(set.error().code, ErrorCode::kFailed);
+    const std::string start = "no memory for " + std::to_string(count) + " pictures of 28x28x1: ";
+    EXPECT_EQ(set.error().message.find(start), 0u) << set.error().message;
+  }
 }
 
 TEST(ChannelMeans, OfAnEmptySetAreZero) {

@@ -69,21 +69,25 @@ Result<FoundSplit> make_split(ClassFolders folders, const std::vector<std::strin
 }
 
 // Reads the headers of a split, in parallel, and takes unreadable files out of it.
-void inspect_headers(FoundSplit& split, int threads, FoundData& found) {
+Status inspect_headers(FoundSplit& split, int threads, FoundData& found) {
   std::vector<ImageHeader> headers(split.files.size());
-  std::vector<std::string> errors =
-      for_each_picture(split.count, threads, [&](int64_t i) -> Status {
-        MANTISSA_ASSIGN(headers[i], read_image_header(split.file(i)));
-        return {};
-      });
+  PictureResults results = for_each_picture(split.count, threads, [&](int64_t i) -> Status {
+    MANTISSA_ASSIGN(headers[i], read_image_header(split.file(i)));
+    return {};
+  });
+  if (results.failure) return *results.failure;
+  const std::string note = "reading pictures: " + results.shortage;
+  if (!results.shortage.empty() && (found.notes.empty() || found.notes.back() != note)) {
+    found.notes.push_back(note);
+  }
   const auto less = [](const PictureSize& a, const PictureSize& b) {
     return std::make_tuple(a.height * a.width, a.height) <
            std::make_tuple(b.height * b.width, b.height);
   };
   size_t kept = 0;
   for (size_t i = 0; i < headers.size(); ++i) {
-    if (!errors[i].empty()) {
-      found.unreadable.push_back(std::move(errors[i]));
+    if (!results.errors[i].empty()) {
+      found.unreadable.push_back(std::move(results.errors[i]));
       continue;
     }
     const PictureSize size = {headers[i].height, headers[i].width};
@@ -97,6 +101,7 @@ void inspect_headers(FoundSplit& split, int threads, FoundData& found) {
   split.files.resize(kept);
   split.labels.resize(kept);
   split.count = static_cast<int64_t>(kept);
+  return {};
 }
 
 Result<FoundData> inspect(const fs::path& folder, int threads) {
@@ -114,7 +119,9 @@ Result<FoundData> inspect(const fs::path& folder, int threads) {
   MANTISSA_ASSIGN(found.train, make_split(std::move(layout.train), names));
   MANTISSA_ASSIGN(found.validation, make_split(std::move(layout.validation), names));
   MANTISSA_ASSIGN(found.test, make_split(std::move(layout.test), names));
-  for (const SplitRow& row : kSplitRows) inspect_headers(found.*row.found, threads, found);
+  for (const SplitRow& row : kSplitRows) {
+    MANTISSA_RETURN_IF_ERROR(inspect_headers(found.*row.found, threads, found));
+  }
   return found;
 }
 
@@ -141,7 +148,7 @@ Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const Rea
   set.count = split.count;
   set.labels = split.labels;
   set.pixels.resize(static_cast<size_t>(split.count * options.form.bytes()));
-  std::vector<std::string> errors = for_each_picture(
+  PictureResults results = for_each_picture(
       split.count, reading_threads(found.decoding_bytes, options.threads),
       [&](int64_t i) -> Status {
         MANTISSA_ASSIGN(const Image image,
@@ -150,11 +157,12 @@ Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const Rea
                     set.pixels.data() + i * options.form.bytes());
         return {};
       });
+  if (results.failure) return *results.failure;
   if (options.unreadable != nullptr) {
-    drop_unreadable(errors, *options.unreadable, set);
+    drop_unreadable(results.errors, *options.unreadable, set);
     return set;
   }
-  for (const std::string& error : errors) {
+  for (const std::string& error : results.errors) {
     if (!error.empty()) return invalid_input(error);
   }
   return set;

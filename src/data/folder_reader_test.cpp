@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/test_folder.h"
+#include "base/test_threads.h"
 #include "data/dataset.h"
 #include "formats/png.h"
 
@@ -53,6 +54,15 @@ Bytes first_bytes(const ImageSet& set) {
 bool has_note(const DatasetInfo& info, const std::string& part) {
   return std::any_of(info.notes.begin(), info.notes.end(),
                      [&](const auto& note) { return note.find(part) != std::string::npos; });
+}
+
+TEST_F(PictureFolder, IsReadByTheThreadsThereAre) {
+  for (const char* name : {"a/1.png", "a/2.png", "b/1.png", "b/2.png"}) put(name, 7);
+  const ThreadLimit limit(1);
+  const auto set = load({.size = {}, .threads = 4});
+  ASSERT_TRUE(set.ok()) << set.error().message;
+  EXPECT_EQ(set->train.count + set->test.count, 4);
+  EXPECT_TRUE(has_note(set->info, "reading pictures: only 2 of 4 threads"));
 }
 
 TEST_F(PictureFolder, HasAFolderForEachClass) {

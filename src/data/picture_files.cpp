@@ -122,19 +122,33 @@ Result<PictureFiles> find_pictures(const fs::path& folder) {
   return found;
 }
 
-std::vector<std::string> for_each_picture(int64_t count, int threads,
-                                          const std::function<Status(int64_t)>& work) {
-  std::vector<std::string> errors(static_cast<size_t>(count));
+PictureResults for_each_picture(int64_t count, int threads,
+                                const std::function<Status(int64_t)>& work) {
+  PictureResults results;
+  results.errors.resize(static_cast<size_t>(count));
+  std::vector<std::optional<ErrorCode>> codes(static_cast<size_t>(count));
   ThreadPool pool(threads);
+  results.shortage = pool.shortage();
   pool.parallel_for(count, [&](int64_t i, int) {
+    const auto place = static_cast<size_t>(i);
     try {
       Status status = work(i);
-      if (!status.ok()) errors[static_cast<size_t>(i)] = std::move(status.error().message);
+      if (status.ok()) return;
+      codes[place] = status.error().code;
+      results.errors[place] = std::move(status.error().message);
     } catch (const std::exception&) {
-      errors[static_cast<size_t>(i)] = "the memory is too small to read pictures";
+      codes[place] = ErrorCode::kFailed;  // without memory there is none for a message either
     }
   });
-  return errors;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    if (!codes[i]) continue;
+    std::string& error = results.errors[i];
+    if (error.empty()) error = "the memory is too small to read pictures";
+    if (*codes[i] != ErrorCode::kInvalidInput && !results.failure) {
+      results.failure = make_error(*codes[i], error);
+    }
+  }
+  return results;
 }
 
 }  // namespace mantissa

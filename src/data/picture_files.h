@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,9 +62,16 @@ struct PictureFiles {
 // followed. An error if a folder cannot be listed, or there are 2^32 pictures or more.
 Result<PictureFiles> find_pictures(const std::filesystem::path& folder);
 
-// Calls work(i) for each i in [0, count) on that many threads. Gives the message of each call's
-// error ("" where it succeeded); an exception of `work` is the error that memory is short.
-std::vector<std::string> for_each_picture(int64_t count, int threads,
-                                          const std::function<Status(int64_t)>& work);
+// What came of a call for each of many pictures.
+struct PictureResults {
+  std::vector<std::string> errors;  // [count]: the message of each call's error, "" without one
+  std::optional<Error> failure;     // the first of them that is not the fault of a file
+  std::string shortage;             // of threads: a line where there were fewer than asked for
+};
+
+// Calls work(i) for each i in [0, count) on that many threads. An exception of `work` is the error
+// that memory is short.
+PictureResults for_each_picture(int64_t count, int threads,
+                                const std::function<Status(int64_t)>& work);
 
 }  // namespace mantissa

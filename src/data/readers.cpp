@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 
 #include "base/checked.h"
 #include "base/file_system.h"
+#include "base/sizes.h"
 
 namespace mantissa {
 namespace {
@@ -46,15 +48,16 @@ Result<ImageSet> empty_set(int64_t count, const PictureForm& form) {
   set.height = form.height;
   set.width = form.width;
   set.channels = form.channels;
-  const auto bytes = checked_product({count, form.height, form.width, form.channels});
+  const int64_t bytes = checked_product({count, form.height, form.width, form.channels})
+                            .value_or(std::numeric_limits<int64_t>::max());
   try {
-    if (!bytes) throw std::bad_alloc();
-    set.pixels.reserve(static_cast<size_t>(*bytes));
+    set.pixels.reserve(static_cast<size_t>(bytes));
     set.labels.reserve(static_cast<size_t>(count));
-  } catch (const std::exception&) {
-    return failed(std::to_string(count) + " pictures of " + std::to_string(form.height) + "x" +
-                  std::to_string(form.width) + "x" + std::to_string(form.channels) +
-                  " do not fit the memory");
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    return out_of_memory(std::to_string(count) + " pictures of " + std::to_string(form.height) +
+                             "x" + std::to_string(form.width) + "x" +
+                             std::to_string(form.channels),
+                         bytes);
   }
   return set;
 }

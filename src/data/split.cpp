@@ -4,6 +4,7 @@
 #include <new>
 #include <vector>
 
+#include "base/sizes.h"
 #include "data/batches.h"
 
 namespace mantissa {
@@ -48,7 +49,8 @@ Result<ImageSet> split_off(ImageSet& images, uint64_t seed, int64_t count) {
     images.pixels.resize(static_cast<size_t>(kept * images.example_bytes()));
     images.labels.resize(static_cast<size_t>(kept));
   } catch (const std::bad_alloc&) {
-    return failed("no memory for " + std::to_string(count) + " validation examples");
+    return out_of_memory(std::to_string(count) + " validation examples",
+                         split_bytes(count, images.example_bytes()));
   }
   return split;
 }

@@ -22,11 +22,11 @@ constexpr int64_t kPendingBytes = 16;
 constexpr int kGzipWindowBits = 15 + 16;  // 16: expect gzip's header and trailer
 
 // Address space only: pages that are never written take no memory.
-Status reserve(int64_t bytes, std::vector<uint8_t>& out) {
+Status reserve(const ByteReader& reader, int64_t bytes, std::vector<uint8_t>& out) {
   try {
     out.reserve(static_cast<size_t>(bytes));
   } catch (const std::exception&) {  // bad_alloc or length_error
-    return failed("no memory for " + format_bytes(bytes));
+    return out_of_memory("what '" + reader.path().string() + "' holds", bytes);
   }
   return {};
 }
@@ -65,10 +65,12 @@ ByteReader::~ByteReader() = default;
 ByteReader::ByteReader(ByteReader&&) noexcept = default;
 ByteReader& ByteReader::operator=(ByteReader&&) noexcept = default;
 
+const std::filesystem::path& ByteReader::path() const { return state_->file.path(); }
+
 bool ByteReader::compressed() const { return state_->compressed; }
 
 Error ByteReader::error(const std::string& what) const {
-  return invalid_input("'" + state_->file.path().string() + "': " + what);
+  return invalid_input("'" + path().string() + "': " + what);
 }
 
 Result<ByteReader> ByteReader::open(const std::filesystem::path& path) {
@@ -77,7 +79,9 @@ Result<ByteReader> ByteReader::open(const std::filesystem::path& path) {
   MANTISSA_RETURN_IF_ERROR(state->refill());
   z_stream& stream = state->stream;
   if (stream.avail_in >= 2 && state->input[0] == 0x1f && state->input[1] == 0x8b) {
-    if (inflateInit2(&stream, kGzipWindowBits) != Z_OK) return failed("zlib cannot be started");
+    if (inflateInit2(&stream, kGzipWindowBits) != Z_OK) {
+      return failed("no memory to unpack '" + path.string() + "'");
+    }
     state->compressed = true;
   }
   return ByteReader(std::move(state));
@@ -116,6 +120,8 @@ Result<int64_t> ByteReader::read(std::span<uint8_t> out) {
     done += wanted - stream.avail_out;
     if (code == Z_STREAM_END) {
       MANTISSA_RETURN_IF_ERROR(end_member());
+    } else if (code == Z_MEM_ERROR) {
+      return failed("no memory to unpack '" + path().string() + "'");
     } else if (code != Z_OK && code != Z_BUF_ERROR) {
       return error(std::string("the gzip data are damaged (") +
                    (stream.msg != nullptr ? stream.msg : "zlib error") + ")");
@@ -155,7 +161,7 @@ Status read_growing(ByteReader& reader, int64_t bytes, std::vector<uint8_t>& out
   if (bytes > reader.most_bytes_left()) {
     return reader.error("cut short: " + format_bytes(bytes) + " are needed, more than it can hold");
   }
-  MANTISSA_RETURN_IF_ERROR(reserve(static_cast<int64_t>(out.size()) + bytes, out));
+  MANTISSA_RETURN_IF_ERROR(reserve(reader, static_cast<int64_t>(out.size()) + bytes, out));
   while (bytes > 0) {
     const int64_t step = std::min(bytes, kGrowBytes);
     out.resize(out.size() + static_cast<size_t>(step));
@@ -169,7 +175,7 @@ Result<std::vector<uint8_t>> read_maybe_gzip(const std::filesystem::path& path, 
   MANTISSA_ASSIGN(ByteReader reader, ByteReader::open(path));
   std::vector<uint8_t> bytes;
   std::vector<uint8_t> step(static_cast<size_t>(kInputBytes));
-  MANTISSA_RETURN_IF_ERROR(reserve(std::min(max_bytes, reader.most_bytes_left()), bytes));
+  MANTISSA_RETURN_IF_ERROR(reserve(reader, std::min(max_bytes, reader.most_bytes_left()), bytes));
   while (true) {
     MANTISSA_ASSIGN(const int64_t n, reader.read(step));
     if (n > max_bytes - static_cast<int64_t>(bytes.size())) {

@@ -39,6 +39,8 @@ class ByteReader {
 
   bool compressed() const;
 
+  const std::filesystem::path& path() const;
+
   // An error about this file: "'FILE': what".
   Error error(const std::string& what) const;
 

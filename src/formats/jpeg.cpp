@@ -214,6 +214,9 @@ struct ReaderCleanup {
 };
 
 Status damaged(const JpegReader& reader, const std::filesystem::path& path) {
+  if (reader.errors.msg_code == JERR_OUT_OF_MEMORY) {
+    return failed("no memory to decode '" + path.string() + "'");
+  }
   return image_error(path, std::string("damaged JPEG picture: ") + reader.message.data());
 }
 
@@ -254,7 +257,7 @@ Result<Image> read_jpeg(const std::filesystem::path& path, int channels) {
     row.resize(static_cast<size_t>(reader.info.image_width) * 7);
     image.pixels.resize(static_cast<size_t>(image.height * image.width * channels));
   } catch (const std::exception&) {
-    return failed("'" + path.string() + "' does not fit the memory");
+    return failed("no memory to decode '" + path.string() + "'");
   }
   if (!read_pixels(&reader, channels, &placement, row.data(), image.pixels.data())) {
     return damaged(reader, path).error();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <span>
 #include <string>
@@ -27,6 +28,7 @@ struct PngReader {
   png_structp png;
   png_infop info;
   char message[200];
+  bool lacks_memory;
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
@@ -44,6 +46,14 @@ void on_warning(png_structp png, png_const_charp message) {
                       (text.starts_with("IDAT: ") && text.find("data check") != text.npos);
   if (damage) png_error(png, message);
 }
+
+png_voidp on_allocate(png_structp png, png_alloc_size_t bytes) {
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) static_cast<PngReader*>(png_get_mem_ptr(png))->lacks_memory = true;
+  return memory;
+}
+
+void on_free(png_structp, png_voidp memory) { std::free(memory); }
 
 // A function of its own: no Status may live where libpng jumps.
 bool read_whole(InputFile* file, png_bytep out, size_t bytes) {
@@ -142,6 +152,12 @@ struct ReaderCleanup {
   ~ReaderCleanup() { png_destroy_read_struct(&reader->png, &reader->info, nullptr); }
 };
 
+Error damaged(const PngReader& reader) {
+  const std::filesystem::path& path = reader.file->path();
+  if (reader.lacks_memory) return failed("no memory to decode '" + path.string() + "'");
+  return image_error(path, std::string("damaged PNG picture: ") + reader.message);
+}
+
 // Starts libpng, reads the header and checks what it promises.
 Status begin(PngReader& reader, PngHeader& header) {
   const std::filesystem::path& path = reader.file->path();
@@ -151,12 +167,11 @@ Status begin(PngReader& reader, PngHeader& header) {
   if (bytes < 8 || png_sig_cmp(signature.data(), 0, 8) != 0) {
     return image_error(path, "not a PNG picture: it does not begin with PNG's signature");
   }
-  reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning);
+  reader.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning,
+                                        &reader, on_allocate, on_free);
   if (reader.png != nullptr) reader.info = png_create_info_struct(reader.png);
-  if (reader.info == nullptr) return failed("libpng cannot be started");
-  if (!read_header(&reader, &header)) {
-    return image_error(path, std::string("damaged PNG picture: ") + reader.message);
-  }
+  if (reader.info == nullptr) return failed("no memory to decode '" + path.string() + "'");
+  if (!read_header(&reader, &header)) return damaged(reader);
   const int64_t stored_bytes = divide_up<int64_t>(header.row_bits, 8) * header.height;
   if (stored_bytes / kMaxExpansion > reader.file->size()) {
     return image_error(path, "cut short or damaged: its header says " +
@@ -174,7 +189,7 @@ Result<Image> read_png(const std::filesystem::path& path, int channels) {
                          std::to_string(channels));
   }
   MANTISSA_ASSIGN(InputFile file, InputFile::open(path));
-  PngReader reader{&file, nullptr, nullptr, ""};
+  PngReader reader{&file, nullptr, nullptr, "", false};
   const ReaderCleanup cleanup{&reader};
   PngHeader header;
   MANTISSA_RETURN_IF_ERROR(begin(reader, header));
@@ -185,17 +200,17 @@ Result<Image> read_png(const std::filesystem::path& path, int channels) {
     rows.resize(static_cast<size_t>(header.width * kDecodedChannels * (header.decoded_rows() + 1)));
     image.pixels.resize(static_cast<size_t>(image.height * image.width * channels));
   } catch (const std::exception&) {
-    return failed("'" + path.string() + "' does not fit the memory");
+    return failed("no memory to decode '" + path.string() + "'");
   }
   if (!read_pixels(&reader, &header, channels, rows.data(), image.pixels.data())) {
-    return image_error(path, std::string("damaged PNG picture: ") + reader.message);
+    return damaged(reader);
   }
   return image;
 }
 
 Result<ImageHeader> read_png_header(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(InputFile file, InputFile::open(path));
-  PngReader reader{&file, nullptr, nullptr, ""};
+  PngReader reader{&file, nullptr, nullptr, "", false};
   const ReaderCleanup cleanup{&reader};
   PngHeader header;
   MANTISSA_RETURN_IF_ERROR(begin(reader, header));

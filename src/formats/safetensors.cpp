@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <numeric>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -122,17 +123,17 @@ Status check_entries(const std::filesystem::path& path, int64_t data_bytes,
   });
   int64_t offset = 0;
   for (const SafetensorsEntry& entry : entries) {
-    const std::string tensor = "tensor " + readable_name(entry.name);
+    const auto tensor = [&entry] { return "tensor " + readable_name(entry.name); };
     if (entry.begin != offset || entry.end < entry.begin || entry.end > data_bytes) {
-      return file_error(path, tensor + " at bytes " + std::to_string(entry.begin) + " to " +
+      return file_error(path, tensor() + " at bytes " + std::to_string(entry.begin) + " to " +
                                   std::to_string(entry.end) + " leaves a gap, overlaps another" +
                                   " tensor or ends outside the file");
     }
     if (safetensors_dtype_bytes(entry.dtype) == 0) {
-      return file_error(path, tensor + " has the unknown dtype " + readable_name(entry.dtype));
+      return file_error(path, tensor() + " has the unknown dtype " + readable_name(entry.dtype));
     }
     if (tensor_bytes(entry.dtype, entry.shape) != entry.end - entry.begin) {
-      return file_error(path, tensor + " has " + std::to_string(entry.end - entry.begin) +
+      return file_error(path, tensor() + " has " + std::to_string(entry.end - entry.begin) +
                                   " bytes, which its dtype and shape do not give");
     }
     offset = entry.end;
@@ -167,9 +168,10 @@ Status verify(const std::filesystem::path& path, const std::string& text,
 }  // namespace
 
 const SafetensorsTensor* SafetensorsFile::find(std::string_view name) const {
-  const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                  [&](const auto& tensor) { return tensor.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
+  const auto found = std::lower_bound(
+      by_name.begin(), by_name.end(), name,
+      [&](uint32_t place, std::string_view wanted) { return tensors[place].name < wanted; });
+  return found == by_name.end() || tensors[*found].name != name ? nullptr : &tensors[*found];
 }
 
 int64_t safetensors_dtype_bytes(std::string_view dtype) {
@@ -211,7 +213,7 @@ Result<SafetensorsFile> read_safetensors(const std::filesystem::path& path) {
   try {
     result.buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(data_bytes));
   } catch (const std::exception&) {
-    return failed("'" + path.string() + "' does not fit the memory: " + format_bytes(data_bytes));
+    return out_of_memory("the tensors of '" + path.string() + "'", data_bytes);
   }
   const std::span<std::byte> data(result.buffer.get(), static_cast<size_t>(data_bytes));
   MANTISSA_RETURN_IF_ERROR(file.read_exactly(data));
@@ -223,6 +225,11 @@ Result<SafetensorsFile> read_safetensors(const std::filesystem::path& path) {
                               data.subspan(static_cast<size_t>(entry.begin),
                                            static_cast<size_t>(entry.end - entry.begin))});
   }
+  result.by_name.resize(result.tensors.size());
+  std::iota(result.by_name.begin(), result.by_name.end(), 0u);
+  std::sort(result.by_name.begin(), result.by_name.end(), [&](uint32_t a, uint32_t b) {
+    return result.tensors[a].name < result.tensors[b].name;
+  });
   return result;
 }
 

@@ -39,9 +39,10 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;  // without the two keys of the checksum
   std::string sha256;                           // the checksum that was verified; "": had none
   std::vector<SafetensorsTensor> tensors;       // in the order of their data
+  std::vector<uint32_t> by_name;                // their places, in the order of their names
   std::unique_ptr<std::byte[]> buffer;
 
-  // The tensor of that name, or null. Takes time in proportion to the number of tensors.
+  // The tensor of that name, or null.
   const SafetensorsTensor* find(std::string_view name) const;
 };
 

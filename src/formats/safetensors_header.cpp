@@ -10,6 +10,8 @@ namespace {
 
 constexpr size_t kMaxDims = 8;
 constexpr size_t kMaxEntries = 1'000'000;
+constexpr size_t kMaxMetadata = 1000;
+constexpr size_t kMaxNameBytes = 4096;
 constexpr size_t kReadableBytes = 100;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
@@ -39,7 +41,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
 
   bool string(string_t& text) override {
     if (place_ == Place::kMetadata) {
-      if (header.metadata.size() >= kMaxEntries) return refuse("further metadata (too many)");
+      if (header.metadata.size() >= kMaxMetadata) return refuse("further metadata (too many)");
       if (header.metadata.emplace(key_, text).second) return true;
       return refuse("second metadata " + readable_name(key_));
     }
@@ -67,6 +69,10 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool key(string_t& text) override {
+    if (text.size() > kMaxNameBytes) {
+      return refuse("name of " + std::to_string(text.size()) + " bytes (at most " +
+                    std::to_string(kMaxNameBytes) + ")");
+    }
     key_ = text;
     if (place_ != Place::kTensor) return true;
     if (key_ != "dtype" && key_ != "shape" && key_ != "data_offsets") {

@@ -182,6 +182,41 @@ TEST_F(Safetensors, RefusesBadHeaders) {
             std::string::npos);
 }
 
+TEST_F(Safetensors, FindsEachOfManyTensors) {
+  std::vector<SafetensorsView> tensors;
+  for (int i = 0; i < 2000; ++i) {  // in no order of their names
+    tensors.push_back({std::to_string(i * 7919 % 2000), "I8", {0, i}, {}});
+  }
+  ASSERT_TRUE(write_safetensors(path(), {}, tensors).ok());
+  const auto file = read_safetensors(path());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  for (int i = 0; i < 2000; ++i) {
+    const SafetensorsTensor* found = file->find(std::to_string(i * 7919 % 2000));
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->shape[1], i);
+  }
+  for (const char* name : {"", "-1", "2000", "0 "}) EXPECT_EQ(file->find(name), nullptr);
+}
+
+TEST_F(Safetensors, RefusesLongNamesAndMuchMetadata) {
+  const auto named = [](size_t bytes) {
+    return file_of("{\"" + std::string(bytes, 'x') +
+                       R"(":{"dtype":"I8","shape":[],"data_offsets":[0,1]}})",
+                   "a");
+  };
+  EXPECT_EQ(refusal(named(4096)), "accepted");
+  EXPECT_NE(refusal(named(4097)).find("name of 4097 bytes"), std::string::npos);
+  const auto described = [](int entries) {
+    std::string text;
+    for (int i = 0; i < entries; ++i) {
+      text += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":\"\"";
+    }
+    return file_of("{\"__metadata__\":{" + text + "}}", "");
+  };
+  EXPECT_EQ(refusal(described(1000)), "accepted");
+  EXPECT_NE(refusal(described(1001)).find("too many"), std::string::npos);
+}
+
 TEST_F(Safetensors, WritesOnlyWhatItCanReadBack) {
   const std::string four = "1234";
   const auto refused = [&](const Metadata& metadata, const std::vector<SafetensorsView>& tensors) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "formats/json_text.h"
 #include "formats/safetensors.h"
 #include "numerics/rounding.h"
 #include "report/run_record.h"
@@ -91,7 +92,7 @@ Result<Json> describe_file(const fs::path& path) {
     if (key != "description") json["metadata"][key] = text;
   }
   // What a frozen network says of itself is JSON in a text: of it only plain entries are taken.
-  const Json description = Json::parse(entry("description"), nullptr, false);
+  const auto description = parse_json(entry("description"));
   if (description.is_object()) {
     for (const auto& [key, value] : description.items()) {
       if (value.is_primitive()) json["metadata"][key] = value;

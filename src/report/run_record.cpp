@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/file_system.h"
+#include "formats/json_text.h"
 #include "train/config_file.h"
 #include "train/json_lines.h"
 #include "train/run_folder.h"
@@ -36,7 +37,7 @@ std::string read_text(const char* name, RunRecord& run) {
 
 Json read_object(const char* name, RunRecord& run) {
   const std::string text = read_text(name, run);
-  Json json = Json::parse(text, nullptr, false);
+  Json json = parse_json(text);
   if (json.is_object()) return json;
   if (!text.empty()) run.problems.push_back(std::string(name) + " is damaged");
   return Json::object();
@@ -51,7 +52,7 @@ void read_lines(const char* name, RunRecord& run, Function&& line) {
     const size_t end = text.find('\n', at);
     ++number;
     const std::string_view part = std::string_view(text).substr(at, end - at);
-    const Json json = Json::parse(part, nullptr, false);
+    const Json json = parse_json(part);
     if (!json.is_object() || !line(json)) {
       // A last line without its end is one that is being written.
       if (end != std::string::npos) {

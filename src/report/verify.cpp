@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "base/file_system.h"
+#include "formats/json_text.h"
 #include "train/config_file.h"
 #include "train/hash_log.h"
 #include "train/run_config.h"
@@ -126,7 +127,7 @@ class HashReader {
     if (end == std::string_view::npos) return std::optional<HashLine>();
     at_ += end + 1;
     ++line_;
-    const Json json = Json::parse(rest.substr(0, end), nullptr, false);
+    const auto json = parse_json<Json>(rest.substr(0, end));
     if (!json.is_object()) return damaged("is no line of hashes");
     MANTISSA_ASSIGN(HashLine line, parse(json));
     if (json["chain"] != chain_hash(chain_, json)) {

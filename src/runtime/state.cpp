@@ -133,7 +133,8 @@ void initialise_optimizer(const ParameterState& tensors, State& state) {
 }  // namespace
 
 Result<State> State::create(StateLayout layout) {
-  MANTISSA_ASSIGN(AlignedMemory memory, AlignedMemory::create(layout.bytes));
+  MANTISSA_ASSIGN(AlignedMemory memory,
+                  AlignedMemory::create(layout.bytes, "weights and other state"));
   State state(std::move(layout), memory.span());
   state.own_ = std::move(memory);
   return state;

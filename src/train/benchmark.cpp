@@ -31,6 +31,7 @@ class Measurement {
 
   Result<Benchmark> run() {
     const kernels::KernelTable table = kernels::select_kernels(config_.run.isa);
+    MANTISSA_RETURN_IF_ERROR(check_threads(pool_));
     MANTISSA_RETURN_IF_ERROR(prepare());
     Benchmark result;
     result.cpu = cpu_model_name();
@@ -91,7 +92,9 @@ class Measurement {
                                             .seed = config_.run.seed,
                                             .augmentation = config_.run.augmentation,
                                             .total_steps = config_.warmup_steps + config_.steps}));
-    return {};
+    if (batches_->works_ahead()) return {};
+    return failed("nothing was measured: no thread could be started that prepares batches "
+                  "(is there a limit on processes or memory?)");
   }
 
   Status measure(Executor& executor) {

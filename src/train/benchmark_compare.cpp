@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "formats/json_text.h"
 #include "train/benchmark_json.h"
 
 namespace mantissa {
@@ -53,7 +54,7 @@ std::string cut(std::string text) {
 
 // What is wrong with a saved benchmark; "" if nothing is.
 std::string problem_of(const Json& saved) {
-  if (saved.is_discarded()) return "is no JSON";
+  if (saved.is_discarded()) return "is no JSON, or larger or deeper than a benchmark is";
   if (!saved.is_object() || !saved.contains("mantissa_bench")) {
     return "was not written by mantissa bench";
   }
@@ -160,7 +161,7 @@ std::string benchmark_file(const std::string& path) {
 Result<Json> read_benchmark(const std::string& file) {
   MANTISSA_ASSIGN(const auto bytes, read_file(file, kLargestFileBytes));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  Json saved = Json::parse(text, nullptr, false);
+  Json saved = parse_json(text);
   if (const std::string problem = problem_of(saved); !problem.empty()) {
     return invalid_input(file + ": " + problem);
   }

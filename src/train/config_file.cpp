@@ -13,6 +13,10 @@ namespace mantissa {
 namespace {
 
 constexpr int64_t kLargestConfigBytes = 1 << 20;
+constexpr size_t kMostSettings = 1000;
+constexpr size_t kLongestName = 100, kLongestMessage = 300;
+// The library follows what nests by recursion, and only what has a dot or a bracket nests: "a.a.a".
+constexpr int64_t kMostNesting = 4096;
 constexpr const char* kDerivedTable = "derived";
 
 using Entries = std::map<std::string, std::string>;
@@ -26,22 +30,36 @@ std::optional<std::string> text_of(const toml::node& node) {
   return std::nullopt;
 }
 
+bool nests(char c) { return c == '.' || c == '[' || c == '{'; }
+
 Result<toml::table> parse_file(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(const auto bytes, read_file(path, kLargestConfigBytes));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (std::count_if(text.begin(), text.end(), nests) > kMostNesting) {
+    return invalid_input(path.string() + ": has more than " + std::to_string(kMostNesting) +
+                         " dots and brackets: no settings");
+  }
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
     return invalid_input(path.string() + ", line " + std::to_string(error.source().begin.line) +
-                         ": " + std::string(error.description()));
+                         ": " + std::string(error.description().substr(0, kLongestMessage)));
   }
 }
 
 Result<Entries> entries_of(const toml::table& table, const std::filesystem::path& path) {
+  if (table.size() > kMostSettings) {
+    return invalid_input(path.string() + ": has " + std::to_string(table.size()) +
+                         " settings; at most " + std::to_string(kMostSettings) + " are expected");
+  }
   Entries entries;
   for (const auto& [key, node] : table) {
     const auto value = text_of(node);
     const std::string name(key.str());
+    if (name.size() > kLongestName) {
+      return invalid_input(path.string() + ": a setting's name has " +
+                           std::to_string(name.size()) + " bytes");
+    }
     if (!value) {
       return invalid_input(path.string() + ": '" + name +
                            "' is neither text, a number nor true or false");

@@ -9,6 +9,7 @@
 #include "base/file_system.h"
 #include "base/hash.h"
 #include "base/line_reader.h"
+#include "formats/json_text.h"
 #include "train/json_lines.h"
 
 namespace mantissa {
@@ -38,7 +39,7 @@ Result<std::vector<MetricsLine>> read_metrics(const fs::path& path) {
   while (true) {
     MANTISSA_ASSIGN(const auto text, reader.next());
     if (!text) break;
-    const auto json = nlohmann::json::parse(*text, nullptr, false);
+    const auto json = parse_json(*text);
     if (!json.is_object()) break;
     try {
       const auto number = [&json](const char* name) {

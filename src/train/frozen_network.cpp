@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "formats/json_text.h"
 #include "formats/safetensors.h"
 #include "kernels/kernel_table.h"
 #include "ops/fp32/fp32.h"
@@ -61,7 +62,7 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   };
   FrozenDescription d;
   try {
-    const auto json = nlohmann::json::parse(text->second);
+    const auto json = parse_json(text->second);
     for (const char* key : {"height", "width", "channels", "classes"}) {
       if (!json.at(key).is_number_integer()) return damaged();
     }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "formats/json_text.h"
 
 namespace mantissa {
 namespace {
@@ -25,7 +26,7 @@ Result<HashLog> HashLog::open(const std::filesystem::path& path, const std::stri
   MANTISSA_ASSIGN(JsonLines lines, JsonLines::open(path, step, every));
   if (!lines.last().empty()) {
     // A line that was changed since makes a chain that `verify` refuses.
-    const Json last = Json::parse(lines.last(), nullptr, false);
+    const auto last = parse_json(lines.last());
     const auto chain = last.find("chain");
     const bool known = chain != last.end() && chain->is_string();
     return HashLog(std::move(lines), known ? chain->get<std::string>() : "");

@@ -4,6 +4,7 @@
 
 #include "base/file_system.h"
 #include "base/line_reader.h"
+#include "formats/json_text.h"
 
 namespace mantissa {
 namespace {
@@ -24,7 +25,7 @@ Result<Kept> find_kept(const std::filesystem::path& path, int64_t last_step) {
   while (true) {
     MANTISSA_ASSIGN(const auto line, reader.next());
     if (!line) return kept;
-    const auto json = nlohmann::json::parse(*line, nullptr, false);
+    const auto json = parse_json(*line);
     const auto step = json.is_object() ? step_of(json) : std::nullopt;
     if (!step || *step > last_step) {
       if (cut_line == 0) cut_line = reader.lines();

@@ -21,7 +21,7 @@ class Measurement {
       : kernels_(kernels), pool_(pool), threads_(all_threads ? pool.size() : 1) {}
 
   Result<MachinePeaks> run() {
-    MANTISSA_ASSIGN(const AlignedMemory memory, AlignedMemory::create(2 * kArrayBytes));
+    MANTISSA_ASSIGN(const AlignedMemory memory, AlignedMemory::create(2 * kArrayBytes, "copies"));
     MachinePeaks peaks;
     peaks.threads = threads_;
     peaks.integer_gops = gops(kernels_.integer_multiply_adds);
@@ -92,6 +92,13 @@ class Measurement {
 };
 
 }  // namespace
+
+Status check_threads(const ThreadPool& pool) {
+  const std::string shortage = pool.shortage();
+  if (shortage.empty()) return {};
+  return failed("nothing was measured: " + shortage + "; --threads " +
+                std::to_string(pool.threads()) + " asks for fewer");
+}
 
 Result<MachinePeaks> measure_peaks(const kernels::PeakKernels& kernels, ThreadPool& pool,
                                    bool all_threads) {

@@ -16,6 +16,10 @@ struct MachinePeaks {
   double copy_gb_per_s = 0;  // bytes read plus bytes written
 };
 
+// An error if the pool has fewer threads than were asked for: what is measured with those would be
+// taken for what the machine does.
+Status check_threads(const ThreadPool& pool);
+
 // Measures on all threads of the pool, or on the calling one alone. Takes a fraction of a second
 // and, while it runs, 256 MiB. An error where the system gives no memory.
 Result<MachinePeaks> measure_peaks(const kernels::PeakKernels& kernels, ThreadPool& pool,

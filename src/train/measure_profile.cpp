@@ -100,6 +100,7 @@ class Measurement {
 
   Status measure_caches(MachineProfile& profile) {
     ThreadPool pool(threads_);
+    MANTISSA_RETURN_IF_ERROR(check_threads(pool));
     const kernels::KernelTable table = kernels::select_kernels(isa_);
     MANTISSA_ASSIGN(const MachinePeaks peaks, measure_peaks(*table.peak, pool, threads_ > 1));
     profile.tiers[2].bytes_per_ns = four_digits(peaks.copy_gb_per_s);
@@ -118,7 +119,7 @@ class Measurement {
     const int64_t half =
         std::max(kernels::kPeakPieceBytes,
                  bytes / 2 / threads_ / kernels::kPeakPieceBytes * kernels::kPeakPieceBytes);
-    MANTISSA_ASSIGN(const AlignedMemory memory, AlignedMemory::create(2 * half * threads_));
+    MANTISSA_ASSIGN(const AlignedMemory memory, AlignedMemory::create(2 * half * threads_, "copies"));
     std::fill_n(memory.data(), 2 * half * threads_, std::byte{1});
     const int64_t rounds = std::max<int64_t>(1, kCopiedBytes / half / threads_);
     double best = 0;

@@ -4,6 +4,7 @@
 
 #include "base/atomic_file.h"
 #include "base/file_system.h"
+#include "formats/json_text.h"
 #include "ops/loss.h"
 #include "train/metrics.h"
 #include "train/run_folder.h"
@@ -69,7 +70,7 @@ Result<std::optional<std::string>> read_summary(const std::filesystem::path& fol
   if (!there) return std::optional<std::string>();
   MANTISSA_ASSIGN(const auto bytes, read_file(path, 1 << 20));
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = parse_json(text);
   if (!json.is_object() || !json.contains("run_identity") || json["run_identity"] != run_identity) {
     return invalid_input(
         path.string() +
@@ -79,7 +80,7 @@ Result<std::optional<std::string>> read_summary(const std::filesystem::path& fol
 }
 
 std::string diverged_by(const std::string& summary_json) {
-  const auto json = nlohmann::json::parse(summary_json, nullptr, false);
+  const auto json = parse_json(summary_json);
   const auto found = json.is_object() ? json.find("diverged") : json.end();
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }

@@ -45,6 +45,7 @@ class Run {
   Result<TrainingResult> run() {
     idle_bytes_ = resident_bytes();
     reset_peak_resident();
+    MANTISSA_RETURN_IF_ERROR(start());
     MANTISSA_ASSIGN(config_text_, to_toml(config_));
     MANTISSA_ASSIGN(const DatasetInfo info, inspect_dataset(config_.data, data_options(config_)));
     MANTISSA_ASSIGN(plan_, plan_run(config_, info));
@@ -54,6 +55,7 @@ class Run {
       MANTISSA_RETURN_IF_ERROR(
           check_event_file(event_file(config_.tensorboard, run_name(folder_), folder_)));
     }
+    MANTISSA_RETURN_IF_ERROR(start());
     MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(config_));
     if (config_.resume) MANTISSA_RETURN_IF_ERROR(check_same_settings(config_));
     if (!config_.format.is_float() &&
@@ -84,6 +86,8 @@ class Run {
     MANTISSA_ASSIGN(AlignedMemory arena, AlignedMemory::create(plan_.arena_bytes()));
     arena_.emplace(std::move(arena));
     pool_.emplace(config_.threads);
+    message(pool_->shortage());
+    MANTISSA_RETURN_IF_ERROR(start());
     initialise(plan_.graph, config_.format, config_.seed, *state_);
     MANTISSA_RETURN_IF_ERROR(restore_or_start());
     MANTISSA_RETURN_IF_ERROR(loop());
@@ -91,6 +95,14 @@ class Run {
   }
 
  private:
+  // Whether a run that has not begun may go on.
+  Status start() {
+    TrainEvent event;
+    event.kind = TrainEventKind::kStarting;
+    if (observer_ == nullptr || observer_(event)) return {};
+    return make_error(ErrorCode::kInterrupted, "interrupted before the first step");
+  }
+
   Status restore_or_start() {
     std::optional<CheckpointInfo> saved;
     if (config_.resume) {
@@ -134,6 +146,9 @@ class Run {
   Status loop() {
     if (is_done()) return {};
     MANTISSA_ASSIGN(const auto batches, BatchPrefetcher::create(data_.train, batch_options()));
+    if (!batches->works_ahead()) {
+      message("no thread could be started to prepare batches ahead: each step waits for its own");
+    }
     Executor executor(plan_.graph, plan_.training, *state_, arena_->span(), *pool_, config_.isa);
     MANTISSA_ASSIGN(RunLogs logs, RunLogs::open(config_, plan_, info_, *state_));
     for (const std::string& gap : logs.gaps()) message(gap);

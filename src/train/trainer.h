@@ -10,7 +10,16 @@
 
 namespace mantissa {
 
-enum class TrainEventKind { kStep, kCheckpoint, kPretraining, kValidating, kEvaluating, kMessage };
+// kStarting: before the first step, when there is nothing to tell, but the run can be stopped.
+enum class TrainEventKind {
+  kStarting,
+  kStep,
+  kCheckpoint,
+  kPretraining,
+  kValidating,
+  kEvaluating,
+  kMessage
+};
 
 struct TrainEvent {
   TrainEventKind kind = TrainEventKind::kStep;
@@ -30,7 +39,8 @@ struct TrainingResult {
 };
 
 // Runs or resumes training as configured. kInterrupted if the observer stopped it: a checkpoint has
-// then been written. Errors leave what was saved as it is.
+// then been written, but for a run that had not begun, which leaves everything as it was. Errors
+// leave what was saved as it is.
 Result<TrainingResult> train(const RunConfig& config, const TrainObserver& observer);
 
 }  // namespace mantissa

@@ -32,7 +32,8 @@ interrupt() {
   status=0
   # Or what the run before wrote matches.
   : >"$folder/stderr"
-  timeout --kill-after=5 60 "$MANTISSA" "${@:3}" >"$folder/stdout" 2>"$folder/stderr" &
+  # Scripts ignore SIGINT for what runs in their background, and what is ignored stays so.
+  env --default-signal=INT timeout --kill-after=5 60 "$MANTISSA" "${@:3}" >"$folder/stdout" 2>"$folder/stderr" &
   local waits=0
   # `timeout` passes the signal on.
   until grep -q "$2" "$folder/stderr" || ((++waits > 100)); do sleep 0.1; done
@@ -71,7 +72,7 @@ PYTHON
 
 check_interruption() {
   local signal more=()
-  for signal in INT TERM; do
+  for signal in INT TERM HUP; do
     interrupt "$signal" "^saved" train --data "$data" --model mlp --batch-size 32 \
       --epochs 1000000 --checkpoint-every 100 --out "$folder/endless" "${more[@]}"
     holds "SIG$signal: exit code 130" eval '((status == 130))'
@@ -79,7 +80,7 @@ check_interruption() {
     holds "SIG$signal: says how to resume" grep -q "train --data .* --resume$" "$folder/stderr"
     more=(--resume)
   done
-  holds "the second run resumed the first" grep -qE "resuming at step [0-9]+" "$folder/stderr"
+  holds "the last run resumed the one before" grep -qE "resuming at step [0-9]+" "$folder/stderr"
 }
 
 check_bench_interruption() {

@@ -1,10 +1,14 @@
 #include "kernels/fp32/convolution.h"
 
 #include <algorithm>
+#include <atomic>
+#include <climits>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "base/checked.h"
+#include "base/thread_pool.h"
 #include "kernels/fp32/onednn.h"
 
 namespace mantissa::kernels::fp32 {
@@ -163,16 +167,31 @@ bool reorder(const dnnl_memory_desc_t& from_layout, const void* from,
                  {{DNNL_ARG_FROM, from_layout, from}, {DNNL_ARG_TO, to_layout, to}});
 }
 
+// OpenMP ends the process where it cannot start a thread. So whether it can is tried first, once;
+// if not, the calling thread computes alone.
+void use_threads(int wanted) {
+  static std::atomic<int> granted{1}, refused{INT_MAX};
+  if (wanted > granted && wanted < refused) {
+    (ThreadPool(wanted).threads() == wanted ? granted : refused) = wanted;
+  }
+  onednn().set_threads(wanted < refused ? wanted : 1);
+}
+
 // Runs a pass whose weights (or their gradient) are `weights` in our layout.
 bool run(const Problem& p, Pass pass, float* weights, bool bias, std::vector<Argument> arguments,
          const KernelContext& context) {
-  onednn().set_threads(context.pool->size());
+  use_threads(context.pool->size());
   const Description description = describe(p, pass, bias);
   if (description == nullptr) return false;
   const dnnl_memory_desc_t& wanted = layout_of(description, weights_query(pass));
   const dnnl_memory_desc_t& scratchpad = layout_of(description, dnnl_query_scratchpad_md);
   const bool reorders = onednn().memory_desc_equal(&wanted, &p.weights) == 0;
   std::byte* scratch = context.scratch.data();
+  // Planned for all threads that were wanted.
+  if ((reorders ? aligned_bytes(wanted) : 0) + aligned_bytes(scratchpad) >
+      static_cast<int64_t>(context.scratch.size())) {
+    return false;
+  }
   void* arranged = reorders ? static_cast<void*>(scratch) : weights;
   const int name = pass == Pass::kGradWeights ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;
   arguments.push_back({name, wanted, arranged});
@@ -188,7 +207,7 @@ bool run(const Problem& p, Pass pass, float* weights, bool bias, std::vector<Arg
 }  // namespace
 
 int64_t convolution_scratch_bytes(const ConvolutionShape& shape, Pass pass, bool bias,
-                                  int threads) noexcept {
+                                  int threads) noexcept try {
   onednn().set_threads(threads);
   const Problem p(shape);
   const Description description = describe(p, pass, bias);
@@ -197,36 +216,45 @@ int64_t convolution_scratch_bytes(const ConvolutionShape& shape, Pass pass, bool
   const bool reorders = onednn().memory_desc_equal(&wanted, &p.weights) == 0;
   return (reorders ? aligned_bytes(wanted) : 0) +
          aligned_bytes(layout_of(description, dnnl_query_scratchpad_md));
+} catch (const std::bad_alloc&) {
+  return -1;
 }
 
 bool convolution_forward(const ConvolutionShape& shape, const float* input, const float* weights,
-                         const float* bias, float* output, const KernelContext& context) noexcept {
+                         const float* bias, float* output, const KernelContext& context) noexcept
+    try {
   const Problem p(shape);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.input, input},
                                      {DNNL_ARG_DST, p.output, output}};
   if (bias != nullptr) arguments.push_back({DNNL_ARG_BIAS, p.bias, bias});
   return run(p, Pass::kForward, const_cast<float*>(weights), bias != nullptr, std::move(arguments),
              context);
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 bool convolution_grad_input(const ConvolutionShape& shape, const float* grad_output,
                             const float* weights, float* grad_input,
-                            const KernelContext& context) noexcept {
+                            const KernelContext& context) noexcept try {
   const Problem p(shape);
   return run(p, Pass::kGradInput, const_cast<float*>(weights), false,
              {{DNNL_ARG_DIFF_DST, p.output, grad_output}, {DNNL_ARG_DIFF_SRC, p.input, grad_input}},
              context);
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 bool convolution_grad_weights(const ConvolutionShape& shape, const float* input,
                               const float* grad_output, float* grad_weights, float* grad_bias,
-                              const KernelContext& context) noexcept {
+                              const KernelContext& context) noexcept try {
   const Problem p(shape);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.input, input},
                                      {DNNL_ARG_DIFF_DST, p.output, grad_output}};
   if (grad_bias != nullptr) arguments.push_back({DNNL_ARG_DIFF_BIAS, p.bias, grad_bias});
   return run(p, Pass::kGradWeights, grad_weights, grad_bias != nullptr, std::move(arguments),
              context);
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 }  // namespace mantissa::kernels::fp32

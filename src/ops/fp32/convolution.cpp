@@ -32,9 +32,10 @@ Status check(const OpShapes& s) {
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
+  // Negative without memory for oneDNN's descriptions; the pass then fails.
   const auto scratch = [&](Pass pass, bool bias) {
-    return kernels::fp32::convolution_scratch_bytes(convolution_shape(s), pass, bias,
-                                                    planning.threads);
+    return std::max<int64_t>(0, kernels::fp32::convolution_scratch_bytes(convolution_shape(s), pass,
+                                                                         bias, planning.threads));
   };
   return {.forward = {.scratch_bytes = scratch(Pass::kForward, has_bias(s))},
           .backward_input = {.scratch_bytes = scratch(Pass::kGradInput, false)},

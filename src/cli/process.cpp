@@ -1,7 +1,9 @@
-#include "cli/interrupt.h"
+#include "cli/process.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -11,13 +13,21 @@
 namespace mantissa::cli {
 namespace {
 
+constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : kStopSignals) sigaddset(&set, number);
+  return set;
+}
+
 // What a signal handler may touch.
 volatile sig_atomic_t g_requested = 0;
 const char* volatile g_message = "";
 volatile sig_atomic_t g_over_a_bar = 0;
 
-struct sigaction g_previous_interrupt = {};
-struct sigaction g_previous_terminate = {};
+std::array<struct sigaction, kStopSignals.size()> g_previous = {};
 
 void put(const char* text) {
   // The result is of no use in a handler.
@@ -52,6 +62,22 @@ void handle(int number) {
 
 }  // namespace
 
+void prepare_process() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // open() gives the lowest number that is free: this one.
+    if (fcntl(descriptor, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
+  }
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  const sigset_t set = stop_signals();
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
+void release_stop_signals() {
+  const sigset_t set = stop_signals();
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
 Interrupt::Interrupt(const char* message, bool over_a_bar) {
   g_requested = 0;
   g_message = message;
@@ -59,16 +85,18 @@ Interrupt::Interrupt(const char* message, bool over_a_bar) {
   struct sigaction action = {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  sigaddset(&action.sa_mask, SIGINT);
-  sigaddset(&action.sa_mask, SIGTERM);
-  sigaction(SIGINT, &action, &g_previous_interrupt);
-  sigaction(SIGTERM, &action, &g_previous_terminate);
+  action.sa_mask = stop_signals();
+  for (size_t i = 0; i < kStopSignals.size(); ++i) {
+    sigaction(kStopSignals[i], nullptr, &g_previous[i]);
+    if (g_previous[i].sa_handler != SIG_IGN) sigaction(kStopSignals[i], &action, nullptr);
+  }
+  release_stop_signals();
 }
 
 Interrupt::~Interrupt() {
-  sigaction(SIGINT, &g_previous_interrupt, nullptr);
-  sigaction(SIGTERM, &g_previous_terminate, nullptr);
+  for (size_t i = 0; i < kStopSignals.size(); ++i) {
+    sigaction(kStopSignals[i], &g_previous[i], nullptr);
+  }
 }
 
 bool Interrupt::requested() const { return g_requested != 0; }

@@ -1,0 +1,30 @@
+// What a process inherits from whoever started it, and how it is asked to stop.
+#pragma once
+
+namespace mantissa::cli {
+
+// To be called before anything else. Opens /dev/null where standard input, output or error is
+// closed: a file that is opened later would take its number, and messages would go into that file.
+// Makes a closed pipe and a limit on file sizes errors of what writes, not the end of the process.
+// Holds signals that ask to stop back until something can be done about them.
+void prepare_process();
+
+// From here on they arrive again; one that was held back does at once.
+void release_stop_signals();
+
+// While one lives, the first signal that asks to stop (SIGINT, SIGTERM or SIGHUP) prints `message`
+// to standard error and sets requested(); one that comes later than 0.3 s after it ends the process
+// at once. Signals that were ignored when the process started (by nohup, or in background jobs of
+// scripts) stay ignored. One at a time.
+class Interrupt {
+ public:
+  // `message` has no line end and must outlive this. `over_a_bar`: clears the line first.
+  Interrupt(const char* message, bool over_a_bar);
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  bool requested() const;
+};
+
+}  // namespace mantissa::cli

@@ -1,0 +1,34 @@
+#include "formats/json_text.h"
+
+#include <array>
+#include <cstdint>
+#include <limits>
+
+namespace mantissa {
+
+bool exceeds_json_limits(std::string_view text) {
+  if (static_cast<int64_t>(text.size()) > kMostJsonBytes) return true;
+  std::array<int64_t, kMostJsonDepth + 1> commas{};  // at each depth, of what is open there
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMostJsonDepth) return true;
+      // Lists may be as long as they are.
+      commas[depth] = c == '{' ? 1 : std::numeric_limits<int64_t>::min();
+    } else if (c == ',') {
+      if (++commas[depth] > kMostJsonEntries) return true;
+    } else if ((c == '}' || c == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace mantissa

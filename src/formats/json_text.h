@@ -1,0 +1,26 @@
+// JSON from files, which may hold anything.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace mantissa {
+
+constexpr int kMostJsonDepth = 32;                     // objects and lists within each other
+constexpr int64_t kMostJsonEntries = 1000;             // of one object
+constexpr int64_t kMostJsonBytes = int64_t{64} << 20;  // as a tree up to twenty times as many
+
+// Whether a text goes beyond these limits, which nothing that Mantissa writes comes near. Copying or
+// printing deeper JSON would overflow the stack; nlohmann::ordered_json looks at all entries of an
+// object for each one.
+bool exceeds_json_limits(std::string_view text);
+
+// The JSON that a text is; a discarded value (is_discarded()) if it is none or exceeds the limits.
+template <typename Json = nlohmann::json>
+Json parse_json(std::string_view text) {
+  if (exceeds_json_limits(text)) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, false);
+}
+
+}  // namespace mantissa
