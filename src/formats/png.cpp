@@ -42,8 +42,9 @@ struct PngReader {
 // ones.
 void on_warning(png_structp png, png_const_charp message) {
   const std::string_view text(message);
-  const bool damage = text == "tRNS: CRC error" ||  // which colours are transparent
-                      (text.starts_with("IDAT: ") && text.find("data check") != text.npos);
+  const bool damage =
+      text == "tRNS: CRC error" ||  // which colours are transparent
+      (text.starts_with("IDAT: ") && text.find("data check") != std::string_view::npos);
   if (damage) png_error(png, message);
 }
 
