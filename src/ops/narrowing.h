@@ -133,18 +133,18 @@ kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& ten
 // counted when it was written before: `pass` as for narrow_in_one_pass.
 template <typename Pass>
 void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
-                       const Pass& pass) {
+                       const Pass& pass, kernels::Counted counted = kernels::Counted::kAll) {
   const kernels::BitCountKernels& kernel = *context.kernels->bit_counts;
   ThreadPool& pool = *context.kernel.pool;
   const bool by_pieces = pool.size() <= kernels::kMaximumParts;
-  kernels::PieceCounts counts(kernel, by_pieces ? pool.size() : 0);
+  kernels::PieceCounts counts(kernel, by_pieces ? pool.size() : 0, counted);
   const kernels::WideStatistics found = run_pass(
       pass, by_pieces ? &counts : nullptr, decided_shift(context, tensor, wide_exponent, most));
   // What the pass did not count is counted now.
   const kernels::LargeCounts large =
       counts.elements() == tensor.count()
           ? counts.large()
-          : kernels::count_block(kernel, pool, gradient_of(tensor), tensor.count());
+          : kernels::count_block(kernel, pool, gradient_of(tensor), tensor.count(), counted);
   *tensor.predictor.bits = kernels::bit_statistics(large, tensor.count(), tensor.bits,
                                                    {.decided_exponent = *tensor.predictor.predicted,
                                                     .written_exponent = *tensor.exponent,
@@ -159,18 +159,20 @@ inline int known_shift(const OpContext& context, int wide_exponent, int most) {
 }
 
 // Requantises a value whose maximum is known: `write(shift)` writes it narrowed and returns how
-// many were clipped.
+// many were clipped. In dynamic fixed point `counted` of what is written counts.
 template <typename Write>
 void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_exponent,
-                       const Write& write) {
+                       const Write& write, kernels::Counted counted = kernels::Counted::kAll) {
   if (context.recomputes) {
     return (void)run_pass(write, nullptr, known_shift(context, wide_exponent, 62));
   }
   if (context.exponent_mode == ExponentMode::kDecided) {
     return narrow_as_decided(
-        context, context.output, wide_exponent, 62, [&](int shift, kernels::PieceCounts* counts) {
+        context, context.output, wide_exponent, 62,
+        [&](int shift, kernels::PieceCounts* counts) {
           return kernels::WideStatistics{maximum, run_pass(write, counts, shift)};
-        });
+        },
+        counted);
   }
   const int shift = choose_shift(context, context.output, maximum, wide_exponent);
   add_saturated(context.output, run_pass(write, nullptr, shift));
