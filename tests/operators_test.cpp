@@ -204,10 +204,10 @@ TEST(AllOperators, AreInTheNetworks) {
   }
   // Of instructions that are no nodes, or only in some formats.
   for (const Op* op :
-       {&ops::kBatchNormInverted, &ops::kSoftmaxCrossEntropy, &ops::kMeanSquaredError,
-        &ops::kSumGradients, &ops::kRoundGradient, &ops::kRoundGradientStochastic,
-        &ops::kRequantise, &ops::kUpdateSgd, &ops::kUpdateMomentum, &ops::kUpdateNesterov,
-        &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm}) {
+       {&ops::kBatchNormInverted, &ops::kNormRelu, &ops::kSoftmaxCrossEntropy,
+        &ops::kMeanSquaredError, &ops::kSumGradients, &ops::kRoundGradient,
+        &ops::kRoundGradientStochastic, &ops::kRequantise, &ops::kUpdateSgd, &ops::kUpdateMomentum,
+        &ops::kUpdateNesterov, &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm}) {
     seen.insert(op->name);
   }
   for (const Op* op : kAllOperators) EXPECT_EQ(seen.count(op->name), 1) << op->name;

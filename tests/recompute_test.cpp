@@ -53,6 +53,10 @@ TEST(Recompute, GivesTheSameBits) {
       {"mobilenet_v2", "bfp8", 0.125},
       {"mobilenet_v2", "bfp:inversion=yes", 0.125},
       {"mobilenet_v2", "dfp:inversion=yes,decide=pass,warmup=2", 0.125},
+      {"resnet8", "bfp:inversion=yes"},
+      {"resnet8", "dfp:inversion=yes,decide=pass,warmup=2"},
+      {"vgg8b", "bfp:inversion=yes,linear=16", 0.125},
+      {"inception_small", "bfp:inversion=yes,g=8", 0.125},
       {"inception_small", "bfp:g=8", 0.125},
       {"vgg16_bn", "dfp8", 0.03125},
       {"squeezenet", "bfp8", 0.125}};
@@ -61,6 +65,7 @@ TEST(Recompute, GivesTheSameBits) {
 
 TEST(Recompute, OverMicroBatchesClippingAndScalarKernels) {
   expect_same({.model = "resnet8", .micro_batch_size = 4, .clip_norm = 0.3}, 3, 2);
+  expect_same({.model = "resnet8", .format = "bfp:inversion=yes", .micro_batch_size = 4}, 3, 2);
   expect_same({.model = "lenet5", .format = "dfp:warmup=2", .micro_batch_size = 4}, 4, 2);
   expect_same({.model = "resnet8", .batch_size = 4, .micro_batch_size = 4, .isa = Isa::kScalar}, 2,
               1);

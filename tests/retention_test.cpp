@@ -211,6 +211,82 @@ TEST(Retention, LiterallyAndWithoutALimitTheMachineDecides) {
   }
 }
 
+// A value by its name, and what was chosen for it.
+struct Chosen {
+  RecomputeModel::Value value;
+  Retention retention;
+};
+std::map<std::string, Chosen> by_name(const RecomputeModel& model,
+                                      const std::vector<Retention>& choice) {
+  std::map<std::string, Chosen> found;
+  for (size_t v = 0; v < choice.size(); ++v) {
+    found[model.values()[v].name] = {model.values()[v], choice[v]};
+  }
+  return found;
+}
+
+// Recompute [0011]-[0015]: an activation is not stored where it would lie in memory and what it is
+// computed from, the output of the convolution or of the batch norm, lies on the chip.
+TEST(Retention, LiterallyActivationsGoWhoseInputsLieNearer) {
+  for (const auto& [format, input] : {std::pair{"bfp8", "conv1"}, {"bfp:inversion=yes", "norm1"}}) {
+    SCOPED_TRACE(format);
+    const Planned planned("vgg8b", 28, 8, format);
+    const Program kept = *compile(planned.graph, planned.options, planned.planning());
+    const auto choose = [&](const MachineProfile& profile) {
+      const RecomputeModel model(planned.graph, kept, profile, 2);
+      return by_name(model, choose_literally(model).choice);
+    };
+    MachineProfile profile;
+    profile.norm_elements_per_ns = profile.elements_per_ns = 50;
+    profile.tiers[2].bytes_per_ns = 5;
+    const auto cached = choose(profile);
+    const int64_t normalised = cached.at("normalise").value.bytes;
+    const int64_t activation = cached.at("relu1").value.bytes;
+    ASSERT_EQ(cached.at(input).value.bytes, activation);
+
+    // In caches the activation, which is used last and needed first, never lies further away.
+    EXPECT_EQ(cached.at("relu1").retention, Retention::kKept);
+
+    profile.on_chip = {normalised + activation + activation / 2, 100};
+    const auto placed = choose(profile);
+    const double load_input = placed.at(input).value.keep_ns / 2;
+    const double load = placed.at("relu1").value.keep_ns / 2;
+    EXPECT_EQ(placed.at(input).retention, Retention::kKept);
+    EXPECT_EQ(placed.at("relu1").retention, Retention::kRecomputed);
+    EXPECT_LT(load_input + placed.at("relu1").value.near_compute_ns, load);
+
+    // Not where both are on the chip, and not where computing takes longer than that saves.
+    profile.on_chip.bytes += activation;
+    EXPECT_EQ(choose(profile).at("relu1").retention, Retention::kKept);
+    profile.on_chip.bytes -= activation;
+    profile.tiers[2].bytes_per_ns = 90;
+    EXPECT_EQ(choose(profile).at("relu1").retention, Retention::kKept);
+  }
+}
+
+// Of the same size, an activation and its input: the rule asks for more than any cache gives.
+TEST(Retention, LiterallyCachesKeepWhatIsAsLargeAsItsInput) {
+  for (const char* format : {"bfp8", "bfp:inversion=yes"}) {
+    for (const char* name : {"vgg8b", "resnet8", "inception_small"}) {
+      const Planned planned(name, 28, 8, format);
+      const Program kept = *compile(planned.graph, planned.options, planned.planning());
+      for (int size = 8; size < 30; ++size) {
+        MachineProfile profile;
+        profile.tiers = {
+            {{int64_t{1} << size, 1e6}, {int64_t{1} << (size + 2), 1e3}, {INT64_MAX, 0.1}}};
+        profile.norm_elements_per_ns = profile.elements_per_ns = 1e6;
+        const RecomputeModel model(planned.graph, kept, profile, 2);
+        const std::vector<Retention> choice = choose_literally(model).choice;
+        for (size_t v = 0; v < choice.size(); ++v) {
+          const RecomputeModel::Value& value = model.values()[v];
+          if (!value.read_backward || value.name.find("relu") == std::string::npos) continue;
+          EXPECT_EQ(choice[v], Retention::kKept) << name << " " << value.name << " " << size;
+        }
+      }
+    }
+  }
+}
+
 // Whole runs: what a run takes besides the arena counts as well.
 TEST(Budget, IsMetFromTheLeastOn) {
   const struct {

@@ -147,13 +147,21 @@ std::set<std::string> inverted(const char* model, const char* format) {
   return names;
 }
 
-// Where the output is read backward: by ReLU6 or a convolution, not by a sum or a fused ReLU.
-TEST(Inversion, IsOfBatchNormsWhoseOutputIsThereAnyway) {
+// Where a ReLU reads the output, or the backward pass does, through ReLU6 or a convolution; or
+// where it is smaller. Not where only a sum reads it, nor where the scale starts at zero.
+TEST(Inversion, IsWhereKeepingTheOutputSaves) {
   EXPECT_TRUE(inverted("mobilenet_v2", "bfp8").empty());
   EXPECT_TRUE(inverted("mobilenet_v2", "fp32").empty());
-  EXPECT_TRUE(inverted("resnet20", "bfp:inversion=yes").empty());
-  EXPECT_TRUE(check_inversion(*build_model("resnet20", {}), format_of("bfp8")).ok());
-  EXPECT_FALSE(check_inversion(*build_model("resnet20", {}), format_of("bfp:inversion=yes")).ok());
+  EXPECT_EQ(inverted("resnet8", "bfp:inversion=yes"),
+            (std::set<std::string>{"stem_norm", "stage1.block1.norm1", "stage2.block1.norm1",
+                                   "stage3.block1.norm1"}));
+  EXPECT_TRUE(
+      inverted("resnet8", "bfp:inversion=yes,linear=16").contains("stage2.block1.shortcut_norm"));
+  EXPECT_FALSE(inverted("resnet8", "bfp:inversion=yes,linear=16").contains("stage1.block1.norm2"));
+  EXPECT_EQ(inverted("vgg16_bn", "bfp:inversion=yes").size(), 13u);
+  const Format inverting = format_of("bfp:inversion=yes");
+  EXPECT_TRUE(check_inversion(*build_model("lenet5", {}), format_of("bfp8")).ok());
+  EXPECT_FALSE(check_inversion(in_format(*build_model("lenet5", {}), inverting), inverting).ok());
   const auto names = inverted("mobilenet_v2", "bfp:inversion=yes");
   for (const char* name :
        {"stem_norm", "block1.depthwise_norm", "block3.expand_norm", "block1.project_norm"}) {
@@ -162,10 +170,42 @@ TEST(Inversion, IsOfBatchNormsWhoseOutputIsThereAnyway) {
   EXPECT_FALSE(names.contains("block3.project_norm"));  // the residual sum reads it
 }
 
-// ReLU6 takes negatives for zeros, the inversion does not.
+// A ReLU behind an inverted batch norm leaves its mask to it, and others do not.
+TEST(Inversion, TakesTheReluBehindIt) {
+  for (const Node& node :
+       in_format(*build_model("resnet8", {}), format_of("bfp:inversion=yes")).nodes) {
+    if (node.name.find("relu") == std::string::npos) continue;
+    const bool behind_norm = node.name.find("relu2") == std::string::npos;  // the others: a sum
+    EXPECT_EQ(node.op, behind_norm ? &ops::kNormRelu : &ops::kRelu) << node.name;
+  }
+}
+
+// A batch norm whose input another node reads backward keeps nothing less by being inverted.
+TEST(Inversion, IsNotWhereTheInputStays) {
+  GraphBuilder builder("two_readers", Shape{8, 8, 1});
+  int input = builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"mean0", 128}});
+  input = builder.add(ops::kConvolution, "first", {input}, {{"channels", 8}, {"padding", 1}});
+  int branch = builder.add(ops::kBatchNorm, "norm", {input});
+  branch = builder.add(ops::kRelu, "relu", {branch});
+  int value = builder.add(ops::kConvolution, "second", {input}, {{"channels", 8}, {"padding", 1}});
+  value = builder.add(ops::kAdd, "add", {branch, value});
+  value = builder.add(ops::kFlatten, "flatten", {value});
+  value = builder.add(ops::kLinear, "linear", {value}, {{"channels", 10}});
+  const Graph graph = in_format(*builder.finish(value), format_of("bfp:inversion=yes"));
+  for (const Node& node : graph.nodes) {
+    EXPECT_NE(node.op, &ops::kBatchNormInverted);
+    EXPECT_NE(node.op, &ops::kNormRelu);
+  }
+}
+
+// ReLU6 takes negatives for zeros, the inversion does not; what is negative before a ReLU has a
+// unit of its own.
 TEST(Inversion, KeepsSigns) {
   EXPECT_EQ(bits_in("mobilenet_v2", "bfp:unsigned=yes")["stem_norm"], 9);
   EXPECT_EQ(bits_in("mobilenet_v2", "bfp:unsigned=yes,inversion=yes")["stem_norm"], 8);
+  for (const char* value : {"stem_norm", "stem_relu"}) {
+    EXPECT_EQ(bits_in("resnet8", "bfp:a=7,unsigned=yes,inversion=yes")[value], 8) << value;
+  }
 }
 
 TEST(ValueBits, RequantisingIsExact) {

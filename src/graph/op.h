@@ -194,6 +194,9 @@ struct OpTraits {
   bool takes_wide = false;      // reads int32 where the producer may leave it wide
   bool applies_relu = false;    // a ReLU that is its only reader acts on its wide result
   bool is_relu = false;
+  // A ReLU whose input's producer stops the gradients that it would have stopped: its backward pass
+  // is no instruction.
+  bool leaves_mask_to_producer = false;
   bool weights_read_input = false;  // backward_weights reads the inputs
   // backward_weights reads the gradient as wide as the format says (gw); backward_input, which
   // leads to the next such op, writes no more than others read (BlockFloat [0117]-[0123]).

@@ -146,20 +146,29 @@ int fixed_point_affine(const OpContext& c, const BatchNormSaved& saved, int64_t 
   return -shift;
 }
 
-// max |q * multiplier + offset| over the channels' extremes (after ReLU): exact, without a pass.
-uint64_t affine_maximum(const OpContext& c, const kernels::ChannelSums& sums,
-                        const BatchNormWorkspace& work, int64_t channels) {
-  uint64_t maximum = 0;
+// Of q * multiplier + offset over the channels' extremes, and 0: exact, without a pass.
+struct Extremes {
+  int64_t lowest = 0, highest = 0;
+};
+
+Extremes affine_extremes(const kernels::ChannelSums& sums, const BatchNormWorkspace& work,
+                         int64_t channels) {
+  Extremes found;
   for (int64_t i = 0; i < channels; ++i) {
     for (const int64_t q : {sums.minimum[i], sums.maximum[i]}) {
       const int64_t wide = q * work.multiplier[i] + work.offset[i];
-      maximum = std::max(maximum, magnitude(c.relu ? std::max<int64_t>(0, wide) : wide));
+      found.lowest = std::min(found.lowest, wide);
+      found.highest = std::max(found.highest, wide);
     }
   }
-  return maximum;
+  return found;
 }
 
-void forward(const OpContext& c) {
+void forward(const OpContext& c) { batch_norm_forward(c, nullptr); }
+
+}  // namespace
+
+void batch_norm_forward(const OpContext& c, int32_t* negative_shift) {
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
   const BatchNormSaved saved(c.saved, channels);
   const BatchNormWorkspace work(c.workspace, channels);
@@ -171,13 +180,19 @@ void forward(const OpContext& c) {
   }
   const int wide_exponent =
       fixed_point_affine(c, saved, channels, work.reals, work.multiplier, work.offset);
-  const uint64_t maximum = c.recomputes ? 0 : affine_maximum(c, sums, work, channels);
-  narrow_by_maximum(c, maximum, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
-    return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent, counts);
-  });
+  const Extremes extremes = c.recomputes ? Extremes{} : affine_extremes(sums, work, channels);
+  const uint64_t above = magnitude(extremes.highest), below = magnitude(extremes.lowest);
+  const auto write = [&](int shift, kernels::PieceCounts* counts) {
+    if (negative_shift != nullptr && !c.recomputes) {
+      *negative_shift =
+          std::clamp(exact_shift(below, c.output.bits) - shift, 0, kernels::kMostNegativeShift);
+    }
+    return scale_and_offset(c, work.multiplier, work.offset, shift, wide_exponent, counts,
+                            negative_shift);
+  };
+  narrow_by_maximum(c, c.relu ? above : std::max(above, below), wide_exponent, write, nullptr,
+                    negative_shift ? kernels::Counted::kPositive : kernels::Counted::kAll);
 }
-
-}  // namespace
 
 void update_running_statistics(const OpContext& c) {
   double* mean = c.parameters[2].mantissa.as<double>();

@@ -17,6 +17,7 @@ struct Source {
   Tensor values;
   Tensor kept;  // [rows, kept channels]; without data where there are none
   const int32_t* kept_channels = nullptr;
+  int negative_shift = 0;  // what is negative of `values` counts 2^negative_shift times
 
   int64_t kept_count() const { return kept.empty() ? 0 : kept.shape.last(); }
 };
@@ -47,8 +48,11 @@ struct FromInput {
 struct FromOutput {
   static Source source(const OpContext& c) {
     const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-    const InversionSaved saved(c.saved, channels);
-    Source source{.values = c.output, .kept = {}, .kept_channels = saved.channel};
+    const InversionSaved saved(c.saved, *c.attributes, channels);
+    Source source{.values = c.output,
+                  .kept = {},
+                  .kept_channels = saved.channel,
+                  .negative_shift = saved.header->negative_shift};
     if (saved.header->count == 0) return source;
     source.kept.data = saved.values;
     source.kept.type = saved.header->is_wide ? DataType::kInt16 : DataType::kInt8;
@@ -60,7 +64,7 @@ struct FromOutput {
     const int64_t channels = c.output.shape.last();
     const BatchNormSaved saved(c.saved, channels);
     const Real mean(saved.mean[i]), inverse_sigma(saved.inverse_sigma[i]);
-    const int32_t place = InversionSaved(c.saved, channels).place[i];
+    const int32_t place = InversionSaved(c.saved, *c.attributes, channels).place[i];
     if (place >= 0) return {mean, inverse_sigma};
     // A constant channel has no x^, whatever its output was rounded to.
     if (inverse_sigma.is_zero() || place == InversionSaved::kLeftOut) return {};
@@ -70,9 +74,21 @@ struct FromOutput {
   }
 
   static Real scale(const OpContext& c, int64_t i) {
-    const InversionSaved saved(c.saved, c.output.shape.last());
+    const InversionSaved saved(c.saved, *c.attributes, c.output.shape.last());
     return real(c.parameters[0].mantissa, i) * Real(saved.inverse_deviation[i]);
   }
+};
+
+// The gradient of the output, where the ReLU behind it lets it pass.
+class Passing {
+ public:
+  explicit Passing(const OpContext& c)
+      : grads_(c.grad_output), output_(c.output), is_masked_(c.relu) {}
+  int64_t operator[](int64_t i) const { return is_masked_ && output_[i] <= 0 ? 0 : grads_[i]; }
+
+ private:
+  Mantissas grads_, output_;
+  bool is_masked_;
 };
 
 // The sums of the kept channels in place of those that have been added.
@@ -80,7 +96,8 @@ void add_kept_gradients(const OpContext& c, const Source& source, int64_t channe
                         int64_t end, int64_t* sum_grad_in) {
   const int64_t count = source.kept_count();
   for (int64_t k = 0; k < count; ++k) sum_grad_in[source.kept_channels[k]] = 0;
-  const Mantissas grads(c.grad_output), in(source.kept);
+  const Passing grads(c);
+  const Mantissas in(source.kept);
   for (int64_t row = begin; row < end; ++row) {
     for (int64_t k = 0; k < count; ++k) {
       const int64_t channel = source.kept_channels[k];
@@ -94,7 +111,8 @@ kernels::BatchNormGradient gradient_arguments(const OpContext& c, const Source& 
   return {.grad_out = gradient_of(c.grad_output),
           .in = value_of(source.values),
           .output = c.relu ? value_of(c.output) : kernels::Value{},
-          .channels = channels};
+          .channels = channels,
+          .negative_shift = source.negative_shift};
 }
 
 // Adds a real number in units of 2^exponent to a gradient accumulator.
@@ -207,7 +225,8 @@ kernels::WideStatistics narrow_kept(const OpContext& c, const Source& source,
   const Tensor& grad_input = c.grad_inputs[0];
   const int64_t channels = grad_input.shape.last(), rows = grad_input.count() / channels;
   const int64_t count = source.kept_count(), limit = mantissa_limit(grad_input.bits);
-  const Mantissas grads(c.grad_output), in(source.kept);
+  const Passing grads(c);
+  const Mantissas in(source.kept);
   return kernels::with_wide_gradient_type(grad_input.bits, [&](auto type) {
     auto* to = grad_input.as<decltype(type)>();
     return kernels::parallel_statistics(

@@ -1,10 +1,13 @@
-// Batch norm whose backward pass inverts it: x^ = (y - beta) / gamma from the output, which others
-// read backward anyway, so that the input need not be there. Source: Recompute [0013]; METHODS
-// section 4, B.
+// Batch norm whose backward pass inverts it: x^ = (y - beta) / gamma from the output, so that the
+// input need not be there. Source: Recompute [0013]; METHODS section 4, B.
+//
+// A ReLU that alone reads the output is an operator of its own forward (norm_relu), which computes
+// the activation, again where it was not kept. Its mask is that of the output, so that backward it
+// is part of this one. What is above zero is as if the ReLU were fused, to the bit.
 //
 // The output is rounded, and tells nothing of the input where gamma is zero. So channels that it
-// tells badly keep their part of the input, for an eighth of all channels at most; where there are
-// more, they take turns, and one that is left out counts as constant in that step: x^ = 0.
+// tells badly keep their part of the input, for one in `room` of all channels at most; where there
+// are more, they take turns, and one that is left out counts as constant in that step: x^ = 0.
 #include <algorithm>
 
 #include "kernels/parallel_ranges.h"
@@ -21,7 +24,8 @@ namespace {
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   const int64_t channels = s.output.last(), rows = s.output.count() / channels;
   OpMemory memory = kBatchNorm.memory(s, planning);
-  memory.saved_bytes += InversionSaved::bytes(channels, rows, s.input_bits[0] <= 8 ? 1 : 2);
+  memory.saved_bytes +=
+      InversionSaved::bytes(*s.attributes, channels, rows, s.input_bits[0] <= 8 ? 1 : 2);
   return memory;
 }
 
@@ -33,16 +37,18 @@ bool is_ill_conditioned(const Real& gamma, const Real& beta, int exponent) {
 
 // Decides what becomes of each channel.
 void choose_kept(const OpContext& c, const InversionSaved& kept, int64_t channels) {
+  const int exponent = *c.output.exponent + kept.header->negative_shift;  // the coarser unit
   int64_t ill_conditioned = 0;
   for (int64_t i = 0; i < channels; ++i) {
     const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
-    const bool ill = is_ill_conditioned(gamma, beta, *c.output.exponent);
+    const bool ill = is_ill_conditioned(gamma, beta, exponent);
     kept.place[i] = ill ? InversionSaved::kLeftOut : InversionSaved::kInverted;
     ill_conditioned += ill;
   }
-  const int64_t room = InversionSaved::most_kept(channels);
+  const int64_t room = InversionSaved::most_kept(*c.attributes, channels);
   const int64_t count = std::min(ill_conditioned, room);
-  *kept.header = {count, !is_bytes(c.inputs[0])};
+  kept.header->count = count;
+  kept.header->is_wide = !is_bytes(c.inputs[0]);
   c.totals->norm_channels_left_out += ill_conditioned - count;
   if (ill_conditioned == 0) return;
   const int64_t first = c.scalars->step % ill_conditioned * room % ill_conditioned;
@@ -73,11 +79,13 @@ void copy_kept(const OpContext& c, const InversionSaved& kept, int64_t channels,
 }
 
 void forward(const OpContext& c) {
-  kBatchNorm.forward(c);
-  if (c.recomputes || !is_training(c.exponent_mode)) return;
+  if (!is_training(c.exponent_mode)) return batch_norm_forward(c, nullptr);
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
   const BatchNormSaved saved(c.saved, channels);
-  const InversionSaved kept(c.saved, channels);
+  const InversionSaved kept(c.saved, *c.attributes, channels);
+  if (!c.recomputes) *kept.header = {};
+  batch_norm_forward(c, c.relu ? &kept.header->negative_shift : nullptr);
+  if (c.recomputes) return;
   for (int64_t i = 0; i < channels; ++i) {
     kept.inverse_deviation[i] =
         ldexp(Real(saved.inverse_sigma[i]), -channel_exponent(c.inputs[0], i)).to_double();

@@ -111,8 +111,8 @@ struct BatchNormWorkspace {
   }
 };
 
-// What an inverted batch norm keeps besides: 1 / sigma in real units, and of the input the channels
-// that its output does not tell well enough.
+// What an inverted batch norm keeps besides: 1 / sigma in real units, the unit of what is negative,
+// and of the input the channels that its output does not tell well enough.
 struct InversionSaved {
   static constexpr int32_t kInverted = -1, kLeftOut = -2;  // for want of room
 
@@ -120,25 +120,29 @@ struct InversionSaved {
   int32_t* place;             // per channel: kInverted, kLeftOut, or its place among the kept
   int32_t* channel;           // of each kept one
   struct Header {
-    int64_t count = 0;     // of kept channels
-    bool is_wide = false;  // values are int16, not int8
+    int64_t count = 0;           // of kept channels
+    bool is_wide = false;        // values are int16, not int8
+    int32_t negative_shift = 0;  // of batch_norm_forward
   };
   Header* header;
   std::byte* values;  // their mantissas, row by row, as wide as the input's
-  InversionSaved(std::byte* base, int64_t channels) {
+  InversionSaved(std::byte* base, const Attributes& attributes, int64_t channels) {
     Carve carve(base + BatchNormSaved::bytes(channels));
     inverse_deviation = carve.take<double>(channels);
     place = carve.take<int32_t>(channels);
-    channel = carve.take<int32_t>(most_kept(channels));
+    channel = carve.take<int32_t>(most_kept(attributes, channels));
     header = carve.take<Header>(1);
     values = carve.take<std::byte>(0);
   }
-  // Room for an eighth of them.
-  static int64_t most_kept(int64_t channels) { return divide_up<int64_t>(channels, 8); }
-  static int64_t bytes(int64_t channels, int64_t rows, int64_t mantissa_bytes) {
-    return carved_bytes(channels, 8) + carved_bytes(channels, 4) +
-           carved_bytes(most_kept(channels), 4) + carved_bytes(1, sizeof(Header)) +
-           carved_bytes(most_kept(channels) * rows, mantissa_bytes);
+  // Room for one in `room` of them.
+  static int64_t most_kept(const Attributes& attributes, int64_t channels) {
+    return divide_up<int64_t>(channels, attributes.get("room", 8));
+  }
+  static int64_t bytes(const Attributes& attributes, int64_t channels, int64_t rows,
+                       int64_t mantissa_bytes) {
+    const int64_t kept = most_kept(attributes, channels);
+    return carved_bytes(channels, 8) + carved_bytes(channels, 4) + carved_bytes(kept, 4) +
+           carved_bytes(1, sizeof(Header)) + carved_bytes(kept * rows, mantissa_bytes);
   }
 };
 
@@ -151,6 +155,13 @@ inline Real real(const Tensor& tensor, int64_t c) {
 inline int channel_exponent(const Tensor& input, int64_t c) {
   return *input.exponent + (input.is_guarded() ? input.channel_exponent[c] : 0);
 }
+
+// The forward pass. Where `negative_shift` is not null, the output is written before the ReLU, of
+// which the exponent and what is counted are those all the same: what is above zero is as the ReLU
+// leaves it, what is below has a unit 2^n times as large, n the least with which all of it fits, up
+// to kernels::kMostNegativeShift. n is left there, or found there where the output is computed
+// again.
+void batch_norm_forward(const OpContext& context, int32_t* negative_shift);
 
 // Gradients of scale and offset, and the sums that the gradient of the input needs of them.
 void batch_norm_backward_weights(const OpContext& context);

@@ -57,6 +57,17 @@ const Op kRelu = {.name = "relu",
                   .kernel = kernel_name<&kernels::KernelTable::elementwise>,
                   .fp32 = &fp32::kRelu};
 
+// Behind an inverted batch norm, whose output is the mask of its own gradient.
+const Op kNormRelu = {.name = "norm_relu",
+                      .traits = {.leaves_mask_to_producer = true,
+                                 .keeps_exponent = true,
+                                 .never_negative = true,
+                                 .clips_negatives = true},
+                      .infer_shape = same_shape,
+                      .forward = relu_forward,
+                      .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                      .frozen = &kRelu};
+
 const Op kFlatten = {
     .name = "flatten", .traits = {.view = true, .keeps_sign = true}, .infer_shape = infer_flatten};
 

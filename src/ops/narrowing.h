@@ -192,14 +192,14 @@ void narrow_and_decide(const OpContext& context, const Tensor& tensor, int wide_
 // narrow_in_one_pass.
 template <typename Pass>
 void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
-                       const Pass& pass) {
+                       const Pass& pass, kernels::Counted counted = kernels::Counted::kAll) {
   if (tensor.predictor.rule->warms_up) {
     return narrow_and_decide(context, tensor, wide_exponent, most, pass);
   }
   const kernels::BitCountKernels& kernel = *context.kernels->bit_counts;
   ThreadPool& pool = *context.kernel.pool;
   const bool by_pieces = pool.size() <= kernels::kMaximumParts;
-  kernels::PieceCounts counts(kernel, by_pieces ? pool.size() : 0);
+  kernels::PieceCounts counts(kernel, by_pieces ? pool.size() : 0, counted);
   const int shift = decided_shift(tensor, wide_exponent, most);
   set_exponent(context, tensor, wide_exponent + shift);
   const kernels::WideStatistics found = run_pass(pass, by_pieces ? &counts : nullptr, shift);
@@ -207,7 +207,7 @@ void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_
   const kernels::LargeCounts large =
       counts.elements() == tensor.count()
           ? counts.large()
-          : kernels::count_block(kernel, pool, gradient_of(tensor), tensor.count());
+          : kernels::count_block(kernel, pool, gradient_of(tensor), tensor.count(), counted);
   const int largest = largest_exponent(tensor, found.maximum, wide_exponent);
   check_largest_exponent(context, largest);
   *tensor.predictor.bits += kernels::bit_statistics(
@@ -226,10 +226,11 @@ inline int known_shift(const OpContext& context, int wide_exponent, int most) {
 
 // Requantises a value whose maximum is known: `write(shift)` writes it narrowed and returns how
 // many were clipped. Where it writes in place, so that it may run only once, clipped_at(shift)
-// counts these without writing.
+// counts these without writing. In dynamic fixed point `counted` of what is written counts.
 template <typename Write, typename ClippedAt = std::nullptr_t>
 void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_exponent,
-                       const Write& write, const ClippedAt& clipped_at = nullptr) {
+                       const Write& write, const ClippedAt& clipped_at = nullptr,
+                       kernels::Counted counted = kernels::Counted::kAll) {
   if (context.recomputes) {
     return (void)run_pass(write, nullptr, known_shift(context, wide_exponent, 62));
   }
@@ -245,9 +246,11 @@ void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_expo
       }
     }
     return narrow_as_decided(
-        context, output, wide_exponent, 62, [&](int shift, kernels::PieceCounts* counts) {
+        context, output, wide_exponent, 62,
+        [&](int shift, kernels::PieceCounts* counts) {
           return kernels::WideStatistics{maximum, run_pass(write, counts, shift)};
-        });
+        },
+        counted);
   }
   const int shift = choose_shift(context, context.output, maximum, wide_exponent);
   add_saturated(context.output, run_pass(write, nullptr, shift));

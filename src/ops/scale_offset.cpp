@@ -32,7 +32,8 @@ void forward(const OpContext& c) {
 }  // namespace
 
 int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const int64_t* offset,
-                         int shift, int wide_exponent, kernels::PieceCounts* counts) {
+                         int shift, int wide_exponent, kernels::PieceCounts* counts,
+                         const int32_t* negative_shift) {
   const int64_t channels = c.output.shape.last();
   calibrate(c, wide_exponent, [&, in = Mantissas(c.inputs[0])](int64_t i) {
     const int64_t wide = in[i] * multiplier[i % channels] + offset[i % channels];
@@ -42,9 +43,10 @@ int64_t scale_and_offset(const OpContext& c, const int32_t* multiplier, const in
                                   .channels = channels,
                                   .multiplier = multiplier,
                                   .offset = offset,
-                                  .relu = c.relu,
+                                  .relu = c.relu && negative_shift == nullptr,
                                   .shift = shift,
-                                  .out = value_of(c.output)};
+                                  .out = value_of(c.output),
+                                  .negative_shift = negative_shift ? *negative_shift : -1};
   return write_pieces(c, c.output, c.output.count() / channels, batch_norm_grain(channels), counts,
                       [&](int64_t begin, int64_t end) {
                         return c.kernels->batch_norm->scale_offset(args, begin, end);

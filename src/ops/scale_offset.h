@@ -9,8 +9,10 @@ namespace mantissa::ops {
 // context.output = narrow(relu?(input * multiplier[c] + offset[c]) >> shift) for each channel c,
 // rounded to nearest even; returns how many were clipped. wide_exponent is that of the result
 // before the shift; under kCalibrate wide values are counted. |multiplier| < 2^31 (2^29 for inputs
-// of 16 bits), |offset| <= 2^44. Counts what it writes unless `counts` is null.
+// of 16 bits), |offset| <= 2^44. Counts what it writes unless `counts` is null. `negative_shift`:
+// in place of ReLU, as kernels::ScaleOffset has it.
 int64_t scale_and_offset(const OpContext& context, const int32_t* multiplier, const int64_t* offset,
-                         int shift, int wide_exponent, kernels::PieceCounts* counts = nullptr);
+                         int shift, int wide_exponent, kernels::PieceCounts* counts = nullptr,
+                         const int32_t* negative_shift = nullptr);
 
 }  // namespace mantissa::ops

@@ -329,8 +329,13 @@ class Compiler {
   void emit_backward(int n) {
     const Node& node = graph_.nodes[n];
     if (!nodes_.wants_gradient(node.output)) return;
-    const auto [gradient, wide, slot] = grad_output(n);
+    const Contribution all = grad_output(n);
+    const auto& [gradient, wide, slot] = all;
     if (gradient.space == Operand::Space::kNone) return;
+    if (node.op->traits.leaves_mask_to_producer) {
+      contributions_[values_.canonical[node.inputs[0]]].push_back(all);
+      return;
+    }
     const bool has_weights = nodes_.functions(node).backward_weights != nullptr;
     const bool has_input = nodes_.functions(node).backward_input != nullptr &&
                            std::any_of(node.inputs.begin(), node.inputs.end(),

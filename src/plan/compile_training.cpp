@@ -190,16 +190,18 @@ class TrainingCompiler {
     std::vector<ValueDecision> decisions;
     for (size_t v = 0; v < choice.size(); ++v) {
       const RecomputeModel::Value& value = model_->values()[v];
-      ValueDecision decision{.name = value.name,
-                             .bytes = value.bytes,
-                             .tier_bytes = value.read_backward ? model_->tier_bytes(value) : 0,
-                             .keep_us = 1e-3 * value.keep_ns,
-                             .compute_us = 1e-3 * value.compute_ns,
-                             .recomputations = recomputations[value.value],
-                             .is_kept = choice[v] == Retention::kKept};
+      ValueDecision decision{
+          .name = value.name,
+          .bytes = value.bytes,
+          .tier_bytes = value.read_backward ? model_->tier_bytes(value) : 0,
+          .keep_us = 1e-3 * value.keep_ns,
+          .compute_us = 1e-3 * (is_literal() ? value.near_compute_ns : value.compute_ns),
+          .recomputations = recomputations[value.value],
+          .is_kept = choice[v] == Retention::kKept};
       decision.decision =
           decision.is_kept || decision.recomputations > 0 ? retention_name(choice[v]) : "-";
-      decision.reason = reason(decision, value);
+      decision.reason =
+          is_literal() ? literal_reason(decision, value, choice) : reason(decision, value);
       decisions.push_back(std::move(decision));
     }
     explain_rows(decisions);
@@ -224,6 +226,18 @@ class TrainingCompiler {
                                      : slower ? "memory is short"
                                               : "computing it is faster"});
     }
+  }
+
+  bool is_literal() const { return recompute_.mode == RecomputeMode::kLiteral; }
+
+  static const char* literal_reason(const ValueDecision& decision,
+                                    const RecomputeModel::Value& value,
+                                    const std::vector<Retention>& choice) {
+    if (!value.may_go || !value.read_backward) return reason(decision, value);
+    if (!decision.is_kept) return "loading its input and computing it is faster";
+    const bool can_go = std::all_of(value.inputs.begin(), value.inputs.end(),
+                                    [&](int input) { return choice[input] == Retention::kKept; });
+    return can_go ? "loading it is faster" : "what it is computed from is not there";
   }
 
   static const char* reason(const ValueDecision& decision, const RecomputeModel::Value& value) {

@@ -16,6 +16,10 @@ struct MemoryTier {
 struct MachineProfile {
   std::array<MemoryTier, 3> tiers = {
       {{int64_t{1} << 21, 80}, {int64_t{1} << 25, 40}, {INT64_MAX, 20}}};
+  // Memory that programs fill themselves: the first values that fit stay in it until the backward
+  // pass comes back to them. Accelerators have it; of CPUs, whose caches hold what was used last,
+  // it has no bytes.
+  MemoryTier on_chip = {0, 80};
   // Of one thread.
   double dense_macs_per_ns = 45;      // convolution and linear, forward, 8 bits
   double depthwise_macs_per_ns = 6;   // one channel per group

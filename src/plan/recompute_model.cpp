@@ -14,6 +14,11 @@ constexpr double kLoopNs = 2000;  // starting the threads for an instruction
 // Times are whole nanoseconds: adding them is exact, in any order.
 double whole(double nanoseconds) { return std::nearbyint(nanoseconds); }
 
+// Writing a value there and loading it.
+double keep_ns(int64_t bytes, const MemoryTier& tier) {
+  return whole(2 * static_cast<double>(bytes) / tier.bytes_per_ns);
+}
+
 bool is_value(const Operand& operand) {
   return operand.space == Operand::Space::kArena && !operand.gradient && operand.slot >= 0;
 }
@@ -46,11 +51,12 @@ double macs_per_ns(const Graph& graph, const Instruction& instruction, const For
 }
 
 // Of what is not multiplying, all threads together. What only clips, up to 8 bits, takes as long as
-// copying in memory.
-double elements_ns(const Instruction& instruction, const MachineProfile& profile, int threads) {
+// copying where its operands lie.
+double elements_ns(const Instruction& instruction, const MachineProfile& profile,
+                   const MemoryTier& operands, int threads) {
   const Op& op = *instruction.op;
   if (op.traits.clips_negatives && instruction.output.type == DataType::kInt8) {
-    return static_cast<double>(bytes_of(instruction)) / profile.tiers[2].bytes_per_ns;
+    return static_cast<double>(bytes_of(instruction)) / operands.bytes_per_ns;
   }
   const bool is_norm = op.update_statistics != nullptr;
   return static_cast<double>(instruction.output.shape.count()) / threads /
@@ -58,10 +64,10 @@ double elements_ns(const Instruction& instruction, const MachineProfile& profile
 }
 
 double compute_ns(const Graph& graph, const Instruction& instruction, const Format& format,
-                  const MachineProfile& profile, int threads) {
+                  const MachineProfile& profile, const MemoryTier& operands, int threads) {
   const double mac_ns = static_cast<double>(instruction.multiply_adds) /
                         macs_per_ns(graph, instruction, format, profile);
-  return whole(kLoopNs + elements_ns(instruction, profile, threads) + mac_ns / threads);
+  return whole(kLoopNs + elements_ns(instruction, profile, operands, threads) + mac_ns / threads);
 }
 
 }  // namespace
@@ -69,9 +75,11 @@ double compute_ns(const Graph& graph, const Instruction& instruction, const Form
 RecomputeModel::RecomputeModel(const Graph& graph, const Program& program,
                                const MachineProfile& profile, int threads,
                                int64_t instruction_bytes, int64_t least_arena_bytes)
-    : tiers_(profile.tiers), instruction_bytes_(instruction_bytes) {
+    : tiers_(profile.tiers.begin(), profile.tiers.end()), instruction_bytes_(instruction_bytes) {
+  tiers_.push_back(profile.on_chip);
   find_values(graph, program, profile, threads);
   find_reads(program, profile);
+  place_on_chip(profile);
   add_up_the_rest(program, least_arena_bytes);
 }
 
@@ -98,7 +106,11 @@ void RecomputeModel::find_values(const Graph& graph, const Program& program,
     value.transient_bytes =
         buffer_bytes(program, instruction.workspace) + buffer_bytes(program, instruction.scratch);
     value.may_go = value.value != program.logits.slot;
-    value.compute_ns = compute_ns(graph, instruction, program.options.format, profile, threads);
+    const auto computing = [&](const MemoryTier& operands) {
+      return compute_ns(graph, instruction, program.options.format, profile, operands, threads);
+    };
+    value.compute_ns = computing(profile.tiers.back());
+    value.near_compute_ns = computing(profile.tiers.front());
     value.forward = value.last_forward = i;
     model_value[value.value] = static_cast<int>(values_.size());
     values_.push_back(std::move(value));
@@ -129,14 +141,23 @@ void RecomputeModel::find_reads(const Program& program, const MachineProfile& pr
       if (std::exchange(value.read_backward, true)) continue;
       const int64_t distance = passed[i] - passed[value.last_forward + 1];
       while (distance > profile.tiers[value.tier].bytes) ++value.tier;
-      value.keep_ns =
-          whole(2 * static_cast<double>(value.bytes) / profile.tiers[value.tier].bytes_per_ns);
+      value.keep_ns = keep_ns(value.bytes, profile.tiers[value.tier]);
     }
     if (!reads_.empty()) {
       reads_.back().ends_node =
           program.instructions[reads_.back().instruction].node != instruction.node;
     }
     reads_.push_back(std::move(read));
+  }
+}
+
+void RecomputeModel::place_on_chip(const MachineProfile& profile) {
+  int64_t room = profile.on_chip.bytes;
+  for (Value& value : values_) {
+    if (!value.read_backward || value.bytes > room) continue;
+    room -= value.bytes;
+    value.tier = static_cast<int>(tiers_.size()) - 1;
+    value.keep_ns = keep_ns(value.bytes, profile.on_chip);
   }
 }
 

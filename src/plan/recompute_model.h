@@ -3,7 +3,6 @@
 // compiled with the choice; the time is an estimate. Source: Recompute; METHODS section 4.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,7 +25,8 @@ class RecomputeModel {
     bool read_backward = false;           // by the backward pass itself
     int tier = 0;                         // where it lies when the backward pass comes back to it
     double keep_ns = 0;                   // writing it there and loading it
-    double compute_ns = 0;                // computing it again from inputs that are near
+    double compute_ns = 0;                // computing it again
+    double near_compute_ns = 0;           // the same from inputs that are near
     int forward = -1, last_forward = -1;  // instructions that write it, and read it last
   };
 
@@ -74,9 +74,10 @@ class RecomputeModel {
   void find_values(const Graph& graph, const Program& program, const MachineProfile& profile,
                    int threads);
   void find_reads(const Program& program, const MachineProfile& profile);
+  void place_on_chip(const MachineProfile& profile);
   void add_up_the_rest(const Program& program, int64_t least_arena_bytes);
 
-  std::array<MemoryTier, 3> tiers_;
+  std::vector<MemoryTier> tiers_;  // caches, memory, what is on the chip
   int64_t instruction_bytes_ = 0;
   std::vector<Value> values_;
   std::vector<Read> reads_;

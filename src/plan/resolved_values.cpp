@@ -7,12 +7,15 @@
 namespace mantissa {
 namespace {
 
-// Into the node, if it can, the ReLU that is the only reader of its output.
+// Into the node, if it can, the ReLU that is the only reader of its output; or into its backward
+// pass alone.
 void fuse_relu(const Graph& graph, int n, ResolvedValues& values) {
   const Node& node = graph.nodes[n];
-  if (!node.op->traits.applies_relu || node.output == graph.logits) return;
   const std::vector<int> readers = graph.readers(node.output);
-  if (readers.size() != 1 || !graph.nodes[readers[0]].op->traits.is_relu) return;
+  if (readers.size() != 1) return;
+  const OpTraits& reader = graph.nodes[readers[0]].op->traits;
+  if (reader.leaves_mask_to_producer) values.fused_relu[n] = true;
+  if (!node.op->traits.applies_relu || !reader.is_relu || node.output == graph.logits) return;
   values.fused_relu[n] = true;
   values.skipped[readers[0]] = true;
   values.canonical[node.output] = graph.nodes[readers[0]].output;

@@ -11,7 +11,9 @@ namespace mantissa {
 struct ResolvedValues {
   // By node.
   std::vector<bool> skipped;     // computes nothing: a view, or a ReLU that its input applies
-  std::vector<bool> fused_relu;  // applies the ReLU that is the only reader of its wide result
+  // Applies the ReLU that is the only reader of its wide result; or, where that leaves its mask to
+  // it and is a node of its own forward, does so backward.
+  std::vector<bool> fused_relu;
   // By value.
   std::vector<int> canonical;  // whose data it is: a view's source; for what a fused ReLU reads,
                                // the ReLU's output

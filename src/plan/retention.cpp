@@ -465,7 +465,7 @@ RetentionPlan choose_literally(const RecomputeModel& model) {
       load_in += model.values()[input].keep_ns / 2;
       kept_in &= choice[input] == Retention::kKept;
     }
-    if (kept_in && load_in + value.compute_ns < value.keep_ns / 2) {
+    if (kept_in && load_in + value.near_compute_ns < value.keep_ns / 2) {
       choice[v] = Retention::kRecomputed;
     }
   }

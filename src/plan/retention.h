@@ -28,9 +28,11 @@ RetentionPlan choose_near(const RecomputeModel& model, int64_t limit_bytes,
 // The choice with the smallest total that is found, however slow it is.
 RetentionPlan choose_smallest(const RecomputeModel& model);
 
-// Recompute's literal rule, from the first value to the last: a value X computed from `in` is not
-// kept if load(in) + compute(X) < load(X), and what it is computed from is kept. A load takes the
-// bytes from the tier where they lie when the backward pass comes back.
+// Recompute's literal rule ([0014], [0015]), from the first value to the last: a value X computed
+// from `in` is not kept if load(in) + compute(X) < load(X), and what it is computed from is kept. A
+// load takes the bytes from where they lie when the backward pass comes back: on the chip, in a
+// cache or in memory. For an activation `in` is the convolution's output, or, where batch norm is
+// inverted, batch norm's.
 RetentionPlan choose_literally(const RecomputeModel& model);
 
 }  // namespace mantissa

@@ -56,33 +56,62 @@ bool loses_negatives(const Graph& graph, int value) {
 
 // Bits of the value where it is requantised for activations.
 int activation_bits(const Graph& graph, const Format& format, int value) {
-  // An op whose backward pass reads its output is a reader, too.
+  // An op whose backward pass reads its output is a reader, too; but what is negative before a ReLU
+  // that leaves its mask to it has a unit of its own.
   const int producer = graph.values[value].producer;
-  const bool read_by_producer = producer >= 0 && graph.nodes[producer].op->traits.reads_output;
+  const std::vector<int> readers = graph.readers(value);
+  const bool read_by_producer =
+      producer >= 0 && graph.nodes[producer].op->traits.reads_output &&
+      !(readers.size() == 1 && graph.nodes[readers[0]].op->traits.leaves_mask_to_producer);
   const bool needs_sign =
       format.sign_bits ||
       (!is_never_negative(graph, value) && (read_by_producer || !loses_negatives(graph, value)));
   return format.activation_bits + (needs_sign ? 0 : 1);
 }
 
-// Whether a reader's backward pass reads the value.
-bool is_read_backward(const Graph& graph, int value) {
+// Whether the backward pass of a reader, other than one node, reads the value.
+bool is_read_backward(const Graph& graph, int value, const Node* other_than = nullptr) {
   const std::vector<int> readers = graph.readers(value);
   return std::any_of(readers.begin(), readers.end(), [&](int reader) {
     const Node& node = graph.nodes[reader];
     const OpTraits& traits = node.op->traits;
-    return traits.weights_read_input || traits.input_reads_input ||
-           (traits.view && is_read_backward(graph, node.output));
+    return &node != other_than && (traits.weights_read_input || traits.input_reads_input ||
+                                   (traits.view && is_read_backward(graph, node.output)));
   });
 }
 
+// The ReLU that alone reads a value, which is not the network's result; null: there is none.
+Node* only_relu(Graph& graph, int value) {
+  const std::vector<int> readers = graph.readers(value);
+  if (value == graph.logits || readers.size() != 1) return nullptr;
+  Node& reader = graph.nodes[readers[0]];
+  return reader.op == &ops::kRelu ? &reader : nullptr;
+}
+
+// Whether keeping a batch norm's output in place of its input saves something.
+bool inverting_saves(const Graph& graph, const Format& format, const Node& norm, bool relu_behind) {
+  const int input = norm.inputs[0], output = norm.output;
+  if (is_read_backward(graph, output)) return true;
+  if (is_read_backward(graph, input, &norm)) return false;
+  constexpr int kByte = 8;
+  const bool is_smaller =
+      value_bits(graph, format, output) <= kByte && value_bits(graph, format, input) > kByte;
+  return relu_behind || is_smaller;
+}
+
 Graph with_inverted_batch_norms(Graph graph, const Format& format) {
+  // What is kept of the input besides should cost little where the output only takes its place.
+  constexpr int64_t kRoomBehindRelu = 32;
   if (format.is_float() || format.keeps_norm_inputs) return graph;
   for (Node& node : graph.nodes) {
     const bool starts_at_zero = node.attributes.get("zero_scale", 0) != 0;
-    if (node.op == &ops::kBatchNorm && !starts_at_zero && is_read_backward(graph, node.output)) {
-      node.op = &ops::kBatchNormInverted;
-    }
+    if (node.op != &ops::kBatchNorm || starts_at_zero) continue;
+    Node* const relu = only_relu(graph, node.output);
+    if (!inverting_saves(graph, format, node, relu != nullptr)) continue;
+    node.op = &ops::kBatchNormInverted;
+    if (relu == nullptr) continue;
+    node.attributes = {{"room", kRoomBehindRelu}};
+    relu->op = &ops::kNormRelu;
   }
   return graph;
 }
@@ -173,8 +202,8 @@ Status check_inversion(const Graph& graph, const Format& format) {
     if (node.op == &ops::kBatchNormInverted) return {};
   }
   return invalid_input(graph.name +
-                       ": inversion=yes changes nothing: no batch norm's output is read by the "
-                       "backward pass (a ReLU behind it is part of it); leave it out");
+                       ": inversion=yes changes nothing: there is no batch norm, or none with a "
+                       "ReLU, another function or a convolution behind it; leave it out");
 }
 
 }  // namespace mantissa

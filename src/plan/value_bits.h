@@ -20,8 +20,9 @@ int exponent_limit(const Graph& graph, const Format& format, int value);
 // The network as the format wants it, which may be the same:
 // - with an operator `requantise` before each linear, convolution or dropout that would otherwise
 //   read more bits than activations have;
-// - under `inversion`, with an inverted batch norm wherever a reader of its output needs that
-//   output in the backward pass, but for those whose scale starts at zero.
+// - under `inversion`, with an inverted batch norm wherever a ReLU alone reads its output, which
+//   becomes a `norm_relu`; wherever a reader needs that output in the backward pass; and wherever
+//   that output is bytes and the input is not. But for those whose scale starts at zero.
 Graph in_format(const Graph& graph, const Format& format);
 
 // An error where the format asks for wider linear values and the network has none.

@@ -21,6 +21,7 @@ struct Field {
   const char* comment;
   double (*get)(const MachineProfile&);
   void (*set)(MachineProfile&, double);
+  double least = 1e-9;
 };
 
 template <size_t kTier>
@@ -56,6 +57,12 @@ constexpr std::array kFields = {
     Field{"far_cache_bytes", "of the last cache", tier_bytes<1>, set_tier_bytes<1>},
     Field{"far_cache_bytes_per_ns", "", tier_rate<1>, set_tier_rate<1>},
     Field{"memory_bytes_per_ns", "", tier_rate<2>, set_tier_rate<2>},
+    Field{"on_chip_bytes", "that programs fill themselves; CPUs: 0",
+          [](const MachineProfile& p) { return static_cast<double>(p.on_chip.bytes); },
+          [](MachineProfile& p, double n) { p.on_chip.bytes = static_cast<int64_t>(n); }, 0},
+    Field{"on_chip_bytes_per_ns", "",
+          [](const MachineProfile& p) { return p.on_chip.bytes_per_ns; },
+          [](MachineProfile& p, double n) { p.on_chip.bytes_per_ns = n; }},
     Field{"dense_macs_per_ns", "of one thread: convolution and linear, forward, 8 bits",
           number<&MachineProfile::dense_macs_per_ns>,
           set_number<&MachineProfile::dense_macs_per_ns>},
@@ -96,7 +103,7 @@ Result<MachineProfile> read_profile(const std::filesystem::path& path) {
     if (field == kFields.end()) {
       return invalid_input(path.string() + ": '" + name + "' is not a number of a profile");
     }
-    const auto value = parse_real(name, text, 1e-9, kLargest);
+    const auto value = parse_real(name, text, field->least, kLargest);
     if (!value.ok()) return invalid_input(path.string() + ": " + value.error().message);
     field->set(profile, *value);
   }

@@ -22,6 +22,7 @@ class ProfileFile : public ::testing::Test {
 TEST_F(ProfileFile, ReadsWhatItWrites) {
   MachineProfile profile;
   profile.tiers = {{{1000, 7.25}, {123456789, 3.5}, {INT64_MAX, 0.125}}};
+  profile.on_chip = {65536, 1.5};
   profile.dense_macs_per_ns = 1e-3;
   profile.depthwise_macs_per_ns = 2;
   profile.wide_macs_per_ns = 3;
@@ -33,6 +34,8 @@ TEST_F(ProfileFile, ReadsWhatItWrites) {
   EXPECT_EQ(read->tiers[1].bytes, 123456789);
   EXPECT_EQ(read->tiers[2].bytes, INT64_MAX);
   EXPECT_EQ(read->elements_per_ns, 5.5);
+  EXPECT_EQ(read->on_chip.bytes, 65536);
+  EXPECT_EQ(read->on_chip.bytes_per_ns, 1.5);
   EXPECT_NE(to_toml(*read), to_toml(MachineProfile{}));
 }
 
@@ -42,13 +45,14 @@ TEST_F(ProfileFile, WhatIsLeftOutIsAsBuiltIn) {
   MachineProfile expected;
   expected.elements_per_ns = 9;
   EXPECT_EQ(to_toml(*read), to_toml(expected));
+  EXPECT_EQ(read_profile(write("on_chip_bytes = 0\n"))->on_chip.bytes, 0);
   EXPECT_EQ(to_toml(*find_profile("builtin")), to_toml(MachineProfile{}));
 }
 
 TEST_F(ProfileFile, RefusesWhatCannotBe) {
-  for (const char* text :
-       {"elements_per_ns = 0", "elements_per_ns = -1", "elements_per_ns = nan",
-        "elements_per_ns = 1e99", "elements_per_ns = \"fast\"", "speed = 1", "elements_per_ns"}) {
+  for (const char* text : {"elements_per_ns = 0", "on_chip_bytes = -1", "elements_per_ns = -1",
+                           "elements_per_ns = nan", "elements_per_ns = 1e99",
+                           "elements_per_ns = \"fast\"", "speed = 1", "elements_per_ns"}) {
     const auto read = read_profile(write(text));
     ASSERT_FALSE(read.ok()) << text;
     EXPECT_NE(read.error().message.find(path_.string()), std::string::npos) << text;

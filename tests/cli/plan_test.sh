@@ -64,6 +64,17 @@ check_profile() {
   holds "profile: kept for later runs" test -s "$XDG_CACHE_HOME/mantissa/profile.toml"
   prints_json "profile --json --out" profile --threads 1 --out "$folder/profile.toml" --json
   accepts "plan with a profile" "arena" plan "${network[@]}" --profile "$folder/profile.toml"
+  # The first values, up to the first batch norm, lie on the chip, what follows in slow memory.
+  printf '%s\n' "on_chip_bytes = 1200000" "on_chip_bytes_per_ns = 200" "memory_bytes_per_ns = 2" \
+    "near_cache_bytes = 1" "far_cache_bytes = 2" "norm_elements_per_ns = 20" >"$folder/chip.toml"
+  accepts "the literal rule where values lie apart" \
+    "stem_relu .* computed again +loading its input and computing it is faster" \
+    plan "${network[@]}" --recompute literal --profile "$folder/chip.toml" --explain
+  accepts "the literal rule by batch norm's output" \
+    "stem_relu .* computed again +loading its input and computing it is faster" \
+    plan "${network[@]}" --allow-inversion --recompute literal --profile "$folder/chip.toml" --explain
+  accepts "the literal rule in caches" "stem_relu .* kept +loading it is faster" \
+    plan "${network[@]}" --recompute literal --profile builtin --explain
   echo "elements_per_ns = -1" >"$XDG_CACHE_HOME/mantissa/profile.toml"
   refuses "a kept profile that cannot be" 2 "mantissa/profile.toml: elements_per_ns: '-1'" \
     plan "${network[@]}"

@@ -100,8 +100,21 @@ check_inversion() {
   holds "inversion, resumed: the same state" \
     same_entry state_sha256 "$folder/inverted-four" "$folder/inverted-resumed"
   accepts "plan of inversion" "= batch_norm_inverted" plan "${network[@]}" --allow-inversion
-  refuses "inversion of nothing" 2 "resnet8: inversion=yes changes nothing" \
-    train --data "$data" --model resnet8 --allow-inversion --out "$folder/refused"
+  network=(--data "$data" --model resnet8 --batch-size 64 --threads 2)
+  train=(train "${network[@]}" --steps 2 --hash-every 1 --allow-inversion)
+  accepts "inversion behind ReLU" "test accuracy" "${train[@]}" --recompute none \
+    --out "$folder/relu"
+  accepts "inversion behind ReLU, the least memory" "test accuracy" "${train[@]}" --recompute all \
+    --out "$folder/relu-least"
+  holds "inversion behind ReLU: the same state under another plan" \
+    same_entry state_sha256 "$folder/relu" "$folder/relu-least"
+  holds "inversion behind ReLU: the same clipping" \
+    same_entry saturation_rate "$folder/relu" "$folder/relu-least"
+  accepts "plan of inversion behind ReLU" "= norm_relu" plan "${network[@]}" --allow-inversion
+  accepts "activations are computed again from batch norm's output" "recompute +norm_relu" \
+    plan "${network[@]}" --allow-inversion --recompute all
+  refuses "inversion of nothing" 2 "lenet5: inversion=yes changes nothing" \
+    train --data "$data" --model lenet5 --allow-inversion --out "$folder/refused"
   refuses "inversion in fp32" 2 "integer formats" \
     "${train[@]}" --format fp32 --allow-inversion --out "$folder/refused"
   refuses "inversion after floats" 2 "leave one of them out" \

@@ -60,6 +60,14 @@ MANTISSA_INLINE Vector blend_words(Vector upper, Vector lower) {
   return _mm256_blend_epi16(upper, lower, 0x55);
 }
 
+MANTISSA_INLINE Vector add_words(Vector a, Vector b) { return _mm256_add_epi16(a, b); }
+MANTISSA_INLINE Vector subtract_words(Vector a, Vector b) { return _mm256_sub_epi16(a, b); }
+MANTISSA_INLINE Vector shift_right_words(Vector words, __m128i count) {
+  return _mm256_sra_epi16(words, count);
+}
+MANTISSA_INLINE Vector shift_left_words(Vector words, __m128i count) {
+  return _mm256_sll_epi16(words, count);
+}
 MANTISSA_INLINE Vector min_words(Vector a, Vector b) { return _mm256_min_epi16(a, b); }
 MANTISSA_INLINE Vector max_words(Vector a, Vector b) { return _mm256_max_epi16(a, b); }
 MANTISSA_INLINE Vector min_dwords(Vector a, Vector b) { return _mm256_min_epi32(a, b); }

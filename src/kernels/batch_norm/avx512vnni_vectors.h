@@ -57,6 +57,14 @@ MANTISSA_INLINE Vector blend_words(Vector upper, Vector lower) {
   return _mm512_mask_blend_epi16(0x55555555, upper, lower);
 }
 
+MANTISSA_INLINE Vector add_words(Vector a, Vector b) { return _mm512_add_epi16(a, b); }
+MANTISSA_INLINE Vector subtract_words(Vector a, Vector b) { return _mm512_sub_epi16(a, b); }
+MANTISSA_INLINE Vector shift_right_words(Vector words, __m128i count) {
+  return _mm512_sra_epi16(words, count);
+}
+MANTISSA_INLINE Vector shift_left_words(Vector words, __m128i count) {
+  return _mm512_sll_epi16(words, count);
+}
 MANTISSA_INLINE Vector min_words(Vector a, Vector b) { return _mm512_min_epi16(a, b); }
 MANTISSA_INLINE Vector max_words(Vector a, Vector b) { return _mm512_max_epi16(a, b); }
 MANTISSA_INLINE Vector min_dwords(Vector a, Vector b) { return _mm512_min_epi32(a, b); }

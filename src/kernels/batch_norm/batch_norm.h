@@ -26,6 +26,11 @@ struct ChannelSums {
 // out = narrow(relu?(in * multiplier[c] + offset[c])); |multiplier| < 2^31, or 2^29 where `in` has
 // more than 8 bits, |offset| < 2^45. shift < 0 (only under a fixed exponent) shifts left and
 // saturates. Without out.data: only the maximum, with it only what saturated.
+//
+// Where negatives are coarse (negative_shift >= 0), what is below zero is rounded to so many bits
+// fewer, half up: its unit is 2^negative_shift times that of the rest. What of it saturates is not
+// counted, and the maximum is that of the rest, as with ReLU; shift >= 0.
+constexpr int kMostNegativeShift = 8;
 struct ScaleOffset {
   ConstValue in;
   int64_t channels = 1;
@@ -34,14 +39,16 @@ struct ScaleOffset {
   bool relu = false;
   int shift = 0;
   Value out;
+  int negative_shift = -1;  // up to kMostNegativeShift, not with ReLU
 };
 
 // dy = (no output.data, or output > 0) ? grad_out : 0.
 // sums: sum_grad[c] += sum dy, sum_grad_in[c] += sum dy * in.
-// wide = dy * grad_multiplier[c] + in * in_multiplier[c] + offset[c];
-// grad_in = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), shift >= 0; |multipliers| <= 2^31,
-// |offset| <= 2^60. grad_in has the width of grad_out or more bits, up to 32.
-// Statistics: the maximum, and (not without grad_in.data) what saturated.
+// wide = dy * grad_multiplier[c] + in * in_multiplier[c] + offset[c], where what is negative of
+// `in` counts 2^negative_shift times (not in sums: only with a mask of `in` itself); grad_in =
+// saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), shift >= 0; |multipliers| <= 2^31, |offset| <=
+// 2^60. grad_in has the width of grad_out or more bits, up to 32. Statistics: the maximum, and (not
+// without grad_in.data) what saturated.
 struct BatchNormGradient {
   ConstGradient grad_out;
   ConstValue in;
@@ -53,6 +60,7 @@ struct BatchNormGradient {
   int shift = 0;
   Gradient grad_in = {};
   uint64_t seen = 0;  // a maximum that need not be reported, as others have found it
+  int negative_shift = 0;  // up to kMostNegativeShift; above 0 only where `output` is `in`
 };
 
 struct BatchNormKernels {

@@ -1,6 +1,7 @@
 // Gradients: the reference and every instruction set against exact formulations.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "kernels/batch_norm/batch_norm.h"
@@ -142,6 +143,54 @@ TEST_P(BatchNormGradients, OfWideValuesAreExact) {
   for_each_gradient_case<int8_t, int16_t>(31, 60, check);
   for_each_gradient_case<int16_t, int8_t>(31, 60, check);
   for_each_gradient_case<int16_t, int16_t>(31, 60, check);
+}
+
+// The input is the output too, symmetric as mantissas are, and its negatives are coarse.
+template <typename T, typename In>
+void check_coarse_gradient(const BatchNormKernels& kernels, GradientCase<T, In, In> data, int shift,
+                           int negative_shift) {
+  for (In& in : data.in) in = std::max<In>(in, -std::numeric_limits<In>::max());
+  data.output = data.in;
+  auto args = data.args(true, shift, {});
+  args.output = args.in;
+  args.negative_shift = negative_shift;
+  const int64_t count = data.rows * data.channels;
+  std::vector<T> out(count), wanted(count);
+  WideStatistics maximum, narrowed;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t c = i % data.channels;
+    const Wide in = data.in[i] < 0 ? Wide{data.in[i]} << negative_shift : Wide{data.in[i]};
+    const Wide grad = in > 0 ? data.grad_out[i] : 0;
+    const Wide wide = grad * data.grad_multiplier[c] + in * data.in_multiplier[c] + data.offset[c];
+    maximum.maximum = std::max(maximum.maximum, exact_magnitude(wide));
+    const Wide rounded = exact_rne(wide, shift);
+    wanted[i] = static_cast<T>(exact_saturate(rounded, mantissa_limit(data.bits)));
+    narrowed.saturated += wanted[i] != rounded;
+  }
+  expect_equal(kernels.gradient(args, 0, data.rows), maximum);
+  args.grad_in = {out.data(), data.bits};
+  narrowed.maximum = maximum.maximum;
+  expect_equal(kernels.gradient(args, 0, data.rows), narrowed);
+  ASSERT_EQ(out, wanted) << data.rows << " x " << data.channels << " >> " << shift << ", "
+                         << negative_shift;
+}
+
+TEST_P(BatchNormGradients, OfCoarseNegativesAreExact) {
+  for (const int negative_shift : {0, 1, 3, kMostNegativeShift}) {
+    const auto check = [&](const auto& data) {
+      for (const int shift : {0, 17, 31, 40, 47, 62}) {
+        check_coarse_gradient(*GetParam(), data, shift, negative_shift);
+      }
+    };
+    for (const int bits : {24, 30}) {
+      for_each_gradient_case(bits, 40, check);
+      for_each_gradient_case<int16_t, int16_t>(bits, 40, check);
+    }
+    for (const int64_t channels : kOtherChannels) {
+      check_coarse_gradient(*GetParam(), GradientCase<int16_t>(70, channels, 16, 28, 40), 31,
+                            negative_shift);
+    }
+  }
 }
 
 template <typename Check>

@@ -68,6 +68,7 @@ template <typename T>
 inline WideStatistics scale_offset_maximum(const ScaleOffset& args, int64_t begin_row,
                                            int64_t end_row) noexcept {
   if (begin_row == end_row) return {};
+  const bool drops = args.relu || args.negative_shift >= 0;  // what is negative
   uint64_t maximum = 0;
   for (int64_t first = 0; first < args.channels; first += kStrip) {
     const int64_t width = std::min(kStrip, args.channels - first);
@@ -84,20 +85,22 @@ inline WideStatistics scale_offset_maximum(const ScaleOffset& args, int64_t begi
     for (int64_t c = 0; c < width; ++c) {
       for (const int64_t extreme : {low[c], high[c]}) {
         const int64_t affine = extreme * args.multiplier[first + c] + args.offset[first + c];
-        maximum = std::max(maximum, args.relu && affine < 0 ? 0 : magnitude(affine));
+        maximum = std::max(maximum, drops && affine < 0 ? 0 : magnitude(affine));
       }
     }
   }
   return {maximum, 0};
 }
 
-template <typename T, typename Out>
+template <typename T, typename Out, bool kCoarse>
 inline WideStatistics scale_offset_rows(const ScaleOffset& args, int64_t begin_row,
                                         int64_t end_row) noexcept {
   const int64_t floor = args.relu ? 0 : INT64_MIN;
   const int up = args.shift < 0 ? std::min(-args.shift, 15) : 0;
   const RoundEven64 round(args.shift);
   const int64_t channels = args.channels, limit = mantissa_limit(args.out.bits);
+  const int coarse = kCoarse ? args.negative_shift : 0;
+  const int64_t coarse_half = (int64_t{1} << coarse) / 2;
   const int32_t* __restrict multiplier = args.multiplier;
   const int64_t* __restrict offset = args.offset;
   int64_t saturated = 0;
@@ -108,9 +111,16 @@ inline WideStatistics scale_offset_rows(const ScaleOffset& args, int64_t begin_r
       const int64_t affine = int64_t{in[c]} * multiplier[c] + offset[c];
       const int64_t wide = (affine < floor ? floor : affine) * (int64_t{1} << up);
       const int64_t rounded = round(wide);
-      const int64_t narrow = saturate(rounded, limit);
-      saturated += narrow != rounded;
-      out[c] = static_cast<Out>(narrow);
+      if constexpr (kCoarse) {
+        const int64_t below = std::min<int64_t>(rounded, 0), above = rounded - below;
+        saturated += above > limit;
+        out[c] = static_cast<Out>(std::min(above, limit) +
+                                  std::max((below + coarse_half) >> coarse, -limit));
+      } else {
+        const int64_t narrow = saturate(rounded, limit);
+        saturated += narrow != rounded;
+        out[c] = static_cast<Out>(narrow);
+      }
     }
   }
   return {0, saturated};
@@ -122,7 +132,9 @@ inline WideStatistics scale_offset(const ScaleOffset& args, int64_t begin_row,
     using T = decltype(from);
     if (args.out.data == nullptr) return scale_offset_maximum<T>(args, begin_row, end_row);
     return with_value_type(args.out.bits, [&](auto to) {
-      return scale_offset_rows<T, decltype(to)>(args, begin_row, end_row);
+      using Out = decltype(to);
+      return args.negative_shift >= 0 ? scale_offset_rows<T, Out, true>(args, begin_row, end_row)
+                                      : scale_offset_rows<T, Out, false>(args, begin_row, end_row);
     });
   });
 }
@@ -194,6 +206,11 @@ inline void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int6
   });
 }
 
+// What is negative of an input, in the unit of the rest.
+inline int64_t in_one_unit(int64_t in, int negative_shift) {
+  return in < 0 ? in * (int64_t{1} << negative_shift) : in;
+}
+
 template <typename T, typename In, typename Output, typename Out, bool kWrite>
 inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin_row,
                                     int64_t end_row) noexcept {
@@ -201,6 +218,7 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
   const RoundEven64 round(args.shift);
   const int64_t limit = mantissa_limit(args.grad_in.bits);
   const int64_t channels = args.channels;
+  const int negative_shift = args.negative_shift;
   const int32_t* __restrict grad_multiplier = args.grad_multiplier;
   const int32_t* __restrict in_multiplier = args.in_multiplier;
   const int64_t* __restrict offset = args.offset;
@@ -213,9 +231,12 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
     Out* __restrict grad_in = kWrite ? args.grad_in.as<Out>() + at : nullptr;
     for (int64_t c = 0; c < channels; ++c) {
       int64_t grad = grad_out[c];
-      if constexpr (kMasked) grad = output[c] > 0 ? grad : 0;
-      const int64_t wide =
-          grad * grad_multiplier[c] + int64_t{in[c]} * in_multiplier[c] + offset[c];
+      int64_t value = in[c];
+      if constexpr (kMasked) {
+        grad = output[c] > 0 ? grad : 0;
+        value = in_one_unit(value, negative_shift);
+      }
+      const int64_t wide = grad * grad_multiplier[c] + value * in_multiplier[c] + offset[c];
       low = wide < low ? wide : low;
       high = wide > high ? wide : high;
       if constexpr (kWrite) {

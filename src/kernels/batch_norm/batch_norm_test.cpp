@@ -203,6 +203,63 @@ TEST_P(BatchNorm, ScaleOffsetOfTies) {
   }
 }
 
+// What is below zero is rounded twice, the second time half up, and clipped without being counted.
+template <typename Out = int8_t, typename In>
+void check_coarse_negatives(const BatchNormKernels& kernels, const ScaleOffsetCase<In>& data,
+                            int bits, int shift, int negative_shift) {
+  const int64_t count = data.rows * data.channels;
+  const Wide limit = (1 << (bits - 1)) - 1;
+  std::vector<Out> out(count), wanted(count);
+  WideStatistics maximum, narrowed;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t c = i % data.channels;
+    const Wide wide = Wide{data.in[i]} * data.multiplier[c] + data.offset[c];
+    if (wide > 0) maximum.maximum = std::max(maximum.maximum, exact_magnitude(wide));
+    const Wide rounded = exact_rne(wide, shift), unit = Wide{1} << negative_shift;
+    Wide narrow = std::min(rounded, limit);
+    if (rounded < 0) {
+      Wide coarse = (2 * rounded + unit) / (2 * unit);  // towards zero
+      if (coarse * 2 * unit > 2 * rounded + unit) --coarse;
+      narrow = std::max(coarse, -limit);
+    }
+    narrowed.saturated += rounded > limit;
+    wanted[i] = static_cast<Out>(narrow);
+  }
+  ScaleOffset args = {.in = {data.in.data(), kBitsOf<In>},
+                      .channels = data.channels,
+                      .multiplier = data.multiplier.data(),
+                      .offset = data.offset.data(),
+                      .shift = shift,
+                      .out = {nullptr, bits},
+                      .negative_shift = negative_shift};
+  expect_equal(kernels.scale_offset(args, 0, data.rows), maximum);
+  args.out.data = out.data();
+  expect_equal(kernels.scale_offset(args, 0, data.rows), narrowed);
+  ASSERT_EQ(out, wanted) << data.rows << " x " << data.channels << " >> " << shift << ", "
+                         << negative_shift;
+}
+
+TEST_P(BatchNorm, ScaleOffsetWithCoarseNegatives) {
+  for (const int negative_shift : {0, 1, 3, kMostNegativeShift}) {
+    for (const int64_t rows : kAwkwardSizes) {
+      for (const int64_t channels : kAwkwardChannels) {
+        const ScaleOffsetCase<int8_t> data(rows, channels, 30, 38);
+        const ScaleOffsetCase<int16_t> of_words(rows, channels, 28, 42);
+        for (const int shift : {0, 16, 22, 24, 31, 38, 47, 63}) {
+          check_coarse_negatives(*GetParam(), data, 8, shift, negative_shift);
+          check_coarse_negatives(*GetParam(), data, 6, shift, negative_shift);
+          check_coarse_negatives<int16_t>(*GetParam(), data, 12, shift, negative_shift);
+          check_coarse_negatives<int16_t>(*GetParam(), of_words, 9, shift, negative_shift);
+        }
+      }
+    }
+    for (const int64_t channels : kOtherChannels) {
+      const ScaleOffsetCase<int8_t> data(70, channels, 30, 38);
+      check_coarse_negatives(*GetParam(), data, 8, 31, negative_shift);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, BatchNorm, MANTISSA_BATCH_NORM_ROWS, row_name);
 
 }  // namespace

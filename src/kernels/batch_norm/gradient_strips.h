@@ -45,11 +45,16 @@ class KnownRange {
   int64_t least_ = 0, most_ = 0;  // with the half added
 };
 
+// Whether an output stops gradients, and whether that is the input, whose negatives are coarse.
+enum class Mask { kNone, kOutput, kCoarseInput };
+
 // The elements of a block, row by row: write(at, lower and upper half of the results).
-template <typename T, bool kMasked, typename Write>
+template <typename T, Mask kMask, typename Write>
 MANTISSA_INLINE void for_each_gradient(const BatchNormGradient& args, const Block& block,
                                        const StripConstants& strip, Write&& write) {
+  constexpr bool kMasked = kMask != Mask::kNone;
   const HalfStrip<true> first(strip, 0), second(strip, 1);
+  const __m128i coarse_shift = _mm_cvtsi32_si128(args.negative_shift);
   // Copies, which no store can change.
   const T* grads = args.grad_out.as<T>();
   const auto *inputs = args.in.as<int8_t>(), *outputs = args.output.as<int8_t>();
@@ -59,20 +64,24 @@ MANTISSA_INLINE void for_each_gradient(const BatchNormGradient& args, const Bloc
     prefetch_next(inputs + at, block);
     if constexpr (kMasked) prefetch_next(outputs + at, block);
     const Vector grad = load_passing<kMasked>(grads, outputs, at);
-    const Vector in = load_words(inputs + at);
+    Vector in = load_words(inputs + at);
+    if constexpr (kMask == Mask::kCoarseInput) {
+      const Vector below = min_words(in, zeros());
+      in = add_words(subtract_words(in, below), shift_left_words(below, coarse_shift));
+    }
     write(at, first(lower_pairs(grad, in)), second(upper_pairs(grad, in)));
   }
 }
 
 // Writes a block. False if its results may not be within the range, or be ties, which are rounded
 // upwards here.
-template <typename T, typename Out, bool kMasked>
+template <typename T, typename Out, Mask kMask>
 MANTISSA_INLINE bool gradient_block(const BatchNormGradient& args, const Block& block,
                                     const StripConstants& strip, const KnownRange& range) {
   const __m128i shift = _mm_cvtsi32_si128(args.shift - 16);
   Vector low = zeros(), high = low, least_rest = all_dwords(-1);
   Out* grad_in = args.grad_in.as<Out>();
-  for_each_gradient<T, kMasked>(args, block, strip, [&](int64_t at, Wide lower, Wide upper) {
+  for_each_gradient<T, kMask>(args, block, strip, [&](int64_t at, Wide lower, Wide upper) {
     // In a tie the lower half is zero, and seldom else, unless a channel has no multipliers.
     least_rest = min_unsigned_words(least_rest, min_unsigned_words(lower.low, upper.low));
     const Vector words = pack(shift_right(lower.high, shift), shift_right(upper.high, shift));
@@ -87,7 +96,7 @@ MANTISSA_INLINE bool gradient_block(const BatchNormGradient& args, const Block& 
 
 // Writes a block and returns how many results were clipped; -1 if one is a tie, or may exceed the
 // known maximum.
-template <typename T, typename Out, bool kMasked>
+template <typename T, typename Out, Mask kMask>
 MANTISSA_INLINE int64_t gradient_block_closely(const BatchNormGradient& args, const Block& block,
                                                const StripConstants& strip,
                                                const KnownRange& range) {
@@ -110,7 +119,7 @@ MANTISSA_INLINE int64_t gradient_block_closely(const BatchNormGradient& args, co
     return within;
   };
   Out* grad_in = args.grad_in.as<Out>();
-  for_each_gradient<T, kMasked>(args, block, strip, [&](int64_t at, Wide lower, Wide upper) {
+  for_each_gradient<T, kMask>(args, block, strip, [&](int64_t at, Wide lower, Wide upper) {
     store_narrow(grad_in + at, pack(narrow(lower), narrow(upper)));
   });
   const bool is_known =
@@ -119,7 +128,7 @@ MANTISSA_INLINE int64_t gradient_block_closely(const BatchNormGradient& args, co
 }
 
 // The same for all numbers.
-template <typename T, typename Out, bool kMasked>
+template <typename T, typename Out, Mask kMask>
 __attribute__((noinline)) WideStatistics gradient_block_exactly(const BatchNormGradient& args,
                                                                 const Block& block) {
   const loops::RoundEven64 round(args.shift);
@@ -130,10 +139,10 @@ __attribute__((noinline)) WideStatistics gradient_block_exactly(const BatchNormG
     for_each_lane(block.channel, args.channels, [&](int64_t lane, int64_t c) {
       const int64_t at = first + lane;
       const int64_t grad =
-          !kMasked || args.output.as<int8_t>()[at] > 0 ? args.grad_out.as<T>()[at] : 0;
-      const int64_t wide = grad * args.grad_multiplier[c] +
-                           int64_t{args.in.as<int8_t>()[at]} * args.in_multiplier[c] +
-                           args.offset[c];
+          kMask == Mask::kNone || args.output.as<int8_t>()[at] > 0 ? args.grad_out.as<T>()[at] : 0;
+      const int64_t in = loops::in_one_unit(args.in.as<int8_t>()[at], args.negative_shift);
+      const int64_t wide =
+          grad * args.grad_multiplier[c] + in * args.in_multiplier[c] + args.offset[c];
       const int64_t rounded = round(wide);
       const int64_t narrow = saturate(rounded, limit);
       low = std::min(low, wide);
@@ -145,9 +154,10 @@ __attribute__((noinline)) WideStatistics gradient_block_exactly(const BatchNormG
   return {std::max(magnitude(low), magnitude(high)), saturated};
 }
 
-template <typename T, typename Out, bool kMasked>
+template <typename T, typename Out, Mask kMask>
 WideStatistics gradient_rows(const BatchNormGradient& args, const LongRows& rows) {
-  constexpr int64_t kMostRows = 16, kElementBytes = sizeof(T) + sizeof(Out) + 1 + kMasked;
+  constexpr int64_t kMostRows = 16,
+                    kElementBytes = sizeof(T) + sizeof(Out) + 1 + (kMask == Mask::kOutput);
   WideStatistics total;
   KnownRange range(args.shift, args.grad_in.bits);
   range.set_maximum(args.seen);
@@ -155,13 +165,13 @@ WideStatistics gradient_rows(const BatchNormGradient& args, const LongRows& rows
       rows, args.channels, block_rows(rows, kElementBytes, kMostRows),
       [&](int64_t channel, StripConstants& strip) { set_constants(args, channel, strip); },
       [&](const Block& block, const StripConstants& strip) {
-        if (gradient_block<T, Out, kMasked>(args, block, strip, range)) return;
-        const int64_t clipped = gradient_block_closely<T, Out, kMasked>(args, block, strip, range);
+        if (gradient_block<T, Out, kMask>(args, block, strip, range)) return;
+        const int64_t clipped = gradient_block_closely<T, Out, kMask>(args, block, strip, range);
         if (clipped >= 0) {
           total.saturated += clipped;
           return;
         }
-        total += gradient_block_exactly<T, Out, kMasked>(args, block);
+        total += gradient_block_exactly<T, Out, kMask>(args, block);
         range.set_maximum(std::max(args.seen, total.maximum));
       });
   return total;
@@ -174,8 +184,8 @@ inline bool fits(const BatchNormGradient& args) noexcept {
   const int grad_bits = static_cast<int>(8 * gradient_bytes(args.grad_out.bits)) - 1;
   bool all = true;
   for (int64_t c = 0; c < args.channels; ++c) {
-    all &= fits(grad_bits, args.grad_multiplier[c], 7, args.in_multiplier[c], args.offset[c],
-                args.shift);
+    all &= fits(grad_bits, args.grad_multiplier[c], 7 + args.negative_shift, args.in_multiplier[c],
+                args.offset[c], args.shift);
   }
   return all;
 }
@@ -189,8 +199,9 @@ inline WideStatistics gradient_in_strips(const BatchNormGradient& args, int64_t 
     with_gradient_type(args.grad_in.bits, [&](auto to) {
       using T = decltype(from);
       using Out = decltype(to);
-      total += args.output.data != nullptr ? gradient_rows<T, Out, true>(args, rows)
-                                           : gradient_rows<T, Out, false>(args, rows);
+      total += args.output.data == nullptr ? gradient_rows<T, Out, Mask::kNone>(args, rows)
+               : args.negative_shift == 0  ? gradient_rows<T, Out, Mask::kOutput>(args, rows)
+                                           : gradient_rows<T, Out, Mask::kCoarseInput>(args, rows);
     });
   });
   return total;

@@ -35,8 +35,8 @@ inline void set_constants(const ScaleOffset& args, int64_t channel, StripConstan
 }
 
 // Writes a block. With kClips returns how many elements saturated; without, whether any did, and
-// then these are written wrongly.
-template <bool kClips>
+// then these are written wrongly. kCoarse: negatives are.
+template <bool kClips, bool kCoarse>
 MANTISSA_INLINE int64_t scale_offset_block(const ScaleOffset& args, const Block& block,
                                            const StripConstants& strip) {
   const HalfStrip<false> first(strip, 0), second(strip, 1);
@@ -46,6 +46,9 @@ MANTISSA_INLINE int64_t scale_offset_block(const ScaleOffset& args, const Block&
   const Vector ones = all_words(1), limit = all_words(most), lowest = all_words(least);
   // Rounding keeps the sign, so ReLU can follow it.
   const Vector floor = all_words(args.relu ? int16_t{0} : INT16_MIN);
+  const int coarse = kCoarse ? args.negative_shift : 0;
+  const __m128i coarse_shift = _mm_cvtsi32_si128(coarse);
+  const Vector coarse_half = all_words(static_cast<int16_t>((1 << coarse) / 2));
   Vector low = zeros(), high = low;
   int64_t clipped = 0;
   const int8_t* from = args.in.as<int8_t>() + block.at;
@@ -57,6 +60,12 @@ MANTISSA_INLINE int64_t scale_offset_block(const ScaleOffset& args, const Block&
     const Vector lower = shift_right(first(lower_pairs(in, ones)).high, shift);
     const Vector upper = shift_right(second(upper_pairs(in, ones)).high, shift);
     Vector words = max_words(pack(lower, upper), floor);
+    if constexpr (kCoarse) {
+      // As far as words reach, the most that they are shifted by leaves all that is not clipped.
+      const Vector below =
+          shift_right_words(add_words(min_words(words, zeros()), coarse_half), coarse_shift);
+      words = add_words(max_words(words, zeros()), max_words(below, lowest));
+    }
     if constexpr (kClips) {
       const Vector narrow = max_words(min_words(words, limit), lowest);
       clipped += count_different_words(words, narrow);
@@ -82,10 +91,10 @@ inline bool fits(const ScaleOffset& args) noexcept {
   return true;
 }
 
-inline WideStatistics scale_offset_in_strips(const ScaleOffset& args, int64_t begin_row,
-                                             int64_t end_row) noexcept {
+template <bool kCoarse>
+WideStatistics scale_offset_in_strips_of(const ScaleOffset& args, int64_t begin_row,
+                                         int64_t end_row) noexcept {
   constexpr int64_t kMostRows = 64;
-  if (!fits(args)) return loops::scale_offset(args, begin_row, end_row);
   const LongRows rows(args.channels, begin_row, end_row);
   int64_t saturated = 0;
   bool clips = false;  // where a block does, the next is likely to
@@ -93,8 +102,15 @@ inline WideStatistics scale_offset_in_strips(const ScaleOffset& args, int64_t be
       rows, args.channels, block_rows(rows, 2, kMostRows),
       [&](int64_t channel, StripConstants& strip) { set_constants(args, channel, strip); },
       [&](const Block& block, const StripConstants& strip) {
-        clips = clips || scale_offset_block<false>(args, block, strip) != 0;
-        if (clips) saturated += scale_offset_block<true>(args, block, strip);
+        clips = clips || scale_offset_block<false, kCoarse>(args, block, strip) != 0;
+        if (clips) saturated += scale_offset_block<true, kCoarse>(args, block, strip);
       });
   return {0, saturated + loops::scale_offset(args, rows.rest_row, end_row).saturated};
+}
+
+inline WideStatistics scale_offset_in_strips(const ScaleOffset& args, int64_t begin_row,
+                                             int64_t end_row) noexcept {
+  if (!fits(args)) return loops::scale_offset(args, begin_row, end_row);
+  return args.negative_shift >= 0 ? scale_offset_in_strips_of<true>(args, begin_row, end_row)
+                                  : scale_offset_in_strips_of<false>(args, begin_row, end_row);
 }

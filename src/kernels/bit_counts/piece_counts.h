@@ -11,20 +11,28 @@
 
 namespace mantissa::kernels {
 
+// Of mantissas: what is not counted counts as zero.
+enum class Counted : uint8_t { kAll, kPositive };
+
 class PieceCounts {
  public:
   // Pieces about as large as this stay in the cache until they are counted.
   static constexpr int64_t kPieceBytes = 65536;
 
   // For workers 0..workers - 1, of which there are at most kMaximumParts.
-  PieceCounts(const BitCountKernels& kernel, int64_t workers) : kernel_(kernel), workers_(workers) {
+  PieceCounts(const BitCountKernels& kernel, int64_t workers, Counted counted = Counted::kAll)
+      : kernel_(kernel), workers_(workers), counted_(counted) {
     std::fill_n(parts_.begin(), workers, Part{});
   }
 
   // Counts `count` mantissas that `worker` has written for good. Workers count at the same time.
   void add(ConstGradient mantissas, int64_t count, int64_t worker) noexcept {
     Part& part = parts_[static_cast<size_t>(worker)];
-    kernel_.count_large(mantissas, 0, count, part.large);
+    if (counted_ == Counted::kAll) {
+      kernel_.count_large(mantissas, 0, count, part.large);
+    } else {
+      add_positive(mantissas, count, part.large);
+    }
     part.elements += count;
   }
 
@@ -47,10 +55,22 @@ class PieceCounts {
     LargeCounts large;
     int64_t elements;
   };
+  void add_positive(ConstGradient mantissas, int64_t count, LargeCounts& large) const noexcept {
+    with_wide_gradient_type(mantissas.bits, [&](auto type) {
+      std::array<decltype(type), 4096> positive;
+      for (int64_t at = 0; at < count; at += std::ssize(positive)) {
+        const int64_t length = std::min(count - at, std::ssize(positive));
+        const auto* from = mantissas.as<decltype(type)>() + at;
+        for (int64_t i = 0; i < length; ++i) positive[i] = std::max<decltype(type)>(from[i], 0);
+        kernel_.count_large({positive.data(), mantissas.bits}, 0, length, large);
+      }
+    });
+  }
   const Part& of(int64_t worker) const { return parts_[static_cast<size_t>(worker)]; }
 
   const BitCountKernels& kernel_;
   int64_t workers_;
+  Counted counted_;
   std::array<Part, kMaximumParts> parts_;
 };
 

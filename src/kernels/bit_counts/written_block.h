@@ -13,10 +13,11 @@ struct WrittenExponents {
 
 // The counts of a block of `count` mantissas.
 inline LargeCounts count_block(const BitCountKernels& kernel, ThreadPool& pool,
-                               ConstGradient mantissas, int64_t count) {
+                               ConstGradient mantissas, int64_t count,
+                               Counted counted = Counted::kAll) {
   constexpr int64_t kGrain = 65536;
   const int64_t bytes = gradient_bytes(mantissas.bits);
-  PieceCounts counts(kernel, std::min<int64_t>(pool.size(), kMaximumParts));
+  PieceCounts counts(kernel, std::min<int64_t>(pool.size(), kMaximumParts), counted);
   parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t part) {
     counts.add({mantissas.as<std::byte>() + begin * bytes, mantissas.bits}, end - begin, part);
   });
