@@ -12,7 +12,7 @@ namespace {
 
 // The functions of Cbc's C interface that are used.
 struct Cbc {
-  SharedLibrary library{"libCbcSolver.so.3"};
+  SharedLibrary library{MANTISSA_CBC_LIBRARY};
   decltype(&Cbc_newModel) create = library.find("Cbc_newModel");
   decltype(&Cbc_deleteModel) destroy = library.find("Cbc_deleteModel");
   decltype(&Cbc_addCol) add_variable = library.find("Cbc_addCol");
@@ -55,7 +55,7 @@ Result<std::optional<std::vector<double>>> solve(const IntegerProgram& program,
   static const Cbc cbc;
   if (!cbc.library.error().empty()) {
     return failed("the exact planner computes with Cbc 2.10, which is not usable here (" +
-                  cbc.library.error() + "); on Debian, install coinor-libcbc3");
+                  cbc.library.error() + "); on Debian, install coinor-libcbc-dev and build again");
   }
   const Model model(cbc.create(), cbc.destroy);
   cbc.set_log_level(model.get(), 0);

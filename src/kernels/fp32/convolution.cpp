@@ -26,16 +26,25 @@ using Attributes = std::unique_ptr<dnnl_primitive_attr, Destroy<&OneDnn::primiti
 using Description = std::unique_ptr<dnnl_primitive_desc, Destroy<&OneDnn::primitive_desc_destroy>>;
 using Primitive = std::unique_ptr<dnnl_primitive, Destroy<&OneDnn::primitive_destroy>>;
 using Memory = std::unique_ptr<dnnl_memory, Destroy<&OneDnn::memory_destroy>>;
+using Layout = std::unique_ptr<OneDnnLayout, Destroy<&OneDnn::memory_desc_destroy>>;
 
-dnnl_memory_desc_t strided(std::vector<dnnl_dim_t> dims, std::vector<dnnl_dim_t> strides) {
-  dnnl_memory_desc_t layout{};
-  onednn().memory_desc_init_by_strides(&layout, static_cast<int>(dims.size()), dims.data(),
-                                       dnnl_f32, strides.data());
-  return layout;
+Layout strided(const std::vector<dnnl_dim_t>& dims, const std::vector<dnnl_dim_t>& strides) {
+  OneDnnLayout* layout = nullptr;
+  onednn().memory_desc_create_with_strides(&layout, static_cast<int>(dims.size()), dims.data(),
+                                           dnnl_f32, strides.data());
+  return Layout(layout);
+}
+
+// Whichever oneDNN likes best.
+Layout any(const std::vector<dnnl_dim_t>& dims) {
+  OneDnnLayout* layout = nullptr;
+  onednn().memory_desc_create_with_tag(&layout, static_cast<int>(dims.size()), dims.data(),
+                                       dnnl_f32, dnnl_format_tag_any);
+  return Layout(layout);
 }
 
 // [N, H, W, C] as oneDNN's dimensions NCHW.
-dnnl_memory_desc_t images(int64_t n, int64_t h, int64_t w, int64_t c) {
+Layout images(int64_t n, int64_t h, int64_t w, int64_t c) {
   return strided({n, c, h, w}, {h * w * c, 1, w * c, c});
 }
 
@@ -51,7 +60,7 @@ ConvolutionShape as_one_image(ConvolutionShape s) {
 // The layouts of our tensors, and a convolution described to oneDNN.
 struct Problem {
   ConvolutionShape s;
-  dnnl_memory_desc_t input, output, weights, any_weights, bias;
+  Layout input, output, weights, any_weights, bias;
   dnnl_dims_t strides, dilates, padding_before, padding_after;
 
   explicit Problem(const ConvolutionShape& shape) : s(as_one_image(shape)) {
@@ -66,9 +75,7 @@ struct Problem {
       steps.insert(steps.begin(), out * kh * kw * in);
     }
     weights = strided(dims, steps);
-    any_weights = weights;
-    onednn().memory_desc_init_by_tag(&any_weights, static_cast<int>(dims.size()), dims.data(),
-                                     dnnl_f32, dnnl_format_tag_any);
+    any_weights = any(dims);
     bias = strided({s.out_channels}, {1});
     std::fill_n(strides, 2, s.stride);
     std::fill_n(dilates, 2, s.dilation - 1);
@@ -82,61 +89,63 @@ struct Problem {
   }
 };
 
-Description describe(const dnnl_convolution_desc_t& convolution,
-                     const_dnnl_primitive_desc_t forward) {
+Attributes with_scratchpad() {
   dnnl_primitive_attr_t attributes = nullptr;
   if (onednn().primitive_attr_create(&attributes) != dnnl_success) return nullptr;
-  const Attributes owned(attributes);
   onednn().primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
-  dnnl_primitive_desc_t description = nullptr;
-  const dnnl_status_t status = onednn().primitive_desc_create(&description, &convolution,
-                                                              attributes, onednn().engine, forward);
-  return Description(status == dnnl_success ? description : nullptr);
+  return Attributes(attributes);
 }
 
+// Null where oneDNN has no kernel.
 Description describe(const Problem& p, Pass pass, bool bias) {
-  const dnnl_memory_desc_t* bias_layout = bias ? &p.bias : nullptr;
-  dnnl_convolution_desc_t convolution{};
+  const OneDnnLayout* bias_layout = bias ? p.bias.get() : nullptr;
   const dnnl_prop_kind_t kind =
       pass == Pass::kForward ? dnnl_forward_inference : dnnl_forward_training;
-  onednn().dilated_convolution_forward_desc_init(
-      &convolution, kind, dnnl_convolution_direct, &p.input, &p.any_weights, bias_layout, &p.output,
-      p.strides, p.dilates, p.padding_before, p.padding_after);
-  Description forward = describe(convolution, nullptr);
+  const Attributes attributes = with_scratchpad();
+  if (attributes == nullptr) return nullptr;
+  dnnl_primitive_desc_t found = nullptr;
+  onednn().convolution_forward_primitive_desc_create(
+      &found, onednn().engine, kind, dnnl_convolution_direct, p.input.get(), p.any_weights.get(),
+      bias_layout, p.output.get(), p.strides, p.dilates, p.padding_before, p.padding_after,
+      attributes.get());
+  Description forward(found);
   if (pass == Pass::kForward || forward == nullptr) return forward;
+  found = nullptr;
   if (pass == Pass::kGradInput) {
-    onednn().dilated_convolution_backward_data_desc_init(
-        &convolution, dnnl_convolution_direct, &p.input, &p.any_weights, &p.output, p.strides,
-        p.dilates, p.padding_before, p.padding_after);
+    onednn().convolution_backward_data_primitive_desc_create(
+        &found, onednn().engine, dnnl_convolution_direct, p.input.get(), p.any_weights.get(),
+        p.output.get(), p.strides, p.dilates, p.padding_before, p.padding_after, forward.get(),
+        attributes.get());
   } else {
-    onednn().dilated_convolution_backward_weights_desc_init(
-        &convolution, dnnl_convolution_direct, &p.input, &p.any_weights, bias_layout, &p.output,
-        p.strides, p.dilates, p.padding_before, p.padding_after);
+    onednn().convolution_backward_weights_primitive_desc_create(
+        &found, onednn().engine, dnnl_convolution_direct, p.input.get(), p.any_weights.get(),
+        bias_layout, p.output.get(), p.strides, p.dilates, p.padding_before, p.padding_after,
+        forward.get(), attributes.get());
   }
-  return describe(convolution, forward.get());
+  return Description(found);
 }
 
-const dnnl_memory_desc_t& layout_of(const Description& description, dnnl_query_t what) {
-  return *onednn().primitive_desc_query_md(description.get(), what, 0);
+const OneDnnLayout* layout_of(const Description& description, dnnl_query_t what) {
+  return onednn().primitive_desc_query_md(description.get(), what, 0);
 }
 
 dnnl_query_t weights_query(Pass pass) {
   return pass == Pass::kGradWeights ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
 }
 
-int64_t aligned_bytes(const dnnl_memory_desc_t& layout) {
-  return round_up<int64_t>(static_cast<int64_t>(onednn().memory_desc_get_size(&layout)), 64);
+int64_t aligned_bytes(const OneDnnLayout* layout) {
+  return round_up<int64_t>(static_cast<int64_t>(onednn().memory_desc_get_size(layout)), 64);
 }
 
-Memory memory(const dnnl_memory_desc_t& layout, const void* data) {
+Memory memory(const OneDnnLayout* layout, const void* data) {
   dnnl_memory_t result = nullptr;
-  onednn().memory_create(&result, &layout, onednn().engine, const_cast<void*>(data));
+  onednn().memory_create(&result, layout, onednn().engine, const_cast<void*>(data));
   return Memory(result);
 }
 
 struct Argument {
   int name;
-  dnnl_memory_desc_t layout;
+  const OneDnnLayout* layout;
   const void* data;
 };
 
@@ -155,12 +164,11 @@ bool execute(const Description& description, const std::vector<Argument>& argume
          onednn().stream_wait(onednn().stream) == dnnl_success;
 }
 
-bool reorder(const dnnl_memory_desc_t& from_layout, const void* from,
-             const dnnl_memory_desc_t& to_layout, void* to) {
+bool reorder(const OneDnnLayout* from_layout, const void* from, const OneDnnLayout* to_layout,
+             void* to) {
   dnnl_primitive_desc_t description = nullptr;
-  if (onednn().reorder_primitive_desc_create(&description, &from_layout, onednn().engine,
-                                             &to_layout, onednn().engine,
-                                             nullptr) != dnnl_success) {
+  if (onednn().reorder_primitive_desc_create(&description, from_layout, onednn().engine, to_layout,
+                                             onednn().engine, nullptr) != dnnl_success) {
     return false;
   }
   return execute(Description(description),
@@ -183,9 +191,9 @@ bool run(const Problem& p, Pass pass, float* weights, bool bias, std::vector<Arg
   use_threads(context.pool->size());
   const Description description = describe(p, pass, bias);
   if (description == nullptr) return false;
-  const dnnl_memory_desc_t& wanted = layout_of(description, weights_query(pass));
-  const dnnl_memory_desc_t& scratchpad = layout_of(description, dnnl_query_scratchpad_md);
-  const bool reorders = onednn().memory_desc_equal(&wanted, &p.weights) == 0;
+  const OneDnnLayout* wanted = layout_of(description, weights_query(pass));
+  const OneDnnLayout* scratchpad = layout_of(description, dnnl_query_scratchpad_md);
+  const bool reorders = onednn().memory_desc_equal(wanted, p.weights.get()) == 0;
   std::byte* scratch = context.scratch.data();
   // Planned for all threads that were wanted.
   if ((reorders ? aligned_bytes(wanted) : 0) + aligned_bytes(scratchpad) >
@@ -197,11 +205,13 @@ bool run(const Problem& p, Pass pass, float* weights, bool bias, std::vector<Arg
   arguments.push_back({name, wanted, arranged});
   arguments.push_back(
       {DNNL_ARG_SCRATCHPAD, scratchpad, scratch + (reorders ? aligned_bytes(wanted) : 0)});
-  if (reorders && pass != Pass::kGradWeights && !reorder(p.weights, weights, wanted, arranged)) {
+  if (reorders && pass != Pass::kGradWeights &&
+      !reorder(p.weights.get(), weights, wanted, arranged)) {
     return false;
   }
   if (!execute(description, arguments)) return false;
-  return !reorders || pass != Pass::kGradWeights || reorder(wanted, arranged, p.weights, weights);
+  return !reorders || pass != Pass::kGradWeights ||
+         reorder(wanted, arranged, p.weights.get(), weights);
 }
 
 }  // namespace
@@ -212,8 +222,8 @@ int64_t convolution_scratch_bytes(const ConvolutionShape& shape, Pass pass, bool
   const Problem p(shape);
   const Description description = describe(p, pass, bias);
   if (description == nullptr) return -1;
-  const dnnl_memory_desc_t& wanted = layout_of(description, weights_query(pass));
-  const bool reorders = onednn().memory_desc_equal(&wanted, &p.weights) == 0;
+  const OneDnnLayout* wanted = layout_of(description, weights_query(pass));
+  const bool reorders = onednn().memory_desc_equal(wanted, p.weights.get()) == 0;
   return (reorders ? aligned_bytes(wanted) : 0) +
          aligned_bytes(layout_of(description, dnnl_query_scratchpad_md));
 } catch (const std::bad_alloc&) {
@@ -224,9 +234,9 @@ bool convolution_forward(const ConvolutionShape& shape, const float* input, cons
                          const float* bias, float* output, const KernelContext& context) noexcept
     try {
   const Problem p(shape);
-  std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.input, input},
-                                     {DNNL_ARG_DST, p.output, output}};
-  if (bias != nullptr) arguments.push_back({DNNL_ARG_BIAS, p.bias, bias});
+  std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.input.get(), input},
+                                     {DNNL_ARG_DST, p.output.get(), output}};
+  if (bias != nullptr) arguments.push_back({DNNL_ARG_BIAS, p.bias.get(), bias});
   return run(p, Pass::kForward, const_cast<float*>(weights), bias != nullptr, std::move(arguments),
              context);
 } catch (const std::bad_alloc&) {
@@ -238,7 +248,8 @@ bool convolution_grad_input(const ConvolutionShape& shape, const float* grad_out
                             const KernelContext& context) noexcept try {
   const Problem p(shape);
   return run(p, Pass::kGradInput, const_cast<float*>(weights), false,
-             {{DNNL_ARG_DIFF_DST, p.output, grad_output}, {DNNL_ARG_DIFF_SRC, p.input, grad_input}},
+             {{DNNL_ARG_DIFF_DST, p.output.get(), grad_output},
+              {DNNL_ARG_DIFF_SRC, p.input.get(), grad_input}},
              context);
 } catch (const std::bad_alloc&) {
   return false;
@@ -248,9 +259,9 @@ bool convolution_grad_weights(const ConvolutionShape& shape, const float* input,
                               const float* grad_output, float* grad_weights, float* grad_bias,
                               const KernelContext& context) noexcept try {
   const Problem p(shape);
-  std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.input, input},
-                                     {DNNL_ARG_DIFF_DST, p.output, grad_output}};
-  if (grad_bias != nullptr) arguments.push_back({DNNL_ARG_DIFF_BIAS, p.bias, grad_bias});
+  std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.input.get(), input},
+                                     {DNNL_ARG_DIFF_DST, p.output.get(), grad_output}};
+  if (grad_bias != nullptr) arguments.push_back({DNNL_ARG_DIFF_BIAS, p.bias.get(), grad_bias});
   return run(p, Pass::kGradWeights, grad_weights, grad_bias != nullptr, std::move(arguments),
              context);
 } catch (const std::bad_alloc&) {

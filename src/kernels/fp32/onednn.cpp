@@ -8,7 +8,8 @@
 namespace mantissa::kernels::fp32 {
 namespace {
 
-constexpr const char* kLibrary = "libdnnl.so.2";
+// The one whose header this is written in.
+constexpr const char* kLibrary = MANTISSA_ONEDNN_LIBRARY;
 
 struct Loaded {
   OneDnn functions;
@@ -28,7 +29,7 @@ Loaded load() {
   loaded.error = library.error();
   if (!loaded.error.empty()) return loaded;
   if (dnn.version()->major != DNNL_VERSION_MAJOR) {
-    loaded.error = std::string(kLibrary) + " is of another version than 2";
+    loaded.error = std::string(kLibrary) + " is of another version than its header";
   } else if (dnn.engine_create(&dnn.engine, dnnl_cpu, 0) != dnnl_success ||
              dnn.stream_create(&dnn.stream, dnn.engine, dnnl_stream_default_flags) !=
                  dnnl_success) {
@@ -47,8 +48,8 @@ const Loaded& loaded_once() {
 Status load_onednn() {
   const Loaded& loaded = loaded_once();
   if (loaded.error.empty()) return {};
-  return failed("fp32 computes with oneDNN 2, which is not usable here (" + loaded.error +
-                "); on Debian, install libdnnl2");
+  return failed("fp32 computes with oneDNN, which is not usable here (" + loaded.error +
+                "); on Debian, install libdnnl-dev and build again");
 }
 
 const OneDnn& onednn() { return loaded_once().functions; }

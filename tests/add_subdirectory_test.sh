@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Mantissa inside another project, by add_subdirectory: the public interface is all that is seen of
+# it, each keeps its own options, and no tests come along. Configures that project, compiles its own
+# file and asks Ninja what it would do for the rest: building everything takes minutes.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+passed=0 failed=0
+
+check() {  # check NAME COMMAND...
+  if "${@:2}" >"$folder/output" 2>&1; then
+    passed=$((passed + 1)) && echo "ok: $1"
+  else
+    failed=$((failed + 1)) && echo "FAILED: $1"
+    head -20 "$folder/output" | sed 's/^/    | /'
+  fi
+}
+
+build=$folder/build
+# command_of FILE: how it is compiled.
+command_of() {
+  python3 - "$build/compile_commands.json" "$1" <<'PYTHON'
+import json, sys
+print([c["command"] for c in json.load(open(sys.argv[1])) if c["file"].endswith(sys.argv[2])][0])
+PYTHON
+}
+has() { command_of "$1" | grep -qE -- "$2"; }
+lacks() { ! has "$@"; }
+would_run() { ninja -C "$build" -t commands "$1" | grep -qE -- "$2"; }
+would_not_run() { ! would_run "$@"; }
+has_no_tests() { (cd "$build" && ctest -N) | grep -q 'Total Tests: 0'; }
+
+check "configures" cmake -S tests/add_subdirectory -B "$build" -G Ninja -DMANTISSA_SOURCE="$PWD"
+check "includes the public headers, and nothing else" \
+  cmake --build "$build" --target CMakeFiles/consumer.dir/main.cpp.o
+check "links the library" would_run consumer ' -o consumer .*mantissa/libmantissa_api.a'
+check "keeps the command in its own folder" would_run all ' -o mantissa/mantissa '
+check "brings no tests" has_no_tests
+check "builds no tests" would_not_run all '_test'
+check "leaves the project its warnings" lacks add_subdirectory/main.cpp '-Wshadow'
+check "leaves the project its optimisation" lacks add_subdirectory/main.cpp ' -O'
+check "is optimised, where the project does not say how" has src/numerics/format.cpp ' -O[23]'
+
+echo "$passed passed, $failed failed"
+((failed == 0))
