@@ -21,3 +21,16 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False positives of g++ 12: on std::string, and inside its own AVX-512 headers.
   add_compile_options(-Wno-restrict -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
+
+# Files are hostile: what a fault in reading one does to memory should end the program.
+if(MANTISSA_HARDENING)
+  add_compile_options(-fstack-protector-strong -fstack-clash-protection -fcf-protection)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+  # The C library warns where it is asked for checks without optimisation.
+  add_compile_options($<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE>
+                      $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=3>)
+  if(NOT CMAKE_POSITION_INDEPENDENT_CODE)
+    add_compile_options(-fPIE)
+  endif()
+  add_link_options(-pie -Wl,-z,relro,-z,now,-z,noexecstack)
+endif()
