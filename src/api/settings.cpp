@@ -30,7 +30,8 @@ Status parse_range(const std::string& text, InferenceConfig& config) {
   }
   constexpr int64_t kMostExamples = 10'000;
   if (config.last_index - config.first_index >= kMostExamples) {
-    return invalid_input("index: at most " + std::to_string(kMostExamples) + " examples at once");
+    return invalid_input("index: '" + text + "' is more than " + std::to_string(kMostExamples) +
+                         " examples");
   }
   return {};
 }
