@@ -80,6 +80,7 @@ std::string hint_below(const fs::path& folder, int levels) {
   if (!entries.ok()) return "";
   for (const std::string& name : all_folders(*entries)) {
     const fs::path below = folder / name;
+    if (!list_folder(below).ok()) continue;  // what cannot be looked at is taken for there
     for (const DataReader* reader : {&kIdxReader, &kCifar10Reader, &kCifar100Reader}) {
       if (!reader->recognises(below)) continue;
       return "; " + quoted(below) + " holds " + reader->kind + ": give that";

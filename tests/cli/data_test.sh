@@ -63,7 +63,7 @@ sys.exit([data[f"{split}_examples"] for split in ("train", "validation", "test")
   mv "$set/VALID/class 0/6.PNG" "$set/Train/class 0/20.PNG"
   run "${train[@]}" --epochs 2 --resume --out "$folder/own"
   holds "another validation set is another run" \
-    eval '((status == 2)) && grep -q "other settings or other data" "$folder/stderr"'
+    eval '((status == 2)) && grep -q "other data" "$folder/stderr"'
   notes "[0-9]+ validation pictures are training pictures, too" data "$(
     cp -r "$set" "$set-leak"
     cp "$set/Train/class 1/0.PNG" "$set-leak/VALID/class 1"
