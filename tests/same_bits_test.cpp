@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"mobilenet_v2", "bfp:inversion=yes,g=8,gr=stochastic,unsigned=yes", 1, 0.125},
         Case{"mobilenet_v2", "dfp:inversion=yes,warmup=1", 2, 0.125},
         Case{"mobilenet_v2", "bfp:inversion=yes,a=12,linear=16", 1, 0.125},
-        Case{"resnet8", "bfp:inversion=yes", 4}, Case{"resnet8", "dfp:inversion=yes,warmup=1", 2},
+        Case{"resnet8", "bfp:inversion=yes", 2}, Case{"resnet8", "dfp:inversion=yes,warmup=1", 2},
         Case{"vgg8b", "bfp:inversion=yes,linear=16", 2, 0.125},
         Case{"inception_small", "bfp:inversion=yes,g=8,gr=stochastic", 2, 0.25},
         Case{"resnet8", "bfp:inversion=yes,a=7,unsigned=yes", 2},

@@ -1,6 +1,9 @@
 #include "base/line_reader.h"
 
 #include <span>
+#include <string>
+
+#include "base/sizes.h"
 
 namespace mantissa {
 
@@ -10,7 +13,7 @@ Result<LineReader> LineReader::open(const std::filesystem::path& path) {
 }
 
 Result<std::optional<std::string_view>> LineReader::next() {
-  constexpr size_t kPart = size_t{1} << 16;
+  constexpr size_t kPart = size_t{1} << 16, kLongestLine = size_t{64} << 20;
   for (size_t searched = at_;;) {
     const size_t end = buffer_.find('\n', searched);
     if (end != std::string::npos) {
@@ -22,6 +25,10 @@ Result<std::optional<std::string_view>> LineReader::next() {
     }
     buffer_.erase(0, std::exchange(at_, 0));
     searched = buffer_.size();
+    if (searched > kLongestLine) {
+      return invalid_input("'" + file_.path().string() + "', line " + std::to_string(lines_ + 1) +
+                           ": is longer than " + format_bytes(kLongestLine));
+    }
     buffer_.resize(searched + kPart);
     const auto part = std::as_writable_bytes(std::span(buffer_)).subspan(searched);
     MANTISSA_ASSIGN(const int64_t read, file_.read(part));

@@ -49,5 +49,19 @@ TEST(LineReader, ReadsWholeLines) {
   EXPECT_FALSE(LineReader::open(folder / "nothing").ok());
 }
 
+// A file without an end of line would fill the memory.
+TEST(LineReader, RefusesALineThatIsTooLong) {
+  const TestFolder folder;
+  put_file(folder / "file", std::string("short\n"));
+  std::filesystem::resize_file(folder / "file", int64_t{1} << 40);  // of zeros, on no disk
+  auto reader = LineReader::open(folder / "file");
+  ASSERT_TRUE(reader.ok());
+  ASSERT_TRUE(reader->next().ok());
+  const auto line = reader->next();
+  ASSERT_FALSE(line.ok());
+  EXPECT_NE(line.error().message.find("file', line 2: is longer than 64.0 MiB"), std::string::npos)
+      << line.error().message;
+}
+
 }  // namespace
 }  // namespace mantissa

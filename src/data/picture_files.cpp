@@ -5,6 +5,7 @@
 #include <limits>
 #include <system_error>
 
+#include "base/file_system.h"
 #include "base/thread_pool.h"
 #include "formats/image.h"
 
@@ -44,7 +45,7 @@ Status add_entry(const fs::directory_entry& entry, FolderEntries& found) {
              error == std::errc::too_many_symbolic_link_levels) {
     found.others.add(NotRead::kLostLink, path);
   } else {
-    return invalid_input("'" + path.string() + "' cannot be looked at: " + error.message());
+    return file_error("examine", path, error.value());
   }
   return {};
 }
@@ -103,9 +104,7 @@ Result<FolderEntries> list_folder(const fs::path& folder) {
        entry.increment(error)) {
     MANTISSA_RETURN_IF_ERROR(add_entry(*entry, found));
   }
-  if (error) {
-    return invalid_input("'" + folder.string() + "' cannot be listed: " + error.message());
-  }
+  if (error) return file_error("list", folder, error.value());
   for (auto* names : {&found.folders, &found.linked_folders, &found.pictures}) {
     std::sort(names->begin(), names->end());
   }
