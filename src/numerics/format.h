@@ -36,7 +36,7 @@ struct Format {
   bool nearest_gradients = true;  // gr: gradients rounded to nearest, or stochastically
   bool nearest_updates = true;    // round: updates rounded to nearest, or stochastically
   bool predicted = true;  // exponents: predicted, in one pass, or exact, in two; the same bits
-  // inversion: what batch norm's backward pass reads, its input, or, where that is there anyway, its
+  // inversion: what batch norm's backward pass reads, its input, or, where that saves something, its
   // output, which it inverts.
   bool keeps_norm_inputs = true;
   // Dynamic fixed point only.

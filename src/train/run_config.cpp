@@ -237,8 +237,8 @@ const Setting kSettings[] = {
      [](S text, Config& c) { return assign(parse_planner(text), c.planner); },
      [](const Config& c) { return std::string(planner_name(c.planner)); }},
     {"allow-inversion",
-     "let batch norm's backward pass compute what it reads from its output where that is there "
-     "anyway, which takes less memory; other results (the format's key inversion=yes)",
+     "let batch norm's backward pass compute what it reads from its output where that saves memory "
+     "or computing again; other results (the format's key inversion=yes)",
      "false", kSwitch, kElsewhere,
      [](S text, Config& c) { return parse_switch("allow-inversion", text, c.allow_inversion); },
      [](const Config& c) { return std::string(c.allow_inversion ? "true" : "false"); }},
