@@ -140,7 +140,8 @@ __attribute__((noinline)) WideStatistics gradient_block_exactly(const BatchNormG
       const int64_t at = first + lane;
       const int64_t grad =
           kMask == Mask::kNone || args.output.as<int8_t>()[at] > 0 ? args.grad_out.as<T>()[at] : 0;
-      const int64_t in = loops::in_one_unit(args.in.as<int8_t>()[at], args.negative_shift);
+      int64_t in = args.in.as<int8_t>()[at];
+      if constexpr (kMask == Mask::kCoarseInput) in = loops::in_one_unit(in, args.negative_shift);
       const int64_t wide =
           grad * args.grad_multiplier[c] + in * args.in_multiplier[c] + args.offset[c];
       const int64_t rounded = round(wide);
