@@ -14,7 +14,7 @@ holds() {
     passed=$((passed + 1)) && echo "ok: $1"
   else
     failed=$((failed + 1)) && echo "FAILED: $1"
-    sed 's/^/    | /' "$folder/stderr"
+    sed 's/^/    | /' "$folder/stderr" | head -5
   fi
 }
 
