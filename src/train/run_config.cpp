@@ -189,8 +189,9 @@ const Setting kSettings[] = {
      "0",
      kValue, kIdentity, parse_validation, [](const Config& c) { return real_text(c.validation); }},
     {"early-stop",
-     "stop after so many epochs in a row without a lower validation loss, and keep the weights of "
-     "the best epoch (0: never)",
+     "stop after so many epochs in a row without a lower loss, of the examples held back or, "
+     "without "
+     "any, of training, and keep the weights of the best epoch (0: never)",
      "0", kValue, kIdentity,
      [](S text, Config& c) {
        return integer<&Config::early_stop, 0, 1000000>("early-stop", text, c);
@@ -338,9 +339,6 @@ Status resolve(RunConfig& config) {
   if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {
     return invalid_input("label-smoothing goes with --loss cross-entropy only, not with --loss " +
                          std::string(ops::loss_of(config.loss).name));
-  }
-  if (config.early_stop > 0 && config.validation == 0) {
-    return invalid_input("early-stop: needs a validation loss; add --validation 0.1");
   }
   if (config.statistics && config.format.is_float()) {
     return invalid_input("statistics: there are no mantissas to count in fp32; leave it out");

@@ -52,12 +52,15 @@ std::string to_json(const RunSummary& summary) {
   if (!config.format.keeps_norm_inputs) {
     json["norm_channels_left_out"] = info.norm_channels_left_out;
   }
+  if (plan.validation_examples > 0 || config.early_stop > 0) json["best_step"] = info.best_step;
   if (plan.validation_examples > 0) {
     const auto examples = static_cast<double>(plan.validation_examples);
     json["validation_examples"] = plan.validation_examples;
-    json["best_step"] = info.best_step;
     json["best_validation_loss"] = ops::loss_value(config.loss, info.best_loss_q24) / examples;
     json["best_validation_accuracy"] = static_cast<double>(info.best_correct) / examples;
+  } else if (config.early_stop > 0) {
+    const auto examples = static_cast<double>(plan.steps_per_epoch * config.batch_size);
+    json["best_training_loss"] = ops::loss_value(config.loss, info.best_loss_q24) / examples;
   }
   if (!summary.diverged.empty()) json["diverged"] = summary.diverged;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -206,7 +206,7 @@ class Run {
   }
 
   // At the end of an epoch, and of the run: measures the examples that were held back, if any, and
-  // decides what follows from it. Without any, the mean loss of a whole epoch's training decides.
+  // decides what follows from it. Without any, the mean loss of the epoch's training decides.
   Result<std::optional<Evaluation>> end_epoch(RunLogs& logs) {
     std::optional<Evaluation> validation;
     const bool whole = info_.step % plan_.steps_per_epoch == 0;
@@ -232,7 +232,9 @@ class Run {
               decimals(validation->loss, 4) + ", accuracy " +
               decimals(100 * validation->accuracy(), 2) + " %");
     } else if (!whole) {
-      return validation;
+      if (config_.early_stop == 0) return validation;
+      loss_q24 =
+          whole_epoch_loss(loss_q24, info_.step % plan_.steps_per_epoch, plan_.steps_per_epoch);
     }
     if (note_epoch(config_, plan_.steps_per_epoch, loss_q24, info_)) {
       info_.best_correct = validation ? validation->correct : 0;

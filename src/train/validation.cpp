@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "numerics/rounding.h"
 #include "train/run_folder.h"
 
 namespace mantissa {
@@ -14,6 +15,10 @@ Status load_best(const std::filesystem::path& folder, const CheckpointInfo& info
   if (best.step == info.best_step) return {};
   return invalid_input(path.string() + ": is of step " + std::to_string(best.step) +
                        "; the best was step " + std::to_string(info.best_step));
+}
+
+int64_t whole_epoch_loss(int64_t loss_q24, int64_t steps, int64_t steps_per_epoch) {
+  return divide_rne(static_cast<__int128>(loss_q24) * steps_per_epoch, steps);
 }
 
 bool note_epoch(const RunConfig& config, int64_t steps_per_epoch, int64_t loss_q24,

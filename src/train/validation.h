@@ -17,7 +17,11 @@ std::filesystem::path best_path(const std::filesystem::path& folder);
 // damaged or not of the epoch that `info` says was the best.
 Status load_best(const std::filesystem::path& folder, const CheckpointInfo& info, State& state);
 
-// Notes the loss (a sum over always the same examples, Q24) of the epoch that ends with info.step
+// The training loss of an epoch of which only so many steps were taken, as if all of it had gone
+// so.
+int64_t whole_epoch_loss(int64_t loss_q24, int64_t steps, int64_t steps_per_epoch);
+
+// Notes the loss (a sum over always as many examples, Q24) of the epoch that ends with info.step
 // and that has steps_per_epoch steps. Under the plateau schedule the learning rate falls once more
 // when `plateau_patience` epochs in a row, since the best or since it last fell, were no better.
 // Returns whether no epoch before had a loss as low.

@@ -158,8 +158,6 @@ check_wide_formats() {
 
 check_validation() {
   local train=(train --data "$data" --model mlp --batch-size 32 --threads 2) early
-  refuses "early-stop without a split" 2 "early-stop.*--validation" \
-    "${train[@]}" --early-stop 2 --out "$folder/refused"
   refuses "validation of nothing" 2 "none of the 256" \
     "${train[@]}" --validation 0.001 --out "$folder/refused"
   refuses "validation of nearly all" 2 "only 6 would be left" \
@@ -201,4 +199,16 @@ check_inversion
 check_pretraining
 check_wide_formats
 check_validation
+  # Learnt by heart, the training loss goes up and down at last.
+  local by_heart=("${train[@]}" --epochs 200 --early-stop 2 --learning-rate 0.05)
+  accepts "early stopping on the training loss" "test accuracy" "${by_heart[@]}" --out "$folder/heart"
+  holds "it says that it stopped" grep -q "stopped early at step .*; keeping" "$folder/stderr"
+  holds "it stopped two epochs of eight steps after the best" eval \
+    '(($(json "$folder/heart/summary.json" steps) == $(json "$folder/heart/summary.json" best_step) + 16))'
+  holds "the best training loss is a small one" eval \
+    '[[ $(json "$folder/heart/summary.json" best_training_loss) == 0.0* ]]'
+  holds "stopping on the training loss resumes" go_on_from_the_checkpoint_before "$folder/heart"
+  accepts "early-stop in less than an epoch" "test accuracy" \
+    "${train[@]}" --steps 5 --early-stop 1 --out "$folder/short"
+  holds "its weights are kept" grep -q "keeping the weights of step 5" "$folder/stderr"
 finish
