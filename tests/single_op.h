@@ -67,14 +67,29 @@ class SingleOp {
   // The gradients of the inputs, `bits` wide; `predicted` is what narrow_gradient starts from.
   std::vector<Mantissas> backward(const std::vector<Mantissas>& inputs, const Mantissas& grad,
                                   int bits, int16_t predicted = kUnmeasured) {
+    std::deque<int16_t> predictors(2 * input_shapes_.size(), kUnmeasured);
+    return backward(inputs, grad, bits, 99, [&](size_t i) {
+      predictors[2 * i] = predicted;
+      return ExponentPredictor{&predictors[2 * i], &predictors[2 * i + 1]};
+    });
+  }
+
+  // The same without a predictor, from gradients that had this exponent before.
+  std::vector<Mantissas> backward_exactly(const std::vector<Mantissas>& inputs,
+                                          const Mantissas& grad, int bits, int exponent) {
+    return backward(inputs, grad, bits, exponent, [](size_t) { return ExponentPredictor{}; });
+  }
+
+ private:
+  template <typename PredictorOf>
+  std::vector<Mantissas> backward(const std::vector<Mantissas>& inputs, const Mantissas& grad,
+                                  int bits, int exponent, const PredictorOf& predictor_of) {
     OpContext c = context(inputs, memory_.backward_input);
     c.grad_output = write(grad, output_shape_);
-    std::deque<int16_t> predictors(2 * input_shapes_.size(), kUnmeasured);
     std::vector<Tensor> grad_inputs;
     for (size_t i = 0; i < input_shapes_.size(); ++i) {
-      grad_inputs.push_back(tensor(input_shapes_[i], bits, 99));
-      predictors[2 * i] = predicted;
-      grad_inputs.back().predictor = {&predictors[2 * i], &predictors[2 * i + 1]};
+      grad_inputs.push_back(tensor(input_shapes_[i], bits, exponent));
+      grad_inputs.back().predictor = predictor_of(i);
     }
     c.grad_inputs = grad_inputs;
     op_.backward_input(c);
@@ -83,14 +98,13 @@ class SingleOp {
     return result;
   }
 
- private:
   Tensor tensor(const Shape& shape, int bits, int exponent) {
     Tensor t;
-    t.type = bits <= 8 ? DataType::kInt8 : DataType::kInt16;
+    t.type = bits <= 8 ? DataType::kInt8 : bits <= 16 ? DataType::kInt16 : DataType::kInt32;
     t.bits = bits;
     t.shape = shape;
     // Garbage in front of nothing: what an op does not write shows.
-    data_.emplace_back(static_cast<size_t>(shape.count() * 2 + 64), std::byte{0xA5});
+    data_.emplace_back(static_cast<size_t>(shape.count() * 4 + 64), std::byte{0xA5});
     t.data = data_.back().data();
     exponents_.push_back(static_cast<int16_t>(exponent));
     t.exponent = &exponents_.back();
@@ -104,6 +118,7 @@ class SingleOp {
     for (int64_t i = 0; i < shape.count(); ++i) {
       if (t.type == DataType::kInt8) t.as<int8_t>()[i] = static_cast<int8_t>(from.values[i]);
       if (t.type == DataType::kInt16) t.as<int16_t>()[i] = static_cast<int16_t>(from.values[i]);
+      if (t.type == DataType::kInt32) t.as<int32_t>()[i] = from.values[i];
     }
     return t;
   }
@@ -111,7 +126,9 @@ class SingleOp {
   static Mantissas read(const Tensor& t) {
     Mantissas result{{}, *t.exponent, t.bits};
     for (int64_t i = 0; i < t.count(); ++i) {
-      result.values.push_back(t.type == DataType::kInt8 ? t.as<int8_t>()[i] : t.as<int16_t>()[i]);
+      result.values.push_back(t.type == DataType::kInt8    ? t.as<int8_t>()[i]
+                              : t.type == DataType::kInt16 ? t.as<int16_t>()[i]
+                                                           : t.as<int32_t>()[i]);
     }
     return result;
   }
@@ -159,12 +176,12 @@ class SingleOp {
 // Keyed mantissas of `bits` bits with the extremes among them.
 inline Mantissas some_mantissas(int64_t count, int bits, int exponent, uint64_t seed) {
   Mantissas result{{}, exponent, bits};
-  const auto limit = static_cast<int>(mantissa_limit(bits));
+  const int64_t limit = mantissa_limit(bits);
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t random = random_bits(seed, RandomStream::kRound, 7, static_cast<uint64_t>(i));
-    const int extremes[] = {-limit, limit, 0, 1, -1};
-    result.values.push_back(random % 5 == 0 ? extremes[random / 5 % 5]
-                                            : static_cast<int>(random % (2 * limit + 1)) - limit);
+    const int64_t extremes[] = {-limit, limit, 0, 1, -1};
+    const auto any = static_cast<int64_t>(random % static_cast<uint64_t>(2 * limit + 1)) - limit;
+    result.values.push_back(static_cast<int>(random % 5 == 0 ? extremes[random / 5 % 5] : any));
   }
   return result;
 }
@@ -177,7 +194,7 @@ inline Mantissas narrowed(const std::vector<__int128>& wide, int wide_exponent, 
   int shift = 0;
   while (maximum > 0 && (maximum - 1) >> (bits - 1 + shift) != 0) ++shift;
   Mantissas result{{}, maximum == 0 ? zero_exponent(bits) : wide_exponent + shift, bits};
-  const __int128 limit = (1 << (bits - 1)) - 1, unit = __int128{1} << shift;
+  const __int128 limit = mantissa_limit(bits), unit = __int128{1} << shift;
   for (const __int128 value : wide) {
     __int128 floor = value >> shift;
     const __int128 twice_rest = 2 * (value - floor * unit);

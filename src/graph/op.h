@@ -198,9 +198,9 @@ struct OpTraits {
   // is no instruction.
   bool leaves_mask_to_producer = false;
   bool weights_read_input = false;  // backward_weights reads the inputs
-  // backward_weights reads the gradient as wide as the format says (gw); backward_input, which
-  // leads to the next such op, writes no more than others read (BlockFloat [0117]-[0123]).
-  bool weights_read_wide_gradient = false;
+  // A layer: backward_weights reads the gradient as wide as it comes, backward_input reads and
+  // writes g bits. Between two layers gradients have gw (BlockFloat [0115]-[0123], [0128]).
+  bool is_layer = false;
   bool input_reads_input = false;  // backward_input reads the inputs
   bool reads_output = false;       // backward reads the output
   bool reads_output_if_relu = false;

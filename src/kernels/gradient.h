@@ -7,8 +7,8 @@
 namespace mantissa::kernels {
 
 // Up to 8 bits are kept as int8, up to 16 as int16; mantissas are symmetric. Up to 32 are kept as
-// int32 (gw): what operators write for grad_weights, and convolution_grad_weights, sum_rows and the
-// rounding to g bits read. Elsewhere gradients that are read have up to 16.
+// int32 (gw): gradients between two linear or convolution layers. The grad_input of these reads and
+// writes up to 16.
 struct ConstGradient {
   const void* data = nullptr;
   int bits = 16;
@@ -75,6 +75,17 @@ decltype(auto) with_sum_type(int bits, Function&& function) {
 template <typename Function>
 decltype(auto) with_wide_gradient_type(int bits, Function&& function) {
   return bits <= 16 ? with_gradient_type(bits, function) : function(int32_t{});
+}
+
+// The same for what is made of gradients of type From, which has no fewer than 32 bits where these
+// have 32.
+template <typename From, typename Function>
+decltype(auto) with_gradient_type_from(int bits, Function&& function) {
+  if constexpr (sizeof(From) == sizeof(int32_t)) {
+    return function(int32_t{});
+  } else {
+    return with_wide_gradient_type(bits, function);
+  }
 }
 
 }  // namespace mantissa::kernels

@@ -57,6 +57,7 @@ constexpr int headroom_exponent(int16_t measured, int wide_exponent) {
 // rounded (to nearest even) to that exponent, so that the sum fits its accumulator.
 constexpr int kAlignBits8 = 16;   // 8-bit addends, sums in int32
 constexpr int kAlignBits16 = 40;  // 16-bit addends, sums in int64
+constexpr int kAlignBits32 = 29;  // 32-bit addends, sums in int64
 
 // Exponent of the sum of blocks with exponents a and b.
 constexpr int aligned_exponent(int a, int b, int align_bits) {

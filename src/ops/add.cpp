@@ -95,9 +95,23 @@ void add_backward(const OpContext& c) {
   *grad_input.exponent = *c.grad_output.exponent;
 }
 
+// Gradients of 32 bits, or of two widths.
+void sum_wide_gradients(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
+  const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits32);
+  const int shift_a = wide_exponent - *a.exponent, shift_b = wide_exponent - *b.exponent;
+  const Mantissas of_a(a), of_b(b);
+  narrow_gradient(c, sum, wide_exponent, [&](int shift) {
+    return narrow_elements(c, sum, true, shift, [&](int64_t i) {
+      return rescale_rne(of_a[i], shift_a) + rescale_rne(of_b[i], shift_b);
+    });
+  });
+}
+
 // grad_inputs[0] = inputs[0] + inputs[1], all gradients of one value.
 void sum_gradients(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1], &sum = c.grad_inputs[0];
+  if (a.type != b.type || a.bits > 16) return sum_wide_gradients(c);
   const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits16);
   narrow_gradient(c, sum, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
     const kernels::AddWide args = wide_sum(a, b, wide_exponent, sum, shift);

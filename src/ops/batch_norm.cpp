@@ -13,6 +13,7 @@
 #include "kernels/parallel_ranges.h"
 #include "ops/batch_norm_parts.h"
 #include "ops/fp32/fp32.h"
+#include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -194,6 +195,10 @@ void batch_norm_forward(const OpContext& c, int32_t* negative_shift) {
                     negative_shift ? kernels::Counted::kPositive : kernels::Counted::kAll);
 }
 
+Status check_batch_norm(const OpShapes& s) {
+  return check_gradient_sums(s, s.output.count() / s.output.last());
+}
+
 void update_running_statistics(const OpContext& c) {
   double* mean = c.parameters[2].mantissa.as<double>();
   double* variance = c.parameters[3].mantissa.as<double>();
@@ -230,6 +235,7 @@ const Op kBatchNorm = {.name = "batch_norm",
                        .infer_shape = same_shape,
                        .parameters = parameters,
                        .memory = memory,
+                       .check = check_batch_norm,
                        .forward = forward,
                        .backward_input = batch_norm_backward_input,
                        .backward_weights = batch_norm_backward_weights,

@@ -11,6 +11,9 @@ namespace mantissa::ops {
 
 constexpr double kBatchNormEpsilon = 1e-5;  // added to variances, in real units
 
+// Refuses micro-batches whose sums over all rows would not be exact.
+Status check_batch_norm(const OpShapes& shapes);
+
 // running += momentum * (batch - running) for means and variances, once per micro-batch, in order;
 // the context's statistics hold a record per micro-batch: means, then variances, as double.
 void update_running_statistics(const OpContext& context);

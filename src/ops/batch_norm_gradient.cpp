@@ -9,7 +9,7 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGradientOffsetLimit = int64_t{1} << 59;
+constexpr int64_t kGradientOffsetLimit = int64_t{1} << 60;
 
 // What x^ is computed from: for channel i, x^ = (q - mean) * inverse_sigma with q of `values`, or,
 // where the channel is kept, of the kept ones.
@@ -138,10 +138,40 @@ GradientAffine gradient_affine(const OpContext& c, const BatchNormSaved& saved, 
   return {grad, in, offset};
 }
 
-// The integers of all channels, with one exponent -k; returns k.
+// Units of wide results, 2^-wide of the gradient's, and of the inputs' multipliers, 2^in_shift
+// times as large.
+struct GradientUnits {
+  int wide = 0, in_shift = 0;
+};
+
+// Multipliers have 31 bits. Of gradients of 32 those of the gradient have 28: products with it, and
+// with inputs, then stay below 2^59, offsets, the sums of two such, below 2^60, and wide results
+// below 2^61. Inputs are so much shorter than these gradients that their multipliers need a unit of
+// their own.
+GradientUnits gradient_units(const OpContext& c, const Source& source, const Real* reals,
+                             int64_t channels, const Real& peak) {
+  if (c.grad_output.bits <= 16) return {fixed_point_shift(peak, 31), 0};
+  constexpr int kProductBits = 59;
+  Real of_gradient, of_input;
+  for (int64_t i = 0; i < channels; ++i) {
+    of_gradient = std::max(of_gradient, abs(reals[3 * i]));
+    of_input = std::max(of_input, abs(reals[3 * i + 1]));
+  }
+  const int wide = fixed_point_shift(of_gradient, kProductBits - 31);
+  if (of_input.is_zero()) return {wide, 0};
+  const bool bytes = is_bytes(source.values) && is_bytes(source.kept);
+  const int input_bits = (bytes ? 7 : 15) + source.negative_shift;
+  const int largest = fixed_point_shift(of_input, kProductBits - input_bits);
+  const int shift = of_gradient.is_zero() ? largest : std::min(wide, largest);
+  return {shift, std::max(0, shift - fixed_point_shift(of_input, 31))};
+}
+
+// The integers of all channels.
 template <typename From>
-int fixed_point_gradient_affine(const OpContext& c, const BatchNormSaved& saved,
-                                const BatchNormWorkspace& work, int64_t channels, int64_t rows) {
+GradientUnits fixed_point_gradient_affine(const OpContext& c, const Source& source,
+                                          const BatchNormSaved& saved,
+                                          const BatchNormWorkspace& work, int64_t channels,
+                                          int64_t rows) {
   const Peak peak = peak_of_channels(c, channels, [&](int64_t begin, int64_t end) {
     Peak found;
     for (int64_t i = begin; i < end; ++i) {
@@ -156,14 +186,17 @@ int fixed_point_gradient_affine(const OpContext& c, const BatchNormSaved& saved,
     return found;
   });
   if (!peak.is_finite) c.totals->exponent_overflow = true;
-  const int shift = fixed_point_shift(peak.value, 31);
+  const GradientUnits units = gradient_units(c, source, work.reals, channels, peak.value);
+  const auto multiplier = [](const Real& real, int shift) {
+    return static_cast<int32_t>(to_fixed_point(real, shift, mantissa_limit(32)));
+  };
   for (int64_t i = 0; i < channels; ++i) {
     const Real* of = work.reals + 3 * i;
-    work.multiplier[i] = static_cast<int32_t>(to_fixed_point(of[0], shift, mantissa_limit(32)));
-    work.in_multiplier[i] = static_cast<int32_t>(to_fixed_point(of[1], shift, mantissa_limit(32)));
-    work.offset[i] = to_fixed_point(of[2], shift, kGradientOffsetLimit);
+    work.multiplier[i] = multiplier(of[0], units.wide);
+    work.in_multiplier[i] = multiplier(of[1], units.wide - units.in_shift);
+    work.offset[i] = to_fixed_point(of[2], units.wide, kGradientOffsetLimit);
   }
-  return shift;
+  return units;
 }
 
 template <typename From>
@@ -206,14 +239,14 @@ struct KeptCoefficients {
   int64_t *grad, *in, *offset;
 };
 
-// Takes them from those of all channels, and leaves zeros there.
-KeptCoefficients take_kept(const Source& source, const BatchNormWorkspace& work) {
+// Takes them from those of all channels, and leaves zeros there; all in the unit of wide results.
+KeptCoefficients take_kept(const Source& source, const BatchNormWorkspace& work, int in_shift) {
   const int64_t count = source.kept_count();
   const KeptCoefficients by{work.partial, work.partial + count, work.partial + 2 * count};
   for (int64_t k = 0; k < count; ++k) {
     const int64_t channel = source.kept_channels[k];
     by.grad[k] = std::exchange(work.multiplier[channel], 0);
-    by.in[k] = std::exchange(work.in_multiplier[channel], 0);
+    by.in[k] = std::exchange(work.in_multiplier[channel], 0) * (int64_t{1} << in_shift);
     by.offset[k] = std::exchange(work.offset[channel], 0);
   }
   return by;
@@ -254,11 +287,13 @@ void backward_input(const OpContext& c) {
   const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
   const BatchNormSaved saved(c.saved, channels);
   const BatchNormWorkspace work(c.workspace, channels);
-  const int shift = fixed_point_gradient_affine<From>(c, saved, work, channels, rows);
-  const KeptCoefficients by = take_kept(source, work);
+  const GradientUnits units =
+      fixed_point_gradient_affine<From>(c, source, saved, work, channels, rows);
+  const KeptCoefficients by = take_kept(source, work, units.in_shift);
   auto args = gradient_arguments(c, source, channels);
   args.grad_multiplier = work.multiplier;
   args.in_multiplier = work.in_multiplier;
+  args.in_shift = units.in_shift;
   args.offset = work.offset;
   args.grad_in = gradient_of(grad_input);
   const bool keeps = source.kept_count() > 0;
@@ -275,7 +310,7 @@ void backward_input(const OpContext& c) {
     if (keeps) found += narrow_kept(c, source, by, narrow_shift);
     return found;
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - shift, narrow);
+  narrow_gradient(c, grad_input, *c.grad_output.exponent - units.wide, narrow);
 }
 
 }  // namespace

@@ -258,8 +258,7 @@ const char* kernel(const OpContext& c) {
 
 constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, compute_rows};
 
-constexpr OpTraits kTraits = {
-    .may_leave_wide = true, .weights_read_input = true, .weights_read_wide_gradient = true};
+constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true, .is_layer = true};
 
 }  // namespace
 

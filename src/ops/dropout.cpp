@@ -91,10 +91,23 @@ void forward(const OpContext& c) {
                  *c.inputs[0].exponent - 30);
 }
 
+// The same for gradients, with its exponent: of 30 bits where these are too wide for more.
+struct GradientScale {
+  int64_t multiplier;
+  int exponent;
+};
+
+GradientScale gradient_scale(const OpContext& c) {
+  const int64_t scale = scale_of(c);
+  const int excess = c.grad_output.bits <= 16 ? 0 : std::max(0, bit_length(magnitude(scale)) - 30);
+  return {shift_right_rne(scale, excess), excess - 30};
+}
+
 void backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
+  const GradientScale scale = gradient_scale(c);
   ValueTable factors = {};
-  factors[1] = scale_of(c);
+  factors[1] = scale.multiplier;
   const auto pass = [&](int64_t begin, int64_t end, int shift) {
     kernels::WideStatistics found;
     for_each_mask(c, begin, end, [&](const int8_t* keep, int64_t at, int64_t count) {
@@ -107,7 +120,7 @@ void backward(const OpContext& c) {
     });
     return found;
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30, [&](int shift) {
+  narrow_gradient(c, grad_input, *c.grad_output.exponent + scale.exponent, [&](int shift) {
     return kernels::parallel_statistics(
         *c.kernel.pool, grad_input.count(), kGrain,
         [&](int64_t begin, int64_t end) { return pass(begin, end, shift); });

@@ -6,6 +6,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "ops/fp32/fp32.h"
+#include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
@@ -161,12 +162,20 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
   return {.backward_input = {.workspace_bytes = s.inputs[1].count() * int64_t{sizeof(int64_t)}}};
 }
 
+// The gradient of a gate is a sum over an image.
+Status check(const OpShapes& s) {
+  const Shape& image = s.inputs[0];
+  // Rounded, so a bit below what int64 holds.
+  return is_gate(image, s.inputs[1]) ? check_gradient_sums(s, 2 * image[1] * image[2]) : Status{};
+}
+
 }  // namespace
 
 const Op kMultiply = {.name = "multiply",
                       .traits = {.input_reads_input = true, .keeps_sign = true},
                       .infer_shape = infer,
                       .memory = memory,
+                      .check = check,
                       .forward = forward,
                       .backward_input = backward,
                       .kernel = kernel_name<&kernels::KernelTable::elementwise>,

@@ -76,18 +76,25 @@ void forward(const OpContext& c) {
   write_by_table(c, c.inputs[0].as<int8_t>(), table, kFunction.wide_exponent(e));
 }
 
+// Bits that f' in Q30 has to leave to gradients of 32, so that products stay below 2^61.
+int cut_bits(const OpContext& c) { return c.grad_output.bits <= 16 ? 0 : 1; }
+
 template <const PointFunction& kFunction>
 ValueTable derivatives(const OpContext& c) {
   const int e = *c.inputs[0].exponent;
   const Fraction slope = slope_of(*c.attributes);
-  return make_value_table([&](int64_t q) { return kFunction.derivative_q30(q, e, slope); });
+  return make_value_table([&, cut = cut_bits(c)](int64_t q) {
+    return shift_right_rne(kFunction.derivative_q30(q, e, slope), cut);
+  });
 }
 
-// f' in Q30 at element i of an input that no table covers.
+// The same at element i of an input that no table covers.
 template <const PointFunction& kFunction>
 auto derivative_at(const OpContext& c) {
-  return [in = Mantissas(c.inputs[0]), e = *c.inputs[0].exponent, slope = slope_of(*c.attributes)](
-             int64_t i) { return kFunction.derivative_q30(in[i], e, slope); };
+  return [in = Mantissas(c.inputs[0]), e = *c.inputs[0].exponent, slope = slope_of(*c.attributes),
+          cut = cut_bits(c)](int64_t i) {
+    return shift_right_rne(kFunction.derivative_q30(in[i], e, slope), cut);
+  };
 }
 
 template <const PointFunction& kFunction>
@@ -95,7 +102,8 @@ void backward_wide(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const Mantissas grads(c.grad_output);
   const auto derivative = derivative_at<kFunction>(c);
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30, [&](int shift) {
+  const int wide_exponent = *c.grad_output.exponent - 30 + cut_bits(c);
+  narrow_gradient(c, grad_input, wide_exponent, [&](int shift) {
     return narrow_elements(c, grad_input, true, shift,
                            [&](int64_t i) { return grads[i] * derivative(i); });
   });
@@ -117,7 +125,7 @@ void backward(const OpContext& c) {
                           return c.kernels->elementwise->scale_gradient(args, begin, end);
                         });
   };
-  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30, narrow);
+  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut_bits(c), narrow);
 }
 
 // mask[i] = whether in[at + i] is in the range, for `count` elements.

@@ -100,16 +100,16 @@ Result<Shape> infer_average(const Attributes&, std::span<const Shape> inputs) {
   return Shape{inputs[0][2]};
 }
 
-// 1 / pixels as a 31-bit multiplier and its exponent.
+// 1 / pixels as a multiplier of so many bits and its exponent.
 struct Reciprocal {
   int64_t multiplier;
   int exponent;
 };
 
-Reciprocal reciprocal(int64_t pixels) {
+Reciprocal reciprocal(int64_t pixels, int bits = 31) {
   const Real real = Real(1) / Real(pixels);
-  const int shift = fixed_point_shift(real, 31);
-  return {to_fixed_point(real, shift, mantissa_limit(32)), -shift};
+  const int shift = fixed_point_shift(real, bits);
+  return {to_fixed_point(real, shift, mantissa_limit(bits + 1)), -shift};
 }
 
 void wide_average(const OpContext& c) {
@@ -171,13 +171,14 @@ void average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const int64_t images = grad_input.shape[0], channels = grad_input.shape[3];
   const int64_t pixels = grad_input.shape[1] * grad_input.shape[2];
-  const Reciprocal mean = reciprocal(pixels);
+  // Products stay below 2^61.
+  const Reciprocal mean = reciprocal(pixels, c.grad_output.bits <= 16 ? 31 : 30);
   const kernels::Gradient narrow{c.workspace, grad_input.bits};
   narrow_gradient(c, grad_input, *c.grad_output.exponent + mean.exponent, [&](int shift) {
     const kernels::WideStatistics found =
-        kernels::with_gradient_type(c.grad_output.bits, [&](auto from) {
-          return kernels::with_wide_gradient_type(narrow.bits, [&](auto to) {
-            using From = decltype(from);
+        kernels::with_wide_gradient_type(c.grad_output.bits, [&](auto from) {
+          using From = decltype(from);
+          return kernels::with_gradient_type_from<From>(narrow.bits, [&](auto to) {
             return narrow_means<From>(c.grad_output.as<From>(), mean.multiplier, shift, pixels,
                                       images * channels, narrow, to);
           });

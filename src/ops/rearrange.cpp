@@ -154,11 +154,7 @@ void shuffle_backward(const OpContext& c) {
     shuffle(*c.kernel.pool, c.grad_output.as<T>(), grad_input.as<T>(), grad_input.count(), size,
             groups);
   };
-  if (element_bytes(grad_input.type) == 1) {
-    back(int8_t{});
-  } else {
-    back(int16_t{});
-  }
+  kernels::with_wide_gradient_type(grad_input.bits, back);
   *grad_input.exponent = *c.grad_output.exponent;
 }
 

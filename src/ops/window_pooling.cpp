@@ -104,12 +104,20 @@ OpMemory maximum_memory(const OpShapes& s, const PlanningContext&) {
   return {.backward_input = {.workspace_bytes = s.output.count()}};
 }
 
-// 1 / cells of each window of an image, as multipliers of at most 31 bits and their exponent.
+// Bits of multipliers of gradients: as many as leave the sum of the products of all windows over a
+// cell below 2^61.
+int gradient_multiplier_bits(const PoolShape& s, int gradient_bits) {
+  const int64_t along_axis = divide_up(s.window, s.stride);
+  const int windows = bit_length(magnitude(along_axis * along_axis - 1));
+  return std::min(31, 62 - gradient_bits - windows);
+}
+
+// 1 / cells of each window of an image, as multipliers of at most so many bits and their exponent.
 struct Means {
   int64_t* multipliers;
   int exponent;
 
-  Means(const Attributes& attributes, const PoolShape& s, std::byte* workspace)
+  Means(const Attributes& attributes, const PoolShape& s, int bits, std::byte* workspace)
       : multipliers(reinterpret_cast<int64_t*>(workspace)) {
     const bool padded = attributes.get("count_padding", 1) != 0;
     const auto cells = [&](PoolRange inside, int64_t index, int64_t size) {
@@ -125,11 +133,11 @@ struct Means {
         least = std::min(least, count);
       }
     }
-    exponent = -fixed_point_shift(Real(1) / Real(least), 31);
+    exponent = -fixed_point_shift(Real(1) / Real(least), bits);
     std::array<int64_t, kLargestPoolWindow * kLargestPoolWindow + 1> reciprocals{};
     for (int64_t count = least; count <= s.window * s.window; ++count) {
       const Real real = Real(1) / Real(count);
-      reciprocals[count] = to_fixed_point(real, -exponent, mantissa_limit(32));
+      reciprocals[count] = to_fixed_point(real, -exponent, mantissa_limit(bits + 1));
     }
     for (int64_t i = 0; i < s.out_height * s.out_width; ++i) {
       multipliers[i] = reciprocals[multipliers[i]];
@@ -153,7 +161,7 @@ int64_t wide_average(const PoolShape& s, const Means& means, const Mantissas& in
 void average_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const PoolShape shape = pool_shape(*c.attributes, input.shape, c.output.shape);
-  const Means means(*c.attributes, shape, c.workspace);
+  const Means means(*c.attributes, shape, 31, c.workspace);
   const int wide_exponent = *input.exponent + means.exponent;
   const Mantissas in(input);
   const auto wide = [&](int64_t i) { return wide_average(shape, means, in, i); };
@@ -178,7 +186,8 @@ void average_forward(const OpContext& c) {
 void average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const PoolShape shape = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
-  const Means means(*c.attributes, shape, c.workspace);
+  const int bits = gradient_multiplier_bits(shape, c.grad_output.bits);
+  const Means means(*c.attributes, shape, bits, c.workspace);
   narrow_gradient(c, grad_input, *c.grad_output.exponent + means.exponent, [&](int shift) {
     return over_images(c, grad_input.shape[0], [&](int64_t begin, int64_t end) {
       return c.kernels->pooling->average_pool_gradient(shape, means.multipliers,

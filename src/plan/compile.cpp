@@ -52,10 +52,9 @@ class Compiler {
   }
 
  private:
-  // A reader's gradient of a value, of g bits and as wide as grad_weights reads it (the same where
-  // that is not wider), and the slot of the sum up to it.
+  // A reader's gradient of a value, and the slot of the sum up to it.
   struct Contribution {
-    Operand gradient, wide;
+    Operand gradient;
     int sum_slot = -1;
   };
 
@@ -258,14 +257,12 @@ class Compiler {
     return {Operand::Space::kArena, buffer, type, shape, slot, true, bits};
   }
 
-  // The gradient of a value for its readers: g bits for all, which a further instruction rounds
-  // where it was written wider, and, if it may be `wide`, what was written for grad_weights.
-  Contribution contribution(int value, const Operand& written, bool wide, int sum_slot) {
-    const Operand rounded = rounded_gradient(value, written);
-    const bool reads_written = wide && written.bits == format().wide_gradient_bits();
-    return {rounded, reads_written ? written : rounded, sum_slot};
+  // What an op, or a layer, leaves of a gradient that it wrote for stochastic rounding.
+  Operand kept_gradient(int value, const Operand& written, bool is_layer) {
+    return written.bits > nodes_.kept_bits(is_layer) ? rounded_gradient(value, written) : written;
   }
 
+  // A gradient of a value in g bits, to which a further instruction rounds it where it has more.
   Operand rounded_gradient(int value, const Operand& gradient) {
     if (gradient.bits == format().gradient_bits || format().is_float()) return gradient;
     rounds_gradients_ = true;
@@ -294,46 +291,44 @@ class Compiler {
     if (!training()) return;
     loss.phase = Phase::kBackwardInput;
     touch(loss.inputs[0]);
-    const Operand gradient =
-        gradient_operand(graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1,
-                         nodes_.written_bits(graph_.logits, true));
+    const Operand gradient = gradient_operand(
+        graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1, nodes_.written_bits(false));
     loss.grad_inputs = {gradient};
     emit(std::move(loss));
     contributions_[values_.canonical[graph_.logits]].push_back(
-        contribution(graph_.logits, gradient, true, -1));
+        {kept_gradient(graph_.logits, gradient, false), -1});
   }
 
   // The gradient of a node's output: its readers' contributions, summed where there are several.
-  Contribution grad_output(int n) {
+  Operand grad_output(int n) {
     const int value = graph_.nodes[n].output;
     std::vector<Contribution>& parts = contributions_[values_.canonical[value]];
     if (parts.empty()) return {};
-    Contribution total = parts[0];
+    Operand total = parts[0].gradient;
     for (size_t i = 1; i < parts.size(); ++i) {
       Instruction sum;
       sum.phase = Phase::kBackwardInput;
       sum.op = &ops::kSumGradients;
       sum.name = graph_.nodes[n].name;
-      sum.inputs = {total.gradient, parts[i].gradient};
+      sum.inputs = {total, parts[i].gradient};
       for (const Operand& input : sum.inputs) touch(input);
       const Operand written =
-          gradient_operand(value, parts[i].sum_slot, nodes_.written_bits(value, true));
+          gradient_operand(value, parts[i].sum_slot, nodes_.written_bits(false));
       sum.grad_inputs = {written};
       emit(std::move(sum));
-      total = contribution(value, written, true, parts[i].sum_slot);
+      total = kept_gradient(value, written, false);
     }
-    total.gradient.shape = total.wide.shape = nodes_.shape_of(value);
+    total.shape = nodes_.shape_of(value);
     return total;
   }
 
   void emit_backward(int n) {
     const Node& node = graph_.nodes[n];
     if (!nodes_.wants_gradient(node.output)) return;
-    const Contribution all = grad_output(n);
-    const auto& [gradient, wide, slot] = all;
+    const Operand gradient = grad_output(n);
     if (gradient.space == Operand::Space::kNone) return;
     if (node.op->traits.leaves_mask_to_producer) {
-      contributions_[values_.canonical[node.inputs[0]]].push_back(all);
+      contributions_[values_.canonical[node.inputs[0]]].push_back({gradient, -1});
       return;
     }
     const bool has_weights = nodes_.functions(node).backward_weights != nullptr;
@@ -343,11 +338,10 @@ class Compiler {
     const bool input_first =
         has_weights && has_input && nodes_.input_comes_first(node, gradient.bits);
     if (input_first) emit_backward_input(n, gradient);
-    const Operand& of_weights = node.op->traits.weights_read_wide_gradient ? wide : gradient;
-    if (has_weights) emit_backward_weights(n, of_weights);
+    if (has_weights) emit_backward_weights(n, gradient);
     if (has_input && !input_first) emit_backward_input(n, gradient);
     if (has_weights && (computes_rows(n) || nodes_.falls_back_on_rows(node))) {
-      emit_update_by_rows(n, of_weights);
+      emit_update_by_rows(n, gradient);
     }
     if (updates_at_once()) emit_updates(n);
   }
@@ -432,18 +426,19 @@ class Compiler {
     emit(std::move(update));
   }
 
-  void emit_backward_input(int n, const Operand& gradient) {
+  void emit_backward_input(int n, const Operand& grad_output) {
     const Node& node = graph_.nodes[n];
+    const bool is_layer = node.op->traits.is_layer;
+    const Operand gradient = is_layer ? rounded_gradient(node.output, grad_output) : grad_output;
     Instruction instruction = instruction_of(n, Phase::kBackwardInput);
     add_backward_operands(instruction, node.op->traits.input_reads_input, gradient);
-    const bool may_be_wide = NodeOperands::may_write_wide(node);
     Operand shared;
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
       const int value = node.inputs[i];
       Operand part;
       if (nodes_.wants_gradient(value)) {
         const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
-        const int bits = nodes_.grad_input_bits(node, value, gradient.bits);
+        const int bits = nodes_.grad_input_bits(node, gradient.bits);
         part = reuse ? shared : gradient_operand(value, gradient_slot(graph_, n, i), bits);
         if (shared.index < 0) shared = part;
       }
@@ -456,7 +451,7 @@ class Compiler {
       if (parts[i].space == Operand::Space::kNone) continue;
       const int value = node.inputs[i];
       contributions_[values_.canonical[value]].push_back(
-          contribution(value, parts[i], may_be_wide, gradient_slot(graph_, n, i) + 1));
+          {kept_gradient(value, parts[i], is_layer), gradient_slot(graph_, n, i) + 1});
     }
   }
 

@@ -45,17 +45,18 @@ DataType NodeOperands::gradient_type(int bits) const {
   return bits <= 8 ? DataType::kInt8 : bits <= 16 ? DataType::kInt16 : DataType::kInt32;
 }
 
-int NodeOperands::written_bits(int value, bool wide) const {
-  const Format& format = options_.format;
-  const int bits = format.nearest_gradients ? format.gradient_bits : 16;
-  return wide && values_.read_wide[values_.canonical[value]]
-             ? std::max(bits, format.wide_gradient_bits())
-             : bits;
+int NodeOperands::kept_bits(bool is_layer) const {
+  return is_layer ? options_.format.gradient_bits : options_.format.wide_gradient_bits();
 }
 
-int NodeOperands::grad_input_bits(const Node& node, int value, int gradient_bits) const {
-  return rounds_gradient(node.op->traits) ? written_bits(value, may_write_wide(node))
-                                          : gradient_bits;
+int NodeOperands::written_bits(bool is_layer) const {
+  const int kept = kept_bits(is_layer);
+  return options_.format.nearest_gradients ? kept : std::max(kept, 16);
+}
+
+int NodeOperands::grad_input_bits(const Node& node, int gradient_bits) const {
+  const OpTraits& traits = node.op->traits;
+  return rounds_gradient(traits) ? written_bits(traits.is_layer) : gradient_bits;
 }
 
 SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
@@ -121,8 +122,7 @@ bool NodeOperands::input_comes_first(const Node& node, int gradient_bits) const 
     const int64_t count = shape_of(input).count();
     if (node.op->traits.weights_read_input) inputs += count * element_bytes(type_of(input));
     if (wants_gradient(input)) {
-      gradients +=
-          count * element_bytes(gradient_type(grad_input_bits(node, input, gradient_bits)));
+      gradients += count * element_bytes(gradient_type(grad_input_bits(node, gradient_bits)));
     }
   }
   for (const int parameter : node.parameters) {

@@ -48,15 +48,13 @@ class NodeOperands {
 
   bool wants_gradient(int value) const { return values_.wants_gradient[values_.canonical[value]]; }
   DataType gradient_type(int bits) const;
-  // Width of a gradient as the op that narrows it writes it: more than g bits where stochastic
-  // rounding follows, or where `wide` (the op may) and grad_weights reads more.
-  int written_bits(int value, bool wide) const;
-  // Of the gradient that a node's backward_input writes of one of its inputs, from one of so many
-  // bits.
-  int grad_input_bits(const Node& node, int value, int gradient_bits) const;
-  static bool may_write_wide(const Node& node) {
-    return !node.op->traits.weights_read_wide_gradient;
-  }
+  // Width of a gradient that an op, or a layer, leaves to others: g bits, or those of gw from all
+  // but layers.
+  int kept_bits(bool is_layer) const;
+  // The same as it writes it if it narrows it: more where stochastic rounding follows.
+  int written_bits(bool is_layer) const;
+  // Of the gradients that a node's backward_input writes, from one of so many bits.
+  int grad_input_bits(const Node& node, int gradient_bits) const;
   // Of the sums of a node's first parameter, or of its others.
   SumWidth sum_width(const Node& node, bool first) const;
   // Of the memory for them.

@@ -35,7 +35,6 @@ ResolvedValues resolve_values(const Graph& graph) {
   values.skipped.assign(graph.nodes.size(), false);
   values.fused_relu.assign(graph.nodes.size(), false);
   values.wants_gradient.assign(graph.values.size(), false);
-  values.read_wide.assign(graph.values.size(), false);
   values.canonical.resize(graph.values.size());
   std::iota(values.canonical.begin(), values.canonical.end(), 0);
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
@@ -51,7 +50,6 @@ ResolvedValues resolve_values(const Graph& graph) {
       wants = wants || values.wants_gradient[values.canonical[input]];
     }
     values.wants_gradient[output] = wants;
-    if (node.op->traits.weights_read_wide_gradient) values.read_wide[output] = true;
   }
   return values;
 }

@@ -19,7 +19,6 @@ struct ResolvedValues {
                                // the ReLU's output
   // By canonical value.
   std::vector<bool> wants_gradient;  // something trained is behind it
-  std::vector<bool> read_wide;       // some grad_weights reads its gradient
 };
 
 ResolvedValues resolve_values(const Graph& graph);

@@ -44,11 +44,12 @@ struct ScaleOffset {
 
 // dy = (no output.data, or output > 0) ? grad_out : 0.
 // sums: sum_grad[c] += sum dy, sum_grad_in[c] += sum dy * in.
-// wide = dy * grad_multiplier[c] + in * in_multiplier[c] + offset[c], where what is negative of
-// `in` counts 2^negative_shift times (not in sums: only with a mask of `in` itself); grad_in =
-// saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), shift >= 0; |multipliers| <= 2^31, |offset| <=
-// 2^60. grad_in has the width of grad_out or more bits, up to 32. Statistics: the maximum, and (not
-// without grad_in.data) what saturated.
+// wide = dy * grad_multiplier[c] + in * in_multiplier[c] * 2^in_shift + offset[c], where what is
+// negative of `in` counts 2^negative_shift times (not in sums: only with a mask of `in` itself);
+// grad_in = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)), shift >= 0; |multipliers| <= 2^31,
+// |offset| <= 2^60. Where grad_out has 32 bits, the first two terms are at most 2^59, else in_shift
+// is 0. grad_in has the width of grad_out, or more bits, up to 32.
+// Statistics: the maximum, and (not without grad_in.data) what saturated.
 struct BatchNormGradient {
   ConstGradient grad_out;
   ConstValue in;
@@ -56,6 +57,7 @@ struct BatchNormGradient {
   int64_t channels = 1;
   const int32_t* grad_multiplier = nullptr;
   const int32_t* in_multiplier = nullptr;
+  int in_shift = 0;
   const int64_t* offset = nullptr;
   int shift = 0;
   Gradient grad_in = {};

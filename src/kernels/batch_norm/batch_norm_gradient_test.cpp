@@ -36,6 +36,9 @@ struct GradientCase {
         in_multiplier(test_values<int32_t>(channels, 9, multiplier_bits)),
         offset(test_values<int64_t>(channels, 10, offset_bits)) {}
 
+  // Of wide gradients: as large as products allow, with multipliers of 28 bits.
+  static constexpr int in_shift() { return sizeof(T) <= 2 ? 0 : 32 - kBitsOf<In>; }
+
   BatchNormGradient args(bool masked, int shift, Gradient grad_in) const {
     return {{grad_out.data(), bits},
             {in.data(), kBitsOf<In>},
@@ -43,6 +46,7 @@ struct GradientCase {
             channels,
             grad_multiplier.data(),
             in_multiplier.data(),
+            in_shift(),
             offset.data(),
             shift,
             grad_in};
@@ -70,10 +74,11 @@ template <typename In = int8_t, typename Output = int8_t, typename Check>
 void for_each_gradient_case(int multiplier_bits, int offset_bits, Check&& check) {
   for (const int64_t rows : kAwkwardSizes) {
     for (const int64_t channels : kAwkwardChannels) {
-      for (const int bits : kTestedGradientBits) {
-        with_gradient_type(bits, [&](auto type) {
-          check(GradientCase<decltype(type), In, Output>(rows, channels, bits, multiplier_bits,
-                                                         offset_bits));
+      for (const int bits : kTestedWideGradientBits) {
+        with_wide_gradient_type(bits, [&](auto type) {
+          check(GradientCase<decltype(type), In, Output>(
+              rows, channels, bits, bits <= 16 ? multiplier_bits : std::min(multiplier_bits, 28),
+              offset_bits));
         });
       }
     }
@@ -100,8 +105,8 @@ void check_gradient(const BatchNormKernels& kernels, const GradientCase<Types...
   for (int64_t i = 0; i < count; ++i) {
     const int64_t c = i % data.channels;
     const Wide grad = !masked || data.output[i] > 0 ? data.grad_out[i] : 0;
-    const Wide wide =
-        grad * data.grad_multiplier[c] + Wide{data.in[i]} * data.in_multiplier[c] + data.offset[c];
+    const Wide of_input = Wide{data.in[i]} * data.in_multiplier[c] * (1 << data.in_shift());
+    const Wide wide = grad * data.grad_multiplier[c] + of_input + data.offset[c];
     maximum.maximum = std::max(maximum.maximum, exact_magnitude(wide));
     const Wide rounded = exact_rne(wide, shift);
     wanted[i] = static_cast<Out>(exact_saturate(rounded, mantissa_limit(bits)));
@@ -115,13 +120,20 @@ void check_gradient(const BatchNormKernels& kernels, const GradientCase<Types...
                          << " bits";
 }
 
+// Results as wide as the gradient, and wider.
+template <typename T, typename In, typename Output>
+void check_all_widths(const BatchNormKernels& kernels, const GradientCase<T, In, Output>& data,
+                      bool masked, int shift) {
+  check_gradient<T>(kernels, data, data.bits, masked, shift);
+  check_gradient<int32_t>(kernels, data, 32, masked, shift);
+  if constexpr (sizeof(T) <= 2) check_gradient<int16_t>(kernels, data, 16, masked, shift);
+}
+
 TEST_P(BatchNormGradients, AreExact) {
-  const auto check = [&]<typename T>(const GradientCase<T>& data) {
+  const auto check = [&](const auto& data) {
     for (const int shift : {0, 1, 16, 17, 31, 32, 46, 47, 48, 54, 60, 61, 62, 63, 90}) {
       for (const bool masked : {false, true}) {
-        check_gradient<T>(*GetParam(), data, data.bits, masked, shift);
-        check_gradient<int16_t>(*GetParam(), data, 16, masked, shift);
-        check_gradient<int32_t>(*GetParam(), data, 32, masked, shift);
+        check_all_widths(*GetParam(), data, masked, shift);
       }
     }
   };
@@ -130,16 +142,13 @@ TEST_P(BatchNormGradients, AreExact) {
 }
 
 TEST_P(BatchNormGradients, OfWideValuesAreExact) {
-  const auto check =
-      [&]<typename T, typename In, typename Output>(const GradientCase<T, In, Output>& data) {
-        for (const int shift : {0, 1, 31, 48, 62, 90}) {
-          for (const bool masked : {false, true}) {
-            check_gradient<T>(*GetParam(), data, data.bits, masked, shift);
-            check_gradient<int16_t>(*GetParam(), data, 16, masked, shift);
-            check_gradient<int32_t>(*GetParam(), data, 32, masked, shift);
-          }
-        }
-      };
+  const auto check = [&](const auto& data) {
+    for (const int shift : {0, 1, 31, 48, 62, 90}) {
+      for (const bool masked : {false, true}) {
+        check_all_widths(*GetParam(), data, masked, shift);
+      }
+    }
+  };
   for_each_gradient_case<int8_t, int16_t>(31, 60, check);
   for_each_gradient_case<int16_t, int8_t>(31, 60, check);
   for_each_gradient_case<int16_t, int16_t>(31, 60, check);
@@ -154,6 +163,7 @@ void check_coarse_gradient(const BatchNormKernels& kernels, GradientCase<T, In, 
   auto args = data.args(true, shift, {});
   args.output = args.in;
   args.negative_shift = negative_shift;
+  args.in_shift = std::max(0, data.in_shift() - kMostNegativeShift);
   const int64_t count = data.rows * data.channels;
   std::vector<T> out(count), wanted(count);
   WideStatistics maximum, narrowed;
@@ -161,7 +171,8 @@ void check_coarse_gradient(const BatchNormKernels& kernels, GradientCase<T, In, 
     const int64_t c = i % data.channels;
     const Wide in = data.in[i] < 0 ? Wide{data.in[i]} << negative_shift : Wide{data.in[i]};
     const Wide grad = in > 0 ? data.grad_out[i] : 0;
-    const Wide wide = grad * data.grad_multiplier[c] + in * data.in_multiplier[c] + data.offset[c];
+    const Wide of_input = in * data.in_multiplier[c] * (1 << args.in_shift);
+    const Wide wide = grad * data.grad_multiplier[c] + of_input + data.offset[c];
     maximum.maximum = std::max(maximum.maximum, exact_magnitude(wide));
     const Wide rounded = exact_rne(wide, shift);
     wanted[i] = static_cast<T>(exact_saturate(rounded, mantissa_limit(data.bits)));

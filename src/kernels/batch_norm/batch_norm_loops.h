@@ -146,7 +146,7 @@ struct NoMask {};
 // is that of an output that is not there.
 template <typename Function>
 inline decltype(auto) with_gradient_operands(const BatchNormGradient& args, Function&& function) {
-  return with_gradient_type(args.grad_out.bits, [&](auto grad) {
+  return with_wide_gradient_type(args.grad_out.bits, [&](auto grad) {
     return with_value_type(args.in.bits, [&](auto in) {
       if (args.output.data == nullptr) return function(grad, in, NoMask{});
       return with_value_type(args.output.bits,
@@ -160,12 +160,13 @@ inline void gradient_sums_strip(const BatchNormGradient& args, int64_t first, in
                                 int64_t begin_row, int64_t end_row, int64_t* sum_grad,
                                 int64_t* sum_grad_in) noexcept {
   constexpr bool kMasked = !std::is_same_v<Output, NoMask>;
-  using Product = std::conditional_t<sizeof(In) == 1, int32_t, int64_t>;
+  using Sum = std::conditional_t<sizeof(T) <= 2, int32_t, int64_t>;
+  using Product = std::conditional_t<sizeof(T) <= 2 && sizeof(In) == 1, int32_t, int64_t>;
   const int64_t lanes = kFull ? kStrip : width;
   // 256 products of 16 and 8 bits fit int32.
   for (int64_t block = begin_row; block < end_row; block += 256) {
     const int64_t stop = std::min<int64_t>(end_row, block + 256);
-    int32_t grads[kStrip] = {};
+    Sum grads[kStrip] = {};
     Product products[kStrip] = {};
     for (int64_t row = block; row < stop; ++row) {
       const int64_t at = row * args.channels + first;
@@ -178,7 +179,7 @@ inline void gradient_sums_strip(const BatchNormGradient& args, int64_t first, in
         // All ones where the output is positive: a condition would not be vectorised here.
         T mask = -1;
         if constexpr (kMasked) mask = static_cast<T>(-T{output[c] > 0});
-        const int32_t grad = grad_out[c] & mask;
+        const Sum grad = grad_out[c] & mask;
         grads[c] += grad;
         products[c] += Product{grad} * in[c];
       }
@@ -219,6 +220,7 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
   const int64_t limit = mantissa_limit(args.grad_in.bits);
   const int64_t channels = args.channels;
   const int negative_shift = args.negative_shift;
+  [[maybe_unused]] const int64_t in_unit = int64_t{1} << args.in_shift;
   const int32_t* __restrict grad_multiplier = args.grad_multiplier;
   const int32_t* __restrict in_multiplier = args.in_multiplier;
   const int64_t* __restrict offset = args.offset;
@@ -236,7 +238,9 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
         grad = output[c] > 0 ? grad : 0;
         value = in_one_unit(value, negative_shift);
       }
-      const int64_t wide = grad * grad_multiplier[c] + value * in_multiplier[c] + offset[c];
+      int64_t of_input = value * in_multiplier[c];
+      if constexpr (sizeof(T) > 2) of_input *= in_unit;
+      const int64_t wide = grad * grad_multiplier[c] + of_input + offset[c];
       low = wide < low ? wide : low;
       high = wide > high ? wide : high;
       if constexpr (kWrite) {
@@ -253,7 +257,7 @@ inline WideStatistics gradient_rows(const BatchNormGradient& args, int64_t begin
 inline WideStatistics gradient(const BatchNormGradient& args, int64_t begin_row,
                                int64_t end_row) noexcept {
   return with_gradient_operands(args, [&]<typename T, typename In, typename Output>(T, In, Output) {
-    return with_wide_gradient_type(args.grad_in.bits, [&](auto to) {
+    return with_gradient_type_from<T>(args.grad_in.bits, [&](auto to) {
       using Out = decltype(to);
       return args.grad_in.data == nullptr
                  ? gradient_rows<T, In, Output, Out, false>(args, begin_row, end_row)

@@ -181,7 +181,7 @@ WideStatistics gradient_rows(const BatchNormGradient& args, const LongRows& rows
 // Whether the strips take it; else the plain loops do.
 inline bool fits(const BatchNormGradient& args) noexcept {
   if (args.grad_in.data == nullptr || args.grad_in.bits > 16) return false;
-  if (!can_shift(args.shift) || !are_bytes(args)) return false;
+  if (!can_shift(args.shift) || !are_narrow(args)) return false;
   const int grad_bits = static_cast<int>(8 * gradient_bytes(args.grad_out.bits)) - 1;
   bool all = true;
   for (int64_t c = 0; c < args.channels; ++c) {

@@ -13,9 +13,10 @@ struct alignas(64) GradientSumsOfStrip {
   int32_t grads[kLanes] = {}, products[kLanes] = {};
 };
 
-// Whether values are bytes, as the strips want them.
-inline bool are_bytes(const BatchNormGradient& args) {
-  return args.in.bits <= 8 && (args.output.data == nullptr || args.output.bits <= 8);
+// Whether values are bytes, and gradients no wider than words, as the strips want them.
+inline bool are_narrow(const BatchNormGradient& args) {
+  return args.grad_out.bits <= 16 && args.in.bits <= 8 &&
+         (args.output.data == nullptr || args.output.bits <= 8);
 }
 
 template <typename T, bool kMasked>
@@ -59,7 +60,7 @@ MANTISSA_INLINE void add_gradient_sums(const BatchNormGradient& args, const Bloc
 inline void gradient_sums_in_strips(const BatchNormGradient& args, int64_t begin_row,
                                     int64_t end_row, int64_t* sum_grad,
                                     int64_t* sum_grad_in) noexcept {
-  if (!are_bytes(args)) {
+  if (!are_narrow(args)) {
     return loops::gradient_sums(args, begin_row, end_row, sum_grad, sum_grad_in);
   }
   const LongRows rows(args.channels, begin_row, end_row);

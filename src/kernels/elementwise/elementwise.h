@@ -65,7 +65,8 @@ struct Add {
   int bits = 8;
 };
 
-// The same in int64, of gradients or of values of 16 bits; shifts of addends >= -40, shift >= 0.
+// The same in int64, of gradients or of values of up to 16 bits; shifts of addends >= -40, shift >=
+// 0.
 struct AddWide {
   ConstGradient a;
   ConstGradient b;
@@ -86,7 +87,7 @@ struct Multiply {
   int bits = 8;
 };
 
-// grad_in[i] = narrow(grad_out[i] * factors[by[i]]) in int64, |product| < 2^62; `by` (its bytes)
+// grad_in[i] = narrow(grad_out[i] * factors[by[i]]) in int64, |product| < 2^61; `by` (its bytes)
 // may have a period as b of Multiply; shift >= 0.
 struct ScaleGradient {
   ConstGradient grad_out;

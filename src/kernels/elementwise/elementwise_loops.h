@@ -135,7 +135,7 @@ inline void relu_gradient_of(const int8_t* output, const T* grad_out, T* grad_in
 
 inline void relu_gradient(const int8_t* output, ConstGradient grad_out, Gradient grad_in,
                           int64_t begin, int64_t end) noexcept {
-  with_gradient_type(grad_out.bits, [&](auto type) {
+  with_wide_gradient_type(grad_out.bits, [&](auto type) {
     using T = decltype(type);
     relu_gradient_of(output, grad_out.as<T>(), grad_in.as<T>(), begin, end);
   });

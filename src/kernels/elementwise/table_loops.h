@@ -118,8 +118,8 @@ inline WideStatistics scale_gradient_as(const ScaleGradient& args, int64_t begin
 
 inline WideStatistics scale_gradient(const ScaleGradient& args, int64_t begin,
                                      int64_t end) noexcept {
-  return with_gradient_type(args.grad_out.bits, [&](auto from) {
-    return with_wide_gradient_type(args.grad_in.bits, [&](auto to) {
+  return with_wide_gradient_type(args.grad_out.bits, [&](auto from) {
+    return with_gradient_type_from<decltype(from)>(args.grad_in.bits, [&](auto to) {
       return scale_gradient_as<decltype(from), decltype(to)>(args, begin, end);
     });
   });
@@ -127,12 +127,14 @@ inline WideStatistics scale_gradient(const ScaleGradient& args, int64_t begin,
 
 inline void sum_products(ConstGradient grad, const int8_t* in, int64_t channels, int64_t begin_row,
                          int64_t end_row, int64_t* sums) noexcept {
-  with_gradient_type(grad.bits, [&](auto type) {
-    const auto* from = grad.as<decltype(type)>();
+  with_wide_gradient_type(grad.bits, [&](auto type) {
+    using T = decltype(type);
+    using Product = std::conditional_t<sizeof(T) <= 2, int32_t, int64_t>;
+    const T* from = grad.as<T>();
     for (int64_t row = begin_row; row < end_row; ++row) {
       for (int64_t c = 0; c < channels; ++c) {
         const int64_t i = row * channels + c;
-        sums[c] += int32_t{from[i]} * in[i];
+        sums[c] += Product{from[i]} * in[i];
       }
     }
   });

@@ -42,6 +42,14 @@ void for_each_gradient_type(Check&& check) {
   }
 }
 
+// The same for every width of gradients between two layers.
+template <typename Check>
+void for_each_wide_gradient_type(Check&& check) {
+  for (const int bits : kTestedWideGradientBits) {
+    with_wide_gradient_type(bits, [&](auto type) { check(type, bits); });
+  }
+}
+
 inline std::vector<const ElementwiseKernels*> elementwise_rows() {
   return {
     &kElementwiseReference,

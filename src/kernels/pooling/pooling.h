@@ -2,7 +2,7 @@
 // whole image. The maximum of windows takes values of any width.
 //
 // Functions work on the images [begin, end) on the calling thread. The gradients of one call have
-// the same width; where gradients are summed the result may have more, up to 32. Narrowing is
+// the same width, up to 32; where gradients are summed the result may have more. Narrowing is
 // saturate(rne(wide >> shift), +-(2^(bits-1) - 1)). Source: METHODS section 0.4.
 #pragma once
 
@@ -90,7 +90,7 @@ struct PoolingKernels {
                                               ConstGradient grad_out, int shift, Gradient grad_in,
                                               int64_t begin, int64_t end) noexcept;
   WideStatistics (*average_pool)(const AveragePool&, int64_t begin, int64_t end) noexcept;
-  // wide = the exact sum of gradient * multiplier over the windows that hold a cell.
+  // wide = the exact sum of gradient * multiplier over the windows that hold a cell, below 2^61.
   WideStatistics (*average_pool_gradient)(const PoolShape&, const int64_t* multipliers,
                                           ConstGradient grad_out, int shift, Gradient grad_in,
                                           int64_t begin, int64_t end) noexcept;

@@ -48,7 +48,7 @@ inline void clear_remainder(const MaxPoolShape& s, T* grad_in, int64_t begin,
 
 inline void max_pool_gradient(const MaxPoolShape& s, const int8_t* in, ConstGradient grad_out,
                               Gradient grad_in, int64_t begin, int64_t end) noexcept {
-  with_gradient_type(grad_out.bits, [&](auto type) {
+  with_wide_gradient_type(grad_out.bits, [&](auto type) {
     using T = decltype(type);
     clear_remainder(s, grad_in.as<T>(), begin, end);
     with_window(s.window, [&](auto window) {

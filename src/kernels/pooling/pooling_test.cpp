@@ -44,8 +44,8 @@ void check_max_pool(const PoolingKernels& kernels, const MaxPoolShape& s, int bi
   }
   kernels.max_pool(s, in.data(), out.data(), 1, kImages);
   ASSERT_EQ(out, wanted);
-  for (const int gradient_bits : kTestedGradientBits) {
-    with_gradient_type(gradient_bits, [&]<typename T>(T) {
+  for (const int gradient_bits : kTestedWideGradientBits) {
+    with_wide_gradient_type(gradient_bits, [&]<typename T>(T) {
       const auto grad_out = test_values<T>(kImages * out_size, 2, gradient_bits - 1);
       std::vector<T> grad_in(kImages * in_size, 77), wanted_grad(kImages * in_size, 77);
       for (int64_t i = in_size; i < kImages * in_size; ++i) {
@@ -115,8 +115,8 @@ void check_broadcast(const PoolingKernels& kernels, int64_t pixels, int64_t chan
 TEST_P(Pooling, Broadcast) {
   for (const int64_t pixels : {1, 15, 49, 1000}) {
     for (const int64_t channels : kAwkwardChannels) {
-      for (const int bits : kTestedGradientBits) {
-        with_gradient_type(bits, [&](auto type) {
+      for (const int bits : kTestedWideGradientBits) {
+        with_wide_gradient_type(bits, [&](auto type) {
           check_broadcast<decltype(type)>(*GetParam(), pixels, channels, bits);
         });
       }

@@ -4,7 +4,7 @@
 
 constexpr int64_t kStrip = 16;
 
-// A vector of int8 or int16: operators work lane by lane, on any CPU.
+// A vector of int8, int16 or int32: operators work lane by lane, on any CPU.
 template <typename T>
 struct StripOf {
   using Type [[gnu::vector_size(kStrip * sizeof(T))]] = T;

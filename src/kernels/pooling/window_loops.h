@@ -129,17 +129,21 @@ inline void add_where(const From* __restrict from, const int8_t* __restrict taps
   for (int64_t c = 0; c < width; ++c) sums[c] += from[c] & -static_cast<Sum>(taps[c] == here);
 }
 
-// A cell lies in at most 11 * 11 windows: sums fit 23 bits, and a shift by 30 leaves 0.
+// A cell lies in at most 11 * 11 windows: sums fit 23 bits, or 39 of gradients of 32. From a shift
+// of so many on nothing is left.
 inline WideStatistics max_pool_windows_gradient(const PoolShape& s, const int8_t* taps,
                                                 ConstGradient grad_out, int shift, Gradient grad_in,
                                                 int64_t begin, int64_t end) noexcept {
-  const RoundEven32 round(std::min(shift, 30));
-  return with_gradient_type(grad_out.bits, [&](auto from) {
+  return with_wide_gradient_type(grad_out.bits, [&](auto from) {
     using From = decltype(from);
-    return with_wide_gradient_type(grad_in.bits, [&](auto to) {
-      return gather<int32_t, decltype(to)>(
+    constexpr bool kIsWide = sizeof(From) > 2;
+    using Sum = std::conditional_t<kIsWide, int64_t, int32_t>;
+    using Round = std::conditional_t<kIsWide, RoundEven64, RoundEven32>;
+    const Round round(std::min(shift, kIsWide ? 62 : 30));
+    return with_gradient_type_from<From>(grad_in.bits, [&](auto to) {
+      return gather<Sum, decltype(to)>(
           s, round, grad_in, begin, end,
-          [&](int32_t* sums, int64_t, int64_t out, int8_t here, auto width) {
+          [&](Sum* sums, int64_t, int64_t out, int8_t here, auto width) {
             add_where(grad_out.as<From>() + out, taps + out, here, width, sums);
           });
     });
@@ -201,9 +205,9 @@ inline WideStatistics average_pool_gradient(const PoolShape& s, const int64_t* m
                                             ConstGradient grad_out, int shift, Gradient grad_in,
                                             int64_t begin, int64_t end) noexcept {
   const RoundEven64 round(shift);
-  return with_gradient_type(grad_out.bits, [&](auto from) {
+  return with_wide_gradient_type(grad_out.bits, [&](auto from) {
     using From = decltype(from);
-    return with_wide_gradient_type(grad_in.bits, [&](auto to) {
+    return with_gradient_type_from<From>(grad_in.bits, [&](auto to) {
       return gather<int64_t, decltype(to)>(
           s, round, grad_in, begin, end,
           [&](int64_t* sums, int64_t window, int64_t out, int8_t, auto width) {

@@ -69,17 +69,17 @@ void expect_equal(const WideStatistics& found, const WideStatistics& wanted) {
   ASSERT_EQ(found.saturated, wanted.saturated);
 }
 
-// Runs a gradient kernel for every width in and out, and compares it with `wide`, which computes
-// the exact sums from grad_out.
+// Runs a gradient kernel for every width in and out, and compares it with `exact_sums`, which
+// computes them from grad_out and its width.
 template <typename Kernel, typename Sums>
 void check_gradient(const PoolShape& s, std::initializer_list<int> shifts, const Kernel& kernel,
                     const Sums& exact_sums) {
-  for (const int bits : kTestedGradientBits) {
-    for (const int out_bits : {bits, 16, 32}) {
-      with_gradient_type(bits, [&]<typename From>(From) {
+  for (const int bits : kTestedWideGradientBits) {
+    for (const int out_bits : {bits, std::max(bits, 16), 32}) {
+      with_wide_gradient_type(bits, [&]<typename From>(From) {
         with_wide_gradient_type(out_bits, [&]<typename To>(To) {
           const auto grad_out = test_values<From>(kImages * s.out_image(), 2, bits - 1);
-          const std::vector<Wide> sums = exact_sums(grad_out.data());
+          const std::vector<Wide> sums = exact_sums(grad_out.data(), bits);
           for (const int shift : shifts) {
             std::vector<To> grad_in(sums.size(), 77), wanted(sums.size(), 77);
             WideStatistics found;
@@ -131,7 +131,7 @@ void check_maximum(const PoolingKernels& kernels, const PoolShape& s, int bits) 
         return kernels.max_pool_windows_gradient(s, taps.data(), grad_out, shift, grad_in, 1,
                                                  kImages);
       },
-      [&](const auto* grad_out) {
+      [&](const auto* grad_out, int) {
         std::vector<Wide> sums(kImages * s.in_image());
         for_each_output(s, [&](int64_t i, int64_t, int64_t) { sums[source[i]] += grad_out[i]; });
         return sums;
@@ -193,18 +193,25 @@ void check_average(const PoolingKernels& kernels, const PoolShape& s) {
     expect_equal(kernels.average_pool(args, 1, kImages), found);
     ASSERT_EQ(out, wanted) << shift;
   }
+  // Of wide gradients fewer bits, so that sums stay below 2^61.
+  std::vector<int64_t> short_multipliers = multipliers;
+  for (int64_t& multiplier : short_multipliers) multiplier >>= 8;
+  const auto multipliers_of = [&](int bits) {
+    return bits <= 16 ? multipliers.data() : short_multipliers.data();
+  };
   check_gradient(
       s, {0, 1, 31, 40, 54, 62},
       [&](ConstGradient grad_out, int shift, Gradient grad_in) {
-        return kernels.average_pool_gradient(s, multipliers.data(), grad_out, shift, grad_in, 1,
-                                             kImages);
+        return kernels.average_pool_gradient(s, multipliers_of(grad_out.bits), grad_out, shift,
+                                             grad_in, 1, kImages);
       },
-      [&](const auto* grad_out) {
+      [&](const auto* grad_out, int bits) {
         std::vector<Wide> gradients(kImages * s.in_image());
         for_each_output(s, [&](int64_t i, int64_t window, int64_t image) {
           for_each_cell(s, window / s.out_width, window % s.out_width, i % s.channels,
                         [&](int64_t, int64_t offset) {
-                          gradients[image + offset] += Wide{grad_out[i]} * multipliers[window];
+                          gradients[image + offset] +=
+                              Wide{grad_out[i]} * multipliers_of(bits)[window];
                         });
         });
         return gradients;
