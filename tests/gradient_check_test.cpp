@@ -43,10 +43,12 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Of 8 bits; of 16; and linear values wider than the others, of widths that no integer type has.
+// Of 8 bits; with 32 between layers; of 16; and linear values wider than the others, of widths that
+// no integer type has.
 const std::vector<Format>& formats() {
   static const std::vector<Format> list = {
       {},
+      {.grad_weights_bits = 32, .headroom = false},
       {.weight_bits = 16, .activation_bits = 16},
       {.weight_bits = 13, .activation_bits = 11, .linear_bits = 16}};
   return list;

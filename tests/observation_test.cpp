@@ -18,6 +18,7 @@ const HarnessOptions kVariants[] = {
     {.model = "resnet8", .micro_batch_size = 8, .threads = 2},
     {.model = "lenet5", .format = "bfp:g=8,gr=stochastic", .threads = 2},
     {.model = "mlp", .format = "bfp:exponents=exact,acc=8", .micro_batch_size = 4},
+    {.model = "resnet8", .format = "bfp8-text", .micro_batch_size = 8, .threads = 2},
     {.model = "lenet5", .format = "dfp:warmup=3", .micro_batch_size = 8, .threads = 2},
 };
 

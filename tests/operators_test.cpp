@@ -34,7 +34,8 @@ std::string weights_after(const NamedNetwork& network, const HarnessOptions& opt
 TEST_P(Operators, SameBitsOverThreadsInstructionSetsAndExponentModes) {
   for (const std::string format :
        {"bfp8", "bfp:g=6", "bfp:g=8", "bfp:g=12", "bfp:g=8,gr=stochastic", "bfp:g=8,gw=32",
-        "bfp:inversion=yes", "dfp:warmup=1", "dfp:a=12,g=8,gr=stochastic,gw=16,warmup=1"}) {
+        "bfp:gw=32,u=32,ge=exact,g=12", "bfp:inversion=yes", "dfp:warmup=1",
+        "dfp:a=12,g=8,gr=stochastic,gw=16,warmup=1"}) {
     if (!may_be(format)) continue;
     HarnessOptions options{.format = format, .batch_size = 8, .micro_batch_size = 4};
     options.isa = Isa::kScalar;

@@ -58,9 +58,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Case{"mlp", "bfp8"}, Case{"resnet8", "bfp8", 4}, Case{"mlp", "bfp:g=8,gr=stochastic"},
         Case{"lenet5", "bfp:g=8", 8}, Case{"lenet5", "bfp:acc=0,round=stochastic", 4},
-        Case{"resnet8", "bfp8-text", 3}, Case{"resnet8", "bfp:g=8,gw=16,gr=stochastic", 2},
-        Case{"lenet5", "bfp:w=4,a=3,bias=8", 8}, Case{"lenet5", "bfp:w=4,a=4,unsigned=yes", 8},
-        Case{"resnet8", "bfp:a=7,unsigned=yes", 2},
+        Case{"resnet8", "bfp8-text", 3}, Case{"lenet5", "bfp:ge=exact,g=6,gr=stochastic", 4},
+        Case{"mobilenet_v2", "bfp8-text", 1, 0.125},
+        Case{"resnet8", "bfp:g=8,gw=16,gr=stochastic", 2}, Case{"lenet5", "bfp:w=4,a=3,bias=8", 8},
+        Case{"lenet5", "bfp:w=4,a=4,unsigned=yes", 8}, Case{"resnet8", "bfp:a=7,unsigned=yes", 2},
         Case{"resnet8", "bfp:w=4,a=4,linear=8,unsigned=yes,block=channel", 2},
         Case{"mobilenet_v2", "bfp:unsigned=yes", 1, 0.125}, Case{"resnet8", "bfp:w=2,a=4", 3},
         Case{"mobilenet_blocks", "bfp8", 1}, Case{"mobilenet_blocks", "bfp:g=8,gr=stochastic", 1},
@@ -122,7 +123,7 @@ TEST(SameBits, UpdatesAtOnceOrAfterTheNorm) {
 }
 
 TEST(SameBits, TwoMicroBatchesInOneThreadOrTwo) {
-  for (const char* format : {"bfp8", "dfp:warmup=3"}) {
+  for (const char* format : {"bfp8", "bfp8-text", "dfp:warmup=3"}) {
     for (const char* model : {"mlp", "lenet5", "resnet8"}) {
       const HarnessOptions one{
           .model = model, .format = format, .micro_batch_size = 8, .threads = 1};
@@ -243,7 +244,8 @@ TEST(SameBits, StochasticRoundingDependsOnTheStep) {
 }
 
 // What grad_weights reads changes the weights; ReLU and maximum pooling pass on what is in g bits,
-// so that behind them only the loss and batch norm have more to give (BlockFloat [0117]-[0123]).
+// so that behind them only the loss, batch norm and sums have more to give (BlockFloat
+// [0117]-[0123]).
 TEST(SameBits, WiderGradientsForGradWeights) {
   for (const char* model : {"lenet5", "resnet8"}) {
     const auto after = [&](const char* format) {

@@ -24,7 +24,7 @@ const std::vector<WidthKey>& width_keys() {
       {"linear", &Format::linear_bits, {8, 16}},
       {"g", &Format::gradient_bits, {6, 8, 12, 16}},
       {"gw", &Format::grad_weights_bits, {16, 32}},
-      {"u", &Format::update_bits, {32}},
+      {"u", &Format::update_bits, {16, 32}},
       {"acc", &Format::accumulator_bits, {0, 2, 4, 8, 16}},
       {"shift", &Format::second_shift, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
       {"bias", &Format::bias_bits, {8, 16}},
@@ -45,6 +45,8 @@ const std::vector<ModeKey>& mode_keys() {
       {"unsigned", {"no", "yes"}, &Format::sign_bits},
       {"block", {"tensor", "channel"}, &Format::tensor_blocks},
       {"exponents", {"predicted", "exact"}, &Format::predicted},
+      {"ge", {"headroom", "exact"}, &Format::headroom},
+      {"we", {"bound", "exact"}, &Format::initial_bounds},
       {"gr", {"nearest", "stochastic"}, &Format::nearest_gradients},
       {"round", {"nearest", "stochastic"}, &Format::nearest_updates},
       {"inversion", {"no", "yes"}, &Format::keeps_norm_inputs},
@@ -90,12 +92,18 @@ struct Preset {
   Format format;
 };
 
-// bfp8-text: the widths of BlockFloat's own text ([0094], [0128]; METHODS section 1).
-constexpr std::array kPresets = {
-    Preset{"bfp8", {}},
-    Preset{"bfp8-text", {.grad_weights_bits = 32, .bias_bits = 8, .predicted = false}},
-    Preset{"dfp8", {.family = FormatFamily::kDynamic}},
-    Preset{"fp32", {.family = FormatFamily::kFloat}}};
+// bfp8-text: BlockFloat's own setting ([0013], [0085], [0094], [0112]-[0121], [0128], [0135];
+// METHODS section 1).
+constexpr std::array kPresets = {Preset{"bfp8", {}},
+                                 Preset{"bfp8-text",
+                                        {.grad_weights_bits = 32,
+                                         .update_bits = 32,
+                                         .bias_bits = 8,
+                                         .headroom = false,
+                                         .initial_bounds = false,
+                                         .predicted = false}},
+                                 Preset{"dfp8", {.family = FormatFamily::kDynamic}},
+                                 Preset{"fp32", {.family = FormatFamily::kFloat}}};
 
 std::string joined(const std::vector<int>& numbers, const char* by) {
   std::string text;
@@ -211,6 +219,12 @@ Status check_dynamic(const Format& format) {
         "format: exponents=exact is a choice of block floating point; dynamic fixed point decides "
         "exponents before: leave exponents out, or choose bfp:exponents=exact");
   }
+  if (!format.headroom) {
+    return invalid_input(
+        "format: ge=exact is a choice of block floating point; dynamic fixed point decides "
+        "exponents "
+        "before: leave ge out, or choose bfp:ge=exact");
+  }
   if (!format.tensor_blocks) {
     return invalid_input(
         "format: dynamic fixed point decides one exponent per tensor: leave block=channel out, or "
@@ -285,6 +299,8 @@ Status combine_keys(Format& format) {
   }
   if (format.second_shift == format.accumulator_bits - 1) format.second_shift = 0;
   if (format.grad_weights_bits <= format.gradient_bits) format.grad_weights_bits = 0;
+  // Channels, and weights that come from fp32, have the exponents of their own maxima anyway.
+  if (!format.tensor_blocks || !format.fixed_pretraining) format.initial_bounds = true;
   return {};
 }
 

@@ -22,17 +22,23 @@ enum class FormatFamily : uint8_t {
 // (DynamicFixed, METHODS section 2); or fp32, for which the other members mean nothing.
 struct Format {
   FormatFamily family = FormatFamily::kBlock;
-  int weight_bits = 8;            // w: weights
-  int activation_bits = 8;        // a: activations
-  int gradient_bits = 16;         // g: gradients of activations
-  int grad_weights_bits = 0;      // gw: gradients that grad_weights reads; 0 = as g
-  int update_bits = 32;           // u: weight gradients and updates
-  int accumulator_bits = 16;      // acc: lazy accumulator; 0 = none
-  int second_shift = 0;           // shift: of the lazy update; 0 = accumulator_bits - 1
-  int linear_bits = 0;            // linear: results of linear and convolution; 0 = as a
-  int bias_bits = 16;             // bias: biases of linear and convolution
-  bool sign_bits = true;          // unsigned: values without negatives keep a sign's bit, or not
-  bool tensor_blocks = true;      // block: a weight tensor has one exponent, or each output channel
+  int weight_bits = 8;        // w: weights
+  int activation_bits = 8;    // a: activations
+  int gradient_bits = 16;     // g: gradients of activations
+  int grad_weights_bits = 0;  // gw: gradients that grad_weights reads, between layers; 0 = as g
+  int update_bits = 16;       // u: updates that momentum keeps, the velocity
+  int accumulator_bits = 16;  // acc: lazy accumulator; 0 = none
+  int second_shift = 0;       // shift: of the lazy update; 0 = accumulator_bits - 1
+  int linear_bits = 0;        // linear: results of linear and convolution; 0 = as a
+  int bias_bits = 16;         // bias: biases of linear and convolution
+  bool sign_bits = true;      // unsigned: values without negatives keep a sign's bit, or not
+  bool tensor_blocks = true;  // block: a weight tensor has one exponent, or each output channel
+  // ge: exponents of gradients, from the step before with a bit of headroom, or of their own
+  // maximum.
+  bool headroom = true;
+  // we: exponents of initial weights, of the largest that the initialiser may give, or of their
+  // own.
+  bool initial_bounds = true;
   bool nearest_gradients = true;  // gr: gradients rounded to nearest, or stochastically
   bool nearest_updates = true;    // round: updates rounded to nearest, or stochastically
   bool predicted = true;  // exponents: predicted, in one pass, or exact, in two; the same bits
@@ -58,7 +64,7 @@ struct Format {
   int lazy_shift() const {
     return accumulator_bits == 0 ? 0 : second_shift == 0 ? accumulator_bits - 1 : second_shift;
   }
-  // Bits of the gradients that grad_weights reads, where more than g are computed.
+  // Bits of gradients between two layers, which grad_weights reads.
   int wide_gradient_bits() const { return std::max(grad_weights_bits, gradient_bits); }
   // Whether results of linear and convolution have bits of their own, linear_bits.
   bool has_linear_values() const { return linear_bits != 0; }

@@ -256,11 +256,26 @@ void narrow_by_maximum(const OpContext& context, uint64_t maximum, int wide_expo
   add_saturated(context.output, run_pass(write, nullptr, shift));
 }
 
-// Requantises a value to its width in one pass: `pass(shift)` computes the wide values, writes them
-// narrowed and returns their statistics. Under kPredicted the shift follows from the exponent that
-// the slot still holds from last time, and the pass is run again where the block's own maximum asks
-// for another: the bits are those of kExact (METHODS section 2, end). No shift that is right
-// exceeds wide_bits, those of the wide values' type, less those of the output.
+// Requantises to the exponent of the block's own maximum: `pass(shift)` computes the wide values,
+// writes them narrowed and returns their statistics. The first shift, at most `most`, follows from
+// the exponent that the slot still holds from last time; the pass is run again where the maximum
+// asks for another, so that a guess costs time and no bit (METHODS section 2, end).
+template <typename Pass>
+void narrow_by_guess(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
+                     const Pass& pass) {
+  const int guess = std::clamp(*tensor.exponent - wide_exponent, 0, most);
+  kernels::WideStatistics found = run_pass(pass, nullptr, guess);
+  const int exact = limited_shift(tensor, found.maximum, wide_exponent);
+  if (found.maximum != 0 && exact != guess) {
+    ++context.totals->mispredictions;
+    found = run_pass(pass, nullptr, exact);
+  }
+  set_exact_exponent(context, tensor, found.maximum, wide_exponent);
+  add_saturated(tensor, found.saturated);
+}
+
+// Requantises a value to its width in one pass, `pass` as above. No shift that is right exceeds
+// wide_bits, those of the wide values' type, less those of the output.
 template <typename Pass>
 void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass,
                         int wide_bits = 32) {
@@ -272,19 +287,10 @@ void narrow_in_one_pass(const OpContext& context, int wide_exponent, Pass&& pass
   if (context.exponent_mode == ExponentMode::kDecided) {
     return narrow_as_decided(context, output, wide_exponent, wide_bits - output.bits, pass);
   }
-  int shift = *output.exponent - wide_exponent;
-  const bool predicted = context.exponent_mode == ExponentMode::kPredicted;
-  if (predicted) shift = std::clamp(shift, 0, wide_bits - output.bits);
-  kernels::WideStatistics found = run_pass(pass, nullptr, shift);
-  if (predicted) {
-    const int exact = limited_shift(output, found.maximum, wide_exponent);
-    if (found.maximum != 0 && exact != shift) {
-      ++context.totals->mispredictions;
-      found = run_pass(pass, nullptr, exact);
-    }
-    set_exact_exponent(context, output, found.maximum, wide_exponent);
+  if (context.exponent_mode == ExponentMode::kPredicted) {
+    return narrow_by_guess(context, output, wide_exponent, wide_bits - output.bits, pass);
   }
-  add_saturated(output, found.saturated);
+  add_saturated(output, run_pass(pass, nullptr, *output.exponent - wide_exponent).saturated);
 }
 
 // Requantises a value whose wide results are cheap to compute: `pass(writes, shift)` computes them,
@@ -344,13 +350,16 @@ void calibrate(const OpContext& context, int wide_exponent, const WideOf& wide_o
 
 // Requantises a gradient to its width under the headroom rule (METHODS section 0.7): `pass(shift)`
 // computes the wide values anew, writes them narrowed and returns their statistics. Runs it once,
-// or again where the block turned out larger than predicted. In dynamic fixed point the exponent is
-// the decided one.
+// or again where the block turned out larger than predicted. Without a predictor the exponent is
+// that of its own maximum (BlockFloat [0112]-[0121]); in dynamic fixed point the decided one.
 template <typename Pass>
 void narrow_gradient(const OpContext& context, const Tensor& gradient, int wide_exponent,
                      Pass&& pass) {
   if (context.exponent_mode == ExponentMode::kDecided) {
     return narrow_as_decided(context, gradient, wide_exponent, 62, pass);
+  }
+  if (gradient.predictor.predicted == nullptr) {
+    return narrow_by_guess(context, gradient, wide_exponent, 62, pass);
   }
   const int16_t predicted = *gradient.predictor.predicted;
   int exponent = wide_exponent;

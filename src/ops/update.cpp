@@ -20,8 +20,8 @@ void apply_sgd(const OpContext& c) {
             gradient->maximum);
 }
 
-// Dynamic fixed point: in place of the exponent that clips nothing the velocity gets the decided one,
-// which the warm-up may change.
+// Dynamic fixed point: in place of the exponent that clips nothing the velocity gets the decided
+// one, which the warm-up may change.
 void use_decided_exponent(const OpContext& c, const DirectionExponents& exact,
                           kernels::Update& update) {
   constexpr int kMostShift = 62;
@@ -47,31 +47,32 @@ void count_velocity(const OpContext& c, const DirectionExponents& exact, int64_t
   const Tensor& velocity = c.parameters[0].moments[0];
   const ExponentPredictor& predictor = velocity.predictor;
   if (predictor.rule->warms_up) return;
-  *predictor.bits += kernels::bit_statistics(
-      kernels::count_block(*c.kernels->bit_counts, *c.kernel.pool, gradient_of(velocity),
-                           velocity.count()),
-      velocity.count(),
-      {.decided_exponent = *predictor.predicted,
-       .written_exponent = *velocity.exponent,
-       .largest_exponent = exact.is_zero ? kUnmeasured : exact.direction},
-      saturated);
+  *predictor.bits +=
+      kernels::bit_statistics(kernels::count_block(*c.kernels->bit_counts, *c.kernel.pool,
+                                                   gradient_of(velocity), velocity.count()),
+                              velocity.count(),
+                              {.decided_exponent = *predictor.predicted,
+                               .written_exponent = *velocity.exponent,
+                               .largest_exponent = exact.is_zero ? kUnmeasured : exact.direction},
+                              saturated);
 }
 
-// Replaces the velocity; the direction is then the new velocity (16 bits), or, looking ahead, the
-// gradient plus momentum times that velocity (32 bits).
+// Replaces the velocity; the direction is then the new velocity (16 bits, or 32), or, looking
+// ahead, the gradient plus momentum times that velocity (32 bits).
 void apply_momentum(const OpContext& c, bool look_ahead) {
   const ParameterView& p = c.parameters[0];
   const Tensor& velocity = p.moments[0];
   kernels::Update update = update_of(c);
-  update.velocity = velocity.as<int16_t>();
-  update.direction_bits = 16;
+  update.velocity = velocity_of(velocity);
+  update.direction_bits = update.velocity.bits;
   const Real momentum(c.scalars->momentum);
   DirectionBounds bounds;
   const auto gradient = measure_gradient(c, momentum, update, bounds);
   if (!gradient) return;
-  const Term terms[] = {gradient_term(c, *gradient, update),
-                        {ldexp(momentum, *velocity.exponent), 15, &update.velocity_multiplier},
-                        decay_term(c, update)};
+  const Term terms[] = {
+      gradient_term(c, *gradient, update),
+      {ldexp(momentum, *velocity.exponent), update.velocity.bits - 1, &update.velocity_multiplier},
+      decay_term(c, update)};
   const bool decides = c.exponent_mode == ExponentMode::kDecided;
   const DirectionExponents exact = choose_direction(c, terms, bounds, update);
   if (decides) use_decided_exponent(c, exact, update);
@@ -88,6 +89,7 @@ void apply_momentum(const OpContext& c, bool look_ahead) {
     // |v' * multiplier| is at most |wide|, up to its rounding.
     update.velocity_multiplier = to_fixed_point(momentum, update.direction_shift, int64_t{1} << 47);
     if (decides) count_velocity(c, exact, *p.mantissa.saturated - saturated_before);
+    update.looks_ahead = true;
     update.direction_bits = 32;
     direction = narrow_direction(c, update, exact.wide).direction;
   }

@@ -190,6 +190,7 @@ std::optional<MeasuredGradient> measure_gradient(const OpContext& c, const Real&
   using kernels::SketchExtremes;
   const ParameterView& p = c.parameters[0];
   const Tensor& velocity = p.moments[0];
+  if (velocity.type == DataType::kInt32) return measure_gradient(c, update);
   if (reads_by_rows(c, p)) set_row_exponent(c, p);
   // As many bits as the last step's gradient had.
   const int exponent = *p.gradient.exponent;

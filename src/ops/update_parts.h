@@ -68,6 +68,12 @@ struct Narrowed {
 };
 Narrowed narrow(uint64_t maximum, int wide_exponent, int bits);
 
+// What momentum keeps of a parameter, for the kernels.
+inline kernels::Velocity velocity_of(const Tensor& tensor) {
+  if (tensor.type == DataType::kInt32) return tensor.as<int32_t>();
+  return tensor.as<int16_t>();
+}
+
 // The parameter of an update, which c.parameters[0] is.
 kernels::Update update_of(const OpContext& c);
 
@@ -87,7 +93,8 @@ bool has_overflowed(const OpContext& c, const MeasuredGradient& measured);
 // their accumulator.
 std::optional<MeasuredGradient> measure_gradient(const OpContext& c, kernels::Update& update);
 
-// As measure_gradient for an update by momentum; finds bounds of the direction in the same pass.
+// As measure_gradient for an update by momentum; finds bounds of the direction in the same pass if
+// the velocity has 16 bits.
 std::optional<MeasuredGradient> measure_gradient(const OpContext& c, const Real& momentum,
                                                  kernels::Update& update, DirectionBounds& bounds);
 // The bounds where the direction is the gradient and the weight decay, if it has any.

@@ -19,11 +19,11 @@ struct Optimizer {
   OptimizerKind kind;
   const char* name;
   const Op* update;
-  // Names of the 16-bit tensors that it keeps for each parameter, in the order of
-  // ParameterView::moments; null: no more.
+  // Names of the tensors that it keeps for each parameter, in the order of ParameterView::moments;
+  // null: no more.
   std::array<const char*, kMostMoments> moments;
-  int moment_exponent;  // of these tensors before the first step
-  bool has_velocity;    // which the first of them is
+  int moment_exponent;  // of these tensors, of 16 bits, before the first step
+  bool has_velocity;    // which the first of them is: of the format's u bits, all else has 16
   // Settings that mean something to it alone; null: no more.
   std::array<const char*, 3> settings;
   double learning_rate;  // if none is given; 0: the model's

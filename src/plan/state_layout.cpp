@@ -69,10 +69,13 @@ int64_t gradient_slots(const Graph& graph) {
 int64_t predictor_slots(const Graph& graph, const Format& format) {
   return format.is_dynamic()
              ? velocity_predictor_slot(graph, static_cast<int>(graph.parameters.size()))
-             : gradient_slots(graph);
+         : format.headroom ? gradient_slots(graph)
+                           : 0;
 }
 
-int64_t value_predictor_slot(const Graph& graph, int value) { return gradient_slots(graph) + value; }
+int64_t value_predictor_slot(const Graph& graph, int value) {
+  return gradient_slots(graph) + value;
+}
 
 int64_t velocity_predictor_slot(const Graph& graph, int parameter) {
   return value_predictor_slot(graph, static_cast<int>(graph.values.size())) + parameter;
@@ -112,11 +115,14 @@ ParameterState add_trained(const Parameter& parameter, const Format& format, con
   state.exponent =
       add_exponent(".exponent", StateGroup::kParameter, exponent_blocks(parameter, format));
   if (integer) state.accumulator = add(".accumulator", DataType::kInt16, StateGroup::kParameter);
+  const int moment_bits = row.has_velocity ? format.update_bits : 16;
+  const DataType moment_type = !integer            ? DataType::kFloat
+                               : moment_bits <= 16 ? DataType::kInt16
+                                                   : DataType::kInt32;
   for (size_t i = 0; i < row.moments.size() && row.moments[i] != nullptr; ++i) {
     const std::string suffix = std::string(".") + row.moments[i];
-    state.moments[i].mantissa =
-        add(suffix, integer ? DataType::kInt16 : DataType::kFloat, StateGroup::kOptimizer);
-    state.moments[i].first_exponent = row.moment_exponent;
+    state.moments[i].mantissa = add(suffix, moment_type, StateGroup::kOptimizer);
+    state.moments[i].first_exponent = row.moment_exponent - (moment_bits - 16);
     state.moments[i].exponent = add_exponent(suffix + ".exponent", StateGroup::kOptimizer);
   }
   state.gradient_exponent = add_exponent(".gradient.exponent", StateGroup::kPredictor);
@@ -142,8 +148,10 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
   if (format.is_float()) return layout;
   const auto values = static_cast<int64_t>(graph.values.size());
   const int64_t predictors = predictor_slots(graph, format);
-  layout.predictors =
-      builder.add("predictors", DataType::kInt16, Shape{predictors}, StateGroup::kPredictor);
+  if (predictors > 0) {
+    layout.predictors =
+        builder.add("predictors", DataType::kInt16, Shape{predictors}, StateGroup::kPredictor);
+  }
   if (format.is_dynamic()) {
     layout.bits = builder.add("bits", DataType::kInt64, Shape{predictors, kBitStatisticsWords},
                               StateGroup::kPredictor);

@@ -52,7 +52,8 @@ struct StateLayout {
   std::vector<StateTensor> tensors;
   std::vector<ParameterState> parameters;  // as in the graph
   // int16 per gradient slot: the exponent measured in the last step; in dynamic fixed point per
-  // gradient slot, per value and per parameter (of its velocity): the decided exponent. fp32: none.
+  // gradient slot, per value and per parameter (of its velocity): the decided exponent. fp32, and
+  // ge=exact: none.
   int predictors = -1;
   int bits = -1;       // dynamic fixed point: BitStatistics of each, since exponents were decided
   int guards = -1;     // uint8 per value: per-channel exponents asked for; fp32: none
@@ -74,8 +75,8 @@ int gradient_slot(const Graph& graph, int node, int input);
 // norm and nowhere else.
 bool is_guardable(const Graph& graph, int value);
 
-// Exponents that are decided or predicted: one per gradient slot, and in dynamic fixed point, after
-// these, one per value, and one per parameter, of its velocity.
+// Exponents that are decided or predicted: one per gradient slot, but for ge=exact, and in dynamic
+// fixed point, after these, one per value, and one per parameter, of its velocity.
 int64_t predictor_slots(const Graph& graph, const Format& format);
 int64_t value_predictor_slot(const Graph& graph, int value);
 int64_t velocity_predictor_slot(const Graph& graph, int parameter);

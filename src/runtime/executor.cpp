@@ -106,10 +106,10 @@ void Executor::set_observations(Observations* observations) {
 void Executor::commit() {
   Slots& s = *slots_;
   const StateLayout& layout = state_.layout();
-  if (layout.predictors < 0) return;  // fp32
+  if (layout.guards < 0) return;  // fp32
   if (program_.options.exponents == ExponentMode::kDecided) {
     s.decided.commit(program_.options.format, s.scalars.step + 1, state_);
-  } else {
+  } else if (layout.predictors >= 0) {
     std::copy(s.measured.begin(), s.measured.end(), state_.data<int16_t>(layout.predictors));
   }
   uint8_t* guards = state_.data<uint8_t>(layout.guards);

@@ -63,7 +63,7 @@ class Resolver {
     for (size_t i = 0; i < view.moments.size(); ++i) {
       const MomentState& moment = tensors.moments[i];
       view.moments[i] = state_tensor(moment.mantissa, moment.exponent, instruction);
-      view.moments[i].bits = 16;
+      view.moments[i].bits = static_cast<int>(8 * element_bytes(view.moments[i].type));
     }
     if (decides() && optimizer(program_.options.optimizer).has_velocity) {
       Tensor& velocity = view.moments[0];
@@ -199,8 +199,8 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
   slots.measured.assign(static_cast<size_t>(gradient_slots(graph)), kUnmeasured);
   if (program.options.exponents == ExponentMode::kDecided) {
     const Format& format = program.options.format;
-    slots.decided = DecidedExponents(predictor_slots(graph, format), format,
-                                     program.options.micro_batches);
+    slots.decided =
+        DecidedExponents(predictor_slots(graph, format), format, program.options.micro_batches);
   }
   slots.violated.assign(values, 0);
   slots.channel_exponents.resize(values);

@@ -103,13 +103,15 @@ void set_block(const Numbers& numbers, int bits, int exponent, int shift, int64_
 }
 
 template <typename Mantissa, typename Numbers>
-void set_mantissas(const Numbers& numbers, int bits, const ParameterState& tensors, State& state) {
+void set_mantissas(const Numbers& numbers, int bits, bool initial_bounds,
+                   const ParameterState& tensors, State& state) {
   auto* exponents = state.data<int16_t>(tensors.exponent);
   const int64_t blocks = state.layout().tensors[tensors.exponent].shape.count();
   const int64_t length = state.layout().tensors[tensors.mantissa].shape.count() / blocks;
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t begin = block * length, end = begin + length;
-    const double bound = blocks == 1 ? numbers.bound() : largest_of(numbers, begin, end);
+    const bool by_bound = initial_bounds && blocks == 1;
+    const double bound = by_bound ? numbers.bound() : largest_of(numbers, begin, end);
     exponents[block] = static_cast<int16_t>(initial_exponent(bound, bits));
     set_block(numbers, bits, exponents[block], state.layout().lazy_shift, begin, end,
               state.data<Mantissa>(tensors.mantissa), state.data<int16_t>(tensors.accumulator));
@@ -117,9 +119,10 @@ void set_mantissas(const Numbers& numbers, int bits, const ParameterState& tenso
 }
 
 template <typename Numbers>
-void set_numbers(const Numbers& numbers, int bits, const ParameterState& tensors, State& state) {
-  return bits <= 8 ? set_mantissas<int8_t>(numbers, bits, tensors, state)
-                   : set_mantissas<int16_t>(numbers, bits, tensors, state);
+void set_numbers(const Numbers& numbers, int bits, bool initial_bounds,
+                 const ParameterState& tensors, State& state) {
+  return bits <= 8 ? set_mantissas<int8_t>(numbers, bits, initial_bounds, tensors, state)
+                   : set_mantissas<int16_t>(numbers, bits, initial_bounds, tensors, state);
 }
 
 void initialise_optimizer(const ParameterState& tensors, State& state) {
@@ -181,7 +184,8 @@ void initialise(const Graph& graph, const Format& format, uint64_t seed, State& 
     } else if (format.is_float()) {
       initialise_float(parameter, seed, index, state.data<float>(tensors.mantissa));
     } else {
-      set_numbers(InitialNumbers{parameter, seed, index}, bits, tensors, state);
+      set_numbers(InitialNumbers{parameter, seed, index}, bits, format.initial_bounds, tensors,
+                  state);
       initialise_optimizer(tensors, state);
     }
   }
@@ -201,7 +205,7 @@ void take_parameters(const Graph& graph, const Format& format, const State& floa
     const auto count = static_cast<size_t>(parameter.shape.count());
     if (is_trained(parameter.role)) {
       set_numbers(FloatNumbers{{floats.data<float>(from), count}},
-                  mantissa_bits(parameter.role, format), tensors, state);
+                  mantissa_bits(parameter.role, format), format.initial_bounds, tensors, state);
     } else {
       std::copy_n(floats.data<double>(from), count, state.data<double>(tensors.mantissa));
     }

@@ -64,7 +64,8 @@ inline std::string to_string(const Shape& shape) {
 }
 
 // What gives a block its exponent before it is written: persistent state, committed at the end of a
-// step. In block floating point gradients have one, in dynamic fixed point all that is narrowed.
+// step. In block floating point gradients have one, but for ge=exact, in dynamic fixed point all
+// that is narrowed.
 struct ExponentPredictor {
   // Measured in the last step, or kUnmeasured; in dynamic fixed point the decided exponent.
   int16_t* predicted = nullptr;

@@ -78,9 +78,9 @@ void take_velocity_exponents(const RunPlan& plan, const Format& format, State& f
     numbers.data = floats.bytes(velocity).data();
     numbers.type = DataType::kFloat;
     numbers.shape = parameter.shape;
-    decided[velocity_predictor_slot(plan.graph, static_cast<int>(i))] =
-        static_cast<int16_t>(exponent_of_lengths(count_lengths(numbers, pool).by_length,
-                                                 kFloatExponent, format.clipped_ppm, 16));
+    decided[velocity_predictor_slot(plan.graph, static_cast<int>(i))] = static_cast<int16_t>(
+        exponent_of_lengths(count_lengths(numbers, pool).by_length, kFloatExponent,
+                            format.clipped_ppm, format.update_bits));
   }
 }
 

@@ -144,6 +144,14 @@ check_wide_formats() {
   accepts "train with linear=16" "test accuracy" "${train[@]}" --model lenet5 \
     --format bfp:linear=16 --out "$folder/linear16"
   holds "linear=16 resumes" go_on_from_the_checkpoint_before "$folder/linear16"
+  accepts "train with bfp8-text" "test accuracy" "${train[@]}" --model lenet5 \
+    --format bfp8-text --out "$folder/text"
+  holds "bfp8-text resumes" go_on_from_the_checkpoint_before "$folder/text"
+  accepts "info: updates of 32 bits" "^conv1.weights.velocity +I32 " \
+    info "$folder/text/checkpoint-00000004.safetensors" --tensors
+  accepts "eval of bfp8-text" "test accuracy" eval --checkpoint "$folder/text" --data "$data"
+  refuses "a width of updates that is not built" 2 "choose u from 16, 32" \
+    "${train[@]}" --format bfp:u=8 --out "$folder/refused"
   accepts "info: weights of 12 bits" "^conv1.weights +I16 +\[.*\] +[0-9]+ +-[0-9]+ +1[01]" \
     info "$folder/wide/model.safetensors" --tensors
   accepts "eval of linear=16" "test accuracy" eval --checkpoint "$folder/linear16" --data "$data"
@@ -191,14 +199,6 @@ check_validation() {
     eval '((status == 2)) && tail -1 "$folder/stderr" | grep -q "best[.]safetensors"'
   accepts "plateau on the training loss" "test accuracy" "${train[@]}" --epochs 3 \
     --lr-schedule plateau --out "$folder/plateau"
-}
-
-check_training
-check_optimizers
-check_inversion
-check_pretraining
-check_wide_formats
-check_validation
   # Learnt by heart, the training loss goes up and down at last.
   local by_heart=("${train[@]}" --epochs 200 --early-stop 2 --learning-rate 0.05)
   accepts "early stopping on the training loss" "test accuracy" "${by_heart[@]}" --out "$folder/heart"
@@ -211,4 +211,12 @@ check_validation
   accepts "early-stop in less than an epoch" "test accuracy" \
     "${train[@]}" --steps 5 --early-stop 1 --out "$folder/short"
   holds "its weights are kept" grep -q "keeping the weights of step 5" "$folder/stderr"
+}
+
+check_training
+check_optimizers
+check_inversion
+check_pretraining
+check_wide_formats
+check_validation
 finish

@@ -59,6 +59,16 @@ inline Words load_value(const Update& args, int64_t i) noexcept {
   return args.accumulator == nullptr ? weights : weights - load_words(args.accumulator + i);
 }
 
+inline Words load_velocity(const Update& args, int64_t i) noexcept {
+  return args.velocity.bits <= 16 ? load_words(args.velocity.as<int16_t>() + i)
+                                  : load_words(args.velocity.as<int32_t>() + i);
+}
+
+inline void store_velocity(const Update& args, int64_t i, Words velocity) noexcept {
+  if (args.velocity.bits <= 16) return store_words(args.velocity.as<int16_t>() + i, velocity);
+  store_words(args.velocity.as<int32_t>() + i, velocity);
+}
+
 // g * gradient_multiplier of kWords elements.
 template <typename Sum>
 struct GradientLanes;
@@ -113,8 +123,8 @@ struct WideLanes {
   // From element `i` on, whose V are given.
   Pair operator()(int64_t i, Words values) const {
     const Pair scaled = gradient(args.gradient.as<Sum>() + i);
-    const bool moves = args.velocity != nullptr;
-    const Words velocity = moves ? load_words(args.velocity + i) : Words{};
+    const bool moves = args.velocity.data != nullptr;
+    const Words velocity = moves ? load_velocity(args, i) : Words{};
     return {sum(scaled.evens, evens_of(values), evens_of(velocity), moves),
             sum(scaled.odds, odds_of(values), odds_of(velocity), moves)};
   }
@@ -299,7 +309,7 @@ inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept 
   for (int64_t i = begin; i < end; i += kWords) {
     const Words values = load_value<Weight>(args, i), d = direction(i, values);
     if (replaces_velocity) {
-      store_words(args.velocity + i, d);
+      store_velocity(args, i, d);
     } else {
       store_words(sums + i, d);
     }

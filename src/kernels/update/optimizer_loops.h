@@ -10,7 +10,7 @@ inline int64_t look_ahead(const Update& args, int64_t begin, int64_t end) noexce
     const int64_t count = std::min(kBlock, end - first);
     load_block(args, first, count, values);
     saturated += direction_block(args, first, count, values, directions);
-    store_block(directions, count, args.velocity + first);
+    with_velocity(args, [&](auto* velocity) { store_block(directions, count, velocity + first); });
   }
   return saturated;
 }

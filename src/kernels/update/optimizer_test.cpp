@@ -14,36 +14,43 @@ namespace {
 
 class OptimizerTest : public RowTest<UpdateKernels> {};
 
+// With velocities of type T.
+template <typename T>
+void check_look_ahead(const UpdateKernels& kernels, int64_t size, int shift) {
+  constexpr int kBits = 8 * sizeof(T);
+  std::vector<int64_t> gradient = test_values<int64_t>(size, 1, shift + kBits - 1);
+  std::vector<int8_t> weights = test_values<int8_t>(size, 3, 7);
+  std::vector<T> velocity = test_values<T>(size, 2, kBits - 1);
+  const std::vector<T> old = velocity;
+  Update args;
+  std::vector<int32_t> narrow(gradient.begin(), gradient.end());
+  args.gradient = {gradient.data()};
+  if (shift == 1 && kBits == 16) args.gradient = {narrow.data(), 32};
+  args.gradient_multiplier = 1;
+  args.weights = weights.data();
+  args.shift = 3;
+  args.decay_multiplier = int64_t{1} << shift;
+  args.velocity = velocity.data();
+  args.direction_bits = kBits;
+  args.direction_shift = shift;
+  args.velocity_multiplier = (int64_t{1} << shift) - 7;
+  const int64_t found = kernels.look_ahead(args, 0, size);
+  int64_t saturated = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    const Wide wide = Wide{gradient[i]} + Wide{old[i]} * args.velocity_multiplier +
+                      Wide{weights[i]} * 8 * args.decay_multiplier;
+    const Wide rounded = exact_rne(wide, shift);
+    const Wide next = exact_saturate(rounded, mantissa_limit(kBits));
+    saturated += next != rounded;
+    ASSERT_EQ(velocity[i], static_cast<int64_t>(next));
+  }
+  ASSERT_EQ(found, saturated);
+}
+
 TEST_P(OptimizerTest, LookAheadReplacesTheVelocity) {
   for (const int64_t size : kAwkwardSizes) {
-    for (const int shift : {0, 1, 30, 46}) {
-      std::vector<int64_t> gradient = test_values<int64_t>(size, 1, shift + 15);
-      std::vector<int8_t> weights = test_values<int8_t>(size, 3, 7);
-      std::vector<int16_t> velocity = test_values<int16_t>(size, 2, 15);
-      const std::vector<int16_t> old = velocity;
-      Update args;
-      std::vector<int32_t> narrow(gradient.begin(), gradient.end());
-      args.gradient = {gradient.data()};
-      if (shift == 1) args.gradient = {narrow.data(), 32};
-      args.gradient_multiplier = 1;
-      args.weights = weights.data();
-      args.shift = 3;
-      args.decay_multiplier = int64_t{1} << shift;
-      args.velocity = velocity.data();
-      args.direction_shift = shift;
-      args.velocity_multiplier = (int64_t{1} << shift) - 7;
-      const int64_t found = GetParam()->look_ahead(args, 0, size);
-      int64_t saturated = 0;
-      for (int64_t i = 0; i < size; ++i) {
-        const Wide wide = Wide{gradient[i]} + Wide{old[i]} * args.velocity_multiplier +
-                          Wide{weights[i]} * 8 * args.decay_multiplier;
-        const Wide rounded = exact_rne(wide, shift);
-        const Wide next = exact_saturate(rounded, 32767);
-        saturated += next != rounded;
-        ASSERT_EQ(velocity[i], static_cast<int64_t>(next));
-      }
-      ASSERT_EQ(found, saturated);
-    }
+    for (const int shift : {0, 1, 30, 46}) check_look_ahead<int16_t>(*GetParam(), size, shift);
+    for (const int shift : {0, 1, 29}) check_look_ahead<int32_t>(*GetParam(), size, shift);
   }
 }
 

@@ -27,16 +27,33 @@
 
 namespace mantissa::kernels {
 
+// Mantissas of 16 or 32 bits that an update keeps from step to step.
+struct Velocity {
+  void* data = nullptr;  // null: none
+  int bits = 16;
+
+  Velocity() = default;
+  // NOLINTBEGIN(google-explicit-constructor): as pointers to what they are
+  Velocity(int16_t* mantissas) : data(mantissas) {}
+  Velocity(int32_t* mantissas) : data(mantissas), bits(32) {}
+  // NOLINTEND(google-explicit-constructor)
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
 struct Update {
   GradientSums gradient;           // G
   void* weights = nullptr;         // W: int8 or int16
   int weight_bits = 8;             // of W: up to 8 are int8, else int16
   int16_t* accumulator = nullptr;  // A; may be null if shift is 0
   int shift = 15;                  // accumulator bits - 1; 0: no accumulator
-  int16_t* velocity = nullptr;     // v; null for plain SGD
+  Velocity velocity = {};          // v; none for plain SGD
+  bool looks_ahead = false;        // d is computed from the new velocity, and is not that
   int gradient_shift = 0;          // negative for sums of 32 bits only
   int64_t gradient_multiplier = 0, velocity_multiplier = 0, decay_multiplier = 0;
-  int direction_bits = 16;  // 16 where d is the new velocity, else 32
+  int direction_bits = 16;  // those of v where d is the new velocity, else 32
   int direction_shift = 0;
   int64_t rate_multiplier = 0;  // < 2^31
   int update_shift = 0;
@@ -47,7 +64,7 @@ struct Update {
 
   // Whether a step writes d, and change_unit reads it, in place of the velocity; else in place of
   // G.
-  bool replaces_velocity() const { return velocity != nullptr && direction_bits == 16; }
+  bool replaces_velocity() const { return velocity.data != nullptr && !looks_ahead; }
 };
 
 // Signed extremes of what a pass computed (an empty range leaves low > high); those of parts
@@ -132,9 +149,9 @@ struct UpdateKernels {
   // After step: replaces W and A by V' after `growth` doublings of the unit (negative: halvings,
   // fewer than 32), split.
   void (*change_unit)(const Update&, int growth, int64_t begin, int64_t end) noexcept;
-  // Nesterov's first half: replaces the velocity by d, of 16 bits, and returns how many were
-  // clipped. The direction is that of the new velocity, whose
-  // multiplier then is another: |wide| < 2^62.
+  // Nesterov's first half: replaces the velocity by d, of as many bits, and returns how many were
+  // clipped. The direction is that of the new velocity, whose multiplier then is another:
+  // |wide| < 2^62.
   int64_t (*look_ahead)(const Update&, int64_t begin, int64_t end) noexcept;
   // Replaces G by g; extremes of M and S.
   AdamExtremes (*adam_extremes)(const Update&, const Adam&, int64_t begin, int64_t end) noexcept;

@@ -76,10 +76,17 @@ inline decltype(auto) with_weights(const Update& args, Function&& function) noex
                                : function(static_cast<int16_t*>(args.weights));
 }
 
+// Calls function(v).
+template <typename Function>
+inline void with_velocity(const Update& args, Function&& function) noexcept {
+  args.velocity.bits <= 16 ? function(args.velocity.as<int16_t>())
+                           : function(args.velocity.as<int32_t>());
+}
+
 // Calls function with the place of d.
 template <typename Function>
 inline void with_directions(const Update& args, Function&& function) noexcept {
-  if (args.replaces_velocity()) return function(args.velocity);
+  if (args.replaces_velocity()) return with_velocity(args, function);
   with_sum_type(args.gradient.bits,
                 [&](auto type) { function(args.gradient.as<decltype(type)>()); });
 }
@@ -128,17 +135,22 @@ inline void scale_sums(const Update& args, int64_t first, int64_t count,
   for (int64_t i = 0; i < count; ++i) scaled[i] = scale(sums[i]);
 }
 
+template <typename T>
+inline void add_scaled(const T* __restrict mantissas, int64_t multiplier, int64_t count,
+                       int64_t* __restrict sums) noexcept {
+  for (int64_t i = 0; i < count; ++i) sums[i] += mantissas[i] * multiplier;
+}
+
 // `wide` of `count` elements from `first` on, whose V are given.
 inline void wide_block(const Update& args, int64_t first, int64_t count,
                        const int64_t* __restrict values, int64_t* __restrict wide) noexcept {
   with_sum_type(args.gradient.bits,
                 [&](auto type) { scale_sums<decltype(type)>(args, first, count, wide); });
-  const int64_t decay_multiplier = args.decay_multiplier;
-  for (int64_t i = 0; i < count; ++i) wide[i] += values[i] * decay_multiplier;
-  if (args.velocity == nullptr) return;
-  const int16_t* __restrict velocity = args.velocity + first;
-  const int64_t velocity_multiplier = args.velocity_multiplier;
-  for (int64_t i = 0; i < count; ++i) wide[i] += velocity[i] * velocity_multiplier;
+  add_scaled(values, args.decay_multiplier, count, wide);
+  if (args.velocity.data == nullptr) return;
+  with_velocity(args, [&](const auto* velocity) {
+    add_scaled(velocity + first, args.velocity_multiplier, count, wide);
+  });
 }
 
 inline Extremes direction_extremes(const Update& args, int64_t begin, int64_t end) noexcept {

@@ -30,9 +30,11 @@ struct Parameter {
   int weight_bits, shift, sum_bits;
   bool momentum;
   bool looks_ahead = false;  // the direction is not the new velocity
+  int velocity_bits = 16;
   std::vector<int8_t> weights8;
   std::vector<int16_t> weights16;
   std::vector<int16_t> accumulator, velocity;
+  std::vector<int32_t> velocity32;
   std::vector<int64_t> gradient;
   std::vector<int32_t> narrow;  // the gradient, for sums of 32 bits
 
@@ -48,10 +50,13 @@ struct Parameter {
         accumulator(
             symmetric_values<int16_t>(size, 2, std::max(shift - 1, 1), (int64_t{1} << shift) / 2)),
         velocity(test_values<int16_t>(size, 3, 15)),
+        velocity32(symmetric_values<int32_t>(size, 3, 31, mantissa_limit(32))),
         gradient(test_values<int64_t>(size, 4, sum_bits == 64 ? 45 : 29)) {}
 
   int64_t weight(int64_t i) const { return weight_bits <= 8 ? weights8[i] : weights16[i]; }
   int64_t value(int64_t i) const { return lazy_value(weight(i), accumulator[i], shift); }
+
+  int64_t kept(int64_t i) const { return velocity_bits == 16 ? velocity[i] : velocity32[i]; }
 
   GradientSums sums() {
     if (sum_bits == 64) return {gradient.data()};
@@ -66,12 +71,14 @@ struct Parameter {
     update.weight_bits = weight_bits;
     update.accumulator = shift == 0 ? nullptr : accumulator.data();
     update.shift = shift;
-    update.velocity = momentum ? velocity.data() : nullptr;
+    if (momentum && velocity_bits == 16) update.velocity = velocity.data();
+    if (momentum && velocity_bits == 32) update.velocity = velocity32.data();
+    update.looks_ahead = looks_ahead;
     update.gradient_shift = sum_bits == 64 ? 15 : -2;
     update.gradient_multiplier = 1000003;
     update.velocity_multiplier = momentum ? 900001 : 0;
     update.decay_multiplier = 77;
-    update.direction_bits = momentum && !looks_ahead ? 16 : 32;
+    update.direction_bits = momentum && !looks_ahead ? velocity_bits : 32;
     update.rate_multiplier = 65537;
     return update;
   }
@@ -88,7 +95,7 @@ Wide exact_wide(const Parameter& p, const Update& args, int64_t i) {
   const Wide g = args.gradient_shift < 0 ? Wide{p.gradient[i]} * (Wide{1} << -args.gradient_shift)
                                          : exact_rne(p.gradient[i], args.gradient_shift);
   Wide wide = g * args.gradient_multiplier + Wide{p.value(i)} * args.decay_multiplier;
-  if (args.velocity != nullptr) wide += Wide{p.velocity[i]} * args.velocity_multiplier;
+  if (args.velocity.data != nullptr) wide += Wide{p.kept(i)} * args.velocity_multiplier;
   return wide;
 }
 
@@ -152,11 +159,11 @@ void check_sequence(const UpdateKernels& kernels, Parameter p, int update_shift,
     const Wide direction = exact_direction(before, args, i);
     wanted_values.saturated +=
         direction != exact_rne(exact_wide(before, args, i), args.direction_shift);
-    const int64_t written = args.replaces_velocity() ? p.velocity[i]
+    const int64_t written = args.replaces_velocity() ? p.kept(i)
                             : p.sum_bits == 32       ? p.narrow[i]
                                                      : p.gradient[i];
     ASSERT_TRUE(written == direction);
-    ASSERT_TRUE(args.replaces_velocity() || p.velocity[i] == before.velocity[i]);
+    ASSERT_TRUE(args.replaces_velocity() || p.kept(i) == before.kept(i));
     const int64_t value = exact_value(before, args, i);
     wanted_values.low = std::min(wanted_values.low, value);
     wanted_values.high = std::max(wanted_values.high, value);
@@ -187,10 +194,17 @@ TEST_P(UpdateTest, ConservesOverTheWholeSequence) {
           for (const int update_shift : {-70, -30, -4, -1, 0, 1, 8, 20, 40, 62, 63, 80}) {
             for (const int sum_bits : {32, 64}) {
               Parameter parameter(size, weight_bits, shift, momentum, sum_bits);
-              check_sequence(*GetParam(), parameter, update_shift, size > 1 ? 1 : 0);
-              if (!momentum) continue;
-              parameter.looks_ahead = true;
-              check_sequence(*GetParam(), parameter, update_shift, size > 1 ? 1 : 0);
+              if (!momentum) {
+                check_sequence(*GetParam(), parameter, update_shift, size > 1 ? 1 : 0);
+                continue;
+              }
+              for (const int velocity_bits : {16, 32}) {
+                parameter.velocity_bits = velocity_bits;
+                for (const bool looks_ahead : {false, true}) {
+                  parameter.looks_ahead = looks_ahead;
+                  check_sequence(*GetParam(), parameter, update_shift, size > 1 ? 1 : 0);
+                }
+              }
             }
           }
         }
@@ -303,15 +317,16 @@ void check_wide(const UpdateKernels& kernels, const Parameter& p, const Update& 
 }
 
 void check_directions(const UpdateKernels& kernels, const Lengths& bits, int weight_bits,
-                      int gradient_shift, int sign) {
+                      int velocity_bits, int gradient_shift, int sign) {
   Parameter p(1001, weight_bits, 15, true);
+  p.velocity_bits = velocity_bits;
   p.gradient = test_values<int64_t>(p.size, 5, bits.g + gradient_shift);
   p.gradient[17] = int64_t{1} << (bits.g + gradient_shift);  // the largest, which no int32 holds
   const auto multiplier = [&](int length) { return sign * ((int64_t{1} << length) - 3); };
   Update args = p.args();
   args.gradient_shift = gradient_shift;
   args.gradient_multiplier = multiplier(bits.gradient_multiplier);
-  args.velocity_multiplier = multiplier(bits.velocity_multiplier);
+  args.velocity_multiplier = multiplier(bits.velocity_multiplier + 16 - velocity_bits);
   args.decay_multiplier = multiplier(bits.decay_multiplier + 16 - weight_bits);
   check_wide(kernels, p, args);
 }
@@ -322,7 +337,9 @@ TEST_P(UpdateTest, DirectionsOfEveryLength) {
     for (const int weight_bits : {8, 16}) {
       for (const int gradient_shift : {0, 1, 20}) {
         for (const int sign : {1, -1}) {
-          check_directions(*GetParam(), bits, weight_bits, gradient_shift, sign);
+          check_directions(*GetParam(), bits, weight_bits, 16, gradient_shift, sign);
+          if (bits.velocity_multiplier < 20) continue;
+          check_directions(*GetParam(), bits, weight_bits, 32, gradient_shift, sign);
         }
       }
     }
