@@ -433,14 +433,6 @@ class Checked {
     }
   }
 
-  void check_rounding(int i) {
-    const OpContext& c = executor_->context(i);
-    const Reals written = reals(c.inputs[0]);
-    for (size_t k = 0; k < written.size(); ++k) {
-      compare_gradient(c.grad_inputs[0], static_cast<int64_t>(k), written[k], 0);
-    }
-  }
-
   void check_squared_error(int i) {
     const OpContext& c = executor_->context(i);
     const Reals logits = reals(c.inputs[0]);
