@@ -2,7 +2,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -48,12 +47,10 @@ std::atomic<bool> g_memory_was_refused = false;
   std::_Exit(kFailed);
 }
 
-// The system extends the stack where it is touched, and kills a process that has no address space
-// left for it. So the stack is taken first, as much as kernels need of it.
-[[gnu::noinline]] void take_stack() {
-  constexpr size_t kPage = 4096;
-  std::array<volatile char, size_t{512} << 10> stack;  // NOLINT(*-member-init): not read
-  for (size_t at = 0; at < stack.size(); at += kPage) stack[at] = 0;
+// Before other static objects are made, which take memory, too.
+[[gnu::constructor(101)]] void prepare_for_lack_of_memory() {
+  std::set_new_handler(refuse_memory);
+  std::set_terminate(end_process);
 }
 
 int run(int argc, char** argv) {
@@ -74,9 +71,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  take_stack();
-  std::set_new_handler(refuse_memory);
-  std::set_terminate(end_process);
   mantissa::cli::prepare_process();
   const int code = run(argc, argv);
   // A full disk or a closed pipe must not look like success.

@@ -1,8 +1,10 @@
 #include "cli/process.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -62,7 +64,43 @@ void handle(int number) {
 
 }  // namespace
 
+namespace {
+
+void end_without_stack(int) {
+  put("mantissa: out of memory: the system gave none for the stack\n");
+  _exit(1);
+}
+
+// Only the far end is touched, the rest takes no memory: this file is compiled without
+// -fstack-clash-protection, which would touch all of it.
+[[gnu::noinline]] void touch_stack(size_t bytes) {
+  volatile auto* far_end = static_cast<char*>(__builtin_alloca(bytes));
+  far_end[0] = 0;
+}
+
+// The stack grows as it is used. Where a limit on address space leaves no room for that, the process
+// would end by SIGSEGV, at any moment: so it grows now, and there is a word if it cannot.
+void grow_stack() {
+  constexpr size_t kWanted = size_t{1} << 20;
+  alignas(64) static std::array<char, 1 << 16> other_stack;
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_STACK, &limit) != 0) return;
+  const stack_t other = {.ss_sp = other_stack.data(), .ss_flags = 0, .ss_size = other_stack.size()};
+  const stack_t none = {.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+  struct sigaction action = {}, previous = {};
+  action.sa_handler = end_without_stack;
+  action.sa_flags = SA_ONSTACK;
+  sigaltstack(&other, nullptr);
+  sigaction(SIGSEGV, &action, &previous);
+  touch_stack(std::min<size_t>(kWanted, limit.rlim_cur / 4));
+  sigaction(SIGSEGV, &previous, nullptr);
+  sigaltstack(&none, nullptr);
+}
+
+}  // namespace
+
 void prepare_process() {
+  grow_stack();
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     // open() gives the lowest number that is free: this one.
     if (fcntl(descriptor, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);

@@ -3,10 +3,11 @@
 
 namespace mantissa::cli {
 
-// To be called before anything else. Opens /dev/null where standard input, output or error is
-// closed: a file that is opened later would take its number, and messages would go into that file.
-// Makes a closed pipe and a limit on file sizes errors of what writes, not the end of the process.
-// Holds signals that ask to stop back until something can be done about them.
+// To be called before anything else. Grows the stack while there is address space for it. Opens
+// /dev/null where standard input, output or error is closed: a file that is opened later would take
+// its number, and messages would go into that file. Makes a closed pipe and a limit on file sizes
+// errors of what writes, not the end of the process. Holds signals that ask to stop back until
+// something can be done about them.
 void prepare_process();
 
 // From here on they arrive again; one that was held back does at once.
