@@ -60,10 +60,7 @@ TEST(BlockFloatText, OperandsHaveItsThreeWidths) {
       ++seen[1];
     } else {
       EXPECT_EQ(c.inputs[0].bits, 8);
-      if (instruction.op == &ops::kLinear) {
-        EXPECT_EQ(c.grad_output.bits, 32);
-      }
-      EXPECT_GE(c.grad_output.bits, 16);
+      EXPECT_EQ(c.grad_output.bits, 32);
       ++seen[2];
     }
   }

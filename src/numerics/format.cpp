@@ -222,8 +222,7 @@ Status check_dynamic(const Format& format) {
   if (!format.headroom) {
     return invalid_input(
         "format: ge=exact is a choice of block floating point; dynamic fixed point decides "
-        "exponents "
-        "before: leave ge out, or choose bfp:ge=exact");
+        "exponents before: leave ge out, or choose bfp:ge=exact");
   }
   if (!format.tensor_blocks) {
     return invalid_input(

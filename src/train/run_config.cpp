@@ -190,8 +190,7 @@ const Setting kSettings[] = {
      kValue, kIdentity, parse_validation, [](const Config& c) { return real_text(c.validation); }},
     {"early-stop",
      "stop after so many epochs in a row without a lower loss, of the examples held back or, "
-     "without "
-     "any, of training, and keep the weights of the best epoch (0: never)",
+     "without any, of training, and keep the weights of the best epoch (0: never)",
      "0", kValue, kIdentity,
      [](S text, Config& c) {
        return integer<&Config::early_stop, 0, 1000000>("early-stop", text, c);

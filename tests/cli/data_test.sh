@@ -58,6 +58,10 @@ sys.exit([data[f"{split}_examples"] for split in ("train", "validation", "test")
   holds "and none of those for training" \
     eval '(($(json "$folder/own/summary.json" train_examples) == 24))'
   holds "it resumes" go_on_from_the_checkpoint_before "$folder/own"
+  accepts "they say when to stop" "test accuracy" "${train[@]}" --epochs 200 --early-stop 1 \
+    --learning-rate 0.05 --out "$folder/stopped"
+  holds "two best losses: one epoch apart" eval \
+    '(($(grep -c validation_loss "$folder/stopped/metrics.jsonl") < 200))'
   refuses "more to hold back" 2 "has 8 validation pictures of its own.*leave this out" \
     "${train[@]}" --validation 0.5 --out "$folder/refused"
   mv "$set/VALID/class 0/6.PNG" "$set/Train/class 0/20.PNG"
