@@ -123,7 +123,7 @@ class ChannelSums : public ::testing::TestWithParam<int> {
   }
 
   int gradient_bits_ = 16;
-  Attributes attributes_{{"channels", kOut}};
+  Attributes attributes_ = *complete({{"channels", kOut}}, ops::kLinear.attributes);
   ThreadPool pool_{GetParam()};
   kernels::KernelTable kernels_ = kernels::select_kernels(best_isa());
   std::vector<int8_t> input_ = test_values<int8_t>(kRows * kIn, 1, 7);

@@ -19,8 +19,9 @@ inline Reals convolution(const Attributes& a, const Shape& in, const Shape& out,
   const int64_t height = image ? in[1] : 1, width = image ? in[2] : 1, channels = in.last();
   const int64_t out_height = image ? out[1] : 1, out_width = image ? out[2] : 1;
   const int64_t kernel_height = image ? w[1] : 1, kernel_width = image ? w[2] : 1;
-  const int64_t stride = image ? a.get("stride", 1) : 1, padding = image ? a.get("padding", 0) : 0;
-  const int64_t dilation = a.get("dilation", 1), groups = a.get("groups", 1);
+  const int64_t stride = image ? a.whole("stride") : 1, padding = image ? a.whole("padding") : 0;
+  const int64_t dilation = image ? a.whole("dilation") : 1;
+  const int64_t groups = image ? a.whole("groups") : 1;
   Reals y;
   for (int64_t n = 0; n < in[0]; ++n) {
     for (int64_t oy = 0; oy < out_height; ++oy) {
@@ -70,9 +71,10 @@ inline Reals batch_norm(int64_t channels, const Reals& x, const std::vector<Real
 template <typename Visit>
 inline void for_each_cell(const Attributes& a, const Shape& in, const Shape& out, int64_t i,
                           Visit&& visit) {
-  const int64_t window = a.get("window", 2), stride = a.get("stride", window);
+  const int64_t window = a.whole("window"),
+                stride = a.is_set("stride") ? a.whole("stride") : window;
   const int64_t c = i % in[3], ox = i / in[3] % out[2], oy = i / in[3] / out[2] % out[1];
-  const int64_t n = i / in[3] / out[2] / out[1], padding = a.get("padding", 0);
+  const int64_t n = i / in[3] / out[2] / out[1], padding = a.whole("padding");
   for (int64_t t = 0; t < window * window; ++t) {
     const int64_t iy = oy * stride + t / window - padding, ix = ox * stride + t % window - padding;
     if (iy < 0 || iy >= in[1] || ix < 0 || ix >= in[2]) continue;
@@ -90,13 +92,13 @@ inline Reals max_pool(const Attributes& a, const Shape& in, const Shape& out, co
 
 // Windows that lie in the image and its padding (no ceil).
 inline Reals average_pool(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
-  const bool padded = a.get("count_padding", 1) != 0;
+  const bool padded = a.whole("count_padding") != 0;
   Reals y(static_cast<size_t>(out.count()));
   for (int64_t i = 0; i < out.count(); ++i) {
     double sum = 0;
     int64_t cells = 0;
     for_each_cell(a, in, out, i, [&](int64_t at) { sum += x[at], ++cells; });
-    if (padded) cells = a.get("window", 2) * a.get("window", 2);
+    if (padded) cells = a.whole("window") * a.whole("window");
     y[i] = sum / static_cast<double>(cells);
   }
   return y;
@@ -137,8 +139,8 @@ inline Reals pad(const Attributes& a, const Shape& in, const Shape& out, const R
   Reals y;
   for (int64_t i = 0; i < out.count(); ++i) {
     const int64_t c = i % out[3], n = i / out[3] / out[2] / out[1];
-    const int64_t iy = i / out[3] / out[2] % out[1] - a.get("top", 0);
-    const int64_t ix = i / out[3] % out[2] - a.get("left", 0);
+    const int64_t iy = i / out[3] / out[2] % out[1] - a.whole("top");
+    const int64_t ix = i / out[3] % out[2] - a.whole("left");
     const bool inside = iy >= 0 && iy < in[1] && ix >= 0 && ix < in[2];
     y.push_back(inside ? x[((n * in[1] + iy) * in[2] + ix) * in[3] + c] : 0);
   }
@@ -146,7 +148,7 @@ inline Reals pad(const Attributes& a, const Shape& in, const Shape& out, const R
 }
 
 inline Reals shuffle(const Attributes& a, const Shape& in, const Reals& x) {
-  const int64_t channels = in.last(), groups = a.get("groups", 1);
+  const int64_t channels = in.last(), groups = a.whole("groups");
   Reals y;
   for (int64_t i = 0; i < in.count(); ++i) {
     const int64_t c = i % channels;
@@ -165,8 +167,7 @@ inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
   if (op == &ops::kHardSigmoid) return hard_sigmoid;
   if (op == &ops::kHardSwish) return [=](double x) { return x * hard_sigmoid(x); };
   if (op == &ops::kLeakyRelu) {
-    const double slope = static_cast<double>(a.get("slope_numerator", 1)) /
-                         static_cast<double>(a.get("slope_denominator", 100));
+    const double slope = a.real("slope");
     return [=](double x) { return x > 0 ? x : slope * x; };
   }
   return nullptr;

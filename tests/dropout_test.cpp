@@ -26,7 +26,8 @@ int64_t scale(int64_t dropped) {
 TEST(Dropout, KeepsWhatTheKeySaysAndScalesIt) {
   constexpr int64_t kCount = 1000;
   for (const int64_t dropped : {0, 1, 6554, 13107, 32768, 65535}) {
-    SingleOp op(ops::kDropout, {{"dropped", dropped}}, {Shape{kCount / 4}}, 4);
+    SingleOp op(ops::kDropout, {{"probability", static_cast<double>(dropped) / 65536}},
+                {Shape{kCount / 4}}, 4);
     const Mantissas in = some_mantissas(kCount, 8, -5, 1);
     std::vector<__int128> wide;
     for (int64_t i = 0; i < kCount; ++i) {
@@ -58,7 +59,7 @@ TEST(Dropout, KeepsWhatTheKeySaysAndScalesIt) {
 TEST(Dropout, StepNodeAndSeedChangeTheMaskThreadsAndInstructionSetsDoNot) {
   constexpr int64_t kCount = 70001;
   const Mantissas in{std::vector<int>(kCount, 100), -5};
-  const Attributes attributes = {{"dropped", 32768}};
+  const Attributes attributes = {{"probability", 32768 / 65536.0}};
   SingleOp scalar(ops::kDropout, attributes, {Shape{kCount}}, 1, 1, Isa::kScalar);
   const Mantissas wanted = scalar.forward({in});
   EXPECT_EQ(wanted.exponent, -4) << "twice the values";
@@ -86,27 +87,31 @@ TEST(Dropout, StepNodeAndSeedChangeTheMaskThreadsAndInstructionSetsDoNot) {
 }
 
 TEST(Dropout, InferencePassesEverything) {
-  SingleOp op(ops::kDropout, {{"dropped", 60000}}, {Shape{300}});
+  SingleOp op(ops::kDropout, {{"probability", 60000 / 65536.0}}, {Shape{300}});
   const Mantissas in = some_mantissas(300, 8, -5, 1);
   EXPECT_EQ(op.forward({in}, ExponentMode::kFixed, 9), in);
   EXPECT_EQ(op.forward({in}, ExponentMode::kCalibrate, 9), in);
 }
 
 TEST(Dropout, RefusesImpossibleProbabilities) {
-  for (const int64_t dropped : {-1, 65536}) {
-    const auto shape = ops::kDropout.infer_shape({{"dropped", dropped}}, std::vector{Shape{3}});
+  for (const double probability : {-1e-9, 0.99999, 1.0, std::nan("")}) {
+    const auto shape =
+        output_shape(ops::kDropout, {{"probability", probability}}, std::vector{Shape{3}});
     ASSERT_FALSE(shape.ok());
-    EXPECT_EQ(shape.error().message, "wants dropped (the probability times 65536) from 0 to 65535");
+    EXPECT_EQ(shape.error().message, "attribute 'probability' is " +
+                                         to_string(AttributeValue(probability)) +
+                                         "; wants 0 to 0.9999847412109375");
   }
 }
 
 Graph network_with_dropout() {
   GraphBuilder builder("network", Shape{28, 28, 1});
-  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"mean0", 73}});
+  int value =
+      builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"means", WholeList{73}}});
   value = builder.add(ops::kFlatten, "flatten", {value});
   value = builder.add(ops::kLinear, "linear1", {value}, {{"channels", 64}});
   value = builder.add(ops::kRelu, "relu1", {value});
-  value = builder.add(ops::kDropout, "dropout1", {value}, {{"dropped", 26214}});
+  value = builder.add(ops::kDropout, "dropout1", {value}, {{"probability", 26214 / 65536.0}});
   value = builder.add(ops::kLinear, "classifier", {value}, {{"channels", 10}, {"classifier", 1}});
   return std::move(*builder.finish(value));
 }

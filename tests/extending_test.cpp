@@ -57,7 +57,8 @@ const Op kNegate = {.name = "negate",
 
 Graph toy_network(int negations) {
   GraphBuilder builder("toy", Shape{28, 28, 1});
-  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"mean0", 73}});
+  int value =
+      builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"means", WholeList{73}}});
   value = builder.add(ops::kFlatten, "flatten", {value});
   value = builder.add(ops::kLinear, "linear1", {value}, {{"channels", 32}});
   value = builder.add(ops::kRelu, "relu1", {value});

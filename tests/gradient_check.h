@@ -245,14 +245,14 @@ class Checked {
     EXPECT_EQ(op, &ops::kNormaliseInput);
     return [&a](const auto& x, const auto&) {
       Reals y = x[0];
-      for (double& value : y) value = (value - static_cast<double>(a.get("mean0", 0))) / 64;
+      for (double& value : y) value = (value - static_cast<double>(a.list("means")[0])) / 64;
       return y;
     };
   }
 
   // Dropout by the definition of its key: 16 bits of a Philox block for each element.
   Reals dropped(int node, const Attributes& a, Reals x) const {
-    const int64_t threshold = a.get("dropped", 32768);
+    const int64_t threshold = std::llrint(a.real("probability") * 65536);
     for (int64_t i = 0; i < static_cast<int64_t>(x.size()); ++i) {
       const auto words =
           philox({static_cast<uint32_t>(i / 128 * 16 + i % 16), static_cast<uint32_t>(node), 0,

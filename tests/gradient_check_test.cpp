@@ -11,7 +11,8 @@ namespace {
 class Network {
  public:
   explicit Network(Shape shape) : builder_("network", shape) {
-    last_ = builder_.add(ops::kNormaliseInput, "normalise", {builder_.input()}, {{"mean0", 128}});
+    last_ = builder_.add(ops::kNormaliseInput, "normalise", {builder_.input()},
+                         {{"means", WholeList{128}}});
   }
   int add(const Op& op, Attributes attributes = {}) { return add(op, {last_}, attributes); }
   int add(const Op& op, std::vector<int> inputs, Attributes attributes = {}) {
@@ -195,7 +196,7 @@ TEST(GradientCheck, RearrangementsDilationGroupsAndDropout) {
   net.add(ops::kRelu);
   net.add(ops::kChannelShuffle, {{"groups", 4}});
   net.add(ops::kConvolution, {{"channels", 6}, {"padding", 2}, {"dilation", 2}, {"groups", 2}});
-  net.add(ops::kDropout, {{"dropped", 13107}});
+  net.add(ops::kDropout, {{"probability", 13107 / 65536.0}});
   net.add(ops::kPad, {{"bottom", 1}, {"right", 2}});
   net.add(ops::kConvolution,
           {{"channels", 6}, {"padding", 3}, {"dilation", 3}, {"stride", 2}, {"groups", 1}});

@@ -257,7 +257,8 @@ TEST(Inversion, GradientsBehindReluAreThoseOfTheDefinition) {
 Graph small_network(const Op& activation = ops::kRelu6) {
   const int64_t channels = &activation == &ops::kRelu ? 48 : 16;
   GraphBuilder builder("small", Shape{28, 28, 1});
-  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"mean0", 128}});
+  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()},
+                          {{"means", WholeList{128}}});
   value = builder.add(ops::kConvolution, "convolution", {value},
                       {{"channels", channels}, {"kernel", 3}, {"stride", 2}, {"bias", 0}});
   value = builder.add(ops::kBatchNorm, "norm", {value});

@@ -86,7 +86,7 @@ TEST(Multiply, RefusesShapesThatDoNotMeet) {
                                            {Shape{kChannels}, kImage},
                                            {kImage, Shape{4, 5, 1}},
                                            {kImage, kImage, kImage}}) {
-    const auto shape = ops::kMultiply.infer_shape({}, shapes);
+    const auto shape = output_shape(ops::kMultiply, {}, shapes);
     ASSERT_FALSE(shape.ok());
     EXPECT_EQ(shape.error().message, "wants two inputs of one shape, or [H, W, C] and a gate [C]");
   }

@@ -44,13 +44,13 @@ Graph with_function() {
 inline Graph with_leaky_relu_and_dropout() {
   Layers net("dropout", fashion_options());
   net.convolution("conv", 8, 5, 2, 2, true);
-  net.leaky_relu("leaky1", 1, 8);
+  net.leaky_relu("leaky1", 0.125);
   net.add(ops::kMaxPool, "pool", {{"window", 2}});
-  net.dropout("dropout1", 6554);
+  net.dropout("dropout1", 6554 / 65536.0);
   net.add(ops::kFlatten, "flatten");
   net.linear("linear", 64);
   net.leaky_relu("leaky2");
-  net.dropout("dropout2", 16384);
+  net.dropout("dropout2", 0.25);
   return finished(net);
 }
 

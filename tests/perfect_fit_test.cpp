@@ -12,7 +12,8 @@ namespace {
 
 Graph classifier() {
   GraphBuilder builder("classifier", Shape{4, 4, 1});
-  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"mean0", 128}});
+  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()},
+                          {{"means", WholeList{128}}});
   value = builder.add(ops::kFlatten, "flatten", {value});
   value = builder.add(ops::kLinear, "classifier", {value}, {{"channels", 3}, {"classifier", 1}});
   auto graph = builder.finish(value);

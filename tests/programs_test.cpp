@@ -84,7 +84,7 @@ std::vector<std::string> model_names() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Programs, ::testing::ValuesIn(model_names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& model) { return model.param; });
 
 }  // namespace
 }  // namespace mantissa::testing

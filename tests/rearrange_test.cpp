@@ -42,11 +42,11 @@ TEST(Pad, PutsZerosAroundAndTakesThemAway) {
 
 TEST(Pad, RefusesNegativeSides) {
   for (const auto& sides : {Attributes{{"top", -1}}, Attributes{{"right", int64_t{1} << 40}}}) {
-    const auto shape = ops::kPad.infer_shape(sides, std::vector{Shape{2, 2, 1}});
+    const auto shape = output_shape(ops::kPad, sides, std::vector{Shape{2, 2, 1}});
     ASSERT_FALSE(shape.ok());
     EXPECT_EQ(shape.error().message, "wants top, bottom, left and right from 0 to 1048576");
   }
-  EXPECT_FALSE(ops::kPad.infer_shape({}, std::vector{Shape{2}}).ok());
+  EXPECT_FALSE(output_shape(ops::kPad, {}, std::vector{Shape{2}}).ok());
 }
 
 TEST(ChannelShuffle, DealsGroupsOutAndBack) {
@@ -72,14 +72,14 @@ TEST(ChannelShuffle, BackwardUndoesForwardWithAnyThreads) {
 TEST(ChannelShuffle, RefusesGroupsThatDoNotDivide) {
   for (const int64_t groups : {0, -1, 4}) {
     const auto shape =
-        ops::kChannelShuffle.infer_shape({{"groups", groups}}, std::vector{Shape{2, 2, 6}});
+        output_shape(ops::kChannelShuffle, {{"groups", groups}}, std::vector{Shape{2, 2, 6}});
     ASSERT_FALSE(shape.ok());
     EXPECT_EQ(shape.error().message, "wants groups that divide 6 channels");
   }
 }
 
 std::string reshaped(const Attributes& attributes, const Shape& shape) {
-  const auto result = ops::kReshape.infer_shape(attributes, std::vector{shape});
+  const auto result = output_shape(ops::kReshape, attributes, std::vector{shape});
   return result.ok() ? to_string(*result) : result.error().message;
 }
 

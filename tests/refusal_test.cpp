@@ -83,9 +83,10 @@ TEST(Refusal, LinearValuesWhereThereAreNone) {
 }
 
 std::string dilated(int64_t dilation, int64_t kernel = 3) {
-  const auto shape = ops::kConvolution.infer_shape(
-      {{"channels", 4}, {"kernel", kernel}, {"dilation", dilation}, {"padding", 1}},
-      std::vector{Shape{7, 9, 2}});
+  const auto shape =
+      output_shape(ops::kConvolution,
+                   {{"channels", 4}, {"kernel", kernel}, {"dilation", dilation}, {"padding", 1}},
+                   std::vector{Shape{7, 9, 2}});
   return shape.ok() ? to_string(*shape) : shape.error().message;
 }
 
@@ -96,7 +97,7 @@ TEST(Refusal, DilatedKernelsThatDoNotFit) {
   EXPECT_EQ(dilated(5), "a kernel of 3 with dilation 5 does not fit an image of [7, 9, 2]");
   EXPECT_EQ(dilated(int64_t{1} << 62),
             "a kernel of 3 with dilation 4611686018427387904 does not fit an image of [7, 9, 2]");
-  EXPECT_EQ(dilated(0), "wants kernel, stride, dilation, channels >= 1 and padding >= 0");
+  EXPECT_EQ(dilated(0), "attribute 'dilation' is 0; wants 1 or more");
   EXPECT_EQ(dilated(int64_t{1} << 62, 1), "[9, 11, 4]") << "one tap has no distance";
   EXPECT_EQ(dilated(1, 11), "a kernel of 11 does not fit an image of [7, 9, 2]");
 }

@@ -25,13 +25,13 @@ struct Mantissas {
 class SingleOp {
  public:
   // Shapes are those of one example.
-  SingleOp(const Op& op, Attributes attributes, std::vector<Shape> inputs, int64_t batch = 1,
+  SingleOp(const Op& op, const Attributes& attributes, std::vector<Shape> inputs, int64_t batch = 1,
            int threads = 1, Isa isa = best_isa())
       : op_(op),
-        attributes_(std::move(attributes)),
+        attributes_(lowered(op, *complete(attributes, op.attributes))),
         pool_(threads),
         table_(kernels::select_kernels(isa)) {
-    const auto output = op.infer_shape(attributes_, inputs);
+    const auto output = output_shape(op, attributes, inputs);
     EXPECT_TRUE(output.ok()) << (output.ok() ? "" : output.error().message);
     output_shape_ = output->with_front(batch);
     for (const Shape& shape : inputs) input_shapes_.push_back(shape.with_front(batch));

@@ -166,7 +166,8 @@ TEST(Step, ResnetStartsWithZeroScaleInEachBlock) {
 // A convolution whose channels are spread over 2^10, before batch norm.
 Graph spread_network() {
   GraphBuilder builder("spread", Shape{28, 28, 1});
-  int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"mean0", 73}});
+  int value =
+      builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"means", WholeList{73}}});
   value = builder.add(ops::kConvolution, "conv", {value},
                       {{"channels", 8}, {"kernel", 3}, {"padding", 1}, {"bias", 0}});
   value = builder.add(ops::kBatchNorm, "norm", {value});

@@ -183,7 +183,8 @@ TEST(Inversion, TakesTheReluBehindIt) {
 // A batch norm whose input another node reads backward keeps nothing less by being inverted.
 TEST(Inversion, IsNotWhereTheInputStays) {
   GraphBuilder builder("two_readers", Shape{8, 8, 1});
-  int input = builder.add(ops::kNormaliseInput, "normalise", {builder.input()}, {{"mean0", 128}});
+  int input = builder.add(ops::kNormaliseInput, "normalise", {builder.input()},
+                          {{"means", WholeList{128}}});
   input = builder.add(ops::kConvolution, "first", {input}, {{"channels", 8}, {"padding", 1}});
   int branch = builder.add(ops::kBatchNorm, "norm", {input});
   branch = builder.add(ops::kRelu, "relu", {branch});

@@ -1,6 +1,7 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "graph/op.h"
 
@@ -22,18 +23,6 @@ Error in_node(const Node& node, const std::string& what) {
 bool is_trained(ParameterRole role) {
   return role == ParameterRole::kWeights || role == ParameterRole::kBias ||
          role == ParameterRole::kScale || role == ParameterRole::kOffset;
-}
-
-Attributes::Attributes(std::initializer_list<std::pair<std::string, int64_t>> items)
-    : items_(items) {
-  std::sort(items_.begin(), items_.end());
-}
-
-int64_t Attributes::get(std::string_view name, int64_t otherwise) const {
-  for (const auto& [key, value] : items_) {
-    if (key == name) return value;
-  }
-  return otherwise;
 }
 
 int64_t Graph::trained_parameters() const {
@@ -60,8 +49,14 @@ GraphBuilder::GraphBuilder(std::string name, Shape input_shape) {
 }
 
 int GraphBuilder::add(const Op& op, std::string name, std::vector<int> inputs,
-                      Attributes attributes) {
-  Node node{std::move(name), &op, std::move(attributes), std::move(inputs), -1, {}};
+                      const Attributes& attributes) {
+  Node node{std::move(name), &op, {}, std::move(inputs), -1, {}};
+  Result<Attributes> completed = complete(attributes, op.attributes);
+  if (!completed.ok()) {
+    if (status_.ok()) status_ = in_node(node, completed.error().message);
+    return graph_.input;
+  }
+  node.attributes = std::move(*completed);
   const std::vector<Shape> shapes = shapes_of(graph_, node.inputs);
   const Result<Shape> shape = op.infer_shape(node.attributes, shapes);
   if (!shape.ok()) {
@@ -88,6 +83,13 @@ Result<Graph> GraphBuilder::finish(int logits) {
   return std::move(graph_);
 }
 
+void replace_op(Node& node, const Op& op, const Attributes& attributes) {
+  Result<Attributes> completed = complete(attributes, op.attributes);
+  assert(completed.ok());
+  node.op = &op;
+  node.attributes = std::move(*completed);
+}
+
 Status verify(const Graph& graph) {
   const int values = static_cast<int>(graph.values.size());
   std::vector<bool> produced(values, false);
@@ -104,6 +106,8 @@ Status verify(const Graph& graph) {
         return in_node(node, "refers to a parameter that does not exist");
       }
     }
+    MANTISSA_ASSIGN(const Attributes completed, complete(node.attributes, node.op->attributes));
+    if (completed != node.attributes) return in_node(node, "lacks attributes");
     if (node.output < 0 || node.output >= values || produced[node.output]) {
       return in_node(node, "produces a value that exists already");
     }
@@ -127,7 +131,7 @@ std::string to_string(const Graph& graph) {
       text += (i == 0 ? "" : ", ") + graph.values[node.inputs[i]].name;
     }
     for (const auto& [key, value] : node.attributes.items()) {
-      text += ", " + key + "=" + std::to_string(value);
+      text += ", " + key + "=" + to_string(value);
     }
     text += ") " + to_string(graph.values[node.output].shape) + "\n";
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/attributes.h"
 #include "tensor/tensor.h"
 
 namespace mantissa {
@@ -45,19 +46,6 @@ struct Parameter {
 
 bool is_trained(ParameterRole role);
 
-// Named integers of a node ("stride", "padding"), sorted by name.
-class Attributes {
- public:
-  Attributes() = default;
-  Attributes(std::initializer_list<std::pair<std::string, int64_t>> items);
-
-  int64_t get(std::string_view name, int64_t otherwise) const;
-  const std::vector<std::pair<std::string, int64_t>>& items() const { return items_; }
-
- private:
-  std::vector<std::pair<std::string, int64_t>> items_;
-};
-
 struct Value {
   std::string name;
   Shape shape;        // of one example: [H, W, C] or [C]
@@ -67,7 +55,7 @@ struct Value {
 struct Node {
   std::string name;
   const Op* op = nullptr;
-  Attributes attributes;
+  Attributes attributes;        // all of the op's schema
   std::vector<int> inputs;      // values
   int output = -1;              // value
   std::vector<int> parameters;  // parameters
@@ -97,7 +85,9 @@ class GraphBuilder {
   const Shape& shape(int value) const { return graph_.values[value].shape; }
 
   // Adds a node, infers its output's shape and creates its parameters; returns the output value.
-  int add(const Op& op, std::string name, std::vector<int> inputs, Attributes attributes = {});
+  // Attributes that are left out have their defaults.
+  int add(const Op& op, std::string name, std::vector<int> inputs,
+          const Attributes& attributes = {});
 
   Result<Graph> finish(int logits);
 
@@ -105,6 +95,10 @@ class GraphBuilder {
   Graph graph_;
   Status status_;
 };
+
+// Gives a node another op, with these attributes and the defaults of the others; the op must take
+// them.
+void replace_op(Node& node, const Op& op, const Attributes& attributes = {});
 
 // Every reference exists, values are produced once and before use, shapes agree with the ops'
 // rules.

@@ -248,6 +248,10 @@ struct Op {
   const char* name = "";
   OpTraits traits = {};
 
+  AttributeSchema attributes = {};
+  // The attributes that its functions read in OpShapes and OpContext: real numbers as the whole
+  // ones of the arithmetic. Null: those of the node.
+  Attributes (*lower)(const Attributes&) = nullptr;
   // Shape of one example of the output, or why the inputs do not fit.
   Result<Shape> (*infer_shape)(const Attributes&, std::span<const Shape> inputs) = nullptr;
   // Null: no parameters.
@@ -298,5 +302,18 @@ struct Op {
             .sum_width = sum_width};
   }
 };
+
+// The shape of an example of the op's output, for attributes that may lack those with defaults.
+inline Result<Shape> output_shape(const Op& op, const Attributes& attributes,
+                                  std::span<const Shape> inputs) {
+  MANTISSA_ASSIGN(const Attributes completed, complete(attributes, op.attributes));
+  return op.infer_shape(completed, inputs);
+}
+
+// The attributes that a node's functions read.
+inline Attributes lowered(const Op& op, const Attributes& attributes) {
+  return op.lower == nullptr ? attributes : op.lower(attributes);
+}
+inline Attributes lowered(const Node& node) { return lowered(*node.op, node.attributes); }
 
 }  // namespace mantissa

@@ -18,12 +18,9 @@ class Layers {
   Layers(std::string_view name, const ModelOptions& options)
       : options_(options),
         builder_(std::string(name), Shape{options.height, options.width, options.channels}) {
-    const auto mean = [&](size_t i) {
-      return i < options.channel_means.size() ? options.channel_means[i] : 128;
-    };
-    last_ = builder_.add(
-        ops::kNormaliseInput, "normalise", {builder_.input()},
-        {{"mean0", mean(0)}, {"mean1", mean(1)}, {"mean2", mean(2)}, {"mean3", mean(3)}});
+    WholeList means(options.channel_means.begin(), options.channel_means.end());
+    means.resize(static_cast<size_t>(std::clamp<int64_t>(options.channels, 0, 4)), 128);
+    last_ = builder_.add(ops::kNormaliseInput, "normalise", {builder_.input()}, {{"means", means}});
   }
 
   int64_t scaled(int64_t channels) const {
@@ -78,18 +75,15 @@ class Layers {
                {{"window", window}, {"stride", stride}, {"padding", padding}});
   }
   int relu6(const std::string& name) { return add(ops::kRelu6, name); }
-  // The slope below zero is numerator / denominator, exactly.
-  int leaky_relu(const std::string& name, int64_t numerator = 1, int64_t denominator = 100) {
-    return add(ops::kLeakyRelu, name,
-               {{"slope_numerator", numerator}, {"slope_denominator", denominator}});
+  int leaky_relu(const std::string& name, double slope = 0.01) {
+    return add(ops::kLeakyRelu, name, {{"slope", slope}});
   }
   int sigmoid(const std::string& name) { return add(ops::kSigmoid, name); }
   int tanh(const std::string& name) { return add(ops::kTanh, name); }
   int hard_sigmoid(const std::string& name) { return add(ops::kHardSigmoid, name); }
   int hard_swish(const std::string& name) { return add(ops::kHardSwish, name); }
-  // Drops elements with probability `dropped` / 65536 while training.
-  int dropout(const std::string& name, int64_t dropped) {
-    return add(ops::kDropout, name, {{"dropped", dropped}});
+  int dropout(const std::string& name, double probability) {
+    return add(ops::kDropout, name, {{"probability", probability}});
   }
   int pad(const std::string& name, int64_t top, int64_t bottom, int64_t left, int64_t right) {
     return add(ops::kPad, name,

@@ -60,7 +60,7 @@ Result<Graph> vgg16_bn(std::string_view name, const ModelOptions& options) {
   for (const char* number : {"1", "2"}) {
     net.linear(std::string("linear") + number, net.scaled(net.small_images() ? 512 : 4096));
     net.relu(std::string("linear_relu") + number);
-    net.dropout(std::string("dropout") + number, 32768);  // a half
+    net.dropout(std::string("dropout") + number, 0.5);
   }
   return net.classify();
 }

@@ -15,6 +15,10 @@ struct Fraction {
   int64_t denominator = 1;
 };
 
+// The fraction of a number from 0 to 1 with a denominator of at most `largest`: the last convergent
+// of its continued fraction, which is the number itself if it was written as such a fraction.
+Fraction nearest_fraction(double number, int64_t largest);
+
 // Mantissas from `low` to `high`, none if low > high.
 struct MantissaRange {
   int64_t low = 0, high = 0;

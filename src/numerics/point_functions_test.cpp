@@ -141,5 +141,25 @@ TEST(PointFunctions, HardSigmoidAndHardSwishAreRoundedOnce) {
       [](Real x) { return std::abs(x) * kHalfQ30; });
 }
 
+TEST(PointFunctions, FractionsAreFoundAgainFromTheirQuotients) {
+  for (int64_t denominator = 1; denominator <= 600; ++denominator) {
+    for (int64_t numerator = 0; numerator <= denominator; ++numerator) {
+      const Fraction found = nearest_fraction(
+          static_cast<double>(numerator) / static_cast<double>(denominator), 65536);
+      ASSERT_EQ(found.numerator * denominator, numerator * found.denominator);
+      ASSERT_LE(found.denominator, denominator);
+    }
+  }
+  const Fraction most = nearest_fraction(65535 / 65536.0, 65536);
+  EXPECT_EQ(most.numerator, 65535);
+  EXPECT_EQ(most.denominator, 65536);
+  for (const double number : {0.7071067811865476, 1e-3, 1e-9, 0.9999999999}) {
+    const Fraction found = nearest_fraction(number, 65536);
+    EXPECT_LE(found.denominator, 65536);
+    EXPECT_NEAR(static_cast<double>(found.numerator) / static_cast<double>(found.denominator),
+                number, 1.0 / 65536);
+  }
+}
+
 }  // namespace
 }  // namespace mantissa

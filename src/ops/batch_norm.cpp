@@ -26,9 +26,11 @@ namespace {
 
 constexpr int64_t kOffsetLimit = int64_t{1} << 44;
 
+constexpr AttributeSpec kSchema[] = {flag("zero_scale", false)};
+
 std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
   const Shape shape{inputs[0].last()};
-  const auto scale = attributes.get("zero_scale", 0) != 0 ? Initialiser::kZero : Initialiser::kOne;
+  const auto scale = attributes.is_set("zero_scale") ? Initialiser::kZero : Initialiser::kOne;
   return {{"scale", shape, ParameterRole::kScale, scale, 1},
           {"offset", shape, ParameterRole::kOffset, Initialiser::kZero, 1},
           {"running_mean", shape, ParameterRole::kRunningMean, Initialiser::kZero, 1},
@@ -232,6 +234,7 @@ const Op kBatchNorm = {.name = "batch_norm",
                                   .input_reads_input = true,
                                   .reads_output_if_relu = true,
                                   .guards_input = true},
+                       .attributes = kSchema,
                        .infer_shape = same_shape,
                        .parameters = parameters,
                        .memory = memory,

@@ -98,6 +98,9 @@ void forward(const OpContext& c) {
   }
 }
 
+// Room for the inputs of one channel in so many.
+constexpr AttributeSpec kSchema[] = {flag("zero_scale", false), whole("room", 8, 1, 1 << 20)};
+
 std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
   return kBatchNorm.parameters(attributes, inputs);
 }
@@ -106,6 +109,7 @@ std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<co
 
 const Op kBatchNormInverted = {.name = "batch_norm_inverted",
                                .traits = {.reads_output = true, .guards_input = true},
+                               .attributes = kSchema,
                                .infer_shape = same_shape,
                                .parameters = parameters,
                                .memory = memory,

@@ -136,7 +136,7 @@ struct InversionSaved {
   }
   // Room for one in `room` of them.
   static int64_t most_kept(const Attributes& attributes, int64_t channels) {
-    return divide_up<int64_t>(channels, attributes.get("room", 8));
+    return divide_up<int64_t>(channels, attributes.whole("room"));
   }
   static int64_t bytes(const Attributes& attributes, int64_t channels, int64_t rows,
                        int64_t mantissa_bytes) {

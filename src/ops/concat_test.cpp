@@ -103,7 +103,7 @@ TEST(Concat, GradientsAreSlices) {
 TEST(Concat, ShapesAddUpOrAreRefused) {
   const Shape shapes[] = {{5, 7, 3}, {5, 7, 4}, {5, 6, 4}, {4}};
   const auto infer = [](std::initializer_list<Shape> list) {
-    return kConcat.infer_shape({}, std::vector<Shape>(list));
+    return output_shape(kConcat, {}, std::vector<Shape>(list));
   };
   EXPECT_EQ(*infer({shapes[0], shapes[1], shapes[0]}), (Shape{5, 7, 10}));
   EXPECT_EQ(*infer({shapes[3], shapes[3]}), Shape{8});

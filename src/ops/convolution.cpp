@@ -20,15 +20,25 @@ using kernels::ConvolutionShape;
 
 constexpr int64_t kGrain = 16384;  // elements below which a thread is not worth waking
 
+constexpr int64_t kLargestSize = int64_t{1} << 31;
+constexpr AttributeSpec kChannels = required_whole("channels", 1, kLargestSize);
+constexpr AttributeSpec kBias = flag("bias", true);
+constexpr AttributeSpec kConvolutionSchema[] = {kChannels,
+                                                whole("kernel", 3, 1, kLargestSize),
+                                                whole("stride", 1, 1, kLargestSize),
+                                                whole("padding", 0, 0, kLargestSize),
+                                                whole("groups", 1, 1, kLargestSize),
+                                                whole("dilation", 1, 1, INT64_MAX),
+                                                kBias};
+// A classifier starts with small logits.
+constexpr AttributeSpec kLinearSchema[] = {kChannels, kBias, flag("classifier", false)};
+
 Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  const int64_t kernel = attributes.get("kernel", 3), stride = attributes.get("stride", 1);
-  const int64_t padding = attributes.get("padding", 0), channels = attributes.get("channels", 0);
-  const int64_t groups = attributes.get("groups", 1), dilation = attributes.get("dilation", 1);
-  if (kernel < 1 || stride < 1 || padding < 0 || channels < 1 || dilation < 1) {
-    return invalid_input("wants kernel, stride, dilation, channels >= 1 and padding >= 0");
-  }
-  if (groups < 1 || channels % groups != 0 || inputs[0].last() % groups != 0) {
+  const int64_t kernel = attributes.whole("kernel"), stride = attributes.whole("stride");
+  const int64_t padding = attributes.whole("padding"), channels = attributes.whole("channels");
+  const int64_t groups = attributes.whole("groups"), dilation = attributes.whole("dilation");
+  if (channels % groups != 0 || inputs[0].last() % groups != 0) {
     return invalid_input("wants groups that divide " + std::to_string(inputs[0].last()) +
                          " input and " + std::to_string(channels) + " output channels");
   }
@@ -47,25 +57,33 @@ Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Sh
 
 Result<Shape> infer_linear(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 1) return invalid_input("wants one [C] input");
-  if (attributes.get("channels", 0) < 1) return invalid_input("wants channels >= 1");
-  return Shape{attributes.get("channels", 0)};
+  return Shape{attributes.whole("channels")};
 }
 
-std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
-  const int64_t kernel = attributes.get("kernel", 3), channels = attributes.get("channels", 0);
-  const int64_t in = inputs[0].last() / attributes.get("groups", 1);
-  const bool linear = inputs[0].rank == 1;
-  const int64_t fan_in = linear ? in : kernel * kernel * in;
-  const Shape shape = linear ? Shape{channels, in} : Shape{channels, kernel, kernel, in};
-  // A classifier starts with small logits.
-  const auto initialiser =
-      attributes.get("classifier", 0) != 0 ? Initialiser::kFanInUniform : Initialiser::kHeUniform;
+std::vector<ParameterSpec> weights_and_bias(const Attributes& attributes, const Shape& weights,
+                                            Initialiser initialiser) {
+  const int64_t channels = weights[0], fan_in = weights.count() / channels;
   std::vector<ParameterSpec> specs = {
-      {"weights", shape, ParameterRole::kWeights, initialiser, fan_in}};
-  if (attributes.get("bias", 1) != 0) {
+      {"weights", weights, ParameterRole::kWeights, initialiser, fan_in}};
+  if (attributes.is_set("bias")) {
     specs.push_back({"bias", Shape{channels}, ParameterRole::kBias, Initialiser::kZero, fan_in});
   }
   return specs;
+}
+
+std::vector<ParameterSpec> convolution_parameters(const Attributes& attributes,
+                                                  std::span<const Shape> inputs) {
+  const int64_t kernel = attributes.whole("kernel");
+  const int64_t in = inputs[0].last() / attributes.whole("groups");
+  return weights_and_bias(attributes, Shape{attributes.whole("channels"), kernel, kernel, in},
+                          Initialiser::kHeUniform);
+}
+
+std::vector<ParameterSpec> linear_parameters(const Attributes& attributes,
+                                             std::span<const Shape> inputs) {
+  return weights_and_bias(
+      attributes, Shape{attributes.whole("channels"), inputs[0].last()},
+      attributes.is_set("classifier") ? Initialiser::kFanInUniform : Initialiser::kHeUniform);
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
@@ -264,8 +282,9 @@ constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true
 
 const Op kConvolution = {.name = "convolution",
                          .traits = kTraits,
+                         .attributes = kConvolutionSchema,
                          .infer_shape = infer_convolution,
-                         .parameters = parameters,
+                         .parameters = convolution_parameters,
                          .memory = memory,
                          .multiply_adds = multiply_adds,
                          .check = check,
@@ -280,8 +299,9 @@ const Op kConvolution = {.name = "convolution",
 
 const Op kLinear = {.name = "linear",
                     .traits = kTraits,
+                    .attributes = kLinearSchema,
                     .infer_shape = infer_linear,
-                    .parameters = parameters,
+                    .parameters = linear_parameters,
                     .memory = memory,
                     .multiply_adds = multiply_adds,
                     .check = check,

@@ -17,11 +17,11 @@ inline kernels::ConvolutionShape convolution_shape(const Attributes& attributes,
     shape.in_height = input[1], shape.in_width = input[2];
     shape.out_height = output[1], shape.out_width = output[2];
     shape.kernel_height = weights[1], shape.kernel_width = weights[2];
-    shape.stride = attributes.get("stride", 1);
-    shape.padding = attributes.get("padding", 0);
-    shape.groups = attributes.get("groups", 1);
+    shape.stride = attributes.whole("stride");
+    shape.padding = attributes.whole("padding");
+    shape.groups = attributes.whole("groups");
     // One tap is no distance from the next.
-    if (shape.kernel_height > 1) shape.dilation = attributes.get("dilation", 1);
+    if (shape.kernel_height > 1) shape.dilation = attributes.whole("dilation");
   }
   return shape;
 }

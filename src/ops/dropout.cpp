@@ -1,8 +1,9 @@
-// Dropout: while training each element is dropped with probability p = dropped / 65536 and the rest
-// multiplied by 1 / (1 - p) in Q30; else the identity. The mask is not kept: backward computes it
-// anew from the key (seed, micro-batch counted over the run, node, element).
+// Dropout: while training each element is dropped with probability p, a multiple of 1 / 65536, and
+// the rest multiplied by 1 / (1 - p) in Q30; else the identity. The mask is not kept: backward
+// computes it anew from the key (seed, micro-batch counted over the run, node, element).
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
@@ -22,13 +23,12 @@ namespace {
 constexpr int64_t kGrain = 128 * kernels::kRandomGroup;
 constexpr int64_t kOne = kDropoutOne;
 
-Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
-  if (inputs.size() != 1) return invalid_input("wants one input");
-  const int64_t dropped = attributes.get("dropped", kOne / 2);
-  if (dropped < 0 || dropped >= kOne) {
-    return invalid_input("wants dropped (the probability times 65536) from 0 to 65535");
-  }
-  return inputs[0];
+// The largest probability leaves one element in 65536.
+constexpr AttributeSpec kSchema[] = {real("probability", 0.5, 0, 1 - 1.0 / kOne)};
+
+// The probability as a whole number of 1 / 65536.
+Attributes lower(const Attributes& attributes) {
+  return {{"dropped", std::llrint(attributes.real("probability") * kOne)}};
 }
 
 OpMemory memory(const OpShapes&, const PlanningContext& planning) {
@@ -134,7 +134,9 @@ const Op kIdentity = {
 
 const Op kDropout = {.name = "dropout",
                      .traits = {.keeps_sign = true},
-                     .infer_shape = infer,
+                     .attributes = kSchema,
+                     .lower = lower,
+                     .infer_shape = same_shape,
                      .memory = memory,
                      .forward = forward,
                      .backward_input = backward,

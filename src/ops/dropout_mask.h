@@ -11,9 +11,7 @@ namespace mantissa::ops {
 
 constexpr int64_t kDropoutOne = 65536;  // probability 1
 
-inline int64_t dropped_of(const OpContext& c) {
-  return c.attributes->get("dropped", kDropoutOne / 2);
-}
+inline int64_t dropped_of(const OpContext& c) { return c.attributes->whole("dropped"); }
 
 // Calls use(keep, at, count) on pieces of the mask that cover [begin, end).
 template <typename Use>

@@ -1,6 +1,7 @@
 // Pixels in, a block of the width of activations out: wide = pixel - mean of the channel, in units
 // of 1/64.
 #include <algorithm>
+#include <iterator>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
@@ -19,21 +20,25 @@ constexpr int kPixelExponent = -6;
 // Fixed size, so that the means can lie on the stack.
 constexpr int64_t kMaximumInputChannels = 4;
 
-Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
+// A mean for each channel; 0 where none is given.
+constexpr AttributeSpec kSchema[] = {whole_list("means", 0, 255)};
+
+Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
   if (inputs[0].last() > kMaximumInputChannels) {
     return invalid_input("wants at most " + std::to_string(kMaximumInputChannels) + " channels");
+  }
+  if (std::ssize(attributes.list("means")) > inputs[0].last()) {
+    return invalid_input("wants at most one mean for each of " + std::to_string(inputs[0].last()) +
+                         " channels");
   }
   return inputs[0];
 }
 
 void forward(const OpContext& c) {
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-  constexpr const char* kNames[kMaximumInputChannels] = {"mean0", "mean1", "mean2", "mean3"};
   int32_t mean[kMaximumInputChannels] = {};
-  for (int64_t i = 0; i < channels; ++i) {
-    mean[i] = static_cast<int32_t>(c.attributes->get(kNames[i], 0));
-  }
+  std::copy(c.attributes->list("means").begin(), c.attributes->list("means").end(), mean);
   kernels::NormaliseInput args{.pixels = c.inputs[0].as<uint8_t>(),
                                .mean = mean,
                                .channels = channels,
@@ -53,6 +58,7 @@ void forward(const OpContext& c) {
 }  // namespace
 
 const Op kNormaliseInput = {.name = "normalise_input",
+                            .attributes = kSchema,
                             .infer_shape = infer,
                             .forward = forward,
                             .kernel = kernel_name<&kernels::KernelTable::elementwise>,

@@ -3,6 +3,7 @@
 #include "ops/loss.h"
 
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "kernels/kernel_table.h"
@@ -18,6 +19,14 @@ namespace {
 
 constexpr int64_t kGrain = 32;  // rows
 
+constexpr AttributeSpec kSmoothingSchema[] = {
+    real("smoothing", 0, 0, 1 - 1.0 / static_cast<double>(kSmoothingOne))};
+
+// Label smoothing as a whole number of 2^-16.
+Attributes lower(const Attributes& attributes) {
+  return {{"smoothing", std::llrint(attributes.real("smoothing") * kSmoothingOne)}};
+}
+
 Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 1) return invalid_input("wants one [classes] input");
   if (inputs[0][0] > kernels::kMaximumClasses) {
@@ -29,7 +38,7 @@ Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
 // inputs: logits int32 [N, classes], labels uint8 [N].
 kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c) {
   return {c.inputs[0].as<int32_t>(), c.inputs[1].as<uint8_t>(), *c.inputs[0].exponent,
-          c.inputs[0].shape.last(), c.attributes->get("smoothing", 0)};
+          c.inputs[0].shape.last(), c.attributes->whole("smoothing")};
 }
 
 kernels::SquaredError squared_error_arguments(const OpContext& c) {
@@ -64,9 +73,11 @@ void backward_input(const OpContext& c) {
 
 // A row for one family of kernels.
 template <auto kFamily, auto kArguments, int kWideExponent>
-constexpr Op row(const char* name, const OpFunctions* fp32) {
+constexpr Op row(const char* name, AttributeSchema schema, const OpFunctions* fp32) {
   return {.name = name,
           .traits = {.takes_wide = true, .input_reads_input = true},
+          .attributes = schema,
+          .lower = schema.empty() ? nullptr : lower,
           .infer_shape = infer,
           .forward = forward<kFamily, kArguments>,
           .backward_input = backward_input<kFamily, kArguments, kWideExponent>,
@@ -82,10 +93,10 @@ constexpr Loss kLosses[] = {
 
 const Op kSoftmaxCrossEntropy =
     row<&kernels::KernelTable::softmax, softmax_arguments, kernels::kSoftmaxGradientExponent>(
-        "softmax_cross_entropy", &fp32::kSoftmaxCrossEntropy);
+        "softmax_cross_entropy", kSmoothingSchema, &fp32::kSoftmaxCrossEntropy);
 const Op kMeanSquaredError =
     row<&kernels::KernelTable::squared_error, squared_error_arguments,
-        kernels::kSquaredErrorGradientExponent>("mean_squared_error", &fp32::kMeanSquaredError);
+        kernels::kSquaredErrorGradientExponent>("mean_squared_error", {}, &fp32::kMeanSquaredError);
 
 const Loss& loss_of(LossKind kind) { return kLosses[static_cast<size_t>(kind)]; }
 

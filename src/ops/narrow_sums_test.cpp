@@ -144,7 +144,7 @@ TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
   const Tensor inputs = tensor_of(input, Shape{kRows, kInputs}, &exponent, nullptr);
   Tensor grad_output = tensor_of(gradient, Shape{kRows, kOutputs}, &gradient_exponent, nullptr);
   grad_output.bits = 16;
-  const Attributes attributes = {{"channels", kOutputs}};
+  const Attributes attributes = *complete({{"channels", kOutputs}}, kLinear.attributes);
   const kernels::ConvolutionShape shape{
       .batch = kRows, .in_channels = kInputs, .out_channels = kOutputs};
   for (const bool fits : {true, false}) {

@@ -22,20 +22,21 @@ namespace {
 constexpr int64_t kGrain = 16384;
 constexpr int64_t kLargestDenominator = 65536;
 
-// slope_numerator / slope_denominator, 1/100 unless given.
-Fraction slope_of(const Attributes& attributes) {
-  return {attributes.get("slope_numerator", 1), attributes.get("slope_denominator", 100)};
+constexpr AttributeSpec kLeakySchema[] = {real("slope", 0.01, 0, 1)};
+
+// The slope as a fraction, exactly where it is one of a denominator that is not larger.
+Attributes lower_leaky(const Attributes& attributes) {
+  const Fraction slope = nearest_fraction(attributes.real("slope"), kLargestDenominator);
+  return {{"numerator", slope.numerator}, {"denominator", slope.denominator}};
 }
 
-Result<Shape> infer_leaky(const Attributes& attributes, std::span<const Shape> inputs) {
-  const Fraction slope = slope_of(attributes);
-  if (slope.denominator < 1 || slope.denominator > kLargestDenominator || slope.numerator < 0 ||
-      slope.numerator > slope.denominator) {
-    return invalid_input(
-        "wants a slope_numerator / slope_denominator from 0 to 1, the denominator at most " +
-        std::to_string(kLargestDenominator));
+// Read by kLeakyReluFunction only.
+template <const PointFunction& kFunction>
+Fraction slope_of(const Attributes& attributes) {
+  if constexpr (&kFunction == &kLeakyReluFunction) {
+    return {attributes.whole("numerator"), attributes.whole("denominator")};
   }
-  return same_shape(attributes, inputs);
+  return {};
 }
 
 OpMemory memory(const OpShapes&, const PlanningContext& planning) {
@@ -61,16 +62,15 @@ void forward_wide(const OpContext& c) {
     }
   }
   write_wide(c, wide_exponent,
-             [in = Mantissas(c.inputs[0]), e, slope = slope_of(*c.attributes)](int64_t i) {
-               return kFunction.value(in[i], e, slope);
-             });
+             [in = Mantissas(c.inputs[0]), e, slope = slope_of<kFunction>(*c.attributes)](
+                 int64_t i) { return kFunction.value(in[i], e, slope); });
 }
 
 template <const PointFunction& kFunction>
 void forward(const OpContext& c) {
   if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) return forward_wide<kFunction>(c);
   const int e = *c.inputs[0].exponent;
-  const Fraction slope = slope_of(*c.attributes);
+  const Fraction slope = slope_of<kFunction>(*c.attributes);
   const ValueTable table =
       make_value_table([&](int64_t q) { return kFunction.value(q, e, slope); });
   write_by_table(c, c.inputs[0].as<int8_t>(), table, kFunction.wide_exponent(e));
@@ -82,7 +82,7 @@ int cut_bits(const OpContext& c) { return c.grad_output.bits <= 16 ? 0 : 1; }
 template <const PointFunction& kFunction>
 ValueTable derivatives(const OpContext& c) {
   const int e = *c.inputs[0].exponent;
-  const Fraction slope = slope_of(*c.attributes);
+  const Fraction slope = slope_of<kFunction>(*c.attributes);
   return make_value_table([&, cut = cut_bits(c)](int64_t q) {
     return shift_right_rne(kFunction.derivative_q30(q, e, slope), cut);
   });
@@ -91,8 +91,8 @@ ValueTable derivatives(const OpContext& c) {
 // The same at element i of an input that no table covers.
 template <const PointFunction& kFunction>
 auto derivative_at(const OpContext& c) {
-  return [in = Mantissas(c.inputs[0]), e = *c.inputs[0].exponent, slope = slope_of(*c.attributes),
-          cut = cut_bits(c)](int64_t i) {
+  return [in = Mantissas(c.inputs[0]), e = *c.inputs[0].exponent,
+          slope = slope_of<kFunction>(*c.attributes), cut = cut_bits(c)](int64_t i) {
     return shift_right_rne(kFunction.derivative_q30(in[i], e, slope), cut);
   };
 }
@@ -190,7 +190,8 @@ constexpr Op gate_row(Op op) {
 
 constexpr Op leaky_relu_row() {
   Op op = row<kLeakyReluFunction>("leaky_relu", &fp32::kLeakyRelu);
-  op.infer_shape = infer_leaky;
+  op.attributes = kLeakySchema;
+  op.lower = lower_leaky;
   return op;
 }
 

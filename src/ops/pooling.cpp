@@ -13,18 +13,21 @@
 namespace mantissa::ops {
 namespace {
 
+// A stride of 0 is that of the window.
+constexpr AttributeSpec kMaxPoolSchema[] = {whole("window", 2, 1, kernels::kLargestPoolWindow),
+                                            whole("stride", 0, 0, kernels::kLargestPoolWindow),
+                                            whole("padding", 0, 0, kernels::kLargestPoolWindow)};
+
 kernels::MaxPoolShape pool_shape(const Attributes& attributes, const Shape& input) {
-  return {input[1], input[2], input[3], attributes.get("window", 2)};
+  return {input[1], input[2], input[3], attributes.whole("window")};
 }
 
 Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape> inputs) {
-  const int64_t window = attributes.get("window", 2);
+  const int64_t window = attributes.whole("window");
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  if (window < 1 || window > kernels::kLargestPoolWindow ||
-      attributes.get("stride", window) != window || attributes.get("padding", 0) != 0) {
-    return invalid_input(
-        "wants a window of 1 to 11, stride = window and no padding; overlapping_max_pool takes "
-        "others");
+  const bool overlaps = attributes.is_set("stride") && attributes.whole("stride") != window;
+  if (overlaps || attributes.is_set("padding")) {
+    return invalid_input("wants stride = window and no padding; overlapping_max_pool takes others");
   }
   if (inputs[0][0] < window || inputs[0][1] < window) {
     return invalid_input("a window of " + std::to_string(window) + " does not fit an image of " +
@@ -210,6 +213,7 @@ Status check_average(const OpShapes& s) {
 const Op kMaxPool = {
     .name = "max_pool",
     .traits = {.input_reads_input = true, .keeps_exponent = true, .keeps_sign = true},
+    .attributes = kMaxPoolSchema,
     .infer_shape = infer_max_pool,
     .memory = max_pool_memory,
     .forward = max_pool_forward,

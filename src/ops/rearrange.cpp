@@ -14,24 +14,27 @@ namespace {
 constexpr int64_t kGrainBytes = 16 * 1024;
 constexpr int64_t kLargestSide = 1 << 20;
 
+constexpr AttributeSpec kPadSchema[] = {
+    whole("top", 0, 0, kLargestSide), whole("bottom", 0, 0, kLargestSide),
+    whole("left", 0, 0, kLargestSide), whole("right", 0, 0, kLargestSide)};
+// [channels], or [height, width, channels] where height is given.
+constexpr AttributeSpec kReshapeSchema[] = {whole("height", 0, 0, INT64_MAX),
+                                            whole("width", 0, 0, INT64_MAX),
+                                            required_whole("channels", 1, INT64_MAX)};
+constexpr AttributeSpec kShuffleSchema[] = {whole("groups", 1, 1, INT64_MAX)};
+
 struct Padding {
   int64_t top, bottom, left, right;
 };
 
 Padding padding_of(const Attributes& attributes) {
-  return {attributes.get("top", 0), attributes.get("bottom", 0), attributes.get("left", 0),
-          attributes.get("right", 0)};
+  return {attributes.whole("top"), attributes.whole("bottom"), attributes.whole("left"),
+          attributes.whole("right")};
 }
 
 Result<Shape> infer_pad(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
   const Padding p = padding_of(attributes);
-  for (const int64_t side : {p.top, p.bottom, p.left, p.right}) {
-    if (side < 0 || side > kLargestSide) {
-      return invalid_input("wants top, bottom, left and right from 0 to " +
-                           std::to_string(kLargestSide));
-    }
-  }
   return Shape{inputs[0][0] + p.top + p.bottom, inputs[0][1] + p.left + p.right, inputs[0][2]};
 }
 
@@ -87,11 +90,10 @@ void pad_backward(const OpContext& c) {
   *grad_input.exponent = *grad_output.exponent;
 }
 
-// [channels], or [height, width, channels] where height is given.
 Result<Shape> infer_reshape(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1) return invalid_input("wants one input");
-  const int64_t height = attributes.get("height", 0), width = attributes.get("width", 0);
-  const int64_t channels = attributes.get("channels", 0);
+  const int64_t height = attributes.whole("height"), width = attributes.whole("width");
+  const int64_t channels = attributes.whole("channels");
   const Shape shape = height > 0 ? Shape{height, width, channels} : Shape{channels};
   const int64_t count = inputs[0].count();
   for (int axis = 0; axis < shape.rank; ++axis) {
@@ -110,8 +112,8 @@ Result<Shape> infer_reshape(const Attributes& attributes, std::span<const Shape>
 
 Result<Shape> infer_shuffle(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1) return invalid_input("wants one input");
-  const int64_t groups = attributes.get("groups", 1), channels = inputs[0].last();
-  if (groups < 1 || channels % groups != 0) {
+  const int64_t groups = attributes.whole("groups"), channels = inputs[0].last();
+  if (channels % groups != 0) {
     return invalid_input("wants groups that divide " + std::to_string(channels) + " channels");
   }
   return inputs[0];
@@ -135,7 +137,7 @@ void shuffle(ThreadPool& pool, const T* from, T* to, int64_t count, int64_t grou
 }
 
 void shuffle_forward(const OpContext& c) {
-  const int64_t groups = c.attributes->get("groups", 1);
+  const int64_t groups = c.attributes->whole("groups");
   kernels::with_value_type(c.output.bits, [&](auto type) {
     using T = decltype(type);
     shuffle(*c.kernel.pool, c.inputs[0].as<T>(), c.output.as<T>(), c.output.count(), groups,
@@ -147,7 +149,7 @@ void shuffle_forward(const OpContext& c) {
 // The way back is the shuffle of as many groups as a group had channels.
 void shuffle_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const int64_t groups = c.attributes->get("groups", 1);
+  const int64_t groups = c.attributes->whole("groups");
   const int64_t size = grad_input.shape.last() / groups;
   const auto back = [&](auto type) {
     using T = decltype(type);
@@ -162,16 +164,20 @@ void shuffle_backward(const OpContext& c) {
 
 const Op kPad = {.name = "pad",
                  .traits = {.keeps_exponent = true, .keeps_sign = true},
+                 .attributes = kPadSchema,
                  .infer_shape = infer_pad,
                  .forward = pad_forward,
                  .backward_input = pad_backward,
                  .fp32 = &fp32::kPad};
 
-const Op kReshape = {
-    .name = "reshape", .traits = {.view = true, .keeps_sign = true}, .infer_shape = infer_reshape};
+const Op kReshape = {.name = "reshape",
+                     .traits = {.view = true, .keeps_sign = true},
+                     .attributes = kReshapeSchema,
+                     .infer_shape = infer_reshape};
 
 const Op kChannelShuffle = {.name = "channel_shuffle",
                             .traits = {.keeps_exponent = true, .keeps_sign = true},
+                            .attributes = kShuffleSchema,
                             .infer_shape = infer_shuffle,
                             .forward = shuffle_forward,
                             .backward_input = shuffle_backward,

@@ -22,19 +22,27 @@ using kernels::kLargestPoolWindow;
 using kernels::PoolRange;
 using kernels::PoolShape;
 
+// A stride of 0 is that of the window.
+constexpr AttributeSpec kMaximumSchema[] = {
+    whole("window", 2, 1, kLargestPoolWindow), whole("stride", 0, 0, kLargestPoolWindow),
+    whole("padding", 0, 0, kLargestPoolWindow), flag("ceil", false)};
+constexpr AttributeSpec kAverageSchema[] = {kMaximumSchema[0], kMaximumSchema[1], kMaximumSchema[2],
+                                            kMaximumSchema[3], flag("count_padding", true)};
+
 struct Geometry {
-  int64_t window, stride, padding, ceil;
+  int64_t window, stride, padding;
+  bool ceil;
   explicit Geometry(const Attributes& a)
-      : window(a.get("window", 2)),
-        stride(a.get("stride", window)),
-        padding(a.get("padding", 0)),
-        ceil(a.get("ceil", 0)) {}
+      : window(a.whole("window")),
+        stride(a.is_set("stride") ? a.whole("stride") : window),
+        padding(a.whole("padding")),
+        ceil(a.is_set("ceil")) {}
 
   // Windows along an axis of `size` cells.
   int64_t windows(int64_t size) const {
     const int64_t room = size + 2 * padding - window;
     const int64_t floor = room / stride + 1;
-    const bool another = ceil != 0 && room % stride != 0 && floor * stride < size + padding;
+    const bool another = ceil && room % stride != 0 && floor * stride < size + padding;
     return floor + (another ? 1 : 0);
   }
 };
@@ -42,12 +50,7 @@ struct Geometry {
 Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
   const Geometry g(attributes);
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  if (std::min(g.window, g.stride) < 1 || std::max(g.window, g.stride) > kLargestPoolWindow) {
-    return invalid_input("wants a window and a stride of 1 to " +
-                         std::to_string(kLargestPoolWindow) + ", not " + std::to_string(g.window) +
-                         " and " + std::to_string(g.stride));
-  }
-  if (g.padding < 0 || 2 * g.padding > g.window) {
+  if (2 * g.padding > g.window) {
     return invalid_input("wants padding of at most half the window, not " +
                          std::to_string(g.padding) + " for a window of " +
                          std::to_string(g.window));
@@ -119,7 +122,7 @@ struct Means {
 
   Means(const Attributes& attributes, const PoolShape& s, int bits, std::byte* workspace)
       : multipliers(reinterpret_cast<int64_t*>(workspace)) {
-    const bool padded = attributes.get("count_padding", 1) != 0;
+    const bool padded = attributes.is_set("count_padding");
     const auto cells = [&](PoolRange inside, int64_t index, int64_t size) {
       const int64_t first = index * s.stride - s.padding;
       return padded ? std::min(first + s.window, size + s.padding) - first : inside.size();
@@ -209,6 +212,7 @@ const Op kOverlappingMaxPool = {.name = "overlapping_max_pool",
                                            .keeps_exponent = true,
                                            .narrows_gradient = true,
                                            .keeps_sign = true},
+                                .attributes = kMaximumSchema,
                                 .infer_shape = infer,
                                 .memory = maximum_memory,
                                 .forward = maximum_forward,
@@ -218,6 +222,7 @@ const Op kOverlappingMaxPool = {.name = "overlapping_max_pool",
 
 const Op kAveragePool = {.name = "average_pool",
                          .traits = {.keeps_sign = true},
+                         .attributes = kAverageSchema,
                          .infer_shape = infer,
                          .memory = average_memory,
                          .forward = average_forward,

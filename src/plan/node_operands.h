@@ -34,7 +34,8 @@ class NodeOperands {
     for (const int parameter : node.parameters) {
       parameters.push_back(graph_.parameters[parameter].shape);
     }
-    return function(OpShapes{&node.attributes, inputs, shape_of(node.output), parameters,
+    const Attributes attributes = lowered(node);
+    return function(OpShapes{&attributes, inputs, shape_of(node.output), parameters,
                              type_of(node.output), options_.exponents, options_.format, bits});
   }
   // The op's own memory, for this node.

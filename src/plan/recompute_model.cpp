@@ -45,8 +45,9 @@ double macs_per_ns(const Graph& graph, const Instruction& instruction, const For
   for (const Operand& input : instruction.inputs) {
     if (input.bits > 8) return profile.wide_macs_per_ns;
   }
-  const int64_t groups = graph.nodes[instruction.node].attributes.get("groups", 1);
-  const bool depthwise = groups > 1 && instruction.inputs[0].shape.last() == groups;
+  const std::vector<int>& parameters = graph.nodes[instruction.node].parameters;
+  const bool depthwise = !parameters.empty() && instruction.inputs[0].shape.last() > 1 &&
+                         graph.parameters[parameters[0]].shape.last() == 1;
   return depthwise ? profile.depthwise_macs_per_ns : profile.dense_macs_per_ns;
 }
 

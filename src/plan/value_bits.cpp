@@ -104,14 +104,12 @@ Graph with_inverted_batch_norms(Graph graph, const Format& format) {
   constexpr int64_t kRoomBehindRelu = 32;
   if (format.is_float() || format.keeps_norm_inputs) return graph;
   for (Node& node : graph.nodes) {
-    const bool starts_at_zero = node.attributes.get("zero_scale", 0) != 0;
-    if (node.op != &ops::kBatchNorm || starts_at_zero) continue;
+    if (node.op != &ops::kBatchNorm || node.attributes.is_set("zero_scale")) continue;
     Node* const relu = only_relu(graph, node.output);
     if (!inverting_saves(graph, format, node, relu != nullptr)) continue;
-    node.op = &ops::kBatchNormInverted;
-    if (relu == nullptr) continue;
-    node.attributes = {{"room", kRoomBehindRelu}};
-    relu->op = &ops::kNormRelu;
+    replace_op(node, ops::kBatchNormInverted,
+               relu == nullptr ? Attributes() : Attributes{{"room", kRoomBehindRelu}});
+    if (relu != nullptr) replace_op(*relu, ops::kNormRelu);
   }
   return graph;
 }

@@ -107,8 +107,9 @@ class Resolver {
     }
     resolved.functions = instruction.op->functions(program_.options.format);
     OpContext& c = resolved.context;
-    c.attributes = instruction.node >= 0 ? &graph_.nodes[instruction.node].attributes
-                                         : &instruction.attributes;
+    resolved.attributes =
+        instruction.node >= 0 ? lowered(graph_.nodes[instruction.node]) : instruction.attributes;
+    c.attributes = &resolved.attributes;
     c.node = instruction.node;
     c.relu = instruction.relu;
     c.exponent_mode = program_.options.exponents;

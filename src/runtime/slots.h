@@ -20,6 +20,7 @@ struct ResolvedInstruction {
   std::vector<Tensor> inputs;
   std::vector<Tensor> grad_inputs;
   std::vector<ParameterView> parameters;
+  Attributes attributes;  // lowered
   OpContext context;
   OpFunctions functions;  // of the program's format
   int64_t narrowed = 0;   // mantissas that it rounds, for the saturation rate

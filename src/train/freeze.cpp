@@ -228,8 +228,7 @@ Graph freeze_graph(const Graph& graph) {
     const std::vector<int> old = node.parameters;
     node.parameters.clear();
     if (node.op->frozen != nullptr) {
-      node.op = node.op->frozen;
-      node.attributes = {};
+      replace_op(node, *node.op->frozen);
       if (node.op->parameters == nullptr) continue;
       for (const ParameterSpec& spec : node.op->parameters(
                node.attributes, std::span(&graph.values[node.inputs[0]].shape, 1))) {

@@ -9,12 +9,9 @@ namespace {
 
 // As the integer op: pixel - mean of the channel, in units of 1/64.
 void normalise_input(const OpContext& c) {
-  constexpr std::array kNames = {"mean0", "mean1", "mean2", "mean3"};
   const int64_t channels = c.output.shape.last();
-  std::array<float, kNames.size()> mean{};
-  for (int64_t i = 0; i < channels; ++i) {
-    mean[i] = static_cast<float>(c.attributes->get(kNames[i], 0));
-  }
+  std::array<float, 4> mean{};
+  std::copy(c.attributes->list("means").begin(), c.attributes->list("means").end(), mean.begin());
   const auto* pixels = c.inputs[0].as<uint8_t>();
   auto* out = c.output.as<float>();
   for_each(c, c.output.count(), [&](int64_t i) {

@@ -58,7 +58,7 @@ void write_gradients(const OpContext& c, GradientOf&& gradient_of) {
 }
 
 double smoothing(const OpContext& c) {
-  return static_cast<double>(c.attributes->get("smoothing", 0)) / kSmoothingOne;
+  return static_cast<double>(c.attributes->whole("smoothing")) / kSmoothingOne;
 }
 
 // The target of a class: the label's share, and with smoothing an equal share for all.

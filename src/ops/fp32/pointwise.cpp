@@ -38,9 +38,11 @@ struct HardSwish {
   }
 };
 
+// Read by leaky ReLU only, which alone has attributes.
 float slope_of(const OpContext& c) {
-  return static_cast<float>(c.attributes->get("slope_numerator", 1)) /
-         static_cast<float>(c.attributes->get("slope_denominator", 100));
+  if (c.attributes->items().empty()) return 0;
+  return static_cast<float>(c.attributes->whole("numerator")) /
+         static_cast<float>(c.attributes->whole("denominator"));
 }
 
 template <typename Function>

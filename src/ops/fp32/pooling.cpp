@@ -13,15 +13,9 @@ using kernels::PoolRange;
 using kernels::PoolShape;
 
 PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape& out) {
-  const int64_t window = attributes.get("window", 2);
-  return {in[1],
-          in[2],
-          in[3],
-          out[1],
-          out[2],
-          window,
-          attributes.get("stride", window),
-          attributes.get("padding", 0)};
+  const int64_t window = attributes.whole("window");
+  const int64_t stride = attributes.is_set("stride") ? attributes.whole("stride") : window;
+  return {in[1], in[2], in[3], out[1], out[2], window, stride, attributes.whole("padding")};
 }
 
 // Calls visit(window, cell) for each cell of each window of an image, in row-major order: where
@@ -41,7 +35,7 @@ void for_each_cell(const PoolShape& s, Visit&& visit) {
 // Cells that count in the mean of the window whose first channel lies at `window`.
 float cells(const Attributes& attributes, const PoolShape& s, int64_t window) {
   const int64_t wx = window / s.channels % s.out_width, wy = window / s.channels / s.out_width;
-  if (attributes.get("count_padding", 1) == 0) {
+  if (!attributes.is_set("count_padding")) {
     return static_cast<float>(s.rows(wy).size() * s.columns(wx).size());
   }
   const auto along = [&](int64_t index, int64_t size) {

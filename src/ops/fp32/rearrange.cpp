@@ -10,7 +10,7 @@ namespace {
 // and its own.
 template <typename Visit>
 void for_each_inside(const OpContext& c, const Shape& outer, const Shape& inner, Visit&& visit) {
-  const int64_t top = c.attributes->get("top", 0), left = c.attributes->get("left", 0);
+  const int64_t top = c.attributes->whole("top"), left = c.attributes->whole("left");
   const int64_t row = inner[2] * inner[3];
   for_images(c, inner[0], [&](int64_t n) {
     for (int64_t i = 0; i < inner[1] * row; ++i) {
@@ -39,7 +39,7 @@ void pad_backward(const OpContext& c) {
 struct Shuffled {
   int64_t channels, groups, size;
   explicit Shuffled(const OpContext& c, const Shape& shape)
-      : channels(shape.last()), groups(c.attributes->get("groups", 1)), size(channels / groups) {}
+      : channels(shape.last()), groups(c.attributes->whole("groups")), size(channels / groups) {}
   int64_t operator()(int64_t at) const {
     const int64_t channel = at % channels;
     return at - channel + channel % size * groups + channel / size;
