@@ -124,7 +124,7 @@ Status step_with_weights_at(int16_t exponent, const char* format) {
   }
   const ImageSet& images = fashion_mnist().train;
   const auto result = harness.executor().train_step(
-      images.pixels.data(), images.labels.data(),
+      images.pixels.data(), byte_labels(images, 4).data(),
       {.learning_rate = 0.01, .momentum = 0.9, .gradient_scale = 0.25});
   return result.ok() ? Status{} : result.error();
 }

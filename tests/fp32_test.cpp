@@ -89,8 +89,9 @@ class OneBatch {
     const StepScalars scalars{.learning_rate = rate,
                               .weight_decay = kDecay,
                               .gradient_scale = 1 / static_cast<double>(kBatch)};
+    const std::vector<uint8_t> labels = byte_labels(images, kBatch);
     const auto result =
-        harness_.executor().train_step(images.pixels.data(), images.labels.data(), scalars);
+        harness_.executor().train_step(images.pixels.data(), labels.data(), scalars);
     EXPECT_TRUE(result.ok());
     return result.ok() ? result->loss : 0;
   }

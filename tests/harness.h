@@ -34,6 +34,11 @@ inline const Dataset& fashion_mnist() {
   return data;
 }
 
+// The first labels of a set, as executors take them.
+inline std::vector<uint8_t> byte_labels(const ImageSet& images, int64_t count) {
+  return {images.labels.begin(), images.labels.begin() + count};
+}
+
 struct HarnessOptions {
   std::string model = "mlp";
   std::string format = "bfp8";
@@ -130,7 +135,7 @@ class Harness {
       const int64_t at = (i + options_.rotation) % options_.batch_size;
       std::memcpy(&pixels_[at * bytes], &images.pixels[example * bytes],
                   static_cast<size_t>(bytes));
-      labels_[at] = images.labels[example];
+      labels_[at] = static_cast<uint8_t>(images.labels[example]);
     }
     ++steps_;
     const StepScalars scalars{.learning_rate = options_.learning_rate,

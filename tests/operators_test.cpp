@@ -69,11 +69,13 @@ void expect_frozen_agrees(Harness& harness) {
   auto arena = AlignedMemory::create(std::max(with_loss->arena_bytes, freeze_bytes(*calibration)));
   ImageSet images = fashion_mnist().test;
   images.count = 320;
-  Executor dynamic(harness.graph(), *with_loss, harness.state(), arena->span(), harness.pool(),
-                   best_isa());
+  Programs dynamic(harness.graph(), harness.state(), {harness.pool(), arena->span(), best_isa()});
+  dynamic.add(*with_loss);
+  auto batches = OrderedBatches::create(picture_examples(images), kBatch);
+  ASSERT_TRUE(batches.ok());
   int64_t correct = 0;
   for (int64_t at = 0; at < images.count; at += kBatch) {
-    const auto step = dynamic.infer(&images.pixels[at * 784], &images.labels[at]);
+    const auto step = dynamic.infer(batches->next());
     ASSERT_TRUE(step.ok());
     correct += step->correct;
   }
@@ -84,18 +86,11 @@ void expect_frozen_agrees(Harness& harness) {
   std::optional<double> loss;
   for (const auto& [batch, threads, isa] :
        {std::tuple{64, 1, best_isa()}, {7, 3, best_isa()}, {64, 2, Isa::kScalar}}) {
-    ThreadPool pool(threads);
-    const kernels::KernelTable kernels = kernels::select_kernels(isa);
-    auto programs = compile_evaluation(frozen->graph, frozen->description.inference(), batch,
-                                       images.count, {&kernels, threads});
-    ASSERT_TRUE(programs.ok());
-    auto memory = AlignedMemory::create(programs->arena_bytes());
-    const auto result = evaluate(*frozen, *programs, memory->span(), pool, isa, images);
-    ASSERT_TRUE(result.ok());
+    const Evaluation result = evaluate_with(*frozen, batch, threads, isa, images);
     // Fixed exponents move a few examples at the border.
-    EXPECT_NEAR(static_cast<double>(result->correct), static_cast<double>(correct), 10);
-    if (!loss.has_value()) loss = result->loss;
-    EXPECT_EQ(result->loss, *loss) << batch << " " << threads;
+    EXPECT_NEAR(static_cast<double>(result.correct), static_cast<double>(correct), 10);
+    if (!loss.has_value()) loss = result.loss;
+    EXPECT_EQ(result.loss, *loss) << batch << " " << threads;
   }
 }
 

@@ -10,10 +10,12 @@
 #include "base/atomic_file.h"
 #include "base/file_system.h"
 #include "base/hash.h"
+#include "data/ordered_batches.h"
 #include "kernels/kernel_table.h"
 #include "mantissa/mantissa.h"
 #include "models/models.h"
 #include "numerics/format.h"
+#include "train/classification.h"
 #include "train/frozen_network.h"
 #include "train/run_folder.h"
 #include "train/run_plan.h"
@@ -50,17 +52,22 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
   ThreadPool pool(config.threads);
   message(pool.shortage());
+  Programs executors = inference_programs(network, programs, {pool, arena.span(), config.isa});
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create(picture_examples(data.test), programs.batch_size));
   const auto start = std::chrono::steady_clock::now();
-  const auto report = [&](int64_t done, int64_t all) {
+  const auto report = [&](int64_t done) {
     if (observer == nullptr) return true;
     Progress progress;
     progress.kind = Progress::Kind::kEvaluating;
     progress.step = done;
-    progress.steps = all;
+    progress.steps = data.test.count;
     return observer(progress);
   };
-  MANTISSA_ASSIGN(Evaluation evaluation,
-                  evaluate(network, programs, arena.span(), pool, config.isa, data.test, report));
+  MANTISSA_ASSIGN(
+      Evaluation evaluation,
+      evaluate(executors, batches, {network.graph.classes(), network.description.loss, config.isa},
+               report));
   EvaluationOutcome outcome;
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   outcome.class_names = network.description.class_names;

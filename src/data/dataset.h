@@ -10,7 +10,9 @@
 
 namespace mantissa {
 
-constexpr int kMaxClasses = 256;  // labels are bytes
+// The number of an example's class.
+using Label = uint16_t;
+constexpr int kMaxClasses = 1 << 16;
 
 struct ImageSet {
   int64_t count = 0;
@@ -18,7 +20,7 @@ struct ImageSet {
   int64_t width = 0;
   int64_t channels = 0;
   std::vector<uint8_t> pixels;  // [count][height][width][channels]
-  std::vector<uint8_t> labels;  // [count]
+  std::vector<Label> labels;    // [count]
 
   int64_t example_bytes() const { return height * width * channels; }
 };
@@ -41,7 +43,8 @@ struct DatasetInfo {
 
   // What all splits occupy in memory when loaded.
   int64_t bytes() const {
-    return (train_count + validation_count + test_count) * (height * width * channels + 1);
+    const int64_t example_bytes = height * width * channels + int64_t{sizeof(Label)};
+    return (train_count + validation_count + test_count) * example_bytes;
   }
 };
 
@@ -67,7 +70,8 @@ struct DataOptions {
 // describes them.
 //
 // Errors name the files: missing, damaged, no examples, different numbers of pictures and labels,
-// train and test that do not match, more than 256 classes, more classes than `options` allows.
+// train and test that do not match, more than kMaxClasses classes, more classes than `options`
+// allows.
 Result<DatasetInfo> inspect_dataset(const std::string& name_or_path,
                                     const DataOptions& options = {});
 

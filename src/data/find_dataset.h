@@ -27,7 +27,7 @@ Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& d
                                    const DataOptions& options);
 
 // The classes of which a split has no example, as a line; "" if there are none, or no labels.
-std::string missing_classes(const char* split, const std::vector<uint8_t>& labels,
+std::string missing_classes(const char* split, const std::vector<Label>& labels,
                             const std::vector<std::string>& names);
 
 // What pictures are brought to when they are loaded.

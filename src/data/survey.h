@@ -27,8 +27,8 @@ struct DataSurvey {
 Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOptions& options,
                                   Dataset& pictures);
 
-// A picture with a row for each class, of its first `columns` (> 0) examples, each at most 64
-// pixels wide and high, on grey.
+// A picture with a row for each class, of its first `columns` (> 0) examples, each from 16 to 64
+// pixels high or wide, on grey. Of more than 910 classes it shows the first.
 Image contact_sheet(const ImageSet& images, int classes, int columns);
 
 }  // namespace mantissa

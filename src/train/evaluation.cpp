@@ -49,13 +49,14 @@ std::vector<double> row_probabilities(const Tensor& logits, int64_t row,
 }
 
 // In nats.
-double cross_entropy(const Tensor& logits, int64_t row, const uint8_t* label,
+double cross_entropy(const Tensor& logits, int64_t row, int label,
                      const kernels::SoftmaxKernels& softmax) {
   if (logits.type != DataType::kFloat) {
-    return nats_from_q24(softmax.loss(integer_row(logits, row, label), 0, 1).loss_q24);
+    const auto byte = static_cast<uint8_t>(label);  // kernels take at most 256 classes
+    return nats_from_q24(softmax.loss(integer_row(logits, row, &byte), 0, 1).loss_q24);
   }
   constexpr double kSmallest = 1e-300;
-  return -std::log(std::max(row_probabilities(logits, row, softmax)[*label], kSmallest));
+  return -std::log(std::max(row_probabilities(logits, row, softmax)[label], kSmallest));
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ std::optional<double> Evaluation::top5_accuracy() const {
   return part(correct_in_5);
 }
 
-void Evaluation::add(const Tensor& logits, const uint8_t* labels, int64_t first,
+void Evaluation::add(const Tensor& logits, const int32_t* labels, std::span<const uint32_t> numbers,
                      int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax) {
   const int64_t classes = logits.shape.last();
   loss_q24 = accumulate(loss_q24, batch_loss_q24);  // a diverged network's may be huge
@@ -78,13 +79,13 @@ void Evaluation::add(const Tensor& logits, const uint8_t* labels, int64_t first,
     ++confusion[label][ranks.guess];
     correct += ranks.guess == label;
     correct_in_5 += ranks.of_label < 5;
-    const double lost = cross_entropy(logits, i, labels + i, softmax);
+    const double lost = cross_entropy(logits, i, label, softmax);
     if (worst.size() == kWorstPredictions && lost <= worst.back().loss) continue;
     const auto place = std::find_if(worst.begin(), worst.end(),
                                     [lost](const auto& other) { return other.loss < lost; });
     const std::vector<double> probabilities = row_probabilities(logits, i, softmax);
-    worst.insert(place, {first + i, label, ranks.guess, lost, probabilities[ranks.guess],
-                         probabilities[label]});
+    worst.insert(place, {numbers[static_cast<size_t>(i)], label, ranks.guess, lost,
+                         probabilities[ranks.guess], probabilities[label]});
     if (worst.size() > kWorstPredictions) worst.pop_back();
   }
 }

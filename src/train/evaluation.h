@@ -1,8 +1,10 @@
-// What an evaluation found: accuracy, loss, confusions and the worst predictions, and its JSON.
+// What evaluating a classifier found: accuracy, loss, confusions and the worst predictions, and its
+// JSON.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,10 +42,10 @@ struct Evaluation {
   // Nothing with fewer than kTop5Classes classes.
   std::optional<double> top5_accuracy() const;
 
-  // Adds a batch: its logits (int32 or float, [N, classes]), labels and sum of losses; `first` is
-  // its first example. The mean loss is left to the caller, who knows its unit.
-  void add(const Tensor& logits, const uint8_t* labels, int64_t first, int64_t batch_loss_q24,
-           const kernels::SoftmaxKernels& softmax);
+  // Adds a batch: its logits (int32 or float, [N, classes]), labels, numbers of its examples, and
+  // its sum of losses. The mean loss is left to the caller, who knows its unit.
+  void add(const Tensor& logits, const int32_t* labels, std::span<const uint32_t> numbers,
+           int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax);
 
  private:
   double part(int64_t count) const {

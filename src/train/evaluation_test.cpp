@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/random.h"
 #include "numerics/exponential.h"
@@ -54,11 +55,14 @@ Evaluation evaluated(Batch& batch, int64_t size) {
   for (int64_t at = 0; at < rows; at += size) {
     const Tensor logits = batch.rows(at, std::min(size, rows - at));
     const uint8_t* labels = batch.labels.data() + at;
+    const std::vector<int32_t> wide(labels, labels + logits.shape[0]);
+    std::vector<uint32_t> numbers(wide.size());
+    std::iota(numbers.begin(), numbers.end(), static_cast<uint32_t>(at));
     const int64_t loss_q24 =
         kernels::kSoftmaxReference
             .loss({logits.as<int32_t>(), labels, batch.exponent, batch.classes}, 0, logits.shape[0])
             .loss_q24;
-    evaluation.add(logits, labels, at, loss_q24, kernels::kSoftmaxReference);
+    evaluation.add(logits, wide.data(), numbers, loss_q24, kernels::kSoftmaxReference);
   }
   evaluation.loss = nats_from_q24(evaluation.loss_q24) / static_cast<double>(rows);
   return evaluation;

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "base/checked.h"
-#include "data/batches.h"
+#include "data/epoch_order.h"
 #include "numerics/exponent.h"
 #include "ops/batch_norm.h"
 #include "ops/fp32/fp32.h"
@@ -97,17 +97,11 @@ class Exponents {
   std::vector<std::vector<int8_t>> channels_;
 };
 
-// Runs the calibration program on the examples, as many whole micro-batches as they are.
-Status run_on(const ImageSet& images, std::span<const uint32_t> examples, int64_t batch,
-              Executor& executor) {
-  const int64_t bytes = images.example_bytes();
-  std::vector<uint8_t> pixels(static_cast<size_t>(batch * bytes));
-  for (; std::ssize(examples) >= batch; examples = examples.subspan(static_cast<size_t>(batch))) {
-    for (int64_t i = 0; i < batch; ++i) {
-      std::copy_n(images.pixels.begin() + examples[i] * bytes, bytes, pixels.begin() + i * bytes);
-    }
-    const auto result = executor.infer(pixels.data(), nullptr);
-    if (!result.ok()) return result.error();
+// Runs the calibration program on all batches but a smaller one at the end.
+Status run_on(OrderedBatches& batches, int64_t batch_size, Programs& programs) {
+  batches.go_to(0);
+  for (Batch batch = batches.next(); batch.count == batch_size; batch = batches.next()) {
+    MANTISSA_RETURN_IF_ERROR(programs.infer(batch));
   }
   return {};
 }
@@ -119,8 +113,8 @@ size_t histogram_count(const Tensor& output) {
 }
 
 // Chooses all exponents, of as many values at a time as their histograms fit `room`: at least one.
-Status choose_all(const Program& calibration, std::span<int64_t> room, const ImageSet& images,
-                  std::span<const uint32_t> examples, Executor& executor, Exponents& exponents) {
+Status choose_all(const Program& calibration, std::span<int64_t> room, OrderedBatches& batches,
+                  Programs& programs, Executor& executor, Exponents& exponents) {
   const int count = static_cast<int>(calibration.instructions.size());
   for (int first = 0, end = 0; first < count; first = end) {
     std::vector<std::span<int64_t>> histograms;
@@ -135,8 +129,7 @@ Status choose_all(const Program& calibration, std::span<int64_t> room, const Ima
     if (end == first) {
       return make_error(ErrorCode::kOverBudget, "calibration has no room for its counts");
     }
-    MANTISSA_RETURN_IF_ERROR(
-        run_on(images, examples, calibration.options.micro_batch_size, executor));
+    MANTISSA_RETURN_IF_ERROR(run_on(batches, calibration.options.micro_batch_size, programs));
     for (int i = first; i < end; ++i) {
       executor.set_histogram(i, nullptr);
       const std::span<int64_t> histogram = histograms[i - first];
@@ -247,21 +240,21 @@ Graph freeze_graph(const Graph& graph) {
   return frozen;
 }
 
-Status freeze(const Graph& graph, State& state, const Program& calibration,
-              std::span<std::byte> arena, ThreadPool& pool, Isa isa, const ImageSet& images,
-              std::span<const uint32_t> examples, FrozenNetwork& frozen) {
-  Executor executor(graph, calibration, state, arena, pool, isa);
+Status freeze(const Graph& graph, State& state, const Program& calibration, const Machine& machine,
+              OrderedBatches& batches, FrozenNetwork& frozen) {
+  Programs programs(graph, state, machine);
+  Executor& executor = programs.add(calibration);
   if (frozen.description.format.is_float()) {
     fill_frozen_fp32(graph, state, calibration, executor, frozen);
     return {};
   }
   const int64_t at = histograms_at(calibration);
-  auto* histograms = reinterpret_cast<int64_t*>(arena.data() + at);
-  const auto room =
-      static_cast<size_t>(std::max<int64_t>(0, std::ssize(arena) - at) / int64_t{sizeof(int64_t)});
+  auto* histograms = reinterpret_cast<int64_t*>(machine.arena.data() + at);
+  const auto room = static_cast<size_t>(std::max<int64_t>(0, std::ssize(machine.arena) - at) /
+                                        int64_t{sizeof(int64_t)});
   Exponents exponents(graph, state, executor);
   MANTISSA_RETURN_IF_ERROR(
-      choose_all(calibration, {histograms, room}, images, examples, executor, exponents));
+      choose_all(calibration, {histograms, room}, batches, programs, executor, exponents));
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     executor.set_exponents(value, exponents.value(value), exponents.channels(value));
   }
@@ -269,8 +262,8 @@ Status freeze(const Graph& graph, State& state, const Program& calibration,
   return {};
 }
 
-std::vector<uint32_t> calibration_examples(const ImageSet& images, uint64_t seed, int64_t count) {
-  const std::vector<uint32_t> order = epoch_order(seed, UINT32_MAX, images.count);
+std::vector<uint32_t> calibration_examples(int64_t all, uint64_t seed, int64_t count) {
+  const std::vector<uint32_t> order = epoch_order(seed, UINT32_MAX, all);
   return {order.begin(), order.begin() + count};
 }
 

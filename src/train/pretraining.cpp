@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 
-#include "data/batches.h"
 #include "numerics/bit_statistics.h"
 #include "runtime/executor.h"
 
@@ -86,18 +84,14 @@ void take_velocity_exponents(const RunPlan& plan, const Format& format, State& f
 
 }  // namespace
 
-Status pretrain(const RunConfig& config, const RunPlan& plan, const ImageSet& images,
-                std::span<std::byte> arena, ThreadPool& pool,
-                const std::function<bool(int64_t done)>& report, State& state) {
+Status pretrain(const RunConfig& config, const RunPlan& plan, BatchSource& batches,
+                const Machine& machine, const std::function<bool(int64_t done)>& report,
+                State& state) {
   const int64_t steps = config.format.float_steps();
   MANTISSA_ASSIGN(State floats, State::create(plan.pretraining_layout));
   initialise(plan.graph, plan.pretraining.options.format, config.seed, floats);
-  MANTISSA_ASSIGN(const auto batches,
-                  BatchPrefetcher::create(images, {.batch_size = config.batch_size,
-                                                   .seed = config.seed,
-                                                   .augmentation = config.augmentation,
-                                                   .total_steps = steps}));
-  Executor executor(plan.graph, plan.pretraining, floats, arena, pool, config.isa);
+  Programs programs(plan.graph, floats, machine);
+  Executor& executor = programs.add(plan.pretraining);
   Observations observations(plan.pretraining);
   const Schedule schedule = run_schedule(config, plan.total_steps, 0);
   StepScalars scalars = step_scalars(config);
@@ -106,8 +100,7 @@ Status pretrain(const RunConfig& config, const RunPlan& plan, const ImageSet& im
     scalars.step = step;
     // A run may be shorter than its pre-training.
     scalars.learning_rate = learning_rate(schedule, std::min(step, plan.total_steps - 1));
-    const Batch batch = batches->next();
-    MANTISSA_RETURN_IF_ERROR(executor.train_step(batch.pixels, batch.labels, scalars));
+    MANTISSA_RETURN_IF_ERROR(programs.train_step(batches.next(), scalars));
     if (!report(step + 1)) {
       return make_error(ErrorCode::kInterrupted,
                         "interrupted in the pre-training: nothing was saved yet");
@@ -118,7 +111,7 @@ Status pretrain(const RunConfig& config, const RunPlan& plan, const ImageSet& im
   }
   take_parameters(plan.graph, config.format, floats, state);
   take_exponents(plan, config.format, observations, state);
-  take_velocity_exponents(plan, config.format, floats, pool, state);
+  take_velocity_exponents(plan, config.format, floats, machine.pool, state);
   return {};
 }
 

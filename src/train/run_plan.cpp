@@ -7,7 +7,8 @@
 
 #include "base/checked.h"
 #include "base/sizes.h"
-#include "data/batches.h"
+#include "data/ordered_batches.h"
+#include "data/shuffled_batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "plan/compile_training.h"
@@ -69,7 +70,7 @@ int64_t decision_bytes(const Format& format, const Graph& graph) {
 }
 
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
-  const int64_t example_bytes = data.height * data.width * data.channels;
+  const std::vector<TensorSpec> specs = picture_specs(data.height, data.width, data.channels);
   MemoryPlan memory;
   memory.items = {
       {"data set", data.bytes()},
@@ -77,14 +78,14 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
       {"other state", plan.layout.bytes - plan.layout.weight_state_bytes()},
       {"arena", plan.arena_bytes()},
       {"batches ahead",
-       BatchPrefetcher::predict_buffer_bytes(data.train_count, example_bytes, config.batch_size)},
-      {"calibration",
-       config.micro_batch_size * example_bytes + data.train_count * int64_t{sizeof(uint32_t)}},
+       ShuffledBatches::predict_bytes(specs, false, data.train_count, config.batch_size)},
+      {"calibration", OrderedBatches::predict_bytes(specs, false, config.micro_batch_size) +
+                          data.train_count * int64_t{sizeof(uint32_t)}},
       {"runtime",
        kOverheadBytes + config.threads * kOverheadBytesPerThread +
            static_cast<int64_t>(plan.training.instructions.size()) * kOverheadBytesPerInstruction +
-           StepTimes::predict_bytes(plan.total_steps) +
-           Observations::predict_bytes(plan.training) + decision_bytes(config.format, plan.graph)}};
+           StepTimes::predict_bytes(plan.total_steps) + Observations::predict_bytes(plan.training) +
+           decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   if (config.format.float_steps() > 0) {
     memory.items.push_back(
@@ -98,7 +99,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
   }
   if (data.validation_count == 0 && plan.validation_examples > 0) {
     memory.items.push_back(
-        {"validation split", split_bytes(plan.validation_examples, example_bytes)});
+        {"validation split", split_bytes(plan.validation_examples, specs[0].bytes())});
   }
   memory.advice =
       config.recompute == RecomputeMode::kNone || config.recompute == RecomputeMode::kLiteral

@@ -1,0 +1,80 @@
+#include "train/programs.h"
+
+#include <algorithm>
+#include <string>
+
+#include "data/examples.h"
+
+namespace mantissa {
+namespace {
+
+Error missing(const std::string& name, const Batch& batch) {
+  std::string text = "the network wants '" + name + "', and the data have ";
+  for (size_t i = 0; i < batch.specs.size(); ++i) {
+    text += (i == 0 ? "'" : ", '") + batch.specs[i].name + "'";
+  }
+  return invalid_input(text + (batch.specs.empty() ? "nothing" : ""));
+}
+
+}  // namespace
+
+Programs::Programs(const Graph& graph, State& state, const Machine& machine)
+    : graph_(graph), state_(state), machine_(machine) {}
+
+Executor& Programs::add(const Program& program) {
+  const int64_t examples = program.options.micro_batches * program.options.micro_batch_size;
+  rows_.push_back({examples, std::make_unique<Executor>(graph_, program, state_, machine_.arena,
+                                                        machine_.pool, machine_.isa)});
+  labels_.resize(std::max(labels_.size(), static_cast<size_t>(examples)));
+  return *rows_.back().executor;
+}
+
+Result<Executor*> Programs::pick(const Batch& batch) {
+  for (const Row& row : rows_) {
+    if (row.examples == batch.count) return row.executor.get();
+  }
+  return invalid_input("no program was compiled for a batch of " + std::to_string(batch.count) +
+                       " examples");
+}
+
+// The one place that knows what executors take: pixels, and labels that are bytes.
+Result<Programs::Inputs> Programs::inputs_of(const Batch& batch) {
+  constexpr int32_t kMostClasses = 256;
+  Inputs inputs{static_cast<const uint8_t*>(batch.find(kPixelTensor)), nullptr};
+  if (inputs.pixels == nullptr) return missing(kPixelTensor, batch);
+  const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
+  if (labels == nullptr) return inputs;
+  for (int64_t i = 0; i < batch.count; ++i) {
+    if (labels[i] < 0 || labels[i] >= kMostClasses) {
+      return invalid_input("label " + std::to_string(labels[i]) + ": networks have at most " +
+                           std::to_string(kMostClasses) + " classes");
+    }
+    labels_[static_cast<size_t>(i)] = static_cast<uint8_t>(labels[i]);
+  }
+  inputs.labels = labels_.data();
+  return inputs;
+}
+
+Result<StepResult> Programs::train_step(const Batch& batch, const StepScalars& scalars) {
+  MANTISSA_ASSIGN(last_, pick(batch));
+  MANTISSA_ASSIGN(const Inputs inputs, inputs_of(batch));
+  return last_->train_step(inputs.pixels, inputs.labels, scalars);
+}
+
+Result<StepResult> Programs::infer(const Batch& batch) {
+  MANTISSA_ASSIGN(last_, pick(batch));
+  MANTISSA_ASSIGN(const Inputs inputs, inputs_of(batch));
+  return last_->infer(inputs.pixels, inputs.labels);
+}
+
+Status infer_all(Programs& programs, BatchSource& batches,
+                 const std::function<Status(const Batch&, const StepResult&)>& found) {
+  while (true) {
+    const Batch batch = batches.next();
+    if (batch.count == 0) return {};
+    MANTISSA_ASSIGN(const StepResult result, programs.infer(batch));
+    MANTISSA_RETURN_IF_ERROR(found(batch, result));
+  }
+}
+
+}  // namespace mantissa
