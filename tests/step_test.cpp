@@ -5,9 +5,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <new>
+#include <optional>
 
+#include "base/test_threads.h"
+#include "data/shuffled_batches.h"
 #include "ops/ops.h"
 #include "tests/harness.h"
+#include "train/programs.h"
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -43,6 +47,31 @@ TEST(Step, AllocatesNothing) {
     const int64_t before_observing = allocations;
     for (int i = 0; i < 3; ++i) harness.step();
     EXPECT_EQ(allocations - before_observing, 0) << model << ", observed";
+  }
+}
+
+// From the source of the batches to the update.
+TEST(Step, AllocatesNothingOnItsWayFromTheData) {
+  Harness harness({.model = "mlp", .micro_batch_size = 8, .threads = 2});
+  const ImageSet& images = fashion_mnist().train;
+  for (const bool ahead : {true, false}) {
+    std::optional<ThreadLimit> limit;
+    if (!ahead) limit.emplace(0);
+    auto batches = ShuffledBatches::create(picture_examples(images, {.shift = 2, .flip = 1}, 1),
+                                           {.batch_size = 16, .seed = 1, .total_steps = 8});
+    ASSERT_TRUE(batches.ok());
+    EXPECT_EQ((*batches)->works_ahead(), ahead);
+    const auto arena = AlignedMemory::create(harness.program().arena_bytes);
+    Programs programs(harness.graph(), harness.state(),
+                      {harness.pool(), arena->span(), best_isa()});
+    programs.add(harness.program());
+    const StepScalars scalars{.learning_rate = 0.05, .gradient_scale = 1.0 / 16};
+    ASSERT_TRUE(programs.train_step((*batches)->next(), scalars).ok());
+    const int64_t before = allocations;
+    for (int i = 0; i < 7; ++i) {
+      ASSERT_TRUE(programs.train_step((*batches)->next(), scalars).ok());
+    }
+    EXPECT_EQ(allocations - before, 0);
   }
 }
 

@@ -24,7 +24,7 @@ class BatchBuffers {
 
   int64_t bytes() const;
 
-  // What bytes() will be.
+  // The bytes() of such buffers.
   static int64_t predict_bytes(std::span<const TensorSpec> specs, bool has_lengths, int64_t slots,
                                int64_t batch_size);
 

@@ -41,7 +41,7 @@ struct DatasetInfo {
   std::vector<std::string> notes = {};        // a line each of what the user should know
   int64_t loading_bytes = 0;                  // what loading takes for a while, besides bytes()
 
-  // What all splits occupy in memory when loaded.
+  // Memory that all splits take when loaded.
   int64_t bytes() const {
     const int64_t example_bytes = height * width * channels + int64_t{sizeof(Label)};
     return (train_count + validation_count + test_count) * example_bytes;
@@ -55,7 +55,7 @@ struct Dataset {
   ImageSet test;
 };
 
-// What pictures and labels are made into.
+// The form that pictures and labels are brought to.
 struct DataOptions {
   PictureSize size;      // 0 x 0: as they are; 64 x 64 where they differ in size
   int64_t channels = 0;  // 0: as they are; 3 where any has colours

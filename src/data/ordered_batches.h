@@ -27,7 +27,7 @@ class OrderedBatches : public BatchSource {
 
   int64_t count() const { return count_; }
 
-  // What it holds, but for `order`.
+  // The memory that it holds, but for `order`.
   static int64_t predict_bytes(std::span<const TensorSpec> specs, bool has_lengths,
                                int64_t batch_size) {
     return BatchBuffers::predict_bytes(specs, has_lengths, 1, batch_size);

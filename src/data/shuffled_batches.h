@@ -45,7 +45,7 @@ class ShuffledBatches : public BatchSource {
   // All bytes that it holds, for the memory plan.
   int64_t bytes() const;
 
-  // What bytes() will be, of `count` examples.
+  // The bytes() of such batches, of `count` examples.
   static int64_t predict_bytes(std::span<const TensorSpec> specs, bool has_lengths, int64_t count,
                                int64_t batch_size);
 

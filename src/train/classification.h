@@ -16,7 +16,7 @@
 
 namespace mantissa {
 
-// What evaluating a classifier needs to know.
+// The network that is evaluated, and the kernels that do it.
 struct ClassifierOptions {
   int64_t classes = 0;
   ops::LossKind loss = ops::LossKind::kCrossEntropy;

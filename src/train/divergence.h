@@ -21,7 +21,8 @@ struct TrainingLoss {
   int64_t steps = 0;
 };
 
-// Of at least the last `steps` steps, in whole lines of metrics.jsonl; of all in a shorter run.
+// The mean of at least the last `steps` steps, in whole lines of metrics.jsonl; of all steps in a
+// shorter run.
 TrainingLoss last_training_loss(std::span<const MetricsLine> lines, int64_t steps);
 
 // Why a run counts as diverged, or "". Its training loss is absurd, above ten times

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What the order of a row's logits says: largest first, of equals the first class first.
+// The order of a row's logits: the largest comes first, of equal ones the first class.
 struct Ranks {
   int guess = 0;
   int64_t of_label = 0;  // classes before the label

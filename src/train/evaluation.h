@@ -1,4 +1,4 @@
-// What evaluating a classifier found: accuracy, loss, confusions and the worst predictions, and its
+// The evaluation of a classifier: accuracy, loss, confusions and the worst predictions, and its
 // JSON.
 #pragma once
 

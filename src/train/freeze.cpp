@@ -41,7 +41,7 @@ class Exponents {
   int16_t value(int index) const { return values_[index]; }
   const std::vector<int8_t>& channels(int index) const { return channels_[index]; }
 
-  // Of an instruction's output, whose values were counted.
+  // Chooses the exponent of an instruction's output, whose values were counted.
   void choose(const Instruction& instruction, const Tensor& output,
               std::span<const int64_t> histogram) {
     const int value = instruction.output.slot;
@@ -72,8 +72,8 @@ class Exponents {
   }
 
  private:
-  // Of the sums of a convolution, one or one per channel: a channel's exponent is not below it,
-  // since there is nothing finer. Empty for instructions without weights.
+  // The exponents of a convolution's sums, one or one per channel: a channel's exponent is not
+  // below it, since there is nothing finer. Empty for instructions without weights.
   std::vector<int> sum_exponents(const Instruction& instruction) const {
     if (instruction.parameters.empty()) return {};
     const int tensor = state_.layout().parameters[instruction.parameters[0].parameter].exponent;

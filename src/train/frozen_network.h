@@ -22,7 +22,7 @@ struct InferenceOptions {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
 };
 
-// What a frozen network is rebuilt from, and what it was trained on.
+// A frozen network is rebuilt from this; it also says what it was trained on.
 struct FrozenDescription {
   std::string model;
   ModelOptions options;

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// What the observer sees between the lines of metrics.jsonl: the last line's numbers.
+// The observer sees the numbers of the last line of metrics.jsonl until there is another.
 struct Shown {
   double loss = 0, accuracy = 0;
 };
@@ -27,15 +27,15 @@ int64_t steps_between_checkpoints(const LoopParts& parts) {
                                            : parts.plan.steps_per_epoch;
 }
 
-Result<StepResult> take_step(const LoopParts& parts, LoopState& at, Programs& programs,
-                             BatchSource& batches, double rate) {
+Result<StepResult> take_step(const LoopParts& parts, LoopState& at, BatchSource& batches,
+                             double rate) {
   StepScalars scalars = step_scalars(parts.config);
   scalars.learning_rate = rate;
   scalars.step = at.info.step;
   const auto start = Clock::now();
   const Batch batch = batches.next();
   const auto batch_came = Clock::now();
-  MANTISSA_ASSIGN(const StepResult result, programs.train_step(batch, scalars));
+  MANTISSA_ASSIGN(const StepResult result, parts.programs.train_step(batch, scalars));
   const auto end = Clock::now();
   at.times.add(seconds(end - batch_came), seconds(end - start));
   add_step(result, at.info);
@@ -131,19 +131,17 @@ bool is_done(const RunConfig& config, const RunPlan& plan, const CheckpointInfo&
 Status run_loop(const LoopParts& parts, LoopState at, BatchSource& batches) {
   const RunConfig& config = parts.config;
   CheckpointInfo& info = at.info;
-  Programs programs(parts.plan.graph, at.state, parts.machine);
-  Executor& executor = programs.add(parts.plan.training);
   MANTISSA_ASSIGN(RunLogs logs, RunLogs::open(config, parts.plan, info, at.state));
   for (const std::string& gap : logs.gaps()) tell_message(parts.observer, gap);
   at.times.reserve(parts.plan.total_steps - info.step);
   Shown shown;
   bool stop = false;  // asked for while validating
   while (!is_done(config, parts.plan, info)) {
-    executor.set_observations(logs.observations(info.step + 1));
+    parts.programs.observe(logs.observations(info.step + 1));
     FinishedStep step;
     step.learning_rate =
         learning_rate(run_schedule(config, parts.plan.total_steps, info.reductions), info.step);
-    MANTISSA_ASSIGN(step.result, take_step(parts, at, programs, batches, step.learning_rate));
+    MANTISSA_ASSIGN(step.result, take_step(parts, at, batches, step.learning_rate));
     MANTISSA_ASSIGN(step.validation, end_epoch(parts, at, logs, stop));
     step.is_last = is_done(config, parts.plan, info);
     MANTISSA_ASSIGN(const std::optional<MetricsLine> line, logs.write(step, at.state, info));

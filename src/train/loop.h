@@ -16,13 +16,13 @@
 
 namespace mantissa {
 
-// What the loop works on; all of it outlives the loop.
+// The parts that the loop works with; all outlive it.
 struct LoopParts {
   const RunConfig& config;
   const RunPlan& plan;
   const Task& task;
   const TrainObserver& observer;
-  const Machine& machine;
+  Programs& programs;  // with the training program, over the state
   // Measures the examples that were held back with the weights as they are. Called if the plan has
   // any.
   std::function<Result<Score>(const EvaluationObserver&)> validate;

@@ -62,9 +62,10 @@ class Loop : public testing::Test {
                      .total_steps = plan.total_steps - info.step});
     EXPECT_TRUE(batches.ok());
     const Task task = classification_task({.classes = 4}, "", {});
-    const Machine machine{pool, arena.span(), config.isa};
+    Programs programs(plan.graph, state, {pool, arena.span(), config.isa});
+    programs.add(plan.training);
     StepTimes times;
-    MANTISSA_RETURN_IF_ERROR(run_loop({config, plan, task, observer, machine, std::move(validate)},
+    MANTISSA_RETURN_IF_ERROR(run_loop({config, plan, task, observer, programs, std::move(validate)},
                                       {state, info, times}, **batches));
     return state.sha256(StateGroup::kPredictor);
   }

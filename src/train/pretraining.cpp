@@ -91,12 +91,12 @@ Status pretrain(const RunConfig& config, const RunPlan& plan, BatchSource& batch
   MANTISSA_ASSIGN(State floats, State::create(plan.pretraining_layout));
   initialise(plan.graph, plan.pretraining.options.format, config.seed, floats);
   Programs programs(plan.graph, floats, machine);
-  Executor& executor = programs.add(plan.pretraining);
+  programs.add(plan.pretraining);
   Observations observations(plan.pretraining);
   const Schedule schedule = run_schedule(config, plan.total_steps, 0);
   StepScalars scalars = step_scalars(config);
   for (int64_t step = 0; step < steps; ++step) {
-    if (step + 1 == steps) executor.set_observations(&observations);
+    if (step + 1 == steps) programs.observe(&observations);
     scalars.step = step;
     // A run may be shorter than its pre-training.
     scalars.learning_rate = learning_rate(schedule, std::min(step, plan.total_steps - 1));

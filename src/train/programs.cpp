@@ -23,15 +23,16 @@ Programs::Programs(const Graph& graph, State& state, const Machine& machine)
 
 Executor& Programs::add(const Program& program) {
   const int64_t examples = program.options.micro_batches * program.options.micro_batch_size;
-  rows_.push_back({examples, std::make_unique<Executor>(graph_, program, state_, machine_.arena,
-                                                        machine_.pool, machine_.isa)});
+  rows_.push_back({program.options.kind, examples,
+                   std::make_unique<Executor>(graph_, program, state_, machine_.arena,
+                                              machine_.pool, machine_.isa)});
   labels_.resize(std::max(labels_.size(), static_cast<size_t>(examples)));
   return *rows_.back().executor;
 }
 
-Result<Executor*> Programs::pick(const Batch& batch) {
+Result<Executor*> Programs::pick(ProgramKind kind, const Batch& batch) const {
   for (const Row& row : rows_) {
-    if (row.examples == batch.count) return row.executor.get();
+    if (row.kind == kind && row.examples == batch.count) return row.executor.get();
   }
   return invalid_input("no program was compiled for a batch of " + std::to_string(batch.count) +
                        " examples");
@@ -56,15 +57,21 @@ Result<Programs::Inputs> Programs::inputs_of(const Batch& batch) {
 }
 
 Result<StepResult> Programs::train_step(const Batch& batch, const StepScalars& scalars) {
-  MANTISSA_ASSIGN(last_, pick(batch));
+  MANTISSA_ASSIGN(Executor* const executor, pick(ProgramKind::kTraining, batch));
   MANTISSA_ASSIGN(const Inputs inputs, inputs_of(batch));
-  return last_->train_step(inputs.pixels, inputs.labels, scalars);
+  return executor->train_step(inputs.pixels, inputs.labels, scalars);
 }
 
 Result<StepResult> Programs::infer(const Batch& batch) {
-  MANTISSA_ASSIGN(last_, pick(batch));
+  MANTISSA_ASSIGN(inferred_, pick(ProgramKind::kInference, batch));
   MANTISSA_ASSIGN(const Inputs inputs, inputs_of(batch));
-  return last_->infer(inputs.pixels, inputs.labels);
+  return inferred_->infer(inputs.pixels, inputs.labels);
+}
+
+void Programs::observe(Observations* observations) {
+  for (const Row& row : rows_) {
+    if (row.kind == ProgramKind::kTraining) row.executor->set_observations(observations);
+  }
 }
 
 Status infer_all(Programs& programs, BatchSource& batches,

@@ -1,4 +1,4 @@
-// The programs of a network: one for each shape of batch, over one state and one arena.
+// The programs of a network: one for each purpose and size of batch, over one state and one arena.
 #pragma once
 
 #include <cstddef>
@@ -19,50 +19,56 @@
 
 namespace mantissa {
 
-// What the programs of a run, or of an evaluation, share besides a state: threads and memory.
+// Threads and memory that programs run on. A view.
 struct Machine {
   ThreadPool& pool;
   std::span<std::byte> arena;  // as large as the largest of the programs needs
   Isa isa;
 };
 
-// Executors of programs over one graph and one state. They share the arena: one runs at a time.
-// Takes batches as their sources give them, and picks the executor by the number of examples.
+// Owns the executors of programs over one graph and one state. They share the arena: one runs at a
+// time. Takes batches as their sources give them, and picks the executor for each.
 class Programs {
  public:
   // All references outlive it.
   Programs(const Graph& graph, State& state, const Machine& machine);
 
-  // Makes the program's executor, which the result is. The program outlives it.
+  // Makes the program's executor and returns it. The program outlives it.
   Executor& add(const Program& program);
 
-  // Runs a step, or the forward pass, of the program for as many examples as the batch has. Errors:
-  // there is no such program, the batch lacks an input of the network, and those of the executor.
+  // Runs a step of the training program for as many examples as the batch has. Errors: there is no
+  // such program, the batch lacks an input of the network, or the executor fails.
   Result<StepResult> train_step(const Batch& batch, const StepScalars& scalars);
+
+  // Runs the forward pass of the inference program for as many examples. The same errors.
   Result<StepResult> infer(const Batch& batch);
 
   // The network's output for the last batch of infer().
-  Tensor outputs() const { return last_->logits(); }
+  Tensor outputs() const { return inferred_->logits(); }
+
+  // From now on training steps are observed (Executor::set_observations); null: they are not.
+  void observe(Observations* observations);
 
  private:
   struct Row {
-    int64_t examples;  // of a step: all its micro-batches
+    ProgramKind kind;
+    int64_t examples;  // of all micro-batches of a step
     std::unique_ptr<Executor> executor;
   };
-  // What executors take of a batch.
+  // A batch as executors take it.
   struct Inputs {
     const uint8_t* pixels;
     const uint8_t* labels;
   };
 
-  Result<Executor*> pick(const Batch& batch);
+  Result<Executor*> pick(ProgramKind kind, const Batch& batch) const;
   Result<Inputs> inputs_of(const Batch& batch);
 
   const Graph& graph_;
   State& state_;
   Machine machine_;
   std::vector<Row> rows_;
-  Executor* last_ = nullptr;
+  Executor* inferred_ = nullptr;  // which ran last
   std::vector<uint8_t> labels_;  // of the batch at hand, as executors take them
 };
 

@@ -76,6 +76,28 @@ TEST_F(ProgramsOfSizes, PickByTheNumberOfExamples) {
   EXPECT_EQ(outputs, (std::vector<int64_t>{5 * kClasses, 5 * kClasses, 2 * kClasses}));
 }
 
+// A training program of the same size is another program.
+TEST_F(ProgramsOfSizes, PickByThePurpose) {
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const Program training =
+      *compile(graph_, {.kind = ProgramKind::kTraining, .micro_batch_size = 1, .micro_batches = 5},
+               {&table, 1});
+  const AlignedMemory arena =
+      std::move(*AlignedMemory::create(std::max(five_.arena_bytes, training.arena_bytes)));
+  Programs programs(graph_, state_, {pool_, arena.span(), best_isa()});
+  programs.add(training);
+  auto batches = OrderedBatches::create(picture_examples(images_), 5);
+  EXPECT_FALSE(programs.infer(batches->next()).ok());
+  programs.add(five_);
+  const std::string before = state_.sha256(StateGroup::kPredictor);
+  ASSERT_TRUE(programs.infer(batches->next()).ok());
+  EXPECT_EQ(state_.sha256(StateGroup::kPredictor), before);
+  batches->go_to(0);
+  ASSERT_TRUE(
+      programs.train_step(batches->next(), {.learning_rate = 0.1, .gradient_scale = 0.2}).ok());
+  EXPECT_NE(state_.sha256(StateGroup::kPredictor), before);
+}
+
 TEST_F(ProgramsOfSizes, StopWhereTheCallerDoes) {
   auto batches = OrderedBatches::create(picture_examples(images_), 5);
   int calls = 0;

@@ -1,4 +1,4 @@
-// What somebody who watches a run, a benchmark or a profile is told, and how they stop it.
+// Events that the observer of a run, a benchmark or a profile is told, and may stop it at.
 #pragma once
 
 #include <cstdint>

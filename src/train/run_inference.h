@@ -13,7 +13,7 @@
 
 namespace mantissa {
 
-// What it takes, but for the state of the training.
+// The parts of a run that this needs, but for the state of its training.
 struct RunInference {
   const RunConfig& config;
   const RunPlan& plan;

@@ -1,4 +1,4 @@
-// What a run writes as it goes on: metrics.jsonl, TensorBoard events, hashes.jsonl and
+// The files that a run writes as it goes on: metrics.jsonl, TensorBoard events, hashes.jsonl and
 // tensors.jsonl (docs/run-folder.md).
 #pragma once
 

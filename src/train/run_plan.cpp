@@ -63,7 +63,7 @@ std::vector<MemoryItem> largest_buffers(const Program& program, size_t count) {
   return items;
 }
 
-// What dynamic fixed point counts in a step.
+// Memory for the counts of dynamic fixed point in a step.
 int64_t decision_bytes(const Format& format, const Graph& graph) {
   if (!format.is_dynamic()) return 0;
   return DecidedExponents::predict_bytes(predictor_slots(graph, format), format);

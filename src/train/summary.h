@@ -35,7 +35,7 @@ std::string to_json(const RunSummary& summary);
 Result<std::optional<std::string>> read_summary(const std::filesystem::path& folder,
                                                 const std::string& run_identity);
 
-// What a summary says under "diverged", or "".
+// The text of a summary's entry "diverged", or "".
 std::string diverged_by(const std::string& summary_json);
 
 }  // namespace mantissa

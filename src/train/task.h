@@ -1,4 +1,4 @@
-// What a network is trained for: the loss, the measure beside it, and what becomes of its outputs.
+// The purpose of a network: its loss, how well it does, and how that is reported.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace mantissa {
 
-// What was measured on some examples. Which of them count as correct is the task's affair.
+// A measurement on some examples. The task decides which of them count as correct.
 struct Score {
   int64_t examples = 0;
   int64_t correct = 0;
@@ -31,8 +31,7 @@ using EvaluationObserver = std::function<bool(int64_t done)>;
 struct Task {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   double guessing_loss = 0;  // of the best answers that do not look at the example
-  double high_loss = 0;  // that of a network which learned nothing, or worse; many times as high
-                         // it is absurd
+  double high_loss = 0;      // of a network that learned nothing; many times as much is absurd
 
   // A score in words, for people: "loss 0.3134, accuracy 62.00 %".
   std::string (*describe)(const Score&) = nullptr;

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a run works on from its first step to its end.
+// A run from its first step to its end. A view, but for what it counts.
 struct Run {
   const RunConfig& config;
   const TrainObserver& observer;
@@ -47,7 +47,7 @@ struct Run {
   RunInference inference() const { return {config, plan, data, machine}; }
 };
 
-// What keeps a run from being, found out before anything is touched.
+// Plans the run, and finds whatever speaks against it before anything is touched.
 Result<RunPlan> plan_and_check(const RunConfig& config, const TrainObserver& observer,
                                const DatasetInfo& data, int64_t idle_bytes) {
   MANTISSA_ASSIGN(RunPlan plan, plan_run(config, data));
@@ -143,7 +143,9 @@ Status take_steps(Run& run) {
   const auto validate = [&](const EvaluationObserver& observer) {
     return validate_run(run.inference(), run.task, run.state, observer);
   };
-  return run_loop({run.config, run.plan, run.task, run.observer, run.machine, validate},
+  Programs programs(run.plan.graph, run.state, run.machine);
+  programs.add(run.plan.training);
+  return run_loop({run.config, run.plan, run.task, run.observer, programs, validate},
                   {run.state, run.info, run.times}, *batches);
 }
 
