@@ -40,15 +40,14 @@ Result<Executor*> Programs::pick(ProgramKind kind, const Batch& batch) const {
 
 // The one place that knows what executors take: pixels, and labels that are bytes.
 Result<Programs::Inputs> Programs::inputs_of(const Batch& batch) {
-  constexpr int32_t kMostClasses = 256;
   Inputs inputs{static_cast<const uint8_t*>(batch.find(kPixelTensor)), nullptr};
   if (inputs.pixels == nullptr) return missing(kPixelTensor, batch);
   const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
   if (labels == nullptr) return inputs;
   for (int64_t i = 0; i < batch.count; ++i) {
-    if (labels[i] < 0 || labels[i] >= kMostClasses) {
+    if (labels[i] < 0 || labels[i] >= kMostNetworkClasses) {
       return invalid_input("label " + std::to_string(labels[i]) + ": networks have at most " +
-                           std::to_string(kMostClasses) + " classes");
+                           std::to_string(kMostNetworkClasses) + " classes");
     }
     labels_[static_cast<size_t>(i)] = static_cast<uint8_t>(labels[i]);
   }

@@ -19,6 +19,9 @@
 
 namespace mantissa {
 
+// Executors take labels of one byte.
+constexpr int32_t kMostNetworkClasses = 256;
+
 // Threads and memory that programs run on. A view.
 struct Machine {
   ThreadPool& pool;
