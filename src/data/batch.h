@@ -20,6 +20,11 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
+// "'pixels' (U8 [28, 28, 1])"
+inline std::string to_string(const TensorSpec& spec) {
+  return "'" + spec.name + "' (" + data_type_name(spec.type) + " " + to_string(spec.shape) + ")";
+}
+
 // Some examples. A view: who made it owns what it points to.
 struct Batch {
   int64_t count = 0;                     // of examples; 0 after the last batch

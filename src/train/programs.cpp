@@ -8,18 +8,24 @@
 namespace mantissa {
 namespace {
 
-Error missing(const std::string& name, const Batch& batch) {
-  std::string text = "the network wants '" + name + "', and the data have ";
+// The tensor of the batch that has the name, type and shape of an input.
+Result<const void*> tensor_for(const TensorSpec& input, const Batch& batch) {
   for (size_t i = 0; i < batch.specs.size(); ++i) {
-    text += (i == 0 ? "'" : ", '") + batch.specs[i].name + "'";
+    if (batch.specs[i] == input) return batch.tensors[i];
   }
-  return invalid_input(text + (batch.specs.empty() ? "nothing" : ""));
+  std::string have;
+  for (const TensorSpec& spec : batch.specs) have += (have.empty() ? "" : ", ") + to_string(spec);
+  return invalid_input("the network wants " + to_string(input) + ", and the data have " +
+                       (have.empty() ? "nothing" : have));
 }
 
 }  // namespace
 
 Programs::Programs(const Graph& graph, State& state, const Machine& machine)
-    : graph_(graph), state_(state), machine_(machine) {}
+    : graph_(graph),
+      state_(state),
+      machine_(machine),
+      pixels_{kPixelTensor, DataType::kUint8, graph.values[graph.input].shape} {}
 
 Executor& Programs::add(const Program& program) {
   const int64_t examples = program.options.micro_batches * program.options.micro_batch_size;
@@ -40,8 +46,8 @@ Result<Executor*> Programs::pick(ProgramKind kind, const Batch& batch) const {
 
 // The one place that knows what executors take: pixels, and labels that are bytes.
 Result<Programs::Inputs> Programs::inputs_of(const Batch& batch) {
-  Inputs inputs{static_cast<const uint8_t*>(batch.find(kPixelTensor)), nullptr};
-  if (inputs.pixels == nullptr) return missing(kPixelTensor, batch);
+  MANTISSA_ASSIGN(const void* const pixels, tensor_for(pixels_, batch));
+  Inputs inputs{static_cast<const uint8_t*>(pixels), nullptr};
   const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
   if (labels == nullptr) return inputs;
   for (int64_t i = 0; i < batch.count; ++i) {

@@ -40,7 +40,8 @@ class Programs {
   Executor& add(const Program& program);
 
   // Runs a step of the training program for as many examples as the batch has. Errors: there is no
-  // such program, the batch lacks an input of the network, or the executor fails.
+  // such program, the batch lacks an input of the network, or has it in another type or shape, or
+  // the executor fails.
   Result<StepResult> train_step(const Batch& batch, const StepScalars& scalars);
 
   // Runs the forward pass of the inference program for as many examples. The same errors.
@@ -70,9 +71,10 @@ class Programs {
   const Graph& graph_;
   State& state_;
   Machine machine_;
+  TensorSpec pixels_;  // the network's input
   std::vector<Row> rows_;
   Executor* inferred_ = nullptr;  // which ran last
-  std::vector<uint8_t> labels_;  // of the batch at hand, as executors take them
+  std::vector<uint8_t> labels_;   // of the batch at hand, as executors take them
 };
 
 // Runs the forward pass of all batches that are left, and calls `found` after each. An error of it

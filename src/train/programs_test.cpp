@@ -118,10 +118,14 @@ TEST_F(ProgramsOfSizes, RefuseWhatTheyWereNotMadeFor) {
   EXPECT_EQ(refusal(picture_examples(images_), 5), "accepted");
   EXPECT_EQ(refusal(picture_examples(images_), 3),
             "no program was compiled for a batch of 3 examples");
-  const std::vector<float> points(12);
+  const std::vector<float> points(12 * 9);
   EXPECT_EQ(
       refusal(array_examples(12, {{{"points", DataType::kFloat, Shape{1}}, points.data()}}), 5),
-      "the network wants 'pixels', and the data have 'points'");
+      "the network wants 'pixels' (U8 [6, 6, 1]), and the data have 'points' (F32 [1])");
+  EXPECT_EQ(
+      refusal(array_examples(12, {{{kPixelTensor, DataType::kUint8, Shape{36}}, points.data()}}),
+              5),
+      "the network wants 'pixels' (U8 [6, 6, 1]), and the data have 'pixels' (U8 [36])");
   images_.labels[4] = 300;
   EXPECT_NE(refusal(picture_examples(images_), 5).find("label 300"), std::string::npos);
 }
