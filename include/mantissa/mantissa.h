@@ -86,7 +86,7 @@ struct EvaluationOutcome {
   double loss = 0;            // mean cross-entropy in nats, or squared error, as trained
   double seconds = 0;
   std::vector<std::string> class_names;
-  std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
+  std::vector<std::vector<int64_t>> confusion;  // [label][prediction]; empty with over 256 classes
   std::string model_sha256;
 };
 
