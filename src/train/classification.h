@@ -23,7 +23,7 @@ struct ClassifierOptions {
   Isa isa = Isa::kScalar;  // of the softmax that probabilities come from
 };
 
-// Runs all batches, which have the tensor kLabelTensor, through programs with a loss. Results do not
+// Runs all batches through programs with a loss; each has the tensor kLabelTensor. Results do not
 // depend on the sizes of batches. kInterrupted if the observer stopped it.
 Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,
                             const ClassifierOptions& options,
