@@ -7,8 +7,8 @@
 #include <iterator>
 #include <limits>
 
+#include "kernels/mantissa_span.h"
 #include "kernels/parallel_ranges.h"
-#include "kernels/value.h"
 #include "ops/ops.h"
 #include "tests/harness.h"
 
@@ -18,8 +18,6 @@ namespace {
 // --- the operator, as in docs/extending.md ---
 
 // y = -x. Mantissas are symmetric, so nothing is rounded or clipped.
-constexpr int64_t kGrain = 16384;  // elements below which a thread is not worth waking
-
 Result<Shape> negate_shape(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() != 1) return invalid_input("wants one input");
   return inputs[0];
@@ -27,12 +25,13 @@ Result<Shape> negate_shape(const Attributes&, std::span<const Shape> inputs) {
 
 template <typename Mantissa>
 void negate(const OpContext& c, const Tensor& from, const Tensor& to) {
-  kernels::parallel_ranges(
-      *c.kernel.pool, to.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        for (int64_t i = begin; i < end; ++i) {
-          to.as<Mantissa>()[i] = static_cast<Mantissa>(-from.as<Mantissa>()[i]);
-        }
-      });
+  kernels::parallel_ranges(*c.kernel.pool, to.count(), kernels::kElementsPerThread,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t i = begin; i < end; ++i) {
+                               to.as<Mantissa>()[i] =
+                                   static_cast<Mantissa>(-from.as<Mantissa>()[i]);
+                             }
+                           });
   *to.exponent = *from.exponent;
 }
 

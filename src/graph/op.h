@@ -191,7 +191,6 @@ struct ParameterSpec {
 struct OpTraits {
   bool view = false;            // the output is the input under another shape; no instruction
   bool may_leave_wide = false;  // can leave its result in int32, unrequantised
-  bool takes_wide = false;      // reads int32 where the producer may leave it wide
   bool applies_relu = false;    // a ReLU that is its only reader acts on its wide result
   bool is_relu = false;
   // A ReLU whose input's producer stops the gradients that it would have stopped: its backward pass

@@ -5,15 +5,13 @@
 #include <numeric>
 
 #include "base/checked.h"
-#include "kernels/convolution_choice.h"
+#include "kernels/convolution/choice.h"
 #include "kernels/depthwise_wide.h"
 #include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
 
 namespace mantissa::kernels {
 namespace {
-
-constexpr int64_t kGrain = 16384;
 
 // More than 8 bits are x = 256 * high + low + 128, both int8: what the lower byte lacks of a signed
 // one is put back with sums, of the other operand and of this one (start_sums).
@@ -40,10 +38,10 @@ ConvolutionShape plane_shape(ConvolutionShape s, int input_bits) {
 }
 
 // One plane of weights, written to `scratch` unless they are of one.
-const int8_t* weights_plane(const KernelTable& table, ThreadPool& pool, ConstValue weights,
+const int8_t* weights_plane(const KernelTable& table, ThreadPool& pool, ConstMantissaSpan weights,
                             int64_t count, int plane, int8_t* scratch) {
   if (planes_of(weights.bits) == 1) return weights.as<int8_t>();
-  parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
+  parallel_ranges(pool, count, kElementsPerThread, [&](int64_t begin, int64_t end, int64_t) {
     table.wide->plane({weights.as<int16_t>(), plane, scratch}, begin, end);
   });
   return scratch;
@@ -51,13 +49,13 @@ const int8_t* weights_plane(const KernelTable& table, ThreadPool& pool, ConstVal
 
 // One plane of the input as plane_shape() has it, written to `scratch` unless it is of one.
 const int8_t* input_plane(const KernelTable& table, ThreadPool& pool, const ConvolutionShape& s,
-                          ConstValue input, int plane, int8_t* scratch) {
+                          ConstMantissaSpan input, int plane, int8_t* scratch) {
   if (planes_of(input.bits) == 1) return input.as<int8_t>();
   const ConvolutionShape to = plane_shape(s, input.bits);
   const int64_t from_row = s.in_width * s.in_channels, to_row = to.in_width * s.in_channels;
   const int64_t left = s.padding * s.in_channels;
   const auto zero = static_cast<int8_t>(plane == 0 ? -kOffset : 0);
-  parallel_ranges(pool, s.batch * to.in_height, std::max<int64_t>(1, kGrain / to_row),
+  parallel_ranges(pool, s.batch * to.in_height, std::max<int64_t>(1, kElementsPerThread / to_row),
                   [&](int64_t begin, int64_t end, int64_t) {
                     for (int64_t row = begin; row < end; ++row) {
                       const int64_t image = row / to.in_height, y = row % to.in_height - s.padding;
@@ -94,16 +92,18 @@ struct WindowSums {
   size_t bytes() const { return pixels + windows; }
 
   const int32_t* find(const KernelTable& table, ThreadPool& pool, const ConvolutionShape& s,
-                      ConstValue input, std::byte* scratch) const {
+                      ConstMantissaSpan input, std::byte* scratch) const {
     auto* of_pixels = reinterpret_cast<int32_t*>(scratch);
     const GroupSums sums{input, s.groups, s.group_in_channels(), of_pixels};
     parallel_ranges(
-        pool, s.batch * s.in_height * s.in_width, std::max<int64_t>(1, kGrain / s.in_channels),
+        pool, s.batch * s.in_height * s.in_width,
+        std::max<int64_t>(1, kElementsPerThread / s.in_channels),
         [&](int64_t begin, int64_t end, int64_t) { table.wide->group_sums(sums, begin, end); });
     if (windows_are_pixels(s)) return of_pixels;
     auto* of_windows = reinterpret_cast<int32_t*>(scratch + pixels);
     const int64_t row_sums = s.out_width * s.groups;
-    parallel_ranges(pool, s.batch * s.out_height, std::max<int64_t>(1, kGrain / row_sums),
+    parallel_ranges(pool, s.batch * s.out_height,
+                    std::max<int64_t>(1, kElementsPerThread / row_sums),
                     [&](int64_t begin, int64_t end, int64_t) {
                       for (int64_t row = begin; row < end; ++row) {
                         const int64_t image = row / s.out_height * s.in_height * s.in_width;
@@ -163,14 +163,15 @@ void start_sums(const KernelTable& table, ThreadPool& pool, const WideForward& a
   const ConvolutionShape& s = args.shape;
   const FirstSums sums{constants, windows, kOffset, s.groups, s.group_out_channels(), args.sums};
   parallel_ranges(
-      pool, s.output_count() / s.out_channels, std::max<int64_t>(1, kGrain / s.out_channels),
+      pool, s.output_count() / s.out_channels,
+      std::max<int64_t>(1, kElementsPerThread / s.out_channels),
       [&](int64_t begin, int64_t end, int64_t) { table.wide->first_sums(sums, begin, end); });
 }
 
 // sums += part * 2^shift.
 void add_shifted(const KernelTable& table, ThreadPool& pool, const GradientSums& part, int shift,
                  int64_t count, int64_t* sums) {
-  parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
+  parallel_ranges(pool, count, kElementsPerThread, [&](int64_t begin, int64_t end, int64_t) {
     table.wide->add_shifted(part, shift, sums, begin, end);
   });
 }
@@ -250,9 +251,9 @@ WideStatistics narrow_images(const KernelTable& table, ThreadPool& pool, const W
                              const int64_t* sums, int64_t first, int64_t images) {
   const int64_t image = args.shape.input_count() / args.shape.batch;
   const NarrowWide narrow{sums, args.shift, args.grad_input.from(first * image)};
-  return parallel_statistics(pool, images * image, kGrain, [&](int64_t begin, int64_t end) {
-    return table.wide->narrow(narrow, begin, end);
-  });
+  return parallel_statistics(
+      pool, images * image, kElementsPerThread,
+      [&](int64_t begin, int64_t end) { return table.wide->narrow(narrow, begin, end); });
 }
 
 WideStatistics depthwise_grad_input(const KernelTable& table, const WideGradInput& args,
@@ -385,8 +386,8 @@ void wide_forward(const KernelTable& table, const WideForward& args,
   for (int i = 0; i < planes_of(args.input.bits); ++i) {
     const int8_t* from = input_plane(table, pool, s, args.input, i, input);
     for (int j = 0; j < planes_of(args.weights.bits); ++j) {
-      convolution_forward(table, {.shape = shape, .input = from, .weights = by[j], .wide = part},
-                          inner);
+      convolution_forward(table.convolution,
+                          {.shape = shape, .input = from, .weights = by[j], .sums = part}, inner);
       add_shifted(table, pool, {part, 32}, 8 * (i + j), s.output_count(), args.sums);
     }
   }
@@ -396,7 +397,8 @@ size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionSha
                                   int input_bits, int weight_bits, int threads) noexcept {
   if (is_depthwise_wide(shape, input_bits, weight_bits)) return depthwise_wide_scratch_bytes(shape);
   return ForwardScratch(shape, input_bits, weight_bits).bytes() +
-         convolution_forward_scratch_bytes(table, plane_shape(shape, input_bits), threads);
+         convolution_forward_scratch_bytes(table.convolution, plane_shape(shape, input_bits),
+                                           threads);
 }
 
 namespace {
@@ -421,13 +423,13 @@ void start_weight_sums(const KernelTable& table, ThreadPool& pool, const WideGra
     std::fill_n(sums, s.weights_count(), 0);
     return;
   }
-  const int64_t parts =
-      parallel_ranges(pool, s.output_count() / channels, std::max<int64_t>(1, kGrain / channels),
-                      [&](int64_t begin, int64_t end, int64_t part) {
-                        std::fill_n(gradients + part * channels, channels, 0);
-                        table.elementwise->sum_rows(args.grad_output, channels, begin, end,
-                                                    gradients + part * channels);
-                      });
+  const int64_t parts = parallel_ranges(
+      pool, s.output_count() / channels, std::max<int64_t>(1, kElementsPerThread / channels),
+      [&](int64_t begin, int64_t end, int64_t part) {
+        std::fill_n(gradients + part * channels, channels, 0);
+        table.elementwise->sum_rows(args.grad_output, channels, begin, end,
+                                    gradients + part * channels);
+      });
   for (int64_t i = channels; i < parts * channels; ++i) gradients[i % channels] += gradients[i];
   for (int64_t o = 0; o < channels; ++o) {
     std::fill_n(sums + o * depth, depth, kOffset * gradients[o]);
@@ -450,7 +452,7 @@ void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
   start_weight_sums(table, pool, args, gradients, sums);
   for (int i = 0; i < planes_of(args.input.bits); ++i) {
     const int8_t* from = input_plane(table, pool, s, args.input, i, input);
-    convolution_grad_weights(table,
+    convolution_grad_weights(table.convolution,
                              {.shape = plane_shape(s, args.input.bits),
                               .input = from,
                               .grad_output = args.grad_output,
@@ -466,7 +468,7 @@ void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
 size_t wide_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                        int input_bits, int gradient_bits, int threads) noexcept {
   return GradWeightsScratch(shape, input_bits, threads).bytes() +
-         convolution_grad_weights_scratch_bytes(table, plane_shape(shape, input_bits),
+         convolution_grad_weights_scratch_bytes(table.convolution, plane_shape(shape, input_bits),
                                                 gradient_bits, threads);
 }
 

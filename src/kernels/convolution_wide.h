@@ -7,7 +7,7 @@
 
 #include "kernels/convolution/pieces.h"
 #include "kernels/kernel_table.h"
-#include "kernels/value.h"
+#include "kernels/mantissa_span.h"
 
 namespace mantissa::kernels {
 
@@ -15,8 +15,8 @@ namespace mantissa::kernels {
 // bits. The depth is limited as for 8 bits (kMaximumForwardDepth), |bias| <= 2^46: |sums| < 2^48.
 struct WideForward {
   ConvolutionShape shape;
-  ConstValue input;
-  ConstValue weights;
+  ConstMantissaSpan input;
+  ConstMantissaSpan weights;
   const int64_t* bias = nullptr;  // [O], or null
   int64_t* sums = nullptr;        // [N, OH, OW, O]
 };
@@ -35,10 +35,10 @@ size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionSha
 // time.
 struct WideGradInput {
   ConvolutionShape shape;
-  ConstGradient grad_output;
-  ConstValue weights;
+  ConstMantissaSpan grad_output;
+  ConstMantissaSpan weights;
   int shift = 0;  // 0..62
-  Gradient grad_input;
+  MantissaSpan grad_input;
 };
 
 WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& args,
@@ -50,8 +50,8 @@ size_t wide_grad_input_scratch_bytes(const KernelTable& table, const Convolution
 // call. Exact for less than 2^32 pixels of output.
 struct WideGradWeights {
   ConvolutionShape shape;
-  ConstValue input;
-  ConstGradient grad_output;
+  ConstMantissaSpan input;
+  ConstMantissaSpan grad_output;
   int shift = 0;
   int64_t* accumulator = nullptr;  // [O, KH, KW, C / G]
   bool adds = true;

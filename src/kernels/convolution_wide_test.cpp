@@ -27,7 +27,7 @@ struct Mantissas {
     std::fill(wide.begin(), wide.end(), static_cast<int16_t>(value));
     std::fill(narrow.begin(), narrow.end(), static_cast<int8_t>(value));
   }
-  Gradient view() {
+  MantissaSpan view() {
     return {bits <= 8 ? static_cast<void*>(narrow.data()) : static_cast<void*>(wide.data()), bits};
   }
 

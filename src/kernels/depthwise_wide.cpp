@@ -16,8 +16,6 @@ using depthwise::Axis;
 using depthwise::AxisPhase;
 
 constexpr int64_t kMostTaps = 64;
-constexpr int64_t kGrain = 16384;  // sums
-
 // Results [begin, end) of a phase of a row, whose taps [first_tap, last_tap) lie inside the image.
 struct Run {
   int64_t begin, end, first_tap, last_tap;
@@ -91,7 +89,7 @@ class Rows {
   }
 
  private:
-  ConstValue source_at(int64_t image, int64_t y, int64_t x) const {
+  ConstMantissaSpan source_at(int64_t image, int64_t y, int64_t x) const {
     const int64_t pixel = (image * axes_.vertical.sources + y) * axes_.horizontal.sources + x;
     const int64_t bytes = gradient_bytes(args_.source.bits) * args_.shape.in_channels;
     return {args_.source.as<std::byte>() + pixel * bytes, args_.source.bits};
@@ -125,7 +123,8 @@ void depthwise_wide(const KernelTable& table, const DepthwiseWide& args,
     }
   });
   const Rows rows(table, args, by_tap, bias);
-  parallel_ranges(*context.pool, rows.count(), std::max<int64_t>(1, kGrain / rows.row_sums()),
+  parallel_ranges(*context.pool, rows.count(),
+                  std::max<int64_t>(1, kElementsPerThread / rows.row_sums()),
                   [&](int64_t begin, int64_t end, int64_t) {
                     for (int64_t row = begin; row < end; ++row) rows.run(row);
                   });

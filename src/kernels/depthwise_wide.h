@@ -5,7 +5,7 @@
 
 #include "kernels/convolution/convolution.h"
 #include "kernels/kernel_table.h"
-#include "kernels/value.h"
+#include "kernels/mantissa_span.h"
 
 namespace mantissa::kernels {
 
@@ -14,8 +14,8 @@ namespace mantissa::kernels {
 struct DepthwiseWide {
   ConvolutionShape shape;
   bool mirrored = false;
-  ConstValue source;              // [N, H, W, C]; mirrored [N, OH, OW, C]
-  ConstValue weights;             // [C, KH, KW, 1]
+  ConstMantissaSpan source;       // [N, H, W, C]; mirrored [N, OH, OW, C]
+  ConstMantissaSpan weights;      // [C, KH, KW, 1]
   const int64_t* bias = nullptr;  // [C], or null
   int64_t* sums = nullptr;        // [N, OH, OW, C]; mirrored [N, H, W, C]
 };

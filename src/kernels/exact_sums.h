@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/checked.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
@@ -25,8 +25,7 @@ inline void add_sum(int64_t sum, int shift, bool adds, const GradientSums& total
 
 inline void add_sums(ThreadPool& pool, const int64_t* sums, int shift, int64_t count, bool adds,
                      const GradientSums& totals) {
-  constexpr int64_t kGrain = 16384;
-  parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
+  parallel_ranges(pool, count, kElementsPerThread, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t i = begin; i < end; ++i) add_sum(sums[i], shift, adds, totals, i);
   });
 }

@@ -16,7 +16,7 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 32;  // rows
+constexpr int64_t kRowsPerThread = 32;  // rows
 
 Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 1) return invalid_input("wants one [classes] input");
@@ -41,7 +41,8 @@ template <auto kFamily, auto kArguments>
 void forward(const OpContext& c) {
   std::array<kernels::LossSums, kernels::kMaximumParts> partial;
   const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, c.inputs[0].shape[0], kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+      *c.kernel.pool, c.inputs[0].shape[0], kRowsPerThread,
+      [&](int64_t begin, int64_t end, int64_t part) {
         partial[part] = (c.kernels->*kFamily)->loss(kArguments(c), begin, end);
       });
   for (int64_t part = 0; part < parts; ++part) {
@@ -55,7 +56,7 @@ void backward_input(const OpContext& c) {
   const Tensor& grad = c.grad_inputs[0];
   narrow_gradient(c, grad, kWideExponent, [&](int shift) {
     return kernels::parallel_statistics(
-        *c.kernel.pool, c.inputs[0].shape[0], kGrain, [&](int64_t begin, int64_t end) {
+        *c.kernel.pool, c.inputs[0].shape[0], kRowsPerThread, [&](int64_t begin, int64_t end) {
           return (c.kernels->*kFamily)
               ->gradient(kArguments(c), shift, gradient_of(grad), begin, end);
         });
@@ -66,7 +67,7 @@ void backward_input(const OpContext& c) {
 template <auto kFamily, auto kArguments, int kWideExponent>
 constexpr Op row(const char* name, const OpFunctions* fp32) {
   return {.name = name,
-          .traits = {.takes_wide = true, .input_reads_input = true},
+          .traits = {.input_reads_input = true},
           .infer_shape = infer,
           .forward = forward<kFamily, kArguments>,
           .backward_input = backward_input<kFamily, kArguments, kWideExponent>,

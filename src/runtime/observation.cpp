@@ -13,7 +13,7 @@
 namespace mantissa {
 namespace {
 
-constexpr int64_t kGrain = 32768;
+constexpr int64_t kObservedPerThread = 32768;
 
 int length_of(std::integral auto mantissa) { return bit_length(magnitude(mantissa)); }
 
@@ -29,8 +29,8 @@ int length_of(float value) {
 template <typename Length>
 BitLengths count_lengths(int64_t count, ThreadPool& pool, const Length& length) {
   std::array<BitLengths, kernels::kMaximumParts> partial;
-  const int64_t parts =
-      kernels::parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+  const int64_t parts = kernels::parallel_ranges(
+      pool, count, kObservedPerThread, [&](int64_t begin, int64_t end, int64_t part) {
         BitLengths counts;
         for (int64_t i = begin; i < end; ++i) ++counts.by_length[static_cast<size_t>(length(i))];
         partial[part] = counts;

@@ -13,6 +13,7 @@
 #include "base/memory_limit.h"
 #include "data/batches.h"
 #include "data/split.h"
+#include "kernels/convolution/choice.h"
 #include "kernels/kernel_table.h"
 #include "train/checkpoint.h"
 #include "train/config_file.h"
@@ -59,7 +60,7 @@ class Run {
     MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(config_));
     if (config_.resume) MANTISSA_RETURN_IF_ERROR(check_same_settings(config_));
     if (!config_.format.is_float() &&
-        kernels::select_kernels(config_.isa).convolution->isa == Isa::kScalar) {
+        kernels::is_left_to_reference(kernels::select_kernels(config_.isa).convolution, {})) {
       message(
           "this CPU lacks AVX2, or --isa scalar: convolution and linear layers run as plain loops, "
           "slow");

@@ -74,8 +74,8 @@ inline void add_byte_sums(const int8_t* in, const Block& block, ByteSumsOfStrip&
 
 }  // namespace
 
-void channel_sums_avx512vnni(ConstValue in, int64_t channels, int64_t begin_row, int64_t end_row,
-                             const ChannelSums& sums) noexcept {
+void channel_sums_avx512vnni(ConstMantissaSpan in, int64_t channels, int64_t begin_row,
+                             int64_t end_row, const ChannelSums& sums) noexcept {
   if (in.bits > 8) return loops::channel_sums(in, channels, begin_row, end_row, sums);
   channel_sums_in_strips(
       in, channels, begin_row, end_row, sums,

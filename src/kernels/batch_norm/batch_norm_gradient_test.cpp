@@ -39,7 +39,7 @@ struct GradientCase {
   // Of wide gradients: as large as products allow, with multipliers of 28 bits.
   static constexpr int in_shift() { return sizeof(T) <= 2 ? 0 : 32 - kBitsOf<In>; }
 
-  BatchNormGradient args(bool masked, int shift, Gradient grad_in) const {
+  BatchNormGradient args(bool masked, int shift, MantissaSpan grad_in) const {
     return {{grad_out.data(), bits},
             {in.data(), kBitsOf<In>},
             {masked ? output.data() : nullptr, kBitsOf<Output>},

@@ -5,10 +5,10 @@
 
 namespace mantissa::kernels {
 
-const ConvolutionKernels kConvolutionAvx2 =
-    kernels_of<convolution_avx2::kAvx2Tiles>("convolution_avx2", Isa::kAvx2);
-const ConvolutionKernels kConvolutionAvxVnni =
-    kernels_of<convolution_avx2::kAvxVnniTiles>("convolution_avxvnni", Isa::kAvxVnni);
+const ConvolutionKernels kConvolutionAvx2 = kernels_of<convolution_avx2::kAvx2Tiles>(
+    "convolution_avx2", kNeedsAvx2, declines_all_but_dense);
+const ConvolutionKernels kConvolutionAvxVnni = kernels_of<convolution_avx2::kAvxVnniTiles>(
+    "convolution_avxvnni", kNeedsAvxVnni, declines_all_but_dense);
 
 }  // namespace mantissa::kernels
 #endif

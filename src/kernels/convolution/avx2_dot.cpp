@@ -230,14 +230,14 @@ WideStatistics forward(const Tiles& tiles, const ConvolutionForward& args,
                        const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
   const DotPlan plan = plan_forward(shape, context.pool->size());
-  const bool rounds = args.wide == nullptr;
+  const bool rounds = args.sums == nullptr;
   DotCall call = {
       .tiles = tiles,
       .plan = plan,
       .scratch = context.scratch.data(),
       .source = args.input,
       .source_bits = 8,
-      .target = rounds ? reinterpret_cast<char*>(args.narrow) : reinterpret_cast<char*>(args.wide),
+      .target = rounds ? reinterpret_cast<char*>(args.output) : reinterpret_cast<char*>(args.sums),
       .store = rounds ? Store(TargetType::kInt8, args.shift, mantissa_limit(args.bits))
                       : Store(TargetType::kInt32, 0, 0),
       .bits = args.bits,

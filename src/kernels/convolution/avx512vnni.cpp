@@ -13,10 +13,10 @@ constexpr AllTiles kAmx = {kAmxTiles, kAmxGradWeightsTiles};
 }  // namespace
 }  // namespace convolution_avx512vnni
 
-const ConvolutionKernels kConvolutionAvx512Vnni =
-    kernels_of<convolution_avx512vnni::kAvx512Vnni>("convolution_avx512vnni", Isa::kAvx512Vnni);
+const ConvolutionKernels kConvolutionAvx512Vnni = kernels_of<convolution_avx512vnni::kAvx512Vnni>(
+    "convolution_avx512vnni", kNeedsAvx512Vnni, declines_all_but_dense);
 const ConvolutionKernels kConvolutionAmx =
-    kernels_of<convolution_avx512vnni::kAmx>("convolution_amx", Isa::kAmx);
+    kernels_of<convolution_avx512vnni::kAmx>("convolution_amx", kNeedsAmx, declines_all_but_dense);
 
 }  // namespace mantissa::kernels
 #endif

@@ -302,14 +302,14 @@ WideStatistics forward(const AllTiles& tiles, const ConvolutionForward& args,
                        const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
   const DotPlan plan = plan_forward(tiles.dot, shape, context.pool->size());
-  const bool rounds = args.wide == nullptr;
+  const bool rounds = args.sums == nullptr;
   const DotCall call = {
       .tiles = tiles.dot,
       .plan = plan,
       .mode = rounds ? DotMode::kByte : DotMode::kSums,
       .scratch = context.scratch.data(),
       .source = args.input,
-      .target = rounds ? reinterpret_cast<char*>(args.narrow) : reinterpret_cast<char*>(args.wide),
+      .target = rounds ? reinterpret_cast<char*>(args.output) : reinterpret_cast<char*>(args.sums),
       .target_bytes = rounds ? 1 : 4,
       .shift = args.shift,
       .bits = args.bits,

@@ -123,7 +123,7 @@ struct SumsView {
 
 void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, int64_t unit, uint8_t* to);
 // Of the slice that begins at this channel; to the high plane, or the only one.
-void pack_unit_grads(const GradWeightsPlan& plan, const ConstGradient& grads, int64_t unit,
+void pack_unit_grads(const GradWeightsPlan& plan, const ConstMantissaSpan& grads, int64_t unit,
                      int64_t first_channel, int8_t* to);
 // input_sums of 64 positions of the run, for each ky.
 void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first);

@@ -360,7 +360,7 @@ void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, int64_t u
   }
 }
 
-void pack_unit_grads(const GradWeightsPlan& plan, const ConstGradient& grads, int64_t unit,
+void pack_unit_grads(const GradWeightsPlan& plan, const ConstMantissaSpan& grads, int64_t unit,
                      int64_t first_channel, int8_t* to) {
   const UnitPlace place = unit_place(plan, unit);
   const int64_t left = plan.panels - first_channel / plan.panel_channels;

@@ -53,7 +53,7 @@ inline int64_t count_different(Halves a, Halves b) {
 
 }  // namespace
 
-const RoundingKernels kRoundingAvx2 = {"rounding_avx2",  Isa::kAvx2, round_stochastically,
+const RoundingKernels kRoundingAvx2 = {"rounding_avx2",  kNeedsAvx2, round_stochastically,
                                        round_to_nearest, maximum,    keep_mask};
 
 }  // namespace mantissa::kernels

@@ -1,11 +1,11 @@
 // grad_weights of 32-bit gradients by every instruction set's kernels against the exact sums.
-#include "kernels/convolution_wide_gradient.h"
+#include "kernels/convolution/gradient_digits.h"
 
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "kernels/convolution/choice.h"
 #include "kernels/convolution/test_products.h"
-#include "kernels/convolution_choice.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
@@ -65,14 +65,15 @@ void check(const ConvolutionShape& shape, const Case& c, std::initializer_list<i
   const std::vector<__int128> sums = exact_sums(shape, c);
   test::with_every_kernel(
       [&](const KernelTable& table, int threads) {
-        return convolution_grad_weights_scratch_bytes(table, shape, 32, threads);
+        return convolution_grad_weights_scratch_bytes(table.convolution, shape, 32, threads);
       },
       [&](const KernelTable& table, const KernelContext& context) {
         for (const int shift : shifts) {
           const bool adds = shift % 2 != 0;
           std::vector<int64_t> found(sums.size(), 5);
           convolution_grad_weights(
-              table, {shape, c.input.data(), {c.gradient.data(), 32}, shift, {found.data()}, adds},
+              table.convolution,
+              {shape, c.input.data(), {c.gradient.data(), 32}, shift, {found.data()}, adds},
               context);
           for (size_t i = 0; i < sums.size(); ++i) {
             ASSERT_EQ(found[i],

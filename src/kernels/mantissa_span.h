@@ -1,4 +1,5 @@
-// Mantissas of gradients of activations, whose width the format chooses (g), and sums of gradients.
+// Mantissas of values, weights and gradients, whose widths the format chooses, and sums of
+// gradients.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +7,9 @@
 
 namespace mantissa::kernels {
 
-// Up to 8 bits are kept as int8, up to 16 as int16; mantissas are symmetric. Up to 32 are kept as
-// int32 (gw): gradients between two linear or convolution layers. The grad_input of these reads and
-// writes up to 16.
-struct ConstGradient {
+// Mantissas of up to 8 bits are kept as int8, of up to 16 as int16; they are symmetric. Gradients
+// of up to 32 bits are kept as int32 (gw): those between two linear or convolution layers.
+struct ConstMantissaSpan {
   const void* data = nullptr;
   int bits = 16;
 
@@ -19,7 +19,7 @@ struct ConstGradient {
   }
 };
 
-struct Gradient {
+struct MantissaSpan {
   void* data = nullptr;
   int bits = 16;
 
@@ -28,19 +28,19 @@ struct Gradient {
     return static_cast<T*>(data);
   }
   // NOLINTNEXTLINE(google-explicit-constructor): as a pointer becomes one to const
-  operator ConstGradient() const { return {data, bits}; }
+  operator ConstMantissaSpan() const { return {data, bits}; }
   // From an element on.
-  inline Gradient from(int64_t element) const;
+  inline MantissaSpan from(int64_t element) const;
 };
 
-// Sums over the batch, of a parameter's gradient or on the way to it: int64, or int32 where these
-// hold them (bits 32).
+// Sums over the batch, of a parameter's gradient or on the way to it: int64, or int32 (bits 32)
+// where no sum can leave it.
 struct GradientSums {
   void* data = nullptr;
   int bits = 64;
 
   GradientSums() = default;
-  // Not an aggregate, into which the braces of what has one would swallow its next member.
+  // Not an aggregate: in the braces of an outer aggregate it would take the next member as its own.
   // NOLINTNEXTLINE(google-explicit-constructor): as a pointer to int64
   GradientSums(void* sums, int sum_bits = 64) : data(sums), bits(sum_bits) {}
   template <typename T>
@@ -55,7 +55,7 @@ struct GradientSums {
 
 constexpr int64_t gradient_bytes(int bits) { return bits <= 8 ? 1 : bits <= 16 ? 2 : 4; }
 
-inline Gradient Gradient::from(int64_t element) const {
+inline MantissaSpan MantissaSpan::from(int64_t element) const {
   return {static_cast<std::byte*>(data) + element * gradient_bytes(bits), bits};
 }
 
@@ -63,6 +63,12 @@ inline Gradient Gradient::from(int64_t element) const {
 template <typename Function>
 decltype(auto) with_gradient_type(int bits, Function&& function) {
   return bits <= 8 ? function(int8_t{}) : function(int16_t{});
+}
+
+// The same for values and weights.
+template <typename Function>
+decltype(auto) with_value_type(int bits, Function&& function) {
+  return with_gradient_type(bits, function);
 }
 
 // Calls function(T{}) with T = int32_t or int64_t, whichever the sums are.
@@ -77,8 +83,8 @@ decltype(auto) with_wide_gradient_type(int bits, Function&& function) {
   return bits <= 16 ? with_gradient_type(bits, function) : function(int32_t{});
 }
 
-// The same for what is made of gradients of type From, which has no fewer than 32 bits where these
-// have 32.
+// The same for results made of gradients of type From: where these have 32 bits the results have,
+// too.
 template <typename From, typename Function>
 decltype(auto) with_gradient_type_from(int bits, Function&& function) {
   if constexpr (sizeof(From) == sizeof(int32_t)) {

@@ -1,19 +1,19 @@
-#include "kernels/convolution_dilated.h"
+// Convolution with dilation: output pixels whose taps fall on the same pixels modulo the dilation
+// (a phase) are an ordinary convolution of these pixels alone, with the kernel's own taps. Each
+// phase is gathered, convolved and scattered, one after another, so no multiply-add is wasted.
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 
 #include "base/checked.h"
-#include "kernels/convolution_choice.h"
+#include "kernels/convolution/choice.h"
 #include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 namespace {
-
-constexpr int64_t kGrainBytes = 16 * 1024;
 
 // Every `step`-th of `all` indices from `first` on: `count` of them.
 struct Every {
@@ -44,7 +44,7 @@ struct Axis {
 };
 
 // A phase as an ordinary convolution: its padding is the largest that any side needs, and zero taps
-// in front of the kernel take back what is too much of it.
+// in front of the kernel take back the excess.
 struct PhaseOf {
   Axis y, x;
   ConvolutionShape shape;
@@ -103,7 +103,7 @@ struct Pixels {
   void for_each_pixel(ThreadPool& pool, const Copy& copy) const {
     const int64_t rows = y.count(), columns = x.count();
     if (columns == 0) return;
-    parallel_ranges(pool, batch * rows, std::max<int64_t>(1, kGrainBytes / (columns * bytes)),
+    parallel_ranges(pool, batch * rows, std::max<int64_t>(1, kBytesPerThread / (columns * bytes)),
                     [&](int64_t begin, int64_t end, int64_t) {
                       for (int64_t row = begin; row < end; ++row) {
                         const int64_t n = row / rows, i = row % rows;
@@ -150,8 +150,8 @@ const int8_t* weights_of(const PhaseOf& phase, const ConvolutionShape& s, const 
   return padded;
 }
 
-// A phase's input, output and weights, each of the largest phase, then what the phases' kernels
-// need.
+// Scratch for a phase's input, output and weights, each as large as any phase's, then the scratch
+// of the rows that take the phases.
 struct Parts {
   size_t input = 0, output = 0, weights = 0, kernel = 0;
 
@@ -179,35 +179,42 @@ struct Scratch {
         kernel{context.pool, context.scratch.subspan(parts.bytes() - parts.kernel)} {}
 };
 
-Parts forward_parts(const KernelTable& table, const ConvolutionShape& shape, int threads) {
+const char* declines(const ConvolutionWork& work) noexcept {
+  if (work.bits > 16) return "takes gradients of up to 16 bits";
+  return work.shape.dilation == 1 ? "takes dilation" : nullptr;
+}
+
+ConvolutionWork part(const ConvolutionWork& work) noexcept {
+  return {work.pass, PhaseOf(work.shape, 0, 0).shape, work.bits};
+}
+
+Parts forward_parts(ConvolutionRows below, const ConvolutionShape& shape, int threads) {
   return Parts(shape, 1, 4, 1, [&](const ConvolutionShape& phase) {
-    return convolution_forward_scratch_bytes(table, phase, threads);
+    return convolution_forward_scratch_bytes(below, phase, threads);
   });
 }
 
-Parts grad_input_parts(const KernelTable& table, const ConvolutionShape& shape, int bits,
+Parts grad_input_parts(ConvolutionRows below, const ConvolutionShape& shape, int bits,
                        int threads) {
   // The gradient of the input may have 16 bits where that of the output has fewer.
   return Parts(shape, gradient_bytes(16), gradient_bytes(bits), 1,
                [&](const ConvolutionShape& phase) {
-                 return convolution_grad_input_scratch_bytes(table, phase, bits, threads);
+                 return convolution_grad_input_scratch_bytes(below, phase, bits, threads);
                });
 }
 
-Parts grad_weights_parts(const KernelTable& table, const ConvolutionShape& shape, int bits,
+Parts grad_weights_parts(ConvolutionRows below, const ConvolutionShape& shape, int bits,
                          int threads) {
   return Parts(shape, 1, gradient_bytes(bits), 8, [&](const ConvolutionShape& phase) {
-    return convolution_grad_weights_scratch_bytes(table, phase, bits, threads);
+    return convolution_grad_weights_scratch_bytes(below, phase, bits, threads);
   });
 }
 
-}  // namespace
-
-WideStatistics dilated_forward(const KernelTable& table, const ConvolutionForward& args,
-                               const KernelContext& context) noexcept {
+WideStatistics forward(const ConvolutionForward& args, ConvolutionRows below,
+                       const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
-  const Scratch scratch(context, forward_parts(table, s, context.pool->size()));
-  const bool wide = args.wide != nullptr;
+  const Scratch scratch(context, forward_parts(below, s, context.pool->size()));
+  const bool writes_sums = args.sums != nullptr;
   WideStatistics total;
   for_each_phase(s, [&](const PhaseOf& phase) {
     ConvolutionForward part = args;
@@ -219,26 +226,26 @@ WideStatistics dilated_forward(const KernelTable& table, const ConvolutionForwar
       std::memset(scratch.input, 0, static_cast<size_t>(phase.shape.input_count()));
     }
     part.weights = weights_of(phase, s, args.weights, scratch.weights);
-    if (wide) part.wide = reinterpret_cast<int32_t*>(scratch.output);
-    if (!wide) part.narrow = reinterpret_cast<int8_t*>(scratch.output);
-    total += convolution_forward(table, part, scratch.kernel);
-    outputs_of(phase, wide ? 4 : 1)
+    if (writes_sums) part.sums = reinterpret_cast<int32_t*>(scratch.output);
+    if (!writes_sums) part.output = reinterpret_cast<int8_t*>(scratch.output);
+    total += convolution_forward(below, part, scratch.kernel);
+    outputs_of(phase, writes_sums ? 4 : 1)
         .scatter(*context.pool, scratch.output,
-                 wide ? static_cast<void*>(args.wide) : static_cast<void*>(args.narrow));
+                 writes_sums ? static_cast<void*>(args.sums) : static_cast<void*>(args.output));
   });
   return total;
 }
 
-size_t dilated_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                     int threads) noexcept {
-  return forward_parts(table, shape, threads).bytes();
+size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads,
+                             ConvolutionRows below) noexcept {
+  return forward_parts(below, shape, threads).bytes();
 }
 
-WideStatistics dilated_grad_input(const KernelTable& table, const ConvolutionGradInput& args,
-                                  const KernelContext& context) noexcept {
+WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionRows below,
+                          const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   const int bits = args.grad_output.bits;
-  const Scratch scratch(context, grad_input_parts(table, s, bits, context.pool->size()));
+  const Scratch scratch(context, grad_input_parts(below, s, bits, context.pool->size()));
   const int64_t in_bytes = gradient_bytes(args.grad_input.bits);
   // Pixels that no tap meets are of no phase.
   std::memset(args.grad_input.data, 0, static_cast<size_t>(s.input_count() * in_bytes));
@@ -252,26 +259,26 @@ WideStatistics dilated_grad_input(const KernelTable& table, const ConvolutionGra
                                 .gather(*context.pool, args.grad_output.data, scratch.output);
     part.weights = weights_of(phase, s, args.weights, scratch.weights);
     part.grad_input.data = scratch.input;
-    total += convolution_grad_input(table, part, scratch.kernel);
+    total += convolution_grad_input(below, part, scratch.kernel);
     inputs_of(phase, in_bytes).scatter(*context.pool, scratch.input, args.grad_input.data);
   });
   return total;
 }
 
-size_t dilated_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                        int bits, int threads) noexcept {
-  return grad_input_parts(table, shape, bits, threads).bytes();
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
+                                ConvolutionRows below) noexcept {
+  return grad_input_parts(below, shape, bits, threads).bytes();
 }
 
-void dilated_grad_weights(const KernelTable& table, const ConvolutionGradWeights& args,
-                          const KernelContext& context) noexcept {
+void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
+                  const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   const int bits = args.grad_output.bits;
   // The sums over all phases come first: they are rounded once.
   auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
   const size_t used = aligned_bytes(s.weights_count() * 8);
   const Scratch scratch({context.pool, context.scratch.subspan(used)},
-                        grad_weights_parts(table, s, bits, context.pool->size()));
+                        grad_weights_parts(below, s, bits, context.pool->size()));
   std::fill_n(sums, s.weights_count(), 0);
   const int64_t length = s.kernel_width * s.group_in_channels();
   for_each_phase(s, [&](const PhaseOf& phase) {
@@ -286,7 +293,7 @@ void dilated_grad_weights(const KernelTable& table, const ConvolutionGradWeights
         inputs_of(phase, 1).gather(*context.pool, args.input, scratch.input));
     part.grad_output.data = outputs_of(phase, gradient_bytes(bits))
                                 .gather(*context.pool, args.grad_output.data, scratch.output);
-    convolution_grad_weights(table, part, scratch.kernel);
+    convolution_grad_weights(below, part, scratch.kernel);
     for_each_tap_row(phase, s, [&](int64_t apart, int64_t among) {
       for (int64_t i = 0; i < length; ++i) sums[among + i] += part_sums[apart + i];
     });
@@ -294,10 +301,25 @@ void dilated_grad_weights(const KernelTable& table, const ConvolutionGradWeights
   add_sums(*context.pool, sums, args.shift, s.weights_count(), args.adds, args.totals);
 }
 
-size_t dilated_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                          int bits, int threads) noexcept {
+size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
+                                  ConvolutionRows below) noexcept {
   return aligned_bytes(shape.weights_count() * 8) +
-         grad_weights_parts(table, shape, bits, threads).bytes();
+         grad_weights_parts(below, shape, bits, threads).bytes();
 }
+
+}  // namespace
+
+const ConvolutionKernels kConvolutionDilated = {
+    .name = "convolution_dilated",
+    .needs = kNeedsNothing,
+    .declines = declines,
+    .part = part,
+    .forward = forward,
+    .forward_scratch_bytes = forward_scratch_bytes,
+    .grad_input = grad_input,
+    .grad_input_scratch_bytes = grad_input_scratch_bytes,
+    .grad_weights = grad_weights,
+    .grad_weights_scratch_bytes = grad_weights_scratch_bytes,
+};
 
 }  // namespace mantissa::kernels
