@@ -7,7 +7,7 @@
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 constexpr int64_t kPositions = 16;  // of a tile
@@ -284,6 +284,7 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
 }  // namespace
 
 const GradWeightsTiles kAmxGradWeightsTiles = {
+    .packing = kGradWeightsPacking,
     .most_rows = [](int) { return kInputVectors * amx::kRows; },
     .row_unit = amx::kRows,
     .input_vectors = kInputVectors,
@@ -295,7 +296,7 @@ const GradWeightsTiles kAmxGradWeightsTiles = {
     .sum_shared = sum_shared,
     .release = amx::release};
 
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END
 #endif

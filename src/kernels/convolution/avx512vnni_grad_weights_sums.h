@@ -3,12 +3,12 @@
 // region.
 #pragma once
 
-#include "kernels/convolution/avx512vnni_bytes.h"
-#include "kernels/convolution/avx512vnni_grad_weights.h"
+#include "kernels/convolution/avx512vnni.h"
+#include "kernels/convolution/avx512vnni_vectors.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 constexpr __mmask16 kAllSixteen = 0xffff;
@@ -37,7 +37,7 @@ MANTISSA_INLINE void flush_narrow(int32_t* to, __mmask16 mask, __m512i part, __m
   _mm512_mask_storeu_epi32(to, mask, sum);
 }
 
-MANTISSA_INLINE __m512i join_planes_narrow(__m512i high, __m512i low) {
+MANTISSA_INLINE __m512i join_planes_int32(__m512i high, __m512i low) {
   return _mm512_add_epi32(_mm512_slli_epi32(high, 8), low);
 }
 
@@ -52,7 +52,7 @@ MANTISSA_INLINE void flush_planes(const Destination& d, int64_t row, __m512i hig
   if (d.sums.bits == 32) {
     const __m512i grads = _mm512_load_si512(d.grad_sums.as<int32_t>());
     return flush_narrow(d.sums.as<int32_t>() + row * d.pitch, kAllSixteen,
-                        join_planes_narrow(high, low),
+                        join_planes_int32(high, low),
                         _mm512_sub_epi32(_mm512_set1_epi32(d.input_sums[row]), grads), d.first);
   }
   const __m512i inputs = _mm512_set1_epi64(d.input_sums[row]);
@@ -89,7 +89,7 @@ MANTISSA_INLINE void flush_inputs(const Destination& d, int64_t output, int64_t 
   const int64_t at = output * d.pitch + 16 * vector;
   if (d.sums.bits == 32) {
     const __m512i grad = _mm512_set1_epi32(d.grad_sums.as<int32_t>()[output]);
-    return flush_narrow(d.sums.as<int32_t>() + at, mask, join_planes_narrow(high, low),
+    return flush_narrow(d.sums.as<int32_t>() + at, mask, join_planes_int32(high, low),
                         _mm512_sub_epi32(inputs, grad), d.first);
   }
   const __m512i grad = _mm512_set1_epi64(d.grad_sums.as<int64_t>()[output]);
@@ -160,6 +160,6 @@ struct SharedSums {
 };
 
 }  // namespace
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END

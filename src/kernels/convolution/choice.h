@@ -27,7 +27,7 @@ bool is_left_to_reference(ConvolutionRows rows, const ConvolutionWork& work) noe
 const char* convolution_kernel_name(ConvolutionRows rows, const ConvolutionShape& shape) noexcept;
 
 // For reports: the chosen row and those that its parts go to, "convolution_grouped,
-// convolution_avx2"; and the rows that were passed over, with their reasons.
+// convolution_words"; and the rows that were passed over, with their reasons.
 struct ExplainedChoice {
   std::string chosen;
   std::vector<std::pair<std::string, std::string>> declined;

@@ -120,7 +120,7 @@ TEST(ConvolutionChoice, ByShapeWithAvx2) {
     return row.first == "depthwise_avx2";
   });
   ASSERT_NE(depthwise, declined.end());
-  EXPECT_EQ(depthwise->second, "takes groups of one channel");
+  EXPECT_EQ(depthwise->second, "takes only groups of one channel");
 }
 
 // Bits decide as well: sums over 289 taps of 16-bit gradients may leave int32.

@@ -180,8 +180,8 @@ struct Scratch {
 };
 
 const char* declines(const ConvolutionWork& work) noexcept {
-  if (work.bits > 16) return "takes gradients of up to 16 bits";
-  return work.shape.dilation == 1 ? "takes dilation" : nullptr;
+  if (work.bits > 16) return "takes only gradients of up to 16 bits";
+  return work.shape.dilation == 1 ? "takes only dilation" : nullptr;
 }
 
 ConvolutionWork part(const ConvolutionWork& work) noexcept {

@@ -32,8 +32,8 @@ struct Scratch {
 };
 
 const char* declines(const ConvolutionWork& work) noexcept {
-  if (work.pass != ConvolutionPass::kGradWeights) return "takes gradients of weights";
-  return work.bits <= 16 ? "takes gradients of more than 16 bits" : nullptr;
+  if (work.pass != ConvolutionPass::kGradWeights) return "takes only gradients of weights";
+  return work.bits <= 16 ? "takes only gradients of more than 16 bits" : nullptr;
 }
 
 ConvolutionWork part(const ConvolutionWork& work) noexcept { return {work.pass, work.shape, 16}; }

@@ -9,7 +9,7 @@ namespace {
 
 const char* declines(const ConvolutionWork& work) noexcept {
   const ConvolutionShape& s = work.shape;
-  if (s.groups == 1) return "takes several groups";
+  if (s.groups == 1) return "takes only several groups";
   if (s.group_in_channels() == 1 && s.group_out_channels() == 1) {
     return "a group of one channel fills no vector";
   }

@@ -169,7 +169,7 @@ int64_t slice_of(const ConvolutionWork& work) {
 
 const char* declines(const ConvolutionWork& work) noexcept {
   if (work.pass == ConvolutionPass::kGradWeights) return "takes no gradient of weights";
-  return slice_of(work) == 0 ? "takes many weights that meet few pixels" : nullptr;
+  return slice_of(work) == 0 ? "takes only many weights that meet few pixels" : nullptr;
 }
 
 ConvolutionWork part(const ConvolutionWork& work) noexcept {

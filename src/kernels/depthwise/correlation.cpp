@@ -207,10 +207,10 @@ bool fits_int32(const ConvolutionShape& s, int bits) {
 const char* declines(const ConvolutionWork& work) noexcept {
   const ConvolutionShape& s = work.shape;
   if (s.groups == 1 || s.groups != s.in_channels || s.groups != s.out_channels) {
-    return "takes groups of one channel";
+    return "takes only groups of one channel";
   }
   if (s.dilation > 1) return "takes no dilation";
-  if (work.bits > 16) return "takes gradients of up to 16 bits";
+  if (work.bits > 16) return "takes only gradients of up to 16 bits";
   if (work.pass == ConvolutionPass::kGradInput && !fits_int32(s, work.bits)) {
     return "sums of so many taps and 16 bits do not fit int32";
   }

@@ -1,15 +1,15 @@
 // Forward and grad_input: packs the weights, then runs tiles over bands of images.
-#if defined(__x86_64__)
+#include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <numeric>
 
 #include "kernels/bit_counts/piece_counts.h"
-#include "kernels/convolution/avx512vnni_geometry.h"
-#include "kernels/convolution/avx512vnni_kernels.h"
-#include "kernels/convolution/avx512vnni_pack.h"
-#include "kernels/convolution/avx512vnni_tile.h"
+#include "kernels/convolution/bytes.h"
+#include "kernels/convolution/bytes_plan.h"
 #include "numerics/rounding.h"
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes {
 namespace {
 
 // Byte planes of gradients.
@@ -25,11 +25,11 @@ DotPlan plan_grad_input(const Tiles& tiles, const ConvolutionShape& shape, int b
 }
 
 // Sums of |weights| up to this keep 32767 * sum within int32.
-constexpr int32_t kNarrowMagnitude = 65535;
+constexpr int32_t kInt32Magnitude = 65535;
 
 // One call of forward or grad_input.
 struct DotCall {
-  const Tiles& tiles;
+  const InstructionSet& own;
   const DotPlan& plan;
   DotMode mode;
   std::byte* scratch;
@@ -97,7 +97,7 @@ struct Band {
 class SegmentQueue {
  public:
   SegmentQueue(const DotCall& call, int vectors, int64_t pixels, TileArguments& arguments)
-      : tiles_(call.tiles),
+      : tiles_(call.own.tiles),
         mode_(call.mode),
         vectors_(vectors),
         most_bases_(tiles_.most_bases(mode_, vectors)),
@@ -139,7 +139,7 @@ void run_rows(const DotCall& call, const Phase& phase, const BlockGroup& group, 
               int64_t begin, int64_t end, int64_t columns, TileArguments& arguments) {
   const DotPlan& plan = call.plan;
   const Dot& dot = plan.dot;
-  const int64_t segments = ceil_div(columns, call.tiles.pixels);
+  const int64_t segments = ceil_div(columns, call.own.tiles.pixels);
   if (segments == 0 || begin >= end) return;
   const int64_t shorter = columns / segments;
   const int64_t longer_count = columns % segments;
@@ -217,10 +217,10 @@ void run_band(const DotCall& call, int64_t image, int64_t band_index, int worker
   const int64_t pixels = dot.source_height * dot.source_width;
   const int64_t offset = image * pixels * dot.source_channels;
   if (plan.planes == 1) {
-    pack_bytes(dot, static_cast<const int8_t*>(call.source) + offset, window, packed);
+    call.own.dot.bytes(dot, static_cast<const int8_t*>(call.source) + offset, window, packed);
   } else {
-    pack_planes(dot, static_cast<const int16_t*>(call.source) + offset, window, plan.plane_bytes,
-                packed);
+    call.own.dot.planes(dot, static_cast<const int16_t*>(call.source) + offset, window,
+                        plan.plane_bytes, packed);
   }
   const Band band = {packed,
                      call.target + image * dot.target_height * dot.target_width *
@@ -247,6 +247,22 @@ uint32_t roundable_end(uint32_t unsaturated, int shift) {
   if (shift > 30) return 0;
   const int64_t half = shift > 0 ? int64_t{1} << (shift - 1) : 0;
   return static_cast<uint32_t>(smaller(int64_t{unsaturated} + 1, (int64_t{1} << 31) - half));
+}
+
+// The largest of a tile's maxima: 16 of int32 sums or 8 of int64 ones.
+uint64_t tile_maximum(DotMode mode, const TileArguments& t) {
+  if (mode == DotMode::kPlanesInt64) return *std::max_element(t.maximum, t.maximum + 8);
+  uint32_t lanes[16];
+  std::memcpy(lanes, t.maximum, sizeof lanes);
+  return *std::max_element(lanes, lanes + 16);
+}
+
+int64_t tile_saturated(DotMode mode, const TileArguments& t) {
+  if (mode == DotMode::kPlanesInt64)
+    return std::accumulate(t.saturated, t.saturated + 8, int64_t{0});
+  uint32_t lanes[16];
+  std::memcpy(lanes, t.saturated, sizeof lanes);
+  return std::accumulate(lanes, lanes + 16, int64_t{0});
 }
 
 void raise(std::atomic<uint64_t>& maximum, uint64_t value) {
@@ -279,7 +295,7 @@ WideStatistics run_dot(const DotCall& call, ThreadPool& pool) {
         run_band(call, image, 0, worker, arguments);
       }
     }
-    call.tiles.release();
+    call.own.tiles.release();
     raise(maximum, tile_maximum(call.mode, arguments));
     saturated.fetch_add(tile_saturated(call.mode, arguments), std::memory_order_relaxed);
   });
@@ -290,21 +306,21 @@ DotMode grad_input_mode(const DotCall& call) {
   if (call.plan.planes == 1) return call.target_bytes == 1 ? DotMode::kByte : DotMode::kWord;
   for (int64_t phase = 0; phase < call.plan.dot.phases(); ++phase) {
     for (int64_t block = 0; block < call.plan.dot.blocks(); ++block) {
-      if (call.magnitude(phase)[block] > kNarrowMagnitude) return DotMode::kWide;
+      if (call.magnitude(phase)[block] > kInt32Magnitude) return DotMode::kPlanesInt64;
     }
   }
-  return DotMode::kNarrow;
+  return DotMode::kPlanesInt32;
 }
 
 }  // namespace
 
-WideStatistics forward(const AllTiles& tiles, const ConvolutionForward& args,
+WideStatistics forward(const InstructionSet& own, const ConvolutionForward& args,
                        const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
-  const DotPlan plan = plan_forward(tiles.dot, shape, context.pool->size());
+  const DotPlan plan = plan_forward(own.tiles, shape, context.pool->size());
   const bool rounds = args.sums == nullptr;
   const DotCall call = {
-      .tiles = tiles.dot,
+      .own = own,
       .plan = plan,
       .mode = rounds ? DotMode::kByte : DotMode::kSums,
       .scratch = context.scratch.data(),
@@ -316,21 +332,21 @@ WideStatistics forward(const AllTiles& tiles, const ConvolutionForward& args,
       .counts = args.counts};
   context.pool->parallel_for(plan.dot.blocks(), [&](int64_t block, int) {
     for_each_phase(call, [&](const Phase& phase) {
-      pack_forward_weights(shape, args.weights, args.bias, block * 16,
-                           packed_block(call, phase, block));
+      own.dot.forward_weights(shape, args.weights, args.bias, block * 16,
+                              packed_block(call, phase, block));
     });
   });
   return run_dot(call, *context.pool);
 }
 
-WideStatistics grad_input(const AllTiles& tiles, const ConvolutionGradInput& args,
+WideStatistics grad_input(const InstructionSet& own, const ConvolutionGradInput& args,
                           const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
   const DotPlan plan =
-      plan_grad_input(tiles.dot, shape, args.grad_output.bits, context.pool->size());
-  DotCall call = {.tiles = tiles.dot,
+      plan_grad_input(own.tiles, shape, args.grad_output.bits, context.pool->size());
+  DotCall call = {.own = own,
                   .plan = plan,
-                  .mode = DotMode::kNarrow,
+                  .mode = DotMode::kPlanesInt32,
                   .scratch = context.scratch.data(),
                   .source = args.grad_output.data,
                   .target = args.grad_input.as<char>(),
@@ -340,24 +356,23 @@ WideStatistics grad_input(const AllTiles& tiles, const ConvolutionGradInput& arg
                   .counts = args.counts};
   context.pool->parallel_for(plan.dot.blocks(), [&](int64_t block, int) {
     for_each_phase(call, [&](const Phase& phase) {
-      pack_grad_input_weights(shape, args.weights, phase.y, phase.x, block * 16,
-                              packed_block(call, phase, block));
+      own.dot.grad_input_weights(shape, args.weights, phase.y, phase.x, block * 16,
+                                 packed_block(call, phase, block));
     });
   });
   call.mode = grad_input_mode(call);
   return run_dot(call, *context.pool);
 }
 
-size_t forward_scratch_bytes(const AllTiles& tiles, const ConvolutionShape& shape,
+size_t forward_scratch_bytes(const InstructionSet& own, const ConvolutionShape& shape,
                              int threads) noexcept {
-  return plan_forward(tiles.dot, shape, threads).total_bytes;
+  return plan_forward(own.tiles, shape, threads).total_bytes;
 }
 
-size_t grad_input_scratch_bytes(const AllTiles& tiles, const ConvolutionShape& shape, int bits,
+size_t grad_input_scratch_bytes(const InstructionSet& own, const ConvolutionShape& shape, int bits,
                                 int threads) noexcept {
-  return std::max(plan_grad_input(tiles.dot, shape, bits, threads).total_bytes,
-                  plan_grad_input(tiles.dot, shape, 8, threads).total_bytes);
+  return std::max(plan_grad_input(own.tiles, shape, bits, threads).total_bytes,
+                  plan_grad_input(own.tiles, shape, 8, threads).total_bytes);
 }
 
-}  // namespace mantissa::kernels::convolution_avx512vnni
-#endif
+}  // namespace mantissa::kernels::convolution_bytes

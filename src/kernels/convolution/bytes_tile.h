@@ -1,18 +1,17 @@
-// Tiles of the dot: sums for some target pixels and 16 or 32 target channels. AVX-512 VNNI keeps
-// them in vectors, AMX in its tiles; all else is the same.
+// Tiles of the dot: sums for some target pixels and 16 or 32 target channels.
 #pragma once
 
 #include <cstdint>
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes {
 
-// What a tile does with its sums.
+// How a tile sums, and what it writes.
 enum class DotMode {
-  kSums,    // one plane, writes int32
-  kByte,    // one plane, writes rounded int8
-  kWord,    // one plane, writes rounded int16
-  kNarrow,  // two planes in one int32 accumulator, writes rounded int16
-  kWide,    // two planes apart, combined in int64, writes rounded int16
+  kSums,         // one plane, writes int32
+  kByte,         // one plane, writes rounded int8
+  kWord,         // one plane, writes rounded int16
+  kPlanesInt32,  // two planes in one int32 accumulator, writes rounded int16
+  kPlanesInt64,  // two planes apart, combined in int64, writes rounded int16
 };
 
 constexpr int kMaximumBases = 4;
@@ -44,7 +43,7 @@ struct TileArguments {
 using Tile = void (*)(TileArguments&);
 
 constexpr bool has_two_planes(DotMode mode) {
-  return mode == DotMode::kNarrow || mode == DotMode::kWide;
+  return mode == DotMode::kPlanesInt32 || mode == DotMode::kPlanesInt64;
 }
 
 // The tiles of one instruction set.
@@ -59,10 +58,4 @@ struct Tiles {
   void (*release)();  // called when a thread's task is done
 };
 
-extern const Tiles kAvx512VnniTiles, kAmxTiles;
-
-// Adds up a tile's statistics.
-uint64_t tile_maximum(DotMode mode, const TileArguments& arguments);
-int64_t tile_saturated(DotMode mode, const TileArguments& arguments);
-
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes

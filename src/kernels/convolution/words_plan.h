@@ -1,13 +1,13 @@
-// How the AVX2 kernels cut a dot (geometry.h) into tasks and lay out its scratch.
+// How a dot (geometry.h) is cut into tasks, and where its scratch lies.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/convolution/avx2_tile.h"
 #include "kernels/convolution/geometry.h"
+#include "kernels/convolution/words_tile.h"
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words {
 
 using namespace convolution_geometry;
 
@@ -47,4 +47,4 @@ inline int64_t vector_bytes(const Dot& dot, const AxisPhase& y, const AxisPhase&
 }
 inline int64_t dot_vectors(const Dot& dot) { return ceil_div(dot.target_channels, kLanes); }
 
-}  // namespace mantissa::kernels::convolution_avx2
+}  // namespace mantissa::kernels::convolution_words

@@ -1,23 +1,19 @@
 // Forward and grad_input: packs the weights, then runs register tiles over bands of images.
-#if defined(__x86_64__)
-#include "kernels/convolution/avx2_dot.h"
-
 #include <atomic>
 #include <cstring>
 
 #include "kernels/bit_counts/piece_counts.h"
-#include "kernels/convolution/avx2_blocks.h"
-#include "kernels/convolution/avx2_kernels.h"
-#include "kernels/convolution/avx2_pack.h"
-#include "kernels/convolution/avx2_store.h"
+#include "kernels/convolution/words.h"
+#include "kernels/convolution/words_blocks.h"
+#include "kernels/convolution/words_plan.h"
 #include "numerics/rounding.h"
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words {
 namespace {
 
 // One call of forward or grad_input.
 struct DotCall {
-  const Tiles& tiles;
+  const InstructionSet& own;
   const DotPlan& plan;
   std::byte* scratch;
   const void* source;
@@ -35,7 +31,7 @@ struct DotCall {
     return reinterpret_cast<int16_t*>(scratch + plan.source_offset + worker * plan.source_bytes);
   }
   // Whether int32 holds sums of products by weights of this magnitude, and their rounding.
-  bool is_narrow(int64_t largest) const {
+  bool fits_int32(int64_t largest) const {
     if (store.type == TargetType::kInt32) return true;
     if (store.shift > 30) return false;
     const int64_t half = store.shift > 0 ? int64_t{1} << (store.shift - 1) : 0;
@@ -118,7 +114,7 @@ void run_phase(const DotCall& call, const Phase& phase, const Groups& groups, co
   const int64_t row_pitch = plan.window_columns * dot.source_channels * 2;
   for (int64_t group = groups.first; group < groups.last; ++group) {
     const Depth depth = {
-        .tiles = &call.tiles,
+        .own = &call.own,
         .taps_y = phase.y.taps,
         .dwords = run_dwords(dot, phase.x),
         .row_pitch = row_pitch,
@@ -127,7 +123,7 @@ void run_phase(const DotCall& call, const Phase& phase, const Groups& groups, co
         .vectors = reinterpret_cast<const char*>(packed_group(call, phase, group)),
         .vector_count = vectors_for(group_channels(dot, group)),
         .bias = call.bias == nullptr ? nullptr : call.bias + group * kGroupChannels,
-        .narrow = call.is_narrow(call.magnitude(phase.index)[group])};
+        .int32_sums = call.fits_int32(call.magnitude(phase.index)[group])};
     run_rows(call, phase, group, depth, band, begin, whole_end, phase.x.count, place);
     run_rows(call, phase, group, depth, band, whole_end, end, dot.last_width, place);
   }
@@ -155,9 +151,13 @@ void run_band(const DotCall& call, int64_t index, const Groups& groups, int work
                          .first_column = plan.window_x.begin,
                          .columns = plan.window_columns};
   const int64_t offset = image * dot.source_height * dot.source_width * dot.source_channels;
-  with_gradient_type(static_cast<int>(call.source_bits), [&](auto type) {
-    pack_window(dot, static_cast<const decltype(type)*>(call.source) + offset, window, packed);
-  });
+  if (call.source_bits <= 8) {
+    call.own.dot.window_of_int8(dot, static_cast<const int8_t*>(call.source) + offset, window,
+                                packed);
+  } else {
+    call.own.dot.window_of_int16(dot, static_cast<const int16_t*>(call.source) + offset, window,
+                                 packed);
+  }
   const int64_t target = image * dot.target_height * dot.target_width * dot.target_channels;
   const Band band = {packed, call.target + target * target_bytes(place.store.type), first_row};
   if (dot.has_gaps()) clear_band(call, band, target_bytes(place.store.type));
@@ -226,13 +226,13 @@ const int32_t* pad_bias(const DotCall& call, const int32_t* bias) {
 
 }  // namespace
 
-WideStatistics forward(const Tiles& tiles, const ConvolutionForward& args,
+WideStatistics forward(const InstructionSet& own, const ConvolutionForward& args,
                        const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
   const DotPlan plan = plan_forward(shape, context.pool->size());
   const bool rounds = args.sums == nullptr;
   DotCall call = {
-      .tiles = tiles,
+      .own = own,
       .plan = plan,
       .scratch = context.scratch.data(),
       .source = args.input,
@@ -246,18 +246,18 @@ WideStatistics forward(const Tiles& tiles, const ConvolutionForward& args,
   return run_dot(call, *context.pool, [&](int64_t group) {
     for_each_phase(call, [&](const Phase& phase) {
       call.magnitude(phase.index)[group] = 0;  // sums fit by contract
-      pack_forward_weights(shape, args.weights, group * kGroupChannels,
-                           packed_group(call, phase, group));
+      own.dot.forward_weights(shape, args.weights, group * kGroupChannels,
+                              packed_group(call, phase, group));
     });
   });
 }
 
-WideStatistics grad_input(const Tiles& tiles, const ConvolutionGradInput& args,
+WideStatistics grad_input(const InstructionSet& own, const ConvolutionGradInput& args,
                           const KernelContext& context) noexcept {
   const ConvolutionShape shape = simplified(args.shape);
   const DotPlan plan = plan_grad_input(shape, context.pool->size());
   const int bits = args.grad_input.bits;
-  const DotCall call = {.tiles = tiles,
+  const DotCall call = {.own = own,
                         .plan = plan,
                         .scratch = context.scratch.data(),
                         .source = args.grad_output.data,
@@ -270,20 +270,20 @@ WideStatistics grad_input(const Tiles& tiles, const ConvolutionGradInput& args,
   return run_dot(call, *context.pool, [&](int64_t group) {
     for_each_phase(call, [&](const Phase& phase) {
       call.magnitude(phase.index)[group] =
-          pack_grad_input_weights(shape, args.weights, phase.y, phase.x, group * kGroupChannels,
-                                  packed_group(call, phase, group));
+          own.dot.grad_input_weights(shape, args.weights, phase.y, phase.x, group * kGroupChannels,
+                                     packed_group(call, phase, group));
     });
   });
 }
 
-size_t forward_scratch_bytes(const Tiles&, const ConvolutionShape& shape, int threads) noexcept {
+size_t forward_scratch_bytes(const InstructionSet&, const ConvolutionShape& shape,
+                             int threads) noexcept {
   return plan_forward(shape, threads).total_bytes;
 }
 
-size_t grad_input_scratch_bytes(const Tiles&, const ConvolutionShape& shape, int,
+size_t grad_input_scratch_bytes(const InstructionSet&, const ConvolutionShape& shape, int,
                                 int threads) noexcept {
   return plan_grad_input(shape, threads).total_bytes;
 }
 
-}  // namespace mantissa::kernels::convolution_avx2
-#endif
+}  // namespace mantissa::kernels::convolution_words

@@ -1,11 +1,10 @@
-#if defined(__x86_64__)
-#include "kernels/convolution/avx2_blocks.h"
+#include "kernels/convolution/words_blocks.h"
 
 #include <cstring>
 
 #include "kernels/convolution/geometry.h"
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words {
 
 using namespace convolution_geometry;
 
@@ -29,7 +28,7 @@ void run_piece(const Depth& depth, const char* source, const PixelBlock& block, 
     tile.source = source;
     for (int segment = 0; segment < segments; ++segment) {
       const int pixels = shorter + (segment < longer_count ? 1 : 0);
-      depth.tiles->of[depth.vector_count - 1][pixels - 1](tile);
+      depth.own->tiles.of[depth.vector_count - 1][pixels - 1](tile);
       tile.source += pixels * depth.pixel_step;
       tile.sums += pixels * kLanes * depth.vector_count;
     }
@@ -73,12 +72,14 @@ void run_block(const Depth& depth, const char* source, PixelBlock block, Workpla
   const int64_t count = block.sum_count();
   for_each_piece(depth, [&](int64_t tap, int64_t rows, int64_t first, int64_t dwords) {
     run_piece(depth, source, block, tap, rows, first, dwords);
-    if (!depth.narrow) add_to_wide(block.sums, count, tap == 0 && first == 0, place.wide);
+    if (!depth.int32_sums) {
+      depth.own->stores.add_to_int64(block.sums, count, tap == 0 && first == 0, place.int64_sums);
+    }
   });
-  if (depth.narrow) {
-    store_block(place.store, block);
+  if (depth.int32_sums) {
+    depth.own->stores.block(place.store, block);
   } else {
-    store_wide_block(place.store, block, place.wide);
+    depth.own->stores.int64_block(place.store, block, place.int64_sums);
   }
 }
 
@@ -108,5 +109,4 @@ void run_blocks(const Depth& depth, const char* source, PixelBlock block, Workpl
   }
 }
 
-}  // namespace mantissa::kernels::convolution_avx2
-#endif
+}  // namespace mantissa::kernels::convolution_words

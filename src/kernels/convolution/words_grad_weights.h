@@ -9,10 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/convolution/avx2_tile.h"
 #include "kernels/convolution/geometry.h"
+#include "kernels/convolution/words_tile.h"
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words {
 
 using namespace convolution_geometry;
 
@@ -78,16 +78,18 @@ inline int64_t pixel_words(const GradWeightsPlan& plan, int64_t inputs) {
   return (ceil_div(2 * inputs, 32) | 1) * 32;
 }
 
-void pack_input(const GradWeightsPlan& plan, const int8_t* input, const Unit& unit,
+// How one instruction set packs a unit, and rescales sums.
+struct GradWeightsPacking {
+  void (*input)(const GradWeightsPlan& plan, const int8_t* input, const Unit& unit,
                 const Slice& slice, int16_t* to);
-// T = int8_t or int16_t.
-template <typename T>
-void pack_grads(const GradWeightsPlan& plan, const T* grads, const Unit& unit, const Slice& slice,
-                int16_t* to);
-
-// Rescales sums into args.totals for one group of a slice and tap (ky * KW + kx), whose sums
-// are those of all parts added up.
-void finish_sums(const GradWeightsPlan& plan, const Slice& slice, int64_t group, int64_t tap,
+  void (*int8_grads)(const GradWeightsPlan& plan, const int8_t* grads, const Unit& unit,
+                     const Slice& slice, int16_t* to);
+  void (*int16_grads)(const GradWeightsPlan& plan, const int16_t* grads, const Unit& unit,
+                      const Slice& slice, int16_t* to);
+  // Rescales sums into args.totals for one group of a slice and tap (ky * KW + kx). They are the
+  // sums of all parts added up.
+  void (*finish)(const GradWeightsPlan& plan, const Slice& slice, int64_t group, int64_t tap,
                  const void* const* parts, int part_count, const ConvolutionGradWeights& args);
+};
 
-}  // namespace mantissa::kernels::convolution_avx2
+}  // namespace mantissa::kernels::convolution_words

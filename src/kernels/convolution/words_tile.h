@@ -1,12 +1,12 @@
-// The register tile that all three convolutions share: int16 x int16 products in int32. All but the
-// tile is AVX2; AVX-VNNI has a faster one.
+// The register tile that all three convolutions share: int16 x int16 products in int32.
 #pragma once
 
 #include <cstdint>
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words {
 
-// Channels of one vector, and of the largest tile.
+// Channels of one vector, and of the largest tile. Where registers hold fewer, a tile takes several
+// for a vector.
 constexpr int kLanes = 8;
 constexpr int kGroupChannels = 16;
 constexpr int kTilePixels = 6;
@@ -30,9 +30,7 @@ struct Tiles {
   Tile of[2][kTilePixels];
 };
 
-extern const Tiles kAvx2Tiles, kAvxVnniTiles;
-
 // Vectors that `channels` channels of a group need.
 constexpr int vectors_for(int64_t channels) { return channels > kLanes ? 2 : 1; }
 
-}  // namespace mantissa::kernels::convolution_avx2
+}  // namespace mantissa::kernels::convolution_words

@@ -1,7 +1,6 @@
-#if defined(__x86_64__)
-#include "kernels/convolution/avx2_dot.h"
+#include "kernels/convolution/words_plan.h"
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words {
 namespace {
 
 // A multiple of the tile, for rows of folded pixels.
@@ -76,5 +75,4 @@ DotPlan plan_grad_input(const ConvolutionShape& shape, int threads) {
   return plan_dot(grad_input_dot(shape, threads, kFoldedWidth), threads);
 }
 
-}  // namespace mantissa::kernels::convolution_avx2
-#endif
+}  // namespace mantissa::kernels::convolution_words

@@ -24,9 +24,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/convolution/avx512vnni_geometry.h"
+#include "kernels/convolution/bytes_plan.h"
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes {
 
 // 255 * 128 * depth stays below 2^31.
 constexpr int64_t kGradWeightsDepth = 65536;
@@ -34,6 +34,9 @@ constexpr int64_t kGradWeightsDepth = 65536;
 constexpr int64_t kOutputsPerTask = 64;
 // Packed buffers may be read this far beyond their end, the input also as far as tiles say.
 constexpr int64_t kGradWeightsSlack = 320;
+
+// Threads that may keep sums of their own.
+constexpr int kMostOwnSums = 256;
 
 struct GradWeightsTiles;
 
@@ -121,16 +124,27 @@ struct SumsView {
   int64_t pitch = 0;
 };
 
-void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, int64_t unit, uint8_t* to);
-// Of the slice that begins at this channel; to the high plane, or the only one.
-void pack_unit_grads(const GradWeightsPlan& plan, const ConstMantissaSpan& grads, int64_t unit,
-                     int64_t first_channel, int8_t* to);
-// input_sums of 64 positions of the run, for each ky.
-void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first);
-void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
+// How one instruction set packs a unit, sums its operands and rescales sums.
+struct GradWeightsPacking {
+  void (*input)(const GradWeightsPlan& plan, const int8_t* input, int64_t unit, uint8_t* to);
+  // The slice's gradients from first_channel on, to the high plane, or the only one.
+  void (*grads)(const GradWeightsPlan& plan, const ConstMantissaSpan& grads, int64_t unit,
+                int64_t first_channel, int8_t* to);
+  // input_sums of 64 positions of the run, for each ky.
+  void (*sum_inputs)(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first);
+  void (*sum_grads)(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block);
+  // Rescales `count` sums of an output channel, which begin at row `row`, into totals of 64 bits.
+  void (*finish_row)(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,
+                     int64_t count, const ConvolutionGradWeights& args);
+  // Rescales sums into args.totals for all output channels of `rows` rows, which begin at `row`;
+  // the view's parts begin there too.
+  void (*finish_sums)(const GradWeightsPlan& plan, const SumsView& sums, int64_t row, int64_t rows,
+                      const ConvolutionGradWeights& args);
+};
 
-// What multiplies.
+// How one instruction set multiplies.
 struct GradWeightsTiles {
+  const GradWeightsPacking& packing;
   // (kx, c) of a tap row that sum_products takes at once, by the vectors of 16 output channels, and
   // what their first is a multiple of.
   int64_t (*most_rows)(int vectors);
@@ -157,14 +171,4 @@ struct GradWeightsTiles {
   void (*release)();  // called when a thread's task is done
 };
 
-extern const GradWeightsTiles kAvx512VnniGradWeightsTiles, kAmxGradWeightsTiles;
-
-// Rescales `count` sums of an output channel, which begin at row `row`, into totals of 64 bits.
-void finish_row(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,
-                int64_t count, const ConvolutionGradWeights& args);
-// Rescales sums into args.totals for all output channels of `rows` rows, which begin at `row`; the
-// view's parts begin there too.
-void finish_sums(const GradWeightsPlan& plan, const SumsView& sums, int64_t row, int64_t rows,
-                 const ConvolutionGradWeights& args);
-
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes

@@ -1,4 +1,4 @@
-// How the AVX-512 VNNI kernels cut a dot (geometry.h) into tasks and lay out its scratch.
+// How a dot (geometry.h) is cut into tasks, and where its scratch lies.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 #include "kernels/convolution/geometry.h"
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes {
 
 using namespace convolution_geometry;
 
@@ -56,4 +56,4 @@ inline BlockGroup group_of_block(int64_t block, int64_t blocks) {
   return {first, first + 2 <= blocks ? 2 : 1};
 }
 
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes

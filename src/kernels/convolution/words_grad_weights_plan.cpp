@@ -1,7 +1,6 @@
-#if defined(__x86_64__)
-#include "kernels/convolution/avx2_grad_weights.h"
+#include "kernels/convolution/words_grad_weights.h"
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words {
 namespace {
 
 // What a tile reads of a unit, packed grad_output and the input's cache lines, fits the L1 cache.
@@ -109,5 +108,4 @@ GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int sum_bits, i
   return plan;
 }
 
-}  // namespace mantissa::kernels::convolution_avx2
-#endif
+}  // namespace mantissa::kernels::convolution_words

@@ -1,6 +1,6 @@
-#include "kernels/convolution/avx512vnni_geometry.h"
+#include "kernels/convolution/bytes_plan.h"
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes {
 namespace {
 
 // Packed source of one task: stays in the L2 cache next to the weights.
@@ -47,4 +47,4 @@ DotPlan plan_dot(const Dot& dot, int planes, int threads, int64_t depth_dwords) 
   return plan;
 }
 
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes

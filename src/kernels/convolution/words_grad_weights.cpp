@@ -1,12 +1,8 @@
-#if defined(__x86_64__)
-#include "kernels/convolution/avx2_grad_weights.h"
-
 #include <cstring>
 
-#include "kernels/convolution/avx2_kernels.h"
-#include "kernels/convolution/avx2_store.h"
+#include "kernels/convolution/words.h"
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words {
 namespace {
 
 constexpr int kMaximumParts = 256;
@@ -35,13 +31,13 @@ Slice slice_at(const GradWeightsPlan& plan, int64_t index) {
 
 // One thread's scratch.
 struct Workplace {
-  const Tiles& tiles;
+  const InstructionSet& own;
   GradientSums sums;
   int16_t* input;
   int16_t* grads;
 
-  Workplace(const Tiles& some, const GradWeightsPlan& plan, std::byte* scratch, int worker)
-      : tiles(some) {
+  Workplace(const InstructionSet& set, const GradWeightsPlan& plan, std::byte* scratch, int worker)
+      : own(set) {
     std::byte* base = scratch + plan.thread_bytes * static_cast<size_t>(worker);
     sums = {base, plan.sum_bits};
     input = reinterpret_cast<int16_t*>(base + plan.input_offset);
@@ -72,9 +68,10 @@ void set_positions(const GradWeightsPlan& plan, const Unit& unit, int64_t channe
 }
 
 // Adds a tile's sums, which are cleared, to those so far, or begins with them.
-void add_tile(int32_t* tile, int64_t count, bool first, const GradientSums& sums, int64_t at) {
-  if (sums.bits == 64) return add_to_wide(tile, count, first, sums.as<int64_t>() + at);
-  add_to_narrow(tile, count, first, sums.as<int32_t>() + at);
+void add_tile(const Stores& stores, int32_t* tile, int64_t count, bool first,
+              const GradientSums& sums, int64_t at) {
+  if (sums.bits == 64) return stores.add_to_int64(tile, count, first, sums.as<int64_t>() + at);
+  stores.add_to_int32(tile, count, first, sums.as<int32_t>() + at);
 }
 
 // Adds the products of one packed unit to the sums, which begin with the first unit's.
@@ -98,8 +95,8 @@ void sum_unit(const GradWeightsPlan& plan, const Unit& unit, const Slice& slice,
       for (int64_t left = run, tiles = ceil_div(run, kTilePixels); tiles > 0; --tiles) {
         const int64_t count = ceil_div(left, tiles);
         tile.source = reinterpret_cast<const char*>(source);
-        place.tiles.of[vectors - 1][count - 1](tile);
-        add_tile(sums, count * lanes, first, place.sums, at);
+        place.own.tiles.of[vectors - 1][count - 1](tile);
+        add_tile(place.own.stores, sums, count * lanes, first, place.sums, at);
         source += count * 2;
         at += count * lanes;
         left -= count;
@@ -112,34 +109,37 @@ void run_units(const GradWeightsPlan& plan, const ConvolutionGradWeights& args, 
                int64_t first, int64_t last, bool begins, const Workplace& place) {
   for (int64_t index = first; index < last; ++index) {
     const Unit unit = unit_at(plan, index);
-    pack_input(plan, args.input, unit, slice, place.input);
-    with_gradient_type(args.grad_output.bits, [&](auto type) {
-      pack_grads(plan, args.grad_output.as<decltype(type)>(), unit, slice, place.grads);
-    });
+    const GradWeightsPacking& packing = place.own.grad_weights;
+    packing.input(plan, args.input, unit, slice, place.input);
+    if (args.grad_output.bits <= 8) {
+      packing.int8_grads(plan, args.grad_output.as<int8_t>(), unit, slice, place.grads);
+    } else {
+      packing.int16_grads(plan, args.grad_output.as<int16_t>(), unit, slice, place.grads);
+    }
     sum_unit(plan, unit, slice, begins && index == first, place);
   }
 }
 
 // Each task has one slice of the weights for itself.
-void run_slices(const Tiles& tiles, const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
-                const KernelContext& context) {
+void run_slices(const InstructionSet& own, const GradWeightsPlan& plan,
+                const ConvolutionGradWeights& args, const KernelContext& context) {
   const int64_t taps = plan.shape.kernel_height * plan.shape.kernel_width;
   context.pool->parallel_for(plan.slices(), [&](int64_t index, int worker) {
-    const Workplace place(tiles, plan, context.scratch.data(), worker);
+    const Workplace place(own, plan, context.scratch.data(), worker);
     const Slice slice = slice_at(plan, index);
     run_units(plan, args, slice, 0, plan.units, true, place);
     const void* parts[] = {place.sums.data};
     for (int64_t group = 0; group < slice.groups(); ++group) {
       for (int64_t tap = 0; tap < taps; ++tap) {
-        finish_sums(plan, slice, group, tap, parts, 1, args);
+        own.grad_weights.finish(plan, slice, group, tap, parts, 1, args);
       }
     }
   });
 }
 
 // Each task has some units; a thread's tasks add to its own sums.
-void run_batch(const Tiles& tiles, const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
-               const KernelContext& context) {
+void run_batch(const InstructionSet& own, const GradWeightsPlan& plan,
+               const ConvolutionGradWeights& args, const KernelContext& context) {
   std::byte* scratch = context.scratch.data();
   const Slice all = slice_at(plan, 0);
   auto* used = reinterpret_cast<int8_t*>(scratch + plan.used_offset);
@@ -147,7 +147,7 @@ void run_batch(const Tiles& tiles, const GradWeightsPlan& plan, const Convolutio
   std::memset(used, 0, static_cast<size_t>(threads));
   const int64_t tasks = ceil_div(plan.units, plan.units_per_task);
   context.pool->parallel_for(tasks, [&](int64_t task, int worker) {
-    const Workplace place(tiles, plan, scratch, worker);
+    const Workplace place(own, plan, scratch, worker);
     const int64_t first = task * plan.units_per_task;
     const int64_t last = smaller(plan.units, first + plan.units_per_task);
     run_units(plan, args, all, first, last, used[worker] == 0, place);
@@ -156,32 +156,31 @@ void run_batch(const Tiles& tiles, const GradWeightsPlan& plan, const Convolutio
   const void* parts[kMaximumParts];
   int count = 0;
   for (int worker = 0; worker < threads; ++worker) {
-    if (used[worker] != 0) parts[count++] = Workplace(tiles, plan, scratch, worker).sums.data;
+    if (used[worker] != 0) parts[count++] = Workplace(own, plan, scratch, worker).sums.data;
   }
   const int64_t taps = plan.shape.kernel_height * plan.shape.kernel_width;
   context.pool->parallel_for(all.groups() * taps, [&](int64_t task, int) {
-    finish_sums(plan, all, task / taps, task % taps, parts, count, args);
+    own.grad_weights.finish(plan, all, task / taps, task % taps, parts, count, args);
   });
 }
 
 }  // namespace
 
-void grad_weights(const Tiles& tiles, const ConvolutionGradWeights& args,
+void grad_weights(const InstructionSet& own, const ConvolutionGradWeights& args,
                   const KernelContext& context) noexcept {
   if (needs_no_sums(args)) return;
   const GradWeightsPlan plan =
       plan_grad_weights(args.shape, args.totals.bits, context.pool->size());
   if (plan.combines() && context.pool->size() <= kMaximumParts) {
-    run_batch(tiles, plan, args, context);
+    run_batch(own, plan, args, context);
   } else {
-    run_slices(tiles, plan, args, context);
+    run_slices(own, plan, args, context);
   }
 }
 
-size_t grad_weights_scratch_bytes(const Tiles&, const ConvolutionShape& shape, int,
+size_t grad_weights_scratch_bytes(const InstructionSet&, const ConvolutionShape& shape, int,
                                   int threads) noexcept {
   return plan_grad_weights(shape, 64, threads).total_bytes;
 }
 
-}  // namespace mantissa::kernels::convolution_avx2
-#endif
+}  // namespace mantissa::kernels::convolution_words

@@ -1,12 +1,12 @@
-// What becomes of a dot's sums: int32 as they are, or rounded and clipped to int8 or int16.
+// A dot's sums are written as int32, or rounded and clipped to int8 or int16.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/convolution/avx2_tile.h"
+#include "kernels/convolution/words_tile.h"
 #include "kernels/statistics.h"
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words {
 
 enum class TargetType { kInt32, kInt16, kInt8 };
 constexpr int64_t target_bytes(TargetType type) {
@@ -21,7 +21,7 @@ struct Store {
   int64_t limit = 0;         // of results; unused for kInt32
   uint32_t unsaturated = 0;  // largest magnitude of an int32 sum that is not clipped
   alignas(32) uint32_t maximum[8] = {};
-  alignas(32) int64_t wide_maximum[4] = {};
+  alignas(32) int64_t int64_maximum[4] = {};
   int64_t saturated = 0;
 
   Store(TargetType target, int shift_bits, int64_t largest);
@@ -40,12 +40,15 @@ struct PixelBlock {
   int64_t sum_count() const { return rows * columns * vectors * kLanes; }
 };
 
-void store_block(Store& store, const PixelBlock& block);
-// As store_block for sums int64 of the same order; uses up block.sums. Not for kInt32.
-void store_wide_block(Store& store, const PixelBlock& block, const int64_t* sums);
-// wide[0, count) += sums[0, count), or = if `first`, then clears sums; count a multiple of 8.
-void add_to_wide(int32_t* sums, int64_t count, bool first, int64_t* wide);
-// The same into int32, modulo 2^32.
-void add_to_narrow(int32_t* sums, int64_t count, bool first, int32_t* narrow);
+// How one instruction set writes sums.
+struct Stores {
+  void (*block)(Store& store, const PixelBlock& block);
+  // As `block`, for sums int64 of the same order; uses up block.sums. Not for kInt32.
+  void (*int64_block)(Store& store, const PixelBlock& block, const int64_t* sums);
+  // to[0, count) += sums[0, count), or = if `first`, then clears sums; count a multiple of 8.
+  void (*add_to_int64)(int32_t* sums, int64_t count, bool first, int64_t* to);
+  // The same modulo 2^32.
+  void (*add_to_int32)(int32_t* sums, int64_t count, bool first, int32_t* to);
+};
 
-}  // namespace mantissa::kernels::convolution_avx2
+}  // namespace mantissa::kernels::convolution_words

@@ -13,7 +13,7 @@
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 #define MANTISSA_UNROLL _Pragma("GCC unroll 32")
@@ -94,6 +94,6 @@ inline void fill_bytes(uint8_t* to, int64_t count, int value) {
 }
 
 }  // namespace
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END
