@@ -1,5 +1,5 @@
 // What the tiles of grad_weights on AVX-512 do with their sums of products: correct them for the
-// biased operands (avx512vnni_grad_weights.h) and store or add them. Include it outside of any
+// biased operands (bytes_grad_weights.h) and store or add them. Include it outside of any
 // region.
 #pragma once
 

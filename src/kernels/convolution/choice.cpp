@@ -5,15 +5,10 @@
 namespace mantissa::kernels {
 namespace {
 
-// Why rows[index] is passed over, or null.
-const char* reason_against(ConvolutionRows rows, size_t index,
-                           const ConvolutionWork& work) noexcept {
+// Whether the row would hand parts to a reference that takes the whole as well.
+bool cuts_in_vain(ConvolutionRows rows, size_t index, const ConvolutionWork& work) noexcept {
   const ConvolutionKernels& row = *rows[index];
-  if (const char* reason = row.declines(work)) return reason;
-  if (row.part == nullptr) return nullptr;
-  return is_left_to_reference(rows.first(index), row.part(work))
-             ? "leaves its parts to the reference, which takes the whole as well"
-             : nullptr;
+  return row.part != nullptr && is_left_to_reference(rows.first(index), row.part(work));
 }
 
 // The most scratch that the work needs, which `bytes` says for a choice. Narrower gradients than
@@ -38,7 +33,9 @@ size_t most_scratch_bytes(ConvolutionRows rows, ConvolutionWork work, const Byte
 
 ConvolutionChoice choose_convolution(ConvolutionRows rows, const ConvolutionWork& work) noexcept {
   size_t index = rows.size() - 1;
-  while (index > 0 && reason_against(rows, index, work) != nullptr) --index;
+  while (index > 0 && (rows[index]->declines(work) != nullptr || cuts_in_vain(rows, index, work))) {
+    --index;
+  }
   return {*rows[index], rows.first(index)};
 }
 
@@ -60,7 +57,10 @@ ExplainedChoice explain_choice(ConvolutionRows rows, const ConvolutionWork& work
   ExplainedChoice explained;
   const ConvolutionChoice choice = choose_convolution(rows, work);
   for (size_t index = rows.size() - 1; index > choice.below.size(); --index) {
-    explained.declined.emplace_back(rows[index]->name, reason_against(rows, index, work));
+    const char* reason = rows[index]->declines(work);
+    explained.declined.emplace_back(
+        rows[index]->name,
+        reason != nullptr ? reason : "its parts would be the reference's, which takes the whole");
   }
   explained.chosen = choice.row.name;
   if (choice.row.part != nullptr) {
