@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/convolution_wide.h"
+#include "kernels/wide_convolution/wide_convolution.h"
 #include "ops/convolution_sums.h"
 
 namespace mantissa::ops {

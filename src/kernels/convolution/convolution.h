@@ -5,7 +5,7 @@
 // output int32 or int8 [N, OH, OW, O], gradients of activations (gradient.h) like the activation,
 // gradients of weights int64 or int32 like the weights. Padding is with zeros. Mantissas are
 // symmetric, |int8| <= 127, |int16| <= 32767; input and weights may be -128 where sums are not
-// narrowed (convolution_wide.h). Kernels cannot fail: preconditions are checked by the plan.
+// narrowed (wide_convolution.h). Kernels cannot fail: preconditions are checked by the plan.
 //
 // Channels come in G groups: output channel o reads the input channels of group o / (O / G) only.
 // One group is the ordinary convolution, G = C = O a depthwise one.

@@ -1,5 +1,4 @@
-#include "kernels/depthwise_wide.h"
-
+// Depthwise convolution of mantissas of more than 8 bits: each product as it is, in int64.
 #include <algorithm>
 #include <array>
 
@@ -7,6 +6,7 @@
 #include "kernels/depthwise/axis.h"
 #include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
+#include "kernels/wide_convolution/rows.h"
 
 namespace mantissa::kernels {
 namespace {
@@ -16,6 +16,18 @@ using depthwise::Axis;
 using depthwise::AxisPhase;
 
 constexpr int64_t kMostTaps = 64;
+
+// sums = bias + the sums of ConvolutionForward, for input and weights of 2 to 16 bits; or,
+// mirrored, those of ConvolutionGradInput, of the gradient of the output.
+struct Products {
+  ConvolutionShape shape;
+  bool mirrored = false;
+  ConstMantissaSpan source;       // [N, H, W, C]; mirrored [N, OH, OW, C]
+  ConstMantissaSpan weights;      // [C, KH, KW, 1]
+  const int64_t* bias = nullptr;  // [C], or null
+  int64_t* sums = nullptr;        // [N, OH, OW, C]; mirrored [N, H, W, C]
+};
+
 // Results [begin, end) of a phase of a row, whose taps [first_tap, last_tap) lie inside the image.
 struct Run {
   int64_t begin, end, first_tap, last_tap;
@@ -42,8 +54,7 @@ void for_each_run(const Axis& axis, const AxisPhase& phase, const Visit& visit) 
 
 class Rows {
  public:
-  Rows(const KernelTable& table, const DepthwiseWide& args, const int64_t* by_tap,
-       const int64_t* bias)
+  Rows(const KernelTable& table, const Products& args, const int64_t* by_tap, const int64_t* bias)
       : kernels_(*table.wide),
         args_(args),
         by_tap_(by_tap),
@@ -96,21 +107,21 @@ class Rows {
   }
 
   const WideKernels& kernels_;
-  const DepthwiseWide& args_;
+  const Products& args_;
   const int64_t *by_tap_, *bias_;
   Axes axes_;
 };
 
-}  // namespace
-
-bool is_depthwise_wide(const ConvolutionShape& s, int source_bits, int weight_bits) {
-  return std::max(source_bits, weight_bits) > 8 && s.groups == s.in_channels &&
-         s.groups == s.out_channels && s.dilation == 1 &&
-         s.kernel_height * s.kernel_width <= kMostTaps;
+const char* declines(const ConvolutionShape& s, int source_bits, int weight_bits) noexcept {
+  if (std::max(source_bits, weight_bits) <= 8) return "takes only more than 8 bits";
+  if (s.groups != s.in_channels || s.groups != s.out_channels) {
+    return "takes only groups of one channel";
+  }
+  if (s.dilation > 1) return "takes no dilation";
+  return s.kernel_height * s.kernel_width > kMostTaps ? "takes at most 64 taps" : nullptr;
 }
 
-void depthwise_wide(const KernelTable& table, const DepthwiseWide& args,
-                    const KernelContext& context) noexcept {
+void sum_products(const KernelTable& table, const Products& args, const KernelContext& context) {
   const ConvolutionShape& s = args.shape;
   const int64_t channels = s.in_channels, taps = s.kernel_height * s.kernel_width;
   auto* const by_tap = reinterpret_cast<int64_t*>(context.scratch.data());
@@ -130,8 +141,65 @@ void depthwise_wide(const KernelTable& table, const DepthwiseWide& args,
                   });
 }
 
-size_t depthwise_wide_scratch_bytes(const ConvolutionShape& s) {
+size_t products_scratch_bytes(const ConvolutionShape& s) {
   return aligned_bytes((s.kernel_height * s.kernel_width + 1) * s.in_channels * 8);
 }
+
+void forward(const KernelTable& table, const WideForward& args,
+             const KernelContext& context) noexcept {
+  sum_products(table,
+               {.shape = args.shape,
+                .source = args.input,
+                .weights = args.weights,
+                .bias = args.bias,
+                .sums = args.sums},
+               context);
+}
+
+size_t forward_scratch_bytes(const KernelTable&, const ConvolutionShape& shape, int, int,
+                             int) noexcept {
+  return products_scratch_bytes(shape);
+}
+
+// The sums of grad_input; the scratch of sum_products follows.
+size_t grad_input_sums_bytes(const ConvolutionShape& s) {
+  return aligned_bytes(input_images_per_chunk(s) * (s.input_count() / s.batch) * 8);
+}
+
+WideStatistics grad_input(const KernelTable& table, const WideGradInput& args,
+                          const KernelContext& context) noexcept {
+  ConvolutionShape s = args.shape;
+  const int64_t batch = s.batch, images = input_images_per_chunk(s), out = s.output_count() / batch;
+  auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
+  const KernelContext inner{context.pool, context.scratch.subspan(grad_input_sums_bytes(s))};
+  WideStatistics total;
+  for (int64_t first = 0; first < batch; first += images) {
+    s.batch = std::min(images, batch - first);
+    const int64_t at = first * out * gradient_bytes(args.grad_output.bits);
+    sum_products(table,
+                 {.shape = s,
+                  .mirrored = true,
+                  .source = {args.grad_output.as<std::byte>() + at, args.grad_output.bits},
+                  .weights = args.weights,
+                  .sums = sums},
+                 inner);
+    total += narrow_images(table, *context.pool, args, sums, first, s.batch);
+  }
+  return total;
+}
+
+size_t grad_input_scratch_bytes(const KernelTable&, const ConvolutionShape& shape, int, int,
+                                int) noexcept {
+  return grad_input_sums_bytes(shape) + products_scratch_bytes(shape);
+}
+
+}  // namespace
+
+const WideConvolutionRow kWideByProducts = {.name = "products",
+                                            .declines = declines,
+                                            .forward = forward,
+                                            .forward_scratch_bytes = forward_scratch_bytes,
+                                            .grad_input = grad_input,
+                                            .grad_input_scratch_bytes = grad_input_scratch_bytes};
 
 }  // namespace mantissa::kernels

@@ -1,5 +1,5 @@
 // Convolutions of up to 16 bits, by planes or not, against plain sums in 128 bits.
-#include "kernels/convolution_wide.h"
+#include "kernels/wide_convolution/wide_convolution.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -142,7 +142,7 @@ TEST(WideConvolution, GradInputOfSomeImagesAtATimeIsExact) {
   }
 }
 
-// Of random widths.
+// With random widths.
 void check_random(const ConvolutionShape& s) {
   RC_PRE(s.multiply_adds() < 200'000);
   const auto bits = [] { return static_cast<int>(test::extent(2, 16)); };
@@ -217,6 +217,17 @@ TEST(WideConvolution, WeightSumsOfExtremesAreExact) {
       check_grad_weights(operands, 3);
     }
   }
+}
+
+TEST(WideConvolution, DepthwiseOnesAreProducts) {
+  ConvolutionShape shape = test::shape_of(2, 9, 9, 6, 6, 3, 1, 1, 6);
+  EXPECT_STREQ(wide_convolution_name(shape, 16, 8), "products");
+  EXPECT_STREQ(wide_convolution_name(shape, 8, 12), "products");
+  EXPECT_STREQ(wide_convolution_name(shape, 8, 8), "planes");  // only the result is wider
+  shape.dilation = 2;
+  EXPECT_STREQ(wide_convolution_name(shape, 16, 8), "planes");
+  EXPECT_STREQ(wide_convolution_name(test::shape_of(1, 9, 9, 6, 6, 9, 1, 4, 6), 16, 8), "planes");
+  EXPECT_STREQ(wide_convolution_name(test::shape_of(1, 9, 9, 6, 6, 3, 1, 1), 16, 8), "planes");
 }
 
 }  // namespace

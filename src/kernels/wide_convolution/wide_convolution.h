@@ -1,8 +1,8 @@
 // Convolution of mantissas of more than 8 bits by the kernels for 8: an operand of 16-bit integers
-// is split into two planes of int8, its upper bytes and its lower ones less 128, each pair of
+// is split into two planes of int8, its upper bytes and its lower ones less 128. Each pair of
 // planes is convolved exactly in int32, and the results are combined in int64, with sums of the
-// operands for the 128 that are missing. Nothing is rounded on the way. Forward and grad_input of
-// depthwise convolutions are products as they are: kernels/depthwise_wide.h.
+// operands for the 128 that are missing. Nothing is rounded on the way. Depthwise convolutions are
+// products as they are (rows.h).
 #pragma once
 
 #include "kernels/convolution/pieces.h"
@@ -21,10 +21,14 @@ struct WideForward {
   int64_t* sums = nullptr;        // [N, OH, OW, O]
 };
 
-// Images whose sums are worked on at once: they and a plane's stay in the L2 cache.
+// Images whose sums are worked on at once: these sums and those of a plane stay in the L2 cache.
 inline int64_t wide_images_per_chunk(const ConvolutionShape& shape) {
   return images_per_chunk(shape, 128 * 1024);
 }
+
+// The name of the row that takes forward passes, or with the gradient's bits grad_input.
+const char* wide_convolution_name(const ConvolutionShape& shape, int source_bits,
+                                  int weight_bits) noexcept;
 
 void wide_forward(const KernelTable& table, const WideForward& args,
                   const KernelContext& context) noexcept;
