@@ -39,7 +39,7 @@ class Features {
   uint32_t bits_ = 0;
 };
 
-// What code needs that was compiled in a region of base/target.h, or for AMX beside one.
+// The needs of code compiled in a region of base/target.h, or for AMX beside one.
 inline constexpr Features kNeedsNothing;
 inline constexpr Features kNeedsAvx2 = {Feature::kAvx2};
 inline constexpr Features kNeedsAvxVnni = kNeedsAvx2 | Features{Feature::kAvxVnni};

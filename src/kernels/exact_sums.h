@@ -1,4 +1,4 @@
-// What the ways to grad_weights by exact sums in scratch share.
+// For grad_weights by exact sums in scratch.
 #pragma once
 
 #include "base/checked.h"
@@ -8,7 +8,7 @@
 
 namespace mantissa::kernels {
 
-// Bytes that leave what follows in scratch aligned.
+// Bytes of a part of scratch, rounded up so that the next part is aligned.
 constexpr size_t aligned_bytes(int64_t bytes) {
   return static_cast<size_t>(round_up<int64_t>(bytes, 64));
 }

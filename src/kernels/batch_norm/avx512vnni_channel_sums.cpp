@@ -82,7 +82,7 @@ void channel_sums_avx512vnni(ConstMantissaSpan in, int64_t channels, int64_t beg
       [&](const Block& block, ByteSumsOfStrip& total) {
         add_byte_sums(in.as<int8_t>(), block, total);
       },
-      // Of each 16 channels, four lie in each of the vectors.
+      // Each of the vectors has four of each 16 channels.
       [](int64_t lane) { return (lane >> 2 & 3) * 16 + (lane >> 4) * 4 + (lane & 3); });
 }
 

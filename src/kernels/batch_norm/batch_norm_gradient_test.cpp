@@ -36,7 +36,7 @@ struct GradientCase {
         in_multiplier(test_values<int32_t>(channels, 9, multiplier_bits)),
         offset(test_values<int64_t>(channels, 10, offset_bits)) {}
 
-  // Of wide gradients: as large as products allow, with multipliers of 28 bits.
+  // For wide gradients: as large as products allow, with multipliers of 28 bits.
   static constexpr int in_shift() { return sizeof(T) <= 2 ? 0 : 32 - kBitsOf<In>; }
 
   BatchNormGradient args(bool masked, int shift, MantissaSpan grad_in) const {

@@ -11,7 +11,7 @@
 
 namespace mantissa::kernels {
 
-// Of mantissas: what is not counted counts as zero.
+// Which mantissas are counted; others count as zero.
 enum class Counted : uint8_t { kAll, kPositive };
 
 class PieceCounts {

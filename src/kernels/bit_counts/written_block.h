@@ -24,8 +24,8 @@ inline LargeCounts count_block(const BitCountKernels& kernel, ThreadPool& pool,
   return counts.large();
 }
 
-// Of a block of `count` mantissas at exponents.written_exponent, `saturated` of which were clipped:
-// `large` are its counts.
+// The statistics of a block of `count` mantissas at exponents.written_exponent. `saturated` of them
+// were clipped; `large` are its counts.
 inline BitStatistics bit_statistics(const LargeCounts& large, int64_t count,
                                     const WrittenExponents& exponents, int64_t saturated) {
   const int written = exponents.written_exponent;

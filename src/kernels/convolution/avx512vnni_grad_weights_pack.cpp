@@ -133,8 +133,8 @@ UnitPlace unit_place(const GradWeightsPlan& plan, int64_t unit) {
 }
 
 // Calls pack(images, offset, count, to) for each row of a unit, or each pixel where gradients of
-// the slice are not adjacent, `to` being the place of its first gradient; what lies outside of the
-// image is left to fill(from, count), panel by panel.
+// the slice are not adjacent; `to` is the place of its first gradient. Gradients outside of the
+// image are left to fill(from, count), panel by panel.
 template <typename T, typename Pack, typename Fill>
 void for_each_grad_row(const GradWeightsPlan& plan, const T* grads, const UnitPlace& place,
                        int64_t first_channel, Pack&& pack, Fill&& fill) {

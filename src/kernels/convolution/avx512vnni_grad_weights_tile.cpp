@@ -11,10 +11,10 @@ namespace {
 // Rows of a tile of output channels: as many as registers hold, of two vectors of sums each or of
 // one.
 constexpr int kRowsOfTwo = 14, kRowsOfOne = 28;
-// Of tiles of inputs: vectors of 16 of a tap row, and output channels, by planes of grad_output.
+// Tiles of inputs: vectors of 16 of a tap row, and output channels, by planes of grad_output.
 constexpr int64_t kInputVectors = 3;
 constexpr int64_t tile_outputs(int planes) { return planes == 2 ? 4 : 8; }
-// Of a chunk, whose panels fit the L1 cache.
+// Positions of a chunk whose panels fit the L1 cache.
 constexpr int64_t kBlockPositions = 128;
 
 struct ProductArguments {
@@ -32,7 +32,7 @@ MANTISSA_INLINE __m512i broadcast_dword(const void* from) {
   return dword;
 }
 
-// Of one block in two planes, or of one or two blocks in one plane.
+// Products of one block in two planes, or of one or two blocks in one plane.
 template <int kRows, int kPlanes, int kBlocks>
 __attribute__((noinline)) void products(const ProductArguments& a) {
   constexpr bool kTwo = kPlanes * kBlocks == 2;
@@ -82,7 +82,7 @@ struct InputArguments {
   __m512i* products;
   bool first_block, last_block;
   int64_t outputs;  // channels that exist
-  __mmask16 last;   // what is stored of the last vector
+  __mmask16 last;   // the sums of the last vector that are stored
   Destination to;
 };
 

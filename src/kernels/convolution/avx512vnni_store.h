@@ -1,5 +1,5 @@
-// What tiles of AVX-512 do with the sums of a dot: round, store, and note what is largest and what
-// saturates. Include it outside of any region.
+// The ends of a dot's tiles on AVX-512: sums are rounded and stored, the largest is noted, and how
+// many saturate. Include it outside of any region.
 #pragma once
 
 #include "kernels/convolution/avx512vnni.h"

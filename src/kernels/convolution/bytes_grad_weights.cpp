@@ -40,7 +40,7 @@ Share rows_of_tile(const GradWeightsPlan& plan, int64_t tiles, int64_t tile) {
   return {first, smaller(units.count * plan.tiles.row_unit, plan.run - first)};
 }
 
-// What products need of a block's gradients.
+// Prepares a block's gradients for products.
 void prepare_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
   plan.tiles.packing.sum_grads(plan, chunk, block);
   if (plan.tiles.transpose != nullptr) plan.tiles.transpose(plan, chunk, block);

@@ -12,7 +12,7 @@
 //
 // With few weights each thread sums chunks of its own, in vectors of 16 output channels; the
 // threads' sums are added and transposed at the end. With many weights all threads share the tiles
-// of a chunk, in vectors of 16 inputs, the (kx, c) of a tap row: what they sum lies like the
+// of a chunk, in vectors of 16 inputs, the (kx, c) of a tap row: their sums lie like the
 // weights. They pack its gradients a slice of the channels at a time, so that scratch holds no
 // second copy of a large layer's.
 //
@@ -66,15 +66,15 @@ struct GradWeightsPlan {
 
   int64_t unit_positions() const { return band_rows * band_columns; }
   int64_t position_bytes() const { return panel_channels * 4; }  // of one panel and plane
-  // Of one panel of the input: a pixel, and a unit.
+  // In one panel of the input: a pixel, and a unit.
   int64_t pixel_bytes() const { return input_panel_channels * 4; }
   int64_t input_bytes() const { return window_rows * window_columns * pixel_bytes(); }
-  // From the first gradient of a unit, or of a chunk's slice, to that of one of its channels.
+  // From the first gradient of a unit, or of a chunk's slice, to the first of one of its channels.
   int64_t channel_offset(int64_t channel) const {
     return channel / panel_channels * panel_stride + channel % panel_channels * 4;
   }
-  // From the input of the first (kx, c) of a tap row to that of (kx, c) `row`, of 16 adjacent ones
-  // the first.
+  // From the input of the first (kx, c) of a tap row to the input of (kx, c) `row`, the first of 16
+  // adjacent ones.
   int64_t input_offset(int64_t row) const {
     const int64_t kx = row / shape.in_channels, c = row % shape.in_channels;
     return kx * pixel_bytes() + c / input_panel_channels * input_panel_stride +
@@ -145,8 +145,8 @@ struct GradWeightsPacking {
 // How one instruction set multiplies.
 struct GradWeightsTiles {
   const GradWeightsPacking& packing;
-  // (kx, c) of a tap row that sum_products takes at once, by the vectors of 16 output channels, and
-  // what their first is a multiple of.
+  // (kx, c) of a tap row that sum_products takes at once, by the vectors of 16 output channels; the
+  // first is a multiple of row_unit.
   int64_t (*most_rows)(int vectors);
   int64_t row_unit;
   int64_t input_vectors;    // the most that sum_shared takes
@@ -163,8 +163,8 @@ struct GradWeightsTiles {
                        int64_t pitch);
   // Sums `vectors` of 16 inputs of the tap row ky, from `vector` on, for the output channels
   // [first_output, last_output). Totals of 32 bits take them at once, stored if it is the first
-  // chunk, else added. For those of 64 bits the only chunk's are rescaled into the totals, and
-  // several chunks' wait in `sums`.
+  // chunk, else added. Sums for totals of 64 bits are rescaled into these if there is one chunk;
+  // the sums of several chunks wait in `sums`.
   void (*sum_shared)(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
                      const Chunk& chunk, int64_t ky, int64_t vector, int64_t vectors,
                      int64_t first_output, int64_t last_output, bool first_chunk, int64_t* sums);

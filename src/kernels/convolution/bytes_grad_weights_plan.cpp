@@ -109,7 +109,7 @@ void plan_scratch(GradWeightsPlan& plan, int threads) {
       static_cast<size_t>(s.kernel_height * round_up(plan.run, 64)) * sizeof(int32_t);
   plan.chunk_bytes = plan.grad_sums_offset + static_cast<size_t>(plan.columns) * sizeof(int64_t);
   if (plan.tiles.transpose != nullptr) {
-    // What is there is multiplied by zeros.
+    // The bytes beyond are multiplied by zeros.
     plan.chunk_bytes =
         std::max(plan.chunk_bytes, aligned(input_end + plan.tiles.bytes_beyond_input(plan)));
   }

@@ -5,7 +5,7 @@
 
 namespace mantissa::kernels::convolution_bytes {
 
-// How a tile sums, and what it writes.
+// How a tile sums, and the type that it writes.
 enum class DotMode {
   kSums,         // one plane, writes int32
   kByte,         // one plane, writes rounded int8
@@ -34,7 +34,7 @@ struct TileArguments {
   uint32_t unsaturated = 0;  // largest magnitude of a wide result that `limit` allows (int32 sums)
   uint32_t roundable_end = 0;  // below it a magnitude is not above `unsaturated`, and plus a half
                                // no overflow
-  int64_t configured = 0;      // what AMX's tiles are configured for
+  int64_t configured = 0;      // the shape that AMX's tiles are configured for
   // Statistics per lane: int32 or, in mode kWide, int64.
   alignas(64) uint64_t maximum[8] = {};
   alignas(64) uint64_t saturated[8] = {};

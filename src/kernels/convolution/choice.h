@@ -1,5 +1,5 @@
-// Which row convolves: the last one that takes the work. What operators call; contracts in
-// kernels/convolution/convolution.h.
+// Which row convolves: the last one that takes the work. Operators call these functions; contracts
+// are in kernels/convolution/convolution.h.
 #pragma once
 
 #include <string>

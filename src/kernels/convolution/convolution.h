@@ -99,7 +99,7 @@ struct ConvolutionGradWeights {
   ConstMantissaSpan grad_output;
   int shift = 0;
   GradientSums totals;  // [O, KH, KW, C / G]
-  bool adds = true;     // to what the totals are, else is the first to write them
+  bool adds = true;     // to the totals; else they are written, whatever they were
 };
 
 // The most that the magnitudes of an output channel's gradients may sum up to for its sums of

@@ -1,6 +1,6 @@
 // Speed of the convolutions, dense and depthwise: GOPS (2 * multiply-adds per nanosecond) and the
-// share of what a loop of the instruction set's multiply-adds (tdpbusd, vpdpbusd, or vpmaddwd and
-// vpaddd) reaches in the same run.
+// share of the speed that a loop of the instruction set's multiply-adds (tdpbusd, vpdpbusd, or
+// vpmaddwd and vpaddd) reaches in the same run.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -63,7 +63,7 @@ constexpr Case kCases[] = {
     {"linear-512x768x768", shape_of(512, 1, 768, 768, 1, 1, 0)},
 };
 
-// Of a MobileNetV2, for the depthwise rows.
+// Layers of a MobileNetV2, for the depthwise rows.
 constexpr Case kDepthwiseCases[] = {
     {"56x56x144", depthwise_of(16, 56, 144, 3, 1)},
     {"56x56x144-batch32", depthwise_of(32, 56, 144, 3, 1)},
@@ -153,15 +153,15 @@ void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassC
   for (int64_t i = 0; i < shape.weights_count(); ++i) weights.as<int8_t>()[i] /= 3;
   if (pass == Pass::kForward) {
     Buffer output(static_cast<size_t>(shape.output_count()) * 4);
-    Buffer scratch(kernels->forward_scratch_bytes(shape, threads));
+    Buffer scratch(kernels->forward_scratch_bytes(shape, threads, {}));
     ConvolutionForward args = {.shape = shape,
                                .input = input.as<int8_t>(),
                                .weights = weights.as<int8_t>(),
                                .sums = bits == 32 ? output.as<int32_t>() : nullptr,
                                .output = bits == 8 ? output.as<int8_t>() : nullptr};
-    args.shift = exact_shift(kernels->forward(args, {&pool, scratch.span()}).maximum, 8);
+    args.shift = exact_shift(kernels->forward(args, {}, {&pool, scratch.span()}).maximum, 8);
     measure(state, kernels->needs, shape, threads, [&] {
-      kernels->forward(args, {&pool, scratch.span()});
+      kernels->forward(args, {}, {&pool, scratch.span()});
     });
     return;
   }
@@ -169,22 +169,22 @@ void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassC
   const ConstMantissaSpan gradient = {grad_output.as<void>(), bits};
   if (pass == Pass::kGradInput) {
     Buffer grad_input(static_cast<size_t>(shape.input_count()) * 2);
-    Buffer scratch(kernels->grad_input_scratch_bytes(shape, bits, threads));
+    Buffer scratch(kernels->grad_input_scratch_bytes(shape, bits, threads, {}));
     ConvolutionGradInput args = {
         shape, gradient, weights.as<int8_t>(), 0, {grad_input.as<void>(), bits}};
-    args.shift = exact_shift(kernels->grad_input(args, {&pool, scratch.span()}).maximum, bits);
+    args.shift = exact_shift(kernels->grad_input(args, {}, {&pool, scratch.span()}).maximum, bits);
     measure(state, kernels->needs, shape, threads, [&] {
-      kernels->grad_input(args, {&pool, scratch.span()});
+      kernels->grad_input(args, {}, {&pool, scratch.span()});
     });
     return;
   }
   Buffer accumulator(static_cast<size_t>(shape.weights_count()) * 8);
   for (int64_t i = 0; i < shape.weights_count(); ++i) accumulator.as<int64_t>()[i] = i;
-  Buffer scratch(kernels->grad_weights_scratch_bytes(shape, bits, threads));
+  Buffer scratch(kernels->grad_weights_scratch_bytes(shape, bits, threads, {}));
   const ConvolutionGradWeights args = {
       shape, input.as<int8_t>(), gradient, 20, {accumulator.as<int64_t>()}};
   measure(state, kernels->needs, shape, threads, [&] {
-    kernels->grad_weights(args, {&pool, scratch.span()});
+    kernels->grad_weights(args, {}, {&pool, scratch.span()});
   });
 }
 

@@ -6,7 +6,7 @@
 
 namespace mantissa::kernels {
 
-// What dense drivers decline.
+// Why dense drivers do not take the work, or null.
 constexpr const char* declines_all_but_dense(const ConvolutionWork& work) noexcept {
   if (work.shape.groups > 1) return "takes no groups of channels";
   if (work.shape.dilation > 1) return "takes no dilation";

@@ -1,4 +1,4 @@
-// Convolutions under test, whatever their entry points, and what they make of the same operands.
+// Convolutions under test, whatever their entry points, and their results for the same operands.
 #pragma once
 
 #include <rapidcheck.h>
@@ -57,7 +57,7 @@ inline Subject subject_of(const ConvolutionKernels& row,
 }
 
 // Scratch of the size asked for, up to the next 64 bytes, in front of a page that nobody may touch:
-// sanitizers do not see what assembly reads.
+// sanitizers do not see the reads of assembly.
 class Scratch {
  public:
   explicit Scratch(size_t bytes)
@@ -105,7 +105,7 @@ struct Results {
   std::vector<int64_t> accumulator, first_written;
   std::vector<int32_t> int32_sums;  // where they fit
   WideStatistics sums_found, output_found, grad_input_found;
-  std::string miscounted;  // empty if what was counted was right
+  std::string miscounted;  // empty if the counts were right
   int64_t output_counted = 0, grad_input_counted = 0;
 };
 

@@ -54,7 +54,7 @@ void for_each_piece(const Depth& depth, Visit&& visit) {
   }
 }
 
-// Fills the sums with what they start from.
+// Sums start from the bias, or from 0.
 void start_sums(const int32_t* bias, int64_t pixels, int64_t lanes, int32_t* sums) {
   if (bias == nullptr) {
     std::memset(sums, 0, static_cast<size_t>(pixels * lanes) * sizeof(int32_t));

@@ -10,7 +10,7 @@ namespace mantissa::kernels::convolution_words {
 // Pixels whose sums are kept in the L1 cache while the weights pass by in pieces.
 constexpr int64_t kBlockPixels = 48;
 
-// What one task works with.
+// One task's sums and statistics.
 struct Workplace {
   explicit Workplace(const Store& empty) : store(empty) {}
 
@@ -31,8 +31,8 @@ struct Depth {
   bool int32_sums = true;         // they fit; else int64
 };
 
-// Sums and stores a block of any size (its `sums` are not used). The source is that of its first
-// pixel.
+// Sums and stores a block of any size (its `sums` are not used). `source` is the source of its
+// first pixel.
 void run_blocks(const Depth& depth, const char* source, PixelBlock block, Workplace& place);
 
 }  // namespace mantissa::kernels::convolution_words

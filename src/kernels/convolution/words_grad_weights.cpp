@@ -46,7 +46,7 @@ struct Workplace {
 };
 
 // The positions of a unit as three nested loops over its packed input: loops of one round are moved
-// outwards, and what lies evenly is joined, so that the innermost loop is long.
+// outwards, and loops with even steps are joined, so that the innermost loop is long.
 void set_positions(const GradWeightsPlan& plan, const Unit& unit, int64_t channels,
                    TileArguments& tile) {
   const int64_t pixel = pixel_words(plan, channels) * 2;

@@ -53,7 +53,7 @@ struct Slice {
   int group_vectors(int64_t group) const { return vectors_for(group_channels(group)); }
 };
 
-// What a unit covers: pairs from image 2 * pair, output pixels from (y, x).
+// The part of the work in a unit: pairs from image 2 * pair, output pixels from (y, x).
 struct Unit {
   int64_t pair = 0, pairs = 0;
   int64_t y = 0, rows = 0;

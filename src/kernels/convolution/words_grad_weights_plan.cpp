@@ -3,7 +3,7 @@
 namespace mantissa::kernels::convolution_words {
 namespace {
 
-// What a tile reads of a unit, packed grad_output and the input's cache lines, fits the L1 cache.
+// A tile's part of a unit, packed grad_output and the input's cache lines, fits the L1 cache.
 constexpr int64_t kPreferredPositions = 128;
 // Packed bytes of a unit: stay in the L2 cache.
 constexpr int64_t kUnitBytes = 192 * 1024;

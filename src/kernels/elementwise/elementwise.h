@@ -134,7 +134,7 @@ struct ElementwiseKernels {
   // out = low <= in <= high ? 1 : 0.
   void (*within)(const int8_t* in, int8_t low, int8_t high, int8_t* out, int64_t begin,
                  int64_t end) noexcept;
-  // Of all elements and what `least` and `most` hold.
+  // Extremes of all elements and of `least` and `most` themselves.
   void (*extremes)(const int8_t* in, int64_t begin, int64_t end, int8_t* least,
                    int8_t* most) noexcept;
   WideStatistics (*multiply)(const Multiply&, int64_t begin, int64_t end) noexcept;

@@ -193,7 +193,7 @@ void check_average(const PoolingKernels& kernels, const PoolShape& s) {
     expect_equal(kernels.average_pool(args, 1, kImages), found);
     ASSERT_EQ(out, wanted) << shift;
   }
-  // Of wide gradients fewer bits, so that sums stay below 2^61.
+  // Wide gradients have fewer bits, so that sums stay below 2^61.
   std::vector<int64_t> short_multipliers = multipliers;
   for (int64_t& multiplier : short_multipliers) multiplier >>= 8;
   const auto multipliers_of = [&](int bits) {

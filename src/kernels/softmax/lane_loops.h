@@ -43,7 +43,7 @@ struct Powers {
     odd = wrapping(all(round.odd));
     shift = round.shift;
   }
-  // Of a logit's distance from the largest, below 2^32: -log2 in Q16.
+  // -log2 in Q16 of a logit's distance from the largest, which is below 2^32.
   UnsignedLanes logarithm(Lanes below) const {
     const UnsignedLanes n = wrapping(unsigned_product(below, all(kLog2EQ16)));
     const Lanes rounded = as_signed((n + below_half + ((n >> shift) & odd)) >> shift);

@@ -28,8 +28,8 @@ bool windows_are_pixels(const ConvolutionShape& s) {
   return s.kernel_height * s.kernel_width == 1 && s.stride == 1 && s.padding == 0;
 }
 
-// The sums of what an output pixel's window covers of the images, by group: [N, OH, OW, G]. They
-// stay below 2^31 by kMaximumForwardDepth.
+// Sums over the part of the images in an output pixel's window, by group: [N, OH, OW, G]. They stay
+// below 2^31 by kMaximumForwardDepth.
 struct WindowSums {
   size_t pixels = 0, windows = 0;  // bytes
 
@@ -87,7 +87,8 @@ struct WindowSums {
   }
 };
 
-// What every pixel's sums begin with: the bias and what the planes of the input lack, by channel.
+// Every pixel's sums begin with the bias and the 128s that the planes of the input lack, by
+// channel.
 void find_constants(const WideForward& args, int64_t* constants) {
   const ConvolutionShape& s = args.shape;
   const int64_t depth = s.weights_count() / s.out_channels;
@@ -107,7 +108,7 @@ void find_constants(const WideForward& args, int64_t* constants) {
   });
 }
 
-// sums = constants + what the planes of weights lack: kOffset times `windows`, if not null.
+// sums = constants + the 128s that the planes of weights lack: kOffset times `windows`, or null.
 void start_sums(const KernelTable& table, ThreadPool& pool, const WideForward& args,
                 const int64_t* constants, const int32_t* windows) {
   const ConvolutionShape& s = args.shape;

@@ -21,7 +21,7 @@ struct GradWeightsScratch {
   size_t bytes() const { return 2 * sums + gradients + input; }
 };
 
-// sums = what the planes of the input lack: kOffset times each channel's gradients.
+// sums = the 128s that the planes of the input lack: kOffset times each channel's gradients.
 void start_weight_sums(const KernelTable& table, ThreadPool& pool, const WideGradWeights& args,
                        int64_t* gradients, int64_t* sums) {
   const ConvolutionShape& s = args.shape;

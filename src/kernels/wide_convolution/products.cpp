@@ -18,7 +18,7 @@ using depthwise::AxisPhase;
 constexpr int64_t kMostTaps = 64;
 
 // sums = bias + the sums of ConvolutionForward, for input and weights of 2 to 16 bits; or,
-// mirrored, those of ConvolutionGradInput, of the gradient of the output.
+// mirrored, the sums of ConvolutionGradInput, whose source is the gradient of the output.
 struct Products {
   ConvolutionShape shape;
   bool mirrored = false;

@@ -29,7 +29,7 @@ extern const WideConvolutionRow kWideByProducts;
 
 // grad_input as the forward pass of a convolution with stride 1 over the gradient, its pixels
 // `stride` apart and a border of zeros around them: turned by 180 degrees, the weights meet each
-// pixel of the input with those of the output that read it. For `images` images.
+// pixel of the input with the output pixels that read it. For `images` images.
 inline ConvolutionShape backward_shape(const ConvolutionShape& s, int64_t images) {
   return {.batch = images,
           .in_height = s.in_height + (s.kernel_height - 1) * s.dilation,
