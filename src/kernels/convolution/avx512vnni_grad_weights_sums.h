@@ -30,7 +30,7 @@ MANTISSA_INLINE void flush(int64_t* to, __m512i part, __m512i correction, bool f
 
 // The same modulo 2^32, for the sums of sixteen that the mask has.
 MANTISSA_INLINE void flush_int32(int32_t* to, __mmask16 mask, __m512i part, __m512i correction,
-                                  bool first) {
+                                 bool first) {
   __m512i sum = _mm512_add_epi32(part, _mm512_slli_epi32(correction, 7));
   if (!first) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, to));
   _mm512_mask_storeu_epi32(to, mask, sum);
@@ -51,8 +51,8 @@ MANTISSA_INLINE void flush_planes(const Destination& d, int64_t row, __m512i hig
   if (d.sums.bits == 32) {
     const __m512i grads = _mm512_load_si512(d.grad_sums.as<int32_t>());
     return flush_int32(d.sums.as<int32_t>() + row * d.pitch, kAllSixteen,
-                        join_planes_int32(high, low),
-                        _mm512_sub_epi32(_mm512_set1_epi32(d.input_sums[row]), grads), d.first);
+                       join_planes_int32(high, low),
+                       _mm512_sub_epi32(_mm512_set1_epi32(d.input_sums[row]), grads), d.first);
   }
   const __m512i inputs = _mm512_set1_epi64(d.input_sums[row]);
   const auto* grads = d.grad_sums.as<int64_t>();
@@ -71,7 +71,7 @@ MANTISSA_INLINE void flush_block(const Destination& d, int64_t row, int block, _
   if (d.sums.bits == 32) {
     const __m512i grads = _mm512_load_si512(d.grad_sums.as<int32_t>() + 16 * block);
     return flush_int32(d.sums.as<int32_t>() + at, kAllSixteen, sums, _mm512_sub_epi32(zero, grads),
-                        d.first);
+                       d.first);
   }
   const int64_t* grads = d.grad_sums.as<int64_t>() + 16 * block;
   int64_t* to = d.sums.as<int64_t>() + at;
@@ -89,7 +89,7 @@ MANTISSA_INLINE void flush_inputs(const Destination& d, int64_t output, int64_t 
   if (d.sums.bits == 32) {
     const __m512i grad = _mm512_set1_epi32(d.grad_sums.as<int32_t>()[output]);
     return flush_int32(d.sums.as<int32_t>() + at, mask, join_planes_int32(high, low),
-                        _mm512_sub_epi32(inputs, grad), d.first);
+                       _mm512_sub_epi32(inputs, grad), d.first);
   }
   const __m512i grad = _mm512_set1_epi64(d.grad_sums.as<int64_t>()[output]);
   int64_t* to = d.sums.as<int64_t>() + at;
@@ -108,7 +108,7 @@ MANTISSA_INLINE void flush_plane_inputs(const Destination& d, int64_t output, in
   if (d.sums.bits == 32) {
     const __m512i grad = _mm512_set1_epi32(d.grad_sums.as<int32_t>()[output]);
     return flush_int32(d.sums.as<int32_t>() + at, mask, sums, _mm512_sub_epi32(zero, grad),
-                        d.first);
+                       d.first);
   }
   const __m512i correction =
       _mm512_sub_epi64(zero, _mm512_set1_epi64(d.grad_sums.as<int64_t>()[output]));
