@@ -2,10 +2,12 @@
 // not matter.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include "plan/compile_training.h"
 #include "plan/gradient_rows.h"
+#include "plan/verify.h"
 #include "tests/harness.h"
 
 namespace mantissa::testing {
@@ -23,7 +25,7 @@ class Trained {
     arena_.emplace(std::move(*arena));
     std::memset(arena_->data(), 0xA5, static_cast<size_t>(program_.arena_bytes));
     renew_executor();
-    const int64_t bytes = graph.values[graph.input].shape.count();
+    const int64_t bytes = graph.values[graph.inputs[0]].shape.count();
     const int64_t batch = program.options.micro_batch_size * program.options.micro_batches;
     pixels_.resize(static_cast<size_t>(batch * bytes));
     labels_.resize(static_cast<size_t>(batch));
@@ -42,18 +44,17 @@ class Trained {
         const int64_t part = reversed ? parts - 1 - i / micro : i / micro;
         const int64_t at = part * micro + i % micro;
         const uint64_t label = random_bits(9, RandomStream::kShuffle, s, i) % 10;
-        labels_[at] = static_cast<uint8_t>(label);
+        labels_[at] = static_cast<int32_t>(label);
         for (int64_t b = 0; b < bytes; ++b) {
           const uint64_t bits = random_bits(9, RandomStream::kAugment, s, i * bytes + b);
           pixels_[at * bytes + b] = static_cast<uint8_t>(bits % (20 * (label + 1)));
         }
       }
-      const auto result =
-          executor_->train_step(pixels_.data(), labels_.data(),
-                                {.learning_rate = 0.02,
-                                 .momentum = 0.9,
-                                 .weight_decay = 5e-4,
-                                 .gradient_scale = 1 / static_cast<double>(labels_.size())});
+      const auto result = executor_->train_step(
+          inputs(pixels_, labels_), {.learning_rate = 0.02,
+                                     .momentum = 0.9,
+                                     .weight_decay = 5e-4,
+                                     .gradient_scale = 1 / static_cast<double>(labels_.size())});
       ASSERT_TRUE(result.ok()) << result.error().message;
     }
   }
@@ -72,7 +73,8 @@ class Trained {
   std::optional<State> state_;
   std::optional<AlignedMemory> arena_;
   std::optional<Executor> executor_;
-  std::vector<uint8_t> pixels_, labels_;
+  std::vector<uint8_t> pixels_;
+  std::vector<int32_t> labels_;
 };
 
 Graph model(const std::string& name) {
@@ -105,25 +107,6 @@ void expect_packed(const std::vector<Buffer>& buffers, int64_t arena_bytes) {
   }
 }
 
-// All buffers that an instruction names.
-std::vector<int> buffers_of(const Instruction& instruction) {
-  std::vector<int> list;
-  const auto operand = [&](const Operand& o) {
-    if (o.space == Operand::Space::kArena) list.push_back(o.index);
-  };
-  for (const Operand& o : instruction.inputs) operand(o);
-  for (const Operand& o : instruction.grad_inputs) operand(o);
-  operand(instruction.output);
-  operand(instruction.grad_output);
-  for (const ParameterOperand& p : instruction.parameters) list.push_back(p.gradient_buffer);
-  for (const int b :
-       {instruction.saved, instruction.statistics, instruction.workspace, instruction.scratch}) {
-    list.push_back(b);
-  }
-  std::erase(list, -1);
-  return list;
-}
-
 std::vector<ProgramOptions> ways(const Graph& graph) {
   const kernels::KernelTable table = kernels::select_kernels(best_isa());
   const auto rows = row_choices(graph, {.micro_batch_size = 8}, {&table, 2}, {}, 0);
@@ -142,18 +125,46 @@ TEST(Arena, NothingAliveOverlapsInAnyProgram) {
       for (const Isa isa : {Isa::kScalar, best_isa()}) {
         const Program program = compiled(graph, options, isa);
         SCOPED_TRACE(info.name);
-        expect_packed(program.buffers, program.arena_bytes);
+        const Status status = verify(graph, program);
+        EXPECT_TRUE(status.ok()) << status.error().message;
         EXPECT_GE(program.arena_bytes, program.live_bytes);
-        for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
-          for (const int index : buffers_of(program.instructions[i])) {
-            const Buffer& buffer = program.buffers[index];
-            EXPECT_LE(buffer.first, i) << buffer.name;
-            EXPECT_GE(buffer.last, i) << buffer.name;
-          }
-        }
       }
     }
   }
+}
+
+// A program with one fault, whatever that is.
+TEST(Arena, FaultsOfAProgramAreFound) {
+  const Graph graph = model("resnet8");
+  const Program good = compiled(graph, {.micro_batch_size = 4});
+  const auto message = [&](const std::function<void(Program&)>& damage) {
+    Program program = good;
+    damage(program);
+    const Status status = verify(graph, program);
+    return status.ok() ? std::string("accepted") : status.error().message;
+  };
+  EXPECT_EQ(message([](Program&) {}), "accepted");
+  const auto found = [&](const char* what, const std::function<void(Program&)>& damage) {
+    EXPECT_NE(message(damage).find(what), std::string::npos) << what << ": " << message(damage);
+  };
+  found("overlap", [](Program& p) {
+    for (Buffer& buffer : p.buffers) buffer.offset = 0;
+  });
+  found("does not lie in the arena", [](Program& p) { p.arena_bytes /= 2; });
+  found("beyond its life", [](Program& p) {
+    for (Buffer& buffer : p.buffers) buffer.last = buffer.first;
+  });
+  found("too small", [](Program& p) { p.buffers[p.instructions[2].output().index].bytes = 1; });
+  found("before it is written", [](Program& p) { p.instructions[1].outputs = {}; });
+  found("input that does not exist", [](Program& p) { p.instructions[0].inputs[0].index = 5; });
+  found("exponent that does not exist", [](Program& p) { p.gradient_slots = 1; });
+  found("parameter that does not exist",
+        [](Program& p) { p.instructions[1].parameters[0].parameter = 99; });
+  found("did not leave", [](Program& p) {
+    for (Instruction& i : p.instructions) {
+      if (i.phase == Phase::kForward) i.saved = -1;
+    }
+  });
 }
 
 // METHODS section 4: little is lost between the buffers, whatever is kept.

@@ -15,7 +15,8 @@ using Reals = std::vector<double>;
 
 inline Reals convolution(const Attributes& a, const Shape& in, const Shape& out, const Shape& w,
                          const Reals& x, const std::vector<Reals>& p) {
-  const bool image = in.rank == 4;
+  const bool image = w.rank == 4;
+  const int64_t examples = image ? in[0] : in.count() / in.last();
   const int64_t height = image ? in[1] : 1, width = image ? in[2] : 1, channels = in.last();
   const int64_t out_height = image ? out[1] : 1, out_width = image ? out[2] : 1;
   const int64_t kernel_height = image ? w[1] : 1, kernel_width = image ? w[2] : 1;
@@ -23,7 +24,7 @@ inline Reals convolution(const Attributes& a, const Shape& in, const Shape& out,
   const int64_t dilation = image ? a.whole("dilation") : 1;
   const int64_t groups = image ? a.whole("groups") : 1;
   Reals y;
-  for (int64_t n = 0; n < in[0]; ++n) {
+  for (int64_t n = 0; n < examples; ++n) {
     for (int64_t oy = 0; oy < out_height; ++oy) {
       for (int64_t ox = 0; ox < out_width; ++ox) {
         for (int64_t o = 0; o < out.last(); ++o) {

@@ -119,12 +119,13 @@ Status step_with_weights_at(int16_t exponent, const char* format) {
   Harness harness({.model = "lenet5", .format = format, .batch_size = 4, .micro_batch_size = 4});
   const StateLayout& layout = harness.state().layout();
   for (size_t i = 0; i < layout.parameters.size(); ++i) {
-    if (harness.graph().parameters[i].role != ParameterRole::kWeights) continue;
+    if (harness.graph().parameters[i].storage != Storage::kWeights) continue;
     *harness.state().data<int16_t>(layout.parameters[i].exponent) = exponent;
   }
   const ImageSet& images = fashion_mnist().train;
+  const std::vector<int32_t> labels = first_labels(images, 4);
   const auto result = harness.executor().train_step(
-      images.pixels.data(), images.labels.data(),
+      std::array<const void*, 2>{images.pixels.data(), labels.data()},
       {.learning_rate = 0.01, .momentum = 0.9, .gradient_scale = 0.25});
   return result.ok() ? Status{} : result.error();
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 
+#include "data/shuffled_batches.h"
 #include "tests/harness.h"
 #include "train/pretraining.h"
 #include "train/run_config.h"
@@ -103,8 +104,8 @@ TEST(Dynamic, OperationsAreRunAgainOnceAtMost) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(harness.step().re_executions, 0);
 }
 
-// The second embodiment decides layer by layer, before an exponent is used first: the bits are those
-// of a threshold of zero, and nothing is run again.
+// The second embodiment decides layer by layer, before an exponent is used first: the bits are
+// those of a threshold of zero, and nothing is run again.
 TEST(Dynamic, PassesDecideLayerByLayer) {
   for (const char* model : {"lenet5", "resnet8"}) {
     const auto with = [&](const std::string& keys) {
@@ -248,6 +249,16 @@ struct Pretrained {
   double loss = 0;
 };
 
+// The batches of the pre-training.
+std::unique_ptr<ShuffledBatches> batches_for(const RunConfig& config) {
+  auto batches = ShuffledBatches::create(picture_examples(fashion_mnist().train),
+                                         {.batch_size = config.batch_size,
+                                          .seed = config.seed,
+                                          .total_steps = config.format.float_steps()});
+  EXPECT_TRUE(batches.ok());
+  return std::move(*batches);
+}
+
 Pretrained pretrained(const std::string& format) {
   const auto config = make_run_config({{"model", "lenet5"},
                                        {"data", "fashion-mnist"},
@@ -264,7 +275,7 @@ Pretrained pretrained(const std::string& format) {
   initialise(plan->graph, config->format, config->seed, *state);
   int64_t steps = 0;
   const auto status = pretrain(
-      *config, *plan, fashion_mnist().train, arena->span(), pool,
+      *config, *plan, *batches_for(*config), {pool, arena->span(), config->isa},
       [&](int64_t done) { return done == ++steps; }, *state);
   EXPECT_TRUE(status.ok());
   EXPECT_EQ(steps, config->format.float_steps());
@@ -275,12 +286,14 @@ Pretrained pretrained(const std::string& format) {
   const auto count = static_cast<size_t>(plan->layout.tensors[predictors].shape.count());
   const auto* decided = state->data<int16_t>(predictors);
   const std::vector<int16_t> before(decided, decided + count);
-  const auto step = executor.train_step(fashion_mnist().train.pixels.data(),
-                                        fashion_mnist().train.labels.data(), scalars);
+  const ImageSet& images = fashion_mnist().train;
+  const auto step = executor.train_step(
+      std::array<const void*, 2>{images.pixels.data(), first_labels(images, 32).data()}, scalars);
   EXPECT_TRUE(step.ok());
   // Velocities start at zero, and those of the first step are small.
-  result.exponents = velocity_predictor_slot(plan->graph, 0);
-  for (int64_t i = 0; i < result.exponents; ++i) result.moved += std::abs(decided[i] - before[i]) > 1;
+  result.exponents = exponent_slots(plan->graph).velocity_predictor(0);
+  for (int64_t i = 0; i < result.exponents; ++i)
+    result.moved += std::abs(decided[i] - before[i]) > 1;
   result.saturated = step->saturated;
   result.requantised = step->requantised;
   result.loss = step->loss;
@@ -311,7 +324,8 @@ Status pretraining_of(std::map<std::string, std::string> settings,
   auto state = State::create(plan->layout);
   auto arena = AlignedMemory::create(plan->arena_bytes());
   ThreadPool pool(config->threads);
-  return pretrain(*config, *plan, fashion_mnist().train, arena->span(), pool, report, *state);
+  return pretrain(*config, *plan, *batches_for(*config), {pool, arena->span(), config->isa}, report,
+                  *state);
 }
 
 // The learning rate of what is behind the end of a run is not that of any step.

@@ -22,9 +22,7 @@ class OneBatch {
   static constexpr int64_t kBatch = 16;
 
   int parameters() const { return static_cast<int>(harness_.graph().parameters.size()); }
-  bool is_trained(int parameter) const {
-    return mantissa::is_trained(harness_.graph().parameters[parameter].role);
-  }
+  bool is_trained(int parameter) const { return harness_.graph().parameters[parameter].trained; }
   const std::string& name(int parameter) const {
     return harness_.graph().parameters[parameter].name;
   }
@@ -39,12 +37,13 @@ class OneBatch {
   // Away from the start, where residual branches are zero and sums lie on the kink of a ReLU.
   void spread_scales_and_biases() {
     for (int p = 0; p < parameters(); ++p) {
-      const ParameterRole role = harness_.graph().parameters[p].role;
-      if (!mantissa::is_trained(role) || role == ParameterRole::kWeights) continue;
+      const Parameter& parameter = harness_.graph().parameters[p];
+      if (!parameter.trained || parameter.storage == Storage::kWeights) continue;
+      const bool is_scale = parameter.name.ends_with(".scale");
       const auto list = values(p);
       for (size_t i = 0; i < list.size(); ++i) {
-        list[i] = role == ParameterRole::kScale ? 0.5f + 0.1f * static_cast<float>(i % 5)
-                                                : 0.07f * static_cast<float>(i % 4) - 0.1f;
+        list[i] = is_scale ? 0.5f + 0.1f * static_cast<float>(i % 5)
+                           : 0.07f * static_cast<float>(i % 4) - 0.1f;
       }
     }
   }
@@ -63,7 +62,7 @@ class OneBatch {
     std::vector<std::vector<float>> result = before;
     for (int p = 0; p < parameters(); ++p) {
       if (!is_trained(p)) continue;
-      const bool decays = harness_.graph().parameters[p].role == ParameterRole::kWeights;
+      const bool decays = harness_.graph().parameters[p].storage == Storage::kWeights;
       const auto after = values(p);
       for (size_t i = 0; i < after.size(); ++i) {
         const double moved = (static_cast<double>(before[p][i]) - after[i]) / kRate;
@@ -89,8 +88,9 @@ class OneBatch {
     const StepScalars scalars{.learning_rate = rate,
                               .weight_decay = kDecay,
                               .gradient_scale = 1 / static_cast<double>(kBatch)};
-    const auto result =
-        harness_.executor().train_step(images.pixels.data(), images.labels.data(), scalars);
+    const std::vector<int32_t> labels = first_labels(images, kBatch);
+    const auto result = harness_.executor().train_step(
+        std::array<const void*, 2>{images.pixels.data(), labels.data()}, scalars);
     EXPECT_TRUE(result.ok());
     return result.ok() ? result->loss : 0;
   }

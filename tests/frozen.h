@@ -7,7 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "data/ordered_batches.h"
 #include "tests/harness.h"
+#include "train/classification.h"
+#include "train/freeze.h"
 
 namespace mantissa::testing {
 
@@ -31,8 +34,11 @@ inline Status fill(Harness& harness, const Program& calibration, std::span<std::
                    int64_t count, FrozenNetwork& frozen) {
   std::vector<uint32_t> examples(static_cast<size_t>(count));
   std::iota(examples.begin(), examples.end(), 0);
-  return freeze(harness.graph(), harness.state(), calibration, arena, harness.pool(), best_isa(),
-                fashion_mnist().train, examples, frozen);
+  auto batches = OrderedBatches::create(picture_examples(fashion_mnist().train),
+                                        calibration.options.micro_batch_size, std::move(examples));
+  EXPECT_TRUE(batches.ok());
+  return freeze(harness.graph(), harness.state(), calibration, {harness.pool(), arena, best_isa()},
+                *batches, frozen);
 }
 
 // The same into a network with memory of its own.
@@ -70,7 +76,11 @@ inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threa
   EXPECT_TRUE(programs.ok());
   auto arena = AlignedMemory::create(programs->arena_bytes());
   ThreadPool pool(threads);
-  auto evaluation = evaluate(network, *programs, arena->span(), pool, isa, images);
+  Programs executors = inference_programs(network, *programs, {pool, arena->span(), isa});
+  auto batches = OrderedBatches::create(picture_examples(images), programs->batch_size);
+  EXPECT_TRUE(batches.ok());
+  auto evaluation =
+      evaluate(executors, *batches, {network.graph.classes(), network.description.loss, isa});
   EXPECT_TRUE(evaluation.ok()) << (evaluation.ok() ? "" : evaluation.error().message);
   return *evaluation;
 }
@@ -84,15 +94,17 @@ inline Unfrozen evaluate_unfrozen(Harness& harness, const Format& format, int64_
                                   const ImageSet& images) {
   const Program program = calibration_program(harness.graph(), format, batch, true);
   auto arena = AlignedMemory::create(program.arena_bytes);
-  Executor executor(harness.graph(), program, harness.state(), arena->span(), harness.pool(),
-                    best_isa());
-  const int64_t batches = images.count / batch;
+  Programs programs(harness.graph(), harness.state(), {harness.pool(), arena->span(), best_isa()});
+  programs.add(program);
+  auto batches = OrderedBatches::create(picture_examples(images), batch);
+  EXPECT_TRUE(batches.ok());
+  const int64_t count = images.count / batch;
   Unfrozen mean;
-  for (int64_t at = 0; at < batches * batch; at += batch) {
-    const auto step = executor.infer(&images.pixels[at * 784], &images.labels[at]);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto step = programs.infer(batches->next());
     EXPECT_TRUE(step.ok());
-    mean.loss += step->loss / static_cast<double>(batches);
-    mean.accuracy += step->accuracy / static_cast<double>(batches);
+    mean.loss += step->loss / static_cast<double>(count);
+    mean.accuracy += step->accuracy / static_cast<double>(count);
   }
   return mean;
 }

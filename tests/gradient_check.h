@@ -66,7 +66,7 @@ class Checked {
  public:
   Checked(const Graph& graph, int64_t batch, ops::LossKind loss = ops::LossKind::kCrossEntropy,
           int64_t smoothing = 0, const Format& format = {})
-      : graph_(in_format(graph, format)), batch_(batch), smoothing_(smoothing) {
+      : graph_(in_format(with_loss(graph, loss, smoothing), format)), batch_(batch), smoothing_(smoothing) {
     auto state = State::create(training_layout(graph_, format, OptimizerKind::kMomentum));
     state_.emplace(std::move(*state));
     initialise(graph_, format, 3, *state_);
@@ -74,8 +74,6 @@ class Checked {
     auto program = compile(graph_,
                            {.micro_batch_size = batch,
                             .micro_batches = 1,
-                            .loss = loss,
-                            .label_smoothing = smoothing,
                             .format = format},
                            {&table, 2});
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
@@ -84,12 +82,12 @@ class Checked {
     auto arena = AlignedMemory::create(program_.arena_bytes);
     arena_.emplace(std::move(*arena));
     executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, best_isa());
-    const int64_t pixels = batch * graph_.values[graph_.input].shape.count();
+    const int64_t pixels = batch * graph_.values[graph_.inputs[0]].shape.count();
     for (int64_t i = 0; i < pixels; ++i) {
       pixels_.push_back(static_cast<uint8_t>(random_bits(5, RandomStream::kAugment, 0, i)));
     }
     for (int64_t i = 0; i < batch; ++i) {
-      labels_.push_back(static_cast<uint8_t>(i % graph_.classes()));
+      labels_.push_back(static_cast<int32_t>(i % graph_.classes()));
     }
   }
 
@@ -97,7 +95,7 @@ class Checked {
     const StepScalars scalars{.learning_rate = learning_rate,
                               .momentum = 0.5,
                               .gradient_scale = 1 / static_cast<double>(batch_)};
-    const auto result = executor_->train_step(pixels_.data(), labels_.data(), scalars);
+    const auto result = executor_->train_step(inputs(pixels_, labels_), scalars);
     EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
     return result.ok() ? *result : StepResult{};
   }
@@ -474,7 +472,8 @@ class Checked {
   std::optional<State> state_;
   std::optional<AlignedMemory> arena_;
   std::optional<Executor> executor_;
-  std::vector<uint8_t> pixels_, labels_;
+  std::vector<uint8_t> pixels_;
+  std::vector<int32_t> labels_;
   std::vector<Reals> parameters_;
   std::map<int, int> weight_exponents_;  // by node
   double loss_ = 0;

@@ -85,6 +85,16 @@ TEST(GradientCheck, ConvolutionsPoolingAndLinear) {
        "backward_input relu", "backward_input linear", "backward_input softmax_cross_entropy"});
 }
 
+TEST(GradientCheck, LinearOfSequencesAndImages) {
+  Network net(Shape{5, 3, 1});
+  net.add(ops::kLinear, {{"channels", 6}});  // of each pixel
+  net.add(ops::kTanh);
+  net.add(ops::kLinear, {{"channels", 4}, {"bias", 0}});
+  net.add(ops::kRelu);
+  net.add(ops::kFlatten);
+  check_all(net.finish(5), 6, {"backward_input linear", "backward_weights linear"});
+}
+
 // Branches as in Inception: pools of both kinds and a convolution, joined; one of them twice.
 TEST(GradientCheck, OverlappingPoolsAveragesAndConcat) {
   Network net(Shape{9, 8, 1});
@@ -230,7 +240,7 @@ TEST(GradientCheck, ExponentsPerOutputChannel) {
     Checked checked(net.finish(5), 5, ops::LossKind::kCrossEntropy, 0, {.tensor_blocks = false});
     const StateLayout& layout = checked.state().layout();
     for (size_t i = 0; i < layout.parameters.size(); ++i) {
-      if (checked.graph().parameters[i].role != ParameterRole::kWeights) continue;
+      if (checked.graph().parameters[i].storage != Storage::kWeights) continue;
       auto* exponents = checked.state().data<int16_t>(layout.parameters[i].exponent);
       const int64_t channels = layout.tensors[layout.parameters[i].exponent].shape.count();
       ASSERT_EQ(channels, checked.graph().parameters[i].shape[0]);

@@ -254,8 +254,7 @@ TEST(GradientRows, AreNotForAllUpdates) {
     other = options, other.optimizer = kind;
     EXPECT_TRUE(none(other)) << optimizer_name(kind);
   }
-  for (const char* format :
-       {"fp32", "bfp8-text", "bfp:a=12", "bfp:block=channel"}) {
+  for (const char* format : {"fp32", "bfp8-text", "bfp:a=12", "bfp:block=channel"}) {
     other = options, other.format = format;
     EXPECT_TRUE(none(other)) << format;
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -14,8 +15,9 @@
 #include "kernels/kernel_table.h"
 #include "models/models.h"
 #include "plan/gradient_rows.h"
+#include "plan/network_format.h"
 #include "plan/program.h"
-#include "plan/value_bits.h"
+#include "plan/verify.h"
 #include "runtime/executor.h"
 #include "runtime/state.h"
 #include "train/freeze.h"
@@ -32,6 +34,27 @@ inline const Dataset& fashion_mnist() {
     return std::move(*loaded);
   }();
   return data;
+}
+
+// The first labels of a set, as executors take them.
+inline std::vector<int32_t> first_labels(const ImageSet& images, int64_t count) {
+  return {images.labels.begin(), images.labels.begin() + count};
+}
+
+// A batch for graphs of models, and of with_loss.
+inline std::array<const void*, 2> inputs(const std::vector<uint8_t>& pixels,
+                                         const std::vector<int32_t>& labels) {
+  return {pixels.data(), labels.data()};
+}
+
+// The graph with this loss, unless it has one. Label smoothing in units of 2^-16.
+inline Graph with_loss(Graph graph, ops::LossKind loss = ops::LossKind::kCrossEntropy,
+                       int64_t smoothing = 0) {
+  if (!graph.losses.empty()) return graph;
+  auto result =
+      ops::with_loss(std::move(graph), loss, static_cast<double>(smoothing) / ops::kSmoothingOne);
+  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+  return std::move(*result);
 }
 
 struct HarnessOptions {
@@ -107,13 +130,15 @@ class Harness {
     ModelOptions model;
     model.channel_means = {73};
     model.width_multiplier = options.width;
+    model.loss = options.loss;
+    model.label_smoothing = static_cast<double>(options.label_smoothing) / ops::kSmoothingOne;
     auto graph = build_model(options.model, model);
     EXPECT_TRUE(graph.ok());
     init(*graph);
   }
 
   Harness(const HarnessOptions& options, Graph graph) : options_(options), pool_(options.threads) {
-    init(graph);
+    init(with_loss(std::move(graph), options.loss, options.label_smoothing));
   }
 
   // One step on a keyed batch of Fashion-MNIST.
@@ -140,7 +165,7 @@ class Harness {
                               .clip_norm = options_.clip_norm,
                               .seed = options_.seed,
                               .step = options_.first_step + steps_};
-    const auto result = executor_->train_step(pixels_.data(), labels_.data(), scalars);
+    const auto result = executor_->train_step(inputs(pixels_, labels_), scalars);
     EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
     return result.ok() ? *result : StepResult{};
   }
@@ -190,8 +215,6 @@ class Harness {
         .micro_batch_size = options_.micro_batch_size,
         .micro_batches = static_cast<int>(options_.batch_size / options_.micro_batch_size),
         .optimizer = options_.optimizer,
-        .loss = options_.loss,
-        .label_smoothing = options_.label_smoothing,
         .exponents = training_exponents(*format),
         .clips = options_.clip_norm > 0,
         .retention = options_.retention_key == 0 ? std::vector<Retention>{}
@@ -204,6 +227,8 @@ class Harness {
     auto program = compile(graph_, program_options, planning);
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
     program_ = std::move(*program);
+    const Status verified = verify(graph_, program_);
+    EXPECT_TRUE(verified.ok()) << (verified.ok() ? "" : verified.error().message);
     if (!options_.reuses_memory) spread_out(program_);
     auto arena = AlignedMemory::create(program_.arena_bytes);
     EXPECT_TRUE(arena.ok());
@@ -220,7 +245,8 @@ class Harness {
   std::optional<State> state_;
   std::optional<AlignedMemory> arena_;
   std::optional<Executor> executor_;
-  std::vector<uint8_t> pixels_, labels_;
+  std::vector<uint8_t> pixels_;
+  std::vector<int32_t> labels_;
   int64_t steps_ = 0;
 };
 

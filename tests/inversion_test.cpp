@@ -273,13 +273,14 @@ Graph small_network(const Op& activation = ops::kRelu6) {
 void set_scales(Harness& harness, const std::map<int, int16_t>& mantissas, int16_t offset = 4096) {
   const StateLayout& layout = harness.state().layout();
   for (size_t p = 0; p < harness.graph().parameters.size(); ++p) {
-    const ParameterRole role = harness.graph().parameters[p].role;
-    if (role != ParameterRole::kScale && role != ParameterRole::kOffset) continue;
+    const Parameter& parameter = harness.graph().parameters[p];
+    if (parameter.storage != Storage::kMantissa16) continue;
+    const bool is_scale = parameter.initialiser == Initialiser::kOne;
     auto* numbers = harness.state().data<int16_t>(layout.parameters[p].mantissa);
     auto& exponent = *harness.state().data<int16_t>(layout.parameters[p].exponent);
-    if (role == ParameterRole::kOffset) exponent = -12;
+    if (!is_scale) exponent = -12;
     for (const auto& [channel, mantissa] : mantissas) {
-      numbers[channel] = role == ParameterRole::kScale ? mantissa : offset;
+      numbers[channel] = is_scale ? mantissa : offset;
     }
   }
 }

@@ -73,7 +73,7 @@ TEST(Losses, AreSettings) {
   EXPECT_EQ(mse->loss, ops::LossKind::kSquaredError);
   const auto smoothed = make_run_config({{"label-smoothing", "0.1"}});
   ASSERT_TRUE(smoothed.ok());
-  EXPECT_EQ(label_smoothing_q16(*smoothed), 6554);
+  EXPECT_EQ(smoothed->label_smoothing, 0.1);
   EXPECT_NE(to_toml(*smoothed)->find("label-smoothing = \"0.1\""), std::string::npos);
   EXPECT_NE(run_identity(*smoothed, ""), run_identity(*make_run_config({}), ""));
   EXPECT_EQ(make_run_config({{"loss", "hinge"}}).error().message,

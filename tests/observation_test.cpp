@@ -98,7 +98,7 @@ TEST(Observation, FloatsAreMantissasOfAFixedUnit) {
   Observations observations(harness.program());
   harness.executor().set_observations(&observations);
   harness.train(3);
-  const Tensor logits = harness.executor().logits();
+  const Tensor logits = harness.executor().output(0);
   BitLengths expected;
   for (int64_t i = 0; i < logits.count(); ++i) {
     const double mantissa = std::ldexp(std::abs(logits.as<float>()[i]), -kFloatExponent);
@@ -110,7 +110,7 @@ TEST(Observation, FloatsAreMantissasOfAFixedUnit) {
     EXPECT_GT(seen.bits.elements(), 0);
     const Instruction& instruction = harness.program().instructions[seen.instruction];
     if (seen.kind != ObservedKind::kValue) continue;
-    if (instruction.output.slot != harness.program().logits.slot) continue;
+    if (instruction.output().slot != harness.program().outputs[0].slot) continue;
     EXPECT_EQ(seen.bits.by_length, expected.by_length);
     found = true;
   }
@@ -126,7 +126,7 @@ TEST(Observation, SeesParametersAsTheStateHasThem) {
   for (const TensorObservation& seen : observations.tensors()) {
     if (seen.kind != ObservedKind::kParameter) continue;
     const int index = harness.program().instructions[seen.instruction].parameters[0].parameter;
-    if (harness.graph().parameters[index].role != ParameterRole::kWeights) continue;
+    if (harness.graph().parameters[index].storage != Storage::kWeights) continue;
     ++parameters;
     const ParameterState& tensors = harness.state().layout().parameters[index];
     const auto* mantissas = harness.state().data<int8_t>(tensors.mantissa);
@@ -168,10 +168,10 @@ TEST(Observation, CountsEveryMicroBatch) {
     const Instruction& instruction = harness.program().instructions[seen.instruction];
     if (seen.kind == ObservedKind::kValue) {
       ++values;
-      EXPECT_EQ(seen.bits.elements(), 4 * instruction.output.shape.count());
-      EXPECT_EQ(seen.exponent, harness.executor().exponent(instruction.output.slot));
+      EXPECT_EQ(seen.bits.elements(), 4 * instruction.output().shape.count());
+      EXPECT_EQ(seen.exponent, harness.executor().exponent(instruction.output().slot));
       // A value narrowed by its own maximum uses all of its bits; ReLU and pooling may leave fewer.
-      EXPECT_LE(seen.bits.largest(), instruction.output.type == DataType::kInt8 ? 7 : 31);
+      EXPECT_LE(seen.bits.largest(), instruction.output().type == DataType::kInt8 ? 7 : 31);
       EXPECT_GT(seen.bits.largest(), 0);
     }
     if (seen.kind != ObservedKind::kGradient) continue;

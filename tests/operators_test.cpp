@@ -62,18 +62,20 @@ void expect_frozen_agrees(Harness& harness) {
                          .micro_batch_size = kBatch,
                          .exponents = ExponentMode::kCalibrate,
                          .format = format};
-  auto with_loss = compile(harness.graph(), options, {&table, 2});
+  auto evaluation = compile(harness.graph(), options, {&table, 2});
   options.with_loss = false;
   auto calibration = compile(harness.graph(), options, {&table, 2});
-  ASSERT_TRUE(with_loss.ok() && calibration.ok());
-  auto arena = AlignedMemory::create(std::max(with_loss->arena_bytes, freeze_bytes(*calibration)));
+  ASSERT_TRUE(evaluation.ok() && calibration.ok());
+  auto arena = AlignedMemory::create(std::max(evaluation->arena_bytes, freeze_bytes(*calibration)));
   ImageSet images = fashion_mnist().test;
   images.count = 320;
-  Executor dynamic(harness.graph(), *with_loss, harness.state(), arena->span(), harness.pool(),
-                   best_isa());
+  Programs dynamic(harness.graph(), harness.state(), {harness.pool(), arena->span(), best_isa()});
+  dynamic.add(*evaluation);
+  auto batches = OrderedBatches::create(picture_examples(images), kBatch);
+  ASSERT_TRUE(batches.ok());
   int64_t correct = 0;
   for (int64_t at = 0; at < images.count; at += kBatch) {
-    const auto step = dynamic.infer(&images.pixels[at * 784], &images.labels[at]);
+    const auto step = dynamic.infer(batches->next());
     ASSERT_TRUE(step.ok());
     correct += step->correct;
   }
@@ -84,18 +86,11 @@ void expect_frozen_agrees(Harness& harness) {
   std::optional<double> loss;
   for (const auto& [batch, threads, isa] :
        {std::tuple{64, 1, best_isa()}, {7, 3, best_isa()}, {64, 2, Isa::kScalar}}) {
-    ThreadPool pool(threads);
-    const kernels::KernelTable kernels = kernels::select_kernels(isa);
-    auto programs = compile_evaluation(frozen->graph, frozen->description.inference(), batch,
-                                       images.count, {&kernels, threads});
-    ASSERT_TRUE(programs.ok());
-    auto memory = AlignedMemory::create(programs->arena_bytes());
-    const auto result = evaluate(*frozen, *programs, memory->span(), pool, isa, images);
-    ASSERT_TRUE(result.ok());
+    const Evaluation result = evaluate_with(*frozen, batch, threads, isa, images);
     // Fixed exponents move a few examples at the border.
-    EXPECT_NEAR(static_cast<double>(result->correct), static_cast<double>(correct), 10);
-    if (!loss.has_value()) loss = result->loss;
-    EXPECT_EQ(result->loss, *loss) << batch << " " << threads;
+    EXPECT_NEAR(static_cast<double>(result.correct), static_cast<double>(correct), 10);
+    if (!loss.has_value()) loss = result.loss;
+    EXPECT_EQ(result.loss, *loss) << batch << " " << threads;
   }
 }
 
@@ -145,7 +140,7 @@ Written written_over(Harness& harness, int instruction, std::byte garbage) {
   const auto buffer = [&](int index, std::byte* data) {
     return std::span(data, index < 0 ? 0 : static_cast<size_t>(program.buffers[index].bytes));
   };
-  const std::span<std::byte> output = buffer(i.output.index, c.output.as<std::byte>()),
+  const std::span<std::byte> output = buffer(i.output().index, c.output.as<std::byte>()),
                              saved = buffer(i.saved, c.saved),
                              statistics = buffer(i.statistics, c.statistics);
   for (const std::span<std::byte> part :
@@ -174,7 +169,9 @@ TEST_P(Operators, ForwardAgainGivesTheSameBits) {
     harness.train(2);
     const auto& instructions = harness.program().instructions;
     for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
-      if (instructions[i].phase != Phase::kForward || instructions[i].node < 0) continue;
+      if (instructions[i].phase != Phase::kForward ||
+          instructions[i].outputs[0].space == Operand::Space::kNone)
+        continue;
       SCOPED_TRACE(instructions[i].name + " (" + instructions[i].op->name + ") " + format);
       const Written a = written_over(harness, i, kOne), b = written_over(harness, i, kOther);
       EXPECT_EQ(a.output, b.output);

@@ -26,7 +26,7 @@ class PerfectFit : public ::testing::TestWithParam<int> {};
 // With several micro-batches an overflow of their sums would go unseen: the update has to arrive.
 TEST_P(PerfectFit, AMistakeAfterAPerfectBatchIsLearnedFrom) {
   const int micro_batches = GetParam();
-  const Graph graph = classifier();
+  const Graph graph = with_loss(classifier());
   auto state = State::create(training_layout(graph, Format{}, OptimizerKind::kMomentum));
   ASSERT_TRUE(state.ok());
   initialise(graph, Format{}, 1, *state);
@@ -46,16 +46,16 @@ TEST_P(PerfectFit, AMistakeAfterAPerfectBatchIsLearnedFrom) {
   ThreadPool pool(1);
   Executor executor(graph, *program, *state, arena->span(), pool, best_isa());
   const std::vector<uint8_t> pixels(static_cast<size_t>(16 * micro_batches), 200);
-  const std::vector<uint8_t> right(static_cast<size_t>(micro_batches), 0);
-  const std::vector<uint8_t> wrong(static_cast<size_t>(micro_batches), 2);
+  const std::vector<int32_t> right(static_cast<size_t>(micro_batches), 0);
+  const std::vector<int32_t> wrong(static_cast<size_t>(micro_batches), 2);
   // Several perfect steps, so that an exponent that falls a little in every step is found, too.
   for (int step = 0; step < 40; ++step) {
-    const auto result = executor.train_step(pixels.data(), right.data(), {.learning_rate = 0});
+    const auto result = executor.train_step(inputs(pixels, right), {.learning_rate = 0});
     ASSERT_TRUE(result.ok()) << result.error().message;
     ASSERT_LT(result->loss, 1e-7);
   }
   const StepScalars scalars{.learning_rate = 0.5, .gradient_scale = 1.0 / micro_batches};
-  const auto result = executor.train_step(pixels.data(), wrong.data(), scalars);
+  const auto result = executor.train_step(inputs(pixels, wrong), scalars);
   ASSERT_TRUE(result.ok()) << result.error().message;
   EXPECT_GT(result->loss, 15);
   const double unit = std::ldexp(1.0, *state->data<int16_t>(bias.exponent));

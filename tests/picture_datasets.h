@@ -65,7 +65,8 @@ inline void put_idx_split(const fs::path& folder, const std::string& prefix, con
   std::vector<int64_t> dims = {set.count, set.height, set.width};
   if (set.channels != 1) dims.push_back(set.channels);
   put_idx_file(folder / (prefix + "-images-idx3-ubyte"), dims, set.pixels);
-  put_idx_file(folder / (prefix + "-labels-idx1-ubyte"), {set.count}, set.labels);
+  put_idx_file(folder / (prefix + "-labels-idx1-ubyte"), {set.count},
+               {set.labels.begin(), set.labels.end()});
 }
 
 inline void put_idx_dataset(const fs::path& folder, const Dataset& data) {
@@ -78,7 +79,7 @@ inline void put_idx_dataset(const fs::path& folder, const Dataset& data) {
 inline std::vector<uint8_t> cifar_records(const ImageSet& set, int64_t first, int64_t last) {
   std::vector<uint8_t> records;
   for (int64_t i = first; i < last; ++i) {
-    records.push_back(set.labels[i]);
+    records.push_back(static_cast<uint8_t>(set.labels[i]));
     for (int64_t c = 0; c < 3; ++c) {
       for (int64_t at = 0; at < 1024; ++at) {
         records.push_back(set.pixels[i * set.example_bytes() + 3 * at + c]);

@@ -43,6 +43,7 @@ Program compiled(const char* model, const char* format, const RecomputeOptions& 
       graph, {.micro_batch_size = 32, .exponents = training_exponents(parsed), .format = parsed},
       {&kernels, 2}, recompute);
   EXPECT_TRUE(training.ok()) << model << " " << format;
+  EXPECT_TRUE(verify(graph, training->program).ok()) << model << " " << format;
   return training->program;
 }
 

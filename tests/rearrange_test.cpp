@@ -44,7 +44,8 @@ TEST(Pad, RefusesNegativeSides) {
   for (const auto& sides : {Attributes{{"top", -1}}, Attributes{{"right", int64_t{1} << 40}}}) {
     const auto shape = output_shape(ops::kPad, sides, std::vector{Shape{2, 2, 1}});
     ASSERT_FALSE(shape.ok());
-    EXPECT_EQ(shape.error().message, "wants top, bottom, left and right from 0 to 1048576");
+    EXPECT_NE(shape.error().message.find("wants 0 to 1048576"), std::string::npos)
+        << shape.error().message;
   }
   EXPECT_FALSE(output_shape(ops::kPad, {}, std::vector{Shape{2}}).ok());
 }
@@ -70,12 +71,14 @@ TEST(ChannelShuffle, BackwardUndoesForwardWithAnyThreads) {
 }
 
 TEST(ChannelShuffle, RefusesGroupsThatDoNotDivide) {
-  for (const int64_t groups : {0, -1, 4}) {
+  const auto refusal = [](int64_t groups) {
     const auto shape =
         output_shape(ops::kChannelShuffle, {{"groups", groups}}, std::vector{Shape{2, 2, 6}});
-    ASSERT_FALSE(shape.ok());
-    EXPECT_EQ(shape.error().message, "wants groups that divide 6 channels");
-  }
+    return shape.ok() ? "accepted" : shape.error().message;
+  };
+  EXPECT_EQ(refusal(0), "attribute 'groups' is 0; wants 1 or more");
+  EXPECT_EQ(refusal(-1), "attribute 'groups' is -1; wants 1 or more");
+  EXPECT_EQ(refusal(4), "wants groups that divide 6 channels");
 }
 
 std::string reshaped(const Attributes& attributes, const Shape& shape) {
@@ -90,7 +93,7 @@ TEST(Reshape, KeepsTheElements) {
             "cannot make [4, 3, 3] of [24]");
   EXPECT_EQ(reshaped({{"channels", 12}}, Shape{24}), "cannot make [12] of [24]");
   const std::string wants = "wants channels, or height, width and channels, of 24 elements in all";
-  EXPECT_EQ(reshaped({}, Shape{24}), wants);
+  EXPECT_EQ(reshaped({}, Shape{24}), "wants channels");
   EXPECT_EQ(reshaped({{"height", 4}, {"channels", 6}}, Shape{24}), wants);
   EXPECT_EQ(reshaped({{"height", 1}, {"width", int64_t{1} << 60}, {"channels", 16}}, Shape{24}),
             wants);

@@ -13,8 +13,8 @@
 #include "kernels/kernel_table.h"
 #include "models/models.h"
 #include "plan/gradient_rows.h"
+#include "plan/network_format.h"
 #include "plan/retention_evaluator.h"
-#include "plan/value_bits.h"
 
 namespace mantissa {
 namespace {
@@ -176,7 +176,7 @@ TEST(RetentionEvaluator, FindsWhatAPlainReplayFinds) {
           if (expected.excess > 0) {
             EXPECT_FALSE(up_to(expected.excess - 1));
           }
-          if (changes % 3 == draw % 3) evaluator.take();
+          if (changes % 3 == draw % 3) evaluator.set_base();
           expect_equal(model.evaluate(choice, limit), expected);
           EXPECT_GE(expected.total_bytes, model.bound_bytes());
         }

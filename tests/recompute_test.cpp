@@ -82,10 +82,10 @@ TEST(Recompute, RestoresTheValues) {
     if (again.phase != Phase::kRecompute) continue;
     const auto first = std::find_if(
         program.instructions.begin(), program.instructions.end(), [&](const Instruction& i) {
-          return i.phase == Phase::kForward && i.output.slot == again.output.slot;
+          return i.phase == Phase::kForward && i.output().slot == again.output().slot;
         });
     ASSERT_NE(first, program.instructions.end());
-    EXPECT_NE(first->output.index, again.output.index);
+    EXPECT_NE(first->output().index, again.output().index);
     const auto data = [&](const Instruction& i) {
       const Tensor& out =
           harness.executor().context(static_cast<int>(&i - program.instructions.data())).output;

@@ -19,7 +19,7 @@ Result<Program> compile_linear(int64_t inputs) {
   auto graph = builder.finish(value);
   EXPECT_TRUE(graph.ok());
   const kernels::KernelTable table = kernels::select_kernels(Isa::kScalar);
-  return compile(*graph, {.micro_batch_size = 2}, {&table, 1});
+  return compile(with_loss(*graph), {.micro_batch_size = 2}, {&table, 1});
 }
 
 TEST(Refusal, SumsThatWouldNotBeExact) {
@@ -41,7 +41,7 @@ Result<Program> compile_average(int64_t height, const char* format, ProgramKind 
   EXPECT_TRUE(graph.ok());
   const kernels::KernelTable table = kernels::select_kernels(Isa::kScalar);
   const bool trains = kind == ProgramKind::kTraining;
-  return compile(*graph,
+  return compile(with_loss(*graph),
                  {.kind = kind,
                   .micro_batch_size = 64,
                   .with_loss = trains,
@@ -76,7 +76,8 @@ TEST(Refusal, LinearValuesWhereThereAreNone) {
   ASSERT_TRUE(graph.ok());
   const kernels::KernelTable table = kernels::select_kernels(Isa::kScalar);
   const auto program = [&](const char* format) {
-    return compile(*graph, {.micro_batch_size = 2, .format = *parse_format(format)}, {&table, 1});
+    return compile(with_loss(*graph), {.micro_batch_size = 2, .format = *parse_format(format)},
+                   {&table, 1});
   };
   EXPECT_TRUE(program("bfp:a=16").ok());
   expect_refusal(program("bfp:linear=16"), "single: linear=16 changes nothing");

@@ -5,9 +5,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <new>
+#include <optional>
 
+#include "base/test_threads.h"
+#include "data/shuffled_batches.h"
 #include "ops/ops.h"
 #include "tests/harness.h"
+#include "train/programs.h"
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -43,6 +47,31 @@ TEST(Step, AllocatesNothing) {
     const int64_t before_observing = allocations;
     for (int i = 0; i < 3; ++i) harness.step();
     EXPECT_EQ(allocations - before_observing, 0) << model << ", observed";
+  }
+}
+
+// From the source of the batches to the update.
+TEST(Step, AllocatesNothingOnItsWayFromTheData) {
+  Harness harness({.model = "mlp", .micro_batch_size = 8, .threads = 2});
+  const ImageSet& images = fashion_mnist().train;
+  for (const bool ahead : {true, false}) {
+    std::optional<ThreadLimit> limit;
+    if (!ahead) limit.emplace(0);
+    auto batches = ShuffledBatches::create(picture_examples(images, {.shift = 2, .flip = 1}, 1),
+                                           {.batch_size = 16, .seed = 1, .total_steps = 8});
+    ASSERT_TRUE(batches.ok());
+    EXPECT_EQ((*batches)->works_ahead(), ahead);
+    const auto arena = AlignedMemory::create(harness.program().arena_bytes);
+    Programs programs(harness.graph(), harness.state(),
+                      {harness.pool(), arena->span(), best_isa()});
+    programs.add(harness.program());
+    const StepScalars scalars{.learning_rate = 0.05, .gradient_scale = 1.0 / 16};
+    ASSERT_TRUE(programs.train_step((*batches)->next(), scalars).ok());
+    const int64_t before = allocations;
+    for (int i = 0; i < 7; ++i) {
+      ASSERT_TRUE(programs.train_step((*batches)->next(), scalars).ok());
+    }
+    EXPECT_EQ(allocations - before, 0);
   }
 }
 
@@ -90,7 +119,7 @@ TEST(Step, ClippingBoundsTheUpdate) {
     std::vector<double> values[2];
     for (auto& list : values) {
       for (size_t i = 0; i < harness.graph().parameters.size(); ++i) {
-        if (harness.graph().parameters[i].role != ParameterRole::kBias) continue;
+        if (harness.graph().parameters[i].storage != Storage::kBias) continue;
         const ParameterState& tensors = harness.state().layout().parameters[i];
         const double unit = std::ldexp(1.0, *harness.state().data<int16_t>(tensors.exponent) - 15);
         for (int64_t k = 0; k < harness.graph().parameters[i].shape.count(); ++k) {
@@ -189,7 +218,7 @@ TEST(BatchNormGuard, NarrowChannelsGetExponentsOfTheirOwn) {
     mantissas[channel * 9 + 4] = static_cast<int8_t>(channel < 7 ? 64 >> channel : 127);
   }
   mantissas[7 * 9 + 3] = 127;
-  const int value = harness.graph().nodes[1].output;
+  const int value = harness.graph().nodes[1].outputs[0];
   const uint8_t* guards = state.data<uint8_t>(state.layout().guards);
   EXPECT_EQ(guards[value], 0);
   harness.step();

@@ -80,9 +80,9 @@ TEST(TextFormat, ExactGradientsHaveNoPredictors) {
 // Whether something is computed of the gradient on its way from the layers above to a value, so
 // that it has more bits to give than theirs.
 bool is_computed(const Graph& graph, int value) {
-  if (value == graph.logits) return true;  // by the loss
+  if (value == graph.outputs[0]) return true;  // by the loss
   std::vector<int> readers;
-  for (const int reader : graph.readers(value)) {
+  for (const int reader : readers_of(graph)[value]) {
     for (const int input : graph.nodes[reader].inputs) {
       if (input == value) readers.push_back(reader);
     }
@@ -91,7 +91,7 @@ bool is_computed(const Graph& graph, int value) {
   const Node& reader = graph.nodes[readers.at(0)];
   if (reader.op->traits.is_layer) return false;
   const bool passes = reader.op->traits.view || !rounds_gradient(reader.op->traits);
-  return !passes || is_computed(graph, reader.output);
+  return !passes || is_computed(graph, reader.outputs[0]);
 }
 
 // Every layer of the network computes its weights' gradient from one of gw bits where something was
@@ -107,13 +107,13 @@ void check_widths(const Graph& plain, const std::string& format_name) {
     if (instruction.node < 0 || !instruction.op->traits.is_layer) continue;
     SCOPED_TRACE(graph.name + " " + format_name + " " + instruction.name);
     if (instruction.phase == Phase::kBackwardWeights) {
-      const bool computed = is_computed(graph, graph.nodes[instruction.node].output);
-      EXPECT_EQ(instruction.grad_output.bits,
+      const bool computed = is_computed(graph, graph.nodes[instruction.node].outputs[0]);
+      EXPECT_EQ(instruction.grad_output().bits,
                 computed ? format.wide_gradient_bits() : format.gradient_bits);
       ++layers;
     }
     if (instruction.phase == Phase::kBackwardInput) {
-      EXPECT_EQ(instruction.grad_output.bits, format.gradient_bits);
+      EXPECT_EQ(instruction.grad_output().bits, format.gradient_bits);
     }
   }
   EXPECT_GT(layers, 0);
@@ -160,7 +160,7 @@ TEST(TextFormat, PoolingPassesOnWhatActivationsCompute) {
       const Instruction& instruction = harness.program().instructions[i];
       if (instruction.phase != Phase::kBackwardInput || instruction.op != pool) continue;
       ++seen;
-      EXPECT_EQ(instruction.grad_output.bits, 32) << pool->name;
+      EXPECT_EQ(instruction.grad_output().bits, 32) << pool->name;
       EXPECT_EQ(instruction.grad_inputs[0].bits, 32) << pool->name;
       const Tensor& gradient = harness.executor().context(static_cast<int>(i)).grad_output;
       const auto* mantissas = gradient.as<int32_t>();
@@ -265,7 +265,7 @@ std::map<std::string, int> largest_initial_weights(const char* model, const char
   initialise(graph, format, 1, state);
   std::map<std::string, int> found;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    if (graph.parameters[i].role != ParameterRole::kWeights) continue;
+    if (graph.parameters[i].storage != Storage::kWeights) continue;
     const auto* weights = state.data<int8_t>(state.layout().parameters[i].mantissa);
     int& most = found[graph.parameters[i].name];
     for (int64_t w = 0; w < graph.parameters[i].shape.count(); ++w) {

@@ -1,13 +1,13 @@
 // Widths of values: which are wider than the format's `a`, and that operators do with signs what
 // their traits say, which is what `unsigned` relies on.
-#include "plan/value_bits.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
 #include "numerics/rounding.h"
+#include "plan/network_format.h"
+#include "plan/value_facts.h"
 #include "tests/all_operators.h"
 #include "tests/harness.h"
 #include "tests/single_op.h"
@@ -27,7 +27,7 @@ std::map<std::string, int> bits_in(const Graph& graph, const char* text) {
   const Graph network = in_format(graph, format);
   std::map<std::string, int> bits;
   for (int value = 0; value < static_cast<int>(network.values.size()); ++value) {
-    bits[network.values[value].name] = value_bits(network, format, value);
+    bits[network.values[value].name] = value_facts(network, format).bits[value];
   }
   return bits;
 }
@@ -123,9 +123,9 @@ TEST(ExponentLimits, AreThoseOfWhatAllReadersClip) {
     const Graph network = in_format(*graph, format);
     for (int other = 0; other < static_cast<int>(network.values.size()); ++other) {
       if (other == norm) continue;
-      EXPECT_EQ(exponent_limit(network, format, other), kExponentMax);
+      EXPECT_EQ(value_facts(network, format).exponent_limit[other], kExponentMax);
     }
-    return exponent_limit(network, format, norm);
+    return value_facts(network, format).exponent_limit[norm];
   };
   EXPECT_EQ(limit_of("bfp8", ops::kRelu6, false), -4);
   EXPECT_EQ(limit_of("dfp8", ops::kRelu6, false), -4);

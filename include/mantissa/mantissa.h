@@ -86,7 +86,7 @@ struct EvaluationOutcome {
   double loss = 0;            // mean cross-entropy in nats, or squared error, as trained
   double seconds = 0;
   std::vector<std::string> class_names;
-  std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
+  std::vector<std::vector<int64_t>> confusion;  // [label][prediction]; empty with over 256 classes
   std::string model_sha256;
 };
 
@@ -164,12 +164,20 @@ struct BenchOutcome {
 // is measured (kInterrupted).
 BenchOutcome bench(const Settings& settings, const Observer& observer = nullptr);
 
+// The kernels that convolve one kind of shape, and the rows of the table that were passed over.
+struct ConvolutionChoice {
+  std::string shape;   // "3x3 in 4 groups"
+  std::string kernel;  // those that share the work, the first named first
+  std::vector<std::pair<std::string, std::string>> declined;  // row, reason
+};
+
 struct Info {
   std::string version;
   std::string cpu;
   std::string isa;
   std::string compiler;
   std::vector<std::pair<std::string, std::string>> kernels;  // family, chosen kernel
+  std::vector<ConvolutionChoice> convolutions;
   std::vector<std::string> formats;
 };
 

@@ -10,10 +10,13 @@
 #include "base/atomic_file.h"
 #include "base/file_system.h"
 #include "base/hash.h"
+#include "data/ordered_batches.h"
+#include "kernels/convolution/choice.h"
 #include "kernels/kernel_table.h"
 #include "mantissa/mantissa.h"
 #include "models/models.h"
 #include "numerics/format.h"
+#include "train/classification.h"
 #include "train/frozen_network.h"
 #include "train/run_folder.h"
 #include "train/run_plan.h"
@@ -50,17 +53,22 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
   ThreadPool pool(config.threads);
   message(pool.shortage());
+  Programs executors = inference_programs(network, programs, {pool, arena.span(), config.isa});
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create(picture_examples(data.test), programs.batch_size));
   const auto start = std::chrono::steady_clock::now();
-  const auto report = [&](int64_t done, int64_t all) {
+  const auto report = [&](int64_t done) {
     if (observer == nullptr) return true;
     Progress progress;
     progress.kind = Progress::Kind::kEvaluating;
     progress.step = done;
-    progress.steps = all;
+    progress.steps = data.test.count;
     return observer(progress);
   };
-  MANTISSA_ASSIGN(Evaluation evaluation,
-                  evaluate(network, programs, arena.span(), pool, config.isa, data.test, report));
+  MANTISSA_ASSIGN(
+      Evaluation evaluation,
+      evaluate(executors, batches, {network.graph.classes(), network.description.loss, config.isa},
+               report));
   EvaluationOutcome outcome;
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   outcome.class_names = network.description.class_names;
@@ -167,6 +175,49 @@ PlanOutcome plan(const Settings& settings) {
   return outcome.ok() ? std::move(*outcome) : refused<PlanOutcome>(outcome.error());
 }
 
+namespace {
+
+constexpr kernels::ConvolutionShape kDense = {.batch = 64,
+                                              .in_height = 16,
+                                              .in_width = 16,
+                                              .in_channels = 32,
+                                              .out_height = 16,
+                                              .out_width = 16,
+                                              .out_channels = 32,
+                                              .kernel_height = 3,
+                                              .kernel_width = 3,
+                                              .padding = 1};
+
+constexpr kernels::ConvolutionShape in_groups(kernels::ConvolutionShape s, int64_t groups) {
+  s.groups = groups;
+  return s;
+}
+
+constexpr kernels::ConvolutionShape with_dilation(kernels::ConvolutionShape s) {
+  s.dilation = s.padding = 2;
+  return s;
+}
+
+std::vector<ConvolutionChoice> convolution_choices(kernels::ConvolutionRows rows) {
+  using kernels::ConvolutionPass;
+  const std::pair<const char*, kernels::ConvolutionWork> kinds[] = {
+      {"3x3", {.shape = kDense}},
+      {"3x3 in 4 groups", {.shape = in_groups(kDense, 4)}},
+      {"3x3 depthwise", {.shape = in_groups(kDense, kDense.in_channels)}},
+      {"3x3 with dilation", {.shape = with_dilation(kDense)}},
+      {"linear of 4096 to 4096, batch 8",
+       {.shape = {.batch = 8, .in_channels = 4096, .out_channels = 4096}}},
+      {"3x3, weights' gradient from 32 bits", {ConvolutionPass::kGradWeights, kDense, 32}}};
+  std::vector<ConvolutionChoice> choices;
+  for (const auto& [shape, work] : kinds) {
+    kernels::ExplainedChoice choice = kernels::explain_choice(rows, work);
+    choices.push_back({shape, std::move(choice.chosen), std::move(choice.declined)});
+  }
+  return choices;
+}
+
+}  // namespace
+
 Info info(const std::string& isa, std::string& error) {
   Info info;
   const Result<Isa> chosen = parse_isa(isa);
@@ -179,8 +230,9 @@ Info info(const std::string& isa, std::string& error) {
   info.cpu = cpu_model_name();
   info.isa = isa_name(*chosen);
   info.compiler = __VERSION__;
-  info.kernels = {{"convolution", table.convolution->name},
-                  {"depthwise", table.depthwise->name},
+  info.kernels = {{"convolution", convolution_kernel_name(table.convolution, kDense)},
+                  {"depthwise", convolution_kernel_name(table.convolution,
+                                                        in_groups(kDense, kDense.in_channels))},
                   {"elementwise", table.elementwise->name},
                   {"batch_norm", table.batch_norm->name},
                   {"pooling", table.pooling->name},
@@ -190,6 +242,7 @@ Info info(const std::string& isa, std::string& error) {
                   {"rounding", table.rounding->name},
                   {"bit_counts", table.bit_counts->name},
                   {"wide", table.wide->name}};
+  info.convolutions = convolution_choices(table.convolution);
   info.formats = format_choices();
   return info;
 }

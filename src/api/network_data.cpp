@@ -1,21 +1,24 @@
 #include "api/network_data.h"
 
-#include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace mantissa {
 namespace {
 
 // For each class of the data the network's class of that name; nothing if one has none.
-std::optional<std::vector<uint8_t>> classes_by_name(const std::vector<std::string>& data,
-                                                    const std::vector<std::string>& network) {
-  std::vector<uint8_t> numbers;
+std::optional<std::vector<Label>> classes_by_name(const std::vector<std::string>& data,
+                                                  const std::vector<std::string>& network) {
+  std::map<std::string_view, Label> known;
+  for (size_t i = 0; i < network.size(); ++i) known.emplace(network[i], static_cast<Label>(i));
+  std::vector<Label> numbers;
   for (const std::string& name : data) {
-    const auto place = std::find(network.begin(), network.end(), name);
-    if (place == network.end()) return std::nullopt;
-    numbers.push_back(static_cast<uint8_t>(place - network.begin()));
+    const auto found = known.find(name);
+    if (found == known.end()) return std::nullopt;
+    numbers.push_back(found->second);
   }
   return numbers;
 }
@@ -26,9 +29,9 @@ Status match_classes(const FrozenNetwork& network, const std::string& source, Da
   std::vector<std::string>& notes = data.info.notes;
   const auto by_name = classes_by_name(data.info.class_names, names);
   if (by_name) {
-    for (uint8_t& label : data.test.labels) label = (*by_name)[label];
-    std::vector<uint8_t> same(by_name->size());
-    std::iota(same.begin(), same.end(), uint8_t{0});
+    for (Label& label : data.test.labels) label = (*by_name)[label];
+    std::vector<Label> same(by_name->size());
+    std::iota(same.begin(), same.end(), Label{0});
     if (*by_name != same) notes.push_back("classes are matched by name with the network's");
   } else if (data.info.classes > classes) {
     return invalid_input(source + ": has " + std::to_string(data.info.classes) +

@@ -3,7 +3,7 @@
 
 #include "base/result.h"
 #include "mantissa/mantissa.h"
-#include "train/trainer.h"
+#include "train/progress.h"
 
 namespace mantissa {
 

@@ -14,6 +14,7 @@
 #include "data/readers.h"
 #include "formats/image.h"
 #include "mantissa/mantissa.h"
+#include "train/classification.h"
 
 namespace mantissa {
 namespace {

@@ -1,7 +1,7 @@
 #include "base/cpu.h"
 
-#include <array>
 #include <fstream>
+#include <iterator>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -12,11 +12,26 @@
 namespace mantissa {
 namespace {
 
-using Support = std::array<bool, kAllIsas.size()>;
+constexpr std::string_view kFeatureNames[] = {"avx2", "avxvnni", "avx512", "avx512vnni", "amx"};
+
+struct NamedSet {
+  std::string_view name;
+  Features features;
+};
+
+// In the order of kAllIsas.
+constexpr NamedSet kSets[] = {{"scalar", kNeedsNothing},
+                              {"avx2", kNeedsAvx2},
+                              {"avxvnni", kNeedsAvxVnni},
+                              {"avx512vnni", kNeedsAvx512Vnni},
+                              {"amx", kNeedsAmx}};
+static_assert(std::size(kSets) == kAllIsas.size());
+
+const NamedSet& set_of(Isa isa) { return kSets[static_cast<size_t>(isa)]; }
 
 #if defined(__x86_64__)
-// Not every compiler's __builtin_cpu_supports knows it. Of the operating system it needs no more
-// than AVX2.
+// Not every compiler's __builtin_cpu_supports knows it. The operating system has to support no more
+// than for AVX2.
 bool has_avx_vnni() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kFeatures = 7, kAvxVnniBit = 1u << 4;
@@ -33,59 +48,62 @@ bool has_amx() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-Support detect() {
+Features detect() {
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2");
-  const bool avx512vnni = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vl") &&
-                          __builtin_cpu_supports("avx512vnni");
-  return {true, avx2, avx2 && has_avx_vnni(), avx2 && avx512vnni, avx2 && avx512vnni && has_amx()};
+  const auto if_true = [](bool has, Feature feature) {
+    return has ? Features{feature} : Features{};
+  };
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return if_true(__builtin_cpu_supports("avx2"), Feature::kAvx2) |
+         if_true(has_avx_vnni(), Feature::kAvxVnni) | if_true(avx512, Feature::kAvx512) |
+         if_true(__builtin_cpu_supports("avx512vnni"), Feature::kAvx512Vnni) |
+         if_true(has_amx(), Feature::kAmxInt8);
 }
 #else
-Support detect() { return {true}; }
+Features detect() { return {}; }
 #endif
 
 }  // namespace
 
-std::string_view isa_name(Isa isa) {
-  switch (isa) {
-    case Isa::kScalar:
-      return "scalar";
-    case Isa::kAvx2:
-      return "avx2";
-    case Isa::kAvxVnni:
-      return "avxvnni";
-    case Isa::kAvx512Vnni:
-      return "avx512vnni";
-    case Isa::kAmx:
-      return "amx";
+Features cpu_features() {
+  static const Features features = detect();
+  return features;
+}
+
+std::string to_string(Features features) {
+  std::string text;
+  for (size_t i = 0; i < std::size(kFeatureNames); ++i) {
+    if (!features.contains({static_cast<Feature>(i)})) continue;
+    text += (text.empty() ? "" : ", ") + std::string(kFeatureNames[i]);
   }
-  return "unknown";
+  return text.empty() ? "none" : text;
 }
 
-bool is_supported(Isa isa) {
-  static const Support support = detect();
-  return support[static_cast<size_t>(isa)];
-}
+std::string_view isa_name(Isa isa) { return set_of(isa).name; }
 
-Isa best_isa() {
+Features features_of(Isa isa) { return set_of(isa).features; }
+
+bool is_supported(Isa isa, Features present) { return present.contains(features_of(isa)); }
+
+Isa best_isa(Features present) {
   Isa best = Isa::kScalar;
   for (const Isa isa : kAllIsas) {
-    if (is_supported(isa)) best = isa;
+    if (is_supported(isa, present)) best = isa;
   }
   return best;
 }
 
-Result<Isa> parse_isa(std::string_view name) {
-  if (name == "auto") return best_isa();
+Result<Isa> parse_isa(std::string_view name, Features present) {
+  if (name == "auto") return best_isa(present);
   std::string choices = "auto";
   for (const Isa isa : kAllIsas) {
-    if (is_supported(isa)) choices += ", " + std::string(isa_name(isa));
+    const bool supported = is_supported(isa, present);
+    if (supported) choices += ", " + std::string(isa_name(isa));
     if (name != isa_name(isa)) continue;
-    if (is_supported(isa)) return isa;
+    if (supported) return isa;
     return invalid_input("this CPU has no " + std::string(name) + "; its best instruction set is " +
-                         std::string(isa_name(best_isa())));
+                         std::string(isa_name(best_isa(present))));
   }
   return invalid_input("unknown instruction set '" + std::string(name) + "'; choose one of " +
                        choices);

@@ -70,10 +70,16 @@ Result<std::vector<std::string>> list_names(const fs::path& folder) {
 Status make_folder(const fs::path& folder) {
   MANTISSA_ASSIGN(const PathKind kind, path_kind(folder));
   if (kind == PathKind::kFolder) return {};
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return file_error("make the folder", folder, error.value());
-  return {};
+  if (kind != PathKind::kNothing) return file_error("make the folder", folder, ENOTDIR);
+  // Not by std::filesystem: what it says of a parent that cannot be read depends on its version.
+  const fs::path parent = folder.parent_path();
+  if (!parent.empty() && parent != folder) MANTISSA_RETURN_IF_ERROR(make_folder(parent));
+  if (::mkdir(folder.c_str(), 0777) == 0) return {};
+  const int why = errno;
+  // Another process may have made it; and "folder/" is "folder".
+  MANTISSA_ASSIGN(const PathKind now, path_kind(folder));
+  if (why == EEXIST && now == PathKind::kFolder) return {};
+  return file_error("make the folder", folder, why);
 }
 
 Status remove_file(const fs::path& path) {

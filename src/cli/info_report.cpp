@@ -24,10 +24,15 @@ std::string pairs_text(const char* title, const Pairs& pairs, const Terminal& te
 
 std::string info_report(const Info& info, const Terminal& terminal) {
   const Pairs heads = {{"CPU", info.cpu}, {"instructions", info.isa}, {"compiler", info.compiler}};
+  Pairs convolutions;
+  for (const ConvolutionChoice& choice : info.convolutions) {
+    convolutions.emplace_back(choice.shape, choice.kernel);
+  }
   std::string formats;
   for (const std::string& format : info.formats) formats += "  " + printable(format) + "\n";
   return terminal.paint("1", "mantissa " + printable(info.version)) +
          pairs_text("", heads, terminal) + pairs_text("kernels", info.kernels, terminal) +
+         pairs_text("convolutions", convolutions, terminal) +
          pairs_text("networks", built_in_models(), terminal) + "\n" +
          terminal.paint("1", "formats") + "\n" + formats;
 }
@@ -40,6 +45,13 @@ std::string info_json(const Info& info) {
   json["compiler"] = info.compiler;
   json["kernels"] = Json::object();
   for (const auto& [family, kernel] : info.kernels) json["kernels"][family] = kernel;
+  json["convolutions"] = Json::object();
+  for (const ConvolutionChoice& choice : info.convolutions) {
+    Json& entry = json["convolutions"][choice.shape];
+    entry["kernel"] = choice.kernel;
+    entry["declined"] = Json::object();
+    for (const auto& [row, reason] : choice.declined) entry["declined"][row] = reason;
+  }
   json["models"] = Json::object();
   for (const auto& [name, line] : built_in_models()) json["models"][name] = line;
   json["formats"] = info.formats;

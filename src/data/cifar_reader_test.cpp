@@ -12,6 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using Bytes = std::vector<uint8_t>;
+using Labels = std::vector<Label>;
 
 constexpr int kPixels = 3072;
 
@@ -74,8 +75,8 @@ TEST_F(Cifar, TenClassesAreRead) {
   EXPECT_EQ(set->info.channels, 3);
   EXPECT_EQ(set->info.classes, 10);
   EXPECT_EQ(set->info.train_count, 10);
-  EXPECT_EQ(set->train.labels, (Bytes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
-  EXPECT_EQ(set->test.labels, (Bytes{0, 1, 2}));
+  EXPECT_EQ(set->train.labels, (Labels{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(set->test.labels, (Labels{0, 1, 2}));
   for (int i = 0; i < 10; ++i) expect_record(set->train, i, i);
   for (int i = 0; i < 3; ++i) expect_record(set->test, i, 10 + i);
 }
@@ -87,7 +88,7 @@ TEST_F(Cifar, HundredClassesAreRead) {
   EXPECT_EQ(set->info.kind, "CIFAR-100, binary");
   EXPECT_EQ(set->info.classes, 100);
   EXPECT_EQ(set->info.class_names[99], "99");  // no file with names
-  EXPECT_EQ(set->train.labels, (Bytes{95, 96, 97, 98, 99, 0, 1, 2}));
+  EXPECT_EQ(set->train.labels, (Labels{95, 96, 97, 98, 99, 0, 1, 2}));
   EXPECT_TRUE(set->test.pixels.empty());
   expect_record(set->train, 7, 102);
 }
@@ -158,7 +159,7 @@ RC_GTEST_PROP(CifarOfAnything, IsADataSetOrAnError, ()) {
     constexpr size_t kRecord = 2 + kPixels;
     RC_ASSERT(train.size() % kRecord == 0);
     RC_ASSERT(set->train.pixels.size() == train.size() / kRecord * kPixels);
-    for (const uint8_t label : set->train.labels) RC_ASSERT(label < 100);
+    for (const Label label : set->train.labels) RC_ASSERT(label < 100);
   } else {
     RC_ASSERT(set.error().message.find(".bin") != std::string::npos);
   }

@@ -16,15 +16,36 @@ namespace {
 
 constexpr PictureSize kSizeOfMixed = {64, 64};  // where pictures differ and none is asked for
 
-// Pictures that are being decoded, and the list of files.
+// Pictures that are being decoded, the list of files, and the labels that were found with it.
 int64_t loading_bytes(const FoundData& found, int threads) {
   constexpr int64_t kBytesPerFile = 256;
-  int64_t files = 0;
+  int64_t files = 0, labels = 0;
   for (const SplitRow& row : kSplitRows) {
-    files += static_cast<int64_t>((found.*row.found).files.size());
+    files += std::ssize((found.*row.found).files);
+    labels += std::ssize((found.*row.found).labels);
   }
   return found.decoding_bytes * reading_threads(found.decoding_bytes, threads) +
-         files * kBytesPerFile;
+         files * kBytesPerFile + labels * int64_t{sizeof(Label)};
+}
+
+// Hashes one byte of every label, `shift` bits up.
+void hash_label_bytes(const std::vector<Label>& labels, int shift, Sha256& hash) {
+  std::array<uint8_t, 4096> bytes{};
+  for (size_t first = 0; first < labels.size(); first += bytes.size()) {
+    const size_t count = std::min(bytes.size(), labels.size() - first);
+    for (size_t i = 0; i < count; ++i) {
+      bytes[i] = static_cast<uint8_t>(labels[first + i] >> shift);
+    }
+    hash.update(std::as_bytes(std::span(bytes).first(count)));
+  }
+}
+
+// Up to 256 classes have the hash of labels that are bytes: identities of runs stay as they were.
+void hash_labels(const std::vector<Label>& labels, Sha256& hash) {
+  hash_label_bytes(labels, 0, hash);
+  if (std::all_of(labels.begin(), labels.end(), [](Label label) { return label < 256; })) return;
+  hash.update("upper bytes of labels\n");
+  hash_label_bytes(labels, 8, hash);
 }
 
 }  // namespace
@@ -44,11 +65,11 @@ Status check_found(const LocatedData& data) {
   return {};
 }
 
-std::string missing_classes(const char* split, const std::vector<uint8_t>& labels,
+std::string missing_classes(const char* split, const std::vector<Label>& labels,
                             const std::vector<std::string>& names) {
   constexpr int kMostNamed = 5;
   std::vector<bool> seen(names.size(), false);
-  for (const uint8_t label : labels) seen[label] = true;
+  for (const Label label : labels) seen[label] = true;
   const auto missing = std::count(seen.begin(), seen.end(), false);
   if (missing == 0 || labels.empty()) return "";
   std::string list;
@@ -173,7 +194,7 @@ std::string data_sha256(const Dataset& data) {
     hash.update(std::to_string(set->count) + "x" + std::to_string(set->height) + "x" +
                 std::to_string(set->width) + "x" + std::to_string(set->channels) + "\n");
     hash.update(std::as_bytes(std::span(set->pixels)));
-    hash.update(std::as_bytes(std::span(set->labels)));
+    hash_labels(set->labels, hash);
   }
   return hash.hex_digest();
 }

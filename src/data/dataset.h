@@ -10,7 +10,9 @@
 
 namespace mantissa {
 
-constexpr int kMaxClasses = 256;  // labels are bytes
+// The number of an example's class.
+using Label = uint16_t;
+constexpr int kMaxClasses = 1 << 16;
 
 struct ImageSet {
   int64_t count = 0;
@@ -18,7 +20,7 @@ struct ImageSet {
   int64_t width = 0;
   int64_t channels = 0;
   std::vector<uint8_t> pixels;  // [count][height][width][channels]
-  std::vector<uint8_t> labels;  // [count]
+  std::vector<Label> labels;    // [count]
 
   int64_t example_bytes() const { return height * width * channels; }
 };
@@ -39,9 +41,10 @@ struct DatasetInfo {
   std::vector<std::string> notes = {};        // a line each of what the user should know
   int64_t loading_bytes = 0;                  // what loading takes for a while, besides bytes()
 
-  // What all splits occupy in memory when loaded.
+  // Memory that all splits take when loaded.
   int64_t bytes() const {
-    return (train_count + validation_count + test_count) * (height * width * channels + 1);
+    const int64_t example_bytes = height * width * channels + int64_t{sizeof(Label)};
+    return (train_count + validation_count + test_count) * example_bytes;
   }
 };
 
@@ -52,7 +55,7 @@ struct Dataset {
   ImageSet test;
 };
 
-// What pictures and labels are made into.
+// The form that pictures and labels are brought to.
 struct DataOptions {
   PictureSize size;      // 0 x 0: as they are; 64 x 64 where they differ in size
   int64_t channels = 0;  // 0: as they are; 3 where any has colours
@@ -67,7 +70,8 @@ struct DataOptions {
 // describes them.
 //
 // Errors name the files: missing, damaged, no examples, different numbers of pictures and labels,
-// train and test that do not match, more than 256 classes, more classes than `options` allows.
+// train and test that do not match, more than kMaxClasses classes, more classes than `options`
+// allows.
 Result<DatasetInfo> inspect_dataset(const std::string& name_or_path,
                                     const DataOptions& options = {});
 

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using Bytes = std::vector<uint8_t>;
+using Labels = std::vector<Label>;
 
 constexpr const char* kInstalled = "/usr/share/datasets/fashion-mnist";
 
@@ -73,7 +74,7 @@ TEST_F(DatasetFolder, IsDescribedFromItsHeaders) {
   EXPECT_EQ(info->train_count, 4);
   EXPECT_EQ(info->test_count, 2);
   EXPECT_EQ(info->class_names, (std::vector<std::string>{"0", "1", "2"}));
-  EXPECT_EQ(info->bytes(), 6 * 7);
+  EXPECT_EQ(info->bytes(), 6 * (6 + 2));  // labels take two bytes
 }
 
 TEST_F(DatasetFolder, LoadsTheSplitsThatAreWanted) {
@@ -82,9 +83,9 @@ TEST_F(DatasetFolder, LoadsTheSplitsThatAreWanted) {
   EXPECT_EQ(both->train.count, 4);
   EXPECT_EQ(both->train.example_bytes(), 6);
   EXPECT_EQ(both->train.pixels, counting(24));
-  EXPECT_EQ(both->train.labels, (Bytes{0, 2, 1, 2}));
+  EXPECT_EQ(both->train.labels, (Labels{0, 2, 1, 2}));
   EXPECT_EQ(both->test.pixels, counting(12));
-  EXPECT_EQ(both->test.labels, (Bytes{1, 0}));
+  EXPECT_EQ(both->test.labels, (Labels{1, 0}));
   EXPECT_EQ(both->info.test_count, 2);
   const auto test = load_dataset(folder_.path().string(), false, true);
   ASSERT_TRUE(test.ok());
@@ -163,8 +164,8 @@ TEST_F(DatasetFolder, IsBroughtToAnotherForm) {
   EXPECT_EQ(set->info.height, 4);
   EXPECT_EQ(set->info.channels, 3);
   EXPECT_EQ(set->info.class_names, (std::vector<std::string>{"0", "1", "2", "3", "4"}));
-  EXPECT_EQ(set->info.bytes(), 6 * (4 * 6 * 3 + 1));
-  EXPECT_EQ(set->train.labels, (Bytes{0, 2, 1, 2}));
+  EXPECT_EQ(set->info.bytes(), 6 * (4 * 6 * 3 + 2));
+  EXPECT_EQ(set->train.labels, (Labels{0, 2, 1, 2}));
   Bytes picture(72);
   fit_picture(counting(12).data() + 6, {2, 3, 1}, {4, 6, 3}, picture.data());
   EXPECT_EQ(Bytes(set->test.pixels.begin() + 72, set->test.pixels.end()), picture);
@@ -264,7 +265,7 @@ TEST(FashionMnist, LoadsWithoutASecondCopy) {
   EXPECT_EQ(info->test_count, 10'000);
   EXPECT_EQ(info->classes, 10);
   EXPECT_EQ(info->class_names[9], "Ankle boot");
-  EXPECT_EQ(info->bytes(), 70'000 * 785);
+  EXPECT_EQ(info->bytes(), 70'000 * 786);
 
   malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak restarts from here
@@ -297,6 +298,13 @@ TEST(DataSha256, IsOfSizesPixelsAndLabels) {
   other = data;
   other.validation = data.test;
   EXPECT_NE(data_sha256(other), expected);
+  // The upper bytes of labels count only where there are any.
+  other = data;
+  other.train.labels[0] += 256;
+  EXPECT_EQ(data_sha256(other), sha256_hex(std::string_view("2x1x2x1\n\1\2\3\4\0\1"
+                                                            "upper bytes of labels\n\1\0"
+                                                            "1x1x2x1\n\5\6\1",
+                                                            49)));
 }
 
 }  // namespace

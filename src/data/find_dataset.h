@@ -22,15 +22,15 @@ Result<LocatedData> find_dataset(const std::string& name_or_path, int threads);
 // An error if training would refuse it: unreadable pictures, no training or no test pictures.
 Status check_found(const LocatedData& data);
 
-// What a data set is when it is loaded. Errors: more classes than `options` allows.
+// Describes a data set as it will be loaded. Errors: more classes than `options` allows.
 Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& data,
                                    const DataOptions& options);
 
 // The classes of which a split has no example, as a line; "" if there are none, or no labels.
-std::string missing_classes(const char* split, const std::vector<uint8_t>& labels,
+std::string missing_classes(const char* split, const std::vector<Label>& labels,
                             const std::vector<std::string>& names);
 
-// What pictures are brought to when they are loaded.
+// The form that pictures are brought to when they are loaded.
 PictureForm loaded_form(const FoundData& found, const DataOptions& options);
 
 // "28x32"

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/test_folder.h"
+#include "data/dataset.h"
 
 namespace mantissa {
 namespace {
@@ -67,6 +68,19 @@ TEST(SplitOf, KnowsTheUsualNames) {
                            "train2", "été", "set", "images"}) {
     EXPECT_EQ(split_of(name), std::nullopt) << name;
   }
+}
+
+TEST(CheckClasses, RefusesMoreThanLabelsCanNumber) {
+  ClassFolders folders;
+  folders.root = "pictures";
+  for (int i = 0; i < kMaxClasses; ++i) folders.classes.push_back({std::to_string(i), {"1.png"}});
+  std::vector<std::string> notes;
+  EXPECT_TRUE(check_classes(folders, notes).ok());
+  folders.classes.push_back({"one more", {"1.png"}});
+  const Status status = check_classes(folders, notes);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("65537 classes"), std::string::npos);
+  EXPECT_NE(status.error().message.find("at most 65536"), std::string::npos);
 }
 
 TEST_F(Layout, SplitsHaveTheUsualNames) {

@@ -48,17 +48,17 @@ ClassFolders split_off(ClassFolders& train) {
   return test;
 }
 
-// The classes of a split as one list, numbered as in `names`.
+// The classes of a split as one list, numbered as in `names`, which are sorted.
 Result<FoundSplit> make_split(ClassFolders folders, const std::vector<std::string>& names) {
   FoundSplit split;
   for (ClassFiles& one : folders.classes) {
-    const auto place = std::find(names.begin(), names.end(), one.name);
-    if (place == names.end()) {
+    const auto place = std::lower_bound(names.begin(), names.end(), one.name);
+    if (place == names.end() || *place != one.name) {
       return invalid_input(quoted(folders.root / one.name) +
                            ": there is no such class among the training pictures");
     }
     split.labels.insert(split.labels.end(), one.files.size(),
-                        static_cast<uint8_t>(place - names.begin()));
+                        static_cast<Label>(place - names.begin()));
     for (const std::string& file : std::exchange(one.files, {})) {
       split.files.push_back(one.name + "/" + file);
     }

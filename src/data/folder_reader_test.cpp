@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using Bytes = std::vector<uint8_t>;
+using Labels = std::vector<Label>;
 
 class PictureFolder : public testing::Test {
  protected:
@@ -80,9 +81,9 @@ TEST_F(PictureFolder, HasAFolderForEachClass) {
   EXPECT_EQ(set->info.kind, "folders of pictures");
   EXPECT_EQ(set->info.class_names, (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(set->info.channels, 1);
-  EXPECT_EQ(set->train.labels, (Bytes{0, 0, 1, 1}));
+  EXPECT_EQ(set->train.labels, (Labels{0, 0, 1, 1}));
   EXPECT_EQ(first_bytes(set->train), (Bytes{4, 5, 1, 2}));
-  EXPECT_EQ(set->test.labels, (Bytes{1}));
+  EXPECT_EQ(set->test.labels, (Labels{1}));
   EXPECT_EQ(first_bytes(set->test), (Bytes{9}));
   EXPECT_TRUE(has_note(set->info, "notes.txt"));
   EXPECT_TRUE(has_note(set->info, "no classes: "));
@@ -128,8 +129,8 @@ TEST_F(PictureFolder, MayHaveValidationPictures) {
   EXPECT_EQ(set->info.validation_count, 1);
   EXPECT_EQ(set->info.test_count, 1);
   EXPECT_EQ(set->info.channels, 3) << "those of validation count, too";
-  EXPECT_EQ(set->info.bytes(), 4 * (4 * 4 * 3 + 1));
-  EXPECT_EQ(set->validation.labels, (Bytes{1}));
+  EXPECT_EQ(set->info.bytes(), 4 * (4 * 4 * 3 + 2));
+  EXPECT_EQ(set->validation.labels, (Labels{1}));
   EXPECT_EQ(first_bytes(set->validation), (Bytes{3}));
   const auto test = load_dataset(folder_.path().string(), false, true);
   ASSERT_TRUE(test.ok());
@@ -207,8 +208,27 @@ TEST_F(PictureFolder, MustHaveClassesThatMatch) {
       << refusal();
   fs::remove_all(folder_ / "test");
   EXPECT_NE(refusal().find("no pictures in its folders"), std::string::npos) << refusal();
-  for (int i = 0; i < 257; ++i) put("train/" + std::to_string(i) + "/1.png", 1, 1, 1);
-  EXPECT_NE(refusal().find("257 classes"), std::string::npos) << refusal();
+}
+
+// The number of a class does not fit a byte.
+TEST_F(PictureFolder, MayHaveHundredsOfClasses) {
+  constexpr int kClasses = 300;
+  const auto name = [](int i) { return "class" + std::to_string(1000 + i); };
+  for (int i = 0; i < kClasses; ++i) {
+    put("train/" + name(i) + "/1.png", static_cast<uint8_t>(i % 251), 1, 1);
+  }
+  put("test/" + name(299) + "/1.png", 5, 1, 1);
+  const auto set = load();
+  ASSERT_TRUE(set.ok()) << set.error().message;
+  EXPECT_EQ(set->info.classes, kClasses);
+  EXPECT_EQ(set->info.class_names.back(), name(299));
+  EXPECT_EQ(set->info.bytes(), (kClasses + 1) * (1 + 2));
+  ASSERT_EQ(set->train.count, kClasses);
+  for (int i = 0; i < kClasses; ++i) {
+    EXPECT_EQ(set->train.labels[static_cast<size_t>(i)], i);
+    EXPECT_EQ(set->train.pixels[static_cast<size_t>(i)], i % 251);
+  }
+  EXPECT_EQ(set->test.labels, Labels{299});
 }
 
 // While one lives, nobody may list the folder, not even root, who else may all.

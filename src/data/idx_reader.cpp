@@ -97,7 +97,7 @@ Result<FoundSplit> inspect_split(const fs::path& folder, const std::string& pref
   if (array.header != labels) {
     return invalid_input(quoted(labels_file) + ": changed while it was read");
   }
-  split.labels = std::move(array.data);
+  split.labels.assign(array.data.begin(), array.data.end());
   return split;
 }
 

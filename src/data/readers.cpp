@@ -55,14 +55,13 @@ Result<ImageSet> empty_set(int64_t count, const PictureForm& form) {
     set.labels.reserve(static_cast<size_t>(count));
   } catch (const std::exception&) {  // bad_alloc or length_error
     return out_of_memory(std::to_string(count) + " pictures of " + std::to_string(form.height) +
-                             "x" + std::to_string(form.width) + "x" +
-                             std::to_string(form.channels),
+                             "x" + std::to_string(form.width) + "x" + std::to_string(form.channels),
                          bytes);
   }
   return set;
 }
 
-void append_picture(const uint8_t* pixels, const PictureForm& form, uint8_t label, ImageSet& set) {
+void append_picture(const uint8_t* pixels, const PictureForm& form, Label label, ImageSet& set) {
   const PictureForm to = {set.height, set.width, set.channels};
   const size_t end = set.pixels.size();
   set.pixels.resize(end + static_cast<size_t>(to.bytes()));

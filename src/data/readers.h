@@ -19,7 +19,7 @@ struct FoundSplit {
   int64_t count = 0;
   std::filesystem::path folder;
   std::vector<std::string> files;  // in the folder, as its reader wants them; there may be millions
-  std::vector<uint8_t> labels;     // [count], or empty where only loading tells them
+  std::vector<Label> labels;       // [count], or empty where only loading tells them
 
   std::filesystem::path file(size_t i) const { return folder / files[i]; }
 };
@@ -94,6 +94,6 @@ std::vector<std::string> numbered_classes(int classes);
 Result<ImageSet> empty_set(int64_t count, const PictureForm& form);
 
 // Appends a picture, brought to the set's form. May throw std::bad_alloc.
-void append_picture(const uint8_t* pixels, const PictureForm& form, uint8_t label, ImageSet& set);
+void append_picture(const uint8_t* pixels, const PictureForm& form, Label label, ImageSet& set);
 
 }  // namespace mantissa

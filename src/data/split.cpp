@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/sizes.h"
-#include "data/batches.h"
+#include "data/epoch_order.h"
 
 namespace mantissa {
 namespace {
@@ -34,7 +34,7 @@ Result<ImageSet> split_off(ImageSet& images, uint64_t seed, int64_t count) {
       const std::vector<uint32_t> order = epoch_order(seed, kSplitEpoch, images.count);
       for (auto last = order.end() - count; last != order.end(); ++last) taken[*last] = true;
     }
-    split.pixels.resize(static_cast<size_t>(split_bytes(count, images.example_bytes()) - count));
+    split.pixels.resize(static_cast<size_t>(count * images.example_bytes()));
     split.labels.resize(static_cast<size_t>(count));
     int64_t kept = 0, moved = 0;
     for (int64_t i = 0; i < images.count; ++i) {
@@ -55,6 +55,8 @@ Result<ImageSet> split_off(ImageSet& images, uint64_t seed, int64_t count) {
   return split;
 }
 
-int64_t split_bytes(int64_t count, int64_t example_bytes) { return count * (example_bytes + 1); }
+int64_t split_bytes(int64_t count, int64_t example_bytes) {
+  return count * (example_bytes + int64_t{sizeof(Label)});
+}
 
 }  // namespace mantissa

@@ -17,7 +17,7 @@ constexpr int64_t kImbalance = 10;
 
 std::vector<int64_t> count_classes(const ImageSet& images, int classes) {
   std::vector<int64_t> counts(static_cast<size_t>(classes), 0);
-  for (const uint8_t label : images.labels) ++counts[label];
+  for (const Label label : images.labels) ++counts[label];
   return counts;
 }
 
@@ -129,24 +129,27 @@ Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOpt
 }
 
 Image contact_sheet(const ImageSet& images, int classes, int columns) {
-  constexpr int64_t kLargest = 64, kGap = 2;
+  constexpr int64_t kLargest = 64, kLeast = 16, kGap = 2;
   constexpr uint8_t kGrey = 96;
   const PictureForm stored = {images.height, images.width, images.channels};
   // A sheet has sides that PNG files may have.
-  const int64_t most = std::min(
-      kLargest, (kMaxImageSide - kGap) / std::max<int64_t>(1, std::max(classes, columns)) - kGap);
+  const auto rows = std::min<int64_t>(classes, (kMaxImageSide - kGap) / (kLeast + kGap));
+  const int64_t most =
+      std::min(kLargest, (kMaxImageSide - kGap) / std::max<int64_t>({1, rows, columns}) - kGap);
   const int64_t side = std::max({stored.height, stored.width, most});
   const PictureForm shown = {std::max<int64_t>(1, stored.height * most / side),
                              std::max<int64_t>(1, stored.width * most / side), stored.channels};
-  Image sheet{classes * (shown.height + kGap) + kGap,
+  Image sheet{rows * (shown.height + kGap) + kGap,
               columns * (shown.width + kGap) + kGap,
               shown.channels,
               {}};
   sheet.pixels.assign(static_cast<size_t>(sheet.height * sheet.width * sheet.channels), kGrey);
-  std::vector<int> placed(static_cast<size_t>(classes), 0);
+  std::vector<int> placed(static_cast<size_t>(rows), 0);
   std::vector<uint8_t> picture(static_cast<size_t>(shown.bytes()));
   for (int64_t i = 0; i < images.count; ++i) {
-    const int64_t row = images.labels[i], column = placed[images.labels[i]]++;
+    const int64_t row = images.labels[i];
+    if (row >= rows) continue;
+    const int64_t column = placed[static_cast<size_t>(row)]++;
     if (column >= columns) continue;
     fit_picture(images.pixels.data() + i * stored.bytes(), stored, shown, picture.data());
     const int64_t top = kGap + row * (shown.height + kGap),

@@ -1,4 +1,4 @@
-// What is in a data set: counts, sizes, statistics, and what is odd about it.
+// The contents of a data set: counts, sizes, statistics, and what is odd about it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct DataSurvey {
   DatasetInfo info;                                                   // as it would be loaded
   PictureSize smallest, largest;                                      // of the pictures as they are
   std::vector<int64_t> train_counts, validation_counts, test_counts;  // per class
-  // Of each channel of the training pictures as loaded, in units of pixel values.
+  // For each channel of the training pictures as loaded, in units of pixel values.
   std::vector<double> mean, deviation;
   int64_t duplicates = 0;               // test pictures that are training pictures, too
   std::vector<std::string> unreadable;  // a line each; left out of everything else
@@ -27,8 +27,8 @@ struct DataSurvey {
 Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOptions& options,
                                   Dataset& pictures);
 
-// A picture with a row for each class, of its first `columns` (> 0) examples, each at most 64
-// pixels wide and high, on grey.
+// A picture with a row for each class, of its first `columns` (> 0) examples, each from 16 to 64
+// pixels high or wide, on grey. Of more than 910 classes it shows the first.
 Image contact_sheet(const ImageSet& images, int classes, int columns);
 
 }  // namespace mantissa

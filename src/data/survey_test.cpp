@@ -119,5 +119,20 @@ TEST(ContactSheet, StaysWithinWhatPngHolds) {
   EXPECT_TRUE(write_png(folder / "a.png", sheet).ok()) << sheet.height << " x " << sheet.width;
 }
 
+// What is left out has no place in the picture.
+TEST(ContactSheet, OfVeryManyClassesShowsTheFirst) {
+  ImageSet images;
+  images.count = 2;
+  images.height = 20;
+  images.width = 20;
+  images.channels = 1;
+  images.pixels = Bytes(800, 7);
+  images.labels = {0, 65535};
+  const Image sheet = contact_sheet(images, kMaxClasses, 10);
+  EXPECT_EQ(std::count(sheet.pixels.begin(), sheet.pixels.end(), 7), 16 * 16);
+  const TestFolder folder;
+  EXPECT_TRUE(write_png(folder / "a.png", sheet).ok()) << sheet.height << " x " << sheet.width;
+}
+
 }  // namespace
 }  // namespace mantissa

@@ -23,7 +23,8 @@ Result<DatasetInfo> synthetic_info(int64_t height, int64_t width, int64_t channe
     return invalid_input("synthetic pictures: more than 1 GiB of pixels in a batch");
   }
   if (classes < 1 || classes > kMaxClasses) {
-    return invalid_input("synthetic pictures: from 1 to 256 classes");
+    return invalid_input("synthetic pictures: from 1 to " + std::to_string(kMaxClasses) +
+                         " classes");
   }
   return DatasetInfo{.name = kSyntheticData,
                      .height = height,
@@ -52,7 +53,7 @@ ImageSet synthetic_images(const DatasetInfo& info, uint64_t seed) {
   for (size_t i = 0; i < images.labels.size(); ++i) {
     const uint64_t drawn = random_bits(seed, RandomStream::kSynthetic, kLabels, i);
     images.labels[i] =
-        static_cast<uint8_t>(uniform_below(drawn, static_cast<uint64_t>(info.classes)));
+        static_cast<Label>(uniform_below(drawn, static_cast<uint64_t>(info.classes)));
   }
   return images;
 }

@@ -12,7 +12,7 @@ namespace mantissa {
 constexpr const char* kSyntheticData = "synthetic";
 
 // Describes `count` training and as many test pictures. Errors: no pictures, empty ones, more than
-// 1 GiB of them, classes not in 1 ... 256.
+// 1 GiB of them, classes not in 1 ... kMaxClasses.
 Result<DatasetInfo> synthetic_info(int64_t height, int64_t width, int64_t channels, int64_t classes,
                                    int64_t count);
 

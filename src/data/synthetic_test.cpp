@@ -24,14 +24,14 @@ TEST(Synthetic, UsesAllBytesAndOnlyTheClassesThatThereAre) {
   ASSERT_TRUE(info.ok());
   const ImageSet images = synthetic_images(*info, 7);
   EXPECT_EQ(std::set<uint8_t>(images.pixels.begin(), images.pixels.end()).size(), 256u);
-  EXPECT_EQ(std::set<uint8_t>(images.labels.begin(), images.labels.end()),
-            (std::set<uint8_t>{0, 1, 2}));
+  EXPECT_EQ(std::set<Label>(images.labels.begin(), images.labels.end()),
+            (std::set<Label>{0, 1, 2}));
 }
 
 TEST(Synthetic, RefusesWhatCannotBe) {
   EXPECT_FALSE(synthetic_info(0, 28, 1, 10, 1).ok());
   EXPECT_FALSE(synthetic_info(28, 28, 1, 10, 0).ok());
-  EXPECT_FALSE(synthetic_info(28, 28, 1, 257, 1).ok());
+  EXPECT_FALSE(synthetic_info(28, 28, 1, kMaxClasses + 1, 1).ok());
   EXPECT_FALSE(synthetic_info(1 << 20, 1 << 20, 3, 10, 1 << 20).ok());
   EXPECT_FALSE(synthetic_info(int64_t{1} << 40, int64_t{1} << 40, 3, 10, 1).ok());
 }

@@ -1,6 +1,7 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "graph/op.h"
@@ -20,65 +21,147 @@ Error in_node(const Node& node, const std::string& what) {
 
 }  // namespace
 
-bool is_trained(ParameterRole role) {
-  return role == ParameterRole::kWeights || role == ParameterRole::kBias ||
-         role == ParameterRole::kScale || role == ParameterRole::kOffset;
-}
-
 int64_t Graph::trained_parameters() const {
   int64_t count = 0;
   for (const Parameter& parameter : parameters) {
-    if (is_trained(parameter.role)) count += parameter.shape.count();
+    if (parameter.trained) count += parameter.shape.count();
   }
   return count;
 }
 
-std::vector<int> Graph::readers(int value) const {
-  std::vector<int> found;
-  for (int node = 0; node < static_cast<int>(nodes.size()); ++node) {
-    const auto& inputs = nodes[node].inputs;
-    if (std::find(inputs.begin(), inputs.end(), value) != inputs.end()) found.push_back(node);
+std::vector<std::vector<int>> readers_of(const Graph& graph) {
+  std::vector<std::vector<int>> readers(graph.values.size());
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    for (const int input : graph.nodes[n].inputs) {
+      if (readers[input].empty() || readers[input].back() != n) readers[input].push_back(n);
+    }
   }
-  return found;
+  return readers;
 }
 
-GraphBuilder::GraphBuilder(std::string name, Shape input_shape) {
+bool Graph::is_output(int value) const {
+  return std::find(outputs.begin(), outputs.end(), value) != outputs.end();
+}
+
+bool Graph::is_loss(int node) const {
+  return std::find(losses.begin(), losses.end(), node) != losses.end();
+}
+
+Result<std::vector<ValueType>> output_types(const Op& op, const Attributes& attributes,
+                                            std::span<const Shape> inputs) {
+  MANTISSA_ASSIGN(const Attributes completed, complete(attributes, op.attributes));
+  if (op.infer_outputs != nullptr) return op.infer_outputs(completed, inputs);
+  MANTISSA_ASSIGN(const Shape shape, op.infer_shape(completed, inputs));
+  return std::vector<ValueType>{{shape}};
+}
+
+Result<Shape> output_shape(const Op& op, const Attributes& attributes,
+                           std::span<const Shape> inputs) {
+  MANTISSA_ASSIGN(const std::vector<ValueType> types, output_types(op, attributes, inputs));
+  return types[0].shape;
+}
+
+GraphBuilder::GraphBuilder(std::string name, const Shape& pixels) {
   graph_.name = std::move(name);
-  graph_.values.push_back({"input", input_shape, -1});
-  graph_.input = 0;
+  add_input("pixels", pixels, Element::kMantissa);
+}
+
+int GraphBuilder::add_input(std::string name, const Shape& shape, Element element) {
+  const DataType type = element == Element::kMantissa ? DataType::kUint8 : DataType::kInt32;
+  graph_.inputs.push_back(static_cast<int>(graph_.values.size()));
+  graph_.values.push_back({std::move(name), shape, -1, 0, element, type});
+  return graph_.inputs.back();
+}
+
+namespace {
+
+Node node_of(const Op& op, std::string name, std::vector<int> inputs) {
+  Node node;
+  node.name = std::move(name);
+  node.op = &op;
+  node.inputs = std::move(inputs);
+  return node;
+}
+
+bool is_same_kind(const Parameter& a, const Parameter& b) {
+  return a.shape == b.shape && a.storage == b.storage && a.trained == b.trained;
+}
+
+}  // namespace
+
+Status GraphBuilder::create_parameters(Node& node, std::span<const Shape> shapes,
+                                       const Node* shares_with) {
+  if (node.op->parameters == nullptr) return {};
+  std::vector<Parameter> wanted = node.op->parameters(node.attributes, shapes);
+  if (shares_with == nullptr) {
+    for (Parameter& parameter : wanted) {
+      parameter.name = node.name + "." + parameter.name;
+      node.parameters.push_back(static_cast<int>(graph_.parameters.size()));
+      graph_.parameters.push_back(std::move(parameter));
+    }
+    return {};
+  }
+  node.parameters = shares_with->parameters;
+  bool fits = wanted.size() == node.parameters.size();
+  for (size_t i = 0; fits && i < wanted.size(); ++i) {
+    fits = is_same_kind(wanted[i], graph_.parameters[node.parameters[i]]);
+  }
+  return fits ? Status{}
+              : invalid_input("cannot use the parameters of '" + shares_with->name + "'");
+}
+
+std::vector<int> GraphBuilder::add_node(Node node, const Attributes& attributes,
+                                        const Node* shares_with) {
+  const auto refuse = [&](const std::string& why) {
+    if (status_.ok()) status_ = in_node(node, why);
+    return std::vector<int>{0};
+  };
+  const std::vector<Shape> shapes = shapes_of(graph_, node.inputs);
+  const auto types = output_types(*node.op, attributes, shapes);
+  if (!types.ok()) return refuse(types.error().message);
+  node.attributes = *complete(attributes, node.op->attributes);
+  const Status parameters = create_parameters(node, shapes, shares_with);
+  if (!parameters.ok()) return refuse(parameters.error().message);
+  for (int port = 0; port < static_cast<int>(types->size()); ++port) {
+    const std::string name = port == 0 ? node.name : node.name + "." + std::to_string(port);
+    node.outputs.push_back(static_cast<int>(graph_.values.size()));
+    graph_.values.push_back({name, (*types)[port].shape, static_cast<int>(graph_.nodes.size()),
+                             port, (*types)[port].element});
+  }
+  graph_.nodes.push_back(std::move(node));
+  return graph_.nodes.back().outputs;
 }
 
 int GraphBuilder::add(const Op& op, std::string name, std::vector<int> inputs,
                       const Attributes& attributes) {
-  Node node{std::move(name), &op, {}, std::move(inputs), -1, {}};
-  Result<Attributes> completed = complete(attributes, op.attributes);
-  if (!completed.ok()) {
-    if (status_.ok()) status_ = in_node(node, completed.error().message);
-    return graph_.input;
-  }
-  node.attributes = std::move(*completed);
-  const std::vector<Shape> shapes = shapes_of(graph_, node.inputs);
-  const Result<Shape> shape = op.infer_shape(node.attributes, shapes);
-  if (!shape.ok()) {
-    if (status_.ok()) status_ = in_node(node, shape.error().message);
-    return graph_.input;
-  }
-  if (op.parameters != nullptr) {
-    for (ParameterSpec& spec : op.parameters(node.attributes, shapes)) {
-      node.parameters.push_back(static_cast<int>(graph_.parameters.size()));
-      graph_.parameters.push_back(
-          {node.name + "." + spec.suffix, spec.shape, spec.role, spec.initialiser, spec.fan_in});
-    }
-  }
-  node.output = static_cast<int>(graph_.values.size());
-  graph_.values.push_back({node.name, *shape, static_cast<int>(graph_.nodes.size())});
-  graph_.nodes.push_back(std::move(node));
-  return graph_.nodes.back().output;
+  return add_all(op, std::move(name), std::move(inputs), attributes)[0];
 }
 
-Result<Graph> GraphBuilder::finish(int logits) {
+std::vector<int> GraphBuilder::add_all(const Op& op, std::string name, std::vector<int> inputs,
+                                       const Attributes& attributes) {
+  return add_node(node_of(op, std::move(name), std::move(inputs)), attributes, nullptr);
+}
+
+int GraphBuilder::add_sharing(int with, const Op& op, std::string name, std::vector<int> inputs,
+                              const Attributes& attributes) {
+  const int producer = graph_.values[with].producer;
+  if (producer < 0) {
+    if (status_.ok()) status_ = invalid_input("node '" + name + "': an input has no parameters");
+    return 0;
+  }
+  const Node shares_with = graph_.nodes[producer];
+  return add_node(node_of(op, std::move(name), std::move(inputs)), attributes, &shares_with)[0];
+}
+
+void GraphBuilder::add_loss(const Op& op, std::string name, std::vector<int> inputs,
+                            const Attributes& attributes) {
+  add_all(op, std::move(name), std::move(inputs), attributes);
+  graph_.losses.push_back(static_cast<int>(graph_.nodes.size()) - 1);
+}
+
+Result<Graph> GraphBuilder::finish(std::vector<int> results) {
   if (!status_.ok()) return status_.error();
-  graph_.logits = logits;
+  graph_.outputs = std::move(results);
   MANTISSA_RETURN_IF_ERROR(verify(graph_));
   return std::move(graph_);
 }
@@ -90,41 +173,98 @@ void replace_op(Node& node, const Op& op, const Attributes& attributes) {
   node.attributes = std::move(*completed);
 }
 
+namespace {
+
+Status verify_inputs(const Graph& graph, const Node& node, const std::vector<bool>& produced) {
+  const int values = static_cast<int>(graph.values.size());
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const int input = node.inputs[i];
+    if (input < 0 || input >= values || !produced[input]) {
+      return in_node(node, "reads a value that nothing before it produces");
+    }
+    const std::span<const Element> elements = node.op->input_elements;
+    const Element wanted = i < elements.size() ? elements[i] : Element::kMantissa;
+    if (graph.values[input].element == wanted) continue;
+    constexpr std::array<const char*, 3> kNames = {"mantissas", "indices", "a real number"};
+    return in_node(node, "input " + std::to_string(i) + ", '" + graph.values[input].name +
+                             "', is " + kNames[static_cast<size_t>(graph.values[input].element)] +
+                             "; wants " + kNames[static_cast<size_t>(wanted)]);
+  }
+  return {};
+}
+
+Status verify_outputs(const Graph& graph, int n, std::vector<bool>& produced) {
+  const Node& node = graph.nodes[n];
+  const int values = static_cast<int>(graph.values.size());
+  MANTISSA_ASSIGN(const std::vector<ValueType> types,
+                  output_types(*node.op, node.attributes, shapes_of(graph, node.inputs)));
+  if (types.size() != node.outputs.size()) return in_node(node, "has other outputs than its op");
+  for (int port = 0; port < static_cast<int>(types.size()); ++port) {
+    const int output = node.outputs[port];
+    if (output < 0 || output >= values || produced[output]) {
+      return in_node(node, "produces a value that exists already");
+    }
+    const Value& value = graph.values[output];
+    if (value.producer != n || value.port != port) {
+      return in_node(node, "is not what its output names as the producer");
+    }
+    if (types[port] != ValueType{value.shape, value.element}) {
+      return in_node(node, "has an output of another shape or kind");
+    }
+    produced[output] = true;
+  }
+  return {};
+}
+
+Status verify_node(const Graph& graph, int n, std::vector<bool>& produced) {
+  const Node& node = graph.nodes[n];
+  MANTISSA_RETURN_IF_ERROR(verify_inputs(graph, node, produced));
+  for (const int parameter : node.parameters) {
+    if (parameter < 0 || parameter >= static_cast<int>(graph.parameters.size())) {
+      return in_node(node, "refers to a parameter that does not exist");
+    }
+  }
+  MANTISSA_ASSIGN(const Attributes completed, complete(node.attributes, node.op->attributes));
+  if (completed != node.attributes) return in_node(node, "lacks attributes");
+  return verify_outputs(graph, n, produced);
+}
+
+}  // namespace
+
 Status verify(const Graph& graph) {
   const int values = static_cast<int>(graph.values.size());
   std::vector<bool> produced(values, false);
-  if (graph.input < 0 || graph.input >= values) return invalid_input("the graph has no input");
-  produced[graph.input] = true;
-  for (const Node& node : graph.nodes) {
-    for (const int input : node.inputs) {
-      if (input < 0 || input >= values || !produced[input]) {
-        return in_node(node, "reads a value that nothing before it produces");
-      }
+  if (graph.inputs.empty()) return invalid_input("the graph has no input");
+  for (const int input : graph.inputs) {
+    if (input < 0 || input >= values || produced[input] || graph.values[input].producer >= 0) {
+      return invalid_input("an input of the graph is not a value of its own");
     }
-    for (const int parameter : node.parameters) {
-      if (parameter < 0 || parameter >= static_cast<int>(graph.parameters.size())) {
-        return in_node(node, "refers to a parameter that does not exist");
-      }
-    }
-    MANTISSA_ASSIGN(const Attributes completed, complete(node.attributes, node.op->attributes));
-    if (completed != node.attributes) return in_node(node, "lacks attributes");
-    if (node.output < 0 || node.output >= values || produced[node.output]) {
-      return in_node(node, "produces a value that exists already");
-    }
-    MANTISSA_ASSIGN(const Shape shape,
-                    node.op->infer_shape(node.attributes, shapes_of(graph, node.inputs)));
-    if (shape != graph.values[node.output].shape) return in_node(node, "has another shape");
-    produced[node.output] = true;
+    produced[input] = true;
   }
-  if (graph.logits < 0 || graph.logits >= values || !produced[graph.logits]) {
-    return invalid_input("the graph has no result");
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    MANTISSA_RETURN_IF_ERROR(verify_node(graph, n, produced));
+  }
+  if (graph.outputs.empty()) return invalid_input("the graph has no result");
+  for (const int output : graph.outputs) {
+    if (output < 0 || output >= values || !produced[output]) {
+      return invalid_input("the graph has no result");
+    }
+  }
+  for (const int loss : graph.losses) {
+    if (loss < 0 || loss >= static_cast<int>(graph.nodes.size()) ||
+        graph.values[graph.nodes[loss].outputs[0]].element != Element::kReal) {
+      return invalid_input("a loss of the graph is not a node whose first output is a real number");
+    }
   }
   return {};
 }
 
 std::string to_string(const Graph& graph) {
-  std::string text = graph.name + ": " + std::to_string(graph.trained_parameters()) +
-                     " parameters\n  input " + to_string(graph.values[graph.input].shape) + "\n";
+  std::string text =
+      graph.name + ": " + std::to_string(graph.trained_parameters()) + " parameters\n";
+  for (const int input : graph.inputs) {
+    text += "  " + graph.values[input].name + " " + to_string(graph.values[input].shape) + "\n";
+  }
   for (const Node& node : graph.nodes) {
     text += "  " + node.name + " = " + node.op->name + "(";
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -133,7 +273,9 @@ std::string to_string(const Graph& graph) {
     for (const auto& [key, value] : node.attributes.items()) {
       text += ", " + key + "=" + to_string(value);
     }
-    text += ") " + to_string(graph.values[node.output].shape) + "\n";
+    text += ")";
+    for (const int output : node.outputs) text += " " + to_string(graph.values[output].shape);
+    text += "\n";
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,16 +17,14 @@ namespace mantissa {
 
 struct Op;
 
-// What a parameter is for; decides how it is stored, initialised and updated.
-enum class ParameterRole {
-  kWeights,          // int8, lazily updated, decayed
-  kBias,             // int16, lazily updated
-  kScale,            // int16, lazily updated (batch norm's gamma)
-  kOffset,           // int16, lazily updated (batch norm's beta)
-  kRunningMean,      // double, batch-norm statistics
-  kRunningVariance,  // double, batch-norm statistics
-  kMultiplier,       // int32, of the frozen network
-  kWideOffset,       // int64, of the frozen network
+// How the numbers of a parameter are stored.
+enum class Storage : uint8_t {
+  kWeights,     // mantissas of w bits, perhaps with an exponent for each output channel
+  kBias,        // mantissas of `bias` bits
+  kMantissa16,  // mantissas of 16 bits
+  kReal,        // double: statistics
+  kInt32,       // with an exponent, of the frozen network
+  kInt64,       // of the frozen network
 };
 
 // How a parameter starts.
@@ -39,17 +38,28 @@ enum class Initialiser {
 struct Parameter {
   std::string name;  // "conv1.weights"
   Shape shape;
-  ParameterRole role = ParameterRole::kWeights;
+  Storage storage = Storage::kWeights;
   Initialiser initialiser = Initialiser::kZero;
   int64_t fan_in = 1;
+  bool trained = true;     // updates change it; mantissas only
+  bool decays = false;     // by weight decay
+  double rate_factor = 1;  // multiplies the learning rate
 };
 
-bool is_trained(ParameterRole role);
+// What the elements of a value are.
+enum class Element : uint8_t {
+  kMantissa,  // numbers with an exponent
+  kIndex,     // int32: classes, tokens
+  kReal,      // a number for reports, such as a loss: it is added to a step's totals
+};
 
 struct Value {
   std::string name;
-  Shape shape;        // of one example: [H, W, C] or [C]
-  int producer = -1;  // node, or -1 for the input
+  Shape shape;        // of one example: [H, W, C], [T, C], [C], [] ...
+  int producer = -1;  // node, or -1 for an input
+  int port = 0;       // which of the producer's outputs
+  Element element = Element::kMantissa;
+  DataType type = DataType::kInt8;  // of an input: kUint8 or kInt32
 };
 
 struct Node {
@@ -57,8 +67,8 @@ struct Node {
   const Op* op = nullptr;
   Attributes attributes;        // all of the op's schema
   std::vector<int> inputs;      // values
-  int output = -1;              // value
-  std::vector<int> parameters;  // parameters
+  std::vector<int> outputs;     // values
+  std::vector<int> parameters;  // parameters; other nodes may use them, too
 };
 
 // Nodes are in an order in which each value is produced before it is read.
@@ -67,21 +77,31 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<Parameter> parameters;
-  int input = -1;   // value
-  int logits = -1;  // value, the network's result
+  std::vector<int> inputs;   // values, in the order in which batches bring them
+  std::vector<int> outputs;  // values, the network's results
+  std::vector<int> losses;   // nodes, whose first results training makes small
 
-  int64_t classes() const { return values[logits].shape.last(); }
+  // Elements of the last dimension of the first result.
+  int64_t classes() const { return values[outputs[0]].shape.last(); }
+  bool is_output(int value) const;
+  bool is_loss(int node) const;
   // Numbers that training changes.
   int64_t trained_parameters() const;
-  std::vector<int> readers(int value) const;
 };
 
 // Builds a graph node by node. The first error sticks and is returned by finish().
 class GraphBuilder {
  public:
-  GraphBuilder(std::string name, Shape input_shape);
+  explicit GraphBuilder(std::string name) { graph_.name = std::move(name); }
+  // With an input of pixels.
+  GraphBuilder(std::string name, const Shape& pixels);
+  // Goes on with a graph that was finished.
+  explicit GraphBuilder(Graph graph) : graph_(std::move(graph)) {}
 
-  int input() const { return graph_.input; }
+  // Adds an input: of indices, int32, or of pixels, uint8. Returns its value.
+  int add_input(std::string name, const Shape& shape, Element element);
+  // The first input.
+  int input() const { return graph_.inputs[0]; }
   const Shape& shape(int value) const { return graph_.values[value].shape; }
 
   // Adds a node, infers its output's shape and creates its parameters; returns the output value.
@@ -89,9 +109,23 @@ class GraphBuilder {
   int add(const Op& op, std::string name, std::vector<int> inputs,
           const Attributes& attributes = {});
 
-  Result<Graph> finish(int logits);
+  // The same for all outputs of the node.
+  std::vector<int> add_all(const Op& op, std::string name, std::vector<int> inputs,
+                           const Attributes& attributes = {});
+  // Adds a node that uses the parameters of the node that produces the value `with`.
+  int add_sharing(int with, const Op& op, std::string name, std::vector<int> inputs,
+                  const Attributes& attributes = {});
+  // Adds a node whose first output is a loss.
+  void add_loss(const Op& op, std::string name, std::vector<int> inputs,
+                const Attributes& attributes = {});
+
+  Result<Graph> finish(int result) { return finish(std::vector<int>{result}); }
+  Result<Graph> finish(std::vector<int> results);
 
  private:
+  std::vector<int> add_node(Node node, const Attributes& attributes, const Node* shares_with);
+  Status create_parameters(Node& node, std::span<const Shape> shapes, const Node* shares_with);
+
   Graph graph_;
   Status status_;
 };
@@ -99,6 +133,9 @@ class GraphBuilder {
 // Gives a node another op, with these attributes and the defaults of the others; the op must take
 // them.
 void replace_op(Node& node, const Op& op, const Attributes& attributes = {});
+
+// By value: the nodes that read it, each once, in order.
+std::vector<std::vector<int>> readers_of(const Graph& graph);
 
 // Every reference exists, values are produced once and before use, shapes agree with the ops'
 // rules.

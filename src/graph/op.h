@@ -89,6 +89,7 @@ struct ParameterView {
   int16_t* fixed_exponent = nullptr;
   int lazy_shift = 15;
   bool decays = false;
+  double rate_factor = 1;              // multiplies the learning rate
   bool rounds_stochastically = false;  // updates
   int index = -1;                      // of the graph: names it in keys of random numbers
 };
@@ -122,8 +123,10 @@ struct OpContext {
   // the slots and what is `saved` are those of the output.
   bool recomputes = false;
   std::span<const Tensor> inputs;
-  Tensor output;
-  Tensor grad_output;
+  std::span<const Tensor> outputs;
+  std::span<const Tensor> grad_outputs;  // empty data where no gradient comes back
+  Tensor output;                         // outputs[0]
+  Tensor grad_output;                    // grad_outputs[0]
   std::span<const Tensor> grad_inputs;  // empty data where no gradient is wanted
   std::span<const ParameterView> parameters;
   std::byte* saved = nullptr;       // written forward, read backward
@@ -144,15 +147,16 @@ struct OpContext {
   const StepScalars* scalars = nullptr;
   StepTotals* totals = nullptr;
 
-  // Whether gradients of weights are added to those of earlier micro-batches.
-  bool adds_gradients() const { return micro_batch > 0; }
+  bool follows_other_uses = false;  // of its parameters, in this backward pass
+  // Whether gradients of weights are added to those of earlier micro-batches and other nodes.
+  bool adds_gradients() const { return micro_batch > 0 || follows_other_uses; }
 };
 
 // Shapes (with the micro-batch) and numeric modes that an op's memory depends on.
 struct OpShapes {
   const Attributes* attributes = nullptr;
   std::span<const Shape> inputs;
-  Shape output;
+  Shape output;  // the first
   std::span<const Shape> parameters;
   DataType output_type = DataType::kInt8;
   ExponentMode exponent_mode = ExponentMode::kExact;
@@ -179,19 +183,16 @@ struct PlanningContext {
   int threads = 1;
 };
 
-// A parameter that a node brings.
-struct ParameterSpec {
-  std::string suffix;
+// A value that an op reads or writes: what it is of one example.
+struct ValueType {
   Shape shape;
-  ParameterRole role;
-  Initialiser initialiser;
-  int64_t fan_in;
+  Element element = Element::kMantissa;
+  bool operator==(const ValueType&) const = default;
 };
 
 struct OpTraits {
   bool view = false;            // the output is the input under another shape; no instruction
   bool may_leave_wide = false;  // can leave its result in int32, unrequantised
-  bool takes_wide = false;      // reads int32 where the producer may leave it wide
   bool applies_relu = false;    // a ReLU that is its only reader acts on its wide result
   bool is_relu = false;
   // A ReLU whose input's producer stops the gradients that it would have stopped: its backward pass
@@ -254,9 +255,13 @@ struct Op {
   Attributes (*lower)(const Attributes&) = nullptr;
   // Shape of one example of the output, or why the inputs do not fit.
   Result<Shape> (*infer_shape)(const Attributes&, std::span<const Shape> inputs) = nullptr;
-  // Null: no parameters.
-  std::vector<ParameterSpec> (*parameters)(const Attributes&,
-                                           std::span<const Shape> inputs) = nullptr;
+  // In its place where there are several outputs, or others than mantissas.
+  Result<std::vector<ValueType>> (*infer_outputs)(const Attributes&,
+                                                  std::span<const Shape> inputs) = nullptr;
+  // What the inputs are; of those beyond, and where it is empty: mantissas.
+  std::span<const Element> input_elements = {};
+  // Their names are what follows the node's name and a point. Null: no parameters.
+  std::vector<Parameter> (*parameters)(const Attributes&, std::span<const Shape> inputs) = nullptr;
   // Null: none.
   OpMemory (*memory)(const OpShapes&, const PlanningContext&) = nullptr;
   // Multiply-adds of the forward pass; null: negligible.
@@ -303,12 +308,12 @@ struct Op {
   }
 };
 
-// The shape of an example of the op's output, for attributes that may lack those with defaults.
-inline Result<Shape> output_shape(const Op& op, const Attributes& attributes,
-                                  std::span<const Shape> inputs) {
-  MANTISSA_ASSIGN(const Attributes completed, complete(attributes, op.attributes));
-  return op.infer_shape(completed, inputs);
-}
+// What the op's outputs are of one example, for attributes that may lack those with defaults.
+Result<std::vector<ValueType>> output_types(const Op& op, const Attributes& attributes,
+                                            std::span<const Shape> inputs);
+// The shape of the first.
+Result<Shape> output_shape(const Op& op, const Attributes& attributes,
+                           std::span<const Shape> inputs);
 
 // The attributes that a node's functions read.
 inline Attributes lowered(const Op& op, const Attributes& attributes) {

@@ -1,4 +1,4 @@
-// What the benchmarks of all rows of a kernel family share.
+// For the benchmarks of all rows of a kernel family.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -9,11 +9,13 @@
 
 namespace mantissa::kernels {
 
-// Runs body() again and again and reports ns per element of `count`; a row that this CPU lacks is
-// skipped.
+// Runs body() again and again and reports ns per element of `count`; a row that this CPU
+// cannot run is skipped.
 template <typename Body>
-void measure_elements(benchmark::State& state, Isa isa, int64_t count, Body&& body) {
-  if (isa > best_isa()) return state.SkipWithError("this CPU lacks the instruction set");
+void measure_elements(benchmark::State& state, Features needs, int64_t count, Body&& body) {
+  if (!cpu_features().contains(needs)) {
+    return state.SkipWithError("this CPU lacks the instruction set");
+  }
   for (auto _ : state) {
     body();
     benchmark::ClobberMemory();

@@ -1,14 +1,14 @@
-// What the ways to grad_weights by exact sums in scratch share.
+// For grad_weights by exact sums in scratch.
 #pragma once
 
 #include "base/checked.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
 
-// Bytes that leave what follows in scratch aligned.
+// Bytes of a part of scratch, rounded up so that the next part is aligned.
 constexpr size_t aligned_bytes(int64_t bytes) {
   return static_cast<size_t>(round_up<int64_t>(bytes, 64));
 }
@@ -25,8 +25,7 @@ inline void add_sum(int64_t sum, int shift, bool adds, const GradientSums& total
 
 inline void add_sums(ThreadPool& pool, const int64_t* sums, int shift, int64_t count, bool adds,
                      const GradientSums& totals) {
-  constexpr int64_t kGrain = 16384;
-  parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t) {
+  parallel_ranges(pool, count, kElementsPerThread, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t i = begin; i < end; ++i) add_sum(sums[i], shift, adds, totals, i);
   });
 }

@@ -1,5 +1,7 @@
-// Which kernel of each family runs: chosen once, by instruction set.
+// The kernels of each family that run: chosen once, by the features of the CPU.
 #pragma once
+
+#include <vector>
 
 #include "base/cpu.h"
 #include "kernels/batch_norm/batch_norm.h"
@@ -18,8 +20,8 @@
 namespace mantissa::kernels {
 
 struct KernelTable {
-  const ConvolutionKernels* convolution = nullptr;
-  const ConvolutionKernels* depthwise = nullptr;
+  // Rows may decline work: then the one before is asked (convolution/choice.h).
+  std::vector<const ConvolutionKernels*> convolution;
   const ElementwiseKernels* elementwise = nullptr;
   const BatchNormKernels* batch_norm = nullptr;
   const PoolingKernels* pooling = nullptr;
@@ -32,7 +34,10 @@ struct KernelTable {
   const PeakKernels* peak = nullptr;
 };
 
-// The best kernels (kernels.inc) that need no more than `isa`, which this CPU must have.
+// The best kernels (the last of kernels.inc) that this CPU can run and `isa` allows.
 KernelTable select_kernels(Isa isa);
+
+// The best kernels for a CPU with these features.
+KernelTable select_kernels(Features available);
 
 }  // namespace mantissa::kernels

@@ -11,6 +11,10 @@
 
 namespace mantissa::kernels {
 
+// Elements, or bytes of copies, below which a thread is not worth waking.
+constexpr int64_t kElementsPerThread = 16 * 1024;
+constexpr int64_t kBytesPerThread = 16 * 1024;
+
 // Most parts that a range is split into; bounds the partial results kept on the stack.
 constexpr int64_t kMaximumParts = 64;
 

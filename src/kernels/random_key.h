@@ -1,4 +1,4 @@
-// What a random number per element is a function of, besides the element.
+// The key that a random number per element is a function of, besides the element.
 #pragma once
 
 #include <cstdint>

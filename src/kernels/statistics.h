@@ -1,4 +1,4 @@
-// What a pass over wide results or examples found, and how passes over parts combine.
+// Statistics of a pass over wide results or examples, and how passes over parts combine.
 #pragma once
 
 #include <algorithm>

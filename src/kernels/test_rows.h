@@ -1,5 +1,5 @@
-// What the tests of all rows of a kernel family share: rows that this CPU lacks are skipped, and a
-// test is named by its row's instruction set.
+// For the tests of all rows of a kernel family: rows that this CPU cannot run are skipped, and a
+// test is named by its row.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,13 +14,12 @@ template <typename Kernels>
 class RowTest : public testing::TestWithParam<const Kernels*> {
  protected:
   void SetUp() override {
-    const Isa isa = this->GetParam()->isa;
-    if (isa > best_isa()) GTEST_SKIP() << "this CPU lacks " << isa_name(isa);
+    const Features needs = this->GetParam()->needs;
+    if (!cpu_features().contains(needs))
+      GTEST_SKIP() << "this CPU lacks one of " << to_string(needs);
   }
 };
 
-inline constexpr auto row_name = [](const auto& row) {
-  return std::string(isa_name(row.param->isa));
-};
+inline constexpr auto row_name = [](const auto& row) { return std::string(row.param->name); };
 
 }  // namespace mantissa::kernels

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/models.h"
+#include "ops/loss.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -108,7 +109,8 @@ class Layers {
 
   Result<Graph> classify() {
     add(ops::kLinear, "classifier", {{"channels", options_.classes}, {"classifier", 1}});
-    return builder_.finish(last_);
+    MANTISSA_ASSIGN(Graph graph, builder_.finish(last_));
+    return ops::with_loss(std::move(graph), options_.loss, options_.label_smoothing);
   }
 
  private:

@@ -65,8 +65,8 @@ Result<Graph> build_model(std::string_view name, const ModelOptions& options) {
   if (!(options.width_multiplier > 0) || options.width_multiplier > 64) {
     return invalid_input("width must be above 0 and at most 64");
   }
-  if (options.classes < 2 || options.classes > 256) {
-    return invalid_input("classes must be between 2 and 256");
+  if (options.classes < 2 || options.classes > kMostClasses) {
+    return invalid_input("classes must be between 2 and " + std::to_string(kMostClasses));
   }
   std::string names;
   for (const Builder& builder : kBuilders) {

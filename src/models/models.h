@@ -9,8 +9,11 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "ops/loss.h"
 
 namespace mantissa {
+
+constexpr int64_t kMostClasses = 4096;  // which kernels of losses take
 
 // What a network is built for.
 struct ModelOptions {
@@ -18,6 +21,8 @@ struct ModelOptions {
   int64_t classes = 10;
   double width_multiplier = 1;          // multiplies channels, at least 1 each
   std::vector<int> channel_means = {};  // subtracted from pixels, one per channel (empty: 128)
+  ops::LossKind loss = ops::LossKind::kCrossEntropy;
+  double label_smoothing = 0;
 };
 
 // Names that build_model takes, with a line about each.

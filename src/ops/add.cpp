@@ -13,8 +13,6 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 16384;
-
 Result<Shape> infer_add(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() != 2 || inputs[0] != inputs[1]) {
     return invalid_input("wants two inputs of one shape");
@@ -43,7 +41,7 @@ void add_words(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
         kernels::AddWide args = wide_sum(c.inputs[0], c.inputs[1], wide_exponent, c.output, shift);
         args.relu = c.relu;
         if (!writes) args.out.data = nullptr;
-        return write_pieces(c, c.output, c.output.count(), kGrain, counts,
+        return write_pieces(c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
                             [&](int64_t begin, int64_t end) {
                               return c.kernels->elementwise->add_wide(args, begin, end);
                             });
@@ -77,7 +75,7 @@ void add_forward(const OpContext& c) {
     add.out = out;
     add.shift = shift;
     return write_pieces(
-        c, c.output, c.output.count(), kGrain, counts,
+        c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
         [&](int64_t begin, int64_t end) { return c.kernels->elementwise->add(add, begin, end); });
   });
 }
@@ -85,13 +83,14 @@ void add_forward(const OpContext& c) {
 // Both inputs receive this gradient (they share one buffer).
 void add_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0].empty() ? c.grad_inputs[1] : c.grad_inputs[0];
-  kernels::parallel_ranges(
-      *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        if (c.relu) return mask_gradient(c, c.output, grad_input, begin, end);
-        const int64_t bytes = element_bytes(grad_input.type);
-        std::copy_n(c.grad_output.as<std::byte>() + begin * bytes, (end - begin) * bytes,
-                    grad_input.as<std::byte>() + begin * bytes);
-      });
+  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kernels::kElementsPerThread,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             if (c.relu) return mask_gradient(c, c.output, grad_input, begin, end);
+                             const int64_t bytes = element_bytes(grad_input.type);
+                             std::copy_n(c.grad_output.as<std::byte>() + begin * bytes,
+                                         (end - begin) * bytes,
+                                         grad_input.as<std::byte>() + begin * bytes);
+                           });
   *grad_input.exponent = *c.grad_output.exponent;
 }
 
@@ -115,9 +114,10 @@ void sum_gradients(const OpContext& c) {
   const int wide_exponent = aligned_exponent(*a.exponent, *b.exponent, kAlignBits16);
   narrow_gradient(c, sum, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
     const kernels::AddWide args = wide_sum(a, b, wide_exponent, sum, shift);
-    return write_pieces(c, sum, sum.count(), kGrain, counts, [&](int64_t begin, int64_t end) {
-      return c.kernels->elementwise->add_wide(args, begin, end);
-    });
+    return write_pieces(c, sum, sum.count(), kernels::kElementsPerThread, counts,
+                        [&](int64_t begin, int64_t end) {
+                          return c.kernels->elementwise->add_wide(args, begin, end);
+                        });
   });
 }
 

@@ -28,13 +28,20 @@ constexpr int64_t kOffsetLimit = int64_t{1} << 44;
 
 constexpr AttributeSpec kSchema[] = {flag("zero_scale", false)};
 
-std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
+std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
   const Shape shape{inputs[0].last()};
   const auto scale = attributes.is_set("zero_scale") ? Initialiser::kZero : Initialiser::kOne;
-  return {{"scale", shape, ParameterRole::kScale, scale, 1},
-          {"offset", shape, ParameterRole::kOffset, Initialiser::kZero, 1},
-          {"running_mean", shape, ParameterRole::kRunningMean, Initialiser::kZero, 1},
-          {"running_variance", shape, ParameterRole::kRunningVariance, Initialiser::kOne, 1}};
+  const auto statistic = [&](const char* name, Initialiser initialiser) {
+    return Parameter{.name = name,
+                     .shape = shape,
+                     .storage = Storage::kReal,
+                     .initialiser = initialiser,
+                     .trained = false};
+  };
+  return {{"scale", shape, Storage::kMantissa16, scale},
+          {"offset", shape, Storage::kMantissa16},
+          statistic("running_mean", Initialiser::kZero),
+          statistic("running_variance", Initialiser::kOne)};
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext&) {

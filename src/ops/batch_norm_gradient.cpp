@@ -110,7 +110,7 @@ kernels::BatchNormGradient gradient_arguments(const OpContext& c, const Source& 
                                               int64_t channels) {
   return {.grad_out = gradient_of(c.grad_output),
           .in = value_of(source.values),
-          .output = c.relu ? value_of(c.output) : kernels::Value{},
+          .output = c.relu ? value_of(c.output) : kernels::MantissaSpan{},
           .channels = channels,
           .negative_shift = source.negative_shift};
 }

@@ -101,7 +101,7 @@ void forward(const OpContext& c) {
 // Room for the inputs of one channel in so many.
 constexpr AttributeSpec kSchema[] = {flag("zero_scale", false), whole("room", 8, 1, 1 << 20)};
 
-std::vector<ParameterSpec> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
+std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape> inputs) {
   return kBatchNorm.parameters(attributes, inputs);
 }
 

@@ -11,8 +11,6 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 16384;
-
 // Values of one shape up to their channels, at least one.
 Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.empty()) return invalid_input("wants at least one input");
@@ -53,7 +51,8 @@ template <typename Function>
 void for_each_slice(const OpContext& c, std::span<const Tensor> slices, const Shape& whole,
                     Function&& function) {
   const int64_t channels = whole.last(), rows = whole.count() / channels;
-  kernels::parallel_ranges(*c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
+  kernels::parallel_ranges(*c.kernel.pool, rows,
+                           std::max<int64_t>(1, kernels::kElementsPerThread / channels),
                            [&](int64_t begin, int64_t end, int64_t) {
                              int64_t first = 0;
                              for (const Tensor& slice : slices) {

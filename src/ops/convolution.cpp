@@ -2,9 +2,9 @@
 // weights [O, KH, KW, C], optional bias.
 #include <algorithm>
 
+#include "kernels/convolution/choice.h"
+#include "kernels/convolution/gradient_digits.h"
 #include "kernels/convolution/pieces.h"
-#include "kernels/convolution_choice.h"
-#include "kernels/convolution_wide_gradient.h"
 #include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
 #include "ops/convolution_bytes.h"
@@ -17,8 +17,6 @@ namespace mantissa::ops {
 namespace {
 
 using kernels::ConvolutionShape;
-
-constexpr int64_t kGrain = 16384;  // elements below which a thread is not worth waking
 
 constexpr int64_t kLargestSize = int64_t{1} << 31;
 constexpr AttributeSpec kChannels = required_whole("channels", 1, kLargestSize);
@@ -55,23 +53,29 @@ Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Sh
   return Shape{(height - 1 - reach) / stride + 1, (width - 1 - reach) / stride + 1, channels};
 }
 
+// Of vectors along the last dimension.
 Result<Shape> infer_linear(const Attributes& attributes, std::span<const Shape> inputs) {
-  if (inputs.size() != 1 || inputs[0].rank != 1) return invalid_input("wants one [C] input");
-  return Shape{attributes.whole("channels")};
+  if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one [..., C] input");
+  Shape output = inputs[0];
+  output.dims[static_cast<size_t>(output.rank - 1)] = attributes.whole("channels");
+  return output;
 }
 
-std::vector<ParameterSpec> weights_and_bias(const Attributes& attributes, const Shape& weights,
-                                            Initialiser initialiser) {
+std::vector<Parameter> weights_and_bias(const Attributes& attributes, const Shape& weights,
+                                        Initialiser initialiser) {
   const int64_t channels = weights[0], fan_in = weights.count() / channels;
-  std::vector<ParameterSpec> specs = {
-      {"weights", weights, ParameterRole::kWeights, initialiser, fan_in}};
+  std::vector<Parameter> parameters = {{.name = "weights",
+                                        .shape = weights,
+                                        .initialiser = initialiser,
+                                        .fan_in = fan_in,
+                                        .decays = true}};
   if (attributes.is_set("bias")) {
-    specs.push_back({"bias", Shape{channels}, ParameterRole::kBias, Initialiser::kZero, fan_in});
+    parameters.push_back({.name = "bias", .shape = Shape{channels}, .storage = Storage::kBias});
   }
-  return specs;
+  return parameters;
 }
 
-std::vector<ParameterSpec> convolution_parameters(const Attributes& attributes,
+std::vector<Parameter> convolution_parameters(const Attributes& attributes,
                                                   std::span<const Shape> inputs) {
   const int64_t kernel = attributes.whole("kernel");
   const int64_t in = inputs[0].last() / attributes.whole("groups");
@@ -79,7 +83,7 @@ std::vector<ParameterSpec> convolution_parameters(const Attributes& attributes,
                           Initialiser::kHeUniform);
 }
 
-std::vector<ParameterSpec> linear_parameters(const Attributes& attributes,
+std::vector<Parameter> linear_parameters(const Attributes& attributes,
                                              std::span<const Shape> inputs) {
   return weights_and_bias(
       attributes, Shape{attributes.whole("channels"), inputs[0].last()},
@@ -91,15 +95,16 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   const kernels::KernelTable& table = *planning.kernels;
   const int threads = planning.threads;
   OpMemory memory{.forward = byte_forward_memory(s, planning)};
-  memory.backward_input.scratch_bytes = static_cast<int64_t>(
-      kernels::convolution_grad_input_scratch_bytes(table, shape, s.format.gradient_bits, threads));
+  memory.backward_input.scratch_bytes =
+      static_cast<int64_t>(kernels::convolution_grad_input_scratch_bytes(
+          table.convolution, shape, s.format.gradient_bits, threads));
   if (!s.format.tensor_blocks) {
     memory.backward_input.workspace_bytes = align_gradient_bytes(
         shape.output_count() / shape.out_channels, shape.out_channels, s.format.gradient_bits);
   }
   memory.backward_weights.scratch_bytes =
       static_cast<int64_t>(kernels::convolution_grad_weights_scratch_bytes(
-          table, shape, s.format.wide_gradient_bits(), threads));
+          table.convolution, shape, s.format.wide_gradient_bits(), threads));
   memory.backward_weights.workspace_bytes =
       kernels::kMaximumParts * channel_bytes(shape.out_channels);
   plan_wide_convolution(s, planning, memory);
@@ -135,12 +140,12 @@ SumWidth sum_width(const OpShapes& s) {
   const int input_bits = s.input_bits[0], gradient_bits = s.format.wide_gradient_bits();
   if (input_bits > 8 || gradient_bits > 16) return SumWidth::kInt64;
   const int64_t rows = shape.batch * shape.out_height * shape.out_width;
-  if (kernels::narrow_sums_fit(rows, input_bits, gradient_bits)) return SumWidth::kInt32;
+  if (kernels::sums_fit_int32(rows, input_bits, gradient_bits)) return SumWidth::kInt32;
   // A look at the gradients costs less than narrow sums save where the weights are many, and is
   // in vain where most gradients would have to be far below the largest.
   const bool many_weights = shape.weights_count() >= shape.output_count() / 4;
   const bool likely =
-      kernels::narrow_sums_fit(divide_up(rows, kLikelyBelow), input_bits, gradient_bits);
+      kernels::sums_fit_int32(divide_up(rows, kLikelyBelow), input_bits, gradient_bits);
   return many_weights && likely ? SumWidth::kMeasured : SumWidth::kInt64;
 }
 
@@ -157,12 +162,12 @@ void backward_input(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;
   const ConvolutionShape shape = convolution_shape(c, grad_input.shape, c.grad_output.shape);
-  const kernels::ConstGradient gradient = align_gradient(c, weights);
+  const kernels::ConstMantissaSpan gradient = align_gradient(c, weights);
   const int wide_exponent = *c.grad_output.exponent + weights.largest_exponent();
   narrow_gradient(c, grad_input, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
     return kernels::convolution_grad_input(
-        *c.kernels, {shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input), counts},
-        c.kernel);
+        c.kernels->convolution,
+        {shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input), counts}, c.kernel);
   });
 }
 
@@ -174,7 +179,7 @@ std::span<const int64_t> channel_sums(const OpContext& c,
   auto* sums = reinterpret_cast<int64_t*>(c.workspace);
   std::fill_n(sums, kernels::kMaximumParts * channels, 0);
   const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
+      *c.kernel.pool, rows, std::max<int64_t>(1, kernels::kElementsPerThread / channels),
       [&](int64_t begin, int64_t end, int64_t part) {
         add_rows(gradient_of(c.grad_output), channels, begin, end, sums + part * channels);
       });
@@ -194,8 +199,8 @@ void backward_bias(const OpContext& c) {
 }
 
 // Whether no sum of products can leave int32, nor a part of it, whatever the inputs are.
-bool sums_are_narrow(const OpContext& c) {
-  const int64_t most = kernels::most_narrow_magnitudes(c.inputs[0].bits);
+bool sums_fit_int32(const OpContext& c) {
+  const int64_t most = kernels::most_magnitudes_of_int32_sums(c.inputs[0].bits);
   const auto sums = channel_sums(c, c.kernels->elementwise->sum_magnitudes);
   return std::all_of(sums.begin(), sums.end(), [&](int64_t sum) { return sum <= most; });
 }
@@ -205,7 +210,7 @@ void grad_weights(const OpContext& c) {
   const ParameterView& weights = c.parameters[0];
   const Tensor& gradient = weights.gradient;
   if (weights.narrow_sums != nullptr) {
-    *weights.narrow_sums = sums_are_narrow(c) ? 1 : 0;
+    *weights.narrow_sums = sums_fit_int32(c) ? 1 : 0;
     *gradient.exponent = *weights.fixed_exponent;
     const bool is_left = *weights.narrow_sums == 0 && gradient.type == DataType::kInt32;
     if (is_left) return;
@@ -214,7 +219,7 @@ void grad_weights(const OpContext& c) {
   const int sum_exponent = *input.exponent + *c.grad_output.exponent;
   if (totals.bits == 32) *gradient.exponent = static_cast<int16_t>(sum_exponent);
   kernels::convolution_grad_weights(
-      *c.kernels,
+      c.kernels->convolution,
       {convolution_shape(c, input.shape, c.grad_output.shape), input.as<int8_t>(),
        gradient_of(c.grad_output), *gradient.exponent - sum_exponent, totals, c.adds_gradients()},
       c.kernel);
@@ -241,8 +246,8 @@ int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, in
   const int bits = s.format.wide_gradient_bits();
   const size_t bytes = kernels::most_of_pieces(shape.out_channels, rows, [&](int64_t channels) {
     shape.out_channels = channels;
-    return column_bytes(shape, bits) +
-           kernels::convolution_grad_weights_scratch_bytes(*planning.kernels, shape, bits, 1);
+    return column_bytes(shape, bits) + kernels::convolution_grad_weights_scratch_bytes(
+                                           planning.kernels->convolution, shape, bits, 1);
   });
   return static_cast<int64_t>(kernels::aligned_bytes(static_cast<int64_t>(bytes)));
 }
@@ -258,7 +263,7 @@ void compute_rows(const OpContext& c, int64_t first, int64_t rows, void* sums,
   kernels::copy_rows(alone, gradient.as<std::byte>() + first * element, row, scratch.data(),
                      rows * element, rows * element, gradient.count() * element / row);
   kernels::convolution_grad_weights(
-      *c.kernels,
+      c.kernels->convolution,
       {shape,
        input.as<int8_t>(),
        {scratch.data(), gradient.bits},
@@ -270,7 +275,7 @@ void compute_rows(const OpContext& c, int64_t first, int64_t rows, void* sums,
 
 const char* kernel(const OpContext& c) {
   const Tensor& output = c.grad_output.empty() ? c.output : c.grad_output;
-  return kernels::convolution_kernel_name(*c.kernels,
+  return kernels::convolution_kernel_name(c.kernels->convolution,
                                           convolution_shape(c, c.inputs[0].shape, output.shape));
 }
 

@@ -1,6 +1,6 @@
 #include "ops/convolution_bytes.h"
 
-#include "kernels/convolution_choice.h"
+#include "kernels/convolution/choice.h"
 #include "kernels/parallel_ranges.h"
 #include "ops/convolution_sums.h"
 
@@ -10,7 +10,6 @@ namespace {
 using kernels::ConvolutionShape;
 using Workspace = SumWorkspace<int32_t>;
 
-constexpr int64_t kGrain = 16384;  // elements below which a thread is not worth waking
 constexpr int64_t kBiasLimit = int64_t{1} << 30;
 
 // Exact exponents hold the sums of the whole batch; where two passes are not the rule, or not what
@@ -50,9 +49,10 @@ void requantise(const OpContext& c, const Workspace& work, bool channels_differ,
                                           begin, end)};
   };
   const int64_t unit = channels_differ ? channels : 1;
-  *c.output.saturated += kernels::parallel_statistics(*c.kernel.pool, count / unit,
-                                                      std::max<int64_t>(1, kGrain / unit), range)
-                             .saturated;
+  *c.output.saturated +=
+      kernels::parallel_statistics(*c.kernel.pool, count / unit,
+                                   std::max<int64_t>(1, kernels::kElementsPerThread / unit), range)
+          .saturated;
 }
 
 // Takes the wide results of some images into the channels' maxima. Those of parts are in the
@@ -63,7 +63,8 @@ void add_maxima(const OpContext& c, const Workspace& work, int64_t count) {
     return reinterpret_cast<uint32_t*>(c.kernel.scratch.data() + part * channel_bytes(channels));
   };
   const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, count / channels, std::max<int64_t>(1, kGrain / channels),
+      *c.kernel.pool, count / channels,
+      std::max<int64_t>(1, kernels::kElementsPerThread / channels),
       [&](int64_t begin, int64_t end, int64_t part) {
         std::fill_n(of_part(part), channels, 0u);
         c.kernels->elementwise->channel_maxima(work.sums, channels, begin, end, of_part(part));
@@ -80,15 +81,16 @@ void add_maxima(const OpContext& c, const Workspace& work, int64_t count) {
 void forward_in_two_passes(const OpContext& c, const Workspace& work,
                            const kernels::ConvolutionForward& whole,
                            const SumExponents& exponents) {
-  const int64_t channels = c.output.shape.last(), per_image = c.output.count() / c.output.shape[0];
+  const int64_t channels = c.output.shape.last();
+  const int64_t per_image = whole.shape.output_count() / whole.shape.batch;
   const bool by_channel = differ(c, exponents), fixed = c.exponent_mode == ExponentMode::kFixed;
   const bool one_chunk = images_at_once(whole.shape, c.exponent_mode) == whole.shape.batch;
   uint64_t maximum = 0;
   std::fill_n(work.maxima, by_channel ? channels : 0, 0u);
   if (!fixed) {
     for_each_chunk(c, whole, [&](int64_t, const kernels::ConvolutionForward& chunk) {
-      maximum =
-          std::max(maximum, kernels::convolution_forward(*c.kernels, chunk, c.kernel).maximum);
+      maximum = std::max(
+          maximum, kernels::convolution_forward(c.kernels->convolution, chunk, c.kernel).maximum);
       if (by_channel) add_maxima(c, work, chunk.shape.output_count());
       if (counts_values(c)) count_sums(c, work.sums, chunk.shape.output_count(), exponents);
     });
@@ -101,7 +103,7 @@ void forward_in_two_passes(const OpContext& c, const Workspace& work,
     shift = choose_shift(c, c.output, maximum, exponents.largest());
   }
   for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
-    if (fixed || !one_chunk) kernels::convolution_forward(*c.kernels, chunk, c.kernel);
+    if (fixed || !one_chunk) kernels::convolution_forward(c.kernels->convolution, chunk, c.kernel);
     requantise(c, work, by_channel, shift, first * per_image, chunk.shape.output_count());
   });
 }
@@ -111,12 +113,13 @@ void forward_in_two_passes(const OpContext& c, const Workspace& work,
 void forward_channels_in_one_pass(const OpContext& c, const Workspace& work,
                                   const kernels::ConvolutionForward& whole,
                                   const SumExponents& exponents) {
-  const int64_t channels = c.output.shape.last(), per_image = c.output.count() / c.output.shape[0];
+  const int64_t channels = c.output.shape.last();
+  const int64_t per_image = whole.shape.output_count() / whole.shape.batch;
   const auto pass = [&] {
     choose_channel_shifts(c, exponents, kMostChannelShift, work.shifts);
     std::fill_n(work.maxima, channels, 0u);
     for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
-      kernels::convolution_forward(*c.kernels, chunk, c.kernel);
+      kernels::convolution_forward(c.kernels->convolution, chunk, c.kernel);
       add_maxima(c, work, chunk.shape.output_count());
       requantise(c, work, true, 0, first * per_image, chunk.shape.output_count());
     });
@@ -147,8 +150,8 @@ bool fits_one_pass(const OpContext& c, const SumExponents& exponents) {
 PhaseMemory byte_forward_memory(const OpShapes& s, const PlanningContext& planning) {
   const ConvolutionShape shape = convolution_shape(s);
   const auto scratch_bytes = [&](const ConvolutionShape& part) {
-    return static_cast<int64_t>(
-        kernels::convolution_forward_scratch_bytes(*planning.kernels, part, planning.threads));
+    return static_cast<int64_t>(kernels::convolution_forward_scratch_bytes(
+        planning.kernels->convolution, part, planning.threads));
   };
   if (s.output_type != DataType::kInt8) {
     return {Workspace::bytes(shape.out_channels, 0), scratch_bytes(shape)};
@@ -170,23 +173,23 @@ void byte_forward(const OpContext& c) {
                                    .weights = weights.as<int8_t>(),
                                    .bias = align_bias(c, exponents, kBiasLimit, work.bias)};
   if (c.output.type == DataType::kInt32) {
-    args.wide = c.output.as<int32_t>();
-    kernels::convolution_forward(*c.kernels, args, c.kernel);
-    set_exponent(c, c.output, align_sums(c, exponents, args.wide));
+    args.sums = c.output.as<int32_t>();
+    kernels::convolution_forward(c.kernels->convolution, args, c.kernel);
+    set_exponent(c, c.output, align_sums(c, exponents, args.sums));
     return;
   }
   if (!fits_one_pass(c, exponents)) {
-    args.wide = work.sums;
+    args.sums = work.sums;
     const bool predicts = c.exponent_mode == ExponentMode::kPredicted && !c.output.is_guarded();
     return predicts ? forward_channels_in_one_pass(c, work, args, exponents)
                     : forward_in_two_passes(c, work, args, exponents);
   }
-  args.narrow = c.output.as<int8_t>();
+  args.output = c.output.as<int8_t>();
   args.bits = c.output.bits;
   narrow_in_one_pass(c, exponents.largest(), [&](int shift, kernels::PieceCounts* counts) {
     args.shift = shift;
     args.counts = counts;
-    return kernels::convolution_forward(*c.kernels, args, c.kernel);
+    return kernels::convolution_forward(c.kernels->convolution, args, c.kernel);
   });
 }
 

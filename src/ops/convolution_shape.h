@@ -6,14 +6,16 @@
 
 namespace mantissa::ops {
 
-// Weights [O, KH, KW, C / G] of a convolution, or [O, C] of a linear layer, whose rows are [N, C].
+// Weights [O, KH, KW, C / G] of a convolution, or [O, C] of a linear layer, whose rows are all
+// vectors of the last dimension: of [N, C], [N, T, C] ...
 inline kernels::ConvolutionShape convolution_shape(const Attributes& attributes, const Shape& input,
                                                    const Shape& output, const Shape& weights) {
   kernels::ConvolutionShape shape;
-  shape.batch = input[0];
+  shape.batch = input.count() / input.last();
   shape.in_channels = input.last();
   shape.out_channels = output.last();
-  if (input.rank == 4) {
+  if (weights.rank == 4) {
+    shape.batch = input[0];
     shape.in_height = input[1], shape.in_width = input[2];
     shape.out_height = output[1], shape.out_width = output[2];
     shape.kernel_height = weights[1], shape.kernel_width = weights[2];

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/convolution_wide.h"
+#include "kernels/wide_convolution/wide_convolution.h"
 #include "ops/convolution_sums.h"
 
 namespace mantissa::ops {
@@ -28,9 +28,9 @@ void for_each_chunk(const OpContext& c, const kernels::WideForward& whole, const
     chunk.input.data = gradient_from(c.inputs[0], in).data;
     kernels::wide_forward(*c.kernels, chunk, c.kernel);
     Tensor part = c.output;
-    part.shape.dims[0] = chunk.shape.batch;
+    part.shape = Shape{chunk.shape.output_count() / s.out_channels, s.out_channels};
     part.data = c.output.as<std::byte>() +
-                first * (c.output.count() / c.output.shape[0]) * element_bytes(c.output.type);
+                first * (s.output_count() / s.batch) * element_bytes(c.output.type);
     visit(part);
   }
 }

@@ -20,7 +20,6 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 128 * kernels::kRandomGroup;
 constexpr int64_t kOne = kDropoutOne;
 
 // The largest probability leaves one element in 65536.
@@ -41,12 +40,13 @@ int64_t scale_of(const OpContext& c) {
 }
 
 void copy(const OpContext& c) {
-  kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        const int64_t bytes = element_bytes(c.output.type);
-        std::copy_n(c.inputs[0].as<std::byte>() + begin * bytes, (end - begin) * bytes,
-                    c.output.as<std::byte>() + begin * bytes);
-      });
+  kernels::parallel_ranges(*c.kernel.pool, c.output.count(), kernels::kRandomElementsPerThread,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             const int64_t bytes = element_bytes(c.output.type);
+                             std::copy_n(c.inputs[0].as<std::byte>() + begin * bytes,
+                                         (end - begin) * bytes,
+                                         c.output.as<std::byte>() + begin * bytes);
+                           });
   *c.output.exponent = *c.inputs[0].exponent;
 }
 
@@ -69,7 +69,8 @@ void scale_wide(const OpContext& c, int64_t scale, int wide_exponent) {
       }
       return found;
     };
-    return kernels::parallel_statistics(*c.kernel.pool, c.output.count(), kGrain, clipped)
+    return kernels::parallel_statistics(*c.kernel.pool, c.output.count(),
+                                        kernels::kRandomElementsPerThread, clipped)
         .saturated;
   };
   narrow_by_maximum(c, maximum, wide_exponent, write, clipped_at);
@@ -78,7 +79,8 @@ void scale_wide(const OpContext& c, int64_t scale, int wide_exponent) {
 void forward(const OpContext& c) {
   if (!is_training(c.exponent_mode)) return copy(c);
   kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+      *c.kernel.pool, c.output.count(), kernels::kRandomElementsPerThread,
+      [&](int64_t begin, int64_t end, int64_t) {
         for_each_mask(c, begin, end, [&](const int8_t* keep, int64_t at, int64_t count) {
           // What a gradient does under a mask, values do.
           c.kernels->elementwise->relu_gradient(keep, gradient_from(c.inputs[0], at),
@@ -122,7 +124,7 @@ void backward(const OpContext& c) {
   };
   narrow_gradient(c, grad_input, *c.grad_output.exponent + scale.exponent, [&](int shift) {
     return kernels::parallel_statistics(
-        *c.kernel.pool, grad_input.count(), kGrain,
+        *c.kernel.pool, grad_input.count(), kernels::kRandomElementsPerThread,
         [&](int64_t begin, int64_t end) { return pass(begin, end, shift); });
   });
 }

@@ -13,25 +13,25 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 16384;
-
 void relu_forward(const OpContext& c) {
-  kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        if (!is_bytes(c.output)) {
-          const auto* in = c.inputs[0].as<int16_t>();
-          auto* out = c.output.as<int16_t>();
-          for (int64_t i = begin; i < end; ++i) out[i] = std::max<int16_t>(0, in[i]);
-          return;
-        }
-        c.kernels->elementwise->relu(c.inputs[0].as<int8_t>(), c.output.as<int8_t>(), begin, end);
-      });
+  kernels::parallel_ranges(*c.kernel.pool, c.output.count(), kernels::kElementsPerThread,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             if (!is_bytes(c.output)) {
+                               const auto* in = c.inputs[0].as<int16_t>();
+                               auto* out = c.output.as<int16_t>();
+                               for (int64_t i = begin; i < end; ++i)
+                                 out[i] = std::max<int16_t>(0, in[i]);
+                               return;
+                             }
+                             c.kernels->elementwise->relu(c.inputs[0].as<int8_t>(),
+                                                          c.output.as<int8_t>(), begin, end);
+                           });
   *c.output.exponent = *c.inputs[0].exponent;
 }
 
 void relu_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kGrain,
+  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kernels::kElementsPerThread,
                            [&](int64_t begin, int64_t end, int64_t) {
                              mask_gradient(c, c.output, grad_input, begin, end);
                            });

@@ -14,7 +14,6 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 16384;
 // Pixels of natural images have a standard deviation of about 64.
 constexpr int kPixelExponent = -6;
 // Fixed size, so that the means can lie on the stack.
@@ -49,9 +48,9 @@ void forward(const OpContext& c) {
   narrow_value(c, kPixelExponent, [&](int8_t* out, int shift) {
     args.out = out;
     args.shift = shift;
-    return kernels::parallel_statistics(*c.kernel.pool, rows, kGrain, [&](int64_t b, int64_t e) {
-      return c.kernels->elementwise->normalise_input(args, b, e);
-    });
+    return kernels::parallel_statistics(
+        *c.kernel.pool, rows, kernels::kElementsPerThread,
+        [&](int64_t b, int64_t e) { return c.kernels->elementwise->normalise_input(args, b, e); });
   });
 }
 

@@ -2,6 +2,7 @@
 // one-hot targets. The gradient is that of the sum over examples.
 #include "ops/loss.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
@@ -17,7 +18,7 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 32;  // rows
+constexpr int64_t kRowsPerThread = 32;  // rows
 
 constexpr AttributeSpec kSmoothingSchema[] = {
     real("smoothing", 0, 0, 1 - 1.0 / static_cast<double>(kSmoothingOne))};
@@ -27,22 +28,26 @@ Attributes lower(const Attributes& attributes) {
   return {{"smoothing", std::llrint(attributes.real("smoothing") * kSmoothingOne)}};
 }
 
-Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.size() != 1 || inputs[0].rank != 1) return invalid_input("wants one [classes] input");
+constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex};
+
+Result<std::vector<ValueType>> infer(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 2 || inputs[0].rank != 1 || inputs[1].rank != 0) {
+    return invalid_input("wants logits [classes] and one label");
+  }
   if (inputs[0][0] > kernels::kMaximumClasses) {
     return invalid_input("wants at most " + std::to_string(kernels::kMaximumClasses) + " classes");
   }
-  return Shape{1};
+  return std::vector<ValueType>{{Shape{}, Element::kReal}};
 }
 
-// inputs: logits int32 [N, classes], labels uint8 [N].
+// inputs: logits int32 [N, classes], labels int32 [N].
 kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c) {
-  return {c.inputs[0].as<int32_t>(), c.inputs[1].as<uint8_t>(), *c.inputs[0].exponent,
+  return {c.inputs[0].as<int32_t>(), c.inputs[1].as<int32_t>(), *c.inputs[0].exponent,
           c.inputs[0].shape.last(), c.attributes->whole("smoothing")};
 }
 
 kernels::SquaredError squared_error_arguments(const OpContext& c) {
-  return {c.inputs[0].as<int32_t>(), c.inputs[1].as<uint8_t>(), *c.inputs[0].exponent,
+  return {c.inputs[0].as<int32_t>(), c.inputs[1].as<int32_t>(), *c.inputs[0].exponent,
           c.inputs[0].shape.last()};
 }
 
@@ -50,7 +55,8 @@ template <auto kFamily, auto kArguments>
 void forward(const OpContext& c) {
   std::array<kernels::LossSums, kernels::kMaximumParts> partial;
   const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, c.inputs[0].shape[0], kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+      *c.kernel.pool, c.inputs[0].shape[0], kRowsPerThread,
+      [&](int64_t begin, int64_t end, int64_t part) {
         partial[part] = (c.kernels->*kFamily)->loss(kArguments(c), begin, end);
       });
   for (int64_t part = 0; part < parts; ++part) {
@@ -64,7 +70,7 @@ void backward_input(const OpContext& c) {
   const Tensor& grad = c.grad_inputs[0];
   narrow_gradient(c, grad, kWideExponent, [&](int shift) {
     return kernels::parallel_statistics(
-        *c.kernel.pool, c.inputs[0].shape[0], kGrain, [&](int64_t begin, int64_t end) {
+        *c.kernel.pool, c.inputs[0].shape[0], kRowsPerThread, [&](int64_t begin, int64_t end) {
           return (c.kernels->*kFamily)
               ->gradient(kArguments(c), shift, gradient_of(grad), begin, end);
         });
@@ -75,10 +81,11 @@ void backward_input(const OpContext& c) {
 template <auto kFamily, auto kArguments, int kWideExponent>
 constexpr Op row(const char* name, AttributeSchema schema, const OpFunctions* fp32) {
   return {.name = name,
-          .traits = {.takes_wide = true, .input_reads_input = true},
+          .traits = {.input_reads_input = true},
           .attributes = schema,
           .lower = schema.empty() ? nullptr : lower,
-          .infer_shape = infer,
+          .infer_outputs = infer,
+          .input_elements = kInputElements,
           .forward = forward<kFamily, kArguments>,
           .backward_input = backward_input<kFamily, kArguments, kWideExponent>,
           .kernel = kernel_name<kFamily>,
@@ -99,6 +106,23 @@ const Op kMeanSquaredError =
         kernels::kSquaredErrorGradientExponent>("mean_squared_error", {}, &fp32::kMeanSquaredError);
 
 const Loss& loss_of(LossKind kind) { return kLosses[static_cast<size_t>(kind)]; }
+
+const Loss& loss_of(const Op& op) {
+  const auto* found = std::find_if(std::begin(kLosses), std::end(kLosses),
+                                   [&](const Loss& loss) { return loss.op == &op; });
+  return found == std::end(kLosses) ? kLosses[0] : *found;
+}
+
+Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing) {
+  const int logits = graph.outputs[0];
+  const std::vector<int> results = graph.outputs;
+  GraphBuilder builder(std::move(graph));
+  const int labels = builder.add_input("labels", Shape{}, Element::kIndex);
+  const Loss& loss = loss_of(kind);
+  builder.add_loss(*loss.op, "loss", {logits, labels},
+                   loss.smooths ? Attributes{{"smoothing", smoothing}} : Attributes());
+  return builder.finish(results);
+}
 
 Result<LossKind> parse_loss(std::string_view name) {
   std::string names;

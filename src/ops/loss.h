@@ -20,7 +20,11 @@ struct Loss {
 };
 
 const Loss& loss_of(LossKind kind);
+const Loss& loss_of(const Op& op);
 Result<LossKind> parse_loss(std::string_view name);
+
+// The graph with an input of labels, and a loss between them and its first result.
+Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing);
 
 // The sum of losses that a step or an evaluation counted, in the loss's unit.
 inline double loss_value(LossKind kind, int64_t loss_q24) {

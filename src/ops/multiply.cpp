@@ -16,8 +16,6 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 16384;
-
 // Whether b is a gate of a: [C] or [1, 1, C] to [H, W, C].
 bool is_gate(const Shape& a, const Shape& b) { return a.count() != b.count(); }
 
@@ -46,7 +44,8 @@ Rows rows_of(const Shape& a, const Shape& b) {
 template <typename Pass>
 kernels::WideStatistics over_parts(const OpContext& c, const Rows& rows, const Pass& pass) {
   if (rows.period == 0) {
-    return kernels::parallel_statistics(*c.kernel.pool, rows.images * rows.size, kGrain, pass);
+    return kernels::parallel_statistics(*c.kernel.pool, rows.images * rows.size,
+                                        kernels::kElementsPerThread, pass);
   }
   return kernels::parallel_statistics(*c.kernel.pool, rows.images, 1,
                                       [&](int64_t first, int64_t last) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "kernels/convolution_choice.h"
+#include "kernels/convolution/choice.h"
 #include "kernels/exact_sums.h"
 #include "numerics/exponent.h"
 #include "ops/ops.h"
@@ -136,7 +136,7 @@ TEST(NarrowSums, ThatOutgrowTheFixedExponentAreNoted) {
 // 1000 rows, whose worst gradients would not fit: to the last unit that does, and one beyond it.
 TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
   constexpr int64_t kRows = 1000, kInputs = 3, kOutputs = 2;
-  constexpr int64_t kMost = kernels::most_narrow_magnitudes(8);
+  constexpr int64_t kMost = kernels::most_magnitudes_of_int32_sums(8);
   std::vector<int8_t> input(kRows * kInputs, 127), weights(kOutputs * kInputs);
   std::vector<int16_t> gradient(kRows * kOutputs, -static_cast<int16_t>(kMost / kRows));
   std::vector<std::byte> workspace(kernels::kMaximumParts * kOutputs * sizeof(int64_t));
@@ -158,7 +158,8 @@ TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
     view.narrow_sums = &narrow;
     with_context(view, {}, 2, [&](OpContext& c) {
       std::vector<std::byte> scratch(
-          kernels::convolution_grad_weights_scratch_bytes(*c.kernels, shape, 16, 2) + 64);
+          kernels::convolution_grad_weights_scratch_bytes(c.kernels->convolution, shape, 16, 2) +
+          64);
       void* aligned = scratch.data();
       size_t space = scratch.size();
       std::align(64, space - 64, aligned, space);

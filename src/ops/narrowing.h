@@ -10,8 +10,8 @@
 #include "base/checked.h"
 #include "graph/op.h"
 #include "kernels/bit_counts/written_block.h"
-#include "kernels/gradient.h"
 #include "kernels/kernel_table.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/statistics.h"
 #include "numerics/exponent.h"
 
@@ -26,10 +26,12 @@ inline kernels::GradientSums sums_of(const ParameterView& parameter) {
 }
 
 // A gradient's mantissas for the kernels.
-inline kernels::Gradient gradient_of(const Tensor& tensor) { return {tensor.data, tensor.bits}; }
+inline kernels::MantissaSpan gradient_of(const Tensor& tensor) {
+  return {tensor.data, tensor.bits};
+}
 
 // The same from element `at` on.
-inline kernels::Gradient gradient_from(const Tensor& tensor, int64_t at) {
+inline kernels::MantissaSpan gradient_from(const Tensor& tensor, int64_t at) {
   return {tensor.as<std::byte>() + at * element_bytes(tensor.type), tensor.bits};
 }
 
@@ -78,8 +80,8 @@ inline int choose_shift(const OpContext& context, const Tensor& output, uint64_t
   return set_exact_exponent(context, output, maximum, wide_exponent);
 }
 
-// Dynamic fixed point: the shift from wide mantissas to the exponent that was decided; from 0, since
-// nothing finer than the wide values is gained, to `most`.
+// Dynamic fixed point: the shift from wide mantissas to the exponent that was decided; from 0,
+// since nothing finer than the wide values is gained, to `most`.
 inline int decided_shift(const Tensor& tensor, int wide_exponent, int most) {
   const int decided = std::min<int>(*tensor.predictor.predicted, tensor.exponent_limit);
   return std::clamp(decided - wide_exponent, 0, most);
@@ -115,8 +117,7 @@ int decide_shift(const OpContext& context, const Tensor& tensor, int largest, in
         [&](int exponent) -> int64_t { return clipped_at(exponent - wide_exponent); });
   }
   *tensor.predictor.needed += needed;
-  const int next =
-      std::min(needed.decided(rule.clipped_ppm, tensor.bits), tensor.exponent_limit);
+  const int next = std::min(needed.decided(rule.clipped_ppm, tensor.bits), tensor.exponent_limit);
   const bool at_once = rule.decides_at_once;
   if (!at_once && std::abs(next - *tensor.predictor.predicted) <= rule.threshold) return before;
   const int shift = std::clamp(next - wide_exponent, 0, most);
@@ -169,8 +170,9 @@ kernels::WideStatistics write_pieces(const OpContext& context, const Tensor& ten
       });
 }
 
-// Writes a tensor in the warm-up: with the exponent that was decided before, or is now. `pass` as for
-// narrow_in_one_pass; it also counts what other exponents clip, and is run last with the one used.
+// Writes a tensor in the warm-up: with the exponent that was decided before, or is now. `pass` as
+// for narrow_in_one_pass; it also counts what other exponents clip, and is run last with the one
+// used.
 template <typename Pass>
 void narrow_and_decide(const OpContext& context, const Tensor& tensor, int wide_exponent, int most,
                        const Pass& pass) {
@@ -210,12 +212,12 @@ void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_
           : kernels::count_block(kernel, pool, gradient_of(tensor), tensor.count(), counted);
   const int largest = largest_exponent(tensor, found.maximum, wide_exponent);
   check_largest_exponent(context, largest);
-  *tensor.predictor.bits += kernels::bit_statistics(
-      large, tensor.count(),
-      {.decided_exponent = *tensor.predictor.predicted,
-       .written_exponent = *tensor.exponent,
-       .largest_exponent = largest},
-      found.saturated);
+  *tensor.predictor.bits +=
+      kernels::bit_statistics(large, tensor.count(),
+                              {.decided_exponent = *tensor.predictor.predicted,
+                               .written_exponent = *tensor.exponent,
+                               .largest_exponent = largest},
+                              found.saturated);
   add_saturated(tensor, found.saturated);
 }
 

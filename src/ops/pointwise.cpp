@@ -19,7 +19,6 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 16384;
 constexpr int64_t kLargestDenominator = 65536;
 
 constexpr AttributeSpec kLeakySchema[] = {real("slope", 0.01, 0, 1)};
@@ -120,7 +119,7 @@ void backward(const OpContext& c) {
                               .grad_in = gradient_of(grad_input)};
   const auto narrow = [&](int shift, kernels::PieceCounts* counts) {
     args.shift = shift;
-    return write_pieces(c, grad_input, grad_input.count(), kGrain, counts,
+    return write_pieces(c, grad_input, grad_input.count(), kernels::kElementsPerThread, counts,
                         [&](int64_t begin, int64_t end) {
                           return c.kernels->elementwise->scale_gradient(args, begin, end);
                         });
@@ -147,16 +146,17 @@ template <const PointFunction& kFunction>
 void backward_by_mask(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const MantissaRange range = kFunction.passes(*c.inputs[0].exponent);
-  kernels::parallel_ranges(
-      *c.kernel.pool, grad_input.count(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
-        std::array<int8_t, 4096> mask;
-        for (int64_t at = begin; at < end; at += int64_t{mask.size()}) {
-          const int64_t count = std::min(end - at, int64_t{mask.size()});
-          mask_within(c, range, at, count, mask.data());
-          c.kernels->elementwise->relu_gradient(mask.data(), gradient_from(c.grad_output, at),
-                                                gradient_from(grad_input, at), 0, count);
-        }
-      });
+  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kernels::kElementsPerThread,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             std::array<int8_t, 4096> mask;
+                             for (int64_t at = begin; at < end; at += int64_t{mask.size()}) {
+                               const int64_t count = std::min(end - at, int64_t{mask.size()});
+                               mask_within(c, range, at, count, mask.data());
+                               c.kernels->elementwise->relu_gradient(
+                                   mask.data(), gradient_from(c.grad_output, at),
+                                   gradient_from(grad_input, at), 0, count);
+                             }
+                           });
   *grad_input.exponent = *c.grad_output.exponent;
 }
 

@@ -42,7 +42,7 @@ kernels::PoolShape window_shape(const kernels::MaxPoolShape& s) {
           s.out_width(), s.window,   s.window,   0};
 }
 
-void wide_max_pool(const OpContext& c, kernels::Value output, int8_t* taps) {
+void wide_max_pool(const OpContext& c, kernels::MantissaSpan output, int8_t* taps) {
   const Tensor& input = c.inputs[0];
   const auto shape = window_shape(pool_shape(*c.attributes, input.shape));
   kernels::parallel_ranges(
@@ -158,7 +158,7 @@ void average_forward(const OpContext& c) {
 // Gradients of means to gradients of pixels, which are alike within an image and channel.
 template <typename From, typename To>
 kernels::WideStatistics narrow_means(const From* grad_output, int64_t multiplier, int shift,
-                                     int64_t pixels, int64_t count, kernels::Gradient out, To) {
+                                     int64_t pixels, int64_t count, kernels::MantissaSpan out, To) {
   kernels::WideStatistics found;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t wide = grad_output[i] * multiplier;
@@ -176,7 +176,7 @@ void average_backward(const OpContext& c) {
   const int64_t pixels = grad_input.shape[1] * grad_input.shape[2];
   // Products stay below 2^61.
   const Reciprocal mean = reciprocal(pixels, c.grad_output.bits <= 16 ? 31 : 30);
-  const kernels::Gradient narrow{c.workspace, grad_input.bits};
+  const kernels::MantissaSpan narrow{c.workspace, grad_input.bits};
   narrow_gradient(c, grad_input, *c.grad_output.exponent + mean.exponent, [&](int shift) {
     const kernels::WideStatistics found =
         kernels::with_wide_gradient_type(c.grad_output.bits, [&](auto from) {

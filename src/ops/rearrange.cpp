@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/mantissa_span.h"
 #include "kernels/parallel_ranges.h"
-#include "kernels/value.h"
 #include "ops/fp32/fp32.h"
 #include "ops/ops.h"
 
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrainBytes = 16 * 1024;
 constexpr int64_t kLargestSide = 1 << 20;
 
 constexpr AttributeSpec kPadSchema[] = {
@@ -46,7 +45,7 @@ void for_each_row(ThreadPool& pool, const Shape& outer, const Shape& inner, int6
   const int64_t outer_bytes = outer[2] * outer[3] * bytes;
   const int64_t inner_bytes = inner[2] * inner[3] * bytes;
   kernels::parallel_ranges(
-      pool, outer[0] * outer[1], std::max<int64_t>(1, kGrainBytes / outer_bytes),
+      pool, outer[0] * outer[1], std::max<int64_t>(1, kernels::kBytesPerThread / outer_bytes),
       [&](int64_t begin, int64_t end, int64_t) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t y = i % outer[1] - top;
@@ -123,7 +122,8 @@ Result<Shape> infer_shuffle(const Attributes& attributes, std::span<const Shape>
 template <typename T>
 void shuffle(ThreadPool& pool, const T* from, T* to, int64_t count, int64_t groups, int64_t size) {
   const int64_t channels = groups * size;
-  kernels::parallel_ranges(pool, count / channels, std::max<int64_t>(1, kGrainBytes / channels),
+  kernels::parallel_ranges(pool, count / channels,
+                           std::max<int64_t>(1, kernels::kBytesPerThread / channels),
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t row = begin; row < end; ++row) {
                                const T* in = from + row * channels;

@@ -14,7 +14,7 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrainBytes = 32 * 1024;
+constexpr int64_t kCopiedBytesPerThread = 32 * 1024;
 
 OpMemory memory(const OpShapes&, const PlanningContext& planning) {
   return {.forward = {.workspace_bytes = value_table_workspace_bytes(planning.threads)}};
@@ -33,7 +33,7 @@ void forward(const OpContext& c) {
 void backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   kernels::parallel_ranges(*c.kernel.pool, grad_input.count() * element_bytes(grad_input.type),
-                           kGrainBytes, [&](int64_t begin, int64_t end, int64_t) {
+                           kCopiedBytesPerThread, [&](int64_t begin, int64_t end, int64_t) {
                              std::copy(c.grad_output.as<std::byte>() + begin,
                                        c.grad_output.as<std::byte>() + end,
                                        grad_input.as<std::byte>() + begin);

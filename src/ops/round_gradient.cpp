@@ -12,15 +12,14 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 128 * kernels::kRandomGroup;
-
 // Sets the exponent, then calls round(shift, begin, end), which returns how many were clipped, on
 // all threads.
 template <typename Round>
 void at_exact_exponent(const OpContext& c, const Round& round) {
   const Tensor &wide = c.inputs[0], &rounded = c.grad_inputs[0];
   const auto over_parts = [&](const auto& part) {
-    return kernels::parallel_statistics(*c.kernel.pool, wide.count(), kGrain, part);
+    return kernels::parallel_statistics(*c.kernel.pool, wide.count(),
+                                        kernels::kRandomElementsPerThread, part);
   };
   const uint64_t maximum = over_parts([&](int64_t begin, int64_t end) {
                              return kernels::WideStatistics{

@@ -16,10 +16,10 @@ namespace mantissa::ops {
 namespace {
 
 // Integers M, B and the exponent k: wide = q M + B at 2^k.
-std::vector<ParameterSpec> parameters(const Attributes&, std::span<const Shape> inputs) {
+std::vector<Parameter> parameters(const Attributes&, std::span<const Shape> inputs) {
   const Shape shape{inputs[0].last()};
-  return {{"multiplier", shape, ParameterRole::kMultiplier, Initialiser::kZero, 1},
-          {"wide_offset", shape, ParameterRole::kWideOffset, Initialiser::kZero, 1}};
+  return {{.name = "multiplier", .shape = shape, .storage = Storage::kInt32, .trained = false},
+          {.name = "wide_offset", .shape = shape, .storage = Storage::kInt64, .trained = false}};
 }
 
 void forward(const OpContext& c) {

@@ -9,7 +9,6 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 16384;       // elements below which a thread is not worth waking
 constexpr int kMostGradientShift = 30;  // what the kernel takes; from 16 on nothing is left
 
 // One number per channel, aligned.
@@ -17,7 +16,9 @@ int64_t shifts_bytes(int64_t channels) {
   return round_up<int64_t>(channels * int64_t{sizeof(int32_t)}, 64);
 }
 
-int64_t grain_rows(int64_t channels) { return std::max<int64_t>(1, kGrain / channels); }
+int64_t grain_rows(int64_t channels) {
+  return std::max<int64_t>(1, kernels::kElementsPerThread / channels);
+}
 
 }  // namespace
 
@@ -41,7 +42,7 @@ int64_t align_gradient_bytes(int64_t rows, int64_t channels, int bits) {
   return shifts_bytes(channels) + rows * channels * kernels::gradient_bytes(bits);
 }
 
-kernels::ConstGradient align_gradient(const OpContext& c, const Tensor& weights) {
+kernels::ConstMantissaSpan align_gradient(const OpContext& c, const Tensor& weights) {
   const int largest = weights.largest_exponent();
   const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
   auto* shifts = reinterpret_cast<int32_t*>(c.workspace);

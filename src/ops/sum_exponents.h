@@ -32,6 +32,6 @@ int64_t align_gradient_bytes(int64_t rows, int64_t channels, int bits);
 // c.grad_output in units in which all channels of the weights have the largest exponent: mantissas
 // of other channels are shifted to the right (rne), into the workspace, as wide as they were.
 // Nothing can overflow; of a channel whose weights are smaller by 2^k, k bits are lost.
-kernels::ConstGradient align_gradient(const OpContext& c, const Tensor& weights);
+kernels::ConstMantissaSpan align_gradient(const OpContext& c, const Tensor& weights);
 
 }  // namespace mantissa::ops

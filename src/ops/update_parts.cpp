@@ -260,7 +260,7 @@ DirectionExponents choose_direction(const OpContext& c, std::span<const Term> te
 void take_step(const OpContext& c, kernels::Update& update, int direction_exponent,
                uint64_t gradient_maximum) {
   const ParameterView& p = c.parameters[0];
-  const Real rate(c.scalars->learning_rate);
+  const Real rate = Real(c.scalars->learning_rate) * Real(c.parameters[0].rate_factor);
   const int rate_shift = fixed_point_shift(rate, 31);
   update.rate_multiplier = to_fixed_point(rate, rate_shift, mantissa_limit(32));
   const int step_exponent = direction_exponent - rate_shift;

@@ -10,12 +10,11 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr int64_t kGrain = 16384;
-
 // How often each value occurs; counts is [parts][256], the first part becomes the sum.
 void count_values(const OpContext& c, const int8_t* in, int64_t* counts) {
   const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+      *c.kernel.pool, c.output.count(), kernels::kElementsPerThread,
+      [&](int64_t begin, int64_t end, int64_t part) {
         std::fill_n(counts + part * 256, 256, 0);
         c.kernels->elementwise->count_values(in, begin, end, counts + part * 256);
       });
@@ -28,7 +27,8 @@ void count_values(const OpContext& c, const int8_t* in, int64_t* counts) {
 std::array<int8_t, 2> extremes(const OpContext& c, const int8_t* in) {
   std::array<std::array<int8_t, 2>, kernels::kMaximumParts> partial;
   const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, c.output.count(), kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+      *c.kernel.pool, c.output.count(), kernels::kElementsPerThread,
+      [&](int64_t begin, int64_t end, int64_t part) {
         partial[part] = {INT8_MAX, INT8_MIN};
         c.kernels->elementwise->extremes(in, begin, end, &partial[part][0], &partial[part][1]);
       });
@@ -67,14 +67,15 @@ void look_up(const OpContext& c, const int8_t* in, const std::array<int8_t, 256>
   const auto& kernels = *c.kernels->elementwise;
   auto* out = c.output.as<int8_t>();
   const bool clamps = is_clamp(table);
-  write_pieces(c, c.output, c.output.count(), kGrain, counts, [&](int64_t begin, int64_t end) {
-    if (clamps) {
-      kernels.clamp(in, at(table, -128), at(table, 127), out, begin, end);
-    } else {
-      kernels.look_up(in, table.data(), out, begin, end);
-    }
-    return kernels::WideStatistics{};  // the table's
-  });
+  write_pieces(c, c.output, c.output.count(), kernels::kElementsPerThread, counts,
+               [&](int64_t begin, int64_t end) {
+                 if (clamps) {
+                   kernels.clamp(in, at(table, -128), at(table, 127), out, begin, end);
+                 } else {
+                   kernels.look_up(in, table.data(), out, begin, end);
+                 }
+                 return kernels::WideStatistics{};  // the table's
+               });
 }
 
 // Which values occur, and how often, as far as that decides anything.

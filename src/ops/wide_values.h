@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "kernels/kernel_table.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/parallel_ranges.h"
-#include "kernels/value.h"
 #include "ops/narrowing.h"
 
 namespace mantissa::ops {
@@ -17,7 +17,7 @@ namespace mantissa::ops {
 // Whether mantissas are int8, as the kernels for values want them; an operand that is not there is.
 inline bool is_bytes(const Tensor& value) { return value.type == DataType::kInt8; }
 
-inline kernels::Value value_of(const Tensor& tensor) { return {tensor.data, tensor.bits}; }
+inline kernels::MantissaSpan value_of(const Tensor& tensor) { return {tensor.data, tensor.bits}; }
 
 // Mantissas of a value or gradient as int64, whatever keeps them.
 class Mantissas {
@@ -66,7 +66,7 @@ kernels::WideStatistics narrow_elements(const OpContext& c, const Tensor& out, b
           wide[i] = wide_of(at + i);
         }
       }
-      kernels::Gradient to = gradient_from(out, at);
+      kernels::MantissaSpan to = gradient_from(out, at);
       if (!writes) to.data = nullptr;
       found += c.kernels->wide->narrow({wide.data(), shift, to}, 0, count);
     }

@@ -7,19 +7,26 @@
 
 #include "ops/gradient_rows.h"
 #include "ops/ops.h"
+#include "plan/network_format.h"
 #include "plan/node_operands.h"
-#include "plan/value_bits.h"
 
 namespace mantissa {
 namespace {
+
+Program empty_program(const ProgramOptions& options) {
+  Program program;
+  program.options = options;
+  return program;
+}
 
 class Compiler {
  public:
   Compiler(const Graph& graph, const ProgramOptions& options, const PlanningContext& planning)
       : graph_(graph),
+        program_(empty_program(options)),
         values_(resolve_values(graph)),
+        slots_(exponent_slots(graph)),
         nodes_(graph, values_, program_.options, planning) {
-    program_.options = options;
     buffer_of_value_.assign(graph_.values.size(), -1);
     contributions_.resize(graph_.values.size());
   }
@@ -28,22 +35,22 @@ class Compiler {
     MANTISSA_RETURN_IF_ERROR(check_linear_values(graph_, format()));
     if (training()) MANTISSA_RETURN_IF_ERROR(check_inversion(graph_, format()));
     MANTISSA_RETURN_IF_ERROR(check_rows());
+    MANTISSA_RETURN_IF_ERROR(check_parameters());
+    MANTISSA_RETURN_IF_ERROR(check_losses());
     for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
-      if (!values_.skipped[node]) MANTISSA_RETURN_IF_ERROR(emit_forward(node));
+      if (!is_left_out(node)) MANTISSA_RETURN_IF_ERROR(emit_forward(node));
     }
-    MANTISSA_RETURN_IF_ERROR(check_logits());
-    program_.logits = operand(graph_.logits);
-    if (program_.options.with_loss) emit_loss();
+    for (const int output : graph_.outputs) program_.outputs.push_back(operand(output));
     if (training()) {
       forget_values();
       for (int node = static_cast<int>(graph_.nodes.size()) - 1; node >= 0; --node) {
-        if (values_.skipped[node]) continue;
+        if (is_left_out(node)) continue;
         emit_backward(node);
         forget_values(Retention::kRecomputedEachTime);
       }
       emit_end_of_step();
     } else {
-      touch(program_.logits.index, static_cast<int>(program_.instructions.size()));
+      for (const Operand& output : program_.outputs) touch(output);
       program_.first_step_instruction = static_cast<int>(program_.instructions.size());
     }
     finish();
@@ -58,6 +65,9 @@ class Compiler {
     int sum_slot = -1;
   };
 
+  bool is_left_out(int node) const {
+    return values_.skipped[node] || (!program_.options.with_loss && graph_.is_loss(node));
+  }
   bool updates_at_once() const { return nodes_.updates_at_once(); }
   const Format& format() const { return program_.options.format; }
   bool training() const { return program_.options.kind == ProgramKind::kTraining; }
@@ -78,26 +88,30 @@ class Compiler {
     if (operand.space == Operand::Space::kArena) touch(operand.index, now());
   }
 
-  // The forward data of a value, in the shape of that value.
+  // The forward data of a value, in the shape of that value; none of a real number.
   Operand operand(int value) {
     const Shape shape = nodes_.shape_of(value);
-    if (values_.canonical[value] == graph_.input) {
-      return {Operand::Space::kPixels, 0, DataType::kUint8, shape, value, false};
-    }
     const int root = values_.canonical[value];
+    const Value& source = graph_.values[root];
+    if (source.element == Element::kReal) return {};
+    const bool has_exponent = source.element == Element::kMantissa;
+    if (source.producer < 0) {
+      const auto place = std::find(graph_.inputs.begin(), graph_.inputs.end(), root);
+      return {Operand::Space::kInput,
+              static_cast<int>(place - graph_.inputs.begin()),
+              source.type,
+              shape,
+              has_exponent ? value : -1,
+              false};
+    }
     int& buffer = buffer_of_value_[root];
     if (buffer < 0) {
       buffer = add_buffer(graph_.values[root].name, BufferKind::kActivation,
                           shape.count() * element_bytes(nodes_.type_of(value)));
     }
-    Operand result{Operand::Space::kArena,
-                   buffer,
-                   nodes_.type_of(value),
-                   shape,
-                   root,
-                   false,
-                   nodes_.bits_of(value),
-                   nodes_.exponent_limit_of(value)};
+    Operand result{
+        Operand::Space::kArena,   buffer, nodes_.type_of(value), shape,
+        has_exponent ? root : -1, false,  nodes_.bits_of(value), nodes_.exponent_limit_of(value)};
     touch(result);
     return result;
   }
@@ -140,7 +154,7 @@ class Compiler {
     const Node& node = graph_.nodes[n];
     Instruction instruction = instruction_of(n, phase);
     for (const int input : node.inputs) instruction.inputs.push_back(operand(input));
-    instruction.output = operand(node.output);
+    for (const int output : node.outputs) instruction.outputs.push_back(operand(output));
     add_phase_memory(instruction, memory.forward);
     return instruction;
   }
@@ -153,9 +167,13 @@ class Compiler {
       const Status status = nodes_.with_shapes(node, op.check);
       if (!status.ok()) return in_node(node, status.error().message);
     }
+    const bool counts = program_.options.exponents == ExponentMode::kCalibrate;
+    if (counts && node.outputs.size() > 1 && !node.op->traits.keeps_exponent) {
+      return in_node(node, "narrows several outputs; only one can be calibrated");
+    }
     const OpMemory memory = nodes_.memory_of(node);
     Instruction instruction = forward_instruction(n, Phase::kForward, memory);
-    producer_[values_.canonical[node.output]] = n;
+    for (const int output : node.outputs) producer_[values_.canonical[output]] = n;
     if (training() && memory.saved_bytes > 0) {
       instruction.saved = add_buffer(node.name, BufferKind::kSaved, memory.saved_bytes);
     }
@@ -196,7 +214,7 @@ class Compiler {
 
   void find_missing(int value, std::set<int>& producers) const {
     const int root = values_.canonical[value];
-    if (root == graph_.input || buffer_of_value_[root] >= 0) return;
+    if (graph_.values[root].producer < 0 || buffer_of_value_[root] >= 0) return;
     const int n = producer_.at(root);
     if (!producers.insert(n).second) return;
     for (const int input : graph_.nodes[n].inputs) find_missing(input, producers);
@@ -237,14 +255,39 @@ class Compiler {
     return false;
   }
 
-  Status check_logits() {
-    const int producer = graph_.values[graph_.logits].producer;
-    if (producer < 0 || !graph_.nodes[producer].op->traits.may_leave_wide) {
-      return invalid_input(graph_.name +
-                           ": the logits must come from a linear or convolution node");
+  // Training part of a node's parameters is possible where it does not matter which: the update of
+  // the first may compute its gradient itself. Nodes that share a parameter share all of them.
+  Status check_parameters() const {
+    std::map<int, std::vector<int>> of_first;  // parameters of the node that uses one as its first
+    for (const Node& node : graph_.nodes) {
+      if (node.parameters.empty()) continue;
+      const auto [known, is_new] = of_first.try_emplace(node.parameters[0], node.parameters);
+      const bool is_shared_alike = is_new || known->second == node.parameters;
+      if (!is_shared_alike) return in_node(node, "shares only some of another node's parameters");
+      const bool trains = nodes_.trains(node);
+      for (const int parameter : node.parameters) {
+        const Parameter& p = graph_.parameters[parameter];
+        if (p.storage == Storage::kReal || p.trained == trains || !training()) continue;
+        return in_node(node, "trains only some of its parameters, not '" + p.name + "'");
+      }
     }
-    if (!graph_.readers(graph_.logits).empty()) {
-      return invalid_input(graph_.name + ": the logits are read by another node");
+    return {};
+  }
+
+  Status check_losses() const {
+    if (training() && graph_.losses.empty()) {
+      return invalid_input(graph_.name + ": there is no loss to train for");
+    }
+    for (const int loss : graph_.losses) {
+      const int logits = graph_.nodes[loss].inputs[0];
+      const int producer = graph_.values[logits].producer;
+      if (producer < 0 || !graph_.nodes[producer].op->traits.may_leave_wide) {
+        return invalid_input(graph_.name +
+                             ": the logits must come from a linear or convolution node");
+      }
+      if (!values_.is_wide[values_.canonical[logits]]) {
+        return invalid_input(graph_.name + ": the logits are read by another node");
+      }
     }
     return {};
   }
@@ -272,36 +315,15 @@ class Compiler {
     round.name = graph_.values[values_.canonical[value]].name;
     round.inputs = {gradient};
     touch(gradient);
-    const int slot = gradient.slot + static_cast<int>(gradient_slots(graph_));
+    const int slot = gradient.slot + static_cast<int>(slots_.gradients);
     round.grad_inputs = {gradient_operand(value, slot, format().gradient_bits)};
     const Operand rounded = round.grad_inputs[0];
     emit(std::move(round));
     return rounded;
   }
 
-  void emit_loss() {
-    Instruction loss;
-    loss.op = ops::loss_of(program_.options.loss).op;
-    loss.name = "loss";
-    loss.attributes = {{"smoothing", program_.options.label_smoothing}};
-    loss.inputs = {operand(graph_.logits),
-                   {Operand::Space::kLabels, 0, DataType::kUint8,
-                    Shape{program_.options.micro_batch_size}, -1, false}};
-    emit(loss);
-    if (!training()) return;
-    loss.phase = Phase::kBackwardInput;
-    touch(loss.inputs[0]);
-    const Operand gradient = gradient_operand(
-        graph_.logits, static_cast<int>(gradient_slots(graph_)) - 1, nodes_.written_bits(false));
-    loss.grad_inputs = {gradient};
-    emit(std::move(loss));
-    contributions_[values_.canonical[graph_.logits]].push_back(
-        {kept_gradient(graph_.logits, gradient, false), -1});
-  }
-
-  // The gradient of a node's output: its readers' contributions, summed where there are several.
-  Operand grad_output(int n) {
-    const int value = graph_.nodes[n].output;
+  // The gradient of a value: its readers' contributions, summed where there are several.
+  Operand gradient_of(int value, const std::string& name) {
     std::vector<Contribution>& parts = contributions_[values_.canonical[value]];
     if (parts.empty()) return {};
     Operand total = parts[0].gradient;
@@ -309,7 +331,7 @@ class Compiler {
       Instruction sum;
       sum.phase = Phase::kBackwardInput;
       sum.op = &ops::kSumGradients;
-      sum.name = graph_.nodes[n].name;
+      sum.name = name;
       sum.inputs = {total, parts[i].gradient};
       for (const Operand& input : sum.inputs) touch(input);
       const Operand written =
@@ -322,46 +344,65 @@ class Compiler {
     return total;
   }
 
+  // Gradients of a node's outputs; nothing if no gradient comes back.
+  std::vector<Operand> grad_outputs(const Node& node) {
+    std::vector<Operand> gradients;
+    bool any = false;
+    for (const int output : node.outputs) {
+      const bool wanted = nodes_.wants_gradient(output);
+      gradients.push_back(wanted ? gradient_of(output, node.name) : Operand{});
+      any = any || gradients.back().space != Operand::Space::kNone;
+    }
+    return any ? gradients : std::vector<Operand>{};
+  }
+
   void emit_backward(int n) {
     const Node& node = graph_.nodes[n];
-    if (!nodes_.wants_gradient(node.output)) return;
-    const Operand gradient = grad_output(n);
-    if (gradient.space == Operand::Space::kNone) return;
-    if (node.op->traits.leaves_mask_to_producer) {
-      contributions_[values_.canonical[node.inputs[0]]].push_back({gradient, -1});
-      return;
-    }
-    const bool has_weights = nodes_.functions(node).backward_weights != nullptr;
     const bool has_input = nodes_.functions(node).backward_input != nullptr &&
                            std::any_of(node.inputs.begin(), node.inputs.end(),
                                        [&](int input) { return nodes_.wants_gradient(input); });
+    if (graph_.is_loss(n)) {
+      if (has_input) emit_backward_input(n, {});
+      return;
+    }
+    const std::vector<Operand> gradients = grad_outputs(node);
+    if (gradients.empty()) return;
+    if (node.op->traits.leaves_mask_to_producer) {
+      contributions_[values_.canonical[node.inputs[0]]].push_back({gradients[0], -1});
+      return;
+    }
+    const bool has_weights =
+        nodes_.functions(node).backward_weights != nullptr && nodes_.trains(node);
     const bool input_first =
-        has_weights && has_input && nodes_.input_comes_first(node, gradient.bits);
-    if (input_first) emit_backward_input(n, gradient);
-    if (has_weights) emit_backward_weights(n, gradient);
-    if (has_input && !input_first) emit_backward_input(n, gradient);
+        has_weights && has_input && nodes_.input_comes_first(node, gradients[0].bits);
+    if (input_first) emit_backward_input(n, gradients);
+    if (has_weights) emit_backward_weights(n, gradients);
+    if (has_input && !input_first) emit_backward_input(n, gradients);
     if (has_weights && (computes_rows(n) || nodes_.falls_back_on_rows(node))) {
-      emit_update_by_rows(n, gradient);
+      emit_update_by_rows(n, gradients);
     }
     if (updates_at_once()) emit_updates(n);
   }
 
-  void add_backward_operands(Instruction& instruction, bool reads_input, const Operand& gradient) {
+  void add_backward_operands(Instruction& instruction, bool reads_input,
+                             const std::vector<Operand>& gradients) {
     const Node& node = graph_.nodes[instruction.node];
     const OpTraits& traits = node.op->traits;
     const bool reads_output =
         traits.reads_output || (traits.reads_output_if_relu && instruction.relu);
     std::vector<int> reads;
     if (reads_input) reads = node.inputs;
-    if (reads_output) reads.push_back(node.output);
+    if (reads_output) reads.insert(reads.end(), node.outputs.begin(), node.outputs.end());
     restore(reads);
-    instruction.grad_output = gradient;
-    touch(gradient);
+    instruction.grad_outputs = gradients;
+    for (const Operand& gradient : gradients) touch(gradient);
     for (const int input : node.inputs) {
       Operand view{.shape = nodes_.shape_of(input)};
       instruction.inputs.push_back(reads_input ? operand(input) : view);
     }
-    if (reads_output) instruction.output = operand(node.output);
+    if (reads_output) {
+      for (const int output : node.outputs) instruction.outputs.push_back(operand(output));
+    }
     instruction.saved = forward_of_node_[instruction.node].saved;
     if (instruction.saved >= 0) touch(instruction.saved, now());
   }
@@ -373,7 +414,7 @@ class Compiler {
     return !by_rows.empty() && !parameters.empty() && by_rows[parameters[0]];
   }
 
-  void emit_backward_weights(int n, const Operand& gradient) {
+  void emit_backward_weights(int n, const std::vector<Operand>& gradients) {
     Instruction instruction = instruction_of(n, Phase::kBackwardWeights);
     const bool by_rows = computes_rows(n);
     PhaseMemory memory = nodes_.memory_of(graph_.nodes[n]).backward_weights;
@@ -383,12 +424,18 @@ class Compiler {
       memory.scratch_bytes = 0;
     }
     add_backward_operands(instruction, instruction.op->traits.weights_read_input && !by_rows,
-                          gradient);
-    instruction.clears_gradients = true;
+                          gradients);
+    instruction.follows_other_uses = gradients_.count(instruction.parameters[0].parameter) > 0;
+    instruction.clears_gradients = !instruction.follows_other_uses;
     for (ParameterOperand& operand : instruction.parameters) {
       const Parameter& parameter = graph_.parameters[operand.parameter];
       const bool first = &operand == instruction.parameters.data();
-      if (!is_trained(parameter.role) || (first && by_rows)) continue;
+      if (!parameter.trained || (first && by_rows)) continue;
+      if (instruction.follows_other_uses) {
+        operand = gradients_[operand.parameter];
+        touch(operand.gradient_buffer, now());
+        continue;
+      }
       operand.gradient_type = nodes_.weight_gradient_type(graph_.nodes[n], first);
       operand.measures_sums = nodes_.sum_width(graph_.nodes[n], first) == SumWidth::kMeasured;
       operand.gradient_buffer =
@@ -402,12 +449,12 @@ class Compiler {
 
   // Reads what backward_weights would have read, and needs memory for a few rows only; or what it
   // did read, and takes the memory for sums that are too wide to be there.
-  void emit_update_by_rows(int n, const Operand& gradient) {
+  void emit_update_by_rows(int n, const std::vector<Operand>& gradients) {
     const int parameter = graph_.nodes[n].parameters[0];
     const RowsAtOnce rows = nodes_.rows_at_once(graph_.nodes[n]);
     const auto there = gradients_.extract(parameter);
     Instruction update = instruction_of(n, Phase::kUpdate);
-    add_backward_operands(update, true, gradient);
+    add_backward_operands(update, true, gradients);
     update.multiply_adds *= there.empty() ? ops::kReadsOfGradient : 0;
     update.op = optimizer(program_.options.optimizer).update;
     update.name = graph_.parameters[parameter].name;
@@ -426,20 +473,21 @@ class Compiler {
     emit(std::move(update));
   }
 
-  void emit_backward_input(int n, const Operand& grad_output) {
+  void emit_backward_input(int n, std::vector<Operand> gradients) {
     const Node& node = graph_.nodes[n];
     const bool is_layer = node.op->traits.is_layer;
-    const Operand gradient = is_layer ? rounded_gradient(node.output, grad_output) : grad_output;
+    if (is_layer) gradients[0] = rounded_gradient(node.outputs[0], gradients[0]);
     Instruction instruction = instruction_of(n, Phase::kBackwardInput);
-    add_backward_operands(instruction, node.op->traits.input_reads_input, gradient);
+    add_backward_operands(instruction, node.op->traits.input_reads_input, gradients);
+    const int gradient_bits = instruction.grad_output().bits;
     Operand shared;
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
       const int value = node.inputs[i];
       Operand part;
       if (nodes_.wants_gradient(value)) {
         const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
-        const int bits = nodes_.grad_input_bits(node, gradient.bits);
-        part = reuse ? shared : gradient_operand(value, gradient_slot(graph_, n, i), bits);
+        const int bits = nodes_.grad_input_bits(node, gradient_bits);
+        part = reuse ? shared : gradient_operand(value, slots_.gradient(n, i), bits);
         if (shared.index < 0) shared = part;
       }
       instruction.grad_inputs.push_back(part);
@@ -451,13 +499,14 @@ class Compiler {
       if (parts[i].space == Operand::Space::kNone) continue;
       const int value = node.inputs[i];
       contributions_[values_.canonical[value]].push_back(
-          {kept_gradient(value, parts[i], is_layer), gradient_slot(graph_, n, i) + 1});
+          {kept_gradient(value, parts[i], is_layer), slots_.gradient(n, i) + 1});
     }
   }
 
   void emit_updates(int n) {
     for (const int parameter : graph_.nodes[n].parameters) {
-      if (gradients_.count(parameter) == 0) continue;
+      // Of several nodes that use it the first is the last of the backward pass.
+      if (gradients_.count(parameter) == 0 || values_.first_user[parameter] != n) continue;
       const ParameterOperand& operand = gradients_[parameter];
       Instruction update;
       update.phase = Phase::kUpdate;
@@ -508,9 +557,11 @@ class Compiler {
     }
     program_.live_bytes = largest_live_set(program_.buffers);
     program_.arena_bytes = pack_arena(program_.buffers, program_.options.arena_limit_bytes);
-    program_.gradient_slots = gradient_slots(graph_) * (rounds_gradients_ ? 2 : 1);
+    program_.gradient_slots = slots_.gradients * (rounds_gradients_ ? 2 : 1);
+    const auto readers = readers_of(graph_);
     for (int value = 0; value < static_cast<int>(graph_.values.size()); ++value) {
-      program_.guarded_channels.push_back(!format().is_float() && is_guardable(graph_, value)
+      program_.guarded_channels.push_back(!format().is_float() &&
+                                                  is_guardable(graph_, readers, value)
                                               ? graph_.values[value].shape.last()
                                               : 0);
     }
@@ -524,6 +575,7 @@ class Compiler {
   const Graph& graph_;
   Program program_;
   ResolvedValues values_;
+  ExponentSlots slots_;
   NodeOperands nodes_;
   bool rounds_gradients_ = false;     // some gradient has a second form, with a slot of its own
   std::vector<int> buffer_of_value_;  // -1: not there

@@ -4,7 +4,6 @@
 
 #include "base/checked.h"
 #include "ops/gradient_rows.h"
-#include "plan/value_bits.h"
 
 namespace mantissa {
 namespace {
@@ -26,17 +25,16 @@ Shape NodeOperands::shape_of(int value) const {
   return graph_.values[value].shape.with_front(options_.micro_batch_size);
 }
 
-int NodeOperands::bits_of(int value) const {
-  return value_bits(graph_, options_.format, values_.canonical[value]);
-}
+int NodeOperands::bits_of(int value) const { return facts_.bits[values_.canonical[value]]; }
 
 int NodeOperands::exponent_limit_of(int value) const {
-  return exponent_limit(graph_, options_.format, values_.canonical[value]);
+  return facts_.exponent_limit[values_.canonical[value]];
 }
 
 DataType NodeOperands::type_of(int value) const {
+  if (graph_.values[value].element == Element::kIndex) return DataType::kInt32;
   if (options_.format.is_float()) return DataType::kFloat;
-  if (values_.canonical[value] == values_.canonical[graph_.logits]) return DataType::kInt32;
+  if (values_.is_wide[values_.canonical[value]]) return DataType::kInt32;
   return bits_of(value) <= 8 ? DataType::kInt8 : DataType::kInt16;
 }
 
@@ -61,7 +59,9 @@ int NodeOperands::grad_input_bits(const Node& node, int gradient_bits) const {
 
 SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
   const auto width = functions(node).sum_width;
-  if (!first || width == nullptr || options_.micro_batches != 1) return SumWidth::kInt64;
+  if (!first || width == nullptr || options_.micro_batches != 1 || shares_parameters(node)) {
+    return SumWidth::kInt64;
+  }
   return with_shapes(node, width);
 }
 
@@ -77,7 +77,8 @@ bool NodeOperands::updates_at_once() const {
 
 bool NodeOperands::has_rows(const Node& node) const {
   const Format& format = options_.format;
-  if (node.op->gradient_rows == nullptr || format.is_float() || !format.tensor_blocks) return false;
+  if (node.op->gradient_rows == nullptr || shares_parameters(node)) return false;
+  if (format.is_float() || !format.tensor_blocks) return false;
   return updates_at_once() && optimizer(options_.optimizer).update->traits.takes_gradient_rows &&
          with_shapes(node, node.op->gradient_rows->possible);
 }

@@ -6,6 +6,7 @@
 
 #include "plan/program.h"
 #include "plan/resolved_values.h"
+#include "plan/value_facts.h"
 
 namespace mantissa {
 
@@ -19,7 +20,11 @@ class NodeOperands {
  public:
   NodeOperands(const Graph& graph, const ResolvedValues& values, const ProgramOptions& options,
                const PlanningContext& planning)
-      : graph_(graph), values_(values), options_(options), planning_(planning) {}
+      : graph_(graph),
+        values_(values),
+        facts_(value_facts(graph, options.format)),
+        options_(options),
+        planning_(planning) {}
 
   OpFunctions functions(const Node& node) const { return node.op->functions(options_.format); }
   // Calls function(shapes) with those of the node, for a micro-batch.
@@ -35,11 +40,17 @@ class NodeOperands {
       parameters.push_back(graph_.parameters[parameter].shape);
     }
     const Attributes attributes = lowered(node);
-    return function(OpShapes{&attributes, inputs, shape_of(node.output), parameters,
-                             type_of(node.output), options_.exponents, options_.format, bits});
+    return function(OpShapes{&attributes, inputs, shape_of(node.outputs[0]), parameters,
+                             type_of(node.outputs[0]), options_.exponents, options_.format, bits});
   }
   // The op's own memory, for this node.
   OpMemory memory_of(const Node& node) const;
+
+  bool trains(const Node& node) const { return mantissa::trains(graph_, node); }
+  // Whether other nodes use the node's parameters, too: their sums are added up in int64.
+  bool shares_parameters(const Node& node) const {
+    return !node.parameters.empty() && values_.users[node.parameters[0]] > 1;
+  }
 
   // Of a value.
   Shape shape_of(int value) const;
@@ -82,6 +93,7 @@ class NodeOperands {
 
   const Graph& graph_;
   const ResolvedValues& values_;
+  ValueFacts facts_;
   const ProgramOptions& options_;
   PlanningContext planning_;
 };

@@ -17,10 +17,8 @@ std::string describe(const Program& program, int buffer) {
 
 std::string describe(const Program& program, const Operand& operand) {
   switch (operand.space) {
-    case Operand::Space::kPixels:
-      return "pixels";
-    case Operand::Space::kLabels:
-      return "labels";
+    case Operand::Space::kInput:
+      return "input " + std::to_string(operand.index);
     case Operand::Space::kArena:
       return (operand.gradient ? "d:" : "") + describe(program, operand.index);
     default:
@@ -64,8 +62,12 @@ std::string to_string(const Program& program) {
     for (const Operand& input : instruction.inputs) {
       append(line, "in", describe(program, input));
     }
-    append(line, "out", describe(program, instruction.output));
-    append(line, "grad_out", describe(program, instruction.grad_output));
+    for (const Operand& output : instruction.outputs) {
+      append(line, "out", describe(program, output));
+    }
+    for (const Operand& gradient : instruction.grad_outputs) {
+      append(line, "grad_out", describe(program, gradient));
+    }
     for (const Operand& gradient : instruction.grad_inputs) {
       append(line, "grad_in", describe(program, gradient));
     }

@@ -53,9 +53,9 @@ struct Buffer {
 
 // An operand: where its data lies, and which slots hold its exponent.
 struct Operand {
-  enum class Space : uint8_t { kNone, kArena, kPixels, kLabels };
+  enum class Space : uint8_t { kNone, kArena, kInput };
   Space space = Space::kNone;
-  int index = -1;  // buffer of the arena
+  int index = -1;  // buffer of the arena, or input of the graph
   DataType type = DataType::kInt8;
   Shape shape;    // with the micro-batch
   int slot = -1;  // of its exponent: a value of the graph, or a gradient slot
@@ -81,17 +81,28 @@ struct Instruction {
   Attributes attributes;  // of an instruction without a node
   bool relu = false;
   std::vector<Operand> inputs;
-  Operand output;
-  Operand grad_output;
+  std::vector<Operand> outputs;
+  std::vector<Operand> grad_outputs;
   std::vector<Operand> grad_inputs;
   std::vector<ParameterOperand> parameters;
   int saved = -1, statistics = -1, workspace = -1, scratch = -1;  // buffers
   bool clears_gradients = false;  // on the first micro-batch, but for what the op then writes
+  bool follows_other_uses = false;  // of its parameters: their sums are there
   // kUpdate: computes its parameter's gradient itself, so many rows at a time, with this, unless
   // that is measured and fits; null: it is there.
   const GradientRows* gradient_rows = nullptr;
   int64_t rows_at_once = 0;
   int64_t multiply_adds = 0;
+
+  // The first, or one of no space.
+  const Operand& output() const { return first_of(outputs); }
+  const Operand& grad_output() const { return first_of(grad_outputs); }
+
+ private:
+  static const Operand& first_of(const std::vector<Operand>& operands) {
+    static const Operand kNone;
+    return operands.empty() ? kNone : operands[0];
+  }
 };
 
 // What the program is for.
@@ -113,9 +124,7 @@ struct ProgramOptions {
   int64_t micro_batch_size = 1;
   int micro_batches = 1;
   OptimizerKind optimizer = OptimizerKind::kMomentum;
-  bool with_loss = true;  // inference: also loss and accuracy against labels
-  ops::LossKind loss = ops::LossKind::kCrossEntropy;
-  int64_t label_smoothing = 0;  // in units of 2^-16
+  bool with_loss = true;  // else the graph's losses are left out, and inputs that only they read
   ExponentMode exponents = ExponentMode::kExact;
   bool clips = false;                     // training: updates wait for the norm of all gradients
   std::vector<Retention> retention = {};  // training: per value; empty: all are kept
@@ -138,7 +147,7 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
   int first_step_instruction = 0;  // from here on once per step, before once per micro-batch
-  Operand logits;                  // int32
+  std::vector<Operand> outputs;    // as in the graph
   int64_t arena_bytes = 0;
   int64_t live_bytes = 0;      // largest sum of buffers alive at once: the arena's lower bound
   int64_t gradient_slots = 0;  // predicted ones first

@@ -29,7 +29,9 @@ int64_t bytes_of(const Operand& operand) {
 }
 
 int64_t bytes_of(const Instruction& instruction) {
-  int64_t bytes = bytes_of(instruction.output) + bytes_of(instruction.grad_output);
+  int64_t bytes = 0;
+  for (const Operand& output : instruction.outputs) bytes += bytes_of(output);
+  for (const Operand& gradient : instruction.grad_outputs) bytes += bytes_of(gradient);
   for (const Operand& input : instruction.inputs) bytes += bytes_of(input);
   for (const Operand& gradient : instruction.grad_inputs) bytes += bytes_of(gradient);
   return bytes;
@@ -56,11 +58,11 @@ double macs_per_ns(const Graph& graph, const Instruction& instruction, const For
 double elements_ns(const Instruction& instruction, const MachineProfile& profile,
                    const MemoryTier& operands, int threads) {
   const Op& op = *instruction.op;
-  if (op.traits.clips_negatives && instruction.output.type == DataType::kInt8) {
+  if (op.traits.clips_negatives && instruction.output().type == DataType::kInt8) {
     return static_cast<double>(bytes_of(instruction)) / operands.bytes_per_ns;
   }
   const bool is_norm = op.update_statistics != nullptr;
-  return static_cast<double>(instruction.output.shape.count()) / threads /
+  return static_cast<double>(instruction.output().shape.count()) / threads /
          (is_norm ? profile.norm_elements_per_ns : profile.elements_per_ns);
 }
 
@@ -100,13 +102,27 @@ void RecomputeModel::find_values(const Graph& graph, const Program& program,
       value.inputs.push_back(model_value[input.slot]);
       values_[value.inputs.back()].last_forward = i;
     }
-    if (!is_value(instruction.output)) continue;
-    value.value = instruction.output.slot;
+    // Several outputs are kept: computing one again would compute all.
+    for (size_t k = 1; k < instruction.outputs.size(); ++k) {
+      Value another;
+      another.value = instruction.outputs[k].slot;
+      another.name = graph.values[another.value].name;
+      another.inputs = value.inputs;
+      another.bytes = buffer_bytes(program, instruction.outputs[k].index);
+      another.forward = another.last_forward = i;
+      model_value[another.value] = static_cast<int>(values_.size());
+      values_.push_back(std::move(another));
+    }
+    if (!is_value(instruction.output())) continue;
+    value.value = instruction.output().slot;
     value.name = graph.values[value.value].name;
-    value.bytes = buffer_bytes(program, instruction.output.index);
+    value.bytes = buffer_bytes(program, instruction.output().index);
     value.transient_bytes =
         buffer_bytes(program, instruction.workspace) + buffer_bytes(program, instruction.scratch);
-    value.may_go = value.value != program.logits.slot;
+    const bool leaves = std::any_of(
+        program.outputs.begin(), program.outputs.end(),
+        [&](const Operand& output) { return output.slot == value.value; });
+    value.may_go = !leaves && instruction.outputs.size() == 1;
     const auto computing = [&](const MemoryTier& operands) {
       return compute_ns(graph, instruction, program.options.format, profile, operands, threads);
     };
@@ -132,7 +148,9 @@ void RecomputeModel::find_reads(const Program& program, const MachineProfile& pr
     passed.push_back(passed.back() + bytes_of(instruction));
     if (i < first_backward_) continue;
     Read read{.instruction = i, .values = {}};
-    if (is_value(instruction.output)) read.values.push_back(model_value[instruction.output.slot]);
+    for (const Operand& output : instruction.outputs) {
+      if (is_value(output)) read.values.push_back(model_value[output.slot]);
+    }
     for (const Operand& input : instruction.inputs) {
       if (is_value(input)) read.values.push_back(model_value[input.slot]);
     }

@@ -19,7 +19,14 @@ struct ResolvedValues {
                                // the ReLU's output
   // By canonical value.
   std::vector<bool> wants_gradient;  // something trained is behind it
+  std::vector<bool> is_wide;         // int32, the sums of its producer, for losses and outputs
+  // By parameter.
+  std::vector<int> first_user;  // node; -1: none
+  std::vector<int> users;       // how many nodes
 };
+
+// Whether the node has a parameter that is trained.
+bool trains(const Graph& graph, const Node& node);
 
 ResolvedValues resolve_values(const Graph& graph);
 

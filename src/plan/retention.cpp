@@ -37,7 +37,7 @@ class Search {
         limit_(limit_bytes),
         choice_(std::move(start)),
         evaluations_(evaluations) {
-    take(evaluate());
+    adopt(evaluate());
   }
 
   // Takes changes that cost no time until there is none.
@@ -97,7 +97,7 @@ class Search {
     for (int step = 1; step <= kSteps; ++step) {
       if (draw_change(movable)) {
         if (const auto outcome = evaluate_if(is_taken)) {
-          take(*outcome);
+          adopt(*outcome);
         } else {
           for (const auto& [v, state] : changed_) choice_[v] = state;
         }
@@ -123,9 +123,9 @@ class Search {
     return *evaluate_if([](double, int64_t) { return true; });
   }
   // Goes on from the choice, which comes to this and was evaluated last.
-  void take(const Outcome& outcome) {
+  void adopt(const Outcome& outcome) {
     outcome_ = outcome;
-    evaluator_.take();
+    evaluator_.set_base();
   }
   int values() const { return static_cast<int>(choice_.size()); }
 
@@ -149,7 +149,7 @@ class Search {
       const auto outcome = evaluate_if([&](double nanoseconds, int64_t excess) {
         return nanoseconds < outcome_.nanoseconds && excess <= outcome_.excess;
       });
-      if (outcome) take(*outcome);
+      if (outcome) adopt(*outcome);
       return outcome.has_value();
     });
   }
@@ -204,7 +204,7 @@ class Search {
         continue;
       }
       choice_[v] = change.state;
-      take(evaluate());
+      adopt(evaluate());
       any = true;
     }
     return any;
@@ -260,7 +260,7 @@ class Search {
   bool pays(int v, Retention state, Price price) {
     const RetentionPlan before = plan();
     choice_[v] = state;
-    take(evaluate());
+    adopt(evaluate());
     fixed_ = v;
     fit(price);
     if (outcome_.excess == 0) descend();
@@ -301,7 +301,7 @@ class Search {
     if (outcome_.excess == 0 && outcome_.nanoseconds < before.outcome.nanoseconds) return true;
     choice_ = before.choice;
     evaluator_.nanoseconds(choice_);
-    take(before.outcome);
+    adopt(before.outcome);
     return false;
   }
 

@@ -53,7 +53,7 @@ class RetentionEvaluator::Course {
     taken_.there.resize(taken_.marks.size() * words_);
     taken_.later_uses.resize(taken_.marks.size() * words_);
     taken_.first_use.resize(values_.size());
-    take();
+    set_base();
   }
 
   // How long keeping and computing again takes.
@@ -72,8 +72,8 @@ class RetentionEvaluator::Course {
     return nanoseconds_;
   }
 
-  // Has the choice of which nanoseconds() was asked last as the one that others are compared with.
-  void take() {
+  // Others are compared with the choice that nanoseconds() was asked about last.
+  void set_base() {
     taken_.choice = choice_;
     there_ = kept_;
     walked_.clear();
@@ -391,7 +391,7 @@ RetentionEvaluator::RetentionEvaluator(const RecomputeModel& model)
     : course_(std::make_unique<Course>(model)) {}
 RetentionEvaluator::~RetentionEvaluator() = default;
 
-void RetentionEvaluator::take() { course_->take(); }
+void RetentionEvaluator::set_base() { course_->set_base(); }
 
 double RetentionEvaluator::nanoseconds(const std::vector<Retention>& choice) {
   return course_->nanoseconds(choice);

@@ -30,8 +30,9 @@ class RetentionEvaluator {
   std::optional<RecomputeModel::Outcome> outcome_if(
       int64_t limit_bytes, const std::function<bool(int64_t excess)>& promising);
 
-  // Says that the choices to come are near that one. It makes them faster, no different.
-  void take();
+  // Says that the choices to come are near the one that nanoseconds() was asked about last. It
+  // makes them faster, no different.
+  void set_base();
 
  private:
   class Course;

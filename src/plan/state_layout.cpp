@@ -6,21 +6,17 @@
 namespace mantissa {
 namespace {
 
-DataType element_type(ParameterRole role, const Format& format) {
-  switch (role) {
-    case ParameterRole::kRunningMean:
-    case ParameterRole::kRunningVariance:
+DataType element_type(Storage storage, const Format& format) {
+  switch (storage) {
+    case Storage::kReal:
       return DataType::kDouble;
+    case Storage::kInt32:
+      return format.is_float() ? DataType::kFloat : DataType::kInt32;
+    case Storage::kInt64:
+      return format.is_float() ? DataType::kFloat : DataType::kInt64;
     default:
       if (format.is_float()) return DataType::kFloat;
-  }
-  switch (role) {
-    case ParameterRole::kMultiplier:
-      return DataType::kInt32;
-    case ParameterRole::kWideOffset:
-      return DataType::kInt64;
-    default:
-      return mantissa_bits(role, format) <= 8 ? DataType::kInt8 : DataType::kInt16;
+      return mantissa_bits(storage, format) <= 8 ? DataType::kInt8 : DataType::kInt16;
   }
 }
 
@@ -42,13 +38,13 @@ class LayoutBuilder {
 
 }  // namespace
 
-int mantissa_bits(ParameterRole role, const Format& format) {
-  if (role == ParameterRole::kWeights) return format.weight_bits;
-  return role == ParameterRole::kBias ? format.bias_bits : 16;
+int mantissa_bits(Storage storage, const Format& format) {
+  if (storage == Storage::kWeights) return format.weight_bits;
+  return storage == Storage::kBias ? format.bias_bits : 16;
 }
 
 int64_t exponent_blocks(const Parameter& parameter, const Format& format) {
-  const bool by_channel = parameter.role == ParameterRole::kWeights && !format.tensor_blocks;
+  const bool by_channel = parameter.storage == Storage::kWeights && !format.tensor_blocks;
   return by_channel ? parameter.shape[0] : 1;
 }
 
@@ -62,37 +58,47 @@ int64_t StateLayout::weight_state_bytes() const {
   return total;
 }
 
-int64_t gradient_slots(const Graph& graph) {
-  return gradient_slot(graph, static_cast<int>(graph.nodes.size()), 0) + 1;
+ExponentSlots exponent_slots(const Graph& graph) {
+  ExponentSlots slots;
+  for (const Value& value : graph.values) {
+    const bool has_exponent = value.element == Element::kMantissa;
+    slots.of_value.push_back(has_exponent ? static_cast<int>(slots.values++) : -1);
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    slots.of_node.push_back(static_cast<int>(slots.gradients));
+    for (const int input : graph.nodes[n].inputs) {
+      slots.gradients += graph.values[input].element == Element::kMantissa ? 2 : 0;
+    }
+  }
+  // The last node is the first of the backward pass: no sum ends with its gradient.
+  if (!graph.losses.empty() && graph.losses.back() + 1 == static_cast<int>(graph.nodes.size())) {
+    --slots.gradients;
+  }
+  return slots;
 }
+
+int64_t gradient_slots(const Graph& graph) { return exponent_slots(graph).gradients; }
+
+int ExponentSlots::gradient(int node, int input) const { return of_node[node] + 2 * input; }
 
 int64_t predictor_slots(const Graph& graph, const Format& format) {
-  return format.is_dynamic()
-             ? velocity_predictor_slot(graph, static_cast<int>(graph.parameters.size()))
-         : format.headroom ? gradient_slots(graph)
-                           : 0;
+  const ExponentSlots slots = exponent_slots(graph);
+  if (format.is_dynamic())
+    return slots.velocity_predictor(static_cast<int>(graph.parameters.size()));
+  return format.headroom ? slots.gradients : 0;
 }
 
-int64_t value_predictor_slot(const Graph& graph, int value) {
-  return gradient_slots(graph) + value;
+int64_t ExponentSlots::value_predictor(int value) const { return gradients + of_value[value]; }
+
+int64_t ExponentSlots::velocity_predictor(int parameter) const {
+  return gradients + values + parameter;
 }
 
-int64_t velocity_predictor_slot(const Graph& graph, int parameter) {
-  return value_predictor_slot(graph, static_cast<int>(graph.values.size())) + parameter;
-}
-
-int gradient_slot(const Graph& graph, int node, int input) {
-  int slot = 0;
-  for (int before = 0; before < node; ++before) {
-    slot += 2 * static_cast<int>(graph.nodes[before].inputs.size());
-  }
-  return slot + 2 * input;
-}
-
-bool is_guardable(const Graph& graph, int value) {
+bool is_guardable(const Graph& graph, const std::vector<std::vector<int>>& readers_of_values,
+                  int value) {
   const int producer = graph.values[value].producer;
   if (producer < 0 || !graph.nodes[producer].op->traits.may_leave_wide) return false;
-  const std::vector<int> readers = graph.readers(value);
+  const std::vector<int>& readers = readers_of_values[value];
   return readers.size() == 1 && graph.nodes[readers[0]].op->traits.guards_input;
 }
 
@@ -110,8 +116,8 @@ ParameterState add_trained(const Parameter& parameter, const Format& format, con
                    : -1;
   };
   ParameterState state;
-  state.mantissa = add("", element_type(parameter.role, format), StateGroup::kParameter);
-  if (integer) builder.set_bits(state.mantissa, mantissa_bits(parameter.role, format));
+  state.mantissa = add("", element_type(parameter.storage, format), StateGroup::kParameter);
+  if (integer) builder.set_bits(state.mantissa, mantissa_bits(parameter.storage, format));
   state.exponent =
       add_exponent(".exponent", StateGroup::kParameter, exponent_blocks(parameter, format));
   if (integer) state.accumulator = add(".accumulator", DataType::kInt16, StateGroup::kParameter);
@@ -129,6 +135,21 @@ ParameterState add_trained(const Parameter& parameter, const Format& format, con
   return state;
 }
 
+// Mantissas and their exponent; or statistics.
+ParameterState add_untrained(const Parameter& parameter, const Format& format,
+                             LayoutBuilder& builder) {
+  ParameterState state;
+  const bool is_statistic = parameter.storage == Storage::kReal;
+  state.mantissa =
+      builder.add(parameter.name, element_type(parameter.storage, format), parameter.shape,
+                  is_statistic ? StateGroup::kStatistics : StateGroup::kParameter);
+  if (is_statistic || format.is_float()) return state;
+  builder.set_bits(state.mantissa, mantissa_bits(parameter.storage, format));
+  state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16,
+                               Shape{exponent_blocks(parameter, format)}, StateGroup::kParameter);
+  return state;
+}
+
 }  // namespace
 
 StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind kind) {
@@ -136,17 +157,13 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
   layout.lazy_shift = format.lazy_shift();
   LayoutBuilder builder(layout);
   for (const Parameter& parameter : graph.parameters) {
-    if (is_trained(parameter.role)) {
-      layout.parameters.push_back(add_trained(parameter, format, optimizer(kind), builder));
-      continue;
-    }
-    ParameterState state;
-    state.mantissa = builder.add(parameter.name, element_type(parameter.role, format),
-                                 parameter.shape, StateGroup::kStatistics);
-    layout.parameters.push_back(state);
+    layout.parameters.push_back(parameter.trained
+                                    ? add_trained(parameter, format, optimizer(kind), builder)
+                                    : add_untrained(parameter, format, builder));
   }
   if (format.is_float()) return layout;
-  const auto values = static_cast<int64_t>(graph.values.size());
+  layout.slots = exponent_slots(graph);
+  const int64_t values = layout.slots.values;
   const int64_t predictors = predictor_slots(graph, format);
   if (predictors > 0) {
     layout.predictors =
@@ -165,12 +182,13 @@ StateLayout frozen_layout(const Graph& graph, const Format& format) {
   LayoutBuilder builder(layout);
   for (const Parameter& parameter : graph.parameters) {
     ParameterState state;
-    state.mantissa = builder.add(parameter.name, element_type(parameter.role, format),
+    state.mantissa = builder.add(parameter.name, element_type(parameter.storage, format),
                                  parameter.shape, StateGroup::kParameter);
-    if (is_trained(parameter.role) && !format.is_float()) {
-      builder.set_bits(state.mantissa, mantissa_bits(parameter.role, format));
+    const bool is_mantissa = parameter.storage <= Storage::kMantissa16;
+    if (is_mantissa && !format.is_float()) {
+      builder.set_bits(state.mantissa, mantissa_bits(parameter.storage, format));
     }
-    if (parameter.role != ParameterRole::kWideOffset && !format.is_float()) {
+    if (parameter.storage != Storage::kInt64 && !format.is_float()) {
       state.exponent =
           builder.add(parameter.name + ".exponent", DataType::kInt16,
                       Shape{exponent_blocks(parameter, format)}, StateGroup::kParameter);
@@ -178,13 +196,15 @@ StateLayout frozen_layout(const Graph& graph, const Format& format) {
     layout.parameters.push_back(state);
   }
   if (format.is_float()) return layout;
-  const auto values = static_cast<int64_t>(graph.values.size());
+  layout.slots = exponent_slots(graph);
+  const int64_t values = layout.slots.values;
   layout.exponents =
       builder.add("exponents", DataType::kInt16, Shape{values}, StateGroup::kParameter);
   layout.guards = builder.add("guards", DataType::kUint8, Shape{values}, StateGroup::kParameter);
-  for (int value = 0; value < values; ++value) {
+  const auto readers = readers_of(graph);
+  for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     int tensor = -1;
-    if (is_guardable(graph, value)) {
+    if (is_guardable(graph, readers, value)) {
       tensor = builder.add(graph.values[value].name + ".channel_exponents", DataType::kInt8,
                            Shape{graph.values[value].shape.last()}, StateGroup::kParameter);
     }

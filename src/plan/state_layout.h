@@ -17,7 +17,7 @@ namespace mantissa {
 enum class StateGroup { kParameter, kStatistics, kOptimizer, kPredictor };
 
 // Width of a parameter's mantissas.
-int mantissa_bits(ParameterRole role, const Format& format);
+int mantissa_bits(Storage storage, const Format& format);
 
 // Equal parts of a parameter with an exponent each: the output channels of weights, or one.
 int64_t exponent_blocks(const Parameter& parameter, const Format& format);
@@ -48,6 +48,23 @@ struct ParameterState {
   int gradient_exponent = -1;  // that sums are rounded to, fixed at the start of a step
 };
 
+// Which exponents there are, in the order of the state: of gradients, by node and input of
+// mantissas, two each, its own and that of the sum up to it (but for the last loss, which no sum
+// ends with); and of values, those of mantissas.
+struct ExponentSlots {
+  std::vector<int> of_value;  // -1: it has none
+  std::vector<int> of_node;   // of the gradient of its first input
+  int64_t values = 0, gradients = 0;
+
+  // Of the gradient that a node gives its input; of the sum up to it: one more.
+  int gradient(int node, int input) const;
+  // Exponents that are decided or predicted: those of gradients; in dynamic fixed point, after
+  // these, one per value, and one per parameter, of its velocity.
+  int64_t value_predictor(int value) const;
+  int64_t velocity_predictor(int parameter) const;
+};
+ExponentSlots exponent_slots(const Graph& graph);
+
 struct StateLayout {
   std::vector<StateTensor> tensors;
   std::vector<ParameterState> parameters;  // as in the graph
@@ -56,9 +73,10 @@ struct StateLayout {
   // ge=exact: none.
   int predictors = -1;
   int bits = -1;       // dynamic fixed point: BitStatistics of each, since exponents were decided
-  int guards = -1;     // uint8 per value: per-channel exponents asked for; fp32: none
-  int exponents = -1;  // frozen: int16 per value, fixed exponents
+  int guards = -1;     // uint8 per value with an exponent: those per channel asked for; fp32: none
+  int exponents = -1;  // frozen: int16 per value with an exponent, fixed
   std::vector<int> channel_exponents;  // frozen: int8 tensor per guardable value, else -1
+  ExponentSlots slots;                 // of integer formats
   int64_t bytes = 0;
   int lazy_shift = 15;
 
@@ -66,20 +84,15 @@ struct StateLayout {
   int64_t weight_state_bytes() const;
 };
 
-// Slots for exponents of gradients: per node input its own gradient and the sum so far, and one for
-// the loss. Slot of input i of node n: gradient_slot(graph, n, i); of the sum up to it: one more.
+// How many exponents of gradients there are.
 int64_t gradient_slots(const Graph& graph);
-int gradient_slot(const Graph& graph, int node, int input);
 
 // Whether the value may get per-channel exponents: the wide result of its producer goes to a batch
 // norm and nowhere else.
-bool is_guardable(const Graph& graph, int value);
+bool is_guardable(const Graph& graph, const std::vector<std::vector<int>>& readers, int value);
 
-// Exponents that are decided or predicted: one per gradient slot, but for ge=exact, and in dynamic
-// fixed point, after these, one per value, and one per parameter, of its velocity.
+// How many exponents are decided or predicted: with ge=exact none.
 int64_t predictor_slots(const Graph& graph, const Format& format);
-int64_t value_predictor_slot(const Graph& graph, int value);
-int64_t velocity_predictor_slot(const Graph& graph, int parameter);
 
 // State of a network in training.
 StateLayout training_layout(const Graph& graph, const Format& format, OptimizerKind kind);

@@ -44,22 +44,23 @@ std::string class_name(const Json& evaluation, int64_t index) {
 std::string confusion_table(const Json& evaluation, const Matrix& confusion) {
   std::vector<std::string> head = {"true \\ guess"};
   std::vector<std::vector<std::string>> rows;
-  const std::vector<ClassScore> scores = class_scores(confusion);
+  const std::vector<ClassCounts> counts = class_counts(confusion);
   for (size_t label = 0; label < confusion.size(); ++label) {
     head.push_back(std::to_string(label));
     std::vector<std::string> row = {std::to_string(label) + " " +
                                     escaped(class_name(evaluation, static_cast<int64_t>(label)))};
     for (const int64_t count : confusion[label]) {
       const double part = static_cast<double>(count) /
-                          static_cast<double>(std::max<int64_t>(1, scores[label].examples));
+                          static_cast<double>(std::max<int64_t>(1, counts[label].examples));
       row.push_back(count == 0 ? "<span class=\"dim\">·</span>"
                                : "<span style=\"display:block;margin:-3px -7px;padding:3px 7px;"
                                  "background:rgb(var(--hit)/" +
                                      number_text(0.04 + 0.5 * part) + ")\">" +
                                      std::to_string(count) + "</span>");
     }
-    row.push_back(percent_text(scores[label].precision, 1));
-    row.push_back(percent_text(scores[label].recall, 1));
+    const ClassScore score = score_of(counts[label]);
+    row.push_back(percent_text(score.precision, 1));
+    row.push_back(percent_text(score.recall, 1));
     rows.push_back(std::move(row));
   }
   head.insert(head.end(), {"precision", "recall"});

@@ -22,15 +22,15 @@ Executor::~Executor() = default;
 
 namespace {
 
-// Pixels and labels of a micro-batch lie where the caller of the step has them.
+// Inputs of a micro-batch lie where the caller of the step has them.
 void bind_batch(const Slots& slots, const Instruction& instruction, int micro_batch,
                 ResolvedInstruction& resolved) {
   for (size_t k = 0; k < resolved.inputs.size(); ++k) {
     Tensor& input = resolved.inputs[k];
-    const Operand::Space space = instruction.inputs[k].space;
-    if (space != Operand::Space::kPixels && space != Operand::Space::kLabels) continue;
-    const uint8_t* batch = space == Operand::Space::kPixels ? slots.pixels : slots.labels;
-    input.data = const_cast<uint8_t*>(batch) + micro_batch * input.count();
+    if (instruction.inputs[k].space != Operand::Space::kInput) continue;
+    const int64_t bytes = input.count() * element_bytes(input.type);
+    input.data = const_cast<std::byte*>(slots.batch[instruction.inputs[k].index]) +
+                 micro_batch * bytes;
   }
 }
 
@@ -113,29 +113,41 @@ void Executor::commit() {
     std::copy(s.measured.begin(), s.measured.end(), state_.data<int16_t>(layout.predictors));
   }
   uint8_t* guards = state_.data<uint8_t>(layout.guards);
-  for (size_t value = 0; value < s.violated.size(); ++value) guards[value] |= s.violated[value];
+  for (size_t value = 0; value < s.violated.size(); ++value) {
+    const int slot = layout.slots.of_value[value];
+    if (slot >= 0) guards[slot] |= s.violated[value];
+  }
 }
 
 namespace {
 
-StepResult result_of(const StepTotals& totals, ops::LossKind loss, int64_t examples) {
+Status set_batch(std::span<const void* const> batch, Slots& slots) {
+  for (size_t i = 0; i < slots.batch.size(); ++i) {
+    slots.batch[i] = i < batch.size() ? static_cast<const std::byte*>(batch[i]) : nullptr;
+    if (slots.batch[i] != nullptr || slots.read_inputs[i].empty()) continue;
+    return invalid_input("the network wants '" + slots.read_inputs[i] +
+                         "', which the batch lacks");
+  }
+  return {};
+}
+
+StepResult result_of(const StepTotals& totals, double loss_unit, int64_t examples) {
   StepResult result;
   result.examples = examples;
   result.correct = totals.correct;
   result.loss_q24 = totals.loss_q24;
   const auto n = static_cast<double>(examples);
-  result.loss = ops::loss_value(loss, totals.loss_q24) / n;
+  result.loss = static_cast<double>(totals.loss_q24) * loss_unit / n;
   result.accuracy = static_cast<double>(totals.correct) / n;
   return result;
 }
 
 }  // namespace
 
-Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* labels,
+Result<StepResult> Executor::train_step(std::span<const void* const> batch,
                                         const StepScalars& scalars) {
   Slots& s = *slots_;
-  s.pixels = pixels;
-  s.labels = labels;
+  MANTISSA_RETURN_IF_ERROR(set_batch(batch, s));
   s.scalars = scalars;
   s.totals = {};
   s.requantised = 0;
@@ -157,7 +169,7 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
                   "; start anew (another --out, or --overwrite) with a smaller learning rate");
   }
   commit();
-  StepResult result = result_of(s.totals, program_.options.loss,
+  StepResult result = result_of(s.totals, s.loss_unit,
                                 program_.options.micro_batches * program_.options.micro_batch_size);
   for (const int64_t count : s.saturated) result.saturated += count;
   result.requantised = s.requantised;
@@ -169,10 +181,9 @@ Result<StepResult> Executor::train_step(const uint8_t* pixels, const uint8_t* la
   return result;
 }
 
-Result<StepResult> Executor::infer(const uint8_t* pixels, const uint8_t* labels) {
+Result<StepResult> Executor::infer(std::span<const void* const> batch) {
   Slots& s = *slots_;
-  s.pixels = pixels;
-  s.labels = labels;
+  MANTISSA_RETURN_IF_ERROR(set_batch(batch, s));
   s.totals = {};
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
   run(0, static_cast<int>(program_.instructions.size()), 0);
@@ -183,15 +194,17 @@ Result<StepResult> Executor::infer(const uint8_t* pixels, const uint8_t* labels)
             ? "the loss is not finite: the network is damaged or diverged"
             : "the network's exponents leave -128..127: it is damaged or diverged");
   }
-  return result_of(s.totals, program_.options.loss, program_.options.micro_batch_size);
+  return result_of(s.totals, s.loss_unit, program_.options.micro_batch_size);
 }
 
-Tensor Executor::logits() const {
+Tensor Executor::output(int index) const {
+  const Operand& operand = program_.outputs[index];
   Tensor tensor;
-  tensor.type = program_.logits.type;
-  tensor.shape = program_.logits.shape;
-  tensor.data = arena_.data() + program_.buffers[program_.logits.index].offset;
-  tensor.exponent = &slots_->exponents[program_.logits.slot];
+  tensor.type = operand.type;
+  tensor.shape = operand.shape;
+  tensor.bits = operand.bits;
+  tensor.data = arena_.data() + program_.buffers[operand.index].offset;
+  tensor.exponent = &slots_->exponents[operand.slot];
   return tensor;
 }
 

@@ -48,17 +48,18 @@ class Executor {
            ThreadPool& pool, Isa isa);
   ~Executor();
 
-  // Runs one step on micro_batches * micro_batch_size examples: forward, backward, update. Fails if
+  // Runs one step on micro_batches * micro_batch_size examples: forward, backward, update. `batch`
+  // has the examples of each input of the graph, in its order and its type. Fails if
   // an exponent leaves its range or a scalar is not finite (training diverged); the state is then
   // not to be used.
-  Result<StepResult> train_step(const uint8_t* pixels, const uint8_t* labels,
-                                const StepScalars& scalars);
+  Result<StepResult> train_step(std::span<const void* const> batch, const StepScalars& scalars);
 
-  // Runs the forward pass of one micro-batch; labels may be null if the program has no loss.
-  Result<StepResult> infer(const uint8_t* pixels, const uint8_t* labels);
+  // Runs the forward pass of one micro-batch. Inputs that nothing in the program reads, such as
+  // labels without a loss, may be null or left out at the end.
+  Result<StepResult> infer(std::span<const void* const> batch);
 
-  // After infer: int32 logits [micro_batch_size, classes].
-  Tensor logits() const;
+  // After infer: a result of the network. Of a classifier: int32 logits [micro_batch_size, classes].
+  Tensor output(int index) const;
 
   // kCalibrate: from now on wide values of an instruction's output are added to the counts of
   // `histogram`, kHistogramBins, per channel where the output is guarded; null, as at first: they

@@ -13,7 +13,7 @@
 namespace mantissa {
 namespace {
 
-constexpr int64_t kGrain = 32768;
+constexpr int64_t kObservedPerThread = 32768;
 
 int length_of(std::integral auto mantissa) { return bit_length(magnitude(mantissa)); }
 
@@ -29,8 +29,8 @@ int length_of(float value) {
 template <typename Length>
 BitLengths count_lengths(int64_t count, ThreadPool& pool, const Length& length) {
   std::array<BitLengths, kernels::kMaximumParts> partial;
-  const int64_t parts =
-      kernels::parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+  const int64_t parts = kernels::parallel_ranges(
+      pool, count, kObservedPerThread, [&](int64_t begin, int64_t end, int64_t part) {
         BitLengths counts;
         for (int64_t i = begin; i < end; ++i) ++counts.by_length[static_cast<size_t>(length(i))];
         partial[part] = counts;
@@ -95,8 +95,10 @@ bool in_arena(const Operand& operand) {
 // Calls `found(kind, operand)` for each tensor that the instruction writes and that is observed.
 template <typename Found>
 void written_tensors(const Instruction& instruction, Found&& found) {
-  if (instruction.phase == Phase::kForward && in_arena(instruction.output)) {
-    found(ObservedKind::kValue, 0);
+  for (int i = 0; i < static_cast<int>(instruction.outputs.size()); ++i) {
+    if (instruction.phase == Phase::kForward && in_arena(instruction.outputs[i])) {
+      found(ObservedKind::kValue, i);
+    }
   }
   if (instruction.phase == Phase::kBackwardInput) {
     int previous = -1;  // inputs may share one gradient
@@ -121,7 +123,7 @@ const Tensor& tensor_of(const TensorObservation& seen, const OpContext& context)
     case ObservedKind::kParameter:
       return context.parameters[0].mantissa;
     default:
-      return context.output;
+      return context.outputs[seen.operand];
   }
 }
 

@@ -35,7 +35,7 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool);
 struct TensorObservation {
   ObservedKind kind = ObservedKind::kValue;
   int instruction = -1;  // that wrote it
-  int operand = 0;       // kGradient: which of its grad_inputs
+  int operand = 0;       // kValue, kGradient: which of its outputs, of its grad_inputs
   // Of the last micro-batch; where channels have exponents of their own, the largest of them.
   int exponent = 0;
   BitLengths bits = {};

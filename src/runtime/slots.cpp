@@ -41,12 +41,12 @@ class Resolver {
     }
     tensor.exponent = &slots_.exponents[operand.slot];
     if (decides()) {
-      tensor.predictor = decided(value_predictor_slot(graph_, operand.slot),
+      tensor.predictor = decided(layout.slots.value_predictor(operand.slot),
                                  {operand.bits, operand.exponent_limit});
     }
     if (program_.guarded_channels[operand.slot] > 0) {
       tensor.channel_exponent = slots_.channel_exponents[operand.slot].data();
-      tensor.guarded = state_.data<uint8_t>(layout.guards) + operand.slot;
+      tensor.guarded = state_.data<uint8_t>(layout.guards) + layout.slots.of_value[operand.slot];
       tensor.guard_violated = &slots_.violated[operand.slot];
     }
     return tensor;
@@ -58,7 +58,7 @@ class Resolver {
     const ParameterState& tensors = layout.parameters[operand.parameter];
     ParameterView view;
     view.mantissa = state_tensor(tensors.mantissa, tensors.exponent, instruction);
-    view.mantissa.bits = mantissa_bits(parameter.role, program_.options.format);
+    view.mantissa.bits = mantissa_bits(parameter.storage, program_.options.format);
     view.accumulator = state_tensor(tensors.accumulator, -1, instruction);
     for (size_t i = 0; i < view.moments.size(); ++i) {
       const MomentState& moment = tensors.moments[i];
@@ -67,11 +67,12 @@ class Resolver {
     }
     if (decides() && optimizer(program_.options.optimizer).has_velocity) {
       Tensor& velocity = view.moments[0];
-      velocity.predictor = decided(velocity_predictor_slot(graph_, operand.parameter),
+      velocity.predictor = decided(layout.slots.velocity_predictor(operand.parameter),
                                    {velocity.bits, velocity.exponent_limit});
     }
     view.lazy_shift = layout.lazy_shift;
-    view.decays = parameter.role == ParameterRole::kWeights;
+    view.decays = parameter.decays;
+    view.rate_factor = parameter.rate_factor;
     view.rounds_stochastically = !program_.options.format.nearest_updates;
     view.index = operand.parameter;
     if (operand.gradient_buffer >= 0) {
@@ -99,6 +100,12 @@ class Resolver {
     for (const Operand& input : instruction.inputs) {
       resolved.inputs.push_back(operand(input, index));
     }
+    for (const Operand& output : instruction.outputs) {
+      resolved.outputs.push_back(operand(output, index));
+    }
+    for (const Operand& gradient : instruction.grad_outputs) {
+      resolved.grad_outputs.push_back(operand(gradient, index));
+    }
     for (const Operand& gradient : instruction.grad_inputs) {
       resolved.grad_inputs.push_back(operand(gradient, index));
     }
@@ -115,8 +122,11 @@ class Resolver {
     c.exponent_mode = program_.options.exponents;
     c.recomputes = instruction.phase == Phase::kRecompute;
     c.inputs = resolved.inputs;
-    c.output = operand(instruction.output, index);
-    c.grad_output = operand(instruction.grad_output, index);
+    c.outputs = resolved.outputs;
+    c.grad_outputs = resolved.grad_outputs;
+    c.output = operand(instruction.output(), index);
+    c.grad_output = operand(instruction.grad_output(), index);
+    c.follows_other_uses = instruction.follows_other_uses;
     c.grad_inputs = resolved.grad_inputs;
     c.parameters = resolved.parameters;
     c.saved = buffer(instruction.saved);
@@ -153,9 +163,10 @@ class Resolver {
     if (program_.options.format.is_float()) return 0;
     const OpTraits& traits = instruction.op->traits;
     int64_t count = 0;
-    if (instruction.phase == Phase::kForward && !traits.keeps_exponent &&
-        instruction.output.type != DataType::kInt32 && !resolved.context.output.empty()) {
-      count = resolved.context.output.count();
+    for (const Tensor& output : resolved.outputs) {
+      const bool narrows = instruction.phase == Phase::kForward && !traits.keeps_exponent &&
+                           output.type != DataType::kInt32;
+      if (narrows && !output.empty()) count += output.count();
     }
     if (instruction.phase == Phase::kBackwardInput && rounds_gradient(traits)) {
       for (const Tensor& gradient : resolved.grad_inputs) {
@@ -203,6 +214,15 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
     slots.decided =
         DecidedExponents(predictor_slots(graph, format), format, program.options.micro_batches);
   }
+  slots.batch.assign(graph.inputs.size(), nullptr);
+  slots.read_inputs.assign(graph.inputs.size(), "");
+  for (const Instruction& instruction : program.instructions) {
+    for (const Operand& input : instruction.inputs) {
+      if (input.space != Operand::Space::kInput) continue;
+      slots.read_inputs[input.index] = graph.values[graph.inputs[input.index]].name;
+    }
+  }
+  if (!graph.losses.empty()) slots.loss_unit = ops::loss_of(*graph.nodes[graph.losses[0]].op).unit;
   slots.violated.assign(values, 0);
   slots.channel_exponents.resize(values);
   slots.saturated.assign(program.instructions.size(), 0);
@@ -211,7 +231,8 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
     const auto channels = static_cast<size_t>(program.guarded_channels[value]);
     slots.channel_exponents[value].assign(channels, 0);
     if (layout.exponents < 0) continue;
-    slots.exponents[value] = state.data<int16_t>(layout.exponents)[value];
+    const int slot = layout.slots.of_value[value];
+    if (slot >= 0) slots.exponents[value] = state.data<int16_t>(layout.exponents)[slot];
     const int tensor = layout.channel_exponents[value];
     if (tensor >= 0) {
       std::copy_n(state.data<int8_t>(tensor), channels, slots.channel_exponents[value].begin());

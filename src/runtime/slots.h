@@ -17,7 +17,7 @@ namespace mantissa {
 
 // The views of one instruction; its context holds spans into them, so it must not move.
 struct ResolvedInstruction {
-  std::vector<Tensor> inputs;
+  std::vector<Tensor> inputs, outputs, grad_outputs;
   std::vector<Tensor> grad_inputs;
   std::vector<ParameterView> parameters;
   Attributes attributes;  // lowered
@@ -38,11 +38,12 @@ struct Slots {
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<int64_t> saturated;                      // per instruction
   std::deque<ResolvedInstruction> instructions;
-  const uint8_t* pixels = nullptr;
-  const uint8_t* labels = nullptr;
+  std::vector<const std::byte*> batch;                 // per input of the graph
+  std::vector<std::string> read_inputs;                // their names; empty: nothing reads it
   StepScalars scalars;
   StepTotals totals;
   int64_t requantised = 0;
+  double loss_unit = 1;  // of StepTotals::loss_q24
 };
 
 // Slots for a program; fixed exponents come from the state if it is a frozen network's.

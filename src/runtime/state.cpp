@@ -98,7 +98,7 @@ void set_block(const Numbers& numbers, int bits, int exponent, int shift, int64_
         static_cast<int64_t>(std::nearbyint(std::ldexp(numbers(i), shift - exponent)));
     const LazySplit split = lazy_split_rescaled(saturate(value, largest), shift);
     weights[i] = static_cast<Mantissa>(split.weight);
-    accumulator[i] = static_cast<int16_t>(split.accumulator);
+    if (accumulator != nullptr) accumulator[i] = static_cast<int16_t>(split.accumulator);
   }
 }
 
@@ -114,7 +114,8 @@ void set_mantissas(const Numbers& numbers, int bits, bool initial_bounds,
     const double bound = by_bound ? numbers.bound() : largest_of(numbers, begin, end);
     exponents[block] = static_cast<int16_t>(initial_exponent(bound, bits));
     set_block(numbers, bits, exponents[block], state.layout().lazy_shift, begin, end,
-              state.data<Mantissa>(tensors.mantissa), state.data<int16_t>(tensors.accumulator));
+              state.data<Mantissa>(tensors.mantissa),
+              tensors.accumulator < 0 ? nullptr : state.data<int16_t>(tensors.accumulator));
   }
 }
 
@@ -176,8 +177,8 @@ void initialise(const Graph& graph, const Format& format, uint64_t seed, State& 
     const Parameter& parameter = graph.parameters[i];
     const ParameterState& tensors = layout.parameters[i];
     const auto index = static_cast<uint32_t>(i);
-    const int bits = mantissa_bits(parameter.role, format);
-    if (!is_trained(parameter.role)) {
+    const int bits = mantissa_bits(parameter.storage, format);
+    if (parameter.storage == Storage::kReal) {
       auto* numbers = state.data<double>(tensors.mantissa);
       const double start = parameter.initialiser == Initialiser::kOne ? 1 : 0;
       std::fill_n(numbers, parameter.shape.count(), start);
@@ -186,7 +187,7 @@ void initialise(const Graph& graph, const Format& format, uint64_t seed, State& 
     } else {
       set_numbers(InitialNumbers{parameter, seed, index}, bits, format.initial_bounds, tensors,
                   state);
-      initialise_optimizer(tensors, state);
+      if (parameter.trained) initialise_optimizer(tensors, state);
     }
   }
   if (layout.predictors < 0) return;
@@ -203,9 +204,9 @@ void take_parameters(const Graph& graph, const Format& format, const State& floa
     const ParameterState& tensors = state.layout().parameters[i];
     const int from = floats.layout().parameters[i].mantissa;
     const auto count = static_cast<size_t>(parameter.shape.count());
-    if (is_trained(parameter.role)) {
+    if (parameter.storage != Storage::kReal) {
       set_numbers(FloatNumbers{{floats.data<float>(from), count}},
-                  mantissa_bits(parameter.role, format), format.initial_bounds, tensors, state);
+                  mantissa_bits(parameter.storage, format), format.initial_bounds, tensors, state);
     } else {
       std::copy_n(floats.data<double>(from), count, state.data<double>(tensors.mantissa));
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -25,15 +26,20 @@ constexpr const char* data_type_name(DataType type) {
   return kNames[static_cast<size_t>(type)];
 }
 
-// Up to four dimensions, outermost first: images are [N, H, W, C], rows [N, C], convolution weights
-// [O, KH, KW, C], linear weights [O, C].
+// Up to six dimensions, outermost first: images are [N, H, W, C], rows [N, C], sequences [N, T, C],
+// convolution weights [O, KH, KW, C], linear weights [O, C].
 struct Shape {
+  static constexpr int kMostDims = 6;
   int rank = 0;
-  std::array<int64_t, 4> dims = {1, 1, 1, 1};
+  std::array<int64_t, kMostDims> dims = {1, 1, 1, 1, 1, 1};
 
   constexpr Shape() = default;
+  // Of more dimensions there is no shape: the rest is left out, which debug builds refuse.
   constexpr Shape(std::initializer_list<int64_t> list) {
-    for (const int64_t dim : list) dims[rank++] = dim;
+    assert(list.size() <= kMostDims);
+    for (const int64_t dim : list) {
+      if (rank < kMostDims) dims[static_cast<size_t>(rank++)] = dim;
+    }
   }
 
   constexpr int64_t operator[](int axis) const { return dims[axis]; }
@@ -45,8 +51,9 @@ struct Shape {
   }
   constexpr bool operator==(const Shape&) const = default;
 
-  // The same shape with `dim` put in front; rank must be below 4.
+  // The same shape with `dim` put in front; rank must be below kMostDims.
   constexpr Shape with_front(int64_t dim) const {
+    assert(rank < kMostDims);
     Shape shape;
     shape.rank = rank + 1;
     shape.dims[0] = dim;

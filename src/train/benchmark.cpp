@@ -5,12 +5,13 @@
 #include <numeric>
 
 #include "base/memory_limit.h"
-#include "data/batches.h"
+#include "data/ordered_batches.h"
+#include "data/shuffled_batches.h"
 #include "data/synthetic.h"
 #include "kernels/kernel_table.h"
-#include "runtime/executor.h"
 #include "train/benchmark_clock.h"
 #include "train/benchmark_rows.h"
+#include "train/programs.h"
 #include "train/run_plan.h"
 
 namespace mantissa {
@@ -45,8 +46,9 @@ class Measurement {
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan_.training.arena_bytes));
     initialise(plan_.graph, config_.run.format, config_.run.seed, state);
-    Executor executor(plan_.graph, plan_.training, state, arena.span(), pool_, config_.run.isa);
-    MANTISSA_RETURN_IF_ERROR(measure(executor));
+    Programs programs(plan_.graph, state, {pool_, arena.span(), config_.run.isa});
+    Executor& executor = programs.add(plan_.training);
+    MANTISSA_RETURN_IF_ERROR(measure(programs, executor));
     report(executor, result);
     return result;
   }
@@ -65,9 +67,13 @@ class Measurement {
     }
     MANTISSA_ASSIGN(plan_, plan_run(config_.run, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.run.memory_budget));
-    message(limit_warning(plan_.memory, resident_bytes(), memory_limit()));
+    tell_message(observer_, limit_warning(plan_.memory, resident_bytes(), memory_limit()));
     if (synthetic()) {
       images_ = synthetic_images(info, config_.run.seed);
+      MANTISSA_ASSIGN(OrderedBatches batches,
+                      OrderedBatches::create(picture_examples(images_), images_.count));
+      noise_ = std::make_unique<OrderedBatches>(std::move(batches));
+      noise_batch_ = noise_->next();
     } else {
       MANTISSA_ASSIGN(Dataset data,
                       load_dataset(config_.run.data, true, false, data_options(config_.run)));
@@ -78,26 +84,20 @@ class Measurement {
     return set_channel_means(config_.run, channel_means(images_), plan_);
   }
 
-  void message(std::string text) const {
-    if (observer_ == nullptr || text.empty()) return;
-    TrainEvent event;
-    event.kind = TrainEventKind::kMessage;
-    event.message = std::move(text);
-    observer_(event);
-  }
-
   Status start_loading() {
-    MANTISSA_ASSIGN(batches_, BatchPrefetcher::create(
-                                  images_, {.batch_size = config_.run.batch_size,
-                                            .seed = config_.run.seed,
-                                            .augmentation = config_.run.augmentation,
-                                            .total_steps = config_.warmup_steps + config_.steps}));
+    const RunConfig& run = config_.run;
+    MANTISSA_ASSIGN(batches_,
+                    ShuffledBatches::create(picture_examples(images_, run.augmentation, run.seed),
+                                            {.batch_size = run.batch_size,
+                                             .seed = run.seed,
+                                             .total_steps = config_.warmup_steps + config_.steps}));
     if (batches_->works_ahead()) return {};
-    return failed("nothing was measured: no thread could be started that prepares batches "
-                  "(is there a limit on processes or memory?)");
+    return failed(
+        "nothing was measured: no thread could be started that prepares batches "
+        "(is there a limit on processes or memory?)");
   }
 
-  Status measure(Executor& executor) {
+  Status measure(Programs& programs, Executor& executor) {
     StepScalars scalars = step_scalars(config_.run);
     scalars.learning_rate = kRateFactor * config_.run.learning_rate;
     const int64_t all = config_.warmup_steps + config_.steps;
@@ -108,25 +108,21 @@ class Measurement {
       // Steps before those that are measured may be of dynamic fixed point's warm-up.
       const bool measured = step >= config_.warmup_steps;
       scalars.step = step + (measured ? config_.run.format.deciding_steps() : 0);
-      MANTISSA_RETURN_IF_ERROR(take_step(executor, scalars, measured));
-      if (observer_ == nullptr) continue;
-      TrainEvent event;
-      event.step = step + 1;
-      event.steps = all;
-      if (!observer_(event)) return make_error(ErrorCode::kInterrupted, "interrupted");
+      MANTISSA_RETURN_IF_ERROR(take_step(programs, scalars, measured));
+      if (!tell_done(observer_, TrainEventKind::kStep, step + 1, all)) {
+        return make_error(ErrorCode::kInterrupted, "interrupted");
+      }
     }
     return {};
   }
 
-  Status take_step(Executor& executor, const StepScalars& scalars, bool measured) {
+  Status take_step(Programs& programs, const StepScalars& scalars, bool measured) {
     std::fill(profile_ns_.begin(), profile_ns_.end(), 0);
-    Batch batch{.pixels = images_.pixels.data(), .labels = images_.labels.data()};
     const int64_t wait_start = now_ns();
-    if (batches_ != nullptr) batch = batches_->next();
+    const Batch batch = synthetic() ? noise_batch_ : batches_->next();
     const int64_t wait_ns = now_ns() - wait_start;
     const int64_t start = now_ns();
-    MANTISSA_ASSIGN(const StepResult result,
-                    executor.train_step(batch.pixels, batch.labels, scalars));
+    MANTISSA_ASSIGN(const StepResult result, programs.train_step(batch, scalars));
     const int64_t step_ns = now_ns() - start;
     if (!measured) return {};
     wait_ns_.push_back(wait_ns);
@@ -168,7 +164,9 @@ class Measurement {
   ThreadPool pool_;
   RunPlan plan_;
   ImageSet images_;
-  std::unique_ptr<BatchPrefetcher> batches_;
+  std::unique_ptr<ShuffledBatches> batches_;  // of real data
+  std::unique_ptr<OrderedBatches> noise_;     // synthetic data: one batch, the same in each step
+  Batch noise_batch_;
   std::vector<int64_t> profile_ns_;                   // per instruction, of one step
   std::vector<std::vector<int64_t>> instruction_ns_;  // [instruction][measured step]
   std::vector<int64_t> step_ns_, overhead_ns_, wait_ns_;

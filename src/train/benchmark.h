@@ -8,8 +8,8 @@
 #include "base/result.h"
 #include "tensor/tensor.h"
 #include "train/machine_peaks.h"
+#include "train/progress.h"
 #include "train/run_config.h"
-#include "train/trainer.h"
 
 namespace mantissa {
 

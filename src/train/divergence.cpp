@@ -10,6 +10,7 @@
 namespace mantissa {
 namespace {
 
+// Times Task::high_loss.
 constexpr double kTooHigh = 10;
 constexpr double kFarTooHigh = 10 * kTooHigh;
 
@@ -17,13 +18,6 @@ std::string short_text(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.4g", value);
   return text.data();
-}
-
-// The loss from which on it is absurd, `times` as high.
-double absurd_loss(ops::LossKind loss, int64_t classes, double times) {
-  // A squared error grows with the square of what its outputs miss.
-  return loss == ops::LossKind::kSquaredError ? kTooHigh * times
-                                              : times * guessing_loss(loss, classes);
 }
 
 }  // namespace
@@ -40,22 +34,15 @@ TrainingLoss last_training_loss(std::span<const MetricsLine> lines, int64_t step
   return last;
 }
 
-double guessing_loss(ops::LossKind loss, int64_t classes) {
-  const auto count = static_cast<double>(std::max<int64_t>(2, classes));
-  // 1 / classes for each class: misses one target by the rest to 1, the others by itself.
-  return loss == ops::LossKind::kSquaredError ? (count - 1) / (count * count) : std::log(count);
-}
-
-std::string divergence(ops::LossKind loss, int64_t classes, const TrainingLoss& training,
-                       double test_loss) {
-  const std::string guessing = ", that of guessing " + short_text(guessing_loss(loss, classes));
+std::string divergence(const Task& task, const TrainingLoss& training, double test_loss) {
+  const std::string guessing = ", that of guessing " + short_text(task.guessing_loss);
   // Not a number is absurd, too.
-  if (training.steps > 0 && !(training.mean <= absurd_loss(loss, classes, kTooHigh))) {
+  if (training.steps > 0 && !(training.mean <= kTooHigh * task.high_loss)) {
     return "the loss of the last " + std::to_string(training.steps) +
            (training.steps == 1 ? " step is " : " steps is ") + short_text(training.mean) +
            guessing;
   }
-  if (!(test_loss <= absurd_loss(loss, classes, kFarTooHigh))) {
+  if (!(test_loss <= kFarTooHigh * task.high_loss)) {
     return "the test loss is " + short_text(test_loss) + guessing;
   }
   return "";
@@ -69,11 +56,11 @@ Status check_converged(const RunConfig& config, const std::string& diverged) {
       real_text(config.learning_rate));
 }
 
-std::string learning_note(const RunConfig& config, int64_t classes, const TrainingLoss& training) {
-  const double guessing = guessing_loss(config.loss, classes);
-  if (training.steps == 0 || training.mean < 0.99 * guessing) return "";
+std::string learning_note(const RunConfig& config, const Task& task, const TrainingLoss& training) {
+  if (training.steps == 0 || training.mean < 0.99 * task.guessing_loss) return "";
   return "the loss of the last " + std::to_string(training.steps) + " steps is " +
-         short_text(training.mean) + ", no better than that of guessing (" + short_text(guessing) +
+         short_text(training.mean) + ", no better than that of guessing (" +
+         short_text(task.guessing_loss) +
          "): nothing was learned; try another --learning-rate than " +
          real_text(config.learning_rate) + ", a smaller one first";
 }

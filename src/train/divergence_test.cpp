@@ -5,11 +5,17 @@
 #include <cmath>
 #include <vector>
 
+#include "train/classification.h"
+
 namespace mantissa {
 namespace {
 
 constexpr auto kEntropy = ops::LossKind::kCrossEntropy;
 constexpr auto kSquares = ops::LossKind::kSquaredError;
+
+Task task(ops::LossKind loss, int64_t classes) {
+  return classification_task({.classes = classes, .loss = loss}, "", {});
+}
 
 TEST(Divergence, IsJudgedByTheLastSteps) {
   const std::vector<MetricsLine> lines = {
@@ -27,43 +33,43 @@ TEST(Divergence, IsALossFarAboveGuessing) {
   EXPECT_DOUBLE_EQ(guessing_loss(kSquares, 10), 0.09);
   // What a network of ten classes may come to.
   for (const double loss : {0.0, 2.3, 5.0, 20.0}) {
-    EXPECT_EQ(divergence(kEntropy, 10, {loss, 50}, loss), "") << loss;
+    EXPECT_EQ(divergence(task(kEntropy, 10), {loss, 50}, loss), "") << loss;
   }
-  EXPECT_EQ(divergence(kEntropy, 10, {695064, 50}, 2),
+  EXPECT_EQ(divergence(task(kEntropy, 10), {695064, 50}, 2),
             "the loss of the last 50 steps is 6.951e+05, that of guessing 2.303");
-  EXPECT_EQ(divergence(kEntropy, 10, {24, 1}, 2),
+  EXPECT_EQ(divergence(task(kEntropy, 10), {24, 1}, 2),
             "the loss of the last 1 step is 24, that of guessing 2.303");
-  EXPECT_NE(divergence(kEntropy, 10, {NAN, 50}, 2), "");
-  EXPECT_NE(divergence(kEntropy, 10, {1, 50}, INFINITY), "");
+  EXPECT_NE(divergence(task(kEntropy, 10), {NAN, 50}, 2), "");
+  EXPECT_NE(divergence(task(kEntropy, 10), {1, 50}, INFINITY), "");
   // More classes, more to guess among.
-  EXPECT_NE(divergence(kEntropy, 2, {20, 50}, 1), "");
-  EXPECT_EQ(divergence(kEntropy, 1000, {60, 50}, 1), "");
+  EXPECT_NE(divergence(task(kEntropy, 2), {20, 50}, 1), "");
+  EXPECT_EQ(divergence(task(kEntropy, 1000), {60, 50}, 1), "");
 }
 
 TEST(Divergence, LeavesATestLossMoreRoom) {
-  EXPECT_EQ(divergence(kEntropy, 10, {1, 50}, 200), "");
-  EXPECT_EQ(divergence(kEntropy, 10, {1, 50}, 3.2e6),
+  EXPECT_EQ(divergence(task(kEntropy, 10), {1, 50}, 200), "");
+  EXPECT_EQ(divergence(task(kEntropy, 10), {1, 50}, 3.2e6),
             "the test loss is 3.2e+06, that of guessing 2.303");
-  EXPECT_EQ(divergence(kEntropy, 10, {1e6, 0}, 1), "");  // not judged
+  EXPECT_EQ(divergence(task(kEntropy, 10), {1e6, 0}, 1), "");  // not judged
 }
 
 TEST(Divergence, OfSquaredErrorsIsOutputsThatMissByTen) {
-  EXPECT_EQ(divergence(kSquares, 10, {2, 50}, 2), "");  // as before the first step
-  EXPECT_NE(divergence(kSquares, 10, {101, 50}, 2), "");
-  EXPECT_EQ(divergence(kSquares, 10, {1, 50}, 999), "");
-  EXPECT_NE(divergence(kSquares, 10, {1, 50}, 1001), "");
+  EXPECT_EQ(divergence(task(kSquares, 10), {2, 50}, 2), "");  // as before the first step
+  EXPECT_NE(divergence(task(kSquares, 10), {101, 50}, 2), "");
+  EXPECT_EQ(divergence(task(kSquares, 10), {1, 50}, 999), "");
+  EXPECT_NE(divergence(task(kSquares, 10), {1, 50}, 1001), "");
 }
 
 TEST(Divergence, NothingLearnedIsNoBetterThanGuessing) {
   RunConfig config;
   config.learning_rate = 0.5;
-  EXPECT_EQ(learning_note(config, 10, {2.3021, 50}),
+  EXPECT_EQ(learning_note(config, task(config.loss, 10), {2.3021, 50}),
             "the loss of the last 50 steps is 2.302, no better than that of guessing (2.303): "
             "nothing was learned; try another --learning-rate than 0.5, a smaller one first");
-  EXPECT_EQ(learning_note(config, 10, {2.2, 50}), "");
-  EXPECT_EQ(learning_note(config, 10, {2.3025, 0}), "");
+  EXPECT_EQ(learning_note(config, task(config.loss, 10), {2.2, 50}), "");
+  EXPECT_EQ(learning_note(config, task(config.loss, 10), {2.3025, 0}), "");
   config.loss = kSquares;
-  EXPECT_NE(learning_note(config, 10, {0.09, 50}), "");
+  EXPECT_NE(learning_note(config, task(config.loss, 10), {0.09, 50}), "");
 }
 
 TEST(Divergence, IsAnErrorThatSaysWhatToTry) {

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What the order of a row's logits says: largest first, of equals the first class first.
+// The order of a row's logits: the largest comes first, of equal ones the first class.
 struct Ranks {
   int guess = 0;
   int64_t of_label = 0;  // classes before the label
@@ -28,7 +28,7 @@ Ranks ranks_of(const T* logits, int64_t classes, int label) {
   return ranks;
 }
 
-kernels::SoftmaxCrossEntropy integer_row(const Tensor& logits, int64_t row, const uint8_t* label) {
+kernels::SoftmaxCrossEntropy integer_row(const Tensor& logits, int64_t row, const int32_t* label) {
   const int64_t classes = logits.shape.last();
   return {logits.as<int32_t>() + row * classes, label, *logits.exponent, classes};
 }
@@ -49,61 +49,73 @@ std::vector<double> row_probabilities(const Tensor& logits, int64_t row,
 }
 
 // In nats.
-double cross_entropy(const Tensor& logits, int64_t row, const uint8_t* label,
+double cross_entropy(const Tensor& logits, int64_t row, int label,
                      const kernels::SoftmaxKernels& softmax) {
   if (logits.type != DataType::kFloat) {
-    return nats_from_q24(softmax.loss(integer_row(logits, row, label), 0, 1).loss_q24);
+    const int32_t index = label;
+    return nats_from_q24(softmax.loss(integer_row(logits, row, &index), 0, 1).loss_q24);
   }
   constexpr double kSmallest = 1e-300;
-  return -std::log(std::max(row_probabilities(logits, row, softmax)[*label], kSmallest));
+  return -std::log(std::max(row_probabilities(logits, row, softmax)[label], kSmallest));
 }
 
 }  // namespace
 
+Evaluation::Evaluation(int64_t class_count) : classes(static_cast<size_t>(class_count)) {
+  if (class_count > kConfusionClasses) return;
+  const auto count = static_cast<size_t>(class_count);
+  confusion.assign(count, std::vector<int64_t>(count, 0));
+}
+
 std::optional<double> Evaluation::top5_accuracy() const {
-  if (static_cast<int64_t>(confusion.size()) < kTop5Classes) return std::nullopt;
+  if (std::ssize(classes) < kTop5Classes) return std::nullopt;
   return part(correct_in_5);
 }
 
-void Evaluation::add(const Tensor& logits, const uint8_t* labels, int64_t first,
+void Evaluation::add(const Tensor& logits, const int32_t* labels, std::span<const uint32_t> numbers,
                      int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax) {
-  const int64_t classes = logits.shape.last();
+  const int64_t count = logits.shape.last();
   loss_q24 = accumulate(loss_q24, batch_loss_q24);  // a diverged network's may be huge
   for (int64_t i = 0; i < logits.shape[0]; ++i) {
     const int label = labels[i];
     const Ranks ranks = logits.type == DataType::kFloat
-                            ? ranks_of(logits.as<float>() + i * classes, classes, label)
-                            : ranks_of(logits.as<int32_t>() + i * classes, classes, label);
+                            ? ranks_of(logits.as<float>() + i * count, count, label)
+                            : ranks_of(logits.as<int32_t>() + i * count, count, label);
     ++examples;
-    ++confusion[label][ranks.guess];
+    ++classes[label].examples;
+    ++classes[ranks.guess].guesses;
+    classes[label].right += ranks.guess == label;
+    if (!confusion.empty()) ++confusion[label][ranks.guess];
     correct += ranks.guess == label;
     correct_in_5 += ranks.of_label < 5;
-    const double lost = cross_entropy(logits, i, labels + i, softmax);
+    const double lost = cross_entropy(logits, i, label, softmax);
     if (worst.size() == kWorstPredictions && lost <= worst.back().loss) continue;
     const auto place = std::find_if(worst.begin(), worst.end(),
                                     [lost](const auto& other) { return other.loss < lost; });
     const std::vector<double> probabilities = row_probabilities(logits, i, softmax);
-    worst.insert(place, {first + i, label, ranks.guess, lost, probabilities[ranks.guess],
-                         probabilities[label]});
+    worst.insert(place, {numbers[static_cast<size_t>(i)], label, ranks.guess, lost,
+                         probabilities[ranks.guess], probabilities[label]});
     if (worst.size() > kWorstPredictions) worst.pop_back();
   }
 }
 
-std::vector<ClassScore> class_scores(const std::vector<std::vector<int64_t>>& confusion) {
-  std::vector<ClassScore> scores(confusion.size());
+ClassScore score_of(const ClassCounts& counts) {
+  const auto part = [&](int64_t all) {
+    return all > 0 ? static_cast<double>(counts.right) / static_cast<double>(all) : NAN;
+  };
+  return {part(counts.examples), part(counts.guesses)};
+}
+
+std::vector<ClassCounts> class_counts(const std::vector<std::vector<int64_t>>& confusion) {
+  std::vector<ClassCounts> counts(confusion.size());
   for (size_t label = 0; label < confusion.size(); ++label) {
     for (size_t guess = 0; guess < confusion.size(); ++guess) {
-      scores[label].examples += confusion[label][guess];
-      scores[guess].guesses += confusion[label][guess];
+      counts[label].examples += confusion[label][guess];
+      counts[guess].guesses += confusion[label][guess];
     }
+    counts[label].right = confusion[label][label];
   }
-  for (size_t label = 0; label < confusion.size(); ++label) {
-    ClassScore& score = scores[label];
-    const auto right = static_cast<double>(confusion[label][label]);
-    score.recall = score.examples > 0 ? right / static_cast<double>(score.examples) : NAN;
-    score.precision = score.guesses > 0 ? right / static_cast<double>(score.guesses) : NAN;
-  }
-  return scores;
+  return counts;
 }
 
 std::string to_json(const Evaluation& evaluation, const std::string& data,
@@ -120,13 +132,14 @@ std::string to_json(const Evaluation& evaluation, const std::string& data,
        {"class_examples", "class_guesses", "class_accuracy", "class_precision"}) {
     json[name] = Json::array();
   }
-  for (const ClassScore& score : class_scores(evaluation.confusion)) {
-    json["class_examples"].push_back(score.examples);
-    json["class_guesses"].push_back(score.guesses);
+  for (const ClassCounts& counts : evaluation.classes) {
+    const ClassScore score = score_of(counts);
+    json["class_examples"].push_back(counts.examples);
+    json["class_guesses"].push_back(counts.guesses);
     json["class_accuracy"].push_back(score.recall);
     json["class_precision"].push_back(score.precision);
   }
-  json["confusion"] = evaluation.confusion;
+  if (!evaluation.confusion.empty()) json["confusion"] = evaluation.confusion;
   json["worst"] = Json::array();
   for (const WorstPrediction& one : evaluation.worst) {
     json["worst"].push_back({{"index", one.index},

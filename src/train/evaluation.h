@@ -1,8 +1,10 @@
-// What an evaluation found: accuracy, loss, confusions and the worst predictions, and its JSON.
+// The evaluation of a classifier: accuracy, loss, confusions and the worst predictions, and its
+// JSON.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,28 +24,37 @@ struct WorstPrediction {
 
 // From how many classes on top-5 accuracy says something.
 constexpr int64_t kTop5Classes = 10;
+// Up to so many classes the confusion matrix is kept: it has the square of their number.
+constexpr int64_t kConfusionClasses = 256;
 // Worst predictions that are kept.
 constexpr size_t kWorstPredictions = 32;
+
+// The counts of a class: examples with this label, guesses of this class, and those that are both.
+struct ClassCounts {
+  int64_t examples = 0, guesses = 0, right = 0;
+};
 
 struct Evaluation {
   int64_t examples = 0;
   int64_t correct = 0;
-  int64_t correct_in_5 = 0;                     // the label is among the five largest logits
-  int64_t loss_q24 = 0;                         // sum, as StepTotals counts it
-  double loss = 0;                              // mean, without label smoothing
-  std::vector<std::vector<int64_t>> confusion;  // [label][prediction]
-  std::vector<WorstPrediction> worst;           // highest loss first; of equals the lower index
+  int64_t correct_in_5 = 0;          // the label is among the five largest logits
+  int64_t loss_q24 = 0;              // sum, as StepTotals counts it
+  double loss = 0;                   // mean, without label smoothing
+  std::vector<ClassCounts> classes;  // of each class
+  // [label][prediction]; empty with more than kConfusionClasses classes.
+  std::vector<std::vector<int64_t>> confusion;
+  std::vector<WorstPrediction> worst;  // highest loss first; of equals the lower index
 
-  explicit Evaluation(int64_t classes = 0) : confusion(classes, std::vector<int64_t>(classes, 0)) {}
+  explicit Evaluation(int64_t class_count = 0);
 
   double accuracy() const { return part(correct); }
   // Nothing with fewer than kTop5Classes classes.
   std::optional<double> top5_accuracy() const;
 
-  // Adds a batch: its logits (int32 or float, [N, classes]), labels and sum of losses; `first` is
-  // its first example. The mean loss is left to the caller, who knows its unit.
-  void add(const Tensor& logits, const uint8_t* labels, int64_t first, int64_t batch_loss_q24,
-           const kernels::SoftmaxKernels& softmax);
+  // Adds a batch: its logits (int32 or float, [N, classes]), labels, numbers of its examples, and
+  // its sum of losses. The mean loss is left to the caller, who knows its unit.
+  void add(const Tensor& logits, const int32_t* labels, std::span<const uint32_t> numbers,
+           int64_t batch_loss_q24, const kernels::SoftmaxKernels& softmax);
 
  private:
   double part(int64_t count) const {
@@ -51,13 +62,15 @@ struct Evaluation {
   }
 };
 
-// Per class: of the examples with this label, how many were found (recall, the accuracy of the
-// class); of the guesses of this class, how many were right. Not a number where there are none.
+// The parts of a class's examples that were found (recall, the accuracy of the class), and of its
+// guesses that were right. Not a number where there are none.
 struct ClassScore {
-  int64_t examples = 0, guesses = 0;
   double recall = 0, precision = 0;
 };
-std::vector<ClassScore> class_scores(const std::vector<std::vector<int64_t>>& confusion);
+ClassScore score_of(const ClassCounts& counts);
+
+// The counts of each class in a confusion matrix.
+std::vector<ClassCounts> class_counts(const std::vector<std::vector<int64_t>>& confusion);
 
 // evaluation.json (docs/run-folder.md). `seconds` only where the time belongs to the result.
 std::string to_json(const Evaluation& evaluation, const std::string& data,

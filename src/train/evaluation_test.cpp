@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/random.h"
 #include "numerics/exponential.h"
@@ -15,19 +16,20 @@ namespace {
 // Logits of `rows` examples as an executor would leave them, exponent -4.
 struct Batch {
   std::vector<int32_t> logits;
-  std::vector<uint8_t> labels;
+  std::vector<int32_t> labels;
   int16_t exponent = -4;
-  int64_t classes = 12;
+  int64_t classes;
 
-  Batch(int64_t rows, uint64_t seed) {
+  Batch(int64_t rows, uint64_t seed, int64_t class_count = 12) : classes(class_count) {
     for (int64_t i = 0; i < rows * classes; ++i) {
       logits.push_back(static_cast<int32_t>(
           random_bits(seed, RandomStream::kShuffle, 0, static_cast<uint64_t>(i)) % 65));
     }
     for (int64_t i = 0; i < rows; ++i) {
-      labels.push_back(static_cast<uint8_t>(
+      labels.push_back(static_cast<int32_t>(
           random_bits(seed, RandomStream::kShuffle, 1, static_cast<uint64_t>(i)) %
-          static_cast<uint64_t>(classes - 1)));  // the last class never occurs
+          static_cast<uint64_t>(
+              std::min<int64_t>(256, classes - 1))));  // the last class never occurs
     }
   }
 
@@ -53,12 +55,14 @@ Evaluation evaluated(Batch& batch, int64_t size) {
   const auto rows = static_cast<int64_t>(batch.labels.size());
   for (int64_t at = 0; at < rows; at += size) {
     const Tensor logits = batch.rows(at, std::min(size, rows - at));
-    const uint8_t* labels = batch.labels.data() + at;
+    const int32_t* labels = batch.labels.data() + at;
+    std::vector<uint32_t> numbers(static_cast<size_t>(logits.shape[0]));
+    std::iota(numbers.begin(), numbers.end(), static_cast<uint32_t>(at));
     const int64_t loss_q24 =
         kernels::kSoftmaxReference
             .loss({logits.as<int32_t>(), labels, batch.exponent, batch.classes}, 0, logits.shape[0])
             .loss_q24;
-    evaluation.add(logits, labels, at, loss_q24, kernels::kSoftmaxReference);
+    evaluation.add(logits, labels, numbers, loss_q24, kernels::kSoftmaxReference);
   }
   evaluation.loss = nats_from_q24(evaluation.loss_q24) / static_cast<double>(rows);
   return evaluation;
@@ -111,13 +115,45 @@ TEST(Evaluation, KeepsTheWorstInOrderWhateverTheBatch) {
 }
 
 TEST(Evaluation, ScoresPerClass) {
-  const auto scores = class_scores({{3, 1, 0}, {2, 4, 0}, {0, 0, 0}});
-  EXPECT_EQ(scores[0].examples, 4);
-  EXPECT_EQ(scores[0].guesses, 5);
-  EXPECT_EQ(scores[0].recall, 0.75);
-  EXPECT_EQ(scores[0].precision, 0.6);
-  EXPECT_TRUE(std::isnan(scores[2].recall));
-  EXPECT_TRUE(std::isnan(scores[2].precision));
+  const auto counts = class_counts({{3, 1, 0}, {2, 4, 0}, {0, 0, 0}});
+  EXPECT_EQ(counts[0].examples, 4);
+  EXPECT_EQ(counts[0].guesses, 5);
+  EXPECT_EQ(score_of(counts[0]).recall, 0.75);
+  EXPECT_EQ(score_of(counts[0]).precision, 0.6);
+  EXPECT_TRUE(std::isnan(score_of(counts[2]).recall));
+  EXPECT_TRUE(std::isnan(score_of(counts[2]).precision));
+}
+
+TEST(Evaluation, CountsWhatTheConfusionMatrixSays) {
+  Batch batch(200, 3);
+  const Evaluation evaluation = evaluated(batch, 64);
+  const auto counts = class_counts(evaluation.confusion);
+  ASSERT_EQ(counts.size(), evaluation.classes.size());
+  for (size_t c = 0; c < counts.size(); ++c) {
+    EXPECT_EQ(counts[c].examples, evaluation.classes[c].examples);
+    EXPECT_EQ(counts[c].guesses, evaluation.classes[c].guesses);
+    EXPECT_EQ(counts[c].right, evaluation.classes[c].right);
+  }
+}
+
+// The matrix of very many classes would take more memory than the network.
+TEST(Evaluation, OfManyClassesKeepsNoMatrix) {
+  Batch batch(100, 4, 300);
+  const Evaluation evaluation = evaluated(batch, 64);
+  EXPECT_TRUE(evaluation.confusion.empty());
+  int64_t examples = 0, guesses = 0, right = 0;
+  for (const ClassCounts& counts : evaluation.classes) {
+    examples += counts.examples;
+    guesses += counts.guesses;
+    right += counts.right;
+  }
+  EXPECT_EQ(examples, 100);
+  EXPECT_EQ(guesses, 100);
+  EXPECT_EQ(right, evaluation.correct);
+  EXPECT_TRUE(evaluation.top5_accuracy());
+  const auto json = nlohmann::json::parse(to_json(evaluation, "", {}, ""));
+  EXPECT_FALSE(json.contains("confusion"));
+  EXPECT_EQ(json["class_examples"].size(), 300u);
 }
 
 }  // namespace

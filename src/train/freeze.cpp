@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "base/checked.h"
-#include "data/batches.h"
+#include "data/epoch_order.h"
 #include "numerics/exponent.h"
 #include "ops/batch_norm.h"
 #include "ops/fp32/fp32.h"
@@ -41,14 +41,16 @@ class Exponents {
   int16_t value(int index) const { return values_[index]; }
   const std::vector<int8_t>& channels(int index) const { return channels_[index]; }
 
-  // Of an instruction's output, whose values were counted.
+  // Chooses the exponent of an instruction's output, whose values were counted.
   void choose(const Instruction& instruction, const Tensor& output,
               std::span<const int64_t> histogram) {
-    const int value = instruction.output.slot;
+    const int value = instruction.output().slot;
     const size_t channels = executor_.channel_exponents(value).size();
     channels_[value].assign(channels, 0);
     if (!counted(histogram)) {  // passes its input's exponent on, the largest of several
-      values_[value] = largest_exponent(instruction.inputs);
+      for (const Operand& each : instruction.outputs) {
+        values_[each.slot] = largest_exponent(instruction.inputs);
+      }
       return;
     }
     const std::vector<int> sums = sum_exponents(instruction);
@@ -72,8 +74,8 @@ class Exponents {
   }
 
  private:
-  // Of the sums of a convolution, one or one per channel: a channel's exponent is not below it,
-  // since there is nothing finer. Empty for instructions without weights.
+  // The exponents of a convolution's sums, one or one per channel: a channel's exponent is not
+  // below it, since there is nothing finer. Empty for instructions without weights.
   std::vector<int> sum_exponents(const Instruction& instruction) const {
     if (instruction.parameters.empty()) return {};
     const int tensor = state_.layout().parameters[instruction.parameters[0].parameter].exponent;
@@ -97,17 +99,11 @@ class Exponents {
   std::vector<std::vector<int8_t>> channels_;
 };
 
-// Runs the calibration program on the examples, as many whole micro-batches as they are.
-Status run_on(const ImageSet& images, std::span<const uint32_t> examples, int64_t batch,
-              Executor& executor) {
-  const int64_t bytes = images.example_bytes();
-  std::vector<uint8_t> pixels(static_cast<size_t>(batch * bytes));
-  for (; std::ssize(examples) >= batch; examples = examples.subspan(static_cast<size_t>(batch))) {
-    for (int64_t i = 0; i < batch; ++i) {
-      std::copy_n(images.pixels.begin() + examples[i] * bytes, bytes, pixels.begin() + i * bytes);
-    }
-    const auto result = executor.infer(pixels.data(), nullptr);
-    if (!result.ok()) return result.error();
+// Runs the calibration program on all batches but a smaller one at the end.
+Status run_on(OrderedBatches& batches, int64_t batch_size, Programs& programs) {
+  batches.go_to(0);
+  for (Batch batch = batches.next(); batch.count == batch_size; batch = batches.next()) {
+    MANTISSA_RETURN_IF_ERROR(programs.infer(batch));
   }
   return {};
 }
@@ -119,8 +115,8 @@ size_t histogram_count(const Tensor& output) {
 }
 
 // Chooses all exponents, of as many values at a time as their histograms fit `room`: at least one.
-Status choose_all(const Program& calibration, std::span<int64_t> room, const ImageSet& images,
-                  std::span<const uint32_t> examples, Executor& executor, Exponents& exponents) {
+Status choose_all(const Program& calibration, std::span<int64_t> room, OrderedBatches& batches,
+                  Programs& programs, Executor& executor, Exponents& exponents) {
   const int count = static_cast<int>(calibration.instructions.size());
   for (int first = 0, end = 0; first < count; first = end) {
     std::vector<std::span<int64_t>> histograms;
@@ -135,8 +131,7 @@ Status choose_all(const Program& calibration, std::span<int64_t> room, const Ima
     if (end == first) {
       return make_error(ErrorCode::kOverBudget, "calibration has no room for its counts");
     }
-    MANTISSA_RETURN_IF_ERROR(
-        run_on(images, examples, calibration.options.micro_batch_size, executor));
+    MANTISSA_RETURN_IF_ERROR(run_on(batches, calibration.options.micro_batch_size, programs));
     for (int i = first; i < end; ++i) {
       executor.set_histogram(i, nullptr);
       const std::span<int64_t> histogram = histograms[i - first];
@@ -199,7 +194,9 @@ void fill_frozen(const Graph& graph, const State& trained, const Program& calibr
   }
   copy_tensor(trained, from.guards, frozen.state, to.guards);
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
-    frozen.state.data<int16_t>(to.exponents)[value] = exponents.value(value);
+    const int slot = to.slots.of_value[value];
+    if (slot < 0) continue;
+    frozen.state.data<int16_t>(to.exponents)[slot] = exponents.value(value);
     const int tensor = to.channel_exponents[value];
     if (tensor < 0) continue;
     const auto& channels = exponents.channels(value);
@@ -224,43 +221,51 @@ int64_t freeze_bytes(const Program& calibration) {
 Graph freeze_graph(const Graph& graph) {
   Graph frozen = graph;
   frozen.parameters.clear();
+  std::map<int, int> moved;  // parameters of the graph to those of the frozen one
+  const auto add = [&](Node& node, Parameter parameter) {
+    node.parameters.push_back(static_cast<int>(frozen.parameters.size()));
+    frozen.parameters.push_back(std::move(parameter));
+  };
   for (Node& node : frozen.nodes) {
-    const std::vector<int> old = node.parameters;
-    node.parameters.clear();
+    const std::vector<int> old = std::exchange(node.parameters, {});
     if (node.op->frozen != nullptr) {
       replace_op(node, *node.op->frozen);
       if (node.op->parameters == nullptr) continue;
-      for (const ParameterSpec& spec : node.op->parameters(
+      for (Parameter& parameter : node.op->parameters(
                node.attributes, std::span(&graph.values[node.inputs[0]].shape, 1))) {
-        node.parameters.push_back(static_cast<int>(frozen.parameters.size()));
-        frozen.parameters.push_back(
-            {node.name + "." + spec.suffix, spec.shape, spec.role, spec.initialiser, 1});
+        parameter.name = node.name + "." + parameter.name;
+        add(node, std::move(parameter));
       }
       continue;
     }
     for (const int parameter : old) {
-      node.parameters.push_back(static_cast<int>(frozen.parameters.size()));
-      frozen.parameters.push_back(graph.parameters[parameter]);
+      const auto known = moved.find(parameter);
+      if (known != moved.end()) {
+        node.parameters.push_back(known->second);
+        continue;
+      }
+      add(node, graph.parameters[parameter]);
+      moved[parameter] = node.parameters.back();
     }
   }
   return frozen;
 }
 
-Status freeze(const Graph& graph, State& state, const Program& calibration,
-              std::span<std::byte> arena, ThreadPool& pool, Isa isa, const ImageSet& images,
-              std::span<const uint32_t> examples, FrozenNetwork& frozen) {
-  Executor executor(graph, calibration, state, arena, pool, isa);
+Status freeze(const Graph& graph, State& state, const Program& calibration, const Machine& machine,
+              OrderedBatches& batches, FrozenNetwork& frozen) {
+  Programs programs(graph, state, machine);
+  Executor& executor = programs.add(calibration);
   if (frozen.description.format.is_float()) {
     fill_frozen_fp32(graph, state, calibration, executor, frozen);
     return {};
   }
   const int64_t at = histograms_at(calibration);
-  auto* histograms = reinterpret_cast<int64_t*>(arena.data() + at);
-  const auto room =
-      static_cast<size_t>(std::max<int64_t>(0, std::ssize(arena) - at) / int64_t{sizeof(int64_t)});
+  auto* histograms = reinterpret_cast<int64_t*>(machine.arena.data() + at);
+  const auto room = static_cast<size_t>(std::max<int64_t>(0, std::ssize(machine.arena) - at) /
+                                        int64_t{sizeof(int64_t)});
   Exponents exponents(graph, state, executor);
   MANTISSA_RETURN_IF_ERROR(
-      choose_all(calibration, {histograms, room}, images, examples, executor, exponents));
+      choose_all(calibration, {histograms, room}, batches, programs, executor, exponents));
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     executor.set_exponents(value, exponents.value(value), exponents.channels(value));
   }
@@ -268,8 +273,8 @@ Status freeze(const Graph& graph, State& state, const Program& calibration,
   return {};
 }
 
-std::vector<uint32_t> calibration_examples(const ImageSet& images, uint64_t seed, int64_t count) {
-  const std::vector<uint32_t> order = epoch_order(seed, UINT32_MAX, images.count);
+std::vector<uint32_t> calibration_examples(int64_t all, uint64_t seed, int64_t count) {
+  const std::vector<uint32_t> order = epoch_order(seed, UINT32_MAX, all);
   return {order.begin(), order.begin() + count};
 }
 

@@ -3,16 +3,15 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
-#include "data/dataset.h"
+#include "data/ordered_batches.h"
 #include "graph/graph.h"
 #include "plan/program.h"
 #include "runtime/state.h"
 #include "train/frozen_network.h"
+#include "train/programs.h"
 
 namespace mantissa {
 
@@ -22,21 +21,20 @@ Graph freeze_graph(const Graph& graph);
 // Part of values that may be clipped by a fixed exponent.
 constexpr double kClippedPart = 1e-4;
 
-// Freezes a trained network: runs the calibration program (inference mode) on the examples, as many
-// whole micro-batches as they are, and gives each tensor the smallest exponent e with
+// Freezes a trained network: runs the calibration program (inference mode) on the batches that have
+// the program's size, and gives each tensor the smallest exponent e with
 // #(|x| > (2^(bits-1) - 1/2) * 2^e) <= kClippedPart of the values seen. In fp32 nothing is run.
-// `arena` has at least freeze_bytes(calibration). With many guarded channels that may hold the
+// The arena has at least freeze_bytes(calibration). With many guarded channels that may hold the
 // counts of some values only, and the program is run for these, then for the next. `frozen` has the
 // graph freeze_graph(graph) and a state of its layout, zero-filled, which becomes that of the
 // frozen network.
-Status freeze(const Graph& graph, State& state, const Program& calibration,
-              std::span<std::byte> arena, ThreadPool& pool, Isa isa, const ImageSet& images,
-              std::span<const uint32_t> examples, FrozenNetwork& frozen);
+Status freeze(const Graph& graph, State& state, const Program& calibration, const Machine& machine,
+              OrderedBatches& batches, FrozenNetwork& frozen);
 
 int64_t freeze_bytes(const Program& calibration);
 
-// `count` <= images.count training examples to freeze with: the first ones in the order of an epoch
-// that training does not use.
-std::vector<uint32_t> calibration_examples(const ImageSet& images, uint64_t seed, int64_t count);
+// `count` of `all` training examples to freeze with: the first ones in the order of an epoch that
+// training does not use.
+std::vector<uint32_t> calibration_examples(int64_t all, uint64_t seed, int64_t count);
 
 }  // namespace mantissa

@@ -5,29 +5,22 @@
 
 #include "formats/json_text.h"
 #include "formats/safetensors.h"
-#include "kernels/kernel_table.h"
-#include "ops/fp32/fp32.h"
 #include "ops/loss.h"
 #include "train/freeze.h"
 #include "train/network.h"
 #include "train/state_file.h"
 
 namespace mantissa {
-namespace {
-
-Result<Program> compile_inference(const Graph& graph, const InferenceOptions& options,
+Result<Program> compile_inference(const Graph& frozen_graph, const InferenceOptions& options,
                                   int64_t batch, bool with_loss, const PlanningContext& planning) {
-  return compile(graph,
+  return compile(frozen_graph,
                  {.kind = ProgramKind::kInference,
                   .micro_batch_size = batch,
                   .with_loss = with_loss,
-                  .loss = options.loss,
                   .exponents = ExponentMode::kFixed,
                   .format = options.format},
                  planning);
 }
-
-}  // namespace
 
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network) {
   const FrozenDescription& d = network.description;
@@ -96,6 +89,7 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
       static_cast<int64_t>(d.class_names.size()) != d.options.classes) {
     return invalid_input(path.string() + ": its description is not that of a network");
   }
+  d.options.loss = d.loss;
   MANTISSA_ASSIGN(const Graph graph, build_network(d.model, d.options, d.format));
   Graph frozen_graph = freeze_graph(graph);
   StateLayout layout = frozen_layout(frozen_graph, d.format);
@@ -123,56 +117,12 @@ Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph,
   return programs;
 }
 
-Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& programs,
-                            std::span<std::byte> arena, ThreadPool& pool, Isa isa,
-                            const ImageSet& images, const EvaluationObserver& observer) {
-  Evaluation evaluation(network.graph.classes());
-  const kernels::KernelTable table = kernels::select_kernels(isa);
-  const auto run = [&](const Program& program, int64_t from, int64_t to) -> Status {
-    if (from >= to) return {};
-    Executor executor(network.graph, program, network.state, arena, pool, isa);
-    const int64_t batch = program.options.micro_batch_size;
-    for (int64_t first = from; first + batch <= to; first += batch) {
-      const uint8_t* labels = images.labels.data() + first;
-      const auto step =
-          executor.infer(images.pixels.data() + first * images.example_bytes(), labels);
-      if (!step.ok()) return step.error();
-      evaluation.add(executor.logits(), labels, first, step->loss_q24, *table.softmax);
-      if (observer != nullptr && !observer(evaluation.examples, images.count)) {
-        return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
-      }
-    }
-    return {};
-  };
-  const int64_t whole = images.count / programs.batch_size * programs.batch_size;
-  MANTISSA_RETURN_IF_ERROR(run(programs.full, 0, whole));
-  MANTISSA_RETURN_IF_ERROR(run(programs.rest, whole, images.count));
-  evaluation.loss = ops::loss_value(programs.full.options.loss, evaluation.loss_q24) /
-                    static_cast<double>(std::max<int64_t>(1, evaluation.examples));
-  return evaluation;
-}
-
-Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<const uint8_t> pixels,
-                                          int64_t count, ThreadPool& pool, Isa isa) {
-  const kernels::KernelTable table = kernels::select_kernels(isa);
-  MANTISSA_ASSIGN(const Program program,
-                  compile_inference(network.graph, network.description.inference(), count, false,
-                                    {&table, pool.size()}));
-  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
-  Executor executor(network.graph, program, network.state, arena.span(), pool, isa);
-  const auto step = executor.infer(pixels.data(), nullptr);
-  if (!step.ok()) return step.error();
-  const Tensor logits = executor.logits();
-  std::vector<double> result(static_cast<size_t>(logits.count()));
-  if (logits.type == DataType::kFloat) {
-    ops::fp32::probabilities(logits.as<float>(), count, logits.shape.last(), result.data());
-    return result;
+Programs inference_programs(FrozenNetwork& network, const EvaluationPrograms& programs,
+                            const Machine& machine) {
+  Programs result(network.graph, network.state, machine);
+  for (const Program* program : {&programs.full, &programs.rest}) {
+    if (!program->instructions.empty()) result.add(*program);
   }
-  std::vector<int32_t> q30(static_cast<size_t>(logits.count()));
-  table.softmax->probabilities(
-      {logits.as<int32_t>(), nullptr, *logits.exponent, logits.shape.last()}, q30.data(), 0, count);
-  std::transform(q30.begin(), q30.end(), result.begin(),
-                 [](int32_t probability) { return probability * 0x1p-30; });
   return result;
 }
 

@@ -1,22 +1,18 @@
 // The inference network: running statistics as integer multipliers and offsets, one fixed exponent
 // per tensor, so that a prediction does not depend on its neighbours in the batch (METHODS section
-// 0). Its file, evaluating and predicting; freeze.h makes one.
+// 0). Its file and its programs; freeze.h makes one.
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
-#include "data/dataset.h"
 #include "graph/graph.h"
 #include "models/models.h"
 #include "plan/program.h"
-#include "runtime/executor.h"
 #include "runtime/state.h"
-#include "train/evaluation.h"
+#include "train/programs.h"
 
 namespace mantissa {
 
@@ -26,7 +22,7 @@ struct InferenceOptions {
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
 };
 
-// What a frozen network is rebuilt from, and what it was trained on.
+// A frozen network is rebuilt from this; it also says what it was trained on.
 struct FrozenDescription {
   std::string model;
   ModelOptions options;
@@ -49,7 +45,12 @@ struct FrozenNetwork {
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network);
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
 
-// Programs that evaluate a frozen network: one for full batches, one for the last, smaller batch.
+// A program that runs a frozen network on `batch` examples.
+Result<Program> compile_inference(const Graph& frozen_graph, const InferenceOptions& options,
+                                  int64_t batch, bool with_loss, const PlanningContext& planning);
+
+// Programs that evaluate a frozen network: one for full batches, one for the last, smaller batch,
+// which has no instructions where there is none.
 struct EvaluationPrograms {
   Program full, rest;
   int64_t batch_size = 1;
@@ -59,17 +60,8 @@ Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph,
                                               const InferenceOptions& options, int64_t batch_size,
                                               int64_t examples, const PlanningContext& planning);
 
-// Told after each batch: examples done, examples in all. Returns false to stop.
-using EvaluationObserver = std::function<bool(int64_t done, int64_t all)>;
-
-// Runs all examples through the network; results do not depend on the batch size. kInterrupted if
-// the observer stopped it.
-Result<Evaluation> evaluate(FrozenNetwork& network, const EvaluationPrograms& programs,
-                            std::span<std::byte> arena, ThreadPool& pool, Isa isa,
-                            const ImageSet& images, const EvaluationObserver& observer = nullptr);
-
-// Probabilities [count][classes] of pictures (pixels [count][H][W][C]).
-Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<const uint8_t> pixels,
-                                          int64_t count, ThreadPool& pool, Isa isa);
+// The programs' executors.
+Programs inference_programs(FrozenNetwork& network, const EvaluationPrograms& programs,
+                            const Machine& machine);
 
 }  // namespace mantissa

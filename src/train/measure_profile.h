@@ -4,7 +4,7 @@
 #include "base/cpu.h"
 #include "base/result.h"
 #include "plan/machine_profile.h"
-#include "train/trainer.h"
+#include "train/progress.h"
 
 namespace mantissa {
 

@@ -1,6 +1,6 @@
 #include "train/network.h"
 
-#include "plan/value_bits.h"
+#include "plan/network_format.h"
 
 namespace mantissa {
 

@@ -10,7 +10,7 @@
 
 namespace mantissa {
 
-// Builds a model as the number format wants it (plan/value_bits.h). Errors as build_model.
+// Builds a model as the number format wants it (plan/network_format.h). Errors as build_model.
 Result<Graph> build_network(std::string_view model, const ModelOptions& options,
                             const Format& format);
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 
-#include "data/batches.h"
 #include "numerics/bit_statistics.h"
 #include "runtime/executor.h"
 
@@ -15,7 +13,7 @@ namespace {
 // The value or gradient that was observed.
 const Operand& operand_of(const Program& program, const TensorObservation& seen) {
   const Instruction& instruction = program.instructions[seen.instruction];
-  return seen.kind == ObservedKind::kValue ? instruction.output
+  return seen.kind == ObservedKind::kValue ? instruction.outputs[seen.operand]
                                            : instruction.grad_inputs[seen.operand];
 }
 
@@ -31,13 +29,13 @@ void for_written(const Program& program, const Observations& observations, Found
 // The predictor of an operand, or one past all where it has none.
 int64_t predictor_of(const Graph& graph, const Operand& operand, int64_t predictors) {
   const int64_t gradients = gradient_slots(graph);
-  if (!operand.gradient) return value_predictor_slot(graph, operand.slot);
+  if (!operand.gradient) return exponent_slots(graph).value_predictor(operand.slot);
   return operand.slot < gradients ? operand.slot : predictors;
 }
 
 bool is_finite(const Graph& graph, const State& floats) {
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
-    if (!is_trained(graph.parameters[i].role)) continue;
+    if (!graph.parameters[i].trained) continue;
     const auto* numbers = floats.data<float>(floats.layout().parameters[i].mantissa);
     if (!std::all_of(numbers, numbers + graph.parameters[i].shape.count(),
                      [](float number) { return std::isfinite(number); })) {
@@ -72,13 +70,13 @@ void take_velocity_exponents(const RunPlan& plan, const Format& format, State& f
   auto* decided = state.data<int16_t>(state.layout().predictors);
   for (size_t i = 0; i < plan.graph.parameters.size(); ++i) {
     const Parameter& parameter = plan.graph.parameters[i];
-    if (!is_trained(parameter.role)) continue;
+    if (!parameter.trained) continue;
     const int velocity = floats.layout().parameters[i].moments[0].mantissa;
     Tensor numbers;
     numbers.data = floats.bytes(velocity).data();
     numbers.type = DataType::kFloat;
     numbers.shape = parameter.shape;
-    decided[velocity_predictor_slot(plan.graph, static_cast<int>(i))] = static_cast<int16_t>(
+    decided[exponent_slots(plan.graph).velocity_predictor(static_cast<int>(i))] = static_cast<int16_t>(
         exponent_of_lengths(count_lengths(numbers, pool).by_length, kFloatExponent,
                             format.clipped_ppm, format.update_bits));
   }
@@ -86,28 +84,23 @@ void take_velocity_exponents(const RunPlan& plan, const Format& format, State& f
 
 }  // namespace
 
-Status pretrain(const RunConfig& config, const RunPlan& plan, const ImageSet& images,
-                std::span<std::byte> arena, ThreadPool& pool,
-                const std::function<bool(int64_t done)>& report, State& state) {
+Status pretrain(const RunConfig& config, const RunPlan& plan, BatchSource& batches,
+                const Machine& machine, const std::function<bool(int64_t done)>& report,
+                State& state) {
   const int64_t steps = config.format.float_steps();
   MANTISSA_ASSIGN(State floats, State::create(plan.pretraining_layout));
   initialise(plan.graph, plan.pretraining.options.format, config.seed, floats);
-  MANTISSA_ASSIGN(const auto batches,
-                  BatchPrefetcher::create(images, {.batch_size = config.batch_size,
-                                                   .seed = config.seed,
-                                                   .augmentation = config.augmentation,
-                                                   .total_steps = steps}));
-  Executor executor(plan.graph, plan.pretraining, floats, arena, pool, config.isa);
+  Programs programs(plan.graph, floats, machine);
+  programs.add(plan.pretraining);
   Observations observations(plan.pretraining);
   const Schedule schedule = run_schedule(config, plan.total_steps, 0);
   StepScalars scalars = step_scalars(config);
   for (int64_t step = 0; step < steps; ++step) {
-    if (step + 1 == steps) executor.set_observations(&observations);
+    if (step + 1 == steps) programs.observe(&observations);
     scalars.step = step;
     // A run may be shorter than its pre-training.
     scalars.learning_rate = learning_rate(schedule, std::min(step, plan.total_steps - 1));
-    const Batch batch = batches->next();
-    MANTISSA_RETURN_IF_ERROR(executor.train_step(batch.pixels, batch.labels, scalars));
+    MANTISSA_RETURN_IF_ERROR(programs.train_step(batches.next(), scalars));
     if (!report(step + 1)) {
       return make_error(ErrorCode::kInterrupted,
                         "interrupted in the pre-training: nothing was saved yet");
@@ -118,7 +111,7 @@ Status pretrain(const RunConfig& config, const RunPlan& plan, const ImageSet& im
   }
   take_parameters(plan.graph, config.format, floats, state);
   take_exponents(plan, config.format, observations, state);
-  take_velocity_exponents(plan, config.format, floats, pool, state);
+  take_velocity_exponents(plan, config.format, floats, machine.pool, state);
   return {};
 }
 

@@ -5,26 +5,25 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
-#include "data/dataset.h"
+#include "data/batch.h"
 #include "runtime/state.h"
+#include "train/programs.h"
 #include "train/run_config.h"
 #include "train/run_plan.h"
 
 namespace mantissa {
 
-// Trains the plan's network for Format::float_steps() steps in fp32, on the batches and with the
-// learning rates that training itself begins with, from the initial weights of the seed. `state`,
-// initialised, takes from it the weights, batch norm's running statistics, and the exponents that
-// follow from the last step's values and gradients with r_max; the optimiser starts anew. `arena`
-// is the plan's. `report` is told how many steps are done, and returns false to interrupt: an
-// error, `state` is then not to be used. As fp32 does, it depends in its last bits on the number of
-// threads and the machine.
-Status pretrain(const RunConfig& config, const RunPlan& plan, const ImageSet& images,
-                std::span<std::byte> arena, ThreadPool& pool,
-                const std::function<bool(int64_t done)>& report, State& state);
+// Trains the plan's network for Format::float_steps() steps in fp32, on `batches`, those that
+// training itself begins with, and with its learning rates, from the initial weights of the seed.
+// `state`, initialised, takes from it the weights, batch norm's running statistics, and the
+// exponents that follow from the last step's values and gradients with r_max; the optimiser starts
+// anew. The arena is the plan's. `report` is told how many steps are done, and returns false to
+// interrupt: an error, `state` is then not to be used. As fp32 does, it depends in its last bits on
+// the number of threads and the machine.
+Status pretrain(const RunConfig& config, const RunPlan& plan, BatchSource& batches,
+                const Machine& machine, const std::function<bool(int64_t done)>& report,
+                State& state);
 
 }  // namespace mantissa

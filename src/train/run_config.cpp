@@ -421,11 +421,6 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   return config;
 }
 
-int64_t label_smoothing_q16(const RunConfig& config) {
-  return static_cast<int64_t>(
-      std::nearbyint(config.label_smoothing * static_cast<double>(ops::kSmoothingOne)));
-}
-
 namespace {
 
 // A setting as it stands in a run's identity: exponents may be predicted or exact, the bits are the

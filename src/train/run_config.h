@@ -87,9 +87,6 @@ DataOptions data_options(const RunConfig& config);
 Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
                                   const std::map<std::string, std::string>& derived = {});
 
-// Label smoothing as the kernels take it: the nearest whole number of 2^-16.
-int64_t label_smoothing_q16(const RunConfig& config);
-
 // SHA-256 over the settings that results depend on, and the data's hash.
 std::string run_identity(const RunConfig& config, const std::string& data_sha256);
 

@@ -1,4 +1,4 @@
-// What a run writes as it goes on: metrics.jsonl, TensorBoard events, hashes.jsonl and
+// The files that a run writes as it goes on: metrics.jsonl, TensorBoard events, hashes.jsonl and
 // tensors.jsonl (docs/run-folder.md).
 #pragma once
 
@@ -13,11 +13,11 @@
 #include "runtime/executor.h"
 #include "runtime/observation.h"
 #include "train/checkpoint.h"
-#include "train/evaluation.h"
 #include "train/hash_log.h"
 #include "train/json_lines.h"
 #include "train/metrics.h"
 #include "train/run_plan.h"
+#include "train/task.h"
 #include "train/tensor_log.h"
 
 namespace mantissa {
@@ -29,8 +29,8 @@ constexpr int64_t kReportSteps = 50;
 struct FinishedStep {
   StepResult result;
   double learning_rate = 0;
-  std::optional<Evaluation> validation;  // of the examples held back, where measured
-  bool is_last = false;                  // of the run
+  std::optional<Score> validation;  // of the examples held back, where measured
+  bool is_last = false;             // of the run
 };
 
 class RunLogs {

@@ -7,7 +7,8 @@
 
 #include "base/checked.h"
 #include "base/sizes.h"
-#include "data/batches.h"
+#include "data/ordered_batches.h"
+#include "data/shuffled_batches.h"
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "plan/compile_training.h"
@@ -62,14 +63,14 @@ std::vector<MemoryItem> largest_buffers(const Program& program, size_t count) {
   return items;
 }
 
-// What dynamic fixed point counts in a step.
+// Memory for the counts of dynamic fixed point in a step.
 int64_t decision_bytes(const Format& format, const Graph& graph) {
   if (!format.is_dynamic()) return 0;
   return DecidedExponents::predict_bytes(predictor_slots(graph, format), format);
 }
 
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
-  const int64_t example_bytes = data.height * data.width * data.channels;
+  const std::vector<TensorSpec> specs = picture_specs(data.height, data.width, data.channels);
   MemoryPlan memory;
   memory.items = {
       {"data set", data.bytes()},
@@ -77,14 +78,14 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
       {"other state", plan.layout.bytes - plan.layout.weight_state_bytes()},
       {"arena", plan.arena_bytes()},
       {"batches ahead",
-       BatchPrefetcher::predict_buffer_bytes(data.train_count, example_bytes, config.batch_size)},
-      {"calibration",
-       config.micro_batch_size * example_bytes + data.train_count * int64_t{sizeof(uint32_t)}},
+       ShuffledBatches::predict_bytes(specs, false, data.train_count, config.batch_size)},
+      {"calibration", OrderedBatches::predict_bytes(specs, false, config.micro_batch_size) +
+                          data.train_count * int64_t{sizeof(uint32_t)}},
       {"runtime",
        kOverheadBytes + config.threads * kOverheadBytesPerThread +
            static_cast<int64_t>(plan.training.instructions.size()) * kOverheadBytesPerInstruction +
-           StepTimes::predict_bytes(plan.total_steps) +
-           Observations::predict_bytes(plan.training) + decision_bytes(config.format, plan.graph)}};
+           StepTimes::predict_bytes(plan.total_steps) + Observations::predict_bytes(plan.training) +
+           decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   if (config.format.float_steps() > 0) {
     memory.items.push_back(
@@ -98,7 +99,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
   }
   if (data.validation_count == 0 && plan.validation_examples > 0) {
     memory.items.push_back(
-        {"validation split", split_bytes(plan.validation_examples, example_bytes)});
+        {"validation split", split_bytes(plan.validation_examples, specs[0].bytes())});
   }
   memory.advice =
       config.recompute == RecomputeMode::kNone || config.recompute == RecomputeMode::kLiteral
@@ -215,6 +216,10 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
     return invalid_input("batch-size " + std::to_string(config.batch_size) + " is more than the " +
                          std::to_string(data.train_count) + " training examples of " + data.name);
   }
+  if (data.classes > kMostClasses) {
+    return invalid_input(data.name + ": has " + std::to_string(data.classes) +
+                         " classes; networks have at most " + std::to_string(kMostClasses));
+  }
   MANTISSA_ASSIGN(const int64_t held_back, held_back_count(config, data));
   const int64_t validation_examples = held_back + data.validation_count;
   const int64_t train_count = data.train_count - held_back;
@@ -224,7 +229,9 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
                   .channels = data.channels,
                   .classes = data.classes,
                   .width_multiplier = config.width,
-                  .channel_means = std::vector<int>(data.channels, 0)};
+                  .channel_means = std::vector<int>(data.channels, 0),
+                  .loss = config.loss,
+                  .label_smoothing = config.label_smoothing};
   MANTISSA_ASSIGN(plan.graph, build_network(config.model, plan.options, config.format));
   plan.layout = training_layout(plan.graph, config.format, config.optimizer);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
@@ -234,8 +241,6 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
       .micro_batch_size = config.micro_batch_size,
       .micro_batches = static_cast<int>(config.batch_size / config.micro_batch_size),
       .optimizer = config.optimizer,
-      .loss = config.loss,
-      .label_smoothing = label_smoothing_q16(config),
       .exponents = training_exponents(config.format),
       .clips = config.clip_norm > 0,
       .format = config.format};

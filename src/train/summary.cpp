@@ -16,7 +16,6 @@ std::string to_json(const RunSummary& summary) {
   const RunPlan& plan = summary.plan;
   const CheckpointInfo& info = summary.info;
   const StepTimes& times = summary.times;
-  const Evaluation& evaluation = summary.evaluation;
   const int64_t parameters = plan.graph.trained_parameters();
   nlohmann::ordered_json json = {
       {"model", config.model},
@@ -30,9 +29,9 @@ std::string to_json(const RunSummary& summary) {
       {"batch_size", config.batch_size},
       {"micro_batch_size", config.micro_batch_size},
       {"train_examples", summary.train_examples},
-      {"test_accuracy", evaluation.accuracy()},
-      {"test_loss", evaluation.loss},
-      {"test_examples", evaluation.examples},
+      {"test_accuracy", summary.test.accuracy()},
+      {"test_loss", summary.test.loss},
+      {"test_examples", summary.test.examples},
       {"examples_per_second", times.examples_per_second(config.batch_size)},
       {"train_seconds", times.busy_seconds()},
       {"step_ms_median", times.median_ms()},

@@ -8,9 +8,9 @@
 
 #include "base/result.h"
 #include "train/checkpoint.h"
-#include "train/evaluation.h"
 #include "train/run_plan.h"
 #include "train/step_times.h"
+#include "train/task.h"
 
 namespace mantissa {
 
@@ -20,10 +20,10 @@ struct RunSummary {
   const RunPlan& plan;
   const CheckpointInfo& info;
   const StepTimes& times;
-  const Evaluation& evaluation;  // of the frozen network on the test split
-  int64_t train_examples = 0;    // without those held back
-  int64_t peak_rss_bytes = 0;    // above the idle process
-  std::string weights_sha256;    // of the training state that was frozen
+  const Score& test;           // of the frozen network on the test examples
+  int64_t train_examples = 0;  // without those held back
+  int64_t peak_rss_bytes = 0;  // above the idle process
+  std::string weights_sha256;  // of the training state that was frozen
   std::string state_sha256;
   std::string diverged;  // why (divergence.h), or ""
 };
@@ -35,7 +35,7 @@ std::string to_json(const RunSummary& summary);
 Result<std::optional<std::string>> read_summary(const std::filesystem::path& folder,
                                                 const std::string& run_identity);
 
-// What a summary says under "diverged", or "".
+// The text of a summary's entry "diverged", or "".
 std::string diverged_by(const std::string& summary_json);
 
 }  // namespace mantissa

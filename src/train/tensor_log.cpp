@@ -33,11 +33,11 @@ Json tensor_json(const Graph& graph, const Program& program, const TensorObserva
   int bits = 0;
   switch (seen.kind) {
     case ObservedKind::kValue:
-      name = graph.values[instruction.output.slot].name;
+      name = graph.values[instruction.outputs[seen.operand].slot].name;
       bits =
-          instruction.output.type == DataType::kInt8 || instruction.output.type == DataType::kInt16
-              ? instruction.output.bits - 1
-              : magnitude_bits(instruction.output.type);
+          instruction.outputs[seen.operand].type == DataType::kInt8 || instruction.outputs[seen.operand].type == DataType::kInt16
+              ? instruction.outputs[seen.operand].bits - 1
+              : magnitude_bits(instruction.outputs[seen.operand].type);
       break;
     case ObservedKind::kGradient: {
       const Operand& gradient = instruction.grad_inputs[seen.operand];
@@ -50,7 +50,7 @@ Json tensor_json(const Graph& graph, const Program& program, const TensorObserva
       name = graph.parameters[parameter].name;
       bits = seen.kind == ObservedKind::kParameterGradient
                  ? magnitude_bits(DataType::kInt64)
-                 : mantissa_bits(graph.parameters[parameter].role, program.options.format) - 1;
+                 : mantissa_bits(graph.parameters[parameter].storage, program.options.format) - 1;
     }
   }
   return {{"name", name},

@@ -1,36 +1,13 @@
-// Training from configuration to frozen network: epochs, schedule, metrics, checkpoints, summary.
+// Training from configuration to frozen network: the parts of a run, one after the other.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <string>
 
 #include "base/result.h"
+#include "train/progress.h"
 #include "train/run_config.h"
 
 namespace mantissa {
-
-// kStarting: before the first step, when there is nothing to tell, but the run can be stopped.
-enum class TrainEventKind {
-  kStarting,
-  kStep,
-  kCheckpoint,
-  kPretraining,
-  kValidating,
-  kEvaluating,
-  kMessage
-};
-
-struct TrainEvent {
-  TrainEventKind kind = TrainEventKind::kStep;
-  int64_t step = 0, steps = 0, epoch = 0, epochs = 0;
-  double loss = 0, accuracy = 0, learning_rate = 0;
-  double examples_per_second = 0, seconds_left = 0;
-  std::string message;
-};
-
-// Returns false to stop after the current step.
-using TrainObserver = std::function<bool(const TrainEvent&)>;
 
 struct TrainingResult {
   std::string summary_json;

@@ -153,6 +153,21 @@ check_names() {
     train --data "$folder/python100" --out "$folder/refused"
 }
 
+# More classes than a byte can tell apart.
+check_many_classes() {
+  local set=$folder/classes i
+  for ((i = 1000; i < 1300; ++i)); do
+    mkdir -p "$set/train/$i" "$set/test/$i"
+    cp "$data/picture.png" "$set/train/$i"
+    cp "$data/picture.png" "$set/test/$i"
+  done
+  accepts "data: 300 classes" "^ +299 1299 +1 +1$" data "$set"
+  accepts "data: a contact sheet of 300 classes" "training" data "$set" --contact-sheet \
+    "$folder/classes.png"
+  accepts "train: 300 classes" "test accuracy" train --data "$set" --model mlp --batch-size 8 \
+    --epochs 1 --out "$folder/many_classes"
+}
+
 # The names of files are gone when training begins.
 check_memory_of_names() {
   local set=$folder/many
@@ -176,5 +191,6 @@ check_splits
 check_places
 check_leftovers
 check_names
+check_many_classes
 check_memory_of_names
 finish

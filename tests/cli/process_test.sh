@@ -143,9 +143,9 @@ with_memory() {
 # Whatever the limit: a result, or one line that says what there was no memory for.
 check_memory() {
   local base=10000 command more bad=0
-  # Below that the libraries do not fit, which their loader says.
+  # Below that the libraries do not fit, which their loader says, or, before it can, dies of.
   while (ulimit -c 0 && ulimit -v $base && "$MANTISSA" --version) >/dev/null 2>&1
-    (($? == 127)); do ((base += 100)); done
+    (($? > 1)); do ((base += 100)); done
   for command in "${train[*]} --threads 2 --out $folder/small --overwrite" \
     "predict --checkpoint $folder/a --input $data/pictures --threads 2" \
     "report $folder/a --out $folder/report.html"; do

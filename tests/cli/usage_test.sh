@@ -100,6 +100,17 @@ check_data() {
   refuses "header that promises exabytes" 2 "huge/train-images" "${train[@]}" --data "$copy"
 }
 
+# Which kernels convolve which shapes. The scalar ones are there on every CPU.
+check_kernels() {
+  accepts "info names the kernels of convolutions" "^  3x3 in 4 groups +convolution_reference$" \
+    info --isa scalar
+  prints_json "info --json has the reasons" info --isa scalar --json
+  holds "info --json says why rows are passed over" python3 -c 'import json, sys
+declined = json.load(open(sys.argv[1]))["convolutions"]["3x3 in 4 groups"]["declined"]
+assert declined["convolution_dilated"] == "takes only dilation", declined
+assert "reference" in declined["convolution_grouped"], declined' "$folder/stdout"
+}
+
 # completes WORDS...: what bash offers for the last word, one a line.
 completes() {
   bash -c 'source "$1"; COMP_WORDS=(mantissa "${@:2}"); COMP_CWORD=$(($# - 1))
@@ -132,5 +143,6 @@ check_completion() {
 check_usage
 check_settings
 check_data
+check_kernels
 check_completion
 finish

@@ -75,7 +75,7 @@ inline void add_byte_sums(const int8_t* in, const Block& block, ByteSumsOfStrip&
   _mm_storeu_si128(reinterpret_cast<__m128i*>(total.high), high);
 }
 
-inline void channel_sums(ConstValue in, int64_t channels, int64_t begin_row, int64_t end_row,
+inline void channel_sums(ConstMantissaSpan in, int64_t channels, int64_t begin_row, int64_t end_row,
                          const ChannelSums& sums) noexcept {
   if (in.bits > 8) return loops::channel_sums(in, channels, begin_row, end_row, sums);
   channel_sums_in_strips(
@@ -89,7 +89,7 @@ inline void channel_sums(ConstValue in, int64_t channels, int64_t begin_row, int
 }  // namespace
 
 const BatchNormKernels kBatchNormAvx2 = {
-    "batch_norm_avx2",       Isa::kAvx2,        channel_sums, scale_offset_in_strips,
+    "batch_norm_avx2",       kNeedsAvx2,        channel_sums, scale_offset_in_strips,
     gradient_sums_in_strips, gradient_in_strips};
 
 }  // namespace mantissa::kernels

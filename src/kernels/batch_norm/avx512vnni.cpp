@@ -30,7 +30,7 @@ namespace loops {
 // clang-format on
 }  // namespace
 
-const BatchNormKernels kBatchNormAvx512Vnni = {"batch_norm_avx512vnni", Isa::kAvx512Vnni,
+const BatchNormKernels kBatchNormAvx512Vnni = {"batch_norm_avx512vnni", kNeedsAvx512Vnni,
                                                channel_sums_avx512vnni, scale_offset_in_strips,
                                                gradient_sums_in_strips, gradient_in_strips};
 

@@ -15,7 +15,7 @@
 namespace mantissa::kernels {
 
 // BatchNormKernels::channel_sums in strips of 64 channels.
-void channel_sums_avx512vnni(ConstValue in, int64_t channels, int64_t begin_row, int64_t end_row,
-                             const ChannelSums& sums) noexcept;
+void channel_sums_avx512vnni(ConstMantissaSpan in, int64_t channels, int64_t begin_row,
+                             int64_t end_row, const ChannelSums& sums) noexcept;
 
 }  // namespace mantissa::kernels

@@ -74,15 +74,15 @@ inline void add_byte_sums(const int8_t* in, const Block& block, ByteSumsOfStrip&
 
 }  // namespace
 
-void channel_sums_avx512vnni(ConstValue in, int64_t channels, int64_t begin_row, int64_t end_row,
-                             const ChannelSums& sums) noexcept {
+void channel_sums_avx512vnni(ConstMantissaSpan in, int64_t channels, int64_t begin_row,
+                             int64_t end_row, const ChannelSums& sums) noexcept {
   if (in.bits > 8) return loops::channel_sums(in, channels, begin_row, end_row, sums);
   channel_sums_in_strips(
       in, channels, begin_row, end_row, sums,
       [&](const Block& block, ByteSumsOfStrip& total) {
         add_byte_sums(in.as<int8_t>(), block, total);
       },
-      // Of each 16 channels, four lie in each of the vectors.
+      // Each of the vectors has four of each 16 channels.
       [](int64_t lane) { return (lane >> 2 & 3) * 16 + (lane >> 4) * 4 + (lane & 3); });
 }
 

@@ -9,9 +9,8 @@
 #include <cstdint>
 
 #include "base/cpu.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/statistics.h"
-#include "kernels/value.h"
 
 namespace mantissa::kernels {
 
@@ -32,13 +31,13 @@ struct ChannelSums {
 // counted, and the maximum is that of the rest, as with ReLU; shift >= 0.
 constexpr int kMostNegativeShift = 8;
 struct ScaleOffset {
-  ConstValue in;
+  ConstMantissaSpan in;
   int64_t channels = 1;
   const int32_t* multiplier = nullptr;
   const int64_t* offset = nullptr;
   bool relu = false;
   int shift = 0;
-  Value out;
+  MantissaSpan out;
   int negative_shift = -1;  // up to kMostNegativeShift, not with ReLU
 };
 
@@ -51,24 +50,24 @@ struct ScaleOffset {
 // is 0. grad_in has the width of grad_out, or more bits, up to 32.
 // Statistics: the maximum, and (not without grad_in.data) what saturated.
 struct BatchNormGradient {
-  ConstGradient grad_out;
-  ConstValue in;
-  ConstValue output;
+  ConstMantissaSpan grad_out;
+  ConstMantissaSpan in;
+  ConstMantissaSpan output;
   int64_t channels = 1;
   const int32_t* grad_multiplier = nullptr;
   const int32_t* in_multiplier = nullptr;
   int in_shift = 0;
   const int64_t* offset = nullptr;
   int shift = 0;
-  Gradient grad_in = {};
-  uint64_t seen = 0;  // a maximum that need not be reported, as others have found it
+  MantissaSpan grad_in = {};
+  uint64_t seen = 0;       // a maximum that need not be reported, as others have found it
   int negative_shift = 0;  // up to kMostNegativeShift; above 0 only where `output` is `in`
 };
 
 struct BatchNormKernels {
   const char* name;
-  Isa isa;
-  void (*channel_sums)(ConstValue in, int64_t channels, int64_t begin_row, int64_t end_row,
+  Features needs;
+  void (*channel_sums)(ConstMantissaSpan in, int64_t channels, int64_t begin_row, int64_t end_row,
                        const ChannelSums& sums) noexcept;
   WideStatistics (*scale_offset)(const ScaleOffset&, int64_t begin_row, int64_t end_row) noexcept;
   void (*gradient_sums)(const BatchNormGradient&, int64_t begin_row, int64_t end_row,

@@ -73,7 +73,7 @@ struct Operands {
 template <typename Body>
 void measure(benchmark::State& state, const BatchNormKernels& kernels, Body&& body) {
   Operands operands(state);
-  measure_elements(state, kernels.isa, static_cast<int64_t>(operands.in.size()),
+  measure_elements(state, kernels.needs, static_cast<int64_t>(operands.in.size()),
                    [&] { body(operands); });
 }
 

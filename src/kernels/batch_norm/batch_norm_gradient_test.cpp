@@ -36,10 +36,10 @@ struct GradientCase {
         in_multiplier(test_values<int32_t>(channels, 9, multiplier_bits)),
         offset(test_values<int64_t>(channels, 10, offset_bits)) {}
 
-  // Of wide gradients: as large as products allow, with multipliers of 28 bits.
+  // For wide gradients: as large as products allow, with multipliers of 28 bits.
   static constexpr int in_shift() { return sizeof(T) <= 2 ? 0 : 32 - kBitsOf<In>; }
 
-  BatchNormGradient args(bool masked, int shift, Gradient grad_in) const {
+  BatchNormGradient args(bool masked, int shift, MantissaSpan grad_in) const {
     return {{grad_out.data(), bits},
             {in.data(), kBitsOf<In>},
             {masked ? output.data() : nullptr, kBitsOf<Output>},

@@ -53,7 +53,7 @@ inline void channel_sums_of(const T* in, int64_t channels, int64_t first, int64_
   }
 }
 
-inline void channel_sums(ConstValue in, int64_t channels, int64_t begin_row, int64_t end_row,
+inline void channel_sums(ConstMantissaSpan in, int64_t channels, int64_t begin_row, int64_t end_row,
                          const ChannelSums& sums) noexcept {
   with_value_type(in.bits, [&](auto type) {
     const auto* values = in.as<decltype(type)>();

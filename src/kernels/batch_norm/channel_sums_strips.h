@@ -19,9 +19,9 @@ struct alignas(64) ByteSumsOfStrip {
 
 // `add` as for sum_strips; place(lane) is where it puts a lane's sums.
 template <typename Add, typename Place>
-MANTISSA_INLINE void channel_sums_in_strips(ConstValue in, int64_t channels, int64_t begin_row,
-                                            int64_t end_row, const ChannelSums& sums, Add&& add,
-                                            Place&& place) {
+MANTISSA_INLINE void channel_sums_in_strips(ConstMantissaSpan in, int64_t channels,
+                                            int64_t begin_row, int64_t end_row,
+                                            const ChannelSums& sums, Add&& add, Place&& place) {
   const LongRows rows(channels, begin_row, end_row);
   sum_strips<ByteSumsOfStrip>(
       rows, channels, 1, kExactByteRows, add, [&](const ByteSumsOfStrip& found, int64_t channel) {

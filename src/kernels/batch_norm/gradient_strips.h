@@ -21,13 +21,13 @@ class KnownRange {
     least_ = half - size;
     most_ = half + size;
   }
-  // Of words, rounded half up and clipped to their type: within, neither is the case.
+  // Words within are neither rounded half up nor clipped to their type.
   int16_t least_word() const { return static_cast<int16_t>(std::max(-limit_, least(shift_))); }
   int16_t most_word() const {
     constexpr int64_t kUnclipped = INT16_MAX - 1;
     return static_cast<int16_t>(std::min({limit_, kUnclipped, most(shift_)}));
   }
-  // Of upper halves, the half added: within, the maximum is not exceeded.
+  // Upper halves within, the half added, do not exceed the maximum.
   int32_t least_upper_half() const {
     return static_cast<int32_t>(std::max<int64_t>(INT32_MIN, least(16)));
   }
@@ -36,7 +36,7 @@ class KnownRange {
   }
 
  private:
-  // Of results without their lowest bits.
+  // Bounds of results without their lowest bits.
   int64_t least(int bits) const { return ((least_ - 1) >> bits) + 1; }
   int64_t most(int bits) const { return ((most_ + 1) >> bits) - 1; }
 

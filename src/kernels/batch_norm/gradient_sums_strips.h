@@ -8,7 +8,7 @@
 constexpr int64_t kExactGradientRows = 508;
 static_assert(kExactGradientRows << (15 + 7) < int64_t{1} << 31 && kExactGradientRows % 4 == 0);
 
-// Of a strip, in the order of place_of.
+// Sums of a strip, in the order of place_of.
 struct alignas(64) GradientSumsOfStrip {
   int32_t grads[kLanes] = {}, products[kLanes] = {};
 };

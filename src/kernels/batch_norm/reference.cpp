@@ -11,7 +11,7 @@ namespace {
 #include "kernels/batch_norm/batch_norm_loops.h"
 }  // namespace
 
-const BatchNormKernels kBatchNormReference = {"batch_norm_reference", Isa::kScalar,  channel_sums,
+const BatchNormKernels kBatchNormReference = {"batch_norm_reference", kNeedsNothing, channel_sums,
                                               scale_offset,           gradient_sums, gradient};
 
 }  // namespace mantissa::kernels

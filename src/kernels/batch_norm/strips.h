@@ -19,7 +19,7 @@ struct LongRows {
     rest_row = begin_row + rows * folded;
   }
 
-  // Of these rows, `count` from `begin` on, or what is there of them.
+  // `count` of these rows from `begin` on, or as many as there are.
   LongRows part(int64_t begin, int64_t count) const {
     LongRows some = *this;
     some.first += begin * channels;
@@ -38,8 +38,8 @@ struct Block {
   bool is_contiguous() const { return step == kLanes; }
 };
 
-// Of the block below, the same strip: the processor does not foresee it, since the other strips
-// come in between.
+// Fetches the same strip of the block below: the processor does not foresee it, since the other
+// strips come in between.
 template <typename T>
 MANTISSA_INLINE void prefetch_next(const T* from, const Block& block) {
   constexpr int kForReading = 0, kIntoSecondCache = 2;

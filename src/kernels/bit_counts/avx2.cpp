@@ -33,7 +33,7 @@ Bytes pack(Words first, Words second) {
 
 }  // namespace
 
-const BitCountKernels kBitCountsAvx2 = {"bit_counts_avx2", Isa::kAvx2, count_large};
+const BitCountKernels kBitCountsAvx2 = {"bit_counts_avx2", kNeedsAvx2, count_large};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -33,7 +33,7 @@ Bytes pack(Words first, Words second) {
 
 }  // namespace
 
-const BitCountKernels kBitCountsAvx512Vnni = {"bit_counts_avx512vnni", Isa::kAvx512Vnni,
+const BitCountKernels kBitCountsAvx512Vnni = {"bit_counts_avx512vnni", kNeedsAvx512Vnni,
                                               count_large};
 
 }  // namespace mantissa::kernels

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "numerics/bit_statistics.h"
 
 namespace mantissa::kernels {
@@ -18,10 +18,10 @@ using LargeCounts = std::array<int64_t, kFinerExponents>;
 
 struct BitCountKernels {
   const char* name;
-  Isa isa;
+  Features needs;
   // Adds the counts of elements [begin, end) to `large`; mantissas of 2 to 32 bits, symmetric. With
   // fewer than k + 2 bits large[k] counts all but zeros.
-  void (*count_large)(ConstGradient mantissas, int64_t begin, int64_t end,
+  void (*count_large)(ConstMantissaSpan mantissas, int64_t begin, int64_t end,
                       LargeCounts& large) noexcept;
 };
 

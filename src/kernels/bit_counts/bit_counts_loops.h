@@ -105,7 +105,8 @@ inline void count_vectors(const T* in, int64_t vectors, int bits, LargeCounts& l
   }
 }
 
-void count_large(ConstGradient mantissas, int64_t begin, int64_t end, LargeCounts& large) noexcept {
+void count_large(ConstMantissaSpan mantissas, int64_t begin, int64_t end,
+                 LargeCounts& large) noexcept {
   with_wide_gradient_type(mantissas.bits, [&](auto type) {
     using T = decltype(type);
     const T* in = mantissas.as<T>();

@@ -22,7 +22,7 @@ std::vector<const BitCountKernels*> rows() {
   return rows;
 }
 
-// Of all sizes, and many of the largest.
+// Mantissas of all sizes, and many of the largest.
 template <typename T>
 std::vector<T> mantissas(int bits, int64_t count) {
   std::vector<T> result;

@@ -11,7 +11,7 @@
 
 namespace mantissa::kernels {
 
-// Of mantissas: what is not counted counts as zero.
+// Which mantissas are counted; others count as zero.
 enum class Counted : uint8_t { kAll, kPositive };
 
 class PieceCounts {
@@ -26,7 +26,7 @@ class PieceCounts {
   }
 
   // Counts `count` mantissas that `worker` has written for good. Workers count at the same time.
-  void add(ConstGradient mantissas, int64_t count, int64_t worker) noexcept {
+  void add(ConstMantissaSpan mantissas, int64_t count, int64_t worker) noexcept {
     Part& part = parts_[static_cast<size_t>(worker)];
     if (counted_ == Counted::kAll) {
       kernel_.count_large(mantissas, 0, count, part.large);
@@ -55,7 +55,7 @@ class PieceCounts {
     LargeCounts large;
     int64_t elements;
   };
-  void add_positive(ConstGradient mantissas, int64_t count, LargeCounts& large) const noexcept {
+  void add_positive(ConstMantissaSpan mantissas, int64_t count, LargeCounts& large) const noexcept {
     with_wide_gradient_type(mantissas.bits, [&](auto type) {
       std::array<decltype(type), 4096> positive;
       for (int64_t at = 0; at < count; at += std::ssize(positive)) {

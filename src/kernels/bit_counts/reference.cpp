@@ -5,7 +5,8 @@
 namespace mantissa::kernels {
 namespace {
 
-void count_large(ConstGradient mantissas, int64_t begin, int64_t end, LargeCounts& large) noexcept {
+void count_large(ConstMantissaSpan mantissas, int64_t begin, int64_t end,
+                 LargeCounts& large) noexcept {
   with_wide_gradient_type(mantissas.bits, [&](auto type) {
     for (int64_t i = begin; i < end; ++i) {
       const auto size = static_cast<int64_t>(magnitude(mantissas.as<decltype(type)>()[i]));
@@ -18,6 +19,6 @@ void count_large(ConstGradient mantissas, int64_t begin, int64_t end, LargeCount
 
 }  // namespace
 
-const BitCountKernels kBitCountsReference = {"bit_counts_reference", Isa::kScalar, count_large};
+const BitCountKernels kBitCountsReference = {"bit_counts_reference", kNeedsNothing, count_large};
 
 }  // namespace mantissa::kernels

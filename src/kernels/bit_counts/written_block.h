@@ -13,19 +13,19 @@ struct WrittenExponents {
 
 // The counts of a block of `count` mantissas.
 inline LargeCounts count_block(const BitCountKernels& kernel, ThreadPool& pool,
-                               ConstGradient mantissas, int64_t count,
+                               ConstMantissaSpan mantissas, int64_t count,
                                Counted counted = Counted::kAll) {
-  constexpr int64_t kGrain = 65536;
+  constexpr int64_t kCountedPerThread = 65536;
   const int64_t bytes = gradient_bytes(mantissas.bits);
   PieceCounts counts(kernel, std::min<int64_t>(pool.size(), kMaximumParts), counted);
-  parallel_ranges(pool, count, kGrain, [&](int64_t begin, int64_t end, int64_t part) {
+  parallel_ranges(pool, count, kCountedPerThread, [&](int64_t begin, int64_t end, int64_t part) {
     counts.add({mantissas.as<std::byte>() + begin * bytes, mantissas.bits}, end - begin, part);
   });
   return counts.large();
 }
 
-// Of a block of `count` mantissas at exponents.written_exponent, `saturated` of which were clipped:
-// `large` are its counts.
+// The statistics of a block of `count` mantissas at exponents.written_exponent. `saturated` of them
+// were clipped; `large` are its counts.
 inline BitStatistics bit_statistics(const LargeCounts& large, int64_t count,
                                     const WrittenExponents& exponents, int64_t saturated) {
   const int written = exponents.written_exponent;

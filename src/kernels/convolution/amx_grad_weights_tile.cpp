@@ -7,7 +7,7 @@
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 constexpr int64_t kPositions = 16;  // of a tile
@@ -74,7 +74,7 @@ class TilePlace {
   int64_t inner_left_, tiles_left_, outer_at_, line_at_, at_;
 };
 
-// Of the transposed copy, [tile][16 channels][16 positions][4].
+// Bytes of the transposed copy, [tile][16 channels][16 positions][4].
 int64_t transposed_plane_bytes(const GradWeightsPlan& plan, int64_t units) {
   return lines_of(plan, units).tiles() * amx::kTileBytes;
 }
@@ -85,8 +85,8 @@ int64_t bytes_beyond_input(const GradWeightsPlan& plan) {
   return (lines.tiles_per_line() * kPositions - lines.length) * lines.step;
 }
 
-// Of the high plane, or of the only one, of the block that begins at a channel. Planes are as far
-// apart in a chunk of fewer units.
+// The copy of the high plane, or of the only one, for the block that begins at a channel. Planes
+// are as far apart in a chunk of fewer units.
 int8_t* transposed_at(const GradWeightsPlan& plan, const Chunk& chunk, int64_t channel) {
   return chunk.transposed +
          (channel - chunk.first_channel) / 16 * plan.planes * plan.transposed_plane_bytes;
@@ -284,6 +284,7 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
 }  // namespace
 
 const GradWeightsTiles kAmxGradWeightsTiles = {
+    .packing = kGradWeightsPacking,
     .most_rows = [](int) { return kInputVectors * amx::kRows; },
     .row_unit = amx::kRows,
     .input_vectors = kInputVectors,
@@ -295,7 +296,7 @@ const GradWeightsTiles kAmxGradWeightsTiles = {
     .sum_shared = sum_shared,
     .release = amx::release};
 
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END
 #endif

@@ -1,12 +1,12 @@
 // The dot's tiles on AMX: a is pixels, 64 bytes of a tap row each, b the packed weights.
 #if defined(__x86_64__)
-#include "kernels/convolution/avx512vnni_geometry.h"
+#include "kernels/convolution/avx512vnni.h"
 #include "kernels/convolution/avx512vnni_store.h"
 #include "kernels/lanes/amx.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 constexpr int64_t kDepthDwords = 16;  // of a product, at most
@@ -45,7 +45,7 @@ struct TileSums {
   const __m512i* low_plane;
 
   MANTISSA_INLINE __m512i operator[](int i) const {
-    if constexpr (kMode != DotMode::kNarrow) return sums[i];
+    if constexpr (kMode != DotMode::kPlanesInt32) return sums[i];
     return _mm512_add_epi32(_mm512_slli_epi32(sums[i], 8), low_plane[i]);
   }
 };
@@ -157,7 +157,7 @@ MANTISSA_INLINE void store_wide(TileArguments& t, const __m512i* sums, const __m
       MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v, ++i) {
         const auto lanes = v == kVectors - 1 ? tail : static_cast<__mmask16>(0xffff);
         char* to = target + 16 * v * int64_t{sizeof(typename Store::Result)};
-        if constexpr (kMode == DotMode::kWide) {
+        if constexpr (kMode == DotMode::kPlanesInt64) {
           store.store(to, lanes, sums[i], low_plane[i]);
         } else {
           store.store(to, lanes, sums[i]);
@@ -235,10 +235,10 @@ Tile find_tile(DotMode mode, int vectors, int bases, int64_t) {
       return tile_of_mode<DotMode::kByte>(vectors, bases);
     case DotMode::kWord:
       return tile_of_mode<DotMode::kWord>(vectors, bases);
-    case DotMode::kNarrow:
-      return tile_of_mode<DotMode::kNarrow>(vectors, bases);
-    case DotMode::kWide:
-      return tile_of_mode<DotMode::kWide>(vectors, bases);
+    case DotMode::kPlanesInt32:
+      return tile_of_mode<DotMode::kPlanesInt32>(vectors, bases);
+    case DotMode::kPlanesInt64:
+      return tile_of_mode<DotMode::kPlanesInt64>(vectors, bases);
   }
   return nullptr;
 }
@@ -255,7 +255,7 @@ const Tiles kAmxTiles = {.pixels = amx::kRows,
                          .find = find_tile,
                          .release = amx::release};
 
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END
 #endif

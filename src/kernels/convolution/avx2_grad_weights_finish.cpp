@@ -1,12 +1,12 @@
 // Rescales the sums of grad_weights into the totals.
 #if defined(__x86_64__)
-#include "kernels/convolution/avx2_grad_weights.h"
+#include "kernels/convolution/avx2.h"
 #include "kernels/convolution/avx2_vectors.h"
 #include "kernels/exact_sums.h"
 
 MANTISSA_TARGET_AVX2_BEGIN
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words::avx2 {
 namespace {
 
 // Four at a time: rescale_rne and accumulate where neither can saturate.
@@ -104,8 +104,8 @@ void finish_slowly(const TapSums<Sum>& sums, int64_t first, int64_t count, int64
 }
 
 // Totals of 32 bits, 8 inputs of 8 channels at a time.
-void finish_narrow(const TapSums<int32_t>& sums, int64_t inputs, int64_t channels, int64_t pitch,
-                   const ConvolutionGradWeights& args, int64_t first) {
+void finish_int32(const TapSums<int32_t>& sums, int64_t inputs, int64_t channels, int64_t pitch,
+                  const ConvolutionGradWeights& args, int64_t first) {
   auto* const totals = args.totals.as<int32_t>() + first;
   for (int64_t o = 0; o < channels; o += 8) {
     const int64_t count = smaller(8, channels - o);
@@ -136,8 +136,8 @@ MANTISSA_INLINE bool finish_four(const Rescale& rescale, const TapSums<int64_t>&
   return true;
 }
 
-void finish_wide(const TapSums<int64_t>& sums, int64_t inputs, int64_t channels, int64_t pitch,
-                 const ConvolutionGradWeights& args, int64_t first) {
+void finish_int64(const TapSums<int64_t>& sums, int64_t inputs, int64_t channels, int64_t pitch,
+                  const ConvolutionGradWeights& args, int64_t first) {
   const Rescale rescale(args.shift, args.adds);
   for (int64_t o = 0; o < channels; o += 4) {
     const int64_t to = first + o * pitch;
@@ -164,13 +164,13 @@ void finish_sums(const GradWeightsPlan& plan, const Slice& slice, int64_t group,
   const int64_t first = (slice.first_output + group * kGroupChannels) * pitch +
                         tap * s.in_channels + slice.first_input;
   if (plan.sum_bits == 32) {
-    return finish_narrow({parts, part_count, offset, lanes}, slice.inputs, channels, pitch, args,
-                         first);
+    return finish_int32({parts, part_count, offset, lanes}, slice.inputs, channels, pitch, args,
+                        first);
   }
-  finish_wide({parts, part_count, offset, lanes}, slice.inputs, channels, pitch, args, first);
+  finish_int64({parts, part_count, offset, lanes}, slice.inputs, channels, pitch, args, first);
 }
 
-}  // namespace mantissa::kernels::convolution_avx2
+}  // namespace mantissa::kernels::convolution_words::avx2
 
 MANTISSA_TARGET_END
 #endif

@@ -1,10 +1,10 @@
 #if defined(__x86_64__)
-#include "kernels/convolution/avx2_grad_weights.h"
+#include "kernels/convolution/avx2.h"
 #include "kernels/convolution/avx2_vectors.h"
 
 MANTISSA_TARGET_AVX2_BEGIN
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words::avx2 {
 namespace {
 
 // Adjacent elements of two images, alternating.
@@ -95,8 +95,6 @@ void pack_row(const GradRow<T>& row, const Unit& unit, const Slice& slice, int64
   }
 }
 
-}  // namespace
-
 void pack_input(const GradWeightsPlan& plan, const int8_t* input, const Unit& unit,
                 const Slice& slice, int16_t* to) {
   const ConvolutionShape& s = plan.shape;
@@ -154,12 +152,12 @@ void pack_grads(const GradWeightsPlan& plan, const T* grads, const Unit& unit, c
   }
 }
 
-template void pack_grads(const GradWeightsPlan&, const int8_t*, const Unit&, const Slice&,
-                         int16_t*);
-template void pack_grads(const GradWeightsPlan&, const int16_t*, const Unit&, const Slice&,
-                         int16_t*);
+}  // namespace
 
-}  // namespace mantissa::kernels::convolution_avx2
+const GradWeightsPacking kGradWeightsPacking = {pack_input, pack_grads<int8_t>, pack_grads<int16_t>,
+                                                finish_sums};
+
+}  // namespace mantissa::kernels::convolution_words::avx2
 
 MANTISSA_TARGET_END
 #endif

@@ -1,14 +1,10 @@
 #if defined(__x86_64__)
-#include "kernels/convolution/avx2_pack.h"
-
-#include "kernels/convolution/avx2_tile.h"
+#include "kernels/convolution/avx2.h"
 #include "kernels/convolution/avx2_vectors.h"
 
 MANTISSA_TARGET_AVX2_BEGIN
 
-namespace mantissa::kernels::convolution_avx2 {
-
-using namespace convolution_geometry;
+namespace mantissa::kernels::convolution_words::avx2 {
 
 namespace {
 
@@ -94,8 +90,6 @@ int16_t* clear_words(int16_t* to, int64_t count) {
   return to + count;
 }
 
-}  // namespace
-
 void pack_forward_weights(const ConvolutionShape& s, const int8_t* weights, int64_t first,
                           int16_t* packed) {
   const int64_t run = s.kernel_width * s.in_channels;
@@ -163,10 +157,12 @@ void pack_window(const Dot& dot, const T* image, const Window& window, int16_t* 
   }
 }
 
-template void pack_window(const Dot&, const int8_t*, const Window&, int16_t*);
-template void pack_window(const Dot&, const int16_t*, const Window&, int16_t*);
+}  // namespace
 
-}  // namespace mantissa::kernels::convolution_avx2
+const DotPacking kDotPacking = {pack_forward_weights, pack_grad_input_weights, pack_window<int8_t>,
+                                pack_window<int16_t>};
+
+}  // namespace mantissa::kernels::convolution_words::avx2
 
 MANTISSA_TARGET_END
 #endif

@@ -1,19 +1,18 @@
 #if defined(__x86_64__)
-#include "kernels/convolution/avx2_store.h"
-
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/convolution/avx2.h"
 #include "kernels/convolution/avx2_vectors.h"
 #include "numerics/rounding.h"
 
 MANTISSA_TARGET_AVX2_BEGIN
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words::avx2 {
 namespace {
 
 // int64 sums are below 2^40: larger shifts leave nothing either.
-constexpr int kLargestWideShift = 48;
+constexpr int kLargestInt64Shift = 48;
 
 MANTISSA_INLINE __m256i load_sums(const int32_t* from) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
@@ -145,14 +144,14 @@ int64_t count_saturated(const Store& store, const PixelBlock& block) {
 }
 
 // Four int64 sums, rounded and clipped.
-struct RoundWide {
+struct RoundInt64 {
   __m256i bias, below_half, odd, bias_after, limit;
   __m128i shift;
 
-  RoundWide(int bits, int64_t largest) {
+  RoundInt64(int bits, int64_t largest) {
     // Shifts are logical: a bias keeps the sums positive, and its rounded value even.
     constexpr int64_t kBias = int64_t{1} << 60;
-    bits = std::min(bits, kLargestWideShift);
+    bits = std::min(bits, kLargestInt64Shift);
     bias = _mm256_set1_epi64x(kBias);
     bias_after = _mm256_set1_epi64x(kBias >> bits);
     below_half = _mm256_set1_epi64x(bits > 0 ? (int64_t{1} << (bits - 1)) - 1 : 0);
@@ -174,25 +173,6 @@ struct RoundWide {
   }
 };
 
-}  // namespace
-
-Store::Store(TargetType target, int shift_bits, int64_t largest)
-    : type(target), shift(shift_bits), limit(largest) {
-  // limit + 1/2 is a tie, which goes to the even limit + 1 and is clipped.
-  const int bits = std::min(shift, 31);
-  const int64_t half = bits > 0 ? int64_t{1} << (bits - 1) : 1;
-  unsaturated = static_cast<uint32_t>(std::min((limit << bits) + half - 1, int64_t{INT32_MAX}));
-}
-
-WideStatistics Store::statistics() const {
-  WideStatistics result{.maximum = 0, .saturated = saturated};
-  for (const uint32_t lane : maximum) result.maximum = std::max<uint64_t>(result.maximum, lane);
-  for (const int64_t lane : wide_maximum) {
-    result.maximum = std::max(result.maximum, static_cast<uint64_t>(lane));
-  }
-  return result;
-}
-
 void store_block(Store& store, const PixelBlock& block) {
   const __m256i maximum = write_block(store.type, block, store.shift, store.limit);
   auto* all = reinterpret_cast<__m256i*>(store.maximum);
@@ -203,10 +183,10 @@ void store_block(Store& store, const PixelBlock& block) {
   if (_mm256_testz_si256(above, above) == 0) store.saturated += count_saturated(store, block);
 }
 
-void store_wide_block(Store& store, const PixelBlock& block, const int64_t* sums) {
-  const RoundWide round(store.shift, store.limit);
+void store_int64_block(Store& store, const PixelBlock& block, const int64_t* sums) {
+  const RoundInt64 round(store.shift, store.limit);
   const __m256i low_words = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
-  auto* all = reinterpret_cast<__m256i*>(store.wide_maximum);
+  auto* all = reinterpret_cast<__m256i*>(store.int64_maximum);
   __m256i maximum = _mm256_load_si256(all);
   __m256i clipped_count = _mm256_setzero_si256();
   for (int64_t i = 0; i < block.sum_count(); i += 4) {
@@ -226,30 +206,34 @@ void store_wide_block(Store& store, const PixelBlock& block, const int64_t* sums
   write_block(store.type, block, 0, store.limit);
 }
 
-void add_to_wide(int32_t* sums, int64_t count, bool first, int64_t* wide) {
+void add_to_int64(int32_t* sums, int64_t count, bool first, int64_t* to) {
   for (int64_t i = 0; i < count; i += kLanes) {
     __m256i low = _mm256_cvtepi32_epi64(load16(sums + i));
     __m256i high = _mm256_cvtepi32_epi64(load16(sums + i + 4));
     if (!first) {
-      low = _mm256_add_epi64(low, load32(wide + i));
-      high = _mm256_add_epi64(high, load32(wide + i + 4));
+      low = _mm256_add_epi64(low, load32(to + i));
+      high = _mm256_add_epi64(high, load32(to + i + 4));
     }
-    store32(wide + i, low);
-    store32(wide + i + 4, high);
+    store32(to + i, low);
+    store32(to + i + 4, high);
     store32(sums + i, _mm256_setzero_si256());
   }
 }
 
-void add_to_narrow(int32_t* sums, int64_t count, bool first, int32_t* narrow) {
+void add_to_int32(int32_t* sums, int64_t count, bool first, int32_t* to) {
   for (int64_t i = 0; i < count; i += kLanes) {
     __m256i sum = load32(sums + i);
-    if (!first) sum = _mm256_add_epi32(sum, load32(narrow + i));
-    store32(narrow + i, sum);
+    if (!first) sum = _mm256_add_epi32(sum, load32(to + i));
+    store32(to + i, sum);
     store32(sums + i, _mm256_setzero_si256());
   }
 }
 
-}  // namespace mantissa::kernels::convolution_avx2
+}  // namespace
+
+const Stores kStores = {store_block, store_int64_block, add_to_int64, add_to_int32};
+
+}  // namespace mantissa::kernels::convolution_words::avx2
 
 MANTISSA_TARGET_END
 #endif

@@ -1,12 +1,11 @@
 // The register tile of AVX2: two instructions per vector of products.
 #if defined(__x86_64__)
-#include "kernels/convolution/avx2_tile.h"
-
+#include "kernels/convolution/avx2.h"
 #include "kernels/convolution/avx2_vectors.h"
 
 MANTISSA_TARGET_AVX2_BEGIN
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words::avx2 {
 namespace {
 
 // Inline assembly because g++ 12 spills accumulators of the intrinsics in nested loops.
@@ -26,7 +25,7 @@ MANTISSA_INLINE void multiply_add_last(__m256i& sum, __m256i& pairs, __m256i vec
 
 const Tiles kAvx2Tiles = kTiles;
 
-}  // namespace mantissa::kernels::convolution_avx2
+}  // namespace mantissa::kernels::convolution_words::avx2
 
 MANTISSA_TARGET_END
 #endif

@@ -10,7 +10,7 @@
 
 MANTISSA_TARGET_AVX2_BEGIN
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words::avx2 {
 namespace {
 
 #define MANTISSA_UNROLL _Pragma("GCC unroll 32")
@@ -83,6 +83,6 @@ MANTISSA_INLINE void interleave_words(__m256i a, __m256i b, __m256i& lower, __m2
 }
 
 }  // namespace
-}  // namespace mantissa::kernels::convolution_avx2
+}  // namespace mantissa::kernels::convolution_words::avx2
 
 MANTISSA_TARGET_END

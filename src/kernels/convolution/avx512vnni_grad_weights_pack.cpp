@@ -2,13 +2,13 @@
 #if defined(__x86_64__)
 #include <bit>
 
-#include "kernels/convolution/avx512vnni_bytes.h"
-#include "kernels/convolution/avx512vnni_grad_weights.h"
+#include "kernels/convolution/avx512vnni.h"
+#include "kernels/convolution/avx512vnni_vectors.h"
 #include "numerics/rounding.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 // Where the next 16 of adjacent channels of four images go, in bytes from the first: to the next
@@ -133,8 +133,8 @@ UnitPlace unit_place(const GradWeightsPlan& plan, int64_t unit) {
 }
 
 // Calls pack(images, offset, count, to) for each row of a unit, or each pixel where gradients of
-// the slice are not adjacent, `to` being the place of its first gradient; what lies outside of the
-// image is left to fill(from, count), panel by panel.
+// the slice are not adjacent; `to` is the place of its first gradient. Gradients outside of the
+// image are left to fill(from, count), panel by panel.
 template <typename T, typename Pack, typename Fill>
 void for_each_grad_row(const GradWeightsPlan& plan, const T* grads, const UnitPlace& place,
                        int64_t first_channel, Pack&& pack, Fill&& fill) {
@@ -290,8 +290,8 @@ void finish_blocks(const GradWeightsPlan& plan, const SumsView& view, int64_t ro
 }
 
 // Totals of 32 bits.
-void finish_narrow(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
-                   const ConvolutionGradWeights& args) {
+void finish_int32(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
+                  const ConvolutionGradWeights& args) {
   const int64_t columns = plan.shape.out_channels;
   for (int64_t c = 0; c < columns; c += 16) {
     for (int64_t r = 0; r < rows; r += 16) {
@@ -314,8 +314,6 @@ void finish_narrow(const GradWeightsPlan& plan, const SumsView& view, int64_t ro
     }
   }
 }
-
-}  // namespace
 
 void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, int64_t unit, uint8_t* to) {
   const UnitPlace place = unit_place(plan, unit);
@@ -360,7 +358,7 @@ void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, int64_t u
   }
 }
 
-void pack_unit_grads(const GradWeightsPlan& plan, const ConstGradient& grads, int64_t unit,
+void pack_unit_grads(const GradWeightsPlan& plan, const ConstMantissaSpan& grads, int64_t unit,
                      int64_t first_channel, int8_t* to) {
   const UnitPlace place = unit_place(plan, unit);
   const int64_t left = plan.panels - first_channel / plan.panel_channels;
@@ -374,9 +372,11 @@ void pack_unit_grads(const GradWeightsPlan& plan, const ConstGradient& grads, in
 
 void finish_sums(const GradWeightsPlan& plan, const SumsView& view, int64_t row, int64_t rows,
                  const ConvolutionGradWeights& args) {
-  if (plan.sum_bits == 32) return finish_narrow(plan, view, row, rows, args);
+  if (plan.sum_bits == 32) return finish_int32(plan, view, row, rows, args);
   (is_plain(args) ? finish_blocks<true> : finish_blocks<false>)(plan, view, row, rows, args);
 }
+
+}  // namespace
 
 void finish_row(const GradWeightsPlan& plan, const int64_t* sums, int64_t output, int64_t row,
                 int64_t count, const ConvolutionGradWeights& args) {
@@ -395,7 +395,10 @@ void finish_row(const GradWeightsPlan& plan, const int64_t* sums, int64_t output
   }
 }
 
-}  // namespace mantissa::kernels::convolution_avx512vnni
+const GradWeightsPacking kGradWeightsPacking = {pack_unit_input, pack_unit_grads, sum_inputs,
+                                                sum_grads,       finish_row,      finish_sums};
+
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END
 #endif

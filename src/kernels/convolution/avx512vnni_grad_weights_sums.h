@@ -1,19 +1,18 @@
-// What the tiles of grad_weights on AVX-512 do with their sums of products: correct them for the
-// biased operands (avx512vnni_grad_weights.h) and store or add them. Include it outside of any
-// region.
+// The ends of grad_weights' tiles on AVX-512: sums of products are corrected for the biased
+// operands (bytes_grad_weights.h), and stored or added. Include it outside of any region.
 #pragma once
 
-#include "kernels/convolution/avx512vnni_bytes.h"
-#include "kernels/convolution/avx512vnni_grad_weights.h"
+#include "kernels/convolution/avx512vnni.h"
+#include "kernels/convolution/avx512vnni_vectors.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 constexpr __mmask16 kAllSixteen = 0xffff;
 
-// Where a tile's sums go, stored if they are the first, and what corrects them.
+// The place of a tile's sums, stored if they are the first, and their corrections.
 struct Destination {
   const int32_t* input_sums = nullptr;  // of the tile's (kx, c)
   GradientSums grad_sums;               // of its output channels
@@ -29,15 +28,15 @@ MANTISSA_INLINE void flush(int64_t* to, __m512i part, __m512i correction, bool f
   _mm512_store_si512(to, sum);
 }
 
-// The same modulo 2^32, of those of sixteen that the mask has.
-MANTISSA_INLINE void flush_narrow(int32_t* to, __mmask16 mask, __m512i part, __m512i correction,
-                                  bool first) {
+// The same modulo 2^32, for the sums of sixteen that the mask has.
+MANTISSA_INLINE void flush_int32(int32_t* to, __mmask16 mask, __m512i part, __m512i correction,
+                                 bool first) {
   __m512i sum = _mm512_add_epi32(part, _mm512_slli_epi32(correction, 7));
   if (!first) sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, to));
   _mm512_mask_storeu_epi32(to, mask, sum);
 }
 
-MANTISSA_INLINE __m512i join_planes_narrow(__m512i high, __m512i low) {
+MANTISSA_INLINE __m512i join_planes_int32(__m512i high, __m512i low) {
   return _mm512_add_epi32(_mm512_slli_epi32(high, 8), low);
 }
 
@@ -51,9 +50,9 @@ MANTISSA_INLINE __m512i join_planes(__m256i high, __m256i low) {
 MANTISSA_INLINE void flush_planes(const Destination& d, int64_t row, __m512i high, __m512i low) {
   if (d.sums.bits == 32) {
     const __m512i grads = _mm512_load_si512(d.grad_sums.as<int32_t>());
-    return flush_narrow(d.sums.as<int32_t>() + row * d.pitch, kAllSixteen,
-                        join_planes_narrow(high, low),
-                        _mm512_sub_epi32(_mm512_set1_epi32(d.input_sums[row]), grads), d.first);
+    return flush_int32(d.sums.as<int32_t>() + row * d.pitch, kAllSixteen,
+                       join_planes_int32(high, low),
+                       _mm512_sub_epi32(_mm512_set1_epi32(d.input_sums[row]), grads), d.first);
   }
   const __m512i inputs = _mm512_set1_epi64(d.input_sums[row]);
   const auto* grads = d.grad_sums.as<int64_t>();
@@ -71,8 +70,8 @@ MANTISSA_INLINE void flush_block(const Destination& d, int64_t row, int block, _
   const int64_t at = row * d.pitch + 16 * block;
   if (d.sums.bits == 32) {
     const __m512i grads = _mm512_load_si512(d.grad_sums.as<int32_t>() + 16 * block);
-    return flush_narrow(d.sums.as<int32_t>() + at, kAllSixteen, sums, _mm512_sub_epi32(zero, grads),
-                        d.first);
+    return flush_int32(d.sums.as<int32_t>() + at, kAllSixteen, sums, _mm512_sub_epi32(zero, grads),
+                       d.first);
   }
   const int64_t* grads = d.grad_sums.as<int64_t>() + 16 * block;
   int64_t* to = d.sums.as<int64_t>() + at;
@@ -89,8 +88,8 @@ MANTISSA_INLINE void flush_inputs(const Destination& d, int64_t output, int64_t 
   const int64_t at = output * d.pitch + 16 * vector;
   if (d.sums.bits == 32) {
     const __m512i grad = _mm512_set1_epi32(d.grad_sums.as<int32_t>()[output]);
-    return flush_narrow(d.sums.as<int32_t>() + at, mask, join_planes_narrow(high, low),
-                        _mm512_sub_epi32(inputs, grad), d.first);
+    return flush_int32(d.sums.as<int32_t>() + at, mask, join_planes_int32(high, low),
+                       _mm512_sub_epi32(inputs, grad), d.first);
   }
   const __m512i grad = _mm512_set1_epi64(d.grad_sums.as<int64_t>()[output]);
   int64_t* to = d.sums.as<int64_t>() + at;
@@ -108,8 +107,8 @@ MANTISSA_INLINE void flush_plane_inputs(const Destination& d, int64_t output, in
   const __m512i zero = _mm512_setzero_si512();
   if (d.sums.bits == 32) {
     const __m512i grad = _mm512_set1_epi32(d.grad_sums.as<int32_t>()[output]);
-    return flush_narrow(d.sums.as<int32_t>() + at, mask, sums, _mm512_sub_epi32(zero, grad),
-                        d.first);
+    return flush_int32(d.sums.as<int32_t>() + at, mask, sums, _mm512_sub_epi32(zero, grad),
+                       d.first);
   }
   const __m512i correction =
       _mm512_sub_epi64(zero, _mm512_set1_epi64(d.grad_sums.as<int64_t>()[output]));
@@ -129,11 +128,11 @@ struct SharedSums {
   int64_t* waiting;
   int64_t* tile;  // [outputs][vectors][16]
 
-  bool are_narrow() const { return plan.sum_bits == 32; }
+  bool are_int32() const { return plan.sum_bits == 32; }
   int64_t count() const { return smaller(vectors * 16, plan.run - row); }
-  // What is stored of the last vector.
+  // Sums of the last vector that are stored.
   __mmask16 last() const {
-    return are_narrow() ? mask16(count() - (vectors - 1) * 16) : kAllSixteen;
+    return are_int32() ? mask16(count() - (vectors - 1) * 16) : kAllSixteen;
   }
 
   Destination of(int64_t output) const {
@@ -142,7 +141,7 @@ struct SharedSums {
                      .sums = {tile},
                      .pitch = vectors * 16,
                      .first = first_chunk};
-    if (are_narrow()) {
+    if (are_int32()) {
       d.sums = args.totals.from(output * plan.rows + ky * plan.run + row);
       d.pitch = plan.rows;
     } else if (plan.keeps_sums()) {
@@ -152,7 +151,7 @@ struct SharedSums {
     return d;
   }
   void finish(int64_t output, int64_t outputs) const {
-    if (are_narrow() || plan.keeps_sums()) return;
+    if (are_int32() || plan.keeps_sums()) return;
     for (int64_t o = 0; o < outputs; ++o) {
       finish_row(plan, tile + o * vectors * 16, output + o, ky * plan.run + row, count(), args);
     }
@@ -160,6 +159,6 @@ struct SharedSums {
 };
 
 }  // namespace
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END

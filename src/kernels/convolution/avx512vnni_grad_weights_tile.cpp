@@ -5,16 +5,16 @@
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 // Rows of a tile of output channels: as many as registers hold, of two vectors of sums each or of
 // one.
 constexpr int kRowsOfTwo = 14, kRowsOfOne = 28;
-// Of tiles of inputs: vectors of 16 of a tap row, and output channels, by planes of grad_output.
+// Tiles of inputs: vectors of 16 of a tap row, and output channels, by planes of grad_output.
 constexpr int64_t kInputVectors = 3;
 constexpr int64_t tile_outputs(int planes) { return planes == 2 ? 4 : 8; }
-// Of a chunk, whose panels fit the L1 cache.
+// Positions of a chunk whose panels fit the L1 cache.
 constexpr int64_t kBlockPositions = 128;
 
 struct ProductArguments {
@@ -32,7 +32,7 @@ MANTISSA_INLINE __m512i broadcast_dword(const void* from) {
   return dword;
 }
 
-// Of one block in two planes, or of one or two blocks in one plane.
+// Products of one block in two planes, or of one or two blocks in one plane.
 template <int kRows, int kPlanes, int kBlocks>
 __attribute__((noinline)) void products(const ProductArguments& a) {
   constexpr bool kTwo = kPlanes * kBlocks == 2;
@@ -82,7 +82,7 @@ struct InputArguments {
   __m512i* products;
   bool first_block, last_block;
   int64_t outputs;  // channels that exist
-  __mmask16 last;   // what is stored of the last vector
+  __mmask16 last;   // the sums of the last vector that are stored
   Destination to;
 };
 
@@ -184,18 +184,6 @@ __m512i sum_plane(const GradWeightsPlan& plan, const Chunk& chunk, const int8_t*
 
 }  // namespace
 
-Positions positions_of(const GradWeightsPlan& plan, int64_t units) {
-  const int64_t pixel = plan.pixel_bytes();
-  Positions p = {{units, plan.band_rows, plan.band_columns},
-                 {plan.input_bytes(), plan.step * plan.window_columns * pixel, plan.step * pixel}};
-  for (int i = 0; i < 2; ++i) {  // join the inner loops where they run through
-    if (p.count[2] != 1 && p.step[1] != p.count[2] * p.step[2]) break;
-    p = {{1, p.count[0], p.count[1] * p.count[2]},
-         {0, p.step[0], p.count[2] == 1 ? p.step[1] : p.step[2]}};
-  }
-  return p;
-}
-
 // Sums over rows first: a row of the window serves all ky.
 void sum_inputs(const GradWeightsPlan& plan, const Chunk& chunk, int64_t first) {
   const int64_t kernel_height = plan.shape.kernel_height;
@@ -239,7 +227,7 @@ void sum_grads(const GradWeightsPlan& plan, const Chunk& chunk, int64_t block) {
   if (plan.planes == 2) high = sum_plane(plan, chunk, grads);
   if (chunk.grad_sums.bits == 32) {
     return _mm512_store_si512(chunk.grad_sums.as<int32_t>() + block * 16,
-                              join_planes_narrow(high, low));
+                              join_planes_int32(high, low));
   }
   int64_t* to = chunk.grad_sums.as<int64_t>() + block * 16;
   _mm512_store_si512(to, join_planes(_mm512_castsi512_si256(high), _mm512_castsi512_si256(low)));
@@ -313,6 +301,7 @@ void sum_shared(const GradWeightsPlan& plan, const ConvolutionGradWeights& args,
 }  // namespace
 
 const GradWeightsTiles kAvx512VnniGradWeightsTiles = {
+    .packing = kGradWeightsPacking,
     .most_rows = [](int vectors) { return int64_t{vectors == 2 ? kRowsOfTwo : kRowsOfOne}; },
     .row_unit = 1,
     .input_vectors = kInputVectors,
@@ -324,7 +313,7 @@ const GradWeightsTiles kAvx512VnniGradWeightsTiles = {
     .sum_shared = sum_shared,
     .release = [] {}};
 
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END
 #endif

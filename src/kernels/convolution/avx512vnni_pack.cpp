@@ -1,11 +1,10 @@
 #if defined(__x86_64__)
-#include "kernels/convolution/avx512vnni_pack.h"
-
-#include "kernels/convolution/avx512vnni_bytes.h"
+#include "kernels/convolution/avx512vnni.h"
+#include "kernels/convolution/avx512vnni_vectors.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 // Sums of the weights of 16 channels, and of their magnitudes.
@@ -113,8 +112,6 @@ void copy_planes(const int16_t* from, int64_t count, uint8_t* high, uint8_t* low
   }
 }
 
-}  // namespace
-
 void pack_forward_weights(const ConvolutionShape& s, const int8_t* weights, const int32_t* bias,
                           int64_t first, const PackedBlock& packed) {
   const int64_t run = s.kernel_width * s.in_channels;
@@ -205,7 +202,12 @@ void pack_planes(const Dot& dot, const int16_t* image, const Window& window, int
   }
 }
 
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace
+
+const DotPacking kDotPacking = {pack_forward_weights, pack_grad_input_weights, pack_bytes,
+                                pack_planes};
+
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END
 #endif

@@ -1,13 +1,13 @@
-// What tiles of AVX-512 do with the sums of a dot: round, store, and note what is largest and what
-// saturates. Include it outside of any region.
+// The ends of a dot's tiles on AVX-512: sums are rounded and stored, the largest is noted, and how
+// many saturate. Include it outside of any region.
 #pragma once
 
-#include "kernels/convolution/avx512vnni_bytes.h"
-#include "kernels/convolution/avx512vnni_tile.h"
+#include "kernels/convolution/avx512vnni.h"
+#include "kernels/convolution/avx512vnni_vectors.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 // Writes int32.
@@ -171,15 +171,15 @@ struct StoreFor<DotMode::kWord> {
   using Type = StoreRounded<int16_t>;
 };
 template <>
-struct StoreFor<DotMode::kNarrow> {
+struct StoreFor<DotMode::kPlanesInt32> {
   using Type = StoreRounded<int16_t>;
 };
 template <>
-struct StoreFor<DotMode::kWide> {
+struct StoreFor<DotMode::kPlanesInt64> {
   using Type = StoreWide;
 };
 
 }  // namespace
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END

@@ -1,12 +1,11 @@
 #if defined(__x86_64__)
-#include "kernels/convolution/avx512vnni_tile.h"
-
-#include "kernels/convolution/avx512vnni_bytes.h"
+#include "kernels/convolution/avx512vnni.h"
 #include "kernels/convolution/avx512vnni_store.h"
+#include "kernels/convolution/avx512vnni_vectors.h"
 
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx512vnni {
+namespace mantissa::kernels::convolution_bytes::avx512vnni {
 namespace {
 
 // Distances of pixels 1..6 of a segment are sums of scaled registers: no pointer per pixel needed.
@@ -96,7 +95,7 @@ __attribute__((noinline)) void tile(TileArguments& t) {
   using Store = typename StoreFor<kMode>::Type;
   constexpr int kCount = kBases * kPixels * kVectors;
   Sums<kBases, kPixels, kVectors> sums;
-  __m512i high[kMode == DotMode::kWide ? kCount : 1];
+  __m512i high[kMode == DotMode::kPlanesInt64 ? kCount : 1];
   MANTISSA_UNROLL for (int v = 0; v < kVectors; ++v) {
     const __m512i init = _mm512_loadu_si512(t.init + 16 * v);
     MANTISSA_UNROLL for (int i = v; i < kCount; i += kVectors) sums[i] = init;
@@ -104,7 +103,7 @@ __attribute__((noinline)) void tile(TileArguments& t) {
   accumulate<kBases, kPixels, kVectors>(sums, t, 0);
   if constexpr (has_two_planes(kMode)) {
     MANTISSA_UNROLL for (int i = 0; i < kCount; ++i) {
-      if constexpr (kMode == DotMode::kWide) {
+      if constexpr (kMode == DotMode::kPlanesInt64) {
         high[i] = sums[i];
         sums[i] = _mm512_setzero_si512();
       } else {
@@ -130,7 +129,7 @@ __attribute__((noinline)) void tile(TileArguments& t) {
         const int i = (b * kPixels + p) * kVectors + v;
         const auto lanes = v == kVectors - 1 ? tail : static_cast<__mmask16>(0xffff);
         char* to = target + 16 * v * int64_t{sizeof(typename Store::Result)};
-        if constexpr (kMode == DotMode::kWide) {
+        if constexpr (kMode == DotMode::kPlanesInt64) {
           store.store(to, lanes, high[i], sums[i]);
         } else {
           store.store(to, lanes, sums[i]);
@@ -172,10 +171,10 @@ Tile find_tile(DotMode mode, int vectors, int bases, int64_t pixels) {
       return tile_of_mode<DotMode::kByte>(vectors, bases, pixels);
     case DotMode::kWord:
       return tile_of_mode<DotMode::kWord>(vectors, bases, pixels);
-    case DotMode::kNarrow:
-      return tile_of_mode<DotMode::kNarrow>(vectors, bases, pixels);
-    case DotMode::kWide:
-      return tile_of_mode<DotMode::kWide>(vectors, bases, pixels);
+    case DotMode::kPlanesInt32:
+      return tile_of_mode<DotMode::kPlanesInt32>(vectors, bases, pixels);
+    case DotMode::kPlanesInt64:
+      return tile_of_mode<DotMode::kPlanesInt64>(vectors, bases, pixels);
   }
   return nullptr;
 }
@@ -193,21 +192,7 @@ const Tiles kAvx512VnniTiles = {.pixels = kSegmentPixels,
                                 .find = find_tile,
                                 .release = [] {}};
 
-uint64_t tile_maximum(DotMode mode, const TileArguments& t) {
-  const __m512i maximum = _mm512_load_si512(t.maximum);
-  return mode == DotMode::kWide ? _mm512_reduce_max_epu64(maximum)
-                                : _mm512_reduce_max_epu32(maximum);
-}
-
-int64_t tile_saturated(DotMode mode, const TileArguments& t) {
-  const __m512i saturated = _mm512_load_si512(t.saturated);
-  if (mode == DotMode::kWide) return _mm512_reduce_add_epi64(saturated);
-  const __m512i low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(saturated));
-  const __m512i high = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(saturated, 1));
-  return _mm512_reduce_add_epi64(_mm512_add_epi64(low, high));
-}
-
-}  // namespace mantissa::kernels::convolution_avx512vnni
+}  // namespace mantissa::kernels::convolution_bytes::avx512vnni
 
 MANTISSA_TARGET_END
 #endif

@@ -1,12 +1,12 @@
 // The register tile of AVX-VNNI: one instruction per vector of products. Wraps around as the two of
 // AVX2 do.
 #if defined(__x86_64__)
-#include "kernels/convolution/avx2_tile.h"
+#include "kernels/convolution/avx2.h"
 #include "kernels/convolution/avx2_vectors.h"
 
 MANTISSA_TARGET_AVXVNNI_BEGIN
 
-namespace mantissa::kernels::convolution_avx2 {
+namespace mantissa::kernels::convolution_words::avx2 {
 namespace {
 
 // Inline assembly because g++ 12 spills accumulators of the intrinsics in nested loops. "{vex}"
@@ -24,7 +24,7 @@ MANTISSA_INLINE void multiply_add_last(__m256i& sum, __m256i& pairs, __m256i vec
 
 const Tiles kAvxVnniTiles = kTiles;
 
-}  // namespace mantissa::kernels::convolution_avx2
+}  // namespace mantissa::kernels::convolution_words::avx2
 
 MANTISSA_TARGET_END
 #endif

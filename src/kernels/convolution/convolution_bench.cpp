@@ -1,6 +1,6 @@
 // Speed of the convolutions, dense and depthwise: GOPS (2 * multiply-adds per nanosecond) and the
-// share of what a loop of the instruction set's multiply-adds (tdpbusd, vpdpbusd, or vpmaddwd and
-// vpaddd) reaches in the same run.
+// share of the speed that a loop of the instruction set's multiply-adds (tdpbusd, vpdpbusd, or
+// vpmaddwd and vpaddd) reaches in the same run.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -63,7 +63,7 @@ constexpr Case kCases[] = {
     {"linear-512x768x768", shape_of(512, 1, 768, 768, 1, 1, 0)},
 };
 
-// Of a MobileNetV2, for the depthwise rows.
+// Layers of a MobileNetV2, for the depthwise rows.
 constexpr Case kDepthwiseCases[] = {
     {"56x56x144", depthwise_of(16, 56, 144, 3, 1)},
     {"56x56x144-batch32", depthwise_of(32, 56, 144, 3, 1)},
@@ -103,16 +103,17 @@ double measure_peak(const PeakKernels& row) {
   return best;
 }
 
-double peak_gops(Isa isa) {
-  static std::map<Isa, double> known;
-  if (!known.contains(isa)) known[isa] = measure_peak(*select_kernels(isa).peak);
-  return known[isa];
+double peak_gops(Features needs) {
+  static std::map<const PeakKernels*, double> known;
+  const PeakKernels* peak = select_kernels(needs).peak;
+  if (!known.contains(peak)) known[peak] = measure_peak(*peak);
+  return known[peak];
 }
 
 template <typename Call>
-void measure(benchmark::State& state, Isa isa, const ConvolutionShape& shape, int threads,
+void measure(benchmark::State& state, Features needs, const ConvolutionShape& shape, int threads,
              Call&& call) {
-  const double peak = peak_gops(isa);
+  const double peak = peak_gops(needs);
   double best_ns = 1e30;
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
@@ -152,45 +153,45 @@ void run(benchmark::State& state, const ConvolutionKernels* kernels, const PassC
   for (int64_t i = 0; i < shape.weights_count(); ++i) weights.as<int8_t>()[i] /= 3;
   if (pass == Pass::kForward) {
     Buffer output(static_cast<size_t>(shape.output_count()) * 4);
-    Buffer scratch(kernels->forward_scratch_bytes(shape, threads));
+    Buffer scratch(kernels->forward_scratch_bytes(shape, threads, {}));
     ConvolutionForward args = {.shape = shape,
                                .input = input.as<int8_t>(),
                                .weights = weights.as<int8_t>(),
-                               .wide = bits == 32 ? output.as<int32_t>() : nullptr,
-                               .narrow = bits == 8 ? output.as<int8_t>() : nullptr};
-    args.shift = exact_shift(kernels->forward(args, {&pool, scratch.span()}).maximum, 8);
-    measure(state, kernels->isa, shape, threads, [&] {
-      kernels->forward(args, {&pool, scratch.span()});
+                               .sums = bits == 32 ? output.as<int32_t>() : nullptr,
+                               .output = bits == 8 ? output.as<int8_t>() : nullptr};
+    args.shift = exact_shift(kernels->forward(args, {}, {&pool, scratch.span()}).maximum, 8);
+    measure(state, kernels->needs, shape, threads, [&] {
+      kernels->forward(args, {}, {&pool, scratch.span()});
     });
     return;
   }
   Buffer grad_output(static_cast<size_t>(shape.output_count()) * 2);
-  const ConstGradient gradient = {grad_output.as<void>(), bits};
+  const ConstMantissaSpan gradient = {grad_output.as<void>(), bits};
   if (pass == Pass::kGradInput) {
     Buffer grad_input(static_cast<size_t>(shape.input_count()) * 2);
-    Buffer scratch(kernels->grad_input_scratch_bytes(shape, bits, threads));
+    Buffer scratch(kernels->grad_input_scratch_bytes(shape, bits, threads, {}));
     ConvolutionGradInput args = {
         shape, gradient, weights.as<int8_t>(), 0, {grad_input.as<void>(), bits}};
-    args.shift = exact_shift(kernels->grad_input(args, {&pool, scratch.span()}).maximum, bits);
-    measure(state, kernels->isa, shape, threads, [&] {
-      kernels->grad_input(args, {&pool, scratch.span()});
+    args.shift = exact_shift(kernels->grad_input(args, {}, {&pool, scratch.span()}).maximum, bits);
+    measure(state, kernels->needs, shape, threads, [&] {
+      kernels->grad_input(args, {}, {&pool, scratch.span()});
     });
     return;
   }
   Buffer accumulator(static_cast<size_t>(shape.weights_count()) * 8);
   for (int64_t i = 0; i < shape.weights_count(); ++i) accumulator.as<int64_t>()[i] = i;
-  Buffer scratch(kernels->grad_weights_scratch_bytes(shape, bits, threads));
+  Buffer scratch(kernels->grad_weights_scratch_bytes(shape, bits, threads, {}));
   const ConvolutionGradWeights args = {
       shape, input.as<int8_t>(), gradient, 20, {accumulator.as<int64_t>()}};
-  measure(state, kernels->isa, shape, threads, [&] {
-    kernels->grad_weights(args, {&pool, scratch.span()});
+  measure(state, kernels->needs, shape, threads, [&] {
+    kernels->grad_weights(args, {}, {&pool, scratch.span()});
   });
 }
 
 void register_rows(const std::vector<const ConvolutionKernels*>& rows,
                    std::span<const Case> cases) {
   for (const ConvolutionKernels* kernels : rows) {
-    if (!is_supported(kernels->isa)) continue;
+    if (!cpu_features().contains(kernels->needs)) continue;
     for (const PassCase& pass : kPasses) {
       for (const Case& item : cases) {
         for (const int threads : {1, 2}) {

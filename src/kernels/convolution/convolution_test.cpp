@@ -22,7 +22,7 @@ using test::Operands;
 using test::shape_of;
 using test::Values;
 
-std::vector<test::Subject> fast_kernels() { return test::fast_subjects("convolution"); }
+std::vector<test::Subject> fast_kernels() { return test::fast_subjects({}); }
 
 // Empty if all fast kernels agree with the reference.
 std::string disagreement(const ConvolutionShape& shape, Values values, uint32_t seed,
@@ -99,7 +99,7 @@ TEST(Convolution, FastKernelsCountWhatTheyWrite) {
          {shape_of(4, 28, 28, 16, 16, 3, 1, 1), shape_of(4, 28, 28, 16, 32, 3, 2, 1),
           shape_of(4, 28, 28, 16, 32, 1, 2, 0), shape_of(4, 14, 14, 24, 20, 1, 1, 0)}) {
       const test::Results found = test::Operands(shape, Values::kRandom, 1).run(kernel, 2);
-      EXPECT_EQ(found.narrow_counted, shape.output_count()) << kernel.name;
+      EXPECT_EQ(found.output_counted, shape.output_count()) << kernel.name;
       EXPECT_EQ(found.grad_input_counted, shape.input_count()) << kernel.name;
     }
   }
@@ -129,15 +129,15 @@ INSTANTIATE_TEST_SUITE_P(
 // and in two chunks, or one, that all share.
 TEST(Convolution, NarrowSumsReachTheirLimit) {
   if (fast_kernels().empty()) GTEST_SKIP() << "this CPU has no instruction set to test";
-  static_assert(narrow_sums_fit(516, 8, 16) && !narrow_sums_fit(517, 8, 16));
-  static_assert(narrow_sums_fit(133'144, 8, 8) && !narrow_sums_fit(133'145, 8, 8));
+  static_assert(sums_fit_int32(516, 8, 16) && !sums_fit_int32(517, 8, 16));
+  static_assert(sums_fit_int32(133'144, 8, 8) && !sums_fit_int32(133'145, 8, 8));
   constexpr uint32_t kOf16Bits = 2;
   for (const ConvolutionShape& shape :
        {shape_of(516, 1, 1, 5, 3, 1, 1, 0), shape_of(516, 1, 1, 2000, 43, 1, 1, 0)}) {
     const Operands operands(shape, Values::kAllMaximum, kOf16Bits);
     ASSERT_EQ(operands.bits, 16);
     const test::Results expected = operands.run(test::subject_of(kConvolutionReference), 1);
-    EXPECT_EQ(expected.narrow_sums[0], 516 * 127 * 32767);
+    EXPECT_EQ(expected.int32_sums[0], 516 * 127 * 32767);
     EXPECT_EQ(test::disagreement(fast_kernels(), operands, {1, 2}), "");
     EXPECT_EQ(disagreement(shape, Values::kMixedSigns, kOf16Bits, {1, 2}), "");
   }
@@ -151,18 +151,18 @@ TEST(Convolution, NarrowSumsOfManyRowsReachTheirLimit) {
         shape_of(2500, 1, 1, 600, 120, 1, 1, 0)}) {
     Operands operands(shape, Values::kAllMaximum, 2);
     ASSERT_EQ(operands.bits, 16);
-    const int64_t even = most_narrow_magnitudes(8) / shape.batch;
+    const int64_t even = most_magnitudes_of_int32_sums(8) / shape.batch;
     std::vector<int16_t> gradient(static_cast<size_t>(shape.output_count()),
                                   static_cast<int16_t>(even));
-    gradient[0] = static_cast<int16_t>(even + most_narrow_magnitudes(8) % shape.batch);
+    gradient[0] = static_cast<int16_t>(even + most_magnitudes_of_int32_sums(8) % shape.batch);
     operands.set_grad_output(gradient);
     const test::Results expected = operands.run(test::subject_of(kConvolutionReference), 1);
-    ASSERT_FALSE(expected.narrow_sums.empty());
-    EXPECT_EQ(expected.narrow_sums[0], 127 * most_narrow_magnitudes(8));
+    ASSERT_FALSE(expected.int32_sums.empty());
+    EXPECT_EQ(expected.int32_sums[0], 127 * most_magnitudes_of_int32_sums(8));
     EXPECT_EQ(test::disagreement(fast_kernels(), operands, {1, 2}), "");
     ++gradient[0];
     operands.set_grad_output(gradient);
-    EXPECT_FALSE(operands.sums_are_narrow());
+    EXPECT_FALSE(operands.sums_fit_int32());
   }
 }
 

@@ -1,4 +1,4 @@
-// How the fast kernels see a convolution: a "dot" is what forward and grad_input share.
+// How the drivers see a convolution: a "dot" is the part that forward and grad_input share.
 //
 // A dot computes, for each target pixel, sums over a few taps of source pixels and over the
 // source's channels, by one weight matrix per tap. Forward: the source is the input. grad_input:

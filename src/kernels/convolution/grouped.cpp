@@ -1,16 +1,30 @@
-#include "kernels/convolution/grouped.h"
-
+// Convolution in groups of channels: each group's channels are gathered, convolved and scattered,
+// one group after another.
+#include "kernels/convolution/choice.h"
 #include "kernels/convolution/pieces.h"
 #include "kernels/exact_sums.h"
 
 namespace mantissa::kernels {
 namespace {
 
+const char* declines(const ConvolutionWork& work) noexcept {
+  const ConvolutionShape& s = work.shape;
+  if (s.groups == 1) return "takes only several groups";
+  if (s.group_in_channels() == 1 && s.group_out_channels() == 1) {
+    return "a group of one channel fills no vector";
+  }
+  return s.dilation > 1 ? "takes no dilation" : nullptr;
+}
+
 ConvolutionShape one_group(ConvolutionShape s) {
   s.in_channels = s.group_in_channels();
   s.out_channels = s.group_out_channels();
   s.groups = 1;
   return s;
+}
+
+ConvolutionWork part(const ConvolutionWork& work) noexcept {
+  return {work.pass, one_group(work.shape), work.bits};
 }
 
 // One group's input, or gradient of it, and output, or gradient of it, before the dense scratch.
@@ -55,15 +69,13 @@ size_t group_bytes(const ConvolutionShape& s, int64_t input_bytes, int64_t outpu
          aligned_bytes(s.output_count() / s.groups * output_bytes);
 }
 
-}  // namespace
-
-WideStatistics grouped_forward(const ConvolutionKernels& dense, const ConvolutionForward& args,
-                               const KernelContext& context) noexcept {
+WideStatistics forward(const ConvolutionForward& args, ConvolutionRows below,
+                       const KernelContext& context) noexcept {
   const ConvolutionShape group = one_group(args.shape);
-  const int64_t bytes = args.wide != nullptr ? 4 : 1;
+  const int64_t bytes = args.sums != nullptr ? 4 : 1;
   const Channels input = input_channels(args.shape, 1), output = output_channels(args.shape, bytes);
   const Scratch scratch(context, group.input_count(), group.output_count() * bytes);
-  void* all = args.wide != nullptr ? static_cast<void*>(args.wide) : args.narrow;
+  void* all = args.sums != nullptr ? static_cast<void*>(args.sums) : args.output;
   WideStatistics total;
   for (int64_t g = 0; g < args.shape.groups; ++g) {
     ConvolutionForward part = args;
@@ -73,21 +85,22 @@ WideStatistics grouped_forward(const ConvolutionKernels& dense, const Convolutio
         reinterpret_cast<const int8_t*>(input.gather(*context.pool, args.input, g, scratch.input));
     part.weights = args.weights + g * group.weights_count();
     if (args.bias != nullptr) part.bias = args.bias + g * group.out_channels;
-    if (args.wide != nullptr) part.wide = reinterpret_cast<int32_t*>(scratch.output);
-    if (args.narrow != nullptr) part.narrow = reinterpret_cast<int8_t*>(scratch.output);
-    total += dense.forward(part, scratch.dense);
+    if (args.sums != nullptr) part.sums = reinterpret_cast<int32_t*>(scratch.output);
+    if (args.output != nullptr) part.output = reinterpret_cast<int8_t*>(scratch.output);
+    total += convolution_forward(below, part, scratch.dense);
     output.scatter(*context.pool, scratch.output, g, all);
   }
   return total;
 }
 
-size_t grouped_forward_scratch_bytes(const ConvolutionKernels& dense, const ConvolutionShape& shape,
-                                     int threads) noexcept {
-  return group_bytes(shape, 1, 4) + dense.forward_scratch_bytes(one_group(shape), threads);
+size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads,
+                             ConvolutionRows below) noexcept {
+  return group_bytes(shape, 1, 4) +
+         convolution_forward_scratch_bytes(below, one_group(shape), threads);
 }
 
-WideStatistics grouped_grad_input(const ConvolutionKernels& dense, const ConvolutionGradInput& args,
-                                  const KernelContext& context) noexcept {
+WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionRows below,
+                          const KernelContext& context) noexcept {
   const ConvolutionShape group = one_group(args.shape);
   const int64_t input_bytes = gradient_bytes(args.grad_input.bits);
   const int64_t output_bytes = gradient_bytes(args.grad_output.bits);
@@ -103,22 +116,21 @@ WideStatistics grouped_grad_input(const ConvolutionKernels& dense, const Convolu
     part.grad_output.data = output.gather(*context.pool, args.grad_output.data, g, scratch.output);
     part.weights = args.weights + g * group.weights_count();
     part.grad_input.data = scratch.input;
-    total += dense.grad_input(part, scratch.dense);
+    total += convolution_grad_input(below, part, scratch.dense);
     input.scatter(*context.pool, scratch.input, g, args.grad_input.data);
   }
   return total;
 }
 
-size_t grouped_grad_input_scratch_bytes(const ConvolutionKernels& dense,
-                                        const ConvolutionShape& shape, int bits,
-                                        int threads) noexcept {
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
+                                ConvolutionRows below) noexcept {
   // The gradient of the input may have 16 bits where that of the output has fewer.
   return group_bytes(shape, gradient_bytes(16), gradient_bytes(bits)) +
-         dense.grad_input_scratch_bytes(one_group(shape), bits, threads);
+         convolution_grad_input_scratch_bytes(below, one_group(shape), bits, threads);
 }
 
-void grouped_grad_weights(const ConvolutionKernels& dense, const ConvolutionGradWeights& args,
-                          const KernelContext& context) noexcept {
+void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
+                  const KernelContext& context) noexcept {
   const ConvolutionShape group = one_group(args.shape);
   const int64_t bytes = gradient_bytes(args.grad_output.bits);
   const Channels input = input_channels(args.shape, 1), output = output_channels(args.shape, bytes);
@@ -130,15 +142,29 @@ void grouped_grad_weights(const ConvolutionKernels& dense, const ConvolutionGrad
         reinterpret_cast<const int8_t*>(input.gather(*context.pool, args.input, g, scratch.input));
     part.grad_output.data = output.gather(*context.pool, args.grad_output.data, g, scratch.output);
     part.totals = args.totals.from(g * group.weights_count());
-    dense.grad_weights(part, scratch.dense);
+    convolution_grad_weights(below, part, scratch.dense);
   }
 }
 
-size_t grouped_grad_weights_scratch_bytes(const ConvolutionKernels& dense,
-                                          const ConvolutionShape& shape, int bits,
-                                          int threads) noexcept {
+size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
+                                  ConvolutionRows below) noexcept {
   return group_bytes(shape, 1, gradient_bytes(bits)) +
-         dense.grad_weights_scratch_bytes(one_group(shape), bits, threads);
+         convolution_grad_weights_scratch_bytes(below, one_group(shape), bits, threads);
 }
+
+}  // namespace
+
+const ConvolutionKernels kConvolutionGrouped = {
+    .name = "convolution_grouped",
+    .needs = kNeedsNothing,
+    .declines = declines,
+    .part = part,
+    .forward = forward,
+    .forward_scratch_bytes = forward_scratch_bytes,
+    .grad_input = grad_input,
+    .grad_input_scratch_bytes = grad_input_scratch_bytes,
+    .grad_weights = grad_weights,
+    .grad_weights_scratch_bytes = grad_weights_scratch_bytes,
+};
 
 }  // namespace mantissa::kernels

@@ -26,8 +26,7 @@ auto most_of_pieces(int64_t count, int64_t piece, const Bytes& bytes) {
 // Rows of `width` bytes, `from_step` and `to_step` apart: some channels of all pixels.
 inline void copy_rows(ThreadPool& pool, const std::byte* from, int64_t from_step, std::byte* to,
                       int64_t to_step, int64_t width, int64_t rows) {
-  constexpr int64_t kGrainBytes = 16 * 1024;
-  parallel_ranges(pool, rows, std::max<int64_t>(1, kGrainBytes / width),
+  parallel_ranges(pool, rows, std::max<int64_t>(1, kBytesPerThread / width),
                   [&](int64_t begin, int64_t end, int64_t) {
                     for (int64_t i = begin; i < end; ++i) {
                       std::memcpy(to + i * to_step, from + i * from_step,

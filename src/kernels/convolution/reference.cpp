@@ -1,6 +1,7 @@
 // The normative convolution: plain loops, exact sums, one thread. Slow on purpose, simple on
 // purpose.
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/convolution/convolution.h"
 #include "kernels/exact_sums.h"
@@ -49,7 +50,8 @@ void for_each_output(const ConvolutionShape& s, Visit&& visit) {
   }
 }
 
-WideStatistics forward(const ConvolutionForward& args, const KernelContext&) noexcept {
+WideStatistics forward(const ConvolutionForward& args, ConvolutionRows,
+                       const KernelContext&) noexcept {
   const ConvolutionShape& s = args.shape;
   WideStatistics statistics;
   for_each_output(s, [&](int64_t n, int64_t y, int64_t x) {
@@ -61,12 +63,12 @@ WideStatistics forward(const ConvolutionForward& args, const KernelContext&) noe
         for (int64_t c = 0; c < s.group_in_channels(); ++c) sum += in[c] * weights[c];
       });
       const int64_t at = output_at(s, n, y, x) + o;
-      if (args.wide != nullptr) {
-        args.wide[at] = sum;
+      if (args.sums != nullptr) {
+        args.sums[at] = sum;
       } else {
         const int64_t rounded = shift_right_rne(sum, args.shift);
-        args.narrow[at] = static_cast<int8_t>(saturate(rounded, mantissa_limit(args.bits)));
-        statistics.saturated += args.narrow[at] != rounded;
+        args.output[at] = static_cast<int8_t>(saturate(rounded, mantissa_limit(args.bits)));
+        statistics.saturated += args.output[at] != rounded;
       }
       statistics.maximum = std::max(statistics.maximum, magnitude(sum));
     }
@@ -90,7 +92,8 @@ void add_grad_input(const ConvolutionGradInput& args, int64_t* wide) {
   });
 }
 
-WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext& context) noexcept {
+WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionRows,
+                          const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   const int64_t limit = mantissa_limit(args.grad_input.bits);
   auto* wide = reinterpret_cast<int64_t*>(context.scratch.data());
@@ -110,8 +113,10 @@ WideStatistics grad_input(const ConvolutionGradInput& args, const KernelContext&
   });
 }
 
+// T is int32_t for gradients of more than 16 bits, whose products int32 does not hold.
 template <typename T>
 void add_grad_weights(const ConvolutionGradWeights& args, int64_t* sums) {
+  using Factor = std::conditional_t<sizeof(T) == sizeof(int32_t), int64_t, int32_t>;
   const ConvolutionShape& s = args.shape;
   for_each_output(s, [&](int64_t n, int64_t y, int64_t x) {
     const T* grad = args.grad_output.as<T>() + output_at(s, n, y, x);
@@ -119,30 +124,32 @@ void add_grad_weights(const ConvolutionGradWeights& args, int64_t* sums) {
       for (int64_t o = 0; o < s.out_channels; ++o) {
         const int8_t* in = args.input + input_at(s, n, in_y, in_x) + first_channel(s, o);
         int64_t* row = sums + weights_at(s, o, ky, kx);
-        for (int64_t c = 0; c < s.group_in_channels(); ++c) row[c] += grad[o] * in[c];
+        for (int64_t c = 0; c < s.group_in_channels(); ++c) row[c] += Factor{grad[o]} * in[c];
       }
     });
   });
 }
 
-void grad_weights(const ConvolutionGradWeights& args, const KernelContext& context) noexcept {
+void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows,
+                  const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
   std::fill_n(sums, s.weights_count(), 0);
-  with_gradient_type(args.grad_output.bits,
-                     [&](auto type) { add_grad_weights<decltype(type)>(args, sums); });
+  with_wide_gradient_type(args.grad_output.bits,
+                          [&](auto type) { add_grad_weights<decltype(type)>(args, sums); });
   for (int64_t i = 0; i < s.weights_count(); ++i) {
     add_sum(sums[i], args.shift, args.adds, args.totals, i);
   }
 }
 
-size_t no_scratch_bytes(const ConvolutionShape&, int) noexcept { return 0; }
+size_t no_scratch_bytes(const ConvolutionShape&, int, ConvolutionRows) noexcept { return 0; }
 
-size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int, int) noexcept {
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int, int, ConvolutionRows) noexcept {
   return static_cast<size_t>(shape.input_count()) * sizeof(int64_t);
 }
 
-size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int, int) noexcept {
+size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int, int,
+                                  ConvolutionRows) noexcept {
   return static_cast<size_t>(shape.weights_count()) * sizeof(int64_t);
 }
 
@@ -150,7 +157,9 @@ size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int, int) noexc
 
 const ConvolutionKernels kConvolutionReference = {
     .name = "convolution_reference",
-    .isa = Isa::kScalar,
+    .needs = kNeedsNothing,
+    .declines = [](const ConvolutionWork&) noexcept -> const char* { return nullptr; },
+    .part = nullptr,
     .forward = forward,
     .forward_scratch_bytes = no_scratch_bytes,
     .grad_input = grad_input,

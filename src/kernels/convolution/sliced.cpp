@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/thread_pool.h"
+#include "kernels/convolution/choice.h"
 #include "kernels/convolution/pieces.h"
 #include "kernels/exact_sums.h"
 
@@ -63,23 +64,23 @@ size_t threads_bytes(size_t of_one, int64_t all, int64_t channels, int threads) 
   return static_cast<size_t>(parts) * of_one;
 }
 
-// Of one slice: its result, then what the row needs.
-size_t forward_bytes(const ConvolutionKernels& dense, const ConvolutionShape& shape,
-                     int64_t channels) {
+// Scratch of one slice: its result, then the scratch of the row that takes it.
+size_t forward_bytes(ConvolutionRows below, const ConvolutionShape& shape, int64_t channels) {
   return most_of_pieces(shape.out_channels, channels, [&](int64_t count) {
     const ConvolutionShape part = with_outputs(shape, count);
     return aligned_bytes(part.output_count() * 4) +
-           aligned_bytes(static_cast<int64_t>(dense.forward_scratch_bytes(part, 1)));
+           aligned_bytes(static_cast<int64_t>(convolution_forward_scratch_bytes(below, part, 1)));
   });
 }
 
-// Of one slice: its weights, its result, then what the row needs.
-size_t grad_input_bytes(const ConvolutionKernels& dense, const ConvolutionShape& shape,
-                        int64_t channels, int bits) {
+// Scratch of one slice: its weights, its result, then the scratch of the row that takes it.
+size_t grad_input_bytes(ConvolutionRows below, const ConvolutionShape& shape, int64_t channels,
+                        int bits) {
   return most_of_pieces(shape.in_channels, channels, [&](int64_t count) {
     const ConvolutionShape part = with_inputs(shape, count);
     return aligned_bytes(part.weights_count()) + aligned_bytes(part.input_count() * 2) +
-           aligned_bytes(static_cast<int64_t>(dense.grad_input_scratch_bytes(part, bits, 1)));
+           aligned_bytes(
+               static_cast<int64_t>(convolution_grad_input_scratch_bytes(below, part, bits, 1)));
   });
 }
 
@@ -93,12 +94,12 @@ int64_t grad_input_slice(const ConvolutionShape& shape) noexcept {
   return slice(shape, shape.in_channels);
 }
 
-WideStatistics sliced_forward(const ConvolutionKernels& dense, const ConvolutionForward& args,
+WideStatistics sliced_forward(ConvolutionRows below, const ConvolutionForward& args,
                               int64_t channels, const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
-  const int64_t element = args.wide != nullptr ? 4 : 1;
-  auto* all = args.wide != nullptr ? reinterpret_cast<std::byte*>(args.wide)
-                                   : reinterpret_cast<std::byte*>(args.narrow);
+  const int64_t element = args.sums != nullptr ? 4 : 1;
+  auto* all = args.sums != nullptr ? reinterpret_cast<std::byte*>(args.sums)
+                                   : reinterpret_cast<std::byte*>(args.output);
   const auto run = [&](int64_t first, int64_t count, const KernelContext& own) {
     ConvolutionForward part = args;
     part.counts = nullptr;  // of the whole result, by the caller
@@ -106,24 +107,25 @@ WideStatistics sliced_forward(const ConvolutionKernels& dense, const Convolution
     part.weights += first * (s.weights_count() / s.out_channels);
     if (part.bias != nullptr) part.bias += first;
     std::byte* result = own.scratch.data();
-    if (args.wide != nullptr) part.wide = reinterpret_cast<int32_t*>(result);
-    if (args.narrow != nullptr) part.narrow = reinterpret_cast<int8_t*>(result);
+    if (args.sums != nullptr) part.sums = reinterpret_cast<int32_t*>(result);
+    if (args.output != nullptr) part.output = reinterpret_cast<int8_t*>(result);
     const size_t used = aligned_bytes(part.shape.output_count() * 4);
-    const WideStatistics found = dense.forward(part, {own.pool, own.scratch.subspan(used)});
+    const WideStatistics found =
+        convolution_forward(below, part, {own.pool, own.scratch.subspan(used)});
     copy_rows(*own.pool, result, count * element, all + first * element, s.out_channels * element,
               count * element, s.output_count() / s.out_channels);
     return found;
   };
-  return for_each_slice(context, s.out_channels, channels, forward_bytes(dense, s, channels), run);
+  return for_each_slice(context, s.out_channels, channels, forward_bytes(below, s, channels), run);
 }
 
-size_t sliced_forward_scratch_bytes(const ConvolutionKernels& dense, const ConvolutionShape& shape,
+size_t sliced_forward_scratch_bytes(ConvolutionRows below, const ConvolutionShape& shape,
                                     int64_t channels, int threads) noexcept {
-  return threads_bytes(forward_bytes(dense, shape, channels), shape.out_channels, channels,
+  return threads_bytes(forward_bytes(below, shape, channels), shape.out_channels, channels,
                        threads);
 }
 
-WideStatistics sliced_grad_input(const ConvolutionKernels& dense, const ConvolutionGradInput& args,
+WideStatistics sliced_grad_input(ConvolutionRows below, const ConvolutionGradInput& args,
                                  int64_t channels, const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   const int64_t element = gradient_bytes(args.grad_input.bits);
@@ -141,20 +143,76 @@ WideStatistics sliced_grad_input(const ConvolutionKernels& dense, const Convolut
     part.grad_input.data = result;
     const size_t used =
         aligned_bytes(part.shape.weights_count()) + aligned_bytes(part.shape.input_count() * 2);
-    const WideStatistics found = dense.grad_input(part, {own.pool, own.scratch.subspan(used)});
+    const WideStatistics found =
+        convolution_grad_input(below, part, {own.pool, own.scratch.subspan(used)});
     copy_rows(*own.pool, result, count * element, all + first * element, s.in_channels * element,
               count * element, s.input_count() / s.in_channels);
     return found;
   };
   return for_each_slice(context, s.in_channels, channels,
-                        grad_input_bytes(dense, s, channels, args.grad_output.bits), run);
+                        grad_input_bytes(below, s, channels, args.grad_output.bits), run);
 }
 
-size_t sliced_grad_input_scratch_bytes(const ConvolutionKernels& dense,
-                                       const ConvolutionShape& shape, int64_t channels, int bits,
-                                       int threads) noexcept {
-  return threads_bytes(grad_input_bytes(dense, shape, channels, bits), shape.in_channels, channels,
+size_t sliced_grad_input_scratch_bytes(ConvolutionRows below, const ConvolutionShape& shape,
+                                       int64_t channels, int bits, int threads) noexcept {
+  return threads_bytes(grad_input_bytes(below, shape, channels, bits), shape.in_channels, channels,
                        threads);
 }
+
+namespace {
+
+int64_t slice_of(const ConvolutionWork& work) {
+  if (work.pass == ConvolutionPass::kGradWeights) return 0;
+  return work.pass == ConvolutionPass::kForward ? forward_slice(work.shape)
+                                                : grad_input_slice(work.shape);
+}
+
+const char* declines(const ConvolutionWork& work) noexcept {
+  if (work.pass == ConvolutionPass::kGradWeights) return "takes no gradient of weights";
+  return slice_of(work) == 0 ? "takes only many weights that meet few pixels" : nullptr;
+}
+
+ConvolutionWork part(const ConvolutionWork& work) noexcept {
+  const int64_t channels = slice_of(work);
+  return {work.pass,
+          work.pass == ConvolutionPass::kForward ? with_outputs(work.shape, channels)
+                                                 : with_inputs(work.shape, channels),
+          work.bits};
+}
+
+WideStatistics forward(const ConvolutionForward& args, ConvolutionRows below,
+                       const KernelContext& context) noexcept {
+  return sliced_forward(below, args, forward_slice(args.shape), context);
+}
+
+size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads,
+                             ConvolutionRows below) noexcept {
+  return sliced_forward_scratch_bytes(below, shape, forward_slice(shape), threads);
+}
+
+WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionRows below,
+                          const KernelContext& context) noexcept {
+  return sliced_grad_input(below, args, grad_input_slice(args.shape), context);
+}
+
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
+                                ConvolutionRows below) noexcept {
+  return sliced_grad_input_scratch_bytes(below, shape, grad_input_slice(shape), bits, threads);
+}
+
+}  // namespace
+
+const ConvolutionKernels kConvolutionSliced = {
+    .name = "convolution_sliced",
+    .needs = kNeedsNothing,
+    .declines = declines,
+    .part = part,
+    .forward = forward,
+    .forward_scratch_bytes = forward_scratch_bytes,
+    .grad_input = grad_input,
+    .grad_input_scratch_bytes = grad_input_scratch_bytes,
+    .grad_weights = nullptr,
+    .grad_weights_scratch_bytes = nullptr,
+};
 
 }  // namespace mantissa::kernels

@@ -1,4 +1,4 @@
-// Convolutions under test, whatever their entry points, and what they make of the same operands.
+// Convolutions under test, whatever their entry points, and their results for the same operands.
 #pragma once
 
 #include <rapidcheck.h>
@@ -16,8 +16,9 @@
 #include <vector>
 
 #include "kernels/bit_counts/piece_counts.h"
+#include "kernels/convolution/choice.h"
 #include "kernels/convolution/convolution.h"
-#include "kernels/convolution_choice.h"
+#include "kernels/kernel_table.h"
 
 namespace mantissa::kernels::test {
 
@@ -31,18 +32,32 @@ struct Subject {
   std::function<size_t(const ConvolutionShape&, int bits, int threads)> grad_weights_scratch_bytes;
 };
 
-inline Subject subject_of(const ConvolutionKernels& row) {
-  return {row.name,
-          row.forward,
-          row.forward_scratch_bytes,
-          row.grad_input,
-          row.grad_input_scratch_bytes,
-          row.grad_weights,
-          row.grad_weights_scratch_bytes};
+// A row by itself, with `below` for the parts of its work.
+inline Subject subject_of(const ConvolutionKernels& row,
+                          std::vector<const ConvolutionKernels*> below = {}) {
+  return {.name = row.name,
+          .forward = [&row, below](const auto& args,
+                                   const auto& c) { return row.forward(args, below, c); },
+          .forward_scratch_bytes =
+              [&row, below](const auto& shape, int threads) {
+                return row.forward_scratch_bytes(shape, threads, below);
+              },
+          .grad_input = [&row, below](const auto& args,
+                                      const auto& c) { return row.grad_input(args, below, c); },
+          .grad_input_scratch_bytes =
+              [&row, below](const auto& shape, int bits, int threads) {
+                return row.grad_input_scratch_bytes(shape, bits, threads, below);
+              },
+          .grad_weights = [&row, below](const auto& args,
+                                        const auto& c) { row.grad_weights(args, below, c); },
+          .grad_weights_scratch_bytes =
+              [&row, below](const auto& shape, int bits, int threads) {
+                return row.grad_weights_scratch_bytes(shape, bits, threads, below);
+              }};
 }
 
 // Scratch of the size asked for, up to the next 64 bytes, in front of a page that nobody may touch:
-// sanitizers do not see what assembly reads.
+// sanitizers do not see the reads of assembly.
 class Scratch {
  public:
   explicit Scratch(size_t bytes)
@@ -84,19 +99,19 @@ std::vector<T> make_values(int64_t count, int limit, Values values, std::mt19937
 }
 
 struct Results {
-  std::vector<int32_t> wide;
-  std::vector<int8_t> narrow;
+  std::vector<int32_t> sums;
+  std::vector<int8_t> output;
   std::vector<std::byte> grad_input;
   std::vector<int64_t> accumulator, first_written;
-  std::vector<int32_t> narrow_sums;  // where they fit
-  WideStatistics wide_found, narrow_found, grad_input_found;
-  std::string miscounted;  // empty if what was counted was right
-  int64_t narrow_counted = 0, grad_input_counted = 0;
+  std::vector<int32_t> int32_sums;  // where they fit
+  WideStatistics sums_found, output_found, grad_input_found;
+  std::string miscounted;  // empty if the counts were right
+  int64_t output_counted = 0, grad_input_counted = 0;
 };
 
 // Empty if nothing was counted, or all `count` mantissas were, and as they are.
-inline std::string miscount(const char* what, const PieceCounts& counts, ConstGradient mantissas,
-                            int64_t count) {
+inline std::string miscount(const char* what, const PieceCounts& counts,
+                            ConstMantissaSpan mantissas, int64_t count) {
   LargeCounts expected = {};
   kBitCountsReference.count_large(mantissas, 0, count, expected);
   if (counts.elements() == 0) return "";
@@ -149,19 +164,20 @@ struct Operands {
     grad_output.assign(bytes.begin(), bytes.end());
   }
 
-  bool sums_are_narrow() const {
+  bool sums_fit_int32() const {
     std::vector<int64_t> magnitudes(static_cast<size_t>(shape.out_channels));
     kElementwiseReference.sum_magnitudes({grad_output.data(), bits}, shape.out_channels, 0,
                                          shape.batch * shape.out_height * shape.out_width,
                                          magnitudes.data());
-    return *std::max_element(magnitudes.begin(), magnitudes.end()) <= most_narrow_magnitudes(8);
+    return *std::max_element(magnitudes.begin(), magnitudes.end()) <=
+           most_magnitudes_of_int32_sums(8);
   }
 
   Results run(const Subject& subject, int threads) const {
     ThreadPool pool(threads);
     Results r;
-    r.wide.resize(static_cast<size_t>(shape.output_count()), 12345);
-    r.narrow.resize(r.wide.size(), 77);
+    r.sums.resize(static_cast<size_t>(shape.output_count()), 12345);
+    r.output.resize(r.sums.size(), 77);
     r.grad_input.resize(input.size() * static_cast<size_t>(gradient_bytes(grad_input_bits)),
                         std::byte{77});
     r.accumulator = accumulator;
@@ -170,22 +186,22 @@ struct Operands {
                             .input = input.data(),
                             .weights = weights.data(),
                             .bias = bias.empty() ? nullptr : bias.data(),
-                            .wide = r.wide.data()};
-    r.wide_found = subject.forward(args, {&pool, forward.span()});
-    args.wide = nullptr;
-    args.narrow = r.narrow.data();
+                            .sums = r.sums.data()};
+    r.sums_found = subject.forward(args, {&pool, forward.span()});
+    args.sums = nullptr;
+    args.output = r.output.data();
     args.bits = value_bits;
     args.shift = forward_shift;
-    PieceCounts of_narrow(kBitCountsReference, threads);
+    PieceCounts of_output(kBitCountsReference, threads);
     PieceCounts of_grad_input(kBitCountsReference, threads);
-    args.counts = &of_narrow;
-    r.narrow_found = subject.forward(args, {&pool, forward.span()});
-    r.narrow_counted = of_narrow.elements();
+    args.counts = &of_output;
+    r.output_found = subject.forward(args, {&pool, forward.span()});
+    r.output_counted = of_output.elements();
     r.miscounted +=
-        miscount("narrow", of_narrow, {r.narrow.data(), value_bits}, shape.output_count());
-    const ConstGradient gradient{grad_output.data(), bits};
+        miscount("output", of_output, {r.output.data(), value_bits}, shape.output_count());
+    const ConstMantissaSpan gradient{grad_output.data(), bits};
     Scratch backward(subject.grad_input_scratch_bytes(shape, bits, threads));
-    const Gradient grad_in{r.grad_input.data(), grad_input_bits};
+    const MantissaSpan grad_in{r.grad_input.data(), grad_input_bits};
     r.grad_input_found = subject.grad_input(
         {shape, gradient, weights.data(), grad_input_shift, grad_in, &of_grad_input},
         {&pool, backward.span()});
@@ -199,9 +215,9 @@ struct Operands {
     sums.totals.data = r.first_written.data();
     sums.adds = false;
     subject.grad_weights(sums, {&pool, update.span()});
-    if (sums_are_narrow()) {
-      r.narrow_sums.resize(accumulator.size(), 77);
-      sums.totals = {r.narrow_sums.data(), 32};
+    if (sums_fit_int32()) {
+      r.int32_sums.resize(accumulator.size(), 77);
+      sums.totals = {r.int32_sums.data(), 32};
       subject.grad_weights(sums, {&pool, update.span()});
     }
     return r;
@@ -230,17 +246,17 @@ inline std::string first_difference(const char* what, const WideStatistics& expe
 
 // Empty if all results are equal.
 inline std::string difference(const Results& expected, const Results& actual) {
-  return actual.miscounted + first_difference("wide", expected.wide, actual.wide) +
-         first_difference("wide's statistics", expected.wide_found, actual.wide_found) +
-         first_difference("narrow", expected.narrow, actual.narrow) +
-         first_difference("narrow's statistics", expected.narrow_found, actual.narrow_found) +
+  return actual.miscounted + first_difference("sums", expected.sums, actual.sums) +
+         first_difference("the sums' statistics", expected.sums_found, actual.sums_found) +
+         first_difference("output", expected.output, actual.output) +
+         first_difference("the output's statistics", expected.output_found, actual.output_found) +
          first_difference("grad_input's bytes", expected.grad_input, actual.grad_input) +
          first_difference("grad_input's statistics", expected.grad_input_found,
                           actual.grad_input_found) +
          first_difference("accumulator", expected.accumulator, actual.accumulator) +
          first_difference("accumulator written first", expected.first_written,
                           actual.first_written) +
-         first_difference("narrow sums", expected.narrow_sums, actual.narrow_sums);
+         first_difference("int32 sums", expected.int32_sums, actual.int32_sums);
 }
 
 inline std::string describe(const ConvolutionShape& s) {
@@ -274,33 +290,25 @@ inline std::string disagreement(const std::vector<Subject>& subjects, const Oper
 
 using Rows = std::vector<const ConvolutionKernels*>;
 
-inline void add_row(Rows& rows, const ConvolutionKernels& row) {
-  if (is_supported(row.isa)) rows.push_back(&row);
-}
-template <typename Other>
-void add_row(Rows&, const Other&) {}
-
-// The rows that kernels.inc lists for a family of convolutions and this CPU runs.
-inline Rows rows_of(std::string_view wanted) {
+// The rows that do all of this work themselves and that this CPU can run, the reference first.
+inline Rows rows_for(const ConvolutionWork& work) {
   Rows rows;
-#define MANTISSA_KERNEL(family, symbol) \
-  if (wanted == #family) add_row(rows, symbol);
-#include "kernels/elementwise/elementwise.h"
-#include "kernels/kernels.inc"
-#undef MANTISSA_KERNEL
+  for (const ConvolutionKernels* row : select_kernels(cpu_features()).convolution) {
+    if (row->part == nullptr && row->declines(work) == nullptr) rows.push_back(row);
+  }
   return rows;
 }
 
-// Those of them that are not the reference.
-inline std::vector<Subject> fast_subjects(std::string_view family) {
+// All of them but the reference.
+inline std::vector<Subject> fast_subjects(const ConvolutionWork& work) {
   std::vector<Subject> subjects;
-  for (const ConvolutionKernels* row : rows_of(family)) {
-    if (row->isa != Isa::kScalar) subjects.push_back(subject_of(*row));
+  for (const ConvolutionKernels* row : rows_for(work)) {
+    if (row != &kConvolutionReference) subjects.push_back(subject_of(*row));
   }
   return subjects;
 }
 
-// What operators call, for each instruction set.
+// The functions that operators call, for each instruction set.
 inline std::vector<Subject> chosen_subjects() {
   std::vector<Subject> subjects;
   for (const Isa isa : kAllIsas) {
@@ -308,23 +316,29 @@ inline std::vector<Subject> chosen_subjects() {
     const KernelTable table = select_kernels(isa);
     subjects.push_back(
         {.name = "chosen for " + std::string(isa_name(isa)),
-         .forward = [table](const auto& args,
-                            const auto& c) { return convolution_forward(table, args, c); },
+         .forward = [table](
+                        const auto& args,
+                        const auto& c) { return convolution_forward(table.convolution, args, c); },
          .forward_scratch_bytes =
              [table](const auto& shape, int threads) {
-               return convolution_forward_scratch_bytes(table, shape, threads);
+               return convolution_forward_scratch_bytes(table.convolution, shape, threads);
              },
-         .grad_input = [table](const auto& args,
-                               const auto& c) { return convolution_grad_input(table, args, c); },
+         .grad_input =
+             [table](const auto& args, const auto& c) {
+               return convolution_grad_input(table.convolution, args, c);
+             },
          .grad_input_scratch_bytes =
              [table](const auto& shape, int bits, int threads) {
-               return convolution_grad_input_scratch_bytes(table, shape, bits, threads);
+               return convolution_grad_input_scratch_bytes(table.convolution, shape, bits, threads);
              },
-         .grad_weights = [table](const auto& args,
-                                 const auto& c) { convolution_grad_weights(table, args, c); },
+         .grad_weights =
+             [table](const auto& args, const auto& c) {
+               convolution_grad_weights(table.convolution, args, c);
+             },
          .grad_weights_scratch_bytes =
              [table](const auto& shape, int bits, int threads) {
-               return convolution_grad_weights_scratch_bytes(table, shape, bits, threads);
+               return convolution_grad_weights_scratch_bytes(table.convolution, shape, bits,
+                                                             threads);
              }});
   }
   return subjects;

@@ -55,7 +55,7 @@ struct Axis {
 struct Axes {
   Axis vertical, horizontal;
 
-  // Of the forward pass; mirrored, of the gradient of the input.
+  // For the forward pass; mirrored, for the gradient of the input.
   Axes(const ConvolutionShape& s, bool mirrored)
       : vertical{s.out_height, s.in_height, s.kernel_height, s.stride, s.padding, mirrored},
         horizontal{s.out_width, s.in_width, s.kernel_width, s.stride, s.padding, mirrored} {

@@ -204,16 +204,29 @@ bool fits_int32(const ConvolutionShape& s, int bits) {
 
 }  // namespace
 
+const char* declines(const ConvolutionWork& work) noexcept {
+  const ConvolutionShape& s = work.shape;
+  if (s.groups == 1 || s.groups != s.in_channels || s.groups != s.out_channels) {
+    return "takes only groups of one channel";
+  }
+  if (s.dilation > 1) return "takes no dilation";
+  if (work.bits > 16) return "takes only gradients of up to 16 bits";
+  if (work.pass == ConvolutionPass::kGradInput && !fits_int32(s, work.bits)) {
+    return "sums of so many taps and 16 bits do not fit int32";
+  }
+  return nullptr;
+}
+
 WideStatistics forward(const RowLoops& loops, const ConvolutionForward& args,
                        const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   const Plan plan(loops, s, false, context.pool->size());
   Correlation correlation(loops, plan, context.scratch.data());
   correlation.pack(args.weights, args.bias);
-  const bool wide = args.wide != nullptr;
-  const Results results = {.data = wide ? reinterpret_cast<std::byte*>(args.wide)
-                                        : reinterpret_cast<std::byte*>(args.narrow),
-                           .bytes = wide ? 4 : 1,
+  const bool writes_sums = args.sums != nullptr;
+  const Results results = {.data = writes_sums ? reinterpret_cast<std::byte*>(args.sums)
+                                               : reinterpret_cast<std::byte*>(args.output),
+                           .bytes = writes_sums ? 4 : 1,
                            .shift = args.shift,
                            .limit = static_cast<int32_t>(mantissa_limit(args.bits))};
   return correlation.run({args.input, 8, s.in_height, s.in_width, s.in_channels}, results,
@@ -229,7 +242,6 @@ WideStatistics grad_input(const RowLoops& loops, const ConvolutionGradInput& arg
                           const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   const int bits = args.grad_output.bits;
-  if (!fits_int32(s, bits)) return kConvolutionReference.grad_input(args, context);
   const Plan plan(loops, s, true, context.pool->size());
   Correlation correlation(loops, plan, context.scratch.data());
   correlation.pack(args.weights, nullptr);
@@ -241,11 +253,8 @@ WideStatistics grad_input(const RowLoops& loops, const ConvolutionGradInput& arg
                          results, *context.pool);
 }
 
-size_t grad_input_scratch_bytes(const RowLoops& loops, const ConvolutionShape& shape, int bits,
+size_t grad_input_scratch_bytes(const RowLoops& loops, const ConvolutionShape& shape, int,
                                 int threads) noexcept {
-  if (!fits_int32(shape, bits)) {
-    return kConvolutionReference.grad_input_scratch_bytes(shape, bits, threads);
-  }
   return Plan(loops, shape, true, threads).scratch_bytes();
 }
 

@@ -1,5 +1,5 @@
 // Depthwise convolution and its two gradients: the contract of kernels/convolution/convolution.h,
-// with groups == in_channels == out_channels. The scalar row is kConvolutionReference itself.
+// with groups == in_channels == out_channels. Other work these rows decline.
 //
 // Vectors run over channels. Rows of the input are read once into interleaved pairs of rows, which
 // multiply-add instructions then read for every tap that meets them.

@@ -93,7 +93,7 @@ struct Writer {
     return all != 0;
   }
 
-  // Of so many vectors written.
+  // How many results of so many vectors written are clipped.
   int64_t saturated(int64_t vectors) const {
     int64_t count = vectors * kLanes;
     for (int64_t i = 0; i < kLanes; ++i) count += unchanged[i];  // -1 each
@@ -165,7 +165,7 @@ int64_t correlate_any_taps(const CorrelationRow& row, Writer<T, kClips>& writer)
 template <typename T, bool kClips>
 using CorrelateTaps = int64_t (*)(const CorrelationRow&, Writer<T, kClips>&);
 
-// In registers: what kernels of up to 3 and of 5 taps come to, with strides 1 and 2.
+// In registers: kernels of up to 3 and of 5 taps, with strides 1 and 2.
 template <typename T, bool kClips>
 inline CorrelateTaps<T, kClips> taps_for(const CorrelationRow& row) {
   constexpr CorrelateTaps<T, kClips> kTaps[2][3] = {
@@ -178,7 +178,7 @@ inline CorrelateTaps<T, kClips> taps_for(const CorrelationRow& row) {
   return small ? kTaps[row.rows - 1][row.columns - 1] : correlate_any_taps<T, kClips>;
 }
 
-// Returns what all results were written with.
+// Returns the writer of all results, which knows the largest.
 template <typename T, bool kClips>
 inline Writer<T, kClips> correlate_tile(const CorrelationRow& tile) {
   Writer<T, kClips> writer(tile);

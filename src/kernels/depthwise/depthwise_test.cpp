@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/convolution/grouped.h"
 #include "kernels/convolution/test_subject.h"
 
 namespace mantissa::kernels {
@@ -23,40 +22,24 @@ using test::Values;
 constexpr Values kAllValues[] = {Values::kRandom, Values::kExtreme, Values::kAllMaximum,
                                  Values::kMixedSigns};
 
-std::vector<Subject> depthwise_subjects() { return test::fast_subjects("depthwise"); }
-
-// The grouped wrapper over each dense row.
-std::vector<Subject> grouped_subjects() {
-  std::vector<Subject> subjects;
-  for (const ConvolutionKernels* row : test::rows_of("convolution")) {
-    subjects.push_back(
-        {.name = std::string("grouped ") + row->name,
-         .forward = [row](const auto& args,
-                          const auto& c) { return grouped_forward(*row, args, c); },
-         .forward_scratch_bytes =
-             [row](const auto& shape, int threads) {
-               return grouped_forward_scratch_bytes(*row, shape, threads);
-             },
-         .grad_input = [row](const auto& args,
-                             const auto& c) { return grouped_grad_input(*row, args, c); },
-         .grad_input_scratch_bytes =
-             [row](const auto& shape, int bits, int threads) {
-               return grouped_grad_input_scratch_bytes(*row, shape, bits, threads);
-             },
-         .grad_weights = [row](const auto& args,
-                               const auto& c) { grouped_grad_weights(*row, args, c); },
-         .grad_weights_scratch_bytes =
-             [row](const auto& shape, int bits, int threads) {
-               return grouped_grad_weights_scratch_bytes(*row, shape, bits, threads);
-             }});
-  }
-  return subjects;
-}
-
 ConvolutionShape depthwise_of(int64_t batch, int64_t height, int64_t width, int64_t channels,
                               int64_t kernel, int64_t stride, int64_t padding) {
   return test::shape_of(batch, height, width, channels, channels, kernel, stride, padding,
                         channels);
+}
+
+std::vector<Subject> depthwise_subjects() {
+  return test::fast_subjects({.shape = depthwise_of(1, 3, 3, 2, 3, 1, 1)});
+}
+
+// Groups by each dense row.
+std::vector<Subject> grouped_subjects() {
+  std::vector<Subject> subjects;
+  for (const ConvolutionKernels* row : test::rows_for({})) {
+    subjects.push_back(test::subject_of(kConvolutionGrouped, {row}));
+    subjects.back().name += std::string(", ") + row->name;
+  }
+  return subjects;
 }
 
 const ConvolutionShape kDepthwiseShapes[] = {
@@ -137,7 +120,7 @@ TEST(Depthwise, TiesAtTheLimitSaturate) {
     operands.set_grad_output(grads);
     EXPECT_EQ(disagreement(depthwise_subjects(), operands, {1}), "");
     const test::Results expected = operands.run(test::subject_of(kConvolutionReference), 1);
-    EXPECT_EQ(expected.narrow_found.saturated, 10);  // two pixels of five channels
+    EXPECT_EQ(expected.output_found.saturated, 10);  // two pixels of five channels
     EXPECT_EQ(expected.grad_input_found.saturated, 5);
   }
 }

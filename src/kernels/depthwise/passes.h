@@ -1,4 +1,4 @@
-// The three passes of a depthwise convolution, over any instruction set's loops.
+// The three passes of a depthwise convolution, for the loops of any instruction set.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,9 @@
 #include "kernels/depthwise/row_loops.h"
 
 namespace mantissa::kernels::depthwise {
+
+// Why these passes do not take the work, or null.
+const char* declines(const ConvolutionWork& work) noexcept;
 
 WideStatistics forward(const RowLoops& loops, const ConvolutionForward& args,
                        const KernelContext& context) noexcept;

@@ -10,7 +10,7 @@ constexpr int64_t kAddBlock = 2048;
 struct AddHalves {
   using Vector = Halves;
   using Lane = int16_t;
-  // Of addends, and of the sum: |a + 2^7 b| <= 2^14 + 2^7.
+  // Largest shifts of addends, and of the sum: |a + 2^7 b| <= 2^14 + 2^7.
   static constexpr int kLargestLeft = 7, kLargestShift = 14;
 
   static Vector load(const int8_t* from) { return load_halves(from); }

@@ -22,7 +22,7 @@ namespace {
 }  // namespace
 
 const ElementwiseKernels kElementwiseAvx2 = {
-    "elementwise_avx2", Isa::kAvx2,        requantise,     normalise_input,
+    "elementwise_avx2", kNeedsAvx2,        requantise,     normalise_input,
     add_by_lanes,       add_wide_by_lanes, relu,           relu_gradient,
     sum_rows,           sum_magnitudes,    channel_maxima, requantise_channels,
     count_values,       look_up,           clamp,          within,

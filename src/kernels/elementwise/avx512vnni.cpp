@@ -22,7 +22,7 @@ namespace {
 }  // namespace
 
 const ElementwiseKernels kElementwiseAvx512Vnni = {"elementwise_avx512vnni",
-                                                   Isa::kAvx512Vnni,
+                                                   kNeedsAvx512Vnni,
                                                    requantise,
                                                    normalise_input,
                                                    add_by_lanes,

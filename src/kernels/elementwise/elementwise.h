@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/statistics.h"
 
 namespace mantissa::kernels {
@@ -37,10 +37,10 @@ struct RequantiseChannels {
 // Gradients [rows, channels] with a right shift per channel: out[row, c] = rne(in[row, c] >>
 // shifts[c]), as wide as they were.
 struct ShiftChannels {
-  ConstGradient in;
+  ConstMantissaSpan in;
   const int32_t* shifts = nullptr;  // [channels], each in [0, 30]: from 16 on nothing is left
   int64_t channels = 1;
-  Gradient out;
+  MantissaSpan out;
 };
 
 // Pixels uint8 [rows, channels] to int8: wide = pixel - mean[channel].
@@ -68,12 +68,12 @@ struct Add {
 // The same in int64, of gradients or of values of up to 16 bits; shifts of addends >= -40, shift >=
 // 0.
 struct AddWide {
-  ConstGradient a;
-  ConstGradient b;
+  ConstMantissaSpan a;
+  ConstMantissaSpan b;
   int shift_a = 0, shift_b = 0;
   bool relu = false;
   int shift = 0;
-  Gradient out;
+  MantissaSpan out;
 };
 
 // out[i] = narrow(a[i] * b[i]). With a period, b has so many elements and meets each such row of a;
@@ -90,17 +90,17 @@ struct Multiply {
 // grad_in[i] = narrow(grad_out[i] * factors[by[i]]) in int64, |product| < 2^61; `by` (its bytes)
 // may have a period as b of Multiply; shift >= 0.
 struct ScaleGradient {
-  ConstGradient grad_out;
+  ConstMantissaSpan grad_out;
   const int8_t* by = nullptr;
   const int64_t* factors = nullptr;  // [256], of the byte of each mantissa
   int64_t period = 0;
   int shift = 0;
-  Gradient grad_in;
+  MantissaSpan grad_in;
 };
 
 struct ElementwiseKernels {
   const char* name;
-  Isa isa;
+  Features needs;
   WideStatistics (*requantise)(const Requantise&, int64_t begin, int64_t end) noexcept;
   WideStatistics (*normalise_input)(const NormaliseInput&, int64_t begin_row,
                                     int64_t end_row) noexcept;
@@ -109,13 +109,13 @@ struct ElementwiseKernels {
   // out = max(0, in).
   void (*relu)(const int8_t* in, int8_t* out, int64_t begin, int64_t end) noexcept;
   // grad_in = output > 0 ? grad_out : 0.
-  void (*relu_gradient)(const int8_t* output, ConstGradient grad_out, Gradient grad_in,
+  void (*relu_gradient)(const int8_t* output, ConstMantissaSpan grad_out, MantissaSpan grad_in,
                         int64_t begin, int64_t end) noexcept;
   // sums[c] += sum over rows [begin, end) of in[row, c], of up to 32 bits.
-  void (*sum_rows)(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
+  void (*sum_rows)(ConstMantissaSpan in, int64_t channels, int64_t begin_row, int64_t end_row,
                    int64_t* sums) noexcept;
   // The same of |in[row, c]|.
-  void (*sum_magnitudes)(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
+  void (*sum_magnitudes)(ConstMantissaSpan in, int64_t channels, int64_t begin_row, int64_t end_row,
                          int64_t* sums) noexcept;
   // maxima[c] = max(maxima[c], |wide[row, c]|) over rows [begin, end); for the guard.
   void (*channel_maxima)(const int32_t* wide, int64_t channels, int64_t begin_row, int64_t end_row,
@@ -134,14 +134,14 @@ struct ElementwiseKernels {
   // out = low <= in <= high ? 1 : 0.
   void (*within)(const int8_t* in, int8_t low, int8_t high, int8_t* out, int64_t begin,
                  int64_t end) noexcept;
-  // Of all elements and what `least` and `most` hold.
+  // Extremes of all elements and of `least` and `most` themselves.
   void (*extremes)(const int8_t* in, int64_t begin, int64_t end, int8_t* least,
                    int8_t* most) noexcept;
   WideStatistics (*multiply)(const Multiply&, int64_t begin, int64_t end) noexcept;
   WideStatistics (*scale_gradient)(const ScaleGradient&, int64_t begin, int64_t end) noexcept;
   // sums[c] += sum over rows [begin, end) of grad[row, c] * in[row, c].
-  void (*sum_products)(ConstGradient grad, const int8_t* in, int64_t channels, int64_t begin_row,
-                       int64_t end_row, int64_t* sums) noexcept;
+  void (*sum_products)(ConstMantissaSpan grad, const int8_t* in, int64_t channels,
+                       int64_t begin_row, int64_t end_row, int64_t* sums) noexcept;
   void (*shift_channels)(const ShiftChannels&, int64_t begin_row, int64_t end_row) noexcept;
 };
 

@@ -49,7 +49,7 @@ struct Operands {
 template <typename Body>
 void measure(benchmark::State& state, const ElementwiseKernels& kernels, Body&& body) {
   Operands operands(state);
-  measure_elements(state, kernels.isa, operands.count, [&] { body(operands); });
+  measure_elements(state, kernels.needs, operands.count, [&] { body(operands); });
 }
 
 // The kernels of gradients of `bits` bits.

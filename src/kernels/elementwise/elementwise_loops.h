@@ -133,7 +133,7 @@ inline void relu_gradient_of(const int8_t* output, const T* grad_out, T* grad_in
   for (int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(from[i] & -T{out[i] > 0});
 }
 
-inline void relu_gradient(const int8_t* output, ConstGradient grad_out, Gradient grad_in,
+inline void relu_gradient(const int8_t* output, ConstMantissaSpan grad_out, MantissaSpan grad_in,
                           int64_t begin, int64_t end) noexcept {
   with_wide_gradient_type(grad_out.bits, [&](auto type) {
     using T = decltype(type);
@@ -176,7 +176,7 @@ inline void sum_rows_of(const T* in, int64_t channels, int64_t begin_row, int64_
   }
 }
 
-inline void sum_rows(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
+inline void sum_rows(ConstMantissaSpan in, int64_t channels, int64_t begin_row, int64_t end_row,
                      int64_t* sums) noexcept {
   with_wide_gradient_type(in.bits, [&](auto type) {
     sum_rows_of(in.as<decltype(type)>(), channels, begin_row, end_row, sums,
@@ -184,8 +184,8 @@ inline void sum_rows(ConstGradient in, int64_t channels, int64_t begin_row, int6
   });
 }
 
-inline void sum_magnitudes(ConstGradient in, int64_t channels, int64_t begin_row, int64_t end_row,
-                           int64_t* sums) noexcept {
+inline void sum_magnitudes(ConstMantissaSpan in, int64_t channels, int64_t begin_row,
+                           int64_t end_row, int64_t* sums) noexcept {
   with_wide_gradient_type(in.bits, [&](auto type) {
     sum_rows_of(in.as<decltype(type)>(), channels, begin_row, end_row, sums,
                 [](auto mantissa) { return mantissa < 0 ? -mantissa : mantissa; });

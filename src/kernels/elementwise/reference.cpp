@@ -11,7 +11,7 @@ namespace {
 }  // namespace
 
 const ElementwiseKernels kElementwiseReference = {"elementwise_reference",
-                                                  Isa::kScalar,
+                                                  kNeedsNothing,
                                                   requantise,
                                                   normalise_input,
                                                   add,

@@ -125,8 +125,8 @@ inline WideStatistics scale_gradient(const ScaleGradient& args, int64_t begin,
   });
 }
 
-inline void sum_products(ConstGradient grad, const int8_t* in, int64_t channels, int64_t begin_row,
-                         int64_t end_row, int64_t* sums) noexcept {
+inline void sum_products(ConstMantissaSpan grad, const int8_t* in, int64_t channels,
+                         int64_t begin_row, int64_t end_row, int64_t* sums) noexcept {
   with_wide_gradient_type(grad.bits, [&](auto type) {
     using T = decltype(type);
     using Product = std::conditional_t<sizeof(T) <= 2, int32_t, int64_t>;

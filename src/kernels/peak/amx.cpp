@@ -44,7 +44,7 @@ void copy(std::byte* to, const std::byte* from, int64_t bytes) noexcept {
 }  // namespace
 
 const PeakKernels kPeakAmx = {
-    "peak_amx",          Isa::kAmx, "tdpbusd", "vfmadd231ps (zmm)", integer_multiply_adds,
+    "peak_amx",          kNeedsAmx, "tdpbusd", "vfmadd231ps (zmm)", integer_multiply_adds,
     float_multiply_adds, read,      copy};
 
 }  // namespace mantissa::kernels

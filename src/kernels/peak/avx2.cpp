@@ -108,7 +108,7 @@ void copy(std::byte* to, const std::byte* from, int64_t bytes) noexcept {
 }  // namespace
 
 const PeakKernels kPeakAvx2 = {"peak_avx2",
-                               Isa::kAvx2,
+                               kNeedsAvx2,
                                "vpmaddwd, vpaddd (ymm)",
                                "vfmadd231ps (ymm)",
                                integer_multiply_adds,
@@ -146,7 +146,7 @@ int64_t vnni_multiply_adds(int64_t rounds) noexcept {
 }  // namespace
 
 const PeakKernels kPeakAvxVnni = {"peak_avxvnni",
-                                  Isa::kAvxVnni,
+                                  kNeedsAvxVnni,
                                   "vpdpwssd (ymm)",
                                   "vfmadd231ps (ymm)",
                                   vnni_multiply_adds,

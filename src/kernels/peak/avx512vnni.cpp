@@ -90,7 +90,7 @@ void copy(std::byte* to, const std::byte* from, int64_t bytes) noexcept {
 }  // namespace
 
 const PeakKernels kPeakAvx512Vnni = {"peak_avx512vnni",
-                                     Isa::kAvx512Vnni,
+                                     kNeedsAvx512Vnni,
                                      "vpdpbusd (zmm)",
                                      "vfmadd231ps (zmm)",
                                      integer_multiply_adds,

@@ -16,7 +16,7 @@ constexpr int64_t kPeakPieceBytes = 1024;
 // compiler can remove or change them.
 struct PeakKernels {
   const char* name;
-  Isa isa;
+  Features needs;
   const char* integer_instructions;  // what integer_multiply_adds consists of
   const char* float_instructions;
   // Runs `rounds` (> 0) rounds of independent multiply-adds; returns how many multiply-adds that

@@ -51,7 +51,7 @@ void copy(std::byte* to, const std::byte* from, int64_t bytes) noexcept {
 }  // namespace
 
 const PeakKernels kPeakReference = {"peak_reference",
-                                    Isa::kScalar,
+                                    kNeedsNothing,
                                     "plain integer multiply, add",
                                     "plain float multiply, add",
                                     integer_multiply_adds,

@@ -14,7 +14,7 @@ namespace {
 #include "kernels/pooling/pooling_loops.h"
 }  // namespace
 
-const PoolingKernels kPoolingAvx2 = {"pooling_avx2",   Isa::kAvx2,
+const PoolingKernels kPoolingAvx2 = {"pooling_avx2",   kNeedsAvx2,
                                      max_pool,         max_pool_gradient,
                                      max_pool_windows, max_pool_windows_gradient,
                                      average_pool,     average_pool_gradient,

@@ -15,7 +15,7 @@ namespace {
 }  // namespace
 
 const PoolingKernels kPoolingAvx512Vnni = {"pooling_avx512vnni",
-                                           Isa::kAvx512Vnni,
+                                           kNeedsAvx512Vnni,
                                            max_pool,
                                            max_pool_gradient,
                                            max_pool_windows,

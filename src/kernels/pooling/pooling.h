@@ -10,9 +10,8 @@
 #include <cstdint>
 
 #include "base/cpu.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/statistics.h"
-#include "kernels/value.h"
 
 namespace mantissa::kernels {
 
@@ -75,31 +74,33 @@ struct AveragePool {
 
 struct PoolingKernels {
   const char* name;
-  Isa isa;
+  Features needs;
   void (*max_pool)(const MaxPoolShape&, const int8_t* in, int8_t* out, int64_t begin,
                    int64_t end) noexcept;
   // The first maximum of a window in row-major order receives the gradient, everything else 0.
-  void (*max_pool_gradient)(const MaxPoolShape&, const int8_t* in, ConstGradient grad_out,
-                            Gradient grad_in, int64_t begin, int64_t end) noexcept;
+  void (*max_pool_gradient)(const MaxPoolShape&, const int8_t* in, ConstMantissaSpan grad_out,
+                            MantissaSpan grad_in, int64_t begin, int64_t end) noexcept;
   // The maximum (as wide as the input) and the tap of the first maximum of each window; either may
   // be null.
-  void (*max_pool_windows)(const PoolShape&, ConstValue in, Value out, int8_t* taps, int64_t begin,
-                           int64_t end) noexcept;
+  void (*max_pool_windows)(const PoolShape&, ConstMantissaSpan in, MantissaSpan out, int8_t* taps,
+                           int64_t begin, int64_t end) noexcept;
   // wide = the exact sum of the gradients of the windows whose maximum a cell is, by their taps.
   WideStatistics (*max_pool_windows_gradient)(const PoolShape&, const int8_t* taps,
-                                              ConstGradient grad_out, int shift, Gradient grad_in,
-                                              int64_t begin, int64_t end) noexcept;
+                                              ConstMantissaSpan grad_out, int shift,
+                                              MantissaSpan grad_in, int64_t begin,
+                                              int64_t end) noexcept;
   WideStatistics (*average_pool)(const AveragePool&, int64_t begin, int64_t end) noexcept;
   // wide = the exact sum of gradient * multiplier over the windows that hold a cell, below 2^61.
   WideStatistics (*average_pool_gradient)(const PoolShape&, const int64_t* multipliers,
-                                          ConstGradient grad_out, int shift, Gradient grad_in,
-                                          int64_t begin, int64_t end) noexcept;
+                                          ConstMantissaSpan grad_out, int shift,
+                                          MantissaSpan grad_in, int64_t begin,
+                                          int64_t end) noexcept;
   // sums[n, c] = sum over the image's pixels.
   void (*image_sums)(const int8_t* in, int64_t pixels, int64_t channels, int32_t* sums,
                      int64_t begin, int64_t end) noexcept;
   // out[n, pixel, c] = in[n, c].
-  void (*broadcast)(ConstGradient in, int64_t pixels, int64_t channels, Gradient out, int64_t begin,
-                    int64_t end) noexcept;
+  void (*broadcast)(ConstMantissaSpan in, int64_t pixels, int64_t channels, MantissaSpan out,
+                    int64_t begin, int64_t end) noexcept;
 };
 
 extern const PoolingKernels kPoolingReference;

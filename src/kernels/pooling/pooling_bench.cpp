@@ -39,7 +39,7 @@ struct Operands {
 template <typename Body>
 void measure(benchmark::State& state, const PoolingKernels& kernels, Body&& body) {
   Operands operands(state);
-  measure_elements(state, kernels.isa, operands.count, [&] { body(operands); });
+  measure_elements(state, kernels.needs, operands.count, [&] { body(operands); });
 }
 
 void add_rows(const PoolingKernels* k) {

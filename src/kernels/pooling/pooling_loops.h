@@ -46,8 +46,8 @@ inline void clear_remainder(const MaxPoolShape& s, T* grad_in, int64_t begin,
   }
 }
 
-inline void max_pool_gradient(const MaxPoolShape& s, const int8_t* in, ConstGradient grad_out,
-                              Gradient grad_in, int64_t begin, int64_t end) noexcept {
+inline void max_pool_gradient(const MaxPoolShape& s, const int8_t* in, ConstMantissaSpan grad_out,
+                              MantissaSpan grad_in, int64_t begin, int64_t end) noexcept {
   with_wide_gradient_type(grad_out.bits, [&](auto type) {
     using T = decltype(type);
     clear_remainder(s, grad_in.as<T>(), begin, end);
@@ -73,7 +73,7 @@ inline void image_sums(const int8_t* in, int64_t pixels, int64_t channels, int32
   }
 }
 
-inline void broadcast(ConstGradient in, int64_t pixels, int64_t channels, Gradient out,
+inline void broadcast(ConstMantissaSpan in, int64_t pixels, int64_t channels, MantissaSpan out,
                       int64_t begin, int64_t end) noexcept {
   const int64_t bytes = channels * gradient_bytes(in.bits);
   for (int64_t n = begin; n < end; ++n) {

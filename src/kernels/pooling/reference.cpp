@@ -12,7 +12,7 @@ namespace {
 }  // namespace
 
 const PoolingKernels kPoolingReference = {"pooling_reference",
-                                          Isa::kScalar,
+                                          kNeedsNothing,
                                           max_pool,
                                           max_pool_gradient,
                                           max_pool_windows,

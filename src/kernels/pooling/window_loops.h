@@ -68,8 +68,8 @@ inline void max_pool_windows_of(const PoolShape& s, const T* in, T* out, int8_t*
   }
 }
 
-inline void max_pool_windows(const PoolShape& s, ConstValue in, Value out, int8_t* taps,
-                             int64_t begin, int64_t end) noexcept {
+inline void max_pool_windows(const PoolShape& s, ConstMantissaSpan in, MantissaSpan out,
+                             int8_t* taps, int64_t begin, int64_t end) noexcept {
   with_value_type(in.bits, [&](auto type) {
     using T = decltype(type);
     max_pool_windows_of(s, in.as<T>(), out.as<T>(), taps, begin, end);
@@ -97,7 +97,7 @@ inline WideStatistics narrow_sums(const Sum* __restrict sums, const Round& round
 // For each input cell, narrow(the sum of what `add(sums, wy, wx, out, y, x, width)` adds for each
 // window over it), in type Sum, which `round` shifts.
 template <typename Sum, typename To, typename Round, typename Add>
-inline WideStatistics gather(const PoolShape& s, const Round& round, Gradient grad_in,
+inline WideStatistics gather(const PoolShape& s, const Round& round, MantissaSpan grad_in,
                              int64_t begin, int64_t end, const Add& add) noexcept {
   WideStatistics found;
   To* to = grad_in.as<To>() + begin * s.in_image();
@@ -132,8 +132,9 @@ inline void add_where(const From* __restrict from, const int8_t* __restrict taps
 // A cell lies in at most 11 * 11 windows: sums fit 23 bits, or 39 of gradients of 32. From a shift
 // of so many on nothing is left.
 inline WideStatistics max_pool_windows_gradient(const PoolShape& s, const int8_t* taps,
-                                                ConstGradient grad_out, int shift, Gradient grad_in,
-                                                int64_t begin, int64_t end) noexcept {
+                                                ConstMantissaSpan grad_out, int shift,
+                                                MantissaSpan grad_in, int64_t begin,
+                                                int64_t end) noexcept {
   return with_wide_gradient_type(grad_out.bits, [&](auto from) {
     using From = decltype(from);
     constexpr bool kIsWide = sizeof(From) > 2;
@@ -202,8 +203,9 @@ inline void add_products(const From* __restrict from, int64_t multiplier, Width 
 }
 
 inline WideStatistics average_pool_gradient(const PoolShape& s, const int64_t* multipliers,
-                                            ConstGradient grad_out, int shift, Gradient grad_in,
-                                            int64_t begin, int64_t end) noexcept {
+                                            ConstMantissaSpan grad_out, int shift,
+                                            MantissaSpan grad_in, int64_t begin,
+                                            int64_t end) noexcept {
   const RoundEven64 round(shift);
   return with_wide_gradient_type(grad_out.bits, [&](auto from) {
     using From = decltype(from);

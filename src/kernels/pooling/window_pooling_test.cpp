@@ -86,8 +86,8 @@ void check_gradient(const PoolShape& s, std::initializer_list<int> shifts, const
             for (int64_t i = s.in_image(); i < kImages * s.in_image(); ++i) {
               wanted[i] = narrowed<To>(sums[i], shift, out_bits, found);
             }
-            expect_equal(kernel(ConstGradient{grad_out.data(), bits}, shift,
-                                Gradient{grad_in.data(), out_bits}),
+            expect_equal(kernel(ConstMantissaSpan{grad_out.data(), bits}, shift,
+                                MantissaSpan{grad_in.data(), out_bits}),
                          found);
             ASSERT_EQ(grad_in, wanted) << bits << " to " << out_bits << " bits, shift " << shift;
           }
@@ -115,7 +115,7 @@ void check_maximum(const PoolingKernels& kernels, const PoolShape& s, int bits) 
                   });
     ASSERT_GE(source[i], 0);
   });
-  const ConstValue values{in.data(), kWidth};
+  const ConstMantissaSpan values{in.data(), kWidth};
   kernels.max_pool_windows(s, values, {out.data(), kWidth}, taps.data(), 1, kImages);
   ASSERT_EQ(out, wanted);
   ASSERT_EQ(taps, wanted_taps);
@@ -127,7 +127,7 @@ void check_maximum(const PoolingKernels& kernels, const PoolShape& s, int bits) 
   ASSERT_EQ(taps, wanted_taps);
   check_gradient(
       s, {0, 1, 3, 22, 31, 62},
-      [&](ConstGradient grad_out, int shift, Gradient grad_in) {
+      [&](ConstMantissaSpan grad_out, int shift, MantissaSpan grad_in) {
         return kernels.max_pool_windows_gradient(s, taps.data(), grad_out, shift, grad_in, 1,
                                                  kImages);
       },
@@ -193,7 +193,7 @@ void check_average(const PoolingKernels& kernels, const PoolShape& s) {
     expect_equal(kernels.average_pool(args, 1, kImages), found);
     ASSERT_EQ(out, wanted) << shift;
   }
-  // Of wide gradients fewer bits, so that sums stay below 2^61.
+  // Wide gradients have fewer bits, so that sums stay below 2^61.
   std::vector<int64_t> short_multipliers = multipliers;
   for (int64_t& multiplier : short_multipliers) multiplier >>= 8;
   const auto multipliers_of = [&](int bits) {
@@ -201,7 +201,7 @@ void check_average(const PoolingKernels& kernels, const PoolShape& s) {
   };
   check_gradient(
       s, {0, 1, 31, 40, 54, 62},
-      [&](ConstGradient grad_out, int shift, Gradient grad_in) {
+      [&](ConstMantissaSpan grad_out, int shift, MantissaSpan grad_in) {
         return kernels.average_pool_gradient(s, multipliers_of(grad_out.bits), grad_out, shift,
                                              grad_in, 1, kImages);
       },

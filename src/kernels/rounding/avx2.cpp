@@ -21,7 +21,7 @@ inline UnsignedLanes exclusive_or(UnsignedLanes a, UnsignedLanes b, UnsignedLane
   return a ^ b ^ c;
 }
 
-// Of 16 words.
+// Packs 16 words.
 inline __m256i packed(__m256i first, __m256i second) {
   return _mm256_permute4x64_epi64(_mm256_packus_epi32(first, second), 0xd8);
 }
@@ -53,7 +53,7 @@ inline int64_t count_different(Halves a, Halves b) {
 
 }  // namespace
 
-const RoundingKernels kRoundingAvx2 = {"rounding_avx2",  Isa::kAvx2, round_stochastically,
+const RoundingKernels kRoundingAvx2 = {"rounding_avx2",  kNeedsAvx2, round_stochastically,
                                        round_to_nearest, maximum,    keep_mask};
 
 }  // namespace mantissa::kernels

@@ -47,7 +47,7 @@ inline int64_t count_different(Halves a, Halves b) {
 }  // namespace
 
 const RoundingKernels kRoundingAvx512Vnni = {
-    "rounding_avx512vnni", Isa::kAvx512Vnni, round_stochastically,
+    "rounding_avx512vnni", kNeedsAvx512Vnni, round_stochastically,
     round_to_nearest,      maximum,          keep_mask};
 
 }  // namespace mantissa::kernels

@@ -44,7 +44,7 @@ int64_t round_to_nearest(const RoundToNearest& args, int64_t begin, int64_t end)
   return clipped;
 }
 
-uint64_t maximum(ConstGradient in, int64_t begin, int64_t end) noexcept {
+uint64_t maximum(ConstMantissaSpan in, int64_t begin, int64_t end) noexcept {
   uint64_t largest = 0;
   with_wide_gradient_type(in.bits, [&](auto type) {
     const auto* from = in.as<decltype(type)>();
@@ -60,7 +60,7 @@ void keep_mask(const RandomKey& key, uint32_t dropped, int64_t begin, int64_t en
 
 }  // namespace
 
-const RoundingKernels kRoundingReference = {"rounding_reference", Isa::kScalar, round,
-                                            round_to_nearest,     maximum,      keep_mask};
+const RoundingKernels kRoundingReference = {"rounding_reference", kNeedsNothing, round,
+                                            round_to_nearest,     maximum,       keep_mask};
 
 }  // namespace mantissa::kernels

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/random_key.h"
 
 namespace mantissa::kernels {
@@ -21,26 +21,26 @@ struct RoundStochastically {
   RandomKey key;
   const int16_t* in = nullptr;
   int shift = 0;  // 0..16
-  Gradient out;
+  MantissaSpan out;
 };
 
 // out = saturate(rne(in >> shift), +-(2^(bits-1) - 1)).
 struct RoundToNearest {
-  ConstGradient in;  // of up to 32 bits
-  int shift = 0;     // 0..31
-  Gradient out;      // of up to 16
+  ConstMantissaSpan in;  // of up to 32 bits
+  int shift = 0;         // 0..31
+  MantissaSpan out;      // of up to 16
 };
 
 struct RoundingKernels {
   const char* name;
-  Isa isa;
+  Features needs;
   // Elements [begin, end) on the calling thread, begin a multiple of kRandomGroup. Returns how
   // many were clipped.
   int64_t (*round)(const RoundStochastically&, int64_t begin, int64_t end) noexcept;
   // Elements [begin, end); returns how many were clipped.
   int64_t (*round_to_nearest)(const RoundToNearest&, int64_t begin, int64_t end) noexcept;
   // max |in| over [begin, end); `in` of up to 32 bits.
-  uint64_t (*maximum)(ConstGradient in, int64_t begin, int64_t end) noexcept;
+  uint64_t (*maximum)(ConstMantissaSpan in, int64_t begin, int64_t end) noexcept;
   // keep[i - begin] = 1 with probability 1 - dropped / 2^16, else 0: whether the 16 random bits of
   // element i are at least `dropped`. begin is a multiple of kRandomGroup.
   void (*keep_mask)(const RandomKey&, uint32_t dropped, int64_t begin, int64_t end,
@@ -48,6 +48,8 @@ struct RoundingKernels {
 };
 
 constexpr int64_t kRandomGroup = 128;
+// Elements below which a thread is not worth waking.
+constexpr int64_t kRandomElementsPerThread = 128 * kRandomGroup;
 
 extern const RoundingKernels kRoundingReference;
 #if defined(__x86_64__)

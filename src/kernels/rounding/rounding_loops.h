@@ -155,7 +155,7 @@ uint64_t maximum_of(const T* in, int64_t count) {
   return static_cast<uint64_t>(std::max(largest, -smallest));
 }
 
-uint64_t maximum(ConstGradient in, int64_t begin, int64_t end) noexcept {
+uint64_t maximum(ConstMantissaSpan in, int64_t begin, int64_t end) noexcept {
   return with_wide_gradient_type(
       in.bits, [&](auto type) { return maximum_of(in.as<decltype(type)>() + begin, end - begin); });
 }

@@ -91,7 +91,8 @@ TEST(RoundToNearest, IsItsDefinition) {
   const std::vector<int16_t> in16 = values(1000);
   auto rows = fast_rows();
   rows.push_back(&kRoundingReference);
-  for (const ConstGradient from : {ConstGradient{in.data(), 32}, ConstGradient{in16.data(), 16}}) {
+  for (const ConstMantissaSpan from :
+       {ConstMantissaSpan{in.data(), 32}, ConstMantissaSpan{in16.data(), 16}}) {
     const auto value = [&](int64_t i) { return Wide{from.bits == 32 ? in[i] : in16[i]}; };
     uint64_t maximum = 0;
     for (int64_t i = 3; i < 1000; ++i) maximum = std::max(maximum, exact_magnitude(value(i)));

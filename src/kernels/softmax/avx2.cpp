@@ -18,7 +18,7 @@ namespace {
 #include "kernels/softmax/lane_loops.h"
 }  // namespace
 
-const SoftmaxKernels kSoftmaxAvx2 = {"softmax_avx2", Isa::kAvx2, loss, gradient, probabilities};
+const SoftmaxKernels kSoftmaxAvx2 = {"softmax_avx2", kNeedsAvx2, loss, gradient, probabilities};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

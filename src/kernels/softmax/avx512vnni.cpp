@@ -18,7 +18,7 @@ namespace {
 #include "kernels/softmax/lane_loops.h"
 }  // namespace
 
-const SoftmaxKernels kSoftmaxAvx512Vnni = {"softmax_avx512vnni", Isa::kAvx512Vnni, loss, gradient,
+const SoftmaxKernels kSoftmaxAvx512Vnni = {"softmax_avx512vnni", kNeedsAvx512Vnni, loss, gradient,
                                            probabilities};
 
 }  // namespace mantissa::kernels

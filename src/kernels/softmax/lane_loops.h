@@ -43,7 +43,7 @@ struct Powers {
     odd = wrapping(all(round.odd));
     shift = round.shift;
   }
-  // Of a logit's distance from the largest, below 2^32: -log2 in Q16.
+  // -log2 in Q16 of a logit's distance from the largest, which is below 2^32.
   UnsignedLanes logarithm(Lanes below) const {
     const UnsignedLanes n = wrapping(unsigned_product(below, all(kLog2EQ16)));
     const Lanes rounded = as_signed((n + below_half + ((n >> shift) & odd)) >> shift);
@@ -180,7 +180,7 @@ inline void store_rows(const Columns& columns, int64_t row, T* out) noexcept {
 }
 
 template <typename T>
-inline WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, Gradient grad,
+inline WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, MantissaSpan grad,
                                   int64_t begin_row, int64_t end_row) noexcept {
   const SoftmaxTargets targets(args);
   const RoundEvenLanes round{RoundEven64(shift)};
@@ -212,7 +212,7 @@ inline WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, Gr
   return statistics;
 }
 
-inline WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, Gradient grad,
+inline WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, MantissaSpan grad,
                                int64_t begin_row, int64_t end_row) noexcept {
   return with_wide_gradient_type(grad.bits, [&](auto type) {
     return gradient_of<decltype(type)>(args, shift, grad, begin_row, end_row);

@@ -63,7 +63,7 @@ LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_ro
 }
 
 template <typename T>
-WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, Gradient grad,
+WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, MantissaSpan grad,
                            int64_t begin_row, int64_t end_row) noexcept {
   const int64_t limit = mantissa_limit(grad.bits);
   const SoftmaxTargets targets(args);
@@ -84,7 +84,7 @@ WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, Gradient 
   return statistics;
 }
 
-WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, Gradient grad,
+WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, MantissaSpan grad,
                         int64_t begin_row, int64_t end_row) noexcept {
   return with_wide_gradient_type(grad.bits, [&](auto type) {
     return gradient_of<decltype(type)>(args, shift, grad, begin_row, end_row);
@@ -104,7 +104,7 @@ void probabilities(const SoftmaxCrossEntropy& args, int32_t* out, int64_t begin_
 
 }  // namespace
 
-const SoftmaxKernels kSoftmaxReference = {"softmax_reference", Isa::kScalar, loss, gradient,
+const SoftmaxKernels kSoftmaxReference = {"softmax_reference", kNeedsNothing, loss, gradient,
                                           probabilities};
 
 }  // namespace mantissa::kernels

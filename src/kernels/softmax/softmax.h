@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/statistics.h"
 
 namespace mantissa::kernels {
@@ -16,7 +16,7 @@ constexpr int64_t kMaximumClasses = 4096;  // of which a kernel keeps several ro
 // of the label what is missing to one; without it 0 and 1.
 struct SoftmaxCrossEntropy {
   const int32_t* logits = nullptr;
-  const uint8_t* labels = nullptr;
+  const int32_t* labels = nullptr;
   int exponent = 0;
   int64_t classes = 1;
   int64_t smoothing = 0;  // epsilon times 2^16, below 2^16
@@ -24,13 +24,13 @@ struct SoftmaxCrossEntropy {
 
 struct SoftmaxKernels {
   const char* name;
-  Isa isa;
+  Features needs;
   // loss_q24: -sum of target * log2(probability) over the classes, in Q24.
   LossSums (*loss)(const SoftmaxCrossEntropy&, int64_t begin_row, int64_t end_row) noexcept;
   // grad = saturate(rne((probability - target) in Q30 >> shift), +-(2^(bits-1) - 1)): the
   // gradient of the *sum* of the examples' losses; wide exponent -30. Every width is rounded from
   // the same Q30 numbers, once; shift >= 0.
-  WideStatistics (*gradient)(const SoftmaxCrossEntropy&, int shift, Gradient grad,
+  WideStatistics (*gradient)(const SoftmaxCrossEntropy&, int shift, MantissaSpan grad,
                              int64_t begin_row, int64_t end_row) noexcept;
   // probabilities[row, class] in Q30.
   void (*probabilities)(const SoftmaxCrossEntropy&, int32_t* probabilities, int64_t begin_row,

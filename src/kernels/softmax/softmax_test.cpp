@@ -55,9 +55,9 @@ TEST(Softmax, AgreesWithLongDouble) {
   for (const int64_t classes : {2, 10, 100}) {
     for (const int exponent : {-28, -12, -4, 0}) {
       const auto logits = test_values<int32_t>(kRows * classes, 1, std::min(3 - exponent, 31));
-      std::vector<uint8_t> labels(kRows);
+      std::vector<int32_t> labels(kRows);
       for (int64_t row = 0; row < kRows; ++row) {
-        labels[row] = static_cast<uint8_t>(row * 7 % classes);
+        labels[row] = static_cast<int32_t>(row * 7 % classes);
       }
       const SoftmaxCrossEntropy args = {logits.data(), labels.data(), exponent, classes};
       std::vector<int32_t> probabilities(kRows * classes);
@@ -92,9 +92,9 @@ TEST(Softmax, SmoothedTargets) {
   constexpr int64_t kRows = 20;
   for (const int64_t classes : {2, 7, 10, 1000}) {
     const auto logits = test_values<int32_t>(kRows * classes, 3, 15);
-    std::vector<uint8_t> labels(kRows);
+    std::vector<int32_t> labels(kRows);
     for (int64_t row = 0; row < kRows; ++row) {
-      labels[row] = static_cast<uint8_t>(row * 3 % std::min<int64_t>(classes, 256));
+      labels[row] = static_cast<int32_t>(row * 3 % classes);
     }
     for (const int64_t smoothing : {1, 6554, 65535}) {
       const SoftmaxCrossEntropy args = {logits.data(), labels.data(), -12, classes, smoothing};
@@ -127,7 +127,7 @@ TEST(Softmax, SmoothedTargets) {
 
 TEST(Softmax, CertaintyAndUniformity) {
   const std::vector<int32_t> logits = {INT32_MIN, INT32_MAX, 0, 5, 5, 5};
-  const std::vector<uint8_t> labels = {1, 2};
+  const std::vector<int32_t> labels = {1, 2};
   const SoftmaxCrossEntropy args = {logits.data(), labels.data(), 20, 3};
   std::vector<int32_t> probabilities(6);
   kSoftmaxReference.probabilities(args, probabilities.data(), 0, 2);
@@ -140,7 +140,7 @@ TEST(Softmax, CertaintyAndUniformity) {
 
 TEST(Softmax, GradientsShiftedAwayAreZero) {
   const std::vector<int32_t> logits = {3, -3};
-  const std::vector<uint8_t> labels = {1};
+  const std::vector<int32_t> labels = {1};
   const SoftmaxCrossEntropy args = {logits.data(), labels.data(), 0, 2};
   for (const int shift : {31, 62, 63, 90}) {
     std::vector<int16_t> grad(2, 9);
@@ -197,9 +197,9 @@ void check_rows(const SoftmaxKernels& kernels, const SoftmaxCrossEntropy& args, 
 TEST_P(SoftmaxRows, EqualTheReference) {
   for (const int64_t rows : {0, 1, 7, 8, 21, 64}) {
     for (const int64_t classes : {1, 2, 3, 10, 257}) {
-      std::vector<uint8_t> labels(rows);
+      std::vector<int32_t> labels(rows);
       for (int64_t row = 0; row < rows; ++row) {
-        labels[row] = static_cast<uint8_t>(row * 5 % std::min<int64_t>(classes, 256));
+        labels[row] = static_cast<int32_t>(row * 5 % classes);
       }
       for (const int exponent : {-70, -62, -31, -20, -12, -4, 0, 1, 40}) {
         for (const int bits : {8, 24, 31}) {
@@ -219,7 +219,7 @@ TEST_P(SoftmaxRows, EqualTheReference) {
 TEST_P(SoftmaxRows, MostClasses) {
   constexpr int64_t kRows = 9;
   const auto logits = test_values<int32_t>(kRows * kMaximumClasses, 8, 16);
-  const std::vector<uint8_t> labels(kRows, 255);
+  const std::vector<int32_t> labels(kRows, kMaximumClasses - 1);
   check_rows(*GetParam(), {logits.data(), labels.data(), -12, kMaximumClasses}, kRows);
   const std::vector<int32_t> equal(kRows * kMaximumClasses, -5);
   check_rows(*GetParam(), {equal.data(), labels.data(), -12, kMaximumClasses, 100}, kRows);

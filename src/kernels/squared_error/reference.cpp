@@ -32,7 +32,7 @@ LossSums loss(const SquaredError& args, int64_t begin_row, int64_t end_row) noex
   return sums;
 }
 
-WideStatistics gradient(const SquaredError& args, int shift, Gradient grad, int64_t begin_row,
+WideStatistics gradient(const SquaredError& args, int shift, MantissaSpan grad, int64_t begin_row,
                         int64_t end_row) noexcept {
   return with_wide_gradient_type(grad.bits, [&](auto type) {
     WideStatistics statistics;
@@ -52,7 +52,7 @@ WideStatistics gradient(const SquaredError& args, int shift, Gradient grad, int6
 
 }  // namespace
 
-const SquaredErrorKernels kSquaredErrorReference = {"squared_error_reference", Isa::kScalar, loss,
+const SquaredErrorKernels kSquaredErrorReference = {"squared_error_reference", kNeedsNothing, loss,
                                                     gradient};
 
 }  // namespace mantissa::kernels

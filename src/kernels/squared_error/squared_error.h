@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/statistics.h"
 
 namespace mantissa::kernels {
@@ -13,19 +13,19 @@ namespace mantissa::kernels {
 // is taken in Q24, to nearest even and clipped at +-2^12; its error is d = z - [class = label].
 struct SquaredError {
   const int32_t* logits = nullptr;
-  const uint8_t* labels = nullptr;
+  const int32_t* labels = nullptr;
   int exponent = 0;
   int64_t classes = 1;
 };
 
 struct SquaredErrorKernels {
   const char* name;
-  Isa isa;
+  Features needs;
   // loss_q24: of each row the mean of d^2 over the classes, in Q24 to nearest even.
   LossSums (*loss)(const SquaredError&, int64_t begin_row, int64_t end_row) noexcept;
   // grad = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)) with wide = 2 d / classes in Q30, to
   // nearest even: the gradient of the *sum* of the rows' losses; shift >= 0.
-  WideStatistics (*gradient)(const SquaredError&, int shift, Gradient grad, int64_t begin_row,
+  WideStatistics (*gradient)(const SquaredError&, int shift, MantissaSpan grad, int64_t begin_row,
                              int64_t end_row) noexcept;
 };
 

@@ -26,9 +26,9 @@ TEST(SquaredError, LossAndGradientAreTheirDefinitions) {
   for (const int64_t classes : {1, 2, 3, 10, 1000}) {
     for (const int exponent : {-90, -40, -24, -20, -8, 0, 5, 100}) {
       const auto logits = test_values<int32_t>(kRows * classes, 21, exponent < -30 ? 31 : 24);
-      std::vector<uint8_t> labels(kRows);
+      std::vector<int32_t> labels(kRows);
       for (int64_t row = 0; row < kRows; ++row) {
-        labels[row] = static_cast<uint8_t>(row * 7 % std::min<int64_t>(classes, 256));
+        labels[row] = static_cast<int32_t>(row * 7 % classes);
       }
       const SquaredError args = {logits.data(), labels.data(), exponent, classes};
       std::vector<Wide> wide;
@@ -83,7 +83,7 @@ TEST(SquaredError, LossAndGradientAreTheirDefinitions) {
 
 TEST(SquaredError, APerfectFitLosesNothing) {
   const std::vector<int32_t> logits = {0, 256, 0, 256, 0, 0};
-  const std::vector<uint8_t> labels = {1, 0};
+  const std::vector<int32_t> labels = {1, 0};
   const SquaredError args = {logits.data(), labels.data(), -8, 3};
   EXPECT_EQ(kSquaredErrorReference.loss(args, 0, 2).loss_q24, 0);
   EXPECT_EQ(kSquaredErrorReference.loss(args, 0, 2).correct, 2);

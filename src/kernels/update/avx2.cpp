@@ -34,10 +34,18 @@ inline void square_roots(double* values, int64_t count) noexcept {
 #include "kernels/update/adam_direction_loops.h"
 }  // namespace
 
-const UpdateKernels kUpdateAvx2 = {
-    "update_avx2",      Isa::kAvx2, gradient_extremes, sketch_extremes_lanes,
-    direction_extremes_lanes, directions_clipped, step_lanes, change_unit,
-    look_ahead,         adam_extremes, adam_direction, sum_of_squares};
+const UpdateKernels kUpdateAvx2 = {"update_avx2",
+                                   kNeedsAvx2,
+                                   gradient_extremes,
+                                   sketch_extremes_lanes,
+                                   direction_extremes_lanes,
+                                   directions_clipped,
+                                   step_lanes,
+                                   change_unit,
+                                   look_ahead,
+                                   adam_extremes,
+                                   adam_direction,
+                                   sum_of_squares};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -35,7 +35,7 @@ inline void square_roots(double* values, int64_t count) noexcept {
 }  // namespace
 
 const UpdateKernels kUpdateAvx512Vnni = {"update_avx512vnni",
-                                         Isa::kAvx512Vnni,
+                                         kNeedsAvx512Vnni,
                                          gradient_extremes,
                                          sketch_extremes_lanes,
                                          direction_extremes_lanes,

@@ -22,7 +22,7 @@
 #include <cstdint>
 
 #include "base/cpu.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/random_key.h"
 
 namespace mantissa::kernels {
@@ -134,7 +134,7 @@ struct SquareSum {
 
 struct UpdateKernels {
   const char* name;
-  Isa isa;
+  Features needs;
   // Extremes of G.
   Extremes (*gradient_extremes)(const GradientSums&, int64_t begin, int64_t end) noexcept;
   SketchExtremes (*sketch_extremes)(const GradientSums&, const DirectionSketch&, int64_t begin,

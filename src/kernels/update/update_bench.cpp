@@ -56,7 +56,7 @@ struct Operands {
 template <typename Body>
 void measure(benchmark::State& state, const UpdateKernels& kernels, Body&& body) {
   Operands operands;
-  measure_elements(state, kernels.isa, kCount, [&] { body(operands); });
+  measure_elements(state, kernels.needs, kCount, [&] { body(operands); });
 }
 
 void add_rows(const UpdateKernels* k) {

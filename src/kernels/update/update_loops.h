@@ -245,7 +245,7 @@ struct Split {
   }
 };
 
-// Of V' the lowest 32 bits are enough.
+// The lowest 32 bits of V' are enough.
 template <typename Value, typename Weight>
 inline void split_block(const Update& args, int growth, int64_t first, int64_t count,
                         const Value* __restrict values, Weight* __restrict weights) noexcept {

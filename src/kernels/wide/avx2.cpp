@@ -19,7 +19,7 @@ namespace {
 #include "kernels/wide/wide_loops.h"
 }  // namespace
 
-const WideKernels kWideAvx2 = {"wide_avx2", Isa::kAvx2, narrow,     add_shifted,     plane,
+const WideKernels kWideAvx2 = {"wide_avx2", kNeedsAvx2, narrow,     add_shifted,     plane,
                                group_sums,  add,        first_sums, channel_products};
 
 }  // namespace mantissa::kernels

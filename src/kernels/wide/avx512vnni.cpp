@@ -20,7 +20,7 @@ namespace {
 }  // namespace
 
 const WideKernels kWideAvx512Vnni = {
-    "wide_avx512vnni", Isa::kAvx512Vnni, narrow, add_shifted, plane, group_sums, add,
+    "wide_avx512vnni", kNeedsAvx512Vnni, narrow, add_shifted, plane, group_sums, add,
     first_sums,        channel_products};
 
 }  // namespace mantissa::kernels

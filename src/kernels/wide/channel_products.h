@@ -3,7 +3,7 @@
 // Include inside an anonymous namespace of mantissa::kernels, after wide.h and lanes/avx2.h or
 // lanes/avx512vnni.h.
 
-// Of kVectors vectors of channels of one pixel, `in` elements from each tap's first.
+// Adds up kVectors vectors of channels of one pixel, `in` elements from each tap's first.
 template <int kVectors, typename In>
 inline void add_up_channels(const ChannelProducts& args, int64_t in, int64_t channel,
                             int64_t* sums) noexcept {

@@ -81,7 +81,7 @@ void channel_products(const ChannelProducts& args) noexcept {
 }  // namespace
 
 const WideKernels kWideReference = {
-    "wide_reference", Isa::kScalar, narrow,     add_shifted,     plane,
-    group_sums,       add,          first_sums, channel_products};
+    "wide_reference", kNeedsNothing, narrow,     add_shifted,     plane,
+    group_sums,       add,           first_sums, channel_products};
 
 }  // namespace mantissa::kernels

@@ -9,9 +9,8 @@
 #include <span>
 
 #include "base/cpu.h"
-#include "kernels/gradient.h"
+#include "kernels/mantissa_span.h"
 #include "kernels/statistics.h"
-#include "kernels/value.h"
 
 namespace mantissa::kernels {
 
@@ -20,7 +19,7 @@ namespace mantissa::kernels {
 struct NarrowWide {
   const int64_t* wide = nullptr;
   int shift = 0;
-  Gradient out;  // of up to 32 bits
+  MantissaSpan out;  // of up to 32 bits
 };
 
 // A byte of each mantissa as int8: of plane 1 the upper one, of plane 0 the lower one less 128. A
@@ -34,7 +33,7 @@ struct Plane {
 // sums[pixel, g] = the sum of the pixel's channels of group g, which must fit int32. Elements are
 // pixels.
 struct GroupSums {
-  ConstValue in;  // [pixels, G, channels]
+  ConstMantissaSpan in;  // [pixels, G, channels]
   int64_t groups = 1, channels = 1;
   int32_t* sums = nullptr;
 };
@@ -52,7 +51,7 @@ struct FirstSums {
 // lie `in_step` elements apart and those of the sums `sum_step`. Exact while it fits int64.
 struct ChannelProducts {
   struct Tap {
-    ConstValue in;                     // of its first pixel
+    ConstMantissaSpan in;              // of its first pixel
     const int64_t* weights = nullptr;  // [channels], of up to 16 bits
   };
   std::span<const Tap> taps;       // of one width
@@ -64,7 +63,7 @@ struct ChannelProducts {
 
 struct WideKernels {
   const char* name;
-  Isa isa;
+  Features needs;
   WideStatistics (*narrow)(const NarrowWide&, int64_t begin, int64_t end) noexcept;
   // sums += part * 2^shift, `part` of 32 or 64 bits.
   void (*add_shifted)(const GradientSums& part, int shift, int64_t* sums, int64_t begin,

@@ -10,8 +10,6 @@
 namespace mantissa::ops::fp32 {
 namespace {
 
-constexpr int64_t kGrain = 8192;  // elements
-
 // Written forward, read backward: [channels] each.
 struct Saved {
   double *mean, *inverse_sigma, *sum_grad, *sum_grad_in;
@@ -37,13 +35,14 @@ OpMemory memory(const OpShapes& s, const PlanningContext&) {
 template <typename Add>
 double* row_sums(const OpContext& c, int64_t rows, int64_t channels, Add&& add) {
   auto* work = reinterpret_cast<double*>(c.workspace);
-  const int64_t parts =
-      kernels::parallel_ranges(*c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
-                               [&](int64_t begin, int64_t end, int64_t part) {
-                                 double* sums = work + part * 2 * channels;
-                                 std::fill_n(sums, 2 * channels, 0.0);
-                                 for (int64_t row = begin; row < end; ++row) add(row, sums);
-                               });
+  const int64_t parts = kernels::parallel_ranges(*c.kernel.pool, rows,
+                                                 std::max<int64_t>(1, kFloatsPerThread / channels),
+                                                 [&](int64_t begin, int64_t end, int64_t part) {
+                                                   double* sums = work + part * 2 * channels;
+                                                   std::fill_n(sums, 2 * channels, 0.0);
+                                                   for (int64_t row = begin; row < end; ++row)
+                                                     add(row, sums);
+                                                 });
   for (int64_t part = 1; part < parts; ++part) {
     for (int64_t i = 0; i < 2 * channels; ++i) work[i] += work[part * 2 * channels + i];
   }
@@ -96,7 +95,7 @@ void apply(const OpContext& c, const float* scale, const float* offset, int64_t 
   auto* out = c.output.as<float>();
   const float least = c.relu ? 0.0f : -__builtin_huge_valf();
   kernels::parallel_ranges(*c.kernel.pool, c.output.count() / channels,
-                           std::max<int64_t>(1, kGrain / channels),
+                           std::max<int64_t>(1, kFloatsPerThread / channels),
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t row = begin; row < end; ++row) {
                                const float* x = in + row * channels;
@@ -179,16 +178,16 @@ void backward_input(const OpContext& c) {
   const auto* in = c.inputs[0].as<float>();
   auto* out = c.grad_inputs[0].as<float>();
   with_incoming(c, [&](auto&& incoming) {
-    kernels::parallel_ranges(*c.kernel.pool, rows, std::max<int64_t>(1, kGrain / channels),
-                             [=](int64_t begin, int64_t end, int64_t) {
-                               for (int64_t row = begin; row < end; ++row) {
-                                 for (int64_t i = 0; i < channels; ++i) {
-                                   const int64_t at = row * channels + i;
-                                   out[at] =
-                                       grad[i] * incoming(at) + by_input[i] * in[at] + offset[i];
-                                 }
-                               }
-                             });
+    kernels::parallel_ranges(
+        *c.kernel.pool, rows, std::max<int64_t>(1, kFloatsPerThread / channels),
+        [=](int64_t begin, int64_t end, int64_t) {
+          for (int64_t row = begin; row < end; ++row) {
+            for (int64_t i = 0; i < channels; ++i) {
+              const int64_t at = row * channels + i;
+              out[at] = grad[i] * incoming(at) + by_input[i] * in[at] + offset[i];
+            }
+          }
+        });
   });
 }
 

@@ -49,11 +49,13 @@ void probabilities(const float* logits, int64_t rows, int64_t classes, double* p
 // For OpFunctions::kernel: what does the work, for reports.
 inline const char* loops_name(const OpContext&) { return "fp32"; }
 
+// Elements below which a thread is not worth waking.
+constexpr int64_t kFloatsPerThread = 8192;
+
 // Calls function(begin, end) on ranges that cover [0, count), on the context's threads.
 template <typename Function>
 void for_ranges(const OpContext& c, int64_t count, Function&& function) {
-  constexpr int64_t kGrain = 8192;
-  kernels::parallel_ranges(*c.kernel.pool, count, kGrain,
+  kernels::parallel_ranges(*c.kernel.pool, count, kFloatsPerThread,
                            [&](int64_t begin, int64_t end, int64_t) { function(begin, end); });
 }
 

@@ -19,7 +19,7 @@ struct Step {
         gradient(c.parameters[0].gradient.as<float>()),
         scale(static_cast<float>(c.scalars->gradient_scale * c.totals->gradient_factor)),
         decay(static_cast<float>(c.parameters[0].decays ? c.scalars->weight_decay : 0)),
-        rate(static_cast<float>(c.scalars->learning_rate)) {}
+        rate(static_cast<float>(c.scalars->learning_rate * c.parameters[0].rate_factor)) {}
 
   float decayed(int64_t i) const { return gradient[i] * scale + decay * weights[i]; }
 };

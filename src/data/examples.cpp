@@ -1,0 +1,64 @@
+#include "data/examples.h"
+
+#include <cstring>
+#include <utility>
+
+namespace mantissa {
+namespace {
+
+constexpr uint8_t kBlack = 0;
+
+}  // namespace
+
+int64_t example_bytes(std::span<const TensorSpec> specs, bool has_lengths) {
+  int64_t bytes = sizeof(uint32_t) + (has_lengths ? sizeof(int32_t) : 0);
+  for (const TensorSpec& spec : specs) bytes += spec.bytes();
+  return bytes;
+}
+
+Examples array_examples(int64_t count, std::vector<ExampleArray> arrays,
+                        std::span<const int32_t> lengths) {
+  Examples examples;
+  examples.count = count;
+  for (const ExampleArray& array : arrays) examples.specs.push_back(array.spec);
+  if (!lengths.empty()) {
+    examples.length = [lengths](uint32_t example) { return lengths[example]; };
+  }
+  examples.write = [arrays = std::move(arrays)](uint32_t, uint32_t example,
+                                                std::span<std::byte* const> places) {
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      const int64_t bytes = arrays[i].spec.bytes();
+      std::memcpy(places[i], static_cast<const std::byte*>(arrays[i].data) + example * bytes,
+                  static_cast<size_t>(bytes));
+    }
+  };
+  return examples;
+}
+
+std::vector<TensorSpec> picture_specs(int64_t height, int64_t width, int64_t channels) {
+  return {{kPixelTensor, DataType::kUint8, Shape{height, width, channels}},
+          {kLabelTensor, DataType::kInt32, Shape{}}};
+}
+
+Examples picture_examples(const ImageSet& images, const Augmentation& augmentation, uint64_t seed) {
+  Examples examples;
+  examples.count = images.count;
+  examples.specs = picture_specs(images.height, images.width, images.channels);
+  examples.write = [&images, augmentation, seed](uint32_t epoch, uint32_t example,
+                                                 std::span<std::byte* const> places) {
+    const int64_t bytes = images.example_bytes();
+    const uint8_t* from = images.pixels.data() + example * bytes;
+    auto* to = reinterpret_cast<uint8_t*>(places[0]);
+    if (augmentation == Augmentation{}) {
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+    } else {
+      augment_image(from, images.height, images.width, images.channels, augmentation,
+                    augment_bits(seed, epoch, example), kBlack, to);
+    }
+    const int32_t label = images.labels[example];
+    std::memcpy(places[1], &label, sizeof label);
+  };
+  return examples;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,112 @@
+#include "train/classification.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "data/ordered_batches.h"
+#include "kernels/kernel_table.h"
+#include "ops/fp32/fp32.h"
+
+namespace mantissa {
+namespace {
+
+// Outputs of a network that misses each target by as much have learned nothing of use.
+constexpr double kHighSquaredError = 10;
+
+Score score_of(const Evaluation& evaluation) {
+  return {.examples = evaluation.examples,
+          .correct = evaluation.correct,
+          .loss_q24 = evaluation.loss_q24,
+          .loss = evaluation.loss};
+}
+
+std::string describe(const Score& score) {
+  std::array<char, 96> text{};
+  std::snprintf(text.data(), text.size(), "loss %.4f, accuracy %.2f %%", score.loss,
+                100 * score.accuracy());
+  return text.data();
+}
+
+std::vector<double> probabilities_of(const Tensor& logits, const kernels::SoftmaxKernels& softmax) {
+  const int64_t classes = logits.shape.last(), count = logits.count() / classes;
+  std::vector<double> result(static_cast<size_t>(logits.count()));
+  if (logits.type == DataType::kFloat) {
+    ops::fp32::probabilities(logits.as<float>(), count, classes, result.data());
+    return result;
+  }
+  std::vector<int32_t> q30(static_cast<size_t>(logits.count()));
+  softmax.probabilities({logits.as<int32_t>(), nullptr, *logits.exponent, classes}, q30.data(), 0,
+                        count);
+  std::transform(q30.begin(), q30.end(), result.begin(),
+                 [](int32_t probability) { return probability * 0x1p-30; });
+  return result;
+}
+
+}  // namespace
+
+Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,
+                            const ClassifierOptions& options, const EvaluationObserver& observer) {
+  Evaluation evaluation(options.classes);
+  const kernels::KernelTable table = kernels::select_kernels(options.isa);
+  const auto add = [&](const Batch& batch, const StepResult& step) -> Status {
+    const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
+    evaluation.add(programs.outputs(), labels, batch.examples, step.loss_q24, *table.softmax);
+    if (observer == nullptr || observer(evaluation.examples)) return {};
+    return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
+  };
+  MANTISSA_RETURN_IF_ERROR(infer_all(programs, batches, add));
+  evaluation.loss = ops::loss_value(options.loss, evaluation.loss_q24) /
+                    static_cast<double>(std::max<int64_t>(1, evaluation.examples));
+  return evaluation;
+}
+
+double guessing_loss(ops::LossKind loss, int64_t classes) {
+  const auto count = static_cast<double>(std::max<int64_t>(2, classes));
+  // 1 / classes for each class: misses one target by the rest to 1, the others by itself.
+  return loss == ops::LossKind::kSquaredError ? (count - 1) / (count * count) : std::log(count);
+}
+
+Task classification_task(const ClassifierOptions& options, std::string data,
+                         std::vector<std::string> class_names) {
+  Task task;
+  task.loss = options.loss;
+  task.guessing_loss = guessing_loss(options.loss, options.classes);
+  // A squared error grows with the square of what outputs miss.
+  task.high_loss =
+      options.loss == ops::LossKind::kSquaredError ? kHighSquaredError : task.guessing_loss;
+  task.describe = describe;
+  task.measure = [options](Programs& programs, BatchSource& batches,
+                           const EvaluationObserver& observer) -> Result<Score> {
+    MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(programs, batches, options, observer));
+    return score_of(evaluation);
+  };
+  task.report = [options, data = std::move(data), class_names = std::move(class_names)](
+                    Programs& programs, BatchSource& batches, const std::string& model_sha256,
+                    const EvaluationObserver& observer) -> Result<Task::Report> {
+    MANTISSA_ASSIGN(const Evaluation evaluation, evaluate(programs, batches, options, observer));
+    return Task::Report{score_of(evaluation), to_json(evaluation, data, class_names, model_sha256)};
+  };
+  return task;
+}
+
+Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<const uint8_t> pixels,
+                                          int64_t count, ThreadPool& pool, Isa isa) {
+  const kernels::KernelTable table = kernels::select_kernels(isa);
+  MANTISSA_ASSIGN(const Program program,
+                  compile_inference(network.graph, network.description.inference(), count, false,
+                                    {&table, pool.size()}));
+  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
+  Programs programs(network.graph, network.state, {pool, arena.span(), isa});
+  programs.add(program);
+  const TensorSpec spec{kPixelTensor, DataType::kUint8,
+                        network.graph.values[network.graph.inputs[0]].shape};
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create(array_examples(count, {{spec, pixels.data()}}), count));
+  MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
+  return probabilities_of(programs.outputs(), *table.softmax);
+}
+
+}  // namespace mantissa

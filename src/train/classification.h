@@ -1,0 +1,44 @@
+// The task of classification: examples have a label, networks a logit for each class.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "data/batch.h"
+#include "train/evaluation.h"
+#include "train/frozen_network.h"
+#include "train/task.h"
+
+namespace mantissa {
+
+// The network that is evaluated, and the kernels that do it.
+struct ClassifierOptions {
+  int64_t classes = 0;
+  ops::LossKind loss = ops::LossKind::kCrossEntropy;
+  Isa isa = Isa::kScalar;  // of the softmax that probabilities come from
+};
+
+// Runs all batches through programs with a loss; each has the tensor kLabelTensor. Results do not
+// depend on the sizes of batches. kInterrupted if the observer stopped it.
+Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,
+                            const ClassifierOptions& options,
+                            const EvaluationObserver& observer = nullptr);
+
+// The task. `data` and the names of the classes go into the report.
+Task classification_task(const ClassifierOptions& options, std::string data,
+                         std::vector<std::string> class_names);
+
+// The mean loss of always giving every class the same probability, or as squared error of the best
+// answer that does not look at the example.
+double guessing_loss(ops::LossKind loss, int64_t classes);
+
+// Probabilities [count][classes] of pictures (pixels [count][H][W][C]).
+Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<const uint8_t> pixels,
+                                          int64_t count, ThreadPool& pool, Isa isa);
+
+}  // namespace mantissa

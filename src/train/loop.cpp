@@ -1,0 +1,162 @@
+#include "train/loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "train/run_logs.h"
+#include "train/schedule.h"
+#include "train/validation.h"
+
+namespace mantissa {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// The observer sees the numbers of the last line of metrics.jsonl until there is another.
+struct Shown {
+  double loss = 0, accuracy = 0;
+};
+
+int64_t steps_between_checkpoints(const LoopParts& parts) {
+  return parts.config.checkpoint_every > 0 ? parts.config.checkpoint_every
+                                           : parts.plan.steps_per_epoch;
+}
+
+Result<StepResult> take_step(const LoopParts& parts, LoopState& at, BatchSource& batches,
+                             double rate) {
+  StepScalars scalars = step_scalars(parts.config);
+  scalars.learning_rate = rate;
+  scalars.step = at.info.step;
+  const auto start = Clock::now();
+  const Batch batch = batches.next();
+  const auto batch_came = Clock::now();
+  MANTISSA_ASSIGN(const StepResult result, parts.programs.train_step(batch, scalars));
+  const auto end = Clock::now();
+  at.times.add(seconds(end - batch_came), seconds(end - start));
+  add_step(result, at.info);
+  return result;
+}
+
+// Goes on to its end, whatever the observer says: what follows from it belongs to the checkpoint.
+Result<Score> validate(const LoopParts& parts, const LoopState& at, RunLogs& logs, bool& stop) {
+  const auto start = Clock::now();
+  const auto report = [&](int64_t done) {
+    if (!tell_done(parts.observer, TrainEventKind::kValidating, done,
+                   parts.plan.validation_examples)) {
+      stop = true;
+    }
+    return true;
+  };
+  MANTISSA_ASSIGN(const Score score, parts.validate(report));
+  logs.leave_out(Clock::now() - start);
+  tell_message(parts.observer, "step " + std::to_string(at.info.step) + ": validation " +
+                                   parts.task.describe(score));
+  return score;
+}
+
+// At the end of an epoch, and of the run: measures the examples that were held back, if any, and
+// decides what follows from it. Without any, the mean loss of the epoch's training decides.
+Result<std::optional<Score>> end_epoch(const LoopParts& parts, LoopState& at, RunLogs& logs,
+                                       bool& stop) {
+  const RunConfig& config = parts.config;
+  const RunPlan& plan = parts.plan;
+  CheckpointInfo& info = at.info;
+  std::optional<Score> score;
+  const int64_t steps = info.step % plan.steps_per_epoch;  // of an epoch that is not whole
+  if (steps != 0 && info.step < plan.total_steps) return score;
+  int64_t loss_q24 = std::exchange(info.epoch_loss_q24, 0);
+  if (plan.validation_examples > 0) {
+    MANTISSA_ASSIGN(score, validate(parts, at, logs, stop));
+    loss_q24 = score->loss_q24;
+  } else if (steps != 0) {
+    if (config.early_stop == 0) return score;
+    loss_q24 = whole_epoch_loss(loss_q24, steps, plan.steps_per_epoch);
+  }
+  if (note_epoch(config, plan.steps_per_epoch, loss_q24, info)) {
+    info.best_correct = score ? score->correct : 0;
+    if (config.early_stop > 0) {
+      MANTISSA_RETURN_IF_ERROR(write_checkpoint(best_path(config.out), info, at.state));
+    }
+  }
+  return score;
+}
+
+// Whether to go on.
+bool tell_step(const LoopParts& parts, const LoopState& at, const FinishedStep& step,
+               const std::optional<MetricsLine>& line, Shown& shown) {
+  const RunPlan& plan = parts.plan;
+  if (line) shown = {line->loss, line->accuracy};
+  if (at.info.step <= kReportSteps) shown = {step.result.loss, step.result.accuracy};
+  const int64_t batch_size = parts.config.batch_size;
+  const double per_second = at.times.examples_per_second(batch_size);
+  return tell(parts.observer,
+              {.kind = TrainEventKind::kStep,
+               .step = at.info.step,
+               .steps = plan.total_steps,
+               .epoch = (at.info.step - 1) / plan.steps_per_epoch + 1,
+               .epochs = (plan.total_steps - 1) / plan.steps_per_epoch + 1,
+               .loss = shown.loss,
+               .accuracy = shown.accuracy,
+               .learning_rate = step.learning_rate,
+               .examples_per_second = per_second,
+               .seconds_left = static_cast<double>((plan.total_steps - at.info.step) * batch_size) /
+                               std::max(1e-9, per_second),
+               .message = {}});
+}
+
+Status checkpoint(const LoopParts& parts, const LoopState& at) {
+  const std::filesystem::path folder = parts.config.out;
+  const std::filesystem::path path = checkpoint_path(folder, at.info.step);
+  MANTISSA_RETURN_IF_ERROR(write_checkpoint(path, at.info, at.state));
+  tell_failure(parts.observer, "not tidied up", rotate_checkpoints(folder));
+  TrainEvent event;
+  event.kind = TrainEventKind::kCheckpoint;
+  event.step = at.info.step;
+  event.message = path.string();
+  tell(parts.observer, event);
+  return {};
+}
+
+}  // namespace
+
+bool is_done(const RunConfig& config, const RunPlan& plan, const CheckpointInfo& info) {
+  return info.step >= plan.total_steps || stops_early(config, plan.steps_per_epoch, info);
+}
+
+Status run_loop(const LoopParts& parts, LoopState at, BatchSource& batches) {
+  const RunConfig& config = parts.config;
+  CheckpointInfo& info = at.info;
+  MANTISSA_ASSIGN(RunLogs logs, RunLogs::open(config, parts.plan, info, at.state));
+  for (const std::string& gap : logs.gaps()) tell_message(parts.observer, gap);
+  at.times.reserve(parts.plan.total_steps - info.step);
+  Shown shown;
+  bool stop = false;  // asked for while validating
+  while (!is_done(config, parts.plan, info)) {
+    parts.programs.observe(logs.observations(info.step + 1));
+    FinishedStep step;
+    step.learning_rate =
+        learning_rate(run_schedule(config, parts.plan.total_steps, info.reductions), info.step);
+    MANTISSA_ASSIGN(step.result, take_step(parts, at, batches, step.learning_rate));
+    MANTISSA_ASSIGN(step.validation, end_epoch(parts, at, logs, stop));
+    step.is_last = is_done(config, parts.plan, info);
+    MANTISSA_ASSIGN(const std::optional<MetricsLine> line, logs.write(step, at.state, info));
+    const bool go_on = tell_step(parts, at, step, line, shown) && !stop;
+    if (!go_on || step.is_last || info.step % steps_between_checkpoints(parts) == 0) {
+      MANTISSA_RETURN_IF_ERROR(logs.flush());
+      MANTISSA_RETURN_IF_ERROR(checkpoint(parts, at));
+    }
+    if (!go_on && !step.is_last) {
+      return make_error(ErrorCode::kInterrupted, "interrupted at step " +
+                                                     std::to_string(info.step) +
+                                                     "; a checkpoint is in " + config.out);
+    }
+  }
+  return {};
+}
+
+}  // namespace mantissa

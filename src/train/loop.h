@@ -1,0 +1,45 @@
+// The training loop: steps and epochs, learning rates, checkpoints, validation, early stop, logs.
+// It knows batches and a task's scores, and nothing of what the examples are.
+#pragma once
+
+#include <functional>
+
+#include "base/result.h"
+#include "data/batch.h"
+#include "train/checkpoint.h"
+#include "train/programs.h"
+#include "train/progress.h"
+#include "train/run_config.h"
+#include "train/run_plan.h"
+#include "train/step_times.h"
+#include "train/task.h"
+
+namespace mantissa {
+
+// The parts that the loop works with; all outlive it.
+struct LoopParts {
+  const RunConfig& config;
+  const RunPlan& plan;
+  const Task& task;
+  const TrainObserver& observer;
+  Programs& programs;  // with the training program, over the state
+  // Measures the examples that were held back with the weights as they are. Called if the plan has
+  // any.
+  std::function<Result<Score>(const EvaluationObserver&)> validate;
+};
+
+// Where the loop is: what it changes.
+struct LoopState {
+  State& state;
+  CheckpointInfo& info;
+  StepTimes& times;
+};
+
+// Whether no steps are left: all are taken, or the run stops early.
+bool is_done(const RunConfig& config, const RunPlan& plan, const CheckpointInfo& info);
+
+// Takes the steps that are left, on batches from the next step on. kInterrupted if the observer
+// stopped it; a checkpoint has then been written.
+Status run_loop(const LoopParts& parts, LoopState at, BatchSource& batches);
+
+}  // namespace mantissa

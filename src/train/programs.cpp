@@ -1,0 +1,103 @@
+#include "train/programs.h"
+
+#include <algorithm>
+#include <string>
+
+#include "data/examples.h"
+
+namespace mantissa {
+namespace {
+
+// The tensor of the batch that has the name, type and shape of an input.
+Result<const void*> tensor_for(const TensorSpec& input, const Batch& batch) {
+  for (size_t i = 0; i < batch.specs.size(); ++i) {
+    if (batch.specs[i] == input) return batch.tensors[i];
+  }
+  std::string have;
+  for (const TensorSpec& spec : batch.specs) have += (have.empty() ? "" : ", ") + to_string(spec);
+  return invalid_input("the network wants " + to_string(input) + ", and the data have " +
+                       (have.empty() ? "nothing" : have));
+}
+
+// Losses read the logit that a label names.
+Status check_labels(const Graph& graph, std::span<const void* const> inputs, int64_t count) {
+  for (const int loss : graph.losses) {
+    const std::vector<int>& reads = graph.nodes[loss].inputs;
+    const int64_t classes = graph.values[reads[0]].shape.last();
+    const auto place = std::find(graph.inputs.begin(), graph.inputs.end(), reads[1]);
+    const auto* labels = static_cast<const int32_t*>(inputs[place - graph.inputs.begin()]);
+    for (int64_t i = 0; labels != nullptr && i < count; ++i) {
+      if (labels[i] >= 0 && labels[i] < classes) continue;
+      return invalid_input("label " + std::to_string(labels[i]) + ": the network has " +
+                           std::to_string(classes) + " classes");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Programs::Programs(const Graph& graph, State& state, const Machine& machine)
+    : graph_(graph), state_(state), machine_(machine), inputs_(graph.inputs.size()) {
+  for (const int input : graph.inputs) {
+    const Value& value = graph.values[input];
+    specs_.push_back({value.name, value.type, value.shape});
+  }
+}
+
+Executor& Programs::add(const Program& program) {
+  const int64_t examples = program.options.micro_batches * program.options.micro_batch_size;
+  rows_.push_back({program.options.kind, examples,
+                   std::make_unique<Executor>(graph_, program, state_, machine_.arena,
+                                              machine_.pool, machine_.isa)});
+  return *rows_.back().executor;
+}
+
+Result<Executor*> Programs::pick(ProgramKind kind, const Batch& batch) const {
+  for (const Row& row : rows_) {
+    if (row.kind == kind && row.examples == batch.count) return row.executor.get();
+  }
+  return invalid_input("no program was compiled for a batch of " + std::to_string(batch.count) +
+                       " examples");
+}
+
+// Indices may be missing: executors know whether their program reads them, such as labels.
+Status Programs::take_inputs(const Batch& batch) {
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    inputs_[i] = nullptr;
+    const bool is_index = graph_.values[graph_.inputs[i]].element == Element::kIndex;
+    if (is_index && batch.find(specs_[i].name) == nullptr) continue;
+    MANTISSA_ASSIGN(inputs_[i], tensor_for(specs_[i], batch));
+  }
+  return check_labels(graph_, inputs_, batch.count);
+}
+
+Result<StepResult> Programs::train_step(const Batch& batch, const StepScalars& scalars) {
+  MANTISSA_ASSIGN(Executor* const executor, pick(ProgramKind::kTraining, batch));
+  MANTISSA_RETURN_IF_ERROR(take_inputs(batch));
+  return executor->train_step(inputs_, scalars);
+}
+
+Result<StepResult> Programs::infer(const Batch& batch) {
+  MANTISSA_ASSIGN(inferred_, pick(ProgramKind::kInference, batch));
+  MANTISSA_RETURN_IF_ERROR(take_inputs(batch));
+  return inferred_->infer(inputs_);
+}
+
+void Programs::observe(Observations* observations) {
+  for (const Row& row : rows_) {
+    if (row.kind == ProgramKind::kTraining) row.executor->set_observations(observations);
+  }
+}
+
+Status infer_all(Programs& programs, BatchSource& batches,
+                 const std::function<Status(const Batch&, const StepResult&)>& found) {
+  while (true) {
+    const Batch batch = batches.next();
+    if (batch.count == 0) return {};
+    MANTISSA_ASSIGN(const StepResult result, programs.infer(batch));
+    MANTISSA_RETURN_IF_ERROR(found(batch, result));
+  }
+}
+
+}  // namespace mantissa

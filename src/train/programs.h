@@ -1,0 +1,76 @@
+// The programs of a network: one for each purpose and size of batch, over one state and one arena.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "data/batch.h"
+#include "graph/graph.h"
+#include "plan/program.h"
+#include "runtime/executor.h"
+#include "runtime/state.h"
+
+namespace mantissa {
+
+// Threads and memory that programs run on. A view.
+struct Machine {
+  ThreadPool& pool;
+  std::span<std::byte> arena;  // as large as the largest of the programs needs
+  Isa isa;
+};
+
+// Owns the executors of programs over one graph and one state. They share the arena: one runs at a
+// time. Takes batches as their sources give them, and picks the executor for each.
+class Programs {
+ public:
+  // All references outlive it.
+  Programs(const Graph& graph, State& state, const Machine& machine);
+
+  // Makes the program's executor and returns it. The program outlives it.
+  Executor& add(const Program& program);
+
+  // Runs a step of the training program for as many examples as the batch has. Errors: there is no
+  // such program, the batch lacks an input of the network, or has it in another type or shape, or
+  // the executor fails.
+  Result<StepResult> train_step(const Batch& batch, const StepScalars& scalars);
+
+  // Runs the forward pass of the inference program for as many examples. The same errors.
+  Result<StepResult> infer(const Batch& batch);
+
+  // The network's output for the last batch of infer().
+  Tensor outputs() const { return inferred_->output(0); }
+
+  // From now on training steps are observed (Executor::set_observations); null: they are not.
+  void observe(Observations* observations);
+
+ private:
+  struct Row {
+    ProgramKind kind;
+    int64_t examples;  // of all micro-batches of a step
+    std::unique_ptr<Executor> executor;
+  };
+  Result<Executor*> pick(ProgramKind kind, const Batch& batch) const;
+  Status take_inputs(const Batch& batch);
+
+  const Graph& graph_;
+  State& state_;
+  Machine machine_;
+  std::vector<TensorSpec> specs_;    // of the network's inputs
+  std::vector<Row> rows_;
+  Executor* inferred_ = nullptr;  // which ran last
+  std::vector<const void*> inputs_;  // of the batch at hand, one for each spec
+};
+
+// Runs the forward pass of all batches that are left, and calls `found` after each. An error of it
+// ends the run.
+Status infer_all(Programs& programs, BatchSource& batches,
+                 const std::function<Status(const Batch&, const StepResult&)>& found);
+
+}  // namespace mantissa

@@ -1,0 +1,53 @@
+#include "train/run_inference.h"
+
+#include <utility>
+
+#include "data/ordered_batches.h"
+#include "train/freeze.h"
+
+namespace mantissa {
+namespace {
+
+// The arena behind the frozen network.
+Machine behind_frozen(const RunInference& run) {
+  const auto front = static_cast<size_t>(run.plan.frozen_bytes());
+  return {run.machine.pool, run.machine.arena.subspan(front), run.machine.isa};
+}
+
+}  // namespace
+
+Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
+  const RunPlan& plan = run.plan;
+  FrozenNetwork frozen{{run.config.model, plan.options, run.config.format, run.data.class_names,
+                        run.data.name, state.sha256(StateGroup::kStatistics), run.config.loss},
+                       freeze_graph(plan.graph),
+                       State(plan.frozen_layout, run.machine.arena)};
+  MANTISSA_ASSIGN(
+      OrderedBatches batches,
+      OrderedBatches::create(
+          picture_examples(run.data.train), run.config.micro_batch_size,
+          calibration_examples(run.data.train.count, run.config.seed, plan.calibration_examples)));
+  MANTISSA_RETURN_IF_ERROR(
+      freeze(plan.graph, state, plan.calibration, behind_frozen(run), batches, frozen));
+  return frozen;
+}
+
+Result<Score> validate_run(const RunInference& run, const Task& task, State& state,
+                           const EvaluationObserver& observer) {
+  MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run, state));
+  Programs programs = inference_programs(frozen, run.plan.validation, behind_frozen(run));
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create(picture_examples(run.data.validation),
+                                         run.plan.validation.batch_size));
+  return task.measure(programs, batches, observer);
+}
+
+Result<Task::Report> test_run(const RunInference& run, const Task& task, FrozenNetwork& frozen,
+                              const EvaluationObserver& observer) {
+  Programs programs = inference_programs(frozen, run.plan.evaluation, behind_frozen(run));
+  MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(picture_examples(run.data.test),
+                                                                 run.plan.evaluation.batch_size));
+  return task.report(programs, batches, frozen.state.sha256(StateGroup::kPredictor), observer);
+}
+
+}  // namespace mantissa
