@@ -45,7 +45,7 @@ bool is_word_of(const AttributeSpec& spec, std::string_view word) {
 }
 
 std::string range_of(const AttributeSpec& spec) {
-  constexpr auto kNoLimit = static_cast<double>(std::numeric_limits<int64_t>::max());
+  constexpr double kNoLimit = 0x1p63;
   const auto number = [&](double limit) {
     return spec.type == AttributeType::kReal ? to_string(AttributeValue(limit))
                                              : std::to_string(static_cast<int64_t>(limit));
@@ -116,7 +116,9 @@ const WholeList& Attributes::list(std::string_view name) const {
 
 Result<Attributes> complete(const Attributes& given, AttributeSchema schema) {
   std::vector<Attributes::Item> items;
-  for (auto [name, value] : given.items()) {
+  for (const Attributes::Item& item : given.items()) {
+    const std::string& name = item.first;
+    AttributeValue value = item.second;
     const auto spec = std::find_if(schema.begin(), schema.end(),
                                    [&](const AttributeSpec& known) { return name == known.name; });
     if (spec == schema.end()) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,8 +33,8 @@ struct AttributeSpec {
   const char* text = "";   // default; the default of a list is the empty one
   const char* words = "";  // the texts that exist, separated by spaces
   // What a number, or each of a list, may be.
-  double least = std::numeric_limits<int64_t>::min();
-  double most = std::numeric_limits<int64_t>::max();
+  double least = -0x1p63;
+  double most = 0x1p63;
 };
 
 constexpr AttributeSpec required_whole(const char* name, int64_t least, int64_t most) {
