@@ -71,7 +71,7 @@ inline Result<FrozenNetwork> freeze_on(Harness& harness, const std::string& mode
 inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads, Isa isa,
                                 const ImageSet& images) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
-  auto programs = compile_evaluation(network.graph, network.description.inference(), batch,
+  auto programs = compile_evaluation(network.graph, network.description.format, batch,
                                      images.count, {&table, threads});
   EXPECT_TRUE(programs.ok());
   auto arena = AlignedMemory::create(programs->arena_bytes());
@@ -80,7 +80,7 @@ inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threa
   auto batches = OrderedBatches::create(picture_examples(images), programs->batch_size);
   EXPECT_TRUE(batches.ok());
   auto evaluation =
-      evaluate(executors, *batches, {network.graph.classes(), network.description.loss, isa});
+      evaluate(executors, *batches, {network.graph.classes(), network.description.options.loss, isa});
   EXPECT_TRUE(evaluation.ok()) << (evaluation.ok() ? "" : evaluation.error().message);
   return *evaluation;
 }

@@ -82,7 +82,8 @@ TEST(TextFormat, ExactGradientsHaveNoPredictors) {
 bool is_computed(const Graph& graph, int value) {
   if (value == graph.outputs[0]) return true;  // by the loss
   std::vector<int> readers;
-  for (const int reader : readers_of(graph)[value]) {
+  const auto readers_of_values = readers_of(graph);
+  for (const int reader : readers_of_values[value]) {
     for (const int input : graph.nodes[reader].inputs) {
       if (input == value) readers.push_back(reader);
     }

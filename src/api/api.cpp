@@ -48,8 +48,8 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   for (const std::string& note : data.info.notes) message(data.info.name + ": " + note);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
-                  compile_evaluation(network.graph, network.description.inference(),
-                                     config.batch_size, data.test.count, {&table, config.threads}));
+                  compile_evaluation(network.graph, network.description.format, config.batch_size,
+                                     data.test.count, {&table, config.threads}));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(programs.arena_bytes()));
   ThreadPool pool(config.threads);
   message(pool.shortage());
@@ -67,8 +67,8 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   };
   MANTISSA_ASSIGN(
       Evaluation evaluation,
-      evaluate(executors, batches, {network.graph.classes(), network.description.loss, config.isa},
-               report));
+      evaluate(executors, batches,
+               {network.graph.classes(), network.description.options.loss, config.isa}, report));
   EvaluationOutcome outcome;
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   outcome.class_names = network.description.class_names;

@@ -96,7 +96,7 @@ Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<cons
                                           int64_t count, ThreadPool& pool, Isa isa) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
   MANTISSA_ASSIGN(const Program program,
-                  compile_inference(network.graph, network.description.inference(), count, false,
+                  compile_inference(network.graph, network.description.format, count, false,
                                     {&table, pool.size()}));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   Programs programs(network.graph, network.state, {pool, arena.span(), isa});

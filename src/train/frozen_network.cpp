@@ -11,14 +11,14 @@
 #include "train/state_file.h"
 
 namespace mantissa {
-Result<Program> compile_inference(const Graph& frozen_graph, const InferenceOptions& options,
-                                  int64_t batch, bool with_loss, const PlanningContext& planning) {
+Result<Program> compile_inference(const Graph& frozen_graph, const Format& format, int64_t batch,
+                                  bool with_loss, const PlanningContext& planning) {
   return compile(frozen_graph,
                  {.kind = ProgramKind::kInference,
                   .micro_batch_size = batch,
                   .with_loss = with_loss,
                   .exponents = ExponentMode::kFixed,
-                  .format = options.format},
+                  .format = format},
                  planning);
 }
 
@@ -34,7 +34,7 @@ Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& netwo
                                       {"channel_means", d.options.channel_means},
                                       {"class_names", d.class_names},
                                       {"data", d.data},
-                                      {"loss", ops::loss_of(d.loss).name},
+                                      {"loss", ops::loss_of(d.options.loss).name},
                                       {"weights_sha256", d.weights_sha256}};
   return write_state(
       path,
@@ -77,9 +77,9 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
     json.at("data").get_to(d.data);
     json.at("weights_sha256").get_to(d.weights_sha256);
     // Files from before there was a choice lack it.
-    const auto loss = ops::parse_loss(json.value("loss", ops::loss_of(d.loss).name));
+    const auto loss = ops::parse_loss(json.value("loss", ops::loss_of(d.options.loss).name));
     if (!loss.ok()) return damaged();
-    d.loss = *loss;
+    d.options.loss = *loss;
   } catch (const nlohmann::json::exception&) {
     return damaged();
   }
@@ -89,7 +89,6 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
       static_cast<int64_t>(d.class_names.size()) != d.options.classes) {
     return invalid_input(path.string() + ": its description is not that of a network");
   }
-  d.options.loss = d.loss;
   MANTISSA_ASSIGN(const Graph graph, build_network(d.model, d.options, d.format));
   Graph frozen_graph = freeze_graph(graph);
   StateLayout layout = frozen_layout(frozen_graph, d.format);
@@ -103,16 +102,16 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   return FrozenNetwork{std::move(d), std::move(frozen_graph), std::move(state)};
 }
 
-Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph,
-                                              const InferenceOptions& options, int64_t batch_size,
-                                              int64_t examples, const PlanningContext& planning) {
+Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
+                                              int64_t batch_size, int64_t examples,
+                                              const PlanningContext& planning) {
   EvaluationPrograms programs;
   programs.batch_size = std::max<int64_t>(1, std::min(batch_size, examples));
   MANTISSA_ASSIGN(programs.full,
-                  compile_inference(frozen_graph, options, programs.batch_size, true, planning));
+                  compile_inference(frozen_graph, format, programs.batch_size, true, planning));
   const int64_t rest = examples % programs.batch_size;
   if (rest != 0) {
-    MANTISSA_ASSIGN(programs.rest, compile_inference(frozen_graph, options, rest, true, planning));
+    MANTISSA_ASSIGN(programs.rest, compile_inference(frozen_graph, format, rest, true, planning));
   }
   return programs;
 }

@@ -16,12 +16,6 @@
 
 namespace mantissa {
 
-// How a frozen network computes, and the loss that evaluating it reports.
-struct InferenceOptions {
-  Format format = {};
-  ops::LossKind loss = ops::LossKind::kCrossEntropy;
-};
-
 // A frozen network is rebuilt from this; it also says what it was trained on.
 struct FrozenDescription {
   std::string model;
@@ -30,9 +24,6 @@ struct FrozenDescription {
   std::vector<std::string> class_names;
   std::string data;
   std::string weights_sha256;  // of the training state that it was frozen from
-  ops::LossKind loss = ops::LossKind::kCrossEntropy;
-
-  InferenceOptions inference() const { return {format, loss}; }
 };
 
 struct FrozenNetwork {
@@ -46,8 +37,8 @@ Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& netwo
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
 
 // A program that runs a frozen network on `batch` examples.
-Result<Program> compile_inference(const Graph& frozen_graph, const InferenceOptions& options,
-                                  int64_t batch, bool with_loss, const PlanningContext& planning);
+Result<Program> compile_inference(const Graph& frozen_graph, const Format& format, int64_t batch,
+                                  bool with_loss, const PlanningContext& planning);
 
 // Programs that evaluate a frozen network: one for full batches, one for the last, smaller batch,
 // which has no instructions where there is none.
@@ -56,9 +47,9 @@ struct EvaluationPrograms {
   int64_t batch_size = 1;
   int64_t arena_bytes() const { return std::max(full.arena_bytes, rest.arena_bytes); }
 };
-Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph,
-                                              const InferenceOptions& options, int64_t batch_size,
-                                              int64_t examples, const PlanningContext& planning);
+Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,
+                                              int64_t batch_size, int64_t examples,
+                                              const PlanningContext& planning);
 
 // The programs' executors.
 Programs inference_programs(FrozenNetwork& network, const EvaluationPrograms& programs,

@@ -253,14 +253,13 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, program, planning));
   const Graph frozen_graph = freeze_graph(plan.graph);
   plan.frozen_layout = frozen_layout(frozen_graph, config.format);
-  const InferenceOptions inference{config.format, config.loss};
   MANTISSA_ASSIGN(plan.evaluation,
-                  compile_evaluation(frozen_graph, inference, config.micro_batch_size,
+                  compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
                                      data.test_count, planning));
   plan.validation_examples = validation_examples;
   if (validation_examples > 0) {
     MANTISSA_ASSIGN(plan.validation,
-                    compile_evaluation(frozen_graph, inference, config.micro_batch_size,
+                    compile_evaluation(frozen_graph, config.format, config.micro_batch_size,
                                        validation_examples, planning));
   }
   plan.steps_per_epoch = train_count / config.batch_size;
