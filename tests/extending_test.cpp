@@ -10,6 +10,7 @@
 
 #include "kernels/mantissa_span.h"
 #include "kernels/parallel_ranges.h"
+#include "numerics/nearest_fraction.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/wide_values.h"
@@ -62,7 +63,7 @@ constexpr AttributeSpec kShrinkSchema[] = {real("threshold", 1, 0, 128)};
 
 // Steps compute in whole numbers: the threshold in units of 2^-16.
 Attributes lower_shrink(const Attributes& attributes) {
-  return {{"threshold", std::llrint(attributes.real("threshold") * 65536)}};
+  return {{"threshold", nearest_whole(attributes.real("threshold"), 65536)}};
 }
 
 Result<std::vector<ValueType>> shrink_outputs(const Attributes&, std::span<const Shape> inputs) {

@@ -7,24 +7,17 @@
 #include <cstdint>
 #include <optional>
 
+#include "numerics/nearest_fraction.h"
+
 namespace mantissa {
-
-// A slope >= 0 as an exact fraction; denominator >= 1, both at most 2^16.
-struct Fraction {
-  int64_t numerator = 0;
-  int64_t denominator = 1;
-};
-
-// The fraction of a number from 0 to 1 with a denominator of at most `largest`: the last convergent
-// of its continued fraction, which is the number itself if it was written as such a fraction.
-Fraction nearest_fraction(double number, int64_t largest);
 
 // Mantissas from `low` to `high`, none if low > high.
 struct MantissaRange {
   int64_t low = 0, high = 0;
 };
 
-// One function. |q| < 2^15, e in [-128, 127]; `slope` is read by kLeakyReluFunction only.
+// One function. |q| < 2^15, e in [-128, 127]; `slope`, of at most 2^16 above and below, is read by
+// kLeakyReluFunction only.
 struct PointFunction {
   // f(q * 2^e) = value(q, e, slope) * 2^wide_exponent(e); |value| <= 2^46.
   int (*wide_exponent)(int e);

@@ -3,10 +3,10 @@
 // computes it anew from the key (seed, micro-batch counted over the run, node, element).
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "numerics/nearest_fraction.h"
 #include "numerics/point_functions.h"
 #include "ops/dropout_mask.h"
 #include "ops/fp32/fp32.h"
@@ -27,7 +27,7 @@ constexpr AttributeSpec kSchema[] = {real("probability", 0.5, 0, 1 - 1.0 / kOne)
 
 // The probability as a whole number of 1 / 65536.
 Attributes lower(const Attributes& attributes) {
-  return {{"dropped", std::llrint(attributes.real("probability") * kOne)}};
+  return {{"dropped", nearest_whole(attributes.real("probability"), kOne)}};
 }
 
 OpMemory memory(const OpShapes&, const PlanningContext& planning) {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/exponential.h"
+#include "numerics/nearest_fraction.h"
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -25,7 +25,7 @@ constexpr AttributeSpec kSmoothingSchema[] = {
 
 // Label smoothing as a whole number of 2^-16.
 Attributes lower(const Attributes& attributes) {
-  return {{"smoothing", std::llrint(attributes.real("smoothing") * kSmoothingOne)}};
+  return {{"smoothing", nearest_whole(attributes.real("smoothing"), kSmoothingOne)}};
 }
 
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex};

@@ -1,0 +1,21 @@
+// Real numbers of settings as whole ones, before the first step.
+#pragma once
+
+#include <cstdint>
+
+namespace mantissa {
+
+// A number >= 0 as an exact fraction; denominator >= 1.
+struct Fraction {
+  int64_t numerator = 0;
+  int64_t denominator = 1;
+};
+
+// The fraction of a number from 0 to 1 with a denominator of at most `largest`: the last convergent
+// of its continued fraction, which is the number itself if it was written as such a fraction.
+Fraction nearest_fraction(double number, int64_t largest);
+
+// number * units to the nearest whole number, ties to even.
+int64_t nearest_whole(double number, int64_t units);
+
+}  // namespace mantissa
