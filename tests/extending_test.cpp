@@ -58,7 +58,7 @@ const Op kNegate = {.name = "negate",
 
 // --- a network with `negations` of it between two linear layers ---
 
-// What lies within +-t of x, and what sticks out: two outputs whose sum is x. Nothing is rounded.
+// Two outputs whose sum is x: x clipped to +-t, and the rest. Nothing is rounded.
 constexpr AttributeSpec kShrinkSchema[] = {real("threshold", 1, 0, 128)};
 
 // Steps compute in whole numbers: the threshold in units of 2^-16.
@@ -290,7 +290,7 @@ TEST(Extending, TheGuideHasThisCode) {
   const std::filesystem::path root = MANTISSA_SOURCE_FOLDER;
   const std::string source = text_of(root / "tests" / "extending_test.cpp");
   const std::string guide = text_of(root / "docs" / "extending.md");
-  for (const std::string start : {"// y = -x", "// What lies within", "Graph toy_network"}) {
+  for (const std::string start : {"// y = -x", "// Two outputs whose sum", "Graph toy_network"}) {
     const auto begin = guide.find("```cpp\n" + start);
     ASSERT_NE(begin, std::string::npos) << start;
     const auto code = begin + 7, end = guide.find("```", code);

@@ -1,4 +1,4 @@
-// What networks are compiled to is on record: the order of the instructions and the arena. A change
+// The programs of all networks are on record: the order of the instructions and the arena. A change
 // of the compiler must not change it without a reason.
 #include <gtest/gtest.h>
 

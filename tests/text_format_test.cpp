@@ -1,4 +1,4 @@
-// What the keys of BlockFloat's own setting, bfp8-text, are worth: widths and exponents in programs
+// The effects of the keys of BlockFloat's own setting, bfp8-text: widths and exponents in programs
 // and in steps.
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 
 namespace mantissa {
 
-// Which batches: those of a run from (first_epoch, first_step) on.
+// The batches of a run from (first_epoch, first_step) on.
 struct ShuffleOptions {
   int64_t batch_size = 1;
   uint64_t seed = 0;

@@ -119,7 +119,7 @@ TEST(ContactSheet, StaysWithinWhatPngHolds) {
   EXPECT_TRUE(write_png(folder / "a.png", sheet).ok()) << sheet.height << " x " << sheet.width;
 }
 
-// What is left out has no place in the picture.
+// Classes that are left out have no place in the picture.
 TEST(ContactSheet, OfVeryManyClassesShowsTheFirst) {
   ImageSet images;
   images.count = 2;

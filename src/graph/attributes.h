@@ -23,7 +23,7 @@ using WholeList = std::vector<int64_t>;
 // order is that of AttributeType.
 using AttributeValue = std::variant<int64_t, double, std::string, WholeList>;
 
-// What an operator takes under one name.
+// One attribute of a schema.
 struct AttributeSpec {
   const char* name = "";
   AttributeType type = AttributeType::kWhole;
@@ -32,7 +32,7 @@ struct AttributeSpec {
   double real = 0;         // default
   const char* text = "";   // default; the default of a list is the empty one
   const char* words = "";  // the texts that exist, separated by spaces
-  // What a number, or each of a list, may be.
+  // The range of a number, or of each number in a list.
   double least = -0x1p63;
   double most = 0x1p63;
 };
@@ -77,7 +77,7 @@ class Attributes {
   Attributes(std::initializer_list<Item> items) : Attributes(std::vector<Item>(items)) {}
   explicit Attributes(std::vector<Item> items);
 
-  // Of an attribute that the node's schema has under this type; else zero, or empty.
+  // The attribute's value, if the node's schema has it under this type; else zero, or empty.
   int64_t whole(std::string_view name) const;
   bool is_set(std::string_view name) const { return whole(name) != 0; }
   double real(std::string_view name) const;

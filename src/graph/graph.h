@@ -46,7 +46,7 @@ struct Parameter {
   double rate_factor = 1;  // multiplies the learning rate
 };
 
-// What the elements of a value are.
+// The elements of a value.
 enum class Element : uint8_t {
   kMantissa,  // numbers with an exponent
   kIndex,     // int32: classes, tokens

@@ -127,7 +127,7 @@ struct OpContext {
   std::span<const Tensor> grad_outputs;  // empty data where no gradient comes back
   Tensor output;                         // outputs[0]
   Tensor grad_output;                    // grad_outputs[0]
-  std::span<const Tensor> grad_inputs;  // empty data where no gradient is wanted
+  std::span<const Tensor> grad_inputs;   // empty data where no gradient is wanted
   std::span<const ParameterView> parameters;
   std::byte* saved = nullptr;       // written forward, read backward
   std::byte* statistics = nullptr;  // one record per micro-batch, read at the end of the step
@@ -258,7 +258,7 @@ struct Op {
   // In its place where there are several outputs, or others than mantissas.
   Result<std::vector<ValueType>> (*infer_outputs)(const Attributes&,
                                                   std::span<const Shape> inputs) = nullptr;
-  // What the inputs are; of those beyond, and where it is empty: mantissas.
+  // The elements of the inputs. Inputs beyond these are mantissas.
   std::span<const Element> input_elements = {};
   // Their names are what follows the node's name and a point. Null: no parameters.
   std::vector<Parameter> (*parameters)(const Attributes&, std::span<const Shape> inputs) = nullptr;
@@ -308,7 +308,7 @@ struct Op {
   }
 };
 
-// What the op's outputs are of one example, for attributes that may lack those with defaults.
+// The op's outputs for one example. Attributes with defaults may be left out.
 Result<std::vector<ValueType>> output_types(const Op& op, const Attributes& attributes,
                                             std::span<const Shape> inputs);
 // The shape of the first.

@@ -9,11 +9,12 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "kernels/softmax/softmax.h"
 #include "ops/loss.h"
 
 namespace mantissa {
 
-constexpr int64_t kMostClasses = 4096;  // which kernels of losses take
+constexpr int64_t kMostClasses = kernels::kMaximumClasses;
 
 // What a network is built for.
 struct ModelOptions {

@@ -53,7 +53,7 @@ Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Sh
   return Shape{(height - 1 - reach) / stride + 1, (width - 1 - reach) / stride + 1, channels};
 }
 
-// Of vectors along the last dimension.
+// Takes vectors along the last dimension.
 Result<Shape> infer_linear(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one [..., C] input");
   Shape output = inputs[0];
@@ -76,7 +76,7 @@ std::vector<Parameter> weights_and_bias(const Attributes& attributes, const Shap
 }
 
 std::vector<Parameter> convolution_parameters(const Attributes& attributes,
-                                                  std::span<const Shape> inputs) {
+                                              std::span<const Shape> inputs) {
   const int64_t kernel = attributes.whole("kernel");
   const int64_t in = inputs[0].last() / attributes.whole("groups");
   return weights_and_bias(attributes, Shape{attributes.whole("channels"), kernel, kernel, in},
@@ -84,7 +84,7 @@ std::vector<Parameter> convolution_parameters(const Attributes& attributes,
 }
 
 std::vector<Parameter> linear_parameters(const Attributes& attributes,
-                                             std::span<const Shape> inputs) {
+                                         std::span<const Shape> inputs) {
   return weights_and_bias(
       attributes, Shape{attributes.whole("channels"), inputs[0].last()},
       attributes.is_set("classifier") ? Initialiser::kFanInUniform : Initialiser::kHeUniform);

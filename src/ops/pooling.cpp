@@ -8,12 +8,12 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/pool_stride.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
 
-// A stride of 0 is that of the window.
 constexpr AttributeSpec kMaxPoolSchema[] = {whole("window", 2, 1, kernels::kLargestPoolWindow),
                                             whole("stride", 0, 0, kernels::kLargestPoolWindow),
                                             whole("padding", 0, 0, kernels::kLargestPoolWindow)};
@@ -25,8 +25,7 @@ kernels::MaxPoolShape pool_shape(const Attributes& attributes, const Shape& inpu
 Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape> inputs) {
   const int64_t window = attributes.whole("window");
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  const bool overlaps = attributes.is_set("stride") && attributes.whole("stride") != window;
-  if (overlaps || attributes.is_set("padding")) {
+  if (pool_stride(attributes) != window || attributes.is_set("padding")) {
     return invalid_input("wants stride = window and no padding; overlapping_max_pool takes others");
   }
   if (inputs[0][0] < window || inputs[0][1] < window) {

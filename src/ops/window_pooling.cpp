@@ -13,6 +13,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/pool_stride.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
@@ -22,7 +23,6 @@ using kernels::kLargestPoolWindow;
 using kernels::PoolRange;
 using kernels::PoolShape;
 
-// A stride of 0 is that of the window.
 constexpr AttributeSpec kMaximumSchema[] = {
     whole("window", 2, 1, kLargestPoolWindow), whole("stride", 0, 0, kLargestPoolWindow),
     whole("padding", 0, 0, kLargestPoolWindow), flag("ceil", false)};
@@ -34,7 +34,7 @@ struct Geometry {
   bool ceil;
   explicit Geometry(const Attributes& a)
       : window(a.whole("window")),
-        stride(a.is_set("stride") ? a.whole("stride") : window),
+        stride(pool_stride(a)),
         padding(a.whole("padding")),
         ceil(a.is_set("ceil")) {}
 

@@ -300,7 +300,8 @@ class Compiler {
     return {Operand::Space::kArena, buffer, type, shape, slot, true, bits};
   }
 
-  // What an op, or a layer, leaves of a gradient that it wrote for stochastic rounding.
+  // The gradient that an op, or a layer, hands on: rounded, if it was written for stochastic
+  // rounding.
   Operand kept_gradient(int value, const Operand& written, bool is_layer) {
     return written.bits > nodes_.kept_bits(is_layer) ? rounded_gradient(value, written) : written;
   }
@@ -505,7 +506,7 @@ class Compiler {
 
   void emit_updates(int n) {
     for (const int parameter : graph_.nodes[n].parameters) {
-      // Of several nodes that use it the first is the last of the backward pass.
+      // The first node that uses it comes last in the backward pass.
       if (gradients_.count(parameter) == 0 || values_.first_user[parameter] != n) continue;
       const ParameterOperand& operand = gradients_[parameter];
       Instruction update;

@@ -1,4 +1,4 @@
-// What a format changes in a network: where a value is narrowed before it is read, and which batch
+// Changes of a network for a format: where a value is narrowed before it is read, and which batch
 // norms are inverted. Format keys `linear` and `inversion`. Source: METHODS sections 1 and 4.
 #pragma once
 

@@ -56,7 +56,7 @@ struct ExponentSlots {
   std::vector<int> of_node;   // of the gradient of its first input
   int64_t values = 0, gradients = 0;
 
-  // Of the gradient that a node gives its input; of the sum up to it: one more.
+  // The slot of the gradient that a node gives its input. The sum up to it has the next slot.
   int gradient(int node, int input) const;
   // Exponents that are decided or predicted: those of gradients; in dynamic fixed point, after
   // these, one per value, and one per parameter, of its velocity.

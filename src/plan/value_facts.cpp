@@ -17,7 +17,7 @@ bool keeps_bits(const Op& op) {
   return op.traits.keeps_exponent || op.traits.view || is_left_out_when_frozen(op);
 }
 
-// What readers want of a value, which is known from the last node on.
+// Wishes of the readers of a value, known from the last node on.
 struct Wishes {
   std::vector<bool> only_activations;  // nothing wider
   std::vector<bool> loses_negatives;   // zeros are made of all that is negative
@@ -80,7 +80,7 @@ int limit_of(const Graph& graph, const ValueFacts& facts, const Node& producer, 
   return exact_exponent(static_cast<uint64_t>(largest) << kFraction, -kFraction, facts.bits[value]);
 }
 
-// Of a node's outputs, whose inputs are known.
+// Widths and limits of a node's outputs. Those of its inputs are known.
 void find_widths(const Graph& graph, const Format& format, const Node& node, const Wishes& wishes,
                  std::vector<bool>& never_negative, ValueFacts& facts) {
   const OpTraits& traits = node.op->traits;

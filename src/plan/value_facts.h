@@ -1,4 +1,4 @@
-// What a format makes of each value of a network: widths, the largest exponent, who reads it. Found
+// Facts about each value of a network in a format: widths, the largest exponent, its readers. Found
 // by one pass from the last node to the first, and one back.
 // Source: METHODS sections 0.2, 0.5 and 1; format keys `a`, `linear` and `unsigned`.
 #pragma once

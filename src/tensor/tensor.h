@@ -34,7 +34,7 @@ struct Shape {
   std::array<int64_t, kMostDims> dims = {1, 1, 1, 1, 1, 1};
 
   constexpr Shape() = default;
-  // Of more dimensions there is no shape: the rest is left out, which debug builds refuse.
+  // At most kMostDims dimensions.
   constexpr Shape(std::initializer_list<int64_t> list) {
     assert(list.size() <= kMostDims);
     for (const int64_t dim : list) {

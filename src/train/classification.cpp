@@ -30,21 +30,6 @@ std::string describe(const Score& score) {
   return text.data();
 }
 
-std::vector<double> probabilities_of(const Tensor& logits, const kernels::SoftmaxKernels& softmax) {
-  const int64_t classes = logits.shape.last(), count = logits.count() / classes;
-  std::vector<double> result(static_cast<size_t>(logits.count()));
-  if (logits.type == DataType::kFloat) {
-    ops::fp32::probabilities(logits.as<float>(), count, classes, result.data());
-    return result;
-  }
-  std::vector<int32_t> q30(static_cast<size_t>(logits.count()));
-  softmax.probabilities({logits.as<int32_t>(), nullptr, *logits.exponent, classes}, q30.data(), 0,
-                        count);
-  std::transform(q30.begin(), q30.end(), result.begin(),
-                 [](int32_t probability) { return probability * 0x1p-30; });
-  return result;
-}
-
 }  // namespace
 
 Result<Evaluation> evaluate(Programs& programs, BatchSource& batches,

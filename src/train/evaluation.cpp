@@ -36,16 +36,10 @@ kernels::SoftmaxCrossEntropy integer_row(const Tensor& logits, int64_t row, cons
 std::vector<double> row_probabilities(const Tensor& logits, int64_t row,
                                       const kernels::SoftmaxKernels& softmax) {
   const int64_t classes = logits.shape.last();
-  std::vector<double> probabilities(static_cast<size_t>(classes));
-  if (logits.type == DataType::kFloat) {
-    ops::fp32::probabilities(logits.as<float>() + row * classes, 1, classes, probabilities.data());
-    return probabilities;
-  }
-  std::vector<int32_t> q30(static_cast<size_t>(classes));
-  softmax.probabilities(integer_row(logits, row, nullptr), q30.data(), 0, 1);
-  std::transform(q30.begin(), q30.end(), probabilities.begin(),
-                 [](int32_t probability) { return probability * 0x1p-30; });
-  return probabilities;
+  Tensor of_row = logits;
+  of_row.shape = Shape{1, classes};
+  of_row.data = logits.as<std::byte>() + row * classes * element_bytes(logits.type);
+  return probabilities_of(of_row, softmax);
 }
 
 // In nats.
@@ -65,6 +59,21 @@ Evaluation::Evaluation(int64_t class_count) : classes(static_cast<size_t>(class_
   if (class_count > kConfusionClasses) return;
   const auto count = static_cast<size_t>(class_count);
   confusion.assign(count, std::vector<int64_t>(count, 0));
+}
+
+std::vector<double> probabilities_of(const Tensor& logits, const kernels::SoftmaxKernels& softmax) {
+  const int64_t classes = logits.shape.last(), count = logits.count() / classes;
+  std::vector<double> result(static_cast<size_t>(logits.count()));
+  if (logits.type == DataType::kFloat) {
+    ops::fp32::probabilities(logits.as<float>(), count, classes, result.data());
+    return result;
+  }
+  std::vector<int32_t> q30(static_cast<size_t>(logits.count()));
+  softmax.probabilities({logits.as<int32_t>(), nullptr, *logits.exponent, classes}, q30.data(), 0,
+                        count);
+  std::transform(q30.begin(), q30.end(), result.begin(),
+                 [](int32_t probability) { return probability * 0x1p-30; });
+  return result;
 }
 
 std::optional<double> Evaluation::top5_accuracy() const {

@@ -13,6 +13,9 @@
 
 namespace mantissa {
 
+// Probabilities [rows][classes] of a classifier's logits: of wide integers by the softmax kernel.
+std::vector<double> probabilities_of(const Tensor& logits, const kernels::SoftmaxKernels& softmax);
+
 // An example with a high loss.
 struct WorstPrediction {
   int64_t index = 0;  // of the example in its split

@@ -27,10 +27,9 @@ void for_written(const Program& program, const Observations& observations, Found
 }
 
 // The predictor of an operand, or one past all where it has none.
-int64_t predictor_of(const Graph& graph, const Operand& operand, int64_t predictors) {
-  const int64_t gradients = gradient_slots(graph);
-  if (!operand.gradient) return exponent_slots(graph).value_predictor(operand.slot);
-  return operand.slot < gradients ? operand.slot : predictors;
+int64_t predictor_of(const ExponentSlots& slots, const Operand& operand, int64_t predictors) {
+  if (!operand.gradient) return slots.value_predictor(operand.slot);
+  return operand.slot < slots.gradients ? operand.slot : predictors;
 }
 
 bool is_finite(const Graph& graph, const State& floats) {
@@ -49,13 +48,14 @@ bool is_finite(const Graph& graph, const State& floats) {
 void take_exponents(const RunPlan& plan, const Format& format, const Observations& floats,
                     State& state) {
   const int64_t predictors = predictor_slots(plan.graph, format);
-  std::map<int64_t, BitLengths> lengths;  // of what each predictor is of
+  const ExponentSlots& slots = state.layout().slots;
+  std::map<int64_t, BitLengths> lengths;  // by predictor
   for_written(plan.pretraining, floats, [&](const Operand& operand, const auto& seen) {
-    lengths[predictor_of(plan.graph, operand, predictors)] = seen.bits;
+    lengths[predictor_of(slots, operand, predictors)] = seen.bits;
   });
   auto* decided = state.data<int16_t>(state.layout().predictors);
   for_written(plan.training, Observations(plan.training), [&](const Operand& operand, const auto&) {
-    const int64_t predictor = predictor_of(plan.graph, operand, predictors);
+    const int64_t predictor = predictor_of(slots, operand, predictors);
     const auto found = lengths.find(predictor);
     if (found == lengths.end() || predictor >= predictors) return;
     decided[predictor] = static_cast<int16_t>(exponent_of_lengths(
@@ -76,7 +76,8 @@ void take_velocity_exponents(const RunPlan& plan, const Format& format, State& f
     numbers.data = floats.bytes(velocity).data();
     numbers.type = DataType::kFloat;
     numbers.shape = parameter.shape;
-    decided[exponent_slots(plan.graph).velocity_predictor(static_cast<int>(i))] = static_cast<int16_t>(
+    const int64_t predictor = state.layout().slots.velocity_predictor(static_cast<int>(i));
+    decided[predictor] = static_cast<int16_t>(
         exponent_of_lengths(count_lengths(numbers, pool).by_length, kFloatExponent,
                             format.clipped_ppm, format.update_bits));
   }

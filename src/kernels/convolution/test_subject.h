@@ -391,4 +391,29 @@ inline void check_random(const std::vector<Subject>& subjects, const Convolution
   if (!found.empty()) RC_FAIL(found);
 }
 
+// Compares the subjects with the reference on each shape, with all kinds of values, shifts and
+// widths.
+inline void check_shapes(const std::vector<Subject>& subjects,
+                         std::span<const ConvolutionShape> shapes) {
+  for (const ConvolutionShape& shape : shapes) {
+    uint32_t seed = 1;
+    for (const Values values : {Values::kRandom, Values::kExtreme, Values::kMixedSigns}) {
+      EXPECT_EQ(disagreement(subjects, {shape, values, seed++}, {1, 3}), "");
+    }
+    for (; seed < 15; ++seed) {
+      EXPECT_EQ(disagreement(subjects, {shape, Values::kRandom, seed}, {2}), "");
+    }
+  }
+}
+
+// The same on random shapes of one group of channels.
+inline void check_random_shapes(const std::vector<Subject>& subjects) {
+  EXPECT_TRUE(rc::check("convolutions equal the reference", [&] {
+    ConvolutionShape s = random_window();
+    s.in_channels = extent(1, 40);
+    s.out_channels = extent(1, 40);
+    check_random(subjects, s, 1'000'000);
+  }));
+}
+
 }  // namespace mantissa::kernels::test

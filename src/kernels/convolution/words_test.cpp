@@ -207,7 +207,6 @@ constexpr InstructionSet kPlain = {kTiles, kDot, kStores, kGradWeights};
 namespace {
 
 using test::Operands;
-using test::Values;
 
 const ConvolutionKernels kPlainRow = kernels_of<convolution_words::kPlain>(
     "convolution_plain", kNeedsNothing, declines_all_but_dense);
@@ -221,24 +220,11 @@ const ConvolutionShape kShapes[] = {
     test::shape_of(2, 12, 12, 70, 40, 3, 1, 1), test::shape_of(2, 5, 5, 4, 4, 2, 3, 1)};
 
 TEST(ConvolutionOfWords, WithPlainTilesEqualsTheReference) {
-  for (const ConvolutionShape& shape : kShapes) {
-    uint32_t seed = 1;
-    for (const Values values : {Values::kRandom, Values::kExtreme, Values::kMixedSigns}) {
-      EXPECT_EQ(test::disagreement(subjects(), {shape, values, seed++}, {1, 3}), "");
-    }
-    for (; seed < 15; ++seed) {  // all shifts and widths
-      EXPECT_EQ(test::disagreement(subjects(), {shape, Values::kRandom, seed}, {2}), "");
-    }
-  }
+  test::check_shapes(subjects(), kShapes);
 }
 
 TEST(ConvolutionOfWords, WithPlainTilesEqualsTheReferenceOnRandomShapes) {
-  EXPECT_TRUE(rc::check("convolutions by plain tiles equal the reference", [] {
-    ConvolutionShape s = test::random_window();
-    s.in_channels = test::extent(1, 40);
-    s.out_channels = test::extent(1, 40);
-    test::check_random(subjects(), s, 1'000'000);
-  }));
+  test::check_random_shapes(subjects());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/fp32/fp32.h"
+#include "ops/pool_stride.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
@@ -13,9 +14,14 @@ using kernels::PoolRange;
 using kernels::PoolShape;
 
 PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape& out) {
-  const int64_t window = attributes.whole("window");
-  const int64_t stride = attributes.is_set("stride") ? attributes.whole("stride") : window;
-  return {in[1], in[2], in[3], out[1], out[2], window, stride, attributes.whole("padding")};
+  return {in[1],
+          in[2],
+          in[3],
+          out[1],
+          out[2],
+          attributes.whole("window"),
+          pool_stride(attributes),
+          attributes.whole("padding")};
 }
 
 // Calls visit(window, cell) for each cell of each window of an image, in row-major order: where
