@@ -105,6 +105,24 @@ struct Instruction {
   }
 };
 
+// Calls function(buffer) for each of the instruction's buffers, some of them more than once.
+template <typename Function>
+void for_each_buffer(const Instruction& instruction, Function&& function) {
+  for (const auto* operands : {&instruction.inputs, &instruction.outputs,
+                               &instruction.grad_outputs, &instruction.grad_inputs}) {
+    for (const Operand& operand : *operands) {
+      if (operand.space == Operand::Space::kArena) function(operand.index);
+    }
+  }
+  for (const ParameterOperand& parameter : instruction.parameters) {
+    if (parameter.gradient_buffer >= 0) function(parameter.gradient_buffer);
+  }
+  for (const int buffer :
+       {instruction.saved, instruction.statistics, instruction.workspace, instruction.scratch}) {
+    if (buffer >= 0) function(buffer);
+  }
+}
+
 // What the program is for.
 enum class ProgramKind { kTraining, kInference };
 

@@ -45,6 +45,7 @@ ResolvedValues resolve_values(const Graph& graph) {
   values.fused_relu.assign(graph.nodes.size(), false);
   values.wants_gradient.assign(graph.values.size(), false);
   values.is_wide.assign(graph.values.size(), false);
+  values.producer.assign(graph.values.size(), -1);
   values.first_user.assign(graph.parameters.size(), -1);
   values.users.assign(graph.parameters.size(), 0);
   values.canonical.resize(graph.values.size());
@@ -56,6 +57,9 @@ ResolvedValues resolve_values(const Graph& graph) {
       values.canonical[node.outputs[0]] = values.canonical[node.inputs[0]];
     }
     if (node.outputs.size() == 1) fuse_relu(graph, readers[node.outputs[0]], n, values);
+    for (const int output : node.outputs) {
+      if (!values.skipped[n]) values.producer[values.canonical[output]] = n;
+    }
     bool wants = trains(graph, node);
     for (const int input : node.inputs) {
       wants = wants || values.wants_gradient[values.canonical[input]];

@@ -18,6 +18,7 @@ struct ResolvedValues {
   std::vector<int> canonical;  // whose data it is: a view's source; for what a fused ReLU reads,
                                // the ReLU's output
   // By canonical value.
+  std::vector<int> producer;         // node whose instruction writes it; -1: an input
   std::vector<bool> wants_gradient;  // something trained is behind it
   std::vector<bool> is_wide;         // int32, the sums of its producer, for losses and outputs
   // By parameter.

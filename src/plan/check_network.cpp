@@ -1,0 +1,103 @@
+#include <map>
+
+#include "ops/ops.h"
+#include "plan/compile_passes.h"
+#include "plan/network_format.h"
+#include "plan/optimizer.h"
+
+namespace mantissa {
+namespace {
+
+Error in_node(const ProgramWriter& writer, const Node& node, const std::string& what) {
+  return invalid_input(writer.graph().name + ", node '" + node.name + "' (" + node.op->name +
+                       "): " + what);
+}
+
+Status check_node(const ProgramWriter& writer, int n) {
+  const Node& node = writer.node(n);
+  const OpFunctions op = writer.operands().functions(node);
+  if (op.forward == nullptr) {
+    return in_node(writer, node, "does not compute in " + to_string(writer.format()));
+  }
+  if (op.check != nullptr) {
+    const Status status = writer.operands().with_shapes(node, op.check);
+    if (!status.ok()) return in_node(writer, node, status.error().message);
+  }
+  const bool counts = writer.options().exponents == ExponentMode::kCalibrate;
+  if (counts && node.outputs.size() > 1 && !node.op->traits.keeps_exponent) {
+    return in_node(writer, node, "narrows several outputs; only one can be calibrated");
+  }
+  return {};
+}
+
+Status check_rows(const ProgramWriter& writer) {
+  for (int n = 0; n < writer.node_count(); ++n) {
+    const Node& node = writer.node(n);
+    if (writer.computes_rows(n) && !writer.operands().may_compute_rows(node)) {
+      return in_node(writer, node, "its update cannot compute the gradient by rows");
+    }
+  }
+  return {};
+}
+
+// The update of a node's first parameter may compute its gradient itself, so that a node trains all
+// of its parameters or none, and nodes that share a parameter share all of them.
+Status check_parameters(const ProgramWriter& writer) {
+  std::map<int, std::vector<int>> of_first;  // parameters of the node that uses one as its first
+  for (const Node& node : writer.graph().nodes) {
+    if (node.parameters.empty()) continue;
+    const auto [known, is_new] = of_first.try_emplace(node.parameters[0], node.parameters);
+    const bool is_shared_alike = is_new || known->second == node.parameters;
+    if (!is_shared_alike) {
+      return in_node(writer, node, "shares only some of another node's parameters");
+    }
+    const bool trains = writer.operands().trains(node);
+    for (const int parameter : node.parameters) {
+      const Parameter& p = writer.graph().parameters[parameter];
+      if (p.storage == Storage::kReal || p.trained == trains || !writer.training()) continue;
+      return in_node(writer, node, "trains only some of its parameters, not '" + p.name + "'");
+    }
+  }
+  return {};
+}
+
+Status check_losses(const ProgramWriter& writer) {
+  const Graph& graph = writer.graph();
+  if (writer.training() && graph.losses.empty()) {
+    return invalid_input(graph.name + ": there is no loss to train for");
+  }
+  for (const int loss : graph.losses) {
+    const int logits = graph.nodes[loss].inputs[0];
+    const int producer = graph.values[logits].producer;
+    if (producer < 0 || !graph.nodes[producer].op->traits.may_leave_wide) {
+      return invalid_input(graph.name +
+                           ": the logits must come from a linear or convolution node");
+    }
+    if (!writer.values().is_wide[writer.values().canonical[logits]]) {
+      return invalid_input(graph.name + ": the logits are read by another node");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_network(const ProgramWriter& writer) {
+  MANTISSA_RETURN_IF_ERROR(check_linear_values(writer.graph(), writer.format()));
+  if (writer.training()) {
+    MANTISSA_RETURN_IF_ERROR(check_inversion(writer.graph(), writer.format()));
+  }
+  MANTISSA_RETURN_IF_ERROR(check_rows(writer));
+  MANTISSA_RETURN_IF_ERROR(check_parameters(writer));
+  MANTISSA_RETURN_IF_ERROR(check_losses(writer));
+  for (int n = 0; n < writer.node_count(); ++n) {
+    if (!writer.is_left_out(n)) MANTISSA_RETURN_IF_ERROR(check_node(writer, n));
+  }
+  if (!writer.training()) return {};
+  const Op& update = *optimizer(writer.options().optimizer).update;
+  if (update.functions(writer.format()).forward != nullptr) return {};
+  return invalid_input(writer.graph().name + ": " + update.name + " does not compute in " +
+                       to_string(writer.format()));
+}
+
+}  // namespace mantissa

@@ -1,0 +1,86 @@
+#include "ops/gradient_rows.h"
+#include "ops/ops.h"
+#include "plan/compile_passes.h"
+#include "plan/optimizer.h"
+
+namespace mantissa {
+namespace {
+
+Instruction update_instruction(const ProgramWriter& writer) {
+  Instruction update;
+  update.phase = Phase::kUpdate;
+  update.op = optimizer(writer.options().optimizer).update;
+  return update;
+}
+
+void write_gradient_norm(ProgramWriter& writer) {
+  Instruction norm;
+  norm.phase = Phase::kUpdate;
+  norm.op = &ops::kGradientNorm;
+  norm.name = "all";
+  for (const auto& [parameter, sums] : writer.gradients()) norm.parameters.push_back(sums);
+  writer.emit(std::move(norm));
+}
+
+void write_statistics(ProgramWriter& writer, int n) {
+  const bool has_statistics =
+      writer.operands().functions(writer.node(n)).update_statistics != nullptr;
+  if (!has_statistics || writer.values().skipped[n]) return;
+  Instruction update = writer.instruction_of(n, Phase::kUpdateStatistics);
+  update.multiply_adds = 0;
+  update.statistics = writer.left_by(n).statistics;
+  writer.emit(std::move(update));
+}
+
+}  // namespace
+
+void write_updates(ProgramWriter& writer, int n) {
+  for (const int parameter : writer.node(n).parameters) {
+    const auto sums = writer.gradients().find(parameter);
+    // The first node that uses it comes last in the backward pass.
+    const bool is_last_use = writer.values().first_user[parameter] == n;
+    if (sums == writer.gradients().end() || !is_last_use) continue;
+    Instruction update = update_instruction(writer);
+    update.name = writer.graph().parameters[parameter].name;
+    update.parameters = {sums->second};
+    writer.emit(std::move(update));
+  }
+}
+
+void write_update_by_rows(ProgramWriter& writer, int n, const std::vector<Operand>& gradients) {
+  const Node& node = writer.node(n);
+  const int parameter = node.parameters[0];
+  const RowsAtOnce rows = writer.operands().rows_at_once(node);
+  const auto there = writer.gradients().extract(parameter);
+  Instruction update = writer.instruction_of(n, Phase::kUpdate);
+  add_backward_operands(writer, update, true, gradients);
+  update.multiply_adds *= there.empty() ? ops::kReadsOfGradient : 0;
+  update.op = optimizer(writer.options().optimizer).update;
+  update.name = writer.graph().parameters[parameter].name;
+  update.relu = false;
+  update.gradient_rows = node.op->gradient_rows;
+  update.rows_at_once = rows.rows;
+  if (there.empty()) {
+    update.parameters = {
+        {.parameter = parameter,
+         .gradient_buffer =
+             writer.add_buffer(update.name, BufferKind::kWeightGradient, rows.sum_bytes),
+         .gradient_type = DataType::kInt32}};
+  } else {
+    update.parameters = {there.mapped()};
+  }
+  writer.add_phase_memory(update, {.scratch_bytes = rows.scratch_bytes});
+  writer.emit(std::move(update));
+}
+
+void write_end_of_step(ProgramWriter& writer) {
+  Program& program = writer.program();
+  program.first_step_instruction = static_cast<int>(program.instructions.size());
+  if (!writer.training()) return;
+  if (writer.options().clips) write_gradient_norm(writer);
+  const bool updates_wait = !writer.operands().updates_at_once();
+  for (int n = writer.node_count() - 1; updates_wait && n >= 0; --n) write_updates(writer, n);
+  for (int n = 0; n < writer.node_count(); ++n) write_statistics(writer, n);
+}
+
+}  // namespace mantissa
