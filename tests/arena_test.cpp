@@ -157,7 +157,7 @@ TEST(Arena, FaultsOfAProgramAreFound) {
   found("too small", [](Program& p) { p.buffers[p.instructions[2].output().index].bytes = 1; });
   found("before it is written", [](Program& p) { p.instructions[1].outputs = {}; });
   found("input that does not exist", [](Program& p) { p.instructions[0].inputs[0].index = 5; });
-  found("exponent that does not exist", [](Program& p) { p.gradient_slots = 1; });
+  found("exponent that does not exist", [](Program& p) { p.exponents.resize(1); });
   found("parameter that does not exist",
         [](Program& p) { p.instructions[1].parameters[0].parameter = 99; });
   found("did not leave", [](Program& p) {

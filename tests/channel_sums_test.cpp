@@ -53,6 +53,7 @@ class ChannelSums : public ::testing::TestWithParam<int> {
   // Memory as it is planned, filled with garbage.
   OpContext context(ExponentMode mode, DataType output) {
     const Shape input{kRows, kIn}, parameters[] = {{kOut, kIn}, {kOut}};
+    const Grid grids[] = {{.blocks = Blocks::kChannel}, {.bits = 16}};
     const OpMemory memory =
         ops::kLinear.memory({.attributes = &attributes_,
                              .inputs = {&input, 1},
@@ -60,7 +61,9 @@ class ChannelSums : public ::testing::TestWithParam<int> {
                              .parameters = parameters,
                              .output_type = output,
                              .exponent_mode = mode,
-                             .format = {.gradient_bits = gradient_bits_, .tensor_blocks = false}},
+                             .parameter_grids = grids,
+                             .gradient = {.bits = gradient_bits_},
+                             .wide_gradient = {.bits = gradient_bits_}},
                             {&kernels_, pool_.size()});
     const auto take = [](std::optional<AlignedMemory>& to, int64_t bytes) {
       to.emplace(std::move(*AlignedMemory::create(bytes)));

@@ -110,7 +110,7 @@ TEST(Observation, FloatsAreMantissasOfAFixedUnit) {
     EXPECT_GT(seen.bits.elements(), 0);
     const Instruction& instruction = harness.program().instructions[seen.instruction];
     if (seen.kind != ObservedKind::kValue) continue;
-    if (instruction.output().slot != harness.program().outputs[0].slot) continue;
+    if (instruction.output().exponent != harness.program().outputs[0].exponent) continue;
     EXPECT_EQ(seen.bits.by_length, expected.by_length);
     found = true;
   }
@@ -169,7 +169,7 @@ TEST(Observation, CountsEveryMicroBatch) {
     if (seen.kind == ObservedKind::kValue) {
       ++values;
       EXPECT_EQ(seen.bits.elements(), 4 * instruction.output().shape.count());
-      EXPECT_EQ(seen.exponent, harness.executor().exponent(instruction.output().slot));
+      EXPECT_EQ(seen.exponent, harness.executor().exponent(instruction.output().exponent));
       // A value narrowed by its own maximum uses all of its bits; ReLU and pooling may leave fewer.
       EXPECT_LE(seen.bits.largest(), instruction.output().type == DataType::kInt8 ? 7 : 31);
       EXPECT_GT(seen.bits.largest(), 0);

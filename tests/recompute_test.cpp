@@ -82,7 +82,7 @@ TEST(Recompute, RestoresTheValues) {
     if (again.phase != Phase::kRecompute) continue;
     const auto first = std::find_if(
         program.instructions.begin(), program.instructions.end(), [&](const Instruction& i) {
-          return i.phase == Phase::kForward && i.output().slot == again.output().slot;
+          return i.phase == Phase::kForward && i.output().exponent == again.output().exponent;
         });
     ASSERT_NE(first, program.instructions.end());
     EXPECT_NE(first->output().index, again.output().index);

@@ -36,10 +36,11 @@ class SingleOp {
     output_shape_ = output->with_front(batch);
     for (const Shape& shape : inputs) input_shapes_.push_back(shape.with_front(batch));
     if (op.memory != nullptr) {
-      const std::vector<int> widest(inputs.size(), 16);
-      const OpShapes shapes{&attributes_, input_shapes_,   output_shape_,
-                            {},           DataType::kInt8, ExponentMode::kExact,
-                            {},           widest};
+      const std::vector<Grid> widest(inputs.size(), Grid{.bits = 16});
+      const OpShapes shapes{.attributes = &attributes_,
+                            .inputs = input_shapes_,
+                            .output = output_shape_,
+                            .input_grids = widest};
       memory_ = op.memory(shapes, {&table_, threads});
     }
     scalars_.seed = 11;

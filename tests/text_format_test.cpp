@@ -27,7 +27,8 @@ Narrowed narrowed_gradients(const HarnessOptions& options) {
   for (const TensorObservation& seen : observations.tensors()) {
     const Instruction& instruction = harness.program().instructions[seen.instruction];
     if (seen.kind != ObservedKind::kGradient || seen.bits.largest() == 0) continue;
-    const int bits = instruction.grad_inputs[seen.operand].bits;
+    const int bits =
+        bits_of(harness.program(), instruction.grad_inputs[seen.operand]);
     // Of more bits there may be no wide results.
     if (!rounds_gradient(instruction.op->traits) || bits != g) continue;
     ++found.all;
@@ -109,12 +110,12 @@ void check_widths(const Graph& plain, const std::string& format_name) {
     SCOPED_TRACE(graph.name + " " + format_name + " " + instruction.name);
     if (instruction.phase == Phase::kBackwardWeights) {
       const bool computed = is_computed(graph, graph.nodes[instruction.node].outputs[0]);
-      EXPECT_EQ(instruction.grad_output().bits,
+      EXPECT_EQ(bits_of(*program, instruction.grad_output()),
                 computed ? format.wide_gradient_bits() : format.gradient_bits);
       ++layers;
     }
     if (instruction.phase == Phase::kBackwardInput) {
-      EXPECT_EQ(instruction.grad_output().bits, format.gradient_bits);
+      EXPECT_EQ(bits_of(*program, instruction.grad_output()), format.gradient_bits);
     }
   }
   EXPECT_GT(layers, 0);
@@ -161,8 +162,8 @@ TEST(TextFormat, PoolingPassesOnWhatActivationsCompute) {
       const Instruction& instruction = harness.program().instructions[i];
       if (instruction.phase != Phase::kBackwardInput || instruction.op != pool) continue;
       ++seen;
-      EXPECT_EQ(instruction.grad_output().bits, 32) << pool->name;
-      EXPECT_EQ(instruction.grad_inputs[0].bits, 32) << pool->name;
+      EXPECT_EQ(bits_of(harness.program(), instruction.grad_output()), 32) << pool->name;
+      EXPECT_EQ(bits_of(harness.program(), instruction.grad_inputs[0]), 32) << pool->name;
       const Tensor& gradient = harness.executor().context(static_cast<int>(i)).grad_output;
       const auto* mantissas = gradient.as<int32_t>();
       const auto is_long = [](int32_t mantissa) { return (mantissa & 0xffff) != 0; };

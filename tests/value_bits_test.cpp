@@ -7,7 +7,7 @@
 
 #include "numerics/rounding.h"
 #include "plan/network_format.h"
-#include "plan/value_facts.h"
+#include "plan/grids.h"
 #include "tests/all_operators.h"
 #include "tests/harness.h"
 #include "tests/single_op.h"
@@ -27,7 +27,7 @@ std::map<std::string, int> bits_in(const Graph& graph, const char* text) {
   const Graph network = in_format(graph, format);
   std::map<std::string, int> bits;
   for (int value = 0; value < static_cast<int>(network.values.size()); ++value) {
-    bits[network.values[value].name] = value_facts(network, format).bits[value];
+    bits[network.values[value].name] = grids(network, format).values[value].bits;
   }
   return bits;
 }
@@ -123,9 +123,9 @@ TEST(ExponentLimits, AreThoseOfWhatAllReadersClip) {
     const Graph network = in_format(*graph, format);
     for (int other = 0; other < static_cast<int>(network.values.size()); ++other) {
       if (other == norm) continue;
-      EXPECT_EQ(value_facts(network, format).exponent_limit[other], kExponentMax);
+      EXPECT_EQ(grids(network, format).values[other].exponent_limit, kExponentMax);
     }
-    return value_facts(network, format).exponent_limit[norm];
+    return grids(network, format).values[norm].exponent_limit;
   };
   EXPECT_EQ(limit_of("bfp8", ops::kRelu6, false), -4);
   EXPECT_EQ(limit_of("dfp8", ops::kRelu6, false), -4);

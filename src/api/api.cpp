@@ -111,19 +111,31 @@ nlohmann::ordered_json decisions_json(const std::vector<ValueDecision>& decision
   return json;
 }
 
+// What `plan` prints of a run before its memory.
+Result<std::string> shown(const std::string& what, const RunConfig& config, const RunPlan& plan) {
+  if (what == "decisions") return to_string(plan.decisions);
+  if (what == "exponents") return exponents_to_string(plan.graph, plan.training);
+  if (what != "program") {
+    return invalid_input("show: '" + what + "' is neither program nor exponents");
+  }
+  return to_string(plan.graph) + "\ntraining program, micro-batch " +
+         std::to_string(config.micro_batch_size) + " (buffer@offset+bytes)\n" +
+         to_string(plan.training);
+}
+
 Result<PlanOutcome> run_plan(Settings settings) {
-  const auto explain = settings.find("explain");
-  const bool explains = explain != settings.end() && explain->second == "true";
-  settings.erase("explain");
+  const auto taken = [&](const char* name, const char* otherwise) {
+    const auto found = settings.extract(name);
+    return found.empty() ? std::string(otherwise) : found.mapped();
+  };
+  const bool explains = taken("explain", "false") == "true";
+  const std::string show = taken("show", "program");
   MANTISSA_ASSIGN(const RunConfig config, training_config(settings));
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
   MANTISSA_ASSIGN(const RunPlan plan, plan_run(config, data));
   MANTISSA_RETURN_IF_ERROR(check_budget(plan.memory, config.memory_budget));
   PlanOutcome outcome;
-  outcome.text = explains ? to_string(plan.decisions)
-                          : to_string(plan.graph) + "\ntraining program, micro-batch " +
-                                std::to_string(config.micro_batch_size) +
-                                " (buffer@offset+bytes)\n" + to_string(plan.training);
+  MANTISSA_ASSIGN(outcome.text, shown(explains ? "decisions" : show, config, plan));
   outcome.text += "\n" + to_string(plan.memory);
   const nlohmann::ordered_json json = {{"model", config.model},
                                        {"parameters", plan.graph.trained_parameters()},

@@ -28,7 +28,8 @@ constexpr CommandInfo kCommands[] = {
     {"plan", "Show the program and the memory that a training run would take; run nothing",
      "  mantissa plan --model resnet20 --batch-size 128\n"
      "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"
-     "  mantissa plan --model resnet20 --memory-budget 80MiB --explain\n"},
+     "  mantissa plan --model resnet20 --memory-budget 80MiB --explain\n"
+     "  mantissa plan --model lenet5 --format dfp8 --show exponents\n"},
     {"bench", "Measure training steps: time, speed and share of the CPU's peak per instruction",
      "  mantissa bench --model resnet20 --format bfp8 --batch-size 128\n"
      "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "numerics/format.h"
 #include "tensor/execution.h"
+#include "tensor/grid.h"
 #include "tensor/tensor.h"
 
 namespace mantissa {
@@ -155,13 +156,17 @@ struct OpContext {
 // Shapes (with the micro-batch) and numeric modes that an op's memory depends on.
 struct OpShapes {
   const Attributes* attributes = nullptr;
-  std::span<const Shape> inputs;
-  Shape output;  // the first
-  std::span<const Shape> parameters;
+  std::span<const Shape> inputs = {};
+  Shape output = {};  // the first
+  std::span<const Shape> parameters = {};
   DataType output_type = DataType::kInt8;
   ExponentMode exponent_mode = ExponentMode::kExact;
-  Format format = {};
-  std::span<const int> input_bits = {};  // widths of the inputs' mantissas
+  std::span<const Grid> input_grids = {};  // left out: of 8 bits
+  std::span<const Grid> parameter_grids = {};
+  Grid gradient = {.bits = 16};       // that backward_input reads and writes
+  Grid wide_gradient = {.bits = 16};  // that backward_weights reads
+
+  int input_bits(size_t input) const { return input_grids.empty() ? 8 : input_grids[input].bits; }
 };
 
 // What an instruction needs besides its operands, in bytes. Scratch belongs to the kernel.

@@ -28,6 +28,7 @@ const std::vector<WidthKey>& width_keys() {
       {"acc", &Format::accumulator_bits, {0, 2, 4, 8, 16}},
       {"shift", &Format::second_shift, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
       {"bias", &Format::bias_bits, {8, 16}},
+      {"ends", &Format::end_bits, {8}},
   };
   return keys;
 }
@@ -290,6 +291,7 @@ Status combine_keys(Format& format) {
   }
   if (format.is_dynamic()) MANTISSA_RETURN_IF_ERROR(check_dynamic(format));
   if (format.linear_bits <= format.activation_bits) format.linear_bits = 0;
+  if (format.end_bits <= std::min(format.weight_bits, format.activation_bits)) format.end_bits = 0;
   if (!format.tensor_blocks &&
       std::max({format.most_activation_bits(), format.linear_bits, format.weight_bits}) > 8) {
     return invalid_input(

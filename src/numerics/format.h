@@ -31,6 +31,7 @@ struct Format {
   int second_shift = 0;       // shift: of the lazy update; 0 = accumulator_bits - 1
   int linear_bits = 0;        // linear: results of linear and convolution; 0 = as a
   int bias_bits = 16;         // bias: biases of linear and convolution
+  int end_bits = 0;  // ends: weights and inputs of the first and the last layers; 0 = as w and a
   bool sign_bits = true;      // unsigned: values without negatives keep a sign's bit, or not
   bool tensor_blocks = true;  // block: a weight tensor has one exponent, or each output channel
   // ge: exponents of gradients, from the step before with a bit of headroom, or of their own

@@ -25,7 +25,7 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   const int64_t channels = s.output.last(), rows = s.output.count() / channels;
   OpMemory memory = kBatchNorm.memory(s, planning);
   memory.saved_bytes +=
-      InversionSaved::bytes(*s.attributes, channels, rows, s.input_bits[0] <= 8 ? 1 : 2);
+      InversionSaved::bytes(*s.attributes, channels, rows, s.input_bits(0) <= 8 ? 1 : 2);
   return memory;
 }
 

@@ -97,14 +97,14 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   OpMemory memory{.forward = byte_forward_memory(s, planning)};
   memory.backward_input.scratch_bytes =
       static_cast<int64_t>(kernels::convolution_grad_input_scratch_bytes(
-          table.convolution, shape, s.format.gradient_bits, threads));
-  if (!s.format.tensor_blocks) {
+          table.convolution, shape, s.gradient.bits, threads));
+  if (s.parameter_grids[0].blocks == Blocks::kChannel) {
     memory.backward_input.workspace_bytes = align_gradient_bytes(
-        shape.output_count() / shape.out_channels, shape.out_channels, s.format.gradient_bits);
+        shape.output_count() / shape.out_channels, shape.out_channels, s.gradient.bits);
   }
   memory.backward_weights.scratch_bytes =
       static_cast<int64_t>(kernels::convolution_grad_weights_scratch_bytes(
-          table.convolution, shape, s.format.wide_gradient_bits(), threads));
+          table.convolution, shape, s.wide_gradient.bits, threads));
   memory.backward_weights.workspace_bytes =
       kernels::kMaximumParts * channel_bytes(shape.out_channels);
   plan_wide_convolution(s, planning, memory);
@@ -122,7 +122,7 @@ Status check(const OpShapes& s) {
                          "at most " + std::to_string(kernels::kMaximumForwardDepth) + " are");
   }
   const int64_t pixels = shape.batch * shape.out_height * shape.out_width;
-  if (is_training(s.exponent_mode) && s.format.wide_gradient_bits() > 16 &&
+  if (is_training(s.exponent_mode) && s.wide_gradient.bits > 16 &&
       pixels > kernels::kMaximumWideGradientPixels) {
     return invalid_input("sums of " + std::to_string(pixels) +
                          " gradients of gw=32 are not exact in int64; at most " +
@@ -137,7 +137,7 @@ constexpr int64_t kLikelyBelow = 4;
 
 SumWidth sum_width(const OpShapes& s) {
   const ConvolutionShape shape = convolution_shape(s);
-  const int input_bits = s.input_bits[0], gradient_bits = s.format.wide_gradient_bits();
+  const int input_bits = s.input_bits(0), gradient_bits = s.wide_gradient.bits;
   if (input_bits > 8 || gradient_bits > 16) return SumWidth::kInt64;
   const int64_t rows = shape.batch * shape.out_height * shape.out_width;
   if (kernels::sums_fit_int32(rows, input_bits, gradient_bits)) return SumWidth::kInt32;
@@ -243,7 +243,7 @@ bool rows_possible(const OpShapes& s) { return s.inputs[0].last() == s.parameter
 
 int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, int64_t rows) {
   ConvolutionShape shape = convolution_shape(s);
-  const int bits = s.format.wide_gradient_bits();
+  const int bits = s.wide_gradient.bits;
   const size_t bytes = kernels::most_of_pieces(shape.out_channels, rows, [&](int64_t channels) {
     shape.out_channels = channels;
     return column_bytes(shape, bits) + kernels::convolution_grad_weights_scratch_bytes(

@@ -82,8 +82,8 @@ bool is_wide_grad_weights(const OpContext& c) { return c.inputs[0].type == DataT
 
 void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, OpMemory& memory) {
   const ConvolutionShape shape = convolution_shape(s);
-  const int input_bits = s.input_bits.empty() ? 8 : s.input_bits[0];
-  const int weight_bits = s.format.weight_bits;
+  const int input_bits = s.input_bits(0);
+  const int weight_bits = s.parameter_grids[0].bits;
   const kernels::KernelTable& table = *planning.kernels;
   if (input_bits > 8 || weight_bits > 8 || s.output_type == DataType::kInt16) {
     ConvolutionShape chunk = shape;
@@ -97,12 +97,12 @@ void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, O
   if (weight_bits > 8) {
     memory.backward_input.scratch_bytes =
         static_cast<int64_t>(kernels::wide_grad_input_scratch_bytes(
-            table, shape, s.format.gradient_bits, weight_bits, planning.threads));
+            table, shape, s.gradient.bits, weight_bits, planning.threads));
   }
   if (input_bits > 8) {
     memory.backward_weights.scratch_bytes =
         static_cast<int64_t>(kernels::wide_grad_weights_scratch_bytes(
-            table, shape, input_bits, s.format.wide_gradient_bits(), planning.threads));
+            table, shape, input_bits, s.wide_gradient.bits, planning.threads));
   }
 }
 

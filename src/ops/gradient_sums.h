@@ -11,8 +11,8 @@ namespace mantissa::ops {
 // int64: those of gw=32 and linear values of 16 bits.
 inline Status check_gradient_sums(const OpShapes& s, int64_t products) {
   if (!is_training(s.exponent_mode)) return {};
-  const int value_bits = s.input_bits.empty() ? 8 : s.input_bits[0];
-  const int gradient_bits = s.format.wide_gradient_bits();
+  const int value_bits = s.input_bits(0);
+  const int gradient_bits = s.wide_gradient.bits;
   const int most = 64 - value_bits - gradient_bits;
   if (products <= int64_t{1} << most) return {};
   return invalid_input("sums of " + std::to_string(products) + " products of values of " +

@@ -65,7 +65,7 @@ void wide_max_pool_gradient(const OpContext& c) {
 }
 
 OpMemory max_pool_memory(const OpShapes& s, const PlanningContext&) {
-  if (s.input_bits.empty() || s.input_bits[0] <= 8) return {};
+  if (s.input_bits(0) <= 8) return {};
   return {.backward_input = {.workspace_bytes = s.output.count()}};  // taps
 }
 
@@ -200,7 +200,7 @@ OpMemory average_memory(const OpShapes& s, const PlanningContext&) {
 Status check_average(const OpShapes& s) {
   // The sum of so many bytes fits int32; that of wider values, times the multiplier's 31 bits,
   // int64.
-  const int bits = s.input_bits.empty() ? 8 : s.input_bits[0];
+  const int bits = s.input_bits(0);
   const int most = 24 - std::max(0, bits - 8);
   if (s.inputs[0][1] * s.inputs[0][2] <= int64_t{1} << most) return {};
   return invalid_input("averages at most 2^" + std::to_string(most) + " pixels of " +

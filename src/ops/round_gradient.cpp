@@ -44,7 +44,7 @@ void round_stochastically(const OpContext& c) {
   kernels::RoundStochastically args{.key = {.seed = c.scalars->seed,
                                             .micro_batch = static_cast<uint32_t>(
                                                 c.scalars->step * c.micro_batches + c.micro_batch),
-                                            .tensor = static_cast<uint32_t>(rounded.slot)},
+                                            .tensor = static_cast<uint32_t>(rounded.key)},
                                     .in = c.inputs[0].as<int16_t>(),
                                     .out = gradient_of(rounded)};
   at_exact_exponent(c, [&](int shift, int64_t begin, int64_t end) {

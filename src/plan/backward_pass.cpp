@@ -30,13 +30,13 @@ class BackwardPass {
     const std::vector<Operand> gradients = grad_outputs(node);
     if (gradients.empty()) return;
     if (node.op->traits.leaves_mask_to_producer) {
-      contributions_to(node.inputs[0]).push_back({gradients[0], -1});
+      contributions_to(node.inputs[0]).push_back({gradients[0], {}});
       return;
     }
     const bool has_weights =
         nodes_.functions(node).backward_weights != nullptr && nodes_.trains(node);
     const bool input_first =
-        has_weights && has_input && nodes_.input_comes_first(node, gradients[0].bits);
+        has_weights && has_input && nodes_.input_comes_first(node, bits_of(gradients[0]));
     if (input_first) write_backward_input(n, gradients);
     if (has_weights) write_backward_weights(n, gradients);
     if (has_input && !input_first) write_backward_input(n, gradients);
@@ -46,15 +46,23 @@ class BackwardPass {
     if (nodes_.updates_at_once()) write_updates(writer_, n);
   }
 
-  // How many gradients have a second form: two slots each, or one.
-  int forms() const { return rounds_gradients_ ? 2 : 1; }
-
  private:
-  // A reader's gradient of a value, and the slot of the sum up to it.
+  // A reader's gradient of a value, and the exponent of the sum up to it.
   struct Contribution {
     Operand gradient;
-    int sum_slot = -1;
+    Exponent sum;
   };
+
+  // As many as activations where no gradient comes back.
+  int bits_of(const Operand& gradient) const {
+    return gradient.exponent < 0 ? Exponent{}.bits : writer_.exponent_of(gradient).bits;
+  }
+
+  Exponent exponent(ExponentOwner owner, int n, int input, const Op& op, int bits) const {
+    Exponent row = gradient_exponent(writer_.slots(), owner, n, input, op, writer_.format());
+    row.bits = bits;
+    return row;
+  }
 
   std::vector<Contribution>& contributions_to(int value) {
     return contributions_[writer_.values().canonical[value]];
@@ -67,21 +75,25 @@ class BackwardPass {
   // The gradient that an op, or a layer, hands on: rounded, if it was written for stochastic
   // rounding.
   Operand kept_gradient(int value, const Operand& written, bool is_layer) {
-    return written.bits > nodes_.kept_bits(is_layer) ? rounded_gradient(value, written) : written;
+    const bool rounds = bits_of(written) > nodes_.kept_bits(is_layer);
+    return rounds ? rounded_gradient(value, written) : written;
   }
 
   // A gradient of a value in g bits, to which a further instruction rounds it where it has more.
   Operand rounded_gradient(int value, const Operand& gradient) {
     const Format& format = writer_.format();
-    if (gradient.bits == format.gradient_bits || format.is_float()) return gradient;
-    rounds_gradients_ = true;
+    const Exponent& wide = writer_.exponent_of(gradient);
+    if (wide.bits == format.gradient_bits || format.is_float()) return gradient;
+    const bool is_sum = wide.owner == ExponentOwner::kGradientSum;
+    const Exponent narrow =
+        exponent(is_sum ? ExponentOwner::kRoundedSum : ExponentOwner::kRoundedGradient, wide.of,
+                 wide.input, ops::kRoundGradient, format.gradient_bits);
     Instruction round;
     round.phase = Phase::kBackwardInput;
     round.op = format.nearest_gradients ? &ops::kRoundGradient : &ops::kRoundGradientStochastic;
     round.name = name_of(value);
     round.inputs = {gradient};
-    const int slot = gradient.slot + static_cast<int>(writer_.slots().gradients);
-    const Operand rounded = writer_.gradient_operand(value, slot, format.gradient_bits);
+    const Operand rounded = writer_.gradient_operand(value, narrow);
     round.grad_inputs = {rounded};
     writer_.emit(std::move(round));
     return rounded;
@@ -98,8 +110,7 @@ class BackwardPass {
       sum.op = &ops::kSumGradients;
       sum.name = name;
       sum.inputs = {total, parts[i].gradient};
-      const Operand written =
-          writer_.gradient_operand(value, parts[i].sum_slot, nodes_.written_bits(false));
+      const Operand written = writer_.gradient_operand(value, parts[i].sum);
       sum.grad_inputs = {written};
       writer_.emit(std::move(sum));
       total = kept_gradient(value, written, false);
@@ -126,12 +137,14 @@ class BackwardPass {
     if (there != writer_.gradients().end()) return there->second;
     const Parameter& p = graph_.parameters[parameter];
     const DataType type = nodes_.weight_gradient_type(graph_.nodes[n], first);
+    const bool measures = nodes_.sum_width(graph_.nodes[n], first) == SumWidth::kMeasured;
     const ParameterOperand sums = {
         .parameter = parameter,
         .gradient_buffer = writer_.add_buffer(p.name, BufferKind::kWeightGradient,
                                               p.shape.count() * element_bytes(type)),
         .gradient_type = type,
-        .measures_sums = nodes_.sum_width(graph_.nodes[n], first) == SumWidth::kMeasured};
+        .measures_sums = measures,
+        .exponent = writer_.add_sum_exponent(parameter, type, measures)};
     writer_.gradients()[parameter] = sums;
     return sums;
   }
@@ -166,16 +179,18 @@ class BackwardPass {
     if (is_layer) gradients[0] = rounded_gradient(node.outputs[0], gradients[0]);
     Instruction instruction = writer_.instruction_of(n, Phase::kBackwardInput);
     add_backward_operands(writer_, instruction, node.op->traits.input_reads_input, gradients);
-    instruction.grad_inputs = grad_inputs(n, instruction.grad_output().bits);
+    const int bits = gradients.empty() ? 0 : bits_of(gradients[0]);
+    instruction.grad_inputs = grad_inputs(n, bits);
     writer_.add_phase_memory(instruction, nodes_.memory_of(node).backward_input);
     const std::vector<Operand> parts = instruction.grad_inputs;
     writer_.emit(std::move(instruction));
     for (size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].space == Space::kNone) continue;
       const int value = node.inputs[i];
-      const int sum_slot = writer_.slots().gradient(n, static_cast<int>(i)) + 1;
       const Operand kept = kept_gradient(value, parts[i], is_layer);
-      contributions_to(value).push_back({kept, sum_slot});
+      const Exponent sum = exponent(ExponentOwner::kGradientSum, n, static_cast<int>(i),
+                                    ops::kSumGradients, nodes_.written_bits(false));
+      contributions_to(value).push_back({kept, sum});
     }
   }
 
@@ -188,9 +203,11 @@ class BackwardPass {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       Operand part;
       if (nodes_.wants_gradient(node.inputs[i])) {
-        const int slot = writer_.slots().gradient(n, static_cast<int>(i));
         const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
-        part = reuse ? shared : writer_.gradient_operand(node.inputs[i], slot, bits);
+        part = reuse ? shared
+                     : writer_.gradient_operand(
+                           node.inputs[i], exponent(ExponentOwner::kGradient, n,
+                                                    static_cast<int>(i), *node.op, bits));
         if (shared.index < 0) shared = part;
       }
       parts.push_back(part);
@@ -201,7 +218,6 @@ class BackwardPass {
   ProgramWriter& writer_;
   const Graph& graph_;
   const NodeOperands& nodes_;
-  bool rounds_gradients_ = false;  // some gradient has a second form, with a slot of its own
   std::vector<std::vector<Contribution>> contributions_;  // by canonical value
 };
 
@@ -236,7 +252,6 @@ void write_backward(ProgramWriter& writer) {
     pass.write_node(n);
     writer.forget_values(Retention::kRecomputedEachTime);
   }
-  writer.program().gradient_slots = writer.slots().gradients * pass.forms();
 }
 
 }  // namespace mantissa

@@ -185,7 +185,7 @@ class TrainingCompiler {
                                      const Program& program) const {
     std::vector<int> recomputations(graph_.values.size(), 0);
     for (const Instruction& instruction : program.instructions) {
-      if (instruction.phase == Phase::kRecompute) ++recomputations[instruction.output().slot];
+      if (instruction.phase == Phase::kRecompute) ++recomputations[instruction.output().exponent];
     }
     std::vector<ValueDecision> decisions;
     for (size_t v = 0; v < choice.size(); ++v) {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "ops/ops.h"
-#include "plan/value_facts.h"
+#include "plan/grids.h"
 
 namespace mantissa {
 namespace {
@@ -29,13 +29,13 @@ Node* only_relu(Graph& graph, const ValueFacts& facts, int value) {
 }
 
 // Whether keeping a batch norm's output in place of its input saves something.
-bool inverting_saves(const Graph& graph, const ValueFacts& facts, const Node& norm,
-                     bool relu_behind) {
+bool inverting_saves(const Graph& graph, const ValueFacts& facts, const Grids& grids,
+                     const Node& norm, bool relu_behind) {
   const int input = norm.inputs[0], output = norm.outputs[0];
   if (facts.read_backward[output]) return true;
   if (is_read_backward(graph, facts, input, &norm)) return false;
   constexpr int kByte = 8;
-  const bool is_smaller = facts.bits[output] <= kByte && facts.bits[input] > kByte;
+  const bool is_smaller = grids.values[output].bits <= kByte && grids.values[input].bits > kByte;
   return relu_behind || is_smaller;
 }
 
@@ -43,22 +43,24 @@ Graph with_inverted_batch_norms(Graph graph, const Format& format) {
   // What is kept of the input besides should cost little where the output only takes its place.
   constexpr int64_t kRoomBehindRelu = 32;
   if (format.is_float() || format.keeps_norm_inputs) return graph;
-  ValueFacts facts = value_facts(graph, format);
+  ValueFacts facts = value_facts(graph);
+  Grids widths = grids(graph, facts, format);
   for (Node& node : graph.nodes) {
     if (node.op != &ops::kBatchNorm || node.attributes.is_set("zero_scale")) continue;
     Node* const relu = only_relu(graph, facts, node.outputs[0]);
-    if (!inverting_saves(graph, facts, node, relu != nullptr)) continue;
+    if (!inverting_saves(graph, facts, widths, node, relu != nullptr)) continue;
     replace_op(node, ops::kBatchNormInverted,
                relu == nullptr ? Attributes() : Attributes{{"room", kRoomBehindRelu}});
     if (relu != nullptr) replace_op(*relu, ops::kNormRelu);
-    facts = value_facts(graph, format);
+    facts = value_facts(graph);
+    widths = grids(graph, facts, format);
   }
   return graph;
 }
 
 Graph with_requantised_inputs(const Graph& graph, const Format& format) {
   if (format.is_float() || !format.has_linear_values()) return graph;
-  const ValueFacts facts = value_facts(graph, format);
+  const Grids widths = grids(graph, format);
   Graph result = graph;
   result.nodes.clear();
   std::map<int, int> requantised;  // values to their activations
@@ -77,7 +79,8 @@ Graph with_requantised_inputs(const Graph& graph, const Format& format) {
     Node node = graph.nodes[n];
     for (int& input : node.inputs) {
       if (!takes_activations(*node.op)) continue;
-      if (facts.bits[input] > facts.activation_bits[input]) input = activations_of(input);
+      const bool is_wider = widths.values[input].bits > widths.activations[input].bits;
+      if (is_wider) input = activations_of(input);
     }
     if (graph.is_loss(n)) result.losses.push_back(static_cast<int>(result.nodes.size()));
     result.nodes.push_back(std::move(node));
@@ -96,11 +99,11 @@ Graph in_format(const Graph& graph, const Format& format) {
 
 Status check_linear_values(const Graph& graph, const Format& format) {
   if (format.is_float() || !format.has_linear_values()) return {};
-  const ValueFacts facts = value_facts(graph, format);
+  const Grids widths = grids(graph, format);
   for (const Node& node : graph.nodes) {
     if (!node.op->traits.may_leave_wide) continue;
     const int output = node.outputs[0];
-    if (facts.bits[output] > facts.activation_bits[output]) return {};
+    if (widths.values[output].bits > widths.activations[output].bits) return {};
   }
   return invalid_input(graph.name + ": linear=" + std::to_string(format.linear_bits) +
                        " changes nothing: all results of linear and convolution have as many bits "

@@ -25,26 +25,18 @@ Shape NodeOperands::shape_of(int value) const {
   return graph_.values[value].shape.with_front(options_.micro_batch_size);
 }
 
-int NodeOperands::bits_of(int value) const { return facts_.bits[values_.canonical[value]]; }
-
-int NodeOperands::exponent_limit_of(int value) const {
-  return facts_.exponent_limit[values_.canonical[value]];
-}
-
 DataType NodeOperands::type_of(int value) const {
   if (graph_.values[value].element == Element::kIndex) return DataType::kInt32;
-  if (options_.format.is_float()) return DataType::kFloat;
-  if (values_.is_wide[values_.canonical[value]]) return DataType::kInt32;
-  return bits_of(value) <= 8 ? DataType::kInt8 : DataType::kInt16;
+  const Grid& grid = grid_of(value);
+  return is_wide(value) && grid.scaling == Scaling::kExponent ? DataType::kInt32 : grid.storage();
 }
 
 DataType NodeOperands::gradient_type(int bits) const {
-  if (options_.format.is_float()) return DataType::kFloat;
-  return bits <= 8 ? DataType::kInt8 : bits <= 16 ? DataType::kInt16 : DataType::kInt32;
+  return Grid{.scaling = grids_.gradient.scaling, .bits = bits}.storage();
 }
 
 int NodeOperands::kept_bits(bool is_layer) const {
-  return is_layer ? options_.format.gradient_bits : options_.format.wide_gradient_bits();
+  return is_layer ? grids_.gradient.bits : grids_.wide_gradient.bits;
 }
 
 int NodeOperands::written_bits(bool is_layer) const {
@@ -76,9 +68,9 @@ bool NodeOperands::updates_at_once() const {
 }
 
 bool NodeOperands::has_rows(const Node& node) const {
-  const Format& format = options_.format;
   if (node.op->gradient_rows == nullptr || shares_parameters(node)) return false;
-  if (format.is_float() || !format.tensor_blocks) return false;
+  const Grid& weights = grids_.parameters[node.parameters[0]];
+  if (weights.scaling == Scaling::kReal || weights.blocks == Blocks::kChannel) return false;
   return updates_at_once() && optimizer(options_.optimizer).update->traits.takes_gradient_rows &&
          with_shapes(node, node.op->gradient_rows->possible);
 }

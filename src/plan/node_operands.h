@@ -6,7 +6,7 @@
 
 #include "plan/program.h"
 #include "plan/resolved_values.h"
-#include "plan/value_facts.h"
+#include "plan/grids.h"
 
 namespace mantissa {
 
@@ -22,7 +22,7 @@ class NodeOperands {
                const PlanningContext& planning)
       : graph_(graph),
         values_(values),
-        facts_(value_facts(graph, options.format)),
+        grids_(grids(graph, options.format)),
         options_(options),
         planning_(planning) {}
 
@@ -31,17 +31,26 @@ class NodeOperands {
   template <typename Function>
   auto with_shapes(const Node& node, Function&& function) const {
     std::vector<Shape> inputs, parameters;
-    std::vector<int> bits;
+    std::vector<Grid> input_grids, parameter_grids;
     for (const int input : node.inputs) {
       inputs.push_back(shape_of(input));
-      bits.push_back(bits_of(input));
+      input_grids.push_back(grid_of(input));
     }
     for (const int parameter : node.parameters) {
       parameters.push_back(graph_.parameters[parameter].shape);
+      parameter_grids.push_back(grids_.parameters[parameter]);
     }
     const Attributes attributes = lowered(node);
-    return function(OpShapes{&attributes, inputs, shape_of(node.outputs[0]), parameters,
-                             type_of(node.outputs[0]), options_.exponents, options_.format, bits});
+    return function(OpShapes{.attributes = &attributes,
+                             .inputs = inputs,
+                             .output = shape_of(node.outputs[0]),
+                             .parameters = parameters,
+                             .output_type = type_of(node.outputs[0]),
+                             .exponent_mode = options_.exponents,
+                             .input_grids = input_grids,
+                             .parameter_grids = parameter_grids,
+                             .gradient = grids_.gradient,
+                             .wide_gradient = grids_.wide_gradient});
   }
   // The op's own memory, for this node.
   OpMemory memory_of(const Node& node) const;
@@ -54,9 +63,12 @@ class NodeOperands {
 
   // Of a value.
   Shape shape_of(int value) const;
-  int bits_of(int value) const;
-  int exponent_limit_of(int value) const;
+  const Grid& grid_of(int value) const { return grids_.values[values_.canonical[value]]; }
+  // Whether it is sums of 32 bits, as its producer leaves them.
+  bool is_wide(int value) const { return values_.is_wide[values_.canonical[value]]; }
   DataType type_of(int value) const;
+
+  const std::vector<Grid>& parameter_grids() const { return grids_.parameters; }
 
   bool wants_gradient(int value) const { return values_.wants_gradient[values_.canonical[value]]; }
   DataType gradient_type(int bits) const;
@@ -93,7 +105,7 @@ class NodeOperands {
 
   const Graph& graph_;
   const ResolvedValues& values_;
-  ValueFacts facts_;
+  Grids grids_;
   const ProgramOptions& options_;
   PlanningContext planning_;
 };

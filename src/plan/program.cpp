@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <set>
 
 #include "base/sizes.h"
 
@@ -20,10 +21,27 @@ std::string describe(const Program& program, const Operand& operand) {
     case Operand::Space::kInput:
       return "input " + std::to_string(operand.index);
     case Operand::Space::kArena:
-      return (operand.gradient ? "d:" : "") + describe(program, operand.index);
+      return (program.buffers[operand.index].kind == BufferKind::kGradient ? "d:" : "") +
+             describe(program, operand.index);
     default:
       return "";
   }
+}
+
+std::string exponent_line(const std::string& name, const std::string& bits,
+                          const std::string& limit, std::string_view rule,
+                          const std::string& predictor) {
+  char line[192];
+  std::snprintf(line, sizeof line, "%-52.52s %5s %6s  %-12s %s\n", name.c_str(), bits.c_str(),
+                limit.c_str(), std::string(rule).c_str(), predictor.c_str());
+  return line;
+}
+
+std::string describe(const Graph& graph, const Exponent& exponent) {
+  return exponent_line(exponent_name(graph, exponent), std::to_string(exponent.bits),
+                       exponent.limit == kExponentMax ? "-" : std::to_string(exponent.limit),
+                       exponent_rule_name(exponent.rule),
+                       is_predicted(exponent) ? std::to_string(exponent.predictor) : "-");
 }
 
 void append(std::string& text, const char* role, const std::string& what) {
@@ -91,6 +109,30 @@ std::string to_string(const Program& program) {
       line += head;
     }
     text += line + "\n";
+  }
+  return text;
+}
+
+std::string exponents_to_string(const Graph& graph, const Program& program) {
+  std::set<int> used, parameters;
+  for (const Instruction& instruction : program.instructions) {
+    for_each_operand(instruction, [&](const Operand& operand) { used.insert(operand.exponent); });
+    for (const ParameterOperand& parameter : instruction.parameters) {
+      used.insert({parameter.exponent, parameter.velocity});
+      parameters.insert(parameter.parameter);
+    }
+  }
+  used.erase(-1);
+  std::string text = exponent_line("exponent", "bits", "limit", "rule", "predictor");
+  for (const int row : used) text += describe(graph, program.exponents[row]);
+  for (const int parameter : parameters) {
+    const Grid& grid = program.parameter_grids[parameter];
+    const bool is_real = graph.parameters[parameter].storage == Storage::kReal;
+    if (is_real || grid.scaling == Scaling::kReal) continue;
+    text += describe(graph, {.owner = ExponentOwner::kParameter,
+                             .of = parameter,
+                             .rule = ExponentRule::kUpdated,
+                             .bits = grid.bits});
   }
   return text;
 }

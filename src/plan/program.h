@@ -14,6 +14,7 @@
 #include "graph/op.h"
 #include "numerics/exponent.h"
 #include "ops/loss.h"
+#include "plan/exponent_table.h"
 #include "plan/state_layout.h"
 #include "tensor/tensor.h"
 
@@ -51,17 +52,14 @@ struct Buffer {
   int64_t offset = -1;
 };
 
-// An operand: where its data lies, and which slots hold its exponent.
+// An operand: where its data lies, and its row in the table of exponents.
 struct Operand {
   enum class Space : uint8_t { kNone, kArena, kInput };
   Space space = Space::kNone;
   int index = -1;  // buffer of the arena, or input of the graph
   DataType type = DataType::kInt8;
-  Shape shape;    // with the micro-batch
-  int slot = -1;  // of its exponent: a value of the graph, or a gradient slot
-  bool gradient = false;
-  int bits = 8;  // of narrowed mantissas
-  int exponent_limit = kExponentMax;
+  Shape shape;        // with the micro-batch
+  int exponent = -1;  // row of the program's exponents: of a value, its index in the graph
 };
 
 struct ParameterOperand {
@@ -71,6 +69,8 @@ struct ParameterOperand {
   // Which of both they are turns out as they are computed (SumWidth): those of type int64 may be
   // int32; where there is room for int32 only, the update computes those that are int64.
   bool measures_sums = false;
+  int exponent = -1;  // row of the program's exponents, of the sums
+  int velocity = -1;  // row of the program's exponents: an update that keeps one
 };
 
 struct Instruction {
@@ -105,15 +105,21 @@ struct Instruction {
   }
 };
 
+// Calls function(operand) for each value and gradient that the instruction reads or writes.
+template <typename Function>
+void for_each_operand(const Instruction& instruction, Function&& function) {
+  for (const auto* operands : {&instruction.inputs, &instruction.outputs,
+                               &instruction.grad_outputs, &instruction.grad_inputs}) {
+    for (const Operand& operand : *operands) function(operand);
+  }
+}
+
 // Calls function(buffer) for each of the instruction's buffers, some of them more than once.
 template <typename Function>
 void for_each_buffer(const Instruction& instruction, Function&& function) {
-  for (const auto* operands : {&instruction.inputs, &instruction.outputs,
-                               &instruction.grad_outputs, &instruction.grad_inputs}) {
-    for (const Operand& operand : *operands) {
-      if (operand.space == Operand::Space::kArena) function(operand.index);
-    }
-  }
+  for_each_operand(instruction, [&](const Operand& operand) {
+    if (operand.space == Operand::Space::kArena) function(operand.index);
+  });
   for (const ParameterOperand& parameter : instruction.parameters) {
     if (parameter.gradient_buffer >= 0) function(parameter.gradient_buffer);
   }
@@ -168,9 +174,21 @@ struct Program {
   std::vector<Operand> outputs;    // as in the graph
   int64_t arena_bytes = 0;
   int64_t live_bytes = 0;      // largest sum of buffers alive at once: the arena's lower bound
-  int64_t gradient_slots = 0;  // predicted ones first
+  std::vector<Grid> parameter_grids;  // as in the graph
+  std::vector<Exponent> exponents;    // first those of the graph's values, in their order
   std::vector<int64_t> guarded_channels;  // per value: channels if it is guardable, else 0
 };
+
+// Of the operand's mantissas.
+inline int bits_of(const Program& program, const Operand& operand) {
+  return program.exponents[operand.exponent].bits;
+}
+
+// Whether the operand is mantissas or numbers of a value, and lies in the arena.
+inline bool is_kept_value(const Program& program, const Operand& operand) {
+  return operand.space == Operand::Space::kArena && operand.exponent >= 0 &&
+         program.exponents[operand.exponent].owner == ExponentOwner::kValue;
+}
 
 // Compiles the network. Errors name the node and why it cannot be compiled.
 Result<Program> compile(const Graph& graph, const ProgramOptions& options,
@@ -186,5 +204,9 @@ int64_t largest_live_set(const std::vector<Buffer>& buffers);
 
 // One line per instruction, with buffers, offsets and sizes.
 std::string to_string(const Program& program);
+
+// One line per exponent that an instruction writes or reads: its owner, bits, limit, rule and
+// predictor.
+std::string exponents_to_string(const Graph& graph, const Program& program);
 
 }  // namespace mantissa

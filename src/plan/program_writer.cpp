@@ -21,7 +21,27 @@ ProgramWriter::ProgramWriter(const Graph& graph, const ProgramOptions& options,
       slots_(exponent_slots(graph)),
       nodes_(graph, values_, program_.options, planning),
       buffer_of_value_(graph.values.size(), -1),
-      left_by_node_(graph.nodes.size()) {}
+      left_by_node_(graph.nodes.size()) {
+  program_.parameter_grids = nodes_.parameter_grids();
+  for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
+    add_exponent(exponent_of_value(value));
+  }
+}
+
+Exponent ProgramWriter::exponent_of_value(int value) const {
+  Exponent exponent{.owner = ExponentOwner::kValue, .of = value, .key = value};
+  if (graph_.values[value].element != Element::kMantissa) return exponent;
+  const ExponentMode mode = options().exponents;
+  exponent.rule = ExponentRule::kFixed;
+  if (const int n = values_.producer[values_.canonical[value]]; n >= 0) {
+    exponent.rule = value_rule(*graph_.nodes[n].op, nodes_.is_wide(value), mode);
+    exponent.bits = nodes_.grid_of(value).bits;
+    exponent.limit = nodes_.grid_of(value).exponent_limit;
+  }
+  if (format().is_float()) exponent.rule = ExponentRule::kNone;
+  if (mode == ExponentMode::kDecided) exponent.predictor = slots_.value_predictor(value);
+  return exponent;
+}
 
 bool ProgramWriter::is_left_out(int n) const {
   return values_.skipped[n] || (!options().with_loss && graph_.is_loss(n));
@@ -70,7 +90,7 @@ Operand ProgramWriter::operand(int value) {
             .index = static_cast<int>(place - graph_.inputs.begin()),
             .type = source.type,
             .shape = shape,
-            .slot = has_exponent ? value : -1};
+            .exponent = has_exponent ? value : -1};
   }
   int& buffer = buffer_of_value_[root];
   if (buffer < 0) {
@@ -81,23 +101,35 @@ Operand ProgramWriter::operand(int value) {
           .index = buffer,
           .type = nodes_.type_of(value),
           .shape = shape,
-          .slot = has_exponent ? root : -1,
-          .bits = nodes_.bits_of(value),
-          .exponent_limit = nodes_.exponent_limit_of(value)};
+          .exponent = has_exponent ? root : -1};
 }
 
-Operand ProgramWriter::gradient_operand(int value, int slot, int bits) {
+int ProgramWriter::add_exponent(const Exponent& exponent) {
+  program_.exponents.push_back(exponent);
+  return static_cast<int>(program_.exponents.size()) - 1;
+}
+
+int ProgramWriter::add_sum_exponent(int parameter, DataType type, bool measures_sums) {
+  const bool is_own = type == DataType::kInt32 || measures_sums;
+  const ExponentRule rule = format().is_float() ? ExponentRule::kNone
+                            : is_own            ? ExponentRule::kInherited
+                                                : ExponentRule::kFixed;
+  return add_exponent({.owner = ExponentOwner::kParameterGradient,
+                       .of = parameter,
+                       .rule = rule,
+                       .bits = static_cast<int>(8 * element_bytes(type))});
+}
+
+Operand ProgramWriter::gradient_operand(int value, const Exponent& exponent) {
   const Shape shape = nodes_.shape_of(value);
-  const DataType type = nodes_.gradient_type(bits);
+  const DataType type = nodes_.gradient_type(exponent.bits);
   const int buffer = add_buffer(graph_.values[values_.canonical[value]].name,
                                 BufferKind::kGradient, shape.count() * element_bytes(type));
   return {.space = Operand::Space::kArena,
           .index = buffer,
           .type = type,
           .shape = shape,
-          .slot = slot,
-          .gradient = true,
-          .bits = bits};
+          .exponent = add_exponent(exponent)};
 }
 
 int ProgramWriter::add_buffer(std::string name, BufferKind kind, int64_t bytes) {

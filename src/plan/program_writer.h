@@ -40,8 +40,14 @@ class ProgramWriter {
   Instruction forward_instruction(int n, Phase phase);
   // The forward data of a value, in its shape; none of a real number.
   Operand operand(int value);
-  // A new buffer for a gradient of a value, whose exponent has this slot.
-  Operand gradient_operand(int value, int slot, int bits);
+  // A new buffer for a gradient of a value, with its exponent.
+  Operand gradient_operand(int value, const Exponent& exponent);
+  const Exponent& exponent_of(const Operand& operand) const {
+    return program_.exponents[operand.exponent];
+  }
+  int add_exponent(const Exponent& exponent);
+  // That of the sums of a parameter's gradient.
+  int add_sum_exponent(int parameter, DataType type, bool measures_sums);
   int add_buffer(std::string name, BufferKind kind, int64_t bytes);
   void add_phase_memory(Instruction& instruction, const PhaseMemory& memory);
   void emit(Instruction instruction) { program_.instructions.push_back(std::move(instruction)); }
@@ -65,6 +71,8 @@ class ProgramWriter {
   Program& program() { return program_; }
 
  private:
+  Exponent exponent_of_value(int value) const;
+
   const Graph& graph_;
   Program program_;
   ResolvedValues values_;

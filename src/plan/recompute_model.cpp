@@ -19,10 +19,6 @@ double keep_ns(int64_t bytes, const MemoryTier& tier) {
   return whole(2 * static_cast<double>(bytes) / tier.bytes_per_ns);
 }
 
-bool is_value(const Operand& operand) {
-  return operand.space == Operand::Space::kArena && !operand.gradient && operand.slot >= 0;
-}
-
 int64_t bytes_of(const Operand& operand) {
   if (operand.space == Operand::Space::kNone) return 0;
   return operand.shape.count() * element_bytes(operand.type);
@@ -41,11 +37,12 @@ int64_t buffer_bytes(const Program& program, int buffer) {
   return buffer < 0 ? 0 : program.buffers[buffer].bytes;
 }
 
-double macs_per_ns(const Graph& graph, const Instruction& instruction, const Format& format,
+double macs_per_ns(const Graph& graph, const Program& program, const Instruction& instruction,
                    const MachineProfile& profile) {
-  if (format.is_float()) return profile.float_macs_per_ns;
+  if (program.options.format.is_float()) return profile.float_macs_per_ns;
   for (const Operand& input : instruction.inputs) {
-    if (input.bits > 8) return profile.wide_macs_per_ns;
+    const bool is_wide = input.exponent >= 0 && program.exponents[input.exponent].bits > 8;
+    if (is_wide) return profile.wide_macs_per_ns;
   }
   const std::vector<int>& parameters = graph.nodes[instruction.node].parameters;
   const bool depthwise = !parameters.empty() && instruction.inputs[0].shape.last() > 1 &&
@@ -66,10 +63,10 @@ double elements_ns(const Instruction& instruction, const MachineProfile& profile
          (is_norm ? profile.norm_elements_per_ns : profile.elements_per_ns);
 }
 
-double compute_ns(const Graph& graph, const Instruction& instruction, const Format& format,
+double compute_ns(const Graph& graph, const Program& program, const Instruction& instruction,
                   const MachineProfile& profile, const MemoryTier& operands, int threads) {
   const double mac_ns = static_cast<double>(instruction.multiply_adds) /
-                        macs_per_ns(graph, instruction, format, profile);
+                        macs_per_ns(graph, program, instruction, profile);
   return whole(kLoopNs + elements_ns(instruction, profile, operands, threads) + mac_ns / threads);
 }
 
@@ -98,14 +95,14 @@ void RecomputeModel::find_values(const Graph& graph, const Program& program,
     }
     Value value;
     for (const Operand& input : instruction.inputs) {
-      if (!is_value(input)) continue;
-      value.inputs.push_back(model_value[input.slot]);
+      if (!is_kept_value(program, input)) continue;
+      value.inputs.push_back(model_value[input.exponent]);
       values_[value.inputs.back()].last_forward = i;
     }
     // Several outputs are kept: computing one again would compute all.
     for (size_t k = 1; k < instruction.outputs.size(); ++k) {
       Value another;
-      another.value = instruction.outputs[k].slot;
+      another.value = instruction.outputs[k].exponent;
       another.name = graph.values[another.value].name;
       another.inputs = value.inputs;
       another.bytes = buffer_bytes(program, instruction.outputs[k].index);
@@ -113,18 +110,18 @@ void RecomputeModel::find_values(const Graph& graph, const Program& program,
       model_value[another.value] = static_cast<int>(values_.size());
       values_.push_back(std::move(another));
     }
-    if (!is_value(instruction.output())) continue;
-    value.value = instruction.output().slot;
+    if (!is_kept_value(program, instruction.output())) continue;
+    value.value = instruction.output().exponent;
     value.name = graph.values[value.value].name;
     value.bytes = buffer_bytes(program, instruction.output().index);
     value.transient_bytes =
         buffer_bytes(program, instruction.workspace) + buffer_bytes(program, instruction.scratch);
     const bool leaves = std::any_of(
         program.outputs.begin(), program.outputs.end(),
-        [&](const Operand& output) { return output.slot == value.value; });
+        [&](const Operand& output) { return output.exponent == value.value; });
     value.may_go = !leaves && instruction.outputs.size() == 1;
     const auto computing = [&](const MemoryTier& operands) {
-      return compute_ns(graph, instruction, program.options.format, profile, operands, threads);
+      return compute_ns(graph, program, instruction, profile, operands, threads);
     };
     value.compute_ns = computing(profile.tiers.back());
     value.near_compute_ns = computing(profile.tiers.front());
@@ -149,10 +146,10 @@ void RecomputeModel::find_reads(const Program& program, const MachineProfile& pr
     if (i < first_backward_) continue;
     Read read{.instruction = i, .values = {}};
     for (const Operand& output : instruction.outputs) {
-      if (is_value(output)) read.values.push_back(model_value[output.slot]);
+      if (is_kept_value(program, output)) read.values.push_back(model_value[output.exponent]);
     }
     for (const Operand& input : instruction.inputs) {
-      if (is_value(input)) read.values.push_back(model_value[input.slot]);
+      if (is_kept_value(program, input)) read.values.push_back(model_value[input.exponent]);
     }
     if (read.values.empty()) continue;
     for (const int v : read.values) {

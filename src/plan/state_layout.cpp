@@ -2,22 +2,21 @@
 
 #include "base/checked.h"
 #include "graph/op.h"
+#include "plan/grids.h"
 
 namespace mantissa {
 namespace {
 
-DataType element_type(Storage storage, const Format& format) {
-  switch (storage) {
-    case Storage::kReal:
-      return DataType::kDouble;
-    case Storage::kInt32:
-      return format.is_float() ? DataType::kFloat : DataType::kInt32;
-    case Storage::kInt64:
-      return format.is_float() ? DataType::kFloat : DataType::kInt64;
-    default:
-      if (format.is_float()) return DataType::kFloat;
-      return mantissa_bits(storage, format) <= 8 ? DataType::kInt8 : DataType::kInt16;
-  }
+DataType element_type(Storage storage, const Grid& grid) {
+  if (storage == Storage::kReal) return DataType::kDouble;
+  if (grid.scaling == Scaling::kReal) return DataType::kFloat;
+  if (storage == Storage::kInt32) return DataType::kInt32;
+  return storage == Storage::kInt64 ? DataType::kInt64 : grid.storage();
+}
+
+// Equal parts of a parameter with an exponent each.
+int64_t exponent_blocks(const Parameter& parameter, const Grid& grid) {
+  return grid.blocks == Blocks::kChannel ? parameter.shape[0] : 1;
 }
 
 class LayoutBuilder {
@@ -37,16 +36,6 @@ class LayoutBuilder {
 };
 
 }  // namespace
-
-int mantissa_bits(Storage storage, const Format& format) {
-  if (storage == Storage::kWeights) return format.weight_bits;
-  return storage == Storage::kBias ? format.bias_bits : 16;
-}
-
-int64_t exponent_blocks(const Parameter& parameter, const Format& format) {
-  const bool by_channel = parameter.storage == Storage::kWeights && !format.tensor_blocks;
-  return by_channel ? parameter.shape[0] : 1;
-}
 
 int64_t StateLayout::weight_state_bytes() const {
   int64_t total = 0;
@@ -105,9 +94,9 @@ bool is_guardable(const Graph& graph, const std::vector<std::vector<int>>& reade
 namespace {
 
 // Mantissas, accumulators, moments and exponents of a parameter; in fp32 values and moments.
-ParameterState add_trained(const Parameter& parameter, const Format& format, const Optimizer& row,
-                           LayoutBuilder& builder) {
-  const bool integer = !format.is_float();
+ParameterState add_trained(const Parameter& parameter, const Grid& grid, int update_bits,
+                           const Optimizer& row, LayoutBuilder& builder) {
+  const bool integer = grid.scaling == Scaling::kExponent;
   const auto add = [&](const std::string& suffix, DataType type, StateGroup group) {
     return builder.add(parameter.name + suffix, type, parameter.shape, group);
   };
@@ -116,12 +105,12 @@ ParameterState add_trained(const Parameter& parameter, const Format& format, con
                    : -1;
   };
   ParameterState state;
-  state.mantissa = add("", element_type(parameter.storage, format), StateGroup::kParameter);
-  if (integer) builder.set_bits(state.mantissa, mantissa_bits(parameter.storage, format));
+  state.mantissa = add("", element_type(parameter.storage, grid), StateGroup::kParameter);
+  if (integer) builder.set_bits(state.mantissa, grid.bits);
   state.exponent =
-      add_exponent(".exponent", StateGroup::kParameter, exponent_blocks(parameter, format));
+      add_exponent(".exponent", StateGroup::kParameter, exponent_blocks(parameter, grid));
   if (integer) state.accumulator = add(".accumulator", DataType::kInt16, StateGroup::kParameter);
-  const int moment_bits = row.has_velocity ? format.update_bits : 16;
+  const int moment_bits = row.has_velocity ? update_bits : 16;
   const DataType moment_type = !integer            ? DataType::kFloat
                                : moment_bits <= 16 ? DataType::kInt16
                                                    : DataType::kInt32;
@@ -136,17 +125,17 @@ ParameterState add_trained(const Parameter& parameter, const Format& format, con
 }
 
 // Mantissas and their exponent; or statistics.
-ParameterState add_untrained(const Parameter& parameter, const Format& format,
+ParameterState add_untrained(const Parameter& parameter, const Grid& grid,
                              LayoutBuilder& builder) {
   ParameterState state;
   const bool is_statistic = parameter.storage == Storage::kReal;
   state.mantissa =
-      builder.add(parameter.name, element_type(parameter.storage, format), parameter.shape,
+      builder.add(parameter.name, element_type(parameter.storage, grid), parameter.shape,
                   is_statistic ? StateGroup::kStatistics : StateGroup::kParameter);
-  if (is_statistic || format.is_float()) return state;
-  builder.set_bits(state.mantissa, mantissa_bits(parameter.storage, format));
+  if (is_statistic || grid.scaling == Scaling::kReal) return state;
+  builder.set_bits(state.mantissa, grid.bits);
   state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16,
-                               Shape{exponent_blocks(parameter, format)}, StateGroup::kParameter);
+                               Shape{exponent_blocks(parameter, grid)}, StateGroup::kParameter);
   return state;
 }
 
@@ -156,10 +145,13 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
   StateLayout layout;
   layout.lazy_shift = format.lazy_shift();
   LayoutBuilder builder(layout);
-  for (const Parameter& parameter : graph.parameters) {
-    layout.parameters.push_back(parameter.trained
-                                    ? add_trained(parameter, format, optimizer(kind), builder)
-                                    : add_untrained(parameter, format, builder));
+  const std::vector<Grid> grids = parameter_grids(graph, format);
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const Parameter& parameter = graph.parameters[i];
+    layout.parameters.push_back(
+        parameter.trained
+            ? add_trained(parameter, grids[i], format.update_bits, optimizer(kind), builder)
+            : add_untrained(parameter, grids[i], builder));
   }
   if (format.is_float()) return layout;
   layout.slots = exponent_slots(graph);
@@ -180,18 +172,22 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
 StateLayout frozen_layout(const Graph& graph, const Format& format) {
   StateLayout layout;
   LayoutBuilder builder(layout);
-  for (const Parameter& parameter : graph.parameters) {
+  const std::vector<Grid> grids = parameter_grids(graph, format);
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const Parameter& parameter = graph.parameters[i];
+    const Grid& grid = grids[i];
+    const bool is_integer = grid.scaling == Scaling::kExponent;
     ParameterState state;
-    state.mantissa = builder.add(parameter.name, element_type(parameter.storage, format),
+    state.mantissa = builder.add(parameter.name, element_type(parameter.storage, grid),
                                  parameter.shape, StateGroup::kParameter);
     const bool is_mantissa = parameter.storage <= Storage::kMantissa16;
-    if (is_mantissa && !format.is_float()) {
-      builder.set_bits(state.mantissa, mantissa_bits(parameter.storage, format));
+    if (is_mantissa && is_integer) {
+      builder.set_bits(state.mantissa, grid.bits);
     }
-    if (parameter.storage != Storage::kInt64 && !format.is_float()) {
+    if (parameter.storage != Storage::kInt64 && is_integer) {
       state.exponent =
           builder.add(parameter.name + ".exponent", DataType::kInt16,
-                      Shape{exponent_blocks(parameter, format)}, StateGroup::kParameter);
+                      Shape{exponent_blocks(parameter, grid)}, StateGroup::kParameter);
     }
     layout.parameters.push_back(state);
   }

@@ -16,12 +16,6 @@ namespace mantissa {
 // Which hash a tensor enters: weights_sha256 covers the first two, state_sha256 all.
 enum class StateGroup { kParameter, kStatistics, kOptimizer, kPredictor };
 
-// Width of a parameter's mantissas.
-int mantissa_bits(Storage storage, const Format& format);
-
-// Equal parts of a parameter with an exponent each: the output channels of weights, or one.
-int64_t exponent_blocks(const Parameter& parameter, const Format& format);
-
 struct StateTensor {
   std::string name;  // "conv1.weights", "conv1.weights.accumulator" ...
   DataType type;

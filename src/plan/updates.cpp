@@ -13,6 +13,22 @@ Instruction update_instruction(const ProgramWriter& writer) {
   return update;
 }
 
+// The sums, and the exponent of the velocity if the optimiser keeps one.
+ParameterOperand updated(ProgramWriter& writer, ParameterOperand operand) {
+  const Format& format = writer.format();
+  if (format.is_float() || !optimizer(writer.options().optimizer).has_velocity) return operand;
+  Exponent velocity{.owner = ExponentOwner::kVelocity,
+                    .of = operand.parameter,
+                    .rule = ExponentRule::kOwnMaximum,
+                    .bits = format.update_bits};
+  if (format.is_dynamic()) {
+    velocity.rule = ExponentRule::kDecided;
+    velocity.predictor = writer.slots().velocity_predictor(operand.parameter);
+  }
+  operand.velocity = writer.add_exponent(velocity);
+  return operand;
+}
+
 void write_gradient_norm(ProgramWriter& writer) {
   Instruction norm;
   norm.phase = Phase::kUpdate;
@@ -42,7 +58,7 @@ void write_updates(ProgramWriter& writer, int n) {
     if (sums == writer.gradients().end() || !is_last_use) continue;
     Instruction update = update_instruction(writer);
     update.name = writer.graph().parameters[parameter].name;
-    update.parameters = {sums->second};
+    update.parameters = {updated(writer, sums->second)};
     writer.emit(std::move(update));
   }
 }
@@ -65,10 +81,12 @@ void write_update_by_rows(ProgramWriter& writer, int n, const std::vector<Operan
         {.parameter = parameter,
          .gradient_buffer =
              writer.add_buffer(update.name, BufferKind::kWeightGradient, rows.sum_bytes),
-         .gradient_type = DataType::kInt32}};
+         .gradient_type = DataType::kInt32,
+         .exponent = writer.add_sum_exponent(parameter, DataType::kInt32, false)}};
   } else {
     update.parameters = {there.mapped()};
   }
+  update.parameters[0] = updated(writer, update.parameters[0]);
   writer.add_phase_memory(update, {.scratch_bytes = rows.scratch_bytes});
   writer.emit(std::move(update));
 }

@@ -1,12 +1,11 @@
-// Facts about each value of a network in a format: widths, the largest exponent, its readers. Found
-// by one pass from the last node to the first, and one back.
-// Source: METHODS sections 0.2, 0.5 and 1; format keys `a`, `linear` and `unsigned`.
+// Facts about each value of a network that no format changes: its readers, its sign, and the limits
+// that its readers set. Found by one pass from the last node to the first, and one back.
+// Source: METHODS sections 0.2, 0.5 and 1.
 #pragma once
 
 #include <vector>
 
 #include "graph/graph.h"
-#include "numerics/format.h"
 
 namespace mantissa {
 
@@ -15,20 +14,22 @@ struct ValueFacts {
   std::vector<std::vector<int>> readers;  // nodes
   // Whether the backward pass of a reader reads it, perhaps as a view.
   std::vector<bool> read_backward;
-  // Bits where it is requantised for activations: one more in place of the sign of what is never
-  // negative, or whose negative mantissas all readers take for zeros (`unsigned`).
-  std::vector<int> activation_bits;
-  // Bits of its mantissas. What linear and convolution compute, and what is made of it without
-  // requantising, may have more than activations (`linear`).
-  std::vector<int> bits;
-  // The largest exponent that it needs: that of what its readers clip, if all of them do.
-  std::vector<int> exponent_limit;
+  // Whether all readers take activations, so that it needs no more bits.
+  std::vector<bool> only_activations;
+  // Whether a sign is needed: it may be negative, and not all readers take negative mantissas for
+  // zeros.
+  std::vector<bool> needs_sign;
+  // The largest number that readers do not clip, if all of them clip; 0: none.
+  std::vector<int> clips_above;
 };
 
-ValueFacts value_facts(const Graph& graph, const Format& format);
+ValueFacts value_facts(const Graph& graph);
 
 // Whether the op wants activations: it multiplies mantissas as they are, or is left out when
 // frozen.
 bool takes_activations(const Op& op);
+
+// Whether the outputs are as wide as the inputs.
+bool keeps_bits(const Op& op);
 
 }  // namespace mantissa

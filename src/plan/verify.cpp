@@ -84,9 +84,9 @@ class Verifier {
           operand.index >= 0 && operand.index < static_cast<int>(graph_.inputs.size());
       return exists ? Status{} : wrong(instruction, "reads an input that does not exist");
     }
-    const int64_t slots =
-        operand.gradient ? program_.gradient_slots : static_cast<int64_t>(graph_.values.size());
-    if (operand.slot >= slots) return wrong(instruction, "has an exponent that does not exist");
+    if (operand.exponent >= static_cast<int>(program_.exponents.size())) {
+      return wrong(instruction, "has an exponent that does not exist");
+    }
     return check_buffer(instruction, operand.index,
                         operand.shape.count() * element_bytes(operand.type));
   }

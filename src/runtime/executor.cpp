@@ -202,9 +202,9 @@ Tensor Executor::output(int index) const {
   Tensor tensor;
   tensor.type = operand.type;
   tensor.shape = operand.shape;
-  tensor.bits = operand.bits;
   tensor.data = arena_.data() + program_.buffers[operand.index].offset;
-  tensor.exponent = &slots_->exponents[operand.slot];
+  tensor.bits = program_.exponents[operand.exponent].bits;
+  tensor.exponent = &slots_->exponents[operand.exponent];
   return tensor;
 }
 

@@ -89,7 +89,7 @@ BitLengths count_sums(const OpContext& context) {
 }
 
 bool in_arena(const Operand& operand) {
-  return operand.space == Operand::Space::kArena && operand.slot >= 0;
+  return operand.space == Operand::Space::kArena && operand.exponent >= 0;
 }
 
 // Calls `found(kind, operand)` for each tensor that the instruction writes and that is observed.

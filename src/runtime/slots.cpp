@@ -23,31 +23,15 @@ class Resolver {
     tensor.shape = operand.shape;
     tensor.saturated = &slots_.saturated[instruction];
     if (operand.space == Operand::Space::kArena) tensor.data = buffer(operand.index);
-    tensor.bits = operand.bits;
-    tensor.exponent_limit = operand.exponent_limit;
-    if (operand.slot < 0) return tensor;
-    const StateLayout& layout = state_.layout();
-    if (operand.gradient) {
-      tensor.slot = operand.slot;
-      tensor.exponent = &slots_.gradient_exponents[operand.slot];
-      if (layout.predictors < 0 || operand.slot >= static_cast<int>(slots_.measured.size())) {
-        return tensor;
-      }
-      tensor.predictor =
-          decides() ? decided(operand.slot, {operand.bits, operand.exponent_limit})
-                    : ExponentPredictor{state_.data<int16_t>(layout.predictors) + operand.slot,
-                                        &slots_.measured[operand.slot]};
-      return tensor;
-    }
-    tensor.exponent = &slots_.exponents[operand.slot];
-    if (decides()) {
-      tensor.predictor = decided(layout.slots.value_predictor(operand.slot),
-                                 {operand.bits, operand.exponent_limit});
-    }
-    if (program_.guarded_channels[operand.slot] > 0) {
-      tensor.channel_exponent = slots_.channel_exponents[operand.slot].data();
-      tensor.guarded = state_.data<uint8_t>(layout.guards) + layout.slots.of_value[operand.slot];
-      tensor.guard_violated = &slots_.violated[operand.slot];
+    if (operand.exponent < 0) return tensor;
+    set_exponent(operand.exponent, tensor);
+    const bool is_value = program_.exponents[operand.exponent].owner == ExponentOwner::kValue;
+    const int value = operand.exponent;
+    if (is_value && program_.guarded_channels[value] > 0) {
+      const StateLayout& layout = state_.layout();
+      tensor.channel_exponent = slots_.channel_exponents[value].data();
+      tensor.guarded = state_.data<uint8_t>(layout.guards) + layout.slots.of_value[value];
+      tensor.guard_violated = &slots_.violated[value];
     }
     return tensor;
   }
@@ -58,17 +42,15 @@ class Resolver {
     const ParameterState& tensors = layout.parameters[operand.parameter];
     ParameterView view;
     view.mantissa = state_tensor(tensors.mantissa, tensors.exponent, instruction);
-    view.mantissa.bits = mantissa_bits(parameter.storage, program_.options.format);
+    view.mantissa.bits = program_.parameter_grids[operand.parameter].bits;
     view.accumulator = state_tensor(tensors.accumulator, -1, instruction);
     for (size_t i = 0; i < view.moments.size(); ++i) {
       const MomentState& moment = tensors.moments[i];
       view.moments[i] = state_tensor(moment.mantissa, moment.exponent, instruction);
       view.moments[i].bits = static_cast<int>(8 * element_bytes(view.moments[i].type));
     }
-    if (decides() && optimizer(program_.options.optimizer).has_velocity) {
-      Tensor& velocity = view.moments[0];
-      velocity.predictor = decided(layout.slots.velocity_predictor(operand.parameter),
-                                   {velocity.bits, velocity.exponent_limit});
+    if (operand.velocity >= 0) {
+      view.moments[0].predictor = predictor_of(program_.exponents[operand.velocity]);
     }
     view.lazy_shift = layout.lazy_shift;
     view.decays = parameter.decays;
@@ -87,9 +69,10 @@ class Resolver {
       if (tensors.gradient_exponent >= 0) {
         view.fixed_exponent = state_.data<int16_t>(tensors.gradient_exponent);
       }
-      const bool own_exponent = operand.gradient_type == DataType::kInt32 || operand.measures_sums;
+      const bool is_fixed =
+          program_.exponents[operand.exponent].rule == ExponentRule::kFixed;
       view.gradient.exponent =
-          own_exponent ? &slots_.sum_exponents[operand.parameter] : view.fixed_exponent;
+          is_fixed ? view.fixed_exponent : &slots_.exponents[operand.exponent];
       if (operand.measures_sums) view.narrow_sums = &slots_.narrow_sums[operand.parameter];
     }
     return view;
@@ -145,14 +128,25 @@ class Resolver {
   }
 
  private:
-  bool decides() const { return program_.options.exponents == ExponentMode::kDecided; }
+  void set_exponent(int row, Tensor& tensor) const {
+    const Exponent& exponent = program_.exponents[row];
+    tensor.bits = exponent.bits;
+    tensor.exponent_limit = exponent.limit;
+    tensor.key = exponent.key;
+    tensor.exponent = &slots_.exponents[row];
+    tensor.predictor = predictor_of(exponent);
+  }
 
-  // The predictor of a slot that is of mantissas so wide.
-  ExponentPredictor decided(int64_t slot, const DecidedWidth& width) const {
-    const auto at = static_cast<size_t>(slot);
+  // None where the rule uses none; but in dynamic fixed point all that have a place are decided.
+  ExponentPredictor predictor_of(const Exponent& exponent) const {
+    const bool decides = program_.options.exponents == ExponentMode::kDecided;
+    if (exponent.predictor < 0) return {};
+    const auto at = static_cast<size_t>(exponent.predictor);
+    int16_t* const predicted = state_.data<int16_t>(state_.layout().predictors) + at;
+    if (!decides) return {predicted, &slots_.measured[at]};
     DecidedExponents& decided = slots_.decided;
-    decided.widths[at] = width;
-    return {.predicted = state_.data<int16_t>(state_.layout().predictors) + slot,
+    decided.widths[at] = {exponent.bits, exponent.limit};
+    return {.predicted = predicted,
             .needed = decided.needed.empty() ? nullptr : &decided.needed[at],
             .bits = &decided.written[at],
             .rule = &decided.rule};
@@ -203,10 +197,8 @@ class Resolver {
 
 void allocate_slots(const Graph& graph, const Program& program, const State& state, Slots& slots) {
   const size_t values = graph.values.size();
-  const auto gradients = static_cast<size_t>(program.gradient_slots);
-  slots.exponents.assign(values, static_cast<int16_t>(zero_exponent(8)));
-  slots.gradient_exponents.assign(gradients, 0);
-  slots.sum_exponents.assign(graph.parameters.size(), 0);
+  slots.exponents.assign(program.exponents.size(), 0);
+  std::fill_n(slots.exponents.begin(), values, static_cast<int16_t>(zero_exponent(8)));
   slots.narrow_sums.assign(graph.parameters.size(), 0);
   slots.measured.assign(static_cast<size_t>(gradient_slots(graph)), kUnmeasured);
   if (program.options.exponents == ExponentMode::kDecided) {

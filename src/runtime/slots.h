@@ -28,11 +28,9 @@ struct ResolvedInstruction {
 
 // Exponents and counters of a step, and everything that instructions point to.
 struct Slots {
-  std::vector<int16_t> exponents;                      // per value
-  std::vector<int16_t> gradient_exponents;             // per gradient slot
-  std::vector<int16_t> sum_exponents;                  // per parameter: of exact sums of int32
+  std::vector<int16_t> exponents;                      // per row of the program's table
   std::vector<uint8_t> narrow_sums;                    // per parameter: whether they are int32
-  std::vector<int16_t> measured;                       // per predicted gradient slot, this step
+  std::vector<int16_t> measured;                       // per predictor of gradients, this step
   DecidedExponents decided;                            // dynamic fixed point
   std::vector<uint8_t> violated;                       // per value, this step: guard wanted
   std::vector<std::vector<int8_t>> channel_exponents;  // per value

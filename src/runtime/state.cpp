@@ -177,7 +177,7 @@ void initialise(const Graph& graph, const Format& format, uint64_t seed, State& 
     const Parameter& parameter = graph.parameters[i];
     const ParameterState& tensors = layout.parameters[i];
     const auto index = static_cast<uint32_t>(i);
-    const int bits = mantissa_bits(parameter.storage, format);
+    const int bits = layout.tensors[tensors.mantissa].bits;
     if (parameter.storage == Storage::kReal) {
       auto* numbers = state.data<double>(tensors.mantissa);
       const double start = parameter.initialiser == Initialiser::kOne ? 1 : 0;
@@ -206,7 +206,8 @@ void take_parameters(const Graph& graph, const Format& format, const State& floa
     const auto count = static_cast<size_t>(parameter.shape.count());
     if (parameter.storage != Storage::kReal) {
       set_numbers(FloatNumbers{{floats.data<float>(from), count}},
-                  mantissa_bits(parameter.storage, format), format.initial_bounds, tensors, state);
+                  state.layout().tensors[tensors.mantissa].bits, format.initial_bounds, tensors,
+                  state);
     } else {
       std::copy_n(floats.data<double>(from), count, state.data<double>(tensors.mantissa));
     }

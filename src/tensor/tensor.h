@@ -95,7 +95,7 @@ struct Tensor {
   int bits = 8;  // of narrowed mantissas, 2..16; up to 8 are int8, else int16
   // Of a value: its readers clip all that a larger exponent would hold.
   int exponent_limit = kExponentMax;
-  int slot = -1;  // of its exponent; names the tensor in the key of stochastic rounding
+  int key = -1;  // names the tensor in the key of stochastic rounding
   // Only for linear values under the batch-norm guard: exponent of channel c is
   // *exponent + channel_exponent[c] (<= 0) while *guarded is set.
   int8_t* channel_exponent = nullptr;

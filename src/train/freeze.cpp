@@ -44,12 +44,12 @@ class Exponents {
   // Chooses the exponent of an instruction's output, whose values were counted.
   void choose(const Instruction& instruction, const Tensor& output,
               std::span<const int64_t> histogram) {
-    const int value = instruction.output().slot;
+    const int value = instruction.output().exponent;
     const size_t channels = executor_.channel_exponents(value).size();
     channels_[value].assign(channels, 0);
     if (!counted(histogram)) {  // passes its input's exponent on, the largest of several
       for (const Operand& each : instruction.outputs) {
-        values_[each.slot] = largest_exponent(instruction.inputs);
+        values_[each.exponent] = largest_exponent(instruction.inputs);
       }
       return;
     }
@@ -82,14 +82,14 @@ class Exponents {
     const auto* weights = state_.data<int16_t>(tensor);
     std::vector<int> sums;
     for (int64_t c = 0; c < state_.layout().tensors[tensor].shape.count(); ++c) {
-      sums.push_back(values_[instruction.inputs[0].slot] + weights[c]);
+      sums.push_back(values_[instruction.inputs[0].exponent] + weights[c]);
     }
     return sums;
   }
 
   int16_t largest_exponent(std::span<const Operand> inputs) const {
     int16_t largest = kExponentMin;
-    for (const Operand& input : inputs) largest = std::max(largest, values_[input.slot]);
+    for (const Operand& input : inputs) largest = std::max(largest, values_[input.exponent]);
     return largest;
   }
 

@@ -26,11 +26,9 @@ void for_written(const Program& program, const Observations& observations, Found
   }
 }
 
-// The predictor of an operand, or one past all where it has none.
-int64_t predictor_of(const ExponentSlots& slots, const Operand& operand, int64_t predictors) {
-  if (!operand.gradient) return slots.value_predictor(operand.slot);
-  return operand.slot < slots.gradients ? operand.slot : predictors;
-}
+// The same for the operands of both programs that stand for one tensor.
+using TensorKey = std::pair<ExponentOwner, int>;
+TensorKey key_of(const Exponent& exponent) { return {exponent.owner, exponent.key}; }
 
 bool is_finite(const Graph& graph, const State& floats) {
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
@@ -47,19 +45,17 @@ bool is_finite(const Graph& graph, const State& floats) {
 // From what was observed in the last step in fp32.
 void take_exponents(const RunPlan& plan, const Format& format, const Observations& floats,
                     State& state) {
-  const int64_t predictors = predictor_slots(plan.graph, format);
-  const ExponentSlots& slots = state.layout().slots;
-  std::map<int64_t, BitLengths> lengths;  // by predictor
+  std::map<TensorKey, BitLengths> lengths;
   for_written(plan.pretraining, floats, [&](const Operand& operand, const auto& seen) {
-    lengths[predictor_of(slots, operand, predictors)] = seen.bits;
+    lengths[key_of(plan.pretraining.exponents[operand.exponent])] = seen.bits;
   });
   auto* decided = state.data<int16_t>(state.layout().predictors);
   for_written(plan.training, Observations(plan.training), [&](const Operand& operand, const auto&) {
-    const int64_t predictor = predictor_of(slots, operand, predictors);
-    const auto found = lengths.find(predictor);
-    if (found == lengths.end() || predictor >= predictors) return;
-    decided[predictor] = static_cast<int16_t>(exponent_of_lengths(
-        found->second.by_length, kFloatExponent, format.clipped_ppm, operand.bits));
+    const Exponent& exponent = plan.training.exponents[operand.exponent];
+    const auto found = lengths.find(key_of(exponent));
+    if (found == lengths.end() || exponent.predictor < 0) return;
+    decided[exponent.predictor] = static_cast<int16_t>(exponent_of_lengths(
+        found->second.by_length, kFloatExponent, format.clipped_ppm, exponent.bits));
   });
 }
 

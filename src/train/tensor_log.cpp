@@ -32,17 +32,17 @@ Json tensor_json(const Graph& graph, const Program& program, const TensorObserva
   std::string name;
   int bits = 0;
   switch (seen.kind) {
-    case ObservedKind::kValue:
-      name = graph.values[instruction.outputs[seen.operand].slot].name;
-      bits =
-          instruction.outputs[seen.operand].type == DataType::kInt8 || instruction.outputs[seen.operand].type == DataType::kInt16
-              ? instruction.outputs[seen.operand].bits - 1
-              : magnitude_bits(instruction.outputs[seen.operand].type);
+    case ObservedKind::kValue: {
+      const Operand& value = instruction.outputs[seen.operand];
+      const bool is_narrow = value.type == DataType::kInt8 || value.type == DataType::kInt16;
+      name = graph.values[value.exponent].name;
+      bits = is_narrow ? bits_of(program, value) - 1 : magnitude_bits(value.type);
       break;
+    }
     case ObservedKind::kGradient: {
       const Operand& gradient = instruction.grad_inputs[seen.operand];
       name = program.buffers[gradient.index].name;
-      bits = gradient.bits - 1;
+      bits = bits_of(program, gradient) - 1;
       break;
     }
     default: {
@@ -50,7 +50,7 @@ Json tensor_json(const Graph& graph, const Program& program, const TensorObserva
       name = graph.parameters[parameter].name;
       bits = seen.kind == ObservedKind::kParameterGradient
                  ? magnitude_bits(DataType::kInt64)
-                 : mantissa_bits(graph.parameters[parameter].storage, program.options.format) - 1;
+                 : program.parameter_grids[parameter].bits - 1;
     }
   }
   return {{"name", name},
