@@ -158,6 +158,11 @@ TEST(Arena, FaultsOfAProgramAreFound) {
   found("before it is written", [](Program& p) { p.instructions[1].outputs = {}; });
   found("input that does not exist", [](Program& p) { p.instructions[0].inputs[0].index = 5; });
   found("exponent that does not exist", [](Program& p) { p.exponents.resize(1); });
+  found("segment that does not exist", [](Program& p) { p.schedule[0].segments[0] = 999; });
+  found("leaves the instructions' order",
+        [](Program& p) { std::swap(p.schedule[0].segments[0], p.schedule[0].segments[1]); });
+  found("leaves out an instruction", [](Program& p) { p.schedule.back().segments.pop_back(); });
+  found("wrong part of the step", [](Program& p) { p.schedule[0].every_micro_batch = false; });
   found("parameter that does not exist",
         [](Program& p) { p.instructions[1].parameters[0].parameter = 99; });
   found("did not leave", [](Program& p) {
@@ -249,7 +254,7 @@ void poisoned(const OpContext& c) {
   for (const Buffer& buffer : p.original->buffers) {
     if (buffer.last != i) continue;
     const bool sums = buffer.kind == BufferKind::kWeightGradient;
-    if (sums ? i >= p.original->first_step_instruction || p.original->options.micro_batches == 1
+    if (sums ? instruction.once_per_step || p.original->options.micro_batches == 1
              : !p.spared(buffer)) {
       p.fill(buffer);
     }

@@ -115,8 +115,9 @@ nlohmann::ordered_json decisions_json(const std::vector<ValueDecision>& decision
 Result<std::string> shown(const std::string& what, const RunConfig& config, const RunPlan& plan) {
   if (what == "decisions") return to_string(plan.decisions);
   if (what == "exponents") return exponents_to_string(plan.graph, plan.training);
+  if (what == "schedule") return schedule_to_string(plan.training);
   if (what != "program") {
-    return invalid_input("show: '" + what + "' is neither program nor exponents");
+    return invalid_input("show: '" + what + "' is none of program, exponents and schedule");
   }
   return to_string(plan.graph) + "\ntraining program, micro-batch " +
          std::to_string(config.micro_batch_size) + " (buffer@offset+bytes)\n" +

@@ -24,7 +24,7 @@ const Row kRows[] = {
     {"augment", {"none", "flip", "shift", "crop", "jitter", "cutout", "shift,flip"}},
     {"isa", {"auto", "scalar", "avx2", "avxvnni", "avx512vnni", "amx"}},
     {"data", {"fashion-mnist", "cifar-10", "cifar-100"}},
-    {"show", {"program", "exponents"}},
+    {"show", {"program", "exponents", "schedule"}},
     {"sort", {"program", "time"}}};
 
 constexpr std::array kPaths = {"data",  "out",         "config", "checkpoint",   "compare",

@@ -249,6 +249,7 @@ void write_backward(ProgramWriter& writer) {
   BackwardPass pass(writer);
   for (int n = writer.node_count() - 1; n >= 0; --n) {
     if (writer.is_left_out(n)) continue;
+    writer.begin_layer(n);
     pass.write_node(n);
     writer.forget_values(Retention::kRecomputedEachTime);
   }

@@ -26,6 +26,8 @@ Result<Program> compile(const Graph& graph, const ProgramOptions& options,
   write_end_of_step(writer);
   Program& program = writer.program();
   program.guarded_channels = guarded_channels(graph, options.format);
+  program.segments = find_segments(program);
+  program.schedule = synchronous_schedule(program);
   find_lifetimes(program);
   program.live_bytes = largest_live_set(program.buffers);
   program.arena_bytes = pack_arena(program.buffers, options.arena_limit_bytes);

@@ -34,7 +34,9 @@ void find_missing(const ProgramWriter& writer, int value, std::set<int>& produce
 
 void write_forward(ProgramWriter& writer) {
   for (int n = 0; n < writer.node_count(); ++n) {
-    if (!writer.is_left_out(n)) write_node(writer, n);
+    if (writer.is_left_out(n)) continue;
+    writer.begin_layer(n);
+    write_node(writer, n);
   }
   for (const int output : writer.graph().outputs) {
     writer.program().outputs.push_back(writer.operand(output));

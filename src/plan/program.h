@@ -15,6 +15,7 @@
 #include "numerics/exponent.h"
 #include "ops/loss.h"
 #include "plan/exponent_table.h"
+#include "plan/step_schedule.h"
 #include "plan/state_layout.h"
 #include "tensor/tensor.h"
 
@@ -76,7 +77,9 @@ struct ParameterOperand {
 struct Instruction {
   Phase phase = Phase::kForward;
   const Op* op = nullptr;
-  int node = -1;  // of the graph, or -1
+  int node = -1;   // of the graph, or -1
+  int layer = -1;  // node that it belongs to, or -1
+  bool once_per_step = false;  // else in each micro-batch
   std::string name;
   Attributes attributes;  // of an instruction without a node
   bool relu = false;
@@ -170,7 +173,8 @@ struct Program {
   ProgramOptions options;
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
-  int first_step_instruction = 0;  // from here on once per step, before once per micro-batch
+  std::vector<Segment> segments;
+  StepSchedule schedule;
   std::vector<Operand> outputs;    // as in the graph
   int64_t arena_bytes = 0;
   int64_t live_bytes = 0;      // largest sum of buffers alive at once: the arena's lower bound

@@ -104,6 +104,12 @@ Operand ProgramWriter::operand(int value) {
           .exponent = has_exponent ? root : -1};
 }
 
+void ProgramWriter::emit(Instruction instruction) {
+  instruction.layer = layer_;
+  instruction.once_per_step = once_per_step_;
+  program_.instructions.push_back(std::move(instruction));
+}
+
 int ProgramWriter::add_exponent(const Exponent& exponent) {
   program_.exponents.push_back(exponent);
   return static_cast<int>(program_.exponents.size()) - 1;

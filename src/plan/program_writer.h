@@ -50,7 +50,11 @@ class ProgramWriter {
   int add_sum_exponent(int parameter, DataType type, bool measures_sums);
   int add_buffer(std::string name, BufferKind kind, int64_t bytes);
   void add_phase_memory(Instruction& instruction, const PhaseMemory& memory);
-  void emit(Instruction instruction) { program_.instructions.push_back(std::move(instruction)); }
+  // Instructions from now on belong to this node.
+  void begin_layer(int n) { layer_ = n; }
+  // Instructions from now on run once in a step.
+  void begin_end_of_step() { once_per_step_ = true; }
+  void emit(Instruction instruction);
 
   // Whether the value has a buffer that was written, or needs none.
   bool is_there(int value) const;
@@ -81,6 +85,8 @@ class ProgramWriter {
   std::vector<int> buffer_of_value_;  // -1: not there
   std::vector<NodeBuffers> left_by_node_;
   std::map<int, ParameterOperand> gradients_;
+  int layer_ = -1;
+  bool once_per_step_ = false;
 };
 
 }  // namespace mantissa

@@ -42,6 +42,7 @@ void write_statistics(ProgramWriter& writer, int n) {
   const bool has_statistics =
       writer.operands().functions(writer.node(n)).update_statistics != nullptr;
   if (!has_statistics || writer.values().skipped[n]) return;
+  writer.begin_layer(n);
   Instruction update = writer.instruction_of(n, Phase::kUpdateStatistics);
   update.multiply_adds = 0;
   update.statistics = writer.left_by(n).statistics;
@@ -51,6 +52,7 @@ void write_statistics(ProgramWriter& writer, int n) {
 }  // namespace
 
 void write_updates(ProgramWriter& writer, int n) {
+  writer.begin_layer(n);
   for (const int parameter : writer.node(n).parameters) {
     const auto sums = writer.gradients().find(parameter);
     // The first node that uses it comes last in the backward pass.
@@ -92,9 +94,9 @@ void write_update_by_rows(ProgramWriter& writer, int n, const std::vector<Operan
 }
 
 void write_end_of_step(ProgramWriter& writer) {
-  Program& program = writer.program();
-  program.first_step_instruction = static_cast<int>(program.instructions.size());
   if (!writer.training()) return;
+  writer.begin_end_of_step();
+  writer.begin_layer(-1);
   if (writer.options().clips) write_gradient_norm(writer);
   const bool updates_wait = !writer.operands().updates_at_once();
   for (int n = writer.node_count() - 1; updates_wait && n >= 0; --n) write_updates(writer, n);

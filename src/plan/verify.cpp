@@ -17,6 +17,7 @@ class Verifier {
 
   Status run() {
     MANTISSA_RETURN_IF_ERROR(check_places());
+    MANTISSA_RETURN_IF_ERROR(check_schedule());
     for (const Instruction& instruction : program_.instructions) {
       MANTISSA_RETURN_IF_ERROR(check_references(instruction));
       MANTISSA_RETURN_IF_ERROR(check_reads(instruction));
@@ -63,6 +64,29 @@ class Verifier {
       alive.push_back(index);
     }
     return {};
+  }
+
+  // Every instruction is in one segment, every segment in one stretch, and none before those that
+  // it may depend on: lifetimes are counted in the order of the instructions.
+  Status check_schedule() const {
+    int next = 0;
+    for (const Stretch& stretch : program_.schedule) {
+      for (const int s : stretch.segments) {
+        if (s < 0 || s >= static_cast<int>(program_.segments.size())) {
+          return failed("program: the schedule names a segment that does not exist");
+        }
+        for (const int i : program_.segments[s].instructions) {
+          if (i != next++) return failed("program: the schedule leaves the instructions' order");
+          const bool once = program_.instructions[i].once_per_step;
+          if (once == stretch.every_micro_batch) {
+            return failed("program: '" + program_.instructions[i].name +
+                          "' runs in the wrong part of the step");
+          }
+        }
+      }
+    }
+    if (next == static_cast<int>(program_.instructions.size())) return {};
+    return failed("program: the schedule leaves out an instruction");
   }
 
   Status check_buffer(const Instruction& instruction, int index, int64_t bytes) const {

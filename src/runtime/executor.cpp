@@ -90,11 +90,13 @@ void Executor::run_instruction(int i, int micro_batch) {
   s.requantised += resolved.narrowed;
 }
 
-void Executor::run(int begin, int end, int micro_batch) {
-  for (int i = begin; i < end; ++i) {
-    const int64_t start = profile_.empty() ? 0 : clock_();
-    run_instruction(i, micro_batch);
-    if (!profile_.empty()) profile_[i] += clock_() - start;
+void Executor::run_stretch(const Stretch& stretch, int micro_batch) {
+  for (const int segment : stretch.segments) {
+    for (const int i : program_.segments[segment].instructions) {
+      const int64_t start = profile_.empty() ? 0 : clock_();
+      run_instruction(i, micro_batch);
+      if (!profile_.empty()) profile_[i] += clock_() - start;
+    }
   }
 }
 
@@ -156,10 +158,10 @@ Result<StepResult> Executor::train_step(std::span<const void* const> batch,
   s.decided.start_step(program_.options.format, scalars.step);
   std::fill(s.violated.begin(), s.violated.end(), uint8_t{0});
   if (observations_ != nullptr) observations_->start_step();
-  for (int m = 0; m < program_.options.micro_batches; ++m) {
-    run(0, program_.first_step_instruction, m);
+  for (const Stretch& stretch : program_.schedule) {
+    const int times = stretch.every_micro_batch ? program_.options.micro_batches : 1;
+    for (int m = 0; m < times; ++m) run_stretch(stretch, m);
   }
-  run(program_.first_step_instruction, static_cast<int>(program_.instructions.size()), 0);
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
   if (s.totals.exponent_overflow || s.totals.gradient_overflow) {
     return failed(std::string("training diverged: ") +
@@ -186,7 +188,7 @@ Result<StepResult> Executor::infer(std::span<const void* const> batch) {
   MANTISSA_RETURN_IF_ERROR(set_batch(batch, s));
   s.totals = {};
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
-  run(0, static_cast<int>(program_.instructions.size()), 0);
+  for (const Stretch& stretch : program_.schedule) run_stretch(stretch, 0);
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
   if (s.totals.exponent_overflow) {
     return invalid_input(

@@ -86,7 +86,7 @@ class Executor {
   const OpContext& context(int instruction) const;
 
  private:
-  void run(int begin, int end, int micro_batch);
+  void run_stretch(const Stretch& stretch, int micro_batch);
   void run_instruction(int instruction, int micro_batch);
   void compute_again(int instruction);
   void commit();

@@ -88,9 +88,7 @@ void add(const BenchmarkRow& row, BenchmarkRow& sum) {
 BenchmarkRow describe_instruction(const Program& program, int instruction,
                                   const OpContext& context) {
   const Instruction& what = program.instructions[instruction];
-  // Before first_step_instruction once per micro-batch.
-  const int64_t times =
-      instruction < program.first_step_instruction ? program.options.micro_batches : 1;
+  const int64_t times = what.once_per_step ? 1 : program.options.micro_batches;
   BenchmarkRow row;
   row.phase = phase_name(what.phase);
   row.op = what.op->name;

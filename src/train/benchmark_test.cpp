@@ -90,8 +90,8 @@ TEST(Benchmark, CountsStatisticsOncePerStep) {
   forward.statistics = update.statistics = 0;
   forward.phase = Phase::kForward;
   update.phase = Phase::kUpdateStatistics;
+  update.once_per_step = true;
   program.instructions = {forward, update};
-  program.first_step_instruction = 1;
   EXPECT_EQ(describe_instruction(program, 0, {}).bytes, kMicroBatches * kRecordBytes);
   EXPECT_EQ(describe_instruction(program, 1, {}).bytes, kMicroBatches * kRecordBytes);
 }
