@@ -398,6 +398,120 @@ TEST(Graphs, AChainOfDiamondsCompilesAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
 }
 
+// Two outputs with a loss each: a class, and a regression of two numbers that the batch brings.
+Graph two_headed_network(int exponent) {
+  GraphBuilder builder("heads", Shape{3, 3, 1});
+  const int numbers = builder.add_numbers("numbers", Shape{4}, exponent);
+  const int labels = builder.add_input("labels", Shape{}, Element::kIndex);
+  const int targets = builder.add_numbers("targets", Shape{2}, -12);
+  int pixels = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+  pixels = builder.add(ops::kFlatten, "flatten", {pixels});
+  pixels = builder.add(ops::kLinear, "pixels1", {pixels}, {{"channels", 16}});
+  int value = builder.add(ops::kQuantiseInput, "quantise", {numbers});
+  value = builder.add(ops::kLinear, "numbers1", {value}, {{"channels", 16}});
+  value = builder.add(ops::kAdd, "sum", {value, pixels});
+  value = builder.add(ops::kRelu, "relu", {value});
+  const int classes = builder.add(ops::kLinear, "classes", {value}, {{"channels", 3}});
+  const int results = builder.add(ops::kLinear, "results", {value}, {{"channels", 2}});
+  builder.add_loss(ops::kSoftmaxCrossEntropy, "class_loss", {classes, labels});
+  builder.add_loss(ops::kRegressionError, "regression_loss", {results, targets});
+  auto graph = builder.finish({classes, results});
+  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
+  return std::move(*graph);
+}
+
+// The class is the largest pixel of three; the targets are sums of numbers.
+struct TwoHeadedBatch {
+  std::vector<uint8_t> pixels;
+  std::vector<int16_t> numbers, targets;
+  std::vector<int32_t> labels;
+
+  TwoHeadedBatch(int64_t examples, uint64_t key, int scale) {
+    for (int64_t n = 0; n < examples; ++n) {
+      const uint64_t bits = random_bits(key, RandomStream::kShuffle, 0, static_cast<uint64_t>(n));
+      const auto label = static_cast<int32_t>(uniform_below(bits, 3));
+      labels.push_back(label);
+      for (int i = 0; i < 9; ++i) pixels.push_back(i % 3 == label ? 200 : 40);
+      int sum = 0;
+      for (int i = 0; i < 4; ++i) {
+        const int number = static_cast<int>(bits >> (8 * i + 8) & 255) - 128;
+        numbers.push_back(static_cast<int16_t>(number * scale));
+        sum += number;
+      }
+      targets.push_back(static_cast<int16_t>(sum * 8));
+      targets.push_back(static_cast<int16_t>(-sum * 4));
+    }
+  }
+  std::array<const void*, 4> inputs() const {
+    return {pixels.data(), numbers.data(), labels.data(), targets.data()};
+  }
+};
+
+TEST(Losses, EachHasItsTotalsAndBothLearn) {
+  for (const char* format : {"bfp8", "dfp8", "bfp:g=8", "fp32"}) {
+    SCOPED_TRACE(format);
+    Trained trained(two_headed_network(-7), format, 32, 2);
+    StepResult first, last;
+    for (int64_t step = 0; step < 200; ++step) {
+      const TwoHeadedBatch batch(64, static_cast<uint64_t>(step % 8), 1);
+      last = trained.step(batch.inputs(), 0.02, step);
+      if (step == 0) first = last;
+    }
+    EXPECT_GT(first.losses[0].loss_q24, 20 * last.losses[0].loss_q24);
+    EXPECT_GT(first.losses[1].loss_q24, 20 * last.losses[1].loss_q24);
+    EXPECT_EQ(last.losses[0].correct, 64);
+    EXPECT_EQ(last.losses[1].correct, 0);
+    EXPECT_EQ(last.loss_q24, last.losses[0].loss_q24);
+    const double nats = static_cast<double>(last.losses[0].loss_q24) *
+                        ops::kSoftmaxCrossEntropy.loss_unit;
+    const double squares = static_cast<double>(last.losses[1].loss_q24) * 0x1p-24;
+    EXPECT_DOUBLE_EQ(last.loss, nats / 64 + squares / 64);
+  }
+}
+
+// Numbers are mantissas times a power of two: the same numbers give the same bits.
+TEST(Numbers, AreWorthTheSameAtAnotherExponent) {
+  const auto hash = [](int exponent, int scale) {
+    Trained trained(two_headed_network(exponent), "bfp8", 32, 2);
+    for (int64_t step = 0; step < 5; ++step) {
+      const TwoHeadedBatch batch(64, static_cast<uint64_t>(step), scale);
+      trained.step(batch.inputs(), 0.02, step);
+    }
+    return trained.state->sha256(StateGroup::kParameter);
+  };
+  EXPECT_EQ(hash(-7, 1), hash(-9, 4));
+  EXPECT_NE(hash(-7, 1), hash(-9, 1));
+}
+
+TEST(Numbers, AreReadByOpsThatTakeThemAlone) {
+  GraphBuilder builder("numbers", Shape{3, 3, 1});
+  const int numbers = builder.add_numbers("numbers", Shape{4}, 0);
+  builder.add(ops::kLinear, "linear", {numbers}, {{"channels", 2}});
+  EXPECT_NE(builder.finish(1).error().message.find("is numbers; wants mantissas"),
+            std::string::npos);
+}
+
+TEST(Losses, AreAtMostEightAndLosses) {
+  const auto message = [](int losses, const Op& op) {
+    GraphBuilder builder("many", Shape{2, 2, 1});
+    const int labels = builder.add_input("labels", Shape{}, Element::kIndex);
+    int value = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+    value = builder.add(ops::kFlatten, "flatten", {value});
+    for (int i = 0; i < losses; ++i) {
+      const std::string number = std::to_string(i);
+      value = builder.add(ops::kLinear, "linear" + number, {value}, {{"channels", 2}});
+      if (&op == &ops::kRelu) {
+        builder.add_loss(op, "loss" + number, {value});
+      } else {
+        builder.add_loss(op, "loss" + number, {value, labels});
+      }
+    }
+    return builder.finish(value).error().message;
+  };
+  EXPECT_NE(message(9, ops::kSoftmaxCrossEntropy).find("at most 8"), std::string::npos);
+  EXPECT_NE(message(1, ops::kRelu).find("is no loss"), std::string::npos);
+}
+
 TEST(Graphs, WhatIsNoneIsRefused) {
   const Graph good = *build_model("lenet5", {});
   EXPECT_TRUE(verify(good).ok());

@@ -73,6 +73,13 @@ int GraphBuilder::add_input(std::string name, const Shape& shape, Element elemen
   return graph_.inputs.back();
 }
 
+int GraphBuilder::add_numbers(std::string name, const Shape& shape, int exponent) {
+  const int value = add_input(std::move(name), shape, Element::kNumber);
+  graph_.values[value].type = DataType::kInt16;
+  graph_.values[value].exponent = exponent;
+  return value;
+}
+
 namespace {
 
 Node node_of(const Op& op, std::string name, std::vector<int> inputs) {
@@ -155,7 +162,11 @@ int GraphBuilder::add_sharing(int with, const Op& op, std::string name, std::vec
 
 void GraphBuilder::add_loss(const Op& op, std::string name, std::vector<int> inputs,
                             const Attributes& attributes) {
+  const std::string node = name;
   add_all(op, std::move(name), std::move(inputs), attributes);
+  if (op.loss_unit <= 0 && status_.ok()) {
+    status_ = invalid_input("node '" + node + "' (" + op.name + "): is no loss");
+  }
   graph_.losses.push_back(static_cast<int>(graph_.nodes.size()) - 1);
 }
 
@@ -185,7 +196,8 @@ Status verify_inputs(const Graph& graph, const Node& node, const std::vector<boo
     const std::span<const Element> elements = node.op->input_elements;
     const Element wanted = i < elements.size() ? elements[i] : Element::kMantissa;
     if (graph.values[input].element == wanted) continue;
-    constexpr std::array<const char*, 3> kNames = {"mantissas", "indices", "a real number"};
+    constexpr std::array<const char*, 4> kNames = {"mantissas", "indices", "numbers",
+                                                   "a real number"};
     return in_node(node, "input " + std::to_string(i) + ", '" + graph.values[input].name +
                              "', is " + kNames[static_cast<size_t>(graph.values[input].element)] +
                              "; wants " + kNames[static_cast<size_t>(wanted)]);
@@ -240,6 +252,10 @@ Status verify(const Graph& graph) {
       return invalid_input("an input of the graph is not a value of its own");
     }
     produced[input] = true;
+    const Value& value = graph.values[input];
+    if (value.exponent < kExponentMin || value.exponent > kExponentMax) {
+      return invalid_input("input '" + value.name + "': its exponent must be within -128..127");
+    }
   }
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
     MANTISSA_RETURN_IF_ERROR(verify_node(graph, n, produced));
@@ -249,6 +265,10 @@ Status verify(const Graph& graph) {
     if (output < 0 || output >= values || !produced[output]) {
       return invalid_input("the graph has no result");
     }
+  }
+  if (std::ssize(graph.losses) > kMostLosses) {
+    return invalid_input("the graph has " + std::to_string(graph.losses.size()) +
+                         " losses; at most " + std::to_string(kMostLosses) + " are possible");
   }
   for (const int loss : graph.losses) {
     if (loss < 0 || loss >= static_cast<int>(graph.nodes.size()) ||

@@ -50,6 +50,7 @@ struct Parameter {
 enum class Element : uint8_t {
   kMantissa,  // numbers with an exponent
   kIndex,     // int32: classes, tokens
+  kNumber,    // int16 mantissas of an input, at a fixed exponent: measurements, targets
   kReal,      // a number for reports, such as a loss: it is added to a step's totals
 };
 
@@ -59,7 +60,8 @@ struct Value {
   int producer = -1;  // node, or -1 for an input
   int port = 0;       // which of the producer's outputs
   Element element = Element::kMantissa;
-  DataType type = DataType::kInt8;  // of an input: kUint8 or kInt32
+  DataType type = DataType::kInt8;  // of an input: kUint8, kInt32 or, of numbers, kInt16
+  int exponent = 0;                 // of an input of numbers
 };
 
 struct Node {
@@ -89,6 +91,8 @@ struct Graph {
   int64_t trained_parameters() const;
 };
 
+constexpr int kMostLosses = 8;
+
 // Builds a graph node by node. The first error sticks and is returned by finish().
 class GraphBuilder {
  public:
@@ -100,6 +104,8 @@ class GraphBuilder {
 
   // Adds an input: of indices, int32, or of pixels, uint8. Returns its value.
   int add_input(std::string name, const Shape& shape, Element element);
+  // Adds an input of numbers, mantissa * 2^exponent with int16 mantissas.
+  int add_numbers(std::string name, const Shape& shape, int exponent);
   // The first input.
   int input() const { return graph_.inputs[0]; }
   const Shape& shape(int value) const { return graph_.values[value].shape; }
@@ -115,7 +121,7 @@ class GraphBuilder {
   // Adds a node that uses the parameters of the node that produces the value `with`.
   int add_sharing(int with, const Op& op, std::string name, std::vector<int> inputs,
                   const Attributes& attributes = {});
-  // Adds a node whose first output is a loss.
+  // Adds a node whose first output is a loss. At most kMostLosses.
   void add_loss(const Op& op, std::string name, std::vector<int> inputs,
                 const Attributes& attributes = {});
 

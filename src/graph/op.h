@@ -40,10 +40,14 @@ constexpr bool is_training(ExponentMode mode) {
 // 128] for e in [-128, 127], per channel for guarded values.
 constexpr int kHistogramBins = 256;
 
+// What a loss of the graph adds up over the examples of a step.
+struct LossTotals {
+  int64_t loss_q24 = 0;  // in units of Op::loss_unit
+  int64_t correct = 0;   // of losses that compare with a class
+};
+
 // Results that an instruction adds to a step's totals.
 struct StepTotals {
-  int64_t loss_q24 = 0;  // sum over examples, Q24 of the loss's own unit (ops/loss.h)
-  int64_t correct = 0;
   // Gradients redone because they outgrew their predicted exponent; in dynamic fixed point,
   // instructions run again in the warm-up.
   int64_t re_executions = 0;
@@ -147,6 +151,7 @@ struct OpContext {
   const kernels::KernelTable* kernels = nullptr;
   const StepScalars* scalars = nullptr;
   StepTotals* totals = nullptr;
+  LossTotals* loss = nullptr;  // of a loss
 
   bool follows_other_uses = false;  // of its parameters, in this backward pass
   // Whether gradients of weights are added to those of earlier micro-batches and other nodes.
@@ -291,6 +296,10 @@ struct Op {
   SumWidth (*sum_width)(const OpShapes&) = nullptr;
   // Null: only as a whole. In integers only.
   const GradientRows* gradient_rows = nullptr;
+
+  // A loss, whose first output is a real number: what one of LossTotals::loss_q24 is worth, in the
+  // unit that people read. 0: it is none.
+  double loss_unit = 0;
 
   // The op that stands for it in the frozen network, without its attributes; null: itself.
   const Op* frozen = nullptr;

@@ -1,5 +1,5 @@
-// Pixels in, a block of the width of activations out: wide = pixel - mean of the channel, in units
-// of 1/64.
+// Pixels or numbers in, a block of the width of activations out. Of pixels: wide = pixel - mean of
+// the channel, in units of 1/64.
 #include <algorithm>
 #include <iterator>
 
@@ -54,8 +54,26 @@ void forward(const OpContext& c) {
   });
 }
 
+constexpr Element kNumbers[] = {Element::kNumber};
+
+Result<Shape> infer_numbers(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) return invalid_input("wants one input");
+  return inputs[0];
+}
+
+void quantise_numbers(const OpContext& c) {
+  const auto* numbers = c.inputs[0].as<int16_t>();
+  write_wide(c, *c.inputs[0].exponent, [&](int64_t i) { return int64_t{numbers[i]}; });
+}
+
 }  // namespace
 
+const Op kQuantiseInput = {.name = "quantise_input",
+                           .infer_shape = infer_numbers,
+                           .input_elements = kNumbers,
+                           .forward = quantise_numbers,
+                           .kernel = kernel_name<&kernels::KernelTable::wide>,
+                           .fp32 = &fp32::kQuantiseInput};
 const Op kNormaliseInput = {.name = "normalise_input",
                             .attributes = kSchema,
                             .infer_shape = infer,

@@ -1,5 +1,5 @@
 // Losses on wide logits: softmax with cross-entropy (and label smoothing), mean squared error on
-// one-hot targets. The gradient is that of the sum over examples.
+// one-hot targets and on targets that the batch brings. The gradient is that of the sum over examples.
 #include "ops/loss.h"
 
 #include <algorithm>
@@ -60,8 +60,8 @@ void forward(const OpContext& c) {
         partial[part] = (c.kernels->*kFamily)->loss(kArguments(c), begin, end);
       });
   for (int64_t part = 0; part < parts; ++part) {
-    c.totals->loss_q24 += partial[part].loss_q24;
-    c.totals->correct += partial[part].correct;
+    c.loss->loss_q24 += partial[part].loss_q24;
+    c.loss->correct += partial[part].correct;
   }
 }
 
@@ -77,9 +77,30 @@ void backward_input(const OpContext& c) {
   });
 }
 
+constexpr Element kTargetElements[] = {Element::kMantissa, Element::kNumber};
+
+Result<std::vector<ValueType>> infer_regression(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() != 2 || inputs[0].rank != 1 || inputs[1] != inputs[0]) {
+    return invalid_input("wants results [outputs] and as many targets");
+  }
+  if (inputs[0][0] > kernels::kMaximumClasses) {
+    return invalid_input("wants at most " + std::to_string(kernels::kMaximumClasses) + " outputs");
+  }
+  return std::vector<ValueType>{{Shape{}, Element::kReal}};
+}
+
+// inputs: results int32 [N, outputs], targets int16 [N, outputs].
+kernels::SquaredError regression_arguments(const OpContext& c) {
+  return {.logits = c.inputs[0].as<int32_t>(),
+          .exponent = *c.inputs[0].exponent,
+          .classes = c.inputs[0].shape.last(),
+          .targets = c.inputs[1].as<int16_t>(),
+          .target_exponent = *c.inputs[1].exponent};
+}
+
 // A row for one family of kernels.
 template <auto kFamily, auto kArguments, int kWideExponent>
-constexpr Op row(const char* name, AttributeSchema schema, const OpFunctions* fp32) {
+constexpr Op row(const char* name, AttributeSchema schema, double unit, const OpFunctions* fp32) {
   return {.name = name,
           .traits = {.input_reads_input = true},
           .attributes = schema,
@@ -89,28 +110,38 @@ constexpr Op row(const char* name, AttributeSchema schema, const OpFunctions* fp
           .forward = forward<kFamily, kArguments>,
           .backward_input = backward_input<kFamily, kArguments, kWideExponent>,
           .kernel = kernel_name<kFamily>,
+          .loss_unit = unit,
           .fp32 = fp32};
 }
 
+constexpr double kNats = nats_from_q24(1), kSquares = 0x1p-24;
+
 constexpr Loss kLosses[] = {
-    {LossKind::kCrossEntropy, "cross-entropy", &kSoftmaxCrossEntropy, nats_from_q24(1), true},
-    {LossKind::kSquaredError, "mse", &kMeanSquaredError, 0x1p-24, false}};
+    {LossKind::kCrossEntropy, "cross-entropy", &kSoftmaxCrossEntropy, true},
+    {LossKind::kSquaredError, "mse", &kMeanSquaredError, false}};
 
 }  // namespace
 
 const Op kSoftmaxCrossEntropy =
     row<&kernels::KernelTable::softmax, softmax_arguments, kernels::kSoftmaxGradientExponent>(
-        "softmax_cross_entropy", kSmoothingSchema, &fp32::kSoftmaxCrossEntropy);
+        "softmax_cross_entropy", kSmoothingSchema, kNats, &fp32::kSoftmaxCrossEntropy);
 const Op kMeanSquaredError =
     row<&kernels::KernelTable::squared_error, squared_error_arguments,
-        kernels::kSquaredErrorGradientExponent>("mean_squared_error", {}, &fp32::kMeanSquaredError);
+        kernels::kSquaredErrorGradientExponent>("mean_squared_error", {}, kSquares,
+                                                &fp32::kMeanSquaredError);
+const Op kRegressionError = [] {
+  Op op = row<&kernels::KernelTable::squared_error, regression_arguments,
+              kernels::kSquaredErrorGradientExponent>("regression_error", {}, kSquares,
+                                                      &fp32::kRegressionError);
+  op.infer_outputs = infer_regression;
+  op.input_elements = kTargetElements;
+  return op;
+}();
 
 const Loss& loss_of(LossKind kind) { return kLosses[static_cast<size_t>(kind)]; }
 
-const Loss& loss_of(const Op& op) {
-  const auto* found = std::find_if(std::begin(kLosses), std::end(kLosses),
-                                   [&](const Loss& loss) { return loss.op == &op; });
-  return found == std::end(kLosses) ? kLosses[0] : *found;
+double loss_value(LossKind kind, int64_t loss_q24) {
+  return static_cast<double>(loss_q24) * loss_of(kind).op->loss_unit;
 }
 
 Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing) {

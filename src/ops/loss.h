@@ -15,21 +15,17 @@ struct Loss {
   LossKind kind;
   const char* name;  // of --loss
   const Op* op;
-  double unit;   // of StepTotals::loss_q24, as people read it: nats, or squared units
   bool smooths;  // takes label smoothing
 };
 
 const Loss& loss_of(LossKind kind);
-const Loss& loss_of(const Op& op);
 Result<LossKind> parse_loss(std::string_view name);
 
 // The graph with an input of labels, and a loss between them and its first result.
 Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing);
 
 // The sum of losses that a step or an evaluation counted, in the loss's unit.
-inline double loss_value(LossKind kind, int64_t loss_q24) {
-  return static_cast<double>(loss_q24) * loss_of(kind).unit;
-}
+double loss_value(LossKind kind, int64_t loss_q24);
 
 // Label smoothing is kept as a whole number of 2^-16.
 constexpr int64_t kSmoothingOne = int64_t{1} << 16;

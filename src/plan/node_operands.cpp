@@ -27,6 +27,7 @@ Shape NodeOperands::shape_of(int value) const {
 
 DataType NodeOperands::type_of(int value) const {
   if (graph_.values[value].element == Element::kIndex) return DataType::kInt32;
+  if (graph_.values[value].element == Element::kNumber) return DataType::kInt16;
   const Grid& grid = grid_of(value);
   return is_wide(value) && grid.scaling == Scaling::kExponent ? DataType::kInt32 : grid.storage();
 }

@@ -30,6 +30,11 @@ ProgramWriter::ProgramWriter(const Graph& graph, const ProgramOptions& options,
 
 Exponent ProgramWriter::exponent_of_value(int value) const {
   Exponent exponent{.owner = ExponentOwner::kValue, .of = value, .key = value};
+  if (graph_.values[value].element == Element::kNumber) {
+    exponent.rule = ExponentRule::kFixed;
+    exponent.bits = 16;
+    return exponent;
+  }
   if (graph_.values[value].element != Element::kMantissa) return exponent;
   const ExponentMode mode = options().exponents;
   exponent.rule = ExponentRule::kFixed;
@@ -83,7 +88,8 @@ Operand ProgramWriter::operand(int value) {
   const int root = values_.canonical[value];
   const Value& source = graph_.values[root];
   if (source.element == Element::kReal) return {};
-  const bool has_exponent = source.element == Element::kMantissa;
+  const bool has_exponent =
+      source.element == Element::kMantissa || source.element == Element::kNumber;
   if (source.producer < 0) {
     const auto place = std::find(graph_.inputs.begin(), graph_.inputs.end(), root);
     return {.space = Operand::Space::kInput,

@@ -61,7 +61,7 @@ void execute(Phase phase, const OpFunctions& op, const OpContext& context) {
 
 }  // namespace
 
-// What is computed again has been counted.
+// What is computed again has been counted. Losses are not computed again.
 void Executor::compute_again(int i) {
   Slots& s = *slots_;
   const StepTotals before = s.totals;
@@ -133,14 +133,17 @@ Status set_batch(std::span<const void* const> batch, Slots& slots) {
   return {};
 }
 
-StepResult result_of(const StepTotals& totals, double loss_unit, int64_t examples) {
+StepResult result_of(const Slots& slots, int64_t examples) {
   StepResult result;
   result.examples = examples;
-  result.correct = totals.correct;
-  result.loss_q24 = totals.loss_q24;
+  result.losses = slots.losses;
+  result.correct = slots.losses[0].correct;
+  result.loss_q24 = slots.losses[0].loss_q24;
   const auto n = static_cast<double>(examples);
-  result.loss = static_cast<double>(totals.loss_q24) * loss_unit / n;
-  result.accuracy = static_cast<double>(totals.correct) / n;
+  for (size_t i = 0; i < slots.loss_units.size(); ++i) {
+    result.loss += static_cast<double>(slots.losses[i].loss_q24) * slots.loss_units[i] / n;
+  }
+  result.accuracy = static_cast<double>(result.correct) / n;
   return result;
 }
 
@@ -152,6 +155,7 @@ Result<StepResult> Executor::train_step(std::span<const void* const> batch,
   MANTISSA_RETURN_IF_ERROR(set_batch(batch, s));
   s.scalars = scalars;
   s.totals = {};
+  s.losses = {};
   s.requantised = 0;
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
   std::fill(s.measured.begin(), s.measured.end(), kUnmeasured);
@@ -171,8 +175,8 @@ Result<StepResult> Executor::train_step(std::span<const void* const> batch,
                   "; start anew (another --out, or --overwrite) with a smaller learning rate");
   }
   commit();
-  StepResult result = result_of(s.totals, s.loss_unit,
-                                program_.options.micro_batches * program_.options.micro_batch_size);
+  StepResult result =
+      result_of(s, program_.options.micro_batches * program_.options.micro_batch_size);
   for (const int64_t count : s.saturated) result.saturated += count;
   result.requantised = s.requantised;
   result.re_executions = s.totals.re_executions;
@@ -187,6 +191,7 @@ Result<StepResult> Executor::infer(std::span<const void* const> batch) {
   Slots& s = *slots_;
   MANTISSA_RETURN_IF_ERROR(set_batch(batch, s));
   s.totals = {};
+  s.losses = {};
   std::fill(s.saturated.begin(), s.saturated.end(), 0);
   for (const Stretch& stretch : program_.schedule) run_stretch(stretch, 0);
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
@@ -196,7 +201,7 @@ Result<StepResult> Executor::infer(std::span<const void* const> batch) {
             ? "the loss is not finite: the network is damaged or diverged"
             : "the network's exponents leave -128..127: it is damaged or diverged");
   }
-  return result_of(s.totals, s.loss_unit, program_.options.micro_batch_size);
+  return result_of(s, program_.options.micro_batch_size);
 }
 
 Tensor Executor::output(int index) const {

@@ -1,6 +1,7 @@
 // Executes a program on the threads of a pool. Allocates nothing during a step.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,11 +24,12 @@ struct Slots;
 
 // Totals of one step, over its micro-batches.
 struct StepResult {
-  double loss = 0;      // mean over the examples, in the loss's unit (nats)
-  double accuracy = 0;  // fraction
+  double loss = 0;      // mean over the examples, in the losses' units (nats); the sum of all losses
+  double accuracy = 0;  // fraction, of the first loss
   int64_t examples = 0;
-  int64_t correct = 0;
-  int64_t loss_q24 = 0;
+  std::array<LossTotals, kMostLosses> losses = {};  // as in the graph
+  int64_t correct = 0;                              // of the first loss
+  int64_t loss_q24 = 0;                             // of the first loss
   int64_t saturated = 0;               // mantissas clipped
   int64_t requantised = 0;             // mantissas written by instructions that round
   int64_t guard_violations = 0;        // batch norms with a channel narrower than one unit

@@ -124,6 +124,8 @@ class Resolver {
     }
     c.scalars = &slots_.scalars;
     c.totals = &slots_.totals;
+    const auto loss = std::find(graph_.losses.begin(), graph_.losses.end(), instruction.node);
+    if (loss != graph_.losses.end()) c.loss = &slots_.losses[loss - graph_.losses.begin()];
     resolved.narrowed = narrowed(instruction, resolved);
   }
 
@@ -214,7 +216,11 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
       slots.read_inputs[input.index] = graph.values[graph.inputs[input.index]].name;
     }
   }
-  if (!graph.losses.empty()) slots.loss_unit = ops::loss_of(*graph.nodes[graph.losses[0]].op).unit;
+  for (const int loss : graph.losses) slots.loss_units.push_back(graph.nodes[loss].op->loss_unit);
+  for (const int input : graph.inputs) {
+    if (graph.values[input].element != Element::kNumber) continue;
+    slots.exponents[input] = static_cast<int16_t>(graph.values[input].exponent);
+  }
   slots.violated.assign(values, 0);
   slots.channel_exponents.resize(values);
   slots.saturated.assign(program.instructions.size(), 0);

@@ -1,6 +1,7 @@
 // What an executor keeps from step to step, and the views that its instructions work on.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -40,8 +41,9 @@ struct Slots {
   std::vector<std::string> read_inputs;                // their names; empty: nothing reads it
   StepScalars scalars;
   StepTotals totals;
+  std::array<LossTotals, kMostLosses> losses;  // as in the graph
+  std::vector<double> loss_units;              // of LossTotals::loss_q24
   int64_t requantised = 0;
-  double loss_unit = 1;  // of StepTotals::loss_q24
 };
 
 // Slots for a program; fixed exponents come from the state if it is a frozen network's.

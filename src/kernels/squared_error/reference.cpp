@@ -11,9 +11,16 @@ namespace {
 constexpr int64_t kOneQ24 = int64_t{1} << 24;
 constexpr int64_t kLargestLogit = int64_t{1} << 36;  // 2^12 in Q24
 
+int64_t to_q24(int64_t mantissa, int exponent) {
+  return saturate(rescale_rne(mantissa, -(exponent + 24)), kLargestLogit);
+}
+
 int64_t error_q24(const SquaredError& args, int64_t row, int64_t c) {
-  const int64_t logit = rescale_rne(args.logits[row * args.classes + c], -(args.exponent + 24));
-  return saturate(logit, kLargestLogit) - (c == args.labels[row] ? kOneQ24 : 0);
+  const int64_t at = row * args.classes + c;
+  const int64_t target = args.targets != nullptr  ? to_q24(args.targets[at], args.target_exponent)
+                         : c == args.labels[row] ? kOneQ24
+                                                 : 0;
+  return to_q24(args.logits[at], args.exponent) - target;
 }
 
 LossSums loss(const SquaredError& args, int64_t begin_row, int64_t end_row) noexcept {
@@ -25,6 +32,7 @@ LossSums loss(const SquaredError& args, int64_t begin_row, int64_t end_row) noex
       squares += error * error;
     }
     sums.loss_q24 += divide_rne(squares, args.classes * kOneQ24);
+    if (args.targets != nullptr) continue;
     const int32_t* logits = args.logits + row * args.classes;
     const int64_t guess = std::max_element(logits, logits + args.classes) - logits;
     sums.correct += guess == args.labels[row];

@@ -1,4 +1,4 @@
-// Mean squared error of wide logits against one-hot targets, in integers.
+// Mean squared error of wide results against one-hot or given targets, in integers.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,22 @@
 namespace mantissa::kernels {
 
 // Logits are [rows, classes] mantissas with one exponent; labels are < classes <= 4096. A logit z
-// is taken in Q24, to nearest even and clipped at +-2^12; its error is d = z - [class = label].
+// is taken in Q24, to nearest even and clipped at +-2^12; its error is d = z - [class = label], or,
+// where targets t are given, [rows, classes] with one exponent and taken as logits are, d = z - t.
 struct SquaredError {
   const int32_t* logits = nullptr;
   const int32_t* labels = nullptr;
   int exponent = 0;
   int64_t classes = 1;
+  const int16_t* targets = nullptr;  // in place of labels
+  int target_exponent = 0;
 };
 
 struct SquaredErrorKernels {
   const char* name;
   Features needs;
-  // loss_q24: of each row the mean of d^2 over the classes, in Q24 to nearest even.
+  // loss_q24: of each row the mean of d^2 over the classes, in Q24 to nearest even. Rows whose
+  // largest logit is the label's are counted as correct; with targets none.
   LossSums (*loss)(const SquaredError&, int64_t begin_row, int64_t end_row) noexcept;
   // grad = saturate(rne(wide >> shift), +-(2^(bits-1) - 1)) with wide = 2 d / classes in Q30, to
   // nearest even: the gradient of the *sum* of the rows' losses; shift >= 0.

@@ -81,6 +81,46 @@ TEST(SquaredError, LossAndGradientAreTheirDefinitions) {
   }
 }
 
+// A target is an error's other side, as a logit is: the loss of z against t is that of z - t
+// against zeros where the exponents agree.
+TEST(SquaredError, TargetsAreSubtractedAtTheirOwnExponent) {
+  constexpr int64_t kRows = 5, kOutputs = 3;
+  for (const int exponent : {-30, -12, -8, 0}) {
+    const auto logits = test_values<int32_t>(kRows * kOutputs, 3, 12);
+    const auto targets = test_values<int16_t>(kRows * kOutputs, 4, 12);
+    const std::vector<int16_t> zeros(kRows * kOutputs, 0);
+    std::vector<int32_t> differences;
+    for (size_t i = 0; i < logits.size(); ++i) differences.push_back(logits[i] - targets[i]);
+    const SquaredError args{.logits = logits.data(),
+                            .exponent = exponent,
+                            .classes = kOutputs,
+                            .targets = targets.data(),
+                            .target_exponent = exponent};
+    SquaredError shifted = args;
+    shifted.logits = differences.data();
+    shifted.targets = zeros.data();
+    const bool is_exact = exponent >= -24;  // in Q24
+    const LossSums found = kSquaredErrorReference.loss(args, 0, kRows);
+    if (is_exact) {
+      EXPECT_EQ(found.loss_q24, kSquaredErrorReference.loss(shifted, 0, kRows).loss_q24);
+    }
+    EXPECT_EQ(found.correct, 0);
+    // Targets of another exponent that say the same.
+    std::vector<int16_t> halves;
+    for (const int16_t target : targets) halves.push_back(static_cast<int16_t>(2 * target));
+    SquaredError other = args;
+    other.targets = halves.data();
+    other.target_exponent = exponent - 1;
+    EXPECT_EQ(found.loss_q24, kSquaredErrorReference.loss(other, 0, kRows).loss_q24);
+    std::vector<int16_t> grad(logits.size()), wanted(logits.size());
+    kSquaredErrorReference.gradient(args, 8, {grad.data(), 16}, 0, kRows);
+    kSquaredErrorReference.gradient(shifted, 8, {wanted.data(), 16}, 0, kRows);
+    if (is_exact) {
+      EXPECT_EQ(grad, wanted);
+    }
+  }
+}
+
 TEST(SquaredError, APerfectFitLosesNothing) {
   const std::vector<int32_t> logits = {0, 256, 0, 256, 0, 0};
   const std::vector<int32_t> labels = {1, 0};

@@ -1,6 +1,7 @@
 // Input, ReLU, add and sums of gradients in fp32.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "ops/fp32/fp32.h"
 
@@ -17,6 +18,15 @@ void normalise_input(const OpContext& c) {
   for_each(c, c.output.count(), [&](int64_t i) {
     out[i] = (static_cast<float>(pixels[i]) - mean[i % channels]) * 0x1p-6f;
   });
+}
+
+// Numbers are exact in fp32: 16 bits times a power of two.
+void quantise_input(const OpContext& c) {
+  const auto* numbers = c.inputs[0].as<int16_t>();
+  const float unit = std::ldexp(1.0f, *c.inputs[0].exponent);
+  auto* out = c.output.as<float>();
+  for_each(c, c.output.count(),
+           [&](int64_t i) { out[i] = static_cast<float>(numbers[i]) * unit; });
 }
 
 void relu(const OpContext& c) {
@@ -59,6 +69,7 @@ void sum_gradients(const OpContext& c) {
 
 }  // namespace
 
+const OpFunctions kQuantiseInput = {.forward = quantise_input, .kernel = loops_name};
 const OpFunctions kNormaliseInput = {.forward = normalise_input, .kernel = loops_name};
 const OpFunctions kRelu = {.forward = relu, .backward_input = relu_backward, .kernel = loops_name};
 const OpFunctions kAdd = {.forward = add, .backward_input = add_backward, .kernel = loops_name};

@@ -9,6 +9,7 @@
 namespace mantissa::ops::fp32 {
 
 extern const OpFunctions kNormaliseInput;
+extern const OpFunctions kQuantiseInput;
 extern const OpFunctions kConvolution;  // and linear
 extern const OpFunctions kBatchNorm;
 extern const OpFunctions kScaleOffset;
@@ -32,6 +33,7 @@ extern const OpFunctions kAveragePool;
 extern const OpFunctions kGlobalAveragePool;
 extern const OpFunctions kSoftmaxCrossEntropy;
 extern const OpFunctions kMeanSquaredError;
+extern const OpFunctions kRegressionError;
 extern const OpFunctions kUpdateSgd;
 extern const OpFunctions kUpdateMomentum;
 extern const OpFunctions kUpdateNesterov;

@@ -34,17 +34,22 @@ void for_rows(const OpContext& c, Visit&& visit) {
   }
 }
 
+// Adds a row's loss, unless it is not finite: then the step fails.
+bool add_loss(const OpContext& c, double loss_q24) {
+  if (!(std::abs(loss_q24) < 0x1p50)) {
+    c.totals->exponent_overflow = true;
+    return false;
+  }
+  c.loss->loss_q24 += std::llrint(loss_q24);
+  return true;
+}
+
 // Counts losses (in units of 2^-24 of loss_q24's) and hits as the integer ops do.
 template <typename LossOf>
 void count_losses(const OpContext& c, LossOf&& loss_of) {
   for_rows(c, [&](const Row& row, int64_t) {
-    const double loss = loss_of(row) * 0x1p24;
-    if (!(std::abs(loss) < 0x1p50)) {
-      c.totals->exponent_overflow = true;
-      return;
-    }
-    c.totals->loss_q24 += std::llrint(loss);
-    c.totals->correct +=
+    if (!add_loss(c, loss_of(row) * 0x1p24)) return;
+    c.loss->correct +=
         std::max_element(row.logits, row.logits + row.classes) - row.logits == row.label;
   });
 }
@@ -90,6 +95,37 @@ void cross_entropy_backward(const OpContext& c) {
   });
 }
 
+// Calls visit(n, differences of results and targets) for each row.
+template <typename Visit>
+void for_differences(const OpContext& c, Visit&& visit) {
+  const int64_t outputs = c.inputs[0].shape.last();
+  const double unit = std::ldexp(1.0, *c.inputs[1].exponent);
+  for (int64_t n = 0; n < c.inputs[0].shape[0]; ++n) {
+    const float* results = c.inputs[0].as<float>() + n * outputs;
+    const int16_t* targets = c.inputs[1].as<int16_t>() + n * outputs;
+    visit(n, [=](int64_t k) { return results[k] - targets[k] * unit; });
+  }
+}
+
+void regression_error(const OpContext& c) {
+  const int64_t outputs = c.inputs[0].shape.last();
+  for_differences(c, [&](int64_t, const auto& difference) {
+    double sum = 0;
+    for (int64_t k = 0; k < outputs; ++k) sum += difference(k) * difference(k);
+    add_loss(c, sum / static_cast<double>(outputs) * 0x1p24);
+  });
+}
+
+void regression_error_backward(const OpContext& c) {
+  const int64_t outputs = c.inputs[0].shape.last();
+  for_differences(c, [&](int64_t n, const auto& difference) {
+    float* const gradient = c.grad_inputs[0].as<float>() + n * outputs;
+    for (int64_t k = 0; k < outputs; ++k) {
+      gradient[k] = static_cast<float>(2 * difference(k) / static_cast<double>(outputs));
+    }
+  });
+}
+
 double error(const Row& row, int64_t k) { return row.logits[k] - (k == row.label ? 1.0 : 0.0); }
 
 void squared_error(const OpContext& c) {
@@ -123,5 +159,7 @@ const OpFunctions kSoftmaxCrossEntropy = {
     .forward = cross_entropy, .backward_input = cross_entropy_backward, .kernel = loops_name};
 const OpFunctions kMeanSquaredError = {
     .forward = squared_error, .backward_input = squared_error_backward, .kernel = loops_name};
+const OpFunctions kRegressionError = {
+    .forward = regression_error, .backward_input = regression_error_backward, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32
