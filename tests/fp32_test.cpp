@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/test_folder.h"
+#include "kernels/fp32/convolution.h"
 #include "tests/frozen.h"
 #include "tests/networks.h"
 
@@ -130,6 +131,25 @@ void expect_slopes(OneBatch& network, const std::string& model) {
     EXPECT_NEAR(slope / square, 1, 0.05) << model << " " << network.name(p);
   }
   EXPECT_GE(2 * checked, network.parameters() / 2) << model;
+}
+
+TEST(Fp32, PrimitivesAreCreatedWithTheExecutorAlone) {
+  const int64_t before = kernels::fp32::primitives_created();
+  Harness harness({.model = "resnet8",
+                   .format = "fp32",
+                   .batch_size = 16,
+                   .micro_batch_size = 8,
+                   .threads = 2,
+                   .width = 0.5});
+  const int64_t created = kernels::fp32::primitives_created();
+  int64_t convolutions = 0;
+  for (const Instruction& instruction : harness.program().instructions) {
+    const std::string_view op = instruction.op->name;
+    convolutions += op == "convolution" || op == "linear" ? 1 : 0;
+  }
+  EXPECT_GE(created - before, convolutions);  // and reorders of weights
+  harness.train(3);
+  EXPECT_EQ(kernels::fp32::primitives_created(), created);
 }
 
 TEST(Fp32, GradientsAreSlopesOfTheLoss) {

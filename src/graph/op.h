@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,16 @@ namespace mantissa {
 namespace kernels {
 struct KernelTable;
 }
+
+// What an instruction is for.
+enum class Phase : uint8_t {
+  kForward,
+  kBackwardWeights,
+  kBackwardInput,
+  kUpdate,            // optimiser
+  kUpdateStatistics,  // batch norm's running statistics
+  kRecompute,         // in the backward pass: forward again, for a value that was not kept
+};
 
 // How the exponent of a value is found when it is requantised.
 enum class ExponentMode : uint8_t {
@@ -99,6 +110,10 @@ struct OpContext;
 struct OpShapes;
 struct PlanningContext;
 
+// Everything that an op decides for an instruction before the first step, such as kernels that its
+// shapes choose. Only the op knows the type.
+using Prepared = std::shared_ptr<const void>;
+
 // How an op computes the gradient of its first parameter a few rows (output channels) at a time,
 // for an update that then needs no memory for all of it, or none for sums of 64 bits. In the first
 // case the op's backward_weights finds no sums of that parameter there and leaves them out, and
@@ -108,6 +123,8 @@ struct GradientRows {
   bool (*possible)(const OpShapes&) = nullptr;
   // What one thread needs for up to so many rows.
   int64_t (*scratch_bytes)(const OpShapes&, const PlanningContext&, int64_t rows) = nullptr;
+  // Makes OpContext::prepared for `compute`. Null: nothing.
+  Prepared (*prepare)(const OpContext&) = nullptr;
   // Writes the sums of the rows from `first` on, on the calling thread: int32, at the exponent of
   // the products, or int64, at the one that is fixed, where they were measured not to fit. The
   // context is the update's, with the node's attributes, inputs and grad_output.
@@ -145,6 +162,7 @@ struct OpContext {
   int micro_batches = 1;
   KernelContext kernel;  // pool and the kernel's scratch
   const kernels::KernelTable* kernels = nullptr;
+  const void* prepared = nullptr;  // by the op, for this instruction
   const StepScalars* scalars = nullptr;
   StepTotals* totals = nullptr;
 
@@ -223,15 +241,16 @@ struct OpTraits {
   bool takes_gradient_rows = false;
 };
 
-// What an op does in one arithmetic. Members that may be null say what that means in Op.
 // How wide the exact sums of a micro-batch are that an op writes as the gradient of its first
 // parameter: int32 where all that shapes allow fit, and where backward_weights finds that those
 // of its operands do.
 enum class SumWidth : uint8_t { kInt64, kInt32, kMeasured };
 
+// The functions of an op in one arithmetic. Members that may be null say what that means in Op.
 struct OpFunctions {
   OpMemory (*memory)(const OpShapes&, const PlanningContext&) = nullptr;
   Status (*check)(const OpShapes&) = nullptr;
+  Prepared (*prepare)(Phase, const OpContext&) = nullptr;
   void (*forward)(const OpContext&) = nullptr;
   void (*backward_input)(const OpContext&) = nullptr;
   void (*backward_weights)(const OpContext&) = nullptr;
@@ -274,6 +293,9 @@ struct Op {
   // Preconditions of the kernels that shapes decide (longest exact sum ...); null: none.
   Status (*check)(const OpShapes&) = nullptr;
 
+  // Makes OpContext::prepared for an instruction, once, with the executor: the context is the
+  // step's, but nothing has been computed and the caller's batch is not there. Null: nothing.
+  Prepared (*prepare)(Phase, const OpContext&) = nullptr;
   void (*forward)(const OpContext&) = nullptr;
   // Null: nothing flows back.
   void (*backward_input)(const OpContext&) = nullptr;
@@ -303,6 +325,7 @@ struct Op {
     if (format.is_float()) return fp32 != nullptr ? *fp32 : OpFunctions{};
     return {.memory = memory,
             .check = check,
+            .prepare = prepare,
             .forward = forward,
             .backward_input = backward_input,
             .backward_weights = backward_weights,

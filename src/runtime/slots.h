@@ -23,6 +23,7 @@ struct ResolvedInstruction {
   Attributes attributes;  // lowered
   OpContext context;
   OpFunctions functions;  // of the program's format
+  Prepared prepared;      // by the op
   int64_t narrowed = 0;   // mantissas that it rounds, for the saturation rate
 };
 
@@ -36,8 +37,8 @@ struct Slots {
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<int64_t> saturated;                      // per instruction
   std::deque<ResolvedInstruction> instructions;
-  std::vector<const std::byte*> batch;                 // per input of the graph
-  std::vector<std::string> read_inputs;                // their names; empty: nothing reads it
+  std::vector<const std::byte*> batch;   // per input of the graph
+  std::vector<std::string> read_inputs;  // their names; empty: nothing reads it
   StepScalars scalars;
   StepTotals totals;
   int64_t requantised = 0;
