@@ -71,8 +71,9 @@ WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, MantissaS
   Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {
     compute_powers(args, row, powers);
+    const int64_t label = args.labels[row];
     for (int64_t c = 0; c < args.classes; ++c) {
-      const int64_t target = c == args.labels[row] ? targets.label : targets.other;
+      const int64_t target = c == label ? targets.label : targets.other;
       const int64_t wide = probability_q30(powers, c) - target;
       const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
       const int64_t narrow = saturate(rounded, limit);

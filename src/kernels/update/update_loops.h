@@ -135,21 +135,18 @@ inline void scale_sums(const Update& args, int64_t first, int64_t count,
   for (int64_t i = 0; i < count; ++i) scaled[i] = scale(sums[i]);
 }
 
-template <typename T>
-inline void add_scaled(const T* __restrict mantissas, int64_t multiplier, int64_t count,
-                       int64_t* __restrict sums) noexcept {
-  for (int64_t i = 0; i < count; ++i) sums[i] += mantissas[i] * multiplier;
-}
-
 // `wide` of `count` elements from `first` on, whose V are given.
 inline void wide_block(const Update& args, int64_t first, int64_t count,
                        const int64_t* __restrict values, int64_t* __restrict wide) noexcept {
   with_sum_type(args.gradient.bits,
                 [&](auto type) { scale_sums<decltype(type)>(args, first, count, wide); });
-  add_scaled(values, args.decay_multiplier, count, wide);
+  const int64_t decay_multiplier = args.decay_multiplier;
+  for (int64_t i = 0; i < count; ++i) wide[i] += values[i] * decay_multiplier;
   if (args.velocity.data == nullptr) return;
-  with_velocity(args, [&](const auto* velocity) {
-    add_scaled(velocity + first, args.velocity_multiplier, count, wide);
+  const int64_t velocity_multiplier = args.velocity_multiplier;
+  with_velocity(args, [&](const auto* velocities) {
+    const auto* __restrict velocity = velocities + first;
+    for (int64_t i = 0; i < count; ++i) wide[i] += velocity[i] * velocity_multiplier;
   });
 }
 
