@@ -103,7 +103,7 @@ class ChannelSums : public ::testing::TestWithParam<int> {
     for (int64_t i = 0; i < kIn; ++i) total += input_[row * kIn + i] * weights_[o * kIn + i];
     return total;
   }
-  // Of channel o alone, as exact requantising to 8 bits chooses it; INT_MIN for zeros.
+  // The exponent that exact requantising to 8 bits chooses for channel o alone; INT_MIN for zeros.
   int wanted_exponent(int64_t o) const {
     uint64_t most = 0;
     for (int64_t row = 0; row < kRows; ++row) most = std::max(most, exact_magnitude(sum(row, o)));

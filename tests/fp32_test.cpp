@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/test_folder.h"
-#include "kernels/fp32/convolution.h"
+#include "kernels/fp32/primitive.h"
 #include "tests/frozen.h"
 #include "tests/networks.h"
 
@@ -51,7 +51,7 @@ class OneBatch {
 
   double loss() { return step(0); }
 
-  // Of the mean loss, per parameter: what a step of SGD subtracts.
+  // Gradients of the mean loss, per parameter: a step of SGD subtracts them.
   std::vector<std::vector<float>> gradients() {
     constexpr double kRate = 1.0 / 16;
     std::vector<std::vector<float>> before;
@@ -114,7 +114,7 @@ void expect_slopes(OneBatch& network, const std::string& model) {
     if (!network.is_trained(p)) continue;
     const std::vector<float>& g = gradients[p];
     const double length = norm(g), square = length * length;
-    // What a later batch norm takes out again has a gradient of rounding errors.
+    // Sums that a later batch norm takes out again have a gradient of rounding errors.
     if (length < 1e-3 * norm(network.values(p))) continue;
     ++checked;
     // Far enough for float sums, near enough for a straight line.

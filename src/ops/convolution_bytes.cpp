@@ -87,8 +87,8 @@ void add_maxima(const OpContext& c, const Workspace& work, int64_t count) {
   }
 }
 
-// Two passes over wide results: the first for what decides the exponent, the second to write. Where
-// they are held in chunks, the second computes them anew.
+// Two passes over wide results: the first finds the exponent, the second writes. Where results are
+// held in chunks, the second computes them anew.
 void forward_in_two_passes(const OpContext& c, const Workspace& work,
                            const kernels::ConvolutionForward& whole,
                            const SumExponents& exponents) {

@@ -16,7 +16,7 @@ Prepared prepared(T choices) {
   return std::make_shared<const T>(std::move(choices));
 }
 
-// What prepared() was given for this instruction.
+// The choices that prepared() was given for this instruction.
 template <typename T>
 const T& choices_of(const OpContext& c) {
   return *static_cast<const T*>(c.prepared);

@@ -28,7 +28,7 @@ struct GradWeightsChoice {
   ConvolutionChoice planes;
 };
 
-// By how many bits the sums are finer than those of 8-bit operands of the same magnitude.
+// By how many bits the sums are finer than sums of 8-bit operands of the same magnitude.
 int extra_bits(int input_bits, int weight_bits) {
   return std::max(0, input_bits - 8) + std::max(0, weight_bits - 8);
 }

@@ -23,7 +23,7 @@ void wide_forward(const OpContext& c);
 
 void wide_backward_input(const OpContext& c);
 
-// Of the weights; the bias is as ever.
+// The gradient of the weights; the one of the bias is computed as for 8 bits.
 void wide_backward_weights(const OpContext& c);
 
 }  // namespace mantissa::ops

@@ -55,7 +55,7 @@ struct Weights {
   }
 };
 
-// What an update left; equal for both.
+// Both parameters are alike after their updates.
 void expect_equal(const Weights& a, const Weights& b, const std::string& what) {
   EXPECT_EQ(a.mantissa, b.mantissa) << what;
   EXPECT_EQ(a.accumulator, b.accumulator) << what;

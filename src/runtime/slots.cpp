@@ -193,8 +193,8 @@ class Resolver {
   Slots& slots_;
 };
 
-// Decisions of the op that a step need not repeat. An update that computes rows of a gradient needs
-// those of the op whose gradient it is.
+// Decisions of the op that a step need not repeat. For an update that computes rows of a gradient,
+// the op whose gradient it is decides.
 Prepared prepare(const Instruction& instruction, const ResolvedInstruction& resolved) {
   const OpContext& context = resolved.context;
   if (instruction.gradient_rows != nullptr && instruction.gradient_rows->prepare != nullptr) {

@@ -1,4 +1,4 @@
-// What an executor keeps from step to step, and the views that its instructions work on.
+// State of an executor from step to step, and the views that its instructions work on.
 #pragma once
 
 #include <cstdint>

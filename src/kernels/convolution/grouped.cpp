@@ -123,7 +123,7 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts gro
 
 size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
                                 ConvolutionParts groups) noexcept {
-  // The gradient of the input may have 16 bits where that of the output has fewer.
+  // The gradient of the input may have 16 bits where the gradient of the output has fewer.
   return group_bytes(shape, gradient_bytes(16), gradient_bytes(bits)) +
          groups[0].scratch_bytes(threads);
 }

@@ -64,7 +64,7 @@ TEST(SlicedConvolution, PaysForLargeWeightsAndFewPixels) {
   EXPECT_EQ(forward_slice(test::shape_of(8, 1, 1, 3072, 768, 1, 1, 0)), 0);
 }
 
-// What operators call for a layer that is taken in slices, with scratch of the planned size.
+// The choices of operators for a layer that is taken in slices, with scratch of the planned size.
 TEST(SlicedConvolution, IsWhatLargeLayersTake) {
   const ConvolutionShape shape = test::shape_of(2, 1, 1, 4096, 4096, 1, 1, 0);
   ASSERT_GT(forward_slice(shape), 0);

@@ -9,24 +9,10 @@
 
 #include "base/checked.h"
 #include "base/thread_pool.h"
-#include "kernels/fp32/onednn.h"
+#include "kernels/fp32/primitive.h"
 
 namespace mantissa::kernels::fp32 {
 namespace {
-
-// Objects of oneDNN are destroyed by functions that are known only at run time.
-template <auto kDestroy>
-struct Destroy {
-  template <typename T>
-  void operator()(T* object) const {
-    (onednn().*kDestroy)(object);
-  }
-};
-using Attributes = std::unique_ptr<dnnl_primitive_attr, Destroy<&OneDnn::primitive_attr_destroy>>;
-using Description = std::unique_ptr<dnnl_primitive_desc, Destroy<&OneDnn::primitive_desc_destroy>>;
-using PrimitiveHandle = std::unique_ptr<dnnl_primitive, Destroy<&OneDnn::primitive_destroy>>;
-using Memory = std::unique_ptr<dnnl_memory, Destroy<&OneDnn::memory_destroy>>;
-using Layout = std::unique_ptr<OneDnnLayout, Destroy<&OneDnn::memory_desc_destroy>>;
 
 Layout strided(const std::vector<dnnl_dim_t>& dims, const std::vector<dnnl_dim_t>& strides) {
   OneDnnLayout* layout = nullptr;
@@ -135,71 +121,6 @@ dnnl_query_t weights_query(ConvolutionPass pass) {
 
 int64_t aligned_bytes(const OneDnnLayout* layout) {
   return round_up<int64_t>(static_cast<int64_t>(onednn().memory_desc_get_size(layout)), 64);
-}
-
-std::atomic<int64_t> created_primitives{0};
-
-// A tensor of a primitive. Its data are named before each run.
-struct Argument {
-  int name;
-  Memory memory;
-};
-
-Argument argument(int name, const OneDnnLayout* layout) {
-  dnnl_memory_t memory = nullptr;
-  onednn().memory_create(&memory, layout, onednn().engine, DNNL_MEMORY_NONE);
-  return {name, Memory(memory)};
-}
-
-// Created once, run again and again.
-class Primitive {
- public:
-  Primitive() = default;
-  Primitive(const Description& description, std::vector<Argument> arguments)
-      : arguments_(std::move(arguments)) {
-    dnnl_primitive_t primitive = nullptr;
-    if (onednn().primitive_create(&primitive, description.get()) != dnnl_success) return;
-    ++created_primitives;
-    primitive_.reset(primitive);
-    for (const Argument& argument : arguments_) {
-      if (argument.memory == nullptr) primitive_ = nullptr;
-      list_.push_back({argument.name, argument.memory.get()});
-    }
-  }
-
-  bool is_created() const { return primitive_ != nullptr; }
-
-  // With the data of the arguments, in their order.
-  bool run(std::initializer_list<const void*> data) const {
-    size_t i = 0;
-    for (const void* of_argument : data) {
-      if (onednn().memory_set_data_handle(list_[i++].memory, const_cast<void*>(of_argument)) !=
-          dnnl_success) {
-        return false;
-      }
-    }
-    return onednn().primitive_execute(primitive_.get(), onednn().stream,
-                                      static_cast<int>(list_.size()),
-                                      list_.data()) == dnnl_success &&
-           onednn().stream_wait(onednn().stream) == dnnl_success;
-  }
-
- private:
-  PrimitiveHandle primitive_;
-  std::vector<Argument> arguments_;
-  std::vector<dnnl_exec_arg_t> list_;
-};
-
-Primitive reorder(const OneDnnLayout* from, const OneDnnLayout* to) {
-  dnnl_primitive_desc_t description = nullptr;
-  if (onednn().reorder_primitive_desc_create(&description, from, onednn().engine, to,
-                                             onednn().engine, nullptr) != dnnl_success) {
-    return {};
-  }
-  std::vector<Argument> arguments;
-  arguments.push_back(argument(DNNL_ARG_FROM, from));
-  arguments.push_back(argument(DNNL_ARG_TO, to));
-  return Primitive(Description(description), std::move(arguments));
 }
 
 // OpenMP ends the process where it cannot start a thread. So whether it can is tried first, once;
@@ -325,7 +246,5 @@ bool convolution_grad_weights(const Convolution* convolution, const float* input
   return convolution != nullptr &&
          convolution->run(input, grad_output, grad_weights, grad_bias, context);
 }
-
-int64_t primitives_created() noexcept { return created_primitives; }
 
 }  // namespace mantissa::kernels::fp32

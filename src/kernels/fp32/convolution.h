@@ -2,8 +2,8 @@
 // images. The reference that integer formats are compared with: sums are rounded in whatever order
 // oneDNN takes them, so nothing here promises bits.
 //
-// Layouts are those of kernels/convolution/convolution.h, with floats. Scratch holds the weights in
-// the order that oneDNN wants, and what oneDNN needs itself.
+// The same layouts as in kernels/convolution/convolution.h, with floats. Scratch holds the weights
+// in the order that oneDNN wants, and its own scratchpad.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,5 @@ bool convolution_grad_input(const Convolution* convolution, const float* grad_ou
 bool convolution_grad_weights(const Convolution* convolution, const float* input,
                               const float* grad_output, float* grad_weights, float* grad_bias,
                               const KernelContext& context) noexcept;
-
-// Primitives that this process has created, for tests.
-int64_t primitives_created() noexcept;
 
 }  // namespace mantissa::kernels::fp32

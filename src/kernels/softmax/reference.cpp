@@ -49,7 +49,7 @@ LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_ro
     const int64_t label = log2_q16(args, row, args.labels[row], largest);
     sums.loss_q24 += log2_sum - label * 256;
     if (targets.other != 0) {
-      __int128 shared = 0;  // Q46: what the other classes have more of than the label
+      __int128 shared = 0;  // Q46: the surplus of the other classes over the label
       for (int64_t c = 0; c < args.classes; ++c) {
         shared += __int128{targets.other} * (log2_q16(args, row, c, largest) - label);
       }

@@ -5,7 +5,7 @@
 
 #include "kernels/lanes/arithmetic.h"
 
-// A factor m of 32-bit numbers, as m = high * 2^32 + low; what it computes is exact modulo 2^64.
+// A factor m of 32-bit numbers, as m = high * 2^32 + low; products are exact modulo 2^64.
 struct Factor {
   Lanes low, high;
 
@@ -81,7 +81,7 @@ struct GradientLanes<int32_t> {
   Lanes shifted(Lanes g) const { return as_signed(wrapping(product(g, multiplier)) << left); }
 };
 
-// Those of 64 bits, whose rounded form may be 2^31.
+// Sums of 64 bits, whose rounded form may be 2^31.
 template <>
 struct GradientLanes<int64_t> {
   RoundEvenLanes round;
@@ -129,7 +129,7 @@ struct WideLanes {
   }
 };
 
-// Right shifts by 32 and more of what then fits a word.
+// Right shifts by 32 and more whose results fit a word.
 struct HighWords {
   Words shift;
   bool can_do;
@@ -166,7 +166,7 @@ struct UpdateLanes {
   }
 };
 
-// Clips, and counts what stays as it was, negative, per lane.
+// Clips, and counts per lane, negatively, the numbers that stay as they were.
 template <typename Vector>
 struct Clip {
   Vector limit, exact = {};
@@ -211,7 +211,7 @@ struct DirectionLanes {
   int64_t exact() const { return clip_lanes.count() + clip_words.count(); }
 };
 
-// Words of which the low halves are those of `low`, and the high halves those of `high`.
+// Words with the low halves of `low`, and with the low halves of `high` as their high halves.
 inline Words joined_halves(Words low, Words high) noexcept {
   constexpr int kHalfBits = 16, kLowHalf = (1 << kHalfBits) - 1;
   return (low & kLowHalf) | (high << kHalfBits);

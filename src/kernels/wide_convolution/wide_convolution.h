@@ -24,7 +24,7 @@ struct WideForward {
   int64_t* sums = nullptr;        // [N, OH, OW, O]
 };
 
-// Images whose sums are worked on at once: these sums and those of a plane stay in the L2 cache.
+// Images whose sums are worked on at once: these sums and the sums of a plane stay in the L2 cache.
 inline int64_t wide_images_per_chunk(const ConvolutionShape& shape) {
   return images_per_chunk(shape, 128 * 1024);
 }
@@ -48,8 +48,8 @@ void wide_forward(const WideChoice& choice, const KernelTable& table, const Wide
 size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                   int input_bits, int weight_bits, int threads);
 
-// As ConvolutionGradInput, for weights of 2 to 16 bits and gradients of up to 16, some images at a
-// time.
+// The same as ConvolutionGradInput, for weights of 2 to 16 bits and gradients of up to 16, some
+// images at a time.
 struct WideGradInput {
   ConvolutionShape shape;
   ConstMantissaSpan grad_output;
@@ -65,8 +65,8 @@ WideStatistics wide_grad_input(const WideChoice& choice, const KernelTable& tabl
 size_t wide_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
                                      int gradient_bits, int weight_bits, int threads);
 
-// As ConvolutionGradWeights, for input of 2 to 16 bits and gradients of up to 16: rounded once per
-// call. Exact for less than 2^32 pixels of output.
+// The same as ConvolutionGradWeights, for input of 2 to 16 bits and gradients of up to 16: rounded
+// once per call. Exact for less than 2^32 pixels of output.
 struct WideGradWeights {
   ConvolutionShape shape;
   ConstMantissaSpan input;
