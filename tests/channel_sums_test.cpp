@@ -88,6 +88,12 @@ class ChannelSums : public ::testing::TestWithParam<int> {
     return c;
   }
 
+  void run(Phase phase, OpContext& c) {
+    const Prepared prepared = ops::kLinear.prepare(phase, c);
+    c.prepared = prepared.get();
+    (phase == Phase::kForward ? ops::kLinear.forward : ops::kLinear.backward_input)(c);
+  }
+
   static int exponent(int64_t o) { return kInputExponent + kExponents[static_cast<size_t>(o)]; }
 
   // The exact sums, with the bias as it was aligned.
@@ -97,7 +103,7 @@ class ChannelSums : public ::testing::TestWithParam<int> {
     for (int64_t i = 0; i < kIn; ++i) total += input_[row * kIn + i] * weights_[o * kIn + i];
     return total;
   }
-  // Of channel o alone, as exact requantising to 8 bits chooses it; INT_MIN for zeros.
+  // The exponent that exact requantising to 8 bits chooses for channel o alone; INT_MIN for zeros.
   int wanted_exponent(int64_t o) const {
     uint64_t most = 0;
     for (int64_t row = 0; row < kRows; ++row) most = std::max(most, exact_magnitude(sum(row, o)));
@@ -151,7 +157,7 @@ TEST_P(ChannelSums, AreNarrowedToOneExponent) {
       std::vector<int8_t> out(kRows * kOut);
       auto exponent = static_cast<int16_t>(predicted);
       c.output = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
-      ops::kLinear.forward(c);
+      run(Phase::kForward, c);
       EXPECT_EQ(exponent, largest);
       EXPECT_EQ(totals_.mispredictions,
                 mode == ExponentMode::kPredicted && predicted != largest ? 1 : 0);
@@ -164,7 +170,7 @@ TEST_P(ChannelSums, AreNarrowedToOneExponent) {
     std::vector<int8_t> out(kRows * kOut);
     auto exponent = static_cast<int16_t>(fixed);
     c.output = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
-    ops::kLinear.forward(c);
+    run(Phase::kForward, c);
     EXPECT_EQ(exponent, fixed);
     expect_output(c, out);
   }
@@ -178,7 +184,7 @@ TEST_P(ChannelSums, UnderTheGuardKeepTheirOwn) {
   c.output = tensor(out.data(), DataType::kInt8, {kRows, kOut}, &exponent);
   c.output.channel_exponent = offsets.data();
   c.output.guarded = &guarded;
-  ops::kLinear.forward(c);
+  run(Phase::kForward, c);
   for (int64_t o = 0; o < kOut; ++o) {
     const int wanted = o == kZeroChannel ? this->exponent(o) : wanted_exponent(o);
     EXPECT_EQ(exponent + offsets[o], std::max(wanted, exponent - 31)) << o;
@@ -191,7 +197,7 @@ TEST_P(ChannelSums, LeftWideHaveTheLargestExponent) {
   std::vector<int32_t> out(kRows * kOut);
   int16_t exponent = 0;
   c.output = tensor(out.data(), DataType::kInt32, {kRows, kOut}, &exponent);
-  ops::kLinear.forward(c);
+  run(Phase::kForward, c);
   EXPECT_EQ(exponent, kInputExponent - 5);
   for (int64_t row = 0; row < kRows; ++row) {
     for (int64_t o = 0; o < kOut; ++o) {
@@ -219,7 +225,7 @@ TEST_P(ChannelSums, GradientsAreAlignedToTheLargestExponent) {
     grad_input.bits = bits;
     grad_input.predictor = {&predicted, &measured};
     c.grad_inputs = {&grad_input, 1};
-    ops::kLinear.backward_input(c);
+    run(Phase::kBackwardInput, c);
 
     std::vector<Wide> wide(kRows * kIn, 0);
     uint64_t most = 0;

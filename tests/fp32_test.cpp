@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/test_folder.h"
+#include "kernels/fp32/primitive.h"
 #include "tests/frozen.h"
 #include "tests/networks.h"
 
@@ -50,7 +51,7 @@ class OneBatch {
 
   double loss() { return step(0); }
 
-  // Of the mean loss, per parameter: what a step of SGD subtracts.
+  // Gradients of the mean loss, per parameter: a step of SGD subtracts them.
   std::vector<std::vector<float>> gradients() {
     constexpr double kRate = 1.0 / 16;
     std::vector<std::vector<float>> before;
@@ -113,7 +114,7 @@ void expect_slopes(OneBatch& network, const std::string& model) {
     if (!network.is_trained(p)) continue;
     const std::vector<float>& g = gradients[p];
     const double length = norm(g), square = length * length;
-    // What a later batch norm takes out again has a gradient of rounding errors.
+    // Sums that a later batch norm takes out again have a gradient of rounding errors.
     if (length < 1e-3 * norm(network.values(p))) continue;
     ++checked;
     // Far enough for float sums, near enough for a straight line.
@@ -130,6 +131,25 @@ void expect_slopes(OneBatch& network, const std::string& model) {
     EXPECT_NEAR(slope / square, 1, 0.05) << model << " " << network.name(p);
   }
   EXPECT_GE(2 * checked, network.parameters() / 2) << model;
+}
+
+TEST(Fp32, PrimitivesAreCreatedWithTheExecutorAlone) {
+  const int64_t before = kernels::fp32::primitives_created();
+  Harness harness({.model = "resnet8",
+                   .format = "fp32",
+                   .batch_size = 16,
+                   .micro_batch_size = 8,
+                   .threads = 2,
+                   .width = 0.5});
+  const int64_t created = kernels::fp32::primitives_created();
+  int64_t convolutions = 0;
+  for (const Instruction& instruction : harness.program().instructions) {
+    const std::string_view op = instruction.op->name;
+    convolutions += op == "convolution" || op == "linear" ? 1 : 0;
+  }
+  EXPECT_GE(created - before, convolutions);  // and reorders of weights
+  harness.train(3);
+  EXPECT_EQ(kernels::fp32::primitives_created(), created);
 }
 
 TEST(Fp32, GradientsAreSlopesOfTheLoss) {

@@ -11,6 +11,7 @@
 #include "data/shuffled_batches.h"
 #include "ops/ops.h"
 #include "tests/harness.h"
+#include "tests/networks.h"
 #include "train/programs.h"
 
 namespace {
@@ -47,6 +48,17 @@ TEST(Step, AllocatesNothing) {
     const int64_t before_observing = allocations;
     for (int i = 0; i < 3; ++i) harness.step();
     EXPECT_EQ(allocations - before_observing, 0) << model << ", observed";
+  }
+}
+
+// Rows of kernels that cut their work into parts were chosen, with rows for the parts, before.
+TEST(Step, AllocatesNothingWhereConvolutionsAreCut) {
+  for (const char* format : {"bfp8", "bfp:g=8,gw=32", "bfp:a=12,w=12", "bfp:block=channel"}) {
+    Harness harness({.format = format, .micro_batch_size = 8, .threads = 2}, with_dilation());
+    harness.step();
+    const int64_t before = allocations;
+    for (int i = 0; i < 3; ++i) harness.step();
+    EXPECT_EQ(allocations - before, 0) << format;
   }
 }
 

@@ -1,9 +1,10 @@
-// What an operator is: a row of functions and traits. The graph, the plan and the runtime know ops
+// An operator is a row of functions and traits. The graph, the plan and the runtime know operators
 // only through this; a new op is a new row (docs/extending.md).
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,16 @@ namespace kernels {
 struct KernelTable;
 }
 
+// The purpose of an instruction.
+enum class Phase : uint8_t {
+  kForward,
+  kBackwardWeights,
+  kBackwardInput,
+  kUpdate,            // optimiser
+  kUpdateStatistics,  // batch norm's running statistics
+  kRecompute,         // in the backward pass: forward again, for a value that was not kept
+};
+
 // How the exponent of a value is found when it is requantised.
 enum class ExponentMode : uint8_t {
   kExact,      // from the block's own maximum, in two passes
@@ -30,7 +41,7 @@ enum class ExponentMode : uint8_t {
   kDecided,    // decided before, and the bits are counted (dynamic fixed point, METHODS section 2)
 };
 
-// Whether batch statistics are those of the batch (else the running ones).
+// Whether batch norm takes the statistics of the batch (else the running ones).
 constexpr bool is_training(ExponentMode mode) {
   return mode == ExponentMode::kExact || mode == ExponentMode::kPredicted ||
          mode == ExponentMode::kDecided;
@@ -82,7 +93,7 @@ constexpr int kMostMoments = 2;
 struct ParameterView {
   Tensor mantissa;     // exponent: the weights' own
   Tensor accumulator;  // int16, exponent - lazy_shift
-  // What the optimiser keeps, int16 with exponents: the velocity, or Adam's two moments.
+  // Kept by the optimiser, int16 with exponents: the velocity, or Adam's two moments.
   std::array<Tensor, kMostMoments> moments;
   // Sums over the batch, int64 at an exponent that is fixed at the start of a step; or, where these
   // hold the sums of the only micro-batch, int32, exact, at an exponent of their own. An update
@@ -103,6 +114,10 @@ struct OpContext;
 struct OpShapes;
 struct PlanningContext;
 
+// Everything that an op decides for an instruction before the first step, such as kernels that its
+// shapes choose. Only the op knows the type.
+using Prepared = std::shared_ptr<const void>;
+
 // How an op computes the gradient of its first parameter a few rows (output channels) at a time,
 // for an update that then needs no memory for all of it, or none for sums of 64 bits. In the first
 // case the op's backward_weights finds no sums of that parameter there and leaves them out, and
@@ -110,8 +125,10 @@ struct PlanningContext;
 struct GradientRows {
   // Whether it can, of the only micro-batch.
   bool (*possible)(const OpShapes&) = nullptr;
-  // What one thread needs for up to so many rows.
+  // Scratch of one thread for up to so many rows.
   int64_t (*scratch_bytes)(const OpShapes&, const PlanningContext&, int64_t rows) = nullptr;
+  // Makes OpContext::prepared for `compute`. Null: nothing.
+  Prepared (*prepare)(const OpContext&) = nullptr;
   // Writes the sums of the rows from `first` on, on the calling thread: int32, at the exponent of
   // the products, or int64, at the one that is fixed, where they were measured not to fit. The
   // context is the update's, with the node's attributes, inputs and grad_output.
@@ -119,13 +136,13 @@ struct GradientRows {
                   std::span<std::byte> scratch) = nullptr;
 };
 
-// What an instruction works on. Shapes include the micro-batch as first dimension.
+// Everything that an instruction works on. Shapes include the micro-batch as first dimension.
 struct OpContext {
   const Attributes* attributes = nullptr;
   bool relu = false;  // the ReLU that follows is part of this instruction
   ExponentMode exponent_mode = ExponentMode::kExact;
   // The forward pass of this micro-batch has been, and its output is wanted again: the exponents in
-  // the slots and what is `saved` are those of the output.
+  // the slots and the bytes of `saved` belong to the output.
   bool recomputes = false;
   std::span<const Tensor> inputs;
   std::span<const Tensor> outputs;
@@ -149,12 +166,13 @@ struct OpContext {
   int micro_batches = 1;
   KernelContext kernel;  // pool and the kernel's scratch
   const kernels::KernelTable* kernels = nullptr;
+  const void* prepared = nullptr;  // by the op, for this instruction
   const StepScalars* scalars = nullptr;
   StepTotals* totals = nullptr;
   LossTotals* loss = nullptr;  // of a loss
 
   bool follows_other_uses = false;  // of its parameters, in this backward pass
-  // Whether gradients of weights are added to those of earlier micro-batches and other nodes.
+  // Whether gradients of weights are added to sums of earlier micro-batches and other nodes.
   bool adds_gradients() const { return micro_batch > 0 || follows_other_uses; }
 };
 
@@ -174,7 +192,7 @@ struct OpShapes {
   int input_bits(size_t input) const { return input_grids.empty() ? 8 : input_grids[input].bits; }
 };
 
-// What an instruction needs besides its operands, in bytes. Scratch belongs to the kernel.
+// Memory of an instruction besides its operands, in bytes. Scratch belongs to the kernel.
 struct PhaseMemory {
   int64_t workspace_bytes = 0;
   int64_t scratch_bytes = 0;
@@ -228,15 +246,16 @@ struct OpTraits {
   bool takes_gradient_rows = false;
 };
 
-// What an op does in one arithmetic. Members that may be null say what that means in Op.
 // How wide the exact sums of a micro-batch are that an op writes as the gradient of its first
 // parameter: int32 where all that shapes allow fit, and where backward_weights finds that those
 // of its operands do.
 enum class SumWidth : uint8_t { kInt64, kInt32, kMeasured };
 
+// The functions of an op in one arithmetic. Members that may be null say what that means in Op.
 struct OpFunctions {
   OpMemory (*memory)(const OpShapes&, const PlanningContext&) = nullptr;
   Status (*check)(const OpShapes&) = nullptr;
+  Prepared (*prepare)(Phase, const OpContext&) = nullptr;
   void (*forward)(const OpContext&) = nullptr;
   void (*backward_input)(const OpContext&) = nullptr;
   void (*backward_weights)(const OpContext&) = nullptr;
@@ -245,7 +264,7 @@ struct OpFunctions {
   // Whether backward_weights writes the first parameter's gradient where it does not add to it.
   // All other gradients are zero when the first micro-batch comes.
   bool writes_first_gradient = false;
-  // Of what it writes there; null: int64.
+  // The width of the sums there; null: int64.
   SumWidth (*sum_width)(const OpShapes&) = nullptr;
 };
 
@@ -261,7 +280,7 @@ struct Op {
 
   AttributeSchema attributes = {};
   // The attributes that its functions read in OpShapes and OpContext: real numbers as the whole
-  // ones of the arithmetic. Null: those of the node.
+  // ones of the arithmetic. Null: the attributes of the node.
   Attributes (*lower)(const Attributes&) = nullptr;
   // Shape of one example of the output, or why the inputs do not fit.
   Result<Shape> (*infer_shape)(const Attributes&, std::span<const Shape> inputs) = nullptr;
@@ -279,6 +298,9 @@ struct Op {
   // Preconditions of the kernels that shapes decide (longest exact sum ...); null: none.
   Status (*check)(const OpShapes&) = nullptr;
 
+  // Makes OpContext::prepared for an instruction, once, with the executor: the context is the
+  // step's, but nothing has been computed and the caller's batch is not there. Null: nothing.
+  Prepared (*prepare)(Phase, const OpContext&) = nullptr;
   void (*forward)(const OpContext&) = nullptr;
   // Null: nothing flows back.
   void (*backward_input)(const OpContext&) = nullptr;
@@ -291,7 +313,7 @@ struct Op {
   // The name of the kernel that does its work, for reports; null: none, or several.
   const char* (*kernel)(const OpContext&) = nullptr;
 
-  // As in OpFunctions, which says what they mean.
+  // The same as in OpFunctions, which says what they mean.
   bool writes_first_gradient = false;
   SumWidth (*sum_width)(const OpShapes&) = nullptr;
   // Null: only as a whole. In integers only.
@@ -307,11 +329,12 @@ struct Op {
   // The same in fp32; null: the op computes in integers only.
   const OpFunctions* fp32 = nullptr;
 
-  // What it does in the arithmetic of a format: all null where it has none.
+  // Its functions in the arithmetic of a format: all null where it has none.
   OpFunctions functions(const Format& format) const {
     if (format.is_float()) return fp32 != nullptr ? *fp32 : OpFunctions{};
     return {.memory = memory,
             .check = check,
+            .prepare = prepare,
             .forward = forward,
             .backward_input = backward_input,
             .backward_weights = backward_weights,

@@ -2,12 +2,11 @@
 // weights [O, KH, KW, C], optional bias.
 #include <algorithm>
 
-#include "kernels/convolution/choice.h"
 #include "kernels/convolution/gradient_digits.h"
-#include "kernels/convolution/pieces.h"
 #include "kernels/exact_sums.h"
 #include "kernels/parallel_ranges.h"
 #include "ops/convolution_bytes.h"
+#include "ops/convolution_choices.h"
 #include "ops/convolution_sums.h"
 #include "ops/convolution_wide.h"
 #include "ops/fp32/fp32.h"
@@ -16,6 +15,7 @@
 namespace mantissa::ops {
 namespace {
 
+using kernels::ConvolutionPass;
 using kernels::ConvolutionShape;
 
 constexpr int64_t kLargestSize = int64_t{1} << 31;
@@ -95,16 +95,15 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   const kernels::KernelTable& table = *planning.kernels;
   const int threads = planning.threads;
   OpMemory memory{.forward = byte_forward_memory(s, planning)};
-  memory.backward_input.scratch_bytes =
-      static_cast<int64_t>(kernels::convolution_grad_input_scratch_bytes(
-          table.convolution, shape, s.gradient.bits, threads));
+  memory.backward_input.scratch_bytes = static_cast<int64_t>(kernels::convolution_scratch_bytes(
+      table.convolution, {ConvolutionPass::kGradInput, shape, s.gradient.bits}, threads));
   if (s.parameter_grids[0].blocks == Blocks::kChannel) {
     memory.backward_input.workspace_bytes = align_gradient_bytes(
         shape.output_count() / shape.out_channels, shape.out_channels, s.gradient.bits);
   }
-  memory.backward_weights.scratch_bytes =
-      static_cast<int64_t>(kernels::convolution_grad_weights_scratch_bytes(
-          table.convolution, shape, s.wide_gradient.bits, threads));
+  memory.backward_weights.scratch_bytes = static_cast<int64_t>(kernels::convolution_scratch_bytes(
+      table.convolution, {ConvolutionPass::kGradWeights, shape, s.wide_gradient.bits},
+      threads));
   memory.backward_weights.workspace_bytes =
       kernels::kMaximumParts * channel_bytes(shape.out_channels);
   plan_wide_convolution(s, planning, memory);
@@ -149,6 +148,35 @@ SumWidth sum_width(const OpShapes& s) {
   return many_weights && likely ? SumWidth::kMeasured : SumWidth::kInt64;
 }
 
+// Each row of kernels is chosen once, by the shapes and widths of the instruction.
+Prepared prepare_backward_input(const OpContext& c) {
+  if (is_wide_grad_input(c)) return prepare_wide_grad_input(c);
+  return prepared(choose(
+      c, {ConvolutionPass::kGradInput,
+          convolution_shape(c, c.grad_inputs[0].shape, c.grad_output.shape), c.grad_output.bits}));
+}
+
+Prepared prepare_backward_weights(const OpContext& c) {
+  if (is_wide_grad_weights(c)) return prepare_wide_grad_weights(c);
+  return prepared(choose(
+      c, {ConvolutionPass::kGradWeights,
+          convolution_shape(c, c.inputs[0].shape, c.grad_output.shape), c.grad_output.bits}));
+}
+
+Prepared prepare(Phase phase, const OpContext& c) {
+  switch (phase) {
+    case Phase::kForward:
+    case Phase::kRecompute:
+      return is_wide_forward(c) ? prepare_wide_forward(c) : prepare_byte_forward(c);
+    case Phase::kBackwardInput:
+      return prepare_backward_input(c);
+    case Phase::kBackwardWeights:
+      return prepare_backward_weights(c);
+    default:
+      return nullptr;
+  }
+}
+
 void forward(const OpContext& c) {
   if (is_wide_forward(c)) {
     wide_forward(c);
@@ -161,13 +189,13 @@ void backward_input(const OpContext& c) {
   if (is_wide_grad_input(c)) return wide_backward_input(c);
   const Tensor& grad_input = c.grad_inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;
-  const ConvolutionShape shape = convolution_shape(c, grad_input.shape, c.grad_output.shape);
+  const auto& choice = choices_of<ConvolutionChoice>(c);
   const kernels::ConstMantissaSpan gradient = align_gradient(c, weights);
   const int wide_exponent = *c.grad_output.exponent + weights.largest_exponent();
   narrow_gradient(c, grad_input, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
-    return kernels::convolution_grad_input(
-        c.kernels->convolution,
-        {shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input), counts}, c.kernel);
+    return choice.grad_input(
+        {choice.work.shape, gradient, weights.as<int8_t>(), shift, gradient_of(grad_input), counts},
+        c.kernel);
   });
 }
 
@@ -218,11 +246,10 @@ void grad_weights(const OpContext& c) {
   const kernels::GradientSums totals = sums_of(weights);
   const int sum_exponent = *input.exponent + *c.grad_output.exponent;
   if (totals.bits == 32) *gradient.exponent = static_cast<int16_t>(sum_exponent);
-  kernels::convolution_grad_weights(
-      c.kernels->convolution,
-      {convolution_shape(c, input.shape, c.grad_output.shape), input.as<int8_t>(),
-       gradient_of(c.grad_output), *gradient.exponent - sum_exponent, totals, c.adds_gradients()},
-      c.kernel);
+  const auto& choice = choices_of<ConvolutionChoice>(c);
+  choice.grad_weights({choice.work.shape, input.as<int8_t>(), gradient_of(c.grad_output),
+                       *gradient.exponent - sum_exponent, totals, c.adds_gradients()},
+                      c.kernel);
 }
 
 void backward_weights(const OpContext& c) {
@@ -246,31 +273,39 @@ int64_t row_scratch_bytes(const OpShapes& s, const PlanningContext& planning, in
   const int bits = s.wide_gradient.bits;
   const size_t bytes = kernels::most_of_pieces(shape.out_channels, rows, [&](int64_t channels) {
     shape.out_channels = channels;
-    return column_bytes(shape, bits) + kernels::convolution_grad_weights_scratch_bytes(
-                                           planning.kernels->convolution, shape, bits, 1);
+    return column_bytes(shape, bits) +
+           kernels::convolution_scratch_bytes(planning.kernels->convolution,
+                                              {ConvolutionPass::kGradWeights, shape, bits}, 1);
   });
   return static_cast<int64_t>(kernels::aligned_bytes(static_cast<int64_t>(bytes)));
+}
+
+// For as many rows as are computed at once, and for the rest of them.
+Prepared prepare_rows(const OpContext& c) {
+  ConvolutionShape shape = convolution_shape(c, c.inputs[0].shape, c.grad_output.shape);
+  const auto choose_for = [&](int64_t rows) {
+    shape.out_channels = rows;
+    return choose(c, {ConvolutionPass::kGradWeights, shape, c.grad_output.bits});
+  };
+  return prepared(PieceChoices<ConvolutionChoice>(shape.out_channels, c.rows_at_once, choose_for));
 }
 
 void compute_rows(const OpContext& c, int64_t first, int64_t rows, void* sums,
                   std::span<std::byte> scratch) {
   const Tensor &input = c.inputs[0], &gradient = c.grad_output;
   const ParameterView& weights = c.parameters[0];
-  ConvolutionShape shape = convolution_shape(c, input.shape, gradient.shape);
-  const int64_t element = element_bytes(gradient.type), row = shape.out_channels * element;
-  shape.out_channels = rows;
+  const auto& choice = choices_of<PieceChoices<ConvolutionChoice>>(c).of(rows);
+  const int64_t element = element_bytes(gradient.type), row = gradient.shape.last() * element;
   ThreadPool alone(1);
   kernels::copy_rows(alone, gradient.as<std::byte>() + first * element, row, scratch.data(),
                      rows * element, rows * element, gradient.count() * element / row);
-  kernels::convolution_grad_weights(
-      c.kernels->convolution,
-      {shape,
-       input.as<int8_t>(),
-       {scratch.data(), gradient.bits},
-       *weights.gradient.exponent - (*input.exponent + *gradient.exponent),
-       {sums, sums_of(weights).bits},
-       false},
-      {&alone, scratch.subspan(column_bytes(shape, gradient.bits))});
+  choice.grad_weights({choice.work.shape,
+                       input.as<int8_t>(),
+                       {scratch.data(), gradient.bits},
+                       *weights.gradient.exponent - (*input.exponent + *gradient.exponent),
+                       {sums, sums_of(weights).bits},
+                       false},
+                      {&alone, scratch.subspan(column_bytes(choice.work.shape, gradient.bits))});
 }
 
 const char* kernel(const OpContext& c) {
@@ -279,7 +314,8 @@ const char* kernel(const OpContext& c) {
                                           convolution_shape(c, c.inputs[0].shape, output.shape));
 }
 
-constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, compute_rows};
+constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, prepare_rows,
+                                        compute_rows};
 
 constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true, .is_layer = true};
 
@@ -293,6 +329,7 @@ const Op kConvolution = {.name = "convolution",
                          .memory = memory,
                          .multiply_adds = multiply_adds,
                          .check = check,
+                         .prepare = prepare,
                          .forward = forward,
                          .backward_input = backward_input,
                          .backward_weights = backward_weights,
@@ -310,6 +347,7 @@ const Op kLinear = {.name = "linear",
                     .memory = memory,
                     .multiply_adds = multiply_adds,
                     .check = check,
+                    .prepare = prepare,
                     .forward = forward,
                     .backward_input = backward_input,
                     .backward_weights = backward_weights,

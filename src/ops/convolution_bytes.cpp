@@ -1,7 +1,7 @@
 #include "ops/convolution_bytes.h"
 
-#include "kernels/convolution/choice.h"
 #include "kernels/parallel_ranges.h"
+#include "ops/convolution_choices.h"
 #include "ops/convolution_sums.h"
 
 namespace mantissa::ops {
@@ -12,10 +12,21 @@ using Workspace = SumWorkspace<int32_t>;
 
 constexpr int64_t kBiasLimit = int64_t{1} << 30;
 
-// Exact exponents hold the sums of the whole batch; where two passes are not the rule, or not what
-// the time of a step is for, what needs two computes them twice, a few images at a time.
+// Exact exponents hold the sums of the whole batch. Where two passes are not the rule, or a step's
+// time does not matter, the sums are computed twice, a few images at a time.
 int64_t images_at_once(const ConvolutionShape& shape, ExponentMode mode) {
   return mode == ExponentMode::kExact ? shape.batch : kernels::images_per_chunk(shape);
+}
+
+// For all images at once, and for chunks of them.
+struct Choices {
+  ConvolutionChoice all;
+  PieceChoices<ConvolutionChoice> chunks;
+};
+
+kernels::WideStatistics convolve_chunk(const OpContext& c,
+                                       const kernels::ConvolutionForward& chunk) {
+  return choices_of<Choices>(c).chunks.of(chunk.shape.batch).forward(chunk, c.kernel);
 }
 
 // Calls visit(first, args) for each chunk of images, with args for these images.
@@ -55,7 +66,7 @@ void requantise(const OpContext& c, const Workspace& work, bool channels_differ,
           .saturated;
 }
 
-// Takes the wide results of some images into the channels' maxima. Those of parts are in the
+// Takes the wide results of some images into the channels' maxima. The maxima of parts are in the
 // scratch, which the sums no longer need.
 void add_maxima(const OpContext& c, const Workspace& work, int64_t count) {
   const int64_t channels = c.output.shape.last();
@@ -76,8 +87,8 @@ void add_maxima(const OpContext& c, const Workspace& work, int64_t count) {
   }
 }
 
-// Two passes over wide results: the first for what decides the exponent, the second to write. Where
-// they are held in chunks, the second computes them anew.
+// Two passes over wide results: the first finds the exponent, the second writes. Where results are
+// held in chunks, the second computes them anew.
 void forward_in_two_passes(const OpContext& c, const Workspace& work,
                            const kernels::ConvolutionForward& whole,
                            const SumExponents& exponents) {
@@ -89,8 +100,7 @@ void forward_in_two_passes(const OpContext& c, const Workspace& work,
   std::fill_n(work.maxima, by_channel ? channels : 0, 0u);
   if (!fixed) {
     for_each_chunk(c, whole, [&](int64_t, const kernels::ConvolutionForward& chunk) {
-      maximum = std::max(
-          maximum, kernels::convolution_forward(c.kernels->convolution, chunk, c.kernel).maximum);
+      maximum = std::max(maximum, convolve_chunk(c, chunk).maximum);
       if (by_channel) add_maxima(c, work, chunk.shape.output_count());
       if (counts_values(c)) count_sums(c, work.sums, chunk.shape.output_count(), exponents);
     });
@@ -103,13 +113,13 @@ void forward_in_two_passes(const OpContext& c, const Workspace& work,
     shift = choose_shift(c, c.output, maximum, exponents.largest());
   }
   for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
-    if (fixed || !one_chunk) kernels::convolution_forward(c.kernels->convolution, chunk, c.kernel);
+    if (fixed || !one_chunk) convolve_chunk(c, chunk);
     requantise(c, work, by_channel, shift, first * per_image, chunk.shape.output_count());
   });
 }
 
-// As forward_in_two_passes, for channels that differ in their sums only: narrowed to the exponent
-// used last as they are computed, and again where that was wrong.
+// The same as forward_in_two_passes, for channels that differ in their sums only: narrowed to the
+// exponent used last as they are computed, and again where that was wrong.
 void forward_channels_in_one_pass(const OpContext& c, const Workspace& work,
                                   const kernels::ConvolutionForward& whole,
                                   const SumExponents& exponents) {
@@ -119,7 +129,7 @@ void forward_channels_in_one_pass(const OpContext& c, const Workspace& work,
     choose_channel_shifts(c, exponents, kMostChannelShift, work.shifts);
     std::fill_n(work.maxima, channels, 0u);
     for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
-      kernels::convolution_forward(c.kernels->convolution, chunk, c.kernel);
+      convolve_chunk(c, chunk);
       add_maxima(c, work, chunk.shape.output_count());
       requantise(c, work, true, 0, first * per_image, chunk.shape.output_count());
     });
@@ -150,8 +160,8 @@ bool fits_one_pass(const OpContext& c, const SumExponents& exponents) {
 PhaseMemory byte_forward_memory(const OpShapes& s, const PlanningContext& planning) {
   const ConvolutionShape shape = convolution_shape(s);
   const auto scratch_bytes = [&](const ConvolutionShape& part) {
-    return static_cast<int64_t>(kernels::convolution_forward_scratch_bytes(
-        planning.kernels->convolution, part, planning.threads));
+    return static_cast<int64_t>(kernels::convolution_scratch_bytes(
+        planning.kernels->convolution, {.shape = part}, planning.threads));
   };
   if (s.output_type != DataType::kInt8) {
     return {Workspace::bytes(shape.out_channels, 0), scratch_bytes(shape)};
@@ -163,18 +173,30 @@ PhaseMemory byte_forward_memory(const OpShapes& s, const PlanningContext& planni
                     planning.threads * channel_bytes(shape.out_channels)})};
 }
 
+Prepared prepare_byte_forward(const OpContext& c) {
+  const ConvolutionShape shape = convolution_shape(c, c.inputs[0].shape, c.output.shape);
+  const auto choose_for = [&](int64_t images) {
+    ConvolutionShape chunk = shape;
+    chunk.batch = images;
+    return choose(c, {.shape = chunk});
+  };
+  return prepared(Choices{choose_for(shape.batch),
+                          {shape.batch, images_at_once(shape, c.exponent_mode), choose_for}});
+}
+
 void byte_forward(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Tensor& weights = c.parameters[0].mantissa;
   const SumExponents exponents(input, weights);
   const Workspace work(c.workspace, c.output.shape.last());
-  kernels::ConvolutionForward args{.shape = convolution_shape(c, input.shape, c.output.shape),
+  const ConvolutionChoice& all = choices_of<Choices>(c).all;
+  kernels::ConvolutionForward args{.shape = all.work.shape,
                                    .input = input.as<int8_t>(),
                                    .weights = weights.as<int8_t>(),
                                    .bias = align_bias(c, exponents, kBiasLimit, work.bias)};
   if (c.output.type == DataType::kInt32) {
     args.sums = c.output.as<int32_t>();
-    kernels::convolution_forward(c.kernels->convolution, args, c.kernel);
+    all.forward(args, c.kernel);
     set_exponent(c, c.output, align_sums(c, exponents, args.sums));
     return;
   }
@@ -189,7 +211,7 @@ void byte_forward(const OpContext& c) {
   narrow_in_one_pass(c, exponents.largest(), [&](int shift, kernels::PieceCounts* counts) {
     args.shift = shift;
     args.counts = counts;
-    return kernels::convolution_forward(c.kernels->convolution, args, c.kernel);
+    return all.forward(args, c.kernel);
   });
 }
 

@@ -3,15 +3,32 @@
 #include <algorithm>
 
 #include "kernels/wide_convolution/wide_convolution.h"
+#include "ops/convolution_choices.h"
 #include "ops/convolution_sums.h"
 
 namespace mantissa::ops {
 namespace {
 
 using kernels::ConvolutionShape;
+using kernels::WideChoice;
 using Workspace = SumWorkspace<int64_t>;
 
-// By how many bits the sums are finer than those of 8-bit operands of the same magnitude.
+struct ForwardChoices {
+  ConvolutionShape shape;
+  PieceChoices<WideChoice> chunks;
+};
+
+struct GradInputChoice {
+  ConvolutionShape shape;
+  WideChoice row;
+};
+
+struct GradWeightsChoice {
+  ConvolutionShape shape;
+  ConvolutionChoice planes;
+};
+
+// By how many bits the sums are finer than sums of 8-bit operands of the same magnitude.
 int extra_bits(int input_bits, int weight_bits) {
   return std::max(0, input_bits - 8) + std::max(0, weight_bits - 8);
 }
@@ -20,13 +37,14 @@ int extra_bits(int input_bits, int weight_bits) {
 template <typename Visit>
 void for_each_chunk(const OpContext& c, const kernels::WideForward& whole, const Visit& visit) {
   const ConvolutionShape& s = whole.shape;
-  const int64_t images = kernels::wide_images_per_chunk(s);
+  const auto& choices = choices_of<ForwardChoices>(c).chunks;
+  const int64_t images = choices.piece;
   for (int64_t first = 0; first < s.batch; first += images) {
     kernels::WideForward chunk = whole;
     chunk.shape.batch = std::min(images, s.batch - first);
     const int64_t in = first * (s.input_count() / s.batch);
     chunk.input.data = gradient_from(c.inputs[0], in).data;
-    kernels::wide_forward(*c.kernels, chunk, c.kernel);
+    kernels::wide_forward(choices.of(chunk.shape.batch), *c.kernels, chunk, c.kernel);
     Tensor part = c.output;
     part.shape = Shape{chunk.shape.output_count() / s.out_channels, s.out_channels};
     part.data = c.output.as<std::byte>() +
@@ -106,13 +124,39 @@ void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, O
   }
 }
 
+Prepared prepare_wide_forward(const OpContext& c) {
+  const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
+  const ConvolutionShape shape = convolution_shape(c, input.shape, c.output.shape);
+  const auto choose_for = [&](int64_t images) {
+    ConvolutionShape chunk = shape;
+    chunk.batch = images;
+    return kernels::choose_wide_forward(*c.kernels, chunk, input.bits, weights.bits);
+  };
+  return prepared(
+      ForwardChoices{shape, {shape.batch, kernels::wide_images_per_chunk(shape), choose_for}});
+}
+
+Prepared prepare_wide_grad_input(const OpContext& c) {
+  const ConvolutionShape shape = convolution_shape(c, c.grad_inputs[0].shape, c.grad_output.shape);
+  return prepared(
+      GradInputChoice{shape, kernels::choose_wide_grad_input(*c.kernels, shape, c.grad_output.bits,
+                                                             c.parameters[0].mantissa.bits)});
+}
+
+Prepared prepare_wide_grad_weights(const OpContext& c) {
+  const ConvolutionShape shape = convolution_shape(c, c.inputs[0].shape, c.grad_output.shape);
+  return prepared(GradWeightsChoice{
+      shape,
+      kernels::choose_wide_grad_weights(*c.kernels, shape, c.inputs[0].bits, c.grad_output.bits)});
+}
+
 void wide_forward(const OpContext& c) {
   const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
   const SumExponents exponents(input, weights);
   const int extra = extra_bits(input.bits, weights.bits);
   const Workspace work(c.workspace, c.output.shape.last());
   const kernels::WideForward args{
-      .shape = convolution_shape(c, input.shape, c.output.shape),
+      .shape = choices_of<ForwardChoices>(c).shape,
       .input = value_of(input),
       .weights = value_of(weights),
       .bias = align_bias(c, exponents, int64_t{1} << (30 + extra), work.bias),
@@ -137,24 +181,24 @@ void wide_forward(const OpContext& c) {
 
 void wide_backward_input(const OpContext& c) {
   const Tensor &grad_input = c.grad_inputs[0], &weights = c.parameters[0].mantissa;
-  const ConvolutionShape shape = convolution_shape(c, grad_input.shape, c.grad_output.shape);
+  const auto& choice = choices_of<GradInputChoice>(c);
   narrow_gradient(c, grad_input, *c.grad_output.exponent + *weights.exponent, [&](int shift) {
-    return kernels::wide_grad_input(
-        *c.kernels,
-        {shape, gradient_of(c.grad_output), value_of(weights), shift, gradient_of(grad_input)},
-        c.kernel);
+    return kernels::wide_grad_input(choice.row, *c.kernels,
+                                    {choice.shape, gradient_of(c.grad_output), value_of(weights),
+                                     shift, gradient_of(grad_input)},
+                                    c.kernel);
   });
 }
 
 void wide_backward_weights(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Tensor& gradient = c.parameters[0].gradient;
-  kernels::wide_grad_weights(
-      *c.kernels,
-      {convolution_shape(c, input.shape, c.grad_output.shape), value_of(input),
-       gradient_of(c.grad_output), *gradient.exponent - *input.exponent - *c.grad_output.exponent,
-       gradient.as<int64_t>(), c.adds_gradients()},
-      c.kernel);
+  const auto& [shape, planes] = choices_of<GradWeightsChoice>(c);
+  kernels::wide_grad_weights(planes, *c.kernels,
+                             {shape, value_of(input), gradient_of(c.grad_output),
+                              *gradient.exponent - *input.exponent - *c.grad_output.exponent,
+                              gradient.as<int64_t>(), c.adds_gradients()},
+                             c.kernel);
 }
 
 }  // namespace mantissa::ops

@@ -10,8 +10,12 @@ bool is_wide_forward(const OpContext& c);
 bool is_wide_grad_input(const OpContext& c);
 bool is_wide_grad_weights(const OpContext& c);
 
-// The same by shapes; what they need is added to `memory` in place of what 8 bits need.
+// The same by shapes; their memory replaces that of 8 bits in `memory`.
 void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, OpMemory& memory);
+
+Prepared prepare_wide_forward(const OpContext& c);
+Prepared prepare_wide_grad_input(const OpContext& c);
+Prepared prepare_wide_grad_weights(const OpContext& c);
 
 // Exact sums in int64, a few images at a time, narrowed to the output's width. Without a result to
 // narrow (logits): the sums in int32, in units of 2^(bits of input and weights above 8 each).
@@ -19,7 +23,7 @@ void wide_forward(const OpContext& c);
 
 void wide_backward_input(const OpContext& c);
 
-// Of the weights; the bias is as ever.
+// The gradient of the weights; the one of the bias is computed as for 8 bits.
 void wide_backward_weights(const OpContext& c);
 
 }  // namespace mantissa::ops

@@ -1,9 +1,11 @@
 // Losses on wide logits: softmax with cross-entropy (and label smoothing), mean squared error on
-// one-hot targets and on targets that the batch brings. The gradient is that of the sum over examples.
+// one-hot targets and on targets that the batch brings. The gradient is the one of the sum over
+// examples.
 #include "ops/loss.h"
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
 
 #include "kernels/kernel_table.h"
@@ -28,6 +30,10 @@ Attributes lower(const Attributes& attributes) {
   return {{"smoothing", nearest_whole(attributes.real("smoothing"), kSmoothingOne)}};
 }
 
+Prepared prepare(Phase, const OpContext& c) {
+  return std::make_shared<const int64_t>(c.attributes->whole("smoothing"));
+}
+
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex};
 
 Result<std::vector<ValueType>> infer(const Attributes&, std::span<const Shape> inputs) {
@@ -43,7 +49,7 @@ Result<std::vector<ValueType>> infer(const Attributes&, std::span<const Shape> i
 // inputs: logits int32 [N, classes], labels int32 [N].
 kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c) {
   return {c.inputs[0].as<int32_t>(), c.inputs[1].as<int32_t>(), *c.inputs[0].exponent,
-          c.inputs[0].shape.last(), c.attributes->whole("smoothing")};
+          c.inputs[0].shape.last(), *static_cast<const int64_t*>(c.prepared)};
 }
 
 kernels::SquaredError squared_error_arguments(const OpContext& c) {
@@ -107,6 +113,7 @@ constexpr Op row(const char* name, AttributeSchema schema, double unit, const Op
           .lower = schema.empty() ? nullptr : lower,
           .infer_outputs = infer,
           .input_elements = kInputElements,
+          .prepare = schema.empty() ? nullptr : prepare,
           .forward = forward<kFamily, kArguments>,
           .backward_input = backward_input<kFamily, kArguments, kWideExponent>,
           .kernel = kernel_name<kFamily>,

@@ -55,7 +55,7 @@ struct Weights {
   }
 };
 
-// What an update left; equal for both.
+// Both parameters are alike after their updates.
 void expect_equal(const Weights& a, const Weights& b, const std::string& what) {
   EXPECT_EQ(a.mantissa, b.mantissa) << what;
   EXPECT_EQ(a.accumulator, b.accumulator) << what;
@@ -158,7 +158,8 @@ TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
     view.narrow_sums = &narrow;
     with_context(view, {}, 2, [&](OpContext& c) {
       std::vector<std::byte> scratch(
-          kernels::convolution_grad_weights_scratch_bytes(c.kernels->convolution, shape, 16, 2) +
+          kernels::convolution_scratch_bytes(
+              c.kernels->convolution, {kernels::ConvolutionPass::kGradWeights, shape, 16}, 2) +
           64);
       void* aligned = scratch.data();
       size_t space = scratch.size();
@@ -168,6 +169,8 @@ TEST(NarrowSums, AreWrittenWhereTheGradientsShowThatTheyFit) {
       c.inputs = {&inputs, 1};
       c.grad_output = grad_output;
       c.workspace = workspace.data();
+      const Prepared prepared = kLinear.prepare(Phase::kBackwardWeights, c);
+      c.prepared = prepared.get();
       kLinear.backward_weights(c);
     });
     EXPECT_EQ(narrow, fits ? 1 : 0);

@@ -21,14 +21,6 @@
 
 namespace mantissa {
 
-enum class Phase : uint8_t {
-  kForward,
-  kBackwardWeights,
-  kBackwardInput,
-  kUpdate,            // optimiser
-  kUpdateStatistics,  // batch norm's running statistics
-  kRecompute,         // in the backward pass: forward again, for a value that was not kept
-};
 std::string_view phase_name(Phase phase);
 
 enum class BufferKind : uint8_t {
@@ -89,7 +81,7 @@ struct Instruction {
   std::vector<Operand> grad_inputs;
   std::vector<ParameterOperand> parameters;
   int saved = -1, statistics = -1, workspace = -1, scratch = -1;  // buffers
-  bool clears_gradients = false;  // on the first micro-batch, but for what the op then writes
+  bool clears_gradients = false;    // on the first micro-batch, but for what the op then writes
   bool follows_other_uses = false;  // of its parameters: their sums are there
   // kUpdate: computes its parameter's gradient itself, so many rows at a time, with this, unless
   // that is measured and fits; null: it is there.

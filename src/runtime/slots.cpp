@@ -195,6 +195,17 @@ class Resolver {
   Slots& slots_;
 };
 
+// Decisions of the op that a step need not repeat. For an update that computes rows of a gradient,
+// the op whose gradient it is decides.
+Prepared prepare(const Instruction& instruction, const ResolvedInstruction& resolved) {
+  const OpContext& context = resolved.context;
+  if (instruction.gradient_rows != nullptr && instruction.gradient_rows->prepare != nullptr) {
+    return instruction.gradient_rows->prepare(context);
+  }
+  const auto prepare = resolved.functions.prepare;
+  return prepare == nullptr ? nullptr : prepare(instruction.phase, context);
+}
+
 }  // namespace
 
 void allocate_slots(const Graph& graph, const Program& program, const State& state, Slots& slots) {
@@ -247,6 +258,8 @@ void resolve_operands(const Graph& graph, const Program& program, State& state,
     resolver.resolve(i, resolved);
     resolved.context.kernel.pool = &pool;
     resolved.context.kernels = &kernels;
+    resolved.prepared = prepare(program.instructions[i], resolved);
+    resolved.context.prepared = resolved.prepared.get();
   }
 }
 

@@ -1,4 +1,4 @@
-// What an executor keeps from step to step, and the views that its instructions work on.
+// State of an executor from step to step, and the views that its instructions work on.
 #pragma once
 
 #include <array>
@@ -24,6 +24,7 @@ struct ResolvedInstruction {
   Attributes attributes;  // lowered
   OpContext context;
   OpFunctions functions;  // of the program's format
+  Prepared prepared;      // by the op
   int64_t narrowed = 0;   // mantissas that it rounds, for the saturation rate
 };
 
@@ -37,8 +38,8 @@ struct Slots {
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<int64_t> saturated;                      // per instruction
   std::deque<ResolvedInstruction> instructions;
-  std::vector<const std::byte*> batch;                 // per input of the graph
-  std::vector<std::string> read_inputs;                // their names; empty: nothing reads it
+  std::vector<const std::byte*> batch;   // per input of the graph
+  std::vector<std::string> read_inputs;  // their names; empty: nothing reads it
   StepScalars scalars;
   StepTotals totals;
   std::array<LossTotals, kMostLosses> losses;  // as in the graph

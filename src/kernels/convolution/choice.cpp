@@ -5,114 +5,88 @@
 namespace mantissa::kernels {
 namespace {
 
-// Whether the row would hand parts to a reference that takes the whole as well.
-bool cuts_in_vain(ConvolutionRows rows, size_t index, const ConvolutionWork& work) noexcept {
-  const ConvolutionKernels& row = *rows[index];
-  return row.part != nullptr && is_left_to_reference(rows.first(index), row.part(work));
+bool is_reference(ConvolutionRows rows, const ConvolutionChoice& choice) {
+  return choice.row == rows.front();
 }
 
-// The most scratch that the work needs, which `bytes` says for a choice. Narrower gradients than
-// planned may be for another row; a row's scratch is enough for narrower ones.
-template <typename Bytes>
-size_t most_scratch_bytes(ConvolutionRows rows, ConvolutionWork work, const Bytes& bytes) {
-  const int planned = work.bits;
-  const ConvolutionKernels* asked = nullptr;
-  size_t most = 0;
-  for (const int bits : {planned, 16, 8}) {
-    if (bits > planned) continue;
-    work.bits = bits;
-    const ConvolutionChoice choice = choose_convolution(rows, work);
-    if (&choice.row == asked) continue;
-    asked = &choice.row;
-    most = std::max(most, bytes(choice, bits));
+// Choices among `below` for the parts of a row's work; none where the reference would get them.
+std::vector<ConvolutionChoice> choose_parts(const ConvolutionKernels& row, ConvolutionRows below,
+                                            const ConvolutionWork& work) {
+  std::vector<ConvolutionChoice> parts;
+  for (const ConvolutionWork& part : row.parts(work)) {
+    parts.push_back(choose_convolution(below, part));
+    if (is_reference(below, parts.front())) return {};
   }
-  return most;
+  return parts;
 }
 
 }  // namespace
 
-ConvolutionChoice choose_convolution(ConvolutionRows rows, const ConvolutionWork& work) noexcept {
-  size_t index = rows.size() - 1;
-  while (index > 0 && (rows[index]->declines(work) != nullptr || cuts_in_vain(rows, index, work))) {
-    --index;
+size_t ConvolutionChoice::scratch_bytes(int threads) const noexcept {
+  switch (work.pass) {
+    case ConvolutionPass::kForward:
+      return row->forward_scratch_bytes(work.shape, threads, parts);
+    case ConvolutionPass::kGradInput:
+      return row->grad_input_scratch_bytes(work.shape, work.bits, threads, parts);
+    case ConvolutionPass::kGradWeights:
+      return row->grad_weights_scratch_bytes(work.shape, work.bits, threads, parts);
   }
-  return {*rows[index], rows.first(index)};
+  return 0;
 }
 
-bool is_left_to_reference(ConvolutionRows rows, const ConvolutionWork& work) noexcept {
-  return choose_convolution(rows, work).below.empty();
+ConvolutionChoice choose_convolution(ConvolutionRows rows, const ConvolutionWork& work) {
+  for (size_t index = rows.size() - 1; index > 0; --index) {
+    const ConvolutionKernels& row = *rows[index];
+    if (row.declines(work) != nullptr) continue;
+    if (row.parts == nullptr) return {&row, work, {}};
+    std::vector<ConvolutionChoice> parts = choose_parts(row, rows.first(index), work);
+    if (!parts.empty()) return {&row, work, std::move(parts)};
+  }
+  return {rows.front(), work, {}};
 }
 
-const char* convolution_kernel_name(ConvolutionRows rows, const ConvolutionShape& shape) noexcept {
-  ConvolutionWork work{.shape = shape};
-  while (true) {
-    const ConvolutionChoice choice = choose_convolution(rows, work);
-    if (choice.row.part == nullptr) return choice.row.name;
-    work = choice.row.part(work);
-    rows = choice.below;
+size_t convolution_scratch_bytes(ConvolutionRows rows, const ConvolutionWork& work, int threads) {
+  ConvolutionChoice asked = choose_convolution(rows, work);
+  size_t most = asked.scratch_bytes(threads);
+  for (const int bits : {16, 8}) {
+    if (bits >= work.bits) continue;
+    ConvolutionWork narrower = work;
+    narrower.bits = bits;
+    ConvolutionChoice choice = choose_convolution(rows, narrower);
+    // A row's scratch is enough for narrower gradients, too.
+    if (choice.row == asked.row && choice.parts.empty()) continue;
+    asked = std::move(choice);
+    most = std::max(most, asked.scratch_bytes(threads));
   }
+  return most;
+}
+
+bool is_left_to_reference(ConvolutionRows rows, const ConvolutionWork& work) {
+  return is_reference(rows, choose_convolution(rows, work));
+}
+
+const char* convolution_kernel_name(ConvolutionRows rows, const ConvolutionShape& shape) {
+  const ConvolutionChoice whole = choose_convolution(rows, {.shape = shape});
+  const ConvolutionChoice* choice = &whole;
+  while (!choice->parts.empty()) choice = &choice->parts.front();
+  return choice->row->name;
 }
 
 ExplainedChoice explain_choice(ConvolutionRows rows, const ConvolutionWork& work) {
   ExplainedChoice explained;
-  const ConvolutionChoice choice = choose_convolution(rows, work);
-  for (size_t index = rows.size() - 1; index > choice.below.size(); --index) {
+  const ConvolutionChoice whole = choose_convolution(rows, work);
+  for (size_t index = rows.size() - 1; rows[index] != whole.row; --index) {
     const char* reason = rows[index]->declines(work);
     explained.declined.emplace_back(
         rows[index]->name,
         reason != nullptr ? reason : "its parts would be the reference's, which takes the whole");
   }
-  explained.chosen = choice.row.name;
-  if (choice.row.part != nullptr) {
-    explained.chosen += ", " + explain_choice(choice.below, choice.row.part(work)).chosen;
+  explained.chosen = whole.row->name;
+  for (const ConvolutionChoice* choice = &whole; !choice->parts.empty();) {
+    choice = &choice->parts.front();
+    explained.chosen += std::string(", ") + choice->row->name;
   }
   return explained;
-}
-
-WideStatistics convolution_forward(ConvolutionRows rows, const ConvolutionForward& args,
-                                   const KernelContext& context) noexcept {
-  const auto [row, below] =
-      choose_convolution(rows, {.pass = ConvolutionPass::kForward, .shape = args.shape});
-  return row.forward(args, below, context);
-}
-
-size_t convolution_forward_scratch_bytes(ConvolutionRows rows, const ConvolutionShape& shape,
-                                         int threads) noexcept {
-  const auto [row, below] =
-      choose_convolution(rows, {.pass = ConvolutionPass::kForward, .shape = shape});
-  return row.forward_scratch_bytes(shape, threads, below);
-}
-
-WideStatistics convolution_grad_input(ConvolutionRows rows, const ConvolutionGradInput& args,
-                                      const KernelContext& context) noexcept {
-  const auto [row, below] =
-      choose_convolution(rows, {ConvolutionPass::kGradInput, args.shape, args.grad_output.bits});
-  return row.grad_input(args, below, context);
-}
-
-size_t convolution_grad_input_scratch_bytes(ConvolutionRows rows, const ConvolutionShape& shape,
-                                            int bits, int threads) noexcept {
-  return most_scratch_bytes(rows, {ConvolutionPass::kGradInput, shape, bits},
-                            [&](const ConvolutionChoice& choice, int of_bits) {
-                              return choice.row.grad_input_scratch_bytes(shape, of_bits, threads,
-                                                                         choice.below);
-                            });
-}
-
-void convolution_grad_weights(ConvolutionRows rows, const ConvolutionGradWeights& args,
-                              const KernelContext& context) noexcept {
-  const auto [row, below] =
-      choose_convolution(rows, {ConvolutionPass::kGradWeights, args.shape, args.grad_output.bits});
-  row.grad_weights(args, below, context);
-}
-
-size_t convolution_grad_weights_scratch_bytes(ConvolutionRows rows, const ConvolutionShape& shape,
-                                              int bits, int threads) noexcept {
-  return most_scratch_bytes(rows, {ConvolutionPass::kGradWeights, shape, bits},
-                            [&](const ConvolutionChoice& choice, int of_bits) {
-                              return choice.row.grad_weights_scratch_bytes(shape, of_bits, threads,
-                                                                           choice.below);
-                            });
 }
 
 }  // namespace mantissa::kernels

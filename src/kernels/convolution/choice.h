@@ -1,5 +1,5 @@
-// Which row convolves: the last one that takes the work. Operators call these functions; contracts
-// are in kernels/convolution/convolution.h.
+// The row that convolves: the last one that takes the work. It is chosen once, and called as often
+// as the work comes. Contracts are in kernels/convolution/convolution.h.
 #pragma once
 
 #include <string>
@@ -10,21 +10,41 @@
 
 namespace mantissa::kernels {
 
+// The row for some work, with choices for the parts that it hands on. Every call is for this work:
+// the same pass, shape and bits.
 struct ConvolutionChoice {
-  const ConvolutionKernels& row;
-  ConvolutionRows below;  // rows for the parts that it hands on
+  const ConvolutionKernels* row = nullptr;
+  ConvolutionWork work;
+  std::vector<ConvolutionChoice> parts;
+
+  WideStatistics forward(const ConvolutionForward& args,
+                         const KernelContext& context) const noexcept {
+    return row->forward(args, parts, context);
+  }
+  WideStatistics grad_input(const ConvolutionGradInput& args,
+                            const KernelContext& context) const noexcept {
+    return row->grad_input(args, parts, context);
+  }
+  void grad_weights(const ConvolutionGradWeights& args,
+                    const KernelContext& context) const noexcept {
+    row->grad_weights(args, parts, context);
+  }
+  size_t scratch_bytes(int threads) const noexcept;
 };
 
 // Asks the rows one after the other, the last first. The first row is the reference, which takes
 // all. A row that only cuts work into parts is passed over where the reference would take these:
 // it takes the whole as well.
-ConvolutionChoice choose_convolution(ConvolutionRows rows, const ConvolutionWork& work) noexcept;
+ConvolutionChoice choose_convolution(ConvolutionRows rows, const ConvolutionWork& work);
+
+// Scratch for the work, or for the same with gradients of fewer bits, which another row may take.
+size_t convolution_scratch_bytes(ConvolutionRows rows, const ConvolutionWork& work, int threads);
 
 // Whether the plain loops of the reference are all that there is for this work.
-bool is_left_to_reference(ConvolutionRows rows, const ConvolutionWork& work) noexcept;
+bool is_left_to_reference(ConvolutionRows rows, const ConvolutionWork& work);
 
 // The name of the row that multiplies: of the work, or of its parts, or of theirs.
-const char* convolution_kernel_name(ConvolutionRows rows, const ConvolutionShape& shape) noexcept;
+const char* convolution_kernel_name(ConvolutionRows rows, const ConvolutionShape& shape);
 
 // For reports: the chosen row and those that its parts go to, "convolution_grouped,
 // convolution_words"; and the rows that were passed over, with their reasons.
@@ -33,20 +53,5 @@ struct ExplainedChoice {
   std::vector<std::pair<std::string, std::string>> declined;
 };
 ExplainedChoice explain_choice(ConvolutionRows rows, const ConvolutionWork& work);
-
-WideStatistics convolution_forward(ConvolutionRows rows, const ConvolutionForward& args,
-                                   const KernelContext& context) noexcept;
-size_t convolution_forward_scratch_bytes(ConvolutionRows rows, const ConvolutionShape& shape,
-                                         int threads) noexcept;
-
-WideStatistics convolution_grad_input(ConvolutionRows rows, const ConvolutionGradInput& args,
-                                      const KernelContext& context) noexcept;
-size_t convolution_grad_input_scratch_bytes(ConvolutionRows rows, const ConvolutionShape& shape,
-                                            int bits, int threads) noexcept;
-
-void convolution_grad_weights(ConvolutionRows rows, const ConvolutionGradWeights& args,
-                              const KernelContext& context) noexcept;
-size_t convolution_grad_weights_scratch_bytes(ConvolutionRows rows, const ConvolutionShape& shape,
-                                              int bits, int threads) noexcept;
 
 }  // namespace mantissa::kernels

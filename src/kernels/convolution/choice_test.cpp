@@ -21,7 +21,7 @@ ConvolutionShape dilated(ConvolutionShape s) {
 }
 
 const char* chosen(const Rows& rows, const ConvolutionWork& work) {
-  return choose_convolution(rows, work).row.name;
+  return choose_convolution(rows, work).row->name;
 }
 
 // A row that declines work of more than a limit of images.
@@ -57,8 +57,14 @@ TEST(ConvolutionChoice, RowsBelowTakeTheParts) {
   const Rows rows = {&kConvolutionReference, &four, &kConvolutionGrouped, &kConvolutionDilated};
   const ConvolutionWork work{.shape = dilated(in_groups(4))};
   const ConvolutionChoice choice = choose_convolution(rows, work);
-  EXPECT_EQ(&choice.row, &kConvolutionDilated);
-  EXPECT_EQ(choice.below.size(), 3u);
+  EXPECT_EQ(choice.row, &kConvolutionDilated);
+  ASSERT_EQ(choice.parts.size(), 4u);  // phases
+  for (const ConvolutionChoice& phase : choice.parts) {
+    EXPECT_EQ(phase.row, &kConvolutionGrouped);
+    ASSERT_EQ(phase.parts.size(), 1u);  // groups are alike
+    EXPECT_EQ(phase.parts[0].row, &four);
+    EXPECT_EQ(phase.parts[0].work.shape.in_channels, 8);
+  }
   EXPECT_EQ(explain_choice(rows, work).chosen, "convolution_dilated, convolution_grouped, four");
   EXPECT_STREQ(convolution_kernel_name(rows, work.shape), "four");
 }
@@ -140,7 +146,7 @@ TEST(ConvolutionChoice, ScratchIsForTheRowsOfFewerBitsToo) {
     const size_t of_8 = kDepthwiseAvx512Vnni.grad_input_scratch_bytes(shape, 8, threads, {});
     const size_t of_16 = kConvolutionReference.grad_input_scratch_bytes(shape, 16, threads, {});
     ASSERT_NE(of_8, of_16);
-    EXPECT_EQ(convolution_grad_input_scratch_bytes(rows, shape, 16, threads),
+    EXPECT_EQ(convolution_scratch_bytes(rows, {ConvolutionPass::kGradInput, shape, 16}, threads),
               std::max(of_8, of_16));
   }
 }

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/cpu.h"
 #include "kernels/mantissa_span.h"
@@ -127,31 +128,34 @@ struct ConvolutionWork {
 struct ConvolutionKernels;
 using ConvolutionRows = std::span<const ConvolutionKernels* const>;
 
+// Kernels that were chosen for the parts that a row cuts its work into (choice.h).
+struct ConvolutionChoice;
+using ConvolutionParts = std::span<const ConvolutionChoice>;
+
 // One row. Every function is bit-equal to the reference (kConvolutionReference), whatever the
 // pool's size. The scratch functions say how many bytes the context must bring, for a pool of
 // `threads` threads and grad_output of up to `bits` bits.
 //
 // A row may cut its work into parts and hand them to the rows below it in the table, of which each
-// part gets the best that takes it (choice.h). `below` is these rows.
+// part gets the best that takes it. Its functions are given one choice for each of the parts.
 struct ConvolutionKernels {
   const char* name;
   Features needs;
   // Why the row does not take the work, or null. The reference takes all.
   const char* (*declines)(const ConvolutionWork&) noexcept;
-  // The first of the parts, a largest one. Null: the row cuts nothing.
-  ConvolutionWork (*part)(const ConvolutionWork&) noexcept;
-  WideStatistics (*forward)(const ConvolutionForward&, ConvolutionRows below,
+  // The parts, those that are alike once. Null: the row cuts nothing.
+  std::vector<ConvolutionWork> (*parts)(const ConvolutionWork&);
+  WideStatistics (*forward)(const ConvolutionForward&, ConvolutionParts,
                             const KernelContext&) noexcept;
-  size_t (*forward_scratch_bytes)(const ConvolutionShape&, int threads,
-                                  ConvolutionRows below) noexcept;
-  WideStatistics (*grad_input)(const ConvolutionGradInput&, ConvolutionRows below,
+  size_t (*forward_scratch_bytes)(const ConvolutionShape&, int threads, ConvolutionParts) noexcept;
+  WideStatistics (*grad_input)(const ConvolutionGradInput&, ConvolutionParts,
                                const KernelContext&) noexcept;
   size_t (*grad_input_scratch_bytes)(const ConvolutionShape&, int bits, int threads,
-                                     ConvolutionRows below) noexcept;
-  void (*grad_weights)(const ConvolutionGradWeights&, ConvolutionRows below,
+                                     ConvolutionParts) noexcept;
+  void (*grad_weights)(const ConvolutionGradWeights&, ConvolutionParts,
                        const KernelContext&) noexcept;
   size_t (*grad_weights_scratch_bytes)(const ConvolutionShape&, int bits, int threads,
-                                       ConvolutionRows below) noexcept;
+                                       ConvolutionParts) noexcept;
 };
 
 extern const ConvolutionKernels kConvolutionReference;

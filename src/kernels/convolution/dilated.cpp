@@ -68,12 +68,15 @@ struct PhaseOf {
   bool pads_kernel() const { return zero_rows > 0 || zero_columns > 0; }
 };
 
-// Calls visit(phase) for each phase with outputs.
+// Calls visit(phase, index) for each phase with outputs.
 template <typename Visit>
 void for_each_phase(const ConvolutionShape& s, const Visit& visit) {
   const int64_t phases = s.dilation / std::gcd(s.stride, s.dilation);
+  size_t index = 0;
   for (int64_t ry = 0; ry < std::min(phases, s.out_height); ++ry) {
-    for (int64_t rx = 0; rx < std::min(phases, s.out_width); ++rx) visit(PhaseOf(s, ry, rx));
+    for (int64_t rx = 0; rx < std::min(phases, s.out_width); ++rx) {
+      visit(PhaseOf(s, ry, rx), index++);
+    }
   }
 }
 
@@ -152,31 +155,31 @@ const int8_t* weights_of(const PhaseOf& phase, const ConvolutionShape& s, const 
 
 // Scratch for a phase's input, output and weights, each as large as any phase's, then the scratch
 // of the rows that take the phases.
-struct Parts {
+struct ScratchBytes {
   size_t input = 0, output = 0, weights = 0, kernel = 0;
 
-  template <typename KernelBytes>
-  Parts(const ConvolutionShape& s, int64_t in_bytes, int64_t out_bytes, int64_t weight_bytes,
-        const KernelBytes& kernel_bytes) {
-    for_each_phase(s, [&](const PhaseOf& phase) {
-      input = std::max(input, aligned_bytes(phase.shape.input_count() * in_bytes));
-      output = std::max(output, aligned_bytes(phase.shape.output_count() * out_bytes));
-      weights = std::max(weights, aligned_bytes(phase.shape.weights_count() * weight_bytes));
-      kernel = std::max(kernel, kernel_bytes(phase.shape));
-    });
+  ScratchBytes(ConvolutionParts phases, int threads, int64_t in_bytes, int64_t out_bytes,
+               int64_t weight_bytes) {
+    for (const ConvolutionChoice& phase : phases) {
+      const ConvolutionShape& s = phase.work.shape;
+      input = std::max(input, aligned_bytes(s.input_count() * in_bytes));
+      output = std::max(output, aligned_bytes(s.output_count() * out_bytes));
+      weights = std::max(weights, aligned_bytes(s.weights_count() * weight_bytes));
+      kernel = std::max(kernel, phase.scratch_bytes(threads));
+    }
   }
-  size_t bytes() const { return input + output + weights + kernel; }
+  size_t total() const { return input + output + weights + kernel; }
 };
 
 struct Scratch {
   std::byte *input, *output, *weights;
   KernelContext kernel;
 
-  Scratch(const KernelContext& context, const Parts& parts)
+  Scratch(const KernelContext& context, const ScratchBytes& bytes)
       : input(context.scratch.data()),
-        output(input + parts.input),
-        weights(output + parts.output),
-        kernel{context.pool, context.scratch.subspan(parts.bytes() - parts.kernel)} {}
+        output(input + bytes.input),
+        weights(output + bytes.output),
+        kernel{context.pool, context.scratch.subspan(bytes.total() - bytes.kernel)} {}
 };
 
 const char* declines(const ConvolutionWork& work) noexcept {
@@ -184,39 +187,35 @@ const char* declines(const ConvolutionWork& work) noexcept {
   return work.shape.dilation == 1 ? "takes only dilation" : nullptr;
 }
 
-ConvolutionWork part(const ConvolutionWork& work) noexcept {
-  return {work.pass, PhaseOf(work.shape, 0, 0).shape, work.bits};
-}
-
-Parts forward_parts(ConvolutionRows below, const ConvolutionShape& shape, int threads) {
-  return Parts(shape, 1, 4, 1, [&](const ConvolutionShape& phase) {
-    return convolution_forward_scratch_bytes(below, phase, threads);
+// The phases, one after another.
+std::vector<ConvolutionWork> parts(const ConvolutionWork& work) {
+  std::vector<ConvolutionWork> phases;
+  for_each_phase(work.shape, [&](const PhaseOf& phase, size_t) {
+    phases.push_back({work.pass, phase.shape, work.bits});
   });
+  return phases;
 }
 
-Parts grad_input_parts(ConvolutionRows below, const ConvolutionShape& shape, int bits,
-                       int threads) {
-  // The gradient of the input may have 16 bits where that of the output has fewer.
-  return Parts(shape, gradient_bytes(16), gradient_bytes(bits), 1,
-               [&](const ConvolutionShape& phase) {
-                 return convolution_grad_input_scratch_bytes(below, phase, bits, threads);
-               });
+ScratchBytes forward_bytes(ConvolutionParts phases, int threads) {
+  return {phases, threads, 1, 4, 1};
 }
 
-Parts grad_weights_parts(ConvolutionRows below, const ConvolutionShape& shape, int bits,
-                         int threads) {
-  return Parts(shape, 1, gradient_bytes(bits), 8, [&](const ConvolutionShape& phase) {
-    return convolution_grad_weights_scratch_bytes(below, phase, bits, threads);
-  });
+ScratchBytes grad_input_bytes(ConvolutionParts phases, int bits, int threads) {
+  // The gradient of the input may have 16 bits where the gradient of the output has fewer.
+  return {phases, threads, gradient_bytes(16), gradient_bytes(bits), 1};
 }
 
-WideStatistics forward(const ConvolutionForward& args, ConvolutionRows below,
+ScratchBytes grad_weights_bytes(ConvolutionParts phases, int bits, int threads) {
+  return {phases, threads, 1, gradient_bytes(bits), 8};
+}
+
+WideStatistics forward(const ConvolutionForward& args, ConvolutionParts phases,
                        const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
-  const Scratch scratch(context, forward_parts(below, s, context.pool->size()));
+  const Scratch scratch(context, forward_bytes(phases, context.pool->size()));
   const bool writes_sums = args.sums != nullptr;
   WideStatistics total;
-  for_each_phase(s, [&](const PhaseOf& phase) {
+  for_each_phase(s, [&](const PhaseOf& phase, size_t index) {
     ConvolutionForward part = args;
     part.counts = nullptr;  // of the whole result, by the caller
     part.shape = phase.shape;
@@ -228,7 +227,7 @@ WideStatistics forward(const ConvolutionForward& args, ConvolutionRows below,
     part.weights = weights_of(phase, s, args.weights, scratch.weights);
     if (writes_sums) part.sums = reinterpret_cast<int32_t*>(scratch.output);
     if (!writes_sums) part.output = reinterpret_cast<int8_t*>(scratch.output);
-    total += convolution_forward(below, part, scratch.kernel);
+    total += phases[index].forward(part, scratch.kernel);
     outputs_of(phase, writes_sums ? 4 : 1)
         .scatter(*context.pool, scratch.output,
                  writes_sums ? static_cast<void*>(args.sums) : static_cast<void*>(args.output));
@@ -236,21 +235,21 @@ WideStatistics forward(const ConvolutionForward& args, ConvolutionRows below,
   return total;
 }
 
-size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads,
-                             ConvolutionRows below) noexcept {
-  return forward_parts(below, shape, threads).bytes();
+size_t forward_scratch_bytes(const ConvolutionShape&, int threads,
+                             ConvolutionParts phases) noexcept {
+  return forward_bytes(phases, threads).total();
 }
 
-WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionRows below,
+WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts phases,
                           const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   const int bits = args.grad_output.bits;
-  const Scratch scratch(context, grad_input_parts(below, s, bits, context.pool->size()));
+  const Scratch scratch(context, grad_input_bytes(phases, bits, context.pool->size()));
   const int64_t in_bytes = gradient_bytes(args.grad_input.bits);
   // Pixels that no tap meets are of no phase.
   std::memset(args.grad_input.data, 0, static_cast<size_t>(s.input_count() * in_bytes));
   WideStatistics total;
-  for_each_phase(s, [&](const PhaseOf& phase) {
+  for_each_phase(s, [&](const PhaseOf& phase, size_t index) {
     if (!phase.has_inputs()) return;
     ConvolutionGradInput part = args;
     part.counts = nullptr;  // of the whole result, by the caller
@@ -259,18 +258,18 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionRows belo
                                 .gather(*context.pool, args.grad_output.data, scratch.output);
     part.weights = weights_of(phase, s, args.weights, scratch.weights);
     part.grad_input.data = scratch.input;
-    total += convolution_grad_input(below, part, scratch.kernel);
+    total += phases[index].grad_input(part, scratch.kernel);
     inputs_of(phase, in_bytes).scatter(*context.pool, scratch.input, args.grad_input.data);
   });
   return total;
 }
 
-size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
-                                ConvolutionRows below) noexcept {
-  return grad_input_parts(below, shape, bits, threads).bytes();
+size_t grad_input_scratch_bytes(const ConvolutionShape&, int bits, int threads,
+                                ConvolutionParts phases) noexcept {
+  return grad_input_bytes(phases, bits, threads).total();
 }
 
-void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
+void grad_weights(const ConvolutionGradWeights& args, ConvolutionParts phases,
                   const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   const int bits = args.grad_output.bits;
@@ -278,10 +277,10 @@ void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
   auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
   const size_t used = aligned_bytes(s.weights_count() * 8);
   const Scratch scratch({context.pool, context.scratch.subspan(used)},
-                        grad_weights_parts(below, s, bits, context.pool->size()));
+                        grad_weights_bytes(phases, bits, context.pool->size()));
   std::fill_n(sums, s.weights_count(), 0);
   const int64_t length = s.kernel_width * s.group_in_channels();
-  for_each_phase(s, [&](const PhaseOf& phase) {
+  for_each_phase(s, [&](const PhaseOf& phase, size_t index) {
     if (!phase.has_inputs()) return;
     auto* part_sums = reinterpret_cast<int64_t*>(scratch.weights);
     ConvolutionGradWeights part = args;
@@ -293,7 +292,7 @@ void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
         inputs_of(phase, 1).gather(*context.pool, args.input, scratch.input));
     part.grad_output.data = outputs_of(phase, gradient_bytes(bits))
                                 .gather(*context.pool, args.grad_output.data, scratch.output);
-    convolution_grad_weights(below, part, scratch.kernel);
+    phases[index].grad_weights(part, scratch.kernel);
     for_each_tap_row(phase, s, [&](int64_t apart, int64_t among) {
       for (int64_t i = 0; i < length; ++i) sums[among + i] += part_sums[apart + i];
     });
@@ -302,9 +301,9 @@ void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
 }
 
 size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
-                                  ConvolutionRows below) noexcept {
+                                  ConvolutionParts phases) noexcept {
   return aligned_bytes(shape.weights_count() * 8) +
-         grad_weights_parts(below, shape, bits, threads).bytes();
+         grad_weights_bytes(phases, bits, threads).total();
 }
 
 }  // namespace
@@ -313,7 +312,7 @@ const ConvolutionKernels kConvolutionDilated = {
     .name = "convolution_dilated",
     .needs = kNeedsNothing,
     .declines = declines,
-    .part = part,
+    .parts = parts,
     .forward = forward,
     .forward_scratch_bytes = forward_scratch_bytes,
     .grad_input = grad_input,

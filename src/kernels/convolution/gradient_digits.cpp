@@ -36,9 +36,11 @@ const char* declines(const ConvolutionWork& work) noexcept {
   return work.bits <= 16 ? "takes only gradients of more than 16 bits" : nullptr;
 }
 
-ConvolutionWork part(const ConvolutionWork& work) noexcept { return {work.pass, work.shape, 16}; }
+std::vector<ConvolutionWork> parts(const ConvolutionWork& work) {
+  return {{work.pass, work.shape, 16}};
+}
 
-void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
+void grad_weights(const ConvolutionGradWeights& args, ConvolutionParts of_digits,
                   const KernelContext& context) noexcept {
   const Scratch scratch(args.shape);
   auto* digits = reinterpret_cast<int16_t*>(context.scratch.data());
@@ -53,8 +55,7 @@ void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
                         digits[i] = digit_of(gradient[i], index);
                       }
                     });
-    convolution_grad_weights(
-        below,
+    of_digits[0].grad_weights(
         {args.shape, args.input, {digits, 16}, -kDigitBits * index, {sums}, index != kDigits - 1},
         rest);
   }
@@ -62,8 +63,8 @@ void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
 }
 
 size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int, int threads,
-                                  ConvolutionRows below) noexcept {
-  return Scratch(shape).bytes() + convolution_grad_weights_scratch_bytes(below, shape, 16, threads);
+                                  ConvolutionParts of_digits) noexcept {
+  return Scratch(shape).bytes() + of_digits[0].scratch_bytes(threads);
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ const ConvolutionKernels kConvolutionDigits = {
     .name = "convolution_digits",
     .needs = kNeedsNothing,
     .declines = declines,
-    .part = part,
+    .parts = parts,
     .forward = nullptr,
     .forward_scratch_bytes = nullptr,
     .grad_input = nullptr,

@@ -62,19 +62,20 @@ std::vector<__int128> exact_sums(const ConvolutionShape& s, const Case& c) {
 }
 
 void check(const ConvolutionShape& shape, const Case& c, std::initializer_list<int> shifts) {
+  const ConvolutionWork work{ConvolutionPass::kGradWeights, shape, 32};
   const std::vector<__int128> sums = exact_sums(shape, c);
   test::with_every_kernel(
       [&](const KernelTable& table, int threads) {
-        return convolution_grad_weights_scratch_bytes(table.convolution, shape, 32, threads);
+        return convolution_scratch_bytes(table.convolution, work, threads);
       },
       [&](const KernelTable& table, const KernelContext& context) {
         for (const int shift : shifts) {
           const bool adds = shift % 2 != 0;
           std::vector<int64_t> found(sums.size(), 5);
-          convolution_grad_weights(
-              table.convolution,
-              {shape, c.input.data(), {c.gradient.data(), 32}, shift, {found.data()}, adds},
-              context);
+          choose_convolution(table.convolution, work)
+              .grad_weights(
+                  {shape, c.input.data(), {c.gradient.data(), 32}, shift, {found.data()}, adds},
+                  context);
           for (size_t i = 0; i < sums.size(); ++i) {
             ASSERT_EQ(found[i],
                       accumulate(adds ? 5 : 0, rescale_rne(static_cast<int64_t>(sums[i]), shift)))

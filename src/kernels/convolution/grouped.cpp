@@ -23,8 +23,8 @@ ConvolutionShape one_group(ConvolutionShape s) {
   return s;
 }
 
-ConvolutionWork part(const ConvolutionWork& work) noexcept {
-  return {work.pass, one_group(work.shape), work.bits};
+std::vector<ConvolutionWork> parts(const ConvolutionWork& work) {
+  return {{work.pass, one_group(work.shape), work.bits}};
 }
 
 // One group's input, or gradient of it, and output, or gradient of it, before the dense scratch.
@@ -69,7 +69,7 @@ size_t group_bytes(const ConvolutionShape& s, int64_t input_bytes, int64_t outpu
          aligned_bytes(s.output_count() / s.groups * output_bytes);
 }
 
-WideStatistics forward(const ConvolutionForward& args, ConvolutionRows below,
+WideStatistics forward(const ConvolutionForward& args, ConvolutionParts groups,
                        const KernelContext& context) noexcept {
   const ConvolutionShape group = one_group(args.shape);
   const int64_t bytes = args.sums != nullptr ? 4 : 1;
@@ -87,19 +87,18 @@ WideStatistics forward(const ConvolutionForward& args, ConvolutionRows below,
     if (args.bias != nullptr) part.bias = args.bias + g * group.out_channels;
     if (args.sums != nullptr) part.sums = reinterpret_cast<int32_t*>(scratch.output);
     if (args.output != nullptr) part.output = reinterpret_cast<int8_t*>(scratch.output);
-    total += convolution_forward(below, part, scratch.dense);
+    total += groups[0].forward(part, scratch.dense);
     output.scatter(*context.pool, scratch.output, g, all);
   }
   return total;
 }
 
 size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads,
-                             ConvolutionRows below) noexcept {
-  return group_bytes(shape, 1, 4) +
-         convolution_forward_scratch_bytes(below, one_group(shape), threads);
+                             ConvolutionParts groups) noexcept {
+  return group_bytes(shape, 1, 4) + groups[0].scratch_bytes(threads);
 }
 
-WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionRows below,
+WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts groups,
                           const KernelContext& context) noexcept {
   const ConvolutionShape group = one_group(args.shape);
   const int64_t input_bytes = gradient_bytes(args.grad_input.bits);
@@ -116,20 +115,20 @@ WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionRows belo
     part.grad_output.data = output.gather(*context.pool, args.grad_output.data, g, scratch.output);
     part.weights = args.weights + g * group.weights_count();
     part.grad_input.data = scratch.input;
-    total += convolution_grad_input(below, part, scratch.dense);
+    total += groups[0].grad_input(part, scratch.dense);
     input.scatter(*context.pool, scratch.input, g, args.grad_input.data);
   }
   return total;
 }
 
 size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
-                                ConvolutionRows below) noexcept {
-  // The gradient of the input may have 16 bits where that of the output has fewer.
+                                ConvolutionParts groups) noexcept {
+  // The gradient of the input may have 16 bits where the gradient of the output has fewer.
   return group_bytes(shape, gradient_bytes(16), gradient_bytes(bits)) +
-         convolution_grad_input_scratch_bytes(below, one_group(shape), bits, threads);
+         groups[0].scratch_bytes(threads);
 }
 
-void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
+void grad_weights(const ConvolutionGradWeights& args, ConvolutionParts groups,
                   const KernelContext& context) noexcept {
   const ConvolutionShape group = one_group(args.shape);
   const int64_t bytes = gradient_bytes(args.grad_output.bits);
@@ -142,14 +141,13 @@ void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows below,
         reinterpret_cast<const int8_t*>(input.gather(*context.pool, args.input, g, scratch.input));
     part.grad_output.data = output.gather(*context.pool, args.grad_output.data, g, scratch.output);
     part.totals = args.totals.from(g * group.weights_count());
-    convolution_grad_weights(below, part, scratch.dense);
+    groups[0].grad_weights(part, scratch.dense);
   }
 }
 
 size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
-                                  ConvolutionRows below) noexcept {
-  return group_bytes(shape, 1, gradient_bytes(bits)) +
-         convolution_grad_weights_scratch_bytes(below, one_group(shape), bits, threads);
+                                  ConvolutionParts groups) noexcept {
+  return group_bytes(shape, 1, gradient_bytes(bits)) + groups[0].scratch_bytes(threads);
 }
 
 }  // namespace
@@ -158,7 +156,7 @@ const ConvolutionKernels kConvolutionGrouped = {
     .name = "convolution_grouped",
     .needs = kNeedsNothing,
     .declines = declines,
-    .part = part,
+    .parts = parts,
     .forward = forward,
     .forward_scratch_bytes = forward_scratch_bytes,
     .grad_input = grad_input,

@@ -2,7 +2,7 @@
 // loops of one instruction set.
 #pragma once
 
-#include "kernels/convolution/convolution.h"
+#include "kernels/convolution/choice.h"
 
 namespace mantissa::kernels {
 
@@ -22,25 +22,25 @@ constexpr ConvolutionKernels kernels_of(const char* name, Features needs,
       .name = name,
       .needs = needs,
       .declines = declines,
-      .part = nullptr,
-      .forward = [](const ConvolutionForward& args, ConvolutionRows,
+      .parts = nullptr,
+      .forward = [](const ConvolutionForward& args, ConvolutionParts,
                     const KernelContext& context) noexcept { return forward(kOwn, args, context); },
       .forward_scratch_bytes =
-          [](const ConvolutionShape& shape, int threads, ConvolutionRows) noexcept {
+          [](const ConvolutionShape& shape, int threads, ConvolutionParts) noexcept {
             return forward_scratch_bytes(kOwn, shape, threads);
           },
       .grad_input =
-          [](const ConvolutionGradInput& args, ConvolutionRows,
+          [](const ConvolutionGradInput& args, ConvolutionParts,
              const KernelContext& context) noexcept { return grad_input(kOwn, args, context); },
       .grad_input_scratch_bytes =
-          [](const ConvolutionShape& shape, int bits, int threads, ConvolutionRows) noexcept {
+          [](const ConvolutionShape& shape, int bits, int threads, ConvolutionParts) noexcept {
             return grad_input_scratch_bytes(kOwn, shape, bits, threads);
           },
       .grad_weights =
-          [](const ConvolutionGradWeights& args, ConvolutionRows,
+          [](const ConvolutionGradWeights& args, ConvolutionParts,
              const KernelContext& context) noexcept { grad_weights(kOwn, args, context); },
       .grad_weights_scratch_bytes =
-          [](const ConvolutionShape& shape, int bits, int threads, ConvolutionRows) noexcept {
+          [](const ConvolutionShape& shape, int bits, int threads, ConvolutionParts) noexcept {
             return grad_weights_scratch_bytes(kOwn, shape, bits, threads);
           },
   };

@@ -23,6 +23,20 @@ auto most_of_pieces(int64_t count, int64_t piece, const Bytes& bytes) {
   return last == 0 ? bytes(piece) : std::max(bytes(piece), bytes(last));
 }
 
+// Choices for pieces of so many of `count`, and for the shorter last one.
+template <typename Choice>
+struct PieceChoices {
+  int64_t piece = 0;
+  Choice whole, last;
+
+  template <typename Choose>
+  PieceChoices(int64_t count, int64_t piece_, const Choose& choose) : piece(piece_) {
+    if (count >= piece) whole = choose(piece);
+    if (count % piece != 0) last = choose(count % piece);
+  }
+  const Choice& of(int64_t length) const { return length == piece ? whole : last; }
+};
+
 // Rows of `width` bytes, `from_step` and `to_step` apart: some channels of all pixels.
 inline void copy_rows(ThreadPool& pool, const std::byte* from, int64_t from_step, std::byte* to,
                       int64_t to_step, int64_t width, int64_t rows) {

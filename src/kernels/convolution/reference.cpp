@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/convolution/convolution.h"
+#include "kernels/convolution/choice.h"
 #include "kernels/exact_sums.h"
 #include "numerics/rounding.h"
 
@@ -50,7 +50,7 @@ void for_each_output(const ConvolutionShape& s, Visit&& visit) {
   }
 }
 
-WideStatistics forward(const ConvolutionForward& args, ConvolutionRows,
+WideStatistics forward(const ConvolutionForward& args, ConvolutionParts,
                        const KernelContext&) noexcept {
   const ConvolutionShape& s = args.shape;
   WideStatistics statistics;
@@ -92,7 +92,7 @@ void add_grad_input(const ConvolutionGradInput& args, int64_t* wide) {
   });
 }
 
-WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionRows,
+WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts,
                           const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   const int64_t limit = mantissa_limit(args.grad_input.bits);
@@ -130,7 +130,7 @@ void add_grad_weights(const ConvolutionGradWeights& args, int64_t* sums) {
   });
 }
 
-void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows,
+void grad_weights(const ConvolutionGradWeights& args, ConvolutionParts,
                   const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   auto* sums = reinterpret_cast<int64_t*>(context.scratch.data());
@@ -142,14 +142,15 @@ void grad_weights(const ConvolutionGradWeights& args, ConvolutionRows,
   }
 }
 
-size_t no_scratch_bytes(const ConvolutionShape&, int, ConvolutionRows) noexcept { return 0; }
+size_t no_scratch_bytes(const ConvolutionShape&, int, ConvolutionParts) noexcept { return 0; }
 
-size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int, int, ConvolutionRows) noexcept {
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int, int,
+                                ConvolutionParts) noexcept {
   return static_cast<size_t>(shape.input_count()) * sizeof(int64_t);
 }
 
 size_t grad_weights_scratch_bytes(const ConvolutionShape& shape, int, int,
-                                  ConvolutionRows) noexcept {
+                                  ConvolutionParts) noexcept {
   return static_cast<size_t>(shape.weights_count()) * sizeof(int64_t);
 }
 
@@ -159,7 +160,7 @@ const ConvolutionKernels kConvolutionReference = {
     .name = "convolution_reference",
     .needs = kNeedsNothing,
     .declines = [](const ConvolutionWork&) noexcept -> const char* { return nullptr; },
-    .part = nullptr,
+    .parts = nullptr,
     .forward = forward,
     .forward_scratch_bytes = no_scratch_bytes,
     .grad_input = grad_input,

@@ -36,22 +36,38 @@ ConvolutionShape with_inputs(ConvolutionShape s, int64_t channels) {
   return s;
 }
 
-// Calls run(first, count, context) for slices of `all` channels, each with so many bytes of scratch
-// and no other thread; returns the combined statistics.
+int64_t slice_of(const ConvolutionWork& work) {
+  if (work.pass == ConvolutionPass::kGradWeights) return 0;
+  return work.pass == ConvolutionPass::kForward ? forward_slice(work.shape)
+                                                : grad_input_slice(work.shape);
+}
+
+const char* declines(const ConvolutionWork& work) noexcept {
+  if (work.pass == ConvolutionPass::kGradWeights) return "takes no gradient of weights";
+  return slice_of(work) == 0 ? "takes only many weights that meet few pixels" : nullptr;
+}
+
+std::vector<ConvolutionWork> parts(const ConvolutionWork& work) {
+  return slices(work, slice_of(work));
+}
+
+// Calls run(first, choice, context) for the slices of `all` channels, of `channels` each but the
+// last, each with so many bytes of scratch and no other thread; returns the combined statistics.
 template <typename Run>
-WideStatistics for_each_slice(const KernelContext& context, int64_t all, int64_t channels,
-                              size_t scratch_bytes, const Run& run) {
+WideStatistics for_each_slice(const KernelContext& context, ConvolutionParts slices, int64_t all,
+                              int64_t channels, size_t scratch_bytes, const Run& run) {
   std::array<WideStatistics, kMaximumParts> partial;
-  const int64_t slices = divide_up(all, channels);
-  const int64_t workers = std::min({slices, int64_t{context.pool->size()}, kMaximumParts});
+  const int64_t count = divide_up(all, channels);
+  const int64_t workers = std::min({count, int64_t{context.pool->size()}, kMaximumParts});
   std::atomic<int64_t> next{0};
   context.pool->parallel_for(workers, [&](int64_t worker, int) {
     ThreadPool alone(1);
     const KernelContext own{
         &alone,
         context.scratch.subspan(static_cast<size_t>(worker) * scratch_bytes, scratch_bytes)};
-    for (int64_t i = next.fetch_add(1); i < slices; i = next.fetch_add(1)) {
-      partial[worker] += run(i * channels, std::min(channels, all - i * channels), own);
+    for (int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
+      const bool is_whole = (i + 1) * channels <= all;
+      partial[worker] += run(i * channels, is_whole ? slices.front() : slices.back(), own);
     }
   });
   WideStatistics total;
@@ -64,24 +80,93 @@ size_t threads_bytes(size_t of_one, int64_t all, int64_t channels, int threads) 
   return static_cast<size_t>(parts) * of_one;
 }
 
+// The most bytes(slice) that a slice needs: the narrower one may take more.
+template <typename Bytes>
+size_t most_bytes(ConvolutionParts slices, const Bytes& bytes) {
+  return std::max(bytes(slices.front()), bytes(slices.back()));
+}
+
 // Scratch of one slice: its result, then the scratch of the row that takes it.
-size_t forward_bytes(ConvolutionRows below, const ConvolutionShape& shape, int64_t channels) {
-  return most_of_pieces(shape.out_channels, channels, [&](int64_t count) {
-    const ConvolutionShape part = with_outputs(shape, count);
-    return aligned_bytes(part.output_count() * 4) +
-           aligned_bytes(static_cast<int64_t>(convolution_forward_scratch_bytes(below, part, 1)));
+size_t forward_bytes(ConvolutionParts slices) {
+  return most_bytes(slices, [](const ConvolutionChoice& slice) {
+    return aligned_bytes(slice.work.shape.output_count() * 4) +
+           aligned_bytes(static_cast<int64_t>(slice.scratch_bytes(1)));
   });
 }
 
 // Scratch of one slice: its weights, its result, then the scratch of the row that takes it.
-size_t grad_input_bytes(ConvolutionRows below, const ConvolutionShape& shape, int64_t channels,
-                        int bits) {
-  return most_of_pieces(shape.in_channels, channels, [&](int64_t count) {
-    const ConvolutionShape part = with_inputs(shape, count);
-    return aligned_bytes(part.weights_count()) + aligned_bytes(part.input_count() * 2) +
-           aligned_bytes(
-               static_cast<int64_t>(convolution_grad_input_scratch_bytes(below, part, bits, 1)));
+size_t grad_input_bytes(ConvolutionParts slices) {
+  return most_bytes(slices, [](const ConvolutionChoice& slice) {
+    return aligned_bytes(slice.work.shape.weights_count()) +
+           aligned_bytes(slice.work.shape.input_count() * 2) +
+           aligned_bytes(static_cast<int64_t>(slice.scratch_bytes(1)));
   });
+}
+
+WideStatistics forward(const ConvolutionForward& args, ConvolutionParts slices,
+                       const KernelContext& context) noexcept {
+  const ConvolutionShape& s = args.shape;
+  const int64_t element = args.sums != nullptr ? 4 : 1;
+  auto* all = args.sums != nullptr ? reinterpret_cast<std::byte*>(args.sums)
+                                   : reinterpret_cast<std::byte*>(args.output);
+  const auto run = [&](int64_t first, const ConvolutionChoice& slice, const KernelContext& own) {
+    ConvolutionForward part = args;
+    part.counts = nullptr;  // of the whole result, by the caller
+    part.shape = slice.work.shape;
+    part.weights += first * (s.weights_count() / s.out_channels);
+    if (part.bias != nullptr) part.bias += first;
+    std::byte* result = own.scratch.data();
+    if (args.sums != nullptr) part.sums = reinterpret_cast<int32_t*>(result);
+    if (args.output != nullptr) part.output = reinterpret_cast<int8_t*>(result);
+    const size_t used = aligned_bytes(part.shape.output_count() * 4);
+    const WideStatistics found = slice.forward(part, {own.pool, own.scratch.subspan(used)});
+    const int64_t bytes = part.shape.out_channels * element;
+    copy_rows(*own.pool, result, bytes, all + first * element, s.out_channels * element, bytes,
+              s.output_count() / s.out_channels);
+    return found;
+  };
+  return for_each_slice(context, slices, s.out_channels, slices[0].work.shape.out_channels,
+                        forward_bytes(slices), run);
+}
+
+size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads,
+                             ConvolutionParts slices) noexcept {
+  return threads_bytes(forward_bytes(slices), shape.out_channels, slices[0].work.shape.out_channels,
+                       threads);
+}
+
+WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionParts slices,
+                          const KernelContext& context) noexcept {
+  const ConvolutionShape& s = args.shape;
+  const int64_t element = gradient_bytes(args.grad_input.bits);
+  const auto* weights = reinterpret_cast<const std::byte*>(args.weights);
+  auto* all = static_cast<std::byte*>(args.grad_input.data);
+  const auto run = [&](int64_t first, const ConvolutionChoice& slice, const KernelContext& own) {
+    ConvolutionGradInput part = args;
+    part.counts = nullptr;  // of the whole result, by the caller
+    part.shape = slice.work.shape;
+    const int64_t count = part.shape.in_channels;
+    std::byte* own_weights = own.scratch.data();
+    std::byte* result = own_weights + aligned_bytes(part.shape.weights_count());
+    copy_rows(*own.pool, weights + first, s.in_channels, own_weights, count, count,
+              s.weights_count() / s.in_channels);
+    part.weights = reinterpret_cast<const int8_t*>(own_weights);
+    part.grad_input.data = result;
+    const size_t used =
+        aligned_bytes(part.shape.weights_count()) + aligned_bytes(part.shape.input_count() * 2);
+    const WideStatistics found = slice.grad_input(part, {own.pool, own.scratch.subspan(used)});
+    copy_rows(*own.pool, result, count * element, all + first * element, s.in_channels * element,
+              count * element, s.input_count() / s.in_channels);
+    return found;
+  };
+  return for_each_slice(context, slices, s.in_channels, slices[0].work.shape.in_channels,
+                        grad_input_bytes(slices), run);
+}
+
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int, int threads,
+                                ConvolutionParts slices) noexcept {
+  return threads_bytes(grad_input_bytes(slices), shape.in_channels,
+                       slices[0].work.shape.in_channels, threads);
 }
 
 }  // namespace
@@ -94,119 +179,23 @@ int64_t grad_input_slice(const ConvolutionShape& shape) noexcept {
   return slice(shape, shape.in_channels);
 }
 
-WideStatistics sliced_forward(ConvolutionRows below, const ConvolutionForward& args,
-                              int64_t channels, const KernelContext& context) noexcept {
-  const ConvolutionShape& s = args.shape;
-  const int64_t element = args.sums != nullptr ? 4 : 1;
-  auto* all = args.sums != nullptr ? reinterpret_cast<std::byte*>(args.sums)
-                                   : reinterpret_cast<std::byte*>(args.output);
-  const auto run = [&](int64_t first, int64_t count, const KernelContext& own) {
-    ConvolutionForward part = args;
-    part.counts = nullptr;  // of the whole result, by the caller
-    part.shape = with_outputs(s, count);
-    part.weights += first * (s.weights_count() / s.out_channels);
-    if (part.bias != nullptr) part.bias += first;
-    std::byte* result = own.scratch.data();
-    if (args.sums != nullptr) part.sums = reinterpret_cast<int32_t*>(result);
-    if (args.output != nullptr) part.output = reinterpret_cast<int8_t*>(result);
-    const size_t used = aligned_bytes(part.shape.output_count() * 4);
-    const WideStatistics found =
-        convolution_forward(below, part, {own.pool, own.scratch.subspan(used)});
-    copy_rows(*own.pool, result, count * element, all + first * element, s.out_channels * element,
-              count * element, s.output_count() / s.out_channels);
-    return found;
+std::vector<ConvolutionWork> slices(const ConvolutionWork& work, int64_t channels) {
+  const bool forward = work.pass == ConvolutionPass::kForward;
+  const int64_t all = forward ? work.shape.out_channels : work.shape.in_channels;
+  const auto of = [&](int64_t count) -> ConvolutionWork {
+    return {work.pass, forward ? with_outputs(work.shape, count) : with_inputs(work.shape, count),
+            work.bits};
   };
-  return for_each_slice(context, s.out_channels, channels, forward_bytes(below, s, channels), run);
+  if (channels >= all) return {of(all)};
+  if (all % channels == 0) return {of(channels)};
+  return {of(channels), of(all % channels)};
 }
-
-size_t sliced_forward_scratch_bytes(ConvolutionRows below, const ConvolutionShape& shape,
-                                    int64_t channels, int threads) noexcept {
-  return threads_bytes(forward_bytes(below, shape, channels), shape.out_channels, channels,
-                       threads);
-}
-
-WideStatistics sliced_grad_input(ConvolutionRows below, const ConvolutionGradInput& args,
-                                 int64_t channels, const KernelContext& context) noexcept {
-  const ConvolutionShape& s = args.shape;
-  const int64_t element = gradient_bytes(args.grad_input.bits);
-  const auto* weights = reinterpret_cast<const std::byte*>(args.weights);
-  auto* all = static_cast<std::byte*>(args.grad_input.data);
-  const auto run = [&](int64_t first, int64_t count, const KernelContext& own) {
-    ConvolutionGradInput part = args;
-    part.counts = nullptr;  // of the whole result, by the caller
-    part.shape = with_inputs(s, count);
-    std::byte* own_weights = own.scratch.data();
-    std::byte* result = own_weights + aligned_bytes(part.shape.weights_count());
-    copy_rows(*own.pool, weights + first, s.in_channels, own_weights, count, count,
-              s.weights_count() / s.in_channels);
-    part.weights = reinterpret_cast<const int8_t*>(own_weights);
-    part.grad_input.data = result;
-    const size_t used =
-        aligned_bytes(part.shape.weights_count()) + aligned_bytes(part.shape.input_count() * 2);
-    const WideStatistics found =
-        convolution_grad_input(below, part, {own.pool, own.scratch.subspan(used)});
-    copy_rows(*own.pool, result, count * element, all + first * element, s.in_channels * element,
-              count * element, s.input_count() / s.in_channels);
-    return found;
-  };
-  return for_each_slice(context, s.in_channels, channels,
-                        grad_input_bytes(below, s, channels, args.grad_output.bits), run);
-}
-
-size_t sliced_grad_input_scratch_bytes(ConvolutionRows below, const ConvolutionShape& shape,
-                                       int64_t channels, int bits, int threads) noexcept {
-  return threads_bytes(grad_input_bytes(below, shape, channels, bits), shape.in_channels, channels,
-                       threads);
-}
-
-namespace {
-
-int64_t slice_of(const ConvolutionWork& work) {
-  if (work.pass == ConvolutionPass::kGradWeights) return 0;
-  return work.pass == ConvolutionPass::kForward ? forward_slice(work.shape)
-                                                : grad_input_slice(work.shape);
-}
-
-const char* declines(const ConvolutionWork& work) noexcept {
-  if (work.pass == ConvolutionPass::kGradWeights) return "takes no gradient of weights";
-  return slice_of(work) == 0 ? "takes only many weights that meet few pixels" : nullptr;
-}
-
-ConvolutionWork part(const ConvolutionWork& work) noexcept {
-  const int64_t channels = slice_of(work);
-  return {work.pass,
-          work.pass == ConvolutionPass::kForward ? with_outputs(work.shape, channels)
-                                                 : with_inputs(work.shape, channels),
-          work.bits};
-}
-
-WideStatistics forward(const ConvolutionForward& args, ConvolutionRows below,
-                       const KernelContext& context) noexcept {
-  return sliced_forward(below, args, forward_slice(args.shape), context);
-}
-
-size_t forward_scratch_bytes(const ConvolutionShape& shape, int threads,
-                             ConvolutionRows below) noexcept {
-  return sliced_forward_scratch_bytes(below, shape, forward_slice(shape), threads);
-}
-
-WideStatistics grad_input(const ConvolutionGradInput& args, ConvolutionRows below,
-                          const KernelContext& context) noexcept {
-  return sliced_grad_input(below, args, grad_input_slice(args.shape), context);
-}
-
-size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int bits, int threads,
-                                ConvolutionRows below) noexcept {
-  return sliced_grad_input_scratch_bytes(below, shape, grad_input_slice(shape), bits, threads);
-}
-
-}  // namespace
 
 const ConvolutionKernels kConvolutionSliced = {
     .name = "convolution_sliced",
     .needs = kNeedsNothing,
     .declines = declines,
-    .part = part,
+    .parts = parts,
     .forward = forward,
     .forward_scratch_bytes = forward_scratch_bytes,
     .grad_input = grad_input,

@@ -4,6 +4,8 @@
 // Each thread takes slices of its own.
 #pragma once
 
+#include <vector>
+
 #include "kernels/convolution/convolution.h"
 
 namespace mantissa::kernels {
@@ -13,16 +15,8 @@ namespace mantissa::kernels {
 int64_t forward_slice(const ConvolutionShape& shape) noexcept;
 int64_t grad_input_slice(const ConvolutionShape& shape) noexcept;
 
-// As the functions of ConvolutionKernels, for one group, `channels` of the result at a time. The
-// best of the rows `below` takes each slice.
-WideStatistics sliced_forward(ConvolutionRows below, const ConvolutionForward& args,
-                              int64_t channels, const KernelContext& context) noexcept;
-size_t sliced_forward_scratch_bytes(ConvolutionRows below, const ConvolutionShape& shape,
-                                    int64_t channels, int threads) noexcept;
-
-WideStatistics sliced_grad_input(ConvolutionRows below, const ConvolutionGradInput& args,
-                                 int64_t channels, const KernelContext& context) noexcept;
-size_t sliced_grad_input_scratch_bytes(ConvolutionRows below, const ConvolutionShape& shape,
-                                       int64_t channels, int bits, int threads) noexcept;
+// Slices of so many channels of the result, and the last one if it is narrower: the parts that
+// kConvolutionSliced hands on.
+std::vector<ConvolutionWork> slices(const ConvolutionWork& work, int64_t channels);
 
 }  // namespace mantissa::kernels

@@ -14,26 +14,20 @@ using test::Operands;
 using test::Subject;
 using test::Values;
 
-// Each row, with slices of so many channels.
+// Each row, with slices of so many channels; gradients of weights are not cut.
 std::vector<Subject> sliced_subjects(int64_t channels) {
   std::vector<Subject> subjects;
   for (const ConvolutionKernels* row : test::rows_for({})) {
-    Subject subject = test::subject_of(*row);
-    const test::Rows below = {row};
-    subject.name += " in slices of " + std::to_string(channels);
-    subject.forward = [=](const auto& args, const auto& context) {
-      return sliced_forward(below, args, channels, context);
-    };
-    subject.forward_scratch_bytes = [=](const auto& shape, int threads) {
-      return sliced_forward_scratch_bytes(below, shape, channels, threads);
-    };
-    subject.grad_input = [=](const auto& args, const auto& context) {
-      return sliced_grad_input(below, args, channels, context);
-    };
-    subject.grad_input_scratch_bytes = [=](const auto& shape, int bits, int threads) {
-      return sliced_grad_input_scratch_bytes(below, shape, channels, bits, threads);
-    };
-    subjects.push_back(subject);
+    subjects.push_back(
+        test::subject_of(std::string(row->name) + " in slices of " + std::to_string(channels),
+                         [=](const ConvolutionWork& work) -> ConvolutionChoice {
+                           if (work.pass == ConvolutionPass::kGradWeights) return {row, work, {}};
+                           ConvolutionChoice sliced{&kConvolutionSliced, work, {}};
+                           for (const ConvolutionWork& slice : slices(work, channels)) {
+                             sliced.parts.push_back({row, slice, {}});
+                           }
+                           return sliced;
+                         }));
   }
   return subjects;
 }
@@ -70,7 +64,7 @@ TEST(SlicedConvolution, PaysForLargeWeightsAndFewPixels) {
   EXPECT_EQ(forward_slice(test::shape_of(8, 1, 1, 3072, 768, 1, 1, 0)), 0);
 }
 
-// What operators call for a layer that is taken in slices, with scratch of the planned size.
+// The choices of operators for a layer that is taken in slices, with scratch of the planned size.
 TEST(SlicedConvolution, IsWhatLargeLayersTake) {
   const ConvolutionShape shape = test::shape_of(2, 1, 1, 4096, 4096, 1, 1, 0);
   ASSERT_GT(forward_slice(shape), 0);

@@ -32,28 +32,55 @@ struct Subject {
   std::function<size_t(const ConvolutionShape&, int bits, int threads)> grad_weights_scratch_bytes;
 };
 
+using Choose = std::function<ConvolutionChoice(const ConvolutionWork&)>;
+
+// Computes with the choices that are made for each work.
+inline Subject subject_of(const std::string& name, const Choose& choose,
+                          const std::function<size_t(const ConvolutionWork&, int)>& scratch_bytes) {
+  using enum ConvolutionPass;
+  return {.name = name,
+          .forward =
+              [=](const auto& args, const auto& c) {
+                return choose({kForward, args.shape}).forward(args, c);
+              },
+          .forward_scratch_bytes =
+              [=](const auto& shape, int threads) {
+                return scratch_bytes({kForward, shape}, threads);
+              },
+          .grad_input =
+              [=](const auto& args, const auto& c) {
+                return choose({kGradInput, args.shape, args.grad_output.bits}).grad_input(args, c);
+              },
+          .grad_input_scratch_bytes =
+              [=](const auto& shape, int bits, int threads) {
+                return scratch_bytes({kGradInput, shape, bits}, threads);
+              },
+          .grad_weights =
+              [=](const auto& args, const auto& c) {
+                choose({kGradWeights, args.shape, args.grad_output.bits}).grad_weights(args, c);
+              },
+          .grad_weights_scratch_bytes =
+              [=](const auto& shape, int bits, int threads) {
+                return scratch_bytes({kGradWeights, shape, bits}, threads);
+              }};
+}
+
+// The same with scratch as each choice says.
+inline Subject subject_of(const std::string& name, const Choose& choose) {
+  return subject_of(name, choose, [=](const ConvolutionWork& work, int threads) {
+    return choose(work).scratch_bytes(threads);
+  });
+}
+
 // A row by itself, with `below` for the parts of its work.
 inline Subject subject_of(const ConvolutionKernels& row,
-                          std::vector<const ConvolutionKernels*> below = {}) {
-  return {.name = row.name,
-          .forward = [&row, below](const auto& args,
-                                   const auto& c) { return row.forward(args, below, c); },
-          .forward_scratch_bytes =
-              [&row, below](const auto& shape, int threads) {
-                return row.forward_scratch_bytes(shape, threads, below);
-              },
-          .grad_input = [&row, below](const auto& args,
-                                      const auto& c) { return row.grad_input(args, below, c); },
-          .grad_input_scratch_bytes =
-              [&row, below](const auto& shape, int bits, int threads) {
-                return row.grad_input_scratch_bytes(shape, bits, threads, below);
-              },
-          .grad_weights = [&row, below](const auto& args,
-                                        const auto& c) { row.grad_weights(args, below, c); },
-          .grad_weights_scratch_bytes =
-              [&row, below](const auto& shape, int bits, int threads) {
-                return row.grad_weights_scratch_bytes(shape, bits, threads, below);
-              }};
+                          const ConvolutionKernels* below = nullptr) {
+  return subject_of(row.name, [&row, below](const ConvolutionWork& work) {
+    ConvolutionChoice choice{&row, work, {}};
+    if (row.parts == nullptr) return choice;
+    for (const ConvolutionWork& part : row.parts(work)) choice.parts.push_back({below, part, {}});
+    return choice;
+  });
 }
 
 // Scratch of the size asked for, up to the next 64 bytes, in front of a page that nobody may touch:
@@ -294,7 +321,7 @@ using Rows = std::vector<const ConvolutionKernels*>;
 inline Rows rows_for(const ConvolutionWork& work) {
   Rows rows;
   for (const ConvolutionKernels* row : select_kernels(cpu_features()).convolution) {
-    if (row->part == nullptr && row->declines(work) == nullptr) rows.push_back(row);
+    if (row->parts == nullptr && row->declines(work) == nullptr) rows.push_back(row);
   }
   return rows;
 }
@@ -308,38 +335,18 @@ inline std::vector<Subject> fast_subjects(const ConvolutionWork& work) {
   return subjects;
 }
 
-// The functions that operators call, for each instruction set.
+// The choices that operators make, for each instruction set, with scratch as they plan it.
 inline std::vector<Subject> chosen_subjects() {
   std::vector<Subject> subjects;
   for (const Isa isa : kAllIsas) {
     if (!is_supported(isa)) continue;
-    const KernelTable table = select_kernels(isa);
-    subjects.push_back(
-        {.name = "chosen for " + std::string(isa_name(isa)),
-         .forward = [table](
-                        const auto& args,
-                        const auto& c) { return convolution_forward(table.convolution, args, c); },
-         .forward_scratch_bytes =
-             [table](const auto& shape, int threads) {
-               return convolution_forward_scratch_bytes(table.convolution, shape, threads);
-             },
-         .grad_input =
-             [table](const auto& args, const auto& c) {
-               return convolution_grad_input(table.convolution, args, c);
-             },
-         .grad_input_scratch_bytes =
-             [table](const auto& shape, int bits, int threads) {
-               return convolution_grad_input_scratch_bytes(table.convolution, shape, bits, threads);
-             },
-         .grad_weights =
-             [table](const auto& args, const auto& c) {
-               convolution_grad_weights(table.convolution, args, c);
-             },
-         .grad_weights_scratch_bytes =
-             [table](const auto& shape, int bits, int threads) {
-               return convolution_grad_weights_scratch_bytes(table.convolution, shape, bits,
-                                                             threads);
-             }});
+    const Rows rows = select_kernels(isa).convolution;
+    subjects.push_back(subject_of(
+        "chosen for " + std::string(isa_name(isa)),
+        [=](const ConvolutionWork& work) { return choose_convolution(rows, work); },
+        [=](const ConvolutionWork& work, int threads) {
+          return convolution_scratch_bytes(rows, work, threads);
+        }));
   }
   return subjects;
 }

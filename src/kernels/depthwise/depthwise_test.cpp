@@ -36,7 +36,7 @@ std::vector<Subject> depthwise_subjects() {
 std::vector<Subject> grouped_subjects() {
   std::vector<Subject> subjects;
   for (const ConvolutionKernels* row : test::rows_for({})) {
-    subjects.push_back(test::subject_of(kConvolutionGrouped, {row}));
+    subjects.push_back(test::subject_of(kConvolutionGrouped, row));
     subjects.back().name += std::string(", ") + row->name;
   }
   return subjects;

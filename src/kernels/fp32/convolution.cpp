@@ -9,24 +9,10 @@
 
 #include "base/checked.h"
 #include "base/thread_pool.h"
-#include "kernels/fp32/onednn.h"
+#include "kernels/fp32/primitive.h"
 
 namespace mantissa::kernels::fp32 {
 namespace {
-
-// Objects of oneDNN are destroyed by functions that are known only at run time.
-template <auto kDestroy>
-struct Destroy {
-  template <typename T>
-  void operator()(T* object) const {
-    (onednn().*kDestroy)(object);
-  }
-};
-using Attributes = std::unique_ptr<dnnl_primitive_attr, Destroy<&OneDnn::primitive_attr_destroy>>;
-using Description = std::unique_ptr<dnnl_primitive_desc, Destroy<&OneDnn::primitive_desc_destroy>>;
-using Primitive = std::unique_ptr<dnnl_primitive, Destroy<&OneDnn::primitive_destroy>>;
-using Memory = std::unique_ptr<dnnl_memory, Destroy<&OneDnn::memory_destroy>>;
-using Layout = std::unique_ptr<OneDnnLayout, Destroy<&OneDnn::memory_desc_destroy>>;
 
 Layout strided(const std::vector<dnnl_dim_t>& dims, const std::vector<dnnl_dim_t>& strides) {
   OneDnnLayout* layout = nullptr;
@@ -80,7 +66,7 @@ struct Problem {
     std::fill_n(strides, 2, s.stride);
     std::fill_n(dilates, 2, s.dilation - 1);
     std::fill_n(padding_before, 2, s.padding);
-    // What stride leaves over at the far side is not read.
+    // Pixels that the stride leaves over at the far side are not read.
     const auto after = [&](int64_t size, int64_t kernel, int64_t results) {
       return (results - 1) * s.stride + (kernel - 1) * s.dilation + 1 - size - s.padding;
     };
@@ -97,10 +83,10 @@ Attributes with_scratchpad() {
 }
 
 // Null where oneDNN has no kernel.
-Description describe(const Problem& p, Pass pass, bool bias) {
+Description describe(const Problem& p, ConvolutionPass pass, bool bias) {
   const OneDnnLayout* bias_layout = bias ? p.bias.get() : nullptr;
   const dnnl_prop_kind_t kind =
-      pass == Pass::kForward ? dnnl_forward_inference : dnnl_forward_training;
+      pass == ConvolutionPass::kForward ? dnnl_forward_inference : dnnl_forward_training;
   const Attributes attributes = with_scratchpad();
   if (attributes == nullptr) return nullptr;
   dnnl_primitive_desc_t found = nullptr;
@@ -109,9 +95,9 @@ Description describe(const Problem& p, Pass pass, bool bias) {
       bias_layout, p.output.get(), p.strides, p.dilates, p.padding_before, p.padding_after,
       attributes.get());
   Description forward(found);
-  if (pass == Pass::kForward || forward == nullptr) return forward;
+  if (pass == ConvolutionPass::kForward || forward == nullptr) return forward;
   found = nullptr;
-  if (pass == Pass::kGradInput) {
+  if (pass == ConvolutionPass::kGradInput) {
     onednn().convolution_backward_data_primitive_desc_create(
         &found, onednn().engine, dnnl_convolution_direct, p.input.get(), p.any_weights.get(),
         p.output.get(), p.strides, p.dilates, p.padding_before, p.padding_after, forward.get(),
@@ -129,50 +115,12 @@ const OneDnnLayout* layout_of(const Description& description, dnnl_query_t what)
   return onednn().primitive_desc_query_md(description.get(), what, 0);
 }
 
-dnnl_query_t weights_query(Pass pass) {
-  return pass == Pass::kGradWeights ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
+dnnl_query_t weights_query(ConvolutionPass pass) {
+  return pass == ConvolutionPass::kGradWeights ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
 }
 
 int64_t aligned_bytes(const OneDnnLayout* layout) {
   return round_up<int64_t>(static_cast<int64_t>(onednn().memory_desc_get_size(layout)), 64);
-}
-
-Memory memory(const OneDnnLayout* layout, const void* data) {
-  dnnl_memory_t result = nullptr;
-  onednn().memory_create(&result, layout, onednn().engine, const_cast<void*>(data));
-  return Memory(result);
-}
-
-struct Argument {
-  int name;
-  const OneDnnLayout* layout;
-  const void* data;
-};
-
-bool execute(const Description& description, const std::vector<Argument>& arguments) {
-  dnnl_primitive_t primitive = nullptr;
-  if (onednn().primitive_create(&primitive, description.get()) != dnnl_success) return false;
-  const Primitive owned(primitive);
-  std::vector<Memory> memories;
-  std::vector<dnnl_exec_arg_t> list;
-  for (const Argument& argument : arguments) {
-    memories.push_back(memory(argument.layout, argument.data));
-    list.push_back({argument.name, memories.back().get()});
-  }
-  return onednn().primitive_execute(primitive, onednn().stream, static_cast<int>(list.size()),
-                                    list.data()) == dnnl_success &&
-         onednn().stream_wait(onednn().stream) == dnnl_success;
-}
-
-bool reorder(const OneDnnLayout* from_layout, const void* from, const OneDnnLayout* to_layout,
-             void* to) {
-  dnnl_primitive_desc_t description = nullptr;
-  if (onednn().reorder_primitive_desc_create(&description, from_layout, onednn().engine, to_layout,
-                                             onednn().engine, nullptr) != dnnl_success) {
-    return false;
-  }
-  return execute(Description(description),
-                 {{DNNL_ARG_FROM, from_layout, from}, {DNNL_ARG_TO, to_layout, to}});
 }
 
 // OpenMP ends the process where it cannot start a thread. So whether it can is tried first, once;
@@ -185,38 +133,79 @@ void use_threads(int wanted) {
   onednn().set_threads(wanted < refused ? wanted : 1);
 }
 
-// Runs a pass whose weights (or their gradient) are `weights` in our layout.
-bool run(const Problem& p, Pass pass, float* weights, bool bias, std::vector<Argument> arguments,
-         const KernelContext& context) {
-  use_threads(context.pool->size());
-  const Description description = describe(p, pass, bias);
-  if (description == nullptr) return false;
-  const OneDnnLayout* wanted = layout_of(description, weights_query(pass));
-  const OneDnnLayout* scratchpad = layout_of(description, dnnl_query_scratchpad_md);
-  const bool reorders = onednn().memory_desc_equal(wanted, p.weights.get()) == 0;
-  std::byte* scratch = context.scratch.data();
-  // Planned for all threads that were wanted.
-  if ((reorders ? aligned_bytes(wanted) : 0) + aligned_bytes(scratchpad) >
-      static_cast<int64_t>(context.scratch.size())) {
-    return false;
+// oneDNN's names of the tensors of a pass, or of their gradients.
+struct Names {
+  int input, output, weights, bias;
+};
+
+Names names_of(ConvolutionPass pass) {
+  switch (pass) {
+    case ConvolutionPass::kForward:
+      return {DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS};
+    case ConvolutionPass::kGradInput:
+      return {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS};
+    case ConvolutionPass::kGradWeights:
+      return {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
   }
-  void* arranged = reorders ? static_cast<void*>(scratch) : weights;
-  const int name = pass == Pass::kGradWeights ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;
-  arguments.push_back({name, wanted, arranged});
-  arguments.push_back(
-      {DNNL_ARG_SCRATCHPAD, scratchpad, scratch + (reorders ? aligned_bytes(wanted) : 0)});
-  if (reorders && pass != Pass::kGradWeights &&
-      !reorder(p.weights.get(), weights, wanted, arranged)) {
-    return false;
-  }
-  if (!execute(description, arguments)) return false;
-  return !reorders || pass != Pass::kGradWeights ||
-         reorder(wanted, arranged, p.weights.get(), weights);
+  return {};
 }
 
 }  // namespace
 
-int64_t convolution_scratch_bytes(const ConvolutionShape& shape, Pass pass, bool bias,
+// oneDNN may want the weights in another order: they are then arranged in scratch before the
+// convolution, and their gradients after it.
+class Convolution {
+ public:
+  Convolution(const ConvolutionShape& shape, ConvolutionPass pass, bool bias, int threads)
+      : pass_(pass), threads_(threads) {
+    use_threads(threads);
+    const Problem p(shape);
+    const Description description = describe(p, pass, bias);
+    if (description == nullptr) return;
+    const OneDnnLayout* wanted = layout_of(description, weights_query(pass));
+    const OneDnnLayout* scratchpad = layout_of(description, dnnl_query_scratchpad_md);
+    reorders_ = onednn().memory_desc_equal(wanted, p.weights.get()) == 0;
+    weights_bytes_ = reorders_ ? aligned_bytes(wanted) : 0;
+    scratch_bytes_ = weights_bytes_ + aligned_bytes(scratchpad);
+    const Names names = names_of(pass);
+    std::vector<Argument> arguments;
+    arguments.push_back(argument(names.input, p.input.get()));
+    arguments.push_back(argument(names.output, p.output.get()));
+    arguments.push_back(argument(names.weights, wanted));
+    arguments.push_back(argument(DNNL_ARG_SCRATCHPAD, scratchpad));
+    if (bias) arguments.push_back(argument(names.bias, p.bias.get()));
+    convolve_ = Primitive(description, std::move(arguments));
+    if (!reorders_) return;
+    arrange_ = pass == ConvolutionPass::kGradWeights ? reorder(wanted, p.weights.get())
+                                                     : reorder(p.weights.get(), wanted);
+  }
+
+  bool is_made() const { return convolve_.is_created() && (!reorders_ || arrange_.is_created()); }
+
+  // `input` and `output`, or the gradients that have their shapes.
+  bool run(const void* input, const void* output, const void* weights, const void* bias,
+           const KernelContext& context) const {
+    use_threads(threads_);
+    if (scratch_bytes_ > static_cast<int64_t>(context.scratch.size())) return false;
+    std::byte* const scratch = context.scratch.data();
+    const void* arranged = reorders_ ? scratch : weights;
+    const bool writes_weights = pass_ == ConvolutionPass::kGradWeights;
+    if (reorders_ && !writes_weights && !arrange_.run({weights, arranged})) return false;
+    std::byte* const scratchpad = scratch + weights_bytes_;
+    const bool done = bias == nullptr ? convolve_.run({input, output, arranged, scratchpad})
+                                      : convolve_.run({input, output, arranged, scratchpad, bias});
+    return done && (!reorders_ || !writes_weights || arrange_.run({arranged, weights}));
+  }
+
+ private:
+  ConvolutionPass pass_;
+  int threads_;
+  bool reorders_ = false;
+  int64_t weights_bytes_ = 0, scratch_bytes_ = 0;
+  Primitive convolve_, arrange_;
+};
+
+int64_t convolution_scratch_bytes(const ConvolutionShape& shape, ConvolutionPass pass, bool bias,
                                   int threads) noexcept try {
   onednn().set_threads(threads);
   const Problem p(shape);
@@ -230,42 +219,32 @@ int64_t convolution_scratch_bytes(const ConvolutionShape& shape, Pass pass, bool
   return -1;
 }
 
-bool convolution_forward(const ConvolutionShape& shape, const float* input, const float* weights,
-                         const float* bias, float* output, const KernelContext& context) noexcept
-    try {
-  const Problem p(shape);
-  std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.input.get(), input},
-                                     {DNNL_ARG_DST, p.output.get(), output}};
-  if (bias != nullptr) arguments.push_back({DNNL_ARG_BIAS, p.bias.get(), bias});
-  return run(p, Pass::kForward, const_cast<float*>(weights), bias != nullptr, std::move(arguments),
-             context);
+std::shared_ptr<const Convolution> make_convolution(const ConvolutionShape& shape,
+                                                    ConvolutionPass pass, bool bias,
+                                                    int threads) noexcept try {
+  auto convolution = std::make_shared<const Convolution>(shape, pass, bias, threads);
+  return convolution->is_made() ? convolution : nullptr;
 } catch (const std::bad_alloc&) {
-  return false;
+  return nullptr;
 }
 
-bool convolution_grad_input(const ConvolutionShape& shape, const float* grad_output,
+bool convolution_forward(const Convolution* convolution, const float* input, const float* weights,
+                         const float* bias, float* output, const KernelContext& context) noexcept {
+  return convolution != nullptr && convolution->run(input, output, weights, bias, context);
+}
+
+bool convolution_grad_input(const Convolution* convolution, const float* grad_output,
                             const float* weights, float* grad_input,
-                            const KernelContext& context) noexcept try {
-  const Problem p(shape);
-  return run(p, Pass::kGradInput, const_cast<float*>(weights), false,
-             {{DNNL_ARG_DIFF_DST, p.output.get(), grad_output},
-              {DNNL_ARG_DIFF_SRC, p.input.get(), grad_input}},
-             context);
-} catch (const std::bad_alloc&) {
-  return false;
+                            const KernelContext& context) noexcept {
+  return convolution != nullptr &&
+         convolution->run(grad_input, grad_output, weights, nullptr, context);
 }
 
-bool convolution_grad_weights(const ConvolutionShape& shape, const float* input,
+bool convolution_grad_weights(const Convolution* convolution, const float* input,
                               const float* grad_output, float* grad_weights, float* grad_bias,
-                              const KernelContext& context) noexcept try {
-  const Problem p(shape);
-  std::vector<Argument> arguments = {{DNNL_ARG_SRC, p.input.get(), input},
-                                     {DNNL_ARG_DIFF_DST, p.output.get(), grad_output}};
-  if (grad_bias != nullptr) arguments.push_back({DNNL_ARG_DIFF_BIAS, p.bias.get(), grad_bias});
-  return run(p, Pass::kGradWeights, grad_weights, grad_bias != nullptr, std::move(arguments),
-             context);
-} catch (const std::bad_alloc&) {
-  return false;
+                              const KernelContext& context) noexcept {
+  return convolution != nullptr &&
+         convolution->run(input, grad_output, grad_weights, grad_bias, context);
 }
 
 }  // namespace mantissa::kernels::fp32

@@ -66,7 +66,7 @@ void check(const std::string& name, const ConvolutionShape& s, bool bias, int th
     grad_in[i] += static_cast<double>(grad_out[o]) * weights[w];
     grad_weights[w] += static_cast<double>(grad_out[o]) * in[i];
   });
-  const auto context = [&](std::vector<std::byte>& scratch, Pass pass) {
+  const auto context = [&](std::vector<std::byte>& scratch, ConvolutionPass pass) {
     const int64_t bytes = convolution_scratch_bytes(s, pass, bias, threads);
     EXPECT_GE(bytes, 0);
     scratch.resize(static_cast<size_t>(bytes) + 64);
@@ -75,18 +75,21 @@ void check(const std::string& name, const ConvolutionShape& s, bool bias, int th
   };
   std::vector<std::byte> scratch;
   std::vector<float> found(out.size(), NAN);
-  ASSERT_TRUE(convolution_forward(s, in.data(), weights.data(), bias ? offset.data() : nullptr,
-                                  found.data(), context(scratch, Pass::kForward)));
+  const auto make = [&](ConvolutionPass pass) { return make_convolution(s, pass, bias, threads); };
+  ASSERT_TRUE(convolution_forward(make(ConvolutionPass::kForward).get(), in.data(), weights.data(),
+                                  bias ? offset.data() : nullptr, found.data(),
+                                  context(scratch, ConvolutionPass::kForward)));
   expect_near(found, out, "output");
   found.assign(in.size(), NAN);
-  ASSERT_TRUE(convolution_grad_input(s, grad_out.data(), weights.data(), found.data(),
-                                     context(scratch, Pass::kGradInput)));
+  ASSERT_TRUE(convolution_grad_input(make(ConvolutionPass::kGradInput).get(), grad_out.data(),
+                                     weights.data(), found.data(),
+                                     context(scratch, ConvolutionPass::kGradInput)));
   expect_near(found, grad_in, "grad_input");
   found.assign(weights.size(), NAN);
   std::vector<float> found_bias(s.out_channels, NAN);
-  ASSERT_TRUE(convolution_grad_weights(s, in.data(), grad_out.data(), found.data(),
-                                       bias ? found_bias.data() : nullptr,
-                                       context(scratch, Pass::kGradWeights)));
+  ASSERT_TRUE(convolution_grad_weights(
+      make(ConvolutionPass::kGradWeights).get(), in.data(), grad_out.data(), found.data(),
+      bias ? found_bias.data() : nullptr, context(scratch, ConvolutionPass::kGradWeights)));
   expect_near(found, grad_weights, "grad_weights");
   if (bias) expect_near(found_bias, grad_bias, "grad_bias");
 }

@@ -49,7 +49,7 @@ LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_ro
     const int64_t label = log2_q16(args, row, args.labels[row], largest);
     sums.loss_q24 += log2_sum - label * 256;
     if (targets.other != 0) {
-      __int128 shared = 0;  // Q46: what the other classes have more of than the label
+      __int128 shared = 0;  // Q46: the surplus of the other classes over the label
       for (int64_t c = 0; c < args.classes; ++c) {
         shared += __int128{targets.other} * (log2_q16(args, row, c, largest) - label);
       }
@@ -71,8 +71,9 @@ WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, MantissaS
   Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {
     compute_powers(args, row, powers);
+    const int64_t label = args.labels[row];
     for (int64_t c = 0; c < args.classes; ++c) {
-      const int64_t target = c == args.labels[row] ? targets.label : targets.other;
+      const int64_t target = c == label ? targets.label : targets.other;
       const int64_t wide = probability_q30(powers, c) - target;
       const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
       const int64_t narrow = saturate(rounded, limit);

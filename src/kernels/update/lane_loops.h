@@ -5,7 +5,7 @@
 
 #include "kernels/lanes/arithmetic.h"
 
-// A factor m of 32-bit numbers, as m = high * 2^32 + low; what it computes is exact modulo 2^64.
+// A factor m of 32-bit numbers, as m = high * 2^32 + low; products are exact modulo 2^64.
 struct Factor {
   Lanes low, high;
 
@@ -59,16 +59,6 @@ inline Words load_value(const Update& args, int64_t i) noexcept {
   return args.accumulator == nullptr ? weights : weights - load_words(args.accumulator + i);
 }
 
-inline Words load_velocity(const Update& args, int64_t i) noexcept {
-  return args.velocity.bits <= 16 ? load_words(args.velocity.as<int16_t>() + i)
-                                  : load_words(args.velocity.as<int32_t>() + i);
-}
-
-inline void store_velocity(const Update& args, int64_t i, Words velocity) noexcept {
-  if (args.velocity.bits <= 16) return store_words(args.velocity.as<int16_t>() + i, velocity);
-  store_words(args.velocity.as<int32_t>() + i, velocity);
-}
-
 // g * gradient_multiplier of kWords elements.
 template <typename Sum>
 struct GradientLanes;
@@ -91,7 +81,7 @@ struct GradientLanes<int32_t> {
   Lanes shifted(Lanes g) const { return as_signed(wrapping(product(g, multiplier)) << left); }
 };
 
-// Those of 64 bits, whose rounded form may be 2^31.
+// Sums of 64 bits, whose rounded form may be 2^31.
 template <>
 struct GradientLanes<int64_t> {
   RoundEvenLanes round;
@@ -108,7 +98,7 @@ struct GradientLanes<int64_t> {
 };
 
 // `wide` of kWords elements. `args` is a copy, which no store can change.
-template <typename Weight, typename Sum>
+template <typename Weight, typename Sum, typename Velocity>
 struct WideLanes {
   Update args;
   GradientLanes<Sum> gradient;
@@ -124,7 +114,7 @@ struct WideLanes {
   Pair operator()(int64_t i, Words values) const {
     const Pair scaled = gradient(args.gradient.as<Sum>() + i);
     const bool moves = args.velocity.data != nullptr;
-    const Words velocity = moves ? load_velocity(args, i) : Words{};
+    const Words velocity = moves ? load_words(args.velocity.as<Velocity>() + i) : Words{};
     return {sum(scaled.evens, evens_of(values), evens_of(velocity), moves),
             sum(scaled.odds, odds_of(values), odds_of(velocity), moves)};
   }
@@ -139,7 +129,7 @@ struct WideLanes {
   }
 };
 
-// Right shifts by 32 and more of what then fits a word.
+// Right shifts by 32 and more whose results fit a word.
 struct HighWords {
   Words shift;
   bool can_do;
@@ -176,7 +166,7 @@ struct UpdateLanes {
   }
 };
 
-// Clips, and counts what stays as it was, negative, per lane.
+// Clips, and counts per lane, negatively, the numbers that stay as they were.
 template <typename Vector>
 struct Clip {
   Vector limit, exact = {};
@@ -195,9 +185,9 @@ struct Clip {
 };
 
 // d of kWords elements. Shifts by 32 and more leave words, which are clipped as such.
-template <typename Weight, typename Sum>
+template <typename Weight, typename Sum, typename Velocity>
 struct DirectionLanes {
-  WideLanes<Weight, Sum> wide;
+  WideLanes<Weight, Sum, Velocity> wide;
   RoundEven64 round;
   RoundEvenLanes round_lanes;
   HighWords high_words;
@@ -221,7 +211,7 @@ struct DirectionLanes {
   int64_t exact() const { return clip_lanes.count() + clip_words.count(); }
 };
 
-// Words of which the low halves are those of `low`, and the high halves those of `high`.
+// Words with the low halves of `low`, and with the low halves of `high` as their high halves.
 inline Words joined_halves(Words low, Words high) noexcept {
   constexpr int kHalfBits = 16, kLowHalf = (1 << kHalfBits) - 1;
   return (low & kLowHalf) | (high << kHalfBits);
@@ -283,9 +273,9 @@ inline SketchExtremes sketch_extremes_lanes(const GradientSums& sums, const Dire
   return combined(most, sketch_extremes(sums, sketch, middle, end));
 }
 
-template <typename Weight, typename Sum>
+template <typename Weight, typename Sum, typename Velocity>
 inline Extremes directions(const Update& args, int64_t begin, int64_t end) noexcept {
-  const WideLanes<Weight, Sum> wide(args);
+  const WideLanes<Weight, Sum, Velocity> wide(args);
   ExtremeLanes<Lanes> extremes = {all(INT64_MAX), all(INT64_MIN)};
   for (int64_t i = begin; i < end; i += kWords) {
     const Pair pair = wide(i, load_value<Weight>(wide.args, i));
@@ -295,21 +285,22 @@ inline Extremes directions(const Update& args, int64_t begin, int64_t end) noexc
   return extremes.total();
 }
 
-template <typename Weight, typename Sum>
+template <typename Weight, typename Sum, typename Velocity>
 inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept {
   const Update args = args_;
   const Words shift = all_words(args.shift);
   const auto below = static_cast<int32_t>(Split(args.shift, 0).below);
-  DirectionLanes<Weight, Sum> direction(args);
+  DirectionLanes<Weight, Sum, Velocity> direction(args);
   const UpdateLanes update(args);
   const bool replaces_velocity = args.replaces_velocity();
   Sum* const sums = args.gradient.as<Sum>();
   Weight* const weights = static_cast<Weight*>(args.weights);
+  Velocity* const velocity = args.velocity.as<Velocity>();
   ExtremeLanes<Words> extremes = {all_words(INT32_MAX), all_words(INT32_MIN)};
   for (int64_t i = begin; i < end; i += kWords) {
     const Words values = load_value<Weight>(args, i), d = direction(i, values);
     if (replaces_velocity) {
-      store_velocity(args, i, d);
+      store_words(velocity + i, d);
     } else {
       store_words(sums + i, d);
     }
@@ -327,32 +318,36 @@ inline Extremes steps(const Update& args_, int64_t begin, int64_t end) noexcept 
   return total;
 }
 
-// Calls function(Weight{}, Sum{}).
+// Calls function(Weight{}, Sum{}, Velocity{}).
 template <typename Function>
 inline decltype(auto) with_types(const Update& args, Function&& function) noexcept {
+  const auto with_velocity = [&](auto weight, auto sum) {
+    return args.velocity.bits <= 16 ? function(weight, sum, int16_t{})
+                                    : function(weight, sum, int32_t{});
+  };
   return with_sum_type(args.gradient.bits, [&](auto sum) {
-    return args.weight_bits <= 8 ? function(int8_t{}, sum) : function(int16_t{}, sum);
+    return args.weight_bits <= 8 ? with_velocity(int8_t{}, sum) : with_velocity(int16_t{}, sum);
   });
 }
 
 inline Extremes direction_extremes_lanes(const Update& args, int64_t begin, int64_t end) noexcept {
-  return with_types(args, [&](auto weight, auto sum) {
-    if (!WideLanes<decltype(weight), decltype(sum)>::can_do(args)) {
-      return direction_extremes(args, begin, end);
-    }
-    const int64_t middle = end - (end - begin) % kWords;
-    return combined(directions<decltype(weight), decltype(sum)>(args, begin, middle),
-                    direction_extremes(args, middle, end));
-  });
+  return with_types(args,
+                    [&]<typename Weight, typename Sum, typename Velocity>(Weight, Sum, Velocity) {
+                      if (!WideLanes<Weight, Sum, Velocity>::can_do(args))
+                        return direction_extremes(args, begin, end);
+                      const int64_t middle = end - (end - begin) % kWords;
+                      return combined(directions<Weight, Sum, Velocity>(args, begin, middle),
+                                      direction_extremes(args, middle, end));
+                    });
 }
 
 inline Extremes step_lanes(const Update& args, int64_t begin, int64_t end) noexcept {
-  return with_types(args, [&](auto weight, auto sum) {
-    if (!UpdateLanes::can_do(args) || !WideLanes<decltype(weight), decltype(sum)>::can_do(args)) {
-      return step(args, begin, end);
-    }
-    const int64_t middle = end - (end - begin) % kWords;
-    return combined(steps<decltype(weight), decltype(sum)>(args, begin, middle),
-                    step(args, middle, end));
-  });
+  return with_types(
+      args, [&]<typename Weight, typename Sum, typename Velocity>(Weight, Sum, Velocity) {
+        if (!UpdateLanes::can_do(args) || !WideLanes<Weight, Sum, Velocity>::can_do(args)) {
+          return step(args, begin, end);
+        }
+        const int64_t middle = end - (end - begin) % kWords;
+        return combined(steps<Weight, Sum, Velocity>(args, begin, middle), step(args, middle, end));
+      });
 }

@@ -135,10 +135,14 @@ inline void scale_sums(const Update& args, int64_t first, int64_t count,
   for (int64_t i = 0; i < count; ++i) scaled[i] = scale(sums[i]);
 }
 
-template <typename T>
-inline void add_scaled(const T* __restrict mantissas, int64_t multiplier, int64_t count,
-                       int64_t* __restrict sums) noexcept {
-  for (int64_t i = 0; i < count; ++i) sums[i] += mantissas[i] * multiplier;
+// Adds the velocity's part. Not inline, so that loops around it keep their registers.
+[[gnu::noinline]] void add_velocity(const Update& args, int64_t first, int64_t count,
+                                    int64_t* __restrict wide) noexcept {
+  const int64_t multiplier = args.velocity_multiplier;
+  with_velocity(args, [&](const auto* velocities) {
+    const auto* __restrict velocity = velocities + first;
+    for (int64_t i = 0; i < count; ++i) wide[i] += velocity[i] * multiplier;
+  });
 }
 
 // `wide` of `count` elements from `first` on, whose V are given.
@@ -146,11 +150,9 @@ inline void wide_block(const Update& args, int64_t first, int64_t count,
                        const int64_t* __restrict values, int64_t* __restrict wide) noexcept {
   with_sum_type(args.gradient.bits,
                 [&](auto type) { scale_sums<decltype(type)>(args, first, count, wide); });
-  add_scaled(values, args.decay_multiplier, count, wide);
-  if (args.velocity.data == nullptr) return;
-  with_velocity(args, [&](const auto* velocity) {
-    add_scaled(velocity + first, args.velocity_multiplier, count, wide);
-  });
+  const int64_t decay_multiplier = args.decay_multiplier;
+  for (int64_t i = 0; i < count; ++i) wide[i] += values[i] * decay_multiplier;
+  if (args.velocity.data != nullptr) add_velocity(args, first, count, wide);
 }
 
 inline Extremes direction_extremes(const Update& args, int64_t begin, int64_t end) noexcept {

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "base/checked.h"
-#include "kernels/convolution/choice.h"
 #include "kernels/parallel_ranges.h"
 #include "kernels/wide_convolution/rows.h"
 
@@ -168,7 +167,12 @@ void add_shifted(const KernelTable& table, ThreadPool& pool, const GradientSums&
   });
 }
 
-void forward(const KernelTable& table, const WideForward& args,
+std::vector<ConvolutionChoice> forward_planes(const KernelTable& table,
+                                              const ConvolutionShape& shape, int input_bits) {
+  return {choose_convolution(table.convolution, {.shape = plane_shape(shape, input_bits)})};
+}
+
+void forward(const KernelTable& table, const WideForward& args, ConvolutionParts planes,
              const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   const ConvolutionShape shape = plane_shape(s, args.input.bits);
@@ -192,18 +196,15 @@ void forward(const KernelTable& table, const WideForward& args,
   for (int i = 0; i < planes_of(args.input.bits); ++i) {
     const int8_t* from = input_plane(table, pool, s, args.input, i, input);
     for (int j = 0; j < planes_of(args.weights.bits); ++j) {
-      convolution_forward(table.convolution,
-                          {.shape = shape, .input = from, .weights = by[j], .sums = part}, inner);
+      planes[0].forward({.shape = shape, .input = from, .weights = by[j], .sums = part}, inner);
       add_shifted(table, pool, {part, 32}, 8 * (i + j), s.output_count(), args.sums);
     }
   }
 }
 
-size_t forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                             int input_bits, int weight_bits, int threads) noexcept {
-  return ForwardScratch(shape, input_bits, weight_bits).bytes() +
-         convolution_forward_scratch_bytes(table.convolution, plane_shape(shape, input_bits),
-                                           threads);
+size_t forward_scratch_bytes(const ConvolutionShape& shape, int input_bits, int weight_bits,
+                             int threads, ConvolutionParts planes) noexcept {
+  return ForwardScratch(shape, input_bits, weight_bits).bytes() + planes[0].scratch_bytes(threads);
 }
 
 }  // namespace planes
@@ -211,6 +212,8 @@ size_t forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& s
 const WideConvolutionRow kWideByPlanes = {
     .name = "planes",
     .declines = [](const ConvolutionShape&, int, int) noexcept -> const char* { return nullptr; },
+    .forward_planes = planes::forward_planes,
+    .grad_input_planes = planes::grad_input_planes,
     .forward = planes::forward,
     .forward_scratch_bytes = planes::forward_scratch_bytes,
     .grad_input = planes::grad_input,

@@ -38,14 +38,18 @@ const int8_t* input_plane(const KernelTable& table, ThreadPool& pool, const Conv
 void add_shifted(const KernelTable& table, ThreadPool& pool, const GradientSums& part, int shift,
                  int64_t count, int64_t* sums);
 
-// As wide_forward and wide_grad_input, by planes.
-void forward(const KernelTable& table, const WideForward& args,
+// The same as wide_forward and wide_grad_input, by planes.
+std::vector<ConvolutionChoice> forward_planes(const KernelTable& table,
+                                              const ConvolutionShape& shape, int input_bits);
+void forward(const KernelTable& table, const WideForward& args, ConvolutionParts planes,
              const KernelContext& context) noexcept;
-size_t forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                             int input_bits, int weight_bits, int threads) noexcept;
+size_t forward_scratch_bytes(const ConvolutionShape& shape, int input_bits, int weight_bits,
+                             int threads, ConvolutionParts planes) noexcept;
+std::vector<ConvolutionChoice> grad_input_planes(const KernelTable& table,
+                                                 const ConvolutionShape& shape, int gradient_bits);
 WideStatistics grad_input(const KernelTable& table, const WideGradInput& args,
-                          const KernelContext& context) noexcept;
-size_t grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                int gradient_bits, int weight_bits, int threads) noexcept;
+                          ConvolutionParts planes, const KernelContext& context) noexcept;
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int gradient_bits, int weight_bits,
+                                int threads, ConvolutionParts planes) noexcept;
 
 }  // namespace mantissa::kernels::planes

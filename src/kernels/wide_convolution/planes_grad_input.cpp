@@ -53,8 +53,20 @@ struct BackwardScratch {
 
 }  // namespace
 
+// For so many images at a time, and for the rest.
+std::vector<ConvolutionChoice> grad_input_planes(const KernelTable& table,
+                                                 const ConvolutionShape& shape, int gradient_bits) {
+  const int64_t images = input_images_per_chunk(shape), rest = shape.batch % images;
+  auto planes = forward_planes(table, backward_shape(shape, images), gradient_bits);
+  if (rest > 0) {
+    auto last = forward_planes(table, backward_shape(shape, rest), gradient_bits);
+    planes.push_back(std::move(last.front()));
+  }
+  return planes;
+}
+
 WideStatistics grad_input(const KernelTable& table, const WideGradInput& args,
-                          const KernelContext& context) noexcept {
+                          ConvolutionParts planes, const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   ThreadPool& pool = *context.pool;
   const int64_t images = input_images_per_chunk(s);
@@ -86,20 +98,21 @@ WideStatistics grad_input(const KernelTable& table, const WideGradInput& args,
              .input = {spread, args.grad_output.bits},
              .weights = {turned, args.weights.bits},
              .sums = sums},
-            inner);
+            to.batch == images ? planes.first(1) : planes.last(1), inner);
     total += narrow_images(table, pool, args, sums, first, to.batch);
   }
   return total;
 }
 
-size_t grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                int gradient_bits, int weight_bits, int threads) noexcept {
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int gradient_bits, int weight_bits,
+                                int threads, ConvolutionParts planes) noexcept {
   const int64_t images = input_images_per_chunk(shape);
+  const auto of_images = [&](int64_t batch) {
+    return forward_scratch_bytes(backward_shape(shape, batch), gradient_bits, weight_bits, threads,
+                                 batch == images ? planes.first(1) : planes.last(1));
+  };
   return BackwardScratch(backward_shape(shape, images), gradient_bits, weight_bits).bytes() +
-         most_of_pieces(shape.batch, images, [&](int64_t batch) {
-           return forward_scratch_bytes(table, backward_shape(shape, batch), gradient_bits,
-                                        weight_bits, threads);
-         });
+         most_of_pieces(shape.batch, images, of_images);
 }
 
 }  // namespace mantissa::kernels::planes

@@ -1,7 +1,6 @@
 // grad_weights by planes of the input.
 #include <algorithm>
 
-#include "kernels/convolution/choice.h"
 #include "kernels/parallel_ranges.h"
 #include "kernels/wide_convolution/planes.h"
 
@@ -45,8 +44,14 @@ void start_weight_sums(const KernelTable& table, ThreadPool& pool, const WideGra
 
 }  // namespace
 
-void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
-                       const KernelContext& context) noexcept {
+ConvolutionChoice choose_wide_grad_weights(const KernelTable& table, const ConvolutionShape& shape,
+                                           int input_bits, int gradient_bits) {
+  return choose_convolution(table.convolution, {ConvolutionPass::kGradWeights,
+                                                plane_shape(shape, input_bits), gradient_bits});
+}
+
+void wide_grad_weights(const ConvolutionChoice& planes, const KernelTable& table,
+                       const WideGradWeights& args, const KernelContext& context) noexcept {
   const ConvolutionShape& s = args.shape;
   ThreadPool& pool = *context.pool;
   const GradWeightsScratch parts(s, args.input.bits, pool.size());
@@ -59,24 +64,25 @@ void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
   start_weight_sums(table, pool, args, gradients, sums);
   for (int i = 0; i < planes_of(args.input.bits); ++i) {
     const int8_t* from = input_plane(table, pool, s, args.input, i, input);
-    convolution_grad_weights(table.convolution,
-                             {.shape = plane_shape(s, args.input.bits),
-                              .input = from,
-                              .grad_output = args.grad_output,
-                              .shift = 0,
-                              .totals = {part},
-                              .adds = false},
-                             inner);
+    planes.grad_weights({.shape = planes.work.shape,
+                         .input = from,
+                         .grad_output = args.grad_output,
+                         .shift = 0,
+                         .totals = {part},
+                         .adds = false},
+                        inner);
     add_shifted(table, pool, {part}, 8 * i, s.weights_count(), sums);
   }
   add_sums(pool, sums, args.shift, s.weights_count(), args.adds, {args.accumulator});
 }
 
 size_t wide_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                       int input_bits, int gradient_bits, int threads) noexcept {
+                                       int input_bits, int gradient_bits, int threads) {
   return GradWeightsScratch(shape, input_bits, threads).bytes() +
-         convolution_grad_weights_scratch_bytes(table.convolution, plane_shape(shape, input_bits),
-                                                gradient_bits, threads);
+         convolution_scratch_bytes(
+             table.convolution,
+             {ConvolutionPass::kGradWeights, plane_shape(shape, input_bits), gradient_bits},
+             threads);
 }
 
 }  // namespace mantissa::kernels

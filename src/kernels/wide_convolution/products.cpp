@@ -145,7 +145,12 @@ size_t products_scratch_bytes(const ConvolutionShape& s) {
   return aligned_bytes((s.kernel_height * s.kernel_width + 1) * s.in_channels * 8);
 }
 
-void forward(const KernelTable& table, const WideForward& args,
+// Nothing is split into planes.
+std::vector<ConvolutionChoice> no_planes(const KernelTable&, const ConvolutionShape&, int) {
+  return {};
+}
+
+void forward(const KernelTable& table, const WideForward& args, ConvolutionParts,
              const KernelContext& context) noexcept {
   sum_products(table,
                {.shape = args.shape,
@@ -156,8 +161,8 @@ void forward(const KernelTable& table, const WideForward& args,
                context);
 }
 
-size_t forward_scratch_bytes(const KernelTable&, const ConvolutionShape& shape, int, int,
-                             int) noexcept {
+size_t forward_scratch_bytes(const ConvolutionShape& shape, int, int, int,
+                             ConvolutionParts) noexcept {
   return products_scratch_bytes(shape);
 }
 
@@ -166,7 +171,7 @@ size_t grad_input_sums_bytes(const ConvolutionShape& s) {
   return aligned_bytes(input_images_per_chunk(s) * (s.input_count() / s.batch) * 8);
 }
 
-WideStatistics grad_input(const KernelTable& table, const WideGradInput& args,
+WideStatistics grad_input(const KernelTable& table, const WideGradInput& args, ConvolutionParts,
                           const KernelContext& context) noexcept {
   ConvolutionShape s = args.shape;
   const int64_t batch = s.batch, images = input_images_per_chunk(s), out = s.output_count() / batch;
@@ -188,8 +193,8 @@ WideStatistics grad_input(const KernelTable& table, const WideGradInput& args,
   return total;
 }
 
-size_t grad_input_scratch_bytes(const KernelTable&, const ConvolutionShape& shape, int, int,
-                                int) noexcept {
+size_t grad_input_scratch_bytes(const ConvolutionShape& shape, int, int, int,
+                                ConvolutionParts) noexcept {
   return grad_input_sums_bytes(shape) + products_scratch_bytes(shape);
 }
 
@@ -197,6 +202,8 @@ size_t grad_input_scratch_bytes(const KernelTable&, const ConvolutionShape& shap
 
 const WideConvolutionRow kWideByProducts = {.name = "products",
                                             .declines = declines,
+                                            .forward_planes = no_planes,
+                                            .grad_input_planes = no_planes,
                                             .forward = forward,
                                             .forward_scratch_bytes = forward_scratch_bytes,
                                             .grad_input = grad_input,

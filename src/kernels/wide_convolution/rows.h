@@ -1,4 +1,4 @@
-// Ways to convolve mantissas of more than 8 bits, rows of a table like that of
+// Ways to convolve mantissas of more than 8 bits: rows of a table like the one of
 // kernels/convolution/convolution.h.
 #pragma once
 
@@ -12,13 +12,19 @@ struct WideConvolutionRow {
   const char* name;
   // Why the row does not take operands of such a shape and such widths, or null.
   const char* (*declines)(const ConvolutionShape&, int source_bits, int weight_bits) noexcept;
-  void (*forward)(const KernelTable&, const WideForward&, const KernelContext&) noexcept;
-  size_t (*forward_scratch_bytes)(const KernelTable&, const ConvolutionShape&, int source_bits,
-                                  int weight_bits, int threads) noexcept;
-  WideStatistics (*grad_input)(const KernelTable&, const WideGradInput&,
+  // Choices for the products of planes.
+  std::vector<ConvolutionChoice> (*forward_planes)(const KernelTable&, const ConvolutionShape&,
+                                                   int source_bits);
+  std::vector<ConvolutionChoice> (*grad_input_planes)(const KernelTable&, const ConvolutionShape&,
+                                                      int source_bits);
+  void (*forward)(const KernelTable&, const WideForward&, ConvolutionParts planes,
+                  const KernelContext&) noexcept;
+  size_t (*forward_scratch_bytes)(const ConvolutionShape&, int source_bits, int weight_bits,
+                                  int threads, ConvolutionParts planes) noexcept;
+  WideStatistics (*grad_input)(const KernelTable&, const WideGradInput&, ConvolutionParts planes,
                                const KernelContext&) noexcept;
-  size_t (*grad_input_scratch_bytes)(const KernelTable&, const ConvolutionShape&, int source_bits,
-                                     int weight_bits, int threads) noexcept;
+  size_t (*grad_input_scratch_bytes)(const ConvolutionShape&, int source_bits, int weight_bits,
+                                     int threads, ConvolutionParts planes) noexcept;
 };
 
 // By planes of bytes: takes everything.

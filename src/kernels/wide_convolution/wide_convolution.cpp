@@ -18,27 +18,39 @@ const char* wide_convolution_name(const ConvolutionShape& shape, int source_bits
   return choose(shape, source_bits, weight_bits).name;
 }
 
-void wide_forward(const KernelTable& table, const WideForward& args,
+WideChoice choose_wide_forward(const KernelTable& table, const ConvolutionShape& shape,
+                               int input_bits, int weight_bits) {
+  const WideConvolutionRow& row = choose(shape, input_bits, weight_bits);
+  return {&row, row.forward_planes(table, shape, input_bits)};
+}
+
+void wide_forward(const WideChoice& choice, const KernelTable& table, const WideForward& args,
                   const KernelContext& context) noexcept {
-  choose(args.shape, args.input.bits, args.weights.bits).forward(table, args, context);
+  choice.row->forward(table, args, choice.planes, context);
 }
 
 size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                  int input_bits, int weight_bits, int threads) noexcept {
-  return choose(shape, input_bits, weight_bits)
-      .forward_scratch_bytes(table, shape, input_bits, weight_bits, threads);
+                                  int input_bits, int weight_bits, int threads) {
+  const WideChoice choice = choose_wide_forward(table, shape, input_bits, weight_bits);
+  return choice.row->forward_scratch_bytes(shape, input_bits, weight_bits, threads, choice.planes);
 }
 
-WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& args,
-                               const KernelContext& context) noexcept {
-  return choose(args.shape, args.grad_output.bits, args.weights.bits)
-      .grad_input(table, args, context);
+WideChoice choose_wide_grad_input(const KernelTable& table, const ConvolutionShape& shape,
+                                  int gradient_bits, int weight_bits) {
+  const WideConvolutionRow& row = choose(shape, gradient_bits, weight_bits);
+  return {&row, row.grad_input_planes(table, shape, gradient_bits)};
+}
+
+WideStatistics wide_grad_input(const WideChoice& choice, const KernelTable& table,
+                               const WideGradInput& args, const KernelContext& context) noexcept {
+  return choice.row->grad_input(table, args, choice.planes, context);
 }
 
 size_t wide_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                     int gradient_bits, int weight_bits, int threads) noexcept {
-  return choose(shape, gradient_bits, weight_bits)
-      .grad_input_scratch_bytes(table, shape, gradient_bits, weight_bits, threads);
+                                     int gradient_bits, int weight_bits, int threads) {
+  const WideChoice choice = choose_wide_grad_input(table, shape, gradient_bits, weight_bits);
+  return choice.row->grad_input_scratch_bytes(shape, gradient_bits, weight_bits, threads,
+                                              choice.planes);
 }
 
 }  // namespace mantissa::kernels

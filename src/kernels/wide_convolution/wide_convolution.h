@@ -5,6 +5,9 @@
 // products as they are (rows.h).
 #pragma once
 
+#include <vector>
+
+#include "kernels/convolution/choice.h"
 #include "kernels/convolution/pieces.h"
 #include "kernels/kernel_table.h"
 #include "kernels/mantissa_span.h"
@@ -21,22 +24,32 @@ struct WideForward {
   int64_t* sums = nullptr;        // [N, OH, OW, O]
 };
 
-// Images whose sums are worked on at once: these sums and those of a plane stay in the L2 cache.
+// Images whose sums are worked on at once: these sums and the sums of a plane stay in the L2 cache.
 inline int64_t wide_images_per_chunk(const ConvolutionShape& shape) {
   return images_per_chunk(shape, 128 * 1024);
 }
+
+// The row for operands of such a shape and such widths, with choices for the products of its
+// planes. Chosen once; every call is for the same shape and widths.
+struct WideConvolutionRow;
+struct WideChoice {
+  const WideConvolutionRow* row = nullptr;
+  std::vector<ConvolutionChoice> planes;
+};
 
 // The name of the row that takes forward passes, or with the gradient's bits grad_input.
 const char* wide_convolution_name(const ConvolutionShape& shape, int source_bits,
                                   int weight_bits) noexcept;
 
-void wide_forward(const KernelTable& table, const WideForward& args,
+WideChoice choose_wide_forward(const KernelTable& table, const ConvolutionShape& shape,
+                               int input_bits, int weight_bits);
+void wide_forward(const WideChoice& choice, const KernelTable& table, const WideForward& args,
                   const KernelContext& context) noexcept;
 size_t wide_forward_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                  int input_bits, int weight_bits, int threads) noexcept;
+                                  int input_bits, int weight_bits, int threads);
 
-// As ConvolutionGradInput, for weights of 2 to 16 bits and gradients of up to 16, some images at a
-// time.
+// The same as ConvolutionGradInput, for weights of 2 to 16 bits and gradients of up to 16, some
+// images at a time.
 struct WideGradInput {
   ConvolutionShape shape;
   ConstMantissaSpan grad_output;
@@ -45,13 +58,15 @@ struct WideGradInput {
   MantissaSpan grad_input;
 };
 
-WideStatistics wide_grad_input(const KernelTable& table, const WideGradInput& args,
-                               const KernelContext& context) noexcept;
+WideChoice choose_wide_grad_input(const KernelTable& table, const ConvolutionShape& shape,
+                                  int gradient_bits, int weight_bits);
+WideStatistics wide_grad_input(const WideChoice& choice, const KernelTable& table,
+                               const WideGradInput& args, const KernelContext& context) noexcept;
 size_t wide_grad_input_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                     int gradient_bits, int weight_bits, int threads) noexcept;
+                                     int gradient_bits, int weight_bits, int threads);
 
-// As ConvolutionGradWeights, for input of 2 to 16 bits and gradients of up to 16: rounded once per
-// call. Exact for less than 2^32 pixels of output.
+// The same as ConvolutionGradWeights, for input of 2 to 16 bits and gradients of up to 16: rounded
+// once per call. Exact for less than 2^32 pixels of output.
 struct WideGradWeights {
   ConvolutionShape shape;
   ConstMantissaSpan input;
@@ -61,9 +76,12 @@ struct WideGradWeights {
   bool adds = true;
 };
 
-void wide_grad_weights(const KernelTable& table, const WideGradWeights& args,
-                       const KernelContext& context) noexcept;
+// For the products of a plane.
+ConvolutionChoice choose_wide_grad_weights(const KernelTable& table, const ConvolutionShape& shape,
+                                           int input_bits, int gradient_bits);
+void wide_grad_weights(const ConvolutionChoice& planes, const KernelTable& table,
+                       const WideGradWeights& args, const KernelContext& context) noexcept;
 size_t wide_grad_weights_scratch_bytes(const KernelTable& table, const ConvolutionShape& shape,
-                                       int input_bits, int gradient_bits, int threads) noexcept;
+                                       int input_bits, int gradient_bits, int threads);
 
 }  // namespace mantissa::kernels

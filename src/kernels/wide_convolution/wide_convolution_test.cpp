@@ -63,7 +63,8 @@ void check_forward(Operands& o) {
       },
       [&](const KernelTable& table, const KernelContext& context) {
         std::vector<int64_t> sums(wanted.size(), 77);
-        wide_forward(table, {o.shape, o.input.view(), o.weights.view(), o.bias.data(), sums.data()},
+        wide_forward(choose_wide_forward(table, o.shape, o.input.bits, o.weights.bits), table,
+                     {o.shape, o.input.view(), o.weights.view(), o.bias.data(), sums.data()},
                      context);
         for (size_t i = 0; i < sums.size(); ++i) ASSERT_EQ(Wide{sums[i]}, wanted[i]) << i;
       });
@@ -82,7 +83,8 @@ void check_grad_weights(Operands& o, int shift) {
         for (const bool adds : {false, true}) {
           std::vector<int64_t> sums(wanted.size(), 5);
           wide_grad_weights(
-              table, {o.shape, o.input.view(), o.grads.view(), shift, sums.data(), adds}, context);
+              choose_wide_grad_weights(table, o.shape, o.input.bits, o.grads.bits), table,
+              {o.shape, o.input.view(), o.grads.view(), shift, sums.data(), adds}, context);
           for (size_t i = 0; i < sums.size(); ++i) {
             ASSERT_EQ(Wide{sums[i]}, (adds ? 5 : 0) + exact_rne(wanted[i], shift)) << i;
           }
@@ -102,7 +104,8 @@ void check_grad_input(Operands& o, int shift, int bits) {
       [&](const KernelTable& table, const KernelContext& context) {
         Mantissas found(o.shape.input_count(), bits, 1);
         const WideStatistics statistics = wide_grad_input(
-            table, {o.shape, o.grads.view(), o.weights.view(), shift, found.view()}, context);
+            choose_wide_grad_input(table, o.shape, o.grads.bits, o.weights.bits), table,
+            {o.shape, o.grads.view(), o.weights.view(), shift, found.view()}, context);
         uint64_t maximum = 0;
         int64_t saturated = 0;
         for (size_t i = 0; i < wanted.size(); ++i) {

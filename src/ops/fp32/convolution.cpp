@@ -10,7 +10,8 @@
 namespace mantissa::ops::fp32 {
 namespace {
 
-using kernels::fp32::Pass;
+using kernels::ConvolutionPass;
+using kernels::fp32::Convolution;
 
 bool has_bias(const OpShapes& s) { return s.parameters.size() > 1; }
 
@@ -23,7 +24,8 @@ int64_t gradient_bytes(const OpShapes& s) {
 
 Status check(const OpShapes& s) {
   MANTISSA_RETURN_IF_ERROR(kernels::fp32::load_onednn());
-  for (const Pass pass : {Pass::kForward, Pass::kGradInput, Pass::kGradWeights}) {
+  for (const ConvolutionPass pass :
+       {ConvolutionPass::kForward, ConvolutionPass::kGradInput, ConvolutionPass::kGradWeights}) {
     if (kernels::fp32::convolution_scratch_bytes(convolution_shape(s), pass, false, 1) < 0) {
       return failed("oneDNN has no fp32 kernel for this shape");
     }
@@ -33,28 +35,54 @@ Status check(const OpShapes& s) {
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   // Negative without memory for oneDNN's descriptions; the pass then fails.
-  const auto scratch = [&](Pass pass, bool bias) {
+  const auto scratch = [&](ConvolutionPass pass, bool bias) {
     return std::max<int64_t>(0, kernels::fp32::convolution_scratch_bytes(convolution_shape(s), pass,
                                                                          bias, planning.threads));
   };
-  return {.forward = {.scratch_bytes = scratch(Pass::kForward, has_bias(s))},
-          .backward_input = {.scratch_bytes = scratch(Pass::kGradInput, false)},
-          .backward_weights = {.workspace_bytes = gradient_bytes(s),
-                               .scratch_bytes = scratch(Pass::kGradWeights, has_bias(s))}};
+  return {
+      .forward = {.scratch_bytes = scratch(ConvolutionPass::kForward, has_bias(s))},
+      .backward_input = {.scratch_bytes = scratch(ConvolutionPass::kGradInput, false)},
+      .backward_weights = {.workspace_bytes = gradient_bytes(s),
+                           .scratch_bytes = scratch(ConvolutionPass::kGradWeights, has_bias(s))}};
+}
+
+// Primitives are created with the executor. Null without memory for them; the pass then fails.
+Prepared prepare(Phase phase, const OpContext& c) {
+  const bool bias = c.parameters.size() > 1;
+  const auto make = [&](ConvolutionPass pass, const Tensor& input, const Tensor& output) {
+    return kernels::fp32::make_convolution(convolution_shape(c, input.shape, output.shape), pass,
+                                           bias && pass != ConvolutionPass::kGradInput,
+                                           c.kernel.pool->size());
+  };
+  switch (phase) {
+    case Phase::kForward:
+    case Phase::kRecompute:
+      return make(ConvolutionPass::kForward, c.inputs[0], c.output);
+    case Phase::kBackwardInput:
+      return make(ConvolutionPass::kGradInput, c.grad_inputs[0], c.grad_output);
+    case Phase::kBackwardWeights:
+      return make(ConvolutionPass::kGradWeights, c.inputs[0], c.grad_output);
+    default:
+      return nullptr;
+  }
+}
+
+const Convolution* convolution_of(const OpContext& c) {
+  return static_cast<const Convolution*>(c.prepared);
 }
 
 void forward(const OpContext& c) {
   const float* bias = c.parameters.size() > 1 ? c.parameters[1].mantissa.as<float>() : nullptr;
-  const bool done = kernels::fp32::convolution_forward(
-      convolution_shape(c, c.inputs[0].shape, c.output.shape), c.inputs[0].as<float>(),
-      c.parameters[0].mantissa.as<float>(), bias, c.output.as<float>(), c.kernel);
+  const bool done = kernels::fp32::convolution_forward(convolution_of(c), c.inputs[0].as<float>(),
+                                                       c.parameters[0].mantissa.as<float>(), bias,
+                                                       c.output.as<float>(), c.kernel);
   if (!done) c.totals->kernel_failed = true;
 }
 
 void backward_input(const OpContext& c) {
   const bool done = kernels::fp32::convolution_grad_input(
-      convolution_shape(c, c.grad_inputs[0].shape, c.grad_output.shape), c.grad_output.as<float>(),
-      c.parameters[0].mantissa.as<float>(), c.grad_inputs[0].as<float>(), c.kernel);
+      convolution_of(c), c.grad_output.as<float>(), c.parameters[0].mantissa.as<float>(),
+      c.grad_inputs[0].as<float>(), c.kernel);
   if (!done) c.totals->kernel_failed = true;
 }
 
@@ -66,9 +94,9 @@ void add_to(const Tensor& gradient, const float* part) {
 void backward_weights(const OpContext& c) {
   auto* weights = reinterpret_cast<float*>(c.workspace);
   float* bias = c.parameters.size() > 1 ? weights + c.parameters[0].gradient.count() : nullptr;
-  const bool done = kernels::fp32::convolution_grad_weights(
-      convolution_shape(c, c.inputs[0].shape, c.grad_output.shape), c.inputs[0].as<float>(),
-      c.grad_output.as<float>(), weights, bias, c.kernel);
+  const bool done =
+      kernels::fp32::convolution_grad_weights(convolution_of(c), c.inputs[0].as<float>(),
+                                              c.grad_output.as<float>(), weights, bias, c.kernel);
   if (!done) c.totals->kernel_failed = true;
   add_to(c.parameters[0].gradient, weights);
   if (bias != nullptr) add_to(c.parameters[1].gradient, bias);
@@ -80,6 +108,7 @@ const char* kernel(const OpContext&) { return "onednn"; }
 
 const OpFunctions kConvolution = {.memory = memory,
                                   .check = check,
+                                  .prepare = prepare,
                                   .forward = forward,
                                   .backward_input = backward_input,
                                   .backward_weights = backward_weights,

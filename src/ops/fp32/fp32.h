@@ -1,5 +1,5 @@
-// What the operators compute in fp32: the reference that integer formats are compared with, in the
-// same networks, programs and runs. Convolutions by oneDNN, the rest as plain loops. Float sums
+// The operators in fp32: the reference that integer formats are compared with, in the same
+// networks, programs and runs. Convolutions by oneDNN, the rest as plain loops. Float sums
 // depend on their order, so results may differ in their last bits with the number of threads.
 #pragma once
 
@@ -48,7 +48,7 @@ void freeze_batch_norm(const OpContext& context, float* multiplier, float* offse
 // Probabilities of rows of logits [rows, classes]: softmax, in double.
 void probabilities(const float* logits, int64_t rows, int64_t classes, double* probabilities);
 
-// For OpFunctions::kernel: what does the work, for reports.
+// For OpFunctions::kernel: the name of plain loops, for reports.
 inline const char* loops_name(const OpContext&) { return "fp32"; }
 
 // Elements below which a thread is not worth waking.
