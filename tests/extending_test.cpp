@@ -300,7 +300,8 @@ TEST(Extending, TheGuideHasThisCode) {
 
 TEST(Extending, ErrorsNameTheNode) {
   GraphBuilder builder("bad", Shape{28, 28, 1});
-  const int value = builder.add(kNegate, "negate1", {builder.input(), builder.input()});
+  const int pixels = builder.add(ops::kNormaliseInput, "normalise", {builder.input()});
+  const int value = builder.add(kNegate, "negate1", {pixels, pixels});
   const auto graph = builder.finish(value);
   ASSERT_FALSE(graph.ok());
   EXPECT_EQ(graph.error().message, "node 'negate1' (negate): wants one input");

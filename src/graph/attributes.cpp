@@ -16,20 +16,6 @@ AttributeType type_of(const AttributeValue& value) {
   return static_cast<AttributeType>(value.index());
 }
 
-AttributeValue default_of(const AttributeSpec& spec) {
-  switch (spec.type) {
-    case AttributeType::kWhole:
-      return spec.whole;
-    case AttributeType::kReal:
-      return spec.real;
-    case AttributeType::kText:
-      return std::string(spec.text);
-    case AttributeType::kList:
-      return WholeList();
-  }
-  return int64_t{0};
-}
-
 std::string names_of(AttributeSchema schema) {
   std::string names;
   for (const AttributeSpec& spec : schema) {
@@ -112,6 +98,20 @@ const std::string& Attributes::text(std::string_view name) const {
 }
 const WholeList& Attributes::list(std::string_view name) const {
   return of_type<WholeList>(find(name));
+}
+
+AttributeValue default_of(const AttributeSpec& spec) {
+  switch (spec.type) {
+    case AttributeType::kWhole:
+      return spec.whole;
+    case AttributeType::kReal:
+      return spec.real;
+    case AttributeType::kText:
+      return std::string(spec.text);
+    case AttributeType::kList:
+      return WholeList();
+  }
+  return int64_t{0};
 }
 
 Result<Attributes> complete(const Attributes& given, AttributeSchema schema) {

@@ -98,6 +98,9 @@ class Attributes {
 // required one that is missing.
 Result<Attributes> complete(const Attributes& given, AttributeSchema schema);
 
+// The value of an attribute that is left out.
+AttributeValue default_of(const AttributeSpec& spec);
+
 // "3", "0.01", "same", "[1, 2]": a real number in the fewest digits that give it back.
 std::string to_string(const AttributeValue& value);
 

@@ -19,7 +19,51 @@ Error in_node(const Node& node, const std::string& what) {
   return invalid_input("node '" + node.name + "' (" + node.op->name + "): " + what);
 }
 
+// Whether a value is bytes that the batch brings, without an exponent.
+bool is_pixels(const Value& value) {
+  return value.producer < 0 && value.element == Element::kMantissa;
+}
+
+std::string kind_of(const Value& value) {
+  constexpr std::array<const char*, 4> kNames = {"mantissas", "indices", "numbers",
+                                                 "a real number"};
+  return is_pixels(value) ? "pixels" : kNames[static_cast<size_t>(value.element)];
+}
+
+// Whether a value is what the node's op reads as its input of that number.
+Status verify_input(const Graph& graph, const Node& node, size_t i) {
+  const std::span<const Element> elements = node.op->input_elements;
+  Value wanted = graph.values[node.inputs[i]];
+  const std::string is = kind_of(wanted);
+  wanted.element = i < elements.size() ? elements[i] : Element::kMantissa;
+  wanted.producer = node.op->traits.reads_pixels ? -1 : 0;
+  if (kind_of(wanted) == is) return {};
+  return in_node(node, "input " + std::to_string(i) + ", '" + wanted.name + "', is " + is +
+                           "; wants " + kind_of(wanted));
+}
+
+Status verify_inputs(const Graph& graph, const Node& node, const std::vector<bool>& produced) {
+  const int values = static_cast<int>(graph.values.size());
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const int input = node.inputs[i];
+    if (input < 0 || input >= values || !produced[input]) {
+      return in_node(node, "reads a value that nothing before it produces");
+    }
+    MANTISSA_RETURN_IF_ERROR(verify_input(graph, node, i));
+  }
+  return {};
+}
+
 }  // namespace
+
+std::optional<int64_t> element_count(const Shape& shape) {
+  int64_t count = 1;
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    if (shape[axis] < 1 || shape[axis] > kMostElements / count) return std::nullopt;
+    count *= shape[axis];
+  }
+  return count;
+}
 
 int64_t Graph::trained_parameters() const {
   int64_t count = 0;
@@ -100,6 +144,11 @@ Status GraphBuilder::create_parameters(Node& node, std::span<const Shape> shapes
                                        const Node* shares_with) {
   if (node.op->parameters == nullptr) return {};
   std::vector<Parameter> wanted = node.op->parameters(node.attributes, shapes);
+  for (const Parameter& parameter : wanted) {
+    if (element_count(parameter.shape)) continue;
+    return invalid_input(parameter.name + " of " + to_string(parameter.shape) +
+                         ": too many elements");
+  }
   if (shares_with == nullptr) {
     for (Parameter& parameter : wanted) {
       parameter.name = node.name + "." + parameter.name;
@@ -119,16 +168,23 @@ Status GraphBuilder::create_parameters(Node& node, std::span<const Shape> shapes
 
 std::vector<int> GraphBuilder::add_node(Node node, const Attributes& attributes,
                                         const Node* shares_with) {
-  const auto refuse = [&](const std::string& why) {
-    if (status_.ok()) status_ = in_node(node, why);
+  const auto refuse = [&](Error error) {
+    if (status_.ok()) status_ = std::move(error);
     return std::vector<int>{0};
   };
+  const Status inputs = verify_inputs(graph_, node, std::vector(graph_.values.size(), true));
+  if (!inputs.ok()) return refuse(inputs.error());
   const std::vector<Shape> shapes = shapes_of(graph_, node.inputs);
   const auto types = output_types(*node.op, attributes, shapes);
-  if (!types.ok()) return refuse(types.error().message);
+  if (!types.ok()) return refuse(in_node(node, types.error().message));
   node.attributes = *complete(attributes, node.op->attributes);
   const Status parameters = create_parameters(node, shapes, shares_with);
-  if (!parameters.ok()) return refuse(parameters.error().message);
+  if (!parameters.ok()) return refuse(in_node(node, parameters.error().message));
+  for (const ValueType& type : *types) {
+    if (!element_count(type.shape)) {
+      return refuse(in_node(node, "makes " + to_string(type.shape) + ": too many elements"));
+    }
+  }
   for (int port = 0; port < static_cast<int>(types->size()); ++port) {
     const std::string name = port == 0 ? node.name : node.name + "." + std::to_string(port);
     node.outputs.push_back(static_cast<int>(graph_.values.size()));
@@ -186,25 +242,6 @@ void replace_op(Node& node, const Op& op, const Attributes& attributes) {
 
 namespace {
 
-Status verify_inputs(const Graph& graph, const Node& node, const std::vector<bool>& produced) {
-  const int values = static_cast<int>(graph.values.size());
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const int input = node.inputs[i];
-    if (input < 0 || input >= values || !produced[input]) {
-      return in_node(node, "reads a value that nothing before it produces");
-    }
-    const std::span<const Element> elements = node.op->input_elements;
-    const Element wanted = i < elements.size() ? elements[i] : Element::kMantissa;
-    if (graph.values[input].element == wanted) continue;
-    constexpr std::array<const char*, 4> kNames = {"mantissas", "indices", "numbers",
-                                                   "a real number"};
-    return in_node(node, "input " + std::to_string(i) + ", '" + graph.values[input].name +
-                             "', is " + kNames[static_cast<size_t>(graph.values[input].element)] +
-                             "; wants " + kNames[static_cast<size_t>(wanted)]);
-  }
-  return {};
-}
-
 Status verify_outputs(const Graph& graph, int n, std::vector<bool>& produced) {
   const Node& node = graph.nodes[n];
   const int values = static_cast<int>(graph.values.size());
@@ -241,9 +278,29 @@ Status verify_node(const Graph& graph, int n, std::vector<bool>& produced) {
   return verify_outputs(graph, n, produced);
 }
 
+// The sums of sizes that a plan makes fit 64 bits.
+Status verify_size(const Graph& graph) {
+  int64_t values = 0, parameters = 0;
+  const auto add = [](const std::string& name, const Shape& shape, int64_t& sum) -> Status {
+    const auto count = element_count(shape);
+    if (count) sum += *count;
+    if (count && sum <= kMostElements) return {};
+    return invalid_input("'" + name + "', " + to_string(shape) +
+                         ": the network has too many elements; at most 2^36 are possible");
+  };
+  for (const Value& value : graph.values) {
+    MANTISSA_RETURN_IF_ERROR(add(value.name, value.shape, values));
+  }
+  for (const Parameter& parameter : graph.parameters) {
+    MANTISSA_RETURN_IF_ERROR(add(parameter.name, parameter.shape, parameters));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status verify(const Graph& graph) {
+  MANTISSA_RETURN_IF_ERROR(verify_size(graph));
   const int values = static_cast<int>(graph.values.size());
   std::vector<bool> produced(values, false);
   if (graph.inputs.empty()) return invalid_input("the graph has no input");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,13 @@ enum class Initialiser {
   kHeUniform,     // uniform in +-sqrt(6 / fan_in)
   kFanInUniform,  // uniform in +-sqrt(1 / fan_in)
 };
+
+// All values of one example have at most so many elements together, and so have all parameters.
+// Sizes in bytes, also of the largest batch, then fit 64 bits.
+constexpr int64_t kMostElements = int64_t{1} << 36;
+
+// The elements of a shape, or nothing where there are more than that or a dimension is below 1.
+std::optional<int64_t> element_count(const Shape& shape);
 
 struct Parameter {
   std::string name;  // "conv1.weights"
@@ -109,6 +117,9 @@ class GraphBuilder {
   // The first input.
   int input() const { return graph_.inputs[0]; }
   const Shape& shape(int value) const { return graph_.values[value].shape; }
+  // As far as it was built.
+  const Graph& graph() const { return graph_; }
+  const Status& status() const { return status_; }
 
   // Adds a node, infers its output's shape and creates its parameters; returns the output value.
   // Attributes that are left out have their defaults.

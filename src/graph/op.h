@@ -226,6 +226,7 @@ struct OpTraits {
   // A ReLU whose input's producer stops the gradients that it would have stopped: its backward pass
   // is no instruction.
   bool leaves_mask_to_producer = false;
+  bool reads_pixels = false;        // reads bytes of the batch, which no other op does
   bool weights_read_input = false;  // backward_weights reads the inputs
   // A layer: backward_weights reads the gradient as wide as it comes, backward_input reads and
   // writes g bits. Between two layers gradients have gw (BlockFloat [0115]-[0123], [0128]).

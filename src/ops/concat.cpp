@@ -13,12 +13,14 @@ namespace {
 
 // Values of one shape up to their channels, at least one.
 Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.empty()) return invalid_input("wants at least one input");
+  if (inputs.empty() || inputs[0].rank == 0) {
+    return invalid_input("wants at least one input, with channels");
+  }
   Shape out = inputs[0];
   int64_t& channels = out.dims[out.rank - 1];
   for (size_t i = 1; i < inputs.size(); ++i) {
     Shape other = inputs[i];
-    other.dims[other.rank - 1] = inputs[0].last();
+    if (other.rank > 0) other.dims[other.rank - 1] = inputs[0].last();
     if (other != inputs[0]) {
       return invalid_input("wants inputs that differ in their channels only, not " +
                            to_string(inputs[0]) + " and " + to_string(inputs[i]));

@@ -31,6 +31,11 @@ constexpr AttributeSpec kConvolutionSchema[] = {kChannels,
 // A classifier starts with small logits.
 constexpr AttributeSpec kLinearSchema[] = {kChannels, kBias, flag("classifier", false)};
 
+Status check_size(const Shape& weights) {
+  if (element_count(weights)) return {};
+  return invalid_input("weights " + to_string(weights) + " are too many");
+}
+
 Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
   const int64_t kernel = attributes.whole("kernel"), stride = attributes.whole("stride");
@@ -49,6 +54,7 @@ Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Sh
                          (dilation > 1 ? " with dilation " + std::to_string(dilation) : "") +
                          " does not fit an image of " + to_string(inputs[0]));
   }
+  MANTISSA_RETURN_IF_ERROR(check_size({channels, kernel, kernel, inputs[0].last() / groups}));
   const int64_t reach = (kernel - 1) * dilation;  // from the first tap to the last
   return Shape{(height - 1 - reach) / stride + 1, (width - 1 - reach) / stride + 1, channels};
 }
@@ -56,6 +62,7 @@ Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Sh
 // Takes vectors along the last dimension.
 Result<Shape> infer_linear(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one [..., C] input");
+  MANTISSA_RETURN_IF_ERROR(check_size({attributes.whole("channels"), inputs[0].last()}));
   Shape output = inputs[0];
   output.dims[static_cast<size_t>(output.rank - 1)] = attributes.whole("channels");
   return output;

@@ -75,6 +75,7 @@ const Op kQuantiseInput = {.name = "quantise_input",
                            .kernel = kernel_name<&kernels::KernelTable::wide>,
                            .fp32 = &fp32::kQuantiseInput};
 const Op kNormaliseInput = {.name = "normalise_input",
+                            .traits = {.reads_pixels = true},
                             .attributes = kSchema,
                             .infer_shape = infer,
                             .forward = forward,

@@ -1,0 +1,35 @@
+// Networks as JSON, which people read and edit, and which files of networks hold. The format is in
+// docs/networks.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace mantissa {
+
+constexpr int64_t kMostNetworkBytes = int64_t{4} << 20;
+constexpr int64_t kMostNetworkNodes = 5000;
+constexpr size_t kLongestNetworkName = 100;  // of a network or a node
+
+// The text of a network, a line for each node. It is the network's identity: equal graphs have
+// equal texts, and parse_network gives the graph back, its values, nodes and parameters in their
+// order. So what this prints for a graph of today must stay as it is.
+std::string to_json(const Graph& graph);
+
+// The network that a text says. An error is one line that begins with "line N: " and says what
+// would be possible: also for whatever GraphBuilder refuses, and for operators that only formats
+// and freezing put in.
+Result<Graph> parse_network(std::string_view text);
+
+// The network of a file. Errors name the file.
+Result<Graph> read_network(const std::filesystem::path& path);
+
+// The SHA-256 of its text.
+std::string network_sha256(const Graph& graph);
+
+}  // namespace mantissa
