@@ -60,10 +60,10 @@ inline Result<FrozenNetwork> freeze_on(Harness& harness, const std::string& mode
   const Program program = calibration_program(harness.graph(), format, batch, false);
   auto arena = AlignedMemory::create(freeze_bytes(program));
   FrozenDescription description;
-  description.model = model;
   description.format = format;
   description.options.channel_means = {73};
   description.options.width_multiplier = width;
+  description.network = *build_model(model, description.options);
   description.class_names = fashion_mnist().info.class_names;
   return freeze_with(harness, program, arena->span(), description, examples);
 }
@@ -71,16 +71,16 @@ inline Result<FrozenNetwork> freeze_on(Harness& harness, const std::string& mode
 inline Evaluation evaluate_with(FrozenNetwork& network, int64_t batch, int threads, Isa isa,
                                 const ImageSet& images) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
-  auto programs = compile_evaluation(network.graph, network.description.format, batch,
-                                     images.count, {&table, threads});
+  auto programs = compile_evaluation(network.graph, network.description.format, batch, images.count,
+                                     {&table, threads});
   EXPECT_TRUE(programs.ok());
   auto arena = AlignedMemory::create(programs->arena_bytes());
   ThreadPool pool(threads);
   Programs executors = inference_programs(network, *programs, {pool, arena->span(), isa});
   auto batches = OrderedBatches::create(picture_examples(images), programs->batch_size);
   EXPECT_TRUE(batches.ok());
-  auto evaluation =
-      evaluate(executors, *batches, {network.graph.classes(), network.description.options.loss, isa});
+  auto evaluation = evaluate(executors, *batches,
+                             {network.graph.classes(), network.description.options.loss, isa});
   EXPECT_TRUE(evaluation.ok()) << (evaluation.ok() ? "" : evaluation.error().message);
   return *evaluation;
 }

@@ -33,11 +33,21 @@ struct SettingInfo {
 };
 
 // Settings of a command: "train", "eval", "predict", "plan", "bench", "profile", "data",
-// "report", "statistics". Empty for an unknown command.
+// "report", "statistics", "info". Empty for an unknown command.
 std::vector<SettingInfo> settings_of(const std::string& command);
 
 // Built-in networks: name and a line about each.
 std::vector<std::pair<std::string, std::string>> built_in_models();
+
+struct NetworkOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::string json;  // docs/networks.md
+};
+
+// The network that a run with these settings of "info" would train ("model": a name or a file), or,
+// with "path" alone, that of a run's folder or a model.safetensors file.
+NetworkOutcome describe_network(const Settings& settings);
 
 // What a person sees while training runs.
 struct Progress {

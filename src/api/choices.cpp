@@ -40,7 +40,9 @@ Choices choices_of(const std::string& setting) {
   if (setting == "model") {
     for (const auto& [name, description] : built_in_models()) choices.values.push_back(name);
   }
-  choices.is_path = std::find(kPaths.begin(), kPaths.end(), setting) != kPaths.end();
+  // A network may be a file, too.
+  choices.is_path =
+      setting == "model" || std::find(kPaths.begin(), kPaths.end(), setting) != kPaths.end();
   return choices;
 }
 

@@ -75,6 +75,18 @@ std::vector<SettingInfo> training_infos(bool writes) {
   return infos;
 }
 
+// The settings of training that say what a network is.
+std::vector<SettingInfo> network_infos() {
+  std::vector<SettingInfo> infos;
+  for (const Setting& setting : training_settings()) {
+    const std::string name = setting.name;
+    const bool of_data = name == "data" || name == "input-size" || name == "classes";
+    if (name != "model" && !of_data && !is_of_built_in_networks(name)) continue;
+    infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+  }
+  return infos;
+}
+
 }  // namespace
 
 std::vector<SettingInfo> settings_of(const std::string& command) {
@@ -107,6 +119,7 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
         {"contact-sheet", "PNG file to write, with a row of training pictures for each class", ""},
         kThreads};
   }
+  if (command == "info") return network_infos();
   if (command == "statistics") {
     return {
         {"kind", "tensors to show: value, gradient, parameter, parameter-gradient, or all", "all"}};
@@ -182,13 +195,16 @@ void drop_settings_of_others(const Settings& settings, ConfigFile& file) {
   });
   const bool optimizer_changes = other("optimizer"), schedule_changes = other("lr-schedule");
   const auto format = settings.find("format");
+  const auto model = settings.find("model");
+  const bool has_own_network = model != settings.end() && is_network_file(model->second);
   const bool has_no_mantissas = format != settings.end() && format->second == "fp32";
   std::erase_if(file.settings, [&](const auto& item) {
     const std::string& name = item.first;
     return (optimizer_changes &&
             (is_optimizer_setting(name) || name == "learning-rate" || name == "weight-decay")) ||
            (schedule_changes && name.starts_with("plateau-")) ||
-           (has_no_mantissas && name == "statistics");
+           (has_no_mantissas && name == "statistics") ||
+           (has_own_network && is_of_built_in_networks(name));
   });
 }
 
@@ -217,9 +233,25 @@ Result<ConfigFile> read_config_for(const Settings& settings) {
   return alone.error();
 }
 
+// A file that a run began with may be gone: the run has a copy, which goes before an error.
+Status check_resumed_network(const Settings& settings) {
+  const auto model = settings.find("model"), resume = settings.find("resume");
+  const auto out = settings.find("out");
+  if (resume == settings.end() || resume->second != "true" || out == settings.end() ||
+      model == settings.end() || !is_network_file(model->second)) {
+    return {};
+  }
+  MANTISSA_ASSIGN(const bool is_here, is_there(model->second));
+  MANTISSA_ASSIGN(const bool has_copy, is_there(std::filesystem::path(out->second) / kNetworkFile));
+  if (is_here || !has_copy) return {};
+  return invalid_input(model->second + ": is not there; " + out->second +
+                       " keeps its network: leave --model out");
+}
+
 }  // namespace
 
 Result<RunConfig> training_config(const Settings& settings) {
+  MANTISSA_RETURN_IF_ERROR(check_resumed_network(settings));
   MANTISSA_ASSIGN(const ConfigFile file, read_config_for(settings));
   Settings merged = file.settings;
   for (const auto& [name, text] : settings) {
@@ -227,8 +259,6 @@ Result<RunConfig> training_config(const Settings& settings) {
   }
   return make_run_config(merged, file.derived);
 }
-
-namespace {
 
 Status check_known(const std::string& command, const Settings& settings) {
   const std::vector<SettingInfo> known = settings_of(command);
@@ -239,8 +269,6 @@ Status check_known(const std::string& command, const Settings& settings) {
   }
   return {};
 }
-
-}  // namespace
 
 Result<DescribeConfig> describe_config(const Settings& settings) {
   MANTISSA_RETURN_IF_ERROR(check_known("data", settings));

@@ -304,6 +304,7 @@ std::vector<SettingInfo> offered_settings(const std::string& command) {
   for (const SettingInfo& setting : settings_of("train")) {
     if (setting.name == "isa") settings.push_back(setting);
   }
+  settings.push_back({"graph", "print the network of --model or PATH as JSON", "", true});
   settings.push_back({"tensors", "list the tensors of PATH, with exponents and bit use", "", true});
   return settings;
 }

@@ -31,8 +31,8 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
 // Names of the commands, with a line about each.
 std::vector<std::pair<std::string, std::string>> commands();
 
-// The settings of a command that the command line offers: settings_of(command), and for info "isa"
-// and "tensors".
+// The settings of a command that the command line offers: settings_of(command), and for info "isa",
+// "graph" and "tensors".
 std::vector<SettingInfo> offered_settings(const std::string& command);
 
 // "mantissa train --model mlp ..." with the given settings; those that the command does not have,

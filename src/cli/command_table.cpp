@@ -10,7 +10,10 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa train --model lenet5 --optimizer adam --validation 0.1 --early-stop 3 --epochs 50 "
      "--out runs/c\n"
      "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a --resume\n"
-     "  mantissa train --model lenet5 --out runs/d --tensorboard events/d\n"},
+     "  mantissa train --model lenet5 --out runs/d --tensorboard events/d\n"
+     "  mantissa train --model mine.json --data fashion-mnist --out runs/e\n",
+     "mantissa info --model resnet8 --graph > mine.json prints a network to begin with; "
+     "docs/networks.md describes such files."},
     {"eval", "Evaluate a trained network on the test examples",
      "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
      "  mantissa eval --checkpoint runs/a/model.safetensors --data fashion-mnist --json\n"},
@@ -22,18 +25,21 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa data fashion-mnist\n"
      "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"
      "  mantissa data --data pictures/ --json\n",
-     "A folder of pictures has a folder for each class, in train/, test/ and, if there is one, val/, "
+     "A folder of pictures has a folder for each class, in train/, test/ and, if there is one, "
+     "val/, "
      "or without these: then a tenth of each class is kept for testing. docs/data.md describes all "
      "kinds. Exit code 2: training would refuse the data; what there is of it is described."},
     {"plan", "Show the program and the memory that a training run would take; run nothing",
      "  mantissa plan --model resnet20 --batch-size 128\n"
      "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"
      "  mantissa plan --model resnet20 --memory-budget 80MiB --explain\n"
-     "  mantissa plan --model lenet5 --format dfp8 --show exponents\n"},
+     "  mantissa plan --model lenet5 --format dfp8 --show exponents\n"
+     "  mantissa plan --model mine.json --data fashion-mnist\n"},
     {"bench", "Measure training steps: time, speed and share of the CPU's peak per instruction",
      "  mantissa bench --model resnet20 --format bfp8 --batch-size 128\n"
      "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"
      "  mantissa bench --model resnet8 --data fashion-mnist --out before.json\n"
+     "  mantissa bench --model mine.json --input-size 28x28x1\n"
      "  mantissa bench --model resnet8 --data fashion-mnist --compare before.json\n",
      "GOPS count a multiply-add as two operations, a product with a 16-bit gradient as one "
      "multiply-add. peak% is relative to the integer peak measured in this run with as many "
@@ -77,8 +83,11 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa info\n"
      "  mantissa info --isa avx2 --json\n"
      "  mantissa info runs/a\n"
-     "  mantissa info runs/a/model.safetensors --tensors\n",
-     "",
+     "  mantissa info runs/a/model.safetensors --tensors\n"
+     "  mantissa info --model resnet8 --data fashion-mnist --graph > mine.json\n"
+     "  mantissa info runs/a --graph\n",
+     "--graph prints a network as JSON, which may be edited and trained: train --model mine.json. "
+     "docs/networks.md describes it.",
      {"PATH", "folder of a run, checkpoint, model.safetensors or another safetensors file", 0, 1}},
     {"completion",
      "Print a script that completes mantissa's command line in a shell",

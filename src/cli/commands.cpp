@@ -29,8 +29,8 @@ void print_whole_lines(const std::string& text) {
 struct TrainedRun {
   TrainingOutcome outcome;
   double seconds = 0;
-  std::string out;   // where its results are; "" if that is not known
-  std::string data;  // what it was trained on
+  std::string out;     // where its results are; "" if that is not known
+  std::string data;    // what it was trained on
   bool saved = false;  // a checkpoint, from which it can go on
 };
 
@@ -212,7 +212,28 @@ int run_completion(const CommandLine& line) {
   return 0;
 }
 
+// Settings of info that no network has.
+bool is_of_info(const std::string& name) {
+  return name == "isa" || name == "graph" || name == "tensors";
+}
+
+int run_graph(const CommandLine& line) {
+  Settings settings = line.settings;
+  std::erase_if(settings, [](const auto& item) { return is_of_info(item.first); });
+  if (!line.paths.empty()) settings["path"] = line.paths[0];
+  const NetworkOutcome outcome = describe_network(settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  print(outcome.json);
+  return 0;
+}
+
 int run_info(const CommandLine& line) {
+  if (line.setting("graph") == "true") return run_graph(line);
+  for (const auto& [name, text] : line.settings) {
+    if (is_of_info(name)) continue;
+    say("mantissa info: --" + name + " is for --graph, which prints a network as JSON");
+    return static_cast<int>(Exit::kInvalidInput);
+  }
   if (!line.paths.empty()) return run_describe(line);
   std::string error;
   const Info found = info(line.setting("isa"), error);

@@ -82,7 +82,8 @@ Result<Graph> build_model(std::string_view name, const ModelOptions& options) {
     }
     names += (names.empty() ? "" : ", ") + std::string(builder.info.name);
   }
-  return invalid_input("unknown model '" + std::string(name) + "'; choose one of " + names);
+  return invalid_input("unknown model '" + std::string(name) + "'; choose one of " + names +
+                       ", or a file NAME.json");
 }
 
 }  // namespace mantissa

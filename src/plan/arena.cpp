@@ -84,13 +84,21 @@ class Packing {
   // Tries the order, and after each try that what found no room below comes first in the next.
   void improve(std::vector<int> order) {
     constexpr int kTries = 24;
-    for (int i = 0; i < kTries && smallest_ > wanted_bytes_; ++i) {
+    for (int i = 0; i < kTries && smallest_ > wanted_bytes_ && may_try(); ++i) {
       attempt(order);
       if (!bring_forward(order)) break;
     }
   }
 
  private:
+  // A try compares all pairs of blocks. Of several thousand blocks, which is more than any built-in
+  // network has, there are fewer tries, so that planning takes seconds.
+  bool may_try() {
+    const auto blocks = static_cast<int64_t>(blocks_.size());
+    pairs_left_ -= blocks * blocks / 2;
+    return pairs_left_ > 0 || smallest_ == INT64_MAX;
+  }
+
   void attempt(const std::vector<int>& order) {
     const int64_t arena_bytes = place(blocks_, order);
     if (arena_bytes >= smallest_) return;
@@ -112,6 +120,7 @@ class Packing {
   std::vector<Block> blocks_;
   int64_t wanted_bytes_;
   int64_t smallest_ = INT64_MAX;
+  int64_t pairs_left_ = int64_t{1} << 30;
   std::vector<int> best_order_;
   std::vector<int64_t> offsets_;
 };

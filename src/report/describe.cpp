@@ -89,7 +89,7 @@ Result<Json> describe_file(const fs::path& path) {
   json["sha256"] = file.sha256.empty() ? Json() : Json(file.sha256);  // verified on reading
   json["metadata"] = Json::object();
   for (const auto& [key, text] : file.metadata) {
-    if (key != "description") json["metadata"][key] = text;
+    if (key != "description" && key != "network") json["metadata"][key] = text;
   }
   // What a frozen network says of itself is JSON in a text: of it only plain entries are taken.
   const auto description = parse_json(entry("description"));

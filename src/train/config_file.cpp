@@ -57,8 +57,8 @@ Result<Entries> entries_of(const toml::table& table, const std::filesystem::path
     const auto value = text_of(node);
     const std::string name(key.str());
     if (name.size() > kLongestName) {
-      return invalid_input(path.string() + ": a setting's name has " +
-                           std::to_string(name.size()) + " bytes");
+      return invalid_input(path.string() + ": a setting's name has " + std::to_string(name.size()) +
+                           " bytes");
     }
     if (!value) {
       return invalid_input(path.string() + ": '" + name +
@@ -111,6 +111,11 @@ Result<ConfigFile> read_config(const std::filesystem::path& path) {
     table.erase(kDerivedTable);
   }
   MANTISSA_ASSIGN(file.settings, entries_of(table, path));
+  // The run's own network.json moves with its folder.
+  if (const auto model = file.settings.find("model");
+      model != file.settings.end() && is_network_file(model->second)) {
+    model->second = (path.parent_path() / model->second).string();
+  }
   return file;
 }
 

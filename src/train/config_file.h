@@ -19,8 +19,8 @@ struct ConfigFile {
   std::map<std::string, std::string> all() const;
 };
 
-// Reads a TOML file. Whether names and values are those of a run is not checked. Errors name the
-// file and the line.
+// Reads a TOML file. Whether names and values are those of a run is not checked. The path of a
+// network's file is taken from the folder of this file on. Errors name the file and the line.
 Result<ConfigFile> read_config(const std::filesystem::path& path);
 
 // The same of a file that has no tables.

@@ -5,12 +5,15 @@
 
 #include "formats/json_text.h"
 #include "formats/safetensors.h"
+#include "models/network_json.h"
 #include "ops/loss.h"
+#include "plan/network_format.h"
 #include "train/freeze.h"
 #include "train/network.h"
 #include "train/state_file.h"
 
 namespace mantissa {
+
 Result<Program> compile_inference(const Graph& frozen_graph, const Format& format, int64_t batch,
                                   bool with_loss, const PlanningContext& planning) {
   return compile(frozen_graph,
@@ -22,9 +25,14 @@ Result<Program> compile_inference(const Graph& frozen_graph, const Format& forma
                  planning);
 }
 
-Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network) {
-  const FrozenDescription& d = network.description;
-  const nlohmann::json description = {{"model", d.model},
+namespace {
+
+constexpr const char* kKind = "mantissa frozen network 1";
+constexpr int64_t kLargestImage = 16384;
+
+// Also what programs read that know built-in networks only.
+std::string description_text(const FrozenDescription& d) {
+  const nlohmann::json description = {{"model", d.network.name},
                                       {"format", to_string(d.format)},
                                       {"height", d.options.height},
                                       {"width", d.options.width},
@@ -36,62 +44,88 @@ Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& netwo
                                       {"data", d.data},
                                       {"loss", ops::loss_of(d.options.loss).name},
                                       {"weights_sha256", d.weights_sha256}};
-  return write_state(
-      path,
-      {{"kind", "mantissa frozen network 1"},
-       {"description", description.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)}},
-      network.state);
+  return description.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// The entries that describe a built-in network, for files of before the network itself was in them.
+Status take_model(const nlohmann::json& json, std::string& model, ModelOptions& options) {
+  const Error damaged = invalid_input("its description is damaged");
+  for (const char* key : {"height", "width", "channels", "classes"}) {
+    if (!json.at(key).is_number_integer()) return damaged;
+  }
+  for (const auto& mean : json.at("channel_means")) {
+    if (!mean.is_number_integer() || mean < 0 || mean > 255) return damaged;
+  }
+  json.at("model").get_to(model);
+  json.at("height").get_to(options.height);
+  json.at("width").get_to(options.width);
+  json.at("channels").get_to(options.channels);
+  json.at("classes").get_to(options.classes);
+  json.at("width_multiplier").get_to(options.width_multiplier);
+  json.at("channel_means").get_to(options.channel_means);
+  // Files from before there was a choice lack it.
+  MANTISSA_ASSIGN(options.loss,
+                  ops::parse_loss(json.value("loss", ops::loss_of(options.loss).name)));
+  const bool is_image = options.height >= 1 && options.height <= kLargestImage &&
+                        options.width >= 1 && options.width <= kLargestImage &&
+                        options.channels >= 1 && options.channels <= 4;
+  return is_image ? Status{} : invalid_input("its description is not that of a network");
+}
+
+// The description, and the network: from its own JSON, or a built-in one.
+Result<FrozenDescription> parse_description(const std::string& text, const std::string* network) {
+  const Error damaged = invalid_input("its description is damaged");
+  FrozenDescription d;
+  std::string model;
+  try {
+    const auto json = parse_json(text);
+    // Files without the entry are of the time when nothing in them depended on it.
+    const Result<Format> format = parse_format(json.value("format", "bfp8"));
+    if (!format.ok()) return damaged;
+    d.format = *format;
+    json.at("class_names").get_to(d.class_names);
+    json.at("data").get_to(d.data);
+    json.at("weights_sha256").get_to(d.weights_sha256);
+    if (network == nullptr) MANTISSA_RETURN_IF_ERROR(take_model(json, model, d.options));
+  } catch (const nlohmann::json::exception&) {
+    return damaged;
+  }
+  if (network == nullptr) {
+    MANTISSA_ASSIGN(d.network, build_model(model, d.options));
+  } else {
+    auto parsed = parse_network(*network);
+    if (!parsed.ok()) return invalid_input("its network, " + parsed.error().message);
+    d.network = std::move(*parsed);
+    MANTISSA_ASSIGN(d.options, picture_options(d.network));
+  }
+  if (std::ssize(d.class_names) == d.options.classes) return d;
+  return invalid_input("its description is not that of its network");
+}
+
+}  // namespace
+
+Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network) {
+  return write_state(path,
+                     {{"kind", kKind},
+                      {"description", description_text(network.description)},
+                      {"network", to_json(network.description.network)}},
+                     network.state);
 }
 
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(const SafetensorsFile file, read_safetensors(path));
-  const auto kind = file.metadata.find("kind"), text = file.metadata.find("description");
-  if (kind == file.metadata.end() || kind->second != "mantissa frozen network 1" ||
-      text == file.metadata.end()) {
+  const auto entry = [&](const char* key) {
+    const auto found = file.metadata.find(key);
+    return found == file.metadata.end() ? nullptr : &found->second;
+  };
+  const std::string *kind = entry("kind"), *text = entry("description");
+  if (kind == nullptr || *kind != kKind || text == nullptr) {
     return invalid_input(path.string() + ": is not a frozen network of Mantissa");
   }
-  const auto damaged = [&] {
-    return invalid_input(path.string() + ": its description is damaged");
-  };
-  FrozenDescription d;
-  try {
-    const auto json = parse_json(text->second);
-    for (const char* key : {"height", "width", "channels", "classes"}) {
-      if (!json.at(key).is_number_integer()) return damaged();
-    }
-    for (const auto& mean : json.at("channel_means")) {
-      if (!mean.is_number_integer() || mean < 0 || mean > 255) return damaged();
-    }
-    json.at("model").get_to(d.model);
-    // Files without the entry are of the time when nothing in them depended on it.
-    const Result<Format> format = parse_format(json.value("format", "bfp8"));
-    if (!format.ok()) return damaged();
-    d.format = *format;
-    json.at("height").get_to(d.options.height);
-    json.at("width").get_to(d.options.width);
-    json.at("channels").get_to(d.options.channels);
-    json.at("classes").get_to(d.options.classes);
-    json.at("width_multiplier").get_to(d.options.width_multiplier);
-    json.at("channel_means").get_to(d.options.channel_means);
-    json.at("class_names").get_to(d.class_names);
-    json.at("data").get_to(d.data);
-    json.at("weights_sha256").get_to(d.weights_sha256);
-    // Files from before there was a choice lack it.
-    const auto loss = ops::parse_loss(json.value("loss", ops::loss_of(d.options.loss).name));
-    if (!loss.ok()) return damaged();
-    d.options.loss = *loss;
-  } catch (const nlohmann::json::exception&) {
-    return damaged();
-  }
-  constexpr int64_t kLargestImage = 16384;
-  if (d.options.height < 1 || d.options.height > kLargestImage || d.options.width < 1 ||
-      d.options.width > kLargestImage || d.options.channels < 1 || d.options.channels > 4 ||
-      static_cast<int64_t>(d.class_names.size()) != d.options.classes) {
-    return invalid_input(path.string() + ": its description is not that of a network");
-  }
-  MANTISSA_ASSIGN(const Graph graph, build_network(d.model, d.options, d.format));
-  Graph frozen_graph = freeze_graph(graph);
-  StateLayout layout = frozen_layout(frozen_graph, d.format);
+  auto d = parse_description(*text, entry("network"));
+  if (!d.ok()) return invalid_input(path.string() + ": " + d.error().message);
+  Graph frozen_graph = freeze_graph(in_format(d->network, d->format));
+  StateLayout layout = frozen_layout(frozen_graph, d->format);
   int64_t held = 0;
   for (const auto& tensor : file.tensors) held += static_cast<int64_t>(tensor.data.size());
   if (layout.bytes > held + 64 * static_cast<int64_t>(layout.tensors.size())) {
@@ -99,7 +133,7 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   }
   MANTISSA_ASSIGN(State state, State::create(std::move(layout)));
   MANTISSA_RETURN_IF_ERROR(read_state(path, file, state));
-  return FrozenNetwork{std::move(d), std::move(frozen_graph), std::move(state)};
+  return FrozenNetwork{std::move(*d), std::move(frozen_graph), std::move(state)};
 }
 
 Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,

@@ -18,7 +18,7 @@ namespace mantissa {
 
 // A frozen network is rebuilt from this; it also says what it was trained on.
 struct FrozenDescription {
-  std::string model;
+  Graph network;  // before the format changed it, and before freezing
   ModelOptions options;
   Format format = {};
   std::vector<std::string> class_names;
@@ -32,7 +32,8 @@ struct FrozenNetwork {
   State state;
 };
 
-// model.safetensors, self-contained. load checks everything; a damaged file is an error.
+// model.safetensors, self-contained: the network's JSON is in its metadata. load checks everything;
+// a damaged file is an error. Files of before that name a built-in network.
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network);
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
 

@@ -1,17 +1,31 @@
-// The network that a run plans, trains and freezes.
+// The network of a run: a built-in one, or one that was read from a file.
 #pragma once
 
-#include <string_view>
+#include <vector>
 
 #include "base/result.h"
+#include "data/dataset.h"
 #include "graph/graph.h"
 #include "models/models.h"
-#include "numerics/format.h"
+#include "train/run_config.h"
 
 namespace mantissa {
 
-// Builds a model as the number format wants it (plan/network_format.h). Errors as build_model.
-Result<Graph> build_network(std::string_view model, const ModelOptions& options,
-                            const Format& format);
+// What a network is built for, if it classifies pictures: it has the inputs "pixels" and "labels",
+// one result, and one loss between that and the labels. Else an error.
+Result<ModelOptions> picture_options(const Graph& network);
+
+// What the network of a run is built for, on these data. An error if those of a file are for
+// others.
+Result<ModelOptions> network_options(const RunConfig& config, const DatasetInfo& data);
+
+// The network of a run, before its format changes it (plan/network_format.h). Errors of
+// build_model.
+Result<Graph> build_network(const RunConfig& config, const ModelOptions& options);
+
+// Channel means are an attribute of the node that reads the pixels. A file may leave them out: then
+// they are those of the training pictures.
+void fill_means(const std::vector<int>& means, Graph& network);
+void leave_out_means(Graph& network);
 
 }  // namespace mantissa

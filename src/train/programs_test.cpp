@@ -8,8 +8,8 @@
 #include "data/ordered_batches.h"
 #include "data/synthetic.h"
 #include "kernels/kernel_table.h"
+#include "models/models.h"
 #include "runtime/memory.h"
-#include "train/network.h"
 
 namespace mantissa {
 namespace {
@@ -22,14 +22,12 @@ class ProgramsOfSizes : public testing::Test {
   ProgramsOfSizes()
       : info_(*synthetic_info(6, 6, 1, kClasses, 12)),
         images_(synthetic_images(info_, 3)),
-        graph_(*build_network("mlp",
-                              {.height = 6,
-                               .width = 6,
-                               .channels = 1,
-                               .classes = kClasses,
-                               .width_multiplier = 0.1,
-                               .channel_means = {128}},
-                              Format{})),
+        graph_(*build_model("mlp", {.height = 6,
+                                    .width = 6,
+                                    .channels = 1,
+                                    .classes = kClasses,
+                                    .width_multiplier = 0.1,
+                                    .channel_means = {128}})),
         state_(
             std::move(*State::create(training_layout(graph_, Format{}, OptimizerKind::kMomentum)))),
         five_(compiled(5)),

@@ -9,7 +9,9 @@
 #include "base/hash.h"
 #include "base/real_text.h"
 #include "base/sizes.h"
+#include "models/network_json.h"
 #include "train/derived_settings.h"
+#include "train/network.h"
 #include "train/profile_file.h"
 
 namespace mantissa {
@@ -66,6 +68,10 @@ std::string of_optimizer(const Config& config, const char* name, double value) {
 std::string of_plateau(const Config& config, std::string text) {
   return config.schedule == ScheduleKind::kPlateau ? std::move(text) : "";
 }
+// A setting of built-in networks as text, empty where a file describes the network.
+std::string of_built_in(const Config& config, std::string text) {
+  return config.network ? "" : std::move(text);
+}
 
 constexpr bool kSwitch = true, kValue = false, kIdentity = true, kElsewhere = false;
 
@@ -74,13 +80,16 @@ using S = const std::string&;
 const std::string kOptimizerHelp = optimizer_names();
 
 const Setting kSettings[] = {
-    {"model", "network: mlp, lenet5, vgg8b, resnet8, resnet20, or another that info lists",
+    {"model",
+     "network: mlp, lenet5, vgg8b, resnet8, resnet20, or another that info lists; or a file "
+     "NAME.json "
+     "that describes one (docs/networks.md)",
      "resnet8", kValue, kIdentity,
      [](S text, Config& c) {
        c.model = text;
        return Status();
      },
-     [](const Config& c) { return c.model; }},
+     [](const Config& c) { return c.network ? std::string(kNetworkFile) : c.model; }},
     {"data",
      "data set: fashion-mnist, cifar-10, cifar-100, or a folder with IDX files, CIFAR's binary "
      "files or pictures",
@@ -174,11 +183,11 @@ const Setting kSettings[] = {
     {"loss", "cross-entropy, or mse: the mean squared error against one-hot targets",
      "cross-entropy", kValue, kIdentity,
      [](S text, Config& c) { return assign(ops::parse_loss(text), c.loss); },
-     [](const Config& c) { return std::string(ops::loss_of(c.loss).name); }},
+     [](const Config& c) { return of_built_in(c, ops::loss_of(c.loss).name); }},
     {"label-smoothing", "part of each target that all classes share (cross-entropy; 0.1 is usual)",
      "0", kValue, kIdentity,
      [](S text, Config& c) { return real("label-smoothing", text, 0, 0.99, c.label_smoothing); },
-     [](const Config& c) { return real_text(c.label_smoothing); }},
+     [](const Config& c) { return of_built_in(c, real_text(c.label_smoothing)); }},
     {"clip-norm", "shrink gradients whose norm over all parameters is larger (0: never)", "0",
      kValue, kIdentity,
      [](S text, Config& c) { return real("clip-norm", text, 0, 1e9, c.clip_norm); },
@@ -186,8 +195,8 @@ const Setting kSettings[] = {
     {"validation",
      "training examples held back to measure each epoch: a fraction (0.1) or a number (5000); not "
      "where a folder val beside train has them",
-     "0",
-     kValue, kIdentity, parse_validation, [](const Config& c) { return real_text(c.validation); }},
+     "0", kValue, kIdentity, parse_validation,
+     [](const Config& c) { return real_text(c.validation); }},
     {"early-stop",
      "stop after so many epochs in a row without a lower loss, of the examples held back or, "
      "without any, of training, and keep the weights of the best epoch (0: never)",
@@ -202,7 +211,7 @@ const Setting kSettings[] = {
      [](const Config& c) { return to_string(c.augmentation); }},
     {"width", "multiplies the channels of every layer but the last", "1", kValue, kIdentity,
      [](S text, Config& c) { return real("width", text, 1.0 / 64, 64, c.width); },
-     [](const Config& c) { return real_text(c.width); }},
+     [](const Config& c) { return of_built_in(c, real_text(c.width)); }},
     {"seed", "of initial weights, order, augmentation and stochastic rounding", "1", kValue,
      kIdentity,
      [](S text, Config& c) { return integer<&Config::seed, 0, INT64_MAX>("seed", text, c); },
@@ -355,6 +364,24 @@ Status resolve(RunConfig& config) {
   return {};
 }
 
+// Reads the network if the settings name a file.
+Status take_network(const std::map<std::string, std::string>& settings, RunConfig& config) {
+  if (!is_network_file(config.model)) return {};
+  config.network_file = config.model;
+  for (const auto& [name, text] : settings) {
+    if (!is_of_built_in_networks(name)) continue;
+    return invalid_input(name + ": is for built-in networks; " + config.network_file +
+                         " says it itself: leave it out, or change the file");
+  }
+  MANTISSA_ASSIGN(config.network, read_network(config.network_file));
+  const Result<ModelOptions> options = picture_options(*config.network);
+  if (!options.ok()) return invalid_input(config.network_file + ": " + options.error().message);
+  config.model = config.network->name;
+  config.loss = options->loss;
+  config.label_smoothing = options->label_smoothing;
+  return {};
+}
+
 // A setting that was given although what it belongs to is not in use.
 Status check_use(const std::string& name, const RunConfig& config) {
   if (is_optimizer_setting(name) && !has_setting(config.optimizer, name)) {
@@ -376,6 +403,12 @@ Status check_use(const std::string& name, const RunConfig& config) {
 }  // namespace
 
 std::span<const Setting> training_settings() { return kSettings; }
+
+bool is_network_file(std::string_view model) { return model.ends_with(".json"); }
+
+bool is_of_built_in_networks(std::string_view setting) {
+  return setting == "width" || setting == "loss" || setting == "label-smoothing";
+}
 
 DataOptions data_options(const RunConfig& config) {
   return {.size = config.input_size, .classes = config.classes, .threads = config.threads};
@@ -412,6 +445,7 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   for (const auto& [name, text] : settings) {
     MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
   }
+  MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
   for (const auto& [name, text] : settings) MANTISSA_RETURN_IF_ERROR(check_use(name, config));
   if (config.steps > 0 && settings.contains("epochs")) {
     return invalid_input("epochs and steps exclude each other: leave one of them out");
@@ -424,8 +458,11 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
 namespace {
 
 // A setting as it stands in a run's identity: exponents may be predicted or exact, the bits are the
-// same.
+// same. A network from a file is its content.
 std::string identity_text(const Setting& setting, RunConfig config) {
+  if (config.network && setting.name == std::string_view("model")) {
+    return config.model + " (JSON " + network_sha256(*config.network) + ")";
+  }
   config.format.predicted = true;
   return setting.print(config);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/result.h"
 #include "data/augment.h"
 #include "data/dataset.h"
+#include "graph/graph.h"
 #include "numerics/format.h"
 #include "ops/loss.h"
 #include "plan/compile_training.h"
@@ -21,7 +23,11 @@
 namespace mantissa {
 
 struct RunConfig {
-  std::string model = "resnet8";
+  std::string model = "resnet8";  // name of a built-in network, or that which `network` has
+  // Read from a file, whose content is part of the run's identity, not its path. It says itself
+  // what width, loss and label smoothing say for built-in networks.
+  std::optional<Graph> network;
+  std::string network_file;
   std::string data = "fashion-mnist";
   PictureSize input_size;  // 0 x 0: as the data are
   int classes = 0;         // 0: those of the data
@@ -81,9 +87,18 @@ std::span<const Setting> training_settings();
 // How a run reads its data.
 DataOptions data_options(const RunConfig& config);
 
-// Parses settings by name over the defaults, and resolves what depends on others (micro-batch size,
-// learning rate, threads): as `derived` says, or anew. Unknown names and impossible values are
-// errors of one line.
+// The file in a run's folder that has its network, where it is no built-in one.
+inline constexpr const char* kNetworkFile = "network.json";
+
+// Whether a value of "model" names a file.
+bool is_network_file(std::string_view model);
+
+// Whether a setting says how a built-in network is built: not together with a file.
+bool is_of_built_in_networks(std::string_view setting);
+
+// Parses settings by name over the defaults, reads the network's file if they name one, and
+// resolves what depends on others (micro-batch size, learning rate, threads): as `derived` says, or
+// anew. Unknown names and impossible values are errors of one line.
 Result<RunConfig> make_run_config(const std::map<std::string, std::string>& settings,
                                   const std::map<std::string, std::string>& derived = {});
 

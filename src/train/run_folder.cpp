@@ -49,7 +49,7 @@ Status check_nothing_is_lost(const std::filesystem::path& folder) {
   MANTISSA_ASSIGN(const std::vector<std::string> names, list_names(folder));
   const bool has_config = std::binary_search(names.begin(), names.end(), kConfigFile);
   const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return has_config ? name == kModelFile : is_of_a_run(name);
+    return has_config ? name == kModelFile : is_of_a_run(name) && name != kNetworkFile;
   });
   if (found == names.end()) return {};
   return invalid_input(folder.string() + ": has " + *found + " and no " +

@@ -21,8 +21,9 @@ inline constexpr const char* kSummaryFile = "summary.json";
 inline constexpr const char* kBestFile = "best.safetensors";  // with early stopping
 
 // All of them: what --overwrite removes.
-inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile,  kMetricsFile,
-                                         kHashesFile,  kTensorsFile,    kBestFile,   kConfigFile};
+inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile,
+                                         kMetricsFile, kHashesFile,     kTensorsFile,
+                                         kBestFile,    kConfigFile,     kNetworkFile};
 
 // What a run is called: the last part of its folder's path.
 std::string run_name(const std::filesystem::path& folder);
@@ -33,8 +34,8 @@ std::string run_name(const std::filesystem::path& folder);
 Result<FolderLock> prepare_run_folder(const RunConfig& config);
 
 // An error if a folder without a checkpoint has files that a run with nothing saved does not leave:
-// a trained network, or any without config.toml, which comes first and goes last. Beginning anew
-// would remove them.
+// a trained network, or any without config.toml. That comes before all of them and goes after them,
+// but for network.json, which it names. Beginning anew would remove them.
 Status check_nothing_is_lost(const std::filesystem::path& folder);
 
 // Removes a run's files and checkpoints; other files stay. What it is killed or fails at goes on

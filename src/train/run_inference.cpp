@@ -18,7 +18,7 @@ Machine behind_frozen(const RunInference& run) {
 
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
   const RunPlan& plan = run.plan;
-  FrozenNetwork frozen{{run.config.model, plan.options, run.config.format, run.data.class_names,
+  FrozenNetwork frozen{{plan.network, plan.options, run.config.format, run.data.class_names,
                         run.data.name, state.sha256(StateGroup::kStatistics)},
                        freeze_graph(plan.graph),
                        State(plan.frozen_layout, run.machine.arena)};

@@ -12,6 +12,7 @@
 #include "data/split.h"
 #include "kernels/kernel_table.h"
 #include "plan/compile_training.h"
+#include "plan/network_format.h"
 #include "runtime/decided_exponents.h"
 #include "runtime/observation.h"
 #include "train/freeze.h"
@@ -209,6 +210,12 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
   return compile_with();
 }
 
+Status build(const RunConfig& config, RunPlan& plan) {
+  MANTISSA_ASSIGN(plan.network, build_network(config, plan.options));
+  plan.graph = in_format(plan.network, config.format);
+  return {};
+}
+
 }  // namespace
 
 Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
@@ -224,15 +231,8 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   const int64_t validation_examples = held_back + data.validation_count;
   const int64_t train_count = data.train_count - held_back;
   RunPlan plan;
-  plan.options = {.height = data.height,
-                  .width = data.width,
-                  .channels = data.channels,
-                  .classes = data.classes,
-                  .width_multiplier = config.width,
-                  .channel_means = std::vector<int>(data.channels, 0),
-                  .loss = config.loss,
-                  .label_smoothing = config.label_smoothing};
-  MANTISSA_ASSIGN(plan.graph, build_network(config.model, plan.options, config.format));
+  MANTISSA_ASSIGN(plan.options, network_options(config, data));
+  MANTISSA_RETURN_IF_ERROR(build(config, plan));
   plan.layout = training_layout(plan.graph, config.format, config.optimizer);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   const PlanningContext planning{&table, config.threads};
@@ -273,8 +273,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
 
 Status set_channel_means(const RunConfig& config, std::vector<int> means, RunPlan& plan) {
   plan.options.channel_means = std::move(means);
-  MANTISSA_ASSIGN(plan.graph, build_network(config.model, plan.options, config.format));
-  return {};
+  return build(config, plan);
 }
 
 }  // namespace mantissa

@@ -16,6 +16,7 @@ namespace mantissa {
 
 struct RunPlan {
   ModelOptions options;  // what the graph was built for
+  Graph network;         // before the format changed it
   Graph graph;
   StateLayout layout;
   Program training;
@@ -47,7 +48,7 @@ Schedule run_schedule(const RunConfig& config, int64_t total_steps, int64_t redu
 // Compiles a run for a data set. Channel means are left at 0, see set_channel_means.
 Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data);
 
-// Builds the plan's graph anew with the means of the training pictures (channel_means), to be
+// Builds the plan's network anew with the means of the training pictures (channel_means), to be
 // called once these are read. They are attributes of the graph's first node: all else stays as
 // planned.
 Status set_channel_means(const RunConfig& config, std::vector<int> means, RunPlan& plan);

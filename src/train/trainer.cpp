@@ -10,6 +10,7 @@
 #include "data/shuffled_batches.h"
 #include "kernels/convolution/choice.h"
 #include "kernels/kernel_table.h"
+#include "models/network_json.h"
 #include "train/checkpoint.h"
 #include "train/classification.h"
 #include "train/config_file.h"
@@ -127,6 +128,10 @@ Status restore_or_begin(Run& run, const std::string& config_text) {
     MANTISSA_RETURN_IF_ERROR(remove_run(folder));
   }
   tell_failure(run.observer, "not tidied up", tidy_run_folder(folder));
+  if (run.config.network) {
+    MANTISSA_RETURN_IF_ERROR(
+        write_text_atomically(folder / kNetworkFile, to_json(*run.config.network)));
+  }
   MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder / kConfigFile, config_text));
   return !saved && run.config.format.float_steps() > 0 ? start_from_float(run) : Status{};
 }
