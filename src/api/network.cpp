@@ -36,7 +36,7 @@ Result<Graph> network_of(const Settings& settings) {
   const bool has_data = !config.network || settings.contains("data");
   if (!has_data) return *config.network;
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
-  MANTISSA_ASSIGN(const ModelOptions options, network_options(config, data));
+  MANTISSA_ASSIGN(const ModelOptions options, model_options(config, data));
   if (config.network) return *config.network;
   MANTISSA_ASSIGN(Graph network, build_network(config, options));
   leave_out_means(network);

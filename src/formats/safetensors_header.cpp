@@ -13,6 +13,7 @@ constexpr size_t kMaxEntries = 1'000'000;
 constexpr size_t kMaxMetadata = 1000;
 constexpr size_t kMaxNameBytes = 4096;
 constexpr size_t kReadableBytes = 100;
+constexpr size_t kMaxTextBytes = size_t{16} << 20;  // of one text, as it stands in the JSON
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 // Builds the header while nlohmann's parser walks over the text. No JSON tree is built: a tree can
@@ -146,6 +147,23 @@ void append_entry(const SafetensorsEntry& entry, std::string& text) {
       "],\"data_offsets\":[" + std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]}";
 }
 
+// Whether a JSON text has a longer string: the parser would copy it several times before the
+// handler saw it.
+bool has_longer_text(std::string_view json, size_t most_bytes) {
+  size_t begin = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (in_string && json[i] == '\\') {
+      ++i;
+    } else if (json[i] == '"') {
+      if (in_string && i - begin > most_bytes) return true;
+      begin = i;
+      in_string = !in_string;
+    }
+  }
+  return in_string && json.size() - begin > most_bytes;
+}
+
 }  // namespace
 
 std::string readable_name(const std::string& name) {
@@ -179,6 +197,10 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view text) {
   // The parser takes a zero byte for the end of its input.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
     return invalid_input("its header is not JSON, at byte " + std::to_string(zero));
+  }
+  if (has_longer_text(text, kMaxTextBytes)) {
+    return invalid_input("its header has a text of more than " +
+                         std::to_string(kMaxTextBytes >> 20) + " MiB");
   }
   HeaderHandler handler;
   if (nlohmann::json::sax_parse(text, &handler)) return std::move(handler.header);

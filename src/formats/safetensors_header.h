@@ -32,8 +32,9 @@ std::string readable_name(const std::string& name);
 Result<std::string> print_safetensors_header(const SafetensorsHeader& header);
 
 // Parses the header's JSON. Refuses, naming the place: bad JSON, unknown or missing keys, a name
-// twice or of more than 4 KiB, numbers that are negative or too large, more than 8 dimensions, more
-// than 1000 entries of metadata. Whether offsets and shapes make sense is not checked here.
+// twice or of more than 4 KiB, a text of more than 16 MiB, numbers that are negative or too large,
+// more than 8 dimensions, more than 1000 entries of metadata. Whether offsets and shapes make sense
+// is not checked here.
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view text);
 
 }  // namespace mantissa

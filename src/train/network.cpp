@@ -78,7 +78,7 @@ Result<ModelOptions> picture_options(const Graph& network) {
                                        std::to_string(kMostClasses) + " are possible");
 }
 
-Result<ModelOptions> network_options(const RunConfig& config, const DatasetInfo& data) {
+Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data) {
   ModelOptions options = {.height = data.height,
                           .width = data.width,
                           .channels = data.channels,

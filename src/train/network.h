@@ -17,7 +17,7 @@ Result<ModelOptions> picture_options(const Graph& network);
 
 // What the network of a run is built for, on these data. An error if those of a file are for
 // others.
-Result<ModelOptions> network_options(const RunConfig& config, const DatasetInfo& data);
+Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data);
 
 // The network of a run, before its format changes it (plan/network_format.h). Errors of
 // build_model.

@@ -231,7 +231,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   const int64_t validation_examples = held_back + data.validation_count;
   const int64_t train_count = data.train_count - held_back;
   RunPlan plan;
-  MANTISSA_ASSIGN(plan.options, network_options(config, data));
+  MANTISSA_ASSIGN(plan.options, model_options(config, data));
   MANTISSA_RETURN_IF_ERROR(build(config, plan));
   plan.layout = training_layout(plan.graph, config.format, config.optimizer);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);

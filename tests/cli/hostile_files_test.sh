@@ -89,7 +89,7 @@ check_safetensors() {
   accepts "info of 100,000 tensors" "^100,000 tensors" info "$folder/many.safetensors"
   refuses "eval of 100,000 tensors" 2 "is not a frozen network" \
     eval --checkpoint "$folder/many.safetensors" --data "$data"
-  refuses "info of a long name" 2 "name of 50000000 bytes" info "$folder/long-name.safetensors"
+  refuses "info of a long name" 2 "text of more than 16 MiB" info "$folder/long-name.safetensors"
   refuses "info of much metadata" 2 "too many" info "$folder/metadata.safetensors"
   accepts "info of a deep description" "frozen network" info "$folder/description.safetensors"
   refuses "eval of a deep description" 2 "its description is damaged" \
