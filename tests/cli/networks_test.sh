@@ -109,6 +109,19 @@ PYTHON
     eval --checkpoint "$folder/unknown.safetensors" --data "$data"
 }
 
+# The example in docs/networks.md is a network.
+check_documents() {
+  python3 - "$(dirname "${BASH_SOURCE[0]}")/../../docs/networks.md" >"$folder/example.json" <<'PYTHON'
+import sys
+print(open(sys.argv[1]).read().split("```json\n")[1].split("```")[0])
+PYTHON
+  accepts "the documented network" "two_paths|test accuracy" train --model "$folder/example.json" \
+    --data "$data" --steps 2 --batch-size 8 --out "$folder/example"
+  sed '/"stem", "op"/s/"channels"/"chanels"/' "$folder/example.json" >"$folder/misspelt.json"
+  refuses "its error has the line" 2 "misspelt.json, line 7: node 'stem' \(convolution\): has no att" \
+    plan --model "$folder/misspelt.json" --data "$data"
+}
+
 check_refusals() {
   local own=$folder/of-run.json
   refuses "no file" 2 "none.json" plan --model "$folder/none.json" --data "$data"
@@ -213,6 +226,7 @@ PYTHON
 check_the_same_bits
 check_without_the_file
 check_old_files
+check_documents
 check_refusals
 check_hostile_files
 finish
