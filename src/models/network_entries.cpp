@@ -9,6 +9,8 @@ namespace {
 
 using Kind = JsonTree::Kind;
 
+constexpr double kMostRateFactor = 1000;
+
 Result<Names> texts_of(const JsonTree& list, const std::string& what) {
   Names names;
   for (const JsonTree& item : list.items) {
@@ -139,6 +141,33 @@ Result<Attributes> attributes_of(const JsonTree& entry, const Op& op, const std:
     items.emplace_back(name, std::move(value));
   }
   return Attributes(std::move(items));
+}
+
+Result<Parameter> with_properties(Parameter parameter, const JsonTree& properties,
+                                  const std::string& node) {
+  const std::string what = "parameter '" + parameter.name + "' of " + node;
+  MANTISSA_RETURN_IF_ERROR(check_keys(properties, what, {"trained", "decays", "rate_factor"}));
+  if (!parameter.trained) return at(properties, what + " is never trained");
+  for (const auto& [key, field] :
+       {std::pair{"trained", &Parameter::trained}, {"decays", &Parameter::decays}}) {
+    const JsonTree* truth = properties.find(key);
+    if (truth == nullptr) continue;
+    if (truth->kind != Kind::kTruth) {
+      return at(*truth, what + ": \"" + key + "\" wants true or false");
+    }
+    parameter.*field = std::get<bool>(truth->scalar);
+  }
+  const JsonTree* factor = properties.find("rate_factor");
+  if (factor == nullptr) return parameter;
+  const double number = factor->kind == Kind::kReal ? std::get<double>(factor->scalar)
+                        : factor->kind == Kind::kWhole
+                            ? static_cast<double>(std::get<int64_t>(factor->scalar))
+                            : -1;
+  if (!(number > 0 && number <= kMostRateFactor)) {
+    return at(*factor, what + ": \"rate_factor\" wants a number above 0, at most 1000");
+  }
+  parameter.rate_factor = number;
+  return parameter;
 }
 
 }  // namespace mantissa

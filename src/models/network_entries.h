@@ -56,8 +56,13 @@ Result<Names> names_entry(const JsonTree& object, const std::string& what, const
 Result<std::string> name_entry(const JsonTree& object, const std::string& what);
 
 Result<WholeList> wholes_of(const JsonTree& list, const std::string& what);
+Result<Shape> shape_of(const JsonTree& list, const std::string& what, size_t most_dims);
+
 // The entry "attributes" of a node, which may be missing. Whether the op has them is not checked.
 Result<Attributes> attributes_of(const JsonTree& entry, const Op& op, const std::string& what);
-Result<Shape> shape_of(const JsonTree& list, const std::string& what, size_t most_dims);
+
+// A parameter with the properties that its entry of "parameters" of a node says.
+Result<Parameter> with_properties(Parameter parameter, const JsonTree& properties,
+                                  const std::string& node);
 
 }  // namespace mantissa

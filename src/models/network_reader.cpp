@@ -20,7 +20,6 @@ using Kind = JsonTree::Kind;
 constexpr int64_t kMostValues = 400'000;                 // of the JSON
 constexpr size_t kLongestMessage = 600;                  // names and values of a file may be long
 constexpr size_t kMostInputDims = Shape::kMostDims - 1;  // a batch has one more
-constexpr double kMostRateFactor = 1000;
 
 constexpr const Op* kOps[] = {
 #define MANTISSA_OP(symbol) &ops::symbol,
@@ -217,33 +216,6 @@ class NetworkReader {
       changed_.emplace_back(node.parameters[i], std::move(parameter));
     }
     return {};
-  }
-
-  static Result<Parameter> with_properties(Parameter parameter, const JsonTree& properties,
-                                           const std::string& node) {
-    const std::string what = "parameter '" + parameter.name + "' of " + node;
-    MANTISSA_RETURN_IF_ERROR(check_keys(properties, what, {"trained", "decays", "rate_factor"}));
-    if (!parameter.trained) return at(properties, what + " is never trained");
-    for (const auto& [key, field] :
-         {std::pair{"trained", &Parameter::trained}, {"decays", &Parameter::decays}}) {
-      const JsonTree* truth = properties.find(key);
-      if (truth == nullptr) continue;
-      if (truth->kind != Kind::kTruth) {
-        return at(*truth, what + ": \"" + key + "\" wants true or false");
-      }
-      parameter.*field = std::get<bool>(truth->scalar);
-    }
-    const JsonTree* factor = properties.find("rate_factor");
-    if (factor == nullptr) return parameter;
-    const double number = factor->kind == Kind::kReal ? std::get<double>(factor->scalar)
-                          : factor->kind == Kind::kWhole
-                              ? static_cast<double>(std::get<int64_t>(factor->scalar))
-                              : -1;
-    if (!(number > 0 && number <= kMostRateFactor)) {
-      return at(*factor, what + ": \"rate_factor\" wants a number above 0, at most 1000");
-    }
-    parameter.rate_factor = number;
-    return parameter;
   }
 
   Result<Graph> finish(const JsonTree& root) {
