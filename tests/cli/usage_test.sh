@@ -136,7 +136,8 @@ check_completion() {
       bad "completion: every option of train" "$option is missing"
   done
   accepts "completion zsh" "^#compdef mantissa" completion zsh
-  accepts "completion fish" "^complete -c mantissa .*-l model -x -a .*resnet20" completion fish
+  accepts "completion fish" "^complete -c mantissa .*-l optimizer -x -a .*nesterov" completion fish
+  holds "it offers networks and files" grep -q -- "-l model -r -F -a .*resnet20" "$folder/stdout"
   refuses "completion of another shell" 2 "bash, zsh or fish" completion tcsh
 }
 
