@@ -17,6 +17,7 @@ inline constexpr const char* kNetworkFormat = "mantissa network 1";
 inline constexpr const char* kInputOp = "input";    // an entry of "nodes" that is an input
 inline constexpr const char* kPixelType = "uint8";  // types of inputs
 inline constexpr const char* kIndexType = "int32";
+inline constexpr const char* kNumberType = "int16";
 
 // A whole attribute that is written as true or false.
 inline bool is_flag(const AttributeSpec& spec) {

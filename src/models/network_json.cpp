@@ -58,9 +58,13 @@ std::string parameters_text(const Graph& graph, const Node& node) {
 }
 
 std::string input_text(const Value& value) {
-  return "{\"name\": " + json_quoted(value.name) + ", \"op\": \"input\", \"type\": \"" +
-         (value.type == DataType::kUint8 ? kPixelType : kIndexType) +
-         "\", \"shape\": " + to_string(value.shape) + "}";
+  const bool is_number = value.element == Element::kNumber;
+  const char* type = is_number                          ? kNumberType
+                     : value.element == Element::kIndex ? kIndexType
+                                                        : kPixelType;
+  return "{\"name\": " + json_quoted(value.name) + ", \"op\": \"input\", \"type\": \"" + type +
+         "\"" + (is_number ? ", \"exponent\": " + std::to_string(value.exponent) : "") +
+         ", \"shape\": " + to_string(value.shape) + "}";
 }
 
 // The node that uses the same parameters before it, or -1.

@@ -77,16 +77,29 @@ class NetworkReader {
 
   Status read_input(const JsonTree& item, const std::string& name) {
     const std::string what = "input '" + name + "'";
-    MANTISSA_RETURN_IF_ERROR(check_keys(item, what, {"name", "op", "type", "shape"}));
+    MANTISSA_RETURN_IF_ERROR(check_keys(item, what, {"name", "op", "type", "exponent", "shape"}));
     MANTISSA_ASSIGN(const std::string type, text_entry(item, what, "type"));
-    if (type != kPixelType && type != kIndexType) {
+    if (type != kPixelType && type != kIndexType && type != kNumberType) {
       return at(*item.find("type"), what + ": there is no type " + shown(type) + "; there are " +
-                                        kPixelType + " (pixels) and " + kIndexType + " (indices)");
+                                        kPixelType + " (pixels), " + kIndexType +
+                                        " (indices) and " + kNumberType + " (numbers)");
     }
     MANTISSA_ASSIGN(const JsonTree* list, entry(item, what, "shape", Kind::kList));
     MANTISSA_ASSIGN(const Shape shape, shape_of(*list, "\"shape\" of " + what, kMostInputDims));
+    MANTISSA_ASSIGN(const int exponent, exponent_of(item, what, type == kNumberType));
+    if (type == kNumberType) return add_value(item, builder_.add_numbers(name, shape, exponent));
     const Element element = type == kPixelType ? Element::kMantissa : Element::kIndex;
     return add_value(item, builder_.add_input(name, shape, element));
+  }
+
+  // Numbers are mantissa * 2^exponent; other inputs have none.
+  static Result<int> exponent_of(const JsonTree& item, const std::string& what, bool is_number) {
+    const JsonTree* entry = item.find("exponent");
+    if (entry == nullptr) return 0;
+    const int64_t number =
+        is_number && entry->kind == Kind::kWhole ? std::get<int64_t>(entry->scalar) : INT64_MAX;
+    if (number >= kExponentMin && number <= kExponentMax) return static_cast<int>(number);
+    return at(*entry, what + ": \"exponent\" is for int16, and within -128..127");
   }
 
   Status read_node(const JsonTree& item, const std::string& name, const Op& op) {
@@ -108,7 +121,6 @@ class NetworkReader {
     const Node& node = builder_.graph().nodes.back();
     nodes_.emplace(name, node.outputs[0]);
     for (const int output : node.outputs) MANTISSA_RETURN_IF_ERROR(add_value(item, output));
-    MANTISSA_RETURN_IF_ERROR(check_loss(item, node));
     MANTISSA_RETURN_IF_ERROR(check_shapes(item, node));
     return read_parameters(item, node, shares >= 0);
   }
@@ -162,13 +174,6 @@ class NetworkReader {
     const std::string& name = builder_.graph().values[value].name;
     if (values_.emplace(name, value).second) return {};
     return at(item, "there is a value '" + name + "' already; names stand for one each");
-  }
-
-  Status check_loss(const JsonTree& item, const Node& node) const {
-    if (!losses_.contains(node.name)) return {};
-    if (builder_.graph().values[node.outputs[0]].element == Element::kReal) return {};
-    return at(item, "node '" + node.name + "': is one of \"losses\", but " + node.op->name +
-                        " makes no loss");
   }
 
   // Shapes may be left out. Those that stand there must be right.

@@ -64,13 +64,18 @@ Result<const Node*> loss_of_pictures(const Graph& network) {
 Result<ModelOptions> picture_options(const Graph& network) {
   MANTISSA_RETURN_IF_ERROR(check_inputs(network));
   MANTISSA_ASSIGN(const Node* loss, loss_of_pictures(network));
+  const ops::Loss* known = nullptr;
+  for (const auto kind : {ops::LossKind::kCrossEntropy, ops::LossKind::kSquaredError}) {
+    if (ops::loss_of(kind).op == loss->op) known = &ops::loss_of(kind);
+  }
+  if (known == nullptr) return not_for_pictures(network, "its loss is no loss of classes");
   const Shape& pixels = input_named(network, "pixels")->shape;
   ModelOptions options{.height = pixels[0],
                        .width = pixels[1],
                        .channels = pixels[2],
                        .classes = network.classes(),
-                       .loss = ops::loss_of(*loss->op).kind};
-  if (ops::loss_of(options.loss).smooths) {
+                       .loss = known->kind};
+  if (known->smooths) {
     options.label_smoothing = loss->attributes.real("smoothing");
   }
   if (options.classes >= 2 && options.classes <= kMostClasses) return options;
