@@ -462,8 +462,8 @@ TEST(Losses, EachHasItsTotalsAndBothLearn) {
     EXPECT_EQ(last.losses[0].correct, 64);
     EXPECT_EQ(last.losses[1].correct, 0);
     EXPECT_EQ(last.loss_q24, last.losses[0].loss_q24);
-    const double nats = static_cast<double>(last.losses[0].loss_q24) *
-                        ops::kSoftmaxCrossEntropy.loss_unit;
+    const double nats =
+        static_cast<double>(last.losses[0].loss_q24) * ops::kSoftmaxCrossEntropy.loss_unit;
     const double squares = static_cast<double>(last.losses[1].loss_q24) * 0x1p-24;
     EXPECT_DOUBLE_EQ(last.loss, nats / 64 + squares / 64);
   }

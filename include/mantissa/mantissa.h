@@ -16,12 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "mantissa/outcome.h"
+
 namespace mantissa {
 
 using Settings = std::map<std::string, std::string>;
-
-// The exit codes of the command line.
-enum class Exit { kDone = 0, kFailed = 1, kInvalidInput = 2, kOverBudget = 3, kInterrupted = 130 };
 
 // A setting of a command: its name, what it means, and what it is if it is left out.
 struct SettingInfo {

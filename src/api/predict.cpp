@@ -175,6 +175,7 @@ Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
     MANTISSA_RETURN_IF_ERROR(check_target("csv", config.csv));
   }
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
+  MANTISSA_RETURN_IF_ERROR(check_pictures(network, config.checkpoint));
   outcome.class_names = network.description.class_names;
   ThreadPool pool(config.threads);
   if (std::string shortage = pool.shortage(); !shortage.empty()) {

@@ -10,6 +10,7 @@
 #include "formats/json_tree.h"
 #include "models/network_entries.h"
 #include "models/network_json.h"
+#include "models/operators.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -20,13 +21,6 @@ using Kind = JsonTree::Kind;
 constexpr int64_t kMostValues = 400'000;                 // of the JSON
 constexpr size_t kLongestMessage = 600;                  // names and values of a file may be long
 constexpr size_t kMostInputDims = Shape::kMostDims - 1;  // a batch has one more
-
-constexpr const Op* kOps[] = {
-#define MANTISSA_OP(symbol) &ops::symbol,
-#define MANTISSA_INNER_OP(symbol)
-#include "ops/ops.inc"
-#undef MANTISSA_OP
-};
 
 class NetworkReader {
  public:
@@ -66,11 +60,9 @@ class NetworkReader {
     const std::string what = "node '" + name + "'";
     MANTISSA_ASSIGN(const std::string op_name, text_entry(item, what, "op"));
     if (op_name == kInputOp) return read_input(item, name);
-    const auto* op = std::find_if(std::begin(kOps), std::end(kOps),
-                                  [&](const Op* known) { return op_name == known->name; });
-    if (op != std::end(kOps)) return read_node(item, name, **op);
+    if (const Op* op = find_operator(op_name)) return read_node(item, name, *op);
     Names known = {kInputOp};
-    for (const Op* each : kOps) known.emplace_back(each->name);
+    for (const Op* each : operators()) known.emplace_back(each->name);
     return at(*item.find("op"),
               what + ": there is no operator " + shown(op_name) + "; there are " + joined(known));
   }

@@ -123,19 +123,17 @@ constexpr Op row(const char* name, AttributeSchema schema, double unit, const Op
 
 constexpr double kNats = nats_from_q24(1), kSquares = 0x1p-24;
 
-constexpr Loss kLosses[] = {
-    {LossKind::kCrossEntropy, "cross-entropy", &kSoftmaxCrossEntropy, true},
-    {LossKind::kSquaredError, "mse", &kMeanSquaredError, false}};
+constexpr Loss kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy", &kSoftmaxCrossEntropy, true},
+                            {LossKind::kSquaredError, "mse", &kMeanSquaredError, false}};
 
 }  // namespace
 
 const Op kSoftmaxCrossEntropy =
     row<&kernels::KernelTable::softmax, softmax_arguments, kernels::kSoftmaxGradientExponent>(
         "softmax_cross_entropy", kSmoothingSchema, kNats, &fp32::kSoftmaxCrossEntropy);
-const Op kMeanSquaredError =
-    row<&kernels::KernelTable::squared_error, squared_error_arguments,
-        kernels::kSquaredErrorGradientExponent>("mean_squared_error", {}, kSquares,
-                                                &fp32::kMeanSquaredError);
+const Op kMeanSquaredError = row<&kernels::KernelTable::squared_error, squared_error_arguments,
+                                 kernels::kSquaredErrorGradientExponent>(
+    "mean_squared_error", {}, kSquares, &fp32::kMeanSquaredError);
 const Op kRegressionError = [] {
   Op op = row<&kernels::KernelTable::squared_error, regression_arguments,
               kernels::kSquaredErrorGradientExponent>("regression_error", {}, kSquares,

@@ -205,9 +205,9 @@ class BackwardPass {
       if (nodes_.wants_gradient(node.inputs[i])) {
         const bool reuse = node.op->traits.shares_grad_inputs && shared.index >= 0;
         part = reuse ? shared
-                     : writer_.gradient_operand(
-                           node.inputs[i], exponent(ExponentOwner::kGradient, n,
-                                                    static_cast<int>(i), *node.op, bits));
+                     : writer_.gradient_operand(node.inputs[i],
+                                                exponent(ExponentOwner::kGradient, n,
+                                                         static_cast<int>(i), *node.op, bits));
         if (shared.index < 0) shared = part;
       }
       parts.push_back(part);

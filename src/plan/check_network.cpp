@@ -70,8 +70,7 @@ Status check_losses(const ProgramWriter& writer) {
     const int logits = graph.nodes[loss].inputs[0];
     const int producer = graph.values[logits].producer;
     if (producer < 0 || !graph.nodes[producer].op->traits.may_leave_wide) {
-      return invalid_input(graph.name +
-                           ": the logits must come from a linear or convolution node");
+      return invalid_input(graph.name + ": the logits must come from a linear or convolution node");
     }
     if (!writer.values().is_wide[writer.values().canonical[logits]]) {
       return invalid_input(graph.name + ": the logits are read by another node");

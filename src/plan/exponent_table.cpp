@@ -34,27 +34,23 @@ Exponent gradient_exponent(const ExponentSlots& slots, ExponentOwner owner, int 
   const bool is_rounded =
       owner == ExponentOwner::kRoundedGradient || owner == ExponentOwner::kRoundedSum;
   const int slot = slots.gradient(node, input) + (is_sum ? 1 : 0);
-  Exponent exponent{.owner = owner,
-                    .of = node,
-                    .input = input,
-                    .rule = gradient_rule(op, format),
-                    .key = slot};
+  Exponent exponent{
+      .owner = owner, .of = node, .input = input, .rule = gradient_rule(op, format), .key = slot};
   if (is_rounded) {
     exponent.rule = ExponentRule::kOwnMaximum;
     exponent.key += static_cast<int>(slots.gradients);
     return exponent;
   }
   // The state of dynamic fixed point has a place for each.
-  const bool has_predictor =
-      is_predicted(exponent) || format.is_dynamic();
+  const bool has_predictor = is_predicted(exponent) || format.is_dynamic();
   if (has_predictor) exponent.predictor = slot;
   return exponent;
 }
 
 std::string_view exponent_rule_name(ExponentRule rule) {
-  constexpr std::array<std::string_view, 9> kNames = {
-      "none",    "inherited",  "own maximum", "predicted", "headroom",
-      "decided", "calibrated", "fixed",       "updated"};
+  constexpr std::array<std::string_view, 9> kNames = {"none",       "inherited", "own maximum",
+                                                      "predicted",  "headroom",  "decided",
+                                                      "calibrated", "fixed",     "updated"};
   return kNames[static_cast<size_t>(rule)];
 }
 

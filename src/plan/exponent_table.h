@@ -15,10 +15,10 @@ namespace mantissa {
 
 enum class ExponentOwner : uint8_t {
   kValue,
-  kGradient,           // that a node gives its input
-  kGradientSum,        // of an input's gradients, up to the node's
-  kRoundedGradient,    // a gradient, rounded stochastically or to fewer bits
-  kRoundedSum,         // a sum, rounded so
+  kGradient,         // that a node gives its input
+  kGradientSum,      // of an input's gradients, up to the node's
+  kRoundedGradient,  // a gradient, rounded stochastically or to fewer bits
+  kRoundedSum,       // a sum, rounded so
   kParameter,
   kParameterGradient,  // exact sums over the batch
   kVelocity,           // of a parameter
@@ -38,10 +38,10 @@ enum class ExponentRule : uint8_t {
 
 struct Exponent {
   ExponentOwner owner = ExponentOwner::kValue;
-  int of = -1;     // value, node or parameter
-  int input = 0;   // gradients: which of the node's inputs
+  int of = -1;    // value, node or parameter
+  int input = 0;  // gradients: which of the node's inputs
   ExponentRule rule = ExponentRule::kNone;
-  int bits = 8;    // of the mantissas
+  int bits = 8;              // of the mantissas
   int limit = kExponentMax;  // the largest that readers need
   // Its place among the state's predictors, -1: none. Rules that use predictors take the exponent
   // from there; it is committed at the end of a step.

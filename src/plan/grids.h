@@ -17,8 +17,8 @@ struct Grids {
   std::vector<Grid> values;       // as they are written
   std::vector<Grid> activations;  // the same, if they are requantised for layers
   std::vector<Grid> parameters;
-  Grid gradient;        // that a layer's backward_input reads and writes
-  Grid wide_gradient;   // between layers, which backward_weights reads
+  Grid gradient;       // that a layer's backward_input reads and writes
+  Grid wide_gradient;  // between layers, which backward_weights reads
 };
 
 Grids grids(const Graph& graph, const ValueFacts& facts, const Format& format);

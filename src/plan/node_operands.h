@@ -4,9 +4,9 @@
 
 #include <vector>
 
+#include "plan/grids.h"
 #include "plan/program.h"
 #include "plan/resolved_values.h"
-#include "plan/grids.h"
 
 namespace mantissa {
 

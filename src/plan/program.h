@@ -15,8 +15,8 @@
 #include "numerics/exponent.h"
 #include "ops/loss.h"
 #include "plan/exponent_table.h"
-#include "plan/step_schedule.h"
 #include "plan/state_layout.h"
+#include "plan/step_schedule.h"
 #include "tensor/tensor.h"
 
 namespace mantissa {
@@ -69,8 +69,8 @@ struct ParameterOperand {
 struct Instruction {
   Phase phase = Phase::kForward;
   const Op* op = nullptr;
-  int node = -1;   // of the graph, or -1
-  int layer = -1;  // node that it belongs to, or -1
+  int node = -1;               // of the graph, or -1
+  int layer = -1;              // node that it belongs to, or -1
   bool once_per_step = false;  // else in each micro-batch
   std::string name;
   Attributes attributes;  // of an instruction without a node
@@ -103,8 +103,8 @@ struct Instruction {
 // Calls function(operand) for each value and gradient that the instruction reads or writes.
 template <typename Function>
 void for_each_operand(const Instruction& instruction, Function&& function) {
-  for (const auto* operands : {&instruction.inputs, &instruction.outputs,
-                               &instruction.grad_outputs, &instruction.grad_inputs}) {
+  for (const auto* operands : {&instruction.inputs, &instruction.outputs, &instruction.grad_outputs,
+                               &instruction.grad_inputs}) {
     for (const Operand& operand : *operands) function(operand);
   }
 }
@@ -167,11 +167,11 @@ struct Program {
   std::vector<Instruction> instructions;
   std::vector<Segment> segments;
   StepSchedule schedule;
-  std::vector<Operand> outputs;    // as in the graph
+  std::vector<Operand> outputs;  // as in the graph
   int64_t arena_bytes = 0;
-  int64_t live_bytes = 0;      // largest sum of buffers alive at once: the arena's lower bound
-  std::vector<Grid> parameter_grids;  // as in the graph
-  std::vector<Exponent> exponents;    // first those of the graph's values, in their order
+  int64_t live_bytes = 0;  // largest sum of buffers alive at once: the arena's lower bound
+  std::vector<Grid> parameter_grids;      // as in the graph
+  std::vector<Exponent> exponents;        // first those of the graph's values, in their order
   std::vector<int64_t> guarded_channels;  // per value: channels if it is guardable, else 0
 };
 

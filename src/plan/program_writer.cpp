@@ -135,8 +135,8 @@ int ProgramWriter::add_sum_exponent(int parameter, DataType type, bool measures_
 Operand ProgramWriter::gradient_operand(int value, const Exponent& exponent) {
   const Shape shape = nodes_.shape_of(value);
   const DataType type = nodes_.gradient_type(exponent.bits);
-  const int buffer = add_buffer(graph_.values[values_.canonical[value]].name,
-                                BufferKind::kGradient, shape.count() * element_bytes(type));
+  const int buffer = add_buffer(graph_.values[values_.canonical[value]].name, BufferKind::kGradient,
+                                shape.count() * element_bytes(type));
   return {.space = Operand::Space::kArena,
           .index = buffer,
           .type = type,

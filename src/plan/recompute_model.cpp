@@ -116,9 +116,9 @@ void RecomputeModel::find_values(const Graph& graph, const Program& program,
     value.bytes = buffer_bytes(program, instruction.output().index);
     value.transient_bytes =
         buffer_bytes(program, instruction.workspace) + buffer_bytes(program, instruction.scratch);
-    const bool leaves = std::any_of(
-        program.outputs.begin(), program.outputs.end(),
-        [&](const Operand& output) { return output.exponent == value.value; });
+    const bool leaves =
+        std::any_of(program.outputs.begin(), program.outputs.end(),
+                    [&](const Operand& output) { return output.exponent == value.value; });
     value.may_go = !leaves && instruction.outputs.size() == 1;
     const auto computing = [&](const MemoryTier& operands) {
       return compute_ns(graph, program, instruction, profile, operands, threads);

@@ -10,7 +10,7 @@ namespace mantissa {
 
 struct ResolvedValues {
   // By node.
-  std::vector<bool> skipped;     // computes nothing: a view, or a ReLU that its input applies
+  std::vector<bool> skipped;  // computes nothing: a view, or a ReLU that its input applies
   // Applies the ReLU that is the only reader of its wide result; or, where that leaves its mask to
   // it and is a node of its own forward, does so backward.
   std::vector<bool> fused_relu;

@@ -125,8 +125,7 @@ ParameterState add_trained(const Parameter& parameter, const Grid& grid, int upd
 }
 
 // Mantissas and their exponent; or statistics.
-ParameterState add_untrained(const Parameter& parameter, const Grid& grid,
-                             LayoutBuilder& builder) {
+ParameterState add_untrained(const Parameter& parameter, const Grid& grid, LayoutBuilder& builder) {
   ParameterState state;
   const bool is_statistic = parameter.storage == Storage::kReal;
   state.mantissa =
@@ -185,9 +184,8 @@ StateLayout frozen_layout(const Graph& graph, const Format& format) {
       builder.set_bits(state.mantissa, grid.bits);
     }
     if (parameter.storage != Storage::kInt64 && is_integer) {
-      state.exponent =
-          builder.add(parameter.name + ".exponent", DataType::kInt16,
-                      Shape{exponent_blocks(parameter, grid)}, StateGroup::kParameter);
+      state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16,
+                                   Shape{exponent_blocks(parameter, grid)}, StateGroup::kParameter);
     }
     layout.parameters.push_back(state);
   }

@@ -35,8 +35,8 @@ SegmentKind kind_of(const std::vector<Instruction>& instructions, size_t i) {
 }  // namespace
 
 std::string_view segment_kind_name(SegmentKind kind) {
-  constexpr std::array<std::string_view, 6> kNames = {
-      "forward", "grad_output", "grad_input", "grad_weights", "update", "statistics"};
+  constexpr std::array<std::string_view, 6> kNames = {"forward",      "grad_output", "grad_input",
+                                                      "grad_weights", "update",      "statistics"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -55,7 +55,7 @@ std::vector<Segment> find_segments(const Program& program) {
 
 StepSchedule synchronous_schedule(const Program& program) {
   StepSchedule schedule = {{.every_micro_batch = true, .segments = {}},
-                       {.every_micro_batch = false, .segments = {}}};
+                           {.every_micro_batch = false, .segments = {}}};
   for (size_t s = 0; s < program.segments.size(); ++s) {
     const bool once = program.instructions[program.segments[s].instructions[0]].once_per_step;
     schedule[once ? 1 : 0].segments.push_back(static_cast<int>(s));

@@ -12,8 +12,8 @@ struct Program;
 
 enum class SegmentKind : uint8_t {
   kForward,
-  kGradOutput,   // sums of the gradients that readers give
-  kGradInput,    // values computed again for it included, as in kGradWeights
+  kGradOutput,  // sums of the gradients that readers give
+  kGradInput,   // values computed again for it included, as in kGradWeights
   kGradWeights,
   kUpdate,
   kStatistics,

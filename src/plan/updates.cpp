@@ -79,12 +79,11 @@ void write_update_by_rows(ProgramWriter& writer, int n, const std::vector<Operan
   update.gradient_rows = node.op->gradient_rows;
   update.rows_at_once = rows.rows;
   if (there.empty()) {
-    update.parameters = {
-        {.parameter = parameter,
-         .gradient_buffer =
-             writer.add_buffer(update.name, BufferKind::kWeightGradient, rows.sum_bytes),
-         .gradient_type = DataType::kInt32,
-         .exponent = writer.add_sum_exponent(parameter, DataType::kInt32, false)}};
+    update.parameters = {{.parameter = parameter,
+                          .gradient_buffer = writer.add_buffer(
+                              update.name, BufferKind::kWeightGradient, rows.sum_bytes),
+                          .gradient_type = DataType::kInt32,
+                          .exponent = writer.add_sum_exponent(parameter, DataType::kInt32, false)}};
   } else {
     update.parameters = {there.mapped()};
   }

@@ -95,8 +95,7 @@ ValueFacts value_facts(const Graph& graph) {
     for (const int output : node.outputs) {
       never_negative[output] = traits.never_negative || keeps_sign;
       const bool is_read = is_read_by_producer(graph, facts, node, output);
-      facts.needs_sign[output] =
-          !never_negative[output] && (is_read || !loses_negatives[output]);
+      facts.needs_sign[output] = !never_negative[output] && (is_read || !loses_negatives[output]);
       facts.clips_above[output] = clips_above(graph, facts, node, output);
     }
   }

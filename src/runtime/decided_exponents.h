@@ -1,5 +1,5 @@
-// Dynamic fixed point while a program runs: what a step counts of each tensor, and the exponents that
-// are decided from it. Source: DynamicFixed, claims 1-2; METHODS section 2.
+// Dynamic fixed point while a program runs: what a step counts of each tensor, and the exponents
+// that are decided from it. Source: DynamicFixed, claims 1-2; METHODS section 2.
 #pragma once
 
 #include <cstdint>

@@ -29,8 +29,8 @@ void bind_batch(const Slots& slots, const Instruction& instruction, int micro_ba
     Tensor& input = resolved.inputs[k];
     if (instruction.inputs[k].space != Operand::Space::kInput) continue;
     const int64_t bytes = input.count() * element_bytes(input.type);
-    input.data = const_cast<std::byte*>(slots.batch[instruction.inputs[k].index]) +
-                 micro_batch * bytes;
+    input.data =
+        const_cast<std::byte*>(slots.batch[instruction.inputs[k].index]) + micro_batch * bytes;
   }
 }
 
@@ -100,9 +100,7 @@ void Executor::run_stretch(const Stretch& stretch, int micro_batch) {
   }
 }
 
-void Executor::set_observations(Observations* observations) {
-  observations_ = observations;
-}
+void Executor::set_observations(Observations* observations) { observations_ = observations; }
 
 // What was measured in this step predicts the next.
 void Executor::commit() {
@@ -127,8 +125,7 @@ Status set_batch(std::span<const void* const> batch, Slots& slots) {
   for (size_t i = 0; i < slots.batch.size(); ++i) {
     slots.batch[i] = i < batch.size() ? static_cast<const std::byte*>(batch[i]) : nullptr;
     if (slots.batch[i] != nullptr || slots.read_inputs[i].empty()) continue;
-    return invalid_input("the network wants '" + slots.read_inputs[i] +
-                         "', which the batch lacks");
+    return invalid_input("the network wants '" + slots.read_inputs[i] + "', which the batch lacks");
   }
   return {};
 }

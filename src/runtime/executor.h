@@ -24,14 +24,14 @@ struct Slots;
 
 // Totals of one step, over its micro-batches.
 struct StepResult {
-  double loss = 0;      // mean over the examples, in the losses' units (nats); the sum of all losses
+  double loss = 0;  // mean over the examples, in the losses' units (nats); the sum of all losses
   double accuracy = 0;  // fraction, of the first loss
   int64_t examples = 0;
   std::array<LossTotals, kMostLosses> losses = {};  // as in the graph
   int64_t correct = 0;                              // of the first loss
   int64_t loss_q24 = 0;                             // of the first loss
-  int64_t saturated = 0;               // mantissas clipped
-  int64_t requantised = 0;             // mantissas written by instructions that round
+  int64_t saturated = 0;                            // mantissas clipped
+  int64_t requantised = 0;                          // mantissas written by instructions that round
   int64_t guard_violations = 0;        // batch norms with a channel narrower than one unit
   int64_t norm_channels_left_out = 0;  // StepTotals
   // Gradients redone because they outgrew their predicted exponent; in dynamic fixed point,
@@ -60,7 +60,8 @@ class Executor {
   // labels without a loss, may be null or left out at the end.
   Result<StepResult> infer(std::span<const void* const> batch);
 
-  // After infer: a result of the network. Of a classifier: int32 logits [micro_batch_size, classes].
+  // After infer: a result of the network. Of a classifier: int32 logits [micro_batch_size,
+  // classes].
   Tensor output(int index) const;
 
   // kCalibrate: from now on wide values of an instruction's output are added to the counts of

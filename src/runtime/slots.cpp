@@ -69,10 +69,8 @@ class Resolver {
       if (tensors.gradient_exponent >= 0) {
         view.fixed_exponent = state_.data<int16_t>(tensors.gradient_exponent);
       }
-      const bool is_fixed =
-          program_.exponents[operand.exponent].rule == ExponentRule::kFixed;
-      view.gradient.exponent =
-          is_fixed ? view.fixed_exponent : &slots_.exponents[operand.exponent];
+      const bool is_fixed = program_.exponents[operand.exponent].rule == ExponentRule::kFixed;
+      view.gradient.exponent = is_fixed ? view.fixed_exponent : &slots_.exponents[operand.exponent];
       if (operand.measures_sums) view.narrow_sums = &slots_.narrow_sums[operand.parameter];
     }
     return view;

@@ -214,4 +214,59 @@ void take_parameters(const Graph& graph, const Format& format, const State& floa
   }
 }
 
+namespace {
+
+struct DoubleNumbers {
+  std::span<const double> numbers;
+  double operator()(int64_t i) const { return numbers[static_cast<size_t>(i)]; }
+  double bound() const { return largest_of(*this, 0, static_cast<int64_t>(numbers.size())); }
+};
+
+void clear_moments(const ParameterState& tensors, State& state) {
+  for (const MomentState& moment : tensors.moments) {
+    if (moment.mantissa < 0) continue;
+    const std::span<std::byte> bytes = state.bytes(moment.mantissa);
+    std::memset(bytes.data(), 0, bytes.size());
+  }
+}
+
+}  // namespace
+
+void set_parameter(const Graph& graph, int parameter, std::span<const double> numbers,
+                   State& state) {
+  const ParameterState& tensors = state.layout().parameters[parameter];
+  const StateTensor& tensor = state.layout().tensors[tensors.mantissa];
+  clear_moments(tensors, state);
+  if (tensor.type == DataType::kDouble) {
+    std::copy(numbers.begin(), numbers.end(), state.data<double>(tensors.mantissa));
+  } else if (tensor.type == DataType::kFloat) {
+    std::transform(numbers.begin(), numbers.end(), state.data<float>(tensors.mantissa),
+                   [](double number) { return static_cast<float>(number); });
+  } else {
+    set_numbers(DoubleNumbers{numbers}, tensor.bits, false, tensors, state);
+    if (graph.parameters[parameter].trained) initialise_optimizer(tensors, state);
+  }
+}
+
+std::vector<double> parameter_numbers(const State& state, int parameter) {
+  const ParameterState& tensors = state.layout().parameters[parameter];
+  const StateTensor& tensor = state.layout().tensors[tensors.mantissa];
+  std::vector<double> numbers(static_cast<size_t>(tensor.shape.count()));
+  const auto read = [&](const auto* from) {
+    std::transform(from, from + numbers.size(), numbers.begin(),
+                   [](auto number) { return static_cast<double>(number); });
+  };
+  if (tensor.type == DataType::kDouble) read(state.data<double>(tensors.mantissa));
+  if (tensor.type == DataType::kFloat) read(state.data<float>(tensors.mantissa));
+  if (tensors.exponent < 0) return numbers;
+  tensor.type == DataType::kInt8 ? read(state.data<int8_t>(tensors.mantissa))
+                                 : read(state.data<int16_t>(tensors.mantissa));
+  const auto blocks = static_cast<size_t>(state.layout().tensors[tensors.exponent].shape.count());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const int exponent = state.data<int16_t>(tensors.exponent)[i * blocks / numbers.size()];
+    numbers[i] = std::ldexp(numbers[i], exponent);
+  }
+  return numbers;
+}
+
 }  // namespace mantissa

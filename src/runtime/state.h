@@ -48,6 +48,14 @@ class State {
 // Sets initial weights, scales and statistics, keyed by seed and parameter; predictors unmeasured.
 void initialise(const Graph& graph, const Format& format, uint64_t seed, State& state);
 
+// Sets a parameter to numbers, as many as it has: rounded to its grid, exactly in fp32 and for
+// statistics. The optimiser's tensors of the parameter start anew.
+void set_parameter(const Graph& graph, int parameter, std::span<const double> numbers,
+                   State& state);
+
+// The numbers of a parameter: mantissas at their exponents, or as they are.
+std::vector<double> parameter_numbers(const State& state, int parameter);
+
 // Sets weights, scales and statistics to those of a state in fp32 of the same graph; `format` is
 // one of integers. All else stays.
 void take_parameters(const Graph& graph, const Format& format, const State& floats, State& state);

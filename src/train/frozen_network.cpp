@@ -96,13 +96,20 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
     auto parsed = parse_network(*network);
     if (!parsed.ok()) return invalid_input("its network, " + parsed.error().message);
     d.network = std::move(*parsed);
-    MANTISSA_ASSIGN(d.options, picture_options(d.network));
+    const auto pictures = picture_options(d.network);
+    if (!pictures.ok()) return d;
+    d.options = *pictures;
   }
   if (std::ssize(d.class_names) == d.options.classes) return d;
   return invalid_input("its description is not that of its network");
 }
 
 }  // namespace
+
+Status check_pictures(const FrozenNetwork& network, const std::string& path) {
+  const auto pictures = picture_options(network.description.network);
+  return pictures.ok() ? Status{} : invalid_input(path + ": " + pictures.error().message);
+}
 
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network) {
   return write_state(path,

@@ -32,6 +32,9 @@ struct FrozenNetwork {
   State state;
 };
 
+// An error unless the network classifies pictures, which `eval` and `predict` are for.
+Status check_pictures(const FrozenNetwork& network, const std::string& path);
+
 // model.safetensors, self-contained: the network's JSON is in its metadata. load checks everything;
 // a damaged file is an error. Files of before that name a built-in network.
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network);

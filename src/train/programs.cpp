@@ -23,6 +23,7 @@ Result<const void*> tensor_for(const TensorSpec& input, const Batch& batch) {
 Status check_labels(const Graph& graph, std::span<const void* const> inputs, int64_t count) {
   for (const int loss : graph.losses) {
     const std::vector<int>& reads = graph.nodes[loss].inputs;
+    if (graph.values[reads[1]].element != Element::kIndex) continue;
     const int64_t classes = graph.values[reads[0]].shape.last();
     const auto place = std::find(graph.inputs.begin(), graph.inputs.end(), reads[1]);
     const auto* labels = static_cast<const int32_t*>(inputs[place - graph.inputs.begin()]);
@@ -61,12 +62,12 @@ Result<Executor*> Programs::pick(ProgramKind kind, const Batch& batch) const {
                        " examples");
 }
 
-// Indices may be missing: executors know whether their program reads them, such as labels.
+// Inputs may be missing: executors know whether their program reads them, such as labels.
 Status Programs::take_inputs(const Batch& batch) {
   for (size_t i = 0; i < specs_.size(); ++i) {
     inputs_[i] = nullptr;
-    const bool is_index = graph_.values[graph_.inputs[i]].element == Element::kIndex;
-    if (is_index && batch.find(specs_[i].name) == nullptr) continue;
+    const bool may_lack = graph_.values[graph_.inputs[i]].element != Element::kMantissa;
+    if (may_lack && batch.find(specs_[i].name) == nullptr) continue;
     MANTISSA_ASSIGN(inputs_[i], tensor_for(specs_[i], batch));
   }
   return check_labels(graph_, inputs_, batch.count);

@@ -44,8 +44,8 @@ class Programs {
   // Runs the forward pass of the inference program for as many examples. The same errors.
   Result<StepResult> infer(const Batch& batch);
 
-  // The network's output for the last batch of infer().
-  Tensor outputs() const { return inferred_->output(0); }
+  // An output of the network for the last batch of infer().
+  Tensor outputs(int index = 0) const { return inferred_->output(index); }
 
   // From now on training steps are observed (Executor::set_observations); null: they are not.
   void observe(Observations* observations);

@@ -1,0 +1,148 @@
+// Networks of one's own: built layer by layer, or read from JSON.
+//
+//   mantissa::NetworkBuilder net("digits");
+//   net.pixels("pixels", {8, 8, 1});
+//   net.convolution({.channels = 16});
+//   net.batch_norm();
+//   net.relu();
+//   net.global_average_pool();
+//   const mantissa::Var logits = net.linear(10);
+//   net.cross_entropy(logits, "labels");
+//   mantissa::Outcome<mantissa::Network> network = net.finish({logits});
+//   if (!network) std::cerr << network.error() << "\n";
+//
+// docs/networks.md has all operators and the JSON.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "mantissa/outcome.h"
+
+namespace mantissa {
+
+// Elements of arrays.
+enum class Elements { kUint8, kInt16, kInt32, kInt64, kFloat, kDouble };
+
+// Of one example, outermost first: pictures are {height, width, channels}; {} is a single number.
+using Dims = std::vector<int64_t>;
+
+// A setting of an operator: a whole number (also a flag), a real number, a text, whole numbers.
+using OperatorSetting = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
+using OperatorSettings = std::map<std::string, OperatorSetting>;
+
+// A value of a network that is being built. The default is the last one.
+struct Var {
+  int index = -1;
+};
+
+struct ConvolutionOptions {
+  int64_t channels = 1;
+  int64_t kernel = 3;
+  int64_t stride = 1;
+  int64_t padding = -1;  // -1: half of the kernel, which keeps the size
+  int64_t groups = 1;
+  int64_t dilation = 1;
+  bool bias = false;
+};
+
+// The description of an input that batches bring.
+struct InputInfo {
+  std::string name;
+  Elements elements = Elements::kUint8;  // kInt16: mantissas, times 2^exponent
+  Dims dims;
+  int exponent = 0;
+};
+
+struct ParameterInfo {
+  std::string name;  // "conv1.weights"
+  Dims dims;
+  bool trained = true;
+};
+
+// A network: a value, cheap to copy.
+class Network {
+ public:
+  // Networks as docs/networks.md describes them. Errors name the line.
+  static Outcome<Network> from_json(const std::string& text);
+  static Outcome<Network> read(const std::string& path);
+  std::string to_json() const;
+
+  const std::string& name() const;
+  std::vector<InputInfo> inputs() const;
+  std::vector<ParameterInfo> parameters() const;
+  // One line per layer: name, operator, shape.
+  std::string summary() const;
+
+  // The same network whose parameters with these names are not trained: "*" stands for any text,
+  // as in "stem*" or "*.bias". A pattern that fits none is an error.
+  Outcome<Network> with_frozen(const std::string& pattern) const;
+
+  struct Data;
+  explicit Network(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  const Data& data() const { return *data_; }
+
+ private:
+  std::shared_ptr<const Data> data_;
+};
+
+// Builds a network. Layers get names of their own, "convolution1", if none is given. The first
+// error stays: error() has it at once, and finish() returns it.
+class NetworkBuilder {
+ public:
+  explicit NetworkBuilder(std::string name);
+  ~NetworkBuilder();
+  NetworkBuilder(NetworkBuilder&&) noexcept;
+  NetworkBuilder& operator=(NetworkBuilder&&) noexcept;
+
+  // Pictures, uint8, less a mean for each channel (128 where none is given), in units of 1/64.
+  Var pixels(const std::string& name, const Dims& dims, const std::vector<int64_t>& means = {});
+  // Numbers of 16 bits times 2^exponent: float arrays are rounded to them. exponent_for() gives
+  // the exponent for data of a known range.
+  Var numbers(const std::string& name, const Dims& dims, int exponent);
+  // Whole numbers: classes, tokens. Operators that take indices read them.
+  Var indices(const std::string& name, const Dims& dims);
+
+  // Any operator, with these settings and the defaults of the others.
+  Var add(const std::string& op, const std::vector<Var>& inputs,
+          const OperatorSettings& settings = {}, const std::string& name = "");
+  // The same for all results of the operator.
+  std::vector<Var> add_all(const std::string& op, const std::vector<Var>& inputs,
+                           const OperatorSettings& settings = {}, const std::string& name = "");
+  // The operator with the parameters of the layer that made `with`.
+  Var add_sharing(Var with, const std::string& op, const std::vector<Var>& inputs,
+                  const OperatorSettings& settings = {}, const std::string& name = "");
+
+  Var convolution(const ConvolutionOptions& options, Var input = {}, const std::string& name = "");
+  Var linear(int64_t channels, Var input = {}, const std::string& name = "");
+  Var batch_norm(Var input = {}, const std::string& name = "");
+  Var relu(Var input = {}, const std::string& name = "");
+  Var max_pool(int64_t window, Var input = {}, const std::string& name = "");
+  Var global_average_pool(Var input = {}, const std::string& name = "");
+  Var flatten(Var input = {}, const std::string& name = "");
+  Var sum(Var a, Var b, const std::string& name = "");
+  Var dropout(double probability, Var input = {}, const std::string& name = "");
+
+  // Losses, each with an input of its own that batches bring under this name: labels, int32, or as
+  // many targets as the result has, numbers times 2^exponent. The result is a linear layer's.
+  void cross_entropy(Var logits, const std::string& labels, double label_smoothing = 0);
+  void squared_error(Var results, const std::string& targets, int exponent);
+
+  Dims dims(Var value = {}) const;
+  // "" while there is no error.
+  std::string error() const;
+  Outcome<Network> finish(const std::vector<Var>& outputs);
+
+ private:
+  struct Data;
+  std::unique_ptr<Data> data_;
+};
+
+// The smallest exponent at which numbers up to this size fit 16 bits.
+int exponent_for(double largest);
+
+}  // namespace mantissa

@@ -1,0 +1,133 @@
+// Training on data in memory, and the network that comes of it.
+//
+//   auto trainer = mantissa::Trainer::create(network, {{"format", "bfp8"}, {"batch-size", "64"}});
+//   const mantissa::Examples train = {images.size(), {{"pixels", Elements::kUint8, {8, 8, 1}, p},
+//                                                     {"labels", Elements::kInt32, {}, l}}};
+//   auto history = trainer->fit(train, {.epochs = 5});
+//   auto model = trainer->freeze(train);
+//   model->save("digits.safetensors");
+//   auto predictions = mantissa::Model::load("digits.safetensors")->predict(test);
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mantissa/mantissa.h"
+#include "mantissa/network.h"
+#include "mantissa/outcome.h"
+
+namespace mantissa {
+
+// An array of examples, one after the other. Borrowed: the memory stays the caller's.
+struct Array {
+  std::string name;  // of the network's input
+  Elements elements = Elements::kUint8;
+  Dims dims;  // of one example
+  const void* data = nullptr;
+};
+
+// Arrays with as many examples each. Elements that a network does not take as they are, floats for
+// numbers, int64 for indices, are converted into a copy.
+struct ArraySet {
+  int64_t count = 0;
+  std::vector<Array> arrays;
+};
+
+struct LossReport {
+  double mean = 0;       // nats, or squared units
+  double accuracy = -1;  // fraction of right classes; -1: the loss compares with no class
+};
+
+// A step, or an evaluation.
+struct StepReport {
+  int64_t examples = 0;
+  double loss = 0;                        // the sum of the means of all losses
+  int loss_count = 0;                     // of the network
+  std::array<LossReport, 8> losses = {};  // in the network's order
+  int64_t clipped = 0;                    // mantissas that did not fit
+};
+
+struct EpochReport {
+  int64_t epoch = 0, epochs = 0;  // from 1
+  StepReport training = {};
+  double learning_rate = 0;
+};
+
+struct FitOptions {
+  int64_t epochs = 1;
+  bool shuffle = true;
+  // Called after each epoch; false stops.
+  std::function<bool(const EpochReport&)> observer = nullptr;
+};
+
+// Numbers of a parameter: number = mantissa * 2^exponent. fp32 has numbers alone.
+struct ParameterNumbers {
+  Dims dims;
+  std::vector<double> numbers;
+  std::vector<int32_t> mantissas;
+  std::vector<int> exponents;  // one, or one for each part of the first axis
+};
+
+// A network with fixed exponents. Predictions do not depend on their neighbours in the batch.
+class Model {
+ public:
+  static Outcome<Model> load(const std::string& path);
+  Outcome<Done> save(const std::string& path) const;
+
+  // By output of the network: its numbers, example after example.
+  Outcome<std::vector<std::vector<double>>> predict(const ArraySet& examples) const;
+  // Losses of labelled examples.
+  Outcome<StepReport> evaluate(const ArraySet& examples) const;
+  Network network() const;
+
+  struct Data;
+  explicit Model(std::shared_ptr<Data> data) : data_(std::move(data)) {}
+
+ private:
+  std::shared_ptr<Data> data_;
+};
+
+// Trains a network step by step, or epoch by epoch: the same bits.
+class Trainer {
+ public:
+  // Settings as on the command line of `train`, but for the network, data and files. Memory is
+  // planned, and the network has its initial weights.
+  static Outcome<Trainer> create(const Network& network, const Settings& settings = {});
+  ~Trainer();
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+
+  // One update on the setting batch-size examples. It allocates nothing in integer formats where
+  // arrays have the network's elements.
+  Outcome<StepReport> step(const ArraySet& batch, double learning_rate);
+  // Epochs in the order that the seed gives; the learning rate follows the settings. The last,
+  // smaller batch of an epoch is left out.
+  Outcome<std::vector<EpochReport>> fit(const ArraySet& examples, const FitOptions& options = {});
+  int64_t steps_done() const;
+
+  // Fixes the exponents on these examples.
+  Outcome<Model> freeze(const ArraySet& examples) const;
+
+  Outcome<ParameterNumbers> parameter(const std::string& name) const;
+  // Rounds numbers to the parameter's mantissas; what the optimiser keeps for it starts anew.
+  Outcome<Done> set_parameter(const std::string& name, const std::vector<double>& numbers);
+
+  // All of the state. A trainer of the same network and settings goes on with the same bits.
+  Outcome<Done> save(const std::string& path) const;
+  Outcome<Done> load(const std::string& path);
+  // SHA-256 of parameters and running statistics.
+  std::string weights_sha256() const;
+  // Memory by kind.
+  std::string plan() const;
+
+ private:
+  struct Data;
+  explicit Trainer(std::unique_ptr<Data> data);
+  std::unique_ptr<Data> data_;
+};
+
+}  // namespace mantissa

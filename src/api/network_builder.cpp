@@ -1,0 +1,282 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "api/public_values.h"
+#include "base/wildcard.h"
+#include "mantissa/network.h"
+#include "models/network_json.h"
+#include "models/operators.h"
+#include "ops/loss.h"
+#include "ops/ops.h"
+
+namespace mantissa {
+
+Result<Shape> shape_of(const Dims& dims) {
+  constexpr size_t kMost = Shape::kMostDims - 1;  // a batch has one more
+  if (dims.size() > kMost) {
+    return invalid_input("a shape of " + std::to_string(dims.size()) + " dimensions; at most " +
+                         std::to_string(kMost) + " are possible");
+  }
+  Shape shape;
+  for (const int64_t dim : dims) {
+    if (dim < 1) return invalid_input("a dimension of " + std::to_string(dim));
+    shape.dims[static_cast<size_t>(shape.rank++)] = dim;
+  }
+  return shape;
+}
+
+Outcome<Network> Network::from_json(const std::string& text) {
+  auto graph = parse_network(text);
+  if (!graph.ok()) return failure_of(graph.error());
+  return network_of_graph(std::move(*graph));
+}
+
+Outcome<Network> Network::read(const std::string& path) {
+  auto graph = read_network(path);
+  if (!graph.ok()) return failure_of(graph.error());
+  return network_of_graph(std::move(*graph));
+}
+
+std::string Network::to_json() const { return mantissa::to_json(data_->graph); }
+
+const std::string& Network::name() const { return data_->graph.name; }
+
+std::vector<InputInfo> Network::inputs() const {
+  std::vector<InputInfo> infos;
+  for (const int input : data_->graph.inputs) {
+    const Value& value = data_->graph.values[input];
+    const Elements elements = value.type == DataType::kUint8   ? Elements::kUint8
+                              : value.type == DataType::kInt16 ? Elements::kInt16
+                                                               : Elements::kInt32;
+    infos.push_back({value.name, elements, dims_of(value.shape), value.exponent});
+  }
+  return infos;
+}
+
+std::vector<ParameterInfo> Network::parameters() const {
+  std::vector<ParameterInfo> infos;
+  for (const Parameter& parameter : data_->graph.parameters) {
+    infos.push_back({parameter.name, dims_of(parameter.shape), parameter.trained});
+  }
+  return infos;
+}
+
+std::string Network::summary() const { return to_string(data_->graph); }
+
+Outcome<Network> Network::with_frozen(const std::string& pattern) const {
+  Graph graph = data_->graph;
+  bool any = false;
+  for (Parameter& parameter : graph.parameters) {
+    if (!matches_wildcard(pattern, parameter.name)) continue;
+    parameter.trained = false;
+    any = true;
+  }
+  if (any) return network_of_graph(std::move(graph));
+  std::string names;
+  for (const Parameter& p : graph.parameters) names += (names.empty() ? "" : ", ") + p.name;
+  return Failure{Exit::kInvalidInput,
+                 "no parameter of '" + graph.name + "' fits '" + pattern + "'; there are " + names};
+}
+
+struct NetworkBuilder::Data {
+  GraphBuilder graph;
+  Status status;                       // the first error that GraphBuilder does not know of
+  int last = -1;                       // value
+  std::map<std::string, int> numbers;  // of layers that were named for their operator
+
+  explicit Data(std::string name) : graph(std::move(name)) {}
+
+  void refuse(const std::string& why) {
+    if (status.ok()) status = invalid_input("network '" + graph.graph().name + "': " + why);
+  }
+  bool failed() const { return !status.ok() || !graph.status().ok(); }
+
+  // The value's index, or -1 with an error.
+  int index(Var var) {
+    const int value = var.index < 0 ? last : var.index;
+    if (value >= 0 && value < static_cast<int>(graph.graph().values.size())) return value;
+    refuse(value < 0 ? "a layer has nothing to read: add an input before it"
+                     : "a value of another network");
+    return -1;
+  }
+
+  std::string name_for(const std::string& op, const std::string& name) {
+    return name.empty() ? op + std::to_string(++numbers[op]) : name;
+  }
+  Var last_is(int value) {
+    last = value;
+    return {value};
+  }
+};
+
+NetworkBuilder::NetworkBuilder(std::string name) : data_(new Data(std::move(name))) {}
+NetworkBuilder::~NetworkBuilder() = default;
+NetworkBuilder::NetworkBuilder(NetworkBuilder&&) noexcept = default;
+NetworkBuilder& NetworkBuilder::operator=(NetworkBuilder&&) noexcept = default;
+
+Var NetworkBuilder::pixels(const std::string& name, const Dims& dims,
+                           const std::vector<int64_t>& means) {
+  const auto shape = shape_of(dims);
+  if (!shape.ok()) data_->refuse("input '" + name + "': " + shape.error().message);
+  if (data_->failed()) return {};
+  const int value = data_->graph.add_input(name, *shape, Element::kMantissa);
+  std::vector<int64_t> all = means;
+  if (all.empty()) all.assign(static_cast<size_t>(std::clamp<int64_t>(shape->last(), 0, 4)), 128);
+  return add("normalise_input", {{value}}, {{"means", all}});
+}
+
+Var NetworkBuilder::numbers(const std::string& name, const Dims& dims, int exponent) {
+  const auto shape = shape_of(dims);
+  if (!shape.ok()) data_->refuse("input '" + name + "': " + shape.error().message);
+  if (data_->failed()) return {};
+  return add("quantise_input", {{data_->graph.add_numbers(name, *shape, exponent)}});
+}
+
+Var NetworkBuilder::indices(const std::string& name, const Dims& dims) {
+  const auto shape = shape_of(dims);
+  if (!shape.ok()) data_->refuse("input '" + name + "': " + shape.error().message);
+  if (data_->failed()) return {};
+  return data_->last_is(data_->graph.add_input(name, *shape, Element::kIndex));
+}
+
+namespace {
+
+Attributes attributes_of(const OperatorSettings& settings) {
+  std::vector<Attributes::Item> items;
+  for (const auto& [name, setting] : settings) items.emplace_back(name, AttributeValue(setting));
+  return Attributes(std::move(items));
+}
+
+}  // namespace
+
+std::vector<Var> NetworkBuilder::add_all(const std::string& op, const std::vector<Var>& inputs,
+                                         const OperatorSettings& settings,
+                                         const std::string& name) {
+  const Op* const found = find_operator(op);
+  if (found == nullptr) {
+    std::string names;
+    for (const Op* each : operators())
+      names += (names.empty() ? "" : ", ") + std::string(each->name);
+    data_->refuse("there is no operator '" + op + "'; there are " + names);
+  }
+  std::vector<int> values;
+  for (const Var& input : inputs) values.push_back(data_->index(input));
+  if (data_->failed()) return {Var{}};
+  std::vector<Var> results;
+  for (const int value :
+       data_->graph.add_all(*found, data_->name_for(op, name), values, attributes_of(settings))) {
+    results.push_back(data_->last_is(value));
+  }
+  data_->last = results[0].index;
+  return results;
+}
+
+Var NetworkBuilder::add(const std::string& op, const std::vector<Var>& inputs,
+                        const OperatorSettings& settings, const std::string& name) {
+  return add_all(op, inputs, settings, name)[0];
+}
+
+Var NetworkBuilder::add_sharing(Var with, const std::string& op, const std::vector<Var>& inputs,
+                                const OperatorSettings& settings, const std::string& name) {
+  const Op* const found = find_operator(op);
+  if (found == nullptr) data_->refuse("there is no operator '" + op + "'");
+  std::vector<int> values;
+  for (const Var& input : inputs) values.push_back(data_->index(input));
+  const int owner = data_->index(with);
+  if (data_->failed()) return {};
+  return data_->last_is(data_->graph.add_sharing(owner, *found, data_->name_for(op, name), values,
+                                                 attributes_of(settings)));
+}
+
+Var NetworkBuilder::convolution(const ConvolutionOptions& o, Var input, const std::string& name) {
+  return add("convolution", {input},
+             {{"channels", o.channels},
+              {"kernel", o.kernel},
+              {"stride", o.stride},
+              {"padding", o.padding < 0 ? o.dilation * (o.kernel / 2) : o.padding},
+              {"groups", o.groups},
+              {"dilation", o.dilation},
+              {"bias", int64_t{o.bias}}},
+             name);
+}
+
+Var NetworkBuilder::linear(int64_t channels, Var input, const std::string& name) {
+  return add("linear", {input}, {{"channels", channels}}, name);
+}
+
+Var NetworkBuilder::batch_norm(Var input, const std::string& name) {
+  return add("batch_norm", {input}, {}, name);
+}
+
+Var NetworkBuilder::relu(Var input, const std::string& name) {
+  return add("relu", {input}, {}, name);
+}
+
+Var NetworkBuilder::max_pool(int64_t window, Var input, const std::string& name) {
+  return add("max_pool", {input}, {{"window", window}}, name);
+}
+
+Var NetworkBuilder::global_average_pool(Var input, const std::string& name) {
+  return add("global_average_pool", {input}, {}, name);
+}
+
+Var NetworkBuilder::flatten(Var input, const std::string& name) {
+  return add("flatten", {input}, {}, name);
+}
+
+Var NetworkBuilder::sum(Var a, Var b, const std::string& name) {
+  return add("add", {a, b}, {}, name);
+}
+
+Var NetworkBuilder::dropout(double probability, Var input, const std::string& name) {
+  return add("dropout", {input}, {{"probability", probability}}, name);
+}
+
+void NetworkBuilder::cross_entropy(Var logits, const std::string& labels, double label_smoothing) {
+  const int value = data_->index(logits);
+  if (data_->failed()) return;
+  const int input = data_->graph.add_input(labels, Shape{}, Element::kIndex);
+  data_->graph.add_loss(ops::kSoftmaxCrossEntropy, data_->name_for("loss", ""), {value, input},
+                        {{"smoothing", label_smoothing}});
+}
+
+void NetworkBuilder::squared_error(Var results, const std::string& targets, int exponent) {
+  const int value = data_->index(results);
+  if (data_->failed()) return;
+  const int input = data_->graph.add_numbers(targets, data_->graph.shape(value), exponent);
+  data_->graph.add_loss(ops::kRegressionError, data_->name_for("loss", ""), {value, input});
+}
+
+Dims NetworkBuilder::dims(Var value) const {
+  const int index = value.index < 0 ? data_->last : value.index;
+  if (index < 0 || index >= static_cast<int>(data_->graph.graph().values.size())) return {};
+  return dims_of(data_->graph.shape(index));
+}
+
+std::string NetworkBuilder::error() const {
+  if (!data_->status.ok()) return data_->status.error().message;
+  const Status& graph = data_->graph.status();
+  return graph.ok() ? "" : "network '" + data_->graph.graph().name + "', " + graph.error().message;
+}
+
+Outcome<Network> NetworkBuilder::finish(const std::vector<Var>& outputs) {
+  std::vector<int> values;
+  for (const Var& output : outputs) values.push_back(data_->index(output));
+  if (data_->failed()) return Failure{Exit::kInvalidInput, error()};
+  const std::string name = data_->graph.graph().name;
+  auto graph = data_->graph.finish(values);
+  if (!graph.ok()) {
+    return Failure{Exit::kInvalidInput, "network '" + name + "': " + graph.error().message};
+  }
+  return network_of_graph(std::move(*graph));
+}
+
+int exponent_for(double largest) {
+  int exponent = kExponentMin;
+  while (exponent < kExponentMax && std::ldexp(32767.5, exponent) <= std::abs(largest)) ++exponent;
+  return exponent;
+}
+
+}  // namespace mantissa

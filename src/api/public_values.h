@@ -1,0 +1,29 @@
+// The public interface's values, as the library has them.
+#pragma once
+
+#include "api/outcome.h"
+#include "base/result.h"
+#include "graph/graph.h"
+#include "mantissa/network.h"
+#include "mantissa/outcome.h"
+
+namespace mantissa {
+
+struct Network::Data {
+  Graph graph;
+};
+
+inline Network network_of_graph(Graph graph) {
+  return Network(std::make_shared<const Network::Data>(Network::Data{std::move(graph)}));
+}
+
+inline Failure failure_of(const Error& error) { return {exit_of(error.code), error.message}; }
+
+inline Dims dims_of(const Shape& shape) {
+  return {shape.dims.begin(), shape.dims.begin() + shape.rank};
+}
+
+// An error for more dimensions than shapes have.
+Result<Shape> shape_of(const Dims& dims);
+
+}  // namespace mantissa

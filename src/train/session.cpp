@@ -1,0 +1,171 @@
+#include "train/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+#include "data/ordered_batches.h"
+#include "kernels/kernel_table.h"
+#include "models/network_json.h"
+#include "plan/compile_training.h"
+#include "plan/network_format.h"
+#include "train/checkpoint.h"
+#include "train/freeze.h"
+#include "train/network.h"
+#include "train/run_plan.h"
+
+namespace mantissa {
+namespace {
+
+// Examples from which the frozen network's exponents are taken.
+constexpr int64_t kCalibrationExamples = 1280;
+
+Status check_settings(const RunConfig& config) {
+  if (config.format.float_steps() > 0) {
+    return invalid_input(
+        "format: pretraining=float begins in fp32, which only a run of `train` does; leave it out");
+  }
+  return {};
+}
+
+}  // namespace
+
+Session::Session(Graph network, const RunConfig& config)
+    : config_(config),
+      network_(std::move(network)),
+      graph_(in_format(network_, config.format)),
+      pool_(config.threads) {}
+
+Status Session::compile() {
+  const kernels::KernelTable table = kernels::select_kernels(config_.isa);
+  const PlanningContext planning{&table, config_.threads};
+  const ProgramOptions calibration{.kind = ProgramKind::kInference,
+                                   .micro_batch_size = config_.micro_batch_size,
+                                   .with_loss = false,
+                                   .exponents = ExponentMode::kCalibrate,
+                                   .format = config_.format};
+  MANTISSA_ASSIGN(calibration_, mantissa::compile(graph_, calibration, planning));
+  const ProgramOptions training{
+      .micro_batch_size = config_.micro_batch_size,
+      .micro_batches = static_cast<int>(config_.batch_size / config_.micro_batch_size),
+      .optimizer = config_.optimizer,
+      .exponents = training_exponents(config_.format),
+      .clips = config_.clip_norm > 0,
+      .format = config_.format};
+  const StateLayout layout = training_layout(graph_, config_.format, config_.optimizer);
+  RecomputeOptions recompute{.mode = config_.recompute,
+                             .planner = config_.planner,
+                             .least_arena_bytes = freeze_bytes(calibration_),
+                             .profile = config_.profile};
+  if (config_.memory_budget > 0) {
+    recompute.limit_bytes = std::max<int64_t>(1, config_.memory_budget - layout.bytes);
+  }
+  MANTISSA_ASSIGN(TrainingProgram found, compile_training(graph_, training, planning, recompute));
+  training_ = std::move(found.program);
+  const int64_t arena_bytes = std::max(training_.arena_bytes, freeze_bytes(calibration_));
+  memory_.items = {{"weights, accumulators, optimiser", layout.weight_state_bytes()},
+                   {"other state", layout.bytes - layout.weight_state_bytes()},
+                   {"arena", arena_bytes}};
+  memory_.advice = "a smaller micro-batch-size shrinks the arena, but changes the results";
+  MANTISSA_RETURN_IF_ERROR(check_budget(memory_, config_.memory_budget));
+  MANTISSA_ASSIGN(state_, State::create(layout));
+  MANTISSA_ASSIGN(arena_, AlignedMemory::create(arena_bytes));
+  initialise(graph_, config_.format, config_.seed, *state_);
+  programs_.emplace(graph_, *state_, Machine{pool_, arena_->span(), config_.isa});
+  programs_->add(training_);
+  return {};
+}
+
+Result<std::unique_ptr<Session>> Session::create(Graph network, const RunConfig& config) {
+  MANTISSA_RETURN_IF_ERROR(check_settings(config));
+  std::unique_ptr<Session> session(new Session(std::move(network), config));
+  MANTISSA_RETURN_IF_ERROR(session->compile());
+  return session;
+}
+
+Result<StepResult> Session::step(const Batch& batch, double learning_rate) {
+  if (batch.count != config_.batch_size) {
+    return invalid_input("a step wants batch-size " + std::to_string(config_.batch_size) +
+                         " examples, and the batch has " + std::to_string(batch.count));
+  }
+  StepScalars scalars = step_scalars(config_);
+  scalars.learning_rate = learning_rate;
+  scalars.step = steps_;
+  MANTISSA_ASSIGN(const StepResult result, programs_->train_step(batch, scalars));
+  ++steps_;
+  return result;
+}
+
+Result<FrozenNetwork> Session::freeze(const Examples& examples) {
+  const int64_t micro_batch = config_.micro_batch_size;
+  if (examples.count < micro_batch) {
+    return invalid_input("freezing wants at least " + std::to_string(micro_batch) +
+                         " examples, and there are " + std::to_string(examples.count));
+  }
+  const int64_t count = std::min(kCalibrationExamples, examples.count) / micro_batch * micro_batch;
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create(examples, micro_batch,
+                                         calibration_examples(examples.count, config_.seed,
+                                                              std::max(micro_batch, count))));
+  Graph frozen_graph = freeze_graph(graph_);
+  MANTISSA_ASSIGN(State frozen_state, State::create(frozen_layout(frozen_graph, config_.format)));
+  FrozenNetwork frozen{{}, std::move(frozen_graph), std::move(frozen_state)};
+  frozen.description.network = network_;
+  frozen.description.format = config_.format;
+  frozen.description.weights_sha256 = state_->sha256(StateGroup::kStatistics);
+  const auto pictures = picture_options(network_);
+  if (pictures.ok()) {
+    frozen.description.options = *pictures;
+    for (int64_t label = 0; label < pictures->classes; ++label) {
+      frozen.description.class_names.push_back(std::to_string(label));
+    }
+  }
+  MANTISSA_RETURN_IF_ERROR(mantissa::freeze(graph_, *state_, calibration_,
+                                            {pool_, arena_->span(), config_.isa}, batches, frozen));
+  return frozen;
+}
+
+std::string Session::identity() const {
+  return sha256_hex(network_sha256(network_) + run_identity(config_, ""));
+}
+
+Status Session::save(const std::string& path) const {
+  CheckpointInfo info;
+  info.step = steps_;
+  info.run_identity = identity();
+  return write_checkpoint(path, info, *state_);
+}
+
+Status Session::load(const std::string& path) {
+  MANTISSA_ASSIGN(const CheckpointInfo info, load_checkpoint(path, identity(), *state_));
+  steps_ = info.step;
+  return {};
+}
+
+Status run_frozen(
+    FrozenNetwork& network, const Examples& examples, int64_t batch_size, bool with_loss,
+    ThreadPool& pool, Isa isa,
+    const std::function<Status(const Batch&, const StepResult&, const Programs&)>& found) {
+  if (examples.count == 0) return {};
+  const kernels::KernelTable table = kernels::select_kernels(isa);
+  const PlanningContext planning{&table, static_cast<int>(pool.size())};
+  const int64_t size = std::min(batch_size, examples.count), rest = examples.count % size;
+  std::vector<Program> programs;
+  for (const int64_t count : {size, rest}) {
+    if (count == 0) continue;
+    MANTISSA_ASSIGN(Program program, compile_inference(network.graph, network.description.format,
+                                                       count, with_loss, planning));
+    programs.push_back(std::move(program));
+  }
+  int64_t arena_bytes = 0;
+  for (const Program& program : programs) arena_bytes = std::max(arena_bytes, program.arena_bytes);
+  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(arena_bytes));
+  Programs executors(network.graph, network.state, {pool, arena.span(), isa});
+  for (const Program& program : programs) executors.add(program);
+  MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(examples, size));
+  return infer_all(executors, batches, [&](const Batch& batch, const StepResult& result) {
+    return found(batch, result, executors);
+  });
+}
+
+}  // namespace mantissa

@@ -1,0 +1,75 @@
+// Training of any network on tensors in memory, step by step: state, programs and memory of a run
+// that has no folder and no data set.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "data/examples.h"
+#include "graph/graph.h"
+#include "plan/program.h"
+#include "runtime/memory.h"
+#include "runtime/state.h"
+#include "train/frozen_network.h"
+#include "train/memory_plan.h"
+#include "train/programs.h"
+#include "train/run_config.h"
+
+namespace mantissa {
+
+class Session {
+ public:
+  // Plans the memory, compiles, and sets the initial weights. The settings of a run that concern
+  // data and files mean nothing here. Errors as those of a run.
+  static Result<std::unique_ptr<Session>> create(Graph network, const RunConfig& config);
+
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // A step on batch_size examples.
+  Result<StepResult> step(const Batch& batch, double learning_rate);
+
+  // The network with fixed exponents, found on some of these examples.
+  Result<FrozenNetwork> freeze(const Examples& examples);
+
+  // All of the state, and how many steps were taken. Loading wants the same network and settings.
+  Status save(const std::string& path) const;
+  Status load(const std::string& path);
+
+  const RunConfig& config() const { return config_; }
+  const Graph& network() const { return network_; }  // before the format changed it
+  const Graph& graph() const { return graph_; }
+  State& state() { return *state_; }
+  const State& state() const { return *state_; }
+  int64_t steps() const { return steps_; }
+  const MemoryPlan& memory() const { return memory_; }
+
+ private:
+  Session(Graph network, const RunConfig& config);
+  Status compile();
+  std::string identity() const;
+
+  RunConfig config_;
+  Graph network_, graph_;
+  Program training_, calibration_;
+  MemoryPlan memory_;
+  ThreadPool pool_;
+  std::optional<State> state_;
+  std::optional<AlignedMemory> arena_;
+  std::optional<Programs> programs_;
+  int64_t steps_ = 0;
+};
+
+// Runs the forward pass of a frozen network on all examples, so many at once. `found` is called
+// after each batch.
+Status run_frozen(
+    FrozenNetwork& network, const Examples& examples, int64_t batch_size, bool with_loss,
+    ThreadPool& pool, Isa isa,
+    const std::function<Status(const Batch&, const StepResult&, const Programs&)>& found);
+
+}  // namespace mantissa
