@@ -97,7 +97,8 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
                      "show per value what keeping it and computing it again takes, and what was "
                      "decided, instead of the program",
                      "false", true});
-    infos.push_back({"show", "what to print before the memory: program, exponents or schedule", "program"});
+    infos.push_back(
+        {"show", "what to print before the memory: program, exponents or schedule", "program"});
     return infos;
   }
   if (command == "bench") return bench_infos();

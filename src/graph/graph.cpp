@@ -94,6 +94,7 @@ bool Graph::is_loss(int node) const {
 Result<std::vector<ValueType>> output_types(const Op& op, const Attributes& attributes,
                                             std::span<const Shape> inputs) {
   MANTISSA_ASSIGN(const Attributes completed, complete(attributes, op.attributes));
+  if (op.infer_own != nullptr) return op.infer_own(op, completed, inputs);
   if (op.infer_outputs != nullptr) return op.infer_outputs(completed, inputs);
   MANTISSA_ASSIGN(const Shape shape, op.infer_shape(completed, inputs));
   return std::vector<ValueType>{{shape}};

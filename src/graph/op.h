@@ -110,6 +110,7 @@ struct ParameterView {
   int index = -1;                      // of the graph: names it in keys of random numbers
 };
 
+struct Op;
 struct OpContext;
 struct OpShapes;
 struct PlanningContext;
@@ -138,6 +139,7 @@ struct GradientRows {
 
 // Everything that an instruction works on. Shapes include the micro-batch as first dimension.
 struct OpContext {
+  const Op* op = nullptr;
   const Attributes* attributes = nullptr;
   bool relu = false;  // the ReLU that follows is part of this instruction
   ExponentMode exponent_mode = ExponentMode::kExact;
@@ -288,6 +290,9 @@ struct Op {
   // In its place where there are several outputs, or others than mantissas.
   Result<std::vector<ValueType>> (*infer_outputs)(const Attributes&,
                                                   std::span<const Shape> inputs) = nullptr;
+  // In place of both, for rows that are made while the program runs and know more than an Op.
+  Result<std::vector<ValueType>> (*infer_own)(const Op&, const Attributes&,
+                                              std::span<const Shape> inputs) = nullptr;
   // The elements of the inputs. Inputs beyond these are mantissas.
   std::span<const Element> input_elements = {};
   // Their names are what follows the node's name and a point. Null: no parameters.

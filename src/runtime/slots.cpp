@@ -97,6 +97,7 @@ class Resolver {
     OpContext& c = resolved.context;
     resolved.attributes =
         instruction.node >= 0 ? lowered(graph_.nodes[instruction.node]) : instruction.attributes;
+    c.op = instruction.op;
     c.attributes = &resolved.attributes;
     c.node = instruction.node;
     c.relu = instruction.relu;
