@@ -9,6 +9,7 @@
 
 #include "base/test_threads.h"
 #include "data/shuffled_batches.h"
+#include "mantissa/training.h"
 #include "ops/ops.h"
 #include "tests/harness.h"
 #include "tests/networks.h"
@@ -85,6 +86,32 @@ TEST(Step, AllocatesNothingOnItsWayFromTheData) {
     }
     EXPECT_EQ(allocations - before, 0);
   }
+}
+
+// Labels as the network wants them; the names of inputs are too long for short strings.
+TEST(Step, AllocatesNothingThroughThePublicInterface) {
+  NetworkBuilder net("public");
+  net.pixels("the pixels of the pictures", {28, 28, 1});
+  net.convolution({.channels = 4, .stride = 2});
+  net.batch_norm();
+  net.relu();
+  net.global_average_pool();
+  const Var logits = net.linear(10);
+  net.cross_entropy(logits, "the labels of the pictures");
+  const auto network = net.finish({logits});
+  ASSERT_TRUE(network.ok()) << network.error();
+  auto trainer = Trainer::create(*network, {{"batch-size", "16"}, {"threads", "2"}});
+  ASSERT_TRUE(trainer.ok()) << trainer.error();
+  const ImageSet& images = fashion_mnist().train;
+  const std::vector<int32_t> labels = first_labels(images, 16);
+  const ArraySet batch = {
+      16,
+      {{"the pixels of the pictures", Elements::kUint8, {28, 28, 1}, images.pixels.data()},
+       {"the labels of the pictures", Elements::kInt32, {}, labels.data()}}};
+  ASSERT_TRUE(trainer->step(batch, 0.01).ok());
+  const int64_t before = allocations;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(trainer->step(batch, 0.01).ok());
+  EXPECT_EQ(allocations - before, 0);
 }
 
 TEST(Step, AllocatesNothingWithGradientsByRows) {
