@@ -145,9 +145,6 @@ const Op kRegressionError = [] {
 
 const Loss& loss_of(LossKind kind) { return kLosses[static_cast<size_t>(kind)]; }
 
-double loss_value(LossKind kind, int64_t loss_q24) {
-  return static_cast<double>(loss_q24) * loss_of(kind).op->loss_unit;
-}
 
 Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing) {
   const int logits = graph.outputs[0];

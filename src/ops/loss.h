@@ -25,7 +25,9 @@ Result<LossKind> parse_loss(std::string_view name);
 Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing);
 
 // The sum of losses that a step or an evaluation counted, in the loss's unit.
-double loss_value(LossKind kind, int64_t loss_q24);
+inline double loss_value(LossKind kind, int64_t loss_q24) {
+  return static_cast<double>(loss_q24) * loss_of(kind).op->loss_unit;
+}
 
 // Label smoothing is kept as a whole number of 2^-16.
 constexpr int64_t kSmoothingOne = int64_t{1} << 16;
