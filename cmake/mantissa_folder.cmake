@@ -12,12 +12,14 @@ function(mantissa_cold_options target)
   target_precompile_headers(${target} PRIVATE <nlohmann/json.hpp>)
 endfunction()
 
-# mantissa_folder(NAME [COLD] [FOLDERS name...] [LIBRARIES target...])
+# mantissa_folder(NAME [COLD] [FOLDERS name...] [LIBRARIES target...] [HEADERS target...])
 #
 # One library per folder of src/: every *.cpp below it, apart from the tests (*_test.cpp, one test
 # program per folder) and micro-benchmarks (*_bench.cpp). New files are found by themselves.
+# LIBRARIES are linked, HEADERS only included. The lists MANTISSA_OBJECTS and MANTISSA_LIBRARIES
+# collect what the library of all folders consists of (mantissa_library.cmake).
 function(mantissa_folder name)
-  cmake_parse_arguments(arg "COLD" "" "FOLDERS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "COLD" "" "FOLDERS;LIBRARIES;HEADERS" ${ARGN})
   set(directory ${PROJECT_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${directory}/*.cpp)
   set(tests ${sources})
@@ -30,15 +32,21 @@ function(mantissa_folder name)
   if(sources)
     add_library(mantissa_${name} STATIC ${sources})
     target_include_directories(mantissa_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(mantissa_${name} PUBLIC ${arg_FOLDERS} ${arg_LIBRARIES})
+    target_link_libraries(mantissa_${name} PUBLIC ${arg_FOLDERS} ${arg_LIBRARIES}
+                                                ${arg_HEADERS})
+    list(APPEND MANTISSA_OBJECTS $<TARGET_OBJECTS:mantissa_${name}>)
     if(arg_COLD)
       mantissa_cold_options(mantissa_${name})
     endif()
   else()
     add_library(mantissa_${name} INTERFACE)
     target_include_directories(mantissa_${name} INTERFACE ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(mantissa_${name} INTERFACE ${arg_FOLDERS} ${arg_LIBRARIES})
+    target_link_libraries(mantissa_${name} INTERFACE ${arg_FOLDERS} ${arg_LIBRARIES}
+                                                     ${arg_HEADERS})
   endif()
+  list(APPEND MANTISSA_LIBRARIES ${arg_LIBRARIES})
+  set(MANTISSA_OBJECTS ${MANTISSA_OBJECTS} PARENT_SCOPE)
+  set(MANTISSA_LIBRARIES ${MANTISSA_LIBRARIES} PARENT_SCOPE)
 
   if(MANTISSA_TESTS AND tests)
     add_executable(${name}_test ${tests})

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "mantissa/export.h"
+
 namespace mantissa {
 
 struct Choices {
@@ -12,6 +14,6 @@ struct Choices {
 };
 
 // Of a setting, by its name; it means the same in every command.
-Choices choices_of(const std::string& setting);
+MANTISSA_EXPORT Choices choices_of(const std::string& setting);
 
 }  // namespace mantissa

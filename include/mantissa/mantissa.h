@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "mantissa/export.h"
 #include "mantissa/outcome.h"
 
 namespace mantissa {
@@ -33,10 +34,10 @@ struct SettingInfo {
 
 // Settings of a command: "train", "eval", "predict", "plan", "bench", "profile", "data",
 // "report", "statistics", "info". Empty for an unknown command.
-std::vector<SettingInfo> settings_of(const std::string& command);
+MANTISSA_EXPORT std::vector<SettingInfo> settings_of(const std::string& command);
 
 // Built-in networks: name and a line about each.
-std::vector<std::pair<std::string, std::string>> built_in_models();
+MANTISSA_EXPORT std::vector<std::pair<std::string, std::string>> built_in_models();
 
 struct NetworkOutcome {
   Exit exit = Exit::kDone;
@@ -46,7 +47,7 @@ struct NetworkOutcome {
 
 // The network that a run with these settings of "info" would train ("model": a name or a file), or,
 // with "path" alone, that of a run's folder or a model.safetensors file.
-NetworkOutcome describe_network(const Settings& settings);
+MANTISSA_EXPORT NetworkOutcome describe_network(const Settings& settings);
 
 // What a person sees while training runs.
 struct Progress {
@@ -83,7 +84,7 @@ struct TrainingOutcome {
 
 // Trains, freezes and evaluates a network. Writes config.toml, metrics.jsonl, checkpoints,
 // model.safetensors and summary.json under "out".
-TrainingOutcome train(const Settings& settings, const Observer& observer = nullptr);
+MANTISSA_EXPORT TrainingOutcome train(const Settings& settings, const Observer& observer = nullptr);
 
 struct EvaluationOutcome {
   Exit exit = Exit::kDone;
@@ -101,7 +102,8 @@ struct EvaluationOutcome {
 
 // Evaluates the frozen network of a run (or a model.safetensors file) on the test split. Writes the
 // JSON to "out" if that is given.
-EvaluationOutcome evaluate(const Settings& settings, const Observer& observer = nullptr);
+MANTISSA_EXPORT EvaluationOutcome evaluate(const Settings& settings,
+                                           const Observer& observer = nullptr);
 
 struct Prediction {
   std::string source;  // file name, or "test 7"
@@ -127,7 +129,7 @@ struct PredictionOutcome {
 // to the network's size) or of test examples ("data" and "index", "0-9"). Writes a table to "csv"
 // if that is given and not "-". Of several pictures those that can be read are predicted; if others
 // cannot, or a folder has none, `exit` and `error` say so beside the predictions.
-PredictionOutcome predict(const Settings& settings);
+MANTISSA_EXPORT PredictionOutcome predict(const Settings& settings);
 
 struct DataOutcome {
   Exit exit = Exit::kDone;
@@ -138,7 +140,7 @@ struct DataOutcome {
 // Describes a data set: kind, counts, sizes, statistics, what is odd. Writes a picture with
 // examples of each class to "contact-sheet" if that is given. Where training would refuse the data,
 // `exit` and `error` say so beside the description.
-DataOutcome describe_data(const Settings& settings);
+MANTISSA_EXPORT DataOutcome describe_data(const Settings& settings);
 
 struct PlanOutcome {
   Exit exit = Exit::kDone;
@@ -148,7 +150,7 @@ struct PlanOutcome {
 };
 
 // Compiles a network and says what it would need; runs nothing.
-PlanOutcome plan(const Settings& settings);
+MANTISSA_EXPORT PlanOutcome plan(const Settings& settings);
 
 struct ProfileOutcome {
   Exit exit = Exit::kDone;
@@ -160,7 +162,8 @@ struct ProfileOutcome {
 
 // Measures what the machine takes for what it does, and writes it to "out", or to where later runs
 // look for it. The observer is shown every step of what is measured.
-ProfileOutcome profile(const Settings& settings, const Observer& observer = nullptr);
+MANTISSA_EXPORT ProfileOutcome profile(const Settings& settings,
+                                       const Observer& observer = nullptr);
 
 struct BenchOutcome {
   Exit exit = Exit::kDone;
@@ -171,7 +174,7 @@ struct BenchOutcome {
 // Measures training steps instruction by instruction, and what the machine reaches at most. Writes
 // the JSON to "out" if that is given. The observer is shown every step; if it returns false nothing
 // is measured (kInterrupted).
-BenchOutcome bench(const Settings& settings, const Observer& observer = nullptr);
+MANTISSA_EXPORT BenchOutcome bench(const Settings& settings, const Observer& observer = nullptr);
 
 // The kernels that convolve one kind of shape, and the rows of the table that were passed over.
 struct ConvolutionChoice {
@@ -191,6 +194,6 @@ struct Info {
 };
 
 // Version, CPU and the kernels chosen for it ("isa": "auto" or a name; an error text in `error`).
-Info info(const std::string& isa, std::string& error);
+MANTISSA_EXPORT Info info(const std::string& isa, std::string& error);
 
 }  // namespace mantissa

@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "mantissa/export.h"
 #include "mantissa/outcome.h"
 
 namespace mantissa {
@@ -65,7 +66,7 @@ struct ParameterInfo {
 };
 
 // A network: a value, cheap to copy.
-class Network {
+class MANTISSA_EXPORT Network {
  public:
   // Networks as docs/networks.md describes them. Errors name the line.
   static Outcome<Network> from_json(const std::string& text);
@@ -92,7 +93,7 @@ class Network {
 
 // Builds a network. Layers get names of their own, "convolution1", if none is given. The first
 // error stays: error() has it at once, and finish() returns it.
-class NetworkBuilder {
+class MANTISSA_EXPORT NetworkBuilder {
  public:
   explicit NetworkBuilder(std::string name);
   ~NetworkBuilder();
@@ -143,6 +144,6 @@ class NetworkBuilder {
 };
 
 // The smallest exponent at which numbers up to this size fit 16 bits.
-int exponent_for(double largest);
+MANTISSA_EXPORT int exponent_for(double largest);
 
 }  // namespace mantissa

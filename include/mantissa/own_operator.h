@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "mantissa/export.h"
 #include "mantissa/network.h"
 #include "mantissa/outcome.h"
 
@@ -83,6 +84,6 @@ struct OwnOperator {
 
 // For networks that are built or read from now on. An error for a name that exists, or one that
 // files cannot hold. It computes in integers: fp32 refuses networks that use it.
-Outcome<Done> register_operator(OwnOperator op);
+MANTISSA_EXPORT Outcome<Done> register_operator(OwnOperator op);
 
 }  // namespace mantissa

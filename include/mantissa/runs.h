@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "mantissa/export.h"
 #include "mantissa/mantissa.h"
 
 namespace mantissa {
@@ -25,7 +26,7 @@ struct VerifyOutcome {
 
 // Compares the states of two runs (folders, or their hashes.jsonl) step by step. Runs with other
 // settings or other data are an error that names what differs.
-VerifyOutcome verify(const std::string& run_a, const std::string& run_b);
+MANTISSA_EXPORT VerifyOutcome verify(const std::string& run_a, const std::string& run_b);
 
 struct ReportOutcome {
   Exit exit = Exit::kDone;
@@ -36,7 +37,8 @@ struct ReportOutcome {
 
 // Writes a report on 1 to 6 runs (their folders) as one HTML file that needs nothing else: "out",
 // else report.html. With "tensorboard" also TensorBoard's event files, in a folder per run there.
-ReportOutcome report(const std::vector<std::string>& runs, const Settings& settings);
+MANTISSA_EXPORT ReportOutcome report(const std::vector<std::string>& runs,
+                                     const Settings& settings);
 
 struct StatisticsOutcome {
   Exit exit = Exit::kDone;
@@ -47,7 +49,7 @@ struct StatisticsOutcome {
 
 // How the tensors of a run (its folder) use their bits, over the steps that were observed. "kind":
 // value, gradient, parameter, parameter-gradient, or all (the default).
-StatisticsOutcome statistics(const std::string& run, const Settings& settings);
+MANTISSA_EXPORT StatisticsOutcome statistics(const std::string& run, const Settings& settings);
 
 struct DescriptionOutcome {
   Exit exit = Exit::kDone;
@@ -56,6 +58,6 @@ struct DescriptionOutcome {
 };
 
 // What a run's folder, a checkpoint, a model.safetensors or any safetensors file is and holds.
-DescriptionOutcome describe_path(const std::string& path);
+MANTISSA_EXPORT DescriptionOutcome describe_path(const std::string& path);
 
 }  // namespace mantissa

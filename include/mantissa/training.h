@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "mantissa/export.h"
 #include "mantissa/mantissa.h"
 #include "mantissa/network.h"
 #include "mantissa/outcome.h"
@@ -73,7 +74,7 @@ struct ParameterNumbers {
 };
 
 // A network with fixed exponents. Predictions do not depend on their neighbours in the batch.
-class Model {
+class MANTISSA_EXPORT Model {
  public:
   static Outcome<Model> load(const std::string& path);
   Outcome<Done> save(const std::string& path) const;
@@ -92,7 +93,7 @@ class Model {
 };
 
 // Trains a network step by step, or epoch by epoch: the same bits.
-class Trainer {
+class MANTISSA_EXPORT Trainer {
  public:
   // Settings as on the command line of `train`, but for the network, data and files. Memory is
   // planned, and the network has its initial weights.
