@@ -18,6 +18,7 @@
 #include "numerics/format.h"
 #include "train/classification.h"
 #include "train/frozen_network.h"
+#include "train/network.h"
 #include "train/run_folder.h"
 #include "train/run_plan.h"
 #include "train/trainer.h"
@@ -132,12 +133,14 @@ Result<PlanOutcome> run_plan(Settings settings) {
   };
   const bool explains = taken("explain", "false") == "true";
   const std::string show = taken("show", "program");
-  MANTISSA_ASSIGN(const RunConfig config, training_config(settings));
+  MANTISSA_ASSIGN(RunConfig config, training_config(settings));
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
+  MANTISSA_RETURN_IF_ERROR(adapt_classes(data, config));
   MANTISSA_ASSIGN(const RunPlan plan, plan_run(config, data));
   MANTISSA_RETURN_IF_ERROR(check_budget(plan.memory, config.memory_budget));
   PlanOutcome outcome;
   MANTISSA_ASSIGN(outcome.text, shown(explains ? "decisions" : show, config, plan));
+  if (config.start) outcome.text += "\n" + to_string(plan.taken, config.start->source) + "\n";
   outcome.text += "\n" + to_string(plan.memory);
   const nlohmann::ordered_json json = {{"model", config.model},
                                        {"parameters", plan.graph.trained_parameters()},

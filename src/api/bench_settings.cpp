@@ -15,7 +15,8 @@ constexpr int64_t kMostPixels = 4096;  // per side
 constexpr std::array kOfTraining = {
     "model", "format",          "batch-size",      "micro-batch-size", "optimizer", "clip-norm",
     "loss",  "label-smoothing", "width",           "augment",          "seed",      "threads",
-    "isa",   "recompute",       "allow-inversion", "memory-budget",    "plan",      "profile"};
+    "isa",   "recompute",       "allow-inversion", "memory-budget",    "plan",      "profile",
+    "freeze"};
 
 const SettingInfo kOwn[] = {
     {"data", "synthetic, fashion-mnist, or a folder with IDX files", kSyntheticData},

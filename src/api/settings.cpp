@@ -158,11 +158,12 @@ Result<std::string> config_path(const Settings& settings) {
   const std::filesystem::path folder = out->second, path = folder / kConfigFile;
   MANTISSA_ASSIGN(const bool has_config, is_there(path));
   if (has_config) return path.string();
-  if (settings.contains("model")) return std::string();
+  if (settings.contains("model") || settings.contains("from")) return std::string();
   MANTISSA_ASSIGN(const bool has_folder, is_there(folder));
-  return invalid_input("--resume: " + folder.string() +
-                       (has_folder ? " holds no run (no config.toml)" : " is not there") +
-                       "; name the folder of a run, or --model or --config to begin one there");
+  return invalid_input(
+      "--resume: " + folder.string() +
+      (has_folder ? " holds no run (no config.toml)" : " is not there") +
+      "; name the folder of a run, or --model, --from or --config to begin one there");
 }
 
 // Settings without which others mean nothing, or nothing that can be.
@@ -235,24 +236,30 @@ Result<ConfigFile> read_config_for(const Settings& settings) {
 }
 
 // A file that a run began with may be gone: the run has a copy, which goes before an error.
-Status check_resumed_network(const Settings& settings) {
-  const auto model = settings.find("model"), resume = settings.find("resume");
+Status check_resumed_file(const Settings& settings, const std::string& name, const char* copy,
+                          const char* content) {
+  const auto named = settings.find(name), resume = settings.find("resume");
   const auto out = settings.find("out");
   if (resume == settings.end() || resume->second != "true" || out == settings.end() ||
-      model == settings.end() || !is_network_file(model->second)) {
+      named == settings.end() || (name == "model" && !is_network_file(named->second))) {
     return {};
   }
-  MANTISSA_ASSIGN(const bool is_here, is_there(model->second));
-  MANTISSA_ASSIGN(const bool has_copy, is_there(std::filesystem::path(out->second) / kNetworkFile));
+  MANTISSA_ASSIGN(const bool is_here, is_there(named->second));
+  MANTISSA_ASSIGN(const bool has_copy, is_there(std::filesystem::path(out->second) / copy));
   if (is_here || !has_copy) return {};
-  return invalid_input(model->second + ": is not there; " + out->second +
-                       " keeps its network: leave --model out");
+  return invalid_input(named->second + ": is not there; " + out->second + " keeps its " + content +
+                       ": leave --" + name + " out");
+}
+
+Status check_resumed_files(const Settings& settings) {
+  MANTISSA_RETURN_IF_ERROR(check_resumed_file(settings, "model", kNetworkFile, "network"));
+  return check_resumed_file(settings, "from", kStartFile, "starting weights");
 }
 
 }  // namespace
 
 Result<RunConfig> training_config(const Settings& settings) {
-  MANTISSA_RETURN_IF_ERROR(check_resumed_network(settings));
+  MANTISSA_RETURN_IF_ERROR(check_resumed_files(settings));
   MANTISSA_ASSIGN(const ConfigFile file, read_config_for(settings));
   Settings merged = file.settings;
   for (const auto& [name, text] : settings) {

@@ -79,9 +79,10 @@ Result<Json> describe_file(const fs::path& path) {
   };
   const std::string kind = entry("kind");
   Json json;
-  json["kind"] = kind.starts_with("mantissa checkpoint")       ? "checkpoint"
-                 : kind.starts_with("mantissa frozen network") ? "frozen network"
-                                                               : "safetensors";
+  json["kind"] = kind.starts_with("mantissa checkpoint")         ? "checkpoint"
+                 : kind.starts_with("mantissa frozen network")   ? "frozen network"
+                 : kind.starts_with("mantissa starting weights") ? "starting weights"
+                                                                 : "safetensors";
   std::error_code gone;
   const auto bytes = fs::file_size(path, gone);
   json["path"] = path.string();

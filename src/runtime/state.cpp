@@ -7,8 +7,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "numerics/exponent.h"
-#include "numerics/lazy_update.h"
+#include "runtime/set_numbers.h"
 
 namespace mantissa {
 namespace {
@@ -48,17 +47,6 @@ double initial_bound(const Parameter& parameter) {
   return 0;
 }
 
-// The exponent that holds values up to `bound` in b bits. With 8 bits and more the largest values
-// are cut by less than a unit; of fewer bits that would be a large part.
-int initial_exponent(double bound, int bits) {
-  if (bound == 0) return zero_exponent(bits);
-  int exponent = 0;
-  std::frexp(bound, &exponent);  // bound < 2^exponent
-  exponent -= bits - 1;
-  const double largest = std::ldexp(static_cast<double>(mantissa_limit(bits)) + 0.5, exponent);
-  return bits < 8 && bound > largest ? exponent + 1 : exponent;
-}
-
 // What a parameter is set to: element i, and a bound of all magnitudes.
 struct InitialNumbers {
   const Parameter& parameter;
@@ -67,13 +55,6 @@ struct InitialNumbers {
   double operator()(int64_t i) const { return initial_value(parameter, seed, index, i); }
   double bound() const { return initial_bound(parameter); }
 };
-
-template <typename Numbers>
-double largest_of(const Numbers& numbers, int64_t begin, int64_t end) {
-  double largest = 0;
-  for (int64_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(numbers(i)));
-  return largest;
-}
 
 struct FloatNumbers {
   std::span<const float> numbers;
@@ -85,45 +66,6 @@ void initialise_float(const Parameter& parameter, uint64_t seed, uint32_t index,
   for (int64_t i = 0; i < parameter.shape.count(); ++i) {
     values[i] = static_cast<float>(initial_value(parameter, seed, index, i));
   }
-}
-
-// Elements [begin, end), which share an exponent. Weights keep what rounding to W leaves in the
-// accumulator: V is the number in full.
-template <typename Mantissa, typename Numbers>
-void set_block(const Numbers& numbers, int bits, int exponent, int shift, int64_t begin,
-               int64_t end, Mantissa* weights, int16_t* accumulator) {
-  const int64_t largest = mantissa_limit(bits) * (int64_t{1} << shift);
-  for (int64_t i = begin; i < end; ++i) {
-    const auto value =
-        static_cast<int64_t>(std::nearbyint(std::ldexp(numbers(i), shift - exponent)));
-    const LazySplit split = lazy_split_rescaled(saturate(value, largest), shift);
-    weights[i] = static_cast<Mantissa>(split.weight);
-    if (accumulator != nullptr) accumulator[i] = static_cast<int16_t>(split.accumulator);
-  }
-}
-
-template <typename Mantissa, typename Numbers>
-void set_mantissas(const Numbers& numbers, int bits, bool initial_bounds,
-                   const ParameterState& tensors, State& state) {
-  auto* exponents = state.data<int16_t>(tensors.exponent);
-  const int64_t blocks = state.layout().tensors[tensors.exponent].shape.count();
-  const int64_t length = state.layout().tensors[tensors.mantissa].shape.count() / blocks;
-  for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t begin = block * length, end = begin + length;
-    const bool by_bound = initial_bounds && blocks == 1;
-    const double bound = by_bound ? numbers.bound() : largest_of(numbers, begin, end);
-    exponents[block] = static_cast<int16_t>(initial_exponent(bound, bits));
-    set_block(numbers, bits, exponents[block], state.layout().lazy_shift, begin, end,
-              state.data<Mantissa>(tensors.mantissa),
-              tensors.accumulator < 0 ? nullptr : state.data<int16_t>(tensors.accumulator));
-  }
-}
-
-template <typename Numbers>
-void set_numbers(const Numbers& numbers, int bits, bool initial_bounds,
-                 const ParameterState& tensors, State& state) {
-  return bits <= 8 ? set_mantissas<int8_t>(numbers, bits, initial_bounds, tensors, state)
-                   : set_mantissas<int16_t>(numbers, bits, initial_bounds, tensors, state);
 }
 
 void initialise_optimizer(const ParameterState& tensors, State& state) {
@@ -204,6 +146,7 @@ void take_parameters(const Graph& graph, const Format& format, const State& floa
     const ParameterState& tensors = state.layout().parameters[i];
     const int from = floats.layout().parameters[i].mantissa;
     const auto count = static_cast<size_t>(parameter.shape.count());
+    if (parameter.storage != Storage::kReal && !parameter.trained) continue;
     if (parameter.storage != Storage::kReal) {
       set_numbers(FloatNumbers{{floats.data<float>(from), count}},
                   state.layout().tensors[tensors.mantissa].bits, format.initial_bounds, tensors,

@@ -56,7 +56,7 @@ void set_parameter(const Graph& graph, int parameter, std::span<const double> nu
 // The numbers of a parameter: mantissas at their exponents, or as they are.
 std::vector<double> parameter_numbers(const State& state, int parameter);
 
-// Sets weights, scales and statistics to those of a state in fp32 of the same graph; `format` is
+// Sets trained parameters and statistics to those of a state in fp32 of the same graph; `format` is
 // one of integers. All else stays.
 void take_parameters(const Graph& graph, const Format& format, const State& floats, State& state);
 

@@ -133,6 +133,12 @@ Status write_checkpoint(const std::filesystem::path& path, const CheckpointInfo&
   for (const Counter& counter : kCounters) {
     metadata[counter.name] = std::to_string(info.*counter.field);
   }
+  // So that a file alone says what its accumulators are worth.
+  const StateLayout& layout = state.layout();
+  const bool waits =
+      std::any_of(layout.parameters.begin(), layout.parameters.end(),
+                  [](const ParameterState& parameter) { return parameter.accumulator >= 0; });
+  if (waits) metadata["lazy_shift"] = std::to_string(layout.lazy_shift);
   return write_state(path, metadata, state);
 }
 

@@ -111,10 +111,11 @@ Result<ConfigFile> read_config(const std::filesystem::path& path) {
     table.erase(kDerivedTable);
   }
   MANTISSA_ASSIGN(file.settings, entries_of(table, path));
-  // The run's own network.json moves with its folder.
-  if (const auto model = file.settings.find("model");
-      model != file.settings.end() && is_network_file(model->second)) {
-    model->second = (path.parent_path() / model->second).string();
+  // The run's own network.json and start.safetensors move with its folder.
+  const auto from_here = [&](std::string& text) { text = (path.parent_path() / text).string(); };
+  for (auto& [name, text] : file.settings) {
+    const bool is_network = name == "model" && is_network_file(text);
+    if (is_network || (name == "from" && !text.empty())) from_here(text);
   }
   return file;
 }

@@ -120,6 +120,47 @@ Result<Graph> build_network(const RunConfig& config, const ModelOptions& options
   return network;
 }
 
+Result<Graph> with_classes(const Graph& network, int64_t classes) {
+  Graph changed = network;
+  const int output = network.outputs[0], producer = network.values[output].producer;
+  const auto refuse = [&](const std::string& why) {
+    return invalid_input("network '" + network.name + "': its output cannot have " +
+                         std::to_string(classes) + " classes, " + why);
+  };
+  if (producer < 0) return refuse("it is an input");
+  Node& node = changed.nodes[producer];
+  if (node.attributes.whole("channels") != network.classes() || node.op->parameters == nullptr) {
+    return refuse("since '" + node.name + "' (" + node.op->name + ") does not say how many");
+  }
+  for (const Node& other : network.nodes) {
+    const bool shares =
+        other.name != node.name && !other.parameters.empty() && other.parameters == node.parameters;
+    if (shares) return refuse("since '" + node.name + "' shares its parameters");
+  }
+  std::vector<Attributes::Item> items = node.attributes.items();
+  for (auto& [name, value] : items) {
+    if (name == "channels") value = classes;
+  }
+  replace_op(node, *node.op, Attributes(std::move(items)));
+  std::vector<Shape> inputs;
+  for (const int input : node.inputs) inputs.push_back(network.values[input].shape);
+  const std::vector<Parameter> wanted = node.op->parameters(node.attributes, inputs);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    changed.parameters[node.parameters[i]].shape = wanted[i].shape;
+  }
+  MANTISSA_ASSIGN(changed.values[output].shape, output_shape(*node.op, node.attributes, inputs));
+  MANTISSA_RETURN_IF_ERROR(verify(changed));
+  return changed;
+}
+
+Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
+  if (!config.adapts_classes || !config.network || config.network->classes() == data.classes) {
+    return {};
+  }
+  MANTISSA_ASSIGN(config.network, with_classes(*config.network, data.classes));
+  return {};
+}
+
 void fill_means(const std::vector<int>& means, Graph& network) {
   for (Node& node : network.nodes) {
     if (node.op != &ops::kNormaliseInput || !node.attributes.list("means").empty()) continue;

@@ -23,6 +23,13 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
 // build_model.
 Result<Graph> build_network(const RunConfig& config, const ModelOptions& options);
 
+// A network whose classifier has another number of outputs. An error where the output is not made
+// by a node with `channels`, or where others share the node's parameters.
+Result<Graph> with_classes(const Graph& network, int64_t classes);
+
+// Gives the network of --from the classes of the data, where the settings name no network.
+Status adapt_classes(const DatasetInfo& data, RunConfig& config);
+
 // Channel means are an attribute of the node that reads the pixels. A file may leave them out: then
 // they are those of the training pictures.
 void fill_means(const std::vector<int>& means, Graph& network);

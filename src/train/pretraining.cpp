@@ -82,11 +82,15 @@ void take_velocity_exponents(const RunPlan& plan, const Format& format, State& f
 }  // namespace
 
 Status pretrain(const RunConfig& config, const RunPlan& plan, BatchSource& batches,
-                const Machine& machine, const std::function<bool(int64_t done)>& report,
-                State& state) {
+                const Machine& machine, const TrainedFile* trained,
+                const std::function<bool(int64_t done)>& report, State& state) {
   const int64_t steps = config.format.float_steps();
   MANTISSA_ASSIGN(State floats, State::create(plan.pretraining_layout));
   initialise(plan.graph, plan.pretraining.options.format, config.seed, floats);
+  if (trained != nullptr) {
+    MANTISSA_RETURN_IF_ERROR(
+        take_trained(plan.graph, plan.pretraining.options.format, *trained, floats));
+  }
   Programs programs(plan.graph, floats, machine);
   programs.add(plan.pretraining);
   Observations observations(plan.pretraining);

@@ -16,14 +16,14 @@
 namespace mantissa {
 
 // Trains the plan's network for Format::float_steps() steps in fp32, on `batches`, those that
-// training itself begins with, and with its learning rates, from the initial weights of the seed.
-// `state`, initialised, takes from it the weights, batch norm's running statistics, and the
-// exponents that follow from the last step's values and gradients with r_max; the optimiser starts
-// anew. The arena is the plan's. `report` is told how many steps are done, and returns false to
-// interrupt: an error, `state` is then not to be used. As fp32 does, it depends in its last bits on
-// the number of threads and the machine.
+// training itself begins with, and with its learning rates, from the initial weights of the seed
+// or, where there are any, the `trained` ones. `state`, initialised, takes from it the weights,
+// batch norm's running statistics, and the exponents that follow from the last step's values and
+// gradients with r_max; the optimiser starts anew. The arena is the plan's. `report` is told how
+// many steps are done, and returns false to interrupt: an error, `state` is then not to be used. As
+// fp32 does, it depends in its last bits on the number of threads and the machine.
 Status pretrain(const RunConfig& config, const RunPlan& plan, BatchSource& batches,
-                const Machine& machine, const std::function<bool(int64_t done)>& report,
-                State& state);
+                const Machine& machine, const TrainedFile* trained,
+                const std::function<bool(int64_t done)>& report, State& state);
 
 }  // namespace mantissa

@@ -99,6 +99,25 @@ const Setting kSettings[] = {
        return Status();
      },
      [](const Config& c) { return c.data; }},
+    {"from",
+     "start with trained weights: the folder of a run, a checkpoint, or a model.safetensors; "
+     "without "
+     "--model the network is that of the run (docs/networks.md)",
+     "", kValue, kIdentity,
+     [](S text, Config& c) {
+       c.from = text;
+       return Status();
+     },
+     [](const Config& c) { return std::string(c.start ? kStartFile : ""); }, true},
+    {"freeze",
+     "parameters that are not trained: names, with * for any text, separated by commas "
+     "(stem*,stage1.*)",
+     "", kValue, kIdentity,
+     [](S text, Config& c) {
+       c.freeze = text;
+       return Status();
+     },
+     [](const Config& c) { return c.freeze; }, true},
     // The pictures themselves are in the identity.
     {"input-size",
      "size that pictures are brought to: 32, or 28x32 (height x width); 0: as they are, or 64 "
@@ -114,7 +133,8 @@ const Setting kSettings[] = {
      [](const Config& c) { return std::to_string(c.classes); }},
     {"format",
      "number format: bfp8, bfp8-text, dfp8 (dynamic fixed point), fp32 (the reference), or "
-     "bfp:key=value,... such as bfp:g=8,gr=stochastic (w, a, ends, unsigned, linear, g, gw, gr, acc, "
+     "bfp:key=value,... such as bfp:g=8,gr=stochastic (w, a, ends, unsigned, linear, g, gw, gr, "
+     "acc, "
      "shift, round, bias, block, exponents, inversion; mantissa info lists their values), or "
      "dfp:key=value,... "
      "such as dfp:g=8 (also r_max, warmup, threshold, every, start, decide, "
@@ -364,16 +384,34 @@ Status resolve(RunConfig& config) {
   return {};
 }
 
+// Reads what --from names. Where no network is named, it is the run's.
+Status take_start(const std::map<std::string, std::string>& settings, RunConfig& config) {
+  if (config.from.empty()) return {};
+  MANTISSA_ASSIGN(const TrainedFile trained, read_trained(config.from));
+  config.start = starting_point(trained);
+  if (settings.contains("model")) return {};
+  MANTISSA_ASSIGN(TrainedNetwork found, network_of(trained));
+  for (const auto& [name, text] : found.settings) {
+    if (!settings.contains(name)) MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
+  }
+  config.network = std::move(found.network);
+  config.network_file = is_network_file(config.model) ? config.model : trained.path.string();
+  config.adapts_classes = true;
+  return {};
+}
+
 // Reads the network if the settings name a file.
 Status take_network(const std::map<std::string, std::string>& settings, RunConfig& config) {
-  if (!is_network_file(config.model)) return {};
-  config.network_file = config.model;
+  if (!config.network) {
+    if (!is_network_file(config.model)) return {};
+    config.network_file = config.model;
+    MANTISSA_ASSIGN(config.network, read_network(config.network_file));
+  }
   for (const auto& [name, text] : settings) {
     if (!is_of_built_in_networks(name)) continue;
     return invalid_input(name + ": is for built-in networks; " + config.network_file +
                          " says it itself: leave it out, or change the file");
   }
-  MANTISSA_ASSIGN(config.network, read_network(config.network_file));
   const Result<ModelOptions> options = picture_options(*config.network);
   if (!options.ok()) return invalid_input(config.network_file + ": " + options.error().message);
   config.model = config.network->name;
@@ -445,6 +483,7 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   for (const auto& [name, text] : settings) {
     MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
   }
+  MANTISSA_RETURN_IF_ERROR(take_start(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
   for (const auto& [name, text] : settings) MANTISSA_RETURN_IF_ERROR(check_use(name, config));
   if (config.steps > 0 && settings.contains("epochs")) {
@@ -458,10 +497,13 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
 namespace {
 
 // A setting as it stands in a run's identity: exponents may be predicted or exact, the bits are the
-// same. A network from a file is its content.
+// same. A network from a file is its content, and so are the weights that a run starts from.
 std::string identity_text(const Setting& setting, RunConfig config) {
   if (config.network && setting.name == std::string_view("model")) {
     return config.model + " (JSON " + network_sha256(*config.network) + ")";
+  }
+  if (config.start && setting.name == std::string_view("from")) {
+    return "weights " + config.start->sha256;
   }
   config.format.predicted = true;
   return setting.print(config);
@@ -473,7 +515,9 @@ std::string run_identity(const RunConfig& config, const std::string& data_sha256
   std::string text = "mantissa run 1\ndata=" + data_sha256 + "\n";
   for (const Setting& setting : kSettings) {
     if (!setting.in_identity) continue;
-    text += setting.name + ("=" + identity_text(setting, config)) + "\n";
+    const std::string value = identity_text(setting, config);
+    if (setting.only_if_given && value.empty()) continue;
+    text += setting.name + ("=" + value) + "\n";
   }
   return sha256_hex(text);
 }

@@ -19,6 +19,7 @@
 #include "plan/compile_training.h"
 #include "plan/state_layout.h"
 #include "train/schedule.h"
+#include "train/starting_point.h"
 
 namespace mantissa {
 
@@ -28,6 +29,11 @@ struct RunConfig {
   // what width, loss and label smoothing say for built-in networks.
   std::optional<Graph> network;
   std::string network_file;
+  // The network is that of --from: its classifier gets as many outputs as the data have classes.
+  bool adapts_classes = false;
+  std::string from;                    // run or file to start from; "": none
+  std::optional<StartingPoint> start;  // what is there
+  std::string freeze;                  // patterns of parameters that are not trained (untrained.h)
   std::string data = "fashion-mnist";
   PictureSize input_size;  // 0 x 0: as the data are
   int classes = 0;         // 0: those of the data
@@ -71,7 +77,8 @@ struct RunConfig {
   std::vector<std::string> derived;  // settings that nobody chose: derived_settings.h
 };
 
-// One setting. `in_identity`: a different value may give different bits.
+// One setting. `in_identity`: a different value may give different bits. `only_if_given`: it came
+// later, and runs without it keep their identity.
 struct Setting {
   const char* name;
   const char* help;
@@ -80,6 +87,7 @@ struct Setting {
   bool in_identity;
   Status (*parse)(const std::string& text, RunConfig& config);
   std::string (*print)(const RunConfig& config);
+  bool only_if_given = false;
 };
 
 std::span<const Setting> training_settings();

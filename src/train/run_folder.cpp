@@ -49,7 +49,8 @@ Status check_nothing_is_lost(const std::filesystem::path& folder) {
   MANTISSA_ASSIGN(const std::vector<std::string> names, list_names(folder));
   const bool has_config = std::binary_search(names.begin(), names.end(), kConfigFile);
   const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return has_config ? name == kModelFile : is_of_a_run(name) && name != kNetworkFile;
+    return has_config ? name == kModelFile
+                      : is_of_a_run(name) && name != kNetworkFile && name != kStartFile;
   });
   if (found == names.end()) return {};
   return invalid_input(folder.string() + ": has " + *found + " and no " +
@@ -57,7 +58,7 @@ Status check_nothing_is_lost(const std::filesystem::path& folder) {
                        "; --overwrite begins anew");
 }
 
-Status remove_run(const std::filesystem::path& folder) {
+Status remove_run(const std::filesystem::path& folder, bool keeps_start) {
   // Listed before anything is removed.
   MANTISSA_ASSIGN(const std::vector<int64_t> steps, list_checkpoints(folder));
   for (const char* name : {kSummaryFile, kEvaluationFile, kModelFile}) {
@@ -66,7 +67,10 @@ Status remove_run(const std::filesystem::path& folder) {
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     MANTISSA_RETURN_IF_ERROR(remove_file(checkpoint_path(folder, *step)));
   }
-  for (const char* name : kRunFiles) MANTISSA_RETURN_IF_ERROR(remove_file(folder / name));
+  for (const char* name : kRunFiles) {
+    if (keeps_start && name == std::string_view(kStartFile)) continue;
+    MANTISSA_RETURN_IF_ERROR(remove_file(folder / name));
+  }
   return {};
 }
 

@@ -21,9 +21,9 @@ inline constexpr const char* kSummaryFile = "summary.json";
 inline constexpr const char* kBestFile = "best.safetensors";  // with early stopping
 
 // All of them: what --overwrite removes.
-inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile,
-                                         kMetricsFile, kHashesFile,     kTensorsFile,
-                                         kBestFile,    kConfigFile,     kNetworkFile};
+inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile, kMetricsFile,
+                                         kHashesFile,  kTensorsFile,    kBestFile,  kConfigFile,
+                                         kNetworkFile, kStartFile};
 
 // What a run is called: the last part of its folder's path.
 std::string run_name(const std::filesystem::path& folder);
@@ -35,13 +35,14 @@ Result<FolderLock> prepare_run_folder(const RunConfig& config);
 
 // An error if a folder without a checkpoint has files that a run with nothing saved does not leave:
 // a trained network, or any without config.toml. That comes before all of them and goes after them,
-// but for network.json, which it names. Beginning anew would remove them.
+// but for network.json and start.safetensors, which it names. Beginning anew would remove them.
 Status check_nothing_is_lost(const std::filesystem::path& folder);
 
 // Removes a run's files and checkpoints; other files stay. What it is killed or fails at goes on
 // from an older checkpoint, or as a run with nothing saved: results go first, then checkpoints from
-// the newest to the oldest, then the logs.
-Status remove_run(const std::filesystem::path& folder);
+// the newest to the oldest, then the logs. `keeps_start`: start.safetensors stays, since the run
+// begins with it.
+Status remove_run(const std::filesystem::path& folder, bool keeps_start = false);
 
 // Removes what killed processes left behind in a folder that is held: temporaries of the run's
 // files, and checkpoints older than the newest two.

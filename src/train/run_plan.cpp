@@ -18,6 +18,7 @@
 #include "train/freeze.h"
 #include "train/network.h"
 #include "train/step_times.h"
+#include "train/untrained.h"
 
 namespace mantissa {
 namespace {
@@ -97,6 +98,11 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
   const int64_t later_bytes = memory.peak_bytes() - data.bytes();
   if (data.loading_bytes > later_bytes) {
     memory.items.push_back({"reading pictures, beyond that", data.loading_bytes - later_bytes});
+  }
+  // The arena is not written before the weights are taken.
+  if (config.start && config.start->file_bytes > plan.arena_bytes()) {
+    memory.items.push_back({"reading trained weights, beyond the arena",
+                            config.start->file_bytes - plan.arena_bytes()});
   }
   if (data.validation_count == 0 && plan.validation_examples > 0) {
     memory.items.push_back(
@@ -213,7 +219,7 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
 Status build(const RunConfig& config, RunPlan& plan) {
   MANTISSA_ASSIGN(plan.network, build_network(config, plan.options));
   plan.graph = in_format(plan.network, config.format);
-  return {};
+  return leave_untrained(config.freeze, plan.graph);
 }
 
 }  // namespace
@@ -233,6 +239,9 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   RunPlan plan;
   MANTISSA_ASSIGN(plan.options, model_options(config, data));
   MANTISSA_RETURN_IF_ERROR(build(config, plan));
+  if (config.start) {
+    MANTISSA_ASSIGN(plan.taken, match_start(plan.graph, *config.start));
+  }
   plan.layout = training_layout(plan.graph, config.format, config.optimizer);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   const PlanningContext planning{&table, config.threads};

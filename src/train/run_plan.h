@@ -15,9 +15,10 @@
 namespace mantissa {
 
 struct RunPlan {
-  ModelOptions options;  // what the graph was built for
-  Graph network;         // before the format changed it
-  Graph graph;
+  ModelOptions options;   // what the graph was built for
+  Graph network;          // before the format changed it
+  Graph graph;            // what is compiled
+  TakenParameters taken;  // from where the run starts; empty without --from
   StateLayout layout;
   Program training;
   std::vector<ValueDecision> decisions;  // what it keeps, and why

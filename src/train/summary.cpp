@@ -11,12 +11,35 @@
 
 namespace mantissa {
 
+namespace {
+
+// Numbers that could be trained, and are not.
+int64_t untrained_parameters(const Graph& graph) {
+  int64_t count = 0;
+  for (const Parameter& parameter : graph.parameters) {
+    const bool is_statistic = parameter.storage == Storage::kReal;
+    if (!is_statistic && !parameter.trained) count += parameter.shape.count();
+  }
+  return count;
+}
+
+nlohmann::ordered_json start_json(const StartingPoint& start, const TakenParameters& taken) {
+  return {{"source", start.source},
+          {"sha256", start.sha256},
+          {"taken", taken.taken.size()},
+          {"initial", taken.initial},
+          {"left_over", taken.left_over}};
+}
+
+}  // namespace
+
 std::string to_json(const RunSummary& summary) {
   const RunConfig& config = summary.config;
   const RunPlan& plan = summary.plan;
   const CheckpointInfo& info = summary.info;
   const StepTimes& times = summary.times;
   const int64_t parameters = plan.graph.trained_parameters();
+  const int64_t untrained = untrained_parameters(plan.graph);
   nlohmann::ordered_json json = {
       {"model", config.model},
       {"format", to_string(config.format)},
@@ -37,8 +60,8 @@ std::string to_json(const RunSummary& summary) {
       {"step_ms_median", times.median_ms()},
       {"planned_peak_bytes", plan.memory.peak_bytes()},
       {"peak_rss_bytes", summary.peak_rss_bytes},
-      {"weight_state_bytes_per_parameter",
-       static_cast<double>(plan.layout.weight_state_bytes()) / static_cast<double>(parameters)},
+      {"weight_state_bytes_per_parameter", static_cast<double>(plan.layout.weight_state_bytes()) /
+                                               static_cast<double>(parameters + untrained)},
       {"weights_sha256", summary.weights_sha256},
       {"state_sha256", summary.state_sha256},
       {"run_identity", info.run_identity},
@@ -48,6 +71,8 @@ std::string to_json(const RunSummary& summary) {
       {"re_executions", info.re_executions},
       {"guard_violations", info.guard_violations},
       {"saturation_rate", fraction(info.saturated, info.requantised)}};
+  if (untrained > 0) json["untrained_parameters"] = untrained;
+  if (config.start) json["from"] = start_json(*config.start, plan.taken);
   if (!config.format.keeps_norm_inputs) {
     json["norm_channels_left_out"] = info.norm_channels_left_out;
   }

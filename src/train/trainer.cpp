@@ -17,6 +17,7 @@
 #include "train/divergence.h"
 #include "train/event_log.h"
 #include "train/loop.h"
+#include "train/network.h"
 #include "train/pretraining.h"
 #include "train/resume.h"
 #include "train/run_data.h"
@@ -101,18 +102,46 @@ Result<std::unique_ptr<ShuffledBatches>> training_batches(const RunConfig& confi
 }
 
 // Steps in fp32 that give a run in dynamic fixed point its first weights and exponents.
-Status start_from_float(Run& run) {
+Status start_from_float(Run& run, const TrainedFile* trained) {
   const int64_t steps = run.config.format.float_steps();
   MANTISSA_ASSIGN(const auto batches, training_batches(run.config, run.plan, run.data, 0, steps));
   const auto report = [&](int64_t done) {
     return tell_done(run.observer, TrainEventKind::kPretraining, done, steps);
   };
-  return pretrain(run.config, run.plan, *batches, run.machine, report, run.state);
+  return pretrain(run.config, run.plan, *batches, run.machine, trained, report, run.state);
+}
+
+// Takes the weights that the run starts from, and tells which.
+Result<std::optional<TrainedFile>> take_start(Run& run) {
+  if (!run.config.start) return std::optional<TrainedFile>();
+  MANTISSA_ASSIGN(TrainedFile trained, reread(*run.config.start));
+  MANTISSA_RETURN_IF_ERROR(take_trained(run.plan.graph, run.config.format, trained, run.state));
+  tell_message(run.observer, to_string(run.plan.taken, trained.source));
+  return std::optional(std::move(trained));
+}
+
+// What config.toml names: it is there before that.
+Status write_named_files(const Run& run, const TrainedFile* trained, bool has_start) {
+  const fs::path folder = run.config.out;
+  if (run.config.network) {
+    MANTISSA_RETURN_IF_ERROR(
+        write_text_atomically(folder / kNetworkFile, to_json(*run.config.network)));
+  }
+  return trained == nullptr || has_start ? Status{} : write_start(folder / kStartFile, *trained);
+}
+
+// Whether the run starts from the copy in its own folder.
+bool starts_from_own_copy(const RunConfig& config) {
+  std::error_code ignored;
+  return config.start &&
+         fs::equivalent(config.start->path, fs::path(config.out) / kStartFile, ignored);
 }
 
 // Goes on from the newest checkpoint, or begins anew in an empty folder.
 Status restore_or_begin(Run& run, const std::string& config_text) {
   const fs::path folder = run.config.out;
+  std::optional<TrainedFile> trained;
+  const bool has_start = starts_from_own_copy(run.config);
   std::optional<CheckpointInfo> saved;
   if (run.config.resume) {
     MANTISSA_ASSIGN(saved, load_newest_checkpoint(folder, run.info.run_identity, run.state));
@@ -125,15 +154,15 @@ Status restore_or_begin(Run& run, const std::string& config_text) {
       MANTISSA_RETURN_IF_ERROR(check_nothing_is_lost(folder));
       tell_message(run.observer, "nothing saved yet: starting from the beginning");
     }
-    MANTISSA_RETURN_IF_ERROR(remove_run(folder));
+    // Read before it may be removed.
+    MANTISSA_ASSIGN(trained, take_start(run));
+    MANTISSA_RETURN_IF_ERROR(remove_run(folder, has_start));
   }
   tell_failure(run.observer, "not tidied up", tidy_run_folder(folder));
-  if (run.config.network) {
-    MANTISSA_RETURN_IF_ERROR(
-        write_text_atomically(folder / kNetworkFile, to_json(*run.config.network)));
-  }
+  const TrainedFile* const start = trained ? &*trained : nullptr;
+  MANTISSA_RETURN_IF_ERROR(write_named_files(run, start, has_start));
   MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder / kConfigFile, config_text));
-  return !saved && run.config.format.float_steps() > 0 ? start_from_float(run) : Status{};
+  return !saved && run.config.format.float_steps() > 0 ? start_from_float(run, start) : Status{};
 }
 
 Status take_steps(Run& run) {
@@ -219,12 +248,14 @@ Result<TrainingResult> finish(Run& run) {
 
 }  // namespace
 
-Result<TrainingResult> train(const RunConfig& config, const TrainObserver& observer) {
+Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& observer) {
   const int64_t idle_bytes = resident_bytes();
   reset_peak_resident();
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
-  MANTISSA_ASSIGN(const std::string config_text, to_toml(config));
-  MANTISSA_ASSIGN(const DatasetInfo found, inspect_dataset(config.data, data_options(config)));
+  MANTISSA_ASSIGN(const std::string config_text, to_toml(chosen));
+  MANTISSA_ASSIGN(const DatasetInfo found, inspect_dataset(chosen.data, data_options(chosen)));
+  RunConfig config = chosen;
+  MANTISSA_RETURN_IF_ERROR(adapt_classes(found, config));
   MANTISSA_ASSIGN(RunPlan plan, plan_and_check(config, observer, found, idle_bytes));
   MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(config));
   if (config.resume) MANTISSA_RETURN_IF_ERROR(check_same_settings(config));

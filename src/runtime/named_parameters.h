@@ -1,0 +1,61 @@
+// Parameters by name: taken from a file or another network into the state of this one.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "numerics/format.h"
+#include "runtime/state.h"
+#include "tensor/tensor.h"
+
+namespace mantissa {
+
+// A trained parameter or a running statistic. A view of little-endian bytes, aligned or not.
+struct NamedParameter {
+  std::string name;  // "conv1.weights"
+  DataType type = DataType::kInt8;
+  Shape shape;
+  std::span<const std::byte> numbers;
+  // Of mantissas: an int16 exponent, or one for each index of the first dimension.
+  std::span<const std::byte> exponents = {};
+  // Of weights in training: the int16 part that waits (numerics/lazy_update.h), and its shift.
+  // Empty: nothing waits.
+  std::span<const std::byte> accumulator = {};
+  int lazy_shift = 0;
+};
+
+// Parameters as "conv1.weights [16, 3, 3, 1]".
+struct TakenParameters {
+  std::vector<std::string> taken;      // from the source
+  std::vector<std::string> initial;    // of the network: the source lacks them, or they differ
+  std::vector<std::string> left_over;  // of the source: the network has no use for them
+};
+
+// "taken: 20 of 22 parameters from SOURCE; initial: ...; left over: ...". Long lists are cut short.
+std::string to_string(const TakenParameters& parameters, const std::string& source);
+
+// The graph's parameters as they are in a state of it, which outlives the result.
+std::vector<NamedParameter> named_parameters(const Graph& graph, const State& state);
+
+// What take_named_parameters would take. Only names, types and shapes are read.
+TakenParameters match_parameters(const Graph& graph, std::span<const NamedParameter> source);
+
+// Takes all parameters and statistics whose names and shapes match. All else of the state stays,
+// the optimiser's and predictors too.
+//
+// Where the mantissas fit the parameter's bits and both have as many exponents, mantissas and
+// exponents are copied. The accumulator comes along, rounded to the shift of the format. Otherwise
+// the value, accumulator included, is rounded to the parameter's grid: with the smallest exponent
+// that holds its largest number, or to float.
+//
+// Errors: numbers that no training writes (a mantissa that is not symmetric, an exponent outside
+// -128..127, a float that is not finite), or that the format cannot hold. Then `state` may have
+// some of the parameters and should not be used.
+Result<TakenParameters> take_named_parameters(const Graph& graph, const Format& format,
+                                              std::span<const NamedParameter> source, State& state);
+
+}  // namespace mantissa

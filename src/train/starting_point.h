@@ -1,0 +1,68 @@
+// Trained weights that a run starts from: `train --from` (docs/networks.md).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "formats/safetensors.h"
+#include "graph/graph.h"
+#include "numerics/format.h"
+#include "runtime/named_parameters.h"
+#include "runtime/state.h"
+
+namespace mantissa {
+
+// The copy in a run's folder of what the run started from.
+inline constexpr const char* kStartFile = "start.safetensors";
+
+// A file with trained parameters.
+struct TrainedFile {
+  std::filesystem::path path;
+  std::string source;  // the path that people named first: a copy knows it
+  SafetensorsFile file;
+  std::vector<NamedParameter> parameters;  // views of `file`
+};
+
+// Reads a run's folder (its best.safetensors if there is one, else its newest checkpoint), a
+// checkpoint, a frozen network, or the copy of a run. Errors are one line that says what would be
+// possible.
+Result<TrainedFile> read_trained(const std::filesystem::path& path);
+
+// What a run's settings know of such a file. The numbers are read again when they are taken.
+struct StartingPoint {
+  std::filesystem::path path;  // of the file, not of the folder
+  std::string source;
+  std::string sha256;  // of the parameters: names, types, shapes, bytes
+  int64_t file_bytes = 0;
+  std::vector<NamedParameter> parameters;  // names, types and shapes; no numbers
+};
+StartingPoint starting_point(const TrainedFile& trained);
+
+// What `--from` says of a run's network where `--model` is not named.
+struct TrainedNetwork {
+  // Of a checkpoint: model, width, loss and label-smoothing of the config.toml beside it.
+  std::map<std::string, std::string> settings;
+  // Of a frozen network: its own, without channel means.
+  std::optional<Graph> network;
+};
+Result<TrainedNetwork> network_of(const TrainedFile& trained);
+
+// What the graph takes from the starting point. An error if that is nothing.
+Result<TakenParameters> match_start(const Graph& graph, const StartingPoint& start);
+
+// Reads the file again. An error if its parameters are not those that the settings know.
+Result<TrainedFile> reread(const StartingPoint& start);
+
+// Takes the file's parameters into the state (take_named_parameters). Errors name the file.
+Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
+                                     const TrainedFile& trained, State& state);
+
+// Writes the copy: the parameters, and where they are from.
+Status write_start(const std::filesystem::path& path, const TrainedFile& trained);
+
+}  // namespace mantissa

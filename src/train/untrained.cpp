@@ -1,0 +1,88 @@
+#include "train/untrained.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace mantissa {
+namespace {
+
+// Whether all of the name fits the pattern. A star that was tried too short is tried longer.
+bool fits(std::string_view pattern, std::string_view name) {
+  constexpr size_t kNone = std::string_view::npos;
+  size_t p = 0, n = 0, star = kNone, behind = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      behind = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else if (star != kNone) {
+      p = star + 1;
+      n = ++behind;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == kNone;
+}
+
+std::vector<std::string_view> split(std::string_view list) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// The first names of parameters that can be left untrained.
+std::string some_names(const Graph& graph) {
+  constexpr int kMost = 12;
+  std::string text;
+  int count = 0;
+  for (const Parameter& parameter : graph.parameters) {
+    if (parameter.storage == Storage::kReal || ++count > kMost) continue;
+    text += (text.empty() ? "" : ", ") + parameter.name;
+  }
+  return text + (count > kMost ? " and " + std::to_string(count - kMost) + " more" : "");
+}
+
+Status check_nodes(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    const Parameter *trained = nullptr, *frozen = nullptr;
+    for (const int index : node.parameters) {
+      const Parameter& parameter = graph.parameters[index];
+      if (parameter.storage != Storage::kReal) (parameter.trained ? trained : frozen) = &parameter;
+    }
+    if (trained == nullptr || frozen == nullptr) continue;
+    return invalid_input("freeze: '" + frozen->name + "' fits and '" + trained->name +
+                         "' does not; a node trains all of its parameters or none: " + node.name +
+                         ".*");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status leave_untrained(const std::string& patterns, Graph& graph) {
+  if (patterns.empty()) return {};
+  for (const std::string_view pattern : split(patterns)) {
+    bool found = false;
+    for (Parameter& parameter : graph.parameters) {
+      if (parameter.storage == Storage::kReal || !fits(pattern, parameter.name)) continue;
+      parameter.trained = false;
+      found = true;
+    }
+    if (found) continue;
+    return invalid_input("freeze: '" + std::string(pattern) + "' fits no parameter of " +
+                         graph.name + "; it has " + some_names(graph));
+  }
+  MANTISSA_RETURN_IF_ERROR(check_nodes(graph));
+  if (graph.trained_parameters() > 0) return {};
+  return invalid_input("freeze: '" + patterns + "' leaves nothing of " + graph.name +
+                       " to train; leave out its last layers");
+}
+
+}  // namespace mantissa
