@@ -176,9 +176,13 @@ std::string differing_settings(const fs::path& a, const fs::path& b) {
   if (!left_file.ok()) return left_file.error().message;
   if (!right_file.ok()) return right_file.error().message;
   const auto ours = left_file->all(), theirs = right_file->all();
-  const auto value = [](const auto& settings, const char* name) {
+  const auto value = [](const auto& settings, const std::string& name) {
     const auto found = settings.find(name);
-    return found == settings.end() ? std::string("-") : found->second;
+    if (found == settings.end()) return std::string("-");
+    // Each run names its own copy: the weights in it count.
+    const auto trained = name == "from" ? read_trained(found->second) : TrainedFile{};
+    if (name != "from" || !trained.ok()) return found->second;
+    return "weights " + starting_point(*trained).sha256;
   };
   std::string text;
   for (const Setting& setting : training_settings()) {
