@@ -11,7 +11,8 @@ constexpr CommandInfo kCommands[] = {
      "--out runs/c\n"
      "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a --resume\n"
      "  mantissa train --model lenet5 --out runs/d --tensorboard events/d\n"
-     "  mantissa train --model mine.json --data fashion-mnist --out runs/e\n",
+     "  mantissa train --model mine.json --data fashion-mnist --out runs/e\n"
+     "  mantissa train --from runs/a --data pictures/ --freeze 'stem*,stage1.*' --out runs/f\n",
      "mantissa info --model resnet8 --graph > mine.json prints a network to begin with; "
      "docs/networks.md describes such files."},
     {"eval", "Evaluate a trained network on the test examples",
@@ -34,7 +35,8 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"
      "  mantissa plan --model resnet20 --memory-budget 80MiB --explain\n"
      "  mantissa plan --model lenet5 --format dfp8 --show exponents\n"
-     "  mantissa plan --model mine.json --data fashion-mnist\n"},
+     "  mantissa plan --model mine.json --data fashion-mnist\n"
+     "  mantissa plan --from runs/a --data pictures/ --freeze 'stem*'\n"},
     {"bench", "Measure training steps: time, speed and share of the CPU's peak per instruction",
      "  mantissa bench --model resnet20 --format bfp8 --batch-size 128\n"
      "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"

@@ -87,8 +87,8 @@ TEST(NamedParameters, StatisticsAreTaken) {
   EXPECT_EQ(state.sha256(StateGroup::kStatistics), source.sha256(StateGroup::kStatistics));
 }
 
-// From each format to each other one a weight moves by at most half a unit of what the new grid can
-// tell apart, or is cut by less than a unit where it is the largest.
+// From each format to each other one a weight moves by at most a unit of the new grid:
+// by half of it, or it is the largest, which is cut by less than one.
 TEST(NamedParameters, OfOtherGridsAreRounded) {
   constexpr const char* kName = "stage2.block1.conv1.weights";
   const Graph graph = network();

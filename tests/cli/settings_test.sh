@@ -8,11 +8,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 says() { grep -qE -- "$1" "$folder/stderr"; }
 
 check_resume_of_nothing() {
-  refuses "resume in a folder that is not there" 2 "typo is not there.*--model or --config" \
+  refuses "resume in a folder that is not there" 2 "typo is not there.*--model, --from or --config" \
     train --resume --out "$folder/typo"
   holds "it is not made" [ ! -e "$folder/typo" ]
   mkdir "$folder/bare"
-  refuses "resume in an empty folder" 2 "bare holds no run.*--model or --config" \
+  refuses "resume in an empty folder" 2 "bare holds no run.*--model, --from or --config" \
     train --resume --out "$folder/bare"
   refuses "resume of nothing, with other settings" 2 "typo is not there" \
     train --resume --data "$data" --batch-size 32 --out "$folder/typo"
