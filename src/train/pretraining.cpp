@@ -82,8 +82,8 @@ void take_velocity_exponents(const RunPlan& plan, const Format& format, State& f
 }  // namespace
 
 Status pretrain(const RunConfig& config, const RunPlan& plan, BatchSource& batches,
-                const Machine& machine, const TrainedFile* trained,
-                const std::function<bool(int64_t done)>& report, State& state) {
+                const Machine& machine, const std::function<bool(int64_t done)>& report,
+                State& state, const TrainedFile* trained) {
   const int64_t steps = config.format.float_steps();
   MANTISSA_ASSIGN(State floats, State::create(plan.pretraining_layout));
   initialise(plan.graph, plan.pretraining.options.format, config.seed, floats);

@@ -23,7 +23,7 @@ namespace mantissa {
 // many steps are done, and returns false to interrupt: an error, `state` is then not to be used. As
 // fp32 does, it depends in its last bits on the number of threads and the machine.
 Status pretrain(const RunConfig& config, const RunPlan& plan, BatchSource& batches,
-                const Machine& machine, const TrainedFile* trained,
-                const std::function<bool(int64_t done)>& report, State& state);
+                const Machine& machine, const std::function<bool(int64_t done)>& report,
+                State& state, const TrainedFile* trained = nullptr);
 
 }  // namespace mantissa

@@ -108,7 +108,7 @@ Status start_from_float(Run& run, const TrainedFile* trained) {
   const auto report = [&](int64_t done) {
     return tell_done(run.observer, TrainEventKind::kPretraining, done, steps);
   };
-  return pretrain(run.config, run.plan, *batches, run.machine, trained, report, run.state);
+  return pretrain(run.config, run.plan, *batches, run.machine, report, run.state, trained);
 }
 
 // Takes the weights that the run starts from, and tells which.
