@@ -31,6 +31,7 @@ ALLOWED = {
     "plan/integer_program.cpp": "linear programmes, which decide what is kept",
     "plan/retention.cpp": "estimated times, which decide what is kept",
     "plan/retention_evaluator.cpp": "estimated times, which decide what is kept",
+    "runtime/named_parameters.cpp": "weights that a run starts from, before the first step",
     "runtime/state.cpp": "initial weights",
     "runtime/executor.cpp": "mean loss and accuracy, for reports",
 }
