@@ -101,6 +101,13 @@ check "builds the document's project" by_cmake "$folder/static" g++ "$folder/doc
 run_document() { rm -rf "$folder/run" && (cd "$folder" && by_cmake/own) | grep weights_sha256; }
 check "which trains" run_document
 
+# The examples, each of which says whether it learned.
+check "builds the examples" by_cmake "$folder/static" g++ examples/cpp
+run_example() { (cd "$folder" && "by_cmake/$1"); }
+for example in own_network custom_op transfer; do
+  check "example $example runs" run_example "$example"
+done
+
 exports=(tests/installed/check_exports)
 library=$folder/shared/lib/libmantissa.so
 check "shared: exports what the headers declare, and nothing else" \
