@@ -2,6 +2,7 @@
 // not matter.
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <functional>
 #include <map>
 
@@ -261,16 +262,27 @@ void poisoned(const OpContext& c) {
   }
 }
 
-const Op kPoisoned = {.name = "poisoned",
-                      .forward = poisoned<&Op::forward>,
-                      .backward_input = poisoned<&Op::backward_input>,
-                      .backward_weights = poisoned<&Op::backward_weights>,
-                      .update_statistics = poisoned<&Op::update_statistics>};
-const Op kPoisonedWriter = [] {
-  Op op = kPoisoned;
-  op.writes_first_gradient = true;
+// Knows the op in whose place it stands: that prepares what its functions read.
+struct PoisonedOp : Op {
+  const Op* original = nullptr;
+};
+
+Prepared prepare_original(Phase phase, const OpContext& c) {
+  return static_cast<const PoisonedOp*>(c.op)->original->prepare(phase, c);
+}
+
+PoisonedOp poisoned_op(const Op& original) {
+  PoisonedOp op;
+  op.name = "poisoned";
+  op.prepare = original.prepare == nullptr ? nullptr : prepare_original;
+  op.forward = poisoned<&Op::forward>;
+  op.backward_input = poisoned<&Op::backward_input>;
+  op.backward_weights = poisoned<&Op::backward_weights>;
+  op.update_statistics = poisoned<&Op::update_statistics>;
+  op.writes_first_gradient = original.writes_first_gradient;
+  op.original = &original;
   return op;
-}();
+}
 
 class ArenaOf : public ::testing::TestWithParam<std::string> {};
 
@@ -295,8 +307,9 @@ TEST_P(ArenaOf, DeadMemoryDoesNotMatter) {
     EXPECT_EQ(spread.hash(), plain.hash());
 
     Program wrapped = program;
+    std::deque<PoisonedOp> ops;
     for (Instruction& instruction : wrapped.instructions) {
-      instruction.op = instruction.op->writes_first_gradient ? &kPoisonedWriter : &kPoisoned;
+      instruction.op = &ops.emplace_back(poisoned_op(*instruction.op));
     }
     Trained poisoned(graph, wrapped);
     Poison poison{&program, {}, poisoned.arena()};
