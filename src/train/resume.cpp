@@ -16,7 +16,9 @@ Status check_same_settings(const RunConfig& config) {
   if (!there) return {};
   MANTISSA_ASSIGN(const ConfigFile file, read_config(path));
   const Result<RunConfig> before = make_run_config(file.settings, file.derived);
-  if (!before.ok()) return invalid_input(path.string() + ": " + before.error().message);
+  if (!before.ok()) {
+    return make_error(before.error().code, path.string() + ": " + before.error().message);
+  }
   const std::string differing = differing_settings(*before, config);
   if (differing.empty()) return {};
   return invalid_input(config.out + ": holds a run with other settings: " + differing +
