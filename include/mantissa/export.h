@@ -1,4 +1,4 @@
-// Which symbols the shared library shows.
+// The symbols that the shared library shows.
 //
 // Mark every function of a public header that is defined in src/, and every class that has such
 // members, with MANTISSA_EXPORT: MANTISSA_EXPORT int f(int x); class MANTISSA_EXPORT Network {...};

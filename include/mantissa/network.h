@@ -29,7 +29,7 @@ namespace mantissa {
 // Elements of arrays.
 enum class Elements { kUint8, kInt16, kInt32, kInt64, kFloat, kDouble };
 
-// Of one example, outermost first: pictures are {height, width, channels}; {} is a single number.
+// Dimensions of one example, outermost first: pictures are {height, width, channels}; {} is a single number.
 using Dims = std::vector<int64_t>;
 
 // A setting of an operator: a whole number (also a flag), a real number, a text, whole numbers.

@@ -1,8 +1,8 @@
 // Training on data in memory, and the network that comes of it.
 //
 //   auto trainer = mantissa::Trainer::create(network, {{"format", "bfp8"}, {"batch-size", "64"}});
-//   const mantissa::Examples train = {images.size(), {{"pixels", Elements::kUint8, {8, 8, 1}, p},
-//                                                     {"labels", Elements::kInt32, {}, l}}};
+//   const mantissa::ArraySet train = {count, {{"pixels", Elements::kUint8, {8, 8, 1}, p},
+//                                             {"labels", Elements::kInt32, {}, l}}};
 //   auto history = trainer->fit(train, {.epochs = 5});
 //   auto model = trainer->freeze(train);
 //   model->save("digits.safetensors");
@@ -60,7 +60,6 @@ struct EpochReport {
 
 struct FitOptions {
   int64_t epochs = 1;
-  bool shuffle = true;
   // Called after each epoch; false stops.
   std::function<bool(const EpochReport&)> observer = nullptr;
 };

@@ -113,7 +113,7 @@ nlohmann::ordered_json decisions_json(const std::vector<ValueDecision>& decision
   return json;
 }
 
-// What `plan` prints of a run before its memory.
+// The part of a plan that is printed before its memory.
 Result<std::string> shown(const std::string& what, const RunConfig& config, const RunPlan& plan) {
   if (what == "decisions") return to_string(plan.decisions);
   if (what == "exponents") return exponents_to_string(plan.graph, plan.training);

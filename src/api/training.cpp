@@ -95,9 +95,11 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 Outcome<Trainer> Trainer::create(const Network& network, const Settings& settings) {
-  for (const char* name : {"model", "data", "out", "resume", "overwrite", "tensorboard", "width",
-                           "loss", "label-smoothing", "classes", "input-size", "augment",
-                           "validation", "early-stop", "epochs", "steps"}) {
+  for (const char* name : {"model",       "data",    "out",        "resume",           "overwrite",
+                           "tensorboard", "width",   "loss",       "label-smoothing",  "classes",
+                           "input-size",  "augment", "validation", "early-stop",       "epochs",
+                           "steps",       "from",    "freeze",     "checkpoint-every", "hash-every",
+                           "statistics"}) {
     if (settings.count(name) == 0) continue;
     return Failure{Exit::kInvalidInput, std::string("setting '") + name +
                                             "' is not one of a Trainer: the network, the "

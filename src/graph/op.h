@@ -51,7 +51,7 @@ constexpr bool is_training(ExponentMode mode) {
 // 128] for e in [-128, 127], per channel for guarded values.
 constexpr int kHistogramBins = 256;
 
-// What a loss of the graph adds up over the examples of a step.
+// The sums of one loss of the graph over the examples of a step.
 struct LossTotals {
   int64_t loss_q24 = 0;  // in units of Op::loss_unit
   int64_t correct = 0;   // of losses that compare with a class

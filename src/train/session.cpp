@@ -25,6 +25,12 @@ Status check_settings(const RunConfig& config) {
     return invalid_input(
         "format: pretraining=float begins in fp32, which only a run of `train` does; leave it out");
   }
+  if (config.schedule == ScheduleKind::kPlateau) {
+    return invalid_input(
+        "lr-schedule: plateau follows the losses of a run of `train`; choose another, or take "
+        "steps "
+        "with learning rates of your own");
+  }
   return {};
 }
 

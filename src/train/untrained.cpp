@@ -4,28 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/wildcard.h"
+
 namespace mantissa {
 namespace {
-
-// Whether all of the name fits the pattern. A star that was tried too short is tried longer.
-bool fits(std::string_view pattern, std::string_view name) {
-  constexpr size_t kNone = std::string_view::npos;
-  size_t p = 0, n = 0, star = kNone, behind = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      behind = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p, ++n;
-    } else if (star != kNone) {
-      p = star + 1;
-      n = ++behind;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == kNone;
-}
 
 std::vector<std::string_view> split(std::string_view list) {
   std::vector<std::string_view> parts;
@@ -71,7 +53,8 @@ Status leave_untrained(const std::string& patterns, Graph& graph) {
   for (const std::string_view pattern : split(patterns)) {
     bool found = false;
     for (Parameter& parameter : graph.parameters) {
-      if (parameter.storage == Storage::kReal || !fits(pattern, parameter.name)) continue;
+      if (parameter.storage == Storage::kReal || !matches_wildcard(pattern, parameter.name))
+        continue;
       parameter.trained = false;
       found = true;
     }
