@@ -240,7 +240,7 @@ TEST(OwnNetworks, GoOnFromAFileWithTheSameBits) {
   EXPECT_FALSE(trainer_of(network_with_two_heads(), kSmall).load(path).ok());
 }
 
-// Of a network that no program knows by name: with the file alone.
+// A network that no program knows by name runs from its file alone.
 TEST(OwnNetworks, ModelsCarryTheirNetwork) {
   const Folder folder;
   const Problem train(96);
@@ -257,7 +257,7 @@ TEST(OwnNetworks, ModelsCarryTheirNetwork) {
   std::erase_if(unlabelled.arrays,
                 [](const Array& a) { return a.name == "labels" || a.name == "targets"; });
   EXPECT_EQ(*loaded->predict(unlabelled), *model->predict(train.all()));
-  // What makes no classes of pictures is refused where these are wanted.
+  // A network that makes no classes of pictures is refused where these are wanted.
   const EvaluationOutcome evaluated = evaluate({{"checkpoint", path}});
   EXPECT_EQ(evaluated.exit, Exit::kInvalidInput);
   EXPECT_NE(evaluated.error.find("a network of pictures has"), std::string::npos);
@@ -358,6 +358,11 @@ TEST(OwnNetworks, ErrorsSayWhatWouldBePossible) {
   EXPECT_FALSE(heads.step(large.all(), 0.1).ok());
   EXPECT_NE(Trainer::create(picture_network(), {{"model", "mlp"}}).error().find("'model'"),
             std::string::npos);
+  EXPECT_NE(Trainer::create(picture_network(), {{"freeze", "conv*"}}).error().find("'freeze'"),
+            std::string::npos);
+  EXPECT_NE(
+      Trainer::create(picture_network(), {{"lr-schedule", "plateau"}}).error().find("plateau"),
+      std::string::npos);
   EXPECT_FALSE(Trainer::create(picture_network(), {{"format", "bfp9"}}).ok());
   const auto over = Trainer::create(picture_network(), {{"memory-budget", "1KiB"}});
   EXPECT_EQ(over.failure().exit, Exit::kOverBudget);
