@@ -126,6 +126,33 @@ inline Graph with_windows() {
   return finished(net);
 }
 
+// Layers of few bits, with and without a sign, in front of batch norm.
+inline Graph with_quantised_layers() {
+  Layers net("quantised", fashion_options());
+  const auto quantised_convolution = [&](const std::string& name, int64_t bits, int64_t stride) {
+    net.add(ops::kConvolution, name,
+            {{"channels", int64_t{12}},
+             {"kernel", int64_t{3}},
+             {"stride", stride},
+             {"padding", int64_t{1}},
+             {"bias", int64_t{0}},
+             {"weight_bits", bits},
+             {"weight_exponent", 1 - bits}});
+    net.batch_norm(name + "_norm");
+  };
+  net.convolution("conv1", 8, 5, 2, 2, false);
+  net.batch_norm("norm1");
+  net.relu("relu1");
+  net.add(ops::kQuantise, "quantise1", {{"bits", int64_t{4}}, {"exponent", int64_t{-4}}});
+  quantised_convolution("conv2", 4, 2);
+  net.add(ops::kQuantise, "quantise2",
+          {{"bits", int64_t{5}}, {"exponent", int64_t{-3}}, {"signed", int64_t{1}}});
+  quantised_convolution("conv3", 3, 1);
+  net.relu("relu3");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 inline const std::vector<NamedNetwork>& networks_of_all_operators() {
   static const std::vector<NamedNetwork> list = {
       {"relu6", with_function<&Layers::relu6>},
@@ -137,6 +164,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"products", with_products},
       {"dilated", with_dilation},
       {"windows", with_windows},
+      {"quantised", with_quantised_layers},
   };
   return list;
 }

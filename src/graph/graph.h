@@ -52,6 +52,10 @@ struct Parameter {
   bool trained = true;     // updates change it; mantissas only
   bool decays = false;     // by weight decay
   double rate_factor = 1;  // multiplies the learning rate
+  // Above 0: the mantissas have so many bits, and the exponent is and stays grid_exponent, in any
+  // format. Numbers beyond the largest mantissa are clipped.
+  int grid_bits = 0;
+  int grid_exponent = 0;
 };
 
 // The elements of a value.

@@ -239,6 +239,9 @@ struct OpTraits {
   bool shares_grad_inputs = false;  // all inputs receive one and the same gradient
   bool guards_input = false;        // takes per-channel exponents of its input
   bool keeps_exponent = false;      // passes mantissas on: nothing is clipped
+  // Writes mantissas of its attribute `bits`, and without `signed` one more for the sign, at its
+  // attribute `exponent`, in any format.
+  bool has_own_grid = false;
   bool narrows_gradient = false;    // rounds the gradient all the same, being a sum
   bool never_negative = false;      // no result is negative
   bool keeps_sign = false;          // no result is negative where no input is

@@ -21,15 +21,22 @@ using kernels::ConvolutionShape;
 constexpr int64_t kLargestSize = int64_t{1} << 31;
 constexpr AttributeSpec kChannels = required_whole("channels", 1, kLargestSize);
 constexpr AttributeSpec kBias = flag("bias", true);
+// Weights on a grid that stays: mantissas of so many bits at this exponent. 0 bits: those of the
+// format, whose exponent follows the weights.
+constexpr AttributeSpec kWeightBits = whole("weight_bits", 0, 0, 7);
+constexpr AttributeSpec kWeightExponent = whole("weight_exponent", 0, kExponentMin, kExponentMax);
 constexpr AttributeSpec kConvolutionSchema[] = {kChannels,
                                                 whole("kernel", 3, 1, kLargestSize),
                                                 whole("stride", 1, 1, kLargestSize),
                                                 whole("padding", 0, 0, kLargestSize),
                                                 whole("groups", 1, 1, kLargestSize),
                                                 whole("dilation", 1, 1, INT64_MAX),
-                                                kBias};
+                                                kBias,
+                                                kWeightBits,
+                                                kWeightExponent};
 // A classifier starts with small logits.
-constexpr AttributeSpec kLinearSchema[] = {kChannels, kBias, flag("classifier", false)};
+constexpr AttributeSpec kLinearSchema[] = {kChannels, kBias, flag("classifier", false), kWeightBits,
+                                           kWeightExponent};
 
 Status check_size(const Shape& weights) {
   if (element_count(weights)) return {};
@@ -71,11 +78,14 @@ Result<Shape> infer_linear(const Attributes& attributes, std::span<const Shape> 
 std::vector<Parameter> weights_and_bias(const Attributes& attributes, const Shape& weights,
                                         Initialiser initialiser) {
   const int64_t channels = weights[0], fan_in = weights.count() / channels;
-  std::vector<Parameter> parameters = {{.name = "weights",
-                                        .shape = weights,
-                                        .initialiser = initialiser,
-                                        .fan_in = fan_in,
-                                        .decays = true}};
+  std::vector<Parameter> parameters = {
+      {.name = "weights",
+       .shape = weights,
+       .initialiser = initialiser,
+       .fan_in = fan_in,
+       .decays = true,
+       .grid_bits = static_cast<int>(attributes.whole("weight_bits")),
+       .grid_exponent = static_cast<int>(attributes.whole("weight_exponent"))}};
   if (attributes.is_set("bias")) {
     parameters.push_back({.name = "bias", .shape = Shape{channels}, .storage = Storage::kBias});
   }
@@ -109,8 +119,7 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
         shape.output_count() / shape.out_channels, shape.out_channels, s.gradient.bits);
   }
   memory.backward_weights.scratch_bytes = static_cast<int64_t>(kernels::convolution_scratch_bytes(
-      table.convolution, {ConvolutionPass::kGradWeights, shape, s.wide_gradient.bits},
-      threads));
+      table.convolution, {ConvolutionPass::kGradWeights, shape, s.wide_gradient.bits}, threads));
   memory.backward_weights.workspace_bytes =
       kernels::kMaximumParts * channel_bytes(shape.out_channels);
   plan_wide_convolution(s, planning, memory);

@@ -5,7 +5,8 @@
 namespace mantissa {
 
 ExponentRule value_rule(const Op& producer, bool is_wide, ExponentMode mode) {
-  if (is_wide || producer.traits.keeps_exponent) return ExponentRule::kInherited;
+  const OpTraits& traits = producer.traits;
+  if (is_wide || traits.keeps_exponent || traits.has_own_grid) return ExponentRule::kInherited;
   switch (mode) {
     case ExponentMode::kExact:
       return ExponentRule::kOwnMaximum;

@@ -60,6 +60,11 @@ std::vector<bool> read_by_end_layers(const Graph& graph, const Format& format) {
   return read;
 }
 
+// Bits of the mantissas of an op that has its own grid.
+int own_bits(const Attributes& attributes) {
+  return static_cast<int>(attributes.whole("bits")) + (attributes.is_set("signed") ? 0 : 1);
+}
+
 int limit_of(int clips_above, int bits) {
   constexpr int kFraction = 32;
   if (clips_above == 0) return kExponentMax;
@@ -77,13 +82,16 @@ std::vector<Grid> parameter_grids(const Graph& graph, const Format& format) {
                                     : parameter.storage == Storage::kBias ? format.bias_bits
                                                                           : 16));
     if (is_weights && !format.tensor_blocks) grids.back().blocks = Blocks::kChannel;
+    if (parameter.grid_bits > 0 && !format.is_float()) {
+      grids.back() = {.bits = parameter.grid_bits, .is_fixed = true};
+    }
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!is_wide[n]) continue;
     for (const int parameter : graph.nodes[n].parameters) {
       Grid& grid = grids[parameter];
       const bool is_weights = graph.parameters[parameter].storage == Storage::kWeights;
-      if (is_weights) grid.bits = std::max(grid.bits, format.end_bits);
+      if (is_weights && !grid.is_fixed) grid.bits = std::max(grid.bits, format.end_bits);
     }
   }
   return grids;
@@ -112,6 +120,11 @@ Grids grids(const Graph& graph, const ValueFacts& facts, const Format& format) {
       const bool is_linear = node.op->traits.may_leave_wide && format.has_linear_values() &&
                              !facts.only_activations[output];
       Grid& grid = grids.values[output];
+      if (node.op->traits.has_own_grid) {
+        grid.bits = own_bits(node.attributes);
+        grids.activations[output].bits = grid.bits;
+        continue;
+      }
       grid.bits = keeps_bits(*node.op) ? widest_input
                   : is_linear          ? format.linear_bits
                                        : grids.activations[output].bits;

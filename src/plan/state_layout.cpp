@@ -151,6 +151,7 @@ StateLayout training_layout(const Graph& graph, const Format& format, OptimizerK
         parameter.trained
             ? add_trained(parameter, grids[i], format.update_bits, optimizer(kind), builder)
             : add_untrained(parameter, grids[i], builder));
+    if (grids[i].is_fixed) layout.parameters.back().grid_exponent = parameter.grid_exponent;
   }
   if (format.is_float()) return layout;
   layout.slots = exponent_slots(graph);
@@ -187,6 +188,7 @@ StateLayout frozen_layout(const Graph& graph, const Format& format) {
       state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16,
                                    Shape{exponent_blocks(parameter, grid)}, StateGroup::kParameter);
     }
+    if (grid.is_fixed) state.grid_exponent = parameter.grid_exponent;
     layout.parameters.push_back(state);
   }
   if (format.is_float()) return layout;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,8 @@ struct ParameterState {
   int exponent = -1;
   int accumulator = -1;
   std::array<MomentState, kMostMoments> moments;  // of the optimiser, in its order
-  int gradient_exponent = -1;  // that sums are rounded to, fixed at the start of a step
+  int gradient_exponent = -1;        // that sums are rounded to, fixed at the start of a step
+  std::optional<int> grid_exponent;  // of a parameter whose exponent stays
 };
 
 // Which exponents there are, in the order of the state: of gradients, by node and input of

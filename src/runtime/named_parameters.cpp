@@ -116,7 +116,9 @@ bool all_finite(std::span<const std::byte> numbers, int64_t count) {
   return true;
 }
 
-Status check(const NamedParameter& from) {
+}  // namespace
+
+Status check_parameter(const NamedParameter& from) {
   const int64_t count = from.shape.count();
   if (count_of(from.numbers, element_bytes(from.type)) != count) {
     return wrong(from, "has not the numbers of its shape");
@@ -127,11 +129,24 @@ Status check(const NamedParameter& from) {
   return finite ? Status{} : wrong(from, "has a number that is not finite");
 }
 
+std::vector<double> real_numbers(const NamedParameter& parameter) {
+  const SourceNumbers numbers{parameter};
+  std::vector<double> result(static_cast<size_t>(numbers.count()));
+  for (int64_t i = 0; i < numbers.count(); ++i) {
+    result[static_cast<size_t>(i)] =
+        parameter.type == DataType::kDouble ? number_at<double>(parameter.numbers, i) : numbers(i);
+  }
+  return result;
+}
+
+namespace {
+
 // Whether the parameter can have the source's own mantissas and exponents.
 bool is_same_grid(const SourceNumbers& numbers, const ParameterState& to, const State& state) {
   const StateTensor& mantissas = state.layout().tensors[to.mantissa];
   if (mantissas.type != numbers.from.type) return false;
   if (state.layout().tensors[to.exponent].shape.count() != numbers.blocks()) return false;
+  if (to.grid_exponent && numbers.exponent(0) != *to.grid_exponent) return false;
   const int64_t limit = mantissa_limit(mantissas.bits);
   for (int64_t i = 0; i < numbers.count(); ++i) {
     if (std::abs(numbers.mantissa(i)) > limit) return false;
@@ -165,7 +180,7 @@ void copy_bytes(std::span<const std::byte> from, std::span<std::byte> to) {
 
 Status take(const NamedParameter& from, const Format& format, const ParameterState& to,
             State& state) {
-  MANTISSA_RETURN_IF_ERROR(check(from));
+  MANTISSA_RETURN_IF_ERROR(check_parameter(from));
   if (from.type == DataType::kDouble) {
     copy_bytes(from.numbers, state.bytes(to.mantissa));
     return {};
@@ -174,7 +189,7 @@ Status take(const NamedParameter& from, const Format& format, const ParameterSta
   if (format.is_float()) return take_floats(numbers, state.data<float>(to.mantissa));
   if (!is_mantissas(from.type) || !is_same_grid(numbers, to, state)) {
     const int bits = state.layout().tensors[to.mantissa].bits;
-    if (initial_exponent(numbers.bound(), bits) > kExponentMax) {
+    if (!to.grid_exponent && initial_exponent(numbers.bound(), bits) > kExponentMax) {
       return wrong(from, "has a number beyond the format's largest");
     }
     set_numbers(numbers, bits, format.initial_bounds, to, state, kMostChannelSpread);

@@ -38,6 +38,12 @@ struct TakenParameters {
 // "taken: 20 of 22 parameters from SOURCE; initial: ...; left over: ...". Long lists are cut short.
 std::string to_string(const TakenParameters& parameters, const std::string& source);
 
+// The numbers of a parameter, what waits included; its sizes agree (check_parameter).
+std::vector<double> real_numbers(const NamedParameter& parameter);
+
+// An error for sizes that do not agree, and numbers that no training writes.
+Status check_parameter(const NamedParameter& parameter);
+
 // The graph's parameters as they are in a state of it, which outlives the result.
 std::vector<NamedParameter> named_parameters(const Graph& graph, const State& state);
 

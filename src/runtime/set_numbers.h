@@ -56,6 +56,10 @@ void set_mantissas(const Numbers& numbers, int bits, bool initial_bounds, int mo
   const int64_t length = state.layout().tensors[tensors.mantissa].shape.count() / blocks;
   const bool by_bound = initial_bounds && blocks == 1;
   for (int64_t block = 0; block < blocks; ++block) {
+    if (tensors.grid_exponent) {
+      exponents[block] = static_cast<int16_t>(*tensors.grid_exponent);
+      continue;
+    }
     const double bound =
         by_bound ? numbers.bound() : largest_of(numbers, block * length, (block + 1) * length);
     exponents[block] =

@@ -43,6 +43,7 @@ class Resolver {
     ParameterView view;
     view.mantissa = state_tensor(tensors.mantissa, tensors.exponent, instruction);
     view.mantissa.bits = program_.parameter_grids[operand.parameter].bits;
+    view.mantissa.is_fixed = program_.parameter_grids[operand.parameter].is_fixed;
     view.accumulator = state_tensor(tensors.accumulator, -1, instruction);
     for (size_t i = 0; i < view.moments.size(); ++i) {
       const MomentState& moment = tensors.moments[i];
@@ -160,7 +161,7 @@ class Resolver {
     int64_t count = 0;
     for (const Tensor& output : resolved.outputs) {
       const bool narrows = instruction.phase == Phase::kForward && !traits.keeps_exponent &&
-                           output.type != DataType::kInt32;
+                           !traits.has_own_grid && output.type != DataType::kInt32;
       if (narrows && !output.empty()) count += output.count();
     }
     if (instruction.phase == Phase::kBackwardInput && rounds_gradient(traits)) {

@@ -47,13 +47,23 @@ double initial_bound(const Parameter& parameter) {
   return 0;
 }
 
+// On a grid that stays, initial weights reach from end to end: on the others the grid would follow
+// them.
+double initial_factor(const Parameter& parameter) {
+  const double bound = initial_bound(parameter);
+  if (parameter.grid_bits == 0 || bound == 0) return 1;
+  const auto largest = static_cast<double>(mantissa_limit(parameter.grid_bits));
+  return std::ldexp(largest, parameter.grid_exponent) / bound;
+}
+
 // What a parameter is set to: element i, and a bound of all magnitudes.
 struct InitialNumbers {
   const Parameter& parameter;
   uint64_t seed;
   uint32_t index;
-  double operator()(int64_t i) const { return initial_value(parameter, seed, index, i); }
-  double bound() const { return initial_bound(parameter); }
+  double factor = initial_factor(parameter);
+  double operator()(int64_t i) const { return factor * initial_value(parameter, seed, index, i); }
+  double bound() const { return factor * initial_bound(parameter); }
 };
 
 struct FloatNumbers {

@@ -23,6 +23,8 @@ class State {
 
   const StateLayout& layout() const { return layout_; }
 
+  // All tensors, and what lies between them.
+  std::span<const std::byte> all_bytes() const { return memory_; }
   // The bytes of a tensor of the layout.
   std::span<std::byte> bytes(int tensor);
   std::span<const std::byte> bytes(int tensor) const;

@@ -24,6 +24,7 @@ struct Grid {
   int bits = 8;  // of mantissas, 2 to 32
   Blocks blocks = Blocks::kTensor;
   int exponent_limit = kExponentMax;  // the largest that readers need
+  bool is_fixed = false;              // of a parameter: updates clip, the exponent stays
 
   // Its numbers in memory: int8, int16, int32; fp32.
   constexpr DataType storage() const {

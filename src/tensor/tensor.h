@@ -96,6 +96,7 @@ struct Tensor {
   // Of a value: its readers clip all that a larger exponent would hold.
   int exponent_limit = kExponentMax;
   int key = -1;  // names the tensor in the key of stochastic rounding
+  bool is_fixed = false;  // a parameter whose exponent stays: updates clip
   // Only for linear values under the batch-norm guard: exponent of channel c is
   // *exponent + channel_exponent[c] (<= 0) while *guarded is set.
   int8_t* channel_exponent = nullptr;

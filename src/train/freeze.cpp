@@ -47,6 +47,10 @@ class Exponents {
     const int value = instruction.output().exponent;
     const size_t channels = executor_.channel_exponents(value).size();
     channels_[value].assign(channels, 0);
+    if (instruction.op->traits.has_own_grid) {
+      values_[value] = *output.exponent;
+      return;
+    }
     if (!counted(histogram)) {  // passes its input's exponent on, the largest of several
       for (const Operand& each : instruction.outputs) {
         values_[each.exponent] = largest_exponent(instruction.inputs);

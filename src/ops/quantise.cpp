@@ -1,0 +1,240 @@
+// quantise: values on a grid whose range is trained, for a layer that reads few bits. Source:
+// METHODS section 3, [0134]-[0144]; the gradient of the range within it is that of LSQ.
+//
+// u = clip(rne(x N / range), low, N), y = u * 2^exponent. With `signed` N is 2^(bits-1) - 1 and low
+// is -N, else N is 2^bits - 1 and low is 0. The factor between y and the nearest of x, range / (N
+// 2^exponent), is left to the batch norm behind the layer, which takes it out, or is 1.
+#include <algorithm>
+#include <array>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "numerics/real.h"
+#include "ops/batch_norm_parts.h"
+#include "ops/gradient_sums.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+#include "ops/value_table.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr AttributeSpec kSchema[] = {required_whole("bits", 1, 7),
+                                     required_whole("exponent", kExponentMin, kExponentMax),
+                                     flag("signed", false), text("learns", "lsq", "lsq clip")};
+
+Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
+  if (inputs.size() != 1) return invalid_input("wants one input");
+  if (attributes.is_set("signed") && attributes.whole("bits") < 2) {
+    return invalid_input("wants at least 2 bits with a sign");
+  }
+  return inputs[0];
+}
+
+std::vector<Parameter> parameters(const Attributes&, std::span<const Shape>) {
+  return {{.name = "range",
+           .shape = Shape{1},
+           .storage = Storage::kMantissa16,
+           .initialiser = Initialiser::kOne}};
+}
+
+// The steps of the grid in mantissas q of the input: v = q N 2^e / range, in whole numbers
+// q * numerator / denominator.
+class Steps {
+ public:
+  explicit Steps(const OpContext& c) : learns_within_(c.attributes->text("learns") == "lsq") {
+    const auto bits = static_cast<int>(c.attributes->whole("bits"));
+    const bool is_signed = c.attributes->is_set("signed");
+    high_ = is_signed ? mantissa_limit(bits) : (int64_t{1} << bits) - 1;
+    low_ = is_signed ? -high_ : 0;
+    const Tensor& range = c.parameters[0].mantissa;
+    // Training may take a range below zero: the smallest grid takes its place.
+    const int64_t mantissa = std::max<int64_t>(1, range.as<int16_t>()[0]);
+    range_ = ldexp(Real(mantissa), *range.exponent);
+    // Further apart every x is zero, or beyond the range.
+    constexpr int kMostShift = 30;
+    const int shift = std::clamp(*c.inputs[0].exponent - *range.exponent, -kMostShift, kMostShift);
+    numerator_ = high_ * (int64_t{1} << std::max(0, shift));
+    denominator_ = mantissa * (int64_t{1} << std::max(0, -shift));
+  }
+
+  int64_t low() const { return low_; }
+  int64_t high() const { return high_; }
+  const Real& range() const { return range_; }
+
+  int64_t step(int64_t q) const {
+    return std::clamp(rounded(q * numerator_, denominator_), low_, high_);
+  }
+  bool is_within(int64_t q) const {
+    const int64_t v = q * numerator_;
+    return v >= low_ * denominator_ && v <= high_ * denominator_;
+  }
+  // The derivative of range / N * u by range, times N, in units of 2^-fraction: u beyond the range,
+  // u - v within it, or 0.
+  int64_t range_factor(int64_t q, int fraction) const {
+    const int64_t unit = int64_t{1} << fraction;
+    if (!is_within(q)) return step(q) * unit;
+    if (!learns_within_) return 0;
+    return rounded((step(q) * denominator_ - q * numerator_) * unit, denominator_);
+  }
+
+ private:
+  // n / d to the nearest whole number, ties to even; d > 0.
+  static int64_t rounded(int64_t n, int64_t d) {
+    int64_t quotient = n / d, rest = n % d;
+    if (rest < 0) {
+      rest += d;
+      --quotient;
+    }
+    const bool up = 2 * rest > d || (2 * rest == d && quotient % 2 != 0);
+    return quotient + (up ? 1 : 0);
+  }
+
+  bool learns_within_;
+  int64_t low_ = 0, high_ = 0;
+  int64_t numerator_ = 1, denominator_ = 1;
+  Real range_;
+};
+
+std::array<int8_t, 256> byte_table(const ValueTable& wide) {
+  std::array<int8_t, 256> table;
+  std::transform(wide.begin(), wide.end(), table.begin(),
+                 [](int64_t value) { return static_cast<int8_t>(value); });
+  return table;
+}
+
+void forward(const OpContext& c) {
+  const Tensor& in = c.inputs[0];
+  const Steps steps(c);
+  auto* const out = c.output.as<int8_t>();
+  set_exponent(c, c.output, static_cast<int>(c.attributes->whole("exponent")));
+  if (is_bytes(in)) {
+    const auto table = byte_table(make_value_table([&](int64_t q) { return steps.step(q); }));
+    kernels::parallel_ranges(*c.kernel.pool, in.count(), kernels::kElementsPerThread,
+                             [&](int64_t begin, int64_t end, int64_t) {
+                               c.kernels->elementwise->look_up(in.as<int8_t>(), table.data(), out,
+                                                               begin, end);
+                             });
+    return;
+  }
+  kernels::parallel_ranges(*c.kernel.pool, in.count(), kWideGrain,
+                           [&, q = Mantissas(in)](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t i = begin; i < end; ++i) {
+                               out[i] = static_cast<int8_t>(steps.step(q[i]));
+                             }
+                           });
+}
+
+// dy/dx = N 2^exponent / range within the range, as mantissas of 30 bits, or 29 for gradients of 32
+// bits, at 2^-shift.
+struct Slope {
+  int64_t mantissa;
+  int shift;
+};
+
+Slope slope_of(const OpContext& c, const Steps& steps) {
+  const Real slope =
+      ldexp(Real(steps.high()), static_cast<int>(c.attributes->whole("exponent"))) / steps.range();
+  const int bits = c.grad_output.bits <= 16 ? 30 : 29;
+  const int shift = fixed_point_shift(slope, bits);
+  return {to_fixed_point(slope, shift, int64_t{1} << bits), shift};
+}
+
+void backward_input(const OpContext& c) {
+  const Tensor &in = c.inputs[0], &grad_input = c.grad_inputs[0];
+  const Steps steps(c);
+  const Slope slope = slope_of(c, steps);
+  const int wide_exponent = *c.grad_output.exponent - slope.shift;
+  const auto factor = [&](int64_t q) { return steps.is_within(q) ? slope.mantissa : 0; };
+  if (!is_bytes(in)) {
+    narrow_gradient(c, grad_input, wide_exponent,
+                    [&, q = Mantissas(in), g = Mantissas(c.grad_output)](int by) {
+                      return narrow_elements(c, grad_input, true, by,
+                                             [&](int64_t i) { return g[i] * factor(q[i]); });
+                    });
+    return;
+  }
+  const ValueTable factors = make_value_table(factor);
+  kernels::ScaleGradient args{.grad_out = gradient_of(c.grad_output),
+                              .by = in.as<int8_t>(),
+                              .factors = factors.data(),
+                              .grad_in = gradient_of(grad_input)};
+  narrow_gradient(c, grad_input, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
+    args.shift = shift;
+    return write_pieces(c, grad_input, grad_input.count(), kernels::kElementsPerThread, counts,
+                        [&](int64_t begin, int64_t end) {
+                          return c.kernels->elementwise->scale_gradient(args, begin, end);
+                        });
+  });
+}
+
+// Sum of gradient times table[input] over [begin, end), exact.
+int64_t sum_of_products(const OpContext& c, const std::array<int8_t, 256>& table, int64_t begin,
+                        int64_t end) {
+  constexpr int64_t kColumns = 64, kBlock = 64 * kColumns;
+  std::array<int8_t, kBlock> factors;
+  std::array<int64_t, kColumns> sums = {};
+  const auto* in = c.inputs[0].as<int8_t>();
+  const Mantissas gradients(c.grad_output);
+  int64_t total = 0;
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const int64_t count = std::min(kBlock, end - at), rows = count / kColumns;
+    c.kernels->elementwise->look_up(in + at, table.data(), factors.data(), 0, count);
+    c.kernels->elementwise->sum_products(gradient_from(c.grad_output, at), factors.data(), kColumns,
+                                         0, rows, sums.data());
+    for (int64_t i = rows * kColumns; i < count; ++i) total += gradients[at + i] * factors[i];
+  }
+  for (const int64_t sum : sums) total += sum;
+  return total;
+}
+
+// The gradient of the range: sum of g * 2^exponent / range * range_factor(x). Factors have as many
+// bits behind the point as 8 bits hold.
+void backward_weights(const OpContext& c) {
+  const Steps steps(c);
+  int fraction = 0;
+  while (steps.high() << (fraction + 1) <= INT8_MAX) ++fraction;
+  const auto factor = [&](int64_t q) { return steps.range_factor(q, fraction); };
+  const std::array<int8_t, 256> table = byte_table(make_value_table(factor));
+  std::array<int64_t, kernels::kMaximumParts> partial = {};
+  const Mantissas in(c.inputs[0]), gradients(c.grad_output);
+  const int64_t parts =
+      kernels::parallel_ranges(*c.kernel.pool, c.grad_output.count(), kernels::kElementsPerThread,
+                               [&](int64_t begin, int64_t end, int64_t part) {
+                                 partial[part] = 0;
+                                 if (is_bytes(c.inputs[0])) {
+                                   partial[part] = sum_of_products(c, table, begin, end);
+                                   return;
+                                 }
+                                 for (int64_t i = begin; i < end; ++i)
+                                   partial[part] += gradients[i] * factor(in[i]);
+                               });
+  int64_t sum = 0;
+  for (int64_t part = 0; part < parts; ++part) sum += partial[part];
+  const Real unit = ldexp(Real(1), static_cast<int>(c.attributes->whole("exponent")) +
+                                       *c.grad_output.exponent - fraction);
+  const Tensor& gradient = c.parameters[0].gradient;
+  int64_t& total = gradient.as<int64_t>()[0];
+  total = accumulate(
+      total, to_fixed_point(Real(sum) * unit / steps.range(), -*gradient.exponent, kWideLimit));
+}
+
+Status check(const OpShapes& s) { return check_gradient_sums(s, s.inputs[0].count()); }
+
+}  // namespace
+
+const Op kQuantise = {
+    .name = "quantise",
+    .traits = {.weights_read_input = true, .input_reads_input = true, .has_own_grid = true},
+    .attributes = kSchema,
+    .infer_shape = infer,
+    .parameters = parameters,
+    .check = check,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weights = backward_weights,
+    .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+
+}  // namespace mantissa::ops
