@@ -86,6 +86,25 @@ struct TrainingOutcome {
 // model.safetensors and summary.json under "out".
 MANTISSA_EXPORT TrainingOutcome train(const Settings& settings, const Observer& observer = nullptr);
 
+struct QuantisedLayerInfo {
+  std::string name;
+  int weight_bits = 8, activation_bits = 8;
+  bool has_norm = false;        // a batch norm takes its scales out; else they are powers of two
+  double weight_error = 0;      // root mean square, relative; 0 of 8 bits
+  double activation_error = 0;  // the same of its input
+  double range = 0;             // of its input; 0 of 8 bits
+  bool is_signed = false;       // its input has negative numbers
+};
+
+struct QuantisationOutcome : TrainingOutcome {
+  std::vector<QuantisedLayerInfo> layers;  // empty where a run goes on
+};
+
+// Quantises the network of "from" to few bits, by post-training quantisation, and trains it on from
+// there. Writes a run's folder under "out", as train does. docs/quantisation.md.
+MANTISSA_EXPORT QuantisationOutcome quantize_network(const Settings& settings,
+                                                     const Observer& observer = nullptr);
+
 struct EvaluationOutcome {
   Exit exit = Exit::kDone;
   std::string error;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "api/quantize_settings.h"
 #include "base/file_system.h"
 #include "train/config_file.h"
 #include "train/derived_settings.h"
@@ -102,6 +103,7 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
     return infos;
   }
   if (command == "bench") return bench_infos();
+  if (command == "quantize") return quantize_infos();
   if (command == "profile") {
     return {{"out", "file to write (left out: where later runs look for it)", ""}, kThreads, kIsa};
   }

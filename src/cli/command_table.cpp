@@ -37,6 +37,15 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa plan --model lenet5 --format dfp8 --show exponents\n"
      "  mantissa plan --model mine.json --data fashion-mnist\n"
      "  mantissa plan --from runs/a --data pictures/ --freeze 'stem*'\n"},
+    {"quantize", "Quantise a trained network to few bits, and train it on from there",
+     "  mantissa quantize --from runs/a --weights 4 --activations 4 --out runs/w4a4\n"
+     "  mantissa quantize --from runs/a --weights 2 --activations 2 --epochs 5 --learning-rate "
+     "0.02 "
+     "--out runs/w2a2\n"
+     "  mantissa quantize --from runs/a --weights 4 --activations 8 --bits 'stage3.*=3' --out "
+     "runs/mixed\n",
+     "The result is a run like those of train: eval, predict, report and train --from take it. "
+     "docs/quantisation.md says what is computed."},
     {"bench", "Measure training steps: time, speed and share of the CPU's peak per instruction",
      "  mantissa bench --model resnet20 --format bfp8 --batch-size 128\n"
      "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"

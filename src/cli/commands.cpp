@@ -69,7 +69,8 @@ void report_training(const CommandLine& line, const TrainedRun& run) {
 }
 
 // Trains, and shows how it gets on.
-TrainedRun train_visibly(const CommandLine& line) {
+template <typename Train>
+TrainedRun train_visibly(const CommandLine& line, const Train& train) {
   const Terminal terminal = describe_terminal(2);
   const auto start = std::chrono::steady_clock::now();
   TrainedRun run;
@@ -95,8 +96,7 @@ TrainedRun train_visibly(const CommandLine& line) {
   return run;
 }
 
-int run_train(const CommandLine& line) {
-  const TrainedRun run = train_visibly(line);
+int report_run(const CommandLine& line, const TrainedRun& run) {
   const int code = exit_code(line, run.outcome);
   if (run.outcome.exit == Exit::kInterrupted && run.saved) {
     say("to go on: " + resume_text(line));
@@ -107,6 +107,21 @@ int run_train(const CommandLine& line) {
   }
   report_training(line, run);
   return 0;
+}
+
+int run_train(const CommandLine& line) { return report_run(line, train_visibly(line, train)); }
+
+int run_quantize(const CommandLine& line) {
+  std::vector<QuantisedLayerInfo> layers;
+  const TrainedRun run =
+      train_visibly(line, [&](const Settings& settings, const Observer& observer) {
+        QuantisationOutcome outcome = quantize_network(settings, observer);
+        layers = std::move(outcome.layers);
+        return TrainingOutcome(std::move(outcome));
+      });
+  const bool shown = !line.json && !line.quiet && !layers.empty();
+  if (shown) print(quantisation_table(layers, describe_terminal(1)));
+  return report_run(line, run);
 }
 
 int run_eval(const CommandLine& line) {
@@ -250,6 +265,7 @@ int run_info(const CommandLine& line) {
 int run_command(const CommandLine& line) {
   // These stop in good order; the others have nothing to save, and end at once.
   if (line.command == "train") return run_train(line);
+  if (line.command == "quantize") return run_quantize(line);
   if (line.command == "bench") return run_bench(line);
   if (line.command == "profile") return run_profile(line);
   release_stop_signals();

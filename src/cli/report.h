@@ -22,6 +22,10 @@ std::string training_line(const std::string& summary_json, const std::string& ou
 // An entry of a summary as text, or "" if it has none.
 std::string summary_entry(const std::string& summary_json, const std::string& name);
 
+// Each layer's bits, and the relative error of its weights and of its input.
+std::string quantisation_table(const std::vector<QuantisedLayerInfo>& layers,
+                               const Terminal& terminal);
+
 // Accuracy, loss, and with `tables` recall and precision of each class and the confusion matrix
 // (where that is too wide, the most frequent confusions).
 std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,

@@ -118,6 +118,14 @@ const Setting kSettings[] = {
        return Status();
      },
      [](const Config& c) { return c.freeze; }, true},
+    {"reestimate",
+     "batches over which the running statistics of batch norms are averaged anew before the first "
+     "step; for a start whose layers changed",
+     "0", kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::reestimate, 0, 100000>("reestimate", text, c);
+     },
+     [](const Config& c) { return c.reestimate == 0 ? "" : std::to_string(c.reestimate); }, true},
     // The pictures themselves are in the identity.
     {"input-size",
      "size that pictures are brought to: 32, or 28x32 (height x width); 0: as they are, or 64 "
@@ -142,8 +150,9 @@ const Setting kSettings[] = {
      "bfp8", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_format(text), c.format); },
      [](const Config& c) { return to_string(c.format); }},
-    {"epochs", "passes over the training examples", "3", kValue, kIdentity,
-     [](S text, Config& c) { return integer<&Config::epochs, 1, 1000000>("epochs", text, c); },
+    {"epochs", "passes over the training examples (0: none, the network is tested as it starts)",
+     "3", kValue, kIdentity,
+     [](S text, Config& c) { return integer<&Config::epochs, 0, 1000000>("epochs", text, c); },
      [](const Config& c) { return std::to_string(c.epochs); }},
     {"steps", "steps in all, instead of whole epochs (0: by epochs)", "0", kValue, kIdentity,
      [](S text, Config& c) { return integer<&Config::steps, 0, kMany>("steps", text, c); },

@@ -34,6 +34,7 @@ struct RunConfig {
   std::string from;                    // run or file to start from; "": none
   std::optional<StartingPoint> start;  // what is there
   std::string freeze;                  // patterns of parameters that are not trained (untrained.h)
+  int64_t reestimate = 0;              // batches for batch norms' statistics before the first step
   std::string data = "fashion-mnist";
   PictureSize input_size;  // 0 x 0: as the data are
   int classes = 0;         // 0: those of the data

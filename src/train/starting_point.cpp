@@ -225,7 +225,8 @@ Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
   return taken;
 }
 
-Status write_start(const fs::path& path, const TrainedFile& trained) {
+Status write_start(const fs::path& path, const std::string& source,
+                   std::span<const NamedParameter> parameters) {
   std::vector<SafetensorsView> views;
   int lazy_shift = 0;
   const auto add_int16 = [&](const std::string& name, std::span<const std::byte> bytes,
@@ -233,7 +234,7 @@ Status write_start(const fs::path& path, const TrainedFile& trained) {
     if (bytes.empty()) return;
     views.push_back({name, data_type_name(DataType::kInt16), std::move(shape), bytes});
   };
-  for (const NamedParameter& parameter : trained.parameters) {
+  for (const NamedParameter& parameter : parameters) {
     const std::vector<int64_t> dims = dims_of(parameter.shape);
     views.push_back({parameter.name, data_type_name(parameter.type), dims, parameter.numbers});
     add_int16(parameter.name + ".exponent", parameter.exponents,
@@ -242,8 +243,7 @@ Status write_start(const fs::path& path, const TrainedFile& trained) {
     lazy_shift = std::max(lazy_shift, parameter.lazy_shift);
   }
   return write_safetensors(
-      path,
-      {{"kind", kKind}, {"source", trained.source}, {"lazy_shift", std::to_string(lazy_shift)}},
+      path, {{"kind", kKind}, {"source", source}, {"lazy_shift", std::to_string(lazy_shift)}},
       views);
 }
 

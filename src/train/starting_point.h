@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,7 @@ Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
                                      const TrainedFile& trained, State& state);
 
 // Writes the copy: the parameters, and where they are from.
-Status write_start(const std::filesystem::path& path, const TrainedFile& trained);
+Status write_start(const std::filesystem::path& path, const std::string& source,
+                   std::span<const NamedParameter> parameters);
 
 }  // namespace mantissa

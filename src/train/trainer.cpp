@@ -127,7 +127,8 @@ Status write_named_files(const Run& run, const TrainedFile* trained, bool has_st
     MANTISSA_RETURN_IF_ERROR(
         write_text_atomically(folder / kNetworkFile, to_json(*run.config.network)));
   }
-  return trained == nullptr || has_start ? Status{} : write_start(folder / kStartFile, *trained);
+  if (trained == nullptr || has_start) return {};
+  return write_start(folder / kStartFile, trained->source, trained->parameters);
 }
 
 // Whether the run starts from the copy in its own folder.
@@ -135,6 +136,37 @@ bool starts_from_own_copy(const RunConfig& config) {
   std::error_code ignored;
   return config.start &&
          fs::equivalent(config.start->path, fs::path(config.out) / kStartFile, ignored);
+}
+
+// Replaces the running statistics of batch norms by their averages over some batches. All else of
+// the state stays.
+Status reestimate_statistics(Run& run) {
+  const int64_t count = run.config.reestimate;
+  if (count == 0) return {};
+  const StateLayout& layout = run.plan.layout;
+  const std::span<const std::byte> all = run.state.all_bytes();
+  const std::vector<std::byte> before(all.begin(), all.end());
+  MANTISSA_ASSIGN(const auto batches, training_batches(run.config, run.plan, run.data, 0, count));
+  Programs programs(run.plan.graph, run.state, run.machine);
+  programs.add(run.plan.training);
+  StepScalars scalars = step_scalars(run.config);
+  for (int64_t i = 0; i < count; ++i) {
+    scalars.step = i;
+    scalars.statistics_momentum = 1 / static_cast<double>(i + 1);
+    MANTISSA_RETURN_IF_ERROR(programs.train_step(batches->next(), scalars));
+    if (!tell_done(run.observer, TrainEventKind::kPretraining, i + 1, count)) {
+      return make_error(ErrorCode::kInterrupted, "interrupted before the first step");
+    }
+  }
+  for (size_t t = 0; t < layout.tensors.size(); ++t) {
+    const StateTensor& tensor = layout.tensors[t];
+    if (tensor.group == StateGroup::kStatistics) continue;
+    std::copy_n(before.begin() + tensor.offset, tensor.bytes(),
+                run.state.bytes(static_cast<int>(t)).begin());
+  }
+  tell_message(run.observer,
+               "statistics of batch norms averaged over " + std::to_string(count) + " batches");
+  return {};
 }
 
 // Goes on from the newest checkpoint, or begins anew in an empty folder.
@@ -162,7 +194,11 @@ Status restore_or_begin(Run& run, const std::string& config_text) {
   const TrainedFile* const start = trained ? &*trained : nullptr;
   MANTISSA_RETURN_IF_ERROR(write_named_files(run, start, has_start));
   MANTISSA_RETURN_IF_ERROR(write_text_atomically(folder / kConfigFile, config_text));
-  return !saved && run.config.format.float_steps() > 0 ? start_from_float(run, start) : Status{};
+  if (saved) return {};
+  if (run.config.format.float_steps() > 0) {
+    MANTISSA_RETURN_IF_ERROR(start_from_float(run, start));
+  }
+  return reestimate_statistics(run);
 }
 
 Status take_steps(Run& run) {

@@ -1,0 +1,96 @@
+// quantize: post-training quantisation, and training from there, as a run.
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "api/outcome.h"
+#include "api/quantize_settings.h"
+#include "base/file_system.h"
+#include "mantissa/mantissa.h"
+#include "train/network.h"
+#include "train/quantise.h"
+#include "train/run_folder.h"
+#include "train/trainer.h"
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+
+QuantisedLayerInfo info_of(const LayerOutcome& layer) {
+  return {.name = layer.name,
+          .weight_bits = layer.bits.weights,
+          .activation_bits = layer.bits.activations,
+          .has_norm = layer.has_norm,
+          .weight_error = layer.weight_error,
+          .activation_error = layer.activation_error,
+          .range = layer.range,
+          .is_signed = layer.is_signed};
+}
+
+// The training of the network that lies in the run's folder.
+Settings training_of(const QuantizeConfig& config) {
+  Settings settings = config.training;
+  const fs::path folder = settings["out"];
+  settings.erase("from");
+  settings.erase("classes");
+  settings["model"] = (folder / kNetworkFile).string();
+  settings["from"] = (folder / kStartFile).string();
+  settings["overwrite"] = "true";  // what is there belongs to this run
+  return settings;
+}
+
+Result<TrainingResult> train_with(const Settings& settings, const TrainObserver& observer) {
+  MANTISSA_ASSIGN(const RunConfig config, make_run_config(settings));
+  return train(config, observer);
+}
+
+// A run that has begun goes on as it is; it names its own network and start.
+Result<bool> has_begun(const QuantizeConfig& config) {
+  const auto resume = config.training.find("resume");
+  if (resume == config.training.end() || resume->second != "true") return false;
+  return is_there(fs::path(config.training.at("out")) / kConfigFile);
+}
+
+Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& observer) {
+  MANTISSA_ASSIGN(QuantizeConfig config, quantize_config(settings));
+  QuantisationOutcome outcome;
+  MANTISSA_ASSIGN(const bool goes_on, has_begun(config));
+  Settings training;
+  if (goes_on) {
+    training = training_of(config);
+    training.erase("overwrite");
+  } else {
+    Settings source = config.training;
+    source.erase("reestimate");
+    MANTISSA_ASSIGN(RunConfig trained, make_run_config(source));
+    MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(trained.data, data_options(trained)));
+    MANTISSA_RETURN_IF_ERROR(adapt_classes(data, trained));
+    {
+      MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(trained));
+      MANTISSA_ASSIGN(const QuantisedStart start, quantise(trained, config.quantise, observer));
+      for (const LayerOutcome& layer : start.layers) outcome.layers.push_back(info_of(layer));
+      MANTISSA_RETURN_IF_ERROR(write_quantised(trained.out, start));
+    }
+    training = training_of(config);
+    training.erase("resume");
+  }
+  MANTISSA_ASSIGN(TrainingResult result, train_with(training, observer));
+  outcome.summary_json = std::move(result.summary_json);
+  outcome.plan_text = std::move(result.plan_text);
+  outcome.already_finished = result.already_finished;
+  return outcome;
+}
+
+}  // namespace
+
+QuantisationOutcome quantize_network(const Settings& settings, const Observer& observer) {
+  TrainObserver forward;
+  if (observer != nullptr) {
+    forward = [&](const TrainEvent& event) { return observer(progress_of(event)); };
+  }
+  Result<QuantisationOutcome> outcome = run(settings, forward);
+  return outcome.ok() ? std::move(*outcome) : refused<QuantisationOutcome>(outcome.error());
+}
+
+}  // namespace mantissa

@@ -1,0 +1,205 @@
+#include "api/quantize_settings.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "train/run_config.h"
+
+namespace mantissa {
+namespace {
+
+// Settings of train that a quantised network's training has.
+constexpr std::array kOfTraining = {"data",
+                                    "input-size",
+                                    "classes",
+                                    "format",
+                                    "steps",
+                                    "batch-size",
+                                    "micro-batch-size",
+                                    "optimizer",
+                                    "momentum",
+                                    "beta1",
+                                    "beta2",
+                                    "epsilon",
+                                    "learning-rate",
+                                    "schedule",
+                                    "warmup",
+                                    "plateau-factor",
+                                    "plateau-patience",
+                                    "weight-decay",
+                                    "clip-norm",
+                                    "validation",
+                                    "early-stop",
+                                    "augment",
+                                    "seed",
+                                    "threads",
+                                    "isa",
+                                    "memory-budget",
+                                    "recompute",
+                                    "plan",
+                                    "checkpoint-every",
+                                    "hash-every",
+                                    "statistics",
+                                    "out",
+                                    "tensorboard",
+                                    "resume",
+                                    "overwrite",
+                                    "model"};
+
+const SettingInfo kOwn[] = {
+    {"from", "the trained network: the folder of a run, or a checkpoint", ""},
+    {"weights", "bits of weights, 2 to 8", "4"},
+    {"activations", "bits of what layers read, 1 to 8", "4"},
+    {"ends", "at least so many bits for the first and last layers (0: as the others)", "8"},
+    {"bits",
+     "PATTERN=N: N bits for the layers whose names fit (* for any text); commas between "
+     "several, of which the last that fits counts: 'stem*=8,stage3.*=3'",
+     ""},
+    {"method",
+     "how scales of weights are chosen: mmse (least squares), uniform (nothing is "
+     "clipped), percentile, kl (least divergence)",
+     "mmse"},
+    {"scales",
+     "one for each channel of weights, or for each tensor; where no batch norm follows "
+     "a tensor has one, a power of two",
+     "channel"},
+    {"start",
+     "where weights begin to be trained: between the grid's points, as they were, or on "
+     "them; the first forward pass is the same",
+     "between"},
+    {"train",
+     "how ranges of activations are trained: lsq (by what they clip and how they round), pact (by "
+     "what they clip), wrpn (not at all)",
+     "lsq"},
+    {"calibration", "training examples that ranges are chosen from", "1280"},
+    {"reestimate", "batches over which statistics of batch norms are averaged anew", "50"},
+    {"epochs", "passes over the training examples behind the quantisation (0: none)", "0"}};
+
+bool is_of_training(const std::string& name) {
+  return std::find(kOfTraining.begin(), kOfTraining.end(), name) != kOfTraining.end();
+}
+
+bool is_own(const std::string& name) {
+  return std::any_of(std::begin(kOwn), std::end(kOwn),
+                     [&](const SettingInfo& own) { return own.name == name; });
+}
+
+template <typename T>
+Status assign(Result<T> result, T& field) {
+  if (!result.ok()) return result.error();
+  field = *result;
+  return {};
+}
+
+Result<int> bits_of(const std::string& name, const std::string& text, int low) {
+  MANTISSA_ASSIGN(const int64_t bits, parse_integer(name, text, low, kWholeBits));
+  return static_cast<int>(bits);
+}
+
+Status parse_patterns(const std::string& text, QuantisedBits& bits) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const size_t equals = part.rfind('=');
+    if (equals == std::string::npos || equals == 0) {
+      return invalid_input("bits: '" + part + "' is not PATTERN=N, such as stem*=8");
+    }
+    MANTISSA_ASSIGN(const int count, bits_of("bits", part.substr(equals + 1), 2));
+    bits.patterns.emplace_back(part.substr(0, equals), count);
+    begin = end + 1;
+  }
+  return {};
+}
+
+Status parse_method(const std::string& text, QuantiseSettings& settings) {
+  using quantize::WeightMethod;
+  for (const auto& [name, method] : {std::pair{"mmse", WeightMethod::kMmse},
+                                     {"uniform", WeightMethod::kUniform},
+                                     {"percentile", WeightMethod::kPercentile},
+                                     {"kl", WeightMethod::kKullbackLeibler}}) {
+    if (text != name) continue;
+    settings.weight_method = method;
+    return {};
+  }
+  return invalid_input("unknown method '" + text + "'; choose mmse, uniform, percentile or kl");
+}
+
+Status parse_learning(const std::string& text, QuantiseSettings& settings) {
+  for (const auto& [name, learning] : {std::pair{"lsq", RangeLearning::kLsq},
+                                       {"pact", RangeLearning::kClip},
+                                       {"wrpn", RangeLearning::kNone}}) {
+    if (text != name) continue;
+    settings.learning = learning;
+    return {};
+  }
+  return invalid_input("train: unknown method '" + text + "'; choose lsq, pact or wrpn");
+}
+
+// One of two words.
+Status parse_word(const std::string& name, const std::string& text, const char* yes, const char* no,
+                  bool& value) {
+  if (text != yes && text != no) {
+    return invalid_input(name + ": '" + text + "' is neither " + yes + " nor " + no);
+  }
+  value = text == yes;
+  return {};
+}
+
+Status set_own(const std::string& name, const std::string& text, QuantizeConfig& config) {
+  QuantiseSettings& quantise = config.quantise;
+  if (name == "weights") return assign(bits_of(name, text, 2), quantise.bits.all.weights);
+  if (name == "activations") return assign(bits_of(name, text, 1), quantise.bits.all.activations);
+  if (name == "ends") return assign(bits_of(name, text, 0), quantise.bits.ends);
+  if (name == "bits") return parse_patterns(text, quantise.bits);
+  if (name == "method") return parse_method(text, quantise);
+  if (name == "train") return parse_learning(text, quantise);
+  if (name == "scales") {
+    return parse_word(name, text, "channel", "tensor", quantise.scales_per_channel);
+  }
+  if (name == "start") return parse_word(name, text, "between", "grid", quantise.starts_between);
+  if (name == "calibration") {
+    return assign(parse_integer(name, text, 1, 1'000'000'000), quantise.calibration_examples);
+  }
+  config.training[name] = text;  // from, reestimate, epochs
+  return {};
+}
+
+}  // namespace
+
+std::vector<SettingInfo> quantize_infos() {
+  std::vector<SettingInfo> infos(std::begin(kOwn), std::end(kOwn));
+  for (const Setting& setting : training_settings()) {
+    if (!is_of_training(setting.name)) continue;
+    infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+  }
+  return infos;
+}
+
+Result<QuantizeConfig> quantize_config(const Settings& settings) {
+  QuantizeConfig config;
+  config.quantise.bits.all = {.weights = 4, .activations = 4};
+  for (const auto& [name, text] : settings) {
+    if (is_own(name)) {
+      MANTISSA_RETURN_IF_ERROR(set_own(name, text, config));
+    } else if (is_of_training(name)) {
+      config.training[name] = text;
+    } else {
+      return invalid_input("unknown setting '" + name + "' of quantize");
+    }
+  }
+  if (settings.count("from") == 0) {
+    return invalid_input("quantize: --from names the trained network, a run's folder or a file");
+  }
+  if (settings.count("out") == 0) {
+    return invalid_input("quantize: --out names a folder for the results");
+  }
+  for (const auto& [name, text] : {std::pair{"epochs", "0"}, {"reestimate", "50"}}) {
+    if (settings.count("steps") == 0 || name != std::string_view("epochs")) {
+      config.training.insert({name, text});
+    }
+  }
+  return config;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,336 @@
+#include "train/quantise.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "base/atomic_file.h"
+#include "data/ordered_batches.h"
+#include "kernels/kernel_table.h"
+#include "models/network_json.h"
+#include "ops/batch_norm.h"
+#include "train/freeze.h"
+#include "train/network.h"
+#include "train/programs.h"
+#include "train/range_search.h"
+#include "train/run_data.h"
+#include "train/run_plan.h"
+
+namespace mantissa {
+namespace {
+
+using Numbers = std::vector<double>;
+
+// The trained network, ready to run.
+struct Source {
+  const RunConfig& config;
+  RunPlan plan;
+  RunData data;
+  State state;
+  std::optional<TrainedFile> trained;
+};
+
+Result<Source> load_source(const RunConfig& config, const TrainObserver& observer) {
+  MANTISSA_ASSIGN(const DatasetInfo found, inspect_dataset(config.data, data_options(config)));
+  MANTISSA_ASSIGN(RunPlan plan, plan_run(config, found));
+  for (const std::string& note : found.notes) tell_message(observer, config.data + ": " + note);
+  MANTISSA_ASSIGN(RunData data, load_run_data(config, found, plan));
+  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, channel_means(data.train), plan));
+  MANTISSA_ASSIGN(State state, State::create(plan.layout));
+  initialise(plan.graph, config.format, config.seed, state);
+  MANTISSA_ASSIGN(TrainedFile trained, reread(*config.start));
+  MANTISSA_RETURN_IF_ERROR(take_trained(plan.graph, config.format, trained, state));
+  tell_message(observer, to_string(plan.taken, trained.source));
+  return Source{config, std::move(plan), std::move(data), std::move(state), std::move(trained)};
+}
+
+// The numbers that layers read, by layer; nothing for layers that read whole ones.
+Result<std::vector<ActivationCounts>> count_activations(Source& source,
+                                                        const std::vector<QuantisedLayer>& layers,
+                                                        int64_t examples) {
+  Graph watched = source.plan.graph;
+  watched.outputs.clear();
+  std::map<int, int> output_of;  // values to outputs
+  for (const QuantisedLayer& layer : layers) {
+    if (layer.bits.activations == kWholeBits) continue;
+    const int value = watched.nodes[layer.node].inputs[0];
+    if (output_of.try_emplace(value, static_cast<int>(watched.outputs.size())).second) {
+      watched.outputs.push_back(value);
+    }
+  }
+  std::vector<ActivationCounts> counts(layers.size());
+  if (watched.outputs.empty()) return counts;
+  const RunConfig& config = source.config;
+  const kernels::KernelTable table = kernels::select_kernels(config.isa);
+  MANTISSA_ASSIGN(const Program program, compile(watched,
+                                                 {.kind = ProgramKind::kInference,
+                                                  .micro_batch_size = config.micro_batch_size,
+                                                  .with_loss = false,
+                                                  .exponents = ExponentMode::kCalibrate,
+                                                  .format = config.format},
+                                                 {&table, config.threads}));
+  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
+  ThreadPool pool(config.threads);
+  Programs programs(watched, source.state, {pool, arena.span(), config.isa});
+  programs.add(program);
+  const int64_t count = std::min(examples, source.data.train.count) / config.micro_batch_size *
+                        config.micro_batch_size;
+  MANTISSA_ASSIGN(
+      OrderedBatches batches,
+      OrderedBatches::create(picture_examples(source.data.train), config.micro_batch_size,
+                             calibration_examples(source.data.train.count, config.seed,
+                                                  std::max(config.micro_batch_size, count))));
+  for (int64_t done = 0; done < batches.count(); done += config.micro_batch_size) {
+    MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (layers[i].bits.activations == kWholeBits) continue;
+      counts[i].add(programs.outputs(output_of.at(watched.nodes[layers[i].node].inputs[0])));
+    }
+  }
+  return counts;
+}
+
+// Parameters by name, which layers replace.
+class Parameters {
+ public:
+  Parameters(const Graph& graph, const State& state, const std::optional<TrainedFile>& trained)
+      : parameters_(named_parameters(graph, state)) {
+    if (!trained) return;
+    // Mantissas and accumulators as they were trained, where the network takes them.
+    for (NamedParameter& parameter : parameters_) {
+      for (const NamedParameter& from : trained->parameters) {
+        const bool is_float = parameter.type == DataType::kDouble;
+        const bool same_kind = (from.type == DataType::kDouble) == is_float;
+        if (from.name == parameter.name && from.shape == parameter.shape && same_kind) {
+          parameter = from;
+        }
+      }
+    }
+  }
+
+  Numbers numbers(const std::string& name) const { return real_numbers(*find(name)); }
+  bool has(const std::string& name) const {
+    return std::any_of(parameters_.begin(), parameters_.end(),
+                       [&](const NamedParameter& p) { return p.name == name; });
+  }
+
+  void set(const std::string& name, const Shape& shape, const Numbers& numbers, bool statistic) {
+    std::vector<std::byte>& bytes = bytes_.emplace_back();
+    const auto write = [&](auto type) {
+      using T = decltype(type);
+      bytes.resize(numbers.size() * sizeof(T));
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        const T number = static_cast<T>(numbers[i]);
+        std::memcpy(bytes.data() + i * sizeof(T), &number, sizeof number);
+      }
+    };
+    statistic ? write(double{}) : write(float{});
+    NamedParameter replaced{.name = name,
+                            .type = statistic ? DataType::kDouble : DataType::kFloat,
+                            .shape = shape,
+                            .numbers = bytes};
+    const auto found = find(name);
+    found == parameters_.end() ? void(parameters_.push_back(std::move(replaced)))
+                               : void(*found = std::move(replaced));
+  }
+  void replace(const std::string& name, const Numbers& numbers) {
+    const auto found = find(name);
+    set(name, found->shape, numbers, found->type == DataType::kDouble);
+  }
+
+  // Copies what points into the state and the file.
+  void move_to(QuantisedStart& start) {
+    for (NamedParameter& parameter : parameters_) {
+      for (auto* part : {&parameter.numbers, &parameter.exponents, &parameter.accumulator}) {
+        if (part->empty()) continue;
+        start.bytes.emplace_back(part->begin(), part->end());
+        *part = start.bytes.back();
+      }
+    }
+    start.parameters = std::move(parameters_);
+  }
+
+ private:
+  std::vector<NamedParameter>::iterator find(const std::string& name) {
+    return std::find_if(parameters_.begin(), parameters_.end(),
+                        [&](const NamedParameter& p) { return p.name == name; });
+  }
+  std::vector<NamedParameter>::const_iterator find(const std::string& name) const {
+    return std::find_if(parameters_.begin(), parameters_.end(),
+                        [&](const NamedParameter& p) { return p.name == name; });
+  }
+
+  std::vector<NamedParameter> parameters_;
+  std::vector<std::vector<std::byte>> bytes_;
+};
+
+double relative_error(double squared_error, const Numbers& numbers) {
+  double squares = 0;
+  for (const double number : numbers) squares += number * number;
+  return squares > 0 ? std::sqrt(squared_error / squares) : 0;
+}
+
+// The exponent of the largest power of two that is not above.
+int exponent_below(double scale) { return std::ilogb(scale); }
+
+// A layer's weights become scale[c] * mantissa. The network's numbers are those over factor[c] =
+// scale[c] / 2^exponent, which the batch norm behind takes out.
+struct WeightGrid {
+  int exponent = 0;
+  Numbers factors;  // by output channel
+};
+
+Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
+                                       const QuantisedLayer& layer,
+                                       const QuantiseSettings& settings, Parameters& parameters,
+                                       LayerOutcome& outcome) {
+  const int64_t channels = shape[0];
+  WeightGrid grid{.factors = Numbers(static_cast<size_t>(channels), 1)};
+  if (layer.bits.weights == kWholeBits) return grid;
+  Numbers weights = parameters.numbers(node.name + ".weights");
+  MANTISSA_ASSIGN(
+      const quantize::MantissaRange range,
+      quantize::mantissa_range(layer.bits.weights, quantize::RangeConvention::kSymmetric));
+  const bool by_channel = settings.scales_per_channel && layer.norm >= 0;
+  const auto quantised =
+      quantize::quantise_weights(weights, {.method = settings.weight_method,
+                                           .range = range,
+                                           .parts = by_channel ? channels : 1,
+                                           .scale_bits = layer.norm >= 0 ? 53 : 1});
+  if (!quantised.ok()) return invalid_input(node.name + ": " + quantised.error().message);
+  double mean = 0;
+  for (const double scale : quantised->scales) {
+    mean += scale / static_cast<double>(quantised->scales.size());
+  }
+  grid.exponent = exponent_below(mean);
+  const int64_t length = std::ssize(weights) / channels;
+  double error = 0;
+  for (int64_t c = 0; c < channels; ++c) {
+    const double scale = quantised->scales[by_channel ? c : 0];
+    const double factor = std::ldexp(scale, -grid.exponent);
+    const auto numbers = std::span(weights).subspan(c * length, length);
+    const auto mantissas = std::span(quantised->mantissas).subspan(c * length, length);
+    error += quantize::squared_error(numbers, scale, mantissas);
+    grid.factors[c] = factor;
+  }
+  outcome.weight_error = relative_error(error, weights);
+  for (int64_t i = 0; i < std::ssize(weights); ++i) {
+    weights[i] = settings.starts_between
+                     ? weights[i] / grid.factors[i / length]
+                     : std::ldexp(static_cast<double>(quantised->mantissas[i]), grid.exponent);
+  }
+  parameters.replace(node.name + ".weights", weights);
+  return grid;
+}
+
+// The layer's result is the trained one over factors[c]: its bias, and the statistics of the batch
+// norm behind it, follow.
+void divide_result(const Graph& network, const QuantisedLayer& layer, const Numbers& factors,
+                   Parameters& parameters) {
+  const std::string bias = network.nodes[layer.node].name + ".bias";
+  if (parameters.has(bias)) {
+    Numbers numbers = parameters.numbers(bias);
+    for (size_t c = 0; c < numbers.size(); ++c) numbers[c] /= factors[c];
+    parameters.replace(bias, numbers);
+  }
+  const std::string norm = network.nodes[layer.norm].name;
+  Numbers means = parameters.numbers(norm + ".running_mean");
+  Numbers variances = parameters.numbers(norm + ".running_variance");
+  for (size_t c = 0; c < means.size(); ++c) {
+    means[c] /= factors[c];
+    // So that variance + epsilon is divided.
+    const double sum = (variances[c] + ops::kBatchNormEpsilon) / (factors[c] * factors[c]);
+    variances[c] = std::max(0.0, sum - ops::kBatchNormEpsilon);
+  }
+  parameters.replace(norm + ".running_mean", means);
+  parameters.replace(norm + ".running_variance", variances);
+}
+
+// The rate at which the numbers of a grid learn as the trained ones would, all divided by factors:
+// a step is divided once, and the gradient multiplied once.
+double rate_factor_of(const Numbers& factors) {
+  double squares = 0;
+  for (const double factor : factors) squares += factor * factor;
+  constexpr double kMost = 1000;  // of networks as JSON
+  return std::clamp(static_cast<double>(factors.size()) / squares, 1 / kMost, kMost);
+}
+
+Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& layer,
+                                  const ActivationCounts& counts, const QuantiseSettings& settings,
+                                  Parameters& parameters, LayerOutcome& outcome) {
+  const Node& node = network.nodes[layer.node];
+  outcome.name = node.name;
+  outcome.bits = layer.bits;
+  outcome.has_norm = layer.norm >= 0;
+  LayerGrids grids;
+  MANTISSA_ASSIGN(const WeightGrid weights,
+                  quantise_weights_of(node, network.parameters[node.parameters[0]].shape, layer,
+                                      settings, parameters, outcome));
+  grids.weight_exponent = weights.exponent;
+  grids.weight_rate_factor = rate_factor_of(weights.factors);
+  Numbers factors = weights.factors;
+  if (layer.bits.activations < kWholeBits) {
+    const ActivationGrid found =
+        least_squares_range(counts, layer.bits.activations, outcome.has_norm);
+    if (found.levels < 1) {
+      return invalid_input(node.name + ": activations of 1 bit cannot be signed; its input is");
+    }
+    grids.is_signed = outcome.is_signed = found.is_signed;
+    outcome.range = found.range;
+    outcome.activation_error = found.relative_error;
+    grids.activation_exponent = exponent_below(found.range / static_cast<double>(found.levels));
+    const double step = found.range / static_cast<double>(found.levels);
+    for (double& factor : factors) factor *= std::ldexp(step, -grids.activation_exponent);
+    // LSQ divides the gradient of a step by the root of the numbers that share it times the levels.
+    const auto levels = static_cast<double>(found.levels);
+    const auto features = static_cast<double>(network.values[node.inputs[0]].shape.count());
+    grids.range_rate_factor = std::clamp(levels * std::sqrt(levels / features), 0.001, 1000.0);
+    parameters.set(quantise_node_name(node.name) + ".range", Shape{1}, {found.range}, false);
+  }
+  const bool changed = layer.bits.weights < kWholeBits || layer.bits.activations < kWholeBits;
+  if (layer.norm >= 0 && changed) divide_result(network, layer, factors, parameters);
+  return grids;
+}
+
+Status check_format(const RunConfig& config) {
+  if (!config.format.is_float()) return {};
+  return invalid_input("format: " + to_string(config.format) +
+                       ": quantised networks compute in integers; bfp8 and dfp8 do");
+}
+
+}  // namespace
+
+Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings& settings,
+                                const TrainObserver& observer) {
+  MANTISSA_RETURN_IF_ERROR(check_format(config));
+  MANTISSA_ASSIGN(Source source, load_source(config, observer));
+  const Graph& network = source.plan.network;
+  MANTISSA_ASSIGN(const std::vector<QuantisedLayer> layers,
+                  quantised_layers(network, settings.bits));
+  MANTISSA_ASSIGN(const std::vector<ActivationCounts> counts,
+                  count_activations(source, layers, settings.calibration_examples));
+  Parameters parameters(network, source.state, source.trained);
+  QuantisedStart start;
+  start.source = source.trained->source;
+  std::vector<LayerGrids> grids;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    LayerOutcome& outcome = start.layers.emplace_back();
+    MANTISSA_ASSIGN(const LayerGrids row,
+                    quantise_layer(network, layers[i], counts[i], settings, parameters, outcome));
+    grids.push_back(row);
+  }
+  MANTISSA_ASSIGN(start.network, quantised_network(network, layers, grids, settings.learning));
+  leave_out_means(start.network);
+  parameters.move_to(start);
+  return start;
+}
+
+Status write_quantised(const std::filesystem::path& folder, const QuantisedStart& start) {
+  MANTISSA_RETURN_IF_ERROR(write_start(folder / kStartFile, start.source, start.parameters));
+  return write_text_atomically(folder / kNetworkFile, to_json(start.network));
+}
+
+}  // namespace mantissa

@@ -1,0 +1,59 @@
+// From a trained network to a quantised one that starts where post-training quantisation ends
+// (METHODS section 3; docs/quantisation.md).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "quantize/weights.h"
+#include "runtime/named_parameters.h"
+#include "train/progress.h"
+#include "train/quantised_network.h"
+#include "train/run_config.h"
+
+namespace mantissa {
+
+struct QuantiseSettings {
+  QuantisedBits bits;
+  quantize::WeightMethod weight_method = quantize::WeightMethod::kMmse;
+  bool scales_per_channel = true;  // else one for each layer's weights
+  // Weights begin where they were, between the points of the grid; else on its points. The first
+  // forward pass is the same.
+  bool starts_between = true;
+  RangeLearning learning = RangeLearning::kLsq;
+  int64_t calibration_examples = 1280;
+};
+
+// What became of a layer.
+struct LayerOutcome {
+  std::string name;
+  LayerBits bits;
+  bool has_norm = false;        // else its scales are powers of two
+  double weight_error = 0;      // root of the squared error over that of the squares; 0: 8 bits
+  double activation_error = 0;  // the same of its input
+  double range = 0;             // of its input; 0: 8 bits
+  bool is_signed = false;
+};
+
+// The quantised network, and the parameters that it starts with.
+struct QuantisedStart {
+  Graph network;
+  std::string source;  // file that the trained parameters are from
+  std::vector<NamedParameter> parameters;
+  std::vector<std::vector<std::byte>> bytes;  // that parameters point into
+  std::vector<LayerOutcome> layers;
+};
+
+// Quantises the network that `config` starts from (config.from), as it would be trained on the
+// data: runs it on training examples in inference mode, chooses grids for the inputs of layers, and
+// grids and mantissas for weights. `observer` hears messages.
+Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings& settings,
+                                const TrainObserver& observer);
+
+// Writes network.json and start.safetensors into a folder.
+Status write_quantised(const std::filesystem::path& folder, const QuantisedStart& start);
+
+}  // namespace mantissa

@@ -1,0 +1,244 @@
+#include "train/quantised_network.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/wildcard.h"
+#include "graph/op.h"
+#include "ops/ops.h"
+
+namespace mantissa {
+namespace {
+
+constexpr int kFewestWeightBits = 2, kFewestActivationBits = 1;
+
+// By node: whether a layer comes before it, on some path.
+std::vector<bool> behind_layers(const Graph& network) {
+  std::vector<bool> behind(network.nodes.size(), false), of_value(network.values.size(), false);
+  for (size_t n = 0; n < network.nodes.size(); ++n) {
+    const Node& node = network.nodes[n];
+    behind[n] = std::any_of(node.inputs.begin(), node.inputs.end(),
+                            [&](int input) { return of_value[input]; });
+    for (const int output : node.outputs) {
+      of_value[output] = behind[n] || node.op->traits.is_layer;
+    }
+  }
+  return behind;
+}
+
+// By node: whether a layer comes after it.
+std::vector<bool> before_layers(const Graph& network) {
+  std::vector<bool> before(network.nodes.size(), false), of_value(network.values.size(), false);
+  for (size_t n = network.nodes.size(); n-- > 0;) {
+    const Node& node = network.nodes[n];
+    before[n] = std::any_of(node.outputs.begin(), node.outputs.end(),
+                            [&](int output) { return of_value[output]; });
+    for (const int input : node.inputs) {
+      if (before[n] || node.op->traits.is_layer) of_value[input] = true;
+    }
+  }
+  return before;
+}
+
+int norm_of(const Graph& network, const std::vector<std::vector<int>>& readers, const Node& layer) {
+  const int output = layer.outputs[0];
+  const bool only = readers[output].size() == 1 && !network.is_output(output);
+  if (!only) return -1;
+  const int reader = readers[output][0];
+  return network.nodes[reader].op == &ops::kBatchNorm ? reader : -1;
+}
+
+Status check_bits(const std::string& subject, const LayerBits& bits) {
+  if (bits.weights < kFewestWeightBits || bits.weights > kWholeBits) {
+    return invalid_input(subject + ": weights of " + std::to_string(bits.weights) +
+                         " bits; 2 to 8 are possible");
+  }
+  if (bits.activations < kFewestActivationBits || bits.activations > kWholeBits) {
+    return invalid_input(subject + ": activations of " + std::to_string(bits.activations) +
+                         " bits; 1 to 8 are possible");
+  }
+  return {};
+}
+
+std::string layer_names(const Graph& network, const std::vector<QuantisedLayer>& layers) {
+  constexpr size_t kMost = 12;
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, layers.size()); ++i) {
+    text += (i == 0 ? "" : ", ") + network.nodes[layers[i].node].name;
+  }
+  return text +
+         (layers.size() > kMost ? " and " + std::to_string(layers.size() - kMost) + " more" : "");
+}
+
+Attributes with(const Attributes& attributes, const std::string& name, int64_t value) {
+  std::vector<Attributes::Item> items;
+  for (const Attributes::Item& item : attributes.items()) {
+    if (item.first != name) items.push_back(item);
+  }
+  items.emplace_back(name, value);
+  return Attributes(std::move(items));
+}
+
+// Builds the network node by node, with nodes between.
+class Rebuild {
+ public:
+  Rebuild(const Graph& network, const std::vector<QuantisedLayer>& layers,
+          const std::vector<LayerGrids>& grids, RangeLearning learning)
+      : network_(network),
+        layers_(layers),
+        grids_(grids),
+        learning_(learning),
+        builder_(network.name),
+        moved_(network.values.size(), -1) {
+    for (size_t i = 0; i < layers.size(); ++i) layer_of_[layers[i].node] = i;
+  }
+
+  Result<Graph> run() {
+    for (size_t value = 0; value < network_.values.size(); ++value) add_entry(value);
+    std::vector<int> outputs;
+    for (const int output : network_.outputs) outputs.push_back(moved_[output]);
+    MANTISSA_ASSIGN(Graph graph, builder_.finish(outputs));
+    keep_properties(graph);
+    return graph;
+  }
+
+ private:
+  // In the order of values, which that of nodes agrees with.
+  void add_entry(size_t index) {
+    const Value& value = network_.values[index];
+    if (value.producer >= 0) {
+      if (value.port == 0) add_node(value.producer);
+    } else if (value.element == Element::kNumber) {
+      moved_[index] = builder_.add_numbers(value.name, value.shape, value.exponent);
+    } else {
+      const Element element = value.type == DataType::kUint8 ? Element::kMantissa : value.element;
+      moved_[index] = builder_.add_input(value.name, value.shape, element);
+    }
+  }
+
+  void add_node(int n) {
+    const Node& node = network_.nodes[n];
+    std::vector<int> inputs;
+    for (const int input : node.inputs) inputs.push_back(moved_[input]);
+    Attributes attributes = node.attributes;
+    if (const auto found = layer_of_.find(n); found != layer_of_.end()) {
+      prepare_layer(node, found->second, inputs, attributes);
+    }
+    if (network_.is_loss(n)) return builder_.add_loss(*node.op, node.name, inputs, attributes);
+    const int owner = owner_of(n);
+    if (owner >= 0) {
+      const int with = moved_[network_.nodes[owner].outputs[0]];
+      moved_[node.outputs[0]] = builder_.add_sharing(with, *node.op, node.name, inputs, attributes);
+      return;
+    }
+    const std::vector<int> outputs = builder_.add_all(*node.op, node.name, inputs, attributes);
+    for (size_t i = 0; i < std::min(outputs.size(), node.outputs.size()); ++i) {
+      moved_[node.outputs[i]] = outputs[i];
+    }
+  }
+
+  void prepare_layer(const Node& node, size_t layer, std::vector<int>& inputs,
+                     Attributes& attributes) {
+    const LayerBits& bits = layers_[layer].bits;
+    const LayerGrids& grids = grids_[layer];
+    if (bits.weights < kWholeBits) {
+      attributes = with(with(attributes, "weight_bits", bits.weights), "weight_exponent",
+                        grids.weight_exponent);
+      rate_factors_[node.name + ".weights"] = grids.weight_rate_factor;
+    }
+    if (bits.activations == kWholeBits) return;
+    const std::string name = quantise_node_name(node.name);
+    inputs[0] = builder_.add(ops::kQuantise, name, {inputs[0]},
+                             {{"bits", int64_t{bits.activations}},
+                              {"exponent", int64_t{grids.activation_exponent}},
+                              {"signed", int64_t{grids.is_signed ? 1 : 0}},
+                              {"learns", learning_ == RangeLearning::kClip ? "clip" : "lsq"}});
+    // Without a batch norm nothing takes a change of the range out.
+    if (learning_ == RangeLearning::kNone || layers_[layer].norm < 0) {
+      untrained_.insert(name + ".range");
+    }
+    rate_factors_[name + ".range"] = grids.range_rate_factor;
+  }
+
+  // The node that uses the same parameters before it, or -1.
+  int owner_of(int n) const {
+    const std::vector<int>& own = network_.nodes[n].parameters;
+    for (int before = 0; !own.empty() && before < n; ++before) {
+      if (network_.nodes[before].parameters == own) return before;
+    }
+    return -1;
+  }
+
+  void keep_properties(Graph& graph) const {
+    std::map<std::string, const Parameter*> before;
+    for (const Parameter& parameter : network_.parameters) before[parameter.name] = &parameter;
+    for (Parameter& parameter : graph.parameters) {
+      if (const auto found = before.find(parameter.name); found != before.end()) {
+        parameter.trained = found->second->trained;
+        parameter.decays = found->second->decays;
+        parameter.rate_factor = found->second->rate_factor;
+      }
+      if (untrained_.contains(parameter.name)) parameter.trained = false;
+      if (const auto found = rate_factors_.find(parameter.name); found != rate_factors_.end()) {
+        parameter.rate_factor *= found->second;
+      }
+    }
+  }
+
+  const Graph& network_;
+  const std::vector<QuantisedLayer>& layers_;
+  const std::vector<LayerGrids>& grids_;
+  RangeLearning learning_;
+  GraphBuilder builder_;
+  std::vector<int> moved_;  // values of the network to those of the new one
+  std::map<int, size_t> layer_of_;
+  std::map<std::string, double> rate_factors_;
+  std::set<std::string> untrained_;
+};
+
+}  // namespace
+
+std::string quantise_node_name(const std::string& layer) { return layer + ".input"; }
+
+Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
+                                                     const QuantisedBits& bits) {
+  const auto readers = readers_of(network);
+  const std::vector<bool> behind = behind_layers(network), before = before_layers(network);
+  std::vector<QuantisedLayer> layers;
+  for (size_t n = 0; n < network.nodes.size(); ++n) {
+    const Node& node = network.nodes[n];
+    if (!node.op->traits.is_layer) continue;
+    QuantisedLayer layer{static_cast<int>(n), bits.all, norm_of(network, readers, node)};
+    if (!behind[n] || !before[n]) {
+      layer.bits.weights = std::max(layer.bits.weights, bits.ends);
+      layer.bits.activations = std::max(layer.bits.activations, bits.ends);
+    }
+    layers.push_back(layer);
+  }
+  if (layers.empty()) {
+    return invalid_input(network.name + " has no linear and no convolution layer to quantise");
+  }
+  for (const auto& [pattern, count] : bits.patterns) {
+    bool fits = false;
+    for (QuantisedLayer& layer : layers) {
+      if (!matches_wildcard(pattern, network.nodes[layer.node].name)) continue;
+      layer.bits = {count, count};
+      fits = true;
+    }
+    if (fits) continue;
+    return invalid_input("bits: '" + pattern + "' fits no layer of " + network.name + "; it has " +
+                         layer_names(network, layers));
+  }
+  for (const QuantisedLayer& layer : layers) {
+    MANTISSA_RETURN_IF_ERROR(check_bits(network.nodes[layer.node].name, layer.bits));
+  }
+  return layers;
+}
+
+Result<Graph> quantised_network(const Graph& network, const std::vector<QuantisedLayer>& layers,
+                                const std::vector<LayerGrids>& grids, RangeLearning learning) {
+  return Rebuild(network, layers, grids, learning).run();
+}
+
+}  // namespace mantissa
