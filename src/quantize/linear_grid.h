@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -20,14 +19,6 @@ struct MantissaRange {
   // The mantissa that a positive scale is derived from: hi, or -lo where hi is 0.
   int64_t reach() const { return hi > 0 ? hi : -lo; }
   bool operator==(const MantissaRange&) const = default;
-};
-
-// A range with scale and offset.
-struct LinearGrid {
-  double scale = 1;
-  double offset = 0;
-  int64_t lo = 0;
-  int64_t hi = 0;
 };
 
 // With n = 2^(bits - 1).
@@ -58,12 +49,35 @@ inline Result<MantissaRange> mantissa_range(int bits, RangeConvention convention
   return failed("a convention of ranges that does not exist");
 }
 
-// The nearest mantissa to a finite or infinite number, ties to even, clipped. Of {-1, +1} the
-// sign, where zero of either sign gives +1.
+// The whole number nearest to one below 2^51 in size, ties to even: where it stands at the end of
+// 53 bits, the addition rounds. std::nearbyint without the call.
+inline double nearest_whole_number(double number) {
+  constexpr double kLastBit = 0x1.8p52;
+  return (number + kLastBit) - kLastBit;
+}
+
+// The nearest mantissa to a number that is not NaN, ties to even, clipped. Of {-1, +1} the sign,
+// where zero of either sign gives +1.
 inline int64_t nearest_mantissa(double number, const MantissaRange& range) {
   if (range.step == 2) return number >= 0 ? 1 : -1;
-  return static_cast<int64_t>(std::nearbyint(
+  return static_cast<int64_t>(nearest_whole_number(
       std::clamp(number, static_cast<double>(range.lo), static_cast<double>(range.hi))));
 }
+
+// The numbers scale * q + offset with q of a range. Unsigned grids are those of activations with
+// offset m and saturation value beta (QuantInit [0089]): q = round(clip(x - m, 0, beta) / step)
+// with step = beta / N and N = 2^bits - 1.
+struct LinearGrid {
+  double scale = 1;
+  double offset = 0;
+  MantissaRange range;
+
+  int64_t mantissa(double number) const {
+    return nearest_mantissa((number - offset) / scale, range);
+  }
+  double value(int64_t mantissa) const { return scale * static_cast<double>(mantissa) + offset; }
+  double quantised(double number) const { return value(mantissa(number)); }
+  double beta() const { return scale * static_cast<double>(range.hi - range.lo); }
+};
 
 }  // namespace mantissa::quantize
