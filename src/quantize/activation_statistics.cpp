@@ -130,6 +130,12 @@ double ActivationStatistics::mean_of_minima() const {
   return total / static_cast<double>(inputs_);
 }
 
+int64_t ActivationStatistics::bytes() const {
+  constexpr size_t kNode = sizeof(std::pair<int, __int128>) + 4 * sizeof(void*);
+  return static_cast<int64_t>(sizeof(*this) + sums_.size() * kNode +
+                              (positive_.capacity() + negative_.capacity()) * sizeof(uint64_t));
+}
+
 double ActivationStatistics::width() const { return std::ldexp(1, exponent_); }
 
 bool ActivationStatistics::has_cells_of_several_numbers() const { return unit_ < exponent_; }

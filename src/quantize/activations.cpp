@@ -153,7 +153,7 @@ double chosen_offset(const ActivationStatistics& statistics, const ActivationSet
   if (settings.convention != RangeConvention::kUnsigned || statistics.minimum() >= 0) return 0;
   const double offset =
       settings.offset == OffsetRule::kMinimum ? statistics.minimum() : statistics.mean_of_minima();
-  return static_cast<double>(static_cast<float>(offset));
+  return nearest_scale(offset, 24);  // a float
 }
 
 }  // namespace

@@ -63,8 +63,8 @@ Result<std::vector<int32_t>> nearest_mantissas(std::span<const double> weights,
 double squared_error(std::span<const double> weights, double scale,
                      std::span<const int32_t> mantissas);
 
-// A scale > 0 with so many significant bits: the nearest (ties to even), the largest not above,
-// the smallest not below.
+// A number with so many significant bits: the nearest (ties to even), the largest not above, the
+// smallest not below.
 double nearest_scale(double scale, int bits);
 double scale_below(double scale, int bits);
 double scale_above(double scale, int bits);
