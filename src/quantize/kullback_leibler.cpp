@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "quantize/logarithm.h"
+#include "quantize/elementary.h"
 
 namespace mantissa::quantize {
 namespace {

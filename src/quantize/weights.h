@@ -23,7 +23,7 @@ struct WeightSettings {
   WeightMethod method = WeightMethod::kMmse;
   MantissaRange range;
   int64_t parts = 1;      // equal consecutive runs of weights, each with a scale
-  int scale_bits = 53;    // significant bits of scales: 53 any, 24 floats, 1 powers of two
+  int scale_bits = 24;    // significant bits of scales: 1 powers of two, 24 floats, 53 any
   double clipped = 1e-3;  // of kPercentile: part of the weights that may be clipped, in [0, 1)
 };
 
