@@ -57,8 +57,8 @@ const SettingInfo kOwn[] = {
      "several, of which the last that fits counts: 'stem*=8,stage3.*=3'",
      ""},
     {"method",
-     "how scales of weights are chosen: mmse (least squares), uniform (nothing is "
-     "clipped), percentile, kl (least divergence)",
+     "how scales of weights and ranges of activations are chosen: mmse (least squares), uniform "
+     "(nothing is clipped), percentile, kl (least divergence)",
      "mmse"},
     {"scales",
      "one for each channel of weights, or for each tensor; where no batch norm follows "
@@ -112,17 +112,28 @@ Status parse_patterns(const std::string& text, QuantisedBits& bits) {
   return {};
 }
 
+struct Method {
+  std::string_view name;
+  quantize::WeightMethod weights;
+  quantize::ActivationMethod activations;
+};
+constexpr Method kMethods[] = {
+    {"mmse", quantize::WeightMethod::kMmse, quantize::ActivationMethod::kMmse},
+    {"uniform", quantize::WeightMethod::kUniform, quantize::ActivationMethod::kMinMax},
+    {"percentile", quantize::WeightMethod::kPercentile, quantize::ActivationMethod::kPercentile},
+    {"kl", quantize::WeightMethod::kKullbackLeibler, quantize::ActivationMethod::kKullbackLeibler}};
+
 Status parse_method(const std::string& text, QuantiseSettings& settings) {
-  using quantize::WeightMethod;
-  for (const auto& [name, method] : {std::pair{"mmse", WeightMethod::kMmse},
-                                     {"uniform", WeightMethod::kUniform},
-                                     {"percentile", WeightMethod::kPercentile},
-                                     {"kl", WeightMethod::kKullbackLeibler}}) {
-    if (text != name) continue;
-    settings.weight_method = method;
+  for (const Method& method : kMethods) {
+    if (text != method.name) continue;
+    settings.weight_method = method.weights;
+    settings.activation_method = method.activations;
     return {};
   }
-  return invalid_input("unknown method '" + text + "'; choose mmse, uniform, percentile or kl");
+  const char* why = text == "kmeans" ? "k-means gives no linear grid, which integer layers need"
+                                     : "there is no such method";
+  return invalid_input("method: '" + text + "': " + why +
+                       "; choose mmse, uniform, percentile or kl");
 }
 
 Status parse_learning(const std::string& text, QuantiseSettings& settings) {

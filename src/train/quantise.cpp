@@ -12,10 +12,10 @@
 #include "kernels/kernel_table.h"
 #include "models/network_json.h"
 #include "ops/batch_norm.h"
+#include "quantize/activation_statistics.h"
 #include "train/freeze.h"
 #include "train/network.h"
 #include "train/programs.h"
-#include "train/range_search.h"
 #include "train/run_data.h"
 #include "train/run_plan.h"
 
@@ -47,10 +47,18 @@ Result<Source> load_source(const RunConfig& config, const TrainObserver& observe
   return Source{config, std::move(plan), std::move(data), std::move(state), std::move(trained)};
 }
 
+void add_values(const Tensor& values, quantize::ActivationStatistics& statistics) {
+  const auto count = static_cast<size_t>(values.count());
+  if (values.type == DataType::kInt8) {
+    statistics.add(std::span<const int8_t>(values.as<int8_t>(), count), *values.exponent);
+  } else {
+    statistics.add(std::span<const int16_t>(values.as<int16_t>(), count), *values.exponent);
+  }
+}
+
 // The numbers that layers read, by layer; nothing for layers that read whole ones.
-Result<std::vector<ActivationCounts>> count_activations(Source& source,
-                                                        const std::vector<QuantisedLayer>& layers,
-                                                        int64_t examples) {
+Result<std::vector<quantize::ActivationStatistics>> count_activations(
+    Source& source, const std::vector<QuantisedLayer>& layers, int64_t examples) {
   Graph watched = source.plan.graph;
   watched.outputs.clear();
   std::map<int, int> output_of;  // values to outputs
@@ -61,7 +69,7 @@ Result<std::vector<ActivationCounts>> count_activations(Source& source,
       watched.outputs.push_back(value);
     }
   }
-  std::vector<ActivationCounts> counts(layers.size());
+  std::vector<quantize::ActivationStatistics> counts(layers.size());
   if (watched.outputs.empty()) return counts;
   const RunConfig& config = source.config;
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
@@ -87,7 +95,8 @@ Result<std::vector<ActivationCounts>> count_activations(Source& source,
     MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
     for (size_t i = 0; i < layers.size(); ++i) {
       if (layers[i].bits.activations == kWholeBits) continue;
-      counts[i].add(programs.outputs(output_of.at(watched.nodes[layers[i].node].inputs[0])));
+      add_values(programs.outputs(output_of.at(watched.nodes[layers[i].node].inputs[0])),
+                 counts[i]);
     }
   }
   return counts;
@@ -171,6 +180,34 @@ double relative_error(double squared_error, const Numbers& numbers) {
   double squares = 0;
   for (const double number : numbers) squares += number * number;
   return squares > 0 ? std::sqrt(squared_error / squares) : 0;
+}
+
+double relative_error(double squared_error, const quantize::ActivationStatistics& statistics) {
+  double squares = 0;
+  for (const auto& cell : statistics.cells()) {
+    squares += cell.value * cell.value * static_cast<double>(cell.count);
+  }
+  return squares > 0 ? std::sqrt(squared_error / squares) : 0;
+}
+
+// Signed where some number is negative. Steps are powers of two where no batch norm follows.
+Result<quantize::LinearGrid> activation_grid(const std::string& name, const QuantisedLayer& layer,
+                                             quantize::ActivationMethod method,
+                                             const quantize::ActivationStatistics& statistics) {
+  const bool is_signed = statistics.minimum() < 0;
+  if (is_signed && layer.bits.activations == 1) {
+    return invalid_input(name +
+                         ": its input has negative numbers, for which 1 bit has no place; 2 "
+                         "to 8 are possible");
+  }
+  auto grid = quantize::fit_activations(
+      statistics, {.method = method,
+                   .bits = layer.bits.activations,
+                   .convention = is_signed ? quantize::RangeConvention::kSymmetric
+                                           : quantize::RangeConvention::kUnsigned,
+                   .scale_bits = layer.norm >= 0 ? 24 : 1});
+  if (!grid.ok()) return invalid_input(name + ": " + grid.error().message);
+  return grid;
 }
 
 // The exponent of the largest power of two that is not above.
@@ -259,8 +296,9 @@ double rate_factor_of(const Numbers& factors) {
 }
 
 Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& layer,
-                                  const ActivationCounts& counts, const QuantiseSettings& settings,
-                                  Parameters& parameters, LayerOutcome& outcome) {
+                                  const quantize::ActivationStatistics& counts,
+                                  const QuantiseSettings& settings, Parameters& parameters,
+                                  LayerOutcome& outcome) {
   const Node& node = network.nodes[layer.node];
   outcome.name = node.name;
   outcome.bits = layer.bits;
@@ -273,22 +311,20 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
   grids.weight_rate_factor = rate_factor_of(weights.factors);
   Numbers factors = weights.factors;
   if (layer.bits.activations < kWholeBits) {
-    const ActivationGrid found =
-        least_squares_range(counts, layer.bits.activations, outcome.has_norm);
-    if (found.levels < 1) {
-      return invalid_input(node.name + ": activations of 1 bit cannot be signed; its input is");
+    MANTISSA_ASSIGN(const quantize::LinearGrid found,
+                    activation_grid(node.name, layer, settings.activation_method, counts));
+    const auto levels = static_cast<double>(found.range.hi);
+    grids.is_signed = outcome.is_signed = found.range.lo < 0;
+    grids.activation_exponent = exponent_below(found.scale);
+    outcome.range = found.scale * levels;
+    outcome.activation_error = relative_error(quantize::squared_error(counts, found), counts);
+    for (double& factor : factors) {
+      factor *= std::ldexp(found.scale, -grids.activation_exponent);
     }
-    grids.is_signed = outcome.is_signed = found.is_signed;
-    outcome.range = found.range;
-    outcome.activation_error = found.relative_error;
-    grids.activation_exponent = exponent_below(found.range / static_cast<double>(found.levels));
-    const double step = found.range / static_cast<double>(found.levels);
-    for (double& factor : factors) factor *= std::ldexp(step, -grids.activation_exponent);
     // LSQ divides the gradient of a step by the root of the numbers that share it times the levels.
-    const auto levels = static_cast<double>(found.levels);
     const auto features = static_cast<double>(network.values[node.inputs[0]].shape.count());
     grids.range_rate_factor = std::clamp(levels * std::sqrt(levels / features), 0.001, 1000.0);
-    parameters.set(quantise_node_name(node.name) + ".range", Shape{1}, {found.range}, false);
+    parameters.set(quantise_node_name(node.name) + ".range", Shape{1}, {outcome.range}, false);
   }
   const bool changed = layer.bits.weights < kWholeBits || layer.bits.activations < kWholeBits;
   if (layer.norm >= 0 && changed) divide_result(network, layer, factors, parameters);
@@ -310,7 +346,7 @@ Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings&
   const Graph& network = source.plan.network;
   MANTISSA_ASSIGN(const std::vector<QuantisedLayer> layers,
                   quantised_layers(network, settings.bits));
-  MANTISSA_ASSIGN(const std::vector<ActivationCounts> counts,
+  MANTISSA_ASSIGN(const std::vector<quantize::ActivationStatistics> counts,
                   count_activations(source, layers, settings.calibration_examples));
   Parameters parameters(network, source.state, source.trained);
   QuantisedStart start;

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "quantize/activations.h"
 #include "quantize/weights.h"
 #include "runtime/named_parameters.h"
 #include "train/progress.h"
@@ -20,6 +21,7 @@ struct QuantiseSettings {
   QuantisedBits bits;
   quantize::WeightMethod weight_method = quantize::WeightMethod::kMmse;
   bool scales_per_channel = true;  // else one for each layer's weights
+  quantize::ActivationMethod activation_method = quantize::ActivationMethod::kMmse;
   // Weights begin where they were, between the points of the grid; else on its points. The first
   // forward pass is the same.
   bool starts_between = true;
