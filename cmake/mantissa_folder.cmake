@@ -1,15 +1,36 @@
+# mantissa_precompile(TARGET LIBRARY HEADER...): compiles headers of a library once, for all targets of
+# one type. They belong to a target of their own, so that none of the others waits for another.
+function(mantissa_precompile target library)
+  get_target_property(type ${target} TYPE)
+  string(TOLOWER "${type}" kind)
+  string(MAKE_C_IDENTIFIER "mantissa_${library}_of_${kind}" owner)
+  if(NOT TARGET ${owner})
+    set(source ${PROJECT_BINARY_DIR}/precompiled/main.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "int main() {}\n")
+    if(type STREQUAL EXECUTABLE)
+      add_executable(${owner} ${source})
+    else()
+      add_library(${owner} OBJECT ${source})
+    endif()
+    target_link_libraries(${owner} PRIVATE ${library})
+    target_compile_options(${owner} PRIVATE -O1)
+    target_precompile_headers(${owner} PRIVATE ${ARGN})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+endfunction()
+
 # What tests cost is mostly the compiler's time: their own code needs no speed, and a header that all
 # of them include is read once.
 function(mantissa_test_options target)
   target_compile_options(${target} PRIVATE -O1)
-  target_precompile_headers(${target} PRIVATE <gtest/gtest.h> <rapidcheck.h>)
+  mantissa_precompile(${target} GTest::gtest <gtest/gtest.h> <rapidcheck.h>)
 endfunction()
 
 # Code that runs once per command or epoch costs mostly the compiler's time, too, and much of that is
 # the JSON header.
 function(mantissa_cold_options target)
   target_compile_options(${target} PRIVATE -O1)
-  target_precompile_headers(${target} PRIVATE <nlohmann/json.hpp>)
+  mantissa_precompile(${target} nlohmann_json::nlohmann_json <nlohmann/json.hpp>)
 endfunction()
 
 # mantissa_folder(NAME [COLD] [FOLDERS name...] [LIBRARIES target...] [HEADERS target...])

@@ -112,7 +112,7 @@ TEST(Retention, TakesAtMostTwoPercentLongerThanTheExactPlan) {
     const RecomputeModel model = planned.model(c.instruction_bytes);
     const int64_t most = model.evaluate(keep_all(model), kNoLimit).total_bytes;
     const RetentionPlan least = choose_smallest(model);
-    for (const double part : {0.5, 0.7, 0.9}) {
+    for (const double part : {0.5, 0.8}) {
       const int64_t above = most - least.outcome.total_bytes;
       const auto limit =
           least.outcome.total_bytes + static_cast<int64_t>(part * static_cast<double>(above));
@@ -157,7 +157,7 @@ TEST(Retention, StaysWithinAnyLimitFromTheSmallestOn) {
     const int64_t least = choose_smallest(model).outcome.peak_bytes;
     EXPECT_LT(least, all.peak_bytes);
     double before = 1e300;
-    for (int i = 0; i <= 10; ++i) {
+    for (const int i : {0, 1, 2, 4, 7, 10}) {  // near the least it is hardest
       const int64_t limit = least + (all.peak_bytes - least) * i / 10;
       const auto outcome = choose_within(model, limit).outcome;
       EXPECT_LE(outcome.peak_bytes, limit) << name << " " << i;
@@ -307,7 +307,7 @@ TEST(Budget, IsMetFromTheLeastOn) {
     };
     const int64_t most = planned("none", 0), least = planned("all", 0);
     EXPECT_LE(least, most) << c.model;
-    for (int i = 0; i <= 12; ++i) {
+    for (const int i : {0, 1, 2, 4, 7, 12}) {
       const int64_t budget = least + (most - least) * i / 12;
       EXPECT_LE(planned("auto", budget), budget) << c.model << " " << c.format << " " << i;
     }

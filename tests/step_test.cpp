@@ -191,12 +191,12 @@ TEST(Step, NetworksLearn) {
         Case{"resnet50", 0.0625}, Case{"vgg16_bn", 0.125}, Case{"mobilenet_v2", 0.25},
         Case{"inception_small", 0.25}, Case{"squeezenet", 0.25}}) {
     Harness harness({.model = c.model,
-                     .batch_size = 64,
-                     .micro_batch_size = 64,
+                     .batch_size = 32,
+                     .micro_batch_size = 32,
                      .threads = 2,
                      .width = c.width});
     harness.train(100);
-    EXPECT_LT(harness.train(20), 1.4) << c.model;  // 2.30 is chance
+    EXPECT_LT(harness.train(20), 1.7) << c.model;  // 2.30 is chance
   }
 }
 
