@@ -5,18 +5,9 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-passed=0 failed=0
+# shellcheck source=tests/checks.sh
+source tests/checks.sh
 
-check() {  # check NAME COMMAND...
-  if "${@:2}" >"$folder/output" 2>&1; then
-    passed=$((passed + 1)) && echo "ok: $1"
-  else
-    failed=$((failed + 1)) && echo "FAILED: $1"
-    head -20 "$folder/output" | sed 's/^/    | /'
-  fi
-}
 
 build=$folder/build
 # command_of FILE: how it is compiled.
@@ -50,5 +41,4 @@ check "links the shared library" would_run consumer ' -o consumer .*mantissa/lib
 check "shows its public symbols only" would_run consumer '--version-script=.*libmantissa.so'
 check "compiles the same objects for it" would_run consumer '-fPIC .*-fvisibility=hidden'
 
-echo "$passed passed, $failed failed"
-((failed == 0))
+finish

@@ -8,18 +8,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 : "${MANTISSA:?names the binary to test}"
 built=$(dirname "$MANTISSA")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-passed=0 failed=0
+# shellcheck source=tests/checks.sh
+source tests/checks.sh
 
-check() {  # check NAME COMMAND...
-  if "${@:2}" >"$folder/output" 2>&1; then
-    passed=$((passed + 1)) && echo "ok: $1"
-  else
-    failed=$((failed + 1)) && echo "FAILED: $1"
-    head -20 "$folder/output" | sed 's/^/    | /'
-  fi
-}
 refuses() { ! "${@:2}" >"$folder/refused" 2>&1 && grep -E -- "$1" "$folder/refused"; }
 lacks() { ! grep -rE -- "$1" "${@:2}"; }
 
@@ -101,6 +92,22 @@ check "builds the document's project" by_cmake "$folder/static" g++ "$folder/doc
 run_document() { rm -rf "$folder/run" && (cd "$folder" && by_cmake/own) | grep weights_sha256; }
 check "which trains" run_document
 
+# README's network in C++, on the pictures of the examples.
+mkdir "$folder/readme"
+{
+  printf '#include <mantissa/training.h>\n#include "shapes.h"\nint main() {\n'
+  printf 'const Shapes shapes(1000, 0, 4, 1);\nconst mantissa::ArraySet train = shapes.arrays();\n'
+  sed -n '/^```cpp$/,/^```$/{/^```/d;p}' README.md
+  printf 'if (!history || !saved) return 1;\n'
+  printf 'std::printf("%%.2f\\n", history->back().training.losses[0].accuracy);\n}\n'
+} >"$folder/readme/main.cpp"
+sed '/^add_subdirectory/,$d' "$folder/document/CMakeLists.txt" >"$folder/readme/CMakeLists.txt"
+echo "target_include_directories(own PRIVATE $PWD/examples/cpp)" >>"$folder/readme/CMakeLists.txt"
+check "builds README's network" by_cmake "$folder/static" g++ "$folder/readme"
+# By chance one in four is right.
+run_readme() { (cd "$folder" && by_cmake/own) | tee /dev/stderr | awk '{ exit !($1 > 0.5) }'; }
+check "which learns" run_readme
+
 # The examples, each of which says whether it learned.
 check "builds the examples" by_cmake "$folder/static" g++ examples/cpp
 run_example() { (cd "$folder" && "by_cmake/$1"); }
@@ -125,5 +132,4 @@ sed 's/Mantissa 0.1/Mantissa 0.2/' tests/installed/CMakeLists.txt >"$folder/chan
 check "another version is refused" refuses 'compatible with requested version' \
   cmake -S "$folder/changed" -B "$folder/changed/build" -DCMAKE_PREFIX_PATH="$folder/static"
 
-echo "$passed passed, $failed failed"
-((failed == 0))
+finish
