@@ -328,6 +328,39 @@ Status pretraining_of(std::map<std::string, std::string> settings,
                   *state);
 }
 
+// A parameter that is not trained keeps its first mantissas and exponent, and the steps in fp32 work
+// with the same numbers.
+TEST(FloatPretraining, LeavesUntrainedParametersAsTheyAre) {
+  const auto config = make_run_config({{"model", "lenet5"},
+                                       {"data", "fashion-mnist"},
+                                       {"format", "dfp:pretraining=float,warmup=3"},
+                                       {"freeze", "conv1.*,linear2.*"},
+                                       {"batch-size", "32"},
+                                       {"threads", "1"},
+                                       {"out", "unused"}});
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  const auto plan = plan_run(*config, fashion_mnist().info);
+  ASSERT_TRUE(plan.ok());
+  auto state = State::create(plan->layout), before = State::create(plan->layout);
+  auto arena = AlignedMemory::create(plan->arena_bytes());
+  ThreadPool pool(1);
+  initialise(plan->graph, config->format, config->seed, *before);
+  initialise(plan->graph, config->format, config->seed, *state);
+  ASSERT_TRUE(pretrain(*config, *plan, *batches_for(*config), {pool, arena->span(), config->isa},
+                       [](int64_t) { return true; }, *state)
+                  .ok());
+  int trained = 0, untrained = 0;
+  for (size_t i = 0; i < plan->graph.parameters.size(); ++i) {
+    const Parameter& parameter = plan->graph.parameters[i];
+    const auto numbers = parameter_numbers(*state, static_cast<int>(i));
+    const bool is_same = numbers == parameter_numbers(*before, static_cast<int>(i));
+    EXPECT_EQ(is_same, !parameter.trained) << parameter.name;
+    ++(parameter.trained ? trained : untrained);
+  }
+  EXPECT_EQ(untrained, 4);
+  EXPECT_GT(trained, 4);
+}
+
 // The learning rate of what is behind the end of a run is not that of any step.
 TEST(FloatPretraining, MayBeLongerThanTheRun) {
   for (const char* schedule : {"one-cycle", "cosine", "step"}) {

@@ -79,9 +79,9 @@ class MANTISSA_EXPORT Network {
   // One line per layer: name, operator, shape.
   std::string summary() const;
 
-  // The same network whose parameters with these names are not trained: "*" stands for any text,
-  // as in "stem*" or "*.bias". A pattern that fits none is an error.
-  Outcome<Network> with_frozen(const std::string& pattern) const;
+  // The same network, in which parameters are not trained: the setting `freeze` of a run. Commas
+  // separate patterns of names, as in "stem*,stage1.*". Each must fit a parameter.
+  Outcome<Network> with_frozen(const std::string& patterns) const;
 
   struct Data;
   explicit Network(std::shared_ptr<const Data> data) : data_(std::move(data)) {}

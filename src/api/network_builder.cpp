@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "api/public_values.h"
-#include "base/wildcard.h"
 #include "mantissa/network.h"
 #include "models/network_json.h"
 #include "models/operators.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
+#include "train/untrained.h"
 
 namespace mantissa {
 
@@ -65,19 +65,12 @@ std::vector<ParameterInfo> Network::parameters() const {
 
 std::string Network::summary() const { return to_string(data_->graph); }
 
-Outcome<Network> Network::with_frozen(const std::string& pattern) const {
+Outcome<Network> Network::with_frozen(const std::string& patterns) const {
   Graph graph = data_->graph;
-  bool any = false;
-  for (Parameter& parameter : graph.parameters) {
-    if (!matches_wildcard(pattern, parameter.name)) continue;
-    parameter.trained = false;
-    any = true;
+  if (const Status status = leave_untrained(patterns, graph); !status.ok()) {
+    return failure_of(status.error());
   }
-  if (any) return network_of_graph(std::move(graph));
-  std::string names;
-  for (const Parameter& p : graph.parameters) names += (names.empty() ? "" : ", ") + p.name;
-  return Failure{Exit::kInvalidInput,
-                 "no parameter of '" + graph.name + "' fits '" + pattern + "'; there are " + names};
+  return network_of_graph(std::move(graph));
 }
 
 struct NetworkBuilder::Data {

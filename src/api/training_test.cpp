@@ -315,8 +315,18 @@ TEST(Parameters, StayWhereTheyAreFrozen) {
   ASSERT_TRUE(trainer.fit(train.pictures(), {.epochs = 3}).ok());
   EXPECT_EQ(trainer.parameter("convolution1.weights")->mantissas, before);
   EXPECT_NE(trainer.parameter("classifier.weights")->mantissas, classifier);
-  EXPECT_NE(picture_network().with_frozen("stem*").error().find("there are convolution1.weights"),
+}
+
+TEST(Parameters, AreFrozenByTheRulesOfTheSetting) {
+  const auto refusal = [](const char* patterns) {
+    return picture_network().with_frozen(patterns).error();
+  };
+  EXPECT_NE(refusal("stem*").find("'stem*' fits no parameter of "), std::string::npos);
+  EXPECT_NE(refusal("stem*").find("it has convolution1.weights, "), std::string::npos);
+  EXPECT_NE(refusal("classifier.weights").find("a node trains all of its parameters or none"),
             std::string::npos);
+  EXPECT_NE(refusal("*").find("leaves nothing of "), std::string::npos);
+  EXPECT_TRUE(picture_network().with_frozen("conv*,batch_norm1.*").ok());
 }
 
 TEST(OwnNetworks, ErrorsSayWhatWouldBePossible) {

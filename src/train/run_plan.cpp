@@ -23,8 +23,6 @@
 namespace mantissa {
 namespace {
 
-// Examples from which the frozen network's exponents are taken.
-constexpr int64_t kCalibrationExamples = 1280;
 // Stacks, allocator and bookkeeping of a run: measured, not planned.
 constexpr int64_t kOverheadBytes = int64_t{9} << 19;
 constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
@@ -131,6 +129,30 @@ int64_t RunPlan::inference_bytes() const {
          std::max({freeze_bytes(calibration), evaluation.arena_bytes(), validation.arena_bytes()});
 }
 
+ProgramOptions training_options(const RunConfig& config) {
+  return {.kind = ProgramKind::kTraining,
+          .micro_batch_size = config.micro_batch_size,
+          .micro_batches = static_cast<int>(config.batch_size / config.micro_batch_size),
+          .optimizer = config.optimizer,
+          .exponents = training_exponents(config.format),
+          .clips = config.clip_norm > 0,
+          .format = config.format};
+}
+
+ProgramOptions calibration_options(const RunConfig& config) {
+  return {.kind = ProgramKind::kInference,
+          .micro_batch_size = config.micro_batch_size,
+          .with_loss = false,
+          .exponents = ExponentMode::kCalibrate,
+          .format = config.format};
+}
+
+int64_t calibration_count(const RunConfig& config, int64_t examples) {
+  constexpr int64_t kMost = 1280;
+  const int64_t micro_batch = config.micro_batch_size;
+  return std::max(micro_batch, std::min(kMost, examples) / micro_batch * micro_batch);
+}
+
 StepScalars step_scalars(const RunConfig& config) {
   return {.momentum = config.momentum,
           .beta1 = config.beta1,
@@ -180,8 +202,8 @@ Result<int64_t> held_back_count(const RunConfig& config, const DatasetInfo& data
 
 // The training program, under what a memory budget leaves it, and the memory of the run.
 Status plan_training(const RunConfig& config, const DatasetInfo& data,
-                     const ProgramOptions& options, const PlanningContext& planning,
-                     RunPlan& plan) {
+                     const PlanningContext& planning, RunPlan& plan) {
+  const ProgramOptions options = training_options(config);
   RecomputeOptions recompute{
       .mode = RecomputeMode::kNone,
       .instruction_bytes = kOverheadBytesPerInstruction + 2 * int64_t{sizeof(int)},
@@ -245,21 +267,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   plan.layout = training_layout(plan.graph, config.format, config.optimizer);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   const PlanningContext planning{&table, config.threads};
-  ProgramOptions program{
-      .kind = ProgramKind::kTraining,
-      .micro_batch_size = config.micro_batch_size,
-      .micro_batches = static_cast<int>(config.batch_size / config.micro_batch_size),
-      .optimizer = config.optimizer,
-      .exponents = training_exponents(config.format),
-      .clips = config.clip_norm > 0,
-      .format = config.format};
-  const ProgramOptions training = program;
-  program = {.kind = ProgramKind::kInference,
-             .micro_batch_size = config.micro_batch_size,
-             .with_loss = false,
-             .exponents = ExponentMode::kCalibrate,
-             .format = config.format};
-  MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, program, planning));
+  MANTISSA_ASSIGN(plan.calibration, compile(plan.graph, calibration_options(config), planning));
   const Graph frozen_graph = freeze_graph(plan.graph);
   plan.frozen_layout = frozen_layout(frozen_graph, config.format);
   MANTISSA_ASSIGN(plan.evaluation,
@@ -273,10 +281,8 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   }
   plan.steps_per_epoch = train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
-  plan.calibration_examples =
-      std::max(config.micro_batch_size, std::min(kCalibrationExamples, train_count) /
-                                            config.micro_batch_size * config.micro_batch_size);
-  MANTISSA_RETURN_IF_ERROR(plan_training(config, data, training, planning, plan));
+  plan.calibration_examples = calibration_count(config, train_count);
+  MANTISSA_RETURN_IF_ERROR(plan_training(config, data, planning, plan));
   return plan;
 }
 

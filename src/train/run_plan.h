@@ -40,6 +40,15 @@ struct RunPlan {
   int64_t inference_bytes() const;
 };
 
+// What the programs of a run compile: its training steps, and the passes that find the frozen
+// network's exponents.
+ProgramOptions training_options(const RunConfig& config);
+ProgramOptions calibration_options(const RunConfig& config);
+
+// From how many of so many training examples the frozen network's exponents are taken: whole
+// micro-batches.
+int64_t calibration_count(const RunConfig& config, int64_t examples);
+
 // The scalars of a step, but for learning rate and step number.
 StepScalars step_scalars(const RunConfig& config);
 

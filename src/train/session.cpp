@@ -17,9 +17,6 @@
 namespace mantissa {
 namespace {
 
-// Examples from which the frozen network's exponents are taken.
-constexpr int64_t kCalibrationExamples = 1280;
-
 Status check_settings(const RunConfig& config) {
   if (config.format.float_steps() > 0) {
     return invalid_input(
@@ -27,8 +24,7 @@ Status check_settings(const RunConfig& config) {
   }
   if (config.schedule == ScheduleKind::kPlateau) {
     return invalid_input(
-        "lr-schedule: plateau follows the losses of a run of `train`; choose another, or take "
-        "steps "
+        "lr-schedule: plateau follows the losses of a run of `train`; choose another, or take steps "
         "with learning rates of your own");
   }
   return {};
@@ -45,19 +41,8 @@ Session::Session(Graph network, const RunConfig& config)
 Status Session::compile() {
   const kernels::KernelTable table = kernels::select_kernels(config_.isa);
   const PlanningContext planning{&table, config_.threads};
-  const ProgramOptions calibration{.kind = ProgramKind::kInference,
-                                   .micro_batch_size = config_.micro_batch_size,
-                                   .with_loss = false,
-                                   .exponents = ExponentMode::kCalibrate,
-                                   .format = config_.format};
-  MANTISSA_ASSIGN(calibration_, mantissa::compile(graph_, calibration, planning));
-  const ProgramOptions training{
-      .micro_batch_size = config_.micro_batch_size,
-      .micro_batches = static_cast<int>(config_.batch_size / config_.micro_batch_size),
-      .optimizer = config_.optimizer,
-      .exponents = training_exponents(config_.format),
-      .clips = config_.clip_norm > 0,
-      .format = config_.format};
+  MANTISSA_ASSIGN(calibration_,
+                  mantissa::compile(graph_, calibration_options(config_), planning));
   const StateLayout layout = training_layout(graph_, config_.format, config_.optimizer);
   RecomputeOptions recompute{.mode = config_.recompute,
                              .planner = config_.planner,
@@ -66,7 +51,7 @@ Status Session::compile() {
   if (config_.memory_budget > 0) {
     recompute.limit_bytes = std::max<int64_t>(1, config_.memory_budget - layout.bytes);
   }
-  MANTISSA_ASSIGN(TrainingProgram found, compile_training(graph_, training, planning, recompute));
+  MANTISSA_ASSIGN(TrainingProgram found, compile_training(graph_, training_options(config_), planning, recompute));
   training_ = std::move(found.program);
   const int64_t arena_bytes = std::max(training_.arena_bytes, freeze_bytes(calibration_));
   memory_.items = {{"weights, accumulators, optimiser", layout.weight_state_bytes()},
@@ -108,11 +93,11 @@ Result<FrozenNetwork> Session::freeze(const Examples& examples) {
     return invalid_input("freezing wants at least " + std::to_string(micro_batch) +
                          " examples, and there are " + std::to_string(examples.count));
   }
-  const int64_t count = std::min(kCalibrationExamples, examples.count) / micro_batch * micro_batch;
-  MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(examples, micro_batch,
-                                         calibration_examples(examples.count, config_.seed,
-                                                              std::max(micro_batch, count))));
+  const int64_t count = calibration_count(config_, examples.count);
+  MANTISSA_ASSIGN(
+      OrderedBatches batches,
+      OrderedBatches::create(examples, micro_batch,
+                             calibration_examples(examples.count, config_.seed, count)));
   Graph frozen_graph = freeze_graph(graph_);
   MANTISSA_ASSIGN(State frozen_state, State::create(frozen_layout(frozen_graph, config_.format)));
   FrozenNetwork frozen{{}, std::move(frozen_graph), std::move(frozen_state)};
