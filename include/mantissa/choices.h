@@ -1,4 +1,4 @@
-// What the value of a setting can be, for completing it.
+// The possible values of a setting, for completing it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Choices {
   bool is_path = false;             // of a file or a folder (besides the values)
 };
 
-// Of a setting, by its name; it means the same in every command.
+// The choices of a setting, by its name; a setting means the same in every command.
 MANTISSA_EXPORT Choices choices_of(const std::string& setting);
 
 }  // namespace mantissa

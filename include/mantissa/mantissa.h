@@ -49,7 +49,7 @@ struct NetworkOutcome {
 // with "path" alone, that of a run's folder or a model.safetensors file.
 MANTISSA_EXPORT NetworkOutcome describe_network(const Settings& settings);
 
-// What a person sees while training runs.
+// The progress of a run, for a person to see.
 struct Progress {
   enum class Kind {
     kStarting,  // before the first step: nothing to show yet, but it can be stopped

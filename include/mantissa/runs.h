@@ -1,4 +1,4 @@
-// What runs leave behind: comparing and describing their folders.
+// Compares and describes the folders that runs leave behind.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ struct DescriptionOutcome {
   std::string json;  // docs/run-folder.md, "What info says"
 };
 
-// What a run's folder, a checkpoint, a model.safetensors or any safetensors file is and holds.
+// Describes a run's folder, a checkpoint, a model.safetensors or any safetensors file.
 MANTISSA_EXPORT DescriptionOutcome describe_path(const std::string& path);
 
 }  // namespace mantissa

@@ -96,7 +96,7 @@ nlohmann::ordered_json items_json(const std::vector<MemoryItem>& items) {
   return json;
 }
 
-// Of values, or of gradients of parameters.
+// Decisions about values, or about gradients of parameters.
 nlohmann::ordered_json decisions_json(const std::vector<ValueDecision>& decisions,
                                       bool of_gradients) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();

@@ -13,7 +13,7 @@ struct Row {
   std::vector<std::string> values;
 };
 
-// What parsers take by name; choices_test checks that they do.
+// The names that parsers take; choices_test checks that they do.
 const Row kRows[] = {
     {"format",
      {"bfp8", "bfp8-text", "dfp8", "fp32", "bfp:g=8,gr=stochastic", "bfp:w=4,a=4",

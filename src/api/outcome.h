@@ -1,4 +1,4 @@
-// What the library's own results and events are in the public interface.
+// Translates the library's own results and events into the public interface.
 #pragma once
 
 #include "base/result.h"

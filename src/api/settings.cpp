@@ -185,8 +185,8 @@ bool changes(const std::string& name, const Settings& settings, const Settings& 
   return setting == known.end() || now->second != setting->default_text;
 }
 
-// What a file says for one optimizer, schedule or format does not fit another that the command line
-// names, and what followed from a setting follows anew.
+// A file's settings for one optimizer, schedule or format do not fit another that the command line
+// names. Settings that followed from another follow anew.
 void drop_settings_of_others(const Settings& settings, ConfigFile& file) {
   const auto other = [&](const char* name) { return changes(name, settings, file.settings); };
   std::erase_if(file.derived, [&](const auto& item) {

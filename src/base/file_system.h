@@ -1,5 +1,5 @@
-// What stands at a path. "Not there" and "cannot be told" are different answers: who takes the
-// second for the first deletes or writes over what a disk failed to show.
+// Tells the kind of file at a path. "Not there" and "cannot be told" are different answers: who
+// takes the second for the first deletes or writes over a file that a disk failed to show.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@ class LineReader {
   // for a line of more than 64 MiB.
   Result<std::optional<std::string_view>> next();
 
-  // Of the lines so far: how many, and their bytes.
+  // The number of lines so far, and their bytes.
   int64_t lines() const { return lines_; }
   int64_t bytes() const { return bytes_; }
 

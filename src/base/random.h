@@ -8,7 +8,7 @@
 
 namespace mantissa {
 
-// What a stream of random numbers is for; part of the key, so streams never overlap.
+// The purpose of a stream of random numbers; part of the key, so streams never overlap.
 enum class RandomStream : uint32_t {
   kInitialise = 1,
   kShuffle = 2,

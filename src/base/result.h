@@ -8,7 +8,7 @@
 
 namespace mantissa {
 
-// What kind of failure it is; the command line turns it into an exit code.
+// The kind of a failure; the command line turns it into an exit code.
 enum class ErrorCode {
   kInvalidInput,  // bad flag, bad file, bad value: exit code 2
   kOverBudget,    // does not fit the memory budget: exit code 3

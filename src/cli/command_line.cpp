@@ -72,7 +72,7 @@ void add_options(CLI::App& app, const std::string& command, Options& options, Co
     if (setting.is_switch) {
       app.add_flag(name, options.switches[setting.name], help);
     } else {
-      // What data describes may stand alone.
+      // The data set of `data` may stand alone.
       const bool stands_alone = command == "data" && setting.name == "data";
       CLI::Option* option = app.add_option((stands_alone ? setting.name + "," : "") + name,
                                            options.values[setting.name], help);
@@ -142,7 +142,7 @@ std::string footer(const CommandInfo& command) {
 std::optional<int> check_leftovers(const CLI::App& app, const std::string& command) {
   std::vector<std::string> rest = app.remaining();
   if (rest.empty()) {
-    // What stands before the command, or after "--", is left to the parent.
+    // Arguments before the command, or after "--", are left to the parent.
     rest = app.get_parent()->remaining();
     if (rest.empty()) return std::nullopt;
     if (rest[0].starts_with("-")) {

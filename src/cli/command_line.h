@@ -1,4 +1,4 @@
-// What was asked for on the command line.
+// The command line, parsed.
 #pragma once
 
 #include <optional>

@@ -210,7 +210,7 @@ void report_bench(const CommandLine& line, const std::string& json) {
 
 int run_bench(const CommandLine& line) {
   const BenchOutcome outcome = measure_visibly(line, bench);
-  // What was measured is shown even if it cannot be saved; then the error comes after it.
+  // The measurement is shown even if it cannot be saved; then the error comes after it.
   if (!outcome.json.empty()) report_bench(line, outcome.json);
   std::fflush(stdout);
   return exit_code(line, outcome);

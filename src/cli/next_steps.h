@@ -1,4 +1,4 @@
-// What one can do after a training run.
+// Commands to try after a training run.
 #pragma once
 
 #include <string>

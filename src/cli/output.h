@@ -1,4 +1,4 @@
-// What commands write: results to standard output, messages to standard error.
+// The output of commands: results to standard output, messages to standard error.
 #pragma once
 
 #include <cstdio>

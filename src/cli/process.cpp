@@ -24,7 +24,7 @@ sigset_t stop_signals() {
   return set;
 }
 
-// What a signal handler may touch.
+// The only data that a signal handler may touch.
 volatile sig_atomic_t g_requested = 0;
 const char* volatile g_message = "";
 volatile sig_atomic_t g_over_a_bar = 0;

@@ -1,4 +1,4 @@
-// What a process inherits from whoever started it, and how it is asked to stop.
+// Puts right the streams and signals that a process inherits, and tells when it is asked to stop.
 #pragma once
 
 namespace mantissa::cli {

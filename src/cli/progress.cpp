@@ -44,7 +44,7 @@ std::string bar(double fraction, int width, const Terminal& terminal) {
   return terminal.paint("36", done) + terminal.paint("2", rest);
 }
 
-// What is known of the run beside the bar. `terseness` 0 says all of it; each step up says less.
+// The text beside the bar. `terseness` 0 says all that is known; each step up says less.
 std::string facts(const Progress& progress, int terseness) {
   std::string text;
   const auto add = [&text](const std::string& fact) { text += "  " + fact; };

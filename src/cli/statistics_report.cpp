@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostBars = 15;
 constexpr int kWithBars = 72;  // columns of a terminal; in narrower ones names matter more
 
-// What is no finite number is null in JSON.
+// JSON has null in place of numbers that are not finite.
 double number(const Json& tensor, const char* key) {
   return tensor[key].is_number() ? tensor[key].get<double>() : NAN;
 }

@@ -1,4 +1,4 @@
-// What a standard stream is connected to, and what can be drawn there.
+// The terminal behind a standard stream, if there is one, and its width and colours.
 #pragma once
 
 #include <string>

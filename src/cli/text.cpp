@@ -29,7 +29,7 @@ size_t character_bytes(std::string_view text) {
   return wrong ? 0 : bytes;
 }
 
-// Of ASCII, or one of those that begin with 0x80, which terminals obey, too.
+// A control character of ASCII, or one of those from 0x80 on, which terminals obey, too.
 bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7F;

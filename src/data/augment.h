@@ -10,7 +10,7 @@
 
 namespace mantissa {
 
-// What is done to each picture, in this order, but the flip first. docs/data.md describes each.
+// The changes to each picture, in this order, but the flip first. docs/data.md describes each.
 struct Augmentation {
   int shift = 0;   // pixels: both axes move by a uniform amount in [-shift, shift], black outside
   int flip = 0;    // 1: mirrored left to right with probability 1/2

@@ -31,7 +31,7 @@ struct ClassFolders {
   bool has_pictures() const { return !classes.empty() || unlabelled > 0; }
 };
 
-// What a folder holds. Its own links to folders are followed, those in classes are not.
+// The classes in a folder. Its own links to folders are followed, those in classes are not.
 Result<ClassFolders> find_class_folders(const std::filesystem::path& root);
 
 // An error if there are no classes or too many, or if folders that hold a data set or classes are

@@ -41,7 +41,7 @@ Result<NamedFolders> find_named(const fs::path& folder) {
   return named;
 }
 
-// Of the folders that are named as one split, the one that has classes, if any.
+// Takes, of the folders that are named as one split, the one that has classes, if any.
 Result<ClassFolders> take_split(NamedFolders& named, Split split) {
   ClassFolders taken;
   for (ClassFolders& candidate : named[split]) {

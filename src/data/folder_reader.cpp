@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kTestPart = 10;  // one picture in so many, where the data have no test folder
 
-// What cannot be listed is left to reading it, which says why.
+// A folder that cannot be listed is left to the reader, which says why.
 bool recognises(const fs::path& folder) {
   const auto entries = list_folder(folder);
   return !entries.ok() || !entries->pictures.empty() || !all_folders(*entries).empty();

@@ -24,7 +24,7 @@ enum class NotRead {
   kCount
 };
 
-// What is not read: how many for each reason, and the first of them by name.
+// The files that are not read: how many for each reason, and the first of them by name.
 class PassedOver {
  public:
   void add(NotRead reason, const std::filesystem::path& path);
@@ -42,7 +42,7 @@ class PassedOver {
   std::array<Group, static_cast<size_t>(NotRead::kCount)> groups_;
 };
 
-// What a folder holds, each by name, sorted byte by byte. Names that begin with a dot are hidden.
+// The entries of a folder, by name, sorted byte by byte. Names that begin with a dot are hidden.
 struct FolderEntries {
   std::vector<std::string> folders;
   std::vector<std::string> linked_folders;  // links to folders
@@ -62,7 +62,7 @@ struct PictureFiles {
 // followed. An error if a folder cannot be listed, or there are 2^32 pictures or more.
 Result<PictureFiles> find_pictures(const std::filesystem::path& folder);
 
-// What came of a call for each of many pictures.
+// The results of a call for each of many pictures.
 struct PictureResults {
   std::vector<std::string> errors;  // [count]: the message of each call's error, "" without one
   std::optional<Error> failure;     // the first of them that is not the fault of a file

@@ -9,7 +9,7 @@
 namespace mantissa {
 namespace {
 
-// What each output position of one axis is made of: input positions begin ... begin + n - 1 with
+// The sources of each output position of an axis: input positions begin ... begin + n - 1 with
 // weights[first] ... weights[first + n - 1], which add up to `total`.
 struct Axis {
   struct Part {

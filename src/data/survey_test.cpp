@@ -76,7 +76,7 @@ TEST(Survey, CountsValidationPictures) {
   }));
 }
 
-// What training refuses for want of pictures is described all the same.
+// A data set that training refuses for want of pictures is described all the same.
 TEST(Survey, SaysThatASplitIsEmpty) {
   const TestFolder folder;
   put(folder / "a/1.png", {1, 1, 1, {7}});

@@ -17,7 +17,7 @@ struct Image {
   std::vector<uint8_t> pixels;  // [height][width][channels]
 };
 
-// What a file says about its picture before its pixels.
+// The head of a picture's file, before the pixels.
 struct ImageHeader {
   int64_t height = 0;
   int64_t width = 0;

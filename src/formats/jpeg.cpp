@@ -26,8 +26,8 @@ constexpr int kMaxScans = 100;  // a small progressive file could otherwise take
 constexpr int64_t kMaxPixelsPerByte = 8 * 64;
 constexpr std::string_view kExifMagic("Exif\0\0", 6);
 constexpr size_t kMaxSegmentBytes = 65535;
-// What libjpeg is given at once. From 512 bytes a block on it decodes baseline files 5 % faster,
-// but takes codes that are none for zeros, without a warning.
+// The bytes that libjpeg gets at once. From 512 on it decodes baseline files 5 % faster, but takes
+// invalid codes for zeros, without a warning.
 constexpr size_t kPieceBytes = 511;
 
 // All that libjpeg's callbacks need. libjpeg reports errors by longjmp, which must not skip

@@ -12,7 +12,7 @@ namespace mantissa {
 // 1) or RGB (channels 3), turned as its EXIF orientation says. Its colour profile is ignored. The
 // file is read in pieces. Errors name the file: not JPEG, damaged, cut short (a missing end marker
 // included), arithmetic coding, more than 100 scans, too large (image.h), channels neither 1 nor 3.
-// What libjpeg only warns of is damage if the pixels depend on it.
+// Faults that libjpeg only warns of are damage if the pixels depend on them.
 Result<Image> read_jpeg(const std::filesystem::path& path, int channels);
 
 // Reads up to the first scan.

@@ -171,7 +171,7 @@ TEST(JpegOrientation, IsApplied) {
   EXPECT_EQ(damaged->pixels, read_jpeg(folder / "a.jpg", 1)->pixels);
 }
 
-// What other decoders pass over in silence is no damage: the pixels are those of the clean file.
+// Faults that other decoders pass over in silence are no damage: the pixels stay the same.
 TEST(JpegWarning, OfWhatPixelsDoNotDependOnIsHarmless) {
   const TestFolder folder;
   put_jpeg(folder / "clean.jpg", {16, 8, JCS_RGB, blocks(16, 8, {{10, 90, 200}, {200, 10, 0}})});

@@ -134,7 +134,7 @@ class TreeHandler : public nlohmann::json_sax<nlohmann::json> {
       return refuse("nests deeper than " + std::to_string(kMostJsonDepth) + " lists and objects");
     }
     if (!add({.kind = kind})) return false;
-    // What is open gets no neighbour until it is closed: the address stays.
+    // An open list or object is the last of its parent until it is closed: its address stays.
     open_.push_back(open_.empty() ? &root : &open_.back()->items.back());
     return true;
   }

@@ -17,7 +17,7 @@ struct JsonTree {
 
   Kind kind = Kind::kNull;
   int line = 1;  // the value ends there; a list or an object begins there
-  // Of kTruth, kWhole, kReal and kText.
+  // The value, if the kind is kTruth, kWhole, kReal or kText.
   std::variant<std::monostate, bool, int64_t, double, std::string> scalar = {};
   std::vector<std::string> keys = {};  // of an object: as many as items, no two the same
   std::vector<JsonTree> items = {};    // of a list or an object

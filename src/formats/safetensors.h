@@ -1,7 +1,7 @@
 // safetensors files: an 8-byte little-endian header length, a JSON header (metadata; name, dtype,
 // shape and place of each tensor), then the tensors' bytes (little-endian, row-major).
 //
-// What this writes is canonical: the same input gives the same bytes. It adds two metadata keys,
+// Files written here are canonical: the same input gives the same bytes. Metadata gets two keys,
 // "sha256" (of the compact header without that key, then all data) and "sha256_covers" (says that);
 // a file with either is checked in full when it is read, so any flipped bit is found.
 #pragma once
@@ -30,7 +30,7 @@ struct SafetensorsView {
 // One tensor of a file that was read; `data` lies in the SafetensorsFile and may be unaligned.
 using SafetensorsTensor = SafetensorsView;
 
-// What a file holds. Owns the bytes that its tensors point into, so it can be moved, not copied.
+// The contents of a file. Owns the bytes that its tensors point into: can be moved, not copied.
 struct SafetensorsFile {
   SafetensorsFile() = default;
   SafetensorsFile(SafetensorsFile&&) noexcept = default;

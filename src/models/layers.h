@@ -102,7 +102,7 @@ class Layers {
   int concat(const std::string& name, std::vector<int> values) {
     return last_ = builder_.add(ops::kConcat, name, std::move(values), {});
   }
-  // Of equal shapes, or of [H, W, C] and a gate [C].
+  // The product of equal shapes, or of [H, W, C] and a gate [C].
   int product(const std::string& name, int a, int b) {
     return last_ = builder_.add(ops::kMultiply, name, {a, b}, {});
   }

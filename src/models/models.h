@@ -16,7 +16,7 @@ namespace mantissa {
 
 constexpr int64_t kMostClasses = kernels::kMaximumClasses;
 
-// What a network is built for.
+// The pictures, classes and choices that a network is built for.
 struct ModelOptions {
   int64_t height = 28, width = 28, channels = 1;
   int64_t classes = 10;

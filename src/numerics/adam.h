@@ -1,4 +1,4 @@
-// What Adam needs beyond sums: powers, the integer root, and the rounding of its slow averages.
+// Arithmetic of Adam beyond sums: powers, the integer root, and the rounding of its slow averages.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ constexpr int64_t integer_square_root(int64_t n) {
   return static_cast<int64_t>(integer_root(static_cast<uint64_t>(n)));
 }
 
-// What is added before the low `shift` bits (0 to 61) are cut off in step `step` >= 0: it runs
+// The addend before the low `shift` bits (0 to 61) are cut off in step `step` >= 0: it runs
 // through [0, 2^shift) evenly, as the bits of the step in reverse order do (van der Corput).
 constexpr int64_t rounding_offset(int64_t step, int shift) {
   uint32_t reversed = 0;

@@ -18,7 +18,7 @@ namespace mantissa {
 constexpr int kFinerExponents = 4;
 
 // Elements of a tensor that was narrowed to an exponent decided before, by the bits that they need.
-// Of parts, micro-batches and steps with one decided exponent the sum is that of the whole. Kept in
+// Counts of parts, micro-batches and steps with one decided exponent add up to the whole's. Kept in
 // checkpoints as it lies in memory: int64 each.
 struct BitStatistics {
   int64_t too_large = 0;  // clipped at the decided exponent

@@ -10,7 +10,7 @@ namespace mantissa {
 // log2(e) in Q16.
 constexpr int64_t kLog2EQ16 = 94548;
 
-// Of 2^x for x in [0, 1), in Q30, from the constant on.
+// Coefficients of 2^x for x in [0, 1), in Q30, from the constant on.
 inline constexpr int64_t kExp2Coefficients[] = {1073741824, 744266013, 257869052,
                                                 59934850,   9654007,   2017902};
 

@@ -213,7 +213,7 @@ Status set_key(std::string_view key, std::string_view value, Format& format) {
                        all_keys(format));
 }
 
-// What dynamic fixed point does not have.
+// Refuses keys that dynamic fixed point does not have.
 Status check_dynamic(const Format& format) {
   if (!format.predicted) {
     return invalid_input(
@@ -253,8 +253,8 @@ Status check_dynamic(const Format& format) {
   return {};
 }
 
-// What keys say together. A value that only repeats another's is left out: formats have one
-// spelling.
+// Settles keys that depend on each other. A value that only repeats another's is left out: one
+// spelling for each format.
 Status combine_keys(Format& format) {
   if (!format.nearest_gradients && format.gradient_bits == 16) {
     return invalid_input(

@@ -91,7 +91,7 @@ Result<Format> parse_format(std::string_view text);
 // The canonical spelling: a preset, or "bfp:..." or "dfp:..." with the keys that differ from it.
 std::string to_string(const Format& format);
 
-// What there is, for people: "bfp8", ..., "bfp:g=6|8|12|16", ...
+// All formats, for people: "bfp8", ..., "bfp:g=6|8|12|16", ...
 std::vector<std::string> format_choices();
 
 }  // namespace mantissa

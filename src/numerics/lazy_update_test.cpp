@@ -70,7 +70,7 @@ TEST(LazyUpdate, TiesKeepTheAccumulatorInRange) {
   }
 }
 
-// What a joint rescaling of W and A may lose: one unit of V for all doublings together, nothing for
+// The loss of a joint rescaling of W and A: one unit of V for all doublings together, nothing for
 // halvings.
 RC_GTEST_PROP(LazyUpdate, RescalesJointly, (int64_t bits)) {
   const int shift = shift_of(*rc::gen::elementOf(kAccumulatorBits));

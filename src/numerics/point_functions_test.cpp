@@ -53,7 +53,7 @@ Real clamped(Real x, Real low, Real high) { return std::min(std::max(x, low), hi
 Real exact_sigmoid(Real x) { return 1 / (1 + std::exp(-x)); }
 Real exact_hard_sigmoid(Real x) { return clamped(x + 3, 0, 6) / 6; }
 
-// What a function says of its ranges is what it computes.
+// The ranges that a function states are those that it computes.
 TEST(PointFunctions, RangesAreThoseOfTheFunction) {
   const std::vector<int64_t> all = mantissas();
   int clipping = 0;

@@ -95,7 +95,7 @@ class Real {
   friend constexpr Real operator-(const Real& a, const Real& b) { return a + -b; }
 
   friend constexpr bool operator==(const Real&, const Real&) = default;
-  // Of finite numbers.
+  // Compares finite numbers.
   friend constexpr bool operator<(const Real& a, const Real& b) { return (a - b).mantissa_ < 0; }
 
   friend constexpr Real abs(const Real& a) { return a.mantissa_ < 0 ? -a : a; }

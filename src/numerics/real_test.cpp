@@ -12,7 +12,7 @@
 namespace mantissa {
 namespace {
 
-// Of all sizes, with few bits or many, such as are near each other and such as are not.
+// Numbers of all sizes, with few bits or many, near each other and far apart.
 double any_double() {
   const auto bits = *rc::gen::arbitrary<int64_t>() >> *rc::gen::inRange(0, 60);
   return std::ldexp(static_cast<double>(bits), *rc::gen::inRange(-120, 120));

@@ -156,7 +156,7 @@ int fixed_point_affine(const OpContext& c, const BatchNormSaved& saved, int64_t 
   return -shift;
 }
 
-// Of q * multiplier + offset over the channels' extremes, and 0: exact, without a pass.
+// The extremes of q * multiplier + offset, from those of the channels and 0: exact, without a pass.
 struct Extremes {
   int64_t lowest = 0, highest = 0;
 };

@@ -1,4 +1,4 @@
-// What batch norm shares: with its fp32 form the running statistics, with freezing the way from
+// Parts of batch norm for others: its fp32 form takes the running statistics, freezing the way from
 // them to the integers of scale_offset.
 #pragma once
 

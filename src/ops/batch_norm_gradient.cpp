@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kGradientOffsetLimit = int64_t{1} << 60;
 
-// What x^ is computed from: for channel i, x^ = (q - mean) * inverse_sigma with q of `values`, or,
+// The source of x^: for channel i, x^ = (q - mean) * inverse_sigma with q of `values`, or,
 // where the channel is kept, of the kept ones.
 struct Source {
   Tensor values;
@@ -22,7 +22,7 @@ struct Source {
   int64_t kept_count() const { return kept.empty() ? 0 : kept.shape.last(); }
 };
 
-// Of a channel.
+// The normalisation of one channel.
 struct Normalisation {
   Real mean, inverse_sigma;
 };

@@ -1,4 +1,4 @@
-// What the forward and the backward pass of batch norm share: their memory, and the units of their
+// Common to the forward and the backward pass of batch norm: their memory, and the units of their
 // operands.
 #pragma once
 
@@ -21,7 +21,7 @@ inline int64_t batch_norm_grain(int64_t channels) {
 // Channels below which a thread is not worth waking for their scalars, some 100 ns each.
 constexpr int64_t kChannelGrain = 64;
 
-// What a pass over channels found that their integers must hold.
+// The largest number that a pass over channels found: their integers must hold it.
 struct Peak {
   Real value;
   bool is_finite = true;
@@ -111,7 +111,7 @@ struct BatchNormWorkspace {
   }
 };
 
-// What an inverted batch norm keeps besides: 1 / sigma in real units, the unit of what is negative,
+// An inverted batch norm also keeps 1 / sigma in real units, the unit of its negative values,
 // and of the input the channels that its output does not tell well enough.
 struct InversionSaved {
   static constexpr int32_t kInverted = -1, kLeftOut = -2;  // for want of room

@@ -1,4 +1,4 @@
-// What a convolution's attributes and operands say about its shape.
+// The shape of a convolution, from its attributes and operands.
 #pragma once
 
 #include "graph/op.h"

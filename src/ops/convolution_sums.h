@@ -1,4 +1,4 @@
-// What the forward passes of convolution share, whether their sums are of 32 bits or of 64.
+// Common to the forward passes of convolution, with sums of 32 bits and of 64.
 #pragma once
 
 #include <algorithm>

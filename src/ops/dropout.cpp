@@ -82,7 +82,7 @@ void forward(const OpContext& c) {
       *c.kernel.pool, c.output.count(), kernels::kRandomElementsPerThread,
       [&](int64_t begin, int64_t end, int64_t) {
         for_each_mask(c, begin, end, [&](const int8_t* keep, int64_t at, int64_t count) {
-          // What a gradient does under a mask, values do.
+          // Values are masked in the same way as gradients.
           c.kernels->elementwise->relu_gradient(keep, gradient_from(c.inputs[0], at),
                                                 gradient_from(c.output, at), 0, count);
         });

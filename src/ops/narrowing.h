@@ -205,7 +205,7 @@ void narrow_as_decided(const OpContext& context, const Tensor& tensor, int wide_
   const int shift = decided_shift(tensor, wide_exponent, most);
   set_exponent(context, tensor, wide_exponent + shift);
   const kernels::WideStatistics found = run_pass(pass, by_pieces ? &counts : nullptr, shift);
-  // What the pass did not count is counted now.
+  // Mantissas that the pass did not count are counted now.
   const kernels::LargeCounts large =
       counts.elements() == tensor.count()
           ? counts.large()

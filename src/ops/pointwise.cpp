@@ -182,7 +182,7 @@ constexpr Op relu6_row() {
   return op;
 }
 
-// What lies between 0 and 1.
+// Functions whose results lie between 0 and 1.
 constexpr Op gate_row(Op op) {
   op.traits.never_negative = true;
   return op;

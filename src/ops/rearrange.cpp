@@ -1,5 +1,5 @@
-// What moves elements and computes nothing: padding, reshape, channel shuffle. Mantissas and
-// exponents pass on, gradients likewise.
+// Operators that move elements and compute nothing: padding, reshape, channel shuffle. Mantissas
+// and exponents pass on, gradients likewise.
 #include <algorithm>
 #include <cstring>
 

@@ -117,7 +117,7 @@ std::optional<MeasuredGradient> usable(const OpContext& c, const MeasuredGradien
   return gradient;
 }
 
-// What a unit of the sums counts in the direction.
+// The value of one unit of the sums in the direction.
 Real gradient_unit(const OpContext& c, int exponent) {
   return ldexp(Real(c.scalars->gradient_scale) * Real(c.totals->gradient_factor), exponent);
 }

@@ -1,4 +1,4 @@
-// What the updates of all optimisers share: from the summed gradient to a direction, and from a
+// Common to the updates of all optimisers: from the summed gradient to a direction, and from a
 // direction to the weights. The integer order stands in kernels/update/update.h.
 #pragma once
 
@@ -45,7 +45,7 @@ Part over_blocks(const OpContext& c, const kernels::Update& update, Function&& f
   return over_gradient<Part>(c, c.parameters[0], part, combine);
 }
 
-// Of all parts.
+// The extremes of two parts together.
 kernels::Extremes combined(const kernels::Extremes& a, const kernels::Extremes& b);
 
 uint64_t largest(const kernels::Extremes& e);
@@ -68,7 +68,7 @@ struct Narrowed {
 };
 Narrowed narrow(uint64_t maximum, int wide_exponent, int bits);
 
-// What momentum keeps of a parameter, for the kernels.
+// The velocity of a parameter, for the kernels.
 inline kernels::Velocity velocity_of(const Tensor& tensor) {
   if (tensor.type == DataType::kInt32) return tensor.as<int32_t>();
   return tensor.as<int16_t>();

@@ -61,7 +61,7 @@ std::vector<int64_t> live_bytes(const std::vector<Buffer>& buffers) {
   return live;
 }
 
-// What is placed first: the largest, what is large for long, or the longest.
+// The buffers to place first: the largest, those large for long, or those that live longest.
 using Weight = __int128 (*)(const Buffer&);
 __int128 size(const Buffer& b) { return b.bytes; }
 __int128 duration(const Buffer& b) { return b.last - b.first + 1; }
@@ -125,7 +125,7 @@ class Packing {
   std::vector<int64_t> offsets_;
 };
 
-// Of indices; `fullest`: the instruction at which most bytes are alive.
+// Orders of indices; `fullest`: the instruction at which most bytes are alive.
 std::vector<std::vector<int>> orders_to_try(const std::vector<Buffer>& buffers, int64_t fullest) {
   std::vector<std::vector<int>> orders;
   for (const Weight weight : {size, large_and_long, area, duration}) {

@@ -105,7 +105,7 @@ class TrainingCompiler {
     });
   }
 
-  // What the slow ones of the first `count` choices cost.
+  // The cost of the slow ones among the first `count` choices.
   double slow_ns(size_t count) const {
     double sum = 0;
     for (size_t i = fast_rows(); i < count; ++i) sum += rows_[i].compute_ns - rows_[i].keep_ns;
@@ -161,7 +161,7 @@ class TrainingCompiler {
     return with(plan, limit_bytes);
   }
 
-  // What counts against the limit.
+  // The bytes that count against the limit.
   int64_t takes(const Program& program) const {
     const auto again =
         std::count_if(program.instructions.begin(), program.instructions.end(),

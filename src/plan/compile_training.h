@@ -35,7 +35,7 @@ struct RecomputeOptions {
   MachineProfile profile = {};
 };
 
-// What was decided about a value of the forward pass, or the gradient of a parameter, and on what
+// The decision about a value of the forward pass, or the gradient of a parameter, and its
 // grounds.
 struct ValueDecision {
   std::string name;

@@ -200,7 +200,7 @@ class Formulation {
     at_most(0, terms);
   }
 
-  // Of a moment: `fixed` bytes, and those of the terms.
+  // Limits the memory of a moment: `fixed` bytes, and those of the terms.
   void limit_bytes(int64_t fixed, Terms live) {
     live.push_back({recomputations_, static_cast<double>(model_.instruction_bytes())});
     for (IntegerProgram::Term& term : live) term.factor /= limit_;
@@ -224,7 +224,7 @@ class Formulation {
     }
   }
 
-  // What is held while the instructions before stage t run, from `begin` on.
+  // Limits the memory while the instructions before stage t run, from `begin` on.
   void limit_between(int t, int begin) {
     const auto& during = model_.bytes_during();
     const int end = t < stages_ ? reads_[t].instruction : static_cast<int>(during.size());

@@ -37,7 +37,7 @@ void find_lifetimes(Program& program) {
   }
   extend_results(program);
   if (program.options.micro_batches == 1) return;
-  // What outlives a micro-batch lives for the whole step.
+  // Buffers that outlive a micro-batch live for the whole step.
   for (Buffer& buffer : program.buffers) {
     if (buffer.kind != BufferKind::kWeightGradient && buffer.kind != BufferKind::kStatistics) {
       continue;

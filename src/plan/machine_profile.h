@@ -1,4 +1,4 @@
-// What a machine takes for what a program does: steers what is kept and what is computed again,
+// The time that a machine takes for a program's work. It steers the choice of values to keep, and
 // never a result. Source: Recompute [0015]; METHODS section 4, tiers.
 #pragma once
 
@@ -20,7 +20,7 @@ struct MachineProfile {
   // pass comes back to them. Accelerators have it; of CPUs, whose caches hold what was used last,
   // it has no bytes.
   MemoryTier on_chip = {0, 80};
-  // Of one thread.
+  // Rates of one thread.
   double dense_macs_per_ns = 45;      // convolution and linear, forward, 8 bits
   double depthwise_macs_per_ns = 6;   // one channel per group
   double wide_macs_per_ns = 3;        // of more than 8 bits

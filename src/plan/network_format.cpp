@@ -40,7 +40,7 @@ bool inverting_saves(const Graph& graph, const ValueFacts& facts, const Grids& g
 }
 
 Graph with_inverted_batch_norms(Graph graph, const Format& format) {
-  // What is kept of the input besides should cost little where the output only takes its place.
+  // The channels kept of the input should cost little where the output only takes its place.
   constexpr int64_t kRoomBehindRelu = 32;
   if (format.is_float() || format.keeps_norm_inputs) return graph;
   ValueFacts facts = value_facts(graph);

@@ -95,7 +95,7 @@ RowsAtOnce NodeOperands::rows_at_once(const Node& node) const {
   const bool wide = sum_width(node, true) == SumWidth::kMeasured;
   const int64_t row_bytes =
       weights.count() / weights[0] * element_bytes(wide ? DataType::kInt64 : DataType::kInt32);
-  // Of what happens rarely, as little memory as possible.
+  // Wide rows are rare: they get as little memory as possible.
   const int64_t most = wide ? kRowTile : kRowBytes / row_bytes / kRowTile * kRowTile;
   RowsAtOnce result;
   result.rows = std::min(std::max(kRowTile, most), divide_up(weights[0], parts));

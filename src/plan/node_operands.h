@@ -1,4 +1,4 @@
-// What a format makes of the operands of a network's nodes: types, widths, bytes. All that the
+// The operands of a network's nodes in a format: their types, widths, bytes. All that the
 // compiler asks before it decides on an instruction.
 #pragma once
 
@@ -61,7 +61,7 @@ class NodeOperands {
     return !node.parameters.empty() && values_.users[node.parameters[0]] > 1;
   }
 
-  // Of a value.
+  // Shape and grid of a value.
   Shape shape_of(int value) const;
   const Grid& grid_of(int value) const { return grids_.values[values_.canonical[value]]; }
   // Whether it is sums of 32 bits, as its producer leaves them.
@@ -77,11 +77,11 @@ class NodeOperands {
   int kept_bits(bool is_layer) const;
   // The same as it writes it if it narrows it: more where stochastic rounding follows.
   int written_bits(bool is_layer) const;
-  // Of the gradients that a node's backward_input writes, from one of so many bits.
+  // Bits of the gradients that a node's backward_input writes, from one of so many bits.
   int grad_input_bits(const Node& node, int gradient_bits) const;
-  // Of the sums of a node's first parameter, or of its others.
+  // Width of the sums of a node's first parameter, or of its others.
   SumWidth sum_width(const Node& node, bool first) const;
-  // Of the memory for them.
+  // The type of the memory for these sums.
   DataType weight_gradient_type(const Node& node, bool first) const;
 
   // Whether updates follow their gradients, not the whole backward pass.

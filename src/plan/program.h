@@ -124,10 +124,10 @@ void for_each_buffer(const Instruction& instruction, Function&& function) {
   }
 }
 
-// What the program is for.
+// The purpose of a program.
 enum class ProgramKind { kTraining, kInference };
 
-// What becomes of a value between the forward pass and the instructions of the backward pass that
+// The fate of a value between the forward pass and the instructions of the backward pass that
 // read it. Changes no bit (METHODS section 4: S, C and N).
 enum class Retention : uint8_t {
   kKept,
@@ -150,7 +150,7 @@ struct ProgramOptions {
   // Training: per parameter, whether its update computes the gradient itself a few rows at a time
   // in every step, which may_compute_rows() allows; empty: none. Changes no bit.
   std::vector<bool> by_rows = {};
-  // What the arena should not exceed: where it does, more ways to pack it are tried.
+  // If the arena exceeds this, more ways to pack it are tried.
   int64_t arena_limit_bytes = std::numeric_limits<int64_t>::max();
   Format format = {};
 };
@@ -175,7 +175,7 @@ struct Program {
   std::vector<int64_t> guarded_channels;  // per value: channels if it is guardable, else 0
 };
 
-// Of the operand's mantissas.
+// Bits of the operand's mantissas.
 inline int bits_of(const Program& program, const Operand& operand) {
   return program.exponents[operand.exponent].bits;
 }

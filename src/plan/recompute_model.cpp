@@ -50,8 +50,8 @@ double macs_per_ns(const Graph& graph, const Program& program, const Instruction
   return depthwise ? profile.depthwise_macs_per_ns : profile.dense_macs_per_ns;
 }
 
-// Of what is not multiplying, all threads together. What only clips, up to 8 bits, takes as long as
-// copying where its operands lie.
+// The time of instructions that do not multiply, all threads together. Clipping takes as long as
+// copying, for values of up to 8 bits, where its operands lie.
 double elements_ns(const Instruction& instruction, const MachineProfile& profile,
                    const MemoryTier& operands, int threads) {
   const Op& op = *instruction.op;
@@ -131,7 +131,7 @@ void RecomputeModel::find_values(const Graph& graph, const Program& program,
   }
 }
 
-// What the backward pass reads, and how far it has come since that was used last.
+// Finds the values that the backward pass reads, and how far each lies behind its last use.
 void RecomputeModel::find_reads(const Program& program, const MachineProfile& profile) {
   std::vector<int> model_value;
   for (size_t v = 0; v < values_.size(); ++v) {

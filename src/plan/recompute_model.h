@@ -1,4 +1,4 @@
-// What keeping a value or computing it again does to memory and time: a training program reduced to
+// The effect on memory and time of keeping a value or computing it again: a program reduced to
 // that, so that a planner can try thousands of choices. The memory is exactly that of the program
 // compiled with the choice; the time is an estimate. Source: Recompute; METHODS section 4.
 #pragma once
@@ -64,7 +64,7 @@ class RecomputeModel {
   // No choice has a total below this: what one instruction of the backward pass needs at once.
   int64_t bound_bytes() const;
 
-  // What a choice, one entry per value of the model, comes to. What may not go is kept in it.
+  // The outcome of a choice, one entry per value of the model. Values that may not go are kept.
   Outcome evaluate(const std::vector<Retention>& choice, int64_t limit_bytes) const;
 
   // The choice by values of the graph, as ProgramOptions::retention has it.

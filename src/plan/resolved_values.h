@@ -1,4 +1,4 @@
-// What the structure of a network alone says about its values: which share their data, and whose
+// Facts about values that follow from the network's structure: which share their data, and whose
 // gradients are wanted.
 #pragma once
 

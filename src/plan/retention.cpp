@@ -23,7 +23,7 @@ constexpr int64_t kMostEvaluations = 100'000;
 constexpr int64_t kManyValues = 20'000'000;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// What memory is paid for with when a limit is to be met.
+// The price of memory when a limit is to be met.
 enum class Price : uint8_t { kTime, kNothing };
 
 // A choice that is changed value by value.
@@ -109,8 +109,8 @@ class Search {
   RetentionPlan plan() const { return {choice_, outcome_}; }
 
  private:
-  // What the choice comes to, if is_good(its time, its excess); what is not good is no better with
-  // more of either.
+  // The outcome of the choice, if is_good(its time, its excess). A choice that is not good is no
+  // better with more of either.
   template <typename IsGood>
   std::optional<Outcome> evaluate_if(const IsGood& is_good) {
     ++*evaluations_;
@@ -348,7 +348,7 @@ bool find_smaller(const RecomputeModel& model, const std::vector<Retention>& all
   return false;
 }
 
-// What is fastest whatever it takes.
+// The fastest plan, however much memory it takes.
 RetentionPlan descended(const RecomputeModel& model, const std::vector<Retention>& start) {
   int64_t evaluations = 0;
   Search search(model, kNoLimit, start, &evaluations);

@@ -14,7 +14,7 @@ struct RetentionPlan {
   RecomputeModel::Outcome outcome;
 };
 
-// What is not read by the backward pass is not kept, all else is.
+// Keeps every value that the backward pass reads, and no other.
 std::vector<Retention> keep_all(const RecomputeModel& model);
 
 // The fastest choice found whose total stays within the limit; where none is found that does, the

@@ -89,7 +89,7 @@ class RetentionEvaluator::Course {
     from_ = to_ = static_cast<int>(checks_.size());
   }
 
-  // Of the same choice; none as soon as what is known of the excess is not promising.
+  // The outcome of the same choice; none as soon as the excess known so far is not promising.
   template <typename Promising>
   std::optional<RecomputeModel::Outcome> outcome_if(int64_t limit_bytes,
                                                     const Promising& promising) {
@@ -248,7 +248,7 @@ class RetentionEvaluator::Course {
     if (check.ends_node) end_node();
   }
 
-  // Of the choice taken: it matters whether what a check asks for is there, and what is read to
+  // Notes the uses of the choice taken: whether a check finds its value, and the values read to
   // compute it.
   void note_uses() {
     const int end = static_cast<int>(checks_.size());
@@ -273,7 +273,7 @@ class RetentionEvaluator::Course {
     }
   }
 
-  // What is computed again: as of the choice taken, but for the stretch that was walked through.
+  // The computed values are those of the choice taken, but for the stretch that was walked through.
   void put_together() {
     const auto& taken = taken_.computed;
     computed_.assign(taken.begin(), taken.begin() + taken_.marks[from_].computed);
@@ -371,7 +371,7 @@ class RetentionEvaluator::Course {
   std::vector<Part> parts_;
   std::vector<int64_t> written_forward_;  // by instruction
   std::vector<int> last_forward_;         // by value
-  // Of the choice: sets, and what is computed again, in order.
+  // The choice, its sets, and the values that it computes again, in order.
   std::vector<Retention> choice_;
   double kept_ns_ = 0;
   std::vector<uint64_t> kept_, each_time_, there_, wanted_, differ_;

@@ -1,4 +1,4 @@
-// What choices of what is kept come to, thousands of them one after the other.
+// Memory and time of choices of kept values, for thousands of choices one after the other.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class RetentionEvaluator {
   explicit RetentionEvaluator(RecomputeModel&&) = delete;
   ~RetentionEvaluator();
 
-  // What keeping and computing again takes under a choice.
+  // The time for keeping and computing again under a choice.
   double nanoseconds(const std::vector<Retention>& choice);
 
   // All of what the choice comes to of which nanoseconds() was asked last.

@@ -1,5 +1,5 @@
-// What lives from step to step: parameters, statistics, optimiser and predictors, in canonical
-// order.
+// The tensors that live from step to step: parameters, statistics, optimiser and predictors, in
+// canonical order.
 #pragma once
 
 #include <cstdint>

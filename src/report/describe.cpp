@@ -92,7 +92,7 @@ Result<Json> describe_file(const fs::path& path) {
   for (const auto& [key, text] : file.metadata) {
     if (key != "description" && key != "network") json["metadata"][key] = text;
   }
-  // What a frozen network says of itself is JSON in a text: of it only plain entries are taken.
+  // A frozen network describes itself by JSON in a text. Only its plain entries are taken.
   const auto description = parse_json(entry("description"));
   if (description.is_object()) {
     for (const auto& [key, value] : description.items()) {

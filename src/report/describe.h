@@ -1,4 +1,4 @@
-// What a run's folder or a safetensors file is, for `mantissa info PATH`.
+// Describes a run's folder or a safetensors file, for `mantissa info PATH`.
 #pragma once
 
 #include <filesystem>

@@ -31,7 +31,7 @@ double tick_step(double span, int count) {
   return 10 * power;
 }
 
-// What a damaged file may hold makes no axis.
+// Numbers of a damaged file make no axis.
 bool can_be_drawn(double value) { return std::abs(value) < 1e30; }
 
 std::vector<double> ticks(Range range, double step) {

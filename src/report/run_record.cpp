@@ -108,7 +108,7 @@ bool is_counts(const Json& list) {
          });
 }
 
-// What bit_counts say, as parts, behind those of so many steps. A length that a step does not list
+// Appends bit_counts as parts, behind those of so many steps. A length that a step does not list
 // has no elements.
 void add_bit_shares(size_t steps, TensorHistory& tensor) {
   const auto& counts = tensor.bit_counts;

@@ -1,4 +1,4 @@
-// What a run's folder holds, as far as it can be read: folders may be damaged, or their run may
+// The contents of a run's folder, as far as they can be read: it may be damaged, or its run may
 // still be going on.
 #pragma once
 

@@ -39,7 +39,7 @@ Json whole(double number) {
   return std::abs(number) < kLargest ? Json(static_cast<int64_t>(number)) : Json(number);
 }
 
-// Of the mantissas that are not zero, the part that is one unit; 0 without any.
+// The part of the mantissas other than zero that is one unit; 0 if all are zero.
 double part_of_ones(const std::vector<int64_t>& counts) {
   if (counts.size() < 2) return 0;
   const int64_t others = std::accumulate(counts.begin() + 1, counts.end(), int64_t{0});

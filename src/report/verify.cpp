@@ -196,7 +196,7 @@ std::string differing_settings(const fs::path& a, const fs::path& b) {
          value(theirs, "data") + ")";
 }
 
-// What stands only in one of the files.
+// Notes the steps that stand in only one of the files.
 void note_the_rest(const HashReader& longer, const HashReader& shorter, int64_t last_common,
                    HashComparison& result) {
   if (!longer.current() || shorter.current()) return;

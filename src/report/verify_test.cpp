@@ -76,7 +76,7 @@ TEST_F(Verify, ComparesTheCommonSteps) {
   EXPECT_EQ(result->notes.size(), 1u) << "hashed at different steps";
 }
 
-// What a run lost, or has not come to yet, may differ.
+// Steps that a run lost, or has not come to yet, may differ.
 TEST_F(Verify, MissingHashesAreNotTheSame) {
   const Step first = {0, "1", "2"}, second = {5, "3", "4"}, third = {10, "5", "6"},
              fourth = {15, "7", "8"}, last = {18, "9", "0"};

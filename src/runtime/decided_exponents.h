@@ -13,7 +13,7 @@
 
 namespace mantissa {
 
-// Of what a slot is of: bits of mantissas, and the largest exponent that it needs.
+// Bits of the mantissas that a slot belongs to, and the largest exponent that they need.
 struct DecidedWidth {
   int bits = 8;
   int exponent_limit = kExponentMax;

@@ -61,7 +61,7 @@ void execute(Phase phase, const OpFunctions& op, const OpContext& context) {
 
 }  // namespace
 
-// What is computed again has been counted. Losses are not computed again.
+// An instruction that runs again was counted before. Losses are not computed again.
 void Executor::compute_again(int i) {
   Slots& s = *slots_;
   const StepTotals before = s.totals;
@@ -102,7 +102,7 @@ void Executor::run_stretch(const Stretch& stretch, int micro_batch) {
 
 void Executor::set_observations(Observations* observations) { observations_ = observations; }
 
-// What was measured in this step predicts the next.
+// The exponents that this step measured are the predictors of the next.
 void Executor::commit() {
   Slots& s = *slots_;
   const StateLayout& layout = state_.layout();

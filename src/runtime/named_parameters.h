@@ -20,9 +20,9 @@ struct NamedParameter {
   DataType type = DataType::kInt8;
   Shape shape;
   std::span<const std::byte> numbers;
-  // Of mantissas: an int16 exponent, or one for each index of the first dimension.
+  // Where `numbers` are mantissas: an int16 exponent, or one per index of the first dimension.
   std::span<const std::byte> exponents = {};
-  // Of weights in training: the int16 part that waits (numerics/lazy_update.h), and its shift.
+  // In training, weights have an int16 part that waits (numerics/lazy_update.h), and its shift.
   // Empty: nothing waits.
   std::span<const std::byte> accumulator = {};
   int lazy_shift = 0;
@@ -47,7 +47,7 @@ Status check_parameter(const NamedParameter& parameter);
 // The graph's parameters as they are in a state of it, which outlives the result.
 std::vector<NamedParameter> named_parameters(const Graph& graph, const State& state);
 
-// What take_named_parameters would take. Only names, types and shapes are read.
+// The parameters that take_named_parameters would take. Reads only names, types and shapes.
 TakenParameters match_parameters(const Graph& graph, std::span<const NamedParameter> source);
 
 // Takes all parameters and statistics whose names and shapes match. All else of the state stays,

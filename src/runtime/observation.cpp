@@ -25,7 +25,7 @@ int length_of(float value) {
   return std::clamp(biased - 126 - kFloatExponent, 0, kMost);
 }
 
-// Of `count` elements, of length length(i) each.
+// Counts `count` elements by their lengths: element i has length(i) bits.
 template <typename Length>
 BitLengths count_lengths(int64_t count, ThreadPool& pool, const Length& length) {
   std::array<BitLengths, kernels::kMaximumParts> partial;
@@ -65,7 +65,7 @@ BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool) {
 
 namespace {
 
-// Of a parameter's sums as the update reads them, at the exponent that is fixed for the step.
+// The same for a parameter's sums as the update reads them, at the exponent fixed for the step.
 BitLengths count_sums(const OpContext& context) {
   const ParameterView& parameter = context.parameters[0];
   if (parameter.gradient.type == DataType::kFloat) {
@@ -200,7 +200,7 @@ void Observations::before(int instruction, const OpContext& context, int64_t sat
 
 void Observations::after(int instruction, const OpContext& context, int64_t saturated) {
   for (TensorObservation& seen : of(instruction)) {
-    // What the update clips and repeats is the parameter's.
+    // The parameter's own row counts the clipping and repetitions of the update.
     if (seen.kind == ObservedKind::kParameterGradient) continue;
     const Tensor& tensor = tensor_of(seen, context);
     seen.bits += count_lengths(tensor, *context.kernel.pool);

@@ -1,4 +1,4 @@
-// What the tensors of a step are like: their exponents, and how they use their bits. Gathered while
+// Observes the tensors of a step: their exponents, and how they use their bits. Gathered while
 // the step runs, since the arena keeps no tensor for longer than it is needed.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace mantissa {
 
 enum class ObservedKind : uint8_t { kValue, kGradient, kParameter, kParameterGradient };
 
-// Of floats, in place of an exponent: they are observed as mantissas of this unit.
+// Stands for an exponent where tensors are floats: they are observed as mantissas of this unit.
 constexpr int kFloatExponent = -40;
 
 // How many mantissas have which bit length: by_length[n] of those with 2^(n-1) <= |mantissa| < 2^n,
@@ -28,7 +28,7 @@ struct BitLengths {
   int largest() const;  // 0 if there is nothing but zeros
 };
 
-// Of a tensor's mantissas, or of floats as mantissas of 2^kFloatExponent.
+// Counts a tensor's mantissas by length, or floats as mantissas of 2^kFloatExponent.
 BitLengths count_lengths(const Tensor& tensor, ThreadPool& pool);
 
 // A tensor that an instruction wrote, over all micro-batches of a step.
@@ -36,7 +36,7 @@ struct TensorObservation {
   ObservedKind kind = ObservedKind::kValue;
   int instruction = -1;  // that wrote it
   int operand = 0;       // kValue, kGradient: which of its outputs, of its grad_inputs
-  // Of the last micro-batch; where channels have exponents of their own, the largest of them.
+  // In the last micro-batch; where channels have exponents of their own, the largest of them.
   int exponent = 0;
   BitLengths bits = {};
   int64_t saturated = 0;      // mantissas that the instruction clipped

@@ -56,7 +56,7 @@ double initial_factor(const Parameter& parameter) {
   return std::ldexp(largest, parameter.grid_exponent) / bound;
 }
 
-// What a parameter is set to: element i, and a bound of all magnitudes.
+// The initial numbers of a parameter: element i, and a bound of all magnitudes.
 struct InitialNumbers {
   const Parameter& parameter;
   uint64_t seed;

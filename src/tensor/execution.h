@@ -1,4 +1,4 @@
-// What a kernel needs besides its operands.
+// Everything that a kernel needs besides its operands.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the numbers of a tensor mean: a value of its own, so that it can differ from tensor to
+// The meaning of a tensor's numbers: a value of its own, so that it can differ from tensor to
 // tensor.
 #pragma once
 

@@ -70,9 +70,9 @@ inline std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
-// What gives a block its exponent before it is written: persistent state, committed at the end of a
-// step. In block floating point gradients have one, but for ge=exact, in dynamic fixed point all
-// that is narrowed.
+// Gives a block its exponent before the block is written: persistent state, committed at the end
+// of a step. In block floating point gradients have one, but for ge=exact, in dynamic fixed point
+// all that is narrowed.
 struct ExponentPredictor {
   // Measured in the last step, or kUnmeasured; in dynamic fixed point the decided exponent.
   int16_t* predicted = nullptr;
@@ -93,7 +93,7 @@ struct Tensor {
   // on; the output channels, or 1.
   int64_t blocks = 1;
   int bits = 8;  // of narrowed mantissas, 2..16; up to 8 are int8, else int16
-  // Of a value: its readers clip all that a larger exponent would hold.
+  // A limit for the value's exponent: its readers clip all that a larger one would hold.
   int exponent_limit = kExponentMax;
   int key = -1;  // names the tensor in the key of stochastic rounding
   bool is_fixed = false;  // a parameter whose exponent stays: updates clip

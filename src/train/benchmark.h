@@ -13,8 +13,8 @@
 
 namespace mantissa {
 
-// What to measure. Of `run`, its data ("synthetic" or a data set), network, format, optimiser,
-// batch, seed, threads and instruction set count.
+// The benchmark to run. `run` counts by its data ("synthetic" or a data set), network, format,
+// optimiser, batch, seed, threads and instruction set.
 struct BenchmarkConfig {
   RunConfig run;
   int64_t height = 28, width = 28, channels = 1, classes = 10;  // of synthetic pictures

@@ -13,7 +13,7 @@
 namespace mantissa {
 namespace {
 
-// Of what was saved the order does not matter; ordered_json looks for each name from the start.
+// The order of saved entries does not matter; ordered_json looks for each name from the start.
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
@@ -21,8 +21,8 @@ constexpr int64_t kLargestFileBytes = int64_t{4} << 20;
 constexpr size_t kMostNumbers = 8;  // in one condition
 constexpr size_t kMostShown = 60;   // bytes of a condition in a warning
 
-// What a condition may be. Values nested without end are the reason to ask: the library writes and
-// compares them recursively.
+// Whether a value can be a condition. Nested values cannot: the library writes and compares them
+// recursively.
 bool is_condition(const Json& value) {
   if (!value.is_array()) return !value.is_object();
   return value.size() <= kMostNumbers &&
@@ -52,7 +52,7 @@ std::string cut(std::string text) {
   return text + "...";
 }
 
-// What is wrong with a saved benchmark; "" if nothing is.
+// The fault of a saved benchmark; "" if it has none.
 std::string problem_of(const Json& saved) {
   if (saved.is_discarded()) return "is no JSON, or larger or deeper than a benchmark is";
   if (!saved.is_object() || !saved.contains("mantissa_bench")) {

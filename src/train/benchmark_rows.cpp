@@ -14,7 +14,7 @@ int64_t bytes_of(const Program& program, int buffer) {
   return buffer < 0 ? 0 : program.buffers[buffer].bytes;
 }
 
-// What forward and backward read of a parameter, what backward adds to, what an update changes.
+// The bytes of a parameter that forward and backward read, backward adds to, an update changes.
 int64_t bytes_of(const ParameterView& parameter, Phase phase) {
   switch (phase) {
     case Phase::kForward:

@@ -168,7 +168,7 @@ Result<std::optional<CheckpointInfo>> load_newest_checkpoint(const std::filesyst
   if (file.ok()) MANTISSA_RETURN_IF_ERROR(check_run(newest, *file, run_identity));
   auto loaded = file.ok() ? restore(newest, *file, state) : Result<CheckpointInfo>(file.error());
   if (loaded.ok()) return std::optional(std::move(*loaded));
-  // What cannot be read now may be good.
+  // A file that cannot be read now may be good.
   const bool damaged =
       loaded.error().code == ErrorCode::kInvalidInput && InputFile::open(newest).ok();
   if (damaged && saved.size() > 1) {

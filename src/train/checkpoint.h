@@ -22,7 +22,7 @@ struct CheckpointInfo {
   // Since the first step.
   int64_t saturated = 0, requantised = 0, re_executions = 0, guard_violations = 0;
   int64_t norm_channels_left_out = 0;
-  // Of this epoch's steps so far.
+  // The loss of this epoch's steps so far.
   int64_t epoch_loss_q24 = 0;
   // The epoch with the lowest loss (on the validation examples, if there are any): the step that it
   // ended with, 0 if there is none yet; and how often and when the plateau schedule last reacted.

@@ -10,7 +10,7 @@
 
 namespace mantissa {
 
-// What a configuration file says, by name, each as the text that a command line would have.
+// The settings in a configuration file, by name, each as the text that a command line would have.
 struct ConfigFile {
   std::map<std::string, std::string> settings;
   std::map<std::string, std::string> derived;  // its table [derived]

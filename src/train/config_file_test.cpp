@@ -49,7 +49,7 @@ TEST_F(ConfigFileTest, IsFlat) {
   EXPECT_NE(refusal("a = [\n").find("line"), std::string::npos);
 }
 
-// What is read by recursion is counted before.
+// Nested values are counted before recursion reads them.
 TEST_F(ConfigFileTest, RefusesWhatNestsDeeply) {
   for (const std::string& text :
        {"a" + repeated(".a", 50'000) + " = 1\n", "[a" + repeated(".a", 50'000) + "]\n",

@@ -31,7 +31,7 @@ TEST(Divergence, IsJudgedByTheLastSteps) {
 TEST(Divergence, IsALossFarAboveGuessing) {
   EXPECT_DOUBLE_EQ(guessing_loss(kEntropy, 10), std::log(10));
   EXPECT_DOUBLE_EQ(guessing_loss(kSquares, 10), 0.09);
-  // What a network of ten classes may come to.
+  // Losses that a network of ten classes may have.
   for (const double loss : {0.0, 2.3, 5.0, 20.0}) {
     EXPECT_EQ(divergence(task(kEntropy, 10), {loss, 50}, loss), "") << loss;
   }

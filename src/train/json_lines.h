@@ -29,7 +29,7 @@ class JsonLines {
   const std::string& first() const { return first_; }
   const std::string& last() const { return last_; }
 
-  // What the user should know of lines that are missing before `last_step`; empty where none are.
+  // A message about lines that are missing before `last_step`; empty where none are.
   const std::string& gap() const { return gap_; }
 
   // Appends a line, and hands it to the system before it returns.

@@ -22,7 +22,7 @@ class JsonLinesTest : public ::testing::Test {
     return JsonLines::open(path_, last_step, 10);
   }
 
-  // What is left of it.
+  // The text that is left of it.
   std::string kept(const std::string& text, int64_t last_step) {
     const auto lines = open(text, last_step);
     EXPECT_TRUE(lines.ok());

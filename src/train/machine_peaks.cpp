@@ -76,7 +76,7 @@ class Measurement {
     return best;
   }
 
-  // Of tasks that move as many bytes as both arrays have.
+  // The rate of tasks that move as many bytes as both arrays have.
   template <typename Task>
   double gb_per_s(Task&& task) {
     double best = 0;

@@ -1,4 +1,4 @@
-// What this machine reaches at most, measured, so that other measurements can be compared with it.
+// The measured peaks of this machine, so that other measurements can be compared with them.
 #pragma once
 
 #include "base/result.h"

@@ -21,7 +21,7 @@ namespace {
 constexpr int kCopyRuns = 10;  // the best counts: others may use the machine, too
 constexpr int64_t kCopiedBytes = int64_t{1} << 27;  // per run
 
-// Of a rate that was measured more digits mean nothing.
+// More than four digits of a measured rate mean nothing.
 double four_digits(double number) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.4g", number);
@@ -42,7 +42,7 @@ class Measurement {
   Result<MachineProfile> run() {
     MachineProfile profile;
     MANTISSA_RETURN_IF_ERROR(measure_caches(profile));
-    // What is computed again is what a profile is for.
+    // These networks have the instructions that a plan may compute again.
     MANTISSA_ASSIGN(const Benchmark dense, bench("resnet8", "bfp8", 64));
     MANTISSA_ASSIGN(const Benchmark depthwise, bench("mobilenet_blocks", "bfp8", 16));
     MANTISSA_ASSIGN(const Benchmark wide, bench("lenet5", "bfp:a=12", 64));

@@ -1,4 +1,4 @@
-// What a run will need in memory, known before step 0, and what it took.
+// The memory that a run will need, known before step 0, and the memory that it took.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 namespace mantissa {
 
-// Of the steps since the line before, but for step, epoch and learning rate.
+// The means of the steps since the line before; step, epoch and learning rate are the last ones.
 struct MetricsLine {
   int64_t step = 0;
   double epoch = 0;

@@ -11,11 +11,11 @@
 
 namespace mantissa {
 
-// What a network is built for, if it classifies pictures: it has the inputs "pixels" and "labels",
+// The pictures and classes of a network that classifies: it has the inputs "pixels" and "labels",
 // one result, and one loss between that and the labels. Else an error.
 Result<ModelOptions> picture_options(const Graph& network);
 
-// What the network of a run is built for, on these data. An error if those of a file are for
+// The pictures and classes of a run's network, on these data. An error if those of a file are for
 // others.
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data);
 

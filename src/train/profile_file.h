@@ -19,7 +19,7 @@ std::filesystem::path default_profile_path();
 Result<MachineProfile> read_profile(const std::filesystem::path& path);
 std::string to_toml(const MachineProfile& profile);
 
-// What `--profile` means: a file; "builtin"; or "": the file at the default path if it is there.
+// The profile of `--profile`: a file; "builtin"; or "": the file at the default path if it exists.
 Result<MachineProfile> find_profile(const std::string& setting);
 
 }  // namespace mantissa

@@ -15,7 +15,7 @@ std::string refusal(const Settings& settings, const Settings& derived = {}) {
   return config.ok() ? "" : config.error().message;
 }
 
-// What is written is read as it was.
+// Settings that are written and read again.
 ConfigFile round_trip(const RunConfig& config) {
   const TestFolder folder;
   const auto text = to_toml(config);

@@ -25,7 +25,7 @@ inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFi
                                          kHashesFile,  kTensorsFile,    kBestFile,  kConfigFile,
                                          kNetworkFile, kStartFile};
 
-// What a run is called: the last part of its folder's path.
+// The name of a run: the last part of its folder's path.
 std::string run_name(const std::filesystem::path& folder);
 
 // Makes the folder config.out, and holds it. It may have files of a run only if the settings say

@@ -96,7 +96,7 @@ TEST_F(RunFolder, RemovesARunAndNothingElse) {
   EXPECT_EQ(names(), (Names{"lock", "notes.txt"}));
 }
 
-// What stops it leaves the older checkpoints.
+// An error on the way leaves the older checkpoints.
 TEST_F(RunFolder, RemovesTheNewestCheckpointFirst) {
   for (const int64_t step : {10, 30}) put(checkpoint_path({}, step).string());
   std::filesystem::create_directory(checkpoint_path(folder_.path(), 20));

@@ -40,7 +40,7 @@ class RunLogs {
   static Result<RunLogs> open(const RunConfig& config, const RunPlan& plan,
                               const CheckpointInfo& info, const State& state);
 
-  // What the executor fills while it takes the step that ends as number `step`: nullptr where
+  // Filled by the executor while it takes the step that ends as number `step`: nullptr where
   // nothing of that is written. Valid until the logs are moved.
   Observations* observations(int64_t step);
 
@@ -50,10 +50,10 @@ class RunLogs {
   Result<std::optional<MetricsLine>> write(const FinishedStep& step, const State& state,
                                            CheckpointInfo& info);
 
-  // What of the files is missing, a line each.
+  // The parts of the files that are missing, a line each.
   std::vector<std::string> gaps() const;
 
-  // What was written survives a loss of power when it returns.
+  // When it returns, all lines written survive a loss of power.
   Status flush();
 
   // Time that is not training's: leaves it out of the next line's examples per second.

@@ -40,7 +40,7 @@ struct RunPlan {
   int64_t inference_bytes() const;
 };
 
-// What the programs of a run compile: its training steps, and the passes that find the frozen
+// Options of a run's programs: its training steps, and the passes that find the frozen
 // network's exponents.
 ProgramOptions training_options(const RunConfig& config);
 ProgramOptions calibration_options(const RunConfig& config);

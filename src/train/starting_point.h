@@ -34,7 +34,7 @@ struct TrainedFile {
 // possible.
 Result<TrainedFile> read_trained(const std::filesystem::path& path);
 
-// What a run's settings know of such a file. The numbers are read again when they are taken.
+// Such a file in a run's settings. The numbers are read again when they are taken.
 struct StartingPoint {
   std::filesystem::path path;  // of the file, not of the folder
   std::string source;
@@ -44,16 +44,16 @@ struct StartingPoint {
 };
 StartingPoint starting_point(const TrainedFile& trained);
 
-// What `--from` says of a run's network where `--model` is not named.
+// The network that `--from` gives a run without `--model`.
 struct TrainedNetwork {
-  // Of a checkpoint: model, width, loss and label-smoothing of the config.toml beside it.
+  // From a checkpoint: model, width, loss and label-smoothing of the config.toml beside it.
   std::map<std::string, std::string> settings;
-  // Of a frozen network: its own, without channel means.
+  // From a frozen network: its own, without channel means.
   std::optional<Graph> network;
 };
 Result<TrainedNetwork> network_of(const TrainedFile& trained);
 
-// What the graph takes from the starting point. An error if that is nothing.
+// The parameters that the graph takes from the starting point. An error if there are none.
 Result<TakenParameters> match_start(const Graph& graph, const StartingPoint& start);
 
 // Reads the file again. An error if its parameters are not those that the settings know.

@@ -10,7 +10,7 @@
 namespace mantissa {
 namespace {
 
-// Of decided exponents and of what decides them: wide values may lie outside -128..127.
+// A bound for decided exponents and their statistics: wide values may lie outside -128..127.
 constexpr int64_t kMostExponent = 1000;
 
 std::vector<int64_t> dims_of(const Shape& shape) {

@@ -14,7 +14,7 @@ namespace {
 
 class StateFile : public ::testing::Test {
  protected:
-  // Of a network in training, as it begins.
+  // The state of a network in training, as it begins.
   State fresh(const char* text) {
     ModelOptions options;
     options.channel_means = {0};

@@ -21,7 +21,7 @@ class StepTimes {
   double busy_seconds() const { return busy_seconds_; }
   double examples_per_second(int64_t batch_size) const;  // 0 without any
 
-  // Of the last 4096 steps, without waiting; 0 without any.
+  // The median of the last 4096 steps, without waiting; 0 without any.
   double median_ms() const;
 
  private:

@@ -26,7 +26,7 @@ class TensorLogTest : public ::testing::Test {
     program_ = std::move(*program);
   }
 
-  // What the log says of missing lines.
+  // The log's message about missing lines.
   std::string go_on(const std::string& name, int64_t from, int64_t to) {
     auto log = TensorLog::open(folder_ / name, graph_, program_, from, 50, true);
     EXPECT_TRUE(log.ok());

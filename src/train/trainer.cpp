@@ -120,7 +120,7 @@ Result<std::optional<TrainedFile>> take_start(Run& run) {
   return std::optional(std::move(trained));
 }
 
-// What config.toml names: it is there before that.
+// Writes the files that config.toml names, before config.toml.
 Status write_named_files(const Run& run, const TrainedFile* trained, bool has_start) {
   const fs::path folder = run.config.out;
   if (run.config.network) {

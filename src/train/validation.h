@@ -1,4 +1,4 @@
-// What is decided at the end of an epoch: whether it was the best so far, whether the learning rate
+// The decisions at the end of an epoch: whether it was the best so far, whether the learning rate
 // falls, whether training stops.
 #pragma once
 

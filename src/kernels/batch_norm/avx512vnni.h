@@ -1,4 +1,4 @@
-// What the AVX-512 sources of batch norm share. Include it outside of any region.
+// Common to the AVX-512 sources of batch norm. Include it outside of any region.
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)

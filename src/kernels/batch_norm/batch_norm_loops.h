@@ -207,7 +207,7 @@ inline void gradient_sums(const BatchNormGradient& args, int64_t begin_row, int6
   });
 }
 
-// What is negative of an input, in the unit of the rest.
+// An input whose negative values have a unit of their own, in the unit of the rest.
 inline int64_t in_one_unit(int64_t in, int negative_shift) {
   return in < 0 ? in * (int64_t{1} << negative_shift) : in;
 }

@@ -203,7 +203,7 @@ TEST_P(BatchNorm, ScaleOffsetOfTies) {
   }
 }
 
-// What is below zero is rounded twice, the second time half up, and clipped without being counted.
+// Negative results are rounded twice, the second time half up, and clipped without being counted.
 template <typename Out = int8_t, typename In>
 void check_coarse_negatives(const BatchNormKernels& kernels, const ScaleOffsetCase<In>& data,
                             int bits, int shift, int negative_shift) {

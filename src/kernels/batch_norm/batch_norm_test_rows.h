@@ -1,4 +1,4 @@
-// What the tests of batch norm share: the rows of the family as parameters, and awkward operands.
+// Common to the tests of batch norm: the rows of the family as parameters, and awkward operands.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@ inline void set_constants(const BatchNormGradient& args, int64_t channel, StripC
   });
 }
 
-// What results of a batch norm may be without being looked at closer: no larger than a maximum that
+// Results of a batch norm that need no closer look: no larger than a maximum that
 // is known to occur, and not saturated.
 class KnownRange {
  public:

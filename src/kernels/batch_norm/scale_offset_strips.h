@@ -3,7 +3,7 @@
 // Include inside an anonymous namespace of mantissa::kernels, after fixed_point_strips.h and, in a
 // namespace `loops`, batch_norm_loops.h.
 
-// What to add to in * multiplier + offset so that shifting it to the right rounds to nearest even
+// The addend of in * multiplier + offset with which a shift to the right rounds to nearest even
 // for all values of `in`: a half, or one less if one value gives a tie that goes down. 0 if several
 // values may give ties.
 inline int64_t rounding(int64_t multiplier, int64_t offset, int shift) {

@@ -1,4 +1,4 @@
-// What the tests of the element-wise kernels share: a test for each row, and narrowing from its
+// Common to the tests of the element-wise kernels: a test for each row, and narrowing from its
 // definition.
 #pragma once
 

@@ -1,6 +1,6 @@
 // oneDNN, loaded when it is first used, so that integer runs carry none of it.
 //
-// What computes is written for the C interface of version 3 (Debian 13). With version 2 (Debian 12)
+// Callers use the C interface of version 3 (Debian 13). With version 2 (Debian 12)
 // the functions that have changed since are made of the older ones.
 #pragma once
 

@@ -50,7 +50,7 @@ struct RoundEvenLanes {
   explicit RoundEvenLanes(const RoundEven64& round)
       : shift_right(round.below_half, round.shift), odd(wrapping(all(round.odd))) {}
   Lanes operator()(Lanes lanes) const { return shift_right(towards_even(lanes)); }
-  // What is left to do: a shift.
+  // Only a shift is left to do.
   UnsignedLanes biased(Lanes lanes) const { return towards_even(lanes) + shift_right.addend; }
 
  private:

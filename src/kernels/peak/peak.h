@@ -1,4 +1,4 @@
-// What this CPU can do at most: loops that do nothing but multiply and add in registers, or read
+// The peak rates of this CPU: loops that do nothing but multiply and add in registers, or read
 // and copy memory. They compute no result of a run; measurements are compared with them.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the logits of an example are compared with.
+// The targets that the logits of an example are compared with.
 #pragma once
 
 #include "kernels/softmax/softmax.h"

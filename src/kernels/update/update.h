@@ -108,7 +108,7 @@ constexpr int64_t kAdamDirectionLimit = int64_t{1} << kAdamLimitBits;
 // Bits of the squares' weights, bits of h and r, and bits of S that are cut off.
 constexpr int kAdamWeightBits = 24, kAdamRootBits = 19, kAdamCutBits = 10;
 
-// What shows the extremes of `wide` approximately, in one pass with those of G: two of its
+// Approximates the extremes of `wide`, in one pass with those of G: two of its
 // products, of 16 bits.
 struct DirectionSketch {
   const int16_t* velocity = nullptr;             // v

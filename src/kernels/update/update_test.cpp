@@ -274,7 +274,7 @@ TEST_P(UpdateTest, StochasticUpdatesKeepTheMean) {
   }
 }
 
-// What a step clips is known before, and nothing is written for it.
+// The clipping of a step is known before it, and nothing is written for it.
 TEST_P(UpdateTest, CountsClippedDirections) {
   for (const int direction_shift : {0, 30, 38, 42, 45, 50, 62}) {
     Parameter p(1001, 8, 7, true);

@@ -84,7 +84,7 @@ void cross_entropy(const OpContext& c) {
   });
 }
 
-// Of the sum over examples.
+// The gradient of the sum over examples.
 void cross_entropy_backward(const OpContext& c) {
   const double smoothed = smoothing(c);
   write_gradients(c, [&](const Row& row, float* gradient) {

@@ -8,7 +8,7 @@
 namespace mantissa::ops::fp32 {
 namespace {
 
-// What all optimisers take from the context.
+// Everything that optimisers take from the context.
 struct Step {
   float* weights;
   const float* gradient;
