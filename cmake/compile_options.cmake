@@ -32,6 +32,13 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options(-Wno-restrict -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
 
+# All code tells the fuzzer where an input leads, and ends where it does something undefined.
+if(MANTISSA_FUZZ)
+  set(sanitizers -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  add_compile_options(${sanitizers})
+  add_link_options(${sanitizers})
+endif()
+
 # Files are hostile: what a fault in reading one does to memory should end the program.
 if(MANTISSA_HARDENING)
   add_compile_options(-fstack-protector-strong -fstack-clash-protection -fcf-protection)

@@ -109,12 +109,15 @@ PYTHON
     eval --checkpoint "$folder/unknown.safetensors" --data "$data"
 }
 
-# The example in docs/networks.md is a network.
+# The examples in the documents are networks.
 check_documents() {
-  python3 - "$(dirname "${BASH_SOURCE[0]}")/../../docs/networks.md" >"$folder/example.json" <<'PYTHON'
-import sys
-print(open(sys.argv[1]).read().split("```json\n")[1].split("```")[0])
-PYTHON
+  local root
+  root=$(dirname "${BASH_SOURCE[0]}")/../..
+  json_of() { sed -n '/^```json$/,/^```$/{/^```/d;p}' "$1"; }
+  json_of "$root/README.md" >"$folder/readme.json"
+  accepts "README's network" "test accuracy" train --model "$folder/readme.json" --data "$data" \
+    --steps 2 --batch-size 8 --out "$folder/readme"
+  json_of "$root/docs/networks.md" >"$folder/example.json"
   accepts "the documented network" "two_paths|test accuracy" train --model "$folder/example.json" \
     --data "$data" --steps 2 --batch-size 8 --out "$folder/example"
   sed '/"stem", "op"/s/"channels"/"chanels"/' "$folder/example.json" >"$folder/misspelt.json"
