@@ -113,7 +113,7 @@ Problem problem_of(const RoundingLayer& layer) {
 
 // h and its slope over the trained number.
 struct Soft {
-  double h, slope;
+  double h = 0, slope = 0;
 };
 
 Soft soft(double number) {
@@ -144,7 +144,8 @@ class Training {
         first_(gradient_),
         second_(gradient_),
         weights_(gradient_),
-        errors_(static_cast<size_t>(settings.batch) * problem.outputs) {
+        errors_(problem.outputs),
+        soft_(problem.low.size()) {
     for (const double h : problem.fraction) numbers_.push_back(hard(h));
     for (const double error : problem.nearest_error) {
       // By the mean of a row, for as many weights: gradients of the size of the regulariser's.
@@ -172,21 +173,20 @@ class Training {
     const size_t outputs = problem_.outputs, features = problem_.features;
     for (size_t k = 0; k < weights_.size(); ++k) {
       const size_t output = k % outputs;
-      weights_[k] =
-          problem_.scale(output) * problem_.low[k] + problem_.steps[output] * soft(numbers_[k]).h;
+      soft_[k] = soft(numbers_[k]);
+      weights_[k] = problem_.scale(output) * problem_.low[k] + problem_.steps[output] * soft_[k].h;
     }
     std::fill(gradient_.begin(), gradient_.end(), 0);
     for (int i = 0; i < settings_.batch; ++i) {
       const size_t index = row_of(step, i);
       const float* row = problem_.row(index);
-      double* errors = errors_.data() + static_cast<size_t>(i) * outputs;
-      for (size_t o = 0; o < outputs; ++o) errors[o] = -problem_.targets[index * outputs + o];
-      add_products(row, weights_, features, outputs, errors);
+      for (size_t o = 0; o < outputs; ++o) errors_[o] = -problem_.targets[index * outputs + o];
+      add_products(row, weights_, features, outputs, errors_.data());
       for (size_t f = 0; f < features; ++f) {
         const double x = row[f];
         if (x == 0) continue;
         double* to = gradient_.data() + f * outputs;
-        for (size_t o = 0; o < outputs; ++o) to[o] += x * errors[o];
+        for (size_t o = 0; o < outputs; ++o) to[o] += x * errors_[o];
       }
     }
   }
@@ -208,7 +208,7 @@ class Training {
     const int beta = step < begin ? 0 : 20 - 18 * (step - begin) / std::max(left - 1, 1);
     for (size_t k = 0; k < numbers_.size(); ++k) {
       const size_t output = k % problem_.outputs;
-      const Soft at = soft(numbers_[k]);
+      const Soft at = soft_[k];
       double slope = 2 * factors_[output] * problem_.steps[output] * gradient_[k];
       if (beta > 0) slope += settings_.regulariser * regulariser_slope(at.h, beta);
       slope *= at.slope;
@@ -223,8 +223,9 @@ class Training {
   const RoundingSettings& settings_;
   Numbers numbers_;  // [features, outputs], trained
   Numbers gradient_, first_, second_, weights_;
-  Numbers errors_;   // [batch, outputs]
-  Numbers factors_;  // [outputs]
+  Numbers errors_;          // [outputs], of one row
+  Numbers factors_;         // [outputs]
+  std::vector<Soft> soft_;  // of the numbers
   double first_power_ = 1, second_power_ = 1;
 };
 

@@ -3,7 +3,9 @@
 // 1 or of the result, whichever is larger.
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 
 namespace mantissa::quantize {
 
@@ -22,13 +24,24 @@ inline double natural_logarithm(double x) {
   return 2 * t * series + exponent * 0.69314718055994530942;
 }
 
+// Of 0 to 15.
+inline constexpr auto kInverseFactorials = [] {
+  std::array<double, 16> result{};
+  double factorial = 1;  // exact
+  for (int k = 0; k < 16; ++k) {
+    factorial *= k > 0 ? k : 1;
+    result[static_cast<size_t>(k)] = 1 / factorial;
+  }
+  return result;
+}();
+
 // e^x for |x| <= 700.
 inline double exponential(double x) {
   constexpr double kLn2High = 0x1.62e42feep-1, kLn2Low = 0x1.a39ef35793c76p-33;
   const double whole = std::nearbyint(x * 1.44269504088896340736);
   const double rest = (x - whole * kLn2High) - whole * kLn2Low;  // |rest| < 0.35
-  double series = 1;
-  for (int k = 15; k >= 1; --k) series = 1 + rest * series / k;
+  double series = 0;
+  for (int k = 15; k >= 0; --k) series = series * rest + kInverseFactorials[k];
   return std::ldexp(series, static_cast<int>(whole));
 }
 
