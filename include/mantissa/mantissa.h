@@ -56,6 +56,7 @@ struct Progress {
     kStep,
     kCheckpoint,
     kPretraining,
+    kReestimating,  // the statistics of batch norms
     kValidating,
     kEvaluating,
     kMessage
@@ -103,6 +104,34 @@ struct QuantisationOutcome : TrainingOutcome {
 // Quantises the network of "from" to few bits, by post-training quantisation, and trains it on from
 // there. Writes a run's folder under "out", as train does. docs/quantisation.md.
 MANTISSA_EXPORT QuantisationOutcome quantize_network(const Settings& settings,
+                                                     const Observer& observer = nullptr);
+
+// A layer that alone was quantised: the validation loss of the network, and what part of all rises
+// of the loss is its own.
+struct LayerSensitivity {
+  QuantisedLayerInfo layer;
+  double loss = 0, accuracy = 0;
+  double share = 0;
+};
+
+// Keeping these layers at 8 bits wins back this part of all rises, for so many bytes of weights.
+struct SensitivityAdvice {
+  std::vector<std::string> layers;
+  double won_back = 0;
+  int64_t more_bytes = 0;
+};
+
+struct SensitivityOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  double loss = 0, accuracy = 0;         // with 8 bits everywhere
+  int64_t examples = 0;                  // validation examples
+  std::vector<LayerSensitivity> layers;  // the largest rise first
+  std::vector<SensitivityAdvice> advice;
+};
+
+// With the settings of quantize: the cost of each layer's few bits alone. Writes nothing.
+MANTISSA_EXPORT SensitivityOutcome layer_sensitivity(const Settings& settings,
                                                      const Observer& observer = nullptr);
 
 struct EvaluationOutcome {

@@ -44,6 +44,9 @@ inline Progress progress_of(const TrainEvent& event) {
     case TrainEventKind::kPretraining:
       progress.kind = Progress::Kind::kPretraining;
       break;
+    case TrainEventKind::kReestimating:
+      progress.kind = Progress::Kind::kReestimating;
+      break;
     case TrainEventKind::kValidating:
       progress.kind = Progress::Kind::kValidating;
       break;

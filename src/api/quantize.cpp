@@ -9,6 +9,7 @@
 #include "mantissa/mantissa.h"
 #include "train/network.h"
 #include "train/quantise.h"
+#include "train/quantise_sensitivity.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
 
@@ -82,14 +83,60 @@ Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& o
   return outcome;
 }
 
+// Examples that are held back where the data have none for validation and the settings say nothing.
+constexpr const char* kHeldBack = "2000";
+
+Result<RunConfig> sensitivity_config(const Settings& training) {
+  Settings source = training;
+  source.erase("reestimate");
+  source.erase("epochs");
+  MANTISSA_ASSIGN(RunConfig config, make_run_config(source));
+  MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
+  if (data.validation_count == 0 && source.count("validation") == 0) {
+    source["validation"] = kHeldBack;
+    MANTISSA_ASSIGN(config, make_run_config(source));
+  }
+  MANTISSA_RETURN_IF_ERROR(adapt_classes(data, config));
+  return config;
+}
+
+Result<SensitivityOutcome> measure(const Settings& settings, const TrainObserver& observer) {
+  MANTISSA_ASSIGN(const QuantizeConfig config, quantize_config(settings));
+  MANTISSA_ASSIGN(const RunConfig source, sensitivity_config(config.training));
+  MANTISSA_ASSIGN(const NetworkSensitivity found, sensitivity(source, config.quantise, observer));
+  SensitivityOutcome outcome;
+  outcome.loss = found.loss;
+  outcome.accuracy = found.accuracy;
+  outcome.examples = found.examples;
+  for (const quantize::SensitivityRow& row : found.table.rows) {
+    const NetworkSensitivity::Layer& layer = found.layers[static_cast<size_t>(row.layer)];
+    outcome.layers.push_back({info_of(layer.outcome), layer.loss, layer.accuracy, row.share});
+  }
+  for (const quantize::SensitivityAdvice& advice : found.table.advice) {
+    SensitivityAdvice& row = outcome.advice.emplace_back();
+    row.won_back = advice.won_back;
+    row.more_bytes = advice.more_bytes;
+    for (const int64_t layer : advice.layers) {
+      row.layers.push_back(found.layers[static_cast<size_t>(layer)].outcome.name);
+    }
+  }
+  return outcome;
+}
+
+TrainObserver forwarded(const Observer& observer) {
+  if (observer == nullptr) return nullptr;
+  return [&observer](const TrainEvent& event) { return observer(progress_of(event)); };
+}
+
 }  // namespace
 
+SensitivityOutcome layer_sensitivity(const Settings& settings, const Observer& observer) {
+  Result<SensitivityOutcome> outcome = measure(settings, forwarded(observer));
+  return outcome.ok() ? std::move(*outcome) : refused<SensitivityOutcome>(outcome.error());
+}
+
 QuantisationOutcome quantize_network(const Settings& settings, const Observer& observer) {
-  TrainObserver forward;
-  if (observer != nullptr) {
-    forward = [&](const TrainEvent& event) { return observer(progress_of(event)); };
-  }
-  Result<QuantisationOutcome> outcome = run(settings, forward);
+  Result<QuantisationOutcome> outcome = run(settings, forwarded(observer));
   return outcome.ok() ? std::move(*outcome) : refused<QuantisationOutcome>(outcome.error());
 }
 

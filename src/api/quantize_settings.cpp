@@ -52,6 +52,10 @@ const SettingInfo kOwn[] = {
     {"weights", "bits of weights, 2 to 8", "4"},
     {"activations", "bits of what layers read, 1 to 8", "4"},
     {"ends", "at least so many bits for the first and last layers (0: as the others)", "8"},
+    {"sensitivity",
+     "measure instead the cost of each layer's few bits alone, on validation examples, and print a "
+     "table; writes nothing",
+     "false", true},
     {"bits",
      "PATTERN=N: N bits for the layers whose names fit (* for any text); commas between "
      "several, of which the last that fits counts: 'stem*=8,stage3.*=3'",
@@ -172,6 +176,10 @@ Status set_own(const std::string& name, const std::string& text, QuantizeConfig&
   if (name == "calibration") {
     return assign(parse_integer(name, text, 1, 1'000'000'000), quantise.calibration_examples);
   }
+  if (name == "sensitivity") {
+    config.measures_sensitivity = text == "true";
+    return {};
+  }
   config.training[name] = text;  // from, reestimate, epochs
   return {};
 }
@@ -202,6 +210,7 @@ Result<QuantizeConfig> quantize_config(const Settings& settings) {
   if (settings.count("from") == 0) {
     return invalid_input("quantize: --from names the trained network, a run's folder or a file");
   }
+  if (config.measures_sensitivity) return config;
   if (settings.count("out") == 0) {
     return invalid_input("quantize: --out names a folder for the results");
   }

@@ -13,7 +13,8 @@ std::vector<SettingInfo> quantize_infos();
 
 struct QuantizeConfig {
   QuantiseSettings quantise;
-  Settings training;  // of train, with "from" and "out"
+  bool measures_sensitivity = false;
+  Settings training;  // of train, with "from" and, but for sensitivity, "out"
 };
 Result<QuantizeConfig> quantize_config(const Settings& settings);
 

@@ -43,7 +43,8 @@ constexpr CommandInfo kCommands[] = {
      "0.02 "
      "--out runs/w2a2\n"
      "  mantissa quantize --from runs/a --weights 4 --activations 8 --bits 'stage3.*=3' --out "
-     "runs/mixed\n",
+     "runs/mixed\n"
+     "  mantissa quantize --from runs/a --weights 3 --activations 3 --sensitivity\n",
      "The result is a run like those of train: eval, predict, report and train --from take it. "
      "docs/quantisation.md says what is computed."},
     {"bench", "Measure training steps: time, speed and share of the CPU's peak per instruction",

@@ -111,7 +111,23 @@ int report_run(const CommandLine& line, const TrainedRun& run) {
 
 int run_train(const CommandLine& line) { return report_run(line, train_visibly(line, train)); }
 
+int run_sensitivity(const CommandLine& line) {
+  SensitivityOutcome outcome;
+  {
+    ProgressDisplay display(describe_terminal(2), line.quiet);
+    const Interrupt interrupt("stopping after this layer", describe_terminal(2).redraws);
+    outcome = layer_sensitivity(line.settings, [&](const Progress& progress) {
+      display.show(progress);
+      return !interrupt.requested();
+    });
+  }
+  if (const int code = exit_code(line, outcome)) return code;
+  print(line.json ? sensitivity_json(outcome) : sensitivity_table(outcome, describe_terminal(1)));
+  return 0;
+}
+
 int run_quantize(const CommandLine& line) {
+  if (line.setting("sensitivity") == "true") return run_sensitivity(line);
   std::vector<QuantisedLayerInfo> layers;
   const TrainedRun run =
       train_visibly(line, [&](const Settings& settings, const Observer& observer) {

@@ -27,6 +27,7 @@ std::string position(const Progress& progress) {
   if (progress.kind == Progress::Kind::kEvaluating) return "testing";
   if (progress.kind == Progress::Kind::kValidating) return "validating";
   if (progress.kind == Progress::Kind::kPretraining) return "pre-training in fp32";
+  if (progress.kind == Progress::Kind::kReestimating) return "statistics of batch norms";
   if (progress.epochs > 0) {
     return "epoch " + std::to_string(std::clamp<int64_t>(progress.epoch, 1, progress.epochs)) +
            "/" + std::to_string(progress.epochs);
@@ -101,6 +102,7 @@ void ProgressDisplay::show(const Progress& progress) {
       if (!quiet_) print_line(terminal_.paint("2", "saved " + printable(progress.message)));
       break;
     case Progress::Kind::kPretraining:
+    case Progress::Kind::kReestimating:
     case Progress::Kind::kEvaluating:
       if (!quiet_) show_phase(progress);
       break;

@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "cli/report.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -35,6 +37,57 @@ std::string quantisation_table(const std::vector<QuantisedLayerInfo>& layers,
                                 : "powers of two"});
   }
   return table.text(terminal.width(), terminal);
+}
+
+std::string sensitivity_table(const SensitivityOutcome& outcome, const Terminal& terminal) {
+  Table table({{"layer", Align::kTextCutAtStart},
+               {"weights", Align::kNumber},
+               {"activations", Align::kNumber},
+               {"loss", Align::kNumber},
+               {"rise", Align::kNumber},
+               {"accuracy", Align::kNumber},
+               {"share", Align::kNumber}});
+  for (const LayerSensitivity& row : outcome.layers) {
+    table.add({printable(row.layer.name), std::to_string(row.layer.weight_bits),
+               std::to_string(row.layer.activation_bits), decimal(row.loss, 4),
+               decimal(row.loss - outcome.loss, 4), percent(row.accuracy), percent(row.share, 0)});
+  }
+  std::string text =
+      "8 bits everywhere: loss " + decimal(outcome.loss, 4) + ", accuracy " +
+      percent(outcome.accuracy) + ", of " + grouped(static_cast<double>(outcome.examples)) +
+      " validation examples. Each layer alone:\n\n" + table.text(terminal.width(), terminal);
+  for (const SensitivityAdvice& advice : outcome.advice) {
+    std::string names;
+    for (const std::string& name : advice.layers) names += (names.empty() ? "" : ",") + name + "=8";
+    text += "\n" + percent(advice.won_back, 0) + " of the rise comes back, for " +
+            bytes_text(static_cast<double>(advice.more_bytes)) + " more, with\n  --bits " +
+            printable(names) + "\n";
+  }
+  return text;
+}
+
+std::string sensitivity_json(const SensitivityOutcome& outcome) {
+  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+  for (const LayerSensitivity& row : outcome.layers) {
+    layers.push_back({{"layer", row.layer.name},
+                      {"weight_bits", row.layer.weight_bits},
+                      {"activation_bits", row.layer.activation_bits},
+                      {"loss", row.loss},
+                      {"accuracy", row.accuracy},
+                      {"share", row.share}});
+  }
+  nlohmann::ordered_json advice = nlohmann::ordered_json::array();
+  for (const SensitivityAdvice& row : outcome.advice) {
+    advice.push_back({{"keep_at_8_bits", row.layers},
+                      {"won_back", row.won_back},
+                      {"more_bytes", row.more_bytes}});
+  }
+  const nlohmann::ordered_json json = {{"loss", outcome.loss},
+                                       {"accuracy", outcome.accuracy},
+                                       {"examples", outcome.examples},
+                                       {"layers", layers},
+                                       {"advice", advice}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace mantissa::cli

@@ -26,6 +26,10 @@ std::string summary_entry(const std::string& summary_json, const std::string& na
 std::string quantisation_table(const std::vector<QuantisedLayerInfo>& layers,
                                const Terminal& terminal);
 
+// The cost of each layer's few bits, the largest first, and what keeping some at 8 bits wins back.
+std::string sensitivity_table(const SensitivityOutcome& outcome, const Terminal& terminal);
+std::string sensitivity_json(const SensitivityOutcome& outcome);
+
 // Accuracy, loss, and with `tables` recall and precision of each class and the confusion matrix
 // (where that is too wide, the most frequent confusions).
 std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,

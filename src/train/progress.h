@@ -15,6 +15,7 @@ enum class TrainEventKind {
   kStep,
   kCheckpoint,
   kPretraining,
+  kReestimating,  // the statistics of batch norms
   kValidating,
   kEvaluating,
   kMessage

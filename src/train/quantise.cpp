@@ -1,116 +1,27 @@
 #include "train/quantise.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
-#include <map>
-#include <optional>
 
 #include "base/atomic_file.h"
-#include "data/ordered_batches.h"
-#include "kernels/kernel_table.h"
 #include "models/network_json.h"
 #include "ops/batch_norm.h"
-#include "quantize/activation_statistics.h"
-#include "train/freeze.h"
 #include "train/network.h"
-#include "train/programs.h"
-#include "train/run_data.h"
-#include "train/run_plan.h"
 
 namespace mantissa {
 namespace {
 
 using Numbers = std::vector<double>;
 
-// The trained network, ready to run.
-struct Source {
-  const RunConfig& config;
-  RunPlan plan;
-  RunData data;
-  State state;
-  std::optional<TrainedFile> trained;
-};
-
-Result<Source> load_source(const RunConfig& config, const TrainObserver& observer) {
-  MANTISSA_ASSIGN(const DatasetInfo found, inspect_dataset(config.data, data_options(config)));
-  MANTISSA_ASSIGN(RunPlan plan, plan_run(config, found));
-  for (const std::string& note : found.notes) tell_message(observer, config.data + ": " + note);
-  MANTISSA_ASSIGN(RunData data, load_run_data(config, found, plan));
-  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, channel_means(data.train), plan));
-  MANTISSA_ASSIGN(State state, State::create(plan.layout));
-  initialise(plan.graph, config.format, config.seed, state);
-  MANTISSA_ASSIGN(TrainedFile trained, reread(*config.start));
-  MANTISSA_RETURN_IF_ERROR(take_trained(plan.graph, config.format, trained, state));
-  tell_message(observer, to_string(plan.taken, trained.source));
-  return Source{config, std::move(plan), std::move(data), std::move(state), std::move(trained)};
-}
-
-void add_values(const Tensor& values, quantize::ActivationStatistics& statistics) {
-  const auto count = static_cast<size_t>(values.count());
-  if (values.type == DataType::kInt8) {
-    statistics.add(std::span<const int8_t>(values.as<int8_t>(), count), *values.exponent);
-  } else {
-    statistics.add(std::span<const int16_t>(values.as<int16_t>(), count), *values.exponent);
-  }
-}
-
-// The numbers that layers read, by layer; nothing for layers that read whole ones.
-Result<std::vector<quantize::ActivationStatistics>> count_activations(
-    Source& source, const std::vector<QuantisedLayer>& layers, int64_t examples) {
-  Graph watched = source.plan.graph;
-  watched.outputs.clear();
-  std::map<int, int> output_of;  // values to outputs
-  for (const QuantisedLayer& layer : layers) {
-    if (layer.bits.activations == kWholeBits) continue;
-    const int value = watched.nodes[layer.node].inputs[0];
-    if (output_of.try_emplace(value, static_cast<int>(watched.outputs.size())).second) {
-      watched.outputs.push_back(value);
-    }
-  }
-  std::vector<quantize::ActivationStatistics> counts(layers.size());
-  if (watched.outputs.empty()) return counts;
-  const RunConfig& config = source.config;
-  const kernels::KernelTable table = kernels::select_kernels(config.isa);
-  MANTISSA_ASSIGN(const Program program, compile(watched,
-                                                 {.kind = ProgramKind::kInference,
-                                                  .micro_batch_size = config.micro_batch_size,
-                                                  .with_loss = false,
-                                                  .exponents = ExponentMode::kCalibrate,
-                                                  .format = config.format},
-                                                 {&table, config.threads}));
-  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
-  ThreadPool pool(config.threads);
-  Programs programs(watched, source.state, {pool, arena.span(), config.isa});
-  programs.add(program);
-  const int64_t count = std::min(examples, source.data.train.count) / config.micro_batch_size *
-                        config.micro_batch_size;
-  MANTISSA_ASSIGN(
-      OrderedBatches batches,
-      OrderedBatches::create(picture_examples(source.data.train), config.micro_batch_size,
-                             calibration_examples(source.data.train.count, config.seed,
-                                                  std::max(config.micro_batch_size, count))));
-  for (int64_t done = 0; done < batches.count(); done += config.micro_batch_size) {
-    MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
-    for (size_t i = 0; i < layers.size(); ++i) {
-      if (layers[i].bits.activations == kWholeBits) continue;
-      add_values(programs.outputs(output_of.at(watched.nodes[layers[i].node].inputs[0])),
-                 counts[i]);
-    }
-  }
-  return counts;
-}
-
 // Parameters by name, which layers replace.
 class Parameters {
  public:
-  Parameters(const Graph& graph, const State& state, const std::optional<TrainedFile>& trained)
+  Parameters(const Graph& graph, const State& state, const TrainedFile& trained)
       : parameters_(named_parameters(graph, state)) {
-    if (!trained) return;
     // Mantissas and accumulators as they were trained, where the network takes them.
     for (NamedParameter& parameter : parameters_) {
-      for (const NamedParameter& from : trained->parameters) {
+      for (const NamedParameter& from : trained.parameters) {
         const bool is_float = parameter.type == DataType::kDouble;
         const bool same_kind = (from.type == DataType::kDouble) == is_float;
         if (from.name == parameter.name && from.shape == parameter.shape && same_kind) {
@@ -342,20 +253,27 @@ Status check_format(const RunConfig& config) {
 Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings& settings,
                                 const TrainObserver& observer) {
   MANTISSA_RETURN_IF_ERROR(check_format(config));
-  MANTISSA_ASSIGN(Source source, load_source(config, observer));
-  const Graph& network = source.plan.network;
+  MANTISSA_ASSIGN(QuantiseSource source, load_source(config, observer));
   MANTISSA_ASSIGN(const std::vector<QuantisedLayer> layers,
-                  quantised_layers(network, settings.bits));
-  MANTISSA_ASSIGN(const std::vector<quantize::ActivationStatistics> counts,
-                  count_activations(source, layers, settings.calibration_examples));
+                  quantised_layers(source.plan.network, settings.bits));
+  MANTISSA_ASSIGN(const std::vector<quantize::ActivationStatistics> statistics,
+                  activation_statistics(source, layers, settings.calibration_examples));
+  return quantise(source, layers, statistics, settings);
+}
+
+Result<QuantisedStart> quantise(const QuantiseSource& source,
+                                const std::vector<QuantisedLayer>& layers,
+                                const std::vector<quantize::ActivationStatistics>& statistics,
+                                const QuantiseSettings& settings) {
+  const Graph& network = source.plan.network;
   Parameters parameters(network, source.state, source.trained);
   QuantisedStart start;
-  start.source = source.trained->source;
+  start.source = source.trained.source;
   std::vector<LayerGrids> grids;
   for (size_t i = 0; i < layers.size(); ++i) {
     LayerOutcome& outcome = start.layers.emplace_back();
-    MANTISSA_ASSIGN(const LayerGrids row,
-                    quantise_layer(network, layers[i], counts[i], settings, parameters, outcome));
+    MANTISSA_ASSIGN(const LayerGrids row, quantise_layer(network, layers[i], statistics[i],
+                                                         settings, parameters, outcome));
     grids.push_back(row);
   }
   MANTISSA_ASSIGN(start.network, quantised_network(network, layers, grids, settings.learning));

@@ -12,6 +12,7 @@
 #include "quantize/weights.h"
 #include "runtime/named_parameters.h"
 #include "train/progress.h"
+#include "train/quantise_source.h"
 #include "train/quantised_network.h"
 #include "train/run_config.h"
 
@@ -54,6 +55,13 @@ struct QuantisedStart {
 // grids and mantissas for weights. `observer` hears messages.
 Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings& settings,
                                 const TrainObserver& observer);
+
+// The same of a network that is loaded, with other layers: those of quantised_layers, and their
+// statistics.
+Result<QuantisedStart> quantise(const QuantiseSource& source,
+                                const std::vector<QuantisedLayer>& layers,
+                                const std::vector<quantize::ActivationStatistics>& statistics,
+                                const QuantiseSettings& settings);
 
 // Writes network.json and start.safetensors into a folder.
 Status write_quantised(const std::filesystem::path& folder, const QuantisedStart& start);

@@ -230,8 +230,13 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
     return invalid_input("bits: '" + pattern + "' fits no layer of " + network.name + "; it has " +
                          layer_names(network, layers));
   }
-  for (const QuantisedLayer& layer : layers) {
-    MANTISSA_RETURN_IF_ERROR(check_bits(network.nodes[layer.node].name, layer.bits));
+  for (QuantisedLayer& layer : layers) {
+    const Node& node = network.nodes[layer.node];
+    MANTISSA_RETURN_IF_ERROR(check_bits(node.name, layer.bits));
+    const int producer = network.values[node.inputs[0]].producer;
+    const bool reads_few = producer >= 0 && network.nodes[producer].op == &ops::kQuantise;
+    if (reads_few) layer.bits.activations = kWholeBits;
+    if (node.attributes.whole("weight_bits") > 0) layer.bits.weights = kWholeBits;
   }
   return layers;
 }

@@ -30,7 +30,7 @@ struct QuantisedBits {
 // A layer of a network: a linear or convolution node.
 struct QuantisedLayer {
   int node = -1;
-  LayerBits bits;
+  LayerBits bits;  // 8 where there are fewer already, which stay
   // The batch norm that alone reads the result, or -1. It takes out the factor of a scale that is
   // no power of two; without one scales are powers of two.
   int norm = -1;

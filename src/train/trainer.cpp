@@ -154,7 +154,7 @@ Status reestimate_statistics(Run& run) {
     scalars.step = i;
     scalars.statistics_momentum = 1 / static_cast<double>(i + 1);
     MANTISSA_RETURN_IF_ERROR(programs.train_step(batches->next(), scalars));
-    if (!tell_done(run.observer, TrainEventKind::kPretraining, i + 1, count)) {
+    if (!tell_done(run.observer, TrainEventKind::kReestimating, i + 1, count)) {
       return make_error(ErrorCode::kInterrupted, "interrupted before the first step");
     }
   }
@@ -201,7 +201,15 @@ Status restore_or_begin(Run& run, const std::string& config_text) {
   return reestimate_statistics(run);
 }
 
+// A run without steps leaves a checkpoint all the same, which others can start from.
+Status save_start(const Run& run) {
+  const fs::path path = checkpoint_path(run.config.out, run.info.step);
+  MANTISSA_RETURN_IF_ERROR(write_checkpoint(path, run.info, run.state));
+  return {};
+}
+
 Status take_steps(Run& run) {
+  if (run.plan.total_steps == 0) return save_start(run);
   if (is_done(run.config, run.plan, run.info)) return {};
   MANTISSA_ASSIGN(const auto batches,
                   training_batches(run.config, run.plan, run.data, run.info.step,

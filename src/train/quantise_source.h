@@ -1,0 +1,36 @@
+// A trained network that is to be quantised, ready to run, and the numbers that its layers read.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "quantize/activation_statistics.h"
+#include "runtime/state.h"
+#include "train/progress.h"
+#include "train/quantised_network.h"
+#include "train/run_config.h"
+#include "train/run_data.h"
+#include "train/run_plan.h"
+#include "train/starting_point.h"
+
+namespace mantissa {
+
+struct QuantiseSource {
+  const RunConfig& config;
+  RunPlan plan;  // of the network as it was trained
+  RunData data;
+  State state;  // with the trained parameters
+  TrainedFile trained;
+};
+
+// Loads the network and the data of a run that starts from trained weights (config.from). An error
+// where the file lacks a parameter of the network.
+Result<QuantiseSource> load_source(const RunConfig& config, const TrainObserver& observer);
+
+// Runs the network in inference mode on training examples, and collects the inputs of layers, by
+// layer; nothing for layers that read 8 bits. The memory does not depend on the examples' number.
+Result<std::vector<quantize::ActivationStatistics>> activation_statistics(
+    QuantiseSource& source, const std::vector<QuantisedLayer>& layers, int64_t examples);
+
+}  // namespace mantissa

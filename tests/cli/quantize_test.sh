@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Few bits: quantize, with and without training behind it.
+# shellcheck disable=SC2016
+# shellcheck source=tests/cli/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+short=(--batch-size 16 --reestimate 2 --calibration 32)
+
+# network RUN PYTHON: an expression about the run's network, `nodes` by name.
+network() {
+  python3 - "$1/network.json" "$2" <<'PYTHON'
+import json, sys
+nodes = {node["name"]: node for node in json.load(open(sys.argv[1]))["nodes"]}
+attributes = lambda name: nodes[name].get("attributes", {})
+sys.exit(not eval("(" + sys.argv[2] + ")"))
+PYTHON
+}
+
+accepts "a network to quantise" "test accuracy" train --data "$data" --model resnet8 --width 0.5 \
+  --steps 12 --batch-size 16 --out "$folder/a"
+
+accepts "quantize without training" "stage1.block1.conv1 +4 .*test accuracy|test accuracy" \
+  quantize --from "$folder/a" --data "$data" "${short[@]}" --out "$folder/w4a4"
+holds "weights and inputs have 4 bits" network "$folder/w4a4" \
+  'attributes("stage1.block1.conv1")["weight_bits"] == 4 and
+   attributes("stage1.block1.conv1.input")["bits"] == 4'
+holds "the first and last layers have 8" network "$folder/w4a4" \
+  '"weight_bits" not in attributes("stem") and "stem.input" not in nodes and
+   "weight_bits" not in attributes("classifier")'
+accepts "eval of what was quantised" "accuracy" eval --checkpoint "$folder/w4a4" --data "$data"
+prints_json "quantize as JSON" quantize --from "$folder/a" --data "$data" "${short[@]}" --json \
+  --overwrite --out "$folder/w4a4"
+
+accepts "quantize and train" "test accuracy" quantize --from "$folder/a" --data "$data" \
+  "${short[@]}" --weights 3 --activations 3 --steps 8 --checkpoint-every 4 --threads 1 \
+  --out "$folder/trained"
+for isa in scalar auto; do
+  run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 3 --activations 3 \
+    --steps 8 --checkpoint-every 4 --threads 2 --isa $isa --out "$folder/again-$isa"
+  holds "two threads, $isa: the same weights" \
+    same_entry weights_sha256 "$folder/trained" "$folder/again-$isa"
+done
+rm -f "$folder"/again-auto/{summary.json,model.safetensors,checkpoint-00000008.safetensors}
+accepts "--resume goes on" "test accuracy" quantize --from "$folder/a" --data "$data" \
+  "${short[@]}" --weights 3 --activations 3 --steps 8 --checkpoint-every 4 --resume \
+  --out "$folder/again-auto"
+holds "resumed: the same weights" same_entry weights_sha256 "$folder/trained" "$folder/again-auto"
+refuses "a run that is there" 2 "holds a run already" quantize --from "$folder/a" --data "$data" \
+  --out "$folder/trained"
+
+# Where weights begin does not change the first forward pass.
+for start in between grid; do
+  run quantize --from "$folder/a" --data "$data" --reestimate 0 --calibration 32 --batch-size 16 \
+    --start $start --out "$folder/$start"
+done
+holds "starts on the grid and between: the same predictions" cmp -s \
+  "$folder"/{between,grid}/evaluation.json
+
+run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 4 --activations 8 \
+  --out "$folder/weights"
+holds "weights alone" network "$folder/weights" '"stage1.block1.conv1.input" not in nodes'
+accepts "then activations" "test accuracy" quantize --from "$folder/weights" --data "$data" \
+  "${short[@]}" --weights 2 --activations 4 --out "$folder/both"
+holds "weights stay as they are" network "$folder/both" \
+  'attributes("stage1.block1.conv1")["weight_bits"] == 4 and
+   attributes("stage1.block1.conv1.input")["bits"] == 4'
+
+run quantize --from "$folder/a" --data "$data" "${short[@]}" --bits 'stage2*=2,stem=6' --ends 0 \
+  --out "$folder/mixed"
+holds "bits by name" network "$folder/mixed" \
+  'attributes("stage2.block1.conv1")["weight_bits"] == 2 and
+   attributes("stem")["weight_bits"] == 6 and attributes("stem.input")["signed"] and
+   attributes("classifier")["weight_bits"] == 4'
+for learning in pact wrpn; do
+  accepts "train by $learning" "test accuracy" quantize --from "$folder/a" --data "$data" \
+    "${short[@]}" --train $learning --steps 2 --out "$folder/$learning"
+done
+accepts "dynamic fixed point" "test accuracy" quantize --from "$folder/a" --data "$data" \
+  "${short[@]}" --format dfp8 --steps 4 --out "$folder/dynamic"
+accepts "a network without batch norm" "test accuracy" train --data "$data" --model lenet5 \
+  --steps 4 --batch-size 16 --out "$folder/lenet"
+accepts "has scales that are powers of two" "powers of two" quantize --from "$folder/lenet" \
+  --data "$data" "${short[@]}" --ends 0 --epochs 1 --out "$folder/lenet4"
+
+accepts "the cost of each layer" "stage3.block1.conv2" quantize --from "$folder/a" --data "$data" \
+  --sensitivity --calibration 32 --batch-size 16 --validation 32 --weights 2 --activations 2
+prints_json "the same as JSON" quantize --from "$folder/a" --data "$data" --sensitivity \
+  --calibration 32 --batch-size 16 --validation 32 --weights 2 --activations 2 --json
+
+refuses "nothing to quantise" 2 "--from names the trained network" quantize --out "$folder/x"
+refuses "no folder" 2 "--out names a folder" quantize --from "$folder/a"
+few=(quantize --from "$folder/a" --data "$data" --out "$folder/x")
+refuses "a pattern that fits nothing" 2 "'conv9' fits no layer of resnet8; it has stem" \
+  "${few[@]}" --bits conv9=4
+refuses "bits without a number" 2 "'stem' is not PATTERN=N" "${few[@]}" --bits stem
+refuses "weights of 1 bit" 2 "weights" "${few[@]}" --weights 1
+refuses "weights of 9 bits" 2 "weights" "${few[@]}" --weights 9
+refuses "k-means" 2 "k-means gives no linear grid" "${few[@]}" --method kmeans
+refuses "DoReFa" 2 "unknown method 'dorefa'; choose lsq, pact or wrpn" "${few[@]}" --train dorefa
+refuses "fp32" 2 "compute in integers" "${few[@]}" --format fp32
+run quantize --from "$folder/a/model.safetensors" --data "$data" --out "$folder/x"
+holds "a frozen network lacks statistics" grep -q "lacks .*name the folder of a run" \
+  "$folder/stderr"
+
+finish
