@@ -11,6 +11,17 @@ source tests/checks.sh
 
 check "the documents name what exists" tools/check_docs "$MANTISSA"
 
+# Each command has a section of its own.
+has_sections() {
+  local command
+  "$MANTISSA" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]\+\) .*/\1/p' >"$folder/commands"
+  [[ -s $folder/commands ]] || return
+  while read -r command; do
+    grep -x "## $command" docs/commands.md || { echo "no section for $command"; return 1; }
+  done <"$folder/commands"
+}
+check "docs/commands.md has every command" has_sections
+
 # README is what a newcomer reads first.
 check "README has at most 1,400 words" test "$(wc -w <README.md)" -le 1400
 
