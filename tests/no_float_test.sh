@@ -2,7 +2,8 @@
 # No floating-point arithmetic in what a training step of the integer formats executes: the
 # instructions of every object file of formats, kernels, operators and runtime are looked through.
 # Data that only passes through floating-point registers is not arithmetic. What is allowed stands
-# below with its reason; docs/where-floats-remain.md lists it.
+# below with its reason; docs/where-floats-remain.md lists it. Folders that a step does not execute,
+# quantize and train among them, compute as they like: tools/check_layers keeps these from them.
 #
 # Objects: those of the program MANTISSA.
 set -euo pipefail

@@ -18,7 +18,7 @@ enum class TrainingMethod {
   kPact,              // J. Choi and others, 2018; its weights are DoReFa's
   kHalfWaveGaussian,  // Z. Cai and others, 2017
   kUniform,           // a grid that stays as it was found
-  kLsq,               // S. Esser and others, 2019
+  kLsq,               // S. Esser and others, 2020
   kLsqPlus,           // Y. Bhalgat and others, 2020
 };
 
