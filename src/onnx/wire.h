@@ -1,0 +1,49 @@
+// The wire format of protobuf, of which ONNX files consist: fields of a number and a value, a
+// message being a run of fields within the bytes of another's field.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace mantissa::onnx {
+
+enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+// A field's number and type in one, as the file has it: what a switch distinguishes.
+constexpr uint32_t wire_key(uint32_t number, WireType type) {
+  return number << 3 | static_cast<uint32_t>(type);
+}
+
+struct WireField {
+  uint32_t key = 0;
+  uint64_t value = 0;                // of numbers
+  std::span<const std::byte> bytes;  // of kBytes, within the file
+};
+
+// A varint at the front of `bytes`, which it is taken from; nothing if it is cut off or has more
+// than 64 bits.
+std::optional<uint64_t> take_varint(std::span<const std::byte>& bytes);
+
+// Walks over the fields of one message.
+class WireReader {
+ public:
+  explicit WireReader(std::span<const std::byte> message) : left_(message) {}
+
+  // The next field. False: there is none, or the message is damaged, which fault() says then.
+  bool next(WireField& field);
+
+  // Null, or a few words about the damage.
+  const char* fault() const { return fault_; }
+
+ private:
+  bool read_value(WireType type, WireField& field);
+  bool stop(const char* fault);
+
+  std::span<const std::byte> left_;
+  const char* fault_ = nullptr;
+};
+
+}  // namespace mantissa::onnx
