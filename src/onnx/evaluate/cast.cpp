@@ -1,0 +1,106 @@
+// Numbers of one type as those of another.
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "onnx/evaluate/op_table.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// Real numbers lose their fraction; those that do not fit wrap around, by way of 64 bits.
+template <typename To, typename From>
+To convert(From number) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return number != From{0};
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    constexpr double kLimit = 9223372036854775808.0;
+    const double real = std::trunc(static_cast<double>(number));
+    if (real >= kLimit && real < 2 * kLimit) return static_cast<To>(static_cast<uint64_t>(real));
+    if (!(real >= -kLimit && real < kLimit)) {
+      return static_cast<To>(std::numeric_limits<int64_t>::min());
+    }
+    return static_cast<To>(static_cast<int64_t>(real));
+  } else {
+    return static_cast<To>(number);
+  }
+}
+
+bool has_16_bits(ElementType type) {
+  return type == ElementType::kFloat16 || type == ElementType::kBfloat16;
+}
+
+float widen(ElementType type, uint16_t bits) {
+  return type == ElementType::kFloat16 ? from_float16(bits) : from_bfloat16(bits);
+}
+
+uint16_t narrow(ElementType type, float number) {
+  return type == ElementType::kFloat16 ? to_float16(number) : to_bfloat16(number);
+}
+
+template <typename Function>
+void for_each_16_bits(const TensorData& tensor, Function function) {
+  const auto* in = reinterpret_cast<const uint16_t*>(tensor.bytes.data());
+  for (int64_t i = 0; i < count_of(tensor.dims); ++i) function(i, widen(tensor.type, in[i]));
+}
+
+Status cast_from_16_bits(OpCall& call, ElementType to) {
+  const TensorData& in = call.input(0);
+  if (has_16_bits(to)) {
+    uint16_t* out = call.out<uint16_t>(0);
+    for_each_16_bits(in, [&](int64_t i, float number) { out[i] = narrow(to, number); });
+    return {};
+  }
+  return with_type(AllTypes(), to, [&]<typename T>() -> Status {
+    T* out = call.out<T>(0);
+    for_each_16_bits(in, [&](int64_t i, float number) { out[i] = convert<T>(number); });
+    return {};
+  });
+}
+
+Status cast_to(OpCall& call, ElementType to) {
+  const ElementType from = call.type(0);
+  for (const ElementType type : {from, to}) {
+    if (element_bits(type) < 8) {
+      return invalid_input(std::string("numbers of type ") + element_name(type) +
+                           " are not supported here");
+    }
+  }
+  if (from == to) return call.forward(0, 0, call.dims(0));
+  MANTISSA_RETURN_IF_ERROR(call.make(0, to, call.dims(0)));
+  if (call.shapes_only()) return {};
+  if (has_16_bits(from)) return cast_from_16_bits(call, to);
+  const int64_t count = count_of(call.dims(0));
+  return with_type(AllTypes(), from, [&]<typename From>() -> Status {
+    const From* in = call.data<From>(0);
+    if (has_16_bits(to)) {
+      uint16_t* out = call.out<uint16_t>(0);
+      for (int64_t i = 0; i < count; ++i) out[i] = narrow(to, static_cast<float>(in[i]));
+      return {};
+    }
+    return with_type(AllTypes(), to, [&]<typename To>() -> Status {
+      To* out = call.out<To>(0);
+      for (int64_t i = 0; i < count; ++i) out[i] = convert<To>(in[i]);
+      return {};
+    });
+  });
+}
+
+Status cast(OpCall& call) {
+  const int64_t to = call.integer("to", 0);
+  if (to < 0 || to > UINT8_MAX) return invalid_input("an unknown type");
+  return cast_to(call, static_cast<ElementType>(to));
+}
+
+Status cast_like(OpCall& call) { return cast_to(call, call.type(1)); }
+
+constexpr OpRow kRows[] = {
+    {"Cast", 6, kNewestOpset, 1, 1, 1, "to saturate", cast},
+    {"CastLike", 15, kNewestOpset, 2, 2, 1, "saturate", cast_like},
+};
+
+}  // namespace
+
+std::span<const OpRow> cast_operators() { return kRows; }
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,60 @@
+// ONNX networks in float, as their files describe them: plain loops, no fusion, nothing trained.
+// What other parts compute of a network can be compared with it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "onnx/evaluate/interpreter.h"
+#include "onnx/model.h"
+
+namespace mantissa::onnx {
+
+using Shapes = std::map<std::string, Dims>;
+using Tensors = std::map<std::string, TensorData>;
+
+// The inputs that somebody must give: those without an initialiser.
+std::vector<const ValueData*> inputs_of(const GraphData& graph);
+
+// Shapes of all inputs: `given` or what the model says, its first dimension taken as 1 where it is
+// open. Inputs with other open dimensions are left out.
+Shapes input_shapes(const ModelData& model, const Shapes& given = {});
+
+// What is known of a network without running it.
+struct NodeFacts {
+  const NodeData* node = nullptr;
+  std::vector<Value> outputs;  // types and dims; numbers where they depend on no input
+  int64_t parameters = 0;      // numbers of initialisers that no node before has read
+  int64_t multiply_adds = 0;   // of convolutions and products of matrices
+};
+
+struct Survey {
+  std::vector<NodeFacts> nodes;  // of the outermost graph, without constants
+  std::vector<Value> outputs;
+  std::vector<Problem> problems;  // all nodes that cannot be run
+  int64_t peak_bytes = 0;         // of all values at once
+};
+
+// Errors: an operator set that is not supported, memory.
+Result<Survey> survey(const ModelData& model, const Shapes& inputs);
+
+// The outputs of the model, in its order, for inputs by name. Errors: inputs that are missing, too
+// many, of another type or shape; nodes that are not supported, all of them in one line and before
+// anything runs; more memory than there is.
+Result<std::vector<TensorData>> evaluate(const ModelData& model, const Tensors& inputs,
+                                         ThreadPool& pool);
+
+// The same network with fewer nodes: what does not depend on the numbers of inputs becomes an
+// initialiser, an If on such a condition the nodes of its branch; Identity and Cast to the same
+// type go. `values` of the result lists type and dims of every value that is left, as far as
+// they follow from the inputs' shapes. Nodes that cannot be run stay as they are.
+Result<ModelData> fold_constants(ModelData model, const Shapes& inputs);
+
+// "2 nodes are not supported: ...", grouped by reason; long lists are cut.
+std::string describe_problems(const std::vector<Problem>& problems);
+
+}  // namespace mantissa::onnx

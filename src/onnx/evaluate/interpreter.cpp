@@ -1,0 +1,203 @@
+#include "onnx/evaluate/interpreter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "onnx/evaluate/op_table.h"
+
+namespace mantissa::onnx {
+namespace {
+
+std::vector<Value> unknown_outputs(const NodeData& node) {
+  return std::vector<Value>(node.outputs.size());
+}
+
+int64_t bytes_of(const std::vector<Value>& values) {
+  int64_t bytes = 0;
+  for (const Value& value : values) {
+    if (!value.shaped) continue;
+    const Result<int64_t> own = value_bytes(value.tensor.type, value.tensor.dims);
+    if (own.ok()) bytes += *own;
+  }
+  return bytes;
+}
+
+const GraphData* graph_attribute(const NodeData& node, const char* name) {
+  for (const NodeAttribute& attribute : node.attributes) {
+    if (attribute.name != name) continue;
+    const auto* graph = std::get_if<std::shared_ptr<const GraphData>>(&attribute.value);
+    return graph == nullptr ? nullptr : graph->get();
+  }
+  return nullptr;
+}
+
+// Of values that are one or the other, what both agree about.
+void keep_common(std::vector<Value>& values, const std::vector<Value>& others) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    Value& value = values[i];
+    const Value& other = others[i];
+    value.known = false;
+    value.tensor.bytes = {};
+    value.shaped = value.shaped && other.shaped && value.tensor.type == other.tensor.type &&
+                   value.tensor.dims == other.tensor.dims;
+  }
+}
+
+}  // namespace
+
+const Value* Scope::find(const std::string& name) const {
+  for (const Scope* scope = this; scope != nullptr; scope = scope->around) {
+    const auto found = scope->values.find(name);
+    if (found != scope->values.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+std::string name_of(const NodeData& node) {
+  if (!node.name.empty() || node.outputs.empty()) return node.name;
+  return node.outputs.front();
+}
+
+Status add_initialisers(const GraphData& graph, Scope& scope) {
+  for (const TensorData& tensor : graph.initialisers) {
+    Value value{tensor, true, true};
+    if (element_bits(tensor.type) == 0) {
+      value = {};  // strings: known by name only
+    } else {
+      MANTISSA_ASSIGN(value.tensor, aligned(tensor));
+    }
+    scope.values.emplace(tensor.name, std::move(value));
+  }
+  return {};
+}
+
+void for_each_read(const NodeData& node, const std::function<void(const std::string&)>& function) {
+  for (const std::string& input : node.inputs) {
+    if (!input.empty()) function(input);
+  }
+  for (const NodeAttribute& attribute : node.attributes) {
+    const auto* graph = std::get_if<std::shared_ptr<const GraphData>>(&attribute.value);
+    if (graph == nullptr) continue;
+    for (const NodeData& inner : (*graph)->nodes) for_each_read(inner, function);
+    for (const ValueData& output : (*graph)->outputs) function(output.name);
+  }
+}
+
+// Shapes first: they say whether the constants have room.
+Result<std::vector<Value>> Interpreter::run_known(const NodeData& node,
+                                                  std::vector<const Value*> inputs,
+                                                  Status (*function)(OpCall&)) {
+  OpCall shapes(node, opset, true, inputs, *pool);
+  MANTISSA_RETURN_IF_ERROR(function(shapes));
+  const std::vector<Value> expected = shapes.take_outputs();
+  constant_bytes -= bytes_of(expected);
+  if (constant_bytes < 0) {
+    return invalid_input("constants outgrow the file: they are much larger than its tensors");
+  }
+  const bool known =
+      std::all_of(expected.begin(), expected.end(), [](const Value& value) { return value.known; });
+  if (known) return expected;
+  OpCall call(node, opset, false, std::move(inputs), *pool);
+  MANTISSA_RETURN_IF_ERROR(function(call));
+  return call.take_outputs();
+}
+
+Result<std::vector<Value>> Interpreter::run_operator(const NodeData& node, const Scope& scope) {
+  if (node.op_type == "If" && node.domain.empty()) return run_if(node, scope);
+  MANTISSA_ASSIGN(const OpRow* row, find_operator(node, opset));
+  std::vector<const Value*> inputs;
+  bool known = true;
+  for (const std::string& name : node.inputs) {
+    const Value* value = name.empty() ? nullptr : scope.find(name);
+    // The node that makes it has failed, and is named.
+    if (!name.empty() && (value == nullptr || !value->shaped)) return unknown_outputs(node);
+    known = known && (value == nullptr || value->known);
+    inputs.push_back(value);
+  }
+  while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
+  if (shapes_only && known) return run_known(node, std::move(inputs), row->function);
+  OpCall call(node, opset, shapes_only, std::move(inputs), *pool);
+  const Status status = row->function(call);
+  if (!status.ok() && call.undetermined()) return unknown_outputs(node);
+  if (!status.ok()) return status.error();
+  std::vector<Value> outputs = call.take_outputs();
+  outputs.resize(node.outputs.size());
+  return outputs;
+}
+
+Result<std::vector<Value>> Interpreter::run_if(const NodeData& node, const Scope& scope) {
+  const GraphData* branches[] = {graph_attribute(node, "else_branch"),
+                                 graph_attribute(node, "then_branch")};
+  const Value* condition = node.inputs.size() == 1 ? scope.find(node.inputs[0]) : nullptr;
+  if (branches[0] == nullptr || branches[1] == nullptr || condition == nullptr) {
+    return invalid_input("an If without a condition or a branch");
+  }
+  if (condition->shaped &&
+      (condition->tensor.type != ElementType::kBool || count_of(condition->tensor.dims) != 1)) {
+    return invalid_input("a condition that is no single truth value");
+  }
+  std::vector<std::vector<Value>> results;
+  for (int i = 0; i < 2; ++i) {
+    if (condition->known && static_cast<int>(condition->tensor.bytes[0]) != i) continue;
+    Scope inner{{}, &scope};
+    MANTISSA_RETURN_IF_ERROR(add_initialisers(*branches[i], inner));
+    results.push_back(run_graph(*branches[i], inner, false));
+    if (results.back().size() != node.outputs.size()) {
+      return invalid_input("a branch with another number of outputs");
+    }
+  }
+  if (results.size() == 2) keep_common(results[0], results[1]);
+  return std::move(results[0]);
+}
+
+std::vector<Value> Interpreter::run_node(const NodeData& node, const Scope& scope) {
+  Result<std::vector<Value>> outputs = run_operator(node, scope);
+  if (outputs.ok()) return std::move(*outputs);
+  problems.push_back({name_of(node), node.op_type, outputs.error().message});
+  return unknown_outputs(node);
+}
+
+// Values go that nobody reads any more.
+void Interpreter::release(const NodeData& node, std::unordered_map<std::string, int64_t>& reads,
+                          Scope& scope) {
+  const auto drop = [&](const std::string& name) {
+    const auto found = scope.values.find(name);
+    if (found == scope.values.end()) return;
+    live_bytes -= bytes_of({found->second});
+    scope.values.erase(found);
+  };
+  for_each_read(node, [&](const std::string& name) {
+    const auto found = reads.find(name);
+    if (found != reads.end() && --found->second == 0) drop(name);
+  });
+  for (const std::string& name : node.outputs) {
+    if (!reads.contains(name)) drop(name);
+  }
+}
+
+std::vector<Value> Interpreter::run_graph(const GraphData& graph, Scope& scope, bool outermost) {
+  std::unordered_map<std::string, int64_t> reads;
+  for (const NodeData& node : graph.nodes) {
+    for_each_read(node, [&](const std::string& name) { ++reads[name]; });
+  }
+  for (const ValueData& output : graph.outputs) ++reads[output.name];
+  for (const NodeData& node : graph.nodes) {
+    std::vector<Value> outputs = run_node(node, scope);
+    if (!shapes_only && !problems.empty()) break;
+    live_bytes += bytes_of(outputs);
+    peak_bytes = std::max(peak_bytes, live_bytes);
+    if (outermost && observe) observe(node, scope, outputs);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.outputs[i].empty()) scope.values[node.outputs[i]] = std::move(outputs[i]);
+    }
+    release(node, reads, scope);
+  }
+  std::vector<Value> results;
+  for (const ValueData& output : graph.outputs) {
+    const Value* value = scope.find(output.name);
+    results.push_back(value == nullptr ? Value() : *value);
+  }
+  return results;
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,71 @@
+// Runs nodes one after the other: with numbers, or for types and shapes alone. Then whatever does
+// not depend on the numbers of inputs is computed all the same.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "onnx/evaluate/call.h"
+#include "onnx/model.h"
+
+namespace mantissa::onnx {
+
+// Values by name: those of a graph, and through `around` those it may read.
+struct Scope {
+  std::unordered_map<std::string, Value> values;
+  const Scope* around = nullptr;
+
+  const Value* find(const std::string& name) const;
+};
+
+// A node that cannot be run, and why.
+struct Problem {
+  std::string node;  // its name, or that of its output
+  std::string op_type;
+  std::string reason;
+};
+
+struct Interpreter {
+  int64_t opset = 0;
+  bool shapes_only = false;
+  ThreadPool* pool = nullptr;
+  // Constants that are computed may take so many bytes more.
+  int64_t constant_bytes = 0;
+  // With shapes_only: bytes that all values take which are still to be read, and the most so far.
+  int64_t live_bytes = 0;
+  int64_t peak_bytes = 0;
+  std::vector<Problem> problems;
+  // Called after each node of the outermost graph.
+  std::function<void(const NodeData& node, const Scope& scope, const std::vector<Value>& outputs)>
+      observe;
+
+  // The outputs of one node. A node that fails is a problem, and its outputs have no shape.
+  std::vector<Value> run_node(const NodeData& node, const Scope& scope);
+
+  // Runs all nodes of a graph in `scope`, which has its inputs, and gives its outputs. With
+  // numbers, it stops at the first problem.
+  std::vector<Value> run_graph(const GraphData& graph, Scope& scope, bool outermost);
+
+ private:
+  Result<std::vector<Value>> run_operator(const NodeData& node, const Scope& scope);
+  Result<std::vector<Value>> run_if(const NodeData& node, const Scope& scope);
+  Result<std::vector<Value>> run_known(const NodeData& node, std::vector<const Value*> inputs,
+                                       Status (*function)(OpCall&));
+  void release(const NodeData& node, std::unordered_map<std::string, int64_t>& reads, Scope& scope);
+};
+
+// What a node is called in messages.
+std::string name_of(const NodeData& node);
+
+// Adds the graph's initialisers to the scope. Errors: memory.
+Status add_initialisers(const GraphData& graph, Scope& scope);
+
+// Calls function(name) for each value that a node reads, in graphs within it too.
+void for_each_read(const NodeData& node, const std::function<void(const std::string&)>& function);
+
+}  // namespace mantissa::onnx

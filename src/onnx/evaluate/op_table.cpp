@@ -1,0 +1,72 @@
+#include "onnx/evaluate/op_table.h"
+
+#include <array>
+#include <string_view>
+#include <unordered_map>
+
+#include "onnx/read_context.h"
+
+namespace mantissa::onnx {
+namespace {
+
+using Table = std::unordered_multimap<std::string_view, const OpRow*>;
+
+Table make_table() {
+  Table table;
+  for (const auto family :
+       {unary_operators(), binary_operators(), cast_operators(), constant_operators(),
+        convolution_operators(), index_operators(), matrix_operators(), normalisation_operators(),
+        slice_operators(), pooling_operators(), quantisation_operators(), reduction_operators(),
+        resize_operators(), shape_operators(), softmax_operators()}) {
+    for (const OpRow& row : family) table.emplace(row.name, &row);
+  }
+  return table;
+}
+
+bool knows_attribute(const OpRow& row, std::string_view name) {
+  std::string_view left = row.attributes;
+  while (!left.empty()) {
+    const size_t end = std::min(left.find(' '), left.size());
+    if (left.substr(0, end) == name) return true;
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+  return false;
+}
+
+Status check_node(const NodeData& node, const OpRow& row) {
+  for (const NodeAttribute& attribute : node.attributes) {
+    if (knows_attribute(row, attribute.name)) continue;
+    return invalid_input(describe("attribute", attribute.name) + " is not supported");
+  }
+  const auto inputs = static_cast<int64_t>(node.inputs.size());
+  if (inputs < row.fewest_inputs || inputs > row.most_inputs) {
+    return invalid_input(std::to_string(inputs) + " inputs");
+  }
+  for (int i = 0; i < row.fewest_inputs; ++i) {
+    if (node.inputs[i].empty()) return invalid_input("input " + std::to_string(i) + " is left out");
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (static_cast<int64_t>(i) < row.most_outputs || node.outputs[i].empty()) continue;
+    return invalid_input("output " + std::to_string(i) + " is not supported");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<const OpRow*> find_operator(const NodeData& node, int64_t opset) {
+  static const Table table = make_table();
+  if (!node.domain.empty()) {
+    return invalid_input("an operator of " + describe("domain", node.domain));
+  }
+  const auto [first, last] = table.equal_range(node.op_type);
+  if (first == last) return invalid_input("no such operator is known here");
+  for (auto row = first; row != last; ++row) {
+    if (opset < row->second->since || opset > row->second->until) continue;
+    MANTISSA_RETURN_IF_ERROR(check_node(node, *row->second));
+    return row->second;
+  }
+  return invalid_input("not as in operator set " + std::to_string(opset));
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,142 @@
+// Operators between real numbers and their quantised forms.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "onnx/evaluate/op_table.h"
+
+namespace mantissa::onnx {
+namespace {
+
+using QuantisedTypes = Types<int8_t, uint8_t, int16_t, uint16_t, int32_t>;
+
+// Scales are one number, or one for each place along an axis.
+struct Layout {
+  int64_t size = 1;   // along the axis
+  int64_t inner = 1;  // numbers beside each other with one scale
+};
+
+Result<Layout> layout_of(OpCall& call) {
+  if (call.integer("block_size", 0) != 0) return invalid_input("scales of blocks");
+  if (call.has(2) && count_of(call.dims(2)) != count_of(call.dims(1))) {
+    return invalid_input("other zero points than scales");
+  }
+  if (call.rank(1) > 1) return invalid_input("scales of dims " + to_text(call.dims(1)));
+  if (call.rank(1) == 0) return Layout{1, 1};
+  if (call.dims(1)[0] == 1 && call.rank(0) == 0) return Layout{1, 1};
+  // One scale in a list holds for all, whatever the axis.
+  if (call.dims(1)[0] == 1) return Layout{1, 1};
+  MANTISSA_ASSIGN(const int64_t axis, call.axis(call.integer("axis", 1), call.rank(0)));
+  const Dims& dims = call.dims(0);
+  if (call.dims(1)[0] != dims[axis]) {
+    return invalid_input("scales of dims " + to_text(call.dims(1)) + " for a value of dims " +
+                         to_text(dims));
+  }
+  return Layout{dims[axis], count_of({dims.begin() + axis + 1, dims.end()})};
+}
+
+template <typename T>
+T quantised(float x, float scale, int64_t zero) {
+  const double wide = std::nearbyint(x / scale) + static_cast<double>(zero);
+  if (std::isnan(wide)) return static_cast<T>(zero);
+  return static_cast<T>(
+      std::clamp<double>(wide, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+}
+
+Status quantise_linear(OpCall& call) {
+  if (call.type(0) != ElementType::kFloat || call.type(1) != ElementType::kFloat) {
+    return invalid_input("numbers or scales that are not float");
+  }
+  MANTISSA_ASSIGN(const Layout layout, layout_of(call));
+  const int64_t given = call.integer("output_dtype", 0);
+  if (given < 0 || given > UINT8_MAX) return invalid_input("an unknown output_dtype");
+  const auto named = given == 0 ? ElementType::kUint8 : static_cast<ElementType>(given);
+  const ElementType type = call.has(2) ? call.type(2) : named;
+  return with_type(QuantisedTypes(), type, [&]<typename T>() -> Status {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, type, call.dims(0)));
+    if (call.shapes_only()) return {};
+    const float* in = call.data<float>(0);
+    for (int64_t i = 0; i < count_of(call.dims(0)); ++i) {
+      const int64_t place = i / layout.inner % layout.size;
+      const int64_t zero = call.has(2) ? static_cast<int64_t>(call.data<T>(2)[place]) : 0;
+      call.out<T>(0)[i] = quantised<T>(in[i], call.data<float>(1)[place], zero);
+    }
+    return {};
+  });
+}
+
+// Two numbers a byte, the first in the low half.
+int64_t from_half(const TensorData& tensor, int64_t i) {
+  const int byte = static_cast<int>(tensor.bytes[i / 2]);
+  const int half = i % 2 == 0 ? byte & 15 : byte >> 4;
+  return tensor.type == ElementType::kInt4 && half > 7 ? half - 16 : half;
+}
+
+Status dequantise_linear(OpCall& call) {
+  if (call.type(1) != ElementType::kFloat) return invalid_input("scales that are not float");
+  if (call.has(2) && call.type(2) != call.type(0)) {
+    return invalid_input("zero points of another type than the numbers");
+  }
+  MANTISSA_ASSIGN(const Layout layout, layout_of(call));
+  const auto finish = [&](auto number_at, auto zero_at) {
+    for (int64_t i = 0; i < count_of(call.dims(0)); ++i) {
+      const int64_t place = i / layout.inner % layout.size;
+      const int64_t zero = call.has(2) ? zero_at(place) : 0;
+      call.out<float>(0)[i] = static_cast<float>(number_at(i) - zero) * call.data<float>(1)[place];
+    }
+  };
+  if (element_bits(call.type(0)) == 4) {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kFloat, call.dims(0)));
+    if (call.shapes_only()) return {};
+    finish([&](int64_t i) { return from_half(call.input(0), i); },
+           [&](int64_t i) { return from_half(call.input(2), i); });
+    return {};
+  }
+  return with_type(QuantisedTypes(), call.type(0), [&]<typename T>() -> Status {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kFloat, call.dims(0)));
+    if (call.shapes_only()) return {};
+    finish([&](int64_t i) { return static_cast<int64_t>(call.data<T>(0)[i]); },
+           [&](int64_t i) { return static_cast<int64_t>(call.data<T>(2)[i]); });
+    return {};
+  });
+}
+
+// The scale and zero point follow from the numbers, whose range is made to contain 0.
+Status dynamic_quantise_linear(OpCall& call) {
+  MANTISSA_RETURN_IF_ERROR(call.check_float(1));
+  MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kUint8, call.dims(0)));
+  MANTISSA_RETURN_IF_ERROR(call.make(1, ElementType::kFloat, {}));
+  MANTISSA_RETURN_IF_ERROR(call.make(2, ElementType::kUint8, {}));
+  if (call.shapes_only()) return {};
+  const std::span<const float> in = numbers<float>(call.input(0));
+  float low = 0;
+  float high = 0;
+  for (const float x : in) {
+    low = std::min(low, x);
+    high = std::max(high, x);
+  }
+  const float scale = (high - low) / 255;
+  const auto zero = quantised<uint8_t>(0 - low, scale, 0);
+  *call.out<float>(1) = scale;
+  *call.out<uint8_t>(2) = zero;
+  for (size_t i = 0; i < in.size(); ++i) {
+    call.out<uint8_t>(0)[i] = quantised<uint8_t>(in[i], scale, zero);
+  }
+  return {};
+}
+
+constexpr OpRow kRows[] = {
+    {"QuantizeLinear", 10, 12, 2, 3, 1, "", quantise_linear},
+    {"QuantizeLinear", 13, 18, 2, 3, 1, "axis", quantise_linear},
+    {"QuantizeLinear", 19, kNewestOpset, 2, 3, 1, "axis block_size output_dtype saturate",
+     quantise_linear},
+    {"DequantizeLinear", 10, 12, 2, 3, 1, "", dequantise_linear},
+    {"DequantizeLinear", 13, kNewestOpset, 2, 3, 1, "axis block_size", dequantise_linear},
+    {"DynamicQuantizeLinear", 11, kNewestOpset, 1, 1, 3, "", dynamic_quantise_linear},
+};
+
+}  // namespace
+
+std::span<const OpRow> quantisation_operators() { return kRows; }
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,222 @@
+// Operators that make one number of those along some dimensions.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "onnx/evaluate/loops.h"
+#include "onnx/evaluate/op_table.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// Which dimensions go; by an input since operator set 13 (ReduceSum) or 18.
+Result<std::vector<bool>> reduced_dims(OpCall& call) {
+  MANTISSA_ASSIGN(const std::vector<int64_t> axes, call.whole(1, "axes"));
+  const bool nothing = axes.empty() && call.integer("noop_with_empty_axes", 0) != 0;
+  std::vector<bool> reduced(call.dims(0).size(), axes.empty() && !nothing);
+  for (const int64_t axis : axes) {
+    MANTISSA_ASSIGN(const int64_t place, call.axis(axis, call.rank(0)));
+    reduced[place] = true;
+  }
+  return reduced;
+}
+
+// Sums are double: their error is that of the last rounding.
+template <typename T>
+using Sum = std::conditional_t<std::is_floating_point_v<T>, double,
+                               std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
+
+// start: of each sum; add: a number joins it; end: the result of a sum over so many numbers.
+template <typename List, typename Start, typename Add, typename End>
+Status reduce(OpCall& call, Start start, Add add, End end) {
+  MANTISSA_ASSIGN(const std::vector<bool> reduced, reduced_dims(call));
+  const bool keeps = call.integer("keepdims", 1) != 0;
+  Dims kept = call.dims(0);
+  Dims dims;
+  int64_t each = 1;
+  for (size_t d = 0; d < kept.size(); ++d) {
+    if (reduced[d]) each *= kept[d];
+    if (reduced[d]) kept[d] = 1;
+    if (!reduced[d] || keeps) dims.push_back(kept[d]);
+  }
+  return with_type(List(), call.type(0), [&]<typename T>() -> Status {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, call.type(0), dims));
+    if (call.shapes_only()) return {};
+    std::vector<Sum<T>> sums(count_of(kept), start.template operator()<T>());
+    const Loops loops =
+        merged({call.dims(0), {strides_of(call.dims(0)), broadcast_strides(kept, call.dims(0))}});
+    walk(loops, [&](const int64_t* offsets, const int64_t* steps, int64_t count) {
+      const T* in = call.data<T>(0) + offsets[0];
+      Sum<T>* sum = sums.data() + offsets[1];
+      for (int64_t i = 0; i < count; ++i) {
+        Sum<T>& into = sum[i * steps[1]];
+        into = add(into, static_cast<Sum<T>>(in[i * steps[0]]));
+      }
+    });
+    T* out = call.out<T>(0);
+    for (size_t i = 0; i < sums.size(); ++i) out[i] = static_cast<T>(end(sums[i], each));
+    return {};
+  });
+}
+
+constexpr auto zero = []<typename T>() { return Sum<T>{0}; };
+constexpr auto same = [](auto sum, int64_t) { return sum; };
+// Sums of whole numbers wrap around.
+constexpr auto add = []<typename S>(S sum, S x) -> S {
+  if constexpr (std::is_integral_v<S>) {
+    return static_cast<S>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(x));
+  } else {
+    return sum + x;
+  }
+};
+constexpr auto multiply = []<typename S>(S sum, S x) -> S {
+  if constexpr (std::is_integral_v<S>) {
+    return static_cast<S>(static_cast<uint64_t>(sum) * static_cast<uint64_t>(x));
+  } else {
+    return sum * x;
+  }
+};
+
+using ReducedTypes = Types<float, double, int32_t, int64_t, uint32_t, uint64_t, int8_t, uint8_t>;
+
+Status reduce_sum(OpCall& call) { return reduce<ReducedTypes>(call, zero, add, same); }
+
+Status reduce_mean(OpCall& call) {
+  return reduce<ReducedTypes>(call, zero, add, []<typename S>(S sum, int64_t each) -> S {
+    return each == 0 && std::is_integral_v<S> ? S{0} : static_cast<S>(sum / static_cast<S>(each));
+  });
+}
+
+Status reduce_prod(OpCall& call) {
+  return reduce<ReducedTypes>(
+      call, []<typename T>() { return Sum<T>{1}; }, multiply, same);
+}
+
+Status reduce_max(OpCall& call) {
+  return reduce<ReducedTypes>(
+      call,
+      []<typename T>() {
+        return std::is_floating_point_v<T> ? -std::numeric_limits<Sum<T>>::infinity()
+                                           : static_cast<Sum<T>>(std::numeric_limits<T>::lowest());
+      },
+      [](auto sum, auto x) { return sum > x || sum != sum ? sum : x; }, same);
+}
+
+Status reduce_min(OpCall& call) {
+  return reduce<ReducedTypes>(
+      call,
+      []<typename T>() {
+        return std::is_floating_point_v<T> ? std::numeric_limits<Sum<T>>::infinity()
+                                           : static_cast<Sum<T>>(std::numeric_limits<T>::max());
+      },
+      [](auto sum, auto x) { return sum < x || sum != sum ? sum : x; }, same);
+}
+
+Status reduce_l1(OpCall& call) {
+  return reduce<ReducedTypes>(
+      call, zero,
+      [](auto sum, auto x) { return add(sum, x < 0 ? multiply(x, decltype(x)(-1)) : x); }, same);
+}
+
+constexpr auto add_square = [](auto sum, auto x) { return add(sum, multiply(x, x)); };
+
+Status reduce_sum_square(OpCall& call) {
+  return reduce<ReducedTypes>(call, zero, add_square, same);
+}
+
+Status reduce_l2(OpCall& call) {
+  return reduce<Floats>(call, zero, add_square, [](double sum, int64_t) { return std::sqrt(sum); });
+}
+
+Status reduce_log_sum(OpCall& call) {
+  return reduce<Floats>(call, zero, add, [](double sum, int64_t) { return std::log(sum); });
+}
+
+// A double holds the exponential of any float that is no outlier; larger ones give infinity.
+Status reduce_log_sum_exp(OpCall& call) {
+  return reduce<Floats>(
+      call, zero, [](double sum, double x) { return sum + std::exp(x); },
+      [](double sum, int64_t) { return std::log(sum); });
+}
+
+template <bool kLargest>
+Status arg(OpCall& call) {
+  MANTISSA_ASSIGN(const int64_t axis, call.axis(call.integer("axis", 0), call.rank(0)));
+  const bool last = call.integer("select_last_index", 0) != 0;
+  const Dims& from = call.dims(0);
+  const int64_t size = from[axis];
+  Dims dims = from;
+  dims[axis] = 1;
+  if (call.integer("keepdims", 1) == 0) dims.erase(dims.begin() + axis);
+  return with_type(Numbers(), call.type(0), [&]<typename T>() -> Status {
+    if (size == 0) return invalid_input("no number to choose from");
+    MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kInt64, dims));
+    if (call.shapes_only()) return {};
+    const int64_t inner = count_of({from.begin() + axis + 1, from.end()});
+    for (int64_t o = 0; o < count_of(dims); ++o) {
+      const T* in = call.data<T>(0) + o / inner * size * inner + o % inner;
+      int64_t best = 0;
+      for (int64_t i = 1; i < size; ++i) {
+        const T x = kLargest ? in[i * inner] : in[best * inner];
+        const T y = kLargest ? in[best * inner] : in[i * inner];
+        if (x > y || (last && x == y)) best = i;
+      }
+      call.out<int64_t>(0)[o] = best;
+    }
+    return {};
+  });
+}
+
+Status cum_sum(OpCall& call) {
+  MANTISSA_ASSIGN(const std::vector<int64_t> given, call.whole(1));
+  if (given.size() != 1) return invalid_input("an axis that is no single number");
+  MANTISSA_ASSIGN(const int64_t axis, call.axis(given[0], call.rank(0)));
+  const bool exclusive = call.integer("exclusive", 0) != 0;
+  const bool reverse = call.integer("reverse", 0) != 0;
+  const Dims& dims = call.dims(0);
+  return with_type(ReducedTypes(), call.type(0), [&]<typename T>() -> Status {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, call.type(0), dims));
+    if (call.shapes_only() || count_of(dims) == 0) return {};
+    const int64_t inner = count_of({dims.begin() + axis + 1, dims.end()});
+    for (int64_t row = 0; row < count_of(dims) / dims[axis]; ++row) {
+      const int64_t start = row / inner * dims[axis] * inner + row % inner;
+      Sum<T> sum{0};
+      for (int64_t i = 0; i < dims[axis]; ++i) {
+        const int64_t place = start + (reverse ? dims[axis] - 1 - i : i) * inner;
+        const Sum<T> before = sum;
+        sum = add(sum, static_cast<Sum<T>>(call.data<T>(0)[place]));
+        call.out<T>(0)[place] = static_cast<T>(exclusive ? before : sum);
+      }
+    }
+    return {};
+  });
+}
+
+// Axes are an attribute up to a version, then an input.
+#define MANTISSA_REDUCTION(name, by_input, function)                                 \
+  {name, 1, by_input - 1, 1, 1, 1, "axes keepdims", function}, {                     \
+    name, by_input, kNewestOpset, 1, 2, 1, "keepdims noop_with_empty_axes", function \
+  }
+
+constexpr OpRow kRows[] = {
+    MANTISSA_REDUCTION("ReduceSum", 13, reduce_sum),
+    MANTISSA_REDUCTION("ReduceMean", 18, reduce_mean),
+    MANTISSA_REDUCTION("ReduceProd", 18, reduce_prod),
+    MANTISSA_REDUCTION("ReduceMax", 18, reduce_max),
+    MANTISSA_REDUCTION("ReduceMin", 18, reduce_min),
+    MANTISSA_REDUCTION("ReduceL1", 18, reduce_l1),
+    MANTISSA_REDUCTION("ReduceL2", 18, reduce_l2),
+    MANTISSA_REDUCTION("ReduceSumSquare", 18, reduce_sum_square),
+    MANTISSA_REDUCTION("ReduceLogSum", 18, reduce_log_sum),
+    MANTISSA_REDUCTION("ReduceLogSumExp", 18, reduce_log_sum_exp),
+    {"ArgMax", 1, kNewestOpset, 1, 1, 1, "axis keepdims select_last_index", arg<true>},
+    {"ArgMin", 1, kNewestOpset, 1, 1, 1, "axis keepdims select_last_index", arg<false>},
+    {"CumSum", 11, kNewestOpset, 2, 2, 1, "exclusive reverse", cum_sum},
+};
+#undef MANTISSA_REDUCTION
+
+}  // namespace
+
+std::span<const OpRow> reduction_operators() { return kRows; }
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,228 @@
+// Operators of one number each.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "onnx/evaluate/op_table.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// Calls with fewer numbers are not worth handing out.
+constexpr int64_t kChunk = 1 << 15;
+
+template <typename List, typename Function>
+Status apply(OpCall& call, Function function) {
+  return with_type(List(), call.type(0), [&]<typename T>() -> Status {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, call.type(0), call.dims(0)));
+    if (call.shapes_only()) return {};
+    const T* in = call.data<T>(0);
+    T* out = call.out<T>(0);
+    const int64_t count = count_of(call.dims(0));
+    call.pool().parallel_for((count + kChunk - 1) / kChunk, [&](int64_t chunk, int) {
+      const int64_t end = std::min(count, (chunk + 1) * kChunk);
+      for (int64_t i = chunk * kChunk; i < end; ++i) out[i] = static_cast<T>(function(in[i]));
+    });
+    return {};
+  });
+}
+
+// A function of one number without attributes.
+template <typename List, auto kFunction>
+Status plain(OpCall& call) {
+  return apply<List>(call, [](auto x) { return kFunction(x); });
+}
+
+template <typename List, auto kFunction>
+Status test(OpCall& call) {
+  return with_type(List(), call.type(0), [&]<typename T>() -> Status {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kBool, call.dims(0)));
+    if (call.shapes_only()) return {};
+    const T* in = call.data<T>(0);
+    std::transform(in, in + count_of(call.dims(0)), call.out<bool>(0), kFunction);
+    return {};
+  });
+}
+
+// The sign changes modulo 2^bits: the least number stays.
+constexpr auto negate = []<typename T>(T x) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(x));
+  } else {
+    return -x;
+  }
+};
+constexpr auto absolute = []<typename T>(T x) {
+  if constexpr (std::is_unsigned_v<T>)
+    return x;
+  else
+    return x < 0 ? negate(x) : (x == 0 ? T{0} : x);
+};
+constexpr auto sign = []<typename T>(T x) { return static_cast<T>((x > 0) - (x < 0)); };
+constexpr auto relu = []<typename T>(T x) { return x < 0 ? T{0} : x; };
+constexpr auto logistic = []<typename T>(T x) { return T{1} / (T{1} + std::exp(-x)); };
+constexpr auto softplus = []<typename T>(T x) {
+  return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
+};
+constexpr auto softsign = []<typename T>(T x) { return x / (T{1} + std::abs(x)); };
+constexpr auto reciprocal = []<typename T>(T x) { return T{1} / x; };
+constexpr auto hard_swish = []<typename T>(T x) {
+  return x * std::clamp(x / T{6} + T{0.5}, T{0}, T{1});
+};
+constexpr auto mish = []<typename T>(T x) { return x * std::tanh(softplus(x)); };
+
+Status elu(OpCall& call) {
+  const float alpha = call.real("alpha", 1.0f);
+  return apply<Floats>(call, [=]<typename T>(T x) { return x < 0 ? alpha * std::expm1(x) : x; });
+}
+
+Status celu(OpCall& call) {
+  const float alpha = call.real("alpha", 1.0f);
+  return apply<Floats>(call, [=]<typename T>(T x) {
+    return std::max(T{0}, x) + std::min(T{0}, static_cast<T>(alpha * std::expm1(x / alpha)));
+  });
+}
+
+Status selu(OpCall& call) {
+  const float alpha = call.real("alpha", 1.67326319217681884765625f);
+  const float gamma = call.real("gamma", 1.05070102214813232421875f);
+  return apply<Floats>(call, [=]<typename T>(T x) {
+    return gamma * (x > 0 ? x : static_cast<T>(alpha * std::expm1(x)));
+  });
+}
+
+Status leaky_relu(OpCall& call) {
+  const float alpha = call.real("alpha", 0.01f);
+  return apply<Floats>(call, [=]<typename T>(T x) { return x < 0 ? alpha * x : x; });
+}
+
+Status thresholded_relu(OpCall& call) {
+  const float alpha = call.real("alpha", 1.0f);
+  return apply<Floats>(call, [=]<typename T>(T x) { return x > alpha ? x : T{0}; });
+}
+
+Status hard_sigmoid(OpCall& call) {
+  const float alpha = call.real("alpha", 0.2f);
+  const float beta = call.real("beta", 0.5f);
+  return apply<Floats>(call,
+                       [=]<typename T>(T x) { return std::clamp<T>(alpha * x + beta, 0, 1); });
+}
+
+Status shrink(OpCall& call) {
+  const float bias = call.real("bias", 0.0f);
+  const float lambda = call.real("lambd", 0.5f);
+  return apply<SignedNumbers>(
+      call, [=]<typename T>(T x) { return x < -lambda ? x + bias : (x > lambda ? x - bias : 0); });
+}
+
+Status gelu(OpCall& call) {
+  const std::string kind = call.text("approximate", "none");
+  if (kind != "none" && kind != "tanh") return invalid_input("approximate is '" + kind + "'");
+  const bool by_tanh = kind == "tanh";
+  return apply<Floats>(call, [=]<typename T>(T x) {
+    constexpr T kRootOfTwo = static_cast<T>(1.41421356237309504880);
+    constexpr T kRootOfTwoByPi = static_cast<T>(0.79788456080286535588);
+    const T inner = by_tanh ? std::tanh(kRootOfTwoByPi * (x + static_cast<T>(0.044715) * x * x * x))
+                            : std::erf(x / kRootOfTwo);
+    return x * static_cast<T>(0.5) * (T{1} + inner);
+  });
+}
+
+Status is_inf(OpCall& call) {
+  const bool negative = call.integer("detect_negative", 1) != 0;
+  const bool positive = call.integer("detect_positive", 1) != 0;
+  return with_type(Floats(), call.type(0), [&]<typename T>() -> Status {
+    MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kBool, call.dims(0)));
+    if (call.shapes_only()) return {};
+    const T* in = call.data<T>(0);
+    std::transform(in, in + count_of(call.dims(0)), call.out<bool>(0),
+                   [=](T x) { return std::isinf(x) && (x < 0 ? negative : positive); });
+    return {};
+  });
+}
+
+// Operator sets before 11 have the limits as attributes.
+Status clip_by_attributes(OpCall& call) {
+  const float low = call.real("min", std::numeric_limits<float>::lowest());
+  const float high = call.real("max", std::numeric_limits<float>::max());
+  return apply<Floats>(call,
+                       [=]<typename T>(T x) { return std::min<T>(std::max<T>(x, low), high); });
+}
+
+template <typename T>
+Result<T> limit(OpCall& call, size_t i, T otherwise) {
+  if (!call.has(i)) return otherwise;
+  if (count_of(call.dims(i)) != 1 || call.type(i) != call.type(0)) {
+    return invalid_input("a limit that is no single number of the input's type");
+  }
+  return call.shapes_only() ? otherwise : *call.data<T>(i);
+}
+
+Status clip(OpCall& call) {
+  return with_type(Numbers(), call.type(0), [&]<typename T>() -> Status {
+    MANTISSA_ASSIGN(const T low, limit(call, 1, std::numeric_limits<T>::lowest()));
+    MANTISSA_ASSIGN(const T high, limit(call, 2, std::numeric_limits<T>::max()));
+    MANTISSA_RETURN_IF_ERROR(call.make(0, call.type(0), call.dims(0)));
+    if (call.shapes_only()) return {};
+    const T* in = call.data<T>(0);
+    T* out = call.out<T>(0);
+    const int64_t count = count_of(call.dims(0));
+    for (int64_t i = 0; i < count; ++i) out[i] = std::min(std::max(in[i], low), high);
+    return {};
+  });
+}
+
+#define MANTISSA_FUNCTION(name) [](auto x) { return name(x); }
+
+constexpr OpRow kRows[] = {
+    {"Abs", 6, kNewestOpset, 1, 1, 1, "", plain<Numbers, absolute>},
+    {"Neg", 6, kNewestOpset, 1, 1, 1, "", plain<SignedNumbers, negate>},
+    {"Sign", 9, kNewestOpset, 1, 1, 1, "", plain<Numbers, sign>},
+    {"Relu", 6, kNewestOpset, 1, 1, 1, "", plain<SignedNumbers, relu>},
+    {"Sqrt", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::sqrt)>},
+    {"Exp", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::exp)>},
+    {"Log", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::log)>},
+    {"Erf", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::erf)>},
+    {"Sin", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::sin)>},
+    {"Cos", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::cos)>},
+    {"Tan", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::tan)>},
+    {"Asin", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::asin)>},
+    {"Acos", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::acos)>},
+    {"Atan", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::atan)>},
+    {"Sinh", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::sinh)>},
+    {"Cosh", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::cosh)>},
+    {"Tanh", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::tanh)>},
+    {"Asinh", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::asinh)>},
+    {"Acosh", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::acosh)>},
+    {"Atanh", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::atanh)>},
+    {"Ceil", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::ceil)>},
+    {"Floor", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::floor)>},
+    {"Round", 11, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::nearbyint)>},
+    {"Sigmoid", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, logistic>},
+    {"Softplus", 1, kNewestOpset, 1, 1, 1, "", plain<Floats, softplus>},
+    {"Softsign", 1, kNewestOpset, 1, 1, 1, "", plain<Floats, softsign>},
+    {"Reciprocal", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, reciprocal>},
+    {"HardSwish", 14, kNewestOpset, 1, 1, 1, "", plain<Floats, hard_swish>},
+    {"Mish", 18, kNewestOpset, 1, 1, 1, "", plain<Floats, mish>},
+    {"Not", 1, kNewestOpset, 1, 1, 1, "", plain<Booleans, MANTISSA_FUNCTION(!)>},
+    {"IsNaN", 9, kNewestOpset, 1, 1, 1, "", test<Floats, MANTISSA_FUNCTION(std::isnan)>},
+    {"IsInf", 10, kNewestOpset, 1, 1, 1, "detect_negative detect_positive", is_inf},
+    {"Elu", 6, kNewestOpset, 1, 1, 1, "alpha", elu},
+    {"Celu", 12, kNewestOpset, 1, 1, 1, "alpha", celu},
+    {"Selu", 6, kNewestOpset, 1, 1, 1, "alpha gamma", selu},
+    {"LeakyRelu", 6, kNewestOpset, 1, 1, 1, "alpha", leaky_relu},
+    {"ThresholdedRelu", 10, kNewestOpset, 1, 1, 1, "alpha", thresholded_relu},
+    {"HardSigmoid", 6, kNewestOpset, 1, 1, 1, "alpha beta", hard_sigmoid},
+    {"Shrink", 9, kNewestOpset, 1, 1, 1, "bias lambd", shrink},
+    {"Gelu", 20, kNewestOpset, 1, 1, 1, "approximate", gelu},
+    {"Clip", 6, 10, 1, 1, 1, "min max", clip_by_attributes},
+    {"Clip", 11, kNewestOpset, 1, 3, 1, "", clip},
+};
+#undef MANTISSA_FUNCTION
+
+}  // namespace
+
+std::span<const OpRow> unary_operators() { return kRows; }
+
+}  // namespace mantissa::onnx
