@@ -123,6 +123,11 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
         kThreads};
   }
   if (command == "info") return network_infos();
+  if (command == "run") {
+    return {{"inputs", "NPZ file with an array for each input", ""},
+            {"out", "NPZ file to write, with an array for each output", ""},
+            kThreads};
+  }
   if (command == "statistics") {
     return {
         {"kind", "tensors to show: value, gradient, parameter, parameter-gradient, or all", "all"}};

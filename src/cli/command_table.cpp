@@ -97,10 +97,23 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa info runs/a\n"
      "  mantissa info runs/a/model.safetensors --tensors\n"
      "  mantissa info --model resnet8 --data fashion-mnist --graph > mine.json\n"
-     "  mantissa info runs/a --graph\n",
-     "--graph prints a network as JSON, which may be edited and trained: train --model mine.json. "
+     "  mantissa info runs/a --graph\n"
+     "  mantissa info net.onnx\n",
+     "Of an ONNX network it shows layers with their shapes (for one example), parameters and "
+     "multiply-adds, and every node that is not supported, with the reason. --graph prints a "
+     "network as JSON, which may be edited and trained: train --model mine.json. "
      "docs/networks.md describes it.",
-     {"PATH", "folder of a run, checkpoint, model.safetensors or another safetensors file", 0, 1}},
+     {"PATH", "folder of a run, checkpoint, safetensors file, or ONNX network (*.onnx)", 0, 1}},
+    {"run",
+     "Run an ONNX network in float, on named arrays",
+     "  mantissa run net.onnx --inputs in.npz --out out.npz\n"
+     "  python3 -c \"import numpy; numpy.savez('in.npz', x=numpy.zeros((1, 3, 224, 224), "
+     "'f4'))\"\n",
+     "in.npz has an array for each input of the network, of its name, type and shape, as "
+     "numpy.savez writes them; out.npz gets one for each output. `mantissa info net.onnx` lists "
+     "both. Nodes that are not supported are all named before anything runs. docs/onnx.md says "
+     "more.",
+     {"NETWORK", "the ONNX file", 1, 1}},
     {"completion",
      "Print a script that completes mantissa's command line in a shell",
      "  source <(mantissa completion bash)\n"

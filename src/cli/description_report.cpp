@@ -77,6 +77,7 @@ std::string description_report(const std::string& description, bool with_tensors
             (with_tensors ? "" : " (--tensors lists them)") + "\n";
     if (with_tensors) text += tensor_table(json["tensors"], terminal);
   }
+  if (json.contains("layers")) text += onnx_layers(description, terminal);
   if (json.contains("problems")) {
     for (const Json& problem : json["problems"]) text += "warning: " + text_of(problem) + "\n";
   }

@@ -7,6 +7,7 @@
 
 #include "cli/terminal.h"
 #include "mantissa/mantissa.h"
+#include "mantissa/onnx.h"
 #include "mantissa/runs.h"
 
 namespace mantissa::cli {
@@ -61,6 +62,11 @@ std::string statistics_line(const std::string& statistics);
 // The JSON of describe_path as lines; with `with_tensors` a table of the tensors, too.
 std::string description_report(const std::string& description, bool with_tensors,
                                const Terminal& terminal);
+
+// Of an ONNX network (the JSON of describe_path): its layers as a table, what is not supported.
+std::string onnx_layers(const std::string& description, const Terminal& terminal);
+// Outputs of a network that was run, and where they are.
+std::string onnx_run_report(const OnnxRunOutcome& outcome, const std::string& file);
 
 // Version, CPU, kernels, networks and formats.
 std::string info_report(const Info& info, const Terminal& terminal);

@@ -4,6 +4,7 @@
 
 #include "cli/output.h"
 #include "cli/report.h"
+#include "mantissa/onnx.h"
 #include "mantissa/runs.h"
 
 namespace mantissa::cli {
@@ -56,6 +57,23 @@ int run_describe(const CommandLine& line) {
   print(line.json ? outcome.json
                   : description_report(outcome.json, line.setting("tensors") == "true",
                                        describe_terminal(1)));
+  return 0;
+}
+
+int run_onnx_network(const CommandLine& line) {
+  const OnnxRunOutcome outcome = run_onnx(line.paths[0], line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  if (line.json) {
+    nlohmann::ordered_json json = {{"file", line.setting("out")}, {"seconds", outcome.seconds}};
+    json["outputs"] = nlohmann::ordered_json::array();
+    for (const ArrayInfo& output : outcome.outputs) {
+      json["outputs"].push_back(
+          {{"name", output.name}, {"type", output.type}, {"shape", output.shape}});
+    }
+    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  } else if (!line.quiet) {
+    print(onnx_run_report(outcome, line.setting("out")));
+  }
   return 0;
 }
 

@@ -10,5 +10,7 @@ int run_report(const CommandLine& line);
 int run_statistics(const CommandLine& line);
 // info with a path.
 int run_describe(const CommandLine& line);
+// run.
+int run_onnx_network(const CommandLine& line);
 
 }  // namespace mantissa::cli

@@ -10,6 +10,7 @@
 #include "formats/json_text.h"
 #include "formats/safetensors.h"
 #include "numerics/rounding.h"
+#include "report/describe_onnx.h"
 #include "report/run_record.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
@@ -154,7 +155,8 @@ Result<Json> describe_run(const fs::path& folder) {
 
 Result<Json> describe(const fs::path& path) {
   MANTISSA_ASSIGN(const PathKind kind, path_kind(path));
-  return kind == PathKind::kFolder ? describe_run(path) : describe_file(path);
+  if (kind == PathKind::kFolder) return describe_run(path);
+  return path.extension() == ".onnx" ? describe_onnx(path) : describe_file(path);
 }
 
 }  // namespace mantissa

@@ -10,8 +10,8 @@ namespace mantissa {
 
 // A folder of a run: kind "run", with its settings, results, files, and the tensors of its newest
 // checkpoint (or of its frozen network). A safetensors file: kind "checkpoint", "frozen network" or
-// "safetensors", with its metadata, whether its checksum holds, and its tensors. Errors name the
-// file: none, damaged.
+// "safetensors", with its metadata, whether its checksum holds, and its tensors. A file *.onnx:
+// describe_onnx.h. Errors name the file: none, damaged.
 Result<nlohmann::ordered_json> describe(const std::filesystem::path& path);
 
 }  // namespace mantissa
