@@ -13,6 +13,12 @@ namespace mantissa::testing {
 
 using Reals = std::vector<double>;
 
+// An attribute for the width: as for the height where it is 0 (-1, of padding).
+inline int64_t of_width(const Attributes& a, const std::string& name, int64_t height) {
+  const int64_t width = a.whole(name + "_width");
+  return width < (name == "padding" ? 0 : 1) ? height : width;
+}
+
 inline Reals convolution(const Attributes& a, const Shape& in, const Shape& out, const Shape& w,
                          const Reals& x, const std::vector<Reals>& p) {
   const bool image = w.rank == 4;
@@ -21,6 +27,8 @@ inline Reals convolution(const Attributes& a, const Shape& in, const Shape& out,
   const int64_t out_height = image ? out[1] : 1, out_width = image ? out[2] : 1;
   const int64_t kernel_height = image ? w[1] : 1, kernel_width = image ? w[2] : 1;
   const int64_t stride = image ? a.whole("stride") : 1, padding = image ? a.whole("padding") : 0;
+  const int64_t stride_width = image ? of_width(a, "stride", stride) : 1;
+  const int64_t padding_width = image ? of_width(a, "padding", padding) : 0;
   const int64_t dilation = image ? a.whole("dilation") : 1;
   const int64_t groups = image ? a.whole("groups") : 1;
   Reals y;
@@ -32,7 +40,7 @@ inline Reals convolution(const Attributes& a, const Shape& in, const Shape& out,
           for (int64_t ky = 0; ky < kernel_height; ++ky) {
             for (int64_t kx = 0; kx < kernel_width; ++kx) {
               const int64_t iy = oy * stride + ky * dilation - padding;
-              const int64_t ix = ox * stride + kx * dilation - padding;
+              const int64_t ix = ox * stride_width + kx * dilation - padding_width;
               if (iy < 0 || iy >= height || ix < 0 || ix >= width) continue;
               const int64_t per_group = channels / groups;
               const int64_t first = o / (out.last() / groups) * per_group;
@@ -74,10 +82,13 @@ inline void for_each_cell(const Attributes& a, const Shape& in, const Shape& out
                           Visit&& visit) {
   const int64_t window = a.whole("window"),
                 stride = a.is_set("stride") ? a.whole("stride") : window;
+  const int64_t wide = of_width(a, "window", window),
+                step = of_width(a, "stride", a.is_set("stride") ? stride : wide);
   const int64_t c = i % in[3], ox = i / in[3] % out[2], oy = i / in[3] / out[2] % out[1];
   const int64_t n = i / in[3] / out[2] / out[1], padding = a.whole("padding");
-  for (int64_t t = 0; t < window * window; ++t) {
-    const int64_t iy = oy * stride + t / window - padding, ix = ox * stride + t % window - padding;
+  const int64_t side = of_width(a, "padding", padding);
+  for (int64_t t = 0; t < window * wide; ++t) {
+    const int64_t iy = oy * stride + t / wide - padding, ix = ox * step + t % wide - side;
     if (iy < 0 || iy >= in[1] || ix < 0 || ix >= in[2]) continue;
     visit(((n * in[1] + iy) * in[2] + ix) * in[3] + c);
   }
@@ -99,7 +110,7 @@ inline Reals average_pool(const Attributes& a, const Shape& in, const Shape& out
     double sum = 0;
     int64_t cells = 0;
     for_each_cell(a, in, out, i, [&](int64_t at) { sum += x[at], ++cells; });
-    if (padded) cells = a.whole("window") * a.whole("window");
+    if (padded) cells = a.whole("window") * of_width(a, "window", a.whole("window"));
     y[i] = sum / static_cast<double>(cells);
   }
   return y;

@@ -221,6 +221,32 @@ TEST(GradientCheck, RearrangementsDilationGroupsAndDropout) {
              "backward_weights convolution"});
 }
 
+TEST(GradientCheck, Rectangles) {
+  Network net(Shape{8, 9, 1});
+  net.add(
+      ops::kConvolution,
+      {{"channels", 8}, {"kernel", 1}, {"kernel_width", 5}, {"padding", 0}, {"padding_width", 2}});
+  net.add(ops::kRelu);
+  net.add(ops::kConvolution,
+          {{"channels", 8}, {"groups", 8}, {"stride", 2}, {"stride_width", 1}, {"padding", 1}});
+  net.add(ops::kAveragePool,
+          {{"window", 1}, {"window_width", 3}, {"stride", 1}, {"padding_width", 1}});
+  net.add(ops::kConvolution, {{"channels", 6},
+                              {"kernel", 3},
+                              {"kernel_width", 2},
+                              {"stride", 1},
+                              {"stride_width", 2},
+                              {"padding", 1},
+                              {"padding_width", 0}});
+  net.add(
+      ops::kOverlappingMaxPool,
+      {{"window", 3}, {"window_width", 2}, {"stride", 1}, {"padding", 1}, {"padding_width", 0}});
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 5,
+            {"backward_input convolution", "backward_input average_pool",
+             "backward_input overlapping_max_pool", "backward_weights convolution"});
+}
+
 // Weights whose output channels have exponents of their own, up to 2^3 apart: grouped, dilated, one
 // channel at a time, linear; and with batch norm, under the guard.
 TEST(GradientCheck, ExponentsPerOutputChannel) {

@@ -72,6 +72,37 @@ inline Graph with_rearrangements() {
   return finished(net);
 }
 
+// Kernels, strides and padding that differ between the axes, dense, in groups and depthwise.
+inline Graph with_rectangles() {
+  Layers net("rectangles", fashion_options());
+  const auto convolution = [&](const char* name, int64_t groups, WholeList kernel, WholeList stride,
+                               WholeList padding) {
+    net.add(ops::kConvolution, name,
+            {{"channels", 8},
+             {"groups", groups},
+             {"kernel", kernel[0]},
+             {"kernel_width", kernel[1]},
+             {"stride", stride[0]},
+             {"stride_width", stride[1]},
+             {"padding", padding[0]},
+             {"padding_width", padding[1]}});
+  };
+  convolution("conv1", 1, {1, 7}, {2, 2}, {0, 3});  // Inception's
+  net.relu("relu1");
+  convolution("conv2", 1, {5, 1}, {1, 1}, {2, 0});
+  net.relu("relu2");
+  convolution("conv3", 8, {3, 3}, {2, 1}, {1, 1});  // of text recognition
+  net.relu("relu3");
+  convolution("conv4", 1, {3, 2}, {1, 2}, {1, 0});
+  net.add(
+      ops::kAveragePool, "average",
+      {{"window", 3}, {"window_width", 2}, {"stride", 1}, {"padding", 1}, {"padding_width", 0}});
+  net.add(ops::kOverlappingMaxPool, "maximum",
+          {{"window", 2}, {"window_width", 3}, {"stride_width", 1}});
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 // Dilation with strides, groups and one channel at a time.
 inline Graph with_dilation() {
   Layers net("dilated", fashion_options());
@@ -163,6 +194,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"rearranged", with_rearrangements},
       {"products", with_products},
       {"dilated", with_dilation},
+      {"rectangles", with_rectangles},
       {"windows", with_windows},
       {"quantised", with_quantised_layers},
   };

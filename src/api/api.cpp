@@ -203,7 +203,8 @@ constexpr kernels::ConvolutionShape kDense = {.batch = 64,
                                               .out_channels = 32,
                                               .kernel_height = 3,
                                               .kernel_width = 3,
-                                              .padding = 1};
+                                              .padding_height = 1,
+                                              .padding_width = 1};
 
 constexpr kernels::ConvolutionShape in_groups(kernels::ConvolutionShape s, int64_t groups) {
   s.groups = groups;
@@ -211,7 +212,7 @@ constexpr kernels::ConvolutionShape in_groups(kernels::ConvolutionShape s, int64
 }
 
 constexpr kernels::ConvolutionShape with_dilation(kernels::ConvolutionShape s) {
-  s.dilation = s.padding = 2;
+  s.dilation = s.padding_height = s.padding_width = 2;
   return s;
 }
 

@@ -25,15 +25,13 @@ constexpr AttributeSpec kBias = flag("bias", true);
 // format, whose exponent follows the weights.
 constexpr AttributeSpec kWeightBits = whole("weight_bits", 0, 0, 7);
 constexpr AttributeSpec kWeightExponent = whole("weight_exponent", 0, kExponentMin, kExponentMax);
-constexpr AttributeSpec kConvolutionSchema[] = {kChannels,
-                                                whole("kernel", 3, 1, kLargestSize),
-                                                whole("stride", 1, 1, kLargestSize),
-                                                whole("padding", 0, 0, kLargestSize),
-                                                whole("groups", 1, 1, kLargestSize),
-                                                whole("dilation", 1, 1, INT64_MAX),
-                                                kBias,
-                                                kWeightBits,
-                                                kWeightExponent};
+constexpr AttributeSpec kConvolutionSchema[] = {
+    kChannels, whole("kernel", 3, 1, kLargestSize), whole("stride", 1, 1, kLargestSize),
+    whole("padding", 0, 0, kLargestSize), whole("groups", 1, 1, kLargestSize),
+    whole("dilation", 1, 1, INT64_MAX), kBias,
+    // Of the width; 0 and -1: as for the height.
+    whole("kernel_width", 0, 0, kLargestSize), whole("stride_width", 0, 0, kLargestSize),
+    whole("padding_width", -1, -1, kLargestSize), kWeightBits, kWeightExponent};
 // A classifier starts with small logits.
 constexpr AttributeSpec kLinearSchema[] = {kChannels, kBias, flag("classifier", false), kWeightBits,
                                            kWeightExponent};
@@ -43,27 +41,39 @@ Status check_size(const Shape& weights) {
   return invalid_input("weights " + to_string(weights) + " are too many");
 }
 
+bool fits(const ConvolutionAxis& axis, int64_t dilation, int64_t size) {
+  const int64_t padded = size + 2 * axis.padding;
+  // Divided, not multiplied: either may be huge.
+  return padded >= axis.kernel &&
+         (axis.kernel == 1 || dilation <= (padded - 1) / (axis.kernel - 1));
+}
+
+// Results along an axis that the kernel fits.
+int64_t results(const ConvolutionAxis& axis, int64_t dilation, int64_t size) {
+  const int64_t reach = (axis.kernel - 1) * dilation;  // from the first tap to the last
+  return (size + 2 * axis.padding - 1 - reach) / axis.stride + 1;
+}
+
 Result<Shape> infer_convolution(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  const int64_t kernel = attributes.whole("kernel"), stride = attributes.whole("stride");
-  const int64_t padding = attributes.whole("padding"), channels = attributes.whole("channels");
-  const int64_t groups = attributes.whole("groups"), dilation = attributes.whole("dilation");
+  const auto [vertical, horizontal] = convolution_axes(attributes);
+  const int64_t channels = attributes.whole("channels"), groups = attributes.whole("groups");
   if (channels % groups != 0 || inputs[0].last() % groups != 0) {
     return invalid_input("wants groups that divide " + std::to_string(inputs[0].last()) +
                          " input and " + std::to_string(channels) + " output channels");
   }
-  const int64_t height = inputs[0][0] + 2 * padding, width = inputs[0][1] + 2 * padding;
-  // Divided, not multiplied: either may be huge.
-  const bool fits = height >= kernel && width >= kernel &&
-                    (kernel == 1 || dilation <= (std::min(height, width) - 1) / (kernel - 1));
-  if (!fits) {
-    return invalid_input("a kernel of " + std::to_string(kernel) +
+  const int64_t dilation = attributes.whole("dilation");
+  if (!fits(vertical, dilation, inputs[0][0]) || !fits(horizontal, dilation, inputs[0][1])) {
+    const bool square = vertical.kernel == horizontal.kernel;
+    return invalid_input("a kernel of " + std::to_string(vertical.kernel) +
+                         (square ? "" : "x" + std::to_string(horizontal.kernel)) +
                          (dilation > 1 ? " with dilation " + std::to_string(dilation) : "") +
                          " does not fit an image of " + to_string(inputs[0]));
   }
-  MANTISSA_RETURN_IF_ERROR(check_size({channels, kernel, kernel, inputs[0].last() / groups}));
-  const int64_t reach = (kernel - 1) * dilation;  // from the first tap to the last
-  return Shape{(height - 1 - reach) / stride + 1, (width - 1 - reach) / stride + 1, channels};
+  MANTISSA_RETURN_IF_ERROR(
+      check_size({channels, vertical.kernel, horizontal.kernel, inputs[0].last() / groups}));
+  return Shape{results(vertical, dilation, inputs[0][0]),
+               results(horizontal, dilation, inputs[0][1]), channels};
 }
 
 // Takes vectors along the last dimension.
@@ -94,10 +104,11 @@ std::vector<Parameter> weights_and_bias(const Attributes& attributes, const Shap
 
 std::vector<Parameter> convolution_parameters(const Attributes& attributes,
                                               std::span<const Shape> inputs) {
-  const int64_t kernel = attributes.whole("kernel");
+  const auto [vertical, horizontal] = convolution_axes(attributes);
   const int64_t in = inputs[0].last() / attributes.whole("groups");
-  return weights_and_bias(attributes, Shape{attributes.whole("channels"), kernel, kernel, in},
-                          Initialiser::kHeUniform);
+  return weights_and_bias(
+      attributes, Shape{attributes.whole("channels"), vertical.kernel, horizontal.kernel, in},
+      Initialiser::kHeUniform);
 }
 
 std::vector<Parameter> linear_parameters(const Attributes& attributes,

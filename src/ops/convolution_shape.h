@@ -6,6 +6,27 @@
 
 namespace mantissa::ops {
 
+// A convolution along one axis.
+struct ConvolutionAxis {
+  int64_t kernel, stride, padding;
+};
+
+struct ConvolutionAxes {
+  ConvolutionAxis vertical, horizontal;
+};
+
+// What is not said of the width is as for the height.
+inline ConvolutionAxes convolution_axes(const Attributes& attributes) {
+  const ConvolutionAxis vertical = {attributes.whole("kernel"), attributes.whole("stride"),
+                                    attributes.whole("padding")};
+  ConvolutionAxis horizontal = vertical;
+  if (attributes.is_set("kernel_width")) horizontal.kernel = attributes.whole("kernel_width");
+  if (attributes.is_set("stride_width")) horizontal.stride = attributes.whole("stride_width");
+  const int64_t padding = attributes.whole("padding_width");
+  if (padding >= 0) horizontal.padding = padding;
+  return {vertical, horizontal};
+}
+
 // Weights [O, KH, KW, C / G] of a convolution, or [O, C] of a linear layer, whose rows are all
 // vectors of the last dimension: of [N, C], [N, T, C] ...
 inline kernels::ConvolutionShape convolution_shape(const Attributes& attributes, const Shape& input,
@@ -19,11 +40,13 @@ inline kernels::ConvolutionShape convolution_shape(const Attributes& attributes,
     shape.in_height = input[1], shape.in_width = input[2];
     shape.out_height = output[1], shape.out_width = output[2];
     shape.kernel_height = weights[1], shape.kernel_width = weights[2];
-    shape.stride = attributes.whole("stride");
-    shape.padding = attributes.whole("padding");
+    const auto [vertical, horizontal] = convolution_axes(attributes);
+    shape.stride_height = vertical.stride, shape.stride_width = horizontal.stride;
+    shape.padding_height = vertical.padding, shape.padding_width = horizontal.padding;
     shape.groups = attributes.whole("groups");
     // One tap is no distance from the next.
-    if (shape.kernel_height > 1) shape.dilation = attributes.whole("dilation");
+    if (shape.kernel_height > 1 || shape.kernel_width > 1)
+      shape.dilation = attributes.whole("dilation");
   }
   return shape;
 }

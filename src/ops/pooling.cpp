@@ -8,15 +8,14 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
-#include "ops/pool_stride.h"
+#include "ops/pool_axes.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
 
-constexpr AttributeSpec kMaxPoolSchema[] = {whole("window", 2, 1, kernels::kLargestPoolWindow),
-                                            whole("stride", 0, 0, kernels::kLargestPoolWindow),
-                                            whole("padding", 0, 0, kernels::kLargestPoolWindow)};
+constexpr AttributeSpec kMaxPoolSchema[] = {kPoolWindow,      kPoolStride,      kPoolPadding,
+                                            kPoolWindowWidth, kPoolStrideWidth, kPoolPaddingWidth};
 
 kernels::MaxPoolShape pool_shape(const Attributes& attributes, const Shape& input) {
   return {input[1], input[2], input[3], attributes.whole("window")};
@@ -25,7 +24,9 @@ kernels::MaxPoolShape pool_shape(const Attributes& attributes, const Shape& inpu
 Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape> inputs) {
   const int64_t window = attributes.whole("window");
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  if (pool_stride(attributes) != window || attributes.is_set("padding")) {
+  const auto [vertical, horizontal] = pool_axes(attributes);
+  for (const kernels::PoolAxis& axis : {vertical, horizontal}) {
+    if (axis.window == window && axis.stride == window && axis.padding == 0) continue;
     return invalid_input("wants stride = window and no padding; overlapping_max_pool takes others");
   }
   if (inputs[0][0] < window || inputs[0][1] < window) {
@@ -37,8 +38,8 @@ Result<Shape> infer_max_pool(const Attributes& attributes, std::span<const Shape
 
 // The same windows as those of overlapping pools, whose kernels take every width.
 kernels::PoolShape window_shape(const kernels::MaxPoolShape& s) {
-  return {s.in_height,   s.in_width, s.channels, s.out_height(),
-          s.out_width(), s.window,   s.window,   0};
+  const kernels::PoolAxis axis = {s.window, s.window, 0};
+  return {s.in_height, s.in_width, s.channels, s.out_height(), s.out_width(), axis, axis};
 }
 
 void wide_max_pool(const OpContext& c, kernels::MantissaSpan output, int8_t* taps) {

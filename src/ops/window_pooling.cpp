@@ -1,8 +1,9 @@
 // Pooling by windows that may overlap, be padded and reach beyond the image: maximum and average.
 //
-// Attributes: window (1 to 11), stride (the window's), padding (0; at most half the window), ceil
-// (0; 1: a last window that begins inside the image may end beyond it) and, of the average,
-// count_padding (1: padded cells count as zeros; 0: the average is over the image's cells).
+// Attributes: window (1 to 11), stride (the window's), padding (0; at most half the window), the
+// same for the width (window_width, stride_width, padding_width: as for the height), ceil (0; 1: a
+// last window that begins inside the image may end beyond it) and, of the average, count_padding
+// (1: padded cells count as zeros; 0: the average is over the image's cells).
 #include <algorithm>
 #include <array>
 
@@ -13,60 +14,59 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
-#include "ops/pool_stride.h"
+#include "ops/pool_axes.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
 
-using kernels::kLargestPoolWindow;
+using kernels::PoolAxis;
 using kernels::PoolRange;
 using kernels::PoolShape;
 
-constexpr AttributeSpec kMaximumSchema[] = {
-    whole("window", 2, 1, kLargestPoolWindow), whole("stride", 0, 0, kLargestPoolWindow),
-    whole("padding", 0, 0, kLargestPoolWindow), flag("ceil", false)};
-constexpr AttributeSpec kAverageSchema[] = {kMaximumSchema[0], kMaximumSchema[1], kMaximumSchema[2],
-                                            kMaximumSchema[3], flag("count_padding", true)};
+constexpr AttributeSpec kMaximumSchema[] = {kPoolWindow,         kPoolStride,      kPoolPadding,
+                                            flag("ceil", false), kPoolWindowWidth, kPoolStrideWidth,
+                                            kPoolPaddingWidth};
+constexpr AttributeSpec kAverageSchema[] = {kPoolWindow,
+                                            kPoolStride,
+                                            kPoolPadding,
+                                            flag("ceil", false),
+                                            flag("count_padding", true),
+                                            kPoolWindowWidth,
+                                            kPoolStrideWidth,
+                                            kPoolPaddingWidth};
 
-struct Geometry {
-  int64_t window, stride, padding;
-  bool ceil;
-  explicit Geometry(const Attributes& a)
-      : window(a.whole("window")),
-        stride(pool_stride(a)),
-        padding(a.whole("padding")),
-        ceil(a.is_set("ceil")) {}
-
-  // Windows along an axis of `size` cells.
-  int64_t windows(int64_t size) const {
-    const int64_t room = size + 2 * padding - window;
-    const int64_t floor = room / stride + 1;
-    const bool another = ceil && room % stride != 0 && floor * stride < size + padding;
-    return floor + (another ? 1 : 0);
+// How many windows lie along a dimension of the image.
+Result<int64_t> windows(const PoolAxis& axis, const Shape& image, int dimension, bool ceil) {
+  if (2 * axis.padding > axis.window) {
+    return invalid_input("wants padding of at most half the window, not " +
+                         std::to_string(axis.padding) + " for a window of " +
+                         std::to_string(axis.window));
   }
-};
+  const int64_t size = image[dimension], room = size + 2 * axis.padding - axis.window;
+  if (room < 0) {
+    return invalid_input("a window of " + std::to_string(axis.window) + " with padding " +
+                         std::to_string(axis.padding) + " does not fit an image of " +
+                         to_string(image));
+  }
+  const int64_t floor = room / axis.stride + 1;
+  const bool another = ceil && room % axis.stride != 0 && floor * axis.stride < size + axis.padding;
+  return floor + (another ? 1 : 0);
+}
 
 Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
-  const Geometry g(attributes);
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
-  if (2 * g.padding > g.window) {
-    return invalid_input("wants padding of at most half the window, not " +
-                         std::to_string(g.padding) + " for a window of " +
-                         std::to_string(g.window));
-  }
-  if (std::min(inputs[0][0], inputs[0][1]) + 2 * g.padding < g.window) {
-    return invalid_input("a window of " + std::to_string(g.window) + " with padding " +
-                         std::to_string(g.padding) + " does not fit an image of " +
-                         to_string(inputs[0]));
-  }
-  return Shape{g.windows(inputs[0][0]), g.windows(inputs[0][1]), inputs[0][2]};
+  const PoolAxes axes = pool_axes(attributes);
+  const bool ceil = attributes.is_set("ceil");
+  MANTISSA_ASSIGN(const int64_t height, windows(axes.vertical, inputs[0], 0, ceil));
+  MANTISSA_ASSIGN(const int64_t width, windows(axes.horizontal, inputs[0], 1, ceil));
+  return Shape{height, width, inputs[0][2]};
 }
 
 // Shapes with the micro-batch in front.
 PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape& out) {
-  const Geometry g(attributes);
-  return {in[1], in[2], in[3], out[1], out[2], g.window, g.stride, g.padding};
+  const auto [vertical, horizontal] = pool_axes(attributes);
+  return {in[1], in[2], in[3], out[1], out[2], vertical, horizontal};
 }
 
 template <typename Function>
@@ -110,8 +110,8 @@ OpMemory maximum_memory(const OpShapes& s, const PlanningContext&) {
 // Bits of multipliers of gradients: as many as leave the sum of the products of all windows over a
 // cell below 2^61.
 int gradient_multiplier_bits(const PoolShape& s, int gradient_bits) {
-  const int64_t along_axis = divide_up(s.window, s.stride);
-  const int windows = bit_length(magnitude(along_axis * along_axis - 1));
+  const auto along = [](const PoolAxis& axis) { return divide_up(axis.window, axis.stride); };
+  const int windows = bit_length(magnitude(along(s.vertical) * along(s.horizontal) - 1));
   return std::min(31, 62 - gradient_bits - windows);
 }
 
@@ -123,22 +123,24 @@ struct Means {
   Means(const Attributes& attributes, const PoolShape& s, int bits, std::byte* workspace)
       : multipliers(reinterpret_cast<int64_t*>(workspace)) {
     const bool padded = attributes.is_set("count_padding");
-    const auto cells = [&](PoolRange inside, int64_t index, int64_t size) {
-      const int64_t first = index * s.stride - s.padding;
-      return padded ? std::min(first + s.window, size + s.padding) - first : inside.size();
+    const auto cells = [&](const PoolAxis& axis, int64_t index, int64_t size) {
+      const int64_t first = axis.first(index);
+      return padded ? std::min(first + axis.window, size + axis.padding) - first
+                    : axis.inside(index, size).size();
     };
-    int64_t least = s.window * s.window;
+    int64_t least = s.window_cells();
     for (int64_t wy = 0; wy < s.out_height; ++wy) {
       for (int64_t wx = 0; wx < s.out_width; ++wx) {
         const int64_t count =
-            cells(s.rows(wy), wy, s.in_height) * cells(s.columns(wx), wx, s.in_width);
+            cells(s.vertical, wy, s.in_height) * cells(s.horizontal, wx, s.in_width);
         multipliers[wy * s.out_width + wx] = count;
         least = std::min(least, count);
       }
     }
     exponent = -fixed_point_shift(Real(1) / Real(least), bits);
-    std::array<int64_t, kLargestPoolWindow * kLargestPoolWindow + 1> reciprocals{};
-    for (int64_t count = least; count <= s.window * s.window; ++count) {
+    std::array<int64_t, kernels::kLargestPoolWindow * kernels::kLargestPoolWindow + 1>
+        reciprocals{};
+    for (int64_t count = least; count <= s.window_cells(); ++count) {
       const Real real = Real(1) / Real(count);
       reciprocals[count] = to_fixed_point(real, -exponent, mantissa_limit(bits + 1));
     }

@@ -28,6 +28,9 @@ TEST(WindowPooling, Shapes) {
     EXPECT_EQ(side(5, {{"window", 2}, {"ceil", 1}}), 3);
     EXPECT_EQ(side(2, {{"window", 2}, {"stride", 3}, {"padding", 1}, {"ceil", 1}}), 1)
         << "a window may not begin beyond the image";
+    const Attributes wide = {{"window", 1},       {"window_width", 4},  {"stride", 2},
+                             {"stride_width", 3}, {"padding_width", 2}, {"ceil", 1}};
+    EXPECT_EQ(*shape_of(*op, wide, Shape{9, 8, 5}), (Shape{5, 4, 5}));
   }
 }
 
@@ -44,10 +47,13 @@ TEST(WindowPooling, WhatIsImpossibleIsRefused) {
             "wants padding of at most half the window, not 2 for a window of 3");
   EXPECT_EQ(message({{"window", 9}}, image),
             "a window of 9 with padding 0 does not fit an image of [8, 8, 3]");
+  EXPECT_EQ(message({{"window", 3}, {"window_width", 1}, {"padding", 1}}, image),
+            "wants padding of at most half the window, not 1 for a window of 1");
   EXPECT_EQ(message({{"window", 2}}, Shape{8}), "wants one [H, W, C] input");
   const auto plain = shape_of(kMaxPool, {{"window", 3}, {"stride", 2}}, image);
   ASSERT_FALSE(plain.ok());
   EXPECT_NE(plain.error().message.find("overlapping_max_pool takes others"), std::string::npos);
+  EXPECT_FALSE(shape_of(kMaxPool, {{"window", 2}, {"window_width", 1}}, image).ok());
 }
 
 // One operator on 8-bit values and 16-bit gradients, exponents exact.

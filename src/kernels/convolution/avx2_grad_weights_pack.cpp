@@ -101,13 +101,13 @@ void pack_input(const GradWeightsPlan& plan, const int8_t* input, const Unit& un
   const int64_t image_count = s.in_height * s.in_width * s.in_channels;
   const int64_t words = pixel_words(plan, slice.inputs);
   const int64_t columns = window_columns(plan, unit.columns);
-  const RowParts parts = window_row(plan, unit.x * plan.step - s.padding, columns);
+  const RowParts parts = window_row(plan, unit.x * plan.step - s.padding_width, columns);
   for (int64_t pair = 0; pair < unit.pairs; ++pair) {
     const int64_t image = (unit.pair + pair) * 2;
     const int8_t* a = input + image * image_count;
     const int8_t* b = image + 1 < s.batch ? a + image_count : a;  // or whatever: gradients are 0
     for (int64_t row = 0; row < window_rows(plan, unit.rows); ++row) {
-      const int64_t y = (unit.y * plan.step + row) * plan.decimation - s.padding;
+      const int64_t y = (unit.y * plan.step + row) * plan.decimation - s.padding_height;
       if (y < 0 || y >= s.in_height) {
         to = clear_words(to, columns * words);
         continue;

@@ -325,7 +325,7 @@ void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, int64_t u
         input + (place.image + (i < place.existing ? i : 0)) * s.in_height * s.in_width * channels;
   }
   const int64_t width = ceil_div(s.in_width, plan.decimation);
-  const int64_t first_x = place.x * plan.step - s.padding;
+  const int64_t first_x = place.x * plan.step - s.padding_width;
   const int64_t from = larger(0, first_x);
   const int64_t left = smaller(plan.window_columns, from - first_x);
   const int64_t copied = larger(0, smaller(width, first_x + plan.window_columns) - from);
@@ -338,7 +338,7 @@ void pack_unit_input(const GradWeightsPlan& plan, const int8_t* input, int64_t u
     }
   };
   for (int64_t row = 0; row < plan.window_rows; ++row, to += plan.window_columns * pixel) {
-    const int64_t y = (place.y * plan.step + row) * plan.decimation - s.padding;
+    const int64_t y = (place.y * plan.step + row) * plan.decimation - s.padding_height;
     if (y < 0 || y >= s.in_height) {
       fill(to, plan.window_columns);
       continue;

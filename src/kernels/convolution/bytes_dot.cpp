@@ -67,8 +67,8 @@ void for_each_phase(const DotCall& call, Visit&& visit) {
   auto* weights = reinterpret_cast<int8_t*>(call.scratch);
   for (int64_t index = 0; index < dot.phases(); ++index) {
     const Phase phase = {
-        dot.axis_phase(index / dot.target_step, dot.kernel_height, dot.target_height),
-        dot.axis_phase(index % dot.target_step, dot.kernel_width, dot.target_width), index,
+        dot.axis_phase(index / dot.target_step, dot.vertical(), dot.target_height),
+        dot.axis_phase(index % dot.target_step, dot.horizontal(), dot.target_width), index,
         weights};
     visit(phase);
     weights += dot.blocks() * block_bytes(call.plan, phase.y, phase.x);

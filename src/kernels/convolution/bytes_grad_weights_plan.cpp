@@ -124,9 +124,10 @@ GradWeightsPlan plan_grad_weights(const GradWeightsTiles& tiles, const Convoluti
   plan.planes = bits <= 8 ? 1 : 2;
   plan.sum_bits = sum_bits;
   const ConvolutionShape& s = plan.shape;
-  const bool pointwise = s.kernel_height == 1 && s.kernel_width == 1 && s.padding == 0;
-  plan.step = pointwise ? 1 : s.stride;
-  plan.decimation = pointwise ? s.stride : 1;
+  const bool pointwise =
+      s.kernel_height == 1 && s.kernel_width == 1 && s.padding_height == 0 && s.padding_width == 0;
+  plan.step = pointwise ? 1 : s.stride_height;
+  plan.decimation = pointwise ? s.stride_height : 1;
   plan.run = s.kernel_width * s.in_channels;
   plan.rows = s.kernel_height * plan.run;
   plan.columns = round_up(s.out_channels, 16);

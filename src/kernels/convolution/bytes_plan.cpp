@@ -12,8 +12,8 @@ constexpr int64_t kMultiplyAddsPerTask = 2'000'000;
 
 DotPlan plan_dot(const Dot& dot, int planes, int threads, int64_t depth_dwords) {
   DotPlan plan{.dot = dot,
-               .window_y = dot.axis_window(dot.kernel_height, dot.target_height),
-               .window_x = dot.axis_window(dot.kernel_width, dot.target_width),
+               .window_y = dot.axis_window(dot.vertical(), dot.target_height),
+               .window_x = dot.axis_window(dot.horizontal(), dot.target_width),
                .planes = planes,
                .depth_dwords = depth_dwords};
   const int64_t rows = dot.phase_extent(dot.target_height);
@@ -33,8 +33,8 @@ DotPlan plan_dot(const Dot& dot, int planes, int threads, int64_t depth_dwords) 
   plan.plane_bytes = round_up(window_rows * plan.window_columns * dot.source_channels + 64, 64);
 
   for (int64_t phase = 0; phase < dot.phases(); ++phase) {
-    const AxisPhase y = dot.axis_phase(phase / dot.target_step, dot.kernel_height, 1);
-    const AxisPhase x = dot.axis_phase(phase % dot.target_step, dot.kernel_width, 1);
+    const AxisPhase y = dot.axis_phase(phase / dot.target_step, dot.vertical(), 1);
+    const AxisPhase x = dot.axis_phase(phase % dot.target_step, dot.horizontal(), 1);
     plan.weights_bytes += static_cast<size_t>(dot.blocks() * block_bytes(plan, y, x));
   }
   plan.init_offset = plan.weights_bytes;

@@ -197,8 +197,8 @@ void pack_input(const GradWeightsPlan& plan, const int8_t* input, int64_t unit, 
   const Corner corner(plan, unit);
   for (int64_t pixel = 0; pixel < plan.window_rows * plan.window_columns; ++pixel) {
     const int64_t row = pixel / plan.window_columns, column = pixel % plan.window_columns;
-    const int64_t y = (corner.y * plan.step + row) * plan.decimation - s.padding;
-    const int64_t x = (corner.x * plan.step + column) * plan.decimation - s.padding;
+    const int64_t y = (corner.y * plan.step + row) * plan.decimation - s.padding_height;
+    const int64_t x = (corner.x * plan.step + column) * plan.decimation - s.padding_width;
     for (int64_t c = 0; c < s.in_channels; ++c) {
       uint8_t* bytes = to + c / plan.input_panel_channels * plan.input_panel_stride +
                        pixel * plan.pixel_bytes() + c % plan.input_panel_channels * 4;

@@ -32,10 +32,11 @@ struct ConvolutionShape {
   int64_t in_height = 1, in_width = 1, in_channels = 1;
   int64_t out_height = 1, out_width = 1, out_channels = 1;
   int64_t kernel_height = 1, kernel_width = 1;
-  int64_t stride = 1;
-  int64_t padding = 0;   // rows above and below, columns left and right; may leave a rest unused
-  int64_t groups = 1;    // divides both channel counts
-  int64_t dilation = 1;  // pixels from one tap to the next
+  int64_t stride_height = 1, stride_width = 1;
+  int64_t padding_height = 0;  // rows above and below; may leave a rest unused
+  int64_t padding_width = 0;   // columns left and right
+  int64_t groups = 1;          // divides both channel counts
+  int64_t dilation = 1;        // pixels from one tap to the next
 
   int64_t input_count() const { return batch * in_height * in_width * in_channels; }
   int64_t output_count() const { return batch * out_height * out_width * out_channels; }
@@ -60,7 +61,7 @@ constexpr int kMaximumForwardShift = 24;
 
 // sum[n, y, x, o] = bias[o] + sum over (ky, kx, c of o's group) of
 //   input[n, y*stride + ky*dilation - padding, x*stride + kx*dilation - padding, c] * weights[o,
-//   ky, kx, c].
+//   ky, kx, c], with the stride and padding of each axis.
 // Writes the sums to `sums`, or saturate(rne(sum >> shift), +-(2^(bits-1) - 1)) to `output`:
 // exactly one of them is given. Statistics: the maximum of |sum|; how many of `output` saturated.
 struct ConvolutionForward {

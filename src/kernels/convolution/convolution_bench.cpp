@@ -36,8 +36,10 @@ constexpr ConvolutionShape shape_of(int64_t batch, int64_t size, int64_t channel
           .out_channels = out_channels,
           .kernel_height = kernel,
           .kernel_width = kernel,
-          .stride = stride,
-          .padding = padding,
+          .stride_height = stride,
+          .stride_width = stride,
+          .padding_height = padding,
+          .padding_width = padding,
           .groups = groups};
 }
 

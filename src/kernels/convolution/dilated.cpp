@@ -21,6 +21,16 @@ struct Every {
   int64_t count() const { return first < all ? (all - first + step - 1) / step : 0; }
 };
 
+// Phases along an axis.
+int64_t phases_of(int64_t stride, int64_t dilation) {
+  return dilation / std::gcd(stride, dilation);
+}
+
+// A convolution along one axis.
+struct Sizes {
+  int64_t in, out, kernel, stride, padding;
+};
+
 // One phase along one axis. Output index r + outputs.step * i meets, with tap k, input index
 // inputs.first + inputs.step * (stride * i + k - before).
 struct Axis {
@@ -29,36 +39,38 @@ struct Axis {
   int64_t before;  // rows of padding; negative: rows left out
   int64_t after;   // rows of padding that the last tap needs
 
-  Axis(int64_t in, int64_t out, int64_t kernel, const ConvolutionShape& s, int64_t r) {
-    const int64_t common = std::gcd(s.stride, s.dilation);
-    outputs = {r, s.dilation / common, out};
-    stride = s.stride / common;
+  Axis(const Sizes& s, int64_t dilation, int64_t r) {
+    outputs = {r, phases_of(s.stride, dilation), s.out};
+    stride = s.stride / std::gcd(s.stride, dilation);
     const int64_t start = r * s.stride - s.padding;
-    const int64_t rest = (start % s.dilation + s.dilation) % s.dilation;
-    inputs = {rest, s.dilation, in};
-    before = (rest - start) / s.dilation;
-    after = stride * (outputs.count() - 1) + kernel - 1 - before - (rows() - 1);
+    const int64_t rest = (start % dilation + dilation) % dilation;
+    inputs = {rest, dilation, s.in};
+    before = (rest - start) / dilation;
+    after = stride * (outputs.count() - 1) + s.kernel - 1 - before - (rows() - 1);
   }
   // A phase without pixels is given one row of zeros.
   int64_t rows() const { return std::max<int64_t>(1, inputs.count()); }
 };
 
-// A phase as an ordinary convolution: its padding is the largest that any side needs, and zero taps
-// in front of the kernel take back the excess.
+// A phase as an ordinary convolution: its padding is the larger that the two sides of an axis need,
+// and zero taps in front of the kernel take back the excess.
 struct PhaseOf {
   Axis y, x;
   ConvolutionShape shape;
   int64_t zero_rows, zero_columns;
 
   PhaseOf(const ConvolutionShape& s, int64_t ry, int64_t rx)
-      : y(s.in_height, s.out_height, s.kernel_height, s, ry),
-        x(s.in_width, s.out_width, s.kernel_width, s, rx),
+      : y({s.in_height, s.out_height, s.kernel_height, s.stride_height, s.padding_height},
+          s.dilation, ry),
+        x({s.in_width, s.out_width, s.kernel_width, s.stride_width, s.padding_width}, s.dilation,
+          rx),
         shape(s) {
     shape.dilation = 1;
-    shape.stride = y.stride;
-    shape.padding = std::max({int64_t{0}, y.before, y.after, x.before, x.after});
-    zero_rows = shape.padding - y.before;
-    zero_columns = shape.padding - x.before;
+    shape.stride_height = y.stride, shape.stride_width = x.stride;
+    shape.padding_height = std::max({int64_t{0}, y.before, y.after});
+    shape.padding_width = std::max({int64_t{0}, x.before, x.after});
+    zero_rows = shape.padding_height - y.before;
+    zero_columns = shape.padding_width - x.before;
     shape.kernel_height = s.kernel_height + zero_rows;
     shape.kernel_width = s.kernel_width + zero_columns;
     shape.in_height = y.rows(), shape.in_width = x.rows();
@@ -71,10 +83,11 @@ struct PhaseOf {
 // Calls visit(phase, index) for each phase with outputs.
 template <typename Visit>
 void for_each_phase(const ConvolutionShape& s, const Visit& visit) {
-  const int64_t phases = s.dilation / std::gcd(s.stride, s.dilation);
+  const int64_t rows = std::min(phases_of(s.stride_height, s.dilation), s.out_height);
+  const int64_t columns = std::min(phases_of(s.stride_width, s.dilation), s.out_width);
   size_t index = 0;
-  for (int64_t ry = 0; ry < std::min(phases, s.out_height); ++ry) {
-    for (int64_t rx = 0; rx < std::min(phases, s.out_width); ++rx) {
+  for (int64_t ry = 0; ry < rows; ++ry) {
+    for (int64_t rx = 0; rx < columns; ++rx) {
       visit(PhaseOf(s, ry, rx), index++);
     }
   }

@@ -19,35 +19,36 @@ void fold_pixels(Dot& dot, int threads, int64_t width) {
 }
 
 bool is_pointwise(const ConvolutionShape& s) {
-  return s.kernel_height == 1 && s.kernel_width == 1 && s.padding == 0;
+  return s.kernel_height == 1 && s.kernel_width == 1 && s.padding_height == 0 &&
+         s.padding_width == 0;
 }
 
 // A stride of 1 where only one pixel is computed on each axis.
 bool is_foldable(const ConvolutionShape& s) {
-  return is_pointwise(s) && s.stride == 1 && s.in_height == s.out_height &&
+  return is_pointwise(s) && s.stride_height == 1 && s.in_height == s.out_height &&
          s.in_width == s.out_width;
 }
 
 }  // namespace
 
-AxisPhase Dot::axis_phase(int64_t phase, int64_t kernel, int64_t target_extent) const {
+AxisPhase Dot::axis_phase(int64_t phase, KernelAxis kernel, int64_t target_extent) const {
   AxisPhase axis;
   axis.first_target = phase;
   axis.count = target_extent > phase ? ceil_div(target_extent - phase, target_step) : 0;
   if (!transposed) {
-    axis.taps = kernel;
-    axis.source = decimation == 1 ? -padding : 0;
+    axis.taps = kernel.taps;
+    axis.source = decimation == 1 ? -kernel.padding : 0;
     return axis;
   }
-  const int64_t residue = (phase + padding) % target_step;
-  axis.taps = residue < kernel ? ceil_div(kernel - residue, target_step) : 0;
+  const int64_t residue = (phase + kernel.padding) % target_step;
+  axis.taps = residue < kernel.taps ? ceil_div(kernel.taps - residue, target_step) : 0;
   axis.first_kernel = residue + target_step * (axis.taps - 1);
   axis.kernel_step = -target_step;
-  axis.source = (phase + padding - residue) / target_step - (axis.taps - 1);
+  axis.source = (phase + kernel.padding - residue) / target_step - (axis.taps - 1);
   return axis;
 }
 
-AxisWindow Dot::axis_window(int64_t kernel, int64_t target_extent) const {
+AxisWindow Dot::axis_window(KernelAxis kernel, int64_t target_extent) const {
   int64_t begin = INT64_MAX;
   int64_t end = INT64_MIN;
   for (int64_t phase = 0; phase < target_step; ++phase) {
@@ -62,11 +63,11 @@ AxisWindow Dot::axis_window(int64_t kernel, int64_t target_extent) const {
 
 ConvolutionShape simplified(const ConvolutionShape& shape) {
   ConvolutionShape s = shape;
-  if (s.padding == 0 && s.kernel_height == s.in_height && s.kernel_width == s.in_width &&
-      s.out_height == 1 && s.out_width == 1) {
+  if (s.padding_height == 0 && s.padding_width == 0 && s.kernel_height == s.in_height &&
+      s.kernel_width == s.in_width && s.out_height == 1 && s.out_width == 1) {
     s.in_channels *= s.in_height * s.in_width;
     s.in_height = s.in_width = s.kernel_height = s.kernel_width = 1;
-    s.stride = 1;
+    s.stride_height = s.stride_width = 1;
   }
   return s;
 }
@@ -97,12 +98,13 @@ Dot forward_dot(const ConvolutionShape& shape, int threads, int64_t folded_width
   dot.target_channels = s.out_channels;
   dot.kernel_height = s.kernel_height;
   dot.kernel_width = s.kernel_width;
-  dot.padding = s.padding;
-  dot.source_step = s.stride;
+  dot.padding_height = s.padding_height;
+  dot.padding_width = s.padding_width;
+  dot.source_step = s.stride_height;
   if (is_foldable(s)) {
     fold_pixels(dot, threads, folded_width);
   } else if (is_pointwise(s)) {
-    dot.decimation = s.stride;
+    dot.decimation = s.stride_height;
     dot.source_step = 1;
   }
   return dot;
@@ -121,8 +123,9 @@ Dot grad_input_dot(const ConvolutionShape& shape, int threads, int64_t folded_wi
   dot.target_channels = s.in_channels;
   dot.kernel_height = s.kernel_height;
   dot.kernel_width = s.kernel_width;
-  dot.padding = s.padding;
-  dot.target_step = s.stride;
+  dot.padding_height = s.padding_height;
+  dot.padding_width = s.padding_width;
+  dot.target_step = s.stride_height;
   if (is_foldable(s)) fold_pixels(dot, threads, folded_width);
   return dot;
 }

@@ -28,6 +28,11 @@ struct AxisPhase {
   int64_t count = 0;
 };
 
+// The kernel along one axis.
+struct KernelAxis {
+  int64_t taps = 1, padding = 0;
+};
+
 // The part of a source axis that any phase reads.
 struct AxisWindow {
   int64_t begin = 0;  // of target index 0
@@ -40,13 +45,15 @@ struct Dot {
   int64_t source_height = 1, source_width = 1, source_channels = 1;
   int64_t target_height = 1, target_width = 1, target_channels = 1;
   int64_t last_width = 1;  // valid pixels in the last row of a folded source (and target)
-  int64_t kernel_height = 1, kernel_width = 1, padding = 0;
+  int64_t kernel_height = 1, kernel_width = 1, padding_height = 0, padding_width = 0;
   int64_t source_step = 1;  // packed pixels between neighbouring targets
   int64_t decimation = 1;   // source pixels between neighbouring packed pixels
   int64_t target_step = 1;  // phases per axis
 
-  AxisPhase axis_phase(int64_t phase, int64_t kernel, int64_t target_extent) const;
-  AxisWindow axis_window(int64_t kernel, int64_t target_extent) const;
+  KernelAxis vertical() const { return {kernel_height, padding_height}; }
+  KernelAxis horizontal() const { return {kernel_width, padding_width}; }
+  AxisPhase axis_phase(int64_t phase, KernelAxis kernel, int64_t target_extent) const;
+  AxisWindow axis_window(KernelAxis kernel, int64_t target_extent) const;
   // Whether some phase has no taps.
   bool has_gaps() const { return target_step > kernel_height || target_step > kernel_width; }
   int64_t phases() const { return target_step * target_step; }

@@ -13,8 +13,8 @@ namespace {
 
 ConvolutionShape with_dilation(ConvolutionShape s, int64_t dilation) {
   s.dilation = dilation;
-  s.out_height = s.in_height + 2 * s.padding - (s.kernel_height - 1) * dilation;
-  s.out_width = s.in_width + 2 * s.padding - (s.kernel_width - 1) * dilation;
+  s.out_height = s.in_height + 2 * s.padding_height - (s.kernel_height - 1) * dilation;
+  s.out_width = s.in_width + 2 * s.padding_width - (s.kernel_width - 1) * dilation;
   return s;
 }
 

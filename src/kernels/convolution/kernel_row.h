@@ -10,6 +10,7 @@ namespace mantissa::kernels {
 constexpr const char* declines_all_but_dense(const ConvolutionWork& work) noexcept {
   if (work.shape.groups > 1) return "takes no groups of channels";
   if (work.shape.dilation > 1) return "takes no dilation";
+  if (work.shape.stride_height != work.shape.stride_width) return "takes one stride for both axes";
   if (work.bits > 16) return "takes only gradients of up to 16 bits";
   return nullptr;
 }

@@ -30,10 +30,10 @@ int64_t first_channel(const ConvolutionShape& s, int64_t o) {
 template <typename Visit>
 void for_each_tap(const ConvolutionShape& s, int64_t y, int64_t x, Visit&& visit) {
   for (int64_t ky = 0; ky < s.kernel_height; ++ky) {
-    const int64_t in_y = y * s.stride + ky * s.dilation - s.padding;
+    const int64_t in_y = y * s.stride_height + ky * s.dilation - s.padding_height;
     if (in_y < 0 || in_y >= s.in_height) continue;
     for (int64_t kx = 0; kx < s.kernel_width; ++kx) {
-      const int64_t in_x = x * s.stride + kx * s.dilation - s.padding;
+      const int64_t in_x = x * s.stride_width + kx * s.dilation - s.padding_width;
       if (in_x < 0 || in_x >= s.in_width) continue;
       visit(ky, kx, in_y, in_x);
     }

@@ -16,8 +16,9 @@ void for_each_product(const ConvolutionShape& s, const Visit& visit) {
     const int64_t n = at / s.out_channels / s.out_width / s.out_height;
     for (int64_t w = 0; w < s.kernel_height * s.kernel_width * s.group_in_channels(); ++w) {
       const int64_t c = w % s.group_in_channels(), tap = w / s.group_in_channels();
-      const int64_t in_y = y * s.stride + tap / s.kernel_width * s.dilation - s.padding;
-      const int64_t in_x = x * s.stride + tap % s.kernel_width * s.dilation - s.padding;
+      const int64_t in_y =
+          y * s.stride_height + tap / s.kernel_width * s.dilation - s.padding_height;
+      const int64_t in_x = x * s.stride_width + tap % s.kernel_width * s.dilation - s.padding_width;
       if (in_y < 0 || in_y >= s.in_height || in_x < 0 || in_x >= s.in_width) continue;
       const int64_t channel = o / s.group_out_channels() * s.group_in_channels() + c;
       visit(at, ((n * s.in_height + in_y) * s.in_width + in_x) * s.in_channels + channel,

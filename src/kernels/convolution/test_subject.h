@@ -290,8 +290,9 @@ inline std::string describe(const ConvolutionShape& s) {
   std::ostringstream text;
   text << s.batch << "x" << s.in_height << "x" << s.in_width << "x" << s.in_channels << " -> "
        << s.out_height << "x" << s.out_width << "x" << s.out_channels << ", kernel "
-       << s.kernel_height << "x" << s.kernel_width << ", stride " << s.stride << ", padding "
-       << s.padding << ", groups " << s.groups << ", dilation " << s.dilation;
+       << s.kernel_height << "x" << s.kernel_width << ", stride " << s.stride_height << "x"
+       << s.stride_width << ", padding " << s.padding_height << "x" << s.padding_width
+       << ", groups " << s.groups << ", dilation " << s.dilation;
   return text.str();
 }
 
@@ -363,27 +364,31 @@ inline ConvolutionShape shape_of(int64_t batch, int64_t height, int64_t width, i
           .out_channels = out_channels,
           .kernel_height = kernel,
           .kernel_width = kernel,
-          .stride = stride,
-          .padding = padding,
+          .stride_height = stride,
+          .stride_width = stride,
+          .padding_height = padding,
+          .padding_width = padding,
           .groups = groups};
 }
 
 inline int64_t extent(int low, int high) { return *rc::gen::inRange<int64_t>(low, high + 1); }
 
-// All of a shape but its channels.
-inline ConvolutionShape random_window() {
+// All of a shape but its channels. With two strides those of the axes differ, perhaps.
+inline ConvolutionShape random_window(int strides = 1) {
   ConvolutionShape s;
   s.kernel_height = extent(1, 6);
   s.kernel_width = extent(1, 6);
-  s.stride = extent(1, 4);
-  s.padding = extent(0, 5);
+  s.stride_height = extent(1, 4);
+  s.stride_width = strides == 1 ? s.stride_height : extent(1, 4);
+  s.padding_height = extent(0, 5);
+  s.padding_width = extent(0, 5);
   s.in_height = extent(1, 20);
   s.in_width = extent(1, 40);
   s.batch = extent(1, 9);
-  RC_PRE(s.in_height + 2 * s.padding >= s.kernel_height);
-  RC_PRE(s.in_width + 2 * s.padding >= s.kernel_width);
-  s.out_height = (s.in_height + 2 * s.padding - s.kernel_height) / s.stride + 1;
-  s.out_width = (s.in_width + 2 * s.padding - s.kernel_width) / s.stride + 1;
+  RC_PRE(s.in_height + 2 * s.padding_height >= s.kernel_height);
+  RC_PRE(s.in_width + 2 * s.padding_width >= s.kernel_width);
+  s.out_height = (s.in_height + 2 * s.padding_height - s.kernel_height) / s.stride_height + 1;
+  s.out_width = (s.in_width + 2 * s.padding_width - s.kernel_width) / s.stride_width + 1;
   return s;
 }
 

@@ -52,8 +52,8 @@ void for_each_phase(const DotCall& call, Visit&& visit) {
   std::byte* weights = call.scratch;
   for (int64_t index = 0; index < dot.phases(); ++index) {
     const Phase phase = {
-        dot.axis_phase(index / dot.target_step, dot.kernel_height, dot.target_height),
-        dot.axis_phase(index % dot.target_step, dot.kernel_width, dot.target_width), index,
+        dot.axis_phase(index / dot.target_step, dot.vertical(), dot.target_height),
+        dot.axis_phase(index % dot.target_step, dot.horizontal(), dot.target_width), index,
         weights};
     visit(phase);
     weights += dot_vectors(dot) * vector_bytes(dot, phase.y, phase.x);

@@ -14,8 +14,9 @@ constexpr int64_t kSmallestSlice = 1024;
 // Without neighbours, pixels are images.
 ConvolutionShape folded(const ConvolutionShape& shape) {
   ConvolutionShape s = simplified(shape);
-  if (s.kernel_height == 1 && s.kernel_width == 1 && s.padding == 0 && s.stride == 1 &&
-      s.in_height == s.out_height && s.in_width == s.out_width) {
+  if (s.kernel_height == 1 && s.kernel_width == 1 && s.padding_height == 0 &&
+      s.padding_width == 0 && s.stride_height == 1 && s.in_height == s.out_height &&
+      s.in_width == s.out_width) {
     s.batch *= s.in_height * s.in_width;
     s.in_height = s.in_width = s.out_height = s.out_width = 1;
   }
@@ -93,9 +94,10 @@ GradWeightsPlan plan_grad_weights(const ConvolutionShape& shape, int sum_bits, i
   plan.sum_bits = sum_bits;
   plan.shape = folded(shape);
   const ConvolutionShape& s = plan.shape;
-  const bool pointwise = s.kernel_height == 1 && s.kernel_width == 1 && s.padding == 0;
-  plan.step = pointwise ? 1 : s.stride;
-  plan.decimation = pointwise ? s.stride : 1;
+  const bool pointwise =
+      s.kernel_height == 1 && s.kernel_width == 1 && s.padding_height == 0 && s.padding_width == 0;
+  plan.step = pointwise ? 1 : s.stride_height;
+  plan.decimation = pointwise ? s.stride_height : 1;
   plan.slice_inputs = s.in_channels;
   plan.slice_outputs = s.out_channels;
   plan_units(plan);

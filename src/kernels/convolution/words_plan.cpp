@@ -44,13 +44,13 @@ void plan_slices(DotPlan& plan, int64_t weights_bytes, int threads) {
 
 DotPlan plan_dot(const Dot& dot, int threads) {
   DotPlan plan{.dot = dot,
-               .window_y = dot.axis_window(dot.kernel_height, dot.target_height),
-               .window_x = dot.axis_window(dot.kernel_width, dot.target_width)};
+               .window_y = dot.axis_window(dot.vertical(), dot.target_height),
+               .window_x = dot.axis_window(dot.horizontal(), dot.target_width)};
   plan_bands(plan, threads);
   int64_t weights_bytes = 0;
   for (int64_t phase = 0; phase < dot.phases(); ++phase) {
-    const AxisPhase y = dot.axis_phase(phase / dot.target_step, dot.kernel_height, 1);
-    const AxisPhase x = dot.axis_phase(phase % dot.target_step, dot.kernel_width, 1);
+    const AxisPhase y = dot.axis_phase(phase / dot.target_step, dot.vertical(), 1);
+    const AxisPhase x = dot.axis_phase(phase % dot.target_step, dot.horizontal(), 1);
     weights_bytes += dot_vectors(dot) * vector_bytes(dot, y, x);
   }
   plan_slices(plan, weights_bytes, threads);

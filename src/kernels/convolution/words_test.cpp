@@ -147,8 +147,8 @@ void input(const GradWeightsPlan& plan, const int8_t* all, const Unit& unit, con
     const int64_t second = i % 2, c = i / 2 % slice.inputs, pixel = i / 2 / slice.inputs;
     const int64_t image = (unit.pair + pixel / columns / rows) * 2 + second;
     const int64_t row = pixel / columns % rows, column = pixel % columns;
-    const int64_t y = (unit.y * plan.step + row) * plan.decimation - s.padding;
-    const int64_t x = (unit.x * plan.step + column) * plan.decimation - s.padding;
+    const int64_t y = (unit.y * plan.step + row) * plan.decimation - s.padding_height;
+    const int64_t x = (unit.x * plan.step + column) * plan.decimation - s.padding_width;
     if (image >= s.batch || y < 0 || y >= s.in_height || x < 0 || x >= s.in_width) continue;
     to[pixel * words + 2 * c + second] =
         all[((image * s.in_height + y) * s.in_width + x) * s.in_channels + slice.first_input + c];

@@ -57,8 +57,10 @@ struct Axes {
 
   // For the forward pass; mirrored, for the gradient of the input.
   Axes(const ConvolutionShape& s, bool mirrored)
-      : vertical{s.out_height, s.in_height, s.kernel_height, s.stride, s.padding, mirrored},
-        horizontal{s.out_width, s.in_width, s.kernel_width, s.stride, s.padding, mirrored} {
+      : vertical{s.out_height,    s.in_height,      s.kernel_height,
+                 s.stride_height, s.padding_height, mirrored},
+        horizontal{s.out_width,    s.in_width,      s.kernel_width,
+                   s.stride_width, s.padding_width, mirrored} {
     if (!mirrored) return;
     std::swap(vertical.results, vertical.sources);
     std::swap(horizontal.results, horizontal.sources);

@@ -198,8 +198,9 @@ WideStatistics Correlation::run(const Images& sources, const Results& results,
 }
 
 bool fits_int32(const ConvolutionShape& s, int bits) {
-  return bits <= 8 || divide_up(s.kernel_height, s.stride) * divide_up(s.kernel_width, s.stride) <=
-                          kMaximumTaps16;
+  return bits <= 8 ||
+         divide_up(s.kernel_height, s.stride_height) * divide_up(s.kernel_width, s.stride_width) <=
+             kMaximumTaps16;
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ struct Plan {
             .padded_channels = padded_channels,
             .slots = 1};
     input = {.stride = 1,
-             .apart = s.stride,
-             .first_column = -s.padding,
-             .columns = (s.out_width - 1) * s.stride + s.kernel_width,
+             .apart = s.stride_height,
+             .first_column = -s.padding_width,
+             .columns = (s.out_width - 1) * s.stride_width + s.kernel_width,
              .padded_channels = padded_channels,
              .slots = s.kernel_height};
     parts = static_cast<int>(std::min<int64_t>({threads, kMaximumParts, units()}));
@@ -93,7 +93,8 @@ class Part {
     const ConvolutionShape& s = plan_.shape;
     const int64_t n = unit / plan_.units_per_image(), line = unit % plan_.units_per_image();
     const Pair* grad = *grad_.window(n, line, 1);
-    const Pair* const* inputs = input_.window(n, 2 * line * s.stride - s.padding, s.kernel_height);
+    const Pair* const* inputs =
+        input_.window(n, 2 * line * s.stride_height - s.padding_height, s.kernel_height);
     for (int64_t x = 0; x < s.out_width;) {
       if (pending_ == depth_) drain();
       const int64_t pixels = std::min(s.out_width - x, depth_ - pending_);
@@ -102,8 +103,8 @@ class Part {
                            .rows = s.kernel_height,
                            .columns = s.kernel_width,
                            .padded_channels = plan_.input.padded_channels,
-                           .source = x * s.stride,
-                           .source_step = s.stride,
+                           .source = x * s.stride_width,
+                           .source_step = s.stride_width,
                            .pixels = pixels,
                            .sums = sums_});
       pending_ += pixels;

@@ -36,9 +36,10 @@ Layout images(int64_t n, int64_t h, int64_t w, int64_t c) {
 
 // Rows of a linear layer are the pixels of one image: kernels share the weights over pixels.
 ConvolutionShape as_one_image(ConvolutionShape s) {
-  if (s.in_height * s.in_width == 1 && s.kernel_height * s.kernel_width == 1 && s.padding == 0) {
+  if (s.in_height * s.in_width == 1 && s.kernel_height * s.kernel_width == 1 &&
+      s.padding_height == 0 && s.padding_width == 0) {
     s.in_height = s.out_height = s.batch;
-    s.batch = s.stride = 1;
+    s.batch = s.stride_height = s.stride_width = 1;
   }
   return s;
 }
@@ -63,15 +64,16 @@ struct Problem {
     weights = strided(dims, steps);
     any_weights = any(dims);
     bias = strided({s.out_channels}, {1});
-    std::fill_n(strides, 2, s.stride);
+    strides[0] = s.stride_height, strides[1] = s.stride_width;
     std::fill_n(dilates, 2, s.dilation - 1);
-    std::fill_n(padding_before, 2, s.padding);
+    padding_before[0] = s.padding_height, padding_before[1] = s.padding_width;
     // Pixels that the stride leaves over at the far side are not read.
-    const auto after = [&](int64_t size, int64_t kernel, int64_t results) {
-      return (results - 1) * s.stride + (kernel - 1) * s.dilation + 1 - size - s.padding;
+    const auto after = [&](int axis, int64_t size, int64_t kernel, int64_t results) {
+      return (results - 1) * strides[axis] + (kernel - 1) * s.dilation + 1 - size -
+             padding_before[axis];
     };
-    padding_after[0] = after(s.in_height, kh, s.out_height);
-    padding_after[1] = after(s.in_width, kw, s.out_width);
+    padding_after[0] = after(0, s.in_height, kh, s.out_height);
+    padding_after[1] = after(1, s.in_width, kw, s.out_width);
   }
 };
 

@@ -31,8 +31,8 @@ void for_each_product(const ConvolutionShape& s, Visit&& visit) {
     const int64_t y = at / s.out_channels / s.out_width % s.out_height;
     const int64_t n = at / s.out_channels / s.out_width / s.out_height;
     for (int64_t tap = 0; tap < taps; ++tap) {
-      const int64_t row = y * s.stride + tap / s.kernel_width - s.padding;
-      const int64_t column = x * s.stride + tap % s.kernel_width - s.padding;
+      const int64_t row = y * s.stride_height + tap / s.kernel_width - s.padding_height;
+      const int64_t column = x * s.stride_width + tap % s.kernel_width - s.padding_width;
       if (row < 0 || row >= s.in_height || column < 0 || column >= s.in_width) continue;
       for (int64_t c = 0; c < in; ++c) {
         const int64_t channel = o / s.group_out_channels() * in + c;
@@ -106,9 +106,20 @@ ConvolutionShape shape(int64_t batch, int64_t size, int64_t in, int64_t out, int
           .out_channels = out,
           .kernel_height = kernel,
           .kernel_width = kernel,
-          .stride = stride,
-          .padding = padding,
+          .stride_height = stride,
+          .stride_width = stride,
+          .padding_height = padding,
+          .padding_width = padding,
           .groups = groups};
+}
+
+// Another kernel, stride and padding along the width.
+ConvolutionShape with_width(ConvolutionShape s, int64_t kernel, int64_t stride, int64_t padding) {
+  s.kernel_width = kernel;
+  s.stride_width = stride;
+  s.padding_width = padding;
+  s.out_width = (s.in_width + 2 * padding - kernel) / stride + 1;
+  return s;
 }
 
 TEST(Fp32Convolution, IsItsDefinition) {
@@ -123,6 +134,9 @@ TEST(Fp32Convolution, IsItsDefinition) {
       check("linear", shape(37, 1, 120, 84, 1, 1, 0), bias, threads);
       check("depthwise", shape(2, 7, 32, 32, 3, 1, 1, 32), bias, threads);
       check("depthwise strided", shape(2, 8, 17, 17, 3, 2, 1, 17), bias, threads);
+      check("1x7", with_width(shape(2, 9, 16, 24, 1, 1, 0), 7, 1, 3), bias, threads);
+      check("7x1", with_width(shape(2, 9, 16, 24, 7, 1, 3), 1, 1, 0), bias, threads);
+      check("two strides", with_width(shape(2, 9, 17, 17, 3, 2, 1, 17), 5, 1, 2), bias, threads);
       check("groups", shape(2, 6, 8, 12, 3, 1, 1, 4), bias, threads);
     }
   }

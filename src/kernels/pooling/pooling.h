@@ -32,32 +32,39 @@ struct PoolRange {
   int64_t size() const { return end - begin; }
 };
 
+// Windows along one axis.
+struct PoolAxis {
+  int64_t window = 2, stride = 2, padding = 0;
+
+  // The first cell of a window, perhaps before the image.
+  int64_t first(int64_t index) const { return index * stride - padding; }
+  PoolRange inside(int64_t index, int64_t size) const {
+    return {std::max<int64_t>(0, first(index)), std::min(size, first(index) + window)};
+  }
+  // The windows that hold the cell `at`, of `windows`.
+  PoolRange windows_over(int64_t at, int64_t windows) const {
+    const int64_t before = at + padding - window;  // where a window begins that ends just before
+    return {before < 0 ? 0 : before / stride + 1, std::min(windows, (at + padding) / stride + 1)};
+  }
+};
+
 // Windows that may overlap and reach beyond the image, where there is nothing: every window has a
 // cell inside, and at most kLargestPoolWindow rows and columns. stride >= 1, padding >= 0.
 struct PoolShape {
   int64_t in_height = 1, in_width = 1, channels = 1;
   int64_t out_height = 1, out_width = 1;
-  int64_t window = 2, stride = 2, padding = 0;
+  PoolAxis vertical, horizontal;
 
   int64_t in_image() const { return in_height * in_width * channels; }
   int64_t out_image() const { return out_height * out_width * channels; }
   // Cells of the image in window row wy, window column wx.
-  PoolRange rows(int64_t wy) const { return inside(wy, in_height); }
-  PoolRange columns(int64_t wx) const { return inside(wx, in_width); }
-  // The windows along one axis that hold the cell `at`, of `windows`.
-  PoolRange windows_over(int64_t at, int64_t windows) const {
-    const int64_t before = at + padding - window;  // where a window begins that ends just before
-    return {before < 0 ? 0 : before / stride + 1, std::min(windows, (at + padding) / stride + 1)};
-  }
+  PoolRange rows(int64_t wy) const { return vertical.inside(wy, in_height); }
+  PoolRange columns(int64_t wx) const { return horizontal.inside(wx, in_width); }
+  // Cells of a window that lies inside.
+  int64_t window_cells() const { return vertical.window * horizontal.window; }
   int8_t tap(int64_t wy, int64_t wx, int64_t y, int64_t x) const {
-    const int64_t row = y + padding - wy * stride, column = x + padding - wx * stride;
-    return static_cast<int8_t>(row * window + column);
-  }
-
- private:
-  PoolRange inside(int64_t index, int64_t size) const {
-    const int64_t first = index * stride - padding;
-    return {std::max<int64_t>(0, first), std::min(size, first + window)};
+    const int64_t row = y - vertical.first(wy), column = x - horizontal.first(wx);
+    return static_cast<int8_t>(row * horizontal.window + column);
   }
 };
 

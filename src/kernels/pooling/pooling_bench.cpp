@@ -31,7 +31,8 @@ struct Operands {
         sums(kImages * shape.channels) {
     const int64_t stride = std::min<int64_t>(shape.window, 2), side = shape.in_height;
     const int64_t windows_per_axis = (side - 1) / stride + 1;
-    windows = {side, side, shape.channels, windows_per_axis, windows_per_axis, 3, stride, 1};
+    windows = {side,           side,          shape.channels, windows_per_axis, windows_per_axis,
+               {3, stride, 1}, {3, stride, 1}};
     multipliers.assign(windows_per_axis * windows_per_axis, (int64_t{1} << 31) / 9);
   }
 };

@@ -103,9 +103,9 @@ inline WideStatistics gather(const PoolShape& s, const Round& round, MantissaSpa
   To* to = grad_in.as<To>() + begin * s.in_image();
   for (int64_t n = begin; n < end; ++n) {
     for (int64_t y = 0; y < s.in_height; ++y) {
-      const PoolRange rows = s.windows_over(y, s.out_height);
+      const PoolRange rows = s.vertical.windows_over(y, s.out_height);
       for (int64_t x = 0; x < s.in_width; ++x, to += s.channels) {
-        const PoolRange columns = s.windows_over(x, s.out_width);
+        const PoolRange columns = s.horizontal.windows_over(x, s.out_width);
         for_each_chunk(s.channels, [&](int64_t first, auto width) {
           Sum sums[kChunk] = {};
           for (int64_t wy = rows.begin; wy < rows.end; ++wy) {

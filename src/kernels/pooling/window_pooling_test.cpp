@@ -21,17 +21,30 @@ PoolShape pool(int64_t height, int64_t width, int64_t channels, int64_t window, 
     const int64_t room = size + 2 * padding - window, floor = room / stride + 1;
     return floor + (ceil && room % stride != 0 && floor * stride < size + padding ? 1 : 0);
   };
-  return {height, width, channels, windows(height), windows(width), window, stride, padding};
+  const PoolAxis axis = {window, stride, padding};
+  return {height, width, channels, windows(height), windows(width), axis, axis};
+}
+
+// Another window, stride and padding along the width.
+PoolShape with_width(PoolShape s, int64_t window, int64_t stride, int64_t padding) {
+  s.horizontal = {window, stride, padding};
+  s.out_width = (s.in_width + 2 * padding - window) / stride + 1;
+  return s;
 }
 
 std::vector<PoolShape> shapes(int64_t channels) {
   return {pool(7, 6, channels, 3, 2, 1),        // ResNet's
           pool(8, 7, channels, 3, 2, 0),        // Inception's
           pool(8, 6, channels, 3, 2, 0, true),  // SqueezeNet's
-          pool(5, 4, channels, 3, 1, 1),       pool(3, 3, channels, 3, 1, 0),
-          pool(4, 4, channels, 2, 2, 1),       pool(5, 5, channels, 2, 3, 0),  // cells in no window
-          pool(1, 1, channels, 2, 1, 1),       pool(12, 11, channels, 11, 1, 5),
-          pool(6, 6, channels, 4, 3, 2, true)};
+          pool(5, 4, channels, 3, 1, 1),
+          pool(3, 3, channels, 3, 1, 0),
+          pool(4, 4, channels, 2, 2, 1),
+          pool(5, 5, channels, 2, 3, 0),  // cells in no window
+          pool(1, 1, channels, 2, 1, 1),
+          pool(12, 11, channels, 11, 1, 5),
+          pool(6, 6, channels, 4, 3, 2, true),
+          with_width(pool(7, 9, channels, 3, 2, 1), 1, 1, 0),
+          with_width(pool(5, 9, channels, 2, 2, 0), 5, 3, 2)};
 }
 
 constexpr int64_t kChannels[] = {1, 3, 16, 63, 64, 65, 130};
@@ -39,9 +52,9 @@ constexpr int64_t kChannels[] = {1, 3, 16, 63, 64, 65, 130};
 // Calls visit(tap, offset in the image) for the cells of a window, in row-major order.
 template <typename Visit>
 void for_each_cell(const PoolShape& s, int64_t wy, int64_t wx, int64_t channel, Visit&& visit) {
-  for (int64_t tap = 0; tap < s.window * s.window; ++tap) {
-    const int64_t y = wy * s.stride - s.padding + tap / s.window;
-    const int64_t x = wx * s.stride - s.padding + tap % s.window;
+  for (int64_t tap = 0; tap < s.window_cells(); ++tap) {
+    const int64_t y = s.vertical.first(wy) + tap / s.horizontal.window;
+    const int64_t x = s.horizontal.first(wx) + tap % s.horizontal.window;
     if (y < 0 || y >= s.in_height || x < 0 || x >= s.in_width) continue;
     visit(tap, (y * s.in_width + x) * s.channels + channel);
   }

@@ -24,7 +24,8 @@ const int8_t* weights_plane(const KernelTable& table, ThreadPool& pool, ConstMan
 }
 
 bool windows_are_pixels(const ConvolutionShape& s) {
-  return s.kernel_height * s.kernel_width == 1 && s.stride == 1 && s.padding == 0;
+  return s.kernel_height * s.kernel_width == 1 && s.stride_height == 1 && s.stride_width == 1 &&
+         s.padding_height == 0 && s.padding_width == 0;
 }
 
 // Sums over the part of the images in an output pixel's window, by group: [N, OH, OW, G]. They stay
@@ -69,16 +70,16 @@ struct WindowSums {
                          int64_t out_y, int32_t* row) {
     std::fill_n(row, s.out_width * s.groups, 0);
     for (int64_t ky = 0; ky < s.kernel_height; ++ky) {
-      const int64_t y = out_y * s.stride + ky * s.dilation - s.padding;
+      const int64_t y = out_y * s.stride_height + ky * s.dilation - s.padding_height;
       if (y < 0 || y >= s.in_height) continue;
       for (int64_t kx = 0; kx < s.kernel_width; ++kx) {
         // x = out_x * stride + left, inside the image.
-        const int64_t left = kx * s.dilation - s.padding;
-        const int64_t first = left >= 0 ? 0 : divide_up(-left, s.stride);
-        const int64_t end = std::min(s.out_width, divide_up(s.in_width - left, s.stride));
-        const int64_t run = s.stride == 1 ? end - first : 1;
+        const int64_t left = kx * s.dilation - s.padding_width;
+        const int64_t first = left >= 0 ? 0 : divide_up(-left, s.stride_width);
+        const int64_t end = std::min(s.out_width, divide_up(s.in_width - left, s.stride_width));
+        const int64_t run = s.stride_width == 1 ? end - first : 1;
         for (int64_t out_x = first; out_x < end; out_x += run) {
-          const int64_t pixel = y * s.in_width + out_x * s.stride + left;
+          const int64_t pixel = y * s.in_width + out_x * s.stride_width + left;
           table.wide->add(image + pixel * s.groups, row + out_x * s.groups, 0, run * s.groups);
         }
       }
@@ -139,24 +140,24 @@ const int8_t* input_plane(const KernelTable& table, ThreadPool& pool, const Conv
   if (planes_of(input.bits) == 1) return input.as<int8_t>();
   const ConvolutionShape to = plane_shape(s, input.bits);
   const int64_t from_row = s.in_width * s.in_channels, to_row = to.in_width * s.in_channels;
-  const int64_t left = s.padding * s.in_channels;
+  const int64_t left = s.padding_width * s.in_channels;
   const auto zero = static_cast<int8_t>(plane == 0 ? -kOffset : 0);
-  parallel_ranges(pool, s.batch * to.in_height, std::max<int64_t>(1, kElementsPerThread / to_row),
-                  [&](int64_t begin, int64_t end, int64_t) {
-                    for (int64_t row = begin; row < end; ++row) {
-                      const int64_t image = row / to.in_height, y = row % to.in_height - s.padding;
-                      int8_t* const out = scratch + row * to_row;
-                      if (y < 0 || y >= s.in_height) {
-                        std::fill_n(out, to_row, zero);
-                        continue;
-                      }
-                      std::fill_n(out, left, zero);
-                      const int16_t* const in =
-                          input.as<int16_t>() + (image * s.in_height + y) * from_row;
-                      table.wide->plane({in, plane, out + left}, 0, from_row);
-                      std::fill_n(out + left + from_row, left, zero);
-                    }
-                  });
+  parallel_ranges(
+      pool, s.batch * to.in_height, std::max<int64_t>(1, kElementsPerThread / to_row),
+      [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t image = row / to.in_height, y = row % to.in_height - s.padding_height;
+          int8_t* const out = scratch + row * to_row;
+          if (y < 0 || y >= s.in_height) {
+            std::fill_n(out, to_row, zero);
+            continue;
+          }
+          std::fill_n(out, left, zero);
+          const int16_t* const in = input.as<int16_t>() + (image * s.in_height + y) * from_row;
+          table.wide->plane({in, plane, out + left}, 0, from_row);
+          std::fill_n(out + left + from_row, left, zero);
+        }
+      });
   return scratch;
 }
 

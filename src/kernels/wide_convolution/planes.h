@@ -24,9 +24,9 @@ inline size_t planes_bytes(int bits, int64_t count) {
 // images is a part of it.
 inline ConvolutionShape plane_shape(ConvolutionShape s, int input_bits) {
   if (planes_of(input_bits) == 1) return s;
-  s.in_height += 2 * s.padding;
-  s.in_width += 2 * s.padding;
-  s.padding = 0;
+  s.in_height += 2 * s.padding_height;
+  s.in_width += 2 * s.padding_width;
+  s.padding_height = s.padding_width = 0;
   return s;
 }
 

@@ -12,13 +12,13 @@ template <typename T>
 void spread_gradient(const ConvolutionShape& s, const ConvolutionShape& to, const T* gradient,
                      T* spread) {
   std::fill_n(spread, to.input_count() / to.batch, T{0});
-  const int64_t top = (s.kernel_height - 1) * s.dilation - s.padding;
-  const int64_t left = (s.kernel_width - 1) * s.dilation - s.padding;
+  const int64_t top = (s.kernel_height - 1) * s.dilation - s.padding_height;
+  const int64_t left = (s.kernel_width - 1) * s.dilation - s.padding_width;
   for (int64_t y = 0; y < s.out_height; ++y) {
-    const int64_t to_y = top + y * s.stride;
+    const int64_t to_y = top + y * s.stride_height;
     if (to_y < 0 || to_y >= to.in_height) continue;
     for (int64_t x = 0; x < s.out_width; ++x) {
-      const int64_t to_x = left + x * s.stride;
+      const int64_t to_x = left + x * s.stride_width;
       if (to_x < 0 || to_x >= to.in_width) continue;
       std::copy_n(gradient + (y * s.out_width + x) * s.out_channels, s.out_channels,
                   spread + (to_y * to.in_width + to_x) * s.out_channels);

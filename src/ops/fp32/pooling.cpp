@@ -5,23 +5,18 @@
 #include <limits>
 
 #include "ops/fp32/fp32.h"
-#include "ops/pool_stride.h"
+#include "ops/pool_axes.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
 
+using kernels::PoolAxis;
 using kernels::PoolRange;
 using kernels::PoolShape;
 
 PoolShape pool_shape(const Attributes& attributes, const Shape& in, const Shape& out) {
-  return {in[1],
-          in[2],
-          in[3],
-          out[1],
-          out[2],
-          attributes.whole("window"),
-          pool_stride(attributes),
-          attributes.whole("padding")};
+  const auto [vertical, horizontal] = pool_axes(attributes);
+  return {in[1], in[2], in[3], out[1], out[2], vertical, horizontal};
 }
 
 // Calls visit(window, cell) for each cell of each window of an image, in row-major order: where
@@ -44,11 +39,12 @@ float cells(const Attributes& attributes, const PoolShape& s, int64_t window) {
   if (!attributes.is_set("count_padding")) {
     return static_cast<float>(s.rows(wy).size() * s.columns(wx).size());
   }
-  const auto along = [&](int64_t index, int64_t size) {
-    const int64_t first = index * s.stride - s.padding;
-    return std::min(first + s.window, size + s.padding) - first;
+  const auto along = [&](const PoolAxis& axis, int64_t index, int64_t size) {
+    const int64_t first = axis.first(index);
+    return std::min(first + axis.window, size + axis.padding) - first;
   };
-  return static_cast<float>(along(wy, s.in_height) * along(wx, s.in_width));
+  return static_cast<float>(along(s.vertical, wy, s.in_height) *
+                            along(s.horizontal, wx, s.in_width));
 }
 
 void max_pool(const OpContext& c) {
