@@ -190,6 +190,19 @@ struct DataOutcome {
 // `exit` and `error` say so beside the description.
 MANTISSA_EXPORT DataOutcome describe_data(const Settings& settings);
 
+struct ImportOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;               // of what is not supported a list, in lines
+  std::string network;             // its name
+  int64_t layers = 0;              // nodes of the network
+  int64_t parameters = 0;          // numbers that training changes
+  std::vector<std::string> notes;  // assumptions, and what was left out
+};
+
+// Imports an ONNX model and writes the network and its weights to "out", a safetensors file that
+// `train` starts from. docs/onnx.md.
+MANTISSA_EXPORT ImportOutcome import_model(const std::string& path, const Settings& settings);
+
 struct PlanOutcome {
   Exit exit = Exit::kDone;
   std::string error;

@@ -128,6 +128,16 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
             {"out", "NPZ file to write, with an array for each output", ""},
             kThreads};
   }
+  if (command == "import") {
+    std::vector<SettingInfo> infos = {
+        {"out", "safetensors file to write: network and weights", ""},
+        {"output", "output of the model that the network has (left out: the first)", ""}};
+    for (const Setting& setting : training_settings()) {
+      if (!is_of_imports(setting.name)) continue;
+      infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+    }
+    return infos;
+  }
   if (command == "statistics") {
     return {
         {"kind", "tensors to show: value, gradient, parameter, parameter-gradient, or all", "all"}};

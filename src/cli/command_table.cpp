@@ -12,7 +12,8 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a --resume\n"
      "  mantissa train --model lenet5 --out runs/d --tensorboard events/d\n"
      "  mantissa train --model mine.json --data fashion-mnist --out runs/e\n"
-     "  mantissa train --from runs/a --data pictures/ --freeze 'stem*,stage1.*' --out runs/f\n",
+     "  mantissa train --from runs/a --data pictures/ --freeze 'stem*,stage1.*' --out runs/f\n"
+     "  mantissa train --from resnet18.onnx --data pictures/ --input-size 224 --out runs/g\n",
      "mantissa info --model resnet8 --graph > mine.json prints a network to begin with; "
      "docs/networks.md describes such files."},
     {"eval", "Evaluate a trained network on the test examples",
@@ -30,6 +31,15 @@ constexpr CommandInfo kCommands[] = {
      "val/, "
      "or without these: then a tenth of each class is kept for testing. docs/data.md describes all "
      "kinds. Exit code 2: training would refuse the data; what there is of it is described."},
+    {"import",
+     "Read a network and its weights from an ONNX model, to be trained on",
+     "  mantissa import resnet18.onnx --out resnet18.safetensors\n"
+     "  mantissa import mnist.onnx --input-mean 0.1307 --input-std 0.3081 --out mnist.safetensors\n"
+     "  mantissa train --from resnet18.safetensors --data pictures/ --out runs/a\n"
+     "  mantissa train --from resnet18.onnx --data pictures/ --out runs/a\n",
+     "train --from reads ONNX models itself: import shows whether that is possible, and writes what "
+     "it starts from. What cannot be imported is listed. docs/onnx.md has the operators.",
+     {"MODEL", "ONNX model, NAME.onnx", 1, 1}},
     {"plan", "Show the program and the memory that a training run would take; run nothing",
      "  mantissa plan --model resnet20 --batch-size 128\n"
      "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"

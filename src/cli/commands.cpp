@@ -289,6 +289,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "predict") return run_predict(line);
   if (line.command == "plan") return run_plan(line);
   if (line.command == "data") return run_data(line);
+  if (line.command == "import") return run_import(line);
   if (line.command == "verify") return run_verify(line);
   if (line.command == "report") return run_report(line);
   if (line.command == "statistics") return run_statistics(line);

@@ -4,6 +4,7 @@
 
 #include "cli/output.h"
 #include "cli/report.h"
+#include "mantissa/mantissa.h"
 #include "mantissa/onnx.h"
 #include "mantissa/runs.h"
 
@@ -47,6 +48,27 @@ int run_statistics(const CommandLine& line) {
   } else {
     print(line.quiet ? statistics_line(outcome.json) + "\n"
                      : statistics_report(outcome.json, describe_terminal(1)));
+  }
+  return 0;
+}
+
+int run_import(const CommandLine& line) {
+  const ImportOutcome outcome = import_model(line.paths[0], line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  if (line.json) {
+    const nlohmann::ordered_json json = {{"network", outcome.network},
+                                         {"layers", outcome.layers},
+                                         {"parameters", outcome.parameters},
+                                         {"file", line.setting("out")},
+                                         {"notes", outcome.notes}};
+    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    return 0;
+  }
+  for (const std::string& note : outcome.notes) say("mantissa import: " + printable(note));
+  if (!line.quiet) {
+    print(printable(outcome.network) + ": " + std::to_string(outcome.layers) + " layers, " +
+          std::to_string(outcome.parameters) + " parameters, written to " +
+          printable(line.setting("out")) + "\n");
   }
   return 0;
 }

@@ -9,6 +9,7 @@ int run_verify(const CommandLine& line);
 int run_report(const CommandLine& line);
 int run_statistics(const CommandLine& line);
 // info with a path.
+int run_import(const CommandLine& line);
 int run_describe(const CommandLine& line);
 // run.
 int run_onnx_network(const CommandLine& line);

@@ -1,5 +1,6 @@
 // Pixels or numbers in, a block of the width of activations out. Of pixels: wide = pixel - mean of
-// the channel, in units of 1/64.
+// the channel, in units of 1/64. Means may have a fraction, in units of 2^-fraction_bits, which
+// wide then is in, too: networks from elsewhere bring such means.
 #include <algorithm>
 #include <iterator>
 
@@ -19,8 +20,11 @@ constexpr int kPixelExponent = -6;
 // Fixed size, so that the means can lie on the stack.
 constexpr int64_t kMaximumInputChannels = 4;
 
+constexpr int kMostFractionBits = 16;
+constexpr int64_t kLargestPixel = 255;
 // A mean for each channel; 0 where none is given.
-constexpr AttributeSpec kSchema[] = {whole_list("means", 0, 255)};
+constexpr AttributeSpec kSchema[] = {whole_list("means", 0, kLargestPixel << kMostFractionBits),
+                                     whole("fraction_bits", 0, 0, kMostFractionBits)};
 
 Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank != 3) return invalid_input("wants one [H, W, C] input");
@@ -30,6 +34,12 @@ Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs)
   if (std::ssize(attributes.list("means")) > inputs[0].last()) {
     return invalid_input("wants at most one mean for each of " + std::to_string(inputs[0].last()) +
                          " channels");
+  }
+  const int64_t largest = kLargestPixel << attributes.whole("fraction_bits");
+  for (const int64_t mean : attributes.list("means")) {
+    if (mean <= largest) continue;
+    return invalid_input("attribute 'means' has " + std::to_string(mean) + "; wants 0 to " +
+                         std::to_string(largest));
   }
   return inputs[0];
 }
@@ -42,8 +52,11 @@ void forward(const OpContext& c) {
                                .mean = mean,
                                .channels = channels,
                                .bits = c.output.bits};
-  const auto wide = [&](int64_t i) { return int64_t{args.pixels[i]} - mean[i % channels]; };
-  if (!is_bytes(c.output)) return write_wide(c, kPixelExponent, wide);
+  const auto fraction = static_cast<int>(c.attributes->whole("fraction_bits"));
+  const auto wide = [&](int64_t i) {
+    return (int64_t{args.pixels[i]} << fraction) - mean[i % channels];
+  };
+  if (fraction > 0 || !is_bytes(c.output)) return write_wide(c, kPixelExponent - fraction, wide);
   calibrate(c, kPixelExponent, wide);
   narrow_value(c, kPixelExponent, [&](int8_t* out, int shift) {
     args.out = out;

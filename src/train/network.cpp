@@ -170,7 +170,8 @@ void fill_means(const std::vector<int>& means, Graph& network) {
 
 void leave_out_means(Graph& network) {
   for (Node& node : network.nodes) {
-    if (node.op == &ops::kNormaliseInput) replace_op(node, ops::kNormaliseInput);
+    if (node.op != &ops::kNormaliseInput || node.attributes.is_set("fraction_bits")) continue;
+    replace_op(node, ops::kNormaliseInput);
   }
 }
 

@@ -31,7 +31,7 @@ Result<Graph> with_classes(const Graph& network, int64_t classes);
 Status adapt_classes(const DatasetInfo& data, RunConfig& config);
 
 // Channel means are an attribute of the node that reads the pixels. A file may leave them out: then
-// they are those of the training pictures.
+// they are those of the training pictures. Means with a fraction are the network's own.
 void fill_means(const std::vector<int>& means, Graph& network);
 void leave_out_means(Graph& network);
 

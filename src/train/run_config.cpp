@@ -11,6 +11,7 @@
 #include "base/sizes.h"
 #include "models/network_json.h"
 #include "train/derived_settings.h"
+#include "train/imported_network.h"
 #include "train/network.h"
 #include "train/profile_file.h"
 
@@ -50,6 +51,19 @@ Status parse_switch(const std::string& name, const std::string& text, bool& fiel
   return {};
 }
 
+// "0.5" or "0.485,0.456,0.406".
+Result<std::vector<double>> parse_reals(const std::string& text) {
+  std::vector<double> numbers;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    MANTISSA_ASSIGN(const double number,
+                    parse_real("a number", text.substr(begin, end - begin), 0, 1e6));
+    numbers.push_back(number);
+    begin = end + 1;
+  }
+  return numbers;
+}
+
 // A fraction below 1, or a whole number.
 Status parse_validation(const std::string& text, Config& config) {
   MANTISSA_ASSIGN(const double value, parse_real("validation", text, 0, double{1 << 30}));
@@ -82,8 +96,7 @@ const std::string kOptimizerHelp = optimizer_names();
 const Setting kSettings[] = {
     {"model",
      "network: mlp, lenet5, vgg8b, resnet8, resnet20, or another that info lists; or a file "
-     "NAME.json "
-     "that describes one (docs/networks.md)",
+     "NAME.json that describes one (docs/networks.md), or NAME.onnx (docs/onnx.md)",
      "resnet8", kValue, kIdentity,
      [](S text, Config& c) {
        c.model = text;
@@ -100,15 +113,26 @@ const Setting kSettings[] = {
      },
      [](const Config& c) { return c.data; }},
     {"from",
-     "start with trained weights: the folder of a run, a checkpoint, or a model.safetensors; "
-     "without "
-     "--model the network is that of the run (docs/networks.md)",
+     "start with trained weights: the folder of a run, a checkpoint, a model.safetensors, or "
+     "NAME.onnx; without --model the network is that of the run or file (docs/networks.md, "
+     "docs/onnx.md)",
      "", kValue, kIdentity,
      [](S text, Config& c) {
        c.from = text;
        return Status();
      },
      [](const Config& c) { return std::string(c.start ? kStartFile : ""); }, true},
+    // The network and its weights hold what follows from these two.
+    {"input-mean",
+     "mean of the pixels, divided by 255, that a network from ONNX was trained with: one number, "
+     "or "
+     "one for each channel (0.485,0.456,0.406: assumed for three channels; 0 for others)",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_reals(text), c.import_options.mean); },
+     [](const Config&) { return std::string(); }},
+    {"input-std", "their standard deviation (0.229,0.224,0.225, or 1)", "", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_reals(text), c.import_options.deviation); },
+     [](const Config&) { return std::string(); }},
     {"freeze",
      "parameters that are not trained: names, with * for any text, separated by commas "
      "(stem*,stage1.*)",
@@ -396,8 +420,10 @@ Status resolve(RunConfig& config) {
 // Reads what --from names. Where no network is named, it is the run's.
 Status take_start(const std::map<std::string, std::string>& settings, RunConfig& config) {
   if (config.from.empty()) return {};
-  MANTISSA_ASSIGN(const TrainedFile trained, read_trained(config.from));
+  MANTISSA_ASSIGN(const TrainedFile trained, read_trained(config.from, config.import_options));
   config.start = starting_point(trained);
+  config.start->options = config.import_options;
+  if (trained.imported) config.notes = trained.imported->notes;
   if (settings.contains("model")) return {};
   MANTISSA_ASSIGN(TrainedNetwork found, network_of(trained));
   for (const auto& [name, text] : found.settings) {
@@ -409,12 +435,19 @@ Status take_start(const std::map<std::string, std::string>& settings, RunConfig&
   return {};
 }
 
+Result<Graph> network_at(const std::string& path, RunConfig& config) {
+  if (!is_onnx_file(path)) return read_network(path);
+  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, config.import_options));
+  config.notes = std::move(imported.notes);
+  return std::move(imported.graph);
+}
+
 // Reads the network if the settings name a file.
 Status take_network(const std::map<std::string, std::string>& settings, RunConfig& config) {
   if (!config.network) {
     if (!is_network_file(config.model)) return {};
     config.network_file = config.model;
-    MANTISSA_ASSIGN(config.network, read_network(config.network_file));
+    MANTISSA_ASSIGN(config.network, network_at(config.network_file, config));
   }
   for (const auto& [name, text] : settings) {
     if (!is_of_built_in_networks(name)) continue;
@@ -440,6 +473,11 @@ Status check_use(const std::string& name, const RunConfig& config) {
     return invalid_input(name + ": is for " + users + "; the optimizer is " +
                          std::string(optimizer_name(config.optimizer)));
   }
+  const bool imports =
+      is_onnx_file(config.from) || (config.network && is_onnx_file(config.network_file));
+  if (is_of_imports(name) && !imports) {
+    return invalid_input(name + ": is for ONNX models, named by --from or --model");
+  }
   if (name.starts_with("plateau-") && config.schedule != ScheduleKind::kPlateau) {
     return invalid_input(name + ": is for --lr-schedule plateau; the schedule is " +
                          std::string(schedule_name(config.schedule)));
@@ -451,7 +489,13 @@ Status check_use(const std::string& name, const RunConfig& config) {
 
 std::span<const Setting> training_settings() { return kSettings; }
 
-bool is_network_file(std::string_view model) { return model.ends_with(".json"); }
+bool is_network_file(std::string_view model) {
+  return model.ends_with(".json") || model.ends_with(".onnx");
+}
+
+bool is_of_imports(std::string_view setting) {
+  return setting == "input-mean" || setting == "input-std";
+}
 
 bool is_of_built_in_networks(std::string_view setting) {
   return setting == "width" || setting == "loss" || setting == "label-smoothing";

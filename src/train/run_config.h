@@ -31,6 +31,8 @@ struct RunConfig {
   std::string network_file;
   // The network is that of --from: its classifier gets as many outputs as the data have classes.
   bool adapts_classes = false;
+  onnx::ImportOptions import_options;  // of a model from ONNX: --model, --from
+  std::vector<std::string> notes;      // what importing one assumed
   std::string from;                    // run or file to start from; "": none
   std::optional<StartingPoint> start;  // what is there
   std::string freeze;                  // patterns of parameters that are not trained (untrained.h)
@@ -99,8 +101,11 @@ DataOptions data_options(const RunConfig& config);
 // The file in a run's folder that has its network, where it is no built-in one.
 inline constexpr const char* kNetworkFile = "network.json";
 
-// Whether a value of "model" names a file.
+// Whether a value of "model" names a file: of JSON, or an ONNX model.
 bool is_network_file(std::string_view model);
+
+// Whether a setting says how an ONNX model is imported: only together with one.
+bool is_of_imports(std::string_view setting);
 
 // Whether a setting says how a built-in network is built: not together with a file.
 bool is_of_built_in_networks(std::string_view setting);

@@ -6,10 +6,12 @@
 
 #include "base/file_system.h"
 #include "base/hash.h"
+#include "models/network_json.h"
 #include "plan/optimizer.h"
 #include "train/checkpoint.h"
 #include "train/config_file.h"
 #include "train/frozen_network.h"
+#include "train/imported_network.h"
 #include "train/network.h"
 #include "train/run_folder.h"
 
@@ -20,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kKind = "mantissa starting weights 1";
 constexpr const char* kPossible =
-    "name the folder of a run, a checkpoint, best.safetensors or model.safetensors";
+    "name the folder of a run, a checkpoint, best.safetensors, model.safetensors or an ONNX model";
 
 std::string entry(const SafetensorsFile& file, const char* key) {
   const auto found = file.metadata.find(key);
@@ -133,19 +135,32 @@ std::string parameters_sha256(const std::vector<NamedParameter>& parameters) {
   return hash.hex_digest();
 }
 
+Result<TrainedFile> read_onnx(const fs::path& path, const onnx::ImportOptions& options) {
+  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, options));
+  TrainedFile trained;
+  trained.path = path;
+  trained.source = path.string();
+  trained.imported = std::make_shared<const onnx::ImportedNetwork>(std::move(imported));
+  trained.parameters = named_parameters(*trained.imported);
+  return trained;
+}
+
 std::vector<int64_t> dims_of(const Shape& shape) {
   return {shape.dims.begin(), shape.dims.begin() + shape.rank};
 }
 
 }  // namespace
 
-Result<TrainedFile> read_trained(const fs::path& path) {
+Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions& options) {
   TrainedFile trained;
   MANTISSA_ASSIGN(trained.path, file_at(path));
+  if (is_onnx_file(trained.path)) return read_onnx(trained.path, options);
   MANTISSA_ASSIGN(trained.file, read_safetensors(trained.path));
   const std::string kind = entry(trained.file, "kind");
   const bool is_copy = kind == kKind;
-  if (!is_copy && !kind.starts_with("mantissa checkpoint") && !is_frozen(trained.file)) {
+  const bool is_imported = kind == kImportedKind;
+  if (!is_copy && !is_imported && !kind.starts_with("mantissa checkpoint") &&
+      !is_frozen(trained.file)) {
     return refused(trained.path, "is no checkpoint and no trained network of Mantissa");
   }
   trained.source = is_copy ? entry(trained.file, "source") : trained.path.string();
@@ -170,6 +185,7 @@ StartingPoint starting_point(const TrainedFile& trained) {
     start.file_bytes += static_cast<int64_t>(tensor.data.size());
   }
   for (const NamedParameter& parameter : trained.parameters) {
+    if (trained.imported) start.file_bytes += std::ssize(parameter.numbers);
     start.parameters.push_back(
         {.name = parameter.name, .type = parameter.type, .shape = parameter.shape, .numbers = {}});
   }
@@ -178,6 +194,14 @@ StartingPoint starting_point(const TrainedFile& trained) {
 
 Result<TrainedNetwork> network_of(const TrainedFile& trained) {
   TrainedNetwork result;
+  if (trained.imported) {
+    result.network = trained.imported->graph;
+    return result;
+  }
+  if (entry(trained.file, "kind") == kImportedKind) {
+    MANTISSA_ASSIGN(result.network, parse_network(entry(trained.file, "network")));
+    return result;
+  }
   if (is_frozen(trained.file)) {
     MANTISSA_ASSIGN(FrozenNetwork frozen, load_frozen(trained.path));
     leave_out_means(frozen.description.network);
@@ -212,7 +236,7 @@ Result<TakenParameters> match_start(const Graph& graph, const StartingPoint& sta
 }
 
 Result<TrainedFile> reread(const StartingPoint& start) {
-  MANTISSA_ASSIGN(TrainedFile trained, read_trained(start.path));
+  MANTISSA_ASSIGN(TrainedFile trained, read_trained(start.path, start.options));
   if (parameters_sha256(trained.parameters) == start.sha256) return trained;
   return invalid_input("from: " + start.path.string() +
                        " changed while the run began; begin again");

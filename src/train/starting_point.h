@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "formats/safetensors.h"
 #include "graph/graph.h"
 #include "numerics/format.h"
+#include "onnx/import.h"
 #include "runtime/named_parameters.h"
 #include "runtime/state.h"
 
@@ -26,13 +28,16 @@ struct TrainedFile {
   std::filesystem::path path;
   std::string source;  // the path that people named first: a copy knows it
   SafetensorsFile file;
-  std::vector<NamedParameter> parameters;  // views of `file`
+  std::vector<NamedParameter> parameters;  // views of `file`, or of `imported`
+  std::shared_ptr<const onnx::ImportedNetwork> imported = nullptr;  // of an ONNX model
 };
 
 // Reads a run's folder (its best.safetensors if there is one, else its newest checkpoint), a
-// checkpoint, a frozen network, or the copy of a run. Errors are one line that says what would be
-// possible.
-Result<TrainedFile> read_trained(const std::filesystem::path& path);
+// checkpoint, a frozen or imported network, an ONNX model, which it imports with these options, or
+// the copy of a run. Errors are one line that says what would be possible; of a model that cannot
+// be imported they list why.
+Result<TrainedFile> read_trained(const std::filesystem::path& path,
+                                 const onnx::ImportOptions& options = {});
 
 // Such a file in a run's settings. The numbers are read again when they are taken.
 struct StartingPoint {
@@ -41,6 +46,7 @@ struct StartingPoint {
   std::string sha256;  // of the parameters: names, types, shapes, bytes
   int64_t file_bytes = 0;
   std::vector<NamedParameter> parameters;  // names, types and shapes; no numbers
+  onnx::ImportOptions options;             // of an ONNX model
 };
 StartingPoint starting_point(const TrainedFile& trained);
 
@@ -48,7 +54,7 @@ StartingPoint starting_point(const TrainedFile& trained);
 struct TrainedNetwork {
   // From a checkpoint: model, width, loss and label-smoothing of the config.toml beside it.
   std::map<std::string, std::string> settings;
-  // From a frozen network: its own, without channel means.
+  // From a frozen network: its own, without channel means; from an imported one: its own.
   std::optional<Graph> network;
 };
 Result<TrainedNetwork> network_of(const TrainedFile& trained);

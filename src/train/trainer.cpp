@@ -186,6 +186,7 @@ Status restore_or_begin(Run& run, const std::string& config_text) {
       MANTISSA_RETURN_IF_ERROR(check_nothing_is_lost(folder));
       tell_message(run.observer, "nothing saved yet: starting from the beginning");
     }
+    for (const std::string& note : run.config.notes) tell_message(run.observer, note);
     // Read before it may be removed.
     MANTISSA_ASSIGN(trained, take_start(run));
     MANTISSA_RETURN_IF_ERROR(remove_run(folder, has_start));

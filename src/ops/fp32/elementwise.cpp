@@ -8,11 +8,13 @@
 namespace mantissa::ops::fp32 {
 namespace {
 
-// As the integer op: pixel - mean of the channel, in units of 1/64.
+// As the integer op: pixel - mean of the channel, in units of 1/64. Means are exact in fp32.
 void normalise_input(const OpContext& c) {
   const int64_t channels = c.output.shape.last();
   std::array<float, 4> mean{};
   std::copy(c.attributes->list("means").begin(), c.attributes->list("means").end(), mean.begin());
+  const auto bits = static_cast<int>(c.attributes->whole("fraction_bits"));
+  for (float& each : mean) each = std::ldexp(each, -bits);
   const auto* pixels = c.inputs[0].as<uint8_t>();
   auto* out = c.output.as<float>();
   for_each(c, c.output.count(), [&](int64_t i) {

@@ -1,0 +1,41 @@
+// From an ONNX model to a network of ours that trains: channels last, our operators, a loss.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "onnx/model.h"
+
+namespace mantissa::onnx {
+
+struct ImportOptions {
+  // The model wants (pixel / 255 - mean) / deviation, by channel. Empty: ImageNet's for three
+  // channels, 0 and 1 for others.
+  std::vector<double> mean, deviation;
+  std::string output;  // of the model; empty: the first
+};
+
+// The numbers of a parameter of the graph: `floats`, or, of running statistics, `doubles`.
+struct ImportedParameter {
+  std::string name;
+  Shape shape;
+  std::vector<float> floats;
+  std::vector<double> doubles;
+};
+
+struct ImportedNetwork {
+  Graph graph;  // inputs "pixels" and "labels", one output, the loss between it and the labels
+  std::vector<ImportedParameter> parameters;  // all of the graph's, in its order
+  std::vector<std::string> notes;             // assumptions, and what was left out: a line each
+};
+
+// Imports the part of the model that its output needs. An error lists everything that is not
+// supported, each with its node and the reason.
+Result<ImportedNetwork> import_network(const ModelData& model, const ImportOptions& options = {});
+
+// The operators that import_network knows, sorted.
+std::vector<std::string> importable_operators();
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,313 @@
+#include "onnx/import_context.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+constexpr size_t kLongestName = 100;
+
+template <typename T>
+const T* find_attribute(const NodeData& node, std::string_view name) {
+  for (const NodeAttribute& attribute : node.attributes) {
+    if (attribute.name == name) return std::get_if<T>(&attribute.value);
+  }
+  return nullptr;
+}
+
+// The layers whose first parameter `weights` is: "layer1.0.conv1" of "layer1.0.conv1.weight".
+std::string_view owner_of(std::string_view weights) {
+  if (weights.find("::") != std::string_view::npos) return {};  // made up by an exporter
+  for (const std::string_view end :
+       {".weight_quantized", ".weight", ".weights", "_weight", ".kernel"}) {
+    if (weights.ends_with(end)) return weights.substr(0, weights.size() - end.size());
+  }
+  return {};
+}
+
+// The shape of an image or a vector as ONNX has it, channels first.
+Layout layout_of(const Shape& shape) {
+  return shape.rank == 3 ? Layout::image(shape[0], shape[1], shape[2])
+                         : Layout::vector(shape.last());
+}
+
+Shape image_shape(const Layout& layout) {
+  const std::vector<int64_t> dims = layout.dims();
+  return Shape{dims[1], dims[2], dims[0]};
+}
+
+template <typename T>
+Status status_of(const Result<T>& result) {
+  return result.ok() ? Status() : Status(result.error());
+}
+
+Result<int> reshaped(ImportContext& context, int value, const Shape& shape) {
+  if (context.builder.shape(value) == shape) return value;
+  const std::string name = new_name(context, "reshape");
+  if (shape.rank == 1) return add_node(context, ops::kFlatten, name, {value});
+  return add_node(context, ops::kReshape, name, {value},
+                  {{"height", shape[0]}, {"width", shape[1]}, {"channels", shape[2]}});
+}
+
+}  // namespace
+
+int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise) {
+  const auto* found = find_attribute<int64_t>(node, name);
+  return found == nullptr ? otherwise : *found;
+}
+
+double real_of(const NodeData& node, std::string_view name, double otherwise) {
+  const auto* found = find_attribute<float>(node, name);
+  return found == nullptr ? otherwise : *found;
+}
+
+std::vector<int64_t> wholes_of(const NodeData& node, std::string_view name,
+                               std::vector<int64_t> otherwise) {
+  const auto* found = find_attribute<std::vector<int64_t>>(node, name);
+  return found == nullptr ? std::move(otherwise) : *found;
+}
+
+std::string text_of(const NodeData& node, std::string_view name, std::string_view otherwise) {
+  const auto* found = find_attribute<std::string>(node, name);
+  return found == nullptr ? std::string(otherwise) : *found;
+}
+
+bool has_attribute(const NodeData& node, std::string_view name) {
+  return std::any_of(node.attributes.begin(), node.attributes.end(),
+                     [&](const NodeAttribute& attribute) { return attribute.name == name; });
+}
+
+bool has_input(const NodeData& node, size_t index) {
+  return index < node.inputs.size() && !node.inputs[index].empty();
+}
+
+Result<Imported> input_of(const ImportContext& context, const NodeData& node, size_t index) {
+  if (!has_input(node, index)) {
+    return invalid_input("has no input " + std::to_string(index + 1));
+  }
+  const auto found = context.values.find(node.inputs[index]);
+  if (found != context.values.end()) return found->second;
+  return invalid_input("its input " + std::to_string(index + 1) +
+                       " is a constant; only values that come from the pixels are computed");
+}
+
+const TensorData* constant_of(const ImportContext& context, const NodeData& node, size_t index) {
+  if (!has_input(node, index)) return nullptr;
+  const auto found = context.constants.find(node.inputs[index]);
+  return found == context.constants.end() ? nullptr : found->second;
+}
+
+Result<const TensorData*> weights_of(const ImportContext& context, const NodeData& node,
+                                     size_t index) {
+  if (const TensorData* found = constant_of(context, node, index)) return found;
+  return invalid_input("its input " + std::to_string(index + 1) + " is no constant");
+}
+
+Result<std::optional<double>> scalar_of(const ImportContext& context, const NodeData& node,
+                                        size_t input, std::string_view attribute) {
+  if (has_attribute(node, attribute)) return std::optional(real_of(node, attribute, 0));
+  if (!has_input(node, input)) return std::optional<double>();
+  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, input));
+  MANTISSA_ASSIGN(const std::vector<double> numbers, numbers_of(*tensor));
+  if (numbers.size() == 1) return std::optional(numbers[0]);
+  return invalid_input("its input " + std::to_string(input + 1) + " is not one number");
+}
+
+Result<std::optional<std::vector<int64_t>>> list_of(const ImportContext& context,
+                                                    const NodeData& node, size_t input,
+                                                    std::string_view attribute) {
+  using List = std::optional<std::vector<int64_t>>;
+  if (has_attribute(node, attribute)) return List(wholes_of(node, attribute));
+  if (!has_input(node, input)) return List();
+  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, input));
+  MANTISSA_ASSIGN(std::vector<int64_t> numbers, wholes_of(*tensor));
+  return List(std::move(numbers));
+}
+
+std::string new_name(ImportContext& context, std::string_view wanted) {
+  std::string name;
+  for (const char c : wanted.substr(0, kLongestName)) {
+    const bool is_valid = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ||
+                          c == '-' || c == '.' || c == '/';
+    name += is_valid ? c : '_';
+  }
+  name.erase(0, name.find_first_not_of("/."));
+  if (name.empty()) name = "node";
+  std::string free = name;
+  for (int copy = 2; !context.names.insert(free).second; ++copy) {
+    free = name + "_" + std::to_string(copy);
+  }
+  return free;
+}
+
+std::string layer_name(ImportContext& context, const NodeData& node, const TensorData& weights) {
+  const std::string_view owner = owner_of(weights.name);
+  return new_name(context, !owner.empty()       ? owner
+                           : !node.name.empty() ? std::string_view(node.name)
+                                                : std::string_view(node.op_type));
+}
+
+Result<int> add_node(ImportContext& context, const Op& op, const std::string& name,
+                     std::vector<int> inputs, const Attributes& attributes,
+                     std::vector<std::vector<double>> numbers) {
+  GraphBuilder& builder = context.builder;
+  std::vector<Shape> shapes;
+  for (const int input : inputs) shapes.push_back(builder.shape(input));
+  // Asked before, since an error of the builder stays.
+  MANTISSA_RETURN_IF_ERROR(status_of(output_shape(op, attributes, shapes)));
+  const int value = builder.add(op, name, std::move(inputs), attributes);
+  if (!builder.status().ok()) return builder.status().error();
+  const Graph& graph = builder.graph();
+  const std::vector<int>& parameters = graph.nodes.back().parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& parameter = graph.parameters[parameters[i]];
+    if (i >= numbers.size() || std::ssize(numbers[i]) != parameter.shape.count()) {
+      return invalid_input("its constants have not the shape of " + parameter.name + ", " +
+                           to_string(parameter.shape));
+    }
+    ImportedParameter imported{
+        .name = parameter.name, .shape = parameter.shape, .floats = {}, .doubles = {}};
+    if (parameter.storage == Storage::kReal) {
+      imported.doubles = std::move(numbers[i]);
+    } else {
+      imported.floats.assign(numbers[i].begin(), numbers[i].end());
+    }
+    context.parameters.push_back(std::move(imported));
+  }
+  return value;
+}
+
+Result<int> image_of(ImportContext& context, const Imported& imported, std::vector<double>* scale) {
+  if (imported.layout.dims().size() != 3) {
+    return invalid_input("wants an input of [N, C, H, W]");
+  }
+  const int order[] = {1, 2, 0};
+  const Shape shape = image_shape(imported.layout);
+  Result<int> image = invalid_input("its input does not lie with its channels last");
+  if (imported.layout.lies_as(order)) {
+    image = reshaped(context, imported.value, shape);
+  } else if (const auto groups = imported.layout.shuffle_of_last(order)) {
+    MANTISSA_ASSIGN(const int from, reshaped(context, imported.value, shape));
+    image = add_node(context, ops::kChannelShuffle, new_name(context, "shuffle"), {from},
+                     {{"groups", *groups}});
+  }
+  if (!image.ok() || imported.scale.empty()) return image;
+  if (scale != nullptr) {
+    *scale = imported.scale;
+    return image;
+  }
+  return scaled(context, new_name(context, "scale"), *image, imported.scale, {});
+}
+
+Result<Vector> vector_of(ImportContext& context, const Imported& imported) {
+  if (imported.layout.dims().size() != 1) {
+    return invalid_input("wants an input of [N, C]");
+  }
+  Imported plain = imported;
+  if (!imported.scale.empty()) {
+    return invalid_input("wants a convolution, batch norm or pool between itself and the pixels");
+  }
+  MANTISSA_ASSIGN(const int value,
+                  reshaped(context, imported.value, Shape{imported.layout.count()}));
+  return Vector{value, imported.layout.places()};
+}
+
+void define_image(ImportContext& context, const std::string& name, int value) {
+  define(context, name, {value, layout_of(context.builder.shape(value)), {}});
+}
+
+void define(ImportContext& context, const std::string& name, Imported imported) {
+  context.values[name] = std::move(imported);
+}
+
+Result<int> scaled(ImportContext& context, const std::string& name, int image,
+                   const std::vector<double>& factors, const std::vector<double>& summands) {
+  const auto channels = static_cast<int64_t>(factors.size());
+  const bool bias = !summands.empty();
+  std::vector<std::vector<double>> numbers = {factors};
+  if (bias) numbers.push_back(summands);
+  return add_node(
+      context, ops::kConvolution, name, {image},
+      {{"channels", channels}, {"kernel", 1}, {"groups", channels}, {"bias", bias ? 1 : 0}},
+      std::move(numbers));
+}
+
+bool Affine::has_summands() const {
+  return std::any_of(summands.begin(), summands.end(), [](double s) { return s != 0; });
+}
+
+namespace {
+
+// Takes one node in, if it is a factor or summand per channel.
+bool absorb(const ImportContext& context, const NodeData& node, const std::string& value,
+            int64_t rank, Affine& affine) {
+  const std::string& op = node.op_type;
+  if (op != "Add" && op != "Sub" && op != "Mul" && op != "Div") return false;
+  if (node.inputs.size() != 2) return false;
+  const bool is_first = node.inputs[0] == value;
+  const TensorData* tensor = constant_of(context, node, is_first ? 1 : 0);
+  if (tensor == nullptr || (op == "Div" && !is_first)) return false;
+  const auto numbers = per_channel(*tensor, static_cast<int64_t>(affine.factors.size()), rank);
+  if (!numbers) return false;
+  for (size_t c = 0; c < numbers->size(); ++c) {
+    const double number = (*numbers)[c];
+    double &factor = affine.factors[c], &summand = affine.summands[c];
+    if (op == "Add") summand += number;
+    if (op == "Mul") factor *= number, summand *= number;
+    if (op == "Div") factor /= number, summand /= number;
+    if (op == "Sub" && is_first) summand -= number;
+    if (op == "Sub" && !is_first) factor = -factor, summand = number - summand;
+  }
+  return true;
+}
+
+// Ours is clip(x / 6 + 1/2, 0, 1): others are it behind another factor and summand.
+void fit_hard_sigmoid(ImportContext& context, Affine& affine) {
+  const auto readers = context.readers.find(affine.result);
+  if (context.results.contains(affine.result) || readers == context.readers.end() ||
+      readers->second.size() != 1 || readers->second[0]->op_type != "HardSigmoid") {
+    return;
+  }
+  const NodeData& node = *readers->second[0];
+  const HardSigmoid hard = hard_sigmoid_of(node);
+  if (hard.is_ours()) return;
+  for (double& factor : affine.factors) factor *= 6 * hard.alpha;
+  for (double& summand : affine.summands) {
+    summand = 6 * hard.alpha * summand + 6 * (hard.beta - 0.5);
+  }
+  context.fitted.insert(&node);
+}
+
+}  // namespace
+
+HardSigmoid hard_sigmoid_of(const NodeData& node) {
+  return {real_of(node, "alpha", 0.2), real_of(node, "beta", 0.5)};
+}
+
+bool HardSigmoid::is_ours() const {
+  return std::abs(6 * alpha - 1) < 1e-5 && std::abs(beta - 0.5) < 1e-6;
+}
+
+Affine absorb_affine(ImportContext& context, const std::string& value, int64_t channels,
+                     int64_t rank) {
+  Affine affine{std::vector<double>(static_cast<size_t>(channels), 1.0),
+                std::vector<double>(static_cast<size_t>(channels), 0.0), value};
+  while (!context.results.contains(affine.result)) {
+    const auto readers = context.readers.find(affine.result);
+    if (readers == context.readers.end() || readers->second.size() != 1) break;
+    const NodeData& node = *readers->second[0];
+    if (!absorb(context, node, affine.result, rank, affine)) break;
+    context.done.insert(&node);
+    affine.result = node.outputs[0];
+  }
+  fit_hard_sigmoid(context, affine);
+  return affine;
+}
+
+}  // namespace mantissa::onnx

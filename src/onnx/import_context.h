@@ -1,0 +1,124 @@
+// The state of an import, and what the families of operators (import_operators.h) share.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "onnx/import.h"
+#include "onnx/import_layout.h"
+#include "onnx/model.h"
+
+namespace mantissa::onnx {
+
+// A value of the model in the graph.
+struct Imported {
+  int value = -1;  // of the graph
+  Layout layout;
+  // ONNX's numbers are the graph's times these, by channel. Empty: they are the same. Pixels have
+  // them until the first layer takes them into its weights.
+  std::vector<double> scale;
+};
+
+struct ImportContext {
+  const GraphData* model;
+  GraphBuilder builder{""};
+  int64_t batch = -1;  // the first dimension of the input; -1: any
+  std::map<std::string, const TensorData*> constants;
+  std::map<std::string, Imported> values;
+  std::set<std::string> unknown;  // values of nodes that could not be imported
+  std::map<std::string, std::vector<const NodeData*>> readers;
+  std::set<const NodeData*> done;    // nodes that others took in
+  std::set<const NodeData*> fitted;  // HardSigmoids whose input was scaled to make it ours
+  std::set<std::string> results;     // of the model
+  std::set<std::string> names;       // of nodes and values of the graph
+  std::vector<ImportedParameter> parameters;
+  std::vector<std::string> notes;
+};
+
+// Attributes; `otherwise` where the node has none of that name and kind.
+int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise);
+double real_of(const NodeData& node, std::string_view name, double otherwise);
+std::vector<int64_t> wholes_of(const NodeData& node, std::string_view name,
+                               std::vector<int64_t> otherwise = {});
+std::string text_of(const NodeData& node, std::string_view name, std::string_view otherwise);
+bool has_attribute(const NodeData& node, std::string_view name);
+
+// Whether the input is given at all.
+bool has_input(const NodeData& node, size_t index);
+// The input, which must be a value that was computed of the pixels.
+Result<Imported> input_of(const ImportContext& context, const NodeData& node, size_t index);
+// The input if it is a constant, else null.
+const TensorData* constant_of(const ImportContext& context, const NodeData& node, size_t index);
+// The input, which must be a constant.
+Result<const TensorData*> weights_of(const ImportContext& context, const NodeData& node,
+                                     size_t index);
+
+// The numbers of a constant of any type of numbers.
+Result<std::vector<double>> numbers_of(const TensorData& tensor);
+Result<std::vector<int64_t>> wholes_of(const TensorData& tensor);
+// A number of the input, or of the attribute, or neither. An error where it is no constant.
+Result<std::optional<double>> scalar_of(const ImportContext& context, const NodeData& node,
+                                        size_t input, std::string_view attribute);
+// Whole numbers of the input, or of the attribute, or neither.
+Result<std::optional<std::vector<int64_t>>> list_of(const ImportContext& context,
+                                                    const NodeData& node, size_t input,
+                                                    std::string_view attribute);
+// The factor or summand for each channel that the constant is for a value whose channels are
+// dimension 1 of `rank`, the batch among them; nothing where it is something else.
+std::optional<std::vector<double>> per_channel(const TensorData& tensor, int64_t channels,
+                                               int64_t rank);
+
+// A name for a node of the graph: `wanted` made valid, and one that nothing has.
+std::string new_name(ImportContext& context, std::string_view wanted);
+// The same, of the layer whose weights the tensor is, or else of the node.
+std::string layer_name(ImportContext& context, const NodeData& node, const TensorData& weights);
+
+// Adds a node, with the numbers of its parameters in the order of the operator's.
+Result<int> add_node(ImportContext& context, const Op& op, const std::string& name,
+                     std::vector<int> inputs, const Attributes& attributes = {},
+                     std::vector<std::vector<double>> numbers = {});
+
+// The value as [H, W, C], for one of [C, H, W]. Nodes are added where it lies otherwise, or has a
+// scale, which `scale` takes if it is given.
+Result<int> image_of(ImportContext& context, const Imported& imported,
+                     std::vector<double>* scale = nullptr);
+// The value as a vector, for one of [C], and where each of its elements lies (Layout::places).
+struct Vector {
+  int value;
+  std::vector<int64_t> places;
+};
+Result<Vector> vector_of(ImportContext& context, const Imported& imported);
+
+// The node's first output. Its layout is that of the shape: an image, or a vector.
+void define_image(ImportContext& context, const std::string& name, int value);
+void define(ImportContext& context, const std::string& name, Imported imported);
+
+// The value per channel times `factors` plus `summands`, by a convolution of each channel alone.
+Result<int> scaled(ImportContext& context, const std::string& name, int image,
+                   const std::vector<double>& factors, const std::vector<double>& summands);
+
+// clip(alpha * x + beta, 0, 1).
+struct HardSigmoid {
+  double alpha, beta;
+  bool is_ours() const;
+};
+HardSigmoid hard_sigmoid_of(const NodeData& node);
+
+// Constant factors and summands per channel that follow a value which nothing else reads, taken in
+// by the layer that makes it.
+struct Affine {
+  std::vector<double> factors, summands;
+  std::string result;  // the value behind them
+  bool has_summands() const;
+};
+Affine absorb_affine(ImportContext& context, const std::string& value, int64_t channels,
+                     int64_t rank);
+
+}  // namespace mantissa::onnx

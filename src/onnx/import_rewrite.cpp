@@ -1,0 +1,207 @@
+#include "onnx/import_rewrite.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "onnx/import_context.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// Numbers of their own as a tensor.
+template <typename T>
+TensorData owned(ElementType type, std::vector<T> numbers, std::vector<int64_t> dims) {
+  auto kept = std::make_shared<const std::vector<T>>(std::move(numbers));
+  return {"", type, std::move(dims), std::as_bytes(std::span(*kept)), kept};
+}
+
+std::optional<TensorData> constant_of(const NodeData& node) {
+  for (const NodeAttribute& attribute : node.attributes) {
+    if (const auto* tensor = std::get_if<TensorData>(&attribute.value)) return *tensor;
+    if (const auto* number = std::get_if<float>(&attribute.value)) {
+      return owned(ElementType::kFloat, std::vector<float>{*number}, {});
+    }
+    if (const auto* number = std::get_if<int64_t>(&attribute.value)) {
+      return owned(ElementType::kInt64, std::vector<int64_t>{*number}, {});
+    }
+    if (const auto* numbers = std::get_if<std::vector<float>>(&attribute.value)) {
+      return owned(ElementType::kFloat, *numbers, {std::ssize(*numbers)});
+    }
+    if (const auto* numbers = std::get_if<std::vector<int64_t>>(&attribute.value)) {
+      return owned(ElementType::kInt64, *numbers, {std::ssize(*numbers)});
+    }
+  }
+  return std::nullopt;
+}
+
+class Rewriter {
+ public:
+  explicit Rewriter(GraphData& graph) : graph_(graph) {
+    for (const TensorData& tensor : graph.initialisers) constants_[tensor.name] = &tensor;
+    for (const ValueData& output : graph.outputs) ++reads_[output.name];
+    for (NodeData& node : graph.nodes) {
+      for (const std::string& output : node.outputs) makers_[output] = &node;
+      for (const std::string& input : node.inputs) ++reads_[input];
+    }
+  }
+
+  void run() {
+    for (NodeData& node : graph_.nodes) {
+      if (is_leaky(node) || is_divided_clip(node) || is_divided_product(node)) continue;
+      is_swish(node);
+    }
+    sweep();
+  }
+
+ private:
+  // The node that makes the value, if it is of that kind; null.
+  NodeData* maker(const std::string& value, const char* op_type) const {
+    const auto found = makers_.find(value);
+    return found != makers_.end() && found->second->op_type == op_type ? found->second : nullptr;
+  }
+  double number(const std::string& name) const {
+    const auto found = constants_.find(name);
+    if (found == constants_.end()) return NAN;
+    const auto numbers = numbers_of(*found->second);
+    return numbers.ok() && numbers->size() == 1 ? (*numbers)[0] : NAN;
+  }
+  static bool near(double number, double wanted) {
+    return std::abs(number - wanted) <= 1e-5 * std::abs(wanted);
+  }
+  // The other input of a node of two, where one is that number.
+  std::string beside(const NodeData& node, double wanted) const {
+    for (const size_t i : {0, 1}) {
+      if (node.inputs.size() == 2 && near(number(node.inputs[i]), wanted))
+        return node.inputs[1 - i];
+    }
+    return "";
+  }
+  double limit(const NodeData& clip, size_t input, const char* attribute) const {
+    if (has_attribute(clip, attribute)) return real_of(clip, attribute, NAN);
+    return has_input(clip, input) ? number(clip.inputs[input]) : NAN;
+  }
+  // x of clip(x + 3, 0, 6); "" where the value is something else.
+  std::string clipped(const std::string& value) const {
+    const NodeData* clip = maker(value, "Clip");
+    if (clip == nullptr || limit(*clip, 1, "min") != 0 || !near(limit(*clip, 2, "max"), 6))
+      return "";
+    const NodeData* add = maker(clip->inputs[0], "Add");
+    return add == nullptr ? "" : beside(*add, 3);
+  }
+  // The value that the node divides by 6, or "".
+  std::string sixth(const NodeData& node) const {
+    if (node.op_type == "Mul") return beside(node, 1.0 / 6);
+    const bool divides = node.op_type == "Div" && node.inputs.size() == 2;
+    return divides && near(number(node.inputs[1]), 6) ? node.inputs[0] : "";
+  }
+  // Whether the node is a product of x with f(x): x, or "".
+  template <typename Function>
+  static std::string own_product(const NodeData& node, const Function& argument_of) {
+    if (node.op_type != "Mul" || node.inputs.size() != 2) return "";
+    for (const size_t i : {0, 1}) {
+      const std::string x = argument_of(node.inputs[i]);
+      if (!x.empty() && x == node.inputs[1 - i]) return x;
+    }
+    return "";
+  }
+  void become(NodeData& node, const char* op_type, const std::string& input,
+              std::vector<NodeAttribute> attributes) {
+    for (const std::string& old : node.inputs) --reads_[old];
+    ++reads_[input];
+    node.op_type = op_type;
+    node.inputs = {input};
+    node.attributes = std::move(attributes);
+  }
+
+  bool is_divided_clip(NodeData& node) {
+    const std::string x = clipped(sixth(node));
+    if (x.empty()) return false;
+    become(node, "HardSigmoid", x, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
+    return true;
+  }
+  bool is_divided_product(NodeData& node) {
+    const NodeData* product = maker(sixth(node), "Mul");
+    if (product == nullptr) return false;
+    const std::string x =
+        own_product(*product, [&](const std::string& value) { return clipped(value); });
+    if (x.empty()) return false;
+    become(node, "HardSwish", x, {});
+    return true;
+  }
+  bool is_swish(NodeData& node) {
+    const std::string x = own_product(node, [&](const std::string& value) {
+      const NodeData* gate = maker(value, "HardSigmoid");
+      return gate != nullptr && hard_sigmoid_of(*gate).is_ours() ? gate->inputs[0] : std::string();
+    });
+    if (!x.empty()) become(node, "HardSwish", x, {});
+    return !x.empty();
+  }
+  bool is_leaky(NodeData& node) {
+    if (node.op_type != "Max" || node.inputs.size() != 2) return false;
+    for (const size_t i : {0, 1}) {
+      const NodeData* product = maker(node.inputs[i], "Mul");
+      if (product == nullptr || product->inputs.size() != 2) continue;
+      for (const size_t j : {0, 1}) {
+        const double slope = number(product->inputs[j]);
+        if (product->inputs[1 - j] != node.inputs[1 - i] || !(slope >= 0 && slope <= 1)) continue;
+        const std::string x = node.inputs[1 - i];
+        become(node, "LeakyRelu", x, {{"alpha", static_cast<float>(slope)}});
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Takes out nodes that nothing reads, the last first.
+  void sweep() {
+    std::vector<NodeData> kept;
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      const bool is_read = std::any_of(node->outputs.begin(), node->outputs.end(),
+                                       [&](const std::string& out) { return reads_[out] > 0; });
+      if (is_read) {
+        kept.push_back(std::move(*node));
+        continue;
+      }
+      for (const std::string& input : node->inputs) --reads_[input];
+    }
+    std::reverse(kept.begin(), kept.end());
+    graph_.nodes = std::move(kept);
+  }
+
+  GraphData& graph_;
+  std::map<std::string, const TensorData*> constants_;
+  std::map<std::string, NodeData*> makers_;
+  std::map<std::string, int> reads_;
+};
+
+}  // namespace
+
+void lift_constants(GraphData& graph) {
+  std::map<std::string, TensorData> constants;
+  for (const TensorData& tensor : graph.initialisers) constants[tensor.name] = tensor;
+  std::erase_if(graph.nodes, [&](const NodeData& node) {
+    if (node.outputs.size() != 1) return false;
+    std::optional<TensorData> constant;
+    if (node.op_type == "Constant") constant = constant_of(node);
+    if (node.op_type == "Identity" && node.inputs.size() == 1) {
+      const auto found = constants.find(node.inputs[0]);
+      if (found != constants.end()) constant = found->second;
+    }
+    if (!constant) return false;
+    if (node.op_type == "Constant") constant->name = node.outputs[0];
+    constants[node.outputs[0]] = *constant;
+    constant->name = node.outputs[0];
+    graph.initialisers.push_back(std::move(*constant));
+    return true;
+  });
+}
+
+void join_spelled_out_functions(GraphData& graph) { Rewriter(graph).run(); }
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,15 @@
+// Functions that exporters spell out are put together again before the import.
+#pragma once
+
+#include "onnx/model.h"
+
+namespace mantissa::onnx {
+
+// Makes initialisers of Constant nodes, and of Identity nodes of initialisers.
+void lift_constants(GraphData& graph);
+
+// clip(x + 3, 0, 6) / 6 becomes HardSigmoid, x times it HardSwish, and max(x, a * x) LeakyRelu. The
+// nodes that only they read go.
+void join_spelled_out_functions(GraphData& graph);
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,31 @@
+// Networks from ONNX files, and the file that `mantissa import` makes of one (docs/onnx.md).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "onnx/import.h"
+#include "runtime/named_parameters.h"
+
+namespace mantissa {
+
+inline constexpr const char* kImportedKind = "mantissa imported network 1";
+
+// Whether a path names an ONNX model.
+bool is_onnx_file(const std::filesystem::path& path);
+
+// Reads a model and imports it. Errors name the file; those of what is not supported are a list.
+Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
+                                          const onnx::ImportOptions& options);
+
+// Views of the network's parameters.
+std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& imported);
+
+// Writes the network as JSON and its parameters as F32 and F64, by name: a safetensors file that
+// `train --from` reads. `source`: the path that the model came from.
+Status write_imported(const std::filesystem::path& path, const onnx::ImportedNetwork& imported,
+                      const std::string& source);
+
+}  // namespace mantissa
