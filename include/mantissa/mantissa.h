@@ -175,7 +175,8 @@ struct PredictionOutcome {
 
 // Predicts classes of pictures ("input": PNG or JPEG files and folders of them, one a line, brought
 // to the network's size) or of test examples ("data" and "index", "0-9"). Writes a table to "csv"
-// if that is given and not "-". Of several pictures those that can be read are predicted; if others
+// if that is given and not "-", and the logits as the network computed them to "raw", an NPZ file:
+// "mantissas", int32 [N, classes], and "exponent", int32; a logit is mantissa * 2^exponent. Of several pictures those that can be read are predicted; if others
 // cannot, or a folder has none, `exit` and `error` say so beside the predictions.
 MANTISSA_EXPORT PredictionOutcome predict(const Settings& settings);
 

@@ -13,6 +13,7 @@
 #include "data/picture_files.h"
 #include "data/readers.h"
 #include "formats/image.h"
+#include "formats/npz.h"
 #include "mantissa/mantissa.h"
 #include "train/classification.h"
 
@@ -58,6 +59,9 @@ struct Predictor {
   ThreadPool& pool;
   Isa isa;
   PredictionOutcome& outcome;
+  // The logits of all predictions.
+  std::vector<int32_t> mantissas = {};
+  int exponent = 0;
 
   // Predicts `batch`, whose pixels are those of the network.
   Status run(std::vector<Prediction> batch) {
@@ -67,8 +71,10 @@ struct Predictor {
     }
     const auto count = static_cast<int64_t>(batch.size());
     if (count == 0) return {};
-    MANTISSA_ASSIGN(const std::vector<double> all,
-                    probabilities(network, pixels, count, pool, isa));
+    MANTISSA_ASSIGN(const Classified found, classify(network, pixels, count, pool, isa));
+    const std::vector<double>& all = found.probabilities;
+    mantissas.insert(mantissas.end(), found.mantissas.begin(), found.mantissas.end());
+    exponent = found.exponent;
     const int64_t classes = network.graph.classes();
     for (int64_t i = 0; i < count; ++i) {
       Prediction& one = batch[i];
@@ -169,12 +175,34 @@ Status predict_examples(const InferenceConfig& config, Predictor& predictor) {
   return {};
 }
 
-Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
-  MANTISSA_ASSIGN(const InferenceConfig config, inference_config("predict", settings));
+Status check_targets(const InferenceConfig& config) {
   if (!config.csv.empty() && config.csv != "-") {
     MANTISSA_RETURN_IF_ERROR(check_target("csv", config.csv));
   }
+  return config.raw.empty() ? Status{} : check_target("raw", config.raw);
+}
+
+Status write_raw(const std::string& path, const Predictor& predictor) {
+  const int64_t classes = predictor.network.graph.classes();
+  const int32_t exponent = predictor.exponent;
+  const auto count = std::ssize(predictor.mantissas) / classes;
+  const NpyView arrays[] = {
+      {"mantissas",
+       NpyType::kInt32,
+       {count, classes},
+       std::as_bytes(std::span(predictor.mantissas))},
+      {"exponent", NpyType::kInt32, {}, std::as_bytes(std::span(&exponent, 1))}};
+  return write_npz(path, arrays);
+}
+
+Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
+  MANTISSA_ASSIGN(const InferenceConfig config, inference_config("predict", settings));
+  MANTISSA_RETURN_IF_ERROR(check_targets(config));
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
+  if (!config.raw.empty() && network.description.format.is_float()) {
+    return invalid_input("--raw: " + config.checkpoint +
+                         " computes in fp32: its logits are no integers");
+  }
   MANTISSA_RETURN_IF_ERROR(check_pictures(network, config.checkpoint));
   outcome.class_names = network.description.class_names;
   ThreadPool pool(config.threads);
@@ -184,6 +212,7 @@ Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
   Predictor predictor{network, pool, config.isa, outcome};
   MANTISSA_RETURN_IF_ERROR(config.input.empty() ? predict_examples(config, predictor)
                                                 : predict_inputs(config, predictor));
+  if (!config.raw.empty()) MANTISSA_RETURN_IF_ERROR(write_raw(config.raw, predictor));
   if (config.csv.empty()) return {};
   outcome.csv = prediction_csv(outcome);
   if (config.csv == "-") return {};

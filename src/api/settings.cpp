@@ -42,6 +42,7 @@ Status set(const std::string& name, const std::string& text, InferenceConfig& co
   if (name == "data") config.data = text;
   if (name == "input") config.input = text;
   if (name == "csv") config.csv = text;
+  if (name == "raw") config.raw = text;
   if (name == "out") config.out = text;
   if (name == "index") return parse_range(text, config);
   if (name == "batch-size") {
@@ -156,6 +157,8 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
         {"data", "data set whose test examples --index names (left out: that of the training)", ""},
         {"index", "test examples: 7, or 0-9", "0"},
         {"csv", "file to write the predictions to as CSV (-: standard output)", ""},
+        {"raw", "NPZ file for the logits as integers: mantissas [N, classes], and their exponent",
+         ""},
         kThreads,
         kIsa};
   }

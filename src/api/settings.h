@@ -25,6 +25,7 @@ struct InferenceConfig {
   std::string data;
   std::string input;  // one a line
   std::string csv;
+  std::string raw;
   std::string out;
   int64_t first_index = 0, last_index = 0;
   int64_t batch_size = 128;

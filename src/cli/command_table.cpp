@@ -22,7 +22,10 @@ constexpr CommandInfo kCommands[] = {
     {"predict", "Classify pictures or some test examples, and show them",
      "  mantissa predict --checkpoint runs/a --input picture.png\n"
      "  mantissa predict --checkpoint runs/a --input holiday/ more/*.jpg --csv classes.csv\n"
-     "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"},
+     "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"
+     "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-999 --raw out.npz\n",
+     "--raw: in Python, numpy.load('out.npz') has mantissas and exponent; the logits are "
+     "mantissas * 2.0 ** exponent."},
     {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
      "  mantissa data fashion-mnist\n"
      "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"

@@ -77,8 +77,8 @@ Task classification_task(const ClassifierOptions& options, std::string data,
   return task;
 }
 
-Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<const uint8_t> pixels,
-                                          int64_t count, ThreadPool& pool, Isa isa) {
+Result<Classified> classify(FrozenNetwork& network, std::span<const uint8_t> pixels, int64_t count,
+                            ThreadPool& pool, Isa isa) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
   MANTISSA_ASSIGN(const Program program,
                   compile_inference(network.graph, network.description.format, count, false,
@@ -91,7 +91,12 @@ Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<cons
   MANTISSA_ASSIGN(OrderedBatches batches,
                   OrderedBatches::create(array_examples(count, {{spec, pixels.data()}}), count));
   MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
-  return probabilities_of(programs.outputs(), *table.softmax);
+  const Tensor logits = programs.outputs();
+  Classified result{.probabilities = probabilities_of(logits, *table.softmax)};
+  if (logits.type != DataType::kInt32) return result;
+  result.mantissas.assign(logits.as<int32_t>(), logits.as<int32_t>() + logits.count());
+  result.exponent = *logits.exponent;
+  return result;
 }
 
 }  // namespace mantissa

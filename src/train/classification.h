@@ -37,8 +37,16 @@ Task classification_task(const ClassifierOptions& options, std::string data,
 // answer that does not look at the example.
 double guessing_loss(ops::LossKind loss, int64_t classes);
 
-// Probabilities [count][classes] of pictures (pixels [count][H][W][C]).
-Result<std::vector<double>> probabilities(FrozenNetwork& network, std::span<const uint8_t> pixels,
-                                          int64_t count, ThreadPool& pool, Isa isa);
+// The results of a classifier for some pictures.
+struct Classified {
+  std::vector<double> probabilities;  // [count][classes]
+  // The logits as they were computed, mantissas * 2^exponent, [count][classes]. Empty in fp32.
+  std::vector<int32_t> mantissas;
+  int exponent = 0;
+};
+
+// Classifies pictures (pixels [count][H][W][C]).
+Result<Classified> classify(FrozenNetwork& network, std::span<const uint8_t> pixels, int64_t count,
+                            ThreadPool& pool, Isa isa);
 
 }  // namespace mantissa

@@ -4,6 +4,30 @@
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# raw_logits_agree RUN FILE: the softmax of the logits in FILE gives the probabilities that RUN
+# predicts for test examples 0 to 9.
+raw_logits_agree() {
+  "$MANTISSA" predict --checkpoint "$1" --data "$data" --index 0-9 --json >"$folder/predicted" &&
+    python3 - "$2" "$folder/predicted" <<'PYTHON'
+import ast, json, math, struct, sys, zipfile
+def array(archive, name):
+    data = archive.read(name + ".npy")
+    end = 10 + struct.unpack("<H", data[8:10])[0]
+    header = ast.literal_eval(data[10:end].decode())
+    assert header["descr"] == "<i4" and not header["fortran_order"], header
+    return header["shape"], struct.unpack("<%di" % (len(data[end:]) // 4), data[end:])
+archive = zipfile.ZipFile(sys.argv[1])
+shape, mantissas = array(archive, "mantissas")
+scalar, (exponent,) = array(archive, "exponent")
+assert shape[0] == 10 and scalar == (), (shape, scalar)
+for i, one in enumerate(json.load(open(sys.argv[2]))["predictions"]):
+    logits = [m * 2.0 ** exponent for m in mantissas[i * shape[1]:(i + 1) * shape[1]]]
+    total = sum(math.exp(x - max(logits)) for x in logits)
+    for x, found in zip(logits, one["probabilities"]):
+        assert abs(math.exp(x - max(logits)) / total - found) < 1e-6, (i, x, found)
+PYTHON
+}
+
 check_inference() {
   run train --data "$data" --model mlp --batch-size 32 --threads 2 --epochs 1 --quiet --out "$folder/a"
   accepts "eval" "test accuracy [0-9.]+ %" eval --checkpoint "$folder/a" --data "$data"
@@ -45,6 +69,13 @@ check_inference() {
     predict --checkpoint "$folder/a" --data "$data" --index 0-9
   accepts "predict a picture" "picture\.png" \
     predict --checkpoint "$folder/a/model.safetensors" --input "$data/picture.png"
+  accepts "predict --raw" "^test 9 " \
+    predict --checkpoint "$folder/a" --data "$data" --index 0-9 --raw "$folder/raw.npz"
+  holds "predict --raw writes integers" raw_logits_agree "$folder/a" "$folder/raw.npz"
+  refuses "predict --raw of fp32" 2 "no integers" \
+    predict --checkpoint "$folder/fp32" --data "$data" --index 3 --raw "$folder/raw32.npz"
+  refuses "predict --raw into no folder" 2 "no folder" \
+    predict --checkpoint "$folder/a" --data "$data" --index 3 --raw "$folder/none/raw.npz"
   prints_json "predict --json" predict --checkpoint "$folder/a" --data "$data" --index 3 --json
   refuses "predict beyond the test examples" 2 "63" \
     predict --checkpoint "$folder/a" --data "$data" --index 64
