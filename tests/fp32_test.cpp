@@ -209,12 +209,12 @@ TEST(Fp32, FreezesAndComesBackFromItsFile) {
   EXPECT_NEAR(evaluate_with(*loaded, kBatch, 2, best_isa(), test).loss, loss, 1e-4);
   EXPECT_NEAR(evaluate_with(*frozen, 77, 2, best_isa(), test).loss, loss, 1e-4);
 
-  auto rows =
-      probabilities(*loaded, std::span(test.pixels).first(3 * 784), 3, harness.pool(), best_isa());
+  const auto rows =
+      classify(*loaded, std::span(test.pixels).first(3 * 784), 3, harness.pool(), best_isa());
   ASSERT_TRUE(rows.ok());
   for (int row = 0; row < 3; ++row) {
     double sum = 0;
-    for (int k = 0; k < 10; ++k) sum += (*rows)[row * 10 + k];
+    for (int k = 0; k < 10; ++k) sum += rows->probabilities[row * 10 + k];
     EXPECT_NEAR(sum, 1, 1e-9);
   }
 }

@@ -45,7 +45,8 @@ inline Status fill(Harness& harness, const Program& calibration, std::span<std::
 inline Result<FrozenNetwork> freeze_with(Harness& harness, const Program& calibration,
                                          std::span<std::byte> arena, FrozenDescription description,
                                          int64_t count) {
-  Graph graph = freeze_graph(harness.graph());
+  description.form = frozen_form(harness.graph(), description.format);
+  Graph graph = freeze_graph(harness.graph(), description.form);
   auto state = State::create(frozen_layout(graph, description.format));
   EXPECT_TRUE(state.ok());
   FrozenNetwork frozen{std::move(description), std::move(graph), std::move(*state)};

@@ -21,6 +21,8 @@ ALLOWED = {
     "graph/attributes.cpp": "ranges of attributes, when a network is built",
     "graph/graph.cpp": "compares attributes, when a network is built",
     "kernels/peak/": "measures the machine",
+    "kernels/rescale/avx2.cpp": "products that are proven integers, of frozen networks",
+    "kernels/rescale/avx512vnni.cpp": "products that are proven integers, of frozen networks",
     "kernels/update/avx2.cpp": "Adam's exact roots and quotients, not in dynamic fixed point",
     "kernels/update/avx512vnni.cpp": "Adam's exact roots and quotients, not in dynamic fixed point",
     "ops/fp32/": "the reference format",

@@ -196,13 +196,15 @@ TEST(AllOperators, AreInTheNetworks) {
   std::set<std::string> seen;
   for (const NamedNetwork& network : networks_of_all_operators()) {
     const Graph graph = network.build();
-    for (const Graph& each : {graph, freeze_graph(graph)}) {
+    for (const Graph& each :
+         {graph, freeze_graph(graph), freeze_graph(graph, FrozenForm::kRescaled)}) {
       for (const Node& node : each.nodes) seen.insert(node.op->name);
     }
   }
   // Losses, which networks get when they are trained, instructions that are no nodes, and nodes of
   // some formats. Networks with inputs of numbers are in graph_test.cpp.
   seen.insert(ops::kQuantiseInput.name);
+  seen.insert(ops::kRescaledLinear.name);  // in rescaled_test.cpp
   for (const Op* op :
        {&ops::kBatchNormInverted, &ops::kNormRelu, &ops::kSoftmaxCrossEntropy,
         &ops::kMeanSquaredError, &ops::kRegressionError, &ops::kSumGradients, &ops::kRoundGradient,

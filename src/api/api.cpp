@@ -259,7 +259,8 @@ Info info(const std::string& isa, std::string& error) {
                   {"update", table.update->name},
                   {"rounding", table.rounding->name},
                   {"bit_counts", table.bit_counts->name},
-                  {"wide", table.wide->name}};
+                  {"wide", table.wide->name},
+                  {"rescale", table.rescale->name}};
   info.convolutions = convolution_choices(table.convolution);
   info.formats = format_choices();
   return info;

@@ -26,6 +26,8 @@ enum class Storage : uint8_t {
   kReal,        // double: statistics
   kInt32,       // with an exponent, of the frozen network
   kInt64,       // of the frozen network
+  kSum,         // int32 at the exponents of a layer's sums, of the frozen network
+  kFloat,       // float32, of the frozen network
 };
 
 // How a parameter starts.

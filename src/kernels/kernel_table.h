@@ -11,6 +11,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/peak/peak.h"
 #include "kernels/pooling/pooling.h"
+#include "kernels/rescale/rescale.h"
 #include "kernels/rounding/rounding.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/squared_error/squared_error.h"
@@ -31,6 +32,7 @@ struct KernelTable {
   const RoundingKernels* rounding = nullptr;
   const BitCountKernels* bit_counts = nullptr;
   const WideKernels* wide = nullptr;
+  const RescaleKernels* rescale = nullptr;
   const PeakKernels* peak = nullptr;
 };
 

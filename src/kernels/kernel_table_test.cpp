@@ -24,6 +24,7 @@ TEST(KernelTable, BeginsWithTheReferences) {
   EXPECT_EQ(table.rounding, &kRoundingReference);
   EXPECT_EQ(table.bit_counts, &kBitCountsReference);
   EXPECT_EQ(table.wide, &kWideReference);
+  EXPECT_EQ(table.rescale, &kRescaleReference);
   EXPECT_EQ(table.peak, &kPeakReference);
   for (const ConvolutionKernels* row : table.convolution) EXPECT_TRUE(row->needs.empty());
 }

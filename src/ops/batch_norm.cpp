@@ -124,10 +124,8 @@ Affine affine(const OpContext& c, const BatchNormSaved& saved, int64_t i) {
     const Real scale = gamma * Real(saved.inverse_sigma[i]);
     return {scale, beta - scale * Real(saved.mean[i])};
   }
-  const Real mean(c.parameters[2].mantissa.as<double>()[i]);
-  const Real variance(c.parameters[3].mantissa.as<double>()[i]);
-  const Real scale = gamma / sqrt(variance + Real(kBatchNormEpsilon));
-  return {ldexp(scale, channel_exponent(c.inputs[0], i)), beta - scale * mean};
+  const RunningAffine running = running_affine(c, i);
+  return {ldexp(running.scale, channel_exponent(c.inputs[0], i)), running.offset};
 }
 
 // Integer multipliers (31 bits, 29 for inputs of 16) and offsets of all channels with one exponent,
@@ -226,6 +224,14 @@ void update_running_statistics(const OpContext& c) {
       }
     });
   }
+}
+
+RunningAffine running_affine(const OpContext& c, int64_t i) {
+  const Real gamma = real(c.parameters[0].mantissa, i), beta = real(c.parameters[1].mantissa, i);
+  const Real mean(c.parameters[2].mantissa.as<double>()[i]);
+  const Real variance(c.parameters[3].mantissa.as<double>()[i]);
+  const Real scale = gamma / sqrt(variance + Real(kBatchNormEpsilon));
+  return {scale, beta - scale * mean};
 }
 
 int freeze_batch_norm(const OpContext& context, int32_t* multiplier, int64_t* offset) {

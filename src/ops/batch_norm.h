@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "graph/op.h"
+#include "numerics/real.h"
 
 namespace mantissa::ops {
 
@@ -17,6 +18,13 @@ Status check_batch_norm(const OpShapes& shapes);
 // running += momentum * (batch - running) for means and variances, once per micro-batch, in order;
 // the context's statistics hold a record per micro-batch: means, then variances, as double.
 void update_running_statistics(const OpContext& context);
+
+// scale * x + offset of a channel, in real units, from the running statistics of a context that has
+// its four parameters.
+struct RunningAffine {
+  Real scale, offset;
+};
+RunningAffine running_affine(const OpContext& context, int64_t channel);
 
 // Writes multiplier and offset ([channels]) of scale_offset for a batch norm whose context has its
 // four parameters, its input's exponents and no training mode; returns their exponent k:

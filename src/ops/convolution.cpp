@@ -344,6 +344,42 @@ const char* kernel(const OpContext& c) {
 constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, prepare_rows,
                                         compute_rows};
 
+// Layers of a frozen network with a batch norm behind them, which became a multiplier and a bias.
+constexpr AttributeSpec kRelu6 = flag("relu6", false);
+constexpr AttributeSpec kRescaledSchema[] = {kChannels,
+                                             kConvolutionSchema[1],
+                                             kConvolutionSchema[2],
+                                             kConvolutionSchema[3],
+                                             kConvolutionSchema[4],
+                                             kConvolutionSchema[5],
+                                             kRelu6};
+constexpr AttributeSpec kRescaledLinearSchema[] = {kChannels, kRelu6};
+
+std::vector<Parameter> rescaled(const Shape& weights) {
+  const Shape channels{weights[0]};
+  return {{.name = "weights", .shape = weights, .trained = false},
+          {.name = "sum_bias", .shape = channels, .storage = Storage::kSum, .trained = false},
+          {.name = "multiplier", .shape = channels, .storage = Storage::kFloat, .trained = false}};
+}
+
+std::vector<Parameter> rescaled_convolution_parameters(const Attributes& attributes,
+                                                       std::span<const Shape> inputs) {
+  const int64_t kernel = attributes.whole("kernel");
+  return rescaled({attributes.whole("channels"), kernel, kernel,
+                   inputs[0].last() / attributes.whole("groups")});
+}
+
+std::vector<Parameter> rescaled_linear_parameters(const Attributes& attributes,
+                                                  std::span<const Shape> inputs) {
+  return rescaled({attributes.whole("channels"), inputs[0].last()});
+}
+
+OpMemory rescaled_memory(const OpShapes& s, const PlanningContext& planning) {
+  return {.forward = byte_forward_memory(s, planning)};
+}
+
+Prepared prepare_rescaled(Phase, const OpContext& c) { return prepare_byte_forward(c); }
+
 constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true, .is_layer = true};
 
 }  // namespace
@@ -383,5 +419,29 @@ const Op kLinear = {.name = "linear",
                     .sum_width = sum_width,
                     .gradient_rows = &kGradientRows,
                     .fp32 = &fp32::kConvolution};
+
+const Op kRescaledConvolution = {.name = "rescaled_convolution",
+                                 .traits = {.applies_relu = true, .is_layer = true},
+                                 .attributes = kRescaledSchema,
+                                 .infer_shape = infer_convolution,
+                                 .parameters = rescaled_convolution_parameters,
+                                 .memory = rescaled_memory,
+                                 .multiply_adds = multiply_adds,
+                                 .check = check,
+                                 .prepare = prepare_rescaled,
+                                 .forward = rescaled_forward,
+                                 .kernel = kernel};
+
+const Op kRescaledLinear = {.name = "rescaled_linear",
+                            .traits = {.applies_relu = true, .is_layer = true},
+                            .attributes = kRescaledLinearSchema,
+                            .infer_shape = infer_linear,
+                            .parameters = rescaled_linear_parameters,
+                            .memory = rescaled_memory,
+                            .multiply_adds = multiply_adds,
+                            .check = check,
+                            .prepare = prepare_rescaled,
+                            .forward = rescaled_forward,
+                            .kernel = kernel};
 
 }  // namespace mantissa::ops

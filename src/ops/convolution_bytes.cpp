@@ -10,8 +10,6 @@ namespace {
 using kernels::ConvolutionShape;
 using Workspace = SumWorkspace<int32_t>;
 
-constexpr int64_t kBiasLimit = int64_t{1} << 30;
-
 // Exact exponents hold the sums of the whole batch. Where two passes are not the rule, or a step's
 // time does not matter, the sums are computed twice, a few images at a time.
 int64_t images_at_once(const ConvolutionShape& shape, ExponentMode mode) {
@@ -213,6 +211,41 @@ void byte_forward(const OpContext& c) {
     args.counts = counts;
     return all.forward(args, c.kernel);
   });
+}
+
+void rescaled_forward(const OpContext& c) {
+  const int64_t channels = c.output.shape.last();
+  const Workspace work(c.workspace, channels);
+  const kernels::ConvolutionForward whole{.shape = choices_of<Choices>(c).all.work.shape,
+                                          .input = c.inputs[0].as<int8_t>(),
+                                          .weights = c.parameters[0].mantissa.as<int8_t>(),
+                                          .bias = c.parameters[1].mantissa.as<int32_t>(),
+                                          .sums = work.sums};
+  const auto limit = static_cast<int>(mantissa_limit(c.output.bits));
+  const bool is_relu6 = c.attributes->is_set("relu6");
+  const bool is_relu = c.relu || is_relu6;
+  kernels::Rescale args{.sums = work.sums,
+                        .multipliers = c.parameters[2].mantissa.as<float>(),
+                        .channels = channels,
+                        .least = is_relu ? 0 : -limit,
+                        .most = is_relu6 ? largest_of_relu6(*c.output.exponent, limit) : limit};
+  for_each_chunk(c, whole, [&](int64_t first, const kernels::ConvolutionForward& chunk) {
+    convolve_chunk(c, chunk);
+    args.out = c.output.as<int8_t>() + first * (whole.shape.output_count() / whole.shape.batch);
+    const int64_t clipped =
+        kernels::parallel_statistics(
+            *c.kernel.pool, chunk.shape.output_count() / channels,
+            std::max<int64_t>(1, kernels::kElementsPerThread / channels),
+            [&](int64_t begin, int64_t end) {
+              return kernels::WideStatistics{0, c.kernels->rescale->rescale(args, begin, end)};
+            })
+            .saturated;
+    if (!is_relu6) *c.output.saturated += clipped;
+  });
+}
+
+int largest_of_relu6(int exponent, int limit) {
+  return static_cast<int>(std::min<int64_t>(rescale_rne(6, exponent), limit));
 }
 
 }  // namespace mantissa::ops

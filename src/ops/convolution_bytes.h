@@ -14,4 +14,14 @@ Prepared prepare_byte_forward(const OpContext& c);
 // the sums as they are.
 void byte_forward(const OpContext& c);
 
+// Biases of sums are at most this, so that sums with them fit int32.
+constexpr int64_t kBiasLimit = int64_t{1} << 30;
+
+// The forward pass of rescaled layers: sums with their bias, narrowed by a float32 multiplier for
+// each channel (kernels/rescale). Memory and preparation are the same as byte_forward's.
+void rescaled_forward(const OpContext& c);
+
+// The largest mantissa of a ReLU6 that has this exponent.
+int largest_of_relu6(int exponent, int limit);
+
 }  // namespace mantissa::ops

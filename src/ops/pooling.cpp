@@ -3,6 +3,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "numerics/float_product.h"
 #include "numerics/real.h"
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
@@ -155,6 +156,29 @@ void average_forward(const OpContext& c) {
   });
 }
 
+// The mean of a frozen network, rounded as ONNX Runtime does:
+// rne(float32(sum) * float32(2^(exponent of input - exponent of output) / pixels)).
+void rescaled_average(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const int64_t images = input.shape[0], channels = input.shape[3];
+  const int64_t pixels = input.shape[1] * input.shape[2];
+  auto* sums = reinterpret_cast<int32_t*>(c.workspace);
+  const Reciprocal mean = reciprocal(pixels, kFloatBits);
+  const FloatParts factor{mean.multiplier, mean.exponent + *input.exponent - *c.output.exponent};
+  const int64_t limit = mantissa_limit(c.output.bits);
+  *c.output.saturated +=
+      kernels::parallel_statistics(*c.kernel.pool, images, 1, [&](int64_t begin, int64_t end) {
+        c.kernels->pooling->image_sums(input.as<int8_t>(), pixels, channels, sums, begin, end);
+        kernels::WideStatistics found;
+        for (int64_t i = begin * channels; i < end * channels; ++i) {
+          const int64_t wide = times_float(sums[i], factor), narrow = saturate(wide, limit);
+          c.output.as<int8_t>()[i] = static_cast<int8_t>(narrow);
+          found.saturated += narrow != wide;
+        }
+        return found;
+      }).saturated;
+}
+
 // Gradients of means to gradients of pixels, which are alike within an image and channel.
 template <typename From, typename To>
 kernels::WideStatistics narrow_means(const From* grad_output, int64_t multiplier, int shift,
@@ -230,5 +254,13 @@ const Op kGlobalAveragePool = {.name = "global_average_pool",
                                .backward_input = average_backward,
                                .kernel = kernel_name<&kernels::KernelTable::pooling>,
                                .fp32 = &fp32::kGlobalAveragePool};
+
+const Op kRescaledGlobalAverage = {.name = "rescaled_global_average",
+                                   .traits = {.keeps_sign = true},
+                                   .infer_shape = infer_average,
+                                   .memory = average_memory,
+                                   .check = check_average,
+                                   .forward = rescaled_average,
+                                   .kernel = kernel_name<&kernels::KernelTable::pooling>};
 
 }  // namespace mantissa::ops

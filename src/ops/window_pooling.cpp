@@ -6,6 +6,7 @@
 // (1: padded cells count as zeros; 0: the average is over the image's cells).
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
@@ -115,6 +116,16 @@ int gradient_multiplier_bits(const PoolShape& s, int gradient_bits) {
   return std::min(31, 62 - gradient_bits - windows);
 }
 
+// Cells that the mean of each window is over.
+int64_t cells_of(const PoolShape& s, bool padded, int64_t wy, int64_t wx) {
+  const auto along = [&](const PoolAxis& axis, int64_t index, int64_t size) {
+    const int64_t first = axis.first(index);
+    return padded ? std::min(first + axis.window, size + axis.padding) - first
+                  : axis.inside(index, size).size();
+  };
+  return along(s.vertical, wy, s.in_height) * along(s.horizontal, wx, s.in_width);
+}
+
 // 1 / cells of each window of an image, as multipliers of at most so many bits and their exponent.
 struct Means {
   int64_t* multipliers;
@@ -123,16 +134,10 @@ struct Means {
   Means(const Attributes& attributes, const PoolShape& s, int bits, std::byte* workspace)
       : multipliers(reinterpret_cast<int64_t*>(workspace)) {
     const bool padded = attributes.is_set("count_padding");
-    const auto cells = [&](const PoolAxis& axis, int64_t index, int64_t size) {
-      const int64_t first = axis.first(index);
-      return padded ? std::min(first + axis.window, size + axis.padding) - first
-                    : axis.inside(index, size).size();
-    };
     int64_t least = s.window_cells();
     for (int64_t wy = 0; wy < s.out_height; ++wy) {
       for (int64_t wx = 0; wx < s.out_width; ++wx) {
-        const int64_t count =
-            cells(s.vertical, wy, s.in_height) * cells(s.horizontal, wx, s.in_width);
+        const int64_t count = cells_of(s, padded, wy, wx);
         multipliers[wy * s.out_width + wx] = count;
         least = std::min(least, count);
       }
@@ -188,6 +193,79 @@ void average_forward(const OpContext& c) {
       64);
 }
 
+// num / den (> 0), to nearest even.
+int64_t divide_rne(int64_t num, int64_t den) {
+  const int64_t quotient = num >= 0 ? num / den : -((-num + den - 1) / den);  // rounded down
+  const int64_t twice = 2 * (num - quotient * den);
+  return quotient + (twice > den || (twice == den && quotient % 2 != 0) ? 1 : 0);
+}
+
+// Results for all sums of up to window^2 cells: those of n cells begin at place(n).
+struct MeanTables {
+  int8_t* tables;
+  static int64_t place(int64_t cells) { return 127 * cells * (cells - 1) + cells - 1; }
+  static int64_t bytes(int64_t window) { return place(window * window + 1); }
+
+  void fill(int64_t cells, int shift, int64_t limit) const {
+    constexpr int kMostShift = 32;  // from there on everything is clipped, or rounded away
+    const int64_t up = int64_t{1} << std::clamp(-shift, 0, kMostShift);
+    const int64_t down = int64_t{1} << std::clamp(shift, 0, kMostShift);
+    for (int64_t sum = -127 * cells; sum <= 127 * cells; ++sum) {
+      at(cells)[sum] = static_cast<int8_t>(saturate(divide_rne(sum * up, cells * down), limit));
+    }
+  }
+  // Of n cells, by their sum.
+  int8_t* at(int64_t cells) const { return tables + place(cells) + 127 * cells; }
+};
+
+// The means of one window, of up to kBlock channels at a time.
+void exact_means(const PoolShape& s, const int8_t* in, int64_t wy, int64_t wx, const int8_t* table,
+                 int8_t* out) {
+  constexpr int64_t kBlock = 256;
+  const PoolRange rows = s.rows(wy), columns = s.columns(wx);
+  for (int64_t first = 0; first < s.channels; first += kBlock) {
+    const int64_t count = std::min(kBlock, s.channels - first);
+    std::array<int16_t, kBlock> sums{};
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      for (int64_t x = columns.begin; x < columns.end; ++x) {
+        const int8_t* cell = in + (y * s.in_width + x) * s.channels + first;
+        for (int64_t c = 0; c < count; ++c) sums[c] = static_cast<int16_t>(sums[c] + cell[c]);
+      }
+    }
+    for (int64_t c = 0; c < count; ++c) out[first + c] = table[sums[c]];
+  }
+}
+
+// The means of a frozen network: sum * 2^(exponent of input - exponent of output) / cells, rounded
+// once, to nearest even.
+void exact_average(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const PoolShape s = pool_shape(*c.attributes, input.shape, c.output.shape);
+  const bool padded = c.attributes->is_set("count_padding");
+  const MeanTables tables{reinterpret_cast<int8_t*>(c.workspace)};
+  std::array<bool, kLargestPoolWindow * kLargestPoolWindow + 1> filled{};
+  for (int64_t w = 0; w < s.out_height * s.out_width; ++w) {
+    const int64_t cells = cells_of(s, padded, w / s.out_width, w % s.out_width);
+    if (std::exchange(filled[cells], true)) continue;
+    tables.fill(cells, *c.output.exponent - *input.exponent, mantissa_limit(c.output.bits));
+  }
+  kernels::parallel_ranges(
+      *c.kernel.pool, input.shape[0], 1, [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t i = begin * s.out_height * s.out_width; i < end * s.out_height * s.out_width;
+             ++i) {
+          const int64_t image = i / (s.out_height * s.out_width);
+          const int64_t wy = i / s.out_width % s.out_height, wx = i % s.out_width;
+          exact_means(s, input.as<int8_t>() + image * s.in_image(), wy, wx,
+                      tables.at(cells_of(s, padded, wy, wx)),
+                      c.output.as<int8_t>() + i * s.channels);
+        }
+      });
+}
+
+OpMemory exact_average_memory(const OpShapes& s, const PlanningContext&) {
+  return {.forward = {.workspace_bytes = MeanTables::bytes(s.attributes->whole("window"))}};
+}
+
 void average_backward(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const PoolShape shape = pool_shape(*c.attributes, grad_input.shape, c.grad_output.shape);
@@ -231,5 +309,12 @@ const Op kAveragePool = {.name = "average_pool",
                          .backward_input = average_backward,
                          .kernel = kernel_name<&kernels::KernelTable::pooling>,
                          .fp32 = &fp32::kAveragePool};
+
+const Op kExactAveragePool = {.name = "exact_average_pool",
+                              .traits = {.keeps_sign = true},
+                              .attributes = kAverageSchema,
+                              .infer_shape = infer,
+                              .memory = exact_average_memory,
+                              .forward = exact_average};
 
 }  // namespace mantissa::ops

@@ -10,7 +10,8 @@ namespace {
 DataType element_type(Storage storage, const Grid& grid) {
   if (storage == Storage::kReal) return DataType::kDouble;
   if (grid.scaling == Scaling::kReal) return DataType::kFloat;
-  if (storage == Storage::kInt32) return DataType::kInt32;
+  if (storage == Storage::kFloat) return DataType::kFloat;
+  if (storage == Storage::kInt32 || storage == Storage::kSum) return DataType::kInt32;
   return storage == Storage::kInt64 ? DataType::kInt64 : grid.storage();
 }
 
@@ -184,7 +185,7 @@ StateLayout frozen_layout(const Graph& graph, const Format& format) {
     if (is_mantissa && is_integer) {
       builder.set_bits(state.mantissa, grid.bits);
     }
-    if (parameter.storage != Storage::kInt64 && is_integer) {
+    if ((is_mantissa || parameter.storage == Storage::kInt32) && is_integer) {
       state.exponent = builder.add(parameter.name + ".exponent", DataType::kInt16,
                                    Shape{exponent_blocks(parameter, grid)}, StateGroup::kParameter);
     }

@@ -92,7 +92,8 @@ Result<Classified> classify(FrozenNetwork& network, std::span<const uint8_t> pix
                   OrderedBatches::create(array_examples(count, {{spec, pixels.data()}}), count));
   MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
   const Tensor logits = programs.outputs();
-  Classified result{.probabilities = probabilities_of(logits, *table.softmax)};
+  Classified result;
+  result.probabilities = probabilities_of(logits, *table.softmax);
   if (logits.type != DataType::kInt32) return result;
   result.mantissas.assign(logits.as<int32_t>(), logits.as<int32_t>() + logits.count());
   result.exponent = *logits.exponent;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 
 #include "base/checked.h"
 #include "data/epoch_order.h"
 #include "numerics/exponent.h"
 #include "ops/batch_norm.h"
+#include "ops/fold_batch_norm.h"
 #include "ops/fp32/fp32.h"
 #include "ops/ops.h"
 
@@ -172,41 +174,141 @@ void fill_frozen_fp32(const Graph& graph, const State& trained, const Program& c
   }
 }
 
-// Copies weights and biases, computes multipliers and offsets, stores exponents and guards.
-void fill_frozen(const Graph& graph, const State& trained, const Program& calibration,
-                 const Executor& executor, const Exponents& exponents, FrozenNetwork& frozen) {
-  const StateLayout &from = trained.layout(), &to = frozen.state.layout();
-  for (int i = 0; i < static_cast<int>(calibration.instructions.size()); ++i) {
-    const Instruction& instruction = calibration.instructions[i];
-    if (instruction.node < 0) continue;
-    const auto& old_parameters = graph.nodes[instruction.node].parameters;
-    const auto& new_parameters = frozen.graph.nodes[instruction.node].parameters;
-    if (instruction.op->frozen == &ops::kScaleOffset) {
-      const int multiplier = new_parameters[0], offset = new_parameters[1];
-      *frozen.state.data<int16_t>(to.parameters[multiplier].exponent) =
-          static_cast<int16_t>(ops::freeze_batch_norm(
-              executor.context(i), frozen.state.data<int32_t>(to.parameters[multiplier].mantissa),
-              frozen.state.data<int64_t>(to.parameters[offset].mantissa)));
-      continue;
+// Fills a frozen network in from the trained one, node by node. What is the same in both has the
+// same name.
+class Filling {
+ public:
+  Filling(const Graph& graph, const State& trained, const Program& calibration,
+          const Executor& executor, const Exponents& exponents, FrozenNetwork& frozen)
+      : graph_(graph),
+        trained_(trained),
+        calibration_(calibration),
+        executor_(executor),
+        exponents_(exponents),
+        frozen_(frozen) {
+    for (const Node& node : frozen.graph.nodes) nodes_.emplace(node.name, &node);
+    for (int v = 0; v < std::ssize(graph.values); ++v) values_.emplace(graph.values[v].name, v);
+  }
+
+  // Copies weights and biases, computes multipliers and offsets, stores exponents and guards.
+  void run() {
+    for (int i = 0; i < std::ssize(calibration_.instructions); ++i) {
+      const Instruction& instruction = calibration_.instructions[i];
+      if (instruction.node < 0) continue;
+      const Node& node = graph_.nodes[instruction.node];
+      const auto found = nodes_.find(node.name);
+      if (node.op->frozen == &ops::kScaleOffset) {
+        found != nodes_.end() ? scale_offset(i, *found->second) : fold(i, node);
+      } else if (found != nodes_.end()) {
+        copy_parameters(node, *found->second);
+      }
     }
-    for (size_t k = 0; k < old_parameters.size(); ++k) {
-      const ParameterState &a = from.parameters[old_parameters[k]],
-                           &b = to.parameters[new_parameters[k]];
-      copy_tensor(trained, a.mantissa, frozen.state, b.mantissa);
-      copy_tensor(trained, a.exponent, frozen.state, b.exponent);
+    copy_exponents();
+  }
+
+ private:
+  const ParameterState& from(int parameter) const {
+    return trained_.layout().parameters[parameter];
+  }
+  const ParameterState& to(int parameter) const {
+    return frozen_.state.layout().parameters[parameter];
+  }
+
+  // A rescaled layer has no bias of its own.
+  void copy_parameters(const Node& node, const Node& frozen) {
+    const bool is_rescaled =
+        frozen.op == &ops::kRescaledConvolution || frozen.op == &ops::kRescaledLinear;
+    const size_t count = is_rescaled ? 1 : node.parameters.size();
+    for (size_t k = 0; k < count; ++k) {
+      const ParameterState &a = from(node.parameters[k]), &b = to(frozen.parameters[k]);
+      copy_tensor(trained_, a.mantissa, frozen_.state, b.mantissa);
+      copy_tensor(trained_, a.exponent, frozen_.state, b.exponent);
     }
   }
-  copy_tensor(trained, from.guards, frozen.state, to.guards);
-  for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
-    const int slot = to.slots.of_value[value];
-    if (slot < 0) continue;
-    frozen.state.data<int16_t>(to.exponents)[slot] = exponents.value(value);
-    const int tensor = to.channel_exponents[value];
-    if (tensor < 0) continue;
-    const auto& channels = exponents.channels(value);
-    std::copy(channels.begin(), channels.end(), frozen.state.data<int8_t>(tensor));
+
+  void scale_offset(int instruction, const Node& frozen) {
+    const ParameterState &multiplier = to(frozen.parameters[0]), &offset = to(frozen.parameters[1]);
+    *frozen_.state.data<int16_t>(multiplier.exponent) = static_cast<int16_t>(ops::freeze_batch_norm(
+        executor_.context(instruction), frozen_.state.data<int32_t>(multiplier.mantissa),
+        frozen_.state.data<int64_t>(offset.mantissa)));
   }
-}
+
+  // A batch norm into the layer before it.
+  void fold(int instruction, const Node& norm) {
+    const Node& layer = graph_.nodes[graph_.values[norm.inputs[0]].producer];
+    const Node& frozen = *nodes_.at(layer.name);
+    const ParameterState& weights = from(layer.parameters[0]);
+    const auto* exponents = trained_.data<int16_t>(weights.exponent);
+    const int64_t blocks = trained_.layout().tensors[weights.exponent].shape.count();
+    const ParameterState &bias = to(frozen.parameters[1]), &multiplier = to(frozen.parameters[2]);
+    const int64_t channels = frozen_.state.layout().tensors[bias.mantissa].shape.count();
+    // A ReLU6 has an exponent of its own; a ReLU is part of the batch norm's instruction.
+    const int output = frozen.attributes.is_set("relu6")
+                           ? values_.at(frozen_.graph.values[frozen.outputs[0]].name)
+                           : calibration_.instructions[instruction].output().exponent;
+    for (int64_t c = 0; c < channels; ++c) {
+      const ops::LayerChannel channel{
+          .channel = c,
+          .sum_exponent = exponents_.value(layer_input(layer)) + exponents[blocks > 1 ? c : 0],
+          .bias = layer_bias(layer, c)};
+      const ops::RescaledChannel folded =
+          ops::fold_batch_norm(executor_.context(instruction), channel, exponents_.value(output));
+      frozen_.state.data<float>(multiplier.mantissa)[c] = folded.multiplier;
+      frozen_.state.data<int32_t>(bias.mantissa)[c] = folded.bias;
+      if (folded.is_constant) clear_channel(to(frozen.parameters[0]).mantissa, c, channels);
+    }
+  }
+
+  // The row of the exponent of what the layer's instruction reads.
+  int layer_input(const Node& layer) const {
+    for (const Instruction& each : calibration_.instructions) {
+      if (each.node >= 0 && &graph_.nodes[each.node] == &layer) return each.inputs[0].exponent;
+    }
+    return layer.inputs[0];
+  }
+
+  Real layer_bias(const Node& layer, int64_t channel) const {
+    if (layer.parameters.size() < 2) return {};
+    const ParameterState& bias = from(layer.parameters[1]);
+    const auto exponent = *trained_.data<int16_t>(bias.exponent);
+    const DataType type = trained_.layout().tensors[bias.mantissa].type;
+    const int64_t mantissa = type == DataType::kInt8 ? trained_.data<int8_t>(bias.mantissa)[channel]
+                             : type == DataType::kInt16
+                                 ? trained_.data<int16_t>(bias.mantissa)[channel]
+                                 : trained_.data<int32_t>(bias.mantissa)[channel];
+    return ldexp(Real(mantissa), exponent);
+  }
+
+  void clear_channel(int tensor, int64_t channel, int64_t channels) {
+    const int64_t size = frozen_.state.layout().tensors[tensor].shape.count() / channels;
+    std::fill_n(frozen_.state.data<int8_t>(tensor) + channel * size, size, int8_t{0});
+  }
+
+  void copy_exponents() {
+    const StateLayout &old = trained_.layout(), &own = frozen_.state.layout();
+    for (int v = 0; v < std::ssize(frozen_.graph.values); ++v) {
+      const int slot = own.slots.of_value[v];
+      if (slot < 0) continue;
+      const int value = values_.at(frozen_.graph.values[v].name);
+      frozen_.state.data<int16_t>(own.exponents)[slot] = exponents_.value(value);
+      frozen_.state.data<uint8_t>(own.guards)[slot] =
+          trained_.data<uint8_t>(old.guards)[old.slots.of_value[value]];
+      const int tensor = own.channel_exponents[v];
+      if (tensor < 0) continue;
+      const auto& channels = exponents_.channels(value);
+      std::copy(channels.begin(), channels.end(), frozen_.state.data<int8_t>(tensor));
+    }
+  }
+
+  const Graph& graph_;
+  const State& trained_;
+  const Program& calibration_;
+  const Executor& executor_;
+  const Exponents& exponents_;
+  FrozenNetwork& frozen_;
+  std::map<std::string, const Node*> nodes_;  // of the frozen network
+  std::map<std::string, int> values_;         // of the trained one
+};
 
 // In the arena: behind what the program needs.
 int64_t histograms_at(const Program& calibration) {
@@ -220,39 +322,6 @@ int64_t freeze_bytes(const Program& calibration) {
   const int64_t most = channels.empty() ? 0 : *std::max_element(channels.begin(), channels.end());
   const int64_t histograms = std::ssize(channels) + most;
   return histograms_at(calibration) + histograms * kHistogramBins * int64_t{sizeof(int64_t)};
-}
-
-Graph freeze_graph(const Graph& graph) {
-  Graph frozen = graph;
-  frozen.parameters.clear();
-  std::map<int, int> moved;  // parameters of the graph to those of the frozen one
-  const auto add = [&](Node& node, Parameter parameter) {
-    node.parameters.push_back(static_cast<int>(frozen.parameters.size()));
-    frozen.parameters.push_back(std::move(parameter));
-  };
-  for (Node& node : frozen.nodes) {
-    const std::vector<int> old = std::exchange(node.parameters, {});
-    if (node.op->frozen != nullptr) {
-      replace_op(node, *node.op->frozen);
-      if (node.op->parameters == nullptr) continue;
-      for (Parameter& parameter : node.op->parameters(
-               node.attributes, std::span(&graph.values[node.inputs[0]].shape, 1))) {
-        parameter.name = node.name + "." + parameter.name;
-        add(node, std::move(parameter));
-      }
-      continue;
-    }
-    for (const int parameter : old) {
-      const auto known = moved.find(parameter);
-      if (known != moved.end()) {
-        node.parameters.push_back(known->second);
-        continue;
-      }
-      add(node, graph.parameters[parameter]);
-      moved[parameter] = node.parameters.back();
-    }
-  }
-  return frozen;
 }
 
 Status freeze(const Graph& graph, State& state, const Program& calibration, const Machine& machine,
@@ -273,7 +342,7 @@ Status freeze(const Graph& graph, State& state, const Program& calibration, cons
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     executor.set_exponents(value, exponents.value(value), exponents.channels(value));
   }
-  fill_frozen(graph, state, calibration, executor, exponents, frozen);
+  Filling(graph, state, calibration, executor, exponents, frozen).run();
   return {};
 }
 

@@ -15,9 +15,6 @@
 
 namespace mantissa {
 
-// The network with what stands for each op in it (Op::frozen): scale_offset for batch_norm.
-Graph freeze_graph(const Graph& graph);
-
 // Part of values that may be clipped by a fixed exponent.
 constexpr double kClippedPart = 1e-4;
 
@@ -26,8 +23,8 @@ constexpr double kClippedPart = 1e-4;
 // #(|x| > (2^(bits-1) - 1/2) * 2^e) <= kClippedPart of the values seen. In fp32 nothing is run.
 // The arena has at least freeze_bytes(calibration). With many guarded channels that may hold the
 // counts of some values only, and the program is run for these, then for the next. `frozen` has the
-// graph freeze_graph(graph) and a state of its layout, zero-filled, which becomes that of the
-// frozen network.
+// graph freeze_graph(graph, its form) and a state of its layout, zero-filled, which becomes that of
+// the frozen network.
 Status freeze(const Graph& graph, State& state, const Program& calibration, const Machine& machine,
               OrderedBatches& batches, FrozenNetwork& frozen);
 

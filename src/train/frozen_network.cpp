@@ -1,11 +1,14 @@
 #include "train/frozen_network.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "formats/json_text.h"
 #include "formats/safetensors.h"
 #include "models/network_json.h"
+#include "ops/convolution_bytes.h"
 #include "ops/loss.h"
 #include "plan/network_format.h"
 #include "train/freeze.h"
@@ -28,6 +31,7 @@ Result<Program> compile_inference(const Graph& frozen_graph, const Format& forma
 namespace {
 
 constexpr const char* kKind = "mantissa frozen network 1";
+constexpr const char* kRescaledKind = "mantissa frozen network 2";
 constexpr int64_t kLargestImage = 16384;
 
 // Also what programs read that know built-in networks only.
@@ -104,6 +108,28 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
   return invalid_input("its description is not that of its network");
 }
 
+// Whether multipliers are finite, and biases so small that sums fit.
+bool is_in_range(const Parameter& parameter, const State& state, int tensor) {
+  const auto count = static_cast<size_t>(parameter.shape.count());
+  if (parameter.storage == Storage::kFloat) {
+    const std::span numbers(state.data<float>(tensor), count);
+    return std::all_of(numbers.begin(), numbers.end(), [](float n) { return std::isfinite(n); });
+  }
+  if (parameter.storage != Storage::kSum) return true;
+  const std::span numbers(state.data<int32_t>(tensor), count);
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [](int64_t n) { return std::abs(n) <= ops::kBiasLimit; });
+}
+
+Status check_rescaled(const Graph& graph, const State& state, const std::filesystem::path& path) {
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    if (is_in_range(graph.parameters[i], state, state.layout().parameters[i].mantissa)) continue;
+    return invalid_input(path.string() + ": '" + graph.parameters[i].name +
+                         "' has a number out of range");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_pictures(const FrozenNetwork& network, const std::string& path) {
@@ -112,11 +138,12 @@ Status check_pictures(const FrozenNetwork& network, const std::string& path) {
 }
 
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network) {
-  return write_state(path,
-                     {{"kind", kKind},
-                      {"description", description_text(network.description)},
-                      {"network", to_json(network.description.network)}},
-                     network.state);
+  return write_state(
+      path,
+      {{"kind", network.description.form == FrozenForm::kRescaled ? kRescaledKind : kKind},
+       {"description", description_text(network.description)},
+       {"network", to_json(network.description.network)}},
+      network.state);
 }
 
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
@@ -126,12 +153,18 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
     return found == file.metadata.end() ? nullptr : &found->second;
   };
   const std::string *kind = entry("kind"), *text = entry("description");
-  if (kind == nullptr || *kind != kKind || text == nullptr) {
+  const bool is_rescaled = kind != nullptr && *kind == kRescaledKind;
+  if (kind == nullptr || (*kind != kKind && !is_rescaled) || text == nullptr) {
     return invalid_input(path.string() + ": is not a frozen network of Mantissa");
   }
   auto d = parse_description(*text, entry("network"));
   if (!d.ok()) return invalid_input(path.string() + ": " + d.error().message);
-  Graph frozen_graph = freeze_graph(in_format(d->network, d->format));
+  const Graph graph = in_format(d->network, d->format);
+  if (is_rescaled) d->form = FrozenForm::kRescaled;
+  if (is_rescaled && frozen_form(graph, d->format) != FrozenForm::kRescaled) {
+    return invalid_input(path.string() + ": its description is not that of its network");
+  }
+  Graph frozen_graph = freeze_graph(graph, d->form);
   StateLayout layout = frozen_layout(frozen_graph, d->format);
   int64_t held = 0;
   for (const auto& tensor : file.tensors) held += static_cast<int64_t>(tensor.data.size());
@@ -140,6 +173,7 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   }
   MANTISSA_ASSIGN(State state, State::create(std::move(layout)));
   MANTISSA_RETURN_IF_ERROR(read_state(path, file, state));
+  MANTISSA_RETURN_IF_ERROR(check_rescaled(frozen_graph, state, path));
   return FrozenNetwork{std::move(*d), std::move(frozen_graph), std::move(state)};
 }
 

@@ -12,6 +12,7 @@
 #include "models/models.h"
 #include "plan/program.h"
 #include "runtime/state.h"
+#include "train/frozen_graph.h"
 #include "train/programs.h"
 
 namespace mantissa {
@@ -24,6 +25,7 @@ struct FrozenDescription {
   std::vector<std::string> class_names;
   std::string data;
   std::string weights_sha256;  // of the training state that it was frozen from
+  FrozenForm form = FrozenForm::kScaleOffset;
 };
 
 struct FrozenNetwork {
@@ -37,6 +39,7 @@ Status check_pictures(const FrozenNetwork& network, const std::string& path);
 
 // model.safetensors, self-contained: the network's JSON is in its metadata. load checks everything;
 // a damaged file is an error. Files of before that name a built-in network.
+// Its kind tells the form: "mantissa frozen network 1" or 2.
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network);
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
 

@@ -18,9 +18,10 @@ Machine behind_frozen(const RunInference& run) {
 
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
   const RunPlan& plan = run.plan;
+  const FrozenForm form = frozen_form(plan.graph, run.config.format);
   FrozenNetwork frozen{{plan.network, plan.options, run.config.format, run.data.class_names,
-                        run.data.name, state.sha256(StateGroup::kStatistics)},
-                       freeze_graph(plan.graph),
+                        run.data.name, state.sha256(StateGroup::kStatistics), form},
+                       freeze_graph(plan.graph, form),
                        State(plan.frozen_layout, run.machine.arena)};
   MANTISSA_ASSIGN(
       OrderedBatches batches,

@@ -98,11 +98,13 @@ Result<FrozenNetwork> Session::freeze(const Examples& examples) {
       OrderedBatches batches,
       OrderedBatches::create(examples, micro_batch,
                              calibration_examples(examples.count, config_.seed, count)));
-  Graph frozen_graph = freeze_graph(graph_);
+  const FrozenForm form = frozen_form(graph_, config_.format);
+  Graph frozen_graph = freeze_graph(graph_, form);
   MANTISSA_ASSIGN(State frozen_state, State::create(frozen_layout(frozen_graph, config_.format)));
   FrozenNetwork frozen{{}, std::move(frozen_graph), std::move(frozen_state)};
   frozen.description.network = network_;
   frozen.description.format = config_.format;
+  frozen.description.form = form;
   frozen.description.weights_sha256 = state_->sha256(StateGroup::kStatistics);
   const auto pictures = picture_options(network_);
   if (pictures.ok()) {

@@ -1,0 +1,33 @@
+// Batch norm of a frozen network as a multiplier and a bias for the sums of the layer before it.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/op.h"
+#include "numerics/real.h"
+
+namespace mantissa::ops {
+
+// The layer's channel: the unit of its sums is 2^sum_exponent, its bias in real units.
+struct LayerChannel {
+  int64_t channel = 0;
+  int sum_exponent = 0;
+  Real bias;
+};
+
+// out = rne(float32(sum + bias) * multiplier), in units of 2^(exponent of the output).
+struct RescaledChannel {
+  float multiplier = 0;
+  int32_t bias = 0;
+  // The sum has no say: the scale is zero, or so small that the bias would not fit. Weights are to
+  // be zero.
+  bool is_constant = false;
+};
+
+// Of a batch norm whose context has its four parameters, and no training mode: with the running
+// statistics. The multiplier is the nearest float32; the bias is the nearest integer for that
+// multiplier.
+RescaledChannel fold_batch_norm(const OpContext& norm, const LayerChannel& layer,
+                                int output_exponent);
+
+}  // namespace mantissa::ops
