@@ -33,7 +33,8 @@ struct SettingInfo {
 };
 
 // Settings of a command: "train", "eval", "predict", "plan", "bench", "profile", "data",
-// "report", "statistics", "info", "run". Empty for an unknown command.
+// "report", "statistics", "info", "quantize", "import", "export", "run". Empty for an unknown
+// command.
 MANTISSA_EXPORT std::vector<SettingInfo> settings_of(const std::string& command);
 
 // Built-in networks: name and a line about each.
@@ -176,8 +177,9 @@ struct PredictionOutcome {
 // Predicts classes of pictures ("input": PNG or JPEG files and folders of them, one a line, brought
 // to the network's size) or of test examples ("data" and "index", "0-9"). Writes a table to "csv"
 // if that is given and not "-", and the logits as the network computed them to "raw", an NPZ file:
-// "mantissas", int32 [N, classes], and "exponent", int32; a logit is mantissa * 2^exponent. Of several pictures those that can be read are predicted; if others
-// cannot, or a folder has none, `exit` and `error` say so beside the predictions.
+// "mantissas", int32 [N, classes], and "exponent", int32; a logit is mantissa * 2^exponent. Of
+// several pictures those that can be read are predicted; if others cannot, or a folder has none,
+// `exit` and `error` say so beside the predictions.
 MANTISSA_EXPORT PredictionOutcome predict(const Settings& settings);
 
 struct DataOutcome {

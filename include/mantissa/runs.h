@@ -51,6 +51,18 @@ struct StatisticsOutcome {
 // value, gradient, parameter, parameter-gradient, or all (the default).
 MANTISSA_EXPORT StatisticsOutcome statistics(const std::string& run, const Settings& settings);
 
+struct ExportOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;               // names every node that cannot be exported, with the reason
+  std::string file;                // that was written
+  int64_t nodes = 0;               // of the ONNX graph
+  std::vector<std::string> notes;  // a line for each layer that the user should know something of
+};
+
+// Writes the frozen network of a run (or a model.safetensors file, "checkpoint") as an ONNX file,
+// "out" (docs/onnx.md). "target": "ort" or "portable".
+MANTISSA_EXPORT ExportOutcome export_model(const Settings& settings);
+
 struct DescriptionOutcome {
   Exit exit = Exit::kDone;
   std::string error;

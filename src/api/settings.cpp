@@ -44,6 +44,7 @@ Status set(const std::string& name, const std::string& text, InferenceConfig& co
   if (name == "csv") config.csv = text;
   if (name == "raw") config.raw = text;
   if (name == "out") config.out = text;
+  if (name == "target") config.target = text;
   if (name == "index") return parse_range(text, config);
   if (name == "batch-size") {
     MANTISSA_ASSIGN(config.batch_size, parse_integer(name, text, 1, 1 << 20));
@@ -146,6 +147,14 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
   if (command == "report") {
     return {{"out", "the HTML file to write", "report.html"},
             {"tensorboard", "folder for event files of the runs, one folder each", ""}};
+  }
+  if (command == "export") {
+    return {kCheckpoint,
+            {"target",
+             "ort: for ONNX Runtime's integer kernels; portable: 4-bit weights where "
+             "they fit",
+             "ort"},
+            {"out", "the ONNX file to write", ""}};
   }
   if (command == "predict") {
     return {

@@ -19,7 +19,7 @@ Result<RunConfig> training_config(const Settings& settings);
 // An error for a setting that the command does not have.
 Status check_known(const std::string& command, const Settings& settings);
 
-// Settings of eval and predict.
+// Settings of eval, predict and export.
 struct InferenceConfig {
   std::string checkpoint;
   std::string data;
@@ -27,6 +27,7 @@ struct InferenceConfig {
   std::string csv;
   std::string raw;
   std::string out;
+  std::string target = "ort";
   int64_t first_index = 0, last_index = 0;
   int64_t batch_size = 128;
   int threads = 1;

@@ -26,6 +26,11 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-999 --raw out.npz\n",
      "--raw: in Python, numpy.load('out.npz') has mantissas and exponent; the logits are "
      "mantissas * 2.0 ** exponent."},
+    {"export", "Write a trained network as an ONNX file that computes the same bits",
+     "  mantissa export --checkpoint runs/a --out a.onnx\n"
+     "  mantissa export --checkpoint runs/a/model.safetensors --target portable --out a.onnx\n",
+     "The file takes pictures as they are (pixels: uint8 [N, C, H, W]) and gives logits (float32 "
+     "[N, classes]), equal to those of predict --raw. docs/onnx.md describes it."},
     {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
      "  mantissa data fashion-mnist\n"
      "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"

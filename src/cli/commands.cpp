@@ -292,6 +292,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "import") return run_import(line);
   if (line.command == "verify") return run_verify(line);
   if (line.command == "report") return run_report(line);
+  if (line.command == "export") return run_export(line);
   if (line.command == "statistics") return run_statistics(line);
   if (line.command == "run") return run_onnx_network(line);
   if (line.command == "completion") return run_completion(line);

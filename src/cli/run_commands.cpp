@@ -37,6 +37,21 @@ int run_report(const CommandLine& line) {
   return 0;
 }
 
+int run_export(const CommandLine& line) {
+  const ExportOutcome outcome = export_model(line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  if (line.json) {
+    const nlohmann::ordered_json json = {
+        {"file", outcome.file}, {"nodes", outcome.nodes}, {"notes", outcome.notes}};
+    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  } else if (!line.quiet) {
+    for (const std::string& note : outcome.notes) print("note: " + printable(note) + "\n");
+    print("written to " + printable(outcome.file) + ": " + std::to_string(outcome.nodes) +
+          " nodes\n");
+  }
+  return 0;
+}
+
 int run_statistics(const CommandLine& line) {
   const StatisticsOutcome outcome = statistics(line.paths[0], line.settings);
   if (const int code = exit_code(line, outcome)) return code;

@@ -7,6 +7,7 @@ namespace mantissa::cli {
 
 int run_verify(const CommandLine& line);
 int run_report(const CommandLine& line);
+int run_export(const CommandLine& line);
 int run_statistics(const CommandLine& line);
 // info with a path.
 int run_import(const CommandLine& line);

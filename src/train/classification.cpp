@@ -9,6 +9,7 @@
 #include "data/ordered_batches.h"
 #include "kernels/kernel_table.h"
 #include "ops/fp32/fp32.h"
+#include "ops/wide_values.h"
 
 namespace mantissa {
 namespace {
@@ -94,8 +95,11 @@ Result<Classified> classify(FrozenNetwork& network, std::span<const uint8_t> pix
   const Tensor logits = programs.outputs();
   Classified result;
   result.probabilities = probabilities_of(logits, *table.softmax);
-  if (logits.type != DataType::kInt32) return result;
-  result.mantissas.assign(logits.as<int32_t>(), logits.as<int32_t>() + logits.count());
+  if (logits.type == DataType::kFloat) return result;
+  const ops::Mantissas mantissas(logits);
+  for (int64_t i = 0; i < logits.count(); ++i) {
+    result.mantissas.push_back(static_cast<int32_t>(mantissas[i]));
+  }
   result.exponent = *logits.exponent;
   return result;
 }

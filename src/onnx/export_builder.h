@@ -1,0 +1,57 @@
+// Builds the graph of an exported model: nodes, and constants by name, each once.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "onnx/model.h"
+
+namespace mantissa::onnx {
+
+class ExportBuilder {
+ public:
+  // Adds a node with one output of the node's name, which is returned.
+  std::string add(const std::string& op, const std::string& name, std::vector<std::string> inputs,
+                  std::vector<NodeAttribute> attributes = {}) {
+    graph.nodes.push_back({name, op, "", std::move(inputs), {name}, std::move(attributes)});
+    return name;
+  }
+
+  // A constant; one of that name that is there already is the same.
+  std::string constant(const std::string& name, ElementType type, std::vector<int64_t> dims,
+                       std::span<const std::byte> bytes) {
+    if (!constants_.insert(name).second) return name;
+    auto kept = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+    graph.initialisers.push_back({name, type, std::move(dims), *kept, kept});
+    return name;
+  }
+  template <typename T>
+  std::string numbers(const std::string& name, ElementType type, std::vector<int64_t> dims,
+                      const std::vector<T>& values) {
+    return constant(name, type, std::move(dims), std::as_bytes(std::span(values)));
+  }
+  std::string scalar(float value, const std::string& name) {
+    return numbers<float>(name, ElementType::kFloat, {}, {value});
+  }
+  std::string byte(int value) {
+    return numbers<uint8_t>("byte_" + std::to_string(value), ElementType::kUint8, {},
+                            {static_cast<uint8_t>(value)});
+  }
+  // 2^exponent.
+  std::string power(int exponent) {
+    return scalar(std::ldexp(1.0f, exponent), "two_to_" + std::to_string(exponent));
+  }
+
+  GraphData graph;
+
+ private:
+  std::set<std::string> constants_;
+};
+
+}  // namespace mantissa::onnx

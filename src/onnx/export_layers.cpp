@@ -1,0 +1,110 @@
+#include "onnx/export_layers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "numerics/rounding.h"
+#include "ops/convolution_bytes.h"
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+template <typename T>
+std::span<const T> as(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+// A bias of up to 32 bits, as its storage has it.
+int64_t bias_at(const ExportedParameter& bias, int64_t channels, int64_t c) {
+  const auto bytes = static_cast<int64_t>(bias.numbers.size()) / channels;
+  const auto at = static_cast<size_t>(c);
+  if (bytes == 1) return as<int8_t>(bias.numbers)[at];
+  return bytes == 2 ? as<int16_t>(bias.numbers)[at] : as<int32_t>(bias.numbers)[at];
+}
+
+// Multipliers of either sign to scales above zero: of a channel whose multiplier is negative,
+// weights and bias change theirs.
+void take_multipliers(std::span<const float> multipliers, int shift, LayerNumbers& layer) {
+  const auto row = static_cast<int64_t>(layer.weights.size()) / layer.channels;
+  for (int64_t c = 0; c < layer.channels; ++c) {
+    const float multiplier = multipliers[static_cast<size_t>(c)];
+    layer.scales.push_back(std::ldexp(std::abs(multiplier), shift));
+    if (!std::signbit(multiplier)) continue;
+    layer.bias[static_cast<size_t>(c)] *= -1;
+    for (int64_t i = c * row; i < (c + 1) * row; ++i) layer.weights[static_cast<size_t>(i)] *= -1;
+  }
+}
+
+void take_powers(const ExportedNetwork& network, const Node& node, const LayerSurroundings& around,
+                 LayerNumbers& layer) {
+  const std::span exponents = network.parameters[node.parameters[0]].exponents;
+  for (int64_t c = 0; c < layer.channels; ++c) {
+    const int exponent = exponents[exponents.size() > 1 ? static_cast<size_t>(c) : 0];
+    layer.scales.push_back(std::ldexp(1.0f, exponent));
+    if (node.parameters.size() < 2) continue;
+    const ExportedParameter& bias = network.parameters[node.parameters[1]];
+    const int64_t wide = rescale_rne(bias_at(bias, layer.channels, c),
+                                     around.input_exponent + exponent - bias.exponents[0]);
+    layer.bias.push_back(static_cast<int32_t>(saturate(wide, ops::kBiasLimit)));
+  }
+}
+
+// The largest weight, and the largest sum.
+void find_extremes(int most_input, LayerNumbers& layer) {
+  const auto row = static_cast<int64_t>(layer.weights.size()) / layer.channels;
+  for (int64_t c = 0; c < layer.channels; ++c) {
+    int64_t sum = layer.bias.empty() ? 0 : std::abs(int64_t{layer.bias[static_cast<size_t>(c)]});
+    for (int64_t i = c * row; i < (c + 1) * row; ++i) {
+      const int weight = std::abs(layer.weights[static_cast<size_t>(i)]);
+      layer.most_weight = std::max(layer.most_weight, weight);
+      sum += int64_t{weight} * most_input;
+    }
+    layer.most_sum = std::max(layer.most_sum, sum);
+  }
+}
+
+}  // namespace
+
+Result<LayerNumbers> layer_numbers(const ExportedNetwork& network, const Node& node,
+                                   const LayerSurroundings& around) {
+  const Parameter& weights = network.graph->parameters[node.parameters[0]];
+  const std::span mantissas = as<int8_t>(network.parameters[node.parameters[0]].numbers);
+  LayerNumbers layer{
+      .weights = {mantissas.begin(), mantissas.end()},
+      .bias = {},
+      .scales = {},
+      .channels = weights.shape[0],
+      .is_rescaled = node.op == &ops::kRescaledConvolution || node.op == &ops::kRescaledLinear};
+  if (layer.is_rescaled) {
+    const std::span bias = as<int32_t>(network.parameters[node.parameters[1]].numbers);
+    layer.bias.assign(bias.begin(), bias.end());
+    take_multipliers(as<float>(network.parameters[node.parameters[2]].numbers),
+                     around.output_exponent - around.input_exponent, layer);
+  } else {
+    take_powers(network, node, around, layer);
+  }
+  for (const float scale : layer.scales) {
+    if (!std::isnormal(scale) || !std::isnormal(std::ldexp(scale, around.input_exponent))) {
+      return invalid_input("has a multiplier that float32 scales cannot express");
+    }
+  }
+  find_extremes(around.most_input, layer);
+  const bool is_image = weights.shape.rank == 4;
+  if (is_image) to_channels_first(layer, weights.shape[1] * weights.shape[2], weights.shape[3]);
+  return layer;
+}
+
+void to_channels_first(LayerNumbers& layer, int64_t pixels, int64_t depth) {
+  std::vector<int8_t> moved(layer.weights.size());
+  const int64_t row = pixels * depth;
+  for (int64_t i = 0; i < std::ssize(moved); ++i) {
+    const int64_t channel = i / row, d = i % row / pixels, pixel = i % pixels;
+    moved[static_cast<size_t>(i)] =
+        layer.weights[static_cast<size_t>(channel * row + pixel * depth + d)];
+  }
+  layer.weights = std::move(moved);
+}
+
+}  // namespace mantissa::onnx

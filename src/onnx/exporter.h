@@ -1,0 +1,51 @@
+// A frozen network as an ONNX model of QuantizeLinear and DequantizeLinear that ONNX Runtime
+// computes in integers, to the same bits (docs/onnx.md, "Export").
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "onnx/model.h"
+
+namespace mantissa::onnx {
+
+// The numbers of a parameter. Empty exponents: it has none.
+struct ExportedParameter {
+  std::span<const std::byte> numbers;
+  std::span<const int16_t> exponents;
+};
+
+// A frozen network of 8-bit values, in the rescaled form.
+struct ExportedNetwork {
+  const Graph* graph = nullptr;
+  std::vector<ExportedParameter> parameters;  // as in the graph
+  // By value.
+  std::vector<int> exponents;
+  std::vector<int> limits;  // the largest mantissa: 127 of 8 bits
+  // By node: computes nothing of its own, since it is a view or a ReLU that its input applies.
+  std::vector<bool> skipped;
+  std::vector<bool> applies_relu;
+};
+
+enum class ExportTarget {
+  kOnnxRuntime,  // opset 17, weights as its integer kernels want them
+  kPortable,     // opset 21, weights of 4 bits where they fit
+};
+
+struct ExportedModel {
+  ModelData model;
+  // A line for each layer that is not as it could be, and each promise that does not hold.
+  std::vector<std::string> notes;
+};
+
+// The model: input `pixels`, uint8 [N, C, H, W]; output `logits`, float32 [N, classes], the
+// mantissas * 2^exponent of predict --raw. An error lists every node that cannot be exported, with
+// the reason.
+Result<ExportedModel> export_network(const ExportedNetwork& network, ExportTarget target);
+
+}  // namespace mantissa::onnx
