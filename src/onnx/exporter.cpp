@@ -195,25 +195,34 @@ class Exporter {
     std::vector<NodeAttribute> attributes;
     if (!one_scale) attributes.push_back({"axis", int64_t{0}});
     const bool saturates = is_dense && 2 * in.most_byte() * numbers.most_weight > kMostPair;
+    ElementType type = ElementType::kInt8;
     if (target_ == ExportTarget::kPortable && numbers.most_weight <= kMostInt4) {
-      to_.numbers(name, ElementType::kInt4, std::move(dims), packed(numbers.weights));
+      type = ElementType::kInt4;
+      to_.numbers(name, type, std::move(dims), packed(numbers.weights));
     } else if (target_ == ExportTarget::kOnnxRuntime && saturates) {
+      type = ElementType::kUint8;
       std::vector<uint8_t> shifted;
       for (const int weight : numbers.weights) {
         shifted.push_back(static_cast<uint8_t>(weight + kSignedZero));
       }
-      to_.numbers(name, ElementType::kUint8, std::move(dims), shifted);
-      inputs.push_back(one_scale
-                           ? to_.byte(kSignedZero)
-                           : to_.numbers(name + "/zeros", ElementType::kUint8, {numbers.channels},
-                                         std::vector<uint8_t>(static_cast<size_t>(numbers.channels),
-                                                              kSignedZero)));
+      to_.numbers(name, type, std::move(dims), shifted);
       notes_.push_back("layer '" + node.name +
                        "' has unsigned weights, so that CPUs without VNNI do not saturate");
     } else {
-      to_.numbers(name, ElementType::kInt8, std::move(dims), numbers.weights);
+      to_.numbers(name, type, std::move(dims), numbers.weights);
     }
+    inputs.push_back(weight_zeros(name, type, one_scale ? 0 : numbers.channels));
     return to_.add("DequantizeLinear", name + "/real", std::move(inputs), std::move(attributes));
+  }
+
+  // The zero point, one or one for each channel: without one a Gemm is not computed in integers.
+  std::string weight_zeros(const std::string& name, ElementType type, int64_t channels) {
+    std::vector<int64_t> dims;
+    if (channels > 0) dims.push_back(channels);
+    const auto count = static_cast<size_t>(std::max<int64_t>(1, channels));
+    const size_t bytes = type == ElementType::kInt4 ? divide_up<size_t>(count, 2) : count;
+    const auto zero = static_cast<uint8_t>(type == ElementType::kUint8 ? kSignedZero : 0);
+    return to_.numbers(name + "/zero", type, std::move(dims), std::vector<uint8_t>(bytes, zero));
   }
 
   // Two to a byte, the first in the low half.
