@@ -200,11 +200,11 @@ int64_t divide_rne(int64_t num, int64_t den) {
   return quotient + (twice > den || (twice == den && quotient % 2 != 0) ? 1 : 0);
 }
 
-// Results for all sums of up to window^2 cells: those of n cells begin at place(n).
+// Results for all sums of up to so many cells: those of n cells begin at place(n).
 struct MeanTables {
   int8_t* tables;
   static int64_t place(int64_t cells) { return 127 * cells * (cells - 1) + cells - 1; }
-  static int64_t bytes(int64_t window) { return place(window * window + 1); }
+  static int64_t bytes(int64_t most_cells) { return place(most_cells + 1); }
 
   void fill(int64_t cells, int shift, int64_t limit) const {
     constexpr int kMostShift = 32;  // from there on everything is clipped, or rounded away
@@ -263,7 +263,8 @@ void exact_average(const OpContext& c) {
 }
 
 OpMemory exact_average_memory(const OpShapes& s, const PlanningContext&) {
-  return {.forward = {.workspace_bytes = MeanTables::bytes(s.attributes->whole("window"))}};
+  const PoolShape shape = pool_shape(*s.attributes, s.inputs[0], s.output);
+  return {.forward = {.workspace_bytes = MeanTables::bytes(shape.window_cells())}};
 }
 
 void average_backward(const OpContext& c) {
