@@ -9,43 +9,8 @@
 namespace mantissa {
 namespace {
 
-// Settings of train that a quantised network's training has.
-constexpr std::array kOfTraining = {"data",
-                                    "input-size",
-                                    "classes",
-                                    "format",
-                                    "steps",
-                                    "batch-size",
-                                    "micro-batch-size",
-                                    "optimizer",
-                                    "momentum",
-                                    "beta1",
-                                    "beta2",
-                                    "epsilon",
-                                    "learning-rate",
-                                    "schedule",
-                                    "warmup",
-                                    "plateau-factor",
-                                    "plateau-patience",
-                                    "weight-decay",
-                                    "clip-norm",
-                                    "validation",
-                                    "early-stop",
-                                    "augment",
-                                    "seed",
-                                    "threads",
-                                    "isa",
-                                    "memory-budget",
-                                    "recompute",
-                                    "plan",
-                                    "checkpoint-every",
-                                    "hash-every",
-                                    "statistics",
-                                    "out",
-                                    "tensorboard",
-                                    "resume",
-                                    "overwrite",
-                                    "model"};
+// Settings of train that say what the trained network is: it says that itself.
+constexpr std::array kOfNetworks = {"width", "loss", "label-smoothing", "freeze"};
 
 const SettingInfo kOwn[] = {
     {"from", "the trained network: the folder of a run, or a checkpoint", ""},
@@ -80,13 +45,24 @@ const SettingInfo kOwn[] = {
     {"reestimate", "batches over which statistics of batch norms are averaged anew", "50"},
     {"epochs", "passes over the training examples behind the quantisation (0: none)", "0"}};
 
-bool is_of_training(const std::string& name) {
-  return std::find(kOfTraining.begin(), kOfTraining.end(), name) != kOfTraining.end();
-}
-
 bool is_own(const std::string& name) {
   return std::any_of(std::begin(kOwn), std::end(kOwn),
                      [&](const SettingInfo& own) { return own.name == name; });
+}
+
+bool is_of_training(const std::string& name) {
+  return !is_own(name) &&
+         std::find(kOfNetworks.begin(), kOfNetworks.end(), name) == kOfNetworks.end();
+}
+
+// Settings of train that training behind the quantisation has.
+std::vector<SettingInfo> training_infos() {
+  std::vector<SettingInfo> infos;
+  for (const Setting& setting : training_settings()) {
+    if (!is_of_training(setting.name)) continue;
+    infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+  }
+  return infos;
 }
 
 template <typename T>
@@ -188,20 +164,20 @@ Status set_own(const std::string& name, const std::string& text, QuantizeConfig&
 
 std::vector<SettingInfo> quantize_infos() {
   std::vector<SettingInfo> infos(std::begin(kOwn), std::end(kOwn));
-  for (const Setting& setting : training_settings()) {
-    if (!is_of_training(setting.name)) continue;
-    infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
-  }
+  const std::vector<SettingInfo> training = training_infos();
+  infos.insert(infos.end(), training.begin(), training.end());
   return infos;
 }
 
 Result<QuantizeConfig> quantize_config(const Settings& settings) {
+  const std::vector<SettingInfo> training = training_infos();
   QuantizeConfig config;
   config.quantise.bits.all = {.weights = 4, .activations = 4};
   for (const auto& [name, text] : settings) {
     if (is_own(name)) {
       MANTISSA_RETURN_IF_ERROR(set_own(name, text, config));
-    } else if (is_of_training(name)) {
+    } else if (std::any_of(training.begin(), training.end(),
+                           [&name = name](const SettingInfo& info) { return info.name == name; })) {
       config.training[name] = text;
     } else {
       return invalid_input("unknown setting '" + name + "' of quantize");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -12,8 +13,10 @@
 #include "onnx/export_builder.h"
 #include "onnx/export_layers.h"
 #include "ops/convolution_bytes.h"
+#include "ops/convolution_shape.h"
 #include "ops/ops.h"
-#include "ops/pool_stride.h"
+#include "ops/pool_axes.h"
+#include "ops/quantise_steps.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -149,6 +152,7 @@ class Exporter {
     if (op == &ops::kNormaliseInput) return set(out, pixels(n));
     if (op == &ops::kConvolution || op == &ops::kRescaledConvolution) return layer(n, true, out);
     if (op == &ops::kLinear || op == &ops::kRescaledLinear) return layer(n, false, out);
+    if (op == &ops::kQuantise) return quantise(n, out);
     if (op == &ops::kIdentity) return set(out, input(node));
     if (op == &ops::kFlatten) return set(out, flattened(n));
     if (op == &ops::kRelu) return set(out, relu(n));
@@ -287,19 +291,21 @@ class Exporter {
   Result<std::string> convolution(const Node& node, const LayerNumbers& numbers, const Exported& in,
                                   const Shape& shape) {
     const Attributes& a = node.attributes;
-    const int64_t groups = a.whole("groups"), padding = a.whole("padding");
+    const int64_t groups = a.whole("groups");
+    const auto [vertical, horizontal] = ops::convolution_axes(a);
     const bool is_depthwise = shape[3] == 1 && groups > 1;
     MANTISSA_ASSIGN(const std::string from, weights(node, numbers, !is_depthwise, in,
                                                     {shape[0], shape[3], shape[1], shape[2]}));
     std::vector<std::string> inputs = {real(in, node.name), from};
     if (!numbers.bias.empty()) inputs.push_back(bias(node, numbers, in));
-    const int64_t dilation = shape[1] > 1 ? a.whole("dilation") : 1;
-    return to_.add("Conv", node.name + "/real", std::move(inputs),
-                   {ints("kernel_shape", {shape[1], shape[2]}),
-                    ints("strides", {a.whole("stride"), a.whole("stride")}),
-                    ints("pads", std::vector<int64_t>(4, padding)),
-                    ints("dilations", {dilation, dilation}),
-                    {"group", groups}});
+    const int64_t dilation = shape[1] > 1 || shape[2] > 1 ? a.whole("dilation") : 1;
+    return to_.add(
+        "Conv", node.name + "/real", std::move(inputs),
+        {ints("kernel_shape", {shape[1], shape[2]}),
+         ints("strides", {vertical.stride, horizontal.stride}),
+         ints("pads", {vertical.padding, horizontal.padding, vertical.padding, horizontal.padding}),
+         ints("dilations", {dilation, dilation}),
+         {"group", groups}});
   }
 
   Result<std::string> linear(const Node& node, const LayerNumbers& numbers, const Exported& in,
@@ -318,6 +324,47 @@ class Exporter {
     out.name = to_.add("Flatten", graph_.values[node.outputs[0]].name, {out.name});
     out.image = graph_.values[node.inputs[0]].shape;
     return out;
+  }
+
+  // Few bits for a layer. The float32 step that gives the same mantissas for every input is near
+  // the quotient of range and levels; a quotient that is rounded twice may need its neighbour.
+  Status quantise(int n, std::optional<Exported>& out) {
+    const Node& node = graph_.nodes[n];
+    const Exported& in = input(node);
+    const ExportedParameter& range = network_.parameters[static_cast<size_t>(node.parameters[0])];
+    int16_t mantissa = 0;
+    std::memcpy(&mantissa, range.numbers.data(), sizeof mantissa);
+    const ops::QuantiseSteps steps(node.attributes, mantissa, range.exponents[0], in.exponent);
+    const auto agrees = [&](float step) {
+      for (int q = in.is_signed ? -in.most : 0; q <= in.most; ++q) {
+        const float quotient =
+            std::nearbyint(std::ldexp(static_cast<float>(q), in.exponent) / step);
+        const auto found =
+            std::clamp(quotient, static_cast<float>(steps.low()), static_cast<float>(steps.high()));
+        if (found != static_cast<float>(steps.step(q))) return false;
+      }
+      return true;
+    };
+    const auto nearest =
+        static_cast<float>(steps.range().to_double() / static_cast<double>(steps.high()));
+    const std::array candidates = {nearest, std::nextafter(nearest, 0.0f),
+                                   std::nextafter(nearest, 2 * nearest)};
+    const auto step = std::find_if(candidates.begin(), candidates.end(), agrees);
+    if (step == candidates.end()) {
+      return invalid_input("has a range that no float32 scale gives to the same bits");
+    }
+    const int value = node.outputs[0];
+    out = Exported{.name = graph_.values[value].name,
+                   .exponent = static_cast<int>(node.attributes.whole("exponent")),
+                   .most = static_cast<int>(steps.high()),
+                   .is_signed = steps.low() < 0,
+                   .image = in.image};
+    const std::string wide = to_.add(
+        "QuantizeLinear", out->name + "/unclipped",
+        {real(in, node.name), to_.scalar(*step, node.name + "/step"), to_.byte(out->zero())});
+    const int least = out->is_signed ? kSignedZero - out->most : 0;
+    to_.add("Clip", out->name, {wide, to_.byte(least), to_.byte(out->most_byte())});
+    return {};
   }
 
   // Of values that are not negative here already, nothing.
@@ -357,11 +404,12 @@ class Exporter {
   }
 
   static std::vector<NodeAttribute> windows(const Attributes& a, bool ceil = false) {
-    const int64_t window = a.whole("window"), stride = ops::pool_stride(a);
-    return {ints("kernel_shape", {window, window}),
-            ints("strides", {stride, stride}),
-            ints("pads", std::vector<int64_t>(4, a.whole("padding"))),
-            {"ceil_mode", int64_t{ceil ? 1 : 0}}};
+    const auto [vertical, horizontal] = ops::pool_axes(a);
+    return {
+        ints("kernel_shape", {vertical.window, horizontal.window}),
+        ints("strides", {vertical.stride, horizontal.stride}),
+        ints("pads", {vertical.padding, horizontal.padding, vertical.padding, horizontal.padding}),
+        {"ceil_mode", int64_t{ceil ? 1 : 0}}};
   }
 
   // Bytes have the order of mantissas: nothing is quantised.

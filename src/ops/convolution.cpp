@@ -25,13 +25,18 @@ constexpr AttributeSpec kBias = flag("bias", true);
 // format, whose exponent follows the weights.
 constexpr AttributeSpec kWeightBits = whole("weight_bits", 0, 0, 7);
 constexpr AttributeSpec kWeightExponent = whole("weight_exponent", 0, kExponentMin, kExponentMax);
+constexpr AttributeSpec kKernel = whole("kernel", 3, 1, kLargestSize);
+constexpr AttributeSpec kStride = whole("stride", 1, 1, kLargestSize);
+constexpr AttributeSpec kPadding = whole("padding", 0, 0, kLargestSize);
+constexpr AttributeSpec kGroups = whole("groups", 1, 1, kLargestSize);
+constexpr AttributeSpec kDilation = whole("dilation", 1, 1, INT64_MAX);
+// Of the width; 0 and -1: as for the height.
+constexpr AttributeSpec kKernelWidth = whole("kernel_width", 0, 0, kLargestSize);
+constexpr AttributeSpec kStrideWidth = whole("stride_width", 0, 0, kLargestSize);
+constexpr AttributeSpec kPaddingWidth = whole("padding_width", -1, -1, kLargestSize);
 constexpr AttributeSpec kConvolutionSchema[] = {
-    kChannels, whole("kernel", 3, 1, kLargestSize), whole("stride", 1, 1, kLargestSize),
-    whole("padding", 0, 0, kLargestSize), whole("groups", 1, 1, kLargestSize),
-    whole("dilation", 1, 1, INT64_MAX), kBias,
-    // Of the width; 0 and -1: as for the height.
-    whole("kernel_width", 0, 0, kLargestSize), whole("stride_width", 0, 0, kLargestSize),
-    whole("padding_width", -1, -1, kLargestSize), kWeightBits, kWeightExponent};
+    kChannels, kKernel,      kStride,      kPadding,      kGroups,     kDilation,
+    kBias,     kKernelWidth, kStrideWidth, kPaddingWidth, kWeightBits, kWeightExponent};
 // A classifier starts with small logits.
 constexpr AttributeSpec kLinearSchema[] = {kChannels, kBias, flag("classifier", false), kWeightBits,
                                            kWeightExponent};
@@ -346,32 +351,32 @@ constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, prepar
 
 // Layers of a frozen network with a batch norm behind them, which became a multiplier and a bias.
 constexpr AttributeSpec kRelu6 = flag("relu6", false);
-constexpr AttributeSpec kRescaledSchema[] = {kChannels,
-                                             kConvolutionSchema[1],
-                                             kConvolutionSchema[2],
-                                             kConvolutionSchema[3],
-                                             kConvolutionSchema[4],
-                                             kConvolutionSchema[5],
-                                             kRelu6};
-constexpr AttributeSpec kRescaledLinearSchema[] = {kChannels, kRelu6};
+constexpr AttributeSpec kRescaledSchema[] = {
+    kChannels, kKernel,      kStride,      kPadding,      kGroups,     kDilation,
+    kRelu6,    kKernelWidth, kStrideWidth, kPaddingWidth, kWeightBits, kWeightExponent};
+constexpr AttributeSpec kRescaledLinearSchema[] = {kChannels, kRelu6, kWeightBits, kWeightExponent};
 
-std::vector<Parameter> rescaled(const Shape& weights) {
+std::vector<Parameter> rescaled(const Attributes& attributes, const Shape& weights) {
   const Shape channels{weights[0]};
-  return {{.name = "weights", .shape = weights, .trained = false},
+  return {{.name = "weights",
+           .shape = weights,
+           .trained = false,
+           .grid_bits = static_cast<int>(attributes.whole("weight_bits")),
+           .grid_exponent = static_cast<int>(attributes.whole("weight_exponent"))},
           {.name = "sum_bias", .shape = channels, .storage = Storage::kSum, .trained = false},
           {.name = "multiplier", .shape = channels, .storage = Storage::kFloat, .trained = false}};
 }
 
 std::vector<Parameter> rescaled_convolution_parameters(const Attributes& attributes,
                                                        std::span<const Shape> inputs) {
-  const int64_t kernel = attributes.whole("kernel");
-  return rescaled({attributes.whole("channels"), kernel, kernel,
-                   inputs[0].last() / attributes.whole("groups")});
+  const auto [vertical, horizontal] = convolution_axes(attributes);
+  return rescaled(attributes, {attributes.whole("channels"), vertical.kernel, horizontal.kernel,
+                               inputs[0].last() / attributes.whole("groups")});
 }
 
 std::vector<Parameter> rescaled_linear_parameters(const Attributes& attributes,
                                                   std::span<const Shape> inputs) {
-  return rescaled({attributes.whole("channels"), inputs[0].last()});
+  return rescaled(attributes, {attributes.whole("channels"), inputs[0].last()});
 }
 
 OpMemory rescaled_memory(const OpShapes& s, const PlanningContext& planning) {

@@ -10,11 +10,11 @@
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/real.h"
-#include "ops/batch_norm_parts.h"
 #include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/quantise_steps.h"
 #include "ops/value_table.h"
 #include "ops/wide_values.h"
 
@@ -40,63 +40,10 @@ std::vector<Parameter> parameters(const Attributes&, std::span<const Shape>) {
            .initialiser = Initialiser::kOne}};
 }
 
-// The steps of the grid in mantissas q of the input: v = q N 2^e / range, in whole numbers
-// q * numerator / denominator.
-class Steps {
- public:
-  explicit Steps(const OpContext& c) : learns_within_(c.attributes->text("learns") == "lsq") {
-    const auto bits = static_cast<int>(c.attributes->whole("bits"));
-    const bool is_signed = c.attributes->is_set("signed");
-    high_ = is_signed ? mantissa_limit(bits) : (int64_t{1} << bits) - 1;
-    low_ = is_signed ? -high_ : 0;
-    const Tensor& range = c.parameters[0].mantissa;
-    // Training may take a range below zero: the smallest grid takes its place.
-    const int64_t mantissa = std::max<int64_t>(1, range.as<int16_t>()[0]);
-    range_ = ldexp(Real(mantissa), *range.exponent);
-    // Further apart every x is zero, or beyond the range.
-    constexpr int kMostShift = 30;
-    const int shift = std::clamp(*c.inputs[0].exponent - *range.exponent, -kMostShift, kMostShift);
-    numerator_ = high_ * (int64_t{1} << std::max(0, shift));
-    denominator_ = mantissa * (int64_t{1} << std::max(0, -shift));
-  }
-
-  int64_t low() const { return low_; }
-  int64_t high() const { return high_; }
-  const Real& range() const { return range_; }
-
-  int64_t step(int64_t q) const {
-    return std::clamp(rounded(q * numerator_, denominator_), low_, high_);
-  }
-  bool is_within(int64_t q) const {
-    const int64_t v = q * numerator_;
-    return v >= low_ * denominator_ && v <= high_ * denominator_;
-  }
-  // The derivative of range / N * u by range, times N, in units of 2^-fraction: u beyond the range,
-  // u - v within it, or 0.
-  int64_t range_factor(int64_t q, int fraction) const {
-    const int64_t unit = int64_t{1} << fraction;
-    if (!is_within(q)) return step(q) * unit;
-    if (!learns_within_) return 0;
-    return rounded((step(q) * denominator_ - q * numerator_) * unit, denominator_);
-  }
-
- private:
-  // n / d to the nearest whole number, ties to even; d > 0.
-  static int64_t rounded(int64_t n, int64_t d) {
-    int64_t quotient = n / d, rest = n % d;
-    if (rest < 0) {
-      rest += d;
-      --quotient;
-    }
-    const bool up = 2 * rest > d || (2 * rest == d && quotient % 2 != 0);
-    return quotient + (up ? 1 : 0);
-  }
-
-  bool learns_within_;
-  int64_t low_ = 0, high_ = 0;
-  int64_t numerator_ = 1, denominator_ = 1;
-  Real range_;
-};
+QuantiseSteps steps_of(const OpContext& c) {
+  const Tensor& range = c.parameters[0].mantissa;
+  return {*c.attributes, range.as<int16_t>()[0], *range.exponent, *c.inputs[0].exponent};
+}
 
 std::array<int8_t, 256> byte_table(const ValueTable& wide) {
   std::array<int8_t, 256> table;
@@ -107,7 +54,7 @@ std::array<int8_t, 256> byte_table(const ValueTable& wide) {
 
 void forward(const OpContext& c) {
   const Tensor& in = c.inputs[0];
-  const Steps steps(c);
+  const QuantiseSteps steps = steps_of(c);
   auto* const out = c.output.as<int8_t>();
   set_exponent(c, c.output, static_cast<int>(c.attributes->whole("exponent")));
   if (is_bytes(in)) {
@@ -134,7 +81,7 @@ struct Slope {
   int shift;
 };
 
-Slope slope_of(const OpContext& c, const Steps& steps) {
+Slope slope_of(const OpContext& c, const QuantiseSteps& steps) {
   const Real slope =
       ldexp(Real(steps.high()), static_cast<int>(c.attributes->whole("exponent"))) / steps.range();
   const int bits = c.grad_output.bits <= 16 ? 30 : 29;
@@ -144,7 +91,7 @@ Slope slope_of(const OpContext& c, const Steps& steps) {
 
 void backward_input(const OpContext& c) {
   const Tensor &in = c.inputs[0], &grad_input = c.grad_inputs[0];
-  const Steps steps(c);
+  const QuantiseSteps steps = steps_of(c);
   const Slope slope = slope_of(c, steps);
   const int wide_exponent = *c.grad_output.exponent - slope.shift;
   const auto factor = [&](int64_t q) { return steps.is_within(q) ? slope.mantissa : 0; };
@@ -193,7 +140,7 @@ int64_t sum_of_products(const OpContext& c, const std::array<int8_t, 256>& table
 // The gradient of the range: sum of g * 2^exponent / range * range_factor(x). Factors have as many
 // bits behind the point as 8 bits hold.
 void backward_weights(const OpContext& c) {
-  const Steps steps(c);
+  const QuantiseSteps steps = steps_of(c);
   int fraction = 0;
   while (steps.high() << (fraction + 1) <= INT8_MAX) ++fraction;
   const auto factor = [&](int64_t q) { return steps.range_factor(q, fraction); };

@@ -243,7 +243,7 @@ void exact_average(const OpContext& c) {
   const PoolShape s = pool_shape(*c.attributes, input.shape, c.output.shape);
   const bool padded = c.attributes->is_set("count_padding");
   const MeanTables tables{reinterpret_cast<int8_t*>(c.workspace)};
-  std::array<bool, kLargestPoolWindow * kLargestPoolWindow + 1> filled{};
+  std::array<bool, kernels::kLargestPoolWindow * kernels::kLargestPoolWindow + 1> filled{};
   for (int64_t w = 0; w < s.out_height * s.out_width; ++w) {
     const int64_t cells = cells_of(s, padded, w / s.out_width, w % s.out_width);
     if (std::exchange(filled[cells], true)) continue;
