@@ -40,6 +40,19 @@ struct ReportOutcome {
 MANTISSA_EXPORT ReportOutcome report(const std::vector<std::string>& runs,
                                      const Settings& settings);
 
+struct ParametersOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::string file;        // bytes of a safetensors file that "from" of train takes
+  int64_t parameters = 0;  // in it
+};
+
+// The trained parameters of a run (its folder), a checkpoint or a network, whose names fit one of
+// the patterns: * stands for any text, commas separate, "" takes all. docs/networks.md has the
+// file's form.
+MANTISSA_EXPORT ParametersOutcome trained_parameters(const std::string& path,
+                                                     const std::string& patterns = "");
+
 struct StatisticsOutcome {
   Exit exit = Exit::kDone;
   std::string error;

@@ -183,7 +183,8 @@ Result<QuantizeConfig> quantize_config(const Settings& settings) {
       return invalid_input("unknown setting '" + name + "' of quantize");
     }
   }
-  if (settings.count("from") == 0) {
+  const auto from = settings.find("from");
+  if (from == settings.end() || from->second.empty()) {
     return invalid_input("quantize: --from names the trained network, a run's folder or a file");
   }
   if (config.measures_sensitivity) return config;

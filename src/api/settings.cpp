@@ -117,6 +117,11 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
             kThreads,
             kIsa};
   }
+  if (command == "serve") {
+    return {kCheckpoint,
+            {"host", "address to listen on; 127.0.0.1 is this machine alone", "127.0.0.1"},
+            {"port", "port to listen on (0: any that is free)", "8080"}};
+  }
   if (command == "data") {
     return {
         {"data", "data set, also without --data: a name or a folder", ""},

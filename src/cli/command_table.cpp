@@ -45,7 +45,8 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa import mnist.onnx --input-mean 0.1307 --input-std 0.3081 --out mnist.safetensors\n"
      "  mantissa train --from resnet18.safetensors --data pictures/ --out runs/a\n"
      "  mantissa train --from resnet18.onnx --data pictures/ --out runs/a\n",
-     "train --from reads ONNX models itself: import shows whether that is possible, and writes what "
+     "train --from reads ONNX models itself: import shows whether that is possible, and writes "
+     "what "
      "it starts from. What cannot be imported is listed. docs/onnx.md has the operators.",
      {"MODEL", "ONNX model, NAME.onnx", 1, 1}},
     {"plan", "Show the program and the memory that a training run would take; run nothing",
@@ -65,6 +66,13 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa quantize --from runs/a --weights 3 --activations 3 --sensitivity\n",
      "The result is a run like those of train: eval, predict, report and train --from take it. "
      "docs/quantisation.md says what is computed."},
+    {"serve", "Serve a trained network over HTTP: predictions, and weights that others start from",
+     "  mantissa serve --checkpoint runs/a --port 8080\n"
+     "  mantissa train --from http://127.0.0.1:8080 --data pictures/ --out runs/b\n"
+     "  mantissa train --from 'http://127.0.0.1:8080/parameters?take=*.range' --model "
+     "runs/w4a4/network.json --out runs/c\n",
+     "Prints its address, and listens on this machine alone unless --host says otherwise. There is "
+     "no password. docs/serve.md lists what can be asked."},
     {"bench", "Measure training steps: time, speed and share of the CPU's peak per instruction",
      "  mantissa bench --model resnet20 --format bfp8 --batch-size 128\n"
      "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"

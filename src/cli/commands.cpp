@@ -12,6 +12,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/run_commands.h"
+#include "cli/serve.h"
 
 namespace mantissa::cli {
 namespace {
@@ -109,7 +110,23 @@ int report_run(const CommandLine& line, const TrainedRun& run) {
   return 0;
 }
 
-int run_train(const CommandLine& line) { return report_run(line, train_visibly(line, train)); }
+// Calls run(line) with the files that --from named by an address.
+template <typename Run>
+int with_fetched(const CommandLine& line, const Run& run) {
+  CommandLine fetched = line;
+  Fetched files;
+  if (const std::string error = files.resolve(fetched.settings); !error.empty()) {
+    say("mantissa " + line.command + ": " + printable(error));
+    return static_cast<int>(Exit::kFailed);
+  }
+  return run(fetched);
+}
+
+int run_train(const CommandLine& line) {
+  return with_fetched(line, [](const CommandLine& fetched) {
+    return report_run(fetched, train_visibly(fetched, train));
+  });
+}
 
 int run_sensitivity(const CommandLine& line) {
   SensitivityOutcome outcome;
@@ -281,7 +298,8 @@ int run_info(const CommandLine& line) {
 int run_command(const CommandLine& line) {
   // These stop in good order; the others have nothing to save, and end at once.
   if (line.command == "train") return run_train(line);
-  if (line.command == "quantize") return run_quantize(line);
+  if (line.command == "quantize") return with_fetched(line, run_quantize);
+  if (line.command == "serve") return run_serve(line);
   if (line.command == "bench") return run_bench(line);
   if (line.command == "profile") return run_profile(line);
   release_stop_signals();

@@ -1,0 +1,77 @@
+// Trained parameters as a file in memory, for those who send them on.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "api/outcome.h"
+#include "base/atomic_file.h"
+#include "base/wildcard.h"
+#include "mantissa/runs.h"
+#include "train/starting_point.h"
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool fits(std::string_view patterns, std::string_view name) {
+  for (size_t begin = 0; begin <= patterns.size();) {
+    const size_t end = std::min(patterns.find(',', begin), patterns.size());
+    if (matches_wildcard(patterns.substr(begin, end - begin), name)) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// A file that is gone with this.
+class TemporaryFile {
+ public:
+  Status create() {
+    std::string name = (fs::temp_directory_path() / "mantissa-parameters-XXXXXX").string();
+    const int file = mkstemp(name.data());
+    if (file < 0) return failed("cannot make a temporary file in " + name);
+    close(file);
+    path_ = name;
+    return {};
+  }
+  ~TemporaryFile() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+Result<ParametersOutcome> collect(const std::string& path, const std::string& patterns) {
+  MANTISSA_ASSIGN(const TrainedFile trained, read_trained(path));
+  std::vector<NamedParameter> taken;
+  for (const NamedParameter& parameter : trained.parameters) {
+    if (patterns.empty() || fits(patterns, parameter.name)) taken.push_back(parameter);
+  }
+  if (taken.empty()) {
+    return invalid_input("'" + patterns + "' fits no parameter; the first is " +
+                         (trained.parameters.empty() ? "none" : trained.parameters[0].name));
+  }
+  TemporaryFile file;
+  MANTISSA_RETURN_IF_ERROR(file.create());
+  MANTISSA_RETURN_IF_ERROR(write_start(file.path(), trained.source, taken));
+  MANTISSA_ASSIGN(const auto bytes, read_file(file.path(), INT64_MAX));
+  ParametersOutcome outcome;
+  outcome.file.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  outcome.parameters = std::ssize(taken);
+  return outcome;
+}
+
+}  // namespace
+
+ParametersOutcome trained_parameters(const std::string& path, const std::string& patterns) {
+  Result<ParametersOutcome> outcome = collect(path, patterns);
+  return outcome.ok() ? std::move(*outcome) : refused<ParametersOutcome>(outcome.error());
+}
+
+}  // namespace mantissa
