@@ -40,12 +40,14 @@ class FrozenAfterTraining : public Frozen {
   FrozenAfterTraining() : Frozen(400) {}
 };
 
-TEST_F(FrozenAfterTraining, IsWithinTwoTenthsOfAPointOfDynamicExponents) {
+// Its sums are not rounded to 8 bits before a batch norm, as those of training are.
+TEST_F(FrozenAfterTraining, IsWithinThreeQuartersOfAPointOfDynamicExponents) {
   ImageSet test = fashion_mnist().test;
   test.count = test.count / kBatch * kBatch;
   const Evaluation evaluation = evaluate_with(*frozen_, kBatch, 2, best_isa(), test);
   EXPECT_GT(evaluation.accuracy(), 0.75);
-  EXPECT_NEAR(evaluation.accuracy(), evaluate_unfrozen(harness_, {}, kBatch, test).accuracy, 0.002);
+  EXPECT_NEAR(evaluation.accuracy(), evaluate_unfrozen(harness_, {}, kBatch, test).accuracy,
+              0.0075);
 }
 
 // As a run has it: in an arena that steps have used, beside what computes it.
