@@ -1,0 +1,60 @@
+"""Runs an exported network in ONNX Runtime and compares its logits with those of predict --raw.
+
+    onnx_export.py FILE.onnx RAW.npz IMAGES
+
+Exits with 1 if one differs, or if the optimised graph computes a layer in floating point.
+"""
+import collections
+import glob
+import gzip
+import os
+import platform
+import struct
+import sys
+import tempfile
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+import numpy  # noqa: E402
+import onnx  # noqa: E402
+import onnxruntime  # noqa: E402
+
+IMAGES = "/usr/share/**/t10k-images-idx3-ubyte*"
+FLOAT = {"Conv", "Gemm", "MatMul", "Add", "Concat", "AveragePool", "GlobalAveragePool", "Relu"}
+
+
+def images(count):
+    path = sorted(glob.glob(IMAGES, recursive=True))[0]
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+        data = file.read()
+    all_images, height, width = struct.unpack(">3I", data[4:16])
+    pixels = numpy.frombuffer(data, numpy.uint8, offset=16)
+    return pixels.reshape(all_images, 1, height, width)[:count]
+
+
+def main(path, raw, count):
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    expected = numpy.load(raw)
+    logits = expected["mantissas"][:count].astype(numpy.float64) * 2.0 ** int(expected["exponent"])
+    with tempfile.TemporaryDirectory() as folder:
+        optimised = os.path.join(folder, "optimised.onnx")
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = optimised
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        found = []
+        for first in range(0, count, 50):
+            found.append(session.run(None, {"pixels": images(count)[first:first + 50]})[0])
+        operators = collections.Counter(n.op_type for n in onnx.load(optimised).graph.node)
+    found = numpy.concatenate(found)
+    assert found.dtype == numpy.float32 and found.shape == logits.shape, found.shape
+    assert len(numpy.unique(logits)) > 10, "logits that are all alike show nothing"
+    different = int((found != logits).sum())
+    in_float = sorted(FLOAT & set(operators))
+    integer = {name: n for name, n in sorted(operators.items()) if name.startswith("Q")}
+    print(f"{os.path.basename(path)}: {different} of {found.size} logits differ; "
+          f"{integer}{', in floating point: ' + str(in_float) if in_float else ''}", flush=True)
+    return 1 if different or in_float else 0
+
+
+sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
