@@ -83,6 +83,8 @@ struct DescriptionOutcome {
 };
 
 // Describes a run's folder, a checkpoint, a model.safetensors or any safetensors file.
-MANTISSA_EXPORT DescriptionOutcome describe_path(const std::string& path);
+// Settings: "shape" with sizes of an ONNX network's inputs, "NAME=1x3x224x224", one a line.
+MANTISSA_EXPORT DescriptionOutcome describe_path(const std::string& path,
+                                                 const Settings& settings = {});
 
 }  // namespace mantissa

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "api/outcome.h"
 #include "api/target.h"
@@ -106,6 +108,26 @@ Result<nlohmann::ordered_json> read_statistics(const std::string& run, const Set
   return tensor_statistics(record, kind);
 }
 
+// Lines such as "x=1x3x224x224".
+Result<std::map<std::string, std::vector<int64_t>>> parse_shapes(const std::string& text) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    // Names may have "=" in them, sizes do not.
+    const size_t equals = line.rfind('=');
+    if (equals == std::string::npos) {
+      return invalid_input("shape: '" + line + "' is not as in x=1x3x224x224");
+    }
+    std::vector<int64_t>& shape = shapes[line.substr(0, equals)];
+    std::istringstream sizes(line.substr(equals + 1));
+    for (std::string size; std::getline(sizes, size, 'x');) {
+      MANTISSA_ASSIGN(const int64_t number, parse_integer("shape", size, 0, INT32_MAX));
+      shape.push_back(number);
+    }
+  }
+  return shapes;
+}
+
 }  // namespace
 
 StatisticsOutcome statistics(const std::string& run, const Settings& settings) {
@@ -117,8 +139,11 @@ StatisticsOutcome statistics(const std::string& run, const Settings& settings) {
   return outcome;
 }
 
-DescriptionOutcome describe_path(const std::string& path) {
-  const auto json = describe(path);
+DescriptionOutcome describe_path(const std::string& path, const Settings& settings) {
+  const auto shape = settings.find("shape");
+  const auto shapes = parse_shapes(shape == settings.end() ? "" : shape->second);
+  if (!shapes.ok()) return refused<DescriptionOutcome>(shapes.error());
+  const auto json = describe(path, *shapes);
   if (!json.ok()) return refused<DescriptionOutcome>(json.error());
   DescriptionOutcome outcome;
   outcome.json = json->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

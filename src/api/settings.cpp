@@ -129,7 +129,14 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
         {"contact-sheet", "PNG file to write, with a row of training pictures for each class", ""},
         kThreads};
   }
-  if (command == "info") return network_infos();
+  if (command == "info") {
+    std::vector<SettingInfo> infos = network_infos();
+    infos.push_back({.name = "shape",
+                     .help = "sizes of an ONNX network's input, as in x=1x3x224x224",
+                     .default_value = "",
+                     .is_list = true});
+    return infos;
+  }
   if (command == "run") {
     return {{"inputs", "NPZ file with an array for each input", ""},
             {"out", "NPZ file to write, with an array for each output", ""},

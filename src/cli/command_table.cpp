@@ -124,7 +124,7 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa info runs/a/model.safetensors --tensors\n"
      "  mantissa info --model resnet8 --data fashion-mnist --graph > mine.json\n"
      "  mantissa info runs/a --graph\n"
-     "  mantissa info net.onnx\n",
+     "  mantissa info net.onnx --shape x=1x3x48x192\n",
      "Of an ONNX network it shows layers with their shapes (for one example), parameters and "
      "multiply-adds, and every node that is not supported, with the reason. --graph prints a "
      "network as JSON, which may be edited and trained: train --model mine.json. "

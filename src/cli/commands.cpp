@@ -262,7 +262,7 @@ int run_completion(const CommandLine& line) {
 
 // Settings of info that no network has.
 bool is_of_info(const std::string& name) {
-  return name == "isa" || name == "graph" || name == "tensors";
+  return name == "isa" || name == "graph" || name == "tensors" || name == "shape";
 }
 
 int run_graph(const CommandLine& line) {

@@ -53,6 +53,7 @@ std::string onnx_layers(const std::string& description, const Terminal& terminal
   table.add({"all", "", "", grouped(json["parameters"].get<int64_t>()),
              grouped(json["multiply_adds"].get<int64_t>())});
   text += "\n" + table.text(terminal.width(), terminal);
+  for (const Json& note : json["notes"]) text += "\n" + printable(note.get<std::string>()) + "\n";
   if (json["unsupported"].empty()) return text + "\nmantissa run supports all nodes\n";
   text += "\n" + terminal.paint("1", "not supported") + "\n";
   for (const Json& problem : json["unsupported"]) {

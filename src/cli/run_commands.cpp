@@ -89,7 +89,7 @@ int run_import(const CommandLine& line) {
 }
 
 int run_describe(const CommandLine& line) {
-  const DescriptionOutcome outcome = describe_path(line.paths[0]);
+  const DescriptionOutcome outcome = describe_path(line.paths[0], line.settings);
   if (const int code = exit_code(line, outcome)) return code;
   print(line.json ? outcome.json
                   : description_report(outcome.json, line.setting("tensors") == "true",

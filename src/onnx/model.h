@@ -41,7 +41,7 @@ int element_bits(ElementType type);
 const char* element_name(ElementType type);
 
 // Numbers as raw_data has them: little-endian, row-major; 4-bit ones two a byte, the first in the
-// low half. A view: `owner` keeps the bytes alive, and is null where somebody else does.
+// low half. They may be unaligned. A view: `owner` keeps the bytes alive, and is null where somebody else does.
 struct TensorData {
   std::string name;
   ElementType type = ElementType::kUndefined;

@@ -153,10 +153,13 @@ Result<Json> describe_run(const fs::path& folder) {
 
 }  // namespace
 
-Result<Json> describe(const fs::path& path) {
+Result<Json> describe(const fs::path& path,
+                      const std::map<std::string, std::vector<int64_t>>& shapes) {
   MANTISSA_ASSIGN(const PathKind kind, path_kind(path));
-  if (kind == PathKind::kFolder) return describe_run(path);
-  return path.extension() == ".onnx" ? describe_onnx(path) : describe_file(path);
+  const bool is_onnx = kind != PathKind::kFolder && path.extension() == ".onnx";
+  if (is_onnx) return describe_onnx(path, shapes);
+  if (!shapes.empty()) return invalid_input("--shape is for ONNX networks (*.onnx)");
+  return kind == PathKind::kFolder ? describe_run(path) : describe_file(path);
 }
 
 }  // namespace mantissa

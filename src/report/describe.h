@@ -1,8 +1,12 @@
 // Describes a run's folder or a safetensors file, for `mantissa info PATH`.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -12,6 +16,9 @@ namespace mantissa {
 // checkpoint (or of its frozen network). A safetensors file: kind "checkpoint", "frozen network" or
 // "safetensors", with its metadata, whether its checksum holds, and its tensors. A file *.onnx:
 // describe_onnx.h. Errors name the file: none, damaged.
-Result<nlohmann::ordered_json> describe(const std::filesystem::path& path);
+// `shapes`: sizes of an ONNX network's inputs, by name.
+Result<nlohmann::ordered_json> describe(
+    const std::filesystem::path& path,
+    const std::map<std::string, std::vector<int64_t>>& shapes = {});
 
 }  // namespace mantissa

@@ -80,11 +80,33 @@ Json network_json(const onnx::ModelData& model, const onnx::Survey& survey) {
   return json;
 }
 
+// Inputs whose sizes nobody has said.
+Json open_inputs(const onnx::ModelData& model, const onnx::Shapes& known) {
+  Json notes = Json::array();
+  for (const onnx::ValueData* input : onnx::inputs_of(model.graph)) {
+    if (known.contains(input->name)) continue;
+    std::string example;
+    for (const onnx::Dimension& dim : input->dims) {
+      example += example.empty() ? "" : "x";
+      example += dim.size >= 0 ? std::to_string(dim.size) : example.empty() ? "1" : "64";
+    }
+    notes.push_back("input '" + input->name +
+                    "' has open sizes: say them for the shapes, --shape " + input->name + "=" +
+                    example);
+  }
+  return notes;
+}
+
 }  // namespace
 
-Result<Json> describe_onnx(const fs::path& path) {
+Result<Json> describe_onnx(const fs::path& path, const onnx::Shapes& shapes) {
   MANTISSA_ASSIGN(const onnx::ModelData model, onnx::read_model(path));
-  const Result<onnx::Survey> survey = onnx::survey(model, onnx::input_shapes(model));
+  const onnx::Shapes known = onnx::input_shapes(model, shapes);
+  for (const auto& [name, dims] : shapes) {
+    if (!known.contains(name))
+      return invalid_input("--shape: the network has no input '" + name + "'");
+  }
+  const Result<onnx::Survey> survey = onnx::survey(model, known);
   if (!survey.ok()) {
     return make_error(survey.error().code, "'" + path.string() + "': " + survey.error().message);
   }
@@ -101,6 +123,7 @@ Result<Json> describe_onnx(const fs::path& path) {
   json["metadata"] = Json::object();
   for (const auto& [key, text] : model.metadata) json["metadata"][key] = text;
   json.update(network_json(model, *survey));
+  json["notes"] = open_inputs(model, known);
   return json;
 }
 

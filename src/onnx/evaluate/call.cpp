@@ -5,6 +5,11 @@
 #include "onnx/read_context.h"
 
 namespace mantissa::onnx {
+namespace {
+
+constexpr int64_t kMostConstantBytes = int64_t{64} << 20;
+
+}  // namespace
 
 OpCall::OpCall(const NodeData& node, int64_t opset, bool shapes_only,
                std::vector<const Value*> inputs, ThreadPool& pool)
@@ -102,6 +107,10 @@ Status OpCall::make(size_t i, ElementType type, Dims dims) {
 
 Status OpCall::make_known(size_t i, ElementType type, Dims dims) {
   if (!fault_.empty()) return invalid_input(fault_);
+  if (shapes_only_) {
+    MANTISSA_ASSIGN(const int64_t bytes, value_bytes(type, dims));
+    if (bytes > kMostConstantBytes) return invalid_input("a constant of dims " + to_text(dims));
+  }
   // One that nobody wants may be written all the same.
   if (i >= outputs_.size()) outputs_.resize(i + 1);
   MANTISSA_ASSIGN(outputs_[i].tensor, allocate(type, dims));

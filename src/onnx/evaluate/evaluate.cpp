@@ -30,7 +30,9 @@ Status check_input(const ValueData& input, const TensorData& given) {
   std::string wanted;
   for (const Dimension& dim : input.dims) {
     wanted += wanted.empty() ? "[" : ", ";
-    wanted += dim.size >= 0 ? std::to_string(dim.size) : dim.name.empty() ? "any" : dim.name;
+    wanted += dim.size >= 0      ? std::to_string(dim.size)
+              : dim.name.empty() ? "any"
+                                 : describe("", dim.name).substr(1);
   }
   return invalid_input(describe("input", input.name) + " has the shape " + to_text(given.dims) +
                        ", but " + (wanted.empty() ? "[" : wanted) + "] is wanted");
@@ -110,11 +112,9 @@ Result<std::vector<TensorData>> evaluate(const ModelData& model, const Tensors& 
   MANTISSA_ASSIGN(Interpreter interpreter, start(model, false, pool));
   Scope scope;
   for (const auto& [name, tensor] : inputs) {
-    Value value{{}, true, true};
-    MANTISSA_ASSIGN(value.tensor, aligned(tensor));
-    scope.values.emplace(name, std::move(value));
+    scope.values.emplace(name, Value{tensor, true, true});
   }
-  MANTISSA_RETURN_IF_ERROR(add_initialisers(model.graph, scope));
+  add_initialisers(model.graph, scope);
   std::vector<Value> values = interpreter.run_graph(model.graph, scope, true);
   if (!interpreter.problems.empty()) {
     return invalid_input(describe_problems(interpreter.problems));

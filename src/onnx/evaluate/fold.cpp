@@ -67,7 +67,7 @@ class Folder {
   bool is_copy(const NodeData& node, const std::vector<Value>& outputs) const;
   // The branch that an If takes for certain, or null.
   std::shared_ptr<const GraphData> certain_branch(const NodeData& node) const;
-  Status inline_branch(const NodeData& node, const GraphData& branch, Names& names);
+  void inline_branch(const NodeData& node, const GraphData& branch, Names& names);
   std::string fresh(const std::string& name);
   ValueData describe_value(const std::string& name) const;
 
@@ -109,27 +109,24 @@ std::shared_ptr<const GraphData> Folder::certain_branch(const NodeData& node) co
 }
 
 // The branch's nodes follow those that are kept, under names that nobody has.
-Status Folder::inline_branch(const NodeData& node, const GraphData& branch, Names& names) {
+void Folder::inline_branch(const NodeData& node, const GraphData& branch, Names& names) {
   Names inner = names;
   for (const TensorData& tensor : branch.initialisers) {
-    Value value{{}, true, true};
-    MANTISSA_ASSIGN(value.tensor, aligned(tensor));
     inner[tensor.name] = fresh(tensor.name);
-    scope_.values[inner[tensor.name]] = std::move(value);
+    scope_.values[inner[tensor.name]] = Value{tensor, element_bits(tensor.type) != 0, true};
   }
   fold(branch, inner);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     names[node.outputs[i]] = resolve(inner, branch.outputs[i].name);
   }
-  return {};
 }
 
 void Folder::fold(const GraphData& graph, Names& names) {
   for (const NodeData& original : graph.nodes) {
     NodeData node = renamed(original, names);
     if (const auto branch = certain_branch(node)) {
-      // Graphs within have new names already.
-      if (inline_branch(node, *branch, names).ok()) continue;
+      inline_branch(node, *branch, names);
+      continue;
     }
     for (std::string& output : node.outputs) {
       const std::string name = output;

@@ -1,9 +1,11 @@
 #include "onnx/evaluate/interpreter.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "onnx/evaluate/op_table.h"
+#include "onnx/evaluate/work.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -12,14 +14,29 @@ std::vector<Value> unknown_outputs(const NodeData& node) {
   return std::vector<Value>(node.outputs.size());
 }
 
-int64_t bytes_of(const std::vector<Value>& values) {
-  int64_t bytes = 0;
-  for (const Value& value : values) {
-    if (!value.shaped) continue;
-    const Result<int64_t> own = value_bytes(value.tensor.type, value.tensor.dims);
-    if (own.ok()) bytes += *own;
+// Numbers as C++ wants them: values of a file may be unaligned. Of large ones only where their
+// numbers are read.
+constexpr size_t kSmallBytes = 1 << 16;
+
+Status align(std::vector<const Value*>& inputs, bool all, std::deque<Value>& copies) {
+  for (const Value*& input : inputs) {
+    if (input == nullptr || !input->known) continue;
+    if (!all && input->tensor.bytes.size() > kSmallBytes) continue;
+    MANTISSA_ASSIGN(TensorData tensor, aligned(input->tensor));
+    if (tensor.bytes.data() == input->tensor.bytes.data()) continue;
+    input = &copies.emplace_back(Value{std::move(tensor), true, true});
   }
-  return bytes;
+  return {};
+}
+
+// Reasons quote attributes, which may hold anything.
+std::string printable(std::string reason) {
+  constexpr size_t kMost = 300;
+  if (reason.size() > kMost) reason = reason.substr(0, kMost) + "...";
+  for (char& character : reason) {
+    if (static_cast<unsigned char>(character) < ' ' || character == '\x7f') character = '?';
+  }
+  return reason;
 }
 
 const GraphData* graph_attribute(const NodeData& node, const char* name) {
@@ -58,17 +75,12 @@ std::string name_of(const NodeData& node) {
   return node.outputs.front();
 }
 
-Status add_initialisers(const GraphData& graph, Scope& scope) {
+void add_initialisers(const GraphData& graph, Scope& scope) {
   for (const TensorData& tensor : graph.initialisers) {
-    Value value{tensor, true, true};
-    if (element_bits(tensor.type) == 0) {
-      value = {};  // strings: known by name only
-    } else {
-      MANTISSA_ASSIGN(value.tensor, aligned(tensor));
-    }
-    scope.values.emplace(tensor.name, std::move(value));
+    // Of strings no more is known than the name.
+    const bool known = element_bits(tensor.type) != 0;
+    scope.values.emplace(tensor.name, known ? Value{tensor, true, true} : Value());
   }
-  return {};
 }
 
 void for_each_read(const NodeData& node, const std::function<void(const std::string&)>& function) {
@@ -87,16 +99,29 @@ void for_each_read(const NodeData& node, const std::function<void(const std::str
 Result<std::vector<Value>> Interpreter::run_known(const NodeData& node,
                                                   std::vector<const Value*> inputs,
                                                   Status (*function)(OpCall&)) {
+  std::deque<Value> copies;
+  MANTISSA_RETURN_IF_ERROR(align(inputs, false, copies));
   OpCall shapes(node, opset, true, inputs, *pool);
   MANTISSA_RETURN_IF_ERROR(function(shapes));
   const std::vector<Value> expected = shapes.take_outputs();
-  constant_bytes -= bytes_of(expected);
+  for (const Value& value : expected) {
+    const bool is_view = std::any_of(inputs.begin(), inputs.end(), [&](const Value* input) {
+      return input != nullptr && value.known && !value.tensor.bytes.empty() &&
+             input->tensor.bytes.data() == value.tensor.bytes.data();
+    });
+    if (!is_view) constant_bytes -= std::min(constant_bytes + 1, bytes_of({value}));
+  }
   if (constant_bytes < 0) {
     return invalid_input("constants outgrow the file: they are much larger than its tensors");
   }
   const bool known =
       std::all_of(expected.begin(), expected.end(), [](const Value& value) { return value.known; });
   if (known) return expected;
+  constant_work -= std::min(constant_work + 1, work_of(node, inputs, expected));
+  if (constant_work < 0) {
+    return invalid_input("the network's constants take too much computing to be folded");
+  }
+  MANTISSA_RETURN_IF_ERROR(align(inputs, true, copies));
   OpCall call(node, opset, false, std::move(inputs), *pool);
   MANTISSA_RETURN_IF_ERROR(function(call));
   return call.take_outputs();
@@ -116,6 +141,8 @@ Result<std::vector<Value>> Interpreter::run_operator(const NodeData& node, const
   }
   while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
   if (shapes_only && known) return run_known(node, std::move(inputs), row->function);
+  std::deque<Value> copies;
+  MANTISSA_RETURN_IF_ERROR(align(inputs, !shapes_only, copies));
   OpCall call(node, opset, shapes_only, std::move(inputs), *pool);
   const Status status = row->function(call);
   if (!status.ok() && call.undetermined()) return unknown_outputs(node);
@@ -140,7 +167,7 @@ Result<std::vector<Value>> Interpreter::run_if(const NodeData& node, const Scope
   for (int i = 0; i < 2; ++i) {
     if (condition->known && static_cast<int>(condition->tensor.bytes[0]) != i) continue;
     Scope inner{{}, &scope};
-    MANTISSA_RETURN_IF_ERROR(add_initialisers(*branches[i], inner));
+    add_initialisers(*branches[i], inner);
     results.push_back(run_graph(*branches[i], inner, false));
     if (results.back().size() != node.outputs.size()) {
       return invalid_input("a branch with another number of outputs");
@@ -153,7 +180,7 @@ Result<std::vector<Value>> Interpreter::run_if(const NodeData& node, const Scope
 std::vector<Value> Interpreter::run_node(const NodeData& node, const Scope& scope) {
   Result<std::vector<Value>> outputs = run_operator(node, scope);
   if (outputs.ok()) return std::move(*outputs);
-  problems.push_back({name_of(node), node.op_type, outputs.error().message});
+  problems.push_back({name_of(node), node.op_type, printable(outputs.error().message)});
   return unknown_outputs(node);
 }
 

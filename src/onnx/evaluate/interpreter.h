@@ -36,6 +36,8 @@ struct Interpreter {
   ThreadPool* pool = nullptr;
   // Constants that are computed may take so many bytes more.
   int64_t constant_bytes = 0;
+  // And so much computing (work.h).
+  int64_t constant_work = 0;
   // With shapes_only: bytes that all values take which are still to be read, and the most so far.
   int64_t live_bytes = 0;
   int64_t peak_bytes = 0;
@@ -62,8 +64,8 @@ struct Interpreter {
 // What a node is called in messages.
 std::string name_of(const NodeData& node);
 
-// Adds the graph's initialisers to the scope. Errors: memory.
-Status add_initialisers(const GraphData& graph, Scope& scope);
+// Adds the graph's initialisers to the scope.
+void add_initialisers(const GraphData& graph, Scope& scope);
 
 // Calls function(name) for each value that a node reads, in graphs within it too.
 void for_each_read(const NodeData& node, const std::function<void(const std::string&)>& function);

@@ -108,6 +108,7 @@ uint16_t to_float16(float number) {
   if (std::isnan(number)) return static_cast<uint16_t>(sign | 0x7e00);
   const float magnitude = std::fabs(number);
   if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00);
+  if (magnitude == 0) return sign;
   int exponent = 0;
   std::frexp(magnitude, &exponent);
   // The place of the last of 11 bits, or of the least subnormal.

@@ -48,6 +48,14 @@ Status reduce(OpCall& call, Start start, Add add, End end) {
     walk(loops, [&](const int64_t* offsets, const int64_t* steps, int64_t count) {
       const T* in = call.data<T>(0) + offsets[0];
       Sum<T>* sum = sums.data() + offsets[1];
+      if (steps[1] == 0) {
+        Sum<T> into = *sum;
+        for (int64_t i = 0; i < count; ++i) {
+          into = add(into, static_cast<Sum<T>>(in[i * steps[0]]));
+        }
+        *sum = into;
+        return;
+      }
       for (int64_t i = 0; i < count; ++i) {
         Sum<T>& into = sum[i * steps[1]];
         into = add(into, static_cast<Sum<T>>(in[i * steps[0]]));

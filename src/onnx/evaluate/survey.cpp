@@ -5,6 +5,7 @@
 #include "onnx/evaluate/evaluate.h"
 #include "onnx/evaluate/op_table.h"
 #include "onnx/evaluate/trace.h"
+#include "onnx/evaluate/work.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -12,26 +13,8 @@ namespace {
 // Constants may outgrow the tensors of the file that far.
 constexpr int64_t kConstantBytes = int64_t{64} << 20;
 constexpr int64_t kConstantFactor = 3;
-
-// Multiply-adds as people count them: those of convolutions and products of matrices.
-int64_t count_multiply_adds(const NodeData& node, const std::vector<const Value*>& inputs,
-                            const std::vector<Value>& outputs) {
-  if (inputs.size() < 2 || outputs.empty() || !outputs[0].shaped || inputs[0] == nullptr ||
-      inputs[1] == nullptr || !inputs[0]->shaped || !inputs[1]->shaped) {
-    return 0;
-  }
-  const Dims& a = inputs[0]->tensor.dims;
-  const Dims& b = inputs[1]->tensor.dims;
-  const int64_t out = count_of(outputs[0].tensor.dims);
-  // Each output of a convolution meets all weights of its channel.
-  if (node.op_type == "Conv") return out * count_of({b.begin() + 1, b.end()});
-  if (node.op_type == "ConvTranspose") return count_of(a) * count_of({b.begin() + 1, b.end()});
-  if (node.op_type == "MatMul") return out * a.back();
-  if (node.op_type == "Gemm") {
-    return outputs[0].tensor.dims[0] == 0 ? 0 : out * (count_of(a) / outputs[0].tensor.dims[0]);
-  }
-  return 0;
-}
+// Computing constants takes a second or two at most.
+constexpr int64_t kConstantWork = int64_t{1} << 29;
 
 }  // namespace
 
@@ -58,6 +41,7 @@ Result<Interpreter> start(const ModelData& model, bool shapes_only, ThreadPool& 
     }
   }
   interpreter.constant_bytes = kConstantBytes + kConstantFactor * bytes;
+  interpreter.constant_work = kConstantWork + kConstantFactor * bytes;
   return interpreter;
 }
 
@@ -71,7 +55,7 @@ Result<Scope> shaped_scope(const ModelData& model, const Shapes& inputs) {
     scope.values[input.name] = {{input.name, input.type, found->second, {}, nullptr}, true, false};
   }
   // What is there already, an input in the place of its default, stays.
-  MANTISSA_RETURN_IF_ERROR(add_initialisers(model.graph, scope));
+  add_initialisers(model.graph, scope);
   return scope;
 }
 
@@ -96,7 +80,7 @@ Result<Survey> survey(const ModelData& model, const Shapes& inputs) {
       if (value == nullptr || !value->shaped || value->tensor.type != ElementType::kFloat) continue;
       if (parameters.erase(name) > 0) facts.parameters += count_of(value->tensor.dims);
     }
-    facts.multiply_adds = count_multiply_adds(node, read, outputs);
+    facts.multiply_adds = multiply_adds_of(node, read, outputs);
     result.nodes.push_back(std::move(facts));
   };
   result.outputs = interpreter.run_graph(model.graph, scope, true);

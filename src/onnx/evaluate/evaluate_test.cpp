@@ -1,0 +1,273 @@
+#include "onnx/evaluate/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "onnx/reader.h"
+#include "onnx/test_messages.h"
+
+namespace mantissa::onnx {
+namespace {
+
+constexpr int kFloat = 1;
+constexpr int kInt64 = 7;
+constexpr int kBool = 9;
+
+// The bytes must outlive the model.
+ModelData parse(const std::string& bytes) {
+  Result<ModelData> model = parse_model(std::as_bytes(std::span(bytes)), nullptr, "nowhere");
+  EXPECT_TRUE(model.ok()) << model.error().message;
+  return model.ok() ? std::move(*model) : ModelData();
+}
+
+std::string node(std::string_view type, std::initializer_list<std::string_view> in,
+                 std::initializer_list<std::string_view> out, std::string_view attributes = "") {
+  return bytes_field(1, node_message(type, in, out, attributes));
+}
+
+std::string input(std::string_view name, std::initializer_list<int64_t> dims, int type = kFloat) {
+  return bytes_field(11, value_message(name, type, dims));
+}
+
+std::string output(std::string_view name, int type = kFloat) {
+  return bytes_field(12,
+                     bytes_field(1, name) + bytes_field(2, bytes_field(1, number_field(1, type))));
+}
+
+std::string whole_numbers_tensor(std::string_view name, std::initializer_list<int64_t> numbers) {
+  return bytes_field(5, tensor_message(name, kInt64, {static_cast<int64_t>(numbers.size())},
+                                       numbers_field(7, numbers)));
+}
+
+std::string integer_attribute(std::string_view name, int64_t value) {
+  return bytes_field(5, bytes_field(1, name) + number_field(3, value) + number_field(20, 2));
+}
+
+std::string graph_attribute(std::string_view name, const std::string& graph) {
+  return bytes_field(5, bytes_field(1, name) + bytes_field(6, graph) + number_field(20, 5));
+}
+
+TensorData tensor(const Dims& dims, float first = 1) {
+  TensorData result = *allocate(ElementType::kFloat, dims);
+  for (float& number : writable<float>(result)) number = first++;
+  return result;
+}
+
+std::vector<float> floats(const TensorData& tensor) {
+  const auto found = numbers<float>(tensor);
+  return {found.begin(), found.end()};
+}
+
+std::string fault(const ModelData& model, const Tensors& inputs) {
+  ThreadPool pool(1);
+  const auto outputs = evaluate(model, inputs, pool);
+  return outputs.ok() ? "" : outputs.error().message;
+}
+
+std::vector<std::string> operators(const ModelData& model) {
+  std::vector<std::string> names;
+  for (const NodeData& each : model.graph.nodes) names.push_back(each.op_type);
+  return names;
+}
+
+TEST(OnnxEvaluate, RefusesInputsThatDoNotFit) {
+  const std::string bytes = model_message(node("Add", {"x", "y"}, {"z"}) + input("x", {2, 3}) +
+                                          input("y", {2, 3}) + output("z"));
+  const ModelData model = parse(bytes);
+  EXPECT_EQ(fault(model, {{"x", tensor({2, 3})}, {"y", tensor({2, 3})}}), "");
+  EXPECT_EQ(fault(model, {}), "missing inputs: \"x\", \"y\"");
+  EXPECT_NE(fault(model, {{"x", tensor({2, 3})}, {"y", tensor({3, 2})}})
+                .find("input \"y\" has the shape [3, 2], but [2, 3] is wanted"),
+            std::string::npos);
+  EXPECT_NE(fault(model, {{"x", tensor({2, 3})}, {"y", tensor({2, 3})}, {"w", tensor({1})}})
+                .find("the network has no input \"w\"; its inputs: \"x\", \"y\""),
+            std::string::npos);
+  EXPECT_NE(fault(model, {{"x", tensor({2, 3})}, {"y", *allocate(ElementType::kInt64, {2, 3})}})
+                .find("has the type int64, but float is wanted"),
+            std::string::npos);
+}
+
+TEST(OnnxEvaluate, NamesAllThatIsNotSupported) {
+  const std::string bytes = model_message(
+      node("LSTM", {"x"}, {"a"}) + node("Relu", {"a"}, {"b"}) + node("LSTM", {"b"}, {"c"}) +
+      node("Elu", {"x"}, {"d"}, integer_attribute("speed", 1)) + node("MatMul", {"x", "x"}, {"e"}) +
+      input("x", {2, 3}) + output("c") + output("e"));
+  const std::string words = fault(parse(bytes), {{"x", tensor({2, 3})}});
+  EXPECT_EQ(
+      words,
+      "4 nodes are not supported: \"LSTM\": no such operator is known here (\"a\", \"c\"); "
+      "\"Elu\": attribute \"speed\" is not supported (\"d\"); \"MatMul\": dims [2, 3] and [2, 3] "
+      "do not go together (\"e\")");
+}
+
+TEST(OnnxEvaluate, RefusesOperatorSetsThatAreNew) {
+  const std::string bytes =
+      model_message(node("Relu", {"x"}, {"y"}) + input("x", {1}) + output("y"), 22);
+  EXPECT_NE(fault(parse(bytes), {{"x", tensor({1})}}).find("operator set 22 is not supported"),
+            std::string::npos);
+}
+
+TEST(OnnxEvaluate, TakesAnOpenBatchAsOne) {
+  const std::string x = bytes_field(
+      11, bytes_field(1, "x") +
+              bytes_field(
+                  2, bytes_field(1, number_field(1, kFloat) +
+                                        bytes_field(2, bytes_field(1, bytes_field(2, "N")) +
+                                                           bytes_field(1, number_field(1, 3))))));
+  const std::string bytes = model_message(node("Relu", {"x"}, {"y"}) + x + output("y"));
+  const ModelData model = parse(bytes);
+  EXPECT_EQ(input_shapes(model).at("x"), (Dims{1, 3}));
+  EXPECT_EQ(input_shapes(model, {{"x", {5, 3}}}).at("x"), (Dims{5, 3}));
+}
+
+TEST(OnnxEvaluate, CountsParametersOnceAndMultiplyAdds) {
+  const std::string bytes = model_message(
+      node("MatMul", {"x", "w"}, {"a"}) + node("MatMul", {"a", "w"}, {"b"}) + input("x", {2, 3}) +
+      bytes_field(5, tensor_message("w", kFloat, {3, 3}, bytes_field(9, std::string(36, '\0')))) +
+      output("b"));
+  const ModelData model = parse(bytes);
+  const Result<Survey> facts = survey(model, input_shapes(model));
+  ASSERT_TRUE(facts.ok());
+  ASSERT_EQ(facts->nodes.size(), 2u);
+  EXPECT_EQ(facts->nodes[0].parameters, 9);
+  EXPECT_EQ(facts->nodes[1].parameters, 0);
+  EXPECT_EQ(facts->nodes[1].multiply_adds, 18);
+  EXPECT_EQ(facts->outputs[0].tensor.dims, (Dims{2, 3}));
+}
+
+// What every exporter writes around a Reshape: the batch out of Shape, joined with -1.
+std::string reshape_graph() {
+  return node("Shape", {"x"}, {"s"}) + whole_numbers_tensor("zero", {0}) +
+         node("Gather", {"s", "zero"}, {"n"}) + whole_numbers_tensor("open", {-1}) +
+         node("Concat", {"n", "open"}, {"target"}, integer_attribute("axis", 0)) +
+         node("Identity", {"x"}, {"same"}) +
+         node("Cast", {"same"}, {"cast"}, integer_attribute("to", kFloat)) +
+         node("Relu", {"cast"}, {"r"}) + node("Reshape", {"r", "target"}, {"flat"}) +
+         node("Identity", {"flat"}, {"y"}) + input("x", {2, 3, 4}) + output("y");
+}
+
+TEST(OnnxFold, ShapeArithmeticBecomesAConstant) {
+  const std::string bytes = model_message(reshape_graph());
+  const ModelData model = parse(bytes);
+  const Result<ModelData> folded = fold_constants(model, input_shapes(model));
+  ASSERT_TRUE(folded.ok()) << folded.error().message;
+  EXPECT_EQ(operators(*folded), (std::vector<std::string>{"Relu", "Reshape"}));
+  EXPECT_EQ(folded->graph.nodes[1].outputs[0], "y");
+  ASSERT_EQ(folded->graph.initialisers.size(), 1u);
+  EXPECT_EQ(*whole_numbers(folded->graph.initialisers[0]), (std::vector<int64_t>{2, -1}));
+  ASSERT_EQ(folded->graph.values.size(), 1u);
+  EXPECT_EQ(folded->graph.values[0].name, "r");
+  EXPECT_EQ(folded->graph.outputs[0].dims.at(1).size, 12);
+  ThreadPool pool(1);
+  const Tensors inputs = {{"x", tensor({2, 3, 4}, -5)}};
+  const auto before = evaluate(model, inputs, pool);
+  const auto after = evaluate(*folded, inputs, pool);
+  ASSERT_TRUE(before.ok() && after.ok());
+  EXPECT_EQ((*before)[0].dims, (Dims{2, 12}));
+  EXPECT_EQ(floats((*before)[0]), floats((*after)[0]));
+}
+
+// Both branches use the names of the other's values.
+std::string if_graph(bool condition, std::string_view name) {
+  const auto branch = [](std::string_view type) {
+    return node(type, {"x"}, {"inner"}) + node("Abs", {"inner"}, {"result"}) + output("result");
+  };
+  return bytes_field(5, tensor_message(name, kBool, {},
+                                       bytes_field(9, std::string(1, condition ? '\1' : '\0')))) +
+         node("If", {name}, {std::string(name) + "_out"},
+              graph_attribute("then_branch", branch("Relu")) +
+                  graph_attribute("else_branch", branch("Neg")));
+}
+
+TEST(OnnxFold, AnIfBecomesItsBranch) {
+  const std::string bytes =
+      model_message(if_graph(true, "yes") + if_graph(false, "no") +
+                    node("Sub", {"yes_out", "no_out"}, {"y"}) + input("x", {2}) + output("y"));
+  const ModelData model = parse(bytes);
+  const Result<ModelData> folded = fold_constants(model, input_shapes(model));
+  ASSERT_TRUE(folded.ok()) << folded.error().message;
+  EXPECT_EQ(operators(*folded), (std::vector<std::string>{"Relu", "Abs", "Neg", "Abs", "Sub"}));
+  ThreadPool pool(1);
+  const Tensors inputs = {{"x", tensor({2}, -3)}};
+  const auto before = evaluate(model, inputs, pool);
+  const auto after = evaluate(*folded, inputs, pool);
+  ASSERT_TRUE(before.ok() && after.ok());
+  EXPECT_EQ(floats((*before)[0]), (std::vector<float>{-3, -2}));
+  EXPECT_EQ(floats((*after)[0]), (std::vector<float>{-3, -2}));
+}
+
+TEST(OnnxFold, LeavesNodesThatItDoesNotKnow) {
+  const std::string bytes = model_message(node("LSTM", {"x"}, {"a"}) + node("Relu", {"a"}, {"y"}) +
+                                          input("x", {2}) + output("y"));
+  const ModelData model = parse(bytes);
+  const Result<ModelData> folded = fold_constants(model, input_shapes(model));
+  ASSERT_TRUE(folded.ok());
+  EXPECT_EQ(operators(*folded), (std::vector<std::string>{"LSTM", "Relu"}));
+}
+
+// A small file that would expand into gigabytes, or compute for minutes.
+TEST(OnnxEvaluate, RefusesBombs) {
+  const auto refuses = [](const std::string& graph, const char* words) {
+    const std::string bytes = model_message(graph + input("x", {1}));
+    const std::string found = fault(parse(bytes), {{"x", tensor({1})}});
+    EXPECT_NE(found.find(words), std::string::npos) << words << " is not in: " << found;
+  };
+  const std::string wide = node("ConstantOfShape", {"s"}, {"a"});
+  refuses(whole_numbers_tensor("s", {1 << 20, 1 << 20}) + wide, "is larger than 2.0 GiB");
+  refuses(whole_numbers_tensor("s", {1 << 14, 1 << 14}) + wide, "constants outgrow the file");
+  refuses(whole_numbers_tensor("s", {int64_t{1} << 62, 16}) + wide, "is larger than");
+  refuses(whole_numbers_tensor("s", {4000, 4000}) + wide + node("MatMul", {"a", "a"}, {"b"}),
+          "constants");
+  std::string sums = whole_numbers_tensor("s", {4000, 4000}) + wide;
+  for (int i = 0; i < 1000; ++i) {
+    sums += node("ReduceMax", {"a"}, {"sum" + std::to_string(i)});
+  }
+  refuses(sums, "too much computing");
+  refuses(whole_numbers_tensor("s", {1 << 20, 1 << 20}) + node("Expand", {"x", "s"}, {"a"}),
+          "is larger than 2.0 GiB");
+}
+
+TEST(OnnxEvaluate, DropoutDrawsTheSameNumbersAgain) {
+  const std::string bytes = model_message(
+      bytes_field(5, tensor_message("ratio", kFloat, {}, float_field(4, 0.25f))) +
+      bytes_field(5, tensor_message("training", kBool, {}, number_field(5, 1))) +
+      node("Dropout", {"x", "ratio", "training"}, {"y"}, integer_attribute("seed", 7)) +
+      input("x", {10'000}) + output("y"));
+  const ModelData model = parse(bytes);
+  ThreadPool pool(1);
+  const auto first = evaluate(model, {{"x", tensor({10'000})}}, pool);
+  const auto second = evaluate(model, {{"x", tensor({10'000})}}, pool);
+  ASSERT_TRUE(first.ok() && second.ok());
+  const std::vector<float> kept = floats((*first)[0]);
+  EXPECT_EQ(kept, floats((*second)[0]));
+  int64_t dropped = 0;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    dropped += kept[i] == 0;
+    EXPECT_FLOAT_EQ(kept[i], kept[i] == 0 ? 0 : static_cast<float>(i + 1) / 0.75f);
+  }
+  EXPECT_NEAR(static_cast<double>(dropped), 2500, 200);
+}
+
+TEST(OnnxNumbers, HalvesRoundToNearest) {
+  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    const float number = from_float16(static_cast<uint16_t>(bits));
+    EXPECT_EQ(to_float16(number), bits);
+    EXPECT_EQ(to_float16(-number), bits | 0x8000);
+    const float next =
+        bits + 1 == 0x7c00 ? 65536.0f : from_float16(static_cast<uint16_t>(bits + 1));
+    const float middle = number / 2 + next / 2;
+    // The tie goes to the even one.
+    EXPECT_EQ(to_float16(middle), bits % 2 == 0 ? bits : bits + 1) << bits;
+    EXPECT_EQ(to_float16(std::nextafter(middle, 0.0f)), bits);
+    EXPECT_EQ(to_float16(std::nextafter(middle, 1e9f)), bits + 1);
+  }
+  EXPECT_TRUE(std::isnan(from_float16(to_float16(NAN))));
+  EXPECT_EQ(to_bfloat16(1.0f), 0x3f80);
+  EXPECT_EQ(to_bfloat16(1.00390625f), 0x3f80);
+  EXPECT_EQ(to_bfloat16(1.01171875f), 0x3f82);
+}
+
+}  // namespace
+}  // namespace mantissa::onnx

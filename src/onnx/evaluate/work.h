@@ -1,0 +1,23 @@
+// How much computing a node takes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "onnx/evaluate/call.h"
+
+namespace mantissa::onnx {
+
+// Multiply-adds as people count them: those of convolutions and products of matrices; else 0.
+// Inputs and outputs need only be shaped; null where they are left out.
+int64_t multiply_adds_of(const NodeData& node, const std::vector<const Value*>& inputs,
+                         const std::vector<Value>& outputs);
+
+// Bytes that values take.
+int64_t bytes_of(const std::vector<Value>& values);
+
+// A measure of time: bytes read and written, multiply-adds and taps of windows.
+int64_t work_of(const NodeData& node, const std::vector<const Value*>& inputs,
+                const std::vector<Value>& outputs);
+
+}  // namespace mantissa::onnx
