@@ -120,18 +120,70 @@ Result<Graph> build_network(const RunConfig& config, const ModelOptions& options
   return network;
 }
 
+namespace {
+
+// The node that decides how many outputs the network has: the producer of the output or, behind
+// functions, pools and views of one value without parameters, the node before them. -1: none.
+int maker_of_classes(const Graph& network) {
+  int producer = network.values[network.outputs[0]].producer;
+  while (producer >= 0) {
+    const Node& node = network.nodes[producer];
+    const auto& items = node.attributes.items();
+    const bool has_channels = std::any_of(
+        items.begin(), items.end(), [](const auto& item) { return item.first == "channels"; });
+    if (has_channels && node.op->parameters != nullptr) return producer;
+    if (node.inputs.size() != 1 || !node.parameters.empty()) return -1;
+    producer = network.values[node.inputs[0]].producer;
+  }
+  return -1;
+}
+
+// Layers that have as many outputs as the network, in quotes.
+std::string candidates(const Graph& network) {
+  std::string names;
+  for (const Node& node : network.nodes) {
+    if (node.op->parameters == nullptr ||
+        network.values[node.outputs[0]].shape.last() != network.classes())
+      continue;
+    names += (names.empty() ? "'" : ", '") + node.name + "'";
+  }
+  return names.empty() ? "no layer" : names;
+}
+
+// Shapes of values and parameters, from the node on.
+Status infer_again(Graph& network, int first) {
+  for (int n = first; n < static_cast<int>(network.nodes.size()); ++n) {
+    const Node& node = network.nodes[n];
+    if (network.is_loss(n)) continue;
+    std::vector<Shape> inputs;
+    for (const int input : node.inputs) inputs.push_back(network.values[input].shape);
+    if (node.op->parameters != nullptr) {
+      const std::vector<Parameter> wanted = node.op->parameters(node.attributes, inputs);
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        network.parameters[node.parameters[i]].shape = wanted[i].shape;
+      }
+    }
+    if (node.outputs.size() != 1) continue;
+    MANTISSA_ASSIGN(network.values[node.outputs[0]].shape,
+                    output_shape(*node.op, node.attributes, inputs));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<Graph> with_classes(const Graph& network, int64_t classes) {
   Graph changed = network;
-  const int output = network.outputs[0], producer = network.values[output].producer;
+  const int maker = maker_of_classes(network);
   const auto refuse = [&](const std::string& why) {
     return invalid_input("network '" + network.name + "': its output cannot have " +
                          std::to_string(classes) + " classes, " + why);
   };
-  if (producer < 0) return refuse("it is an input");
-  Node& node = changed.nodes[producer];
-  if (node.attributes.whole("channels") != network.classes() || node.op->parameters == nullptr) {
-    return refuse("since '" + node.name + "' (" + node.op->name + ") does not say how many");
+  if (maker < 0) {
+    return refuse("since no one layer makes it; " + candidates(network) + " have " +
+                  std::to_string(network.classes()) + " outputs");
   }
+  Node& node = changed.nodes[maker];
   for (const Node& other : network.nodes) {
     const bool shares =
         other.name != node.name && !other.parameters.empty() && other.parameters == node.parameters;
@@ -142,13 +194,7 @@ Result<Graph> with_classes(const Graph& network, int64_t classes) {
     if (name == "channels") value = classes;
   }
   replace_op(node, *node.op, Attributes(std::move(items)));
-  std::vector<Shape> inputs;
-  for (const int input : node.inputs) inputs.push_back(network.values[input].shape);
-  const std::vector<Parameter> wanted = node.op->parameters(node.attributes, inputs);
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    changed.parameters[node.parameters[i]].shape = wanted[i].shape;
-  }
-  MANTISSA_ASSIGN(changed.values[output].shape, output_shape(*node.op, node.attributes, inputs));
+  MANTISSA_RETURN_IF_ERROR(infer_again(changed, maker));
   MANTISSA_RETURN_IF_ERROR(verify(changed));
   return changed;
 }

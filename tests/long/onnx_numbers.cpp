@@ -1,0 +1,74 @@
+// Imports an ONNX model and writes what the network computes in fp32: its logits for some pictures
+// and, with labels, the gradients of a training step. tests/long/onnx_networks runs it.
+//
+//   onnx_numbers MODEL MEAN STD PICTURES LOGITS [LABELS GRADIENTS]
+//
+// MEAN and STD: one number for all channels. PICTURES: uint8 [N, H, W, C], raw. LABELS: int32 [N],
+// raw. LOGITS: float, raw. GRADIENTS: a line for each parameter, its name and shape, then its
+// numbers.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/imported.h"
+#include "train/imported_network.h"
+
+namespace {
+
+using mantissa::Result;
+using mantissa::Status;
+
+template <typename T>
+std::vector<T> read(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<T> numbers(bytes.size() / sizeof(T));
+  std::copy_n(bytes.data(), numbers.size() * sizeof(T), reinterpret_cast<char*>(numbers.data()));
+  return numbers;
+}
+
+Status write_gradients(const mantissa::onnx::ImportedNetwork& network,
+                       const std::vector<std::vector<float>>& gradients, const char* path) {
+  std::ofstream file(path);
+  file.precision(9);
+  for (size_t p = 0; p < gradients.size(); ++p) {
+    if (gradients[p].empty()) continue;
+    const mantissa::Parameter& parameter = network.graph.parameters[p];
+    file << parameter.name;
+    for (int i = 0; i < parameter.shape.rank; ++i)
+      file << (i == 0 ? " " : ",") << parameter.shape[i];
+    for (const float number : gradients[p]) file << " " << number;
+    file << "\n";
+  }
+  return {};
+}
+
+Status run(int count, char** arguments) {
+  mantissa::onnx::ImportOptions options;
+  options.mean = {std::atof(arguments[2])};
+  options.deviation = {std::atof(arguments[3])};
+  MANTISSA_ASSIGN(const auto network, mantissa::import_file(arguments[1], options));
+  const auto pixels = read<uint8_t>(arguments[4]);
+  const int64_t example = network.graph.values[network.graph.inputs[0]].shape.count();
+  const int64_t batch = std::ssize(pixels) / example;
+  MANTISSA_ASSIGN(auto forward, mantissa::testing::ImportedRun::create(network, batch, false));
+  MANTISSA_ASSIGN(const std::vector<float> logits, forward->logits(pixels));
+  std::ofstream(arguments[5], std::ios::binary)
+      .write(reinterpret_cast<const char*>(logits.data()),
+             static_cast<std::streamsize>(logits.size() * sizeof(float)));
+  if (count < 8) return {};
+  MANTISSA_ASSIGN(auto training, mantissa::testing::ImportedRun::create(network, batch, true));
+  MANTISSA_ASSIGN(const auto gradients, training->gradients(pixels, read<int32_t>(arguments[6])));
+  return write_gradients(network, gradients, arguments[7]);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 6 && count != 8) return 2;
+  const Status status = run(count, arguments);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  return status.ok() ? 0 : 1;
+}
