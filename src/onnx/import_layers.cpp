@@ -115,6 +115,7 @@ Status add_linear(ImportContext& context, const NodeData& node, const Vector& in
   }
   const Affine affine = absorb_affine(context, node.outputs[0], out, 2);
   take_in(affine, weights, bias);
+  const int64_t has_bias = bias.empty() ? 0 : 1;
   std::vector<std::vector<double>> numbers = {std::move(weights)};
   if (!bias.empty()) numbers.push_back(std::move(bias));
   // The last layer of a classifier starts with small logits, if its weights are fresh.
@@ -122,7 +123,7 @@ Status add_linear(ImportContext& context, const NodeData& node, const Vector& in
   MANTISSA_ASSIGN(
       const int value,
       add_node(context, ops::kLinear, layer_name(context, node, tensor), {input.value},
-               {{"channels", out}, {"bias", std::ssize(numbers) - 1}, {"classifier", classifies}},
+               {{"channels", out}, {"bias", has_bias}, {"classifier", classifies}},
                std::move(numbers)));
   define(context, affine.result, {value, Layout::vector(out), {}});
   return {};
@@ -151,6 +152,7 @@ Status import_convolution(ImportContext& context, const NodeData& node) {
   const auto wider = [](const std::vector<int64_t>& sizes, int64_t same) {
     return sizes[1] == sizes[0] ? same : sizes[1];
   };
+  const int64_t has_bias = bias.empty() ? 0 : 1;
   std::vector<std::vector<double>> all = {std::move(numbers)};
   if (!bias.empty()) all.push_back(std::move(bias));
   MANTISSA_ASSIGN(const int value, add_node(context, ops::kConvolution, name, {image},
@@ -163,7 +165,7 @@ Status import_convolution(ImportContext& context, const NodeData& node) {
                                              {"padding_width", wider(padding, -1)},
                                              {"groups", w.groups},
                                              {"dilation", w.dilations[0]},
-                                             {"bias", std::ssize(all) - 1}},
+                                             {"bias", has_bias}},
                                             std::move(all)));
   define_image(context, affine.result, value);
   return {};
