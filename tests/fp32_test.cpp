@@ -158,7 +158,12 @@ TEST(Fp32, GradientsAreSlopesOfTheLoss) {
     expect_slopes(network, model);
   }
   for (const NamedNetwork& named : networks_of_all_operators()) {
-    OneBatch network(named.build());
+    const Graph graph = named.build();
+    const bool in_floats = std::all_of(
+        graph.nodes.begin(), graph.nodes.end(),
+        [](const Node& node) { return node.op->fp32 != nullptr || node.op->traits.view; });
+    if (!in_floats) continue;
+    OneBatch network(graph);
     expect_slopes(network, named.name);
   }
 }

@@ -33,6 +33,7 @@ class QuantiseOp {
       : grid_(grid),
         attributes_({{"bits", int64_t{grid.bits}},
                      {"exponent", int64_t{grid.exponent}},
+                     {"learns", "lsq"},
                      {"signed", int64_t{grid.is_signed ? 1 : 0}}}),
         pool_(threads),
         table_(kernels::select_kernels(isa)),

@@ -144,7 +144,7 @@ const Setting kSettings[] = {
      [](const Config& c) { return c.freeze; }, true},
     {"reestimate",
      "batches over which the running statistics of batch norms are averaged anew before the first "
-     "step; for a start whose layers changed",
+     "step and behind the last one; for few bits, and for a start whose layers changed",
      "0", kValue, kIdentity,
      [](S text, Config& c) {
        return integer<&Config::reestimate, 0, 100000>("reestimate", text, c);

@@ -265,6 +265,8 @@ Result<Score> test_frozen(Run& run) {
 
 Result<TrainingResult> finish(Run& run) {
   MANTISSA_RETURN_IF_ERROR(take_best(run));
+  // Few bits mind statistics that lag behind the weights.
+  if (run.plan.total_steps > 0) MANTISSA_RETURN_IF_ERROR(reestimate_statistics(run));
   MANTISSA_ASSIGN(const Score test, test_frozen(run));
   MANTISSA_ASSIGN(const TrainingLoss loss, training_loss(run));
   const std::string diverged = divergence(run.task, loss, test.loss);
