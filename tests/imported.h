@@ -39,6 +39,7 @@ class ImportedRun {
     ProgramOptions options{.kind = trains ? ProgramKind::kTraining : ProgramKind::kInference,
                            .micro_batch_size = batch,
                            .optimizer = OptimizerKind::kSgd,
+                           .with_loss = trains,
                            .exponents = trains ? ExponentMode::kExact : ExponentMode::kCalibrate,
                            .format = format};
     MANTISSA_ASSIGN(run->program_, compile(graph, options, {&table, 2}));

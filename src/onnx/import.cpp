@@ -213,6 +213,22 @@ class Import {
     return invalid_input(text);
   }
 
+  // The loss reads the wide sums of a layer. Behind something else, such as the average of
+  // SqueezeNet's last convolution, stands a linear layer that changes nothing yet.
+  Result<int> made_by_layer(int value, int64_t count) {
+    const Graph& graph = context_.builder.graph();
+    int producer = graph.values[value].producer;
+    while (producer >= 0 && graph.nodes[producer].op->traits.view) {
+      producer = graph.values[graph.nodes[producer].inputs[0]].producer;
+    }
+    if (producer >= 0 && graph.nodes[producer].op->traits.may_leave_wide) return value;
+    std::vector<double> identity(static_cast<size_t>(count * count), 0.0);
+    for (int64_t i = 0; i < count; ++i) identity[i * count + i] = 1;
+    note("a linear layer, 'classifier', stands behind the output, which no layer makes");
+    return add_node(context_, ops::kLinear, new_name(context_, "classifier"), {value},
+                    {{"channels", count}, {"bias", 0}, {"classifier", 1}}, {std::move(identity)});
+  }
+
   Result<ImportedNetwork> finish() {
     const auto found = context_.values.find(result_);
     if (found == context_.values.end()) {
@@ -229,7 +245,8 @@ class Import {
                            " numbers an example; a network of pictures has 2 to " +
                            std::to_string(kMostClasses) + " classes");
     }
-    MANTISSA_ASSIGN(Graph graph, context_.builder.finish(vector.value));
+    MANTISSA_ASSIGN(const int value, made_by_layer(vector.value, count));
+    MANTISSA_ASSIGN(Graph graph, context_.builder.finish(value));
     MANTISSA_ASSIGN(graph, ops::with_loss(std::move(graph), ops::LossKind::kCrossEntropy, 0));
     return ImportedNetwork{std::move(graph), std::move(context_.parameters),
                            std::move(context_.notes)};
