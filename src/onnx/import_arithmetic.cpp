@@ -28,7 +28,8 @@ Status add_affine(ImportContext& context, const NodeData& node, size_t value_ind
   if (dims.empty()) return invalid_input("wants an input with channels");
   const auto numbers = per_channel(tensor, dims[0], std::ssize(dims) + 1);
   if (!numbers) return invalid_input("its constant is not one number, or one for each channel");
-  MANTISSA_ASSIGN(const int image, image_of(context, as_image(value)));
+  std::vector<double> scale;
+  MANTISSA_ASSIGN(const int image, image_of(context, as_image(value), &scale));
   const auto channels = static_cast<size_t>(dims[0]);
   std::vector<double> factors(channels, factor), summands;
   if (summand_factor == 0) {
@@ -36,6 +37,7 @@ Status add_affine(ImportContext& context, const NodeData& node, size_t value_ind
   } else {
     for (const double number : *numbers) summands.push_back(summand_factor * number);
   }
+  for (size_t c = 0; c < scale.size(); ++c) factors[c] *= scale[c];
   MANTISSA_ASSIGN(const int result,
                   scaled(context, name_of(context, node), image, factors, summands));
   Imported imported{result, as_image(value).layout, {}};
