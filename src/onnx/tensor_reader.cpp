@@ -1,4 +1,5 @@
 // TensorProto: numbers are bytes (raw_data), lists of numbers by type, or a part of another file.
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -43,20 +44,18 @@ ListKind list_kind(ElementType type) {
   }
 }
 
-// Bytes of all elements; nothing if dims are negative or their product does not fit.
+// Bytes of all elements; nothing if dims are negative or their product does not fit, which must
+// hold for the others where one is 0.
 std::optional<int64_t> bytes_of(const TensorData& tensor) {
   std::optional<int64_t> bits = element_bits(tensor.type);
   bool empty = false;
   for (const int64_t dim : tensor.dims) {
     if (dim < 0) return std::nullopt;
     empty |= dim == 0;
-  }
-  if (empty) return 0;
-  for (const int64_t dim : tensor.dims) {
-    if (bits) bits = checked_mul(*bits, dim);
+    if (bits) bits = checked_mul(*bits, std::max<int64_t>(dim, 1));
   }
   if (!bits || *bits > INT64_MAX - 7) return std::nullopt;
-  return (*bits + 7) / 8;
+  return empty ? 0 : (*bits + 7) / 8;
 }
 
 Status read_fields(ReadContext& context, std::span<const std::byte> message, TensorFields& result) {

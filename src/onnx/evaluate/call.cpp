@@ -121,6 +121,7 @@ Status OpCall::make_known(size_t i, ElementType type, Dims dims) {
 
 Status OpCall::forward(size_t i, size_t input, Dims dims) {
   if (!fault_.empty()) return invalid_input(fault_);
+  MANTISSA_RETURN_IF_ERROR(value_bytes(type(input), dims));
   outputs_[i] = *inputs_[input];
   outputs_[i].tensor.dims = std::move(dims);
   return {};

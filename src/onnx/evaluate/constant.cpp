@@ -1,4 +1,5 @@
 // Operators that make values of nothing, or of a shape.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -78,9 +79,14 @@ Status range(OpCall& call) {
     const int64_t count = wanted < 0 ? 0 : static_cast<int64_t>(wanted);
     MANTISSA_RETURN_IF_ERROR(call.make_known(0, call.type(0), {count}));
     T* out = call.out<T>(0);
-    // Numbers from start up to limit: no step leaves their range.
     for (int64_t i = 0; i < count; ++i) {
-      out[i] = static_cast<T>(start + static_cast<T>(static_cast<T>(i) * step));
+      if constexpr (std::is_integral_v<T>) {
+        // The sum is in range, its parts may not be.
+        out[i] = static_cast<T>(static_cast<uint64_t>(start) +
+                                static_cast<uint64_t>(i) * static_cast<uint64_t>(step));
+      } else {
+        out[i] = start + static_cast<T>(i) * step;
+      }
     }
     return {};
   });
@@ -90,7 +96,7 @@ Status eye_like(OpCall& call) {
   if (call.rank(0) != 2) return invalid_input("a value of rank other than 2");
   const auto type = call.has_attribute("dtype") ? static_cast<ElementType>(call.integer("dtype", 1))
                                                 : call.type(0);
-  const int64_t k = call.integer("k", 0);
+  const int64_t k = std::clamp<int64_t>(call.integer("k", 0), -INT32_MAX, INT32_MAX);
   return with_type(Numbers(), type, [&]<typename T>() -> Status {
     MANTISSA_RETURN_IF_ERROR(call.make(0, type, call.dims(0)));
     if (call.shapes_only()) return {};

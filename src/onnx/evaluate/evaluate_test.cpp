@@ -229,6 +229,23 @@ TEST(OnnxEvaluate, RefusesBombs) {
           "is larger than 2.0 GiB");
 }
 
+TEST(OnnxEvaluate, RefusesOddNodes) {
+  const std::string bytes = model_message(
+      node("Split", {"x"}, {}) + node("LayerNormalization", {"w", "w"}, {"a"}) +
+      whole_numbers_tensor("huge", {0, int64_t{1} << 40, int64_t{1} << 40}) +
+      node("ConstantOfShape", {"huge"}, {"b"}) + node("Add", {"x", "a"}, {"y"}) +
+      bytes_field(5, tensor_message("w", kFloat, {2}, bytes_field(9, std::string(8, '\0')))) +
+      input("x", {2}) + output("y"));
+  const ModelData model = parse(bytes);
+  const std::string words = fault(model, {{"x", tensor({2})}});
+  EXPECT_NE(words.find("\"Split\": no output"), std::string::npos) << words;
+  EXPECT_NE(words.find("[0, 1099511627776, 1099511627776] is larger"), std::string::npos) << words;
+  // Outputs that nobody wants are no constants.
+  const Result<ModelData> folded = fold_constants(model, input_shapes(model));
+  ASSERT_TRUE(folded.ok());
+  EXPECT_EQ(operators(*folded), (std::vector<std::string>{"Split", "ConstantOfShape", "Add"}));
+}
+
 TEST(OnnxEvaluate, DropoutDrawsTheSameNumbersAgain) {
   const std::string bytes = model_message(
       bytes_field(5, tensor_message("ratio", kFloat, {}, float_field(4, 0.25f))) +

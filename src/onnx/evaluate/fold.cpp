@@ -136,7 +136,7 @@ void Folder::fold(const GraphData& graph, Names& names) {
       names[name] = output;
     }
     std::vector<Value> outputs = interpreter_.run_node(node, scope_);
-    bool known = true;
+    bool known = !outputs.empty();
     for (const Value& value : outputs) known = known && value.known;
     if (!known && is_copy(node, outputs)) {
       names[original.outputs[0]] = node.inputs[0];

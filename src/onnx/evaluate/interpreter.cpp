@@ -147,9 +147,7 @@ Result<std::vector<Value>> Interpreter::run_operator(const NodeData& node, const
   const Status status = row->function(call);
   if (!status.ok() && call.undetermined()) return unknown_outputs(node);
   if (!status.ok()) return status.error();
-  std::vector<Value> outputs = call.take_outputs();
-  outputs.resize(node.outputs.size());
-  return outputs;
+  return call.take_outputs();
 }
 
 Result<std::vector<Value>> Interpreter::run_if(const NodeData& node, const Scope& scope) {
@@ -179,7 +177,11 @@ Result<std::vector<Value>> Interpreter::run_if(const NodeData& node, const Scope
 
 std::vector<Value> Interpreter::run_node(const NodeData& node, const Scope& scope) {
   Result<std::vector<Value>> outputs = run_operator(node, scope);
-  if (outputs.ok()) return std::move(*outputs);
+  if (outputs.ok()) {
+    // Outputs that nobody wants may have been made all the same.
+    outputs->resize(node.outputs.size());
+    return std::move(*outputs);
+  }
   problems.push_back({name_of(node), node.op_type, printable(outputs.error().message)});
   return unknown_outputs(node);
 }

@@ -1,5 +1,6 @@
 #include "onnx/evaluate/numbers.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -34,10 +35,11 @@ Result<int64_t> value_bytes(ElementType type, const Dims& dims) {
     if (dim < 0) return invalid_input("a value of dims " + to_text(dims));
     empty |= dim == 0;
   }
-  if (empty) return int64_t{0};
+  // Where one dimension is 0, products of the others must fit all the same.
   for (const int64_t dim : dims) {
-    if (bits) bits = checked_mul(*bits, dim);
+    if (bits) bits = checked_mul(*bits, std::max<int64_t>(dim, 1));
   }
+  if (empty && bits) return int64_t{0};
   if (!bits || *bits / 8 > kMostValueBytes) {
     return invalid_input("a value of dims " + to_text(dims) + " is larger than " +
                          format_bytes(kMostValueBytes));

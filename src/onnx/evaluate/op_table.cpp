@@ -45,6 +45,7 @@ Status check_node(const NodeData& node, const OpRow& row) {
   for (int i = 0; i < row.fewest_inputs; ++i) {
     if (node.inputs[i].empty()) return invalid_input("input " + std::to_string(i) + " is left out");
   }
+  if (node.outputs.empty()) return invalid_input("no output");
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (static_cast<int64_t>(i) < row.most_outputs || node.outputs[i].empty()) continue;
     return invalid_input("output " + std::to_string(i) + " is not supported");

@@ -10,6 +10,9 @@
 namespace mantissa::onnx {
 namespace {
 
+// Of a dimension: each place has shares of its own.
+constexpr int64_t kMostSize = 1 << 20;
+
 // One dimension that is resized.
 struct Axis {
   int64_t in = 1;
@@ -88,7 +91,8 @@ Shares shares_of(const Method& method, const Axis& axis, int64_t out) {
     return {};
   }
   const auto clamped = [last](float place) {
-    return std::clamp<int64_t>(static_cast<int64_t>(place), 0, last);
+    if (!(place > 0)) return int64_t{0};
+    return place >= static_cast<float>(last) ? last : static_cast<int64_t>(place);
   };
   if (method.mode == "nearest") return {{clamped(round_place(method.rounding, x)), 1.0f}};
   const float floor = std::floor(x);
@@ -189,7 +193,7 @@ Status resize_to(OpCall& call, const Method& method, const std::vector<Axis>& ax
   }
   Dims dims;
   for (const Axis& axis : axes) {
-    if (axis.out < 0 || axis.out > INT32_MAX || (axis.in == 0) != (axis.out == 0)) {
+    if (axis.out < 0 || axis.out > kMostSize || (axis.in == 0) != (axis.out == 0)) {
       return invalid_input("an output of size " + std::to_string(axis.out));
     }
     dims.push_back(axis.out);
