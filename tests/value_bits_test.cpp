@@ -269,7 +269,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     clipping += traits.clips_negatives;
   }
   EXPECT_EQ(never, 5);
-  EXPECT_EQ(keeping, 11);
+  EXPECT_EQ(keeping, 13);
   EXPECT_EQ(clipping, 3);
 }
 

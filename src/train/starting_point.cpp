@@ -180,7 +180,8 @@ StartingPoint starting_point(const TrainedFile& trained) {
   StartingPoint start{.path = trained.path,
                       .source = trained.source,
                       .sha256 = parameters_sha256(trained.parameters),
-                      .parameters = {}};
+                      .parameters = {},
+                      .options = {}};
   for (const SafetensorsTensor& tensor : trained.file.tensors) {
     start.file_bytes += static_cast<int64_t>(tensor.data.size());
   }
