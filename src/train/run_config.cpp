@@ -439,6 +439,7 @@ Result<Graph> network_at(const std::string& path, RunConfig& config) {
   if (!is_onnx_file(path)) return read_network(path);
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, config.import_options));
   config.notes = std::move(imported.notes);
+  config.adapts_classes = true;
   return std::move(imported.graph);
 }
 
