@@ -7,8 +7,8 @@
 
 #include "kernels/kernel_table.h"
 #include "models/network_json.h"
-#include "plan/compile.h"
 #include "plan/network_format.h"
+#include "plan/program.h"
 
 namespace mantissa {
 namespace {
@@ -30,10 +30,10 @@ bool is_small(const Graph& graph) {
 void compile_training(const Graph& network, const char* format_name) {
   const Format format = *parse_format(format_name);
   const kernels::KernelTable table = kernels::select_kernels(best_isa());
-  const auto program = compile(
-      in_format(network, format),
-      {.micro_batch_size = 2, .exponents = training_exponents(format), .format = format},
-      {&table, 2});
+  const auto program =
+      compile(in_format(network, format),
+              {.micro_batch_size = 2, .exponents = training_exponents(format), .format = format},
+              {&table, 2});
   if (!program.ok()) check(!program.error().message.empty(), "refused without a word", format_name);
 }
 
