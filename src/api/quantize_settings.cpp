@@ -26,7 +26,8 @@ const SettingInfo kOwn[] = {
      "several, of which the last that fits counts: 'stem*=8,stage3.*=3'",
      ""},
     {"method",
-     "how scales of weights and ranges of activations are chosen: mmse (least squares), uniform "
+     "how scales of weights and ranges of activations are chosen: mmse (least squares), adaround "
+     "(the same, and a training of each layer rounds its weights), uniform "
      "(nothing is clipped), percentile, kl (least divergence)",
      "mmse"},
     {"scales",
@@ -96,9 +97,11 @@ struct Method {
   std::string_view name;
   quantize::WeightMethod weights;
   quantize::ActivationMethod activations;
+  bool trains_rounding = false;
 };
 constexpr Method kMethods[] = {
     {"mmse", quantize::WeightMethod::kMmse, quantize::ActivationMethod::kMmse},
+    {"adaround", quantize::WeightMethod::kMmse, quantize::ActivationMethod::kMmse, true},
     {"uniform", quantize::WeightMethod::kUniform, quantize::ActivationMethod::kMinMax},
     {"percentile", quantize::WeightMethod::kPercentile, quantize::ActivationMethod::kPercentile},
     {"kl", quantize::WeightMethod::kKullbackLeibler, quantize::ActivationMethod::kKullbackLeibler}};
@@ -108,12 +111,13 @@ Status parse_method(const std::string& text, QuantiseSettings& settings) {
     if (text != method.name) continue;
     settings.weight_method = method.weights;
     settings.activation_method = method.activations;
+    settings.trains_rounding = method.trains_rounding;
     return {};
   }
   const char* why = text == "kmeans" ? "k-means gives no linear grid, which integer layers need"
                                      : "there is no such method";
   return invalid_input("method: '" + text + "': " + why +
-                       "; choose mmse, uniform, percentile or kl");
+                       "; choose mmse, adaround, uniform, percentile or kl");
 }
 
 Status parse_learning(const std::string& text, QuantiseSettings& settings) {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "models/network_json.h"
 #include "ops/batch_norm.h"
+#include "quantize/adaround.h"
 #include "train/network.h"
 
 namespace mantissa {
@@ -131,8 +133,46 @@ struct WeightGrid {
   Numbers factors;  // by output channel
 };
 
+// What a layer reads, for AdaRound: rows as they were, and the grid that they get.
+struct RoundingInputs {
+  const std::vector<float>& rows;
+  const std::optional<quantize::LinearGrid>& grid;
+};
+
+// Rounds weights so that the layer's results on the rows change least: those of the quantised
+// inputs against those of inputs and weights as they were.
+Status train_rounding(const Numbers& weights, int64_t outputs, const quantize::MantissaRange& range,
+                      const RoundingInputs& inputs, quantize::QuantisedWeights& quantised) {
+  const int64_t features = std::ssize(weights) / outputs;
+  const int64_t rows = std::ssize(inputs.rows) / features;
+  std::vector<float> targets(static_cast<size_t>(rows * outputs));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t o = 0; o < outputs; ++o) {
+      double sum = 0;
+      for (int64_t f = 0; f < features; ++f) {
+        sum += inputs.rows[r * features + f] * weights[o * features + f];
+      }
+      targets[r * outputs + o] = static_cast<float>(sum);
+    }
+  }
+  std::vector<float> read = inputs.rows;
+  if (inputs.grid) {
+    for (float& number : read) number = static_cast<float>(inputs.grid->quantised(number));
+  }
+  MANTISSA_ASSIGN(quantize::RoundedWeights rounded,
+                  quantize::round_by_training({.inputs = read,
+                                               .targets = targets,
+                                               .weights = weights,
+                                               .outputs = outputs,
+                                               .scales = quantised.scales,
+                                               .range = range},
+                                              {}));
+  quantised.mantissas = std::move(rounded.mantissas);
+  return {};
+}
+
 Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
-                                       const QuantisedLayer& layer,
+                                       const QuantisedLayer& layer, const RoundingInputs& inputs,
                                        const QuantiseSettings& settings, Parameters& parameters,
                                        LayerOutcome& outcome) {
   const int64_t channels = shape[0];
@@ -143,12 +183,15 @@ Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
       const quantize::MantissaRange range,
       quantize::mantissa_range(layer.bits.weights, quantize::RangeConvention::kSymmetric));
   const bool by_channel = settings.scales_per_channel && layer.norm >= 0;
-  const auto quantised =
-      quantize::quantise_weights(weights, {.method = settings.weight_method,
-                                           .range = range,
-                                           .parts = by_channel ? channels : 1,
-                                           .scale_bits = layer.norm >= 0 ? 53 : 1});
+  auto quantised = quantize::quantise_weights(weights, {.method = settings.weight_method,
+                                                        .range = range,
+                                                        .parts = by_channel ? channels : 1,
+                                                        .scale_bits = layer.norm >= 0 ? 53 : 1});
   if (!quantised.ok()) return invalid_input(node.name + ": " + quantised.error().message);
+  const bool trains = settings.trains_rounding && !inputs.rows.empty();
+  if (trains) {
+    MANTISSA_RETURN_IF_ERROR(train_rounding(weights, channels, range, inputs, *quantised));
+  }
   double mean = 0;
   for (const double scale : quantised->scales) {
     mean += scale / static_cast<double>(quantised->scales.size());
@@ -166,7 +209,7 @@ Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
   }
   outcome.weight_error = relative_error(error, weights);
   for (int64_t i = 0; i < std::ssize(weights); ++i) {
-    weights[i] = settings.starts_between
+    weights[i] = settings.starts_between && !trains
                      ? weights[i] / grid.factors[i / length]
                      : std::ldexp(static_cast<double>(quantised->mantissas[i]), grid.exponent);
   }
@@ -206,38 +249,48 @@ double rate_factor_of(const Numbers& factors) {
   return std::clamp(static_cast<double>(factors.size()) / squares, 1 / kMost, kMost);
 }
 
+// The grid of a layer's input, where it has few bits.
+Result<std::optional<quantize::LinearGrid>> input_grid(
+    const std::string& name, const QuantisedLayer& layer,
+    const quantize::ActivationStatistics& statistics, const QuantiseSettings& settings) {
+  if (layer.bits.activations == kWholeBits) return std::optional<quantize::LinearGrid>();
+  MANTISSA_ASSIGN(const quantize::LinearGrid grid,
+                  activation_grid(name, layer, settings.activation_method, statistics));
+  return std::optional(grid);
+}
+
 Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& layer,
-                                  const quantize::ActivationStatistics& counts,
-                                  const QuantiseSettings& settings, Parameters& parameters,
-                                  LayerOutcome& outcome) {
+                                  const LayerInputs& inputs, const QuantiseSettings& settings,
+                                  Parameters& parameters, LayerOutcome& outcome) {
   const Node& node = network.nodes[layer.node];
   outcome.name = node.name;
   outcome.bits = layer.bits;
   outcome.has_norm = layer.norm >= 0;
   LayerGrids grids;
+  MANTISSA_ASSIGN(const std::optional<quantize::LinearGrid> found,
+                  input_grid(node.name, layer, inputs.statistics, settings));
   MANTISSA_ASSIGN(const WeightGrid weights,
                   quantise_weights_of(node, network.parameters[node.parameters[0]].shape, layer,
-                                      settings, parameters, outcome));
+                                      {inputs.rows, found}, settings, parameters, outcome));
   grids.weight_exponent = weights.exponent;
   grids.weight_rate_factor = rate_factor_of(weights.factors);
   Numbers factors = weights.factors;
-  if (layer.bits.activations < kWholeBits) {
-    MANTISSA_ASSIGN(const quantize::LinearGrid found,
-                    activation_grid(node.name, layer, settings.activation_method, counts));
-    const auto levels = static_cast<double>(found.range.hi);
-    grids.is_signed = outcome.is_signed = found.range.lo < 0;
-    grids.activation_exponent = exponent_below(found.scale);
-    outcome.range = found.scale * levels;
-    outcome.activation_error = relative_error(quantize::squared_error(counts, found), counts);
+  if (found) {
+    const auto levels = static_cast<double>(found->range.hi);
+    grids.is_signed = outcome.is_signed = found->range.lo < 0;
+    grids.activation_exponent = exponent_below(found->scale);
+    outcome.range = found->scale * levels;
+    outcome.activation_error =
+        relative_error(quantize::squared_error(inputs.statistics, *found), inputs.statistics);
     for (double& factor : factors) {
-      factor *= std::ldexp(found.scale, -grids.activation_exponent);
+      factor *= std::ldexp(found->scale, -grids.activation_exponent);
     }
     // LSQ divides the gradient of a step by the root of the numbers that share it times the levels.
     const auto features = static_cast<double>(network.values[node.inputs[0]].shape.count());
     grids.range_rate_factor = std::clamp(levels * std::sqrt(levels / features), 0.001, 1000.0);
     parameters.set(quantise_node_name(node.name) + ".range", Shape{1}, {outcome.range}, false);
   }
-  const bool changed = layer.bits.weights < kWholeBits || layer.bits.activations < kWholeBits;
+  const bool changed = layer.bits.weights < kWholeBits || found;
   if (layer.norm >= 0 && changed) divide_result(network, layer, factors, parameters);
   return grids;
 }
@@ -256,14 +309,18 @@ Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings&
   MANTISSA_ASSIGN(QuantiseSource source, load_source(config, observer));
   MANTISSA_ASSIGN(const std::vector<QuantisedLayer> layers,
                   quantised_layers(source.plan.network, settings.bits));
-  MANTISSA_ASSIGN(const std::vector<quantize::ActivationStatistics> statistics,
-                  activation_statistics(source, layers, settings.calibration_examples));
-  return quantise(source, layers, statistics, settings);
+  MANTISSA_ASSIGN(const std::vector<LayerInputs> inputs,
+                  layer_inputs(source, layers, input_settings(settings)));
+  return quantise(source, layers, inputs, settings);
+}
+
+InputSettings input_settings(const QuantiseSettings& settings) {
+  return {.examples = settings.calibration_examples, .keeps_rows = settings.trains_rounding};
 }
 
 Result<QuantisedStart> quantise(const QuantiseSource& source,
                                 const std::vector<QuantisedLayer>& layers,
-                                const std::vector<quantize::ActivationStatistics>& statistics,
+                                const std::vector<LayerInputs>& inputs,
                                 const QuantiseSettings& settings) {
   const Graph& network = source.plan.network;
   Parameters parameters(network, source.state, source.trained);
@@ -272,8 +329,8 @@ Result<QuantisedStart> quantise(const QuantiseSource& source,
   std::vector<LayerGrids> grids;
   for (size_t i = 0; i < layers.size(); ++i) {
     LayerOutcome& outcome = start.layers.emplace_back();
-    MANTISSA_ASSIGN(const LayerGrids row, quantise_layer(network, layers[i], statistics[i],
-                                                         settings, parameters, outcome));
+    MANTISSA_ASSIGN(const LayerGrids row,
+                    quantise_layer(network, layers[i], inputs[i], settings, parameters, outcome));
     grids.push_back(row);
   }
   MANTISSA_ASSIGN(start.network, quantised_network(network, layers, grids, settings.learning));

@@ -22,6 +22,7 @@ struct QuantiseSettings {
   QuantisedBits bits;
   quantize::WeightMethod weight_method = quantize::WeightMethod::kMmse;
   bool scales_per_channel = true;  // else one for each layer's weights
+  bool trains_rounding = false;    // AdaRound: weights are rounded up or down by a training
   quantize::ActivationMethod activation_method = quantize::ActivationMethod::kMmse;
   // Weights begin where they were, between the points of the grid; else on its points. The first
   // forward pass is the same.
@@ -57,11 +58,12 @@ Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings&
                                 const TrainObserver& observer);
 
 // The same of a network that is loaded, with other layers: those of quantised_layers, and their
-// statistics.
+// inputs.
 Result<QuantisedStart> quantise(const QuantiseSource& source,
                                 const std::vector<QuantisedLayer>& layers,
-                                const std::vector<quantize::ActivationStatistics>& statistics,
+                                const std::vector<LayerInputs>& inputs,
                                 const QuantiseSettings& settings);
+InputSettings input_settings(const QuantiseSettings& settings);
 
 // Writes network.json and start.safetensors into a folder.
 Status write_quantised(const std::filesystem::path& folder, const QuantisedStart& start);

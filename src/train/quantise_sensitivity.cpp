@@ -42,12 +42,12 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
   }
   MANTISSA_ASSIGN(const std::vector<QuantisedLayer> layers,
                   quantised_layers(source.plan.network, settings.bits));
-  MANTISSA_ASSIGN(const auto statistics,
-                  activation_statistics(source, layers, settings.calibration_examples));
+  MANTISSA_ASSIGN(const std::vector<LayerInputs> inputs,
+                  layer_inputs(source, layers, input_settings(settings)));
   std::vector<QuantisedLayer> whole = layers;
   for (QuantisedLayer& layer : whole) layer.bits = {};
   NetworkSensitivity result;
-  MANTISSA_ASSIGN(const QuantisedStart none, quantise(source, whole, statistics, settings));
+  MANTISSA_ASSIGN(const QuantisedStart none, quantise(source, whole, inputs, settings));
   MANTISSA_ASSIGN(const Score unchanged, score_of(source, data, none));
   result.loss = unchanged.loss;
   result.accuracy = unchanged.accuracy();
@@ -57,7 +57,7 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
     if (layers[i].bits.weights == kWholeBits && layers[i].bits.activations == kWholeBits) continue;
     std::vector<QuantisedLayer> one = whole;
     one[i] = layers[i];
-    MANTISSA_ASSIGN(const QuantisedStart start, quantise(source, one, statistics, settings));
+    MANTISSA_ASSIGN(const QuantisedStart start, quantise(source, one, inputs, settings));
     MANTISSA_ASSIGN(const Score score, score_of(source, data, start));
     const Node& node = source.plan.network.nodes[layers[i].node];
     result.layers.push_back({start.layers[i], score.loss, score.accuracy()});

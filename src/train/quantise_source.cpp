@@ -1,12 +1,17 @@
 #include "train/quantise_source.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <span>
 #include <utility>
 
+#include "base/checked.h"
+#include "base/random.h"
 #include "data/ordered_batches.h"
 #include "kernels/kernel_table.h"
+#include "ops/convolution_shape.h"
+#include "ops/ops.h"
 #include "runtime/memory.h"
 #include "train/freeze.h"
 #include "train/programs.h"
@@ -45,25 +50,107 @@ Result<QuantiseSource> load_source(const RunConfig& config, const TrainObserver&
                         std::move(trained)};
 }
 
-Result<std::vector<quantize::ActivationStatistics>> activation_statistics(
-    QuantiseSource& source, const std::vector<QuantisedLayer>& layers, int64_t examples) {
-  Graph watched = source.plan.graph;
+namespace {
+
+constexpr int64_t kMostRows = 1024;  // of a layer
+constexpr int64_t kMostRowNumbers = int64_t{1} << 21;
+
+bool wants_statistics(const QuantisedLayer& layer) { return layer.bits.activations < kWholeBits; }
+
+bool wants_rows(const Graph& network, const QuantisedLayer& layer, const InputSettings& settings) {
+  const Node& node = network.nodes[layer.node];
+  const bool is_whole = node.op == &ops::kLinear || node.attributes.whole("groups") == 1;
+  return settings.keeps_rows && is_whole && layer.bits.weights < kWholeBits;
+}
+
+// Windows of a layer's input that are drawn by a seed.
+class RowSampler {
+ public:
+  RowSampler(const Graph& network, const QuantisedLayer& layer, int64_t batches, uint64_t seed)
+      : node_(network.nodes[layer.node]),
+        weights_(network.parameters[node_.parameters[0]].shape),
+        output_(network.values[node_.outputs[0]].shape),
+        seed_(seed),
+        layer_(static_cast<uint32_t>(layer.node)) {
+    const int64_t features = weights_.count() / weights_[0];
+    const int64_t rows = std::clamp<int64_t>(kMostRowNumbers / features, 1, kMostRows);
+    per_batch_ = divide_up(rows, batches);
+  }
+
+  void add(const Tensor& input, std::vector<float>& rows) {
+    for (int64_t i = 0; i < per_batch_; ++i) {
+      // Of all output vectors of the batch one.
+      const int64_t places = input.shape[0] * output_.count() / output_.last();
+      const auto place =
+          static_cast<int64_t>(random_bits(seed_, RandomStream::kSynthetic, layer_, drawn_++) %
+                               static_cast<uint64_t>(places));
+      weights_.rank == 4 ? add_window(input, place, rows) : add_vector(input, place, rows);
+    }
+  }
+
+ private:
+  static float number(const Tensor& input, int64_t i) {
+    const int mantissa =
+        input.type == DataType::kInt8 ? input.as<int8_t>()[i] : input.as<int16_t>()[i];
+    return std::ldexp(static_cast<float>(mantissa), *input.exponent);
+  }
+
+  static void add_vector(const Tensor& input, int64_t place, std::vector<float>& rows) {
+    const int64_t length = input.shape.last();
+    for (int64_t c = 0; c < length; ++c) rows.push_back(number(input, place * length + c));
+  }
+
+  void add_window(const Tensor& input, int64_t place, std::vector<float>& rows) const {
+    const auto [vertical, horizontal] = ops::convolution_axes(node_.attributes);
+    const int64_t dilation = node_.attributes.whole("dilation");
+    const int64_t height = input.shape[1], width = input.shape[2], channels = input.shape[3];
+    const int64_t pixels = output_[0] * output_[1], image = place / pixels;
+    const int64_t oy = place % pixels / output_[1], ox = place % output_[1];
+    for (int64_t ky = 0; ky < weights_[1]; ++ky) {
+      for (int64_t kx = 0; kx < weights_[2]; ++kx) {
+        const int64_t y = oy * vertical.stride + ky * dilation - vertical.padding;
+        const int64_t x = ox * horizontal.stride + kx * dilation - horizontal.padding;
+        const bool inside = y >= 0 && y < height && x >= 0 && x < width;
+        for (int64_t c = 0; c < channels; ++c) {
+          rows.push_back(inside ? number(input, ((image * height + y) * width + x) * channels + c)
+                                : 0.0f);
+        }
+      }
+    }
+  }
+
+  const Node& node_;
+  const Shape &weights_, &output_;
+  uint64_t seed_;
+  uint32_t layer_;
+  int64_t per_batch_ = 1;
+  uint64_t drawn_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<LayerInputs>> layer_inputs(QuantiseSource& source,
+                                              const std::vector<QuantisedLayer>& layers,
+                                              const InputSettings& settings) {
+  const Graph& network = source.plan.graph;
+  Graph watched = network;
   watched.outputs.clear();
   std::map<int, int> output_of;  // values to outputs
   for (const QuantisedLayer& layer : layers) {
-    if (layer.bits.activations == kWholeBits) continue;
-    const int value = watched.nodes[layer.node].inputs[0];
+    if (!wants_statistics(layer) && !wants_rows(network, layer, settings)) continue;
+    const int value = network.nodes[layer.node].inputs[0];
     if (output_of.try_emplace(value, static_cast<int>(watched.outputs.size())).second) {
       watched.outputs.push_back(value);
     }
   }
-  std::vector<quantize::ActivationStatistics> counts(layers.size());
-  if (watched.outputs.empty()) return counts;
+  std::vector<LayerInputs> inputs(layers.size());
+  if (watched.outputs.empty()) return inputs;
   const RunConfig& config = source.config;
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
+  const int64_t micro_batch = config.micro_batch_size;
   MANTISSA_ASSIGN(const Program program, compile(watched,
                                                  {.kind = ProgramKind::kInference,
-                                                  .micro_batch_size = config.micro_batch_size,
+                                                  .micro_batch_size = micro_batch,
                                                   .with_loss = false,
                                                   .exponents = ExponentMode::kCalibrate,
                                                   .format = config.format},
@@ -72,22 +159,27 @@ Result<std::vector<quantize::ActivationStatistics>> activation_statistics(
   ThreadPool pool(config.threads);
   Programs programs(watched, source.state, {pool, arena.span(), config.isa});
   programs.add(program);
-  const int64_t count = std::min(examples, source.data.train.count) / config.micro_batch_size *
-                        config.micro_batch_size;
-  MANTISSA_ASSIGN(
-      OrderedBatches batches,
-      OrderedBatches::create(picture_examples(source.data.train), config.micro_batch_size,
-                             calibration_examples(source.data.train.count, config.seed,
-                                                  std::max(config.micro_batch_size, count))));
-  for (int64_t done = 0; done < batches.count(); done += config.micro_batch_size) {
+  const int64_t wanted = std::min(settings.examples, source.data.train.count) / micro_batch;
+  const int64_t count = std::max<int64_t>(1, wanted);
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create(picture_examples(source.data.train), micro_batch,
+                                         calibration_examples(source.data.train.count, config.seed,
+                                                              count * micro_batch)));
+  std::vector<RowSampler> samplers;
+  for (const QuantisedLayer& layer : layers) {
+    samplers.emplace_back(network, layer, count, config.seed);
+  }
+  for (int64_t batch = 0; batch < count; ++batch) {
     MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
     for (size_t i = 0; i < layers.size(); ++i) {
-      if (layers[i].bits.activations == kWholeBits) continue;
-      add_values(programs.outputs(output_of.at(watched.nodes[layers[i].node].inputs[0])),
-                 counts[i]);
+      const auto found = output_of.find(network.nodes[layers[i].node].inputs[0]);
+      if (found == output_of.end()) continue;
+      const Tensor values = programs.outputs(found->second);
+      if (wants_statistics(layers[i])) add_values(values, inputs[i].statistics);
+      if (wants_rows(network, layers[i], settings)) samplers[i].add(values, inputs[i].rows);
     }
   }
-  return counts;
+  return inputs;
 }
 
 }  // namespace mantissa

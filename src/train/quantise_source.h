@@ -28,9 +28,23 @@ struct QuantiseSource {
 // where the file lacks a parameter of the network.
 Result<QuantiseSource> load_source(const RunConfig& config, const TrainObserver& observer);
 
+// What a layer reads on training examples.
+struct LayerInputs {
+  quantize::ActivationStatistics statistics;  // of layers that read fewer than 8 bits
+  // Some windows of the input, each as a row of the layer's weights: [rows, features].
+  std::vector<float> rows;
+};
+
+struct InputSettings {
+  int64_t examples = 1280;
+  // Whether rows are kept, of layers without groups whose weights have fewer than 8 bits.
+  bool keeps_rows = false;
+};
+
 // Runs the network in inference mode on training examples, and collects the inputs of layers, by
-// layer; nothing for layers that read 8 bits. The memory does not depend on the examples' number.
-Result<std::vector<quantize::ActivationStatistics>> activation_statistics(
-    QuantiseSource& source, const std::vector<QuantisedLayer>& layers, int64_t examples);
+// layer. The memory does not depend on the examples' number.
+Result<std::vector<LayerInputs>> layer_inputs(QuantiseSource& source,
+                                              const std::vector<QuantisedLayer>& layers,
+                                              const InputSettings& settings);
 
 }  // namespace mantissa

@@ -237,6 +237,16 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
     const bool reads_few = producer >= 0 && network.nodes[producer].op == &ops::kQuantise;
     if (reads_few) layer.bits.activations = kWholeBits;
     if (node.attributes.whole("weight_bits") > 0) layer.bits.weights = kWholeBits;
+    const auto shares = [&](const Node& other) {
+      return &other != &node && !other.parameters.empty() && other.parameters == node.parameters;
+    };
+    const bool is_shared = std::any_of(network.nodes.begin(), network.nodes.end(), shares);
+    if (is_shared && layer.bits.weights < kWholeBits) {
+      return invalid_input(node.name +
+                           ": shares its weights with another node; such weights stay "
+                           "at 8 bits: --bits " +
+                           node.name + "=8");
+    }
   }
   return layers;
 }
