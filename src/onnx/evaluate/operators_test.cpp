@@ -21,7 +21,7 @@ constexpr const char* kFolder = "/usr/lib/python3/dist-packages/onnx/backend/tes
 constexpr double kTolerance = 1e-4;  // of the largest number that is wanted
 constexpr int kLeastPassed = 460;
 
-// Tests whose outputs are not what ONNX describes, as far as ONNX Runtime passes them over too.
+// Tests that are left out, since their outputs differ from ours for the reason named.
 bool is_odd(const std::string& name) {
   // Random numbers of NumPy's generator.
   if (name.starts_with("test_training_dropout")) {
