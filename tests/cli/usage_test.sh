@@ -11,7 +11,7 @@ fits_in() {
 
 check_usage() {
   refuses "no such command" 2 "did you mean train" trian
-  refuses "no such command lists them" 2 "train, eval, predict, data, plan, bench, profile, verify, report, statistics, info, completion" fly
+  refuses "no such command lists them" 2 "train, eval, predict, export, data, import, plan, quantize, serve, bench, profile, verify, report, statistics, info, run, completion" fly
   refuses "options before the command" 2 "after train" --json train
   refuses "unknown option" 2 "did you mean --batch-size" train --batchsize 5
   refuses "unknown option with underscore" 2 "did you mean --learning-rate" train --learning_rate=1
@@ -55,7 +55,7 @@ check_settings() {
   refuses "threads -1" 2 "threads.*'-1'" "${train[@]}" --threads -1
   refuses "learning-rate nan" 2 "learning-rate.*nan" "${train[@]}" --learning-rate nan
   refuses "learning-rate inf" 2 "learning-rate.*inf" "${train[@]}" --learning-rate inf
-  refuses "epochs 0" 2 "epochs.*'0'" "${train[@]}" --epochs 0
+  refuses "epochs -1" 2 "epochs.*'-1'" "${train[@]}" --epochs -1
   refuses "format bfp:w=1" 2 "w=1.*2, 3.*8" "${train[@]}" --format bfp:w=1
   refuses "no such format" 2 "int3" "${train[@]}" --format int3
   refuses "no such loss" 2 "hinge.*cross-entropy or mse" "${train[@]}" --loss hinge
