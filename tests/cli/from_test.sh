@@ -82,7 +82,7 @@ check_what_is_taken() {
   accepts "a frozen network" "test accuracy" train --from "$folder/a/model.safetensors" \
     "${short[@]}" --out "$folder/f"
   holds "has no scales of batch norm" tells \
-    "taken: 11 of 47 .*initial: stem_norm.scale .*left over: stem_norm.multiplier"
+    "taken: 11 of 47 .*initial: stem_norm.scale .*left over: stem.sum_bias"
 }
 
 check_networks_from_files() {

@@ -75,6 +75,11 @@ for learning in pact wrpn; do
   accepts "train by $learning" "test accuracy" quantize --from "$folder/a" --data "$data" \
     "${short[@]}" --train $learning --steps 2 --out "$folder/$learning"
 done
+accepts "rounding that is trained" "test accuracy" quantize --from "$folder/a" --data "$data" \
+  "${short[@]}" --weights 3 --activations 4 --method adaround --out "$folder/adaround"
+run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 3 --activations 4 \
+  --out "$folder/nearest"
+holds "it gives other weights" eval '! same_entry weights_sha256 "$folder"/{adaround,nearest}'
 accepts "dynamic fixed point" "test accuracy" quantize --from "$folder/a" --data "$data" \
   "${short[@]}" --format dfp8 --steps 4 --out "$folder/dynamic"
 accepts "a network without batch norm" "test accuracy" train --data "$data" --model lenet5 \
