@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -190,33 +191,47 @@ class Exporter {
   Result<std::string> weights(const Node& node, const LayerNumbers& numbers, bool is_dense,
                               const Exported& in, std::vector<int64_t> dims) {
     const std::string name = graph_.parameters[node.parameters[0]].name;
-    const bool one_scale = std::all_of(numbers.scales.begin(), numbers.scales.end(),
-                                       [&](float s) { return s == numbers.scales[0]; });
-    const std::string scale = one_scale ? to_.scalar(numbers.scales[0], name + "/scale")
-                                        : to_.numbers(name + "/scales", ElementType::kFloat,
-                                                      {numbers.channels}, numbers.scales);
+    // Weights of few bits fill 8 here. A file of 4-bit weights has them as they were.
+    const int shift = target_ == ExportTarget::kPortable ? common_shift(numbers.weights) : 0;
+    const int most_weight = numbers.most_weight >> shift;
+    std::vector<int8_t> mantissas = numbers.weights;
+    std::vector<float> scales = numbers.scales;
+    for (int8_t& mantissa : mantissas) mantissa = static_cast<int8_t>(mantissa >> shift);
+    for (float& scale : scales) scale = std::ldexp(scale, shift);
+    const bool one_scale =
+        std::all_of(scales.begin(), scales.end(), [&](float s) { return s == scales[0]; });
+    const std::string scale =
+        one_scale ? to_.scalar(scales[0], name + "/scale")
+                  : to_.numbers(name + "/scales", ElementType::kFloat, {numbers.channels}, scales);
     std::vector<std::string> inputs = {name, scale};
     std::vector<NodeAttribute> attributes;
     if (!one_scale) attributes.push_back({"axis", int64_t{0}});
-    const bool saturates = is_dense && 2 * in.most_byte() * numbers.most_weight > kMostPair;
+    const bool saturates = is_dense && 2 * in.most_byte() * most_weight > kMostPair;
     ElementType type = ElementType::kInt8;
-    if (target_ == ExportTarget::kPortable && numbers.most_weight <= kMostInt4) {
+    if (target_ == ExportTarget::kPortable && most_weight <= kMostInt4) {
       type = ElementType::kInt4;
-      to_.numbers(name, type, std::move(dims), packed(numbers.weights));
+      to_.numbers(name, type, std::move(dims), packed(mantissas));
     } else if (target_ == ExportTarget::kOnnxRuntime && saturates) {
       type = ElementType::kUint8;
       std::vector<uint8_t> shifted;
-      for (const int weight : numbers.weights) {
+      for (const int weight : mantissas) {
         shifted.push_back(static_cast<uint8_t>(weight + kSignedZero));
       }
       to_.numbers(name, type, std::move(dims), shifted);
       notes_.push_back("layer '" + node.name +
                        "' has unsigned weights, so that CPUs without VNNI do not saturate");
     } else {
-      to_.numbers(name, type, std::move(dims), numbers.weights);
+      to_.numbers(name, type, std::move(dims), mantissas);
     }
     inputs.push_back(weight_zeros(name, type, one_scale ? 0 : numbers.channels));
     return to_.add("DequantizeLinear", name + "/real", std::move(inputs), std::move(attributes));
+  }
+
+  // By how many bits all weights can be shifted to the right, exactly.
+  static int common_shift(const std::vector<int8_t>& weights) {
+    unsigned any = 0;
+    for (const int8_t weight : weights) any |= static_cast<unsigned>(std::abs(int{weight}));
+    return any == 0 ? 0 : std::countr_zero(any);
   }
 
   // The zero point, one or one for each channel: without one a Gemm is not computed in integers.

@@ -351,18 +351,14 @@ constexpr GradientRows kGradientRows = {rows_possible, row_scratch_bytes, prepar
 
 // Layers of a frozen network with a batch norm behind them, which became a multiplier and a bias.
 constexpr AttributeSpec kRelu6 = flag("relu6", false);
-constexpr AttributeSpec kRescaledSchema[] = {
-    kChannels, kKernel,      kStride,      kPadding,      kGroups,     kDilation,
-    kRelu6,    kKernelWidth, kStrideWidth, kPaddingWidth, kWeightBits, kWeightExponent};
-constexpr AttributeSpec kRescaledLinearSchema[] = {kChannels, kRelu6, kWeightBits, kWeightExponent};
+constexpr AttributeSpec kRescaledSchema[] = {kChannels,    kKernel,      kStride, kPadding,
+                                             kGroups,      kDilation,    kRelu6,  kKernelWidth,
+                                             kStrideWidth, kPaddingWidth};
+constexpr AttributeSpec kRescaledLinearSchema[] = {kChannels, kRelu6};
 
-std::vector<Parameter> rescaled(const Attributes& attributes, const Shape& weights) {
+std::vector<Parameter> rescaled(const Shape& weights) {
   const Shape channels{weights[0]};
-  return {{.name = "weights",
-           .shape = weights,
-           .trained = false,
-           .grid_bits = static_cast<int>(attributes.whole("weight_bits")),
-           .grid_exponent = static_cast<int>(attributes.whole("weight_exponent"))},
+  return {{.name = "weights", .shape = weights, .trained = false},
           {.name = "sum_bias", .shape = channels, .storage = Storage::kSum, .trained = false},
           {.name = "multiplier", .shape = channels, .storage = Storage::kFloat, .trained = false}};
 }
@@ -370,13 +366,13 @@ std::vector<Parameter> rescaled(const Attributes& attributes, const Shape& weigh
 std::vector<Parameter> rescaled_convolution_parameters(const Attributes& attributes,
                                                        std::span<const Shape> inputs) {
   const auto [vertical, horizontal] = convolution_axes(attributes);
-  return rescaled(attributes, {attributes.whole("channels"), vertical.kernel, horizontal.kernel,
-                               inputs[0].last() / attributes.whole("groups")});
+  return rescaled({attributes.whole("channels"), vertical.kernel, horizontal.kernel,
+                   inputs[0].last() / attributes.whole("groups")});
 }
 
 std::vector<Parameter> rescaled_linear_parameters(const Attributes& attributes,
                                                   std::span<const Shape> inputs) {
-  return rescaled(attributes, {attributes.whole("channels"), inputs[0].last()});
+  return rescaled({attributes.whole("channels"), inputs[0].last()});
 }
 
 OpMemory rescaled_memory(const OpShapes& s, const PlanningContext& planning) {

@@ -224,6 +224,30 @@ class Filling {
       copy_tensor(trained_, a.mantissa, frozen_.state, b.mantissa);
       copy_tensor(trained_, a.exponent, frozen_.state, b.exponent);
     }
+    if (is_rescaled) fill_bytes(to(frozen.parameters[0]));
+  }
+
+  // Multiplies weights by the largest power of two that 8 bits allow. The bias of a rescaled layer
+  // is a whole number of products: with weights of 2 bits half a product is a large part of the
+  // sums, and so would be its rounding.
+  void fill_bytes(const ParameterState& weights) {
+    const std::span<std::byte> bytes = frozen_.state.bytes(weights.mantissa);
+    auto* const mantissas = frozen_.state.data<int8_t>(weights.mantissa);
+    const auto count = static_cast<int64_t>(bytes.size());
+    int most = 0;
+    for (int64_t i = 0; i < count; ++i) most = std::max(most, std::abs(int{mantissas[i]}));
+    const int shift = most == 0 ? 0 : fill_shift(most);
+    for (int64_t i = 0; i < count; ++i) {
+      mantissas[i] = static_cast<int8_t>(mantissas[i] * (1 << shift));
+    }
+    const int64_t blocks = frozen_.state.layout().tensors[weights.exponent].shape.count();
+    auto* const exponents = frozen_.state.data<int16_t>(weights.exponent);
+    for (int64_t b = 0; b < blocks; ++b) exponents[b] = static_cast<int16_t>(exponents[b] - shift);
+  }
+  static int fill_shift(int most) {
+    int shift = 0;
+    while (most << (shift + 1) <= INT8_MAX) ++shift;
+    return shift;
   }
 
   void scale_offset(int instruction, const Node& frozen) {
@@ -237,9 +261,9 @@ class Filling {
   void fold(int instruction, const Node& norm) {
     const Node& layer = graph_.nodes[graph_.values[norm.inputs[0]].producer];
     const Node& frozen = *nodes_.at(layer.name);
-    const ParameterState& weights = from(layer.parameters[0]);
-    const auto* exponents = trained_.data<int16_t>(weights.exponent);
-    const int64_t blocks = trained_.layout().tensors[weights.exponent].shape.count();
+    const ParameterState& weights = to(frozen.parameters[0]);
+    const auto* exponents = frozen_.state.data<int16_t>(weights.exponent);
+    const int64_t blocks = frozen_.state.layout().tensors[weights.exponent].shape.count();
     const ParameterState &bias = to(frozen.parameters[1]), &multiplier = to(frozen.parameters[2]);
     const int64_t channels = frozen_.state.layout().tensors[bias.mantissa].shape.count();
     // A ReLU6 has an exponent of its own; a ReLU is part of the batch norm's instruction.

@@ -139,9 +139,13 @@ class Rescaling {
 
   Node joined(Node node, int n) {
     const int weights = moved_parameter(node.parameters[0]);
+    result_.parameters[weights].grid_bits = 0;
     std::vector<Attributes::Item> attributes;
     for (const Attributes::Item& item : node.attributes.items()) {
-      if (item.first != "bias" && item.first != "classifier") attributes.push_back(item);
+      // Weights of few bits are stored in 8 (train/freeze.cpp).
+      const bool is_of_training = item.first == "bias" || item.first == "classifier" ||
+                                  item.first == "weight_bits" || item.first == "weight_exponent";
+      if (!is_of_training) attributes.push_back(item);
     }
     attributes.emplace_back("relu6", int64_t{graph_.nodes[last_[n]].op == &ops::kRelu6 ? 1 : 0});
     replace_op(node, *rescaled_op(node.op), Attributes(std::move(attributes)));
