@@ -224,7 +224,10 @@ class Filling {
       copy_tensor(trained_, a.mantissa, frozen_.state, b.mantissa);
       copy_tensor(trained_, a.exponent, frozen_.state, b.exponent);
     }
-    if (is_rescaled) fill_bytes(to(frozen.parameters[0]));
+    constexpr int kWholeBits = 8;
+    if (!is_rescaled) return;
+    const int bits = trained_.layout().tensors[from(node.parameters[0]).mantissa].bits;
+    if (bits < kWholeBits) fill_bytes(to(frozen.parameters[0]));
   }
 
   // Multiplies weights by the largest power of two that 8 bits allow. The bias of a rescaled layer
