@@ -17,13 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool fits(std::string_view patterns, std::string_view name) {
-  for (size_t begin = 0; begin <= patterns.size();) {
-    const size_t end = std::min(patterns.find(',', begin), patterns.size());
-    if (matches_wildcard(patterns.substr(begin, end - begin), name)) return true;
-    begin = end + 1;
-  }
-  return false;
+bool fits(const std::vector<std::string_view>& patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](std::string_view pattern) { return matches_wildcard(pattern, name); });
 }
 
 // A file that is gone with this.
@@ -49,9 +45,10 @@ class TemporaryFile {
 
 Result<ParametersOutcome> collect(const std::string& path, const std::string& patterns) {
   MANTISSA_ASSIGN(const TrainedFile trained, read_trained(path));
+  const std::vector<std::string_view> list = split_patterns(patterns.empty() ? "*" : patterns);
   std::vector<NamedParameter> taken;
   for (const NamedParameter& parameter : trained.parameters) {
-    if (patterns.empty() || fits(patterns, parameter.name)) taken.push_back(parameter);
+    if (fits(list, parameter.name)) taken.push_back(parameter);
   }
   if (taken.empty()) {
     return invalid_input("'" + patterns + "' fits no parameter; the first is " +

@@ -1,7 +1,9 @@
 // Patterns for names.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
+#include <vector>
 
 namespace mantissa {
 
@@ -24,6 +26,17 @@ constexpr bool matches_wildcard(std::string_view pattern, std::string_view name)
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+// The patterns of a list with commas between them.
+inline std::vector<std::string_view> split_patterns(std::string_view list) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 }  // namespace mantissa

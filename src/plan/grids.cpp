@@ -5,14 +5,6 @@
 #include "graph/op.h"
 
 namespace mantissa {
-namespace {
-
-Grid grid_of(const Format& format, int bits) {
-  return {.scaling = format.is_float() ? Scaling::kReal : Scaling::kExponent, .bits = bits};
-}
-
-// Nodes whose weights and inputs have the format's `ends` bits: the first layers behind the inputs
-// and the last before the outputs.
 std::vector<bool> end_layers(const Graph& graph) {
   const size_t nodes = graph.nodes.size();
   std::vector<bool> has_layer_before(graph.values.size(), false), is_end(nodes, false);
@@ -36,6 +28,12 @@ std::vector<bool> end_layers(const Graph& graph) {
     }
   }
   return is_end;
+}
+
+namespace {
+
+Grid grid_of(const Format& format, int bits) {
+  return {.scaling = format.is_float() ? Scaling::kReal : Scaling::kExponent, .bits = bits};
 }
 
 // By node; none where the format does not tell the ends from the rest.

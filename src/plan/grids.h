@@ -21,6 +21,10 @@ struct Grids {
   Grid wide_gradient;  // between layers, which backward_weights reads
 };
 
+// By node: whether it is one of the first layers behind the inputs, or of the last before the
+// outputs. They may have more bits than the others.
+std::vector<bool> end_layers(const Graph& graph);
+
 Grids grids(const Graph& graph, const ValueFacts& facts, const Format& format);
 inline Grids grids(const Graph& graph, const Format& format) {
   return grids(graph, value_facts(graph), format);

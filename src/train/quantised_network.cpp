@@ -7,39 +7,12 @@
 #include "base/wildcard.h"
 #include "graph/op.h"
 #include "ops/ops.h"
+#include "plan/grids.h"
 
 namespace mantissa {
 namespace {
 
 constexpr int kFewestWeightBits = 2, kFewestActivationBits = 1;
-
-// By node: whether a layer comes before it, on some path.
-std::vector<bool> behind_layers(const Graph& network) {
-  std::vector<bool> behind(network.nodes.size(), false), of_value(network.values.size(), false);
-  for (size_t n = 0; n < network.nodes.size(); ++n) {
-    const Node& node = network.nodes[n];
-    behind[n] = std::any_of(node.inputs.begin(), node.inputs.end(),
-                            [&](int input) { return of_value[input]; });
-    for (const int output : node.outputs) {
-      of_value[output] = behind[n] || node.op->traits.is_layer;
-    }
-  }
-  return behind;
-}
-
-// By node: whether a layer comes after it.
-std::vector<bool> before_layers(const Graph& network) {
-  std::vector<bool> before(network.nodes.size(), false), of_value(network.values.size(), false);
-  for (size_t n = network.nodes.size(); n-- > 0;) {
-    const Node& node = network.nodes[n];
-    before[n] = std::any_of(node.outputs.begin(), node.outputs.end(),
-                            [&](int output) { return of_value[output]; });
-    for (const int input : node.inputs) {
-      if (before[n] || node.op->traits.is_layer) of_value[input] = true;
-    }
-  }
-  return before;
-}
 
 int norm_of(const Graph& network, const std::vector<std::vector<int>>& readers, const Node& layer) {
   const int output = layer.outputs[0];
@@ -204,13 +177,13 @@ std::string quantise_node_name(const std::string& layer) { return layer + ".inpu
 Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
                                                      const QuantisedBits& bits) {
   const auto readers = readers_of(network);
-  const std::vector<bool> behind = behind_layers(network), before = before_layers(network);
+  const std::vector<bool> is_end = end_layers(network);
   std::vector<QuantisedLayer> layers;
   for (size_t n = 0; n < network.nodes.size(); ++n) {
     const Node& node = network.nodes[n];
     if (!node.op->traits.is_layer) continue;
     QuantisedLayer layer{static_cast<int>(n), bits.all, norm_of(network, readers, node)};
-    if (!behind[n] || !before[n]) {
+    if (is_end[n]) {
       layer.bits.weights = std::max(layer.bits.weights, bits.ends);
       layer.bits.activations = std::max(layer.bits.activations, bits.ends);
     }

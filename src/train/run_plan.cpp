@@ -87,6 +87,9 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
            StepTimes::predict_bytes(plan.total_steps) + Observations::predict_bytes(plan.training) +
            decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
+  if (config.reestimate > 0) {
+    memory.items.push_back({"averaging of statistics", plan.layout.bytes});
+  }
   if (config.format.float_steps() > 0) {
     memory.items.push_back(
         {"pre-training in fp32", plan.pretraining_layout.bytes + kOneDnnBytes +

@@ -9,16 +9,6 @@
 namespace mantissa {
 namespace {
 
-std::vector<std::string_view> split(std::string_view list) {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
-    parts.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 // The first names of parameters that can be left untrained.
 std::string some_names(const Graph& graph) {
   constexpr int kMost = 12;
@@ -50,7 +40,7 @@ Status check_nodes(const Graph& graph) {
 
 Status leave_untrained(const std::string& patterns, Graph& graph) {
   if (patterns.empty()) return {};
-  for (const std::string_view pattern : split(patterns)) {
+  for (const std::string_view pattern : split_patterns(patterns)) {
     bool found = false;
     for (Parameter& parameter : graph.parameters) {
       if (parameter.storage == Storage::kReal || !matches_wildcard(pattern, parameter.name))
