@@ -63,7 +63,7 @@ std::string statistics_line(const std::string& statistics);
 std::string description_report(const std::string& description, bool with_tensors,
                                const Terminal& terminal);
 
-// Of an ONNX network (the JSON of describe_path): its layers as a table, what is not supported.
+// The JSON of describe_path for an ONNX network: its layers as a table, and what is not supported.
 std::string onnx_layers(const std::string& description, const Terminal& terminal);
 // Outputs of a network that was run, and where they are.
 std::string onnx_run_report(const OnnxRunOutcome& outcome, const std::string& file);

@@ -1,5 +1,5 @@
 // ONNX networks in float, as their files describe them: plain loops, no fusion, nothing trained.
-// What other parts compute of a network can be compared with it.
+// Tests compare the results of other parts with it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ std::vector<const ValueData*> inputs_of(const GraphData& graph);
 // open. Inputs with other open dimensions are left out.
 Shapes input_shapes(const ModelData& model, const Shapes& given = {});
 
-// What is known of a network without running it.
+// Facts about a network that need no run.
 struct NodeFacts {
   const NodeData* node = nullptr;
   std::vector<Value> outputs;  // types and dims; numbers where they depend on no input

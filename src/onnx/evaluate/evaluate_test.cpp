@@ -137,7 +137,7 @@ TEST(OnnxEvaluate, CountsParametersOnceAndMultiplyAdds) {
   EXPECT_EQ(facts->outputs[0].tensor.dims, (Dims{2, 3}));
 }
 
-// What every exporter writes around a Reshape: the batch out of Shape, joined with -1.
+// Nodes that every exporter writes around a Reshape: the batch out of Shape, joined with -1.
 std::string reshape_graph() {
   return node("Shape", {"x"}, {"s"}) + whole_numbers_tensor("zero", {0}) +
          node("Gather", {"s", "zero"}, {"n"}) + whole_numbers_tensor("open", {-1}) +

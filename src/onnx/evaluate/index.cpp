@@ -339,7 +339,7 @@ Status top_k(OpCall& call) {
       const T* in = call.data<T>(0) + row / inner * from[axis] * inner + row % inner;
       const int64_t out = row / inner * k * inner + row % inner;
       std::iota(order.begin(), order.end(), 0);
-      // Of equal numbers the first comes first.
+      // The first of equal numbers comes first.
       std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
         return largest ? in[a * inner] > in[b * inner] : in[a * inner] < in[b * inner];
       });
