@@ -2,6 +2,7 @@
 // not matter.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -166,6 +167,22 @@ TEST(Arena, FaultsOfAProgramAreFound) {
   found("wrong part of the step", [](Program& p) { p.schedule[0].every_micro_batch = false; });
   found("parameter that does not exist",
         [](Program& p) { p.instructions[1].parameters[0].parameter = 99; });
+  const auto first_of = [](Program& p, Phase phase) -> Instruction& {
+    return *std::ranges::find(p.instructions, phase, &Instruction::phase);
+  };
+  found("writes gradients of inputs",
+        [&](Program& p) { first_of(p, Phase::kForward).grad_inputs = p.instructions[1].outputs; });
+  found("reads gradients of outputs",
+        [&](Program& p) { first_of(p, Phase::kForward).grad_outputs = p.instructions[1].outputs; });
+  found("writes no gradient",
+        [&](Program& p) { first_of(p, Phase::kBackwardInput).grad_inputs = {}; });
+  found("has no parameter", [&](Program& p) { first_of(p, Phase::kUpdate).parameters = {}; });
+  found("computes rows of a gradient",
+        [&](Program& p) { first_of(p, Phase::kBackwardWeights).rows_at_once = 2; });
+  found("would run once in a step", [](Program& p) {
+    for (Instruction& i : p.instructions) i.once_per_step = true;
+    for (Stretch& stretch : p.schedule) stretch.every_micro_batch = false;
+  });
   found("did not leave", [](Program& p) {
     for (Instruction& i : p.instructions) {
       if (i.phase == Phase::kForward) i.saved = -1;

@@ -19,6 +19,7 @@ class Verifier {
     MANTISSA_RETURN_IF_ERROR(check_places());
     MANTISSA_RETURN_IF_ERROR(check_schedule());
     for (const Instruction& instruction : program_.instructions) {
+      MANTISSA_RETURN_IF_ERROR(check_phase(instruction));
       MANTISSA_RETURN_IF_ERROR(check_references(instruction));
       MANTISSA_RETURN_IF_ERROR(check_reads(instruction));
       note_writes(instruction);
@@ -87,6 +88,33 @@ class Verifier {
     }
     if (next == static_cast<int>(program_.instructions.size())) return {};
     return failed("program: the schedule leaves out an instruction");
+  }
+
+  // An instruction has the fields of its phase and no others.
+  Status check_phase(const Instruction& instruction) const {
+    const Phase phase = instruction.phase;
+    const bool updates = phase == Phase::kUpdate;
+    const bool backward = phase == Phase::kBackwardInput || phase == Phase::kBackwardWeights;
+    if (!backward && !instruction.grad_inputs.empty()) {
+      return wrong(instruction, "writes gradients of inputs");
+    }
+    if (!backward && !updates && !instruction.grad_outputs.empty()) {
+      return wrong(instruction, "reads gradients of outputs");
+    }
+    if (phase == Phase::kBackwardInput && instruction.grad_inputs.empty()) {
+      return wrong(instruction, "writes no gradient");
+    }
+    if ((updates || phase == Phase::kBackwardWeights) && instruction.parameters.empty()) {
+      return wrong(instruction, "has no parameter");
+    }
+    if (!updates && (instruction.gradient_rows != nullptr || instruction.rows_at_once != 0)) {
+      return wrong(instruction, "computes rows of a gradient");
+    }
+    // Updates of a single micro-batch run with it.
+    if (instruction.once_per_step && !updates && phase != Phase::kUpdateStatistics) {
+      return wrong(instruction, "would run once in a step");
+    }
+    return {};
   }
 
   Status check_buffer(const Instruction& instruction, int index, int64_t bytes) const {
