@@ -1,0 +1,19 @@
+// Schedules drawn as the document's figure 6: a row for each stage, time to the right.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "pipeline/simulate.h"
+
+namespace mantissa::pipeline {
+
+// Text, where a unit of time is a column: M forward, B grad_input (with grad_weights where those
+// take no time of their own), G grad_weights, W update; numbers are those of the micro-batch, of
+// the update behind a W, from 1. A point is idle time. At most so many columns.
+Result<std::string> diagram(const Schedule& schedule, const StageTimes& times, int columns);
+
+// The same as a picture, in true proportions.
+std::string diagram_svg(const Schedule& schedule, const Simulation& simulation);
+
+}  // namespace mantissa::pipeline

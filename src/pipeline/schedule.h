@@ -1,0 +1,79 @@
+// The order in which the stages of a pipeline work, as data. It follows from counts alone and never
+// from time, so that a run repeats bit for bit. Source: AsyncPipeline [0029]-[0053]; METHODS
+// section 5.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mantissa::pipeline {
+
+// Which weights a micro-batch meets.
+enum class Mode : uint8_t {
+  kFlush,  // those of the last update, at every stage: the bits of one process
+  kAsync,  // those that are there when it comes: one version (AsyncPipeline)
+  kStash,  // the same in forward and backward: a version for each micro-batch in flight
+  k2bw,    // as kStash, with two versions: updates are as rare as that needs
+};
+std::string_view mode_name(Mode mode);
+
+// How kFlush puts the work of a step in order. All three give the same bits.
+enum class FlushForm : uint8_t {
+  kGPipe,  // all forward passes, then all backward passes
+  k1F1B,   // a backward pass as soon as there is one
+  kSplit,  // grad_weights apart: they fill the time in which a stage would wait
+};
+std::string_view flush_form_name(FlushForm form);
+
+// How many micro-batches a stage may have in flight, from the start of their forward pass to the
+// end of their grad_weights.
+enum class Windows : uint8_t {
+  kLean,  // P − s, counting stages from 0: enough where passing on costs no time
+  kFull,  // 2(P − s) − 1: the document's figure 6
+};
+
+enum class Work : uint8_t { kForward, kGradInput, kGradWeights, kUpdate };
+
+struct Cell {
+  Work work = Work::kForward;
+  int index = 0;  // of the micro-batch, from 0; of an update: of the update
+  bool operator==(const Cell&) const = default;
+};
+
+struct Options {
+  Mode mode = Mode::kFlush;
+  FlushForm form = FlushForm::kSplit;  // of kFlush
+  Windows windows = Windows::kLean;    // of the other modes
+  int stages = 1;
+  int accumulate = 1;  // micro-batches of an update
+  int updates = 1;     // between two drains of the pipeline
+  int micro_batches() const { return accumulate * updates; }
+};
+
+struct Schedule {
+  Options options;
+  std::vector<int> windows;               // per stage
+  std::vector<std::vector<Cell>> stages;  // each stage's cells, in its order
+  // Versions of its weights that a stage holds at once.
+  std::vector<int> versions;
+};
+
+constexpr int kMostStages = 1000;
+constexpr int64_t kMostCells = int64_t{1} << 26;
+
+// Errors say which option cannot be, and the nearest one that can.
+Result<Schedule> make_schedule(const Options& options);
+
+// Updates of its stage that a micro-batch misses: those between its forward pass and its
+// grad_weights. Per micro-batch. In kStash and k2bw weights are as old, but the same in both
+// passes.
+std::vector<int> staleness(std::span<const Cell> stage);
+
+// Micro-batches in flight at once, at most.
+int peak_in_flight(std::span<const Cell> stage);
+
+}  // namespace mantissa::pipeline

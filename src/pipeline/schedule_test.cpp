@@ -1,0 +1,196 @@
+#include "pipeline/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "pipeline/diagram.h"
+#include "pipeline/simulate.h"
+
+namespace mantissa::pipeline {
+namespace {
+
+Schedule schedule_of(const Options& options) {
+  Result<Schedule> schedule = make_schedule(options);
+  EXPECT_TRUE(schedule.ok()) << schedule.error().message;
+  return *schedule;
+}
+
+std::vector<Options> ways() {
+  std::vector<Options> ways;
+  for (const int stages : {1, 2, 3, 4, 7}) {
+    for (const int accumulate : {1, 2, 3, 8, 20}) {
+      for (const FlushForm form : {FlushForm::kGPipe, FlushForm::k1F1B, FlushForm::kSplit}) {
+        ways.push_back({.mode = Mode::kFlush,
+                        .form = form,
+                        .stages = stages,
+                        .accumulate = accumulate,
+                        .updates = 3});
+      }
+      for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
+        for (const Windows windows : {Windows::kLean, Windows::kFull}) {
+          const Options options = {.mode = mode,
+                                   .windows = windows,
+                                   .stages = stages,
+                                   .accumulate = accumulate,
+                                   .updates = 3};
+          if (make_schedule(options).ok()) ways.push_back(options);
+        }
+      }
+    }
+  }
+  return ways;
+}
+
+// METHODS section 5: figure 6 with a row for each stage.
+TEST(PipelineSchedule, IsTheDocumentsFigureSix) {
+  const Schedule schedule = schedule_of({.mode = Mode::kAsync,
+                                         .windows = Windows::kFull,
+                                         .stages = 3,
+                                         .accumulate = 1,
+                                         .updates = 12});
+  const StageTimes times = {.grad_weights = 0, .update = 1, .fused = true};
+  EXPECT_EQ(*diagram(schedule, times, 14),
+            "P1 M1 M2 M3 M4 M5 B1 W1 M6 B2 W2 M7 B3 W3 M8\n"
+            "P2 .  M1 M2 M3 B1 W1 M4 B2 W2 M5 B3 W3 M6 B4\n"
+            "P3 .  .  M1 B1 W1 M2 B2 W2 M3 B3 W3 M4 B4 W4\n");
+  for (int s = 0; s < 3; ++s) {
+    const std::vector<int> missed = staleness(schedule.stages[s]);
+    EXPECT_EQ(*std::ranges::max_element(missed), 2 * (2 - s)) << s;
+  }
+}
+
+TEST(PipelineSchedule, DoesAllWorkOnceAndNothingBeforeItsInput) {
+  for (const Options& options : ways()) {
+    const Schedule schedule = schedule_of(options);
+    for (const auto& cells : schedule.stages) {
+      std::set<std::pair<Work, int>> done;
+      for (const Cell& cell : cells) {
+        EXPECT_TRUE(done.emplace(cell.work, cell.index).second);
+        const bool backward = cell.work == Work::kGradInput || cell.work == Work::kGradWeights;
+        const Work before = cell.work == Work::kGradInput ? Work::kForward : Work::kGradInput;
+        EXPECT_TRUE(!backward || done.contains({before, cell.index}));
+        if (cell.work != Work::kUpdate) continue;
+        for (int i = 0; i < options.accumulate; ++i) {
+          EXPECT_TRUE(done.contains({Work::kGradWeights, cell.index * options.accumulate + i}));
+        }
+      }
+      EXPECT_EQ(done.size(), static_cast<size_t>(3 * options.micro_batches() + options.updates));
+    }
+    const std::vector<StageTimes> times(schedule.stages.size());
+    EXPECT_TRUE(simulate(schedule, times).ok());
+  }
+}
+
+TEST(PipelineSchedule, KeepsToItsWindows) {
+  for (const Options& options : ways()) {
+    const Schedule schedule = schedule_of(options);
+    for (size_t s = 0; s < schedule.stages.size(); ++s) {
+      EXPECT_LE(peak_in_flight(schedule.stages[s]), schedule.windows[s]);
+    }
+  }
+}
+
+// METHODS section 5: with accumulation N a micro-batch misses ⌊d/N⌋ to ⌈d/N⌉ updates of its stage,
+// where d = w − 1.
+TEST(PipelineSchedule, MissesAsManyUpdatesAsTheFormulaSays) {
+  for (const Options& options : ways()) {
+    const Schedule schedule = schedule_of(options);
+    for (size_t s = 0; s < schedule.stages.size(); ++s) {
+      const std::vector<int> missed = staleness(schedule.stages[s]);
+      const int behind = options.mode == Mode::kFlush ? 0 : schedule.windows[s] - 1;
+      const int n = options.accumulate;
+      for (int i = 0; i < options.micro_batches(); ++i) {
+        EXPECT_LE(missed[i], (behind + n - 1) / n);
+        EXPECT_TRUE(i < behind || missed[i] >= behind / n);
+      }
+    }
+  }
+}
+
+TEST(PipelineSchedule, TwoVersionsAreEnoughFor2bw) {
+  for (const Options& options : ways()) {
+    if (options.mode != Mode::k2bw) continue;
+    for (const auto& cells : schedule_of(options).stages) {
+      const std::vector<int> missed = staleness(cells);
+      EXPECT_LE(*std::ranges::max_element(missed), 1);
+    }
+  }
+  const Result<Schedule> refused =
+      make_schedule({.mode = Mode::k2bw, .stages = 4, .accumulate = 2, .updates = 9});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("at least 3 micro-batches, not 2"), std::string::npos);
+}
+
+TEST(PipelineSchedule, RefusesWhatCannotBe) {
+  EXPECT_FALSE(make_schedule({.stages = 0}).ok());
+  EXPECT_FALSE(make_schedule({.stages = 1001}).ok());
+  EXPECT_FALSE(make_schedule({.accumulate = 0}).ok());
+  EXPECT_FALSE(make_schedule({.stages = 1000, .accumulate = 1 << 20, .updates = 1 << 20}).ok());
+}
+
+double idle(const Options& options, const StageTimes& times = {}, const Conditions& on = {}) {
+  const Schedule schedule = schedule_of(options);
+  const std::vector<StageTimes> all(schedule.stages.size(), times);
+  return simulate(schedule, all, on)->idle;
+}
+
+TEST(PipelineSimulation, ABalancedPipelineWaitsForNothing) {
+  for (const int stages : {2, 3, 4, 8, 14, 100}) {
+    const Options async = {
+        .mode = Mode::kAsync, .stages = stages, .accumulate = 1, .updates = 10 * stages};
+    EXPECT_LE(idle(async), 0.01) << stages;
+    const Options flush = {.stages = stages, .accumulate = 4 * stages, .updates = 6};
+    EXPECT_LE(idle(flush), 0.01) << stages;
+  }
+}
+
+// The classic figure: a bubble of (P − 1)/(m + P − 1).
+TEST(PipelineSimulation, GPipeHasItsBubble) {
+  for (const int stages : {2, 4, 8}) {
+    const int m = 2 * stages;
+    const Schedule schedule =
+        schedule_of({.form = FlushForm::kGPipe, .stages = stages, .accumulate = m, .updates = 1});
+    const std::vector<StageTimes> times(static_cast<size_t>(stages), {.fused = true});
+    const Simulation simulation = *simulate(schedule, times);
+    double busy = 0;
+    for (const StageResult& stage : simulation.stages) {
+      for (const Interval& interval : stage.intervals) busy += interval.end - interval.start;
+    }
+    const double bubble = 1 - busy / (stages * simulation.total);
+    EXPECT_NEAR(bubble, (stages - 1.0) / (m + stages - 1), 1e-9) << stages;
+  }
+}
+
+TEST(PipelineSimulation, HopsJitterAndStragglersCost) {
+  const Options options = {.mode = Mode::kAsync, .stages = 4, .accumulate = 1, .updates = 200};
+  EXPECT_LE(idle(options, {}, {.hop = 0.5}), 0.01);  // half a forward pass is hidden
+  EXPECT_GT(idle(options, {}, {.hop = 5}), 0.3);
+  const double jittered = idle(options, {}, {.jitter = 0.3, .seed = 1});
+  EXPECT_GT(jittered, 0.005);
+  EXPECT_LT(jittered, 0.06);
+  EXPECT_EQ(jittered, idle(options, {}, {.jitter = 0.3, .seed = 1}));
+  // Three of four stages wait for the one that takes twice as long.
+  EXPECT_NEAR(idle(options, {}, {.straggler = 1, .straggler_factor = 2}), 0.375, 0.02);
+}
+
+TEST(PipelineSimulation, FindsSchedulesThatWaitForThemselves) {
+  Schedule schedule = schedule_of({.stages = 2, .accumulate = 2});
+  std::ranges::reverse(schedule.stages[1]);
+  const std::vector<StageTimes> times(2);
+  const Result<Simulation> stuck = simulate(schedule, times);
+  ASSERT_FALSE(stuck.ok());
+  EXPECT_NE(stuck.error().message.find("waits for itself"), std::string::npos);
+  EXPECT_FALSE(simulate(schedule, std::span(times).first(1)).ok());
+}
+
+TEST(PipelineSimulation, AThousandStages) {
+  const Options options = {.mode = Mode::kAsync, .stages = 1000, .accumulate = 1, .updates = 4000};
+  EXPECT_LE(idle(options), 0.01);
+}
+
+}  // namespace
+}  // namespace mantissa::pipeline

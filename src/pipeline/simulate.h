@@ -1,0 +1,57 @@
+// What a schedule costs: the time at which each stage does each piece of its work, on stages and
+// links of given speeds. Serves planning for machines that are not there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "pipeline/schedule.h"
+
+namespace mantissa::pipeline {
+
+// Times of one micro-batch at a stage, and of an update, in any one unit.
+struct StageTimes {
+  double forward = 1, grad_input = 1, grad_weights = 1, update = 0;
+  // Its gradient goes on only behind grad_weights: the backward pass is one piece of work.
+  bool fused = false;
+
+  double of(Work work) const {
+    return std::array{forward, grad_input, grad_weights, update}[static_cast<size_t>(work)];
+  }
+};
+
+struct Conditions {
+  double hop = 0;               // from one stage to the next, in the same unit
+  double jitter = 0;            // each piece of work takes 1 ± so much of its time, evenly spread
+  int straggler = -1;           // a stage that is slower
+  double straggler_factor = 1;  // so many times
+  uint64_t seed = 0;            // of the jitter
+};
+
+struct Interval {
+  double start = 0, end = 0;
+};
+
+struct StageResult {
+  std::vector<Interval> intervals;  // of its cells
+  double idle = 0;                  // of the filled time, in [0, 1]
+};
+
+struct Simulation {
+  std::vector<StageResult> stages;
+  double total = 0;  // until the last update
+  // The filled part: from the time at which every stage has made an update until the first one
+  // begins its last forward pass. Empty where the run is too short for it.
+  Interval filled;
+  double idle = 0;                    // mean of the stages
+  double micro_batches_per_time = 0;  // in the filled part; in all where it is empty
+};
+
+// `times` has one element for each stage. Fails where a schedule waits for itself.
+Result<Simulation> simulate(const Schedule& schedule, std::span<const StageTimes> times,
+                            const Conditions& conditions = {});
+
+}  // namespace mantissa::pipeline
