@@ -19,6 +19,7 @@
 #include "plan/program.h"
 #include "plan/verify.h"
 #include "runtime/executor.h"
+#include "runtime/pipeline.h"
 #include "runtime/state.h"
 #include "train/freeze.h"
 
@@ -75,7 +76,9 @@ struct HarnessOptions {
   bool reuses_memory = true;    // else every buffer still holds its data after the step
   uint64_t retention_key = 0;   // which values are computed again, at random; 0: none
   bool by_rows = false;         // gradients of weights: computed by rows where that is possible
-  int64_t rotation = 0;         // of the examples of a batch: their first comes so much later
+  int stages = 0;               // of a pipeline; 0: none
+  pipeline::FlushForm form = pipeline::FlushForm::kSplit;
+  int64_t rotation = 0;  // of the examples of a batch: their first comes so much later
 };
 
 // A network in a format, for tests over many of both.
@@ -165,7 +168,9 @@ class Harness {
                               .clip_norm = options_.clip_norm,
                               .seed = options_.seed,
                               .step = options_.first_step + steps_};
-    const auto result = executor_->train_step(inputs(pixels_, labels_), scalars);
+    const auto batch = inputs(pixels_, labels_);
+    const auto result = pipeline_ != nullptr ? pipeline_->train_step(batch, scalars)
+                                             : executor_->train_step(batch, scalars);
     EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
     return result.ok() ? *result : StepResult{};
   }
@@ -236,6 +241,31 @@ class Harness {
     // What an instruction reads it must have written: start from garbage.
     std::memset(arena_->data(), 0xA5, static_cast<size_t>(program_.arena_bytes));
     executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, options_.isa);
+    if (options_.stages > 0) init_pipeline();
+  }
+
+  // Stages of equal numbers of nodes.
+  void init_pipeline() {
+    std::vector<int> stage_of;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      stage_of.push_back(static_cast<int>(n * options_.stages / graph_.nodes.size()));
+    }
+    auto schedule = pipeline::make_schedule({.form = options_.form,
+                                             .stages = options_.stages,
+                                             .accumulate = program_.options.micro_batches});
+    ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+    schedule_ = std::move(*schedule);
+    auto plan = plan_stages(graph_, program_, stage_of, schedule_.windows);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    plan_ = std::move(*plan);
+    auto arena = AlignedMemory::create(arena_bytes(plan_));
+    ASSERT_TRUE(arena.ok());
+    stage_arena_.emplace(std::move(*arena));
+    std::memset(stage_arena_->data(), 0xA5, stage_arena_->span().size());
+    auto made = PipelineExecutor::create(graph_, program_, plan_, schedule_, *state_,
+                                         stage_arena_->span(), options_.threads, options_.isa);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    pipeline_ = std::move(*made);
   }
 
   HarnessOptions options_;
@@ -245,6 +275,10 @@ class Harness {
   std::optional<State> state_;
   std::optional<AlignedMemory> arena_;
   std::optional<Executor> executor_;
+  pipeline::Schedule schedule_;
+  PipelinePlan plan_;
+  std::optional<AlignedMemory> stage_arena_;
+  std::unique_ptr<PipelineExecutor> pipeline_;
   std::vector<uint8_t> pixels_;
   std::vector<int32_t> labels_;
   int64_t steps_ = 0;

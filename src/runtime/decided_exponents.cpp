@@ -25,6 +25,12 @@ void DecidedExponents::start_step(const Format& format, int64_t steps) {
   std::fill(written.begin(), written.end(), BitStatistics{});
 }
 
+DecidedExponents& DecidedExponents::operator+=(const DecidedExponents& other) {
+  for (size_t slot = 0; slot < needed.size(); ++slot) needed[slot] += other.needed[slot];
+  for (size_t slot = 0; slot < written.size(); ++slot) written[slot] += other.written[slot];
+  return *this;
+}
+
 void DecidedExponents::commit(const Format& format, int64_t steps, State& state) const {
   auto* decided = state.data<int16_t>(state.layout().predictors);
   auto* counted = state.data<BitStatistics>(state.layout().bits);

@@ -33,6 +33,8 @@ struct DecidedExponents {
 
   // `steps` being done before.
   void start_step(const Format& format, int64_t steps);
+  // What another has counted in the same step.
+  DecidedExponents& operator+=(const DecidedExponents& other);
   // At the end of a step, `steps` being done with it: decides the exponents of the next.
   void commit(const Format& format, int64_t steps, State& state) const;
 };

@@ -2,20 +2,36 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "numerics/exponent.h"
 #include "runtime/slots.h"
 
 namespace mantissa {
+namespace {
+
+std::vector<int> all_instructions(const Program& program) {
+  std::vector<int> all(program.instructions.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+}  // namespace
+
 Executor::Executor(const Graph& graph, const Program& program, State& state,
                    std::span<std::byte> arena, ThreadPool& pool, Isa isa)
+    : Executor(graph, program, state, arena, pool, isa, all_instructions(program)) {}
+
+Executor::Executor(const Graph& graph, const Program& program, State& state,
+                   std::span<std::byte> arena, ThreadPool& pool, Isa isa,
+                   std::span<const int> instructions)
     : program_(program),
       state_(state),
       arena_(arena),
       kernels_(kernels::select_kernels(isa)),
       slots_(std::make_unique<Slots>()) {
   allocate_slots(graph, program, state, *slots_);
-  resolve_operands(graph, program, state, arena, pool, kernels_, *slots_);
+  resolve_operands(graph, program, state, arena, pool, kernels_, instructions, *slots_);
 }
 
 Executor::~Executor() = default;
@@ -90,13 +106,17 @@ void Executor::run_instruction(int i, int micro_batch) {
   s.requantised += resolved.narrowed;
 }
 
+void Executor::run(std::span<const int> instructions, int micro_batch) {
+  for (const int i : instructions) {
+    const int64_t start = profile_.empty() ? 0 : clock_();
+    run_instruction(i, micro_batch);
+    if (!profile_.empty()) profile_[i] += clock_() - start;
+  }
+}
+
 void Executor::run_stretch(const Stretch& stretch, int micro_batch) {
   for (const int segment : stretch.segments) {
-    for (const int i : program_.segments[segment].instructions) {
-      const int64_t start = profile_.empty() ? 0 : clock_();
-      run_instruction(i, micro_batch);
-      if (!profile_.empty()) profile_[i] += clock_() - start;
-    }
+    run(program_.segments[segment].instructions, micro_batch);
   }
 }
 
@@ -146,23 +166,17 @@ StepResult result_of(const Slots& slots, int64_t examples) {
 
 }  // namespace
 
-Result<StepResult> Executor::train_step(std::span<const void* const> batch,
-                                        const StepScalars& scalars) {
-  Slots& s = *slots_;
-  MANTISSA_RETURN_IF_ERROR(set_batch(batch, s));
-  s.scalars = scalars;
-  s.totals = {};
-  s.losses = {};
-  s.requantised = 0;
-  std::fill(s.saturated.begin(), s.saturated.end(), 0);
-  std::fill(s.measured.begin(), s.measured.end(), kUnmeasured);
-  s.decided.start_step(program_.options.format, scalars.step);
-  std::fill(s.violated.begin(), s.violated.end(), uint8_t{0});
+Status Executor::begin_step(std::span<const void* const> batch, const StepScalars& scalars) {
+  MANTISSA_RETURN_IF_ERROR(set_batch(batch, *slots_));
+  slots_->scalars = scalars;
+  clear_counts(program_, *slots_);
   if (observations_ != nullptr) observations_->start_step();
-  for (const Stretch& stretch : program_.schedule) {
-    const int times = stretch.every_micro_batch ? program_.options.micro_batches : 1;
-    for (int m = 0; m < times; ++m) run_stretch(stretch, m);
-  }
+  return {};
+}
+
+Result<StepResult> Executor::end_step(std::span<Executor* const> others) {
+  Slots& s = *slots_;
+  for (const Executor* other : others) add_counts(*other->slots_, s);
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
   if (s.totals.exponent_overflow || s.totals.gradient_overflow) {
     return failed(std::string("training diverged: ") +
@@ -182,6 +196,52 @@ Result<StepResult> Executor::train_step(std::span<const void* const> batch,
   result.norm_channels_left_out = s.totals.norm_channels_left_out;
   result.gradient_norm = s.totals.gradient_norm;
   return result;
+}
+
+Result<StepResult> Executor::train_step(std::span<const void* const> batch,
+                                        const StepScalars& scalars) {
+  MANTISSA_RETURN_IF_ERROR(begin_step(batch, scalars));
+  for (const Stretch& stretch : program_.schedule) {
+    const int times = stretch.every_micro_batch ? program_.options.micro_batches : 1;
+    for (int m = 0; m < times; ++m) run_stretch(stretch, m);
+  }
+  return end_step();
+}
+
+Executor::Passed Executor::make_room(const Transfer& transfer) const {
+  Passed passed;
+  passed.bytes.resize(static_cast<size_t>(program_.buffers[transfer.buffer].bytes));
+  passed.exponents.resize(transfer.exponents.size());
+  for (const int row : transfer.exponents) {
+    passed.channel_exponents.emplace_back(channels_of(row).size());
+  }
+  return passed;
+}
+
+void Executor::pass_on(const Transfer& transfer, Passed& passed) const {
+  const Buffer& buffer = program_.buffers[transfer.buffer];
+  std::memcpy(passed.bytes.data(), arena_.data() + buffer.offset, passed.bytes.size());
+  for (size_t i = 0; i < transfer.exponents.size(); ++i) {
+    const int row = transfer.exponents[i];
+    passed.exponents[i] = slots_->exponents[row];
+    std::ranges::copy(channels_of(row), passed.channel_exponents[i].begin());
+  }
+}
+
+void Executor::receive(const Transfer& transfer, const Passed& passed) {
+  const Buffer& buffer = program_.buffers[transfer.buffer];
+  std::memcpy(arena_.data() + buffer.offset, passed.bytes.data(), passed.bytes.size());
+  for (size_t i = 0; i < transfer.exponents.size(); ++i) {
+    const int row = transfer.exponents[i];
+    slots_->exponents[row] = passed.exponents[i];
+    std::ranges::copy(passed.channel_exponents[i], channels_of(row).begin());
+  }
+}
+
+// Of a row of the table of exponents: those of its channels, if it is a value's that is guarded.
+std::span<int8_t> Executor::channels_of(int row) const {
+  const bool is_value = program_.exponents[row].owner == ExponentOwner::kValue;
+  return is_value ? std::span(slots_->channel_exponents[row]) : std::span<int8_t>();
 }
 
 Result<StepResult> Executor::infer(std::span<const void* const> batch) {

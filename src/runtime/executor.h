@@ -14,6 +14,7 @@
 #include "graph/op.h"
 #include "kernels/kernel_table.h"
 #include "plan/program.h"
+#include "plan/stages.h"
 #include "runtime/memory.h"
 #include "runtime/observation.h"
 #include "runtime/state.h"
@@ -48,6 +49,9 @@ class Executor {
   // planned for. All references outlive the executor.
   Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
            ThreadPool& pool, Isa isa);
+  // The same, for these instructions of the program alone.
+  Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
+           ThreadPool& pool, Isa isa, std::span<const int> instructions);
   ~Executor();
 
   // Runs one step on micro_batches * micro_batch_size examples: forward, backward, update. `batch`
@@ -55,6 +59,24 @@ class Executor {
   // an exponent leaves its range or a scalar is not finite (training diverged); the state is then
   // not to be used.
   Result<StepResult> train_step(std::span<const void* const> batch, const StepScalars& scalars);
+
+  // The same step in pieces, for those who run them in an order of their own (runtime/pipeline.h):
+  // begin_step, then run, then end_step of one executor with what `others` have counted.
+  Status begin_step(std::span<const void* const> batch, const StepScalars& scalars);
+  void run(std::span<const int> instructions, int micro_batch);
+  Result<StepResult> end_step(std::span<Executor* const> others = {});
+
+  // A buffer of the program with the exponents that belong to it, on its way to an executor of the
+  // same program: for reading, and for writing.
+  struct Passed {
+    std::vector<std::byte> bytes;
+    std::vector<int16_t> exponents;
+    std::vector<std::vector<int8_t>> channel_exponents;
+  };
+  // With room for a transfer.
+  Passed make_room(const Transfer& transfer) const;
+  void pass_on(const Transfer& transfer, Passed& passed) const;
+  void receive(const Transfer& transfer, const Passed& passed);
 
   // Runs the forward pass of one micro-batch. Inputs that nothing in the program reads, such as
   // labels without a loss, may be null or left out at the end.
@@ -92,6 +114,7 @@ class Executor {
   void run_stretch(const Stretch& stretch, int micro_batch);
   void run_instruction(int instruction, int micro_batch);
   void compute_again(int instruction);
+  std::span<int8_t> channels_of(int row) const;
   void commit();
 
   const Program& program_;

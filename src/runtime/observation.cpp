@@ -178,6 +178,12 @@ std::span<TensorObservation> Observations::of(int instruction) {
       static_cast<size_t>(first_[instruction + 1] - first_[instruction]));
 }
 
+void Observations::take(const Observations& others, std::span<const int> instructions) {
+  for (const int i : instructions) {
+    for (int t = first_[i]; t < first_[i + 1]; ++t) tensors_[t] = others.tensors_[t];
+  }
+}
+
 void Observations::start_step() {
   for (TensorObservation& seen : tensors_) {
     seen = {.kind = seen.kind, .instruction = seen.instruction, .operand = seen.operand};

@@ -58,6 +58,9 @@ class Observations {
   void before(int instruction, const OpContext& context, int64_t saturated);
   void after(int instruction, const OpContext& context, int64_t saturated);
 
+  // Takes the tensors of these instructions from others of the same program and step.
+  void take(const Observations& others, std::span<const int> instructions);
+
   // In the order of the program.
   std::span<const TensorObservation> tensors() const { return tensors_; }
 

@@ -1,6 +1,7 @@
 #include "runtime/slots.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "numerics/exponent.h"
 
@@ -206,6 +207,18 @@ Prepared prepare(const Instruction& instruction, const ResolvedInstruction& reso
   return prepare == nullptr ? nullptr : prepare(instruction.phase, context);
 }
 
+// The norm is of all gradients: one part of the step has it.
+void add(const StepTotals& other, StepTotals& totals) {
+  totals.re_executions += other.re_executions;
+  totals.mispredictions += other.mispredictions;
+  totals.guard_violations += other.guard_violations;
+  totals.norm_channels_left_out += other.norm_channels_left_out;
+  totals.gradient_norm += other.gradient_norm;
+  totals.gradient_overflow |= other.gradient_overflow;
+  totals.exponent_overflow |= other.exponent_overflow;
+  totals.kernel_failed |= other.kernel_failed;
+}
+
 }  // namespace
 
 void allocate_slots(const Graph& graph, const Program& program, const State& state, Slots& slots) {
@@ -251,16 +264,43 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
 
 void resolve_operands(const Graph& graph, const Program& program, State& state,
                       std::span<std::byte> arena, ThreadPool& pool,
-                      const kernels::KernelTable& kernels, Slots& slots) {
+                      const kernels::KernelTable& kernels, std::span<const int> instructions,
+                      Slots& slots) {
   const Resolver resolver(graph, program, state, arena, slots);
-  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
-    ResolvedInstruction& resolved = slots.instructions.emplace_back();
+  slots.instructions.resize(program.instructions.size());
+  for (const int i : instructions) {
+    ResolvedInstruction& resolved = slots.instructions[i];
     resolver.resolve(i, resolved);
     resolved.context.kernel.pool = &pool;
     resolved.context.kernels = &kernels;
     resolved.prepared = prepare(program.instructions[i], resolved);
     resolved.context.prepared = resolved.prepared.get();
   }
+}
+
+void clear_counts(const Program& program, Slots& slots) {
+  slots.totals = {};
+  slots.losses = {};
+  slots.requantised = 0;
+  std::fill(slots.saturated.begin(), slots.saturated.end(), 0);
+  std::fill(slots.measured.begin(), slots.measured.end(), kUnmeasured);
+  slots.decided.start_step(program.options.format, slots.scalars.step);
+  std::fill(slots.violated.begin(), slots.violated.end(), uint8_t{0});
+}
+
+void add_counts(const Slots& other, Slots& slots) {
+  add(other.totals, slots.totals);
+  for (size_t i = 0; i < slots.losses.size(); ++i) {
+    slots.losses[i].loss_q24 += other.losses[i].loss_q24;
+    slots.losses[i].correct += other.losses[i].correct;
+  }
+  slots.requantised += other.requantised;
+  std::ranges::transform(slots.saturated, other.saturated, slots.saturated.begin(), std::plus());
+  const auto larger = [](int16_t a, int16_t b) { return std::max(a, b); };
+  std::ranges::transform(slots.measured, other.measured, slots.measured.begin(), larger);
+  const auto either = [](uint8_t a, uint8_t b) { return static_cast<uint8_t>(a | b); };
+  std::ranges::transform(slots.violated, other.violated, slots.violated.begin(), either);
+  slots.decided += other.decided;
 }
 
 }  // namespace mantissa

@@ -50,9 +50,17 @@ struct Slots {
 // Slots for a program; fixed exponents come from the state if it is a frozen network's.
 void allocate_slots(const Graph& graph, const Program& program, const State& state, Slots& slots);
 
-// Turns the program's operands into views of arena, state and slots, once.
+// Turns the program's operands into views of arena, state and slots, once: of these instructions,
+// others are left empty.
 void resolve_operands(const Graph& graph, const Program& program, State& state,
                       std::span<std::byte> arena, ThreadPool& pool,
-                      const kernels::KernelTable& kernels, Slots& slots);
+                      const kernels::KernelTable& kernels, std::span<const int> instructions,
+                      Slots& slots);
+
+// Sets what a step counts to zero.
+void clear_counts(const Program& program, Slots& slots);
+// Adds what another executor of the same program counted of the same step. The order of several
+// changes nothing.
+void add_counts(const Slots& other, Slots& slots);
 
 }  // namespace mantissa

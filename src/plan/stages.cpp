@@ -1,0 +1,225 @@
+#include "plan/stages.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/checked.h"
+
+namespace mantissa {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+// The parts of a micro-batch's way through a stage.
+enum class Part : uint8_t { kForward, kBackward, kUpdate };
+
+Part part_of(const Instruction& instruction) {
+  if (instruction.phase == Phase::kForward) return Part::kForward;
+  return instruction.once_per_step ? Part::kUpdate : Part::kBackward;
+}
+
+class StagePlanner {
+ public:
+  StagePlanner(const Graph& graph, const Program& program, std::span<const int> stage_of,
+               std::span<const int> windows)
+      : graph_(graph), program_(program), stage_of_(stage_of), uses_(program.buffers.size()) {
+    for (const int window : windows) {
+      StagePlan& stage = plan_.stages.emplace_back();
+      stage.window = window;
+      stage.offsets.assign(program.buffers.size(), -1);
+      stage.per_instance.assign(program.buffers.size(), false);
+    }
+  }
+
+  Result<PipelinePlan> run() {
+    MANTISSA_RETURN_IF_ERROR(check_parameters());
+    MANTISSA_RETURN_IF_ERROR(divide_instructions());
+    find_transfers();
+    for (size_t s = 0; s < plan_.stages.size(); ++s) place_buffers(static_cast<int>(s));
+    return std::move(plan_);
+  }
+
+ private:
+  // Where the buffer is used.
+  struct Use {
+    int instruction;
+    int stage;
+    bool writes;
+  };
+
+  Status check_parameters() const {
+    std::vector<int> stage_of_parameter(graph_.parameters.size(), -1);
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (const int parameter : graph_.nodes[n].parameters) {
+        int& stage = stage_of_parameter[parameter];
+        if (stage >= 0 && stage != stage_of_[n]) {
+          return invalid_input("'" + graph_.parameters[parameter].name +
+                               "' is shared by layers of several stages (stage " +
+                               std::to_string(stage + 1) + " and " +
+                               std::to_string(stage_of_[n] + 1) + "): put them into one");
+        }
+        stage = stage_of_[n];
+      }
+    }
+    return {};
+  }
+
+  Status divide_instructions() {
+    for (int i = 0; i < static_cast<int>(program_.instructions.size()); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      if (instruction.layer < 0 && instruction.node < 0) {
+        return invalid_input(
+            "a pipeline of several stages cannot clip gradients by their common "
+            "norm: no stage knows all of them");
+      }
+      const int stage = stage_of_[instruction.layer >= 0 ? instruction.layer : instruction.node];
+      if (instruction.node >= 0 && stage_of_[instruction.node] != stage) {
+        return invalid_input("'" + instruction.name + "' of stage " +
+                             std::to_string(stage_of_[instruction.node] + 1) +
+                             " would be computed again in stage " + std::to_string(stage + 1));
+      }
+      StagePlan& of = plan_.stages[stage];
+      const Part part = part_of(instruction);
+      (part == Part::kForward    ? of.forward
+       : part == Part::kBackward ? of.backward
+                                 : of.update)
+          .push_back(i);
+      note_uses(i, stage);
+    }
+    return {};
+  }
+
+  void note_uses(int i, int stage) {
+    const Instruction& instruction = program_.instructions[i];
+    const bool writes_outputs =
+        instruction.phase == Phase::kForward || instruction.phase == Phase::kRecompute;
+    std::set<int> written;
+    const auto note = [&](const std::vector<Operand>& operands, bool writes) {
+      for (const Operand& operand : operands) {
+        if (operand.space != Operand::Space::kArena) continue;
+        if (writes) written.insert(operand.index);
+        if (operand.exponent >= 0) exponents_[operand.index].insert(operand.exponent);
+      }
+    };
+    note(instruction.inputs, false);
+    note(instruction.outputs, writes_outputs);
+    note(instruction.grad_outputs, false);
+    note(instruction.grad_inputs, true);
+    for_each_buffer(instruction, [&](int buffer) {
+      uses_[buffer].push_back({i, stage, written.contains(buffer)});
+    });
+  }
+
+  // A buffer is written in one stage: values that another reads are kept, and gradients are
+  // written once.
+  void find_transfers() {
+    for (int b = 0; b < static_cast<int>(uses_.size()); ++b) {
+      const auto writer = std::ranges::find_if(uses_[b], &Use::writes);
+      if (writer == uses_[b].end()) continue;
+      std::set<int> readers;
+      for (const Use& use : uses_[b]) {
+        if (use.stage != writer->stage) readers.insert(use.stage);
+      }
+      for (const int reader : readers) {
+        plan_.transfers.push_back(
+            {.from = writer->stage,
+             .to = reader,
+             .buffer = b,
+             .backward = part_of(program_.instructions[writer->instruction]) == Part::kBackward,
+             .exponents = {exponents_[b].begin(), exponents_[b].end()}});
+      }
+    }
+  }
+
+  bool outlives_micro_batch(int buffer) const {
+    const BufferKind kind = program_.buffers[buffer].kind;
+    return program_.options.micro_batches > 1 &&
+           (kind == BufferKind::kWeightGradient || kind == BufferKind::kStatistics);
+  }
+
+  // Buffers of the stage get lives in the order of its instructions: forward, backward, update.
+  void place_buffers(int s) {
+    StagePlan& stage = plan_.stages[s];
+    std::map<int, int> position;  // of instructions
+    for (const auto* list : {&stage.forward, &stage.backward, &stage.update}) {
+      for (const int i : *list) position.emplace(i, static_cast<int>(position.size()));
+    }
+    const auto forward_end = static_cast<int>(stage.forward.size());
+    const int backward_end = forward_end + static_cast<int>(stage.backward.size());
+    std::vector<int> shared, instances;
+    std::vector<Buffer> buffers = program_.buffers;
+    for (int b = 0; b < static_cast<int>(buffers.size()); ++b) {
+      Buffer& buffer = buffers[b];
+      std::set<Part> parts;
+      buffer.first = static_cast<int>(position.size());
+      buffer.last = -1;
+      const auto extend = [&](int at) {
+        buffer.first = std::min(buffer.first, at);
+        buffer.last = std::max(buffer.last, at);
+      };
+      for (const Use& use : uses_[b]) {
+        if (use.stage != s) continue;
+        extend(position[use.instruction]);
+        parts.insert(part_of(program_.instructions[use.instruction]));
+      }
+      if (parts.empty()) continue;
+      bool passes = false;
+      for (const Transfer& transfer : plan_.transfers) {
+        if (transfer.buffer != b || (transfer.from != s && transfer.to != s)) continue;
+        passes = true;
+        // There from the part's start, or to its end.
+        const int begin = transfer.backward ? forward_end : 0;
+        const int end = (transfer.backward ? backward_end : forward_end) - 1;
+        extend(transfer.to == s ? begin : std::max(begin, end));
+      }
+      if (outlives_micro_batch(b)) {
+        extend(0);
+        extend(static_cast<int>(position.size()) - 1);
+      } else if (passes || parts.size() > 1) {
+        stage.per_instance[b] = true;
+      }
+      (stage.per_instance[b] ? instances : shared).push_back(b);
+    }
+    stage.shared_bytes = pack(buffers, shared, 0, stage);
+    stage.instance_bytes = pack(buffers, instances, stage.shared_bytes, stage);
+  }
+
+  static int64_t pack(const std::vector<Buffer>& buffers, const std::vector<int>& which,
+                      int64_t start, StagePlan& stage) {
+    std::vector<Buffer> packed;
+    for (const int b : which) packed.push_back(buffers[b]);
+    if (packed.empty()) return 0;
+    const int64_t bytes = round_up<int64_t>(pack_arena(packed), kAlignment);
+    for (size_t i = 0; i < which.size(); ++i) stage.offsets[which[i]] = start + packed[i].offset;
+    return bytes;
+  }
+
+  const Graph& graph_;
+  const Program& program_;
+  std::span<const int> stage_of_;
+  std::vector<std::vector<Use>> uses_;      // by buffer
+  std::map<int, std::set<int>> exponents_;  // by buffer: rows of the table
+  PipelinePlan plan_;
+};
+
+}  // namespace
+
+Result<PipelinePlan> plan_stages(const Graph& graph, const Program& program,
+                                 std::span<const int> stage_of, std::span<const int> windows) {
+  return StagePlanner(graph, program, stage_of, windows).run();
+}
+
+Program stage_program(const Program& program, const StagePlan& stage, int instance) {
+  Program own = program;
+  for (size_t b = 0; b < own.buffers.size(); ++b) {
+    own.buffers[b].offset = stage.offsets[b];
+    if (stage.per_instance[b]) own.buffers[b].offset += instance * stage.instance_bytes;
+  }
+  own.arena_bytes = stage.arena_bytes();
+  return own;
+}
+
+}  // namespace mantissa
