@@ -77,7 +77,9 @@ struct HarnessOptions {
   uint64_t retention_key = 0;   // which values are computed again, at random; 0: none
   bool by_rows = false;         // gradients of weights: computed by rows where that is possible
   int stages = 0;               // of a pipeline; 0: none
+  pipeline::Mode pipeline = pipeline::Mode::kFlush;
   pipeline::FlushForm form = pipeline::FlushForm::kSplit;
+  pipeline::Windows windows = pipeline::Windows::kLean;
   int64_t rotation = 0;  // of the examples of a batch: their first comes so much later
 };
 
@@ -146,33 +148,24 @@ class Harness {
 
   // One step on a keyed batch of Fashion-MNIST.
   StepResult step() {
-    const ImageSet& images = fashion_mnist().train;
-    const int64_t bytes = images.example_bytes();
-    pixels_.resize(static_cast<size_t>(options_.batch_size * bytes));
-    labels_.resize(static_cast<size_t>(options_.batch_size));
-    for (int64_t i = 0; i < options_.batch_size; ++i) {
-      const auto example = static_cast<int64_t>(
-          uniform_below(random_bits(7, RandomStream::kShuffle, 0,
-                                    static_cast<uint64_t>(steps_ * options_.batch_size + i)),
-                        static_cast<uint64_t>(images.count)));
-      const int64_t at = (i + options_.rotation) % options_.batch_size;
-      std::memcpy(&pixels_[at * bytes], &images.pixels[example * bytes],
-                  static_cast<size_t>(bytes));
-      labels_[at] = images.labels[example];
+    if (pipeline_ != nullptr) return stretch(1)[0];
+    const StepScalars scalars = next_batch();
+    return checked(executor_->train_step(inputs(pixels_, labels_), scalars));
+  }
+
+  // So many steps of a pipeline, which is empty before and after.
+  std::vector<StepResult> stretch(int steps) {
+    const Status begun = pipeline_->begin(steps, options_.first_step + steps_ + 1);
+    EXPECT_TRUE(begun.ok());
+    std::vector<StepResult> results;
+    while (static_cast<int>(results.size()) < steps) {
+      while (pipeline_->wants_batch()) {
+        const StepScalars scalars = next_batch();
+        EXPECT_TRUE(pipeline_->feed(inputs(pixels_, labels_), scalars).ok());
+      }
+      results.push_back(checked(pipeline_->next_result()));
     }
-    ++steps_;
-    const StepScalars scalars{.learning_rate = options_.learning_rate,
-                              .momentum = 0.9,
-                              .weight_decay = 5e-4,
-                              .gradient_scale = 1 / static_cast<double>(options_.batch_size),
-                              .clip_norm = options_.clip_norm,
-                              .seed = options_.seed,
-                              .step = options_.first_step + steps_};
-    const auto batch = inputs(pixels_, labels_);
-    const auto result = pipeline_ != nullptr ? pipeline_->train_step(batch, scalars)
-                                             : executor_->train_step(batch, scalars);
-    EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
-    return result.ok() ? *result : StepResult{};
+    return results;
   }
 
   // Steps with a learning rate that falls linearly to zero, as a whole training run would have.
@@ -202,6 +195,37 @@ class Harness {
   ThreadPool& pool() { return pool_; }
 
  private:
+  static StepResult checked(const Result<StepResult>& result) {
+    EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+    return result.ok() ? *result : StepResult{};
+  }
+
+  // The batch of the next step, in pixels_ and labels_, and its scalars.
+  StepScalars next_batch() {
+    const ImageSet& images = fashion_mnist().train;
+    const int64_t bytes = images.example_bytes();
+    pixels_.resize(static_cast<size_t>(options_.batch_size * bytes));
+    labels_.resize(static_cast<size_t>(options_.batch_size));
+    for (int64_t i = 0; i < options_.batch_size; ++i) {
+      const auto example = static_cast<int64_t>(
+          uniform_below(random_bits(7, RandomStream::kShuffle, 0,
+                                    static_cast<uint64_t>(steps_ * options_.batch_size + i)),
+                        static_cast<uint64_t>(images.count)));
+      const int64_t at = (i + options_.rotation) % options_.batch_size;
+      std::memcpy(&pixels_[at * bytes], &images.pixels[example * bytes],
+                  static_cast<size_t>(bytes));
+      labels_[at] = images.labels[example];
+    }
+    ++steps_;
+    return {.learning_rate = options_.learning_rate,
+            .momentum = 0.9,
+            .weight_decay = 5e-4,
+            .gradient_scale = 1 / static_cast<double>(options_.batch_size),
+            .clip_norm = options_.clip_norm,
+            .seed = options_.seed,
+            .step = options_.first_step + steps_};
+  }
+
   void init(const Graph& graph) {
     if (options_.learning_rate == 0) {
       options_.learning_rate = optimizer(options_.optimizer).learning_rate;
@@ -244,25 +268,35 @@ class Harness {
     if (options_.stages > 0) init_pipeline();
   }
 
-  // Stages of equal numbers of nodes.
-  void init_pipeline() {
-    std::vector<int> stage_of;
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      stage_of.push_back(static_cast<int>(n * options_.stages / graph_.nodes.size()));
+  // Stages of about equal numbers of nodes; a convolution and its batch norm stay together.
+  std::vector<int> stages_of_nodes() const {
+    std::vector<int> stages;
+    const size_t count = graph_.nodes.size();
+    for (size_t n = 0; n < count; ++n) {
+      const bool is_norm = graph_.nodes[n].op->traits.guards_input;
+      const int even = static_cast<int>(n * options_.stages / count);
+      stages.push_back(is_norm ? stages.back() : even);
     }
-    auto schedule = pipeline::make_schedule({.form = options_.form,
-                                             .stages = options_.stages,
-                                             .accumulate = program_.options.micro_batches});
+    return stages;
+  }
+
+  void init_pipeline() {
+    const pipeline::Options way = {.mode = options_.pipeline,
+                                   .form = options_.form,
+                                   .windows = options_.windows,
+                                   .stages = options_.stages,
+                                   .accumulate = program_.options.micro_batches,
+                                   .updates = 1000};
+    auto schedule = pipeline::make_schedule(way);
     ASSERT_TRUE(schedule.ok()) << schedule.error().message;
-    schedule_ = std::move(*schedule);
-    auto plan = plan_stages(graph_, program_, stage_of, schedule_.windows);
+    auto plan = plan_stages(graph_, program_, state_->layout(), stages_of_nodes(), *schedule);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     plan_ = std::move(*plan);
     auto arena = AlignedMemory::create(arena_bytes(plan_));
     ASSERT_TRUE(arena.ok());
     stage_arena_.emplace(std::move(*arena));
     std::memset(stage_arena_->data(), 0xA5, stage_arena_->span().size());
-    auto made = PipelineExecutor::create(graph_, program_, plan_, schedule_, *state_,
+    auto made = PipelineExecutor::create(graph_, program_, plan_, way, *state_,
                                          stage_arena_->span(), options_.threads, options_.isa);
     ASSERT_TRUE(made.ok()) << made.error().message;
     pipeline_ = std::move(*made);
@@ -275,7 +309,6 @@ class Harness {
   std::optional<State> state_;
   std::optional<AlignedMemory> arena_;
   std::optional<Executor> executor_;
-  pipeline::Schedule schedule_;
   PipelinePlan plan_;
   std::optional<AlignedMemory> stage_arena_;
   std::unique_ptr<PipelineExecutor> pipeline_;

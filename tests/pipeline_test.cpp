@@ -1,8 +1,8 @@
 // Stages that work at the same time compute the bits of one process.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
-#include <tuple>
 
 #include "tests/harness.h"
 
@@ -10,16 +10,19 @@ namespace mantissa::testing {
 namespace {
 
 using pipeline::FlushForm;
+using pipeline::Mode;
+using pipeline::Windows;
 
-// Five steps: the state after them, and all that they count but for mispredictions, since each
+constexpr int kSteps = 5;
+
+// The state after some steps, and all that they count but for mispredictions, since each
 // micro-batch in flight has predictors of its own for values.
 void expect_same_as_one_stage(HarnessOptions options) {
   SCOPED_TRACE(options.model + " " + options.format + " in " + std::to_string(options.stages));
   Harness stages(options);
   options.stages = 0;
   Harness one(options);
-  for (int i = 0; i < 5; ++i) {
-    StepResult of_stages = stages.step();
+  for (StepResult& of_stages : stages.stretch(kSteps)) {
     const StepResult of_one = one.step();
     of_stages.mispredictions = of_one.mispredictions;
     expect_same_counts(of_stages, of_one);
@@ -55,6 +58,64 @@ TEST(Pipeline, EveryFormOfFlushHasThem) {
                                 .form = form});
     }
   }
+}
+
+HarnessOptions asynchronous(Mode mode, Windows windows, int micro_batch_size) {
+  return {.model = "resnet8",
+          .batch_size = 16,
+          .micro_batch_size = micro_batch_size,
+          .stages = 3,
+          .pipeline = mode,
+          .windows = windows};
+}
+
+// Whatever threads do when.
+TEST(Pipeline, AsynchronousRunsRepeat) {
+  for (const char* format : {"bfp8", "dfp8", "fp32"}) {
+    for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
+      for (const Windows windows : {Windows::kLean, Windows::kFull}) {
+        HarnessOptions options = asynchronous(mode, windows, 4);
+        options.format = format;
+        std::set<std::string> hashes;
+        for (const int threads : {1, 1, 2}) {
+          options.threads = threads;
+          if (format == std::string("fp32")) options.threads = 1;
+          Harness run(options);
+          run.stretch(20);
+          hashes.insert(run.state_sha256());
+        }
+        EXPECT_EQ(hashes.size(), 1u) << format << " " << pipeline::mode_name(mode);
+      }
+    }
+  }
+}
+
+// One stage misses no update, nor does a pipeline that is empty after each.
+TEST(Pipeline, WithoutStalenessAllModesAreTheSame) {
+  for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
+    HarnessOptions options = asynchronous(mode, Windows::kLean, 4);
+    Harness stages(options);
+    for (int i = 0; i < kSteps; ++i) stages.stretch(1);
+    options.stages = 1;
+    Harness one_stage(options);
+    one_stage.stretch(kSteps);
+    options.stages = 0;
+    Harness none(options);
+    for (int i = 0; i < kSteps; ++i) none.step();
+    EXPECT_EQ(stages.state_sha256(), none.state_sha256()) << pipeline::mode_name(mode);
+    EXPECT_EQ(one_stage.state_sha256(), none.state_sha256()) << pipeline::mode_name(mode);
+  }
+}
+
+// With full windows and an update for each micro-batch the modes differ from each other.
+TEST(Pipeline, StalenessShows) {
+  std::set<std::string> hashes;
+  for (const Mode mode : {Mode::kFlush, Mode::kAsync, Mode::kStash}) {
+    Harness run(asynchronous(mode, Windows::kFull, 16));
+    run.stretch(20);
+    hashes.insert(run.state_sha256());
+  }
+  EXPECT_EQ(hashes.size(), 3u);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "plan/stages.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -23,22 +24,35 @@ Part part_of(const Instruction& instruction) {
 
 class StagePlanner {
  public:
-  StagePlanner(const Graph& graph, const Program& program, std::span<const int> stage_of,
-               std::span<const int> windows)
-      : graph_(graph), program_(program), stage_of_(stage_of), uses_(program.buffers.size()) {
-    for (const int window : windows) {
+  StagePlanner(const Graph& graph, const Program& program, const StateLayout& layout,
+               std::span<const int> stage_of, const pipeline::Schedule& schedule)
+      : graph_(graph),
+        program_(program),
+        layout_(layout),
+        stage_of_(stage_of),
+        uses_(program.buffers.size()) {
+    const pipeline::Options& options = schedule.options;
+    for (size_t s = 0; s < schedule.windows.size(); ++s) {
       StagePlan& stage = plan_.stages.emplace_back();
-      stage.window = window;
+      stage.window = schedule.windows[s];
+      // The forward pass of the first micro-batch of an update may come before the update before.
+      if (options.mode != pipeline::Mode::kFlush) {
+        stage.updates_in_flight = (stage.window - 1) / options.accumulate + 2;
+        if (schedule.versions[s] > 1) stage.versions = schedule.versions[s];
+      }
       stage.offsets.assign(program.buffers.size(), -1);
-      stage.per_instance.assign(program.buffers.size(), false);
+      stage.copies.assign(program.buffers.size(), Copies::kOne);
     }
   }
 
   Result<PipelinePlan> run() {
     MANTISSA_RETURN_IF_ERROR(check_parameters());
     MANTISSA_RETURN_IF_ERROR(divide_instructions());
-    find_transfers();
-    for (size_t s = 0; s < plan_.stages.size(); ++s) place_buffers(static_cast<int>(s));
+    MANTISSA_RETURN_IF_ERROR(find_transfers());
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      place_buffers(static_cast<int>(s));
+      place_parameters(static_cast<int>(s));
+    }
     return std::move(plan_);
   }
 
@@ -115,13 +129,20 @@ class StagePlanner {
 
   // A buffer is written in one stage: values that another reads are kept, and gradients are
   // written once.
-  void find_transfers() {
+  Status find_transfers() {
     for (int b = 0; b < static_cast<int>(uses_.size()); ++b) {
       const auto writer = std::ranges::find_if(uses_[b], &Use::writes);
       if (writer == uses_[b].end()) continue;
       std::set<int> readers;
       for (const Use& use : uses_[b]) {
         if (use.stage != writer->stage) readers.insert(use.stage);
+      }
+      for (const int row : exponents_[b]) {
+        const bool is_value = program_.exponents[row].owner == ExponentOwner::kValue;
+        if (readers.empty() || !is_value || program_.guarded_channels[row] == 0) continue;
+        return invalid_input("'" + program_.buffers[b].name +
+                             "' has exponents for its channels, which the batch norm behind it "
+                             "decides: both belong to one stage");
       }
       for (const int reader : readers) {
         plan_.transfers.push_back(
@@ -132,6 +153,7 @@ class StagePlanner {
              .exponents = {exponents_[b].begin(), exponents_[b].end()}});
       }
     }
+    return {};
   }
 
   bool outlives_micro_batch(int buffer) const {
@@ -149,7 +171,7 @@ class StagePlanner {
     }
     const auto forward_end = static_cast<int>(stage.forward.size());
     const int backward_end = forward_end + static_cast<int>(stage.backward.size());
-    std::vector<int> shared, instances;
+    std::array<std::vector<int>, 3> by_copies;
     std::vector<Buffer> buffers = program_.buffers;
     for (int b = 0; b < static_cast<int>(buffers.size()); ++b) {
       Buffer& buffer = buffers[b];
@@ -178,13 +200,34 @@ class StagePlanner {
       if (outlives_micro_batch(b)) {
         extend(0);
         extend(static_cast<int>(position.size()) - 1);
+        if (buffer.kind == BufferKind::kStatistics) stage.copies[b] = Copies::kPerUpdate;
       } else if (passes || parts.size() > 1) {
-        stage.per_instance[b] = true;
+        stage.copies[b] = Copies::kPerInstance;
       }
-      (stage.per_instance[b] ? instances : shared).push_back(b);
+      by_copies[static_cast<size_t>(stage.copies[b])].push_back(b);
     }
-    stage.shared_bytes = pack(buffers, shared, 0, stage);
-    stage.instance_bytes = pack(buffers, instances, stage.shared_bytes, stage);
+    stage.shared_bytes = pack(buffers, by_copies[0], 0, stage);
+    stage.instance_bytes = pack(buffers, by_copies[1], stage.shared_bytes, stage);
+    stage.update_bytes = pack(buffers, by_copies[2],
+                              stage.shared_bytes + stage.window * stage.instance_bytes, stage);
+  }
+
+  // Mantissas and exponents, one parameter after the other.
+  void place_parameters(int s) {
+    StagePlan& stage = plan_.stages[s];
+    std::set<int> parameters;
+    for (size_t n = 0; n < graph_.nodes.size() && stage.versions > 0; ++n) {
+      if (stage_of_[n] != s) continue;
+      parameters.insert(graph_.nodes[n].parameters.begin(), graph_.nodes[n].parameters.end());
+    }
+    for (const int parameter : parameters) {
+      stage.parameters.push_back({parameter, stage.version_bytes});
+      const ParameterState& tensors = layout_.parameters[parameter];
+      for (const int tensor : {tensors.mantissa, tensors.exponent}) {
+        if (tensor < 0) continue;
+        stage.version_bytes += round_up(layout_.tensors[tensor].bytes(), kAlignment);
+      }
+    }
   }
 
   static int64_t pack(const std::vector<Buffer>& buffers, const std::vector<int>& which,
@@ -199,6 +242,7 @@ class StagePlanner {
 
   const Graph& graph_;
   const Program& program_;
+  const StateLayout& layout_;
   std::span<const int> stage_of_;
   std::vector<std::vector<Use>> uses_;      // by buffer
   std::map<int, std::set<int>> exponents_;  // by buffer: rows of the table
@@ -208,15 +252,17 @@ class StagePlanner {
 }  // namespace
 
 Result<PipelinePlan> plan_stages(const Graph& graph, const Program& program,
-                                 std::span<const int> stage_of, std::span<const int> windows) {
-  return StagePlanner(graph, program, stage_of, windows).run();
+                                 const StateLayout& layout, std::span<const int> stage_of,
+                                 const pipeline::Schedule& schedule) {
+  return StagePlanner(graph, program, layout, stage_of, schedule).run();
 }
 
 Program stage_program(const Program& program, const StagePlan& stage, int instance) {
   Program own = program;
   for (size_t b = 0; b < own.buffers.size(); ++b) {
     own.buffers[b].offset = stage.offsets[b];
-    if (stage.per_instance[b]) own.buffers[b].offset += instance * stage.instance_bytes;
+    if (stage.copies[b] == Copies::kPerInstance)
+      own.buffers[b].offset += instance * stage.instance_bytes;
   }
   own.arena_bytes = stage.arena_bytes();
   return own;

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "pipeline/schedule.h"
 #include "plan/program.h"
 
 namespace mantissa {
@@ -20,19 +21,39 @@ struct Transfer {
   std::vector<int> exponents;  // rows of the program's table that go with it
 };
 
+// Which of a stage's copies a buffer has a place in.
+enum class Copies : uint8_t {
+  kOne,          // one for all micro-batches
+  kPerInstance,  // one for each micro-batch in flight
+  kPerUpdate,    // one for each update that micro-batches in flight belong to
+};
+
+// A parameter's place in a version of the weights.
+struct VersionedParameter {
+  int parameter = -1;
+  int64_t offset = 0;  // of mantissas; exponents follow
+};
+
 // Instructions are those of the program, by their index.
 struct StagePlan {
   std::vector<int> forward, backward;  // of each micro-batch
   std::vector<int> update;             // once in a step
   int window = 1;                      // micro-batches in flight
-  // The arena of the stage: one part for all micro-batches, then one for each in flight.
-  int64_t shared_bytes = 0, instance_bytes = 0;
-  // By buffer of the program: its place in the stage's arena, for the first micro-batch; −1: the
-  // stage does not use it.
+  int updates_in_flight = 1;           // that these belong to, at most
+  int versions = 0;                    // of the weights besides the state's own
+  // The arena of the stage: one part for all micro-batches, then one for each in flight, for each
+  // update in flight, and for each version of the weights.
+  int64_t shared_bytes = 0, instance_bytes = 0, update_bytes = 0, version_bytes = 0;
+  // By buffer of the program: its place in the stage's arena, in the first copy; −1: the stage does
+  // not use it.
   std::vector<int64_t> offsets;
-  std::vector<bool> per_instance;  // by buffer: each micro-batch in flight has its own
+  std::vector<Copies> copies;  // by buffer
+  std::vector<VersionedParameter> parameters;
 
-  int64_t arena_bytes() const { return shared_bytes + window * instance_bytes; }
+  int64_t versions_offset() const {
+    return shared_bytes + window * instance_bytes + updates_in_flight * update_bytes;
+  }
+  int64_t arena_bytes() const { return versions_offset() + versions * version_bytes; }
 };
 
 struct PipelinePlan {
@@ -40,11 +61,13 @@ struct PipelinePlan {
   std::vector<Transfer> transfers;
 };
 
-// `program` trains the graph; `stage_of` has a stage for each node, ascending, and `windows` one
-// element for each stage. Errors: nodes of several stages share a parameter, gradients are clipped
-// by their common norm, or a value would be computed again in another stage.
+// `program` trains the graph; `stage_of` has a stage for each node, ascending, from 0 to the last
+// that the schedule has. Errors: nodes of several stages share a parameter, gradients are clipped
+// by their common norm, a value with exponents for its channels is passed on, or a value would be
+// computed again in another stage.
 Result<PipelinePlan> plan_stages(const Graph& graph, const Program& program,
-                                 std::span<const int> stage_of, std::span<const int> windows);
+                                 const StateLayout& layout, std::span<const int> stage_of,
+                                 const pipeline::Schedule& schedule);
 
 // The program as a stage runs it for the micro-batches of one instance: buffers have their places
 // in the stage's arena.

@@ -31,13 +31,14 @@ DecidedExponents& DecidedExponents::operator+=(const DecidedExponents& other) {
   return *this;
 }
 
-void DecidedExponents::commit(const Format& format, int64_t steps, State& state) const {
+void DecidedExponents::commit(const Format& format, int64_t steps, std::span<const int> slots,
+                              State& state) const {
   auto* decided = state.data<int16_t>(state.layout().predictors);
   auto* counted = state.data<BitStatistics>(state.layout().bits);
-  const auto decide = [&](size_t slot, int exponent) {
+  const auto decide = [&](int slot, int exponent) {
     decided[slot] = static_cast<int16_t>(std::min(exponent, widths[slot].exponent_limit));
   };
-  for (size_t slot = 0; slot < written.size(); ++slot) {
+  for (const int slot : slots) {
     const int bits = widths[slot].bits;
     if (rule.warms_up) {
       if (needed[slot].elements() > 0) decide(slot, needed[slot].decided(rule.clipped_ppm, bits));

@@ -35,8 +35,9 @@ struct DecidedExponents {
   void start_step(const Format& format, int64_t steps);
   // What another has counted in the same step.
   DecidedExponents& operator+=(const DecidedExponents& other);
-  // At the end of a step, `steps` being done with it: decides the exponents of the next.
-  void commit(const Format& format, int64_t steps, State& state) const;
+  // At the end of a step, `steps` being done with it: decides the exponents of the next, of these
+  // slots.
+  void commit(const Format& format, int64_t steps, std::span<const int> slots, State& state) const;
 };
 
 }  // namespace mantissa

@@ -128,12 +128,13 @@ void Executor::commit() {
   const StateLayout& layout = state_.layout();
   if (layout.guards < 0) return;  // fp32
   if (program_.options.exponents == ExponentMode::kDecided) {
-    s.decided.commit(program_.options.format, s.scalars.step + 1, state_);
+    s.decided.commit(program_.options.format, s.scalars.step + 1, s.predictors, state_);
   } else if (layout.predictors >= 0) {
-    std::copy(s.measured.begin(), s.measured.end(), state_.data<int16_t>(layout.predictors));
+    int16_t* const predicted = state_.data<int16_t>(layout.predictors);
+    for (const int slot : s.predictors) predicted[slot] = s.measured[slot];
   }
   uint8_t* guards = state_.data<uint8_t>(layout.guards);
-  for (size_t value = 0; value < s.violated.size(); ++value) {
+  for (const int value : s.guarded_values) {
     const int slot = layout.slots.of_value[value];
     if (slot >= 0) guards[slot] |= s.violated[value];
   }
@@ -141,13 +142,10 @@ void Executor::commit() {
 
 namespace {
 
-Status set_batch(std::span<const void* const> batch, Slots& slots) {
+void set_batch(std::span<const void* const> batch, Slots& slots) {
   for (size_t i = 0; i < slots.batch.size(); ++i) {
     slots.batch[i] = i < batch.size() ? static_cast<const std::byte*>(batch[i]) : nullptr;
-    if (slots.batch[i] != nullptr || slots.read_inputs[i].empty()) continue;
-    return invalid_input("the network wants '" + slots.read_inputs[i] + "', which the batch lacks");
   }
-  return {};
 }
 
 StepResult result_of(const Slots& slots, int64_t examples) {
@@ -166,16 +164,29 @@ StepResult result_of(const Slots& slots, int64_t examples) {
 
 }  // namespace
 
-Status Executor::begin_step(std::span<const void* const> batch, const StepScalars& scalars) {
-  MANTISSA_RETURN_IF_ERROR(set_batch(batch, *slots_));
-  slots_->scalars = scalars;
-  clear_counts(program_, *slots_);
-  if (observations_ != nullptr) observations_->start_step();
+Status Executor::check_batch(std::span<const void* const> batch) const {
+  for (size_t i = 0; i < slots_->read_inputs.size(); ++i) {
+    const std::string& name = slots_->read_inputs[i];
+    if (name.empty() || (i < batch.size() && batch[i] != nullptr)) continue;
+    return invalid_input("the network wants '" + name + "', which the batch lacks");
+  }
   return {};
 }
 
-Result<StepResult> Executor::end_step(std::span<Executor* const> others) {
+void Executor::set_step(std::span<const void* const> batch, const StepScalars& scalars) {
+  slots_->scalars = scalars;
+  set_batch(batch, *slots_);
+}
+
+void Executor::begin_counts(int64_t step) {
+  clear_counts(program_, step, *slots_);
+  if (observations_ != nullptr) observations_->start_step();
+}
+
+Result<StepResult> Executor::end_step(const StepScalars& scalars,
+                                      std::span<Executor* const> others) {
   Slots& s = *slots_;
+  s.scalars = scalars;
   for (const Executor* other : others) add_counts(*other->slots_, s);
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
   if (s.totals.exponent_overflow || s.totals.gradient_overflow) {
@@ -200,12 +211,34 @@ Result<StepResult> Executor::end_step(std::span<Executor* const> others) {
 
 Result<StepResult> Executor::train_step(std::span<const void* const> batch,
                                         const StepScalars& scalars) {
-  MANTISSA_RETURN_IF_ERROR(begin_step(batch, scalars));
+  MANTISSA_RETURN_IF_ERROR(check_batch(batch));
+  set_step(batch, scalars);
+  begin_counts(scalars.step);
   for (const Stretch& stretch : program_.schedule) {
     const int times = stretch.every_micro_batch ? program_.options.micro_batches : 1;
     for (int m = 0; m < times; ++m) run_stretch(stretch, m);
   }
-  return end_step();
+  return end_step(scalars);
+}
+
+void Executor::use_update_copy(std::span<const int> instructions, int64_t shift) {
+  for (const int i : instructions) {
+    OpContext& context = slots_->instructions[i].context;
+    const int buffer = program_.instructions[i].statistics;
+    if (buffer >= 0) context.statistics = arena_.data() + program_.buffers[buffer].offset + shift;
+  }
+}
+
+void Executor::use_weights(std::span<const int> instructions, int parameter, std::byte* mantissas,
+                           int16_t* exponents) {
+  for (const int i : instructions) {
+    if (program_.instructions[i].phase == Phase::kUpdate) continue;
+    for (ParameterView& view : slots_->instructions[i].parameters) {
+      if (view.index != parameter) continue;
+      view.mantissa.data = mantissas;
+      if (view.mantissa.exponent != nullptr) view.mantissa.exponent = exponents;
+    }
+  }
 }
 
 Executor::Passed Executor::make_room(const Transfer& transfer) const {
@@ -246,7 +279,8 @@ std::span<int8_t> Executor::channels_of(int row) const {
 
 Result<StepResult> Executor::infer(std::span<const void* const> batch) {
   Slots& s = *slots_;
-  MANTISSA_RETURN_IF_ERROR(set_batch(batch, s));
+  MANTISSA_RETURN_IF_ERROR(check_batch(batch));
+  set_batch(batch, s);
   s.totals = {};
   s.losses = {};
   std::fill(s.saturated.begin(), s.saturated.end(), 0);

@@ -60,11 +60,21 @@ class Executor {
   // not to be used.
   Result<StepResult> train_step(std::span<const void* const> batch, const StepScalars& scalars);
 
-  // The same step in pieces, for those who run them in an order of their own (runtime/pipeline.h):
-  // begin_step, then run, then end_step of one executor with what `others` have counted.
-  Status begin_step(std::span<const void* const> batch, const StepScalars& scalars);
+  // The same step in pieces, for those who run them in an order of their own (runtime/stage.h).
+  // Whether a batch has the inputs that the program reads.
+  Status check_batch(std::span<const void* const> batch) const;
+  // The batch and the scalars of what runs next.
+  void set_step(std::span<const void* const> batch, const StepScalars& scalars);
+  // From here on a step is counted.
+  void begin_counts(int64_t step);
   void run(std::span<const int> instructions, int micro_batch);
-  Result<StepResult> end_step(std::span<Executor* const> others = {});
+  // Ends the step: what this executor and `others` counted, which decides exponents of the next.
+  Result<StepResult> end_step(const StepScalars& scalars, std::span<Executor* const> others = {});
+  // Statistics of these instructions lie so much behind their place from now on.
+  void use_update_copy(std::span<const int> instructions, int64_t shift);
+  // These instructions, but for updates, read a parameter there from now on.
+  void use_weights(std::span<const int> instructions, int parameter, std::byte* mantissas,
+                   int16_t* exponents);
 
   // A buffer of the program with the exponents that belong to it, on its way to an executor of the
   // same program: for reading, and for writing.

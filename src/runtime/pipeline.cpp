@@ -1,122 +1,208 @@
 #include "runtime/pipeline.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
+#include "base/thread_pool.h"
+
 namespace mantissa {
+namespace {
 
-using pipeline::Cell;
-using pipeline::Work;
-
-Channel::Channel(const Transfer& transfer, const Executor& sender, int capacity)
-    : transfer_(transfer), passed_(capacity, sender.make_room(transfer)) {}
-
-void Channel::send(const Executor& sender, int micro_batch) {
-  sender.pass_on(transfer_, passed_[micro_batch % passed_.size()]);
-  const std::lock_guard lock(mutex_);
-  sent_ = micro_batch + 1;
-  arrived_.notify_all();
+// Updates that micro-batches in flight belong to, one that is fed and one that is taken.
+int updates_at_once(const PipelinePlan& plan, const pipeline::Options& options) {
+  int window = 1;
+  for (const StagePlan& stage : plan.stages) window = std::max(window, stage.window);
+  return (window - 1) / options.accumulate + 3;
 }
 
-void Channel::receive(Executor& receiver, int micro_batch) {
-  {
-    std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [&] { return sent_ > micro_batch; });
+void add(const StepResult& part, StepResult& sum) {
+  sum.loss += part.loss;
+  sum.accuracy += part.accuracy;
+  sum.examples = part.examples;
+  for (size_t i = 0; i < sum.losses.size(); ++i) {
+    sum.losses[i].loss_q24 += part.losses[i].loss_q24;
+    sum.losses[i].correct += part.losses[i].correct;
   }
-  receiver.receive(transfer_, passed_[micro_batch % passed_.size()]);
+  sum.correct += part.correct;
+  sum.loss_q24 += part.loss_q24;
+  sum.saturated += part.saturated;
+  sum.requantised += part.requantised;
+  sum.guard_violations += part.guard_violations;
+  sum.norm_channels_left_out += part.norm_channels_left_out;
+  sum.re_executions += part.re_executions;
+  sum.mispredictions += part.mispredictions;
 }
 
-void Channel::clear() { sent_ = 0; }
+}  // namespace
 
-PipelineExecutor::PipelineExecutor(const Program& program, const PipelinePlan& plan,
-                                   const pipeline::Schedule& schedule)
-    : plan_(plan),
-      schedule_(schedule),
-      program_(program),
-      stage_threads_(static_cast<int>(plan.stages.size())) {}
+PipelineExecutor::PipelineExecutor(const Graph& graph, const Program& program,
+                                   const PipelinePlan& plan, const pipeline::Options& options)
+    : graph_(graph), program_(program), plan_(plan), options_(options) {
+  const auto slots = static_cast<size_t>(updates_at_once(plan, options));
+  inputs_.resize(slots);
+  batches_.resize(slots * graph.inputs.size());
+  parts_.resize(slots);
+}
 
 Result<std::unique_ptr<PipelineExecutor>> PipelineExecutor::create(
     const Graph& graph, const Program& program, const PipelinePlan& plan,
-    const pipeline::Schedule& schedule, State& state, std::span<std::byte> arena, int threads,
+    const pipeline::Options& options, State& state, std::span<std::byte> arena, int threads,
     Isa isa) {
-  std::unique_ptr<PipelineExecutor> made(new PipelineExecutor(program, plan, schedule));
-  const int count = static_cast<int>(plan.stages.size());
-  if (made->stage_threads_.threads() < count) {
-    return failed("a pipeline of " + std::to_string(count) +
-                  " stages needs a thread for each, and the system gives " +
-                  std::to_string(made->stage_threads_.threads()));
-  }
+  std::unique_ptr<PipelineExecutor> made(new PipelineExecutor(graph, program, plan, options));
   int64_t offset = 0;
-  for (const StagePlan& planned : plan.stages) {
-    Stage& stage = made->stages_.emplace_back();
-    stage.pool = std::make_unique<ThreadPool>(threads);
-    std::vector<int>& instructions = stage.instructions;
-    for (const auto* list : {&planned.forward, &planned.backward, &planned.update}) {
-      instructions.insert(instructions.end(), list->begin(), list->end());
-    }
-    stage.programs.reserve(planned.window);
-    for (int i = 0; i < planned.window; ++i) {
-      stage.programs.push_back(stage_program(program, planned, i));
-      stage.instances.push_back(std::make_unique<Executor>(graph, stage.programs.back(), state,
-                                                           arena.subspan(offset), *stage.pool, isa,
-                                                           instructions));
-      made->others_.push_back(stage.instances.back().get());
-    }
-    offset += planned.arena_bytes();
+  for (const StagePlan& stage : plan.stages) {
+    made->stages_.emplace_back(graph, program, stage, state, arena.subspan(offset), threads, isa);
+    offset += stage.arena_bytes();
   }
-  made->others_.erase(made->others_.begin());
+  std::vector<std::vector<Channel*>> receives(plan.stages.size()), sends(plan.stages.size());
   for (const Transfer& transfer : plan.transfers) {
     const int capacity =
-        std::max(plan.stages[transfer.from].window, plan.stages[transfer.to].window);
-    made->channels_.emplace_back(transfer, *made->stages_[transfer.from].instances[0], capacity);
+        std::max(plan.stages[transfer.from].window, plan.stages[transfer.to].window) + 1;
+    Channel& channel =
+        made->channels_.emplace_back(transfer, made->stages_[transfer.from].any(), capacity);
+    receives[transfer.to].push_back(&channel);
+    sends[transfer.from].push_back(&channel);
+  }
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    made->stages_[s].set_channels(std::move(receives[s]), std::move(sends[s]));
+    PipelineExecutor* const self = made.get();
+    std::thread thread = try_thread([self, s] { self->work(static_cast<int>(s)); });
+    if (!thread.joinable()) {
+      return failed("a pipeline of " + std::to_string(plan.stages.size()) +
+                    " stages needs a thread for each, and the system gives " + std::to_string(s));
+    }
+    made->threads_.push_back(std::move(thread));
   }
   return made;
 }
 
-void PipelineExecutor::run_stage(int s) {
-  const StagePlan& plan = plan_.stages[s];
-  for (const Cell& cell : schedule_.stages[s]) {
-    const int instance = cell.work == Work::kUpdate ? 0 : cell.index % plan.window;
-    Executor& executor = *stages_[s].instances[instance];
-    if (cell.work == Work::kUpdate) executor.run(plan.update, 0);
-    if (cell.work != Work::kForward && cell.work != Work::kGradInput) continue;
-    const bool backward = cell.work == Work::kGradInput;
-    for (Channel& channel : channels_) {
-      const Transfer& transfer = channel.transfer();
-      if (transfer.to == s && transfer.backward == backward) channel.receive(executor, cell.index);
+PipelineExecutor::~PipelineExecutor() {
+  stop();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void PipelineExecutor::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  for (Channel& channel : channels_) channel.close();
+}
+
+// A stage's thread: once for each begin().
+void PipelineExecutor::work(int s) {
+  for (int run = 1;; ++run) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return run_ >= run || stopped_; });
+      if (stopped_) return;
     }
-    executor.run(backward ? plan.backward : plan.forward, cell.index);
-    for (Channel& channel : channels_) {
-      const Transfer& transfer = channel.transfer();
-      if (transfer.from == s && transfer.backward == backward) channel.send(executor, cell.index);
-    }
+    stages_[s].run(
+        schedule_.stages[s], [&](int update) { return input_of(update); },
+        [&](int update, const Result<StepResult>& part) { return finish(update, part); });
+    const std::lock_guard lock(mutex_);
+    --working_;
+    changed_.notify_all();
   }
 }
 
-Result<StepResult> PipelineExecutor::train_step(std::span<const void* const> batch,
-                                                const StepScalars& scalars) {
-  for (Channel& channel : channels_) channel.clear();
-  for (Stage& stage : stages_) {
-    for (const auto& instance : stage.instances) {
-      MANTISSA_RETURN_IF_ERROR(instance->begin_step(batch, scalars));
+const UpdateInput* PipelineExecutor::input_of(int update) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return fed_ > update || stopped_; });
+  return stopped_ ? nullptr : &inputs_[update % inputs_.size()];
+}
+
+bool PipelineExecutor::finish(int update, const Result<StepResult>& part) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (part.ok()) {
+      Part& sum = parts_[update % parts_.size()];
+      add(*part, sum.result);
+      ++sum.stages;
+    } else if (failure_.ok()) {
+      failure_ = part.error();
     }
   }
-  stage_threads_.parallel_for(static_cast<int64_t>(stages_.size()),
-                              [&](int64_t s, int) { run_stage(static_cast<int>(s)); });
-  if (observations_ != nullptr) {
-    for (const Stage& stage : stages_) observations_->take(*stage.observations, stage.instructions);
+  changed_.notify_all();
+  if (!part.ok()) stop();
+  return part.ok();
+}
+
+Status PipelineExecutor::begin(int updates, int64_t step) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return working_ == 0 || stopped_; });
+  if (stopped_) return failed("the pipeline has been stopped");
+  if (updates != schedule_.options.updates || schedule_.stages.empty()) {
+    options_.updates = updates;
+    MANTISSA_ASSIGN(schedule_, pipeline::make_schedule(options_));
   }
-  return stages_[0].instances[0]->end_step(others_);
+  for (Channel& channel : channels_) channel.reset();
+  for (Stage& stage : stages_) stage.begin(step, options_.mode, options_.accumulate);
+  fed_ = taken_ = 0;
+  std::ranges::fill(parts_, Part{});
+  working_ = static_cast<int>(stages_.size());
+  ++run_;
+  changed_.notify_all();
+  return {};
+}
+
+bool PipelineExecutor::wants_batch() const {
+  const std::lock_guard lock(mutex_);
+  const int ahead = (plan_.stages[0].window - 1) / options_.accumulate + 1;
+  return fed_ <= taken_ + ahead && fed_ < options_.updates && !stopped_;
+}
+
+Status PipelineExecutor::feed(std::span<const void* const> batch, const StepScalars& scalars) {
+  MANTISSA_RETURN_IF_ERROR(stages_[0].any().check_batch(batch));
+  const size_t slot = fed_ % inputs_.size();
+  UpdateInput& input = inputs_[slot];
+  const int64_t examples = program_.options.micro_batch_size * program_.options.micro_batches;
+  input.scalars = scalars;
+  input.batch.assign(graph_.inputs.size(), nullptr);
+  for (size_t i = 0; i < input.batch.size() && i < batch.size(); ++i) {
+    if (batch[i] == nullptr) continue;
+    const Value& value = graph_.values[graph_.inputs[i]];
+    std::vector<std::byte>& copy = batches_[slot * graph_.inputs.size() + i];
+    copy.resize(static_cast<size_t>(examples * value.shape.count() * element_bytes(value.type)));
+    std::memcpy(copy.data(), batch[i], copy.size());
+    input.batch[i] = copy.data();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ++fed_;
+  }
+  changed_.notify_all();
+  return {};
+}
+
+Result<StepResult> PipelineExecutor::next_result() {
+  std::unique_lock lock(mutex_);
+  Part& part = parts_[taken_ % parts_.size()];
+  const int all = static_cast<int>(stages_.size());
+  changed_.wait(lock, [&] { return part.stages == all || stopped_; });
+  if (part.stages < all)
+    return failure_.ok() ? failed("the pipeline has been stopped") : failure_.error();
+  ++taken_;
+  if (taken_ == options_.updates) {
+    changed_.wait(lock, [&] { return working_ == 0 || stopped_; });
+  }
+  if (observations_ != nullptr) {
+    for (size_t s = 0; s < stages_.size(); ++s) {
+      observations_->take(*observed_[s], stages_[s].instructions());
+    }
+  }
+  return std::exchange(part, Part{}).result;
 }
 
 void PipelineExecutor::set_observations(Observations* observations) {
   observations_ = observations;
-  for (Stage& stage : stages_) {
-    if (observations != nullptr && stage.observations == nullptr) {
-      stage.observations = std::make_unique<Observations>(program_);
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    if (observations != nullptr && observed_.size() <= s) {
+      observed_.push_back(std::make_unique<Observations>(program_));
     }
-    Observations* const own = observations == nullptr ? nullptr : stage.observations.get();
-    for (const auto& instance : stage.instances) instance->set_observations(own);
+    stages_[s].set_observations(observations == nullptr ? nullptr : observed_[s].get());
   }
 }
 

@@ -8,75 +8,81 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "base/cpu.h"
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "graph/graph.h"
 #include "pipeline/schedule.h"
 #include "plan/stages.h"
-#include "runtime/executor.h"
+#include "runtime/channel.h"
+#include "runtime/stage.h"
 #include "runtime/state.h"
 
 namespace mantissa {
 
-// What is passed from a stage to another, in the order of the micro-batches. Holds as many as the
-// sender has in flight, so that it never waits.
-class Channel {
- public:
-  Channel(const Transfer& transfer, const Executor& sender, int capacity);
-  const Transfer& transfer() const { return transfer_; }
-  void send(const Executor& sender, int micro_batch);
-  void receive(Executor& receiver, int micro_batch);  // waits for it
-  void clear();
-
- private:
-  const Transfer& transfer_;
-  std::vector<Executor::Passed> passed_;
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  int sent_ = 0;
-};
-
+// Updates go in and results come out in their order, while others are under way. Between begin()
+// and the last result the state is the stages' own.
 class PipelineExecutor {
  public:
-  // `program` and `plan` are of the graph, `schedule` of one update of the plan's stages in kFlush.
-  // `arena` has at least arena_bytes(plan); each stage works on `threads` threads. References
-  // outlive it. Fails where the system gives less than one thread for each stage.
+  // `program`, `plan` and `state` are of the graph; `options` those of the plan's schedule, but for
+  // the number of updates. `arena` has at least arena_bytes(plan); each stage works on `threads`
+  // threads. References outlive it. Fails where the system has no thread for each stage.
   static Result<std::unique_ptr<PipelineExecutor>> create(const Graph& graph,
                                                           const Program& program,
                                                           const PipelinePlan& plan,
-                                                          const pipeline::Schedule& schedule,
+                                                          const pipeline::Options& options,
                                                           State& state, std::span<std::byte> arena,
                                                           int threads, Isa isa);
+  ~PipelineExecutor();
 
-  // As Executor::train_step, with the same bits.
-  Result<StepResult> train_step(std::span<const void* const> batch, const StepScalars& scalars);
+  // Begins so many updates, the first of them the step `step`. The pipeline is empty.
+  Status begin(int updates, int64_t step);
+  // Whether the next result needs another batch before.
+  bool wants_batch() const;
+  // Copies the batch of the next update, as Executor::train_step takes it.
+  Status feed(std::span<const void* const> batch, const StepScalars& scalars);
+  // Waits for the next update.
+  Result<StepResult> next_result();
 
-  // As Executor::set_observations, made for the same program.
+  // As Executor::set_observations, made for the same program; in kFlush only, before begin().
   void set_observations(Observations* observations);
 
  private:
-  PipelineExecutor(const Program& program, const PipelinePlan& plan,
-                   const pipeline::Schedule& schedule);
-  void run_stage(int stage);
-
-  struct Stage {
-    std::unique_ptr<ThreadPool> pool;
-    std::vector<int> instructions;
-    std::unique_ptr<Observations> observations;        // made when they are first wanted
-    std::vector<Program> programs;                     // by instance
-    std::vector<std::unique_ptr<Executor>> instances;  // micro-batch i: i modulo the window
+  struct Part {  // of an update
+    StepResult result;
+    int stages = 0;  // that have finished it
   };
-  const PipelinePlan& plan_;
-  const pipeline::Schedule& schedule_;
+
+  PipelineExecutor(const Graph& graph, const Program& program, const PipelinePlan& plan,
+                   const pipeline::Options& options);
+  void work(int stage);
+  const UpdateInput* input_of(int update);
+  bool finish(int update, const Result<StepResult>& part);
+  void stop();
+
+  const Graph& graph_;
   const Program& program_;
-  ThreadPool stage_threads_;
-  std::vector<Stage> stages_;
+  const PipelinePlan& plan_;
+  pipeline::Options options_;
+  pipeline::Schedule schedule_;
+  std::deque<Stage> stages_;
   std::deque<Channel> channels_;
+  std::vector<std::unique_ptr<Observations>> observed_;  // by stage
   Observations* observations_ = nullptr;
-  std::vector<Executor*> others_;  // all but the first instance of the first stage
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int run_ = 0;      // grows with each begin(): stages run their cells once for each
+  int working_ = 0;  // stages that have not done theirs
+  bool stopped_ = false;
+  int fed_ = 0, taken_ = 0;                      // updates
+  std::vector<UpdateInput> inputs_;              // by update modulo their number
+  std::vector<std::vector<std::byte>> batches_;  // that these point into, one for each input
+  std::vector<Part> parts_;                      // the same
+  Status failure_;
+  std::vector<std::thread> threads_;
 };
 
 // Memory of all stages.

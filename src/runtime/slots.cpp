@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "numerics/exponent.h"
 
@@ -207,6 +208,27 @@ Prepared prepare(const Instruction& instruction, const ResolvedInstruction& reso
   return prepare == nullptr ? nullptr : prepare(instruction.phase, context);
 }
 
+void find_decisions(const Program& program, std::span<const int> instructions, Slots& slots) {
+  std::set<int> predictors, guarded_values;
+  const auto note = [&](int row) {
+    if (row < 0) return;
+    const Exponent& exponent = program.exponents[row];
+    if (exponent.predictor >= 0) predictors.insert(exponent.predictor);
+    const bool is_value = exponent.owner == ExponentOwner::kValue;
+    if (is_value && program.guarded_channels[row] > 0) guarded_values.insert(row);
+  };
+  for (const int i : instructions) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.phase == Phase::kForward) {
+      for (const Operand& output : instruction.outputs) note(output.exponent);
+    }
+    for (const Operand& gradient : instruction.grad_inputs) note(gradient.exponent);
+    for (const ParameterOperand& parameter : instruction.parameters) note(parameter.velocity);
+  }
+  slots.predictors.assign(predictors.begin(), predictors.end());
+  slots.guarded_values.assign(guarded_values.begin(), guarded_values.end());
+}
+
 // The norm is of all gradients: one part of the step has it.
 void add(const StepTotals& other, StepTotals& totals) {
   totals.re_executions += other.re_executions;
@@ -267,6 +289,7 @@ void resolve_operands(const Graph& graph, const Program& program, State& state,
                       const kernels::KernelTable& kernels, std::span<const int> instructions,
                       Slots& slots) {
   const Resolver resolver(graph, program, state, arena, slots);
+  find_decisions(program, instructions, slots);
   slots.instructions.resize(program.instructions.size());
   for (const int i : instructions) {
     ResolvedInstruction& resolved = slots.instructions[i];
@@ -278,13 +301,13 @@ void resolve_operands(const Graph& graph, const Program& program, State& state,
   }
 }
 
-void clear_counts(const Program& program, Slots& slots) {
+void clear_counts(const Program& program, int64_t step, Slots& slots) {
   slots.totals = {};
   slots.losses = {};
   slots.requantised = 0;
   std::fill(slots.saturated.begin(), slots.saturated.end(), 0);
   std::fill(slots.measured.begin(), slots.measured.end(), kUnmeasured);
-  slots.decided.start_step(program.options.format, slots.scalars.step);
+  slots.decided.start_step(program.options.format, step);
   std::fill(slots.violated.begin(), slots.violated.end(), uint8_t{0});
 }
 

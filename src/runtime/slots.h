@@ -38,6 +38,8 @@ struct Slots {
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<int64_t> saturated;                      // per instruction
   std::deque<ResolvedInstruction> instructions;
+  // What the instructions at hand decide: predictors, and values with a guard.
+  std::vector<int> predictors, guarded_values;
   std::vector<const std::byte*> batch;   // per input of the graph
   std::vector<std::string> read_inputs;  // their names; empty: nothing reads it
   StepScalars scalars;
@@ -57,8 +59,8 @@ void resolve_operands(const Graph& graph, const Program& program, State& state,
                       const kernels::KernelTable& kernels, std::span<const int> instructions,
                       Slots& slots);
 
-// Sets what a step counts to zero.
-void clear_counts(const Program& program, Slots& slots);
+// Sets what a step counts to zero; `step` is the one that begins.
+void clear_counts(const Program& program, int64_t step, Slots& slots);
 // Adds what another executor of the same program counted of the same step. The order of several
 // changes nothing.
 void add_counts(const Slots& other, Slots& slots);

@@ -1,0 +1,138 @@
+#include "runtime/stage.h"
+
+#include <cstring>
+
+#include "base/checked.h"
+
+namespace mantissa {
+
+using pipeline::Cell;
+using pipeline::Mode;
+using pipeline::Work;
+
+Stage::Stage(const Graph& graph, const Program& program, const StagePlan& plan, State& state,
+             std::span<std::byte> arena, int threads, Isa isa)
+    : plan_(plan), state_(state), arena_(arena), pool_(threads) {
+  for (const auto* list : {&plan.forward, &plan.backward, &plan.update}) {
+    instructions_.insert(instructions_.end(), list->begin(), list->end());
+  }
+  inputs_.resize(static_cast<size_t>(plan.window));
+  programs_.reserve(static_cast<size_t>(plan.window));
+  for (int i = 0; i < plan.window; ++i) {
+    programs_.push_back(stage_program(program, plan, i));
+    instances_.push_back(std::make_unique<Executor>(graph, programs_.back(), state, arena, pool_,
+                                                    isa, instructions_));
+    if (i > 0) others_.push_back(instances_.back().get());
+  }
+}
+
+void Stage::set_channels(std::vector<Channel*> receives, std::vector<Channel*> sends) {
+  receives_ = std::move(receives);
+  sends_ = std::move(sends);
+}
+
+void Stage::set_observations(Observations* observations) {
+  for (const auto& instance : instances_) instance->set_observations(observations);
+}
+
+void Stage::begin(int64_t step, Mode mode, int accumulate) {
+  mode_ = mode;
+  accumulate_ = accumulate;
+  updates_ = 0;
+  for (const auto& instance : instances_) instance->begin_counts(step);
+  if (plan_.versions > 0 && mode_ == Mode::k2bw) save_version(0);
+}
+
+void Stage::run(std::span<const Cell> cells, const InputOf& input_of, const Finished& finished) {
+  for (const Cell& cell : cells) {
+    switch (cell.work) {
+      case Work::kForward:
+      case Work::kGradInput:
+        if (!run_micro_batch(cell, input_of)) return;
+        break;
+      case Work::kGradWeights:
+        break;  // part of the backward pass
+      case Work::kUpdate: {
+        const UpdateInput* const input = input_of(cell.index);
+        if (input == nullptr) return;
+        if (!finished(cell.index, run_update(*input, input->scalars.step + 1))) return;
+        break;
+      }
+    }
+  }
+}
+
+int64_t Stage::copy_shift(int update) const {
+  return update % plan_.updates_in_flight * plan_.update_bytes;
+}
+
+bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
+  const bool backward = cell.work == Work::kGradInput;
+  const int instance = cell.index % plan_.window;
+  Executor& executor = *instances_[instance];
+  if (!backward) {
+    const int update = cell.index / accumulate_;
+    const UpdateInput* const input = input_of(update);
+    if (input == nullptr) return false;
+    executor.set_step(input->batch, input->scalars);
+    inputs_[instance] = input;
+    if (plan_.updates_in_flight > 1) executor.use_update_copy(plan_.forward, copy_shift(update));
+    if (plan_.versions > 0) {
+      const bool is_stash = mode_ == Mode::kStash;
+      if (is_stash) save_version(instance);
+      use_version(executor, is_stash ? instance : updates_ % plan_.versions);
+    }
+  }
+  for (Channel* channel : receives_) {
+    if (channel->transfer().backward != backward) continue;
+    if (!channel->receive(executor, cell.index)) return false;
+  }
+  executor.run(backward ? plan_.backward : plan_.forward, cell.index % accumulate_);
+  for (Channel* channel : sends_) {
+    if (channel->transfer().backward == backward) channel->send(executor, cell.index);
+  }
+  return true;
+}
+
+// The first instance may hold a micro-batch of a later update: it gets its own step back.
+Result<StepResult> Stage::run_update(const UpdateInput& input, int64_t next_step) {
+  Executor& executor = *instances_[0];
+  executor.set_step(input.batch, input.scalars);
+  if (plan_.updates_in_flight > 1) executor.use_update_copy(plan_.update, copy_shift(updates_));
+  executor.run(plan_.update, 0);
+  MANTISSA_ASSIGN(const StepResult part, executor.end_step(input.scalars, others_));
+  for (const auto& instance : instances_) instance->begin_counts(next_step);
+  executor.set_step(inputs_[0]->batch, inputs_[0]->scalars);
+  ++updates_;
+  if (plan_.versions > 0 && mode_ == Mode::k2bw) save_version(updates_ % plan_.versions);
+  return part;
+}
+
+void Stage::save_version(int version) {
+  std::byte* const base = arena_.data() + plan_.versions_offset() + version * plan_.version_bytes;
+  for (const VersionedParameter& parameter : plan_.parameters) {
+    const ParameterState& tensors = state_.layout().parameters[parameter.parameter];
+    std::byte* to = base + parameter.offset;
+    for (const int tensor : {tensors.mantissa, tensors.exponent}) {
+      if (tensor < 0) continue;
+      const std::span<std::byte> from = state_.bytes(tensor);
+      std::memcpy(to, from.data(), from.size());
+      to += round_up<int64_t>(static_cast<int64_t>(from.size()), 64);
+    }
+  }
+}
+
+void Stage::use_version(Executor& executor, int version) {
+  std::byte* const base = arena_.data() + plan_.versions_offset() + version * plan_.version_bytes;
+  for (const VersionedParameter& parameter : plan_.parameters) {
+    const ParameterState& tensors = state_.layout().parameters[parameter.parameter];
+    std::byte* const mantissas = base + parameter.offset;
+    auto* const exponents = reinterpret_cast<int16_t*>(
+        mantissas +
+        round_up<int64_t>(static_cast<int64_t>(state_.bytes(tensors.mantissa).size()), 64));
+    executor.use_weights(plan_.forward, parameter.parameter, mantissas, exponents);
+    executor.use_weights(plan_.backward, parameter.parameter, mantissas, exponents);
+  }
+}
+
+}  // namespace mantissa

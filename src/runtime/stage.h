@@ -1,0 +1,72 @@
+// A stage of a pipeline: executors of its part of a program, one for each micro-batch in flight.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "graph/graph.h"
+#include "pipeline/schedule.h"
+#include "plan/stages.h"
+#include "runtime/channel.h"
+#include "runtime/executor.h"
+#include "runtime/state.h"
+
+namespace mantissa {
+
+// The batch of an update, and the scalars of its step.
+struct UpdateInput {
+  std::vector<const void*> batch;
+  StepScalars scalars;
+};
+
+class Stage {
+ public:
+  // References outlive it. `arena` is the stage's own.
+  Stage(const Graph& graph, const Program& program, const StagePlan& plan, State& state,
+        std::span<std::byte> arena, int threads, Isa isa);
+
+  const Executor& any() const { return *instances_[0]; }
+  std::span<const int> instructions() const { return instructions_; }
+  void set_channels(std::vector<Channel*> receives, std::vector<Channel*> sends);
+  void set_observations(Observations* observations);
+
+  // Before the first micro-batch of a pipeline that is empty.
+  void begin(int64_t step, pipeline::Mode mode, int accumulate);
+
+  // Input of an update, waiting for it; null: the pipeline has been stopped.
+  using InputOf = std::function<const UpdateInput*(int update)>;
+  // Called at the end of an update; false: it failed, and the pipeline is to stop.
+  using Finished = std::function<bool(int update, const Result<StepResult>& part)>;
+  // Does the cells one after the other.
+  void run(std::span<const pipeline::Cell> cells, const InputOf& input_of,
+           const Finished& finished);
+
+ private:
+  bool run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
+  Result<StepResult> run_update(const UpdateInput& input, int64_t next_step);
+  void save_version(int version);
+  void use_version(Executor& executor, int version);
+  int64_t copy_shift(int update) const;
+
+  const StagePlan& plan_;
+  State& state_;
+  std::span<std::byte> arena_;
+  ThreadPool pool_;
+  std::vector<int> instructions_;
+  std::vector<Program> programs_;                     // by instance
+  std::vector<std::unique_ptr<Executor>> instances_;  // micro-batch i: i modulo the window
+  std::vector<Executor*> others_;                     // all but the first
+  std::vector<const UpdateInput*> inputs_;            // by instance: of its micro-batch
+  std::vector<Channel*> receives_, sends_;
+  pipeline::Mode mode_ = pipeline::Mode::kFlush;
+  int accumulate_ = 1;
+  int updates_ = 0;  // since the pipeline was empty
+};
+
+}  // namespace mantissa
