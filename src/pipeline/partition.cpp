@@ -5,10 +5,13 @@
 #include <limits>
 
 #include "base/sizes.h"
+#include "pipeline/names.h"
 
 namespace mantissa::pipeline {
 namespace {
 
+constexpr std::array<std::string_view, 4> kBalances = {"time", "operations", "parameters",
+                                                       "layers"};
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 double load_of(const Layer& layer, Balance balance) {
@@ -137,9 +140,11 @@ Error too_little(std::span<const Layer> layers, const Stages& stages, size_t cou
 
 }  // namespace
 
-std::string_view balance_name(Balance balance) {
-  constexpr std::array<std::string_view, 4> kNames = {"time", "operations", "parameters", "layers"};
-  return kNames[static_cast<size_t>(balance)];
+std::string_view balance_name(Balance balance) { return kBalances[static_cast<size_t>(balance)]; }
+
+Result<Balance> parse_balance(std::string_view text) {
+  MANTISSA_ASSIGN(const size_t index, find_name(text, kBalances));
+  return static_cast<Balance>(index);
 }
 
 Result<Division> divided(std::span<const Layer> layers, Balance balance, std::span<const int> first,

@@ -29,6 +29,7 @@ struct Layer {
 // The quantity that stages get equal parts of.
 enum class Balance : uint8_t { kTime, kOperations, kParameters, kLayers };
 std::string_view balance_name(Balance balance);
+Result<Balance> parse_balance(std::string_view text);
 
 struct Limits {
   int64_t stage_bytes = INT64_MAX;  // of each stage

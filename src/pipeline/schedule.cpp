@@ -4,10 +4,14 @@
 #include <array>
 #include <string>
 
+#include "pipeline/names.h"
 #include "pipeline/split_flush.h"
 
 namespace mantissa::pipeline {
 namespace {
+
+constexpr std::array<std::string_view, 4> kModes = {"flush", "async", "stash", "2bw"};
+constexpr std::array<std::string_view, 2> kWindows = {"lean", "full"};
 
 int window_of(const Options& options, int stage) {
   const int behind = options.stages - stage;  // stages from this one on
@@ -84,9 +88,18 @@ int versions_of(const Options& options, int window) {
 
 }  // namespace
 
-std::string_view mode_name(Mode mode) {
-  constexpr std::array<std::string_view, 4> kNames = {"flush", "async", "stash", "2bw"};
-  return kNames[static_cast<size_t>(mode)];
+std::string_view mode_name(Mode mode) { return kModes[static_cast<size_t>(mode)]; }
+
+Result<Mode> parse_mode(std::string_view text) {
+  MANTISSA_ASSIGN(const size_t index, find_name(text, kModes));
+  return static_cast<Mode>(index);
+}
+
+std::string_view windows_name(Windows windows) { return kWindows[static_cast<size_t>(windows)]; }
+
+Result<Windows> parse_windows(std::string_view text) {
+  MANTISSA_ASSIGN(const size_t index, find_name(text, kWindows));
+  return static_cast<Windows>(index);
 }
 
 std::string_view flush_form_name(FlushForm form) {

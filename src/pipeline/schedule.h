@@ -20,6 +20,7 @@ enum class Mode : uint8_t {
   k2bw,    // as kStash, with two versions: updates are as rare as that needs
 };
 std::string_view mode_name(Mode mode);
+Result<Mode> parse_mode(std::string_view text);
 
 // How kFlush puts the work of a step in order. All three give the same bits.
 enum class FlushForm : uint8_t {
@@ -35,6 +36,9 @@ enum class Windows : uint8_t {
   kLean,  // P − s, counting stages from 0: enough where passing on costs no time
   kFull,  // 2(P − s) − 1: the document's figure 6
 };
+
+std::string_view windows_name(Windows windows);
+Result<Windows> parse_windows(std::string_view text);
 
 enum class Work : uint8_t { kForward, kGradInput, kGradWeights, kUpdate };
 

@@ -40,6 +40,7 @@ int64_t buffer_bytes(const Program& program, int buffer) {
 double macs_per_ns(const Graph& graph, const Program& program, const Instruction& instruction,
                    const MachineProfile& profile) {
   if (program.options.format.is_float()) return profile.float_macs_per_ns;
+  if (instruction.node < 0 || instruction.inputs.empty()) return profile.dense_macs_per_ns;
   for (const Operand& input : instruction.inputs) {
     const bool is_wide = input.exponent >= 0 && program.exponents[input.exponent].bits > 8;
     if (is_wide) return profile.wide_macs_per_ns;
@@ -59,7 +60,11 @@ double elements_ns(const Instruction& instruction, const MachineProfile& profile
     return static_cast<double>(bytes_of(instruction)) / operands.bytes_per_ns;
   }
   const bool is_norm = op.update_statistics != nullptr;
-  return static_cast<double>(instruction.output().shape.count()) / threads /
+  int64_t elements = instruction.output().shape.count();
+  for (const Operand& gradient : instruction.grad_inputs) {
+    elements = std::max(elements, gradient.shape.count());
+  }
+  return static_cast<double>(elements) / threads /
          (is_norm ? profile.norm_elements_per_ns : profile.elements_per_ns);
 }
 
@@ -71,6 +76,11 @@ double compute_ns(const Graph& graph, const Program& program, const Instruction&
 }
 
 }  // namespace
+
+double estimated_ns(const Graph& graph, const Program& program, const Instruction& instruction,
+                    const MachineProfile& profile, int threads) {
+  return compute_ns(graph, program, instruction, profile, profile.tiers.back(), threads);
+}
 
 RecomputeModel::RecomputeModel(const Graph& graph, const Program& program,
                                const MachineProfile& profile, int threads,

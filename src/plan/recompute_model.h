@@ -12,6 +12,11 @@
 
 namespace mantissa {
 
+// The time that an instruction takes, all threads together, in whole nanoseconds: estimated, with
+// its operands in memory.
+double estimated_ns(const Graph& graph, const Program& program, const Instruction& instruction,
+                    const MachineProfile& profile, int threads);
+
 class RecomputeModel {
  public:
   // A value that the forward pass writes to the arena; in the order in which it does.

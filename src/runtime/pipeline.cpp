@@ -16,6 +16,17 @@ int updates_at_once(const PipelinePlan& plan, const pipeline::Options& options) 
   return (window - 1) / options.accumulate + 3;
 }
 
+// As many as the sender has in flight, and one on its way.
+int capacity_of(const PipelinePlan& plan, const Transfer& transfer) {
+  return std::max(plan.stages[transfer.from].window, plan.stages[transfer.to].window) + 1;
+}
+
+int64_t input_bytes(const Graph& graph, const Program& program, int input) {
+  const Value& value = graph.values[graph.inputs[input]];
+  return program.options.micro_batch_size * program.options.micro_batches * value.shape.count() *
+         element_bytes(value.type);
+}
+
 void add(const StepResult& part, StepResult& sum) {
   sum.loss += part.loss;
   sum.accuracy += part.accuracy;
@@ -57,8 +68,7 @@ Result<std::unique_ptr<PipelineExecutor>> PipelineExecutor::create(
   }
   std::vector<std::vector<Channel*>> receives(plan.stages.size()), sends(plan.stages.size());
   for (const Transfer& transfer : plan.transfers) {
-    const int capacity =
-        std::max(plan.stages[transfer.from].window, plan.stages[transfer.to].window) + 1;
+    const int capacity = capacity_of(plan, transfer);
     Channel& channel =
         made->channels_.emplace_back(transfer, made->stages_[transfer.from].any(), capacity);
     receives[transfer.to].push_back(&channel);
@@ -80,6 +90,18 @@ Result<std::unique_ptr<PipelineExecutor>> PipelineExecutor::create(
 PipelineExecutor::~PipelineExecutor() {
   stop();
   for (std::thread& thread : threads_) thread.join();
+}
+
+int64_t PipelineExecutor::passed_bytes(const Graph& graph, const Program& program,
+                                       const PipelinePlan& plan, const pipeline::Options& options) {
+  int64_t bytes = 0;
+  for (const Transfer& transfer : plan.transfers) {
+    bytes += capacity_of(plan, transfer) * program.buffers[transfer.buffer].bytes;
+  }
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    bytes += updates_at_once(plan, options) * input_bytes(graph, program, static_cast<int>(i));
+  }
+  return bytes;
 }
 
 void PipelineExecutor::stop() {
@@ -158,14 +180,12 @@ Status PipelineExecutor::feed(std::span<const void* const> batch, const StepScal
   MANTISSA_RETURN_IF_ERROR(stages_[0].any().check_batch(batch));
   const size_t slot = fed_ % inputs_.size();
   UpdateInput& input = inputs_[slot];
-  const int64_t examples = program_.options.micro_batch_size * program_.options.micro_batches;
   input.scalars = scalars;
   input.batch.assign(graph_.inputs.size(), nullptr);
   for (size_t i = 0; i < input.batch.size() && i < batch.size(); ++i) {
     if (batch[i] == nullptr) continue;
-    const Value& value = graph_.values[graph_.inputs[i]];
     std::vector<std::byte>& copy = batches_[slot * graph_.inputs.size() + i];
-    copy.resize(static_cast<size_t>(examples * value.shape.count() * element_bytes(value.type)));
+    copy.resize(static_cast<size_t>(input_bytes(graph_, program_, static_cast<int>(i))));
     std::memcpy(copy.data(), batch[i], copy.size());
     input.batch[i] = copy.data();
   }

@@ -37,6 +37,10 @@ class PipelineExecutor {
                                                           int threads, Isa isa);
   ~PipelineExecutor();
 
+  // Memory for what stages pass on, and for copies of batches.
+  static int64_t passed_bytes(const Graph& graph, const Program& program, const PipelinePlan& plan,
+                              const pipeline::Options& options);
+
   // Begins so many updates, the first of them the step `step`. The pipeline is empty.
   Status begin(int updates, int64_t step);
   // Whether the next result needs another batch before.

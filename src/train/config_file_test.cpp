@@ -36,10 +36,12 @@ std::string repeated(const std::string& text, int count) {
 }
 
 TEST_F(ConfigFileTest, GivesSettingsAsText) {
-  const auto settings = read("model = 'mlp'  # of 3 layers\nseed = 7\nwidth = 0.25\nresume = true\n");
+  const auto settings =
+      read("model = 'mlp'  # of 3 layers\nseed = 7\nwidth = 0.25\nresume = true\n");
   ASSERT_TRUE(settings.ok()) << settings.error().message;
-  EXPECT_EQ(*settings, (std::map<std::string, std::string>{
-                           {"model", "mlp"}, {"resume", "true"}, {"seed", "7"}, {"width", "0.25"}}));
+  EXPECT_EQ(*settings,
+            (std::map<std::string, std::string>{
+                {"model", "mlp"}, {"resume", "true"}, {"seed", "7"}, {"width", "0.25"}}));
 }
 
 TEST_F(ConfigFileTest, IsFlat) {

@@ -9,9 +9,12 @@ namespace {
 
 constexpr DerivedSetting kDerived[] = {
     {"micro-batch-size",
-     {"batch-size"},
+     {"batch-size", "accumulate"},
      [](const RunConfig& c) { return c.micro_batch_size == 0; },
-     [](RunConfig& c) { c.micro_batch_size = c.batch_size; }},
+     [](RunConfig& c) {
+       c.micro_batch_size =
+           std::max<int64_t>(1, c.batch_size / std::max<int64_t>(1, c.pipeline.accumulate));
+     }},
     {"learning-rate",
      {"model", "optimizer"},
      [](const RunConfig& c) { return c.learning_rate == 0; },

@@ -17,6 +17,10 @@ using Clock = std::chrono::steady_clock;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+double rate_of(const LoopParts& parts, const CheckpointInfo& info, int64_t step) {
+  return learning_rate(run_schedule(parts.config, parts.plan.total_steps, info.reductions), step);
+}
+
 // The observer sees the numbers of the last line of metrics.jsonl until there is another.
 struct Shown {
   double loss = 0, accuracy = 0;
@@ -27,17 +31,53 @@ int64_t steps_between_checkpoints(const LoopParts& parts) {
                                            : parts.plan.steps_per_epoch;
 }
 
+// Steps that stages have begun. The state is read only behind the last of them.
+struct UnderWay {
+  int64_t fed = 0;  // steps of the run whose batches are under way, or done
+  int64_t end = 0;  // the step behind which the state is at rest
+};
+
+// The step behind which the state is wanted next: an asynchronous pipeline runs empty where its
+// settings say so; others where something is due, and at every step that is observed.
+int64_t next_rest(const LoopParts& parts, int64_t step, const RunLogs& logs) {
+  const RunPlan& plan = parts.plan;
+  if (!plan.staged) return step + 1;
+  const int64_t epoch_end = (step / plan.steps_per_epoch + 1) * plan.steps_per_epoch;
+  int64_t end = std::min(plan.total_steps, epoch_end);
+  const auto not_behind = [&](int64_t every) {
+    if (every > 0) end = std::min(end, (step / every + 1) * every);
+  };
+  if (parts.config.pipeline.is_asynchronous()) {
+    not_behind(parts.config.pipeline.drain_every);
+    return end;
+  }
+  constexpr int64_t kMostAtOnce = 16;  // a request to stop waits for them
+  not_behind(kMostAtOnce);
+  not_behind(parts.config.hash_every);
+  not_behind(steps_between_checkpoints(parts));
+  if (logs.observes(step + 1)) return step + 1;
+  for (int64_t s = step + 1; s < end; ++s) {
+    if (logs.observes(s + 1)) return s;
+  }
+  return end;
+}
+
 Result<StepResult> take_step(const LoopParts& parts, LoopState& at, BatchSource& batches,
-                             double rate) {
-  StepScalars scalars = step_scalars(parts.config);
-  scalars.learning_rate = rate;
-  scalars.step = at.info.step;
+                             UnderWay& under_way) {
   const auto start = Clock::now();
-  const Batch batch = batches.next();
-  const auto batch_came = Clock::now();
-  MANTISSA_ASSIGN(const StepResult result, parts.programs.train_step(batch, scalars));
+  Clock::duration waited{};
+  while (parts.programs.wants_batch()) {
+    StepScalars scalars = step_scalars(parts.config);
+    scalars.learning_rate = rate_of(parts, at.info, under_way.fed);
+    scalars.step = under_way.fed++;
+    const auto before = Clock::now();
+    const Batch batch = batches.next();
+    waited += Clock::now() - before;
+    MANTISSA_RETURN_IF_ERROR(parts.programs.feed(batch, scalars));
+  }
+  MANTISSA_ASSIGN(const StepResult result, parts.programs.next_result());
   const auto end = Clock::now();
-  at.times.add(seconds(end - batch_came), seconds(end - start));
+  at.times.add(seconds(end - start - waited), seconds(end - start));
   add_step(result, at.info);
   return result;
 }
@@ -135,22 +175,31 @@ Status run_loop(const LoopParts& parts, LoopState at, BatchSource& batches) {
   for (const std::string& gap : logs.gaps()) tell_message(parts.observer, gap);
   at.times.reserve(parts.plan.total_steps - info.step);
   Shown shown;
-  bool stop = false;  // asked for while validating
+  bool stop = false;  // asked for: by the observer, or while validating
+  UnderWay under_way = {info.step, info.step};
+  int64_t rest = info.step;  // the last step behind which the state was at rest
+  const int64_t between = steps_between_checkpoints(parts);
   while (!is_done(config, parts.plan, info)) {
-    parts.programs.observe(logs.observations(info.step + 1));
+    if (info.step == under_way.end) {
+      parts.programs.observe(logs.observations(info.step + 1));
+      under_way = {info.step, next_rest(parts, info.step, logs)};
+      MANTISSA_RETURN_IF_ERROR(parts.programs.begin(under_way.end - info.step, info.step));
+    }
     FinishedStep step;
-    step.learning_rate =
-        learning_rate(run_schedule(config, parts.plan.total_steps, info.reductions), info.step);
-    MANTISSA_ASSIGN(step.result, take_step(parts, at, batches, step.learning_rate));
+    step.learning_rate = rate_of(parts, info, info.step);
+    MANTISSA_ASSIGN(step.result, take_step(parts, at, batches, under_way));
+    step.at_rest = info.step == under_way.end;
     MANTISSA_ASSIGN(step.validation, end_epoch(parts, at, logs, stop));
     step.is_last = is_done(config, parts.plan, info);
     MANTISSA_ASSIGN(const std::optional<MetricsLine> line, logs.write(step, at.state, info));
-    const bool go_on = tell_step(parts, at, step, line, shown) && !stop;
-    if (!go_on || step.is_last || info.step % steps_between_checkpoints(parts) == 0) {
+    if (!tell_step(parts, at, step, line, shown)) stop = true;
+    if (!step.at_rest) continue;
+    const bool is_due = info.step / between != std::exchange(rest, info.step) / between;
+    if (stop || step.is_last || is_due) {
       MANTISSA_RETURN_IF_ERROR(logs.flush());
       MANTISSA_RETURN_IF_ERROR(checkpoint(parts, at));
     }
-    if (!go_on && !step.is_last) {
+    if (stop && !step.is_last) {
       return make_error(ErrorCode::kInterrupted, "interrupted at step " +
                                                      std::to_string(info.step) +
                                                      "; a checkpoint is in " + config.out);

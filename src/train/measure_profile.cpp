@@ -119,7 +119,8 @@ class Measurement {
     const int64_t half =
         std::max(kernels::kPeakPieceBytes,
                  bytes / 2 / threads_ / kernels::kPeakPieceBytes * kernels::kPeakPieceBytes);
-    MANTISSA_ASSIGN(const AlignedMemory memory, AlignedMemory::create(2 * half * threads_, "copies"));
+    MANTISSA_ASSIGN(const AlignedMemory memory,
+                    AlignedMemory::create(2 * half * threads_, "copies"));
     std::fill_n(memory.data(), 2 * half * threads_, std::byte{1});
     const int64_t rounds = std::max<int64_t>(1, kCopiedBytes / half / threads_);
     double best = 0;

@@ -79,6 +79,38 @@ Result<StepResult> Programs::train_step(const Batch& batch, const StepScalars& s
   return executor->train_step(inputs_, scalars);
 }
 
+Status Programs::add_stages(const Program& program, const PipelinePlan& plan,
+                            const pipeline::Options& options, int threads) {
+  MANTISSA_ASSIGN(stages_, PipelineExecutor::create(graph_, program, plan, options, state_,
+                                                    machine_.arena, threads, machine_.isa));
+  return {};
+}
+
+Status Programs::begin(int64_t updates, int64_t step) {
+  result_.reset();
+  return stages_ == nullptr ? Status() : stages_->begin(static_cast<int>(updates), step);
+}
+
+bool Programs::wants_batch() const {
+  return stages_ == nullptr ? !result_.has_value() : stages_->wants_batch();
+}
+
+Status Programs::feed(const Batch& batch, const StepScalars& scalars) {
+  if (stages_ == nullptr) {
+    result_ = train_step(batch, scalars);
+    return {};
+  }
+  MANTISSA_RETURN_IF_ERROR(take_inputs(batch));
+  return stages_->feed(inputs_, scalars);
+}
+
+Result<StepResult> Programs::next_result() {
+  if (stages_ != nullptr) return stages_->next_result();
+  Result<StepResult> result = std::move(*result_);
+  result_.reset();
+  return result;
+}
+
 Result<StepResult> Programs::infer(const Batch& batch) {
   MANTISSA_ASSIGN(inferred_, pick(ProgramKind::kInference, batch));
   MANTISSA_RETURN_IF_ERROR(take_inputs(batch));
@@ -86,6 +118,7 @@ Result<StepResult> Programs::infer(const Batch& batch) {
 }
 
 void Programs::observe(Observations* observations) {
+  if (stages_ != nullptr) stages_->set_observations(observations);
   for (const Row& row : rows_) {
     if (row.kind == ProgramKind::kTraining) row.executor->set_observations(observations);
   }

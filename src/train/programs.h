@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "graph/graph.h"
 #include "plan/program.h"
 #include "runtime/executor.h"
+#include "runtime/pipeline.h"
 #include "runtime/state.h"
 
 namespace mantissa {
@@ -35,6 +37,18 @@ class Programs {
 
   // Makes the program's executor and returns it. The program outlives it.
   Executor& add(const Program& program);
+
+  // Trains on stages (RunPlan::staged) instead of the training program alone. All but the threads
+  // outlives it.
+  Status add_stages(const Program& program, const PipelinePlan& plan,
+                    const pipeline::Options& options, int threads);
+
+  // Training as a stream: batches go in and results come out, in their order. Stages work on
+  // several at once: until the last result of what was begun the state is theirs.
+  Status begin(int64_t updates, int64_t step);
+  bool wants_batch() const;
+  Status feed(const Batch& batch, const StepScalars& scalars);
+  Result<StepResult> next_result();
 
   // Runs a step of the training program for as many examples as the batch has. Errors: there is no
   // such program, the batch lacks an input of the network, or has it in another type or shape, or
@@ -62,10 +76,12 @@ class Programs {
   const Graph& graph_;
   State& state_;
   Machine machine_;
-  std::vector<TensorSpec> specs_;    // of the network's inputs
+  std::vector<TensorSpec> specs_;  // of the network's inputs
   std::vector<Row> rows_;
-  Executor* inferred_ = nullptr;  // which ran last
-  std::vector<const void*> inputs_;  // of the batch at hand, one for each spec
+  std::unique_ptr<PipelineExecutor> stages_;
+  std::optional<Result<StepResult>> result_;  // of the step that was fed, without stages
+  Executor* inferred_ = nullptr;              // which ran last
+  std::vector<const void*> inputs_;           // of the batch at hand, one for each spec
 };
 
 // Runs the forward pass of all batches that are left, and calls `found` after each. An error of it

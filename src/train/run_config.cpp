@@ -273,6 +273,70 @@ const Setting kSettings[] = {
      kElsewhere,
      [](S text, Config& c) { return integer<&Config::threads, 0, 256>("threads", text, c); },
      [](const Config& c) { return std::to_string(c.threads); }},
+    {"stages",
+     "stages of a pipeline, each with its part of the layers and of the threads "
+     "(docs/pipelines.md)",
+     "1", kValue, kElsewhere,
+     [](S text, Config& c) {
+       return assign(parse_integer("stages", text, 1, pipeline::kMostStages), c.pipeline.stages);
+     },
+     [](const Config& c) {
+       return c.pipeline.stages == 1 ? "" : std::to_string(c.pipeline.stages);
+     },
+     true},
+    {"pipeline",
+     "when stages update their layers: flush (together: the bits of one stage), async (each as "
+     "soon "
+     "as it can), stash or 2bw (the same, with the weights of the forward pass in the backward "
+     "pass)",
+     "flush", kValue, kIdentity,
+     [](S text, Config& c) { return assign(pipeline::parse_mode(text), c.pipeline.mode); },
+     [](const Config& c) {
+       return c.pipeline.is_asynchronous() ? std::string(pipeline::mode_name(c.pipeline.mode)) : "";
+     },
+     true},
+    {"windows",
+     "micro-batches in flight in an asynchronous pipeline: lean (as many as stages are left) or "
+     "full (twice as many, less one)",
+     "lean", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(pipeline::parse_windows(text), c.pipeline.windows); },
+     [](const Config& c) {
+       return c.pipeline.is_asynchronous() ? std::string(pipeline::windows_name(c.pipeline.windows))
+                                           : "";
+     },
+     true},
+    {"partition",
+     "what stages get equal parts of: time (estimated; the default of flush), operations (the "
+     "default of others), parameters or layers",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) -> Status {
+       MANTISSA_ASSIGN(c.pipeline.partition, pipeline::parse_balance(text));
+       return {};
+     },
+     [](const Config& c) {
+       return c.pipeline.partition ? std::string(pipeline::balance_name(*c.pipeline.partition))
+                                   : "";
+     },
+     true},
+    {"accumulate", "micro-batches of an update: another way to say the micro-batch size", "0",
+     kValue, kElsewhere,
+     [](S text, Config& c) {
+       return assign(parse_integer("accumulate", text, 0, 1 << 20), c.pipeline.accumulate);
+     },
+     [](const Config&) { return std::string(); }, true},
+    {"drain-every",
+     "steps after which an asynchronous pipeline runs empty, so that a checkpoint can be written "
+     "(0: an epoch)",
+     "0", kValue, kElsewhere,
+     [](S text, Config& c) {
+       return assign(parse_integer("drain-every", text, 0, kMany), c.pipeline.drain_every);
+     },
+     [](const Config& c) {
+       return c.pipeline.is_asynchronous() && c.pipeline.drain_every > 0
+                  ? std::to_string(c.pipeline.drain_every)
+                  : "";
+     },
+     true},
     {"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni, amx; changes no result",
      "auto", kValue, kElsewhere, [](S text, Config& c) { return assign(parse_isa(text), c.isa); },
      [](const Config& c) { return std::string(isa_name(c.isa)); }},
@@ -387,6 +451,34 @@ Status derive(const std::map<std::string, std::string>& derived, RunConfig& conf
   return {};
 }
 
+Status resolve_pipeline(RunConfig& config) {
+  PipelineConfig& way = config.pipeline;
+  if (way.accumulate > 0 && config.micro_batch_size * way.accumulate != config.batch_size) {
+    return invalid_input("accumulate " + std::to_string(way.accumulate) + " and micro-batch-size " +
+                         std::to_string(config.micro_batch_size) + " do not make batch-size " +
+                         std::to_string(config.batch_size));
+  }
+  if (way.stages == 1) way.mode = pipeline::Mode::kFlush;
+  // Estimated times are a machine's own: results must not depend on them.
+  if (!way.partition) {
+    way.partition =
+        way.is_asynchronous() ? pipeline::Balance::kOperations : pipeline::Balance::kTime;
+  }
+  if (way.is_asynchronous() && way.partition == pipeline::Balance::kTime) {
+    return invalid_input(
+        "partition time: goes with --pipeline flush; in others the division "
+        "decides results, which must not depend on a machine's times");
+  }
+  if (way.stages == 1) return {};
+  if (config.clip_norm > 0) {
+    return invalid_input("clip-norm: no stage of a pipeline knows the norm of all gradients");
+  }
+  if (config.recompute == RecomputeMode::kAll || config.recompute == RecomputeMode::kLiteral) {
+    return invalid_input("recompute: stages of a pipeline keep all values");
+  }
+  return {};
+}
+
 Status resolve(RunConfig& config) {
   MANTISSA_ASSIGN(config.profile, find_profile(config.profile_name));
   if (config.batch_size % config.micro_batch_size != 0) {
@@ -397,6 +489,7 @@ Status resolve(RunConfig& config) {
   if (config.threads == 0) {
     config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
+  MANTISSA_RETURN_IF_ERROR(resolve_pipeline(config));
   if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {
     return invalid_input("label-smoothing goes with --loss cross-entropy only, not with --loss " +
                          std::string(ops::loss_of(config.loss).name));
@@ -558,6 +651,14 @@ std::string identity_text(const Setting& setting, RunConfig config) {
   }
   if (config.start && setting.name == std::string_view("from")) {
     return "weights " + config.start->sha256;
+  }
+  // All that decides which updates a micro-batch misses.
+  if (config.pipeline.is_asynchronous() && setting.name == std::string_view("pipeline")) {
+    const PipelineConfig& way = config.pipeline;
+    return std::string(pipeline::mode_name(way.mode)) + ", " + std::to_string(way.stages) +
+           " stages by " + std::string(pipeline::balance_name(*way.partition)) + ", windows " +
+           std::string(pipeline::windows_name(way.windows)) + ", drain-every " +
+           std::to_string(way.drain_every);
   }
   config.format.predicted = true;
   return setting.print(config);

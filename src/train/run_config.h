@@ -16,12 +16,27 @@
 #include "graph/graph.h"
 #include "numerics/format.h"
 #include "ops/loss.h"
+#include "pipeline/partition.h"
+#include "pipeline/schedule.h"
 #include "plan/compile_training.h"
 #include "plan/state_layout.h"
 #include "train/schedule.h"
 #include "train/starting_point.h"
 
 namespace mantissa {
+
+// The stages that a run's steps are divided among (pipeline/schedule.h).
+struct PipelineConfig {
+  int64_t stages = 1;
+  pipeline::Mode mode = pipeline::Mode::kFlush;
+  pipeline::Windows windows = pipeline::Windows::kLean;
+  std::optional<pipeline::Balance> partition;  // none: by time, or, where that could change
+                                               // results, by operations
+  int64_t accumulate = 0;                      // micro-batches of an update; 0: as they come
+  int64_t drain_every = 0;                     // steps; 0: an epoch
+
+  bool is_asynchronous() const { return mode != pipeline::Mode::kFlush; }
+};
 
 struct RunConfig {
   std::string model = "resnet8";  // name of a built-in network, or that which `network` has
@@ -63,6 +78,7 @@ struct RunConfig {
   double width = 1;
   uint64_t seed = 1;
   int threads = 0;  // 0: all cores
+  PipelineConfig pipeline;
   Isa isa = Isa::kScalar;
   int64_t memory_budget = 0;  // bytes; 0: none
   RecomputeMode recompute = RecomputeMode::kAuto;

@@ -35,7 +35,8 @@ Result<RunLogs> RunLogs::open(const RunConfig& config, const RunPlan& plan,
     MANTISSA_ASSIGN(logs.hashes_, HashLog::open(folder / kHashesFile, info.run_identity, info.step,
                                                 config.hash_every, state));
   }
-  if (!config.format.is_float()) {
+  // In an asynchronous pipeline tensors belong to no one step.
+  if (!config.format.is_float() && !config.pipeline.is_asynchronous()) {
     MANTISSA_ASSIGN(logs.tensors_, TensorLog::open(folder / kTensorsFile, plan.graph, plan.training,
                                                    info.step, kReportSteps, config.statistics));
   }
@@ -63,9 +64,13 @@ bool RunLogs::reports_after(int64_t step) const {
 }
 
 Observations* RunLogs::observations(int64_t step) {
+  return observes(step) ? &observations_ : nullptr;
+}
+
+bool RunLogs::observes(int64_t step) const {
+  if (!tensors_) return false;
   // Whether an epoch is the last is known only after its last step.
-  const bool may_stop = config_.early_stop > 0 && step % plan_.steps_per_epoch == 0;
-  return tensors_ && (reports_after(step) || may_stop) ? &observations_ : nullptr;
+  return reports_after(step) || (config_.early_stop > 0 && step % plan_.steps_per_epoch == 0);
 }
 
 MetricsLine RunLogs::line_of(const FinishedStep& step, const CheckpointInfo& info) const {
@@ -105,7 +110,7 @@ Result<std::optional<MetricsLine>> RunLogs::write(const FinishedStep& step, cons
   if (observations(info.step) != nullptr) {
     MANTISSA_RETURN_IF_ERROR(tensors_->write(info.step, observations_.tensors()));
   }
-  if (hashes_ && (info.step % config_.hash_every == 0 || step.is_last)) {
+  if (hashes_ && step.at_rest && (info.step % config_.hash_every == 0 || step.is_last)) {
     MANTISSA_RETURN_IF_ERROR(hashes_->write(info.step, state));
   }
   return line;

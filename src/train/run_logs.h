@@ -31,6 +31,7 @@ struct FinishedStep {
   double learning_rate = 0;
   std::optional<Score> validation;  // of the examples held back, where measured
   bool is_last = false;             // of the run
+  bool at_rest = true;              // the state is that behind the step, and no later one's
 };
 
 class RunLogs {
@@ -43,6 +44,8 @@ class RunLogs {
   // Filled by the executor while it takes the step that ends as number `step`: nullptr where
   // nothing of that is written. Valid until the logs are moved.
   Observations* observations(int64_t step);
+  // Whether it is anything.
+  bool observes(int64_t step) const;
 
   // Writes what is due after step number info.step, whose sums `info` has already, and which was
   // observed where observations() says so. A line of metrics.jsonl is returned, and the sums that

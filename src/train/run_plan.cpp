@@ -15,6 +15,7 @@
 #include "plan/network_format.h"
 #include "runtime/decided_exponents.h"
 #include "runtime/observation.h"
+#include "runtime/pipeline.h"
 #include "train/freeze.h"
 #include "train/network.h"
 #include "train/step_times.h"
@@ -69,6 +70,20 @@ int64_t decision_bytes(const Format& format, const Graph& graph) {
   return DecidedExponents::predict_bytes(predictor_slots(graph, format), format);
 }
 
+// Executors of the micro-batches in flight, besides the one that every run has.
+int64_t stage_bytes(const RunConfig& config, const RunPlan& plan) {
+  int64_t instructions = 0;
+  for (const StagePlan& stage : plan.staged->plan.stages) {
+    instructions +=
+        stage.window *
+        static_cast<int64_t>(stage.forward.size() + stage.backward.size() + stage.update.size());
+  }
+  return instructions * kOverheadBytesPerInstruction +
+         config.pipeline.stages *
+             (Observations::predict_bytes(plan.training) + kOverheadBytesPerThread +
+              decision_bytes(config.format, plan.graph));
+}
+
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
   const std::vector<TensorSpec> specs = picture_specs(data.height, data.width, data.channels);
   MemoryPlan memory;
@@ -87,6 +102,12 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
            StepTimes::predict_bytes(plan.total_steps) + Observations::predict_bytes(plan.training) +
            decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
+  if (plan.staged) {
+    memory.items.push_back({"stages", stage_bytes(config, plan)});
+    memory.items.push_back({"passed between stages", PipelineExecutor::passed_bytes(
+                                                         plan.graph, plan.training,
+                                                         plan.staged->plan, plan.staged->options)});
+  }
   if (config.reestimate > 0) {
     memory.items.push_back({"averaging of statistics", plan.layout.bytes});
   }
@@ -122,7 +143,8 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
 }  // namespace
 
 int64_t RunPlan::arena_bytes() const {
-  return std::max({training.arena_bytes, pretraining.arena_bytes, inference_bytes()});
+  return std::max({training.arena_bytes, staged ? mantissa::arena_bytes(staged->plan) : 0,
+                   pretraining.arena_bytes, inference_bytes()});
 }
 
 int64_t RunPlan::frozen_bytes() const { return round_up<int64_t>(frozen_layout.bytes, 64); }
@@ -203,6 +225,36 @@ Result<int64_t> held_back_count(const RunConfig& config, const DatasetInfo& data
   return count;
 }
 
+// Threads of each stage: all where there is one.
+int threads_of_stage(const RunConfig& config) {
+  return std::max(1, config.threads / static_cast<int>(config.pipeline.stages));
+}
+
+// Divides the training program among the stages that the settings ask for.
+Status divide_training(const RunConfig& config, RunPlan& plan) {
+  const PipelineConfig& way = config.pipeline;
+  StagedTraining staged;
+  staged.threads = threads_of_stage(config);
+  staged.options = {.mode = way.mode,
+                    .form = pipeline::FlushForm::k1F1B,
+                    .windows = way.windows,
+                    .stages = static_cast<int>(way.stages),
+                    .accumulate = plan.training.options.micro_batches,
+                    // Enough to fill all windows.
+                    .updates = 2 * static_cast<int>(way.stages)};
+  MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(staged.options));
+  staged.layers =
+      stage_layers(plan.graph, plan.training, plan.layout, config.profile, staged.threads);
+  MANTISSA_ASSIGN(staged.division, pipeline::divide(staged.layers.layers, *way.partition,
+                                                    schedule.windows, schedule.versions));
+  const std::vector<int> stages = stage_of_nodes(staged.layers, staged.division.first,
+                                                 static_cast<int>(plan.graph.nodes.size()));
+  MANTISSA_ASSIGN(staged.plan,
+                  plan_stages(plan.graph, plan.training, plan.layout, stages, schedule));
+  plan.staged = std::move(staged);
+  return {};
+}
+
 // The training program, under what a memory budget leaves it, and the memory of the run.
 Status plan_training(const RunConfig& config, const DatasetInfo& data,
                      const PlanningContext& planning, RunPlan& plan) {
@@ -230,6 +282,11 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
     return {};
   };
   MANTISSA_RETURN_IF_ERROR(compile_with());
+  if (config.pipeline.stages > 1) {
+    MANTISSA_RETURN_IF_ERROR(divide_training(config, plan));
+    plan.memory = memory_plan(config, data, plan);
+    return {};
+  }
   if (config.recompute == RecomputeMode::kNone) return {};
   recompute.mode = config.recompute;
   recompute.planner = config.planner;
@@ -285,7 +342,8 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   plan.steps_per_epoch = train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
   plan.calibration_examples = calibration_count(config, train_count);
-  MANTISSA_RETURN_IF_ERROR(plan_training(config, data, planning, plan));
+  const PlanningContext of_training{&table, threads_of_stage(config)};
+  MANTISSA_RETURN_IF_ERROR(plan_training(config, data, of_training, plan));
   return plan;
 }
 

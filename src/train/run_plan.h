@@ -2,17 +2,29 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/result.h"
 #include "data/dataset.h"
 #include "graph/graph.h"
 #include "models/models.h"
 #include "plan/program.h"
+#include "plan/stage_layers.h"
+#include "plan/stages.h"
 #include "train/frozen_network.h"
 #include "train/memory_plan.h"
 #include "train/run_config.h"
 
 namespace mantissa {
+
+// Training on several stages.
+struct StagedTraining {
+  pipeline::Options options;  // but for the number of updates
+  StageLayers layers;
+  pipeline::Division division;
+  PipelinePlan plan;
+  int threads = 1;  // of each stage
+};
 
 struct RunPlan {
   ModelOptions options;   // what the graph was built for
@@ -21,6 +33,7 @@ struct RunPlan {
   TakenParameters taken;  // from where the run starts; empty without --from
   StateLayout layout;
   Program training;
+  std::optional<StagedTraining> staged;  // where there are several stages
   std::vector<ValueDecision> decisions;  // what it keeps, and why
   Program pretraining;  // in fp32, where the format asks for it; else without instructions
   StateLayout pretraining_layout;

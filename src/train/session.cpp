@@ -24,7 +24,8 @@ Status check_settings(const RunConfig& config) {
   }
   if (config.schedule == ScheduleKind::kPlateau) {
     return invalid_input(
-        "lr-schedule: plateau follows the losses of a run of `train`; choose another, or take steps "
+        "lr-schedule: plateau follows the losses of a run of `train`; choose another, or take "
+        "steps "
         "with learning rates of your own");
   }
   return {};
@@ -41,8 +42,7 @@ Session::Session(Graph network, const RunConfig& config)
 Status Session::compile() {
   const kernels::KernelTable table = kernels::select_kernels(config_.isa);
   const PlanningContext planning{&table, config_.threads};
-  MANTISSA_ASSIGN(calibration_,
-                  mantissa::compile(graph_, calibration_options(config_), planning));
+  MANTISSA_ASSIGN(calibration_, mantissa::compile(graph_, calibration_options(config_), planning));
   const StateLayout layout = training_layout(graph_, config_.format, config_.optimizer);
   RecomputeOptions recompute{.mode = config_.recompute,
                              .planner = config_.planner,
@@ -51,7 +51,8 @@ Status Session::compile() {
   if (config_.memory_budget > 0) {
     recompute.limit_bytes = std::max<int64_t>(1, config_.memory_budget - layout.bytes);
   }
-  MANTISSA_ASSIGN(TrainingProgram found, compile_training(graph_, training_options(config_), planning, recompute));
+  MANTISSA_ASSIGN(TrainingProgram found,
+                  compile_training(graph_, training_options(config_), planning, recompute));
   training_ = std::move(found.program);
   const int64_t arena_bytes = std::max(training_.arena_bytes, freeze_bytes(calibration_));
   memory_.items = {{"weights, accumulators, optimiser", layout.weight_state_bytes()},

@@ -66,8 +66,10 @@ std::string to_json(const RunSummary& summary) {
       {"state_sha256", summary.state_sha256},
       {"run_identity", info.run_identity},
       {"parameters", parameters},
-      {"stages", 1},
-      {"pipeline", "none"},
+      {"stages", config.pipeline.stages},
+      {"pipeline", config.pipeline.stages == 1
+                       ? "none"
+                       : std::string(pipeline::mode_name(config.pipeline.mode))},
       {"re_executions", info.re_executions},
       {"guard_violations", info.guard_violations},
       {"saturation_rate", fraction(info.saturated, info.requantised)}};

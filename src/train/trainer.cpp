@@ -224,7 +224,13 @@ Status take_steps(Run& run) {
     return validate_run(run.inference(), run.task, run.state, observer);
   };
   Programs programs(run.plan.graph, run.state, run.machine);
-  programs.add(run.plan.training);
+  if (run.plan.staged) {
+    const StagedTraining& staged = *run.plan.staged;
+    MANTISSA_RETURN_IF_ERROR(
+        programs.add_stages(run.plan.training, staged.plan, staged.options, staged.threads));
+  } else {
+    programs.add(run.plan.training);
+  }
   return run_loop({run.config, run.plan, run.task, run.observer, programs, validate},
                   {run.state, run.info, run.times}, *batches);
 }

@@ -1,0 +1,119 @@
+#include "plan/stage_layers.h"
+
+#include <algorithm>
+#include <map>
+
+#include "plan/recompute_model.h"
+
+namespace mantissa {
+namespace {
+
+// By node: whether a stage may begin with it.
+std::vector<bool> may_begin(const Graph& graph, const Program& program) {
+  std::vector<bool> may(graph.nodes.size(), true);
+  const auto together = [&](int first, int last) {
+    for (int n = first + 1; n <= last; ++n) may[n] = false;
+  };
+  std::map<int, int> first_user;  // of parameters
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    const Node& node = graph.nodes[n];
+    for (const int parameter : node.parameters) {
+      together(first_user.try_emplace(parameter, n).first->second, n);
+    }
+    for (const int input : node.inputs) {
+      const int producer = graph.values[input].producer;
+      if (producer >= 0 && program.guarded_channels[input] > 0) together(producer, n);
+    }
+  }
+  return may;
+}
+
+class Layers {
+ public:
+  Layers(const Graph& graph, const Program& program, const StateLayout& layout)
+      : graph_(graph), program_(program), layout_(layout), layer_of_(graph.nodes.size()) {
+    const std::vector<bool> may = may_begin(graph, program);
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+      if (n == 0 || may[n]) {
+        result_.first_node.push_back(n);
+        result_.layers.push_back({.name = graph.nodes[n].name});
+      }
+      layer_of_[n] = static_cast<int>(result_.layers.size()) - 1;
+    }
+  }
+
+  StageLayers run(const MachineProfile& profile, int threads) {
+    for (const Instruction& instruction : program_.instructions) {
+      const int node = instruction.layer >= 0 ? instruction.layer : instruction.node;
+      if (node < 0) continue;
+      pipeline::Layer& layer = result_.layers[layer_of_[node]];
+      layer.time += estimated_ns(graph_, program_, instruction, profile, threads);
+      if (instruction.phase == Phase::kForward) layer.multiply_adds += instruction.multiply_adds;
+    }
+    for (size_t p = 0; p < graph_.parameters.size(); ++p) add_parameter(static_cast<int>(p));
+    for (const Buffer& buffer : program_.buffers) add_buffer(buffer);
+    return std::move(result_);
+  }
+
+ private:
+  void add_parameter(int p) {
+    const auto user = std::ranges::find_if(graph_.nodes, [&](const Node& node) {
+      return std::ranges::find(node.parameters, p) != node.parameters.end();
+    });
+    if (user == graph_.nodes.end()) return;
+    pipeline::Layer& layer = result_.layers[layer_of_[user - graph_.nodes.begin()]];
+    layer.parameters += graph_.parameters[p].shape.count();
+    layer.weight_bytes += layout_.tensors[layout_.parameters[p].mantissa].bytes();
+  }
+
+  // Buffers live from one instruction to another. Those of the forward pass that the backward pass
+  // still reads are kept; those that live from one layer to the next are passed on.
+  void add_buffer(const Buffer& buffer) {
+    if (buffer.last < buffer.first || buffer.kind == BufferKind::kWeightGradient) return;
+    const Instruction& first = program_.instructions[buffer.first];
+    const Instruction& last = program_.instructions[buffer.last];
+    const int from = layer_at(first), to = layer_at(last);
+    if (from < 0 || to < 0) return;
+    const bool forward = first.phase == Phase::kForward;
+    pipeline::Layer& layer = result_.layers[from];
+    if (forward && last.phase != Phase::kForward) {
+      layer.kept_bytes += buffer.bytes;
+    } else if (from == to) {
+      layer.work_bytes = std::max(layer.work_bytes, buffer.bytes);
+    }
+    const auto [low, high] = std::minmax(from, to);
+    for (int l = low; l < high; ++l) {
+      (forward ? result_.layers[l].passed_bytes : result_.layers[l].returned_bytes) += buffer.bytes;
+    }
+  }
+
+  int layer_at(const Instruction& instruction) const {
+    const int node = instruction.layer >= 0 ? instruction.layer : instruction.node;
+    return node < 0 ? -1 : layer_of_[node];
+  }
+
+  const Graph& graph_;
+  const Program& program_;
+  const StateLayout& layout_;
+  std::vector<int> layer_of_;  // by node
+  StageLayers result_;
+};
+
+}  // namespace
+
+StageLayers stage_layers(const Graph& graph, const Program& program, const StateLayout& layout,
+                         const MachineProfile& profile, int threads) {
+  return Layers(graph, program, layout).run(profile, threads);
+}
+
+std::vector<int> stage_of_nodes(const StageLayers& layers, std::span<const int> first_layers,
+                                int nodes) {
+  std::vector<int> stages(static_cast<size_t>(nodes), 0);
+  for (size_t s = 1; s < first_layers.size(); ++s) {
+    const int first = layers.first_node[first_layers[s]];
+    std::fill(stages.begin() + first, stages.end(), static_cast<int>(s));
+  }
+  return stages;
+}
+
+}  // namespace mantissa
