@@ -216,6 +216,16 @@ struct PlanOutcome {
 // Compiles a network and says what it would need; runs nothing.
 MANTISSA_EXPORT PlanOutcome plan(const Settings& settings);
 
+struct SimulateOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::string text;
+  std::string json;
+};
+
+// What a pipeline of stages would do: idle time, staleness, throughput. docs/pipelines.md.
+MANTISSA_EXPORT SimulateOutcome simulate(const Settings& settings);
+
 struct ProfileOutcome {
   Exit exit = Exit::kDone;
   std::string error;

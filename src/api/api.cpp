@@ -6,6 +6,7 @@
 #include "api/network_data.h"
 #include "api/outcome.h"
 #include "api/settings.h"
+#include "api/stages.h"
 #include "api/target.h"
 #include "base/atomic_file.h"
 #include "base/file_system.h"
@@ -133,27 +134,41 @@ Result<PlanOutcome> run_plan(Settings settings) {
   };
   const bool explains = taken("explain", "false") == "true";
   const std::string show = taken("show", "program");
+  const bool draws = taken("diagram", "false") == "true";
+  const std::string svg = taken("svg", "");
   MANTISSA_ASSIGN(RunConfig config, training_config(settings));
+  if ((draws || !svg.empty()) && config.pipeline.stages == 1) {
+    return invalid_input("diagram, svg: are of pipelines: say how many --stages");
+  }
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
   MANTISSA_RETURN_IF_ERROR(adapt_classes(data, config));
   MANTISSA_ASSIGN(const RunPlan plan, plan_run(config, data));
   MANTISSA_RETURN_IF_ERROR(check_budget(plan.memory, config.memory_budget));
   PlanOutcome outcome;
   MANTISSA_ASSIGN(outcome.text, shown(explains ? "decisions" : show, config, plan));
+  nlohmann::ordered_json stages = nullptr;
+  if (plan.staged) {
+    MANTISSA_ASSIGN(StagesReport report, report_stages(config, plan));
+    if (draws) outcome.text = std::move(report.diagram);
+    outcome.text += "\n" + report.text;
+    stages = std::move(report.json);
+    if (!svg.empty()) MANTISSA_RETURN_IF_ERROR(write_text_atomically(svg, report.svg));
+  }
   if (config.start) outcome.text += "\n" + to_string(plan.taken, config.start->source) + "\n";
   outcome.text += "\n" + to_string(plan.memory);
-  const nlohmann::ordered_json json = {{"model", config.model},
-                                       {"parameters", plan.graph.trained_parameters()},
-                                       {"planned_peak_bytes", plan.memory.peak_bytes()},
-                                       {"arena_bytes", plan.arena_bytes()},
-                                       {"largest_live_set_bytes", plan.training.live_bytes},
-                                       {"weight_state_bytes", plan.layout.weight_state_bytes()},
-                                       {"instructions", plan.training.instructions.size()},
-                                       {"memory", items_json(plan.memory.items)},
-                                       {"arena", items_json(plan.memory.arena)},
-                                       {"largest_buffers", items_json(plan.memory.consumers)},
-                                       {"values", decisions_json(plan.decisions, false)},
-                                       {"gradients", decisions_json(plan.decisions, true)}};
+  nlohmann::ordered_json json = {{"model", config.model},
+                                 {"parameters", plan.graph.trained_parameters()},
+                                 {"planned_peak_bytes", plan.memory.peak_bytes()},
+                                 {"arena_bytes", plan.arena_bytes()},
+                                 {"largest_live_set_bytes", plan.training.live_bytes},
+                                 {"weight_state_bytes", plan.layout.weight_state_bytes()},
+                                 {"instructions", plan.training.instructions.size()},
+                                 {"memory", items_json(plan.memory.items)},
+                                 {"arena", items_json(plan.memory.arena)},
+                                 {"largest_buffers", items_json(plan.memory.consumers)},
+                                 {"values", decisions_json(plan.decisions, false)},
+                                 {"gradients", decisions_json(plan.decisions, true)}};
+  if (!stages.is_null()) json["pipeline"] = std::move(stages);
   outcome.json = json.dump(2);
   return outcome;
 }

@@ -90,6 +90,25 @@ std::vector<SettingInfo> network_infos() {
   return infos;
 }
 
+std::vector<SettingInfo> simulation_infos() {
+  return {
+      {"stages", "stages, all alike, up to 1000", "4"},
+      {"pipeline", "flush, async, stash or 2bw, as in train", "flush"},
+      {"flush-form", "order of a flush: gpipe, 1f1b, or split (grad_weights apart)", "split"},
+      {"windows", "micro-batches in flight, of the others: lean or full", "lean"},
+      {"accumulate", "micro-batches of an update", "1"},
+      {"updates", "updates to simulate (0: enough to fill the pipeline several times)", "0"},
+      {"times", "forward, grad_input and grad_weights of a micro-batch at a stage", "1ms,1ms,1ms"},
+      {"update-time", "time of an update at a stage", "0s"},
+      {"hop", "time from one stage to the next", "0s"},
+      {"jitter", "each piece of work takes 1 +- so much of its time", "0"},
+      {"straggler", "a slower stage and how many times: 3x2.5", ""},
+      {"seed", "of the jitter", "0"},
+      {"fused", "gradients go on only behind grad_weights", "false", true},
+      {"diagram", "draw who works on which micro-batch when", "false", true},
+      {"svg", "file to draw it to, in true proportions", ""}};
+}
+
 }  // namespace
 
 std::vector<SettingInfo> settings_of(const std::string& command) {
@@ -102,8 +121,12 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
                      "false", true});
     infos.push_back(
         {"show", "what to print before the memory: program, exponents or schedule", "program"});
+    infos.push_back({"diagram", "with --stages: draw who works on which micro-batch when, instead",
+                     "false", true});
+    infos.push_back({"svg", "with --stages: file to draw it to, in estimated proportions", ""});
     return infos;
   }
+  if (command == "simulate") return simulation_infos();
   if (command == "bench") return bench_infos();
   if (command == "quantize") return quantize_infos();
   if (command == "profile") {

@@ -210,6 +210,13 @@ int run_plan(const CommandLine& line) {
   return 0;
 }
 
+int run_simulate(const CommandLine& line) {
+  const SimulateOutcome outcome = simulate(line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  print(line.json ? outcome.json + "\n" : outcome.text);
+  return 0;
+}
+
 // Measures with bench or profile, and shows how it gets on.
 template <typename Measure>
 auto measure_visibly(const CommandLine& line, const Measure& measure) {
@@ -306,6 +313,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "eval") return run_eval(line);
   if (line.command == "predict") return run_predict(line);
   if (line.command == "plan") return run_plan(line);
+  if (line.command == "simulate") return run_simulate(line);
   if (line.command == "data") return run_data(line);
   if (line.command == "import") return run_import(line);
   if (line.command == "verify") return run_verify(line);

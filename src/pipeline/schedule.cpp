@@ -11,6 +11,7 @@ namespace mantissa::pipeline {
 namespace {
 
 constexpr std::array<std::string_view, 4> kModes = {"flush", "async", "stash", "2bw"};
+constexpr std::array<std::string_view, 3> kForms = {"gpipe", "1f1b", "split"};
 constexpr std::array<std::string_view, 2> kWindows = {"lean", "full"};
 
 int window_of(const Options& options, int stage) {
@@ -102,9 +103,11 @@ Result<Windows> parse_windows(std::string_view text) {
   return static_cast<Windows>(index);
 }
 
-std::string_view flush_form_name(FlushForm form) {
-  constexpr std::array<std::string_view, 3> kNames = {"gpipe", "1f1b", "split"};
-  return kNames[static_cast<size_t>(form)];
+std::string_view flush_form_name(FlushForm form) { return kForms[static_cast<size_t>(form)]; }
+
+Result<FlushForm> parse_flush_form(std::string_view text) {
+  MANTISSA_ASSIGN(const size_t index, find_name(text, kForms));
+  return static_cast<FlushForm>(index);
 }
 
 Result<Schedule> make_schedule(const Options& options) {

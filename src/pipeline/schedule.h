@@ -29,6 +29,7 @@ enum class FlushForm : uint8_t {
   kSplit,  // grad_weights apart: they fill the time in which a stage would wait
 };
 std::string_view flush_form_name(FlushForm form);
+Result<FlushForm> parse_flush_form(std::string_view text);
 
 // How many micro-batches a stage may have in flight, from the start of their forward pass to the
 // end of their grad_weights.

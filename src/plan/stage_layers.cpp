@@ -106,6 +106,27 @@ StageLayers stage_layers(const Graph& graph, const Program& program, const State
   return Layers(graph, program, layout).run(profile, threads);
 }
 
+std::vector<pipeline::StageTimes> stage_times(const Graph& graph, const Program& program,
+                                              const PipelinePlan& plan,
+                                              const MachineProfile& profile, int threads) {
+  std::vector<pipeline::StageTimes> times;
+  const auto sum = [&](const std::vector<int>& instructions) {
+    double time = 0;
+    for (const int i : instructions) {
+      time += estimated_ns(graph, program, program.instructions[i], profile, threads);
+    }
+    return time;
+  };
+  for (const StagePlan& stage : plan.stages) {
+    times.push_back({.forward = sum(stage.forward),
+                     .grad_input = sum(stage.backward),
+                     .grad_weights = 0,
+                     .update = sum(stage.update),
+                     .fused = true});
+  }
+  return times;
+}
+
 std::vector<int> stage_of_nodes(const StageLayers& layers, std::span<const int> first_layers,
                                 int nodes) {
   std::vector<int> stages(static_cast<size_t>(nodes), 0);

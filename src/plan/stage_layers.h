@@ -7,8 +7,10 @@
 
 #include "graph/graph.h"
 #include "pipeline/partition.h"
+#include "pipeline/simulate.h"
 #include "plan/machine_profile.h"
 #include "plan/program.h"
+#include "plan/stages.h"
 #include "plan/state_layout.h"
 
 namespace mantissa {
@@ -22,6 +24,11 @@ struct StageLayers {
 // batch norm that decides exponents of its input's channels, and nodes that share parameters.
 StageLayers stage_layers(const Graph& graph, const Program& program, const StateLayout& layout,
                          const MachineProfile& profile, int threads);
+
+// The estimated times of each stage, in nanoseconds: grad_weights are part of the backward pass.
+std::vector<pipeline::StageTimes> stage_times(const Graph& graph, const Program& program,
+                                              const PipelinePlan& plan,
+                                              const MachineProfile& profile, int threads);
 
 // The stage of each node, from the first layer of each stage.
 std::vector<int> stage_of_nodes(const StageLayers& layers, std::span<const int> first_layers,
