@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Pipelines: the same bits where they are promised, resumed runs, plans, simulations, refusals.
+# shellcheck source=tests/cli/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+settings=(--data "$data" --model resnet8 --width 0.5 --steps 12 --batch-size 16 --accumulate 4)
+
+# field NAME RUN
+field() {
+  python3 -c 'import json, sys; print(json.load(open(sys.argv[2] + "/summary.json"))[sys.argv[1]])' \
+    "$1" "$2"
+}
+same_weights() { [[ $(field weights_sha256 "$1") == "$(field weights_sha256 "$2")" ]]; }
+
+accepts "one stage" "test accuracy" train "${settings[@]}" --out "$folder/one"
+for stages in 2 3; do
+  accepts "flush in $stages stages" "test accuracy" train "${settings[@]}" --stages $stages \
+    --out "$folder/flush$stages"
+  holds "the same weights in $stages stages" same_weights "$folder/flush$stages" "$folder/one"
+done
+holds "the summary has the stages" test "$(field stages "$folder/flush2") $(field pipeline \
+  "$folder/flush2")" = "2 flush"
+
+for mode in async stash 2bw; do
+  way=("${settings[@]}" --stages 3 --pipeline "$mode" --drain-every 4)
+  accepts "$mode" "test accuracy" train "${way[@]}" --out "$folder/$mode"
+  accepts "$mode again, other threads" "test accuracy" train "${way[@]}" --threads 6 \
+    --isa scalar --out "$folder/$mode-again"
+  holds "$mode: the same weights again" same_weights "$folder/$mode" "$folder/$mode-again"
+done
+holds "async has other weights than flush" \
+  test "$(field weights_sha256 "$folder/async")" != "$(field weights_sha256 "$folder/one")"
+
+# The newest checkpoint is taken away: the run goes on from a drain before.
+cp -r "$folder/async" "$folder/resumed"
+accepts "async with a checkpoint at each drain" "test accuracy" train "${settings[@]}" --stages 3 \
+  --pipeline async --drain-every 4 --checkpoint-every 4 --out "$folder/checkpoints"
+cp -r "$folder/checkpoints" "$folder/gone-on"
+rm "$folder"/gone-on/{summary.json,model.safetensors,evaluation.json}
+rm -r "$folder"/gone-on/checkpoint-00000012*
+accepts "and goes on from one" "test accuracy" train --resume --out "$folder/gone-on"
+holds "from the last drain" grep -q "resuming at step 8" "$folder/stderr"
+holds "with the same weights" same_weights "$folder/gone-on" "$folder/checkpoints"
+holds "as without checkpoints" same_weights "$folder/checkpoints" "$folder/async"
+refuses "another number of stages is another run" 2 "pipeline async, 3 stages" train \
+  "${settings[@]}" --stages 2 --pipeline async --drain-every 4 --resume --out "$folder/resumed"
+
+accepts "plan of a pipeline" "stage 1 .*misses up to 1 updates" plan "${settings[@]}" --stages 3 \
+  --pipeline async
+accepts "its diagram" "^P3 \\. +\\. +M1 +B1" plan "${settings[@]}" --stages 3 --pipeline async \
+  --diagram --svg "$folder/pipeline.svg"
+holds "its picture" python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' \
+  "$folder/pipeline.svg"
+prints_json "plan as JSON" plan "${settings[@]}" --stages 3 --json
+accepts "simulate" "idle once filled +0" simulate --stages 14 --accumulate 56
+prints_json "simulate as JSON" simulate --stages 14 --accumulate 56 --json
+
+refuses "too many stages" 2 "has 1 to [0-9]+ stages, not 500" train "${settings[@]}" --stages 500 \
+  --out "$folder/no"
+refuses "2bw with too few micro-batches" 2 "an update needs at least 5 micro-batches, not 4" train \
+  "${settings[@]}" --stages 6 --pipeline 2bw --out "$folder/no"
+refuses "a common norm" 2 "no stage of a pipeline knows" train "${settings[@]}" --stages 2 \
+  --clip-norm 1 --out "$folder/no"
+refuses "times that decide results" 2 "must not depend on a machine" train "${settings[@]}" \
+  --stages 2 --pipeline async --partition time --out "$folder/no"
+refuses "accumulate and micro-batch-size that disagree" 2 "do not make batch-size 16" train \
+  "${settings[@]}" --micro-batch-size 8 --out "$folder/no"
+refuses "an unknown mode" 2 "is not flush, async, stash or 2bw" train "${settings[@]}" --stages 2 \
+  --pipeline sometimes --out "$folder/no"
+refuses "a time without a unit" 2 "is not a time such as" simulate --hop 4
+
+finish
