@@ -149,6 +149,11 @@ std::vector<int> staleness(std::span<const Cell> stage) {
   return missed;
 }
 
+int most_missed_updates(const Options& options, int window) {
+  if (options.mode == Mode::kFlush) return 0;
+  return (window - 1 + options.accumulate - 1) / options.accumulate;
+}
+
 int peak_in_flight(std::span<const Cell> stage) {
   int now = 0, peak = 0;
   for (const Cell& cell : stage) {

@@ -78,6 +78,9 @@ Result<Schedule> make_schedule(const Options& options);
 // passes.
 std::vector<int> staleness(std::span<const Cell> stage);
 
+// The most of them, by the formula: ⌈(window − 1) / accumulate⌉, and none in kFlush.
+int most_missed_updates(const Options& options, int window);
+
 // Micro-batches in flight at once, at most.
 int peak_in_flight(std::span<const Cell> stage);
 

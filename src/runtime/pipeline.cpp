@@ -165,6 +165,7 @@ Status PipelineExecutor::begin(int updates, int64_t step) {
   fed_ = taken_ = 0;
   std::ranges::fill(parts_, Part{});
   working_ = static_cast<int>(stages_.size());
+  begun_ = std::chrono::steady_clock::now();
   ++run_;
   changed_.notify_all();
   return {};
@@ -207,6 +208,7 @@ Result<StepResult> PipelineExecutor::next_result() {
   ++taken_;
   if (taken_ == options_.updates) {
     changed_.wait(lock, [&] { return working_ == 0 || stopped_; });
+    running_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun_).count();
   }
   if (observations_ != nullptr) {
     for (size_t s = 0; s < stages_.size(); ++s) {
@@ -214,6 +216,16 @@ Result<StepResult> PipelineExecutor::next_result() {
     }
   }
   return std::exchange(part, Part{}).result;
+}
+
+std::vector<double> PipelineExecutor::idle() const {
+  std::vector<double> idle;
+  for (const Stage& stage : stages_) {
+    idle.push_back(running_ns_ == 0 ? 0
+                                    : 1 - static_cast<double>(stage.busy_ns()) /
+                                              static_cast<double>(running_ns_));
+  }
+  return idle;
 }
 
 void PipelineExecutor::set_observations(Observations* observations) {

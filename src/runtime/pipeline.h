@@ -2,6 +2,7 @@
 // the order of a schedule. Source: AsyncPipeline; METHODS section 5.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -50,6 +51,10 @@ class PipelineExecutor {
   // Waits for the next update.
   Result<StepResult> next_result();
 
+  // Of each stage: the part of the time in which it waited, in [0, 1], while updates were under
+  // way.
+  std::vector<double> idle() const;
+
   // As Executor::set_observations, made for the same program; in kFlush only, before begin().
   void set_observations(Observations* observations);
 
@@ -86,6 +91,8 @@ class PipelineExecutor {
   std::vector<std::vector<std::byte>> batches_;  // that these point into, one for each input
   std::vector<Part> parts_;                      // the same
   Status failure_;
+  std::chrono::steady_clock::time_point begun_;
+  int64_t running_ns_ = 0;  // of all that was begun and ended
   std::vector<std::thread> threads_;
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/stage.h"
 
+#include <chrono>
 #include <cstring>
 
 #include "base/checked.h"
@@ -66,6 +67,12 @@ int64_t Stage::copy_shift(int update) const {
   return update % plan_.updates_in_flight * plan_.update_bytes;
 }
 
+void Stage::compute(Executor& executor, std::span<const int> instructions, int micro_batch) {
+  const auto start = std::chrono::steady_clock::now();
+  executor.run(instructions, micro_batch);
+  busy_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+}
+
 bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
   const bool backward = cell.work == Work::kGradInput;
   const int instance = cell.index % plan_.window;
@@ -87,7 +94,7 @@ bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
     if (channel->transfer().backward != backward) continue;
     if (!channel->receive(executor, cell.index)) return false;
   }
-  executor.run(backward ? plan_.backward : plan_.forward, cell.index % accumulate_);
+  compute(executor, backward ? plan_.backward : plan_.forward, cell.index % accumulate_);
   for (Channel* channel : sends_) {
     if (channel->transfer().backward == backward) channel->send(executor, cell.index);
   }
@@ -99,7 +106,7 @@ Result<StepResult> Stage::run_update(const UpdateInput& input, int64_t next_step
   Executor& executor = *instances_[0];
   executor.set_step(input.batch, input.scalars);
   if (plan_.updates_in_flight > 1) executor.use_update_copy(plan_.update, copy_shift(updates_));
-  executor.run(plan_.update, 0);
+  compute(executor, plan_.update, 0);
   MANTISSA_ASSIGN(const StepResult part, executor.end_step(input.scalars, others_));
   for (const auto& instance : instances_) instance->begin_counts(next_step);
   executor.set_step(inputs_[0]->batch, inputs_[0]->scalars);

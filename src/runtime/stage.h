@@ -43,11 +43,15 @@ class Stage {
   using InputOf = std::function<const UpdateInput*(int update)>;
   // Called at the end of an update; false: it failed, and the pipeline is to stop.
   using Finished = std::function<bool(int update, const Result<StepResult>& part)>;
+  // Nanoseconds in which it computed, since it was made.
+  int64_t busy_ns() const { return busy_ns_; }
+
   // Does the cells one after the other.
   void run(std::span<const pipeline::Cell> cells, const InputOf& input_of,
            const Finished& finished);
 
  private:
+  void compute(Executor& executor, std::span<const int> instructions, int micro_batch);
   bool run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
   Result<StepResult> run_update(const UpdateInput& input, int64_t next_step);
   void save_version(int version);
@@ -67,6 +71,7 @@ class Stage {
   pipeline::Mode mode_ = pipeline::Mode::kFlush;
   int accumulate_ = 1;
   int updates_ = 0;  // since the pipeline was empty
+  int64_t busy_ns_ = 0;
 };
 
 }  // namespace mantissa

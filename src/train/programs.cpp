@@ -111,6 +111,10 @@ Result<StepResult> Programs::next_result() {
   return result;
 }
 
+std::vector<double> Programs::idle() const {
+  return stages_ == nullptr ? std::vector<double>{} : stages_->idle();
+}
+
 Result<StepResult> Programs::infer(const Batch& batch) {
   MANTISSA_ASSIGN(inferred_, pick(ProgramKind::kInference, batch));
   MANTISSA_RETURN_IF_ERROR(take_inputs(batch));

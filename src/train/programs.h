@@ -49,6 +49,8 @@ class Programs {
   bool wants_batch() const;
   Status feed(const Batch& batch, const StepScalars& scalars);
   Result<StepResult> next_result();
+  // PipelineExecutor::idle(); empty without stages.
+  std::vector<double> idle() const;
 
   // Runs a step of the training program for as many examples as the batch has. Errors: there is no
   // such program, the batch lacks an input of the network, or has it in another type or shape, or

@@ -31,6 +31,17 @@ nlohmann::ordered_json start_json(const StartingPoint& start, const TakenParamet
           {"left_over", taken.left_over}};
 }
 
+void add_stages(const RunSummary& summary, nlohmann::ordered_json& json) {
+  const StagedTraining& staged = *summary.plan.staged;
+  json["accumulate"] = staged.options.accumulate;
+  nlohmann::ordered_json staleness = nlohmann::ordered_json::array();
+  for (const StagePlan& stage : staged.plan.stages) {
+    staleness.push_back(pipeline::most_missed_updates(staged.options, stage.window));
+  }
+  json["staleness"] = std::move(staleness);
+  if (!summary.idle.empty()) json["idle_fraction"] = summary.idle;
+}
+
 }  // namespace
 
 std::string to_json(const RunSummary& summary) {
@@ -73,6 +84,7 @@ std::string to_json(const RunSummary& summary) {
       {"re_executions", info.re_executions},
       {"guard_violations", info.guard_violations},
       {"saturation_rate", fraction(info.saturated, info.requantised)}};
+  if (plan.staged) add_stages(summary, json);
   if (untrained > 0) json["untrained_parameters"] = untrained;
   if (config.start) json["from"] = start_json(*config.start, plan.taken);
   if (!config.format.keeps_norm_inputs) {

@@ -45,7 +45,8 @@ struct Run {
   State& state;
   CheckpointInfo& info;
   StepTimes times = {};
-  int64_t idle_bytes = 0;  // resident before the run began
+  int64_t idle_bytes = 0;         // resident before the run began
+  std::vector<double> idle = {};  // of each stage of a pipeline
 
   RunInference inference() const { return {config, plan, data, machine}; }
 };
@@ -231,8 +232,11 @@ Status take_steps(Run& run) {
   } else {
     programs.add(run.plan.training);
   }
-  return run_loop({run.config, run.plan, run.task, run.observer, programs, validate},
-                  {run.state, run.info, run.times}, *batches);
+  MANTISSA_RETURN_IF_ERROR(
+      run_loop({run.config, run.plan, run.task, run.observer, programs, validate},
+               {run.state, run.info, run.times}, *batches));
+  run.idle = programs.idle();
+  return {};
 }
 
 // With early stopping the weights of the best epoch are what is frozen.
@@ -282,6 +286,7 @@ Result<TrainingResult> finish(Run& run) {
                          .plan = run.plan,
                          .info = run.info,
                          .times = run.times,
+                         .idle = run.idle,
                          .test = test,
                          .train_examples = run.data.train.count,
                          .peak_rss_bytes = peak_resident_bytes() - run.idle_bytes,
@@ -330,7 +335,7 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   const Task task = classification_task({plan.graph.classes(), config.loss, config.isa},
                                         config.data, data.class_names);
   const Machine machine{pool, arena.span(), config.isa};
-  Run run{config, observer, plan, data, task, machine, state, info, {}, idle_bytes};
+  Run run{config, observer, plan, data, task, machine, state, info, {}, idle_bytes, {}};
   MANTISSA_RETURN_IF_ERROR(restore_or_begin(run, config_text));
   MANTISSA_RETURN_IF_ERROR(take_steps(run));
   return finish(run);
