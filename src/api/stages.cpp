@@ -36,6 +36,12 @@ int most_missed(const pipeline::Schedule& schedule, size_t s) {
   return std::ranges::max(pipeline::staleness(schedule.stages[s]));
 }
 
+// A column for each piece of work.
+pipeline::StageTimes drawn_times(const pipeline::Options& options) {
+  const bool splits = options.splits_backward();
+  return {.grad_weights = splits ? 1.0 : 0.0, .update = 1, .fused = !splits};
+}
+
 }  // namespace
 
 Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan) {
@@ -56,7 +62,7 @@ Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan)
   report.json["idle_fraction"] = simulation.idle;
   for (size_t s = 0; s < schedule.stages.size(); ++s) {
     const StagePlan& stage = staged.plan.stages[s];
-    const double ms = (times[s].forward + times[s].grad_input) / 1e6;
+    const double ms = (times[s].forward + times[s].grad_input + times[s].grad_weights) / 1e6;
     const int missed = most_missed(schedule, s);
     report.text += "  stage " + std::to_string(s + 1) + "  " + layers_of(staged, s) + ": " +
                    formatted("%.2f ms", ms) + " a micro-batch, idle " +
@@ -75,9 +81,7 @@ Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan)
   }
   options.updates = kDrawnUpdates;
   MANTISSA_ASSIGN(const pipeline::Schedule drawn, pipeline::make_schedule(options));
-  MANTISSA_ASSIGN(
-      report.diagram,
-      pipeline::diagram(drawn, {.grad_weights = 0, .update = 1, .fused = true}, kColumns));
+  MANTISSA_ASSIGN(report.diagram, pipeline::diagram(drawn, drawn_times(options), kColumns));
   MANTISSA_ASSIGN(const pipeline::Simulation shown, pipeline::simulate(drawn, times));
   report.svg = pipeline::diagram_svg(drawn, shown);
   return report;

@@ -57,6 +57,9 @@ struct Options {
   int accumulate = 1;  // micro-batches of an update
   int updates = 1;     // between two drains of the pipeline
   int micro_batches() const { return accumulate * updates; }
+  // Whether grad_weights are apart from grad_input; else they follow it at once, before the
+  // gradient goes on.
+  bool splits_backward() const { return mode == Mode::kFlush && form == FlushForm::kSplit; }
 };
 
 struct Schedule {

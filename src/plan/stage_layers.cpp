@@ -119,10 +119,10 @@ std::vector<pipeline::StageTimes> stage_times(const Graph& graph, const Program&
   };
   for (const StagePlan& stage : plan.stages) {
     times.push_back({.forward = sum(stage.forward),
-                     .grad_input = sum(stage.backward),
-                     .grad_weights = 0,
+                     .grad_input = sum(stage.grad_input),
+                     .grad_weights = sum(stage.grad_weights),
                      .update = sum(stage.update),
-                     .fused = true});
+                     .fused = stage.grad_weights.empty()});
   }
   return times;
 }

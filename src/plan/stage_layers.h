@@ -25,7 +25,7 @@ struct StageLayers {
 StageLayers stage_layers(const Graph& graph, const Program& program, const StateLayout& layout,
                          const MachineProfile& profile, int threads);
 
-// The estimated times of each stage, in nanoseconds: grad_weights are part of the backward pass.
+// The estimated times of each stage, in nanoseconds.
 std::vector<pipeline::StageTimes> stage_times(const Graph& graph, const Program& program,
                                               const PipelinePlan& plan,
                                               const MachineProfile& profile, int threads);

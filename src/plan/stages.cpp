@@ -15,11 +15,28 @@ namespace {
 constexpr int64_t kAlignment = 64;
 
 // The parts of a micro-batch's way through a stage.
-enum class Part : uint8_t { kForward, kBackward, kUpdate };
+enum class Part : uint8_t { kForward, kGradInput, kGradWeights, kUpdate };
 
-Part part_of(const Instruction& instruction) {
-  if (instruction.phase == Phase::kForward) return Part::kForward;
-  return instruction.once_per_step ? Part::kUpdate : Part::kBackward;
+// By instruction. Gradients of weights can be apart unless grad_input, which comes behind them,
+// reads what they leave; updates at once follow them.
+std::vector<Part> parts_of(const Program& program, bool apart) {
+  std::vector<Part> parts;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const bool saves = instruction.saved >= 0;
+    if (instruction.phase == Phase::kForward) {
+      parts.push_back(Part::kForward);
+    } else if (instruction.once_per_step) {
+      parts.push_back(Part::kUpdate);
+    } else if (apart && instruction.phase == Phase::kBackwardWeights && !saves) {
+      parts.push_back(Part::kGradWeights);
+    } else if (apart && instruction.phase == Phase::kUpdate) {
+      parts.push_back(Part::kGradWeights);
+    } else {
+      parts.push_back(Part::kGradInput);
+    }
+  }
+  return parts;
 }
 
 class StagePlanner {
@@ -30,6 +47,7 @@ class StagePlanner {
         program_(program),
         layout_(layout),
         stage_of_(stage_of),
+        parts_(parts_of(program, schedule.options.splits_backward())),
         uses_(program.buffers.size()) {
     const pipeline::Options& options = schedule.options;
     for (size_t s = 0; s < schedule.windows.size(); ++s) {
@@ -96,11 +114,8 @@ class StagePlanner {
                              " would be computed again in stage " + std::to_string(stage + 1));
       }
       StagePlan& of = plan_.stages[stage];
-      const Part part = part_of(instruction);
-      (part == Part::kForward    ? of.forward
-       : part == Part::kBackward ? of.backward
-                                 : of.update)
-          .push_back(i);
+      const std::array lists = {&of.forward, &of.grad_input, &of.grad_weights, &of.update};
+      lists[static_cast<size_t>(parts_[i])]->push_back(i);
       note_uses(i, stage);
     }
     return {};
@@ -145,12 +160,11 @@ class StagePlanner {
                              "decides: both belong to one stage");
       }
       for (const int reader : readers) {
-        plan_.transfers.push_back(
-            {.from = writer->stage,
-             .to = reader,
-             .buffer = b,
-             .backward = part_of(program_.instructions[writer->instruction]) == Part::kBackward,
-             .exponents = {exponents_[b].begin(), exponents_[b].end()}});
+        plan_.transfers.push_back({.from = writer->stage,
+                                   .to = reader,
+                                   .buffer = b,
+                                   .backward = parts_[writer->instruction] == Part::kGradInput,
+                                   .exponents = {exponents_[b].begin(), exponents_[b].end()}});
       }
     }
     return {};
@@ -166,11 +180,11 @@ class StagePlanner {
   void place_buffers(int s) {
     StagePlan& stage = plan_.stages[s];
     std::map<int, int> position;  // of instructions
-    for (const auto* list : {&stage.forward, &stage.backward, &stage.update}) {
-      for (const int i : *list) position.emplace(i, static_cast<int>(position.size()));
+    for (const int i : stage.instructions()) {
+      position.emplace(i, static_cast<int>(position.size()));
     }
     const auto forward_end = static_cast<int>(stage.forward.size());
-    const int backward_end = forward_end + static_cast<int>(stage.backward.size());
+    const int backward_end = forward_end + static_cast<int>(stage.grad_input.size());
     std::array<std::vector<int>, 3> by_copies;
     std::vector<Buffer> buffers = program_.buffers;
     for (int b = 0; b < static_cast<int>(buffers.size()); ++b) {
@@ -185,7 +199,7 @@ class StagePlanner {
       for (const Use& use : uses_[b]) {
         if (use.stage != s) continue;
         extend(position[use.instruction]);
-        parts.insert(part_of(program_.instructions[use.instruction]));
+        parts.insert(parts_[use.instruction]);
       }
       if (parts.empty()) continue;
       bool passes = false;
@@ -244,12 +258,21 @@ class StagePlanner {
   const Program& program_;
   const StateLayout& layout_;
   std::span<const int> stage_of_;
+  std::vector<Part> parts_;                 // by instruction
   std::vector<std::vector<Use>> uses_;      // by buffer
   std::map<int, std::set<int>> exponents_;  // by buffer: rows of the table
   PipelinePlan plan_;
 };
 
 }  // namespace
+
+std::vector<int> StagePlan::instructions() const {
+  std::vector<int> all;
+  for (const auto* list : {&forward, &grad_input, &grad_weights, &update}) {
+    all.insert(all.end(), list->begin(), list->end());
+  }
+  return all;
+}
 
 Result<PipelinePlan> plan_stages(const Graph& graph, const Program& program,
                                  const StateLayout& layout, std::span<const int> stage_of,

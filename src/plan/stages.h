@@ -36,11 +36,13 @@ struct VersionedParameter {
 
 // Instructions are those of the program, by their index.
 struct StagePlan {
-  std::vector<int> forward, backward;  // of each micro-batch
-  std::vector<int> update;             // once in a step
-  int window = 1;                      // micro-batches in flight
-  int updates_in_flight = 1;           // that these belong to, at most
-  int versions = 0;                    // of the weights besides the state's own
+  // Of each micro-batch. The gradients of weights are apart where the schedule wants it, else part
+  // of grad_input.
+  std::vector<int> forward, grad_input, grad_weights;
+  std::vector<int> update;    // once in a step
+  int window = 1;             // micro-batches in flight
+  int updates_in_flight = 1;  // that these belong to, at most
+  int versions = 0;           // of the weights besides the state's own
   // The arena of the stage: one part for all micro-batches, then one for each in flight, for each
   // update in flight, and for each version of the weights.
   int64_t shared_bytes = 0, instance_bytes = 0, update_bytes = 0, version_bytes = 0;
@@ -50,6 +52,8 @@ struct StagePlan {
   std::vector<Copies> copies;  // by buffer
   std::vector<VersionedParameter> parameters;
 
+  // All, in their order for a micro-batch that is alone.
+  std::vector<int> instructions() const;
   int64_t versions_offset() const {
     return shared_bytes + window * instance_bytes + updates_in_flight * update_bytes;
   }

@@ -13,10 +13,11 @@ using pipeline::Work;
 
 Stage::Stage(const Graph& graph, const Program& program, const StagePlan& plan, State& state,
              std::span<std::byte> arena, int threads, Isa isa)
-    : plan_(plan), state_(state), arena_(arena), pool_(threads) {
-  for (const auto* list : {&plan.forward, &plan.backward, &plan.update}) {
-    instructions_.insert(instructions_.end(), list->begin(), list->end());
-  }
+    : plan_(plan),
+      state_(state),
+      arena_(arena),
+      pool_(threads),
+      instructions_(plan.instructions()) {
   inputs_.resize(static_cast<size_t>(plan.window));
   programs_.reserve(static_cast<size_t>(plan.window));
   for (int i = 0; i < plan.window; ++i) {
@@ -52,7 +53,9 @@ void Stage::run(std::span<const Cell> cells, const InputOf& input_of, const Fini
         if (!run_micro_batch(cell, input_of)) return;
         break;
       case Work::kGradWeights:
-        break;  // part of the backward pass
+        compute(*instances_[cell.index % plan_.window], plan_.grad_weights,
+                cell.index % accumulate_);
+        break;
       case Work::kUpdate: {
         const UpdateInput* const input = input_of(cell.index);
         if (input == nullptr) return;
@@ -94,7 +97,7 @@ bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
     if (channel->transfer().backward != backward) continue;
     if (!channel->receive(executor, cell.index)) return false;
   }
-  compute(executor, backward ? plan_.backward : plan_.forward, cell.index % accumulate_);
+  compute(executor, backward ? plan_.grad_input : plan_.forward, cell.index % accumulate_);
   for (Channel* channel : sends_) {
     if (channel->transfer().backward == backward) channel->send(executor, cell.index);
   }
@@ -138,7 +141,8 @@ void Stage::use_version(Executor& executor, int version) {
         mantissas +
         round_up<int64_t>(static_cast<int64_t>(state_.bytes(tensors.mantissa).size()), 64));
     executor.use_weights(plan_.forward, parameter.parameter, mantissas, exponents);
-    executor.use_weights(plan_.backward, parameter.parameter, mantissas, exponents);
+    executor.use_weights(plan_.grad_input, parameter.parameter, mantissas, exponents);
+    executor.use_weights(plan_.grad_weights, parameter.parameter, mantissas, exponents);
   }
 }
 

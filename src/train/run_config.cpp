@@ -295,6 +295,17 @@ const Setting kSettings[] = {
        return c.pipeline.is_asynchronous() ? std::string(pipeline::mode_name(c.pipeline.mode)) : "";
      },
      true},
+    {"flush-form",
+     "order of a flush: gpipe (all forward, all backward), 1f1b (backward as soon as it can), or "
+     "split (gradients of weights fill the time in which a stage would wait); changes no result",
+     "split", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(pipeline::parse_flush_form(text), c.pipeline.form); },
+     [](const Config& c) {
+       return c.pipeline.stages > 1 && !c.pipeline.is_asynchronous()
+                  ? std::string(pipeline::flush_form_name(c.pipeline.form))
+                  : "";
+     },
+     true},
     {"windows",
      "micro-batches in flight in an asynchronous pipeline: lean (as many as stages are left) or "
      "full (twice as many, less one)",

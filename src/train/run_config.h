@@ -29,7 +29,8 @@ namespace mantissa {
 struct PipelineConfig {
   int64_t stages = 1;
   pipeline::Mode mode = pipeline::Mode::kFlush;
-  pipeline::Windows windows = pipeline::Windows::kLean;
+  pipeline::FlushForm form = pipeline::FlushForm::kSplit;  // of a flush
+  pipeline::Windows windows = pipeline::Windows::kLean;    // of the others
   std::optional<pipeline::Balance> partition;  // none: by time, or, where that could change
                                                // results, by operations
   int64_t accumulate = 0;                      // micro-batches of an update; 0: as they come

@@ -74,9 +74,7 @@ int64_t decision_bytes(const Format& format, const Graph& graph) {
 int64_t stage_bytes(const RunConfig& config, const RunPlan& plan) {
   int64_t instructions = 0;
   for (const StagePlan& stage : plan.staged->plan.stages) {
-    instructions +=
-        stage.window *
-        static_cast<int64_t>(stage.forward.size() + stage.backward.size() + stage.update.size());
+    instructions += stage.window * static_cast<int64_t>(stage.instructions().size());
   }
   return instructions * kOverheadBytesPerInstruction +
          config.pipeline.stages *
@@ -236,7 +234,7 @@ Status divide_training(const RunConfig& config, RunPlan& plan) {
   StagedTraining staged;
   staged.threads = threads_of_stage(config);
   staged.options = {.mode = way.mode,
-                    .form = pipeline::FlushForm::k1F1B,
+                    .form = way.form,
                     .windows = way.windows,
                     .stages = static_cast<int>(way.stages),
                     .accumulate = plan.training.options.micro_batches,
