@@ -90,6 +90,24 @@ TEST(Pipeline, AsynchronousRunsRepeat) {
   }
 }
 
+// Over machines, compilers and time. A change of these is a change of results.
+TEST(Pipeline, AsynchronousRunsAreGolden) {
+  struct Golden {
+    Mode mode;
+    Windows windows;
+    int micro_batch_size;
+    const char* state;
+  };
+  for (const Golden& golden : {Golden{Mode::kAsync, Windows::kLean, 4, "e60709593ef222d2"},
+                               Golden{Mode::kAsync, Windows::kFull, 16, "5c6e2566294ddb25"},
+                               Golden{Mode::kStash, Windows::kFull, 8, "cf4722b617001889"},
+                               Golden{Mode::k2bw, Windows::kLean, 4, "b25b8942f3746c6e"}}) {
+    Harness run(asynchronous(golden.mode, golden.windows, golden.micro_batch_size));
+    run.stretch(20);
+    EXPECT_EQ(run.state_sha256().substr(0, 16), golden.state) << pipeline::mode_name(golden.mode);
+  }
+}
+
 // One stage misses no update, nor does a pipeline that is empty after each.
 TEST(Pipeline, WithoutStalenessAllModesAreTheSame) {
   for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
