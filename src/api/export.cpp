@@ -4,7 +4,7 @@
 #include "api/target.h"
 #include "mantissa/runs.h"
 #include "onnx/writer.h"
-#include "train/export_frozen.h"
+#include "train/deployed_network.h"
 
 namespace mantissa {
 namespace {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <exception>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <unordered_set>
@@ -98,20 +100,27 @@ std::array<std::byte, kLengthBytes> length_prefix(uint64_t length) {
   return prefix;
 }
 
-// Reads the length and the text of the header; leaves `file` at the data.
-Result<std::string> read_header_text(InputFile& file) {
+// Where a file's bytes come from, one after the other.
+struct Source {
+  const std::filesystem::path& path;
+  int64_t size;
+  std::function<Status(std::span<std::byte>)> read_exactly;
+};
+
+// Reads the length and the text of the header; leaves `source` at the data.
+Result<std::string> read_header_text(const Source& source) {
   std::array<std::byte, kLengthBytes> prefix;
-  MANTISSA_RETURN_IF_ERROR(file.read_exactly(prefix));
+  MANTISSA_RETURN_IF_ERROR(source.read_exactly(prefix));
   uint64_t length = 0;
   for (size_t i = prefix.size(); i-- > 0;) length = length << 8 | static_cast<uint8_t>(prefix[i]);
   const auto most =
-      static_cast<uint64_t>(std::clamp<int64_t>(file.size() - kLengthBytes, 0, kMaxHeaderBytes));
+      static_cast<uint64_t>(std::clamp<int64_t>(source.size - kLengthBytes, 0, kMaxHeaderBytes));
   if (length < 2 || length > most) {
-    return file_error(file.path(), "not a safetensors file, or damaged: its header of " +
+    return file_error(source.path, "not a safetensors file, or damaged: its header of " +
                                        std::to_string(length) + " bytes does not fit");
   }
   std::string text(static_cast<size_t>(length), '\0');
-  MANTISSA_RETURN_IF_ERROR(file.read_exactly(std::as_writable_bytes(std::span(text))));
+  MANTISSA_RETURN_IF_ERROR(source.read_exactly(std::as_writable_bytes(std::span(text))));
   return text;
 }
 
@@ -165,6 +174,54 @@ Status verify(const std::filesystem::path& path, const std::string& text,
   return {};
 }
 
+Result<SafetensorsFile> read(const Source& source) {
+  const std::filesystem::path& path = source.path;
+  MANTISSA_ASSIGN(const std::string text, read_header_text(source));
+  Result<SafetensorsHeader> parsed = parse_safetensors_header(text);
+  if (!parsed.ok()) return file_error(path, parsed.error().message);
+  SafetensorsHeader& header = *parsed;
+  const int64_t data_bytes = source.size - kLengthBytes - static_cast<int64_t>(text.size());
+  MANTISSA_RETURN_IF_ERROR(check_entries(path, data_bytes, header.entries));
+
+  SafetensorsFile result;
+  try {
+    result.buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(data_bytes));
+  } catch (const std::exception&) {
+    return out_of_memory("the tensors of '" + path.string() + "'", data_bytes);
+  }
+  const std::span<std::byte> data(result.buffer.get(), static_cast<size_t>(data_bytes));
+  MANTISSA_RETURN_IF_ERROR(source.read_exactly(data));
+  MANTISSA_RETURN_IF_ERROR(verify(path, text, data, header, result.sha256));
+  result.metadata = std::move(header.metadata);
+  result.tensors.reserve(header.entries.size());
+  for (SafetensorsEntry& entry : header.entries) {
+    result.tensors.push_back({std::move(entry.name), std::move(entry.dtype), std::move(entry.shape),
+                              data.subspan(static_cast<size_t>(entry.begin),
+                                           static_cast<size_t>(entry.end - entry.begin))});
+  }
+  result.by_name.resize(result.tensors.size());
+  std::iota(result.by_name.begin(), result.by_name.end(), 0u);
+  std::sort(result.by_name.begin(), result.by_name.end(), [&](uint32_t a, uint32_t b) {
+    return result.tensors[a].name < result.tensors[b].name;
+  });
+  return result;
+}
+
+// The header's text with its checksum.
+Result<std::string> printed_header(const std::filesystem::path& path,
+                                   const std::map<std::string, std::string>& metadata,
+                                   std::span<const SafetensorsView> tensors) {
+  MANTISSA_ASSIGN(SafetensorsHeader header, lay_out(path, metadata, tensors));
+  MANTISSA_ASSIGN(const std::string unsigned_text, print_safetensors_header(header));
+  Sha256 hash;
+  hash.update(unsigned_text);
+  for (const SafetensorsView& tensor : tensors) hash.update(tensor.data);
+  header.metadata[kShaKey] = hash.hex_digest();
+  MANTISSA_ASSIGN(std::string text, print_padded(header));
+  if (static_cast<int64_t>(text.size()) <= kMaxHeaderBytes) return text;
+  return file_error(path, "its header would be larger than safetensors allows (100 MB)");
+}
+
 }  // namespace
 
 const SafetensorsTensor* SafetensorsFile::find(std::string_view name) const {
@@ -184,53 +241,40 @@ int64_t safetensors_dtype_bytes(std::string_view dtype) {
 Status write_safetensors(const std::filesystem::path& path,
                          const std::map<std::string, std::string>& metadata,
                          std::span<const SafetensorsView> tensors) {
-  MANTISSA_ASSIGN(SafetensorsHeader header, lay_out(path, metadata, tensors));
-  MANTISSA_ASSIGN(const std::string unsigned_text, print_safetensors_header(header));
-  Sha256 hash;
-  hash.update(unsigned_text);
-  for (const SafetensorsView& tensor : tensors) hash.update(tensor.data);
-  header.metadata[kShaKey] = hash.hex_digest();
-  MANTISSA_ASSIGN(const std::string text, print_padded(header));
-  if (static_cast<int64_t>(text.size()) > kMaxHeaderBytes) {
-    return file_error(path, "its header would be larger than safetensors allows (100 MB)");
-  }
-  const std::array<std::byte, kLengthBytes> prefix = length_prefix(text.size());
-  std::vector<std::span<const std::byte>> pieces = {prefix, std::as_bytes(std::span(text))};
+  MANTISSA_ASSIGN(const std::string header, printed_header(path, metadata, tensors));
+  const std::array<std::byte, kLengthBytes> prefix = length_prefix(header.size());
+  std::vector<std::span<const std::byte>> pieces = {prefix, std::as_bytes(std::span(header))};
   for (const SafetensorsView& tensor : tensors) pieces.push_back(tensor.data);
   return write_file_atomically(path, pieces);
 }
 
+Result<std::string> safetensors_bytes(const std::map<std::string, std::string>& metadata,
+                                      std::span<const SafetensorsView> tensors) {
+  MANTISSA_ASSIGN(const std::string header, printed_header("tensors", metadata, tensors));
+  const std::array<std::byte, kLengthBytes> prefix = length_prefix(header.size());
+  std::string bytes(reinterpret_cast<const char*>(prefix.data()), prefix.size());
+  bytes += header;
+  for (const SafetensorsView& tensor : tensors) {
+    bytes.append(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
+  }
+  return bytes;
+}
+
 Result<SafetensorsFile> read_safetensors(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(InputFile file, InputFile::open(path));
-  MANTISSA_ASSIGN(const std::string text, read_header_text(file));
-  Result<SafetensorsHeader> parsed = parse_safetensors_header(text);
-  if (!parsed.ok()) return file_error(path, parsed.error().message);
-  SafetensorsHeader& header = *parsed;
-  const int64_t data_bytes = file.size() - kLengthBytes - static_cast<int64_t>(text.size());
-  MANTISSA_RETURN_IF_ERROR(check_entries(path, data_bytes, header.entries));
+  return read(
+      {path, file.size(), [&](std::span<std::byte> out) { return file.read_exactly(out); }});
+}
 
-  SafetensorsFile result;
-  try {
-    result.buffer = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(data_bytes));
-  } catch (const std::exception&) {
-    return out_of_memory("the tensors of '" + path.string() + "'", data_bytes);
-  }
-  const std::span<std::byte> data(result.buffer.get(), static_cast<size_t>(data_bytes));
-  MANTISSA_RETURN_IF_ERROR(file.read_exactly(data));
-  MANTISSA_RETURN_IF_ERROR(verify(path, text, data, header, result.sha256));
-  result.metadata = std::move(header.metadata);
-  result.tensors.reserve(header.entries.size());
-  for (SafetensorsEntry& entry : header.entries) {
-    result.tensors.push_back({std::move(entry.name), std::move(entry.dtype), std::move(entry.shape),
-                              data.subspan(static_cast<size_t>(entry.begin),
-                                           static_cast<size_t>(entry.end - entry.begin))});
-  }
-  result.by_name.resize(result.tensors.size());
-  std::iota(result.by_name.begin(), result.by_name.end(), 0u);
-  std::sort(result.by_name.begin(), result.by_name.end(), [&](uint32_t a, uint32_t b) {
-    return result.tensors[a].name < result.tensors[b].name;
-  });
-  return result;
+Result<SafetensorsFile> parse_safetensors(std::string_view bytes,
+                                          const std::filesystem::path& path) {
+  const auto take = [&, at = size_t{0}](std::span<std::byte> out) mutable -> Status {
+    if (out.size() > bytes.size() - at) return file_error(path, "ends too early");
+    std::memcpy(out.data(), bytes.data() + at, out.size());
+    at += out.size();
+    return {};
+  };
+  return read({path, std::ssize(bytes), take});
 }
 
 }  // namespace mantissa

@@ -56,9 +56,17 @@ Status write_safetensors(const std::filesystem::path& path,
                          const std::map<std::string, std::string>& metadata,
                          std::span<const SafetensorsView> tensors);
 
+// The same bytes in memory.
+Result<std::string> safetensors_bytes(const std::map<std::string, std::string>& metadata,
+                                      std::span<const SafetensorsView> tensors);
+
 // Reads a file and checks all of it: lengths, JSON, dtypes, shapes, that the tensors fill the data
 // without gap or overlap, and the checksum if there is one. Nothing larger than the file itself
 // justifies is allocated. Errors name the file and say where it is wrong.
 Result<SafetensorsFile> read_safetensors(const std::filesystem::path& path);
+
+// The same of bytes in memory. Errors call them `path`.
+Result<SafetensorsFile> parse_safetensors(std::string_view bytes,
+                                          const std::filesystem::path& path);
 
 }  // namespace mantissa

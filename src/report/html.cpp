@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/base64.h"
 #include "base/sizes.h"
 
 namespace mantissa {
@@ -87,19 +88,7 @@ std::string percent_text(double fraction, int decimals) {
 }
 
 std::string png_uri(std::span<const std::byte> png) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string uri = "data:image/png;base64,";
-  for (size_t at = 0; at < png.size(); at += 3) {
-    uint32_t bits = 0;
-    for (size_t i = 0; i < 3; ++i) {
-      bits = bits << 8 | (at + i < png.size() ? std::to_integer<uint32_t>(png[at + i]) : 0);
-    }
-    for (size_t i = 0; i < 4; ++i) {
-      uri += at + i > png.size() ? '=' : kDigits[bits >> (18 - 6 * i) & 63];
-    }
-  }
-  return uri;
+  return "data:image/png;base64," + to_base64(png);
 }
 
 std::string script_json(const nlohmann::json& json) {

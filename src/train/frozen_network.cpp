@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "formats/json_text.h"
@@ -11,7 +12,9 @@
 #include "ops/convolution_bytes.h"
 #include "ops/loss.h"
 #include "plan/network_format.h"
+#include "train/deployed_network.h"
 #include "train/freeze.h"
+#include "train/imported_network.h"
 #include "train/network.h"
 #include "train/state_file.h"
 
@@ -130,6 +133,22 @@ Status check_rescaled(const Graph& graph, const State& state, const std::filesys
   return {};
 }
 
+std::map<std::string, std::string> metadata_of(const FrozenDescription& d) {
+  return {{"kind", d.form == FrozenForm::kRescaled ? kRescaledKind : kKind},
+          {"description", description_text(d)},
+          {"network", to_json(d.network)}};
+}
+
+// Tensors of the weights of layers.
+std::vector<int> weight_tensors(const Graph& graph, const StateLayout& layout) {
+  std::vector<int> tensors;
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    const bool is_weights = graph.parameters[i].storage == Storage::kWeights;
+    if (is_weights) tensors.push_back(layout.parameters[i].mantissa);
+  }
+  return tensors;
+}
+
 }  // namespace
 
 Status check_pictures(const FrozenNetwork& network, const std::string& path) {
@@ -138,16 +157,17 @@ Status check_pictures(const FrozenNetwork& network, const std::string& path) {
 }
 
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network) {
-  return write_state(
-      path,
-      {{"kind", network.description.form == FrozenForm::kRescaled ? kRescaledKind : kKind},
-       {"description", description_text(network.description)},
-       {"network", to_json(network.description.network)}},
-      network.state);
+  return write_state(path, metadata_of(network.description), network.state);
 }
 
-Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
-  MANTISSA_ASSIGN(const SafetensorsFile file, read_safetensors(path));
+Result<std::string> frozen_bytes(const FrozenNetwork& network, bool with_weights) {
+  const std::vector<int> left_out =
+      with_weights ? std::vector<int>() : weight_tensors(network.graph, network.state.layout());
+  return safetensors_bytes(metadata_of(network.description), state_views(network.state, left_out));
+}
+
+Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const SafetensorsFile& file,
+                                     int64_t weights_elsewhere) {
   const auto entry = [&](const char* key) {
     const auto found = file.metadata.find(key);
     return found == file.metadata.end() ? nullptr : &found->second;
@@ -166,15 +186,23 @@ Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
   }
   Graph frozen_graph = freeze_graph(graph, d->form);
   StateLayout layout = frozen_layout(frozen_graph, d->format);
-  int64_t held = 0;
+  int64_t held = weights_elsewhere;
   for (const auto& tensor : file.tensors) held += static_cast<int64_t>(tensor.data.size());
   if (layout.bytes > held + 64 * static_cast<int64_t>(layout.tensors.size())) {
     return invalid_input(path.string() + ": holds less than its network needs");
   }
+  const std::vector<int> left_out =
+      weights_elsewhere > 0 ? weight_tensors(frozen_graph, layout) : std::vector<int>();
   MANTISSA_ASSIGN(State state, State::create(std::move(layout)));
-  MANTISSA_RETURN_IF_ERROR(read_state(path, file, state));
+  MANTISSA_RETURN_IF_ERROR(read_state(path, file, state, left_out));
   MANTISSA_RETURN_IF_ERROR(check_rescaled(frozen_graph, state, path));
   return FrozenNetwork{std::move(*d), std::move(frozen_graph), std::move(state)};
+}
+
+Result<FrozenNetwork> load_frozen(const std::filesystem::path& path) {
+  if (is_onnx_file(path)) return load_deployed(path);
+  MANTISSA_ASSIGN(const SafetensorsFile file, read_safetensors(path));
+  return frozen_network(path, file);
 }
 
 Result<EvaluationPrograms> compile_evaluation(const Graph& frozen_graph, const Format& format,

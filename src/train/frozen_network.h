@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "formats/safetensors.h"
 #include "graph/graph.h"
 #include "models/models.h"
 #include "plan/program.h"
@@ -41,7 +42,17 @@ Status check_pictures(const FrozenNetwork& network, const std::string& path);
 // a damaged file is an error. Files of before that name a built-in network.
 // Its kind tells the form: "mantissa frozen network 1" or 2.
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network);
+
+// Loads such a file, or one that was exported (deployed_network.h).
 Result<FrozenNetwork> load_frozen(const std::filesystem::path& path);
+
+// The bytes of model.safetensors, with or without the weights of layers.
+Result<std::string> frozen_bytes(const FrozenNetwork& network, bool with_weights);
+
+// The network of such a file. `weights_elsewhere`: 0, or how many bytes of weights lie outside the
+// file, which has none then; those of the result are zero. Errors name `path`.
+Result<FrozenNetwork> frozen_network(const std::filesystem::path& path, const SafetensorsFile& file,
+                                     int64_t weights_elsewhere = 0);
 
 // A program that runs a frozen network on `batch` examples.
 Result<Program> compile_inference(const Graph& frozen_graph, const Format& format, int64_t batch,

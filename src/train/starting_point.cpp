@@ -10,6 +10,7 @@
 #include "plan/optimizer.h"
 #include "train/checkpoint.h"
 #include "train/config_file.h"
+#include "train/deployed_network.h"
 #include "train/frozen_network.h"
 #include "train/imported_network.h"
 #include "train/network.h"
@@ -145,6 +146,21 @@ Result<TrainedFile> read_onnx(const fs::path& path, const onnx::ImportOptions& o
   return trained;
 }
 
+// Whether a path names an ONNX model that was not exported from here.
+Result<bool> is_foreign_model(const fs::path& path) {
+  if (!is_onnx_file(path)) return false;
+  MANTISSA_ASSIGN(const bool is_ours, is_deployed(path));
+  return !is_ours;
+}
+
+// The file, or for an exported network the file that it was exported from.
+Result<SafetensorsFile> read_tensors(const fs::path& path) {
+  if (!is_onnx_file(path)) return read_safetensors(path);
+  MANTISSA_ASSIGN(const FrozenNetwork network, load_deployed(path));
+  MANTISSA_ASSIGN(const std::string bytes, frozen_bytes(network, true));
+  return parse_safetensors(bytes, path);
+}
+
 std::vector<int64_t> dims_of(const Shape& shape) {
   return {shape.dims.begin(), shape.dims.begin() + shape.rank};
 }
@@ -154,8 +170,9 @@ std::vector<int64_t> dims_of(const Shape& shape) {
 Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions& options) {
   TrainedFile trained;
   MANTISSA_ASSIGN(trained.path, file_at(path));
-  if (is_onnx_file(trained.path)) return read_onnx(trained.path, options);
-  MANTISSA_ASSIGN(trained.file, read_safetensors(trained.path));
+  MANTISSA_ASSIGN(const bool imports, is_foreign_model(trained.path));
+  if (imports) return read_onnx(trained.path, options);
+  MANTISSA_ASSIGN(trained.file, read_tensors(trained.path));
   const std::string kind = entry(trained.file, "kind");
   const bool is_copy = kind == kKind;
   const bool is_imported = kind == kImportedKind;

@@ -17,6 +17,10 @@ std::vector<int64_t> dims_of(const Shape& shape) {
   return {shape.dims.begin(), shape.dims.begin() + shape.rank};
 }
 
+bool contains(std::span<const int> list, int number) {
+  return std::find(list.begin(), list.end(), number) != list.end();
+}
+
 // Whether each number that `data` holds, of type T, is accepted.
 template <typename T, typename Accepts>
 bool all(std::span<const std::byte> data, Accepts accepts) {
@@ -108,29 +112,37 @@ Status check(const std::filesystem::path& path, const StateTensor& expected,
 
 }  // namespace
 
-Status write_state(const std::filesystem::path& path,
-                   const std::map<std::string, std::string>& metadata, const State& state) {
+std::vector<SafetensorsView> state_views(const State& state, std::span<const int> left_out) {
   std::vector<SafetensorsView> views;
   const auto& tensors = state.layout().tensors;
   views.reserve(tensors.size());
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+    if (contains(left_out, i)) continue;
     views.push_back({tensors[i].name, data_type_name(tensors[i].type), dims_of(tensors[i].shape),
                      state.bytes(i)});
   }
-  return write_safetensors(path, metadata, views);
+  return views;
 }
 
-Status read_state(const std::filesystem::path& path, const SafetensorsFile& file, State& state) {
+Status write_state(const std::filesystem::path& path,
+                   const std::map<std::string, std::string>& metadata, const State& state) {
+  return write_safetensors(path, metadata, state_views(state));
+}
+
+Status read_state(const std::filesystem::path& path, const SafetensorsFile& file, State& state,
+                  std::span<const int> left_out) {
   const auto& tensors = state.layout().tensors;
-  std::vector<const SafetensorsTensor*> sources;
-  for (const StateTensor& tensor : tensors) {
-    sources.push_back(file.find(tensor.name));
-    MANTISSA_RETURN_IF_ERROR(check(path, tensor, sources.back(), state.layout()));
+  std::vector<const SafetensorsTensor*> sources(tensors.size(), nullptr);
+  for (int i = 0; i < std::ssize(tensors); ++i) {
+    if (contains(left_out, i)) continue;
+    sources[i] = file.find(tensors[i].name);
+    MANTISSA_RETURN_IF_ERROR(check(path, tensors[i], sources[i], state.layout()));
   }
-  if (file.tensors.size() != tensors.size()) {
+  if (file.tensors.size() + left_out.size() != tensors.size()) {
     return invalid_input(path.string() + ": has tensors that this network does not have");
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
+    if (sources[i] == nullptr) continue;
     std::memcpy(state.bytes(static_cast<int>(i)).data(), sources[i]->data.data(),
                 sources[i]->data.size());
   }

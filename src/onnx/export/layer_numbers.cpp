@@ -1,8 +1,9 @@
-#include "onnx/export_layers.h"
+#include "onnx/export/layer_numbers.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 
 #include "numerics/rounding.h"
 #include "ops/convolution_bytes.h"
@@ -31,7 +32,8 @@ void take_multipliers(std::span<const float> multipliers, int shift, LayerNumber
   for (int64_t c = 0; c < layer.channels; ++c) {
     const float multiplier = multipliers[static_cast<size_t>(c)];
     layer.scales.push_back(std::ldexp(std::abs(multiplier), shift));
-    if (!std::signbit(multiplier)) continue;
+    layer.turned.push_back(std::signbit(multiplier));
+    if (!layer.turned.back()) continue;
     layer.bias[static_cast<size_t>(c)] *= -1;
     for (int64_t i = c * row; i < (c + 1) * row; ++i) layer.weights[static_cast<size_t>(i)] *= -1;
   }
@@ -43,6 +45,7 @@ void take_powers(const ExportedNetwork& network, const Node& node, const LayerSu
   for (int64_t c = 0; c < layer.channels; ++c) {
     const int exponent = exponents[exponents.size() > 1 ? static_cast<size_t>(c) : 0];
     layer.scales.push_back(std::ldexp(1.0f, exponent));
+    layer.turned.push_back(false);
     if (node.parameters.size() < 2) continue;
     const ExportedParameter& bias = network.parameters[node.parameters[1]];
     const int64_t wide = rescale_rne(bias_at(bias, layer.channels, c),
@@ -75,6 +78,7 @@ Result<LayerNumbers> layer_numbers(const ExportedNetwork& network, const Node& n
       .weights = {mantissas.begin(), mantissas.end()},
       .bias = {},
       .scales = {},
+      .turned = {},
       .channels = weights.shape[0],
       .is_rescaled = node.op == &ops::kRescaledConvolution || node.op == &ops::kRescaledLinear};
   if (layer.is_rescaled) {
@@ -91,20 +95,11 @@ Result<LayerNumbers> layer_numbers(const ExportedNetwork& network, const Node& n
     }
   }
   find_extremes(around.most_input, layer);
-  const bool is_image = weights.shape.rank == 4;
-  if (is_image) to_channels_first(layer, weights.shape[1] * weights.shape[2], weights.shape[3]);
   return layer;
 }
 
-void to_channels_first(LayerNumbers& layer, int64_t pixels, int64_t depth) {
-  std::vector<int8_t> moved(layer.weights.size());
-  const int64_t row = pixels * depth;
-  for (int64_t i = 0; i < std::ssize(moved); ++i) {
-    const int64_t channel = i / row, d = i % row / pixels, pixel = i % pixels;
-    moved[static_cast<size_t>(i)] =
-        layer.weights[static_cast<size_t>(channel * row + pixel * depth + d)];
-  }
-  layer.weights = std::move(moved);
+bool LayerNumbers::has_one_scale() const {
+  return std::adjacent_find(scales.begin(), scales.end(), std::not_equal_to<>()) == scales.end();
 }
 
 }  // namespace mantissa::onnx

@@ -26,7 +26,9 @@ struct ExportedNetwork {
   std::vector<ExportedParameter> parameters;  // as in the graph
   // By value.
   std::vector<int> exponents;
-  std::vector<int> limits;  // the largest mantissa: 127 of 8 bits
+  std::vector<int> limits;       // the largest mantissa: 127 of 8 bits
+  std::vector<bool> is_wide;     // the sums of its layer as they are, for losses
+  std::vector<bool> by_channel;  // each channel has an exponent of its own
   // By node: computes nothing of its own, since it is a view or a ReLU that its input applies.
   std::vector<bool> skipped;
   std::vector<bool> applies_relu;

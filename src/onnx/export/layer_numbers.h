@@ -1,24 +1,26 @@
-// The weights of a layer as ONNX Runtime's integer kernels want them.
+// The numbers of a layer as ONNX Runtime's integer kernels want them.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "onnx/exporter.h"
+#include "onnx/export/exporter.h"
 
 namespace mantissa::onnx {
 
-// Rows of weights, one for each output channel, in ONNX's order; out = rne(float32(sum + bias) *
+// Rows of weights, one for each output channel, in our own order; out = rne(float32(sum + bias) *
 // factor), in which factor is scale * 2^(exponent of input - exponent of output).
 struct LayerNumbers {
   std::vector<int8_t> weights;
   std::vector<int32_t> bias;  // empty: none
   std::vector<float> scales;  // of the weights, by channel; positive
+  std::vector<bool> turned;   // by channel: weights and bias have the other sign here
   int64_t channels = 0;
   int most_weight = 0;       // the largest magnitude
   int64_t most_sum = 0;      // the largest magnitude that a sum can reach
   bool is_rescaled = false;  // else all factors are powers of two
+
+  bool has_one_scale() const;
 };
 
 // The value that a layer reads, and the one that it writes.
@@ -30,9 +32,5 @@ struct LayerSurroundings {
 // The numbers of a convolution or linear node, rescaled or not.
 Result<LayerNumbers> layer_numbers(const ExportedNetwork& network, const Node& node,
                                    const LayerSurroundings& around);
-
-// The weights' rows [channels][pixels][depth] of a layer that reads images as ONNX has them,
-// [depth][pixels].
-void to_channels_first(LayerNumbers& layer, int64_t pixels, int64_t depth);
 
 }  // namespace mantissa::onnx

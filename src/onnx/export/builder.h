@@ -20,8 +20,11 @@ class ExportBuilder {
   std::string add(const std::string& op, const std::string& name, std::vector<std::string> inputs,
                   std::vector<NodeAttribute> attributes = {}) {
     graph.nodes.push_back({name, op, "", std::move(inputs), {name}, std::move(attributes)});
+    made_.insert(name);
     return name;
   }
+  // Whether a node of that name is there.
+  bool makes(const std::string& name) const { return made_.contains(name); }
 
   // A constant; one of that name that is there already is the same.
   std::string constant(const std::string& name, ElementType type, std::vector<int64_t> dims,
@@ -43,6 +46,10 @@ class ExportBuilder {
     return numbers<uint8_t>("byte_" + std::to_string(value), ElementType::kUint8, {},
                             {static_cast<uint8_t>(value)});
   }
+  // A list of int64, such as a shape.
+  std::string list(const std::string& name, const std::vector<int64_t>& values) {
+    return numbers(name, ElementType::kInt64, {std::ssize(values)}, values);
+  }
   // 2^exponent.
   std::string power(int exponent) {
     return scalar(std::ldexp(1.0f, exponent), "two_to_" + std::to_string(exponent));
@@ -51,7 +58,7 @@ class ExportBuilder {
   GraphData graph;
 
  private:
-  std::set<std::string> constants_;
+  std::set<std::string> constants_, made_;
 };
 
 }  // namespace mantissa::onnx

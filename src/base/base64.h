@@ -1,0 +1,18 @@
+// Base64 (RFC 4648): bytes as text where only text may stand.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mantissa {
+
+// With padding, in one line.
+std::string to_base64(std::span<const std::byte> bytes);
+
+// The bytes of such a text; nothing for any other text. Each text has other bytes.
+std::optional<std::string> from_base64(std::string_view text);
+
+}  // namespace mantissa

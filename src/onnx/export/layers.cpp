@@ -1,0 +1,132 @@
+// The input of pixels, convolutions and linear layers.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "onnx/export/operators.h"
+#include "onnx/export/weights.h"
+#include "ops/convolution_shape.h"
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+constexpr int kPixelExponent = -6;  // of normalise_input
+constexpr int64_t kExactSums = int64_t{1} << 24;
+
+// The float32 tensor of the layer's weights. Layers that share them also share it.
+std::string weights(ExportContext& context, const Node& node, const LayerNumbers& layer) {
+  const Parameter& weights = context.graph.parameters[node.parameters[0]];
+  const std::string name = real_weights(weights);
+  if (context.builder.makes(name)) return name;
+  const auto& nodes = context.graph.nodes;
+  const auto uses = std::count_if(nodes.begin(), nodes.end(), [&](const Node& other) {
+    return !other.parameters.empty() && other.parameters[0] == node.parameters[0];
+  });
+  const bool is_depthwise =
+      weights.shape.rank == 4 && weights.shape[3] == 1 && node.attributes.whole("groups") > 1;
+  const int most_input = uses > 1 ? UINT8_MAX : context.input(node).most_byte();
+  const WeightsForm form = weights_form(layer, context.target, is_depthwise ? 0 : most_input);
+  if (form.type == ElementType::kUint8) {
+    context.notes.push_back("layer '" + node.name +
+                            "' has unsigned weights, so that CPUs without VNNI do not saturate");
+  }
+  return add_weights(context.builder, weights, layer, form);
+}
+
+std::string bias(ExportContext& context, const Node& node, const LayerNumbers& layer) {
+  ExportBuilder& to = context.builder;
+  const std::string name = node.name + ".bias";
+  std::vector<float> scales = layer.scales;
+  for (float& scale : scales) scale = std::ldexp(scale, context.input(node).exponent);
+  to.numbers(name, ElementType::kInt32, {layer.channels}, layer.bias);
+  if (layer.has_one_scale()) {
+    return to.add("DequantizeLinear", name + "/real",
+                  {name, to.scalar(scales[0], name + "/scale")});
+  }
+  return to.add("DequantizeLinear", name + "/real",
+                {name, to.numbers(name + "/scales", ElementType::kFloat, {layer.channels}, scales)},
+                {{"axis", int64_t{0}}});
+}
+
+// Values, weights and, if there is one, the bias.
+std::vector<std::string> inputs_of(ExportContext& context, const Node& node,
+                                   const LayerNumbers& layer) {
+  std::string from = weights(context, node, layer);
+  std::vector<std::string> inputs = {real(context, context.input(node), node.name),
+                                     std::move(from)};
+  if (!layer.bias.empty()) inputs.push_back(bias(context, node, layer));
+  return inputs;
+}
+
+Result<LayerNumbers> numbers_of(ExportContext& context, const Node& node) {
+  if (context.network.by_channel[static_cast<size_t>(node.outputs[0])]) {
+    return invalid_input("makes a value with an exponent for each channel");
+  }
+  const Exported& in = context.input(node);
+  MANTISSA_ASSIGN(LayerNumbers layer,
+                  layer_numbers(context.network, node,
+                                {in.exponent, context.exponent(node.outputs[0]), in.most}));
+  if (!layer.is_rescaled && layer.most_sum >= kExactSums) {
+    context.notes.push_back("layer '" + node.name + "' may have sums of 2^24 and more (" +
+                            std::to_string(layer.most_sum) + "), which float32 rounds");
+  }
+  return layer;
+}
+
+}  // namespace
+
+// Pixels less their means, in units of 1/64.
+Result<Exported> export_pixels(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  ExportBuilder& to = context.builder;
+  const int64_t channels = context.shape(node.outputs[0]).last();
+  std::vector<float> means(static_cast<size_t>(channels), 0);
+  const WholeList& list = node.attributes.list("means");
+  std::copy(list.begin(), list.end(), means.begin());
+  const std::string floats = to.add("Cast", node.name + "/float", {kPixels},
+                                    {{"to", static_cast<int64_t>(ElementType::kFloat)}});
+  const std::string mean =
+      to.numbers(node.name + "/means", ElementType::kFloat, {1, channels, 1, 1}, means);
+  const std::string centred = to.add("Sub", node.name + "/centred", {floats, mean});
+  const std::string unit =
+      to.scalar(std::ldexp(1.0f, -kPixelExponent), node.name + "/pixels_per_unit");
+  return quantised(context, n, to.add("Div", node.name + "/units", {centred, unit}), true);
+}
+
+Result<Exported> export_convolution(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  MANTISSA_ASSIGN(const LayerNumbers layer, numbers_of(context, node));
+  const Attributes& a = node.attributes;
+  const Shape& shape = context.graph.parameters[node.parameters[0]].shape;
+  const auto [vertical, horizontal] = ops::convolution_axes(a);
+  const int64_t dilation = shape[1] > 1 || shape[2] > 1 ? a.whole("dilation") : 1;
+  std::vector<std::string> inputs = inputs_of(context, node, layer);
+  return quantised(context, n,
+                   context.builder.add("Conv", node.name + "/real", std::move(inputs),
+                                       {ints("kernel_shape", {shape[1], shape[2]}),
+                                        ints("strides", {vertical.stride, horizontal.stride}),
+                                        ints("pads", {vertical.padding, horizontal.padding,
+                                                      vertical.padding, horizontal.padding}),
+                                        ints("dilations", {dilation, dilation}),
+                                        {"group", a.whole("groups")}}));
+}
+
+// Results that only losses read are the sums as they are.
+Result<Exported> export_linear(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  if (context.shape(node.inputs[0]).rank != 1) return invalid_input("reads more than one vector");
+  MANTISSA_ASSIGN(const LayerNumbers layer, numbers_of(context, node));
+  const bool stays_wide = context.network.is_wide[static_cast<size_t>(node.outputs[0])];
+  if (stays_wide && !layer.has_one_scale()) {
+    return invalid_input("makes logits from weights with an exponent for each channel");
+  }
+  std::vector<std::string> inputs = inputs_of(context, node, layer);
+  const bool is_result = stays_wide && node.outputs[0] == context.graph.outputs[0];
+  std::string sums = context.builder.add("Gemm", is_result ? kLogits : node.name + "/real",
+                                         std::move(inputs), {{"transB", int64_t{1}}});
+  if (stays_wide) return Exported{.name = std::move(sums), .is_real = true};
+  return quantised(context, n, sums);
+}
+
+}  // namespace mantissa::onnx

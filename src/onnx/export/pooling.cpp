@@ -1,0 +1,57 @@
+// Maxima and means.
+#include "onnx/export/operators.h"
+#include "ops/ops.h"
+#include "ops/pool_axes.h"
+
+namespace mantissa::onnx {
+namespace {
+
+std::vector<NodeAttribute> windows(const Attributes& a, bool ceil) {
+  const auto [vertical, horizontal] = ops::pool_axes(a);
+  return {
+      ints("kernel_shape", {vertical.window, horizontal.window}),
+      ints("strides", {vertical.stride, horizontal.stride}),
+      ints("pads", {vertical.padding, horizontal.padding, vertical.padding, horizontal.padding}),
+      {"ceil_mode", int64_t{ceil ? 1 : 0}}};
+}
+
+}  // namespace
+
+// Bytes have the order of mantissas: nothing is quantised.
+Result<Exported> export_max_pool(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const bool ceil = node.op == &ops::kOverlappingMaxPool && node.attributes.is_set("ceil");
+  Exported out = context.input(node);
+  out.name = context.builder.add("MaxPool", context.output_name(node), {out.name},
+                                 windows(node.attributes, ceil));
+  return out;
+}
+
+Result<Exported> export_average_pool(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  if (node.attributes.is_set("ceil")) {
+    return invalid_input("has windows that end beyond the image (ceil)");
+  }
+  std::vector<NodeAttribute> attributes = windows(node.attributes, false);
+  attributes.push_back(
+      {"count_include_pad", int64_t{node.attributes.is_set("count_padding") ? 1 : 0}});
+  const Exported in = context.input(node);
+  const std::string input = real(context, in, node.name);
+  return quantised(
+      context, n,
+      context.builder.add("AveragePool", node.name + "/real", {input}, std::move(attributes)),
+      in.is_signed);
+}
+
+Result<Exported> export_global_average(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const Exported in = context.input(node);
+  const std::string input = real(context, in, node.name);
+  Exported out =
+      quantised(context, n, context.builder.add("GlobalAveragePool", node.name + "/real", {input}),
+                in.is_signed);
+  out.name = context.builder.add("Flatten", out.name + "/vector", {out.name});
+  return out;
+}
+
+}  // namespace mantissa::onnx

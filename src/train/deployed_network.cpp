@@ -1,0 +1,194 @@
+#include "train/deployed_network.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "base/base64.h"
+#include "base/mapped_file.h"
+#include "numerics/rounding.h"
+#include "onnx/export/weights.h"
+#include "onnx/read_budget.h"
+#include "onnx/reader.h"
+#include "onnx/writer.h"
+#include "plan/grids.h"
+#include "plan/network_format.h"
+#include "plan/resolved_values.h"
+
+namespace mantissa {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Entries of the model's metadata.
+constexpr const char* kFrozen = "mantissa.frozen";      // frozen_bytes without weights, in base64
+constexpr const char* kHash = "mantissa.model_sha256";  // of the frozen network's state
+constexpr const char* kTarget = "mantissa.target";
+constexpr const char* kOrigin = "mantissa.weights_sha256";  // since the first version that exported
+
+// Whether channels of a value have exponents that differ.
+bool is_by_channel(const State& state, int value) {
+  const int tensor = state.layout().channel_exponents[static_cast<size_t>(value)];
+  if (tensor < 0) return false;
+  const std::span<const std::byte> below = state.bytes(tensor);
+  return std::any_of(below.begin(), below.end(), [](std::byte b) { return b != std::byte{0}; });
+}
+
+// A view of the network: its numbers stay where they are.
+onnx::ExportedNetwork exported(const FrozenNetwork& network) {
+  const Graph& graph = network.graph;
+  const State& state = network.state;
+  const StateLayout& layout = state.layout();
+  const ResolvedValues resolved = resolve_values(graph);
+  const Grids widths = grids(graph, network.description.format);
+  onnx::ExportedNetwork result{.graph = &graph,
+                               .parameters = {},
+                               .exponents = {},
+                               .limits = {},
+                               .is_wide = resolved.is_wide,
+                               .by_channel = {},
+                               .skipped = resolved.skipped,
+                               .applies_relu = resolved.fused_relu};
+  for (const ParameterState& parameter : layout.parameters) {
+    onnx::ExportedParameter one{state.bytes(parameter.mantissa), {}};
+    if (parameter.exponent >= 0) {
+      one.exponents = {state.data<int16_t>(parameter.exponent),
+                       static_cast<size_t>(layout.tensors[parameter.exponent].shape.count())};
+    }
+    result.parameters.push_back(one);
+  }
+  for (int value = 0; value < std::ssize(graph.values); ++value) {
+    const int canonical = resolved.canonical[value], slot = layout.slots.of_value[canonical];
+    result.exponents.push_back(slot < 0 ? 0 : state.data<int16_t>(layout.exponents)[slot]);
+    result.limits.push_back(static_cast<int>(mantissa_limit(widths.values[canonical].bits)));
+    result.by_channel.push_back(is_by_channel(state, canonical));
+  }
+  return result;
+}
+
+std::string entry(const onnx::ModelData& model, const char* key) {
+  const auto found = model.metadata.find(key);
+  return found == model.metadata.end() ? std::string() : found->second;
+}
+
+// An ONNX file in memory.
+struct DeployedFile {
+  std::shared_ptr<const MappedFile> file;
+  onnx::ModelData model;
+};
+
+Result<DeployedFile> read_deployed(const fs::path& path) {
+  DeployedFile result;
+  MANTISSA_ASSIGN(result.file, MappedFile::open(path, onnx::kMostFileBytes));
+  auto model = onnx::parse_model(result.file->bytes(), result.file, path.parent_path());
+  if (!model.ok()) return invalid_input("'" + path.string() + "': " + model.error().message);
+  result.model = std::move(*model);
+  return result;
+}
+
+Error changed(const fs::path& path, const std::string& what) {
+  return invalid_input(path.string() + ": was changed after its export: " + what +
+                       "; export the network again");
+}
+
+// The frozen network as the metadata have it; the model's weights are missing in it.
+Result<FrozenNetwork> described_network(const fs::path& path, const onnx::ModelData& model) {
+  const std::string text = entry(model, kFrozen);
+  if (text.empty() && !entry(model, kOrigin).empty()) {
+    return invalid_input(path.string() +
+                         ": was exported by an earlier version, without what predicting with "
+                         "Mantissa needs: export the network again");
+  }
+  if (text.empty()) {
+    return invalid_input(path.string() +
+                         ": is an ONNX model that `mantissa export` did not write. `mantissa run` "
+                         "computes it in float; `mantissa train --from` and `mantissa import` take "
+                         "its network and weights");
+  }
+  const auto bytes = from_base64(text);
+  if (!bytes) return changed(path, std::string(kFrozen) + " is no base64");
+  MANTISSA_ASSIGN(const SafetensorsFile file, parse_safetensors(*bytes, path));
+  int64_t weights = 1;
+  for (const onnx::TensorData& tensor : model.graph.initialisers) {
+    weights += 2 * std::ssize(tensor.bytes);  // of 4 bits two are a byte
+  }
+  return frozen_network(path, file, weights);
+}
+
+// Takes the weights from the model's tensors.
+Status take_weights(const onnx::ModelData& model, FrozenNetwork& network) {
+  MANTISSA_ASSIGN(const auto weights, onnx::recover_weights(exported(network), model));
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i].empty()) continue;
+    const int tensor = network.state.layout().parameters[i].mantissa;
+    std::memcpy(network.state.bytes(tensor).data(), weights[i].data(), weights[i].size());
+  }
+  return {};
+}
+
+// The first tensor, or else the part, in which two models differ.
+std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
+  const auto &ours = a.graph.initialisers, &theirs = b.graph.initialisers;
+  const auto differs = [](const onnx::TensorData& x, const onnx::TensorData& y) {
+    return x.name != y.name || x.type != y.type || x.dims != y.dims ||
+           !std::equal(x.bytes.begin(), x.bytes.end(), y.bytes.begin(), y.bytes.end());
+  };
+  for (size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+    if (differs(ours[i], theirs[i])) return "tensor '" + ours[i].name + "' differs";
+  }
+  return a.metadata != b.metadata ? "its metadata differ" : "its graph differs";
+}
+
+}  // namespace
+
+Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target) {
+  const FrozenDescription& d = network.description;
+  if (frozen_form(in_format(d.network, d.format), d.format) != FrozenForm::kRescaled) {
+    return invalid_input("networks of 8 bits can be exported, and this one computes in " +
+                         to_string(d.format));
+  }
+  MANTISSA_ASSIGN(onnx::ExportedModel result, onnx::export_network(exported(network), target));
+  MANTISSA_ASSIGN(const std::string frozen, frozen_bytes(network, false));
+  const auto text = [](const nlohmann::json& json) {
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  result.model.metadata = {{"mantissa.class_names", text(d.class_names)},
+                           {"mantissa.data", d.data},
+                           {"mantissa.format", to_string(d.format)},
+                           {"mantissa.network", d.network.name},
+                           {kFrozen, to_base64(std::as_bytes(std::span(frozen)))},
+                           {kHash, network.state.sha256(StateGroup::kPredictor)},
+                           {kOrigin, d.weights_sha256},
+                           {kTarget, target == onnx::ExportTarget::kPortable ? "portable" : "ort"}};
+  return result;
+}
+
+Result<FrozenNetwork> load_deployed(const fs::path& path) {
+  MANTISSA_ASSIGN(const DeployedFile deployed, read_deployed(path));
+  const onnx::ModelData& model = deployed.model;
+  MANTISSA_ASSIGN(FrozenNetwork network, described_network(path, model));
+  const Status taken = take_weights(model, network);
+  if (!taken.ok()) return changed(path, taken.error().message);
+  if (network.state.sha256(StateGroup::kPredictor) != entry(model, kHash)) {
+    return changed(path, "its weights are not those that were exported");
+  }
+  // What Mantissa computes is what the graph says only if the graph is still the export's.
+  const auto target = entry(model, kTarget) == "portable" ? onnx::ExportTarget::kPortable
+                                                          : onnx::ExportTarget::kOnnxRuntime;
+  MANTISSA_ASSIGN(const onnx::ExportedModel again, export_frozen(network, target));
+  MANTISSA_ASSIGN(const std::string bytes, onnx::model_bytes(again.model));
+  const std::span<const std::byte> expected = std::as_bytes(std::span(bytes));
+  const std::span<const std::byte> found = deployed.file->bytes();
+  if (std::equal(expected.begin(), expected.end(), found.begin(), found.end())) return network;
+  return changed(path, difference(again.model, model));
+}
+
+Result<bool> is_deployed(const fs::path& path) {
+  MANTISSA_ASSIGN(const DeployedFile deployed, read_deployed(path));
+  return !entry(deployed.model, kFrozen).empty();
+}
+
+}  // namespace mantissa
