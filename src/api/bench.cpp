@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 // `json` is filled as soon as it is known: the measurement outlives a file that cannot be written.
 Status run_bench(const Settings& settings, const Observer& observer, std::string& json) {
-  MANTISSA_ASSIGN(const BenchConfig config, bench_config(settings));
+  MANTISSA_ASSIGN(BenchConfig config, bench_config(settings));
   std::optional<nlohmann::json> before;
   const std::string compared = benchmark_file(config.compare), out = benchmark_file(config.out);
   if (!config.compare.empty()) {
@@ -27,7 +27,10 @@ Status run_bench(const Settings& settings, const Observer& observer, std::string
   if (observer != nullptr) {
     forward = [&](const TrainEvent& event) { return observer(progress_of(event)); };
   }
-  MANTISSA_ASSIGN(const Benchmark benchmark, run_benchmark(config.benchmark, forward));
+  MANTISSA_ASSIGN(const Benchmark benchmark,
+                  config.benchmark.checkpoint.empty()
+                      ? run_benchmark(config.benchmark, forward)
+                      : run_inference_benchmark(config.benchmark, forward));
   Json measured = to_json(config.benchmark, benchmark);
   if (before) compare_benchmarks(*before, compared, measured);
   json = measured.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

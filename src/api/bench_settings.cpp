@@ -1,9 +1,12 @@
 // Settings of bench.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "api/settings.h"
+#include "base/file_system.h"
 #include "data/synthetic.h"
+#include "train/run_folder.h"
 
 namespace mantissa {
 namespace {
@@ -18,7 +21,14 @@ constexpr std::array kOfTraining = {
     "isa",   "recompute",       "allow-inversion", "memory-budget",    "plan",      "profile",
     "freeze"};
 
+// Those that predictions depend on, too.
+constexpr std::array kOfPredictions = {"batch-size", "seed", "threads", "isa"};
+
 const SettingInfo kOwn[] = {
+    {"checkpoint",
+     "a trained network (--out of a run, model.safetensors or an exported .onnx): "
+     "measure its predictions instead of training",
+     ""},
     {"data", "synthetic, fashion-mnist, or a folder with IDX files", kSyntheticData},
     {"input-size", "HxWxC of synthetic pictures: 32x32x3", "28x28x1"},
     {"classes", "of synthetic pictures", "10"},
@@ -28,8 +38,33 @@ const SettingInfo kOwn[] = {
     {"compare", "file that --out wrote (or a folder with bench.json): show its times, too", ""},
     {"out", "file for the JSON, or a folder for bench.json", ""}};
 
+constexpr int kFirst = 4;  // of kOwn, that are shown behind the network
+
 bool is_of_training(const std::string& name) {
   return std::find(kOfTraining.begin(), kOfTraining.end(), name) != kOfTraining.end();
+}
+
+// Settings that say what a checkpoint says itself.
+Status check_prediction(const Settings& settings) {
+  for (const auto& [name, text] : settings) {
+    const bool is_used =
+        std::find(kOfPredictions.begin(), kOfPredictions.end(), name) != kOfPredictions.end();
+    const bool is_of_network = name == "data" || name == "input-size" || name == "classes" ||
+                               (is_of_training(name) && !is_used);
+    if (is_of_network) {
+      return invalid_input("--" + name +
+                           " is not for --checkpoint, whose predictions of noise are measured: "
+                           "leave it out");
+    }
+  }
+  return {};
+}
+
+// The file of a checkpoint that may be named by its run's folder.
+Result<std::string> model_file(const std::string& checkpoint) {
+  MANTISSA_ASSIGN(const PathKind kind, path_kind(checkpoint));
+  if (kind != PathKind::kFolder) return checkpoint;
+  return (std::filesystem::path(checkpoint) / kModelFile).string();
 }
 
 Status parse_input_size(const std::string& text, BenchmarkConfig& config) {
@@ -52,6 +87,9 @@ Status set_own(const std::string& name, const std::string& text, BenchConfig& co
   BenchmarkConfig& benchmark = config.benchmark;
   if (name == "compare") config.compare = text;
   if (name == "out") config.out = text;
+  if (name == "checkpoint") {
+    MANTISSA_ASSIGN(benchmark.checkpoint, model_file(text));
+  }
   if (name == "input-size") return parse_input_size(text, benchmark);
   if (name == "classes") {
     MANTISSA_ASSIGN(benchmark.classes, parse_integer(name, text, 2, 256));
@@ -76,9 +114,9 @@ std::vector<SettingInfo> bench_infos() {
     if (!is_of_training(setting.name)) continue;
     infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
     // Where train has it: after the network.
-    if (infos.size() == 1) infos.insert(infos.end(), std::begin(kOwn), std::begin(kOwn) + 3);
+    if (infos.size() == 1) infos.insert(infos.end(), std::begin(kOwn), std::begin(kOwn) + kFirst);
   }
-  infos.insert(infos.end(), std::begin(kOwn) + 3, std::end(kOwn));
+  infos.insert(infos.end(), std::begin(kOwn) + kFirst, std::end(kOwn));
   return infos;
 }
 
@@ -94,6 +132,9 @@ Result<BenchConfig> bench_config(const Settings& settings) {
     // "data" is of both.
     if (!own || name == "data") training[name] = text;
     if (own) MANTISSA_RETURN_IF_ERROR(set_own(name, text, config));
+  }
+  if (!config.benchmark.checkpoint.empty()) {
+    MANTISSA_RETURN_IF_ERROR(check_prediction(settings));
   }
   training.insert({"data", kSyntheticData});
   MANTISSA_ASSIGN(config.benchmark.run, make_run_config(training));

@@ -59,7 +59,8 @@ Status set(const std::string& name, const std::string& text, InferenceConfig& co
   return {};
 }
 
-const SettingInfo kCheckpoint{"checkpoint", "folder of a run, or a model.safetensors file", ""};
+const SettingInfo kCheckpoint{
+    "checkpoint", "folder of a run, its model.safetensors, or an exported .onnx file", ""};
 const SettingInfo kBatch{"batch-size", "examples computed at once; changes no result", "128"};
 const SettingInfo kThreads{"threads", "threads to compute with (0: one per core)", "0"};
 const SettingInfo kIsa{"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni, amx",
@@ -365,7 +366,8 @@ Result<InferenceConfig> inference_config(const std::string& command, const Setti
     return invalid_input("give either --input, or --data and --index");
   }
   if (config.checkpoint.empty()) {
-    return invalid_input("--checkpoint: name the folder of a run, or a model.safetensors file");
+    return invalid_input(
+        "--checkpoint: name the folder of a run, its model.safetensors, or an exported .onnx file");
   }
   MANTISSA_ASSIGN(const PathKind kind, path_kind(config.checkpoint));
   if (kind == PathKind::kFolder) {

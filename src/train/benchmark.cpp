@@ -1,8 +1,6 @@
 #include "train/benchmark.h"
 
-#include <algorithm>
 #include <memory>
-#include <numeric>
 
 #include "base/memory_limit.h"
 #include "data/ordered_batches.h"
@@ -11,6 +9,7 @@
 #include "kernels/kernel_table.h"
 #include "train/benchmark_clock.h"
 #include "train/benchmark_rows.h"
+#include "train/program_times.h"
 #include "train/programs.h"
 #include "train/run_plan.h"
 
@@ -20,9 +19,6 @@ namespace {
 // Part of the model's learning rate: what a step costs is measured, and noise as data must not make
 // it diverge.
 constexpr double kRateFactor = 0.1;
-
-// Median of `ns`, in microseconds.
-double median_us(std::vector<int64_t> ns) { return 1e-3 * quantile(std::move(ns), 0.5); }
 
 // A network that is being measured.
 class Measurement {
@@ -35,21 +31,14 @@ class Measurement {
     MANTISSA_RETURN_IF_ERROR(check_threads(pool_));
     MANTISSA_RETURN_IF_ERROR(prepare());
     Benchmark result;
-    result.cpu = cpu_model_name();
-    result.integer_instructions = table.peak->integer_instructions;
-    result.float_instructions = table.peak->float_instructions;
-    for (const bool all_threads : {false, true}) {
-      if (all_threads && pool_.size() == 1) continue;
-      MANTISSA_ASSIGN(const MachinePeaks peaks, measure_peaks(*table.peak, pool_, all_threads));
-      result.peaks.push_back(peaks);
-    }
+    MANTISSA_RETURN_IF_ERROR(measure_machine(table, pool_, result));
     MANTISSA_ASSIGN(State state, State::create(plan_.layout));
     MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan_.training.arena_bytes));
     initialise(plan_.graph, config_.run.format, config_.run.seed, state);
     Programs programs(plan_.graph, state, {pool_, arena.span(), config_.run.isa});
-    Executor& executor = programs.add(plan_.training);
-    MANTISSA_RETURN_IF_ERROR(measure(programs, executor));
-    report(executor, result);
+    ProgramTimes times(plan_.training, programs.add(plan_.training));
+    MANTISSA_RETURN_IF_ERROR(measure(programs, times));
+    report(times, result);
     return result;
   }
 
@@ -97,18 +86,15 @@ class Measurement {
         "(is there a limit on processes or memory?)");
   }
 
-  Status measure(Programs& programs, Executor& executor) {
+  Status measure(Programs& programs, ProgramTimes& times) {
     StepScalars scalars = step_scalars(config_.run);
     scalars.learning_rate = kRateFactor * config_.run.learning_rate;
     const int64_t all = config_.warmup_steps + config_.steps;
-    instruction_ns_.resize(plan_.training.instructions.size());
-    profile_ns_.resize(instruction_ns_.size());
-    executor.set_profile(profile_ns_, now_ns);
     for (int64_t step = 0; step < all; ++step) {
       // Steps before those that are measured may be of dynamic fixed point's warm-up.
       const bool measured = step >= config_.warmup_steps;
       scalars.step = step + (measured ? config_.run.format.deciding_steps() : 0);
-      MANTISSA_RETURN_IF_ERROR(take_step(programs, scalars, measured));
+      MANTISSA_RETURN_IF_ERROR(take_step(programs, scalars, measured, times));
       if (!tell_done(observer_, TrainEventKind::kStep, step + 1, all)) {
         return make_error(ErrorCode::kInterrupted, "interrupted");
       }
@@ -116,44 +102,27 @@ class Measurement {
     return {};
   }
 
-  Status take_step(Programs& programs, const StepScalars& scalars, bool measured) {
-    std::fill(profile_ns_.begin(), profile_ns_.end(), 0);
+  Status take_step(Programs& programs, const StepScalars& scalars, bool measured,
+                   ProgramTimes& times) {
     const int64_t wait_start = now_ns();
     const Batch batch = synthetic() ? noise_batch_ : batches_->next();
     const int64_t wait_ns = now_ns() - wait_start;
-    const int64_t start = now_ns();
+    times.begin();
     MANTISSA_ASSIGN(const StepResult result, programs.train_step(batch, scalars));
-    const int64_t step_ns = now_ns() - start;
+    times.end(measured);
     if (!measured) return {};
     wait_ns_.push_back(wait_ns);
-    step_ns_.push_back(step_ns);
-    overhead_ns_.push_back(step_ns -
-                           std::accumulate(profile_ns_.begin(), profile_ns_.end(), int64_t{0}));
-    for (size_t i = 0; i < profile_ns_.size(); ++i) instruction_ns_[i].push_back(profile_ns_[i]);
     re_executions_ += result.re_executions;
     mispredictions_ += result.mispredictions;
     return {};
   }
 
-  void report(const Executor& executor, Benchmark& result) const {
-    const Program& program = plan_.training;
-    for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
-      BenchmarkRow row = describe_instruction(program, i, executor.context(i));
-      row.median_us = median_us(instruction_ns_[i]);
-      result.instructions.push_back(std::move(row));
-    }
-    result.by_op = sums(result.instructions, true);
-    result.by_phase = sums(result.instructions, false);
-    result.step = total(result.instructions);
-    result.step.median_us = median_us(step_ns_);
-    result.step_p10_us = 1e-3 * quantile(step_ns_, 0.1);
-    result.step_p90_us = 1e-3 * quantile(step_ns_, 0.9);
-    result.overhead_us = median_us(overhead_ns_);
+  void report(const ProgramTimes& times, Benchmark& result) const {
+    times.report(result);
     result.data_wait_us = synthetic() ? 0 : median_us(wait_ns_);
     result.examples_per_second = 1e6 * static_cast<double>(config_.run.batch_size) /
                                  (result.step.median_us + result.data_wait_us);
     result.parameters = plan_.graph.trained_parameters();
-    result.arena_bytes = program.arena_bytes;
     result.planned_peak_bytes = plan_.memory.peak_bytes();
     result.re_executions = re_executions_;
     result.mispredictions = mispredictions_;
@@ -167,13 +136,23 @@ class Measurement {
   std::unique_ptr<ShuffledBatches> batches_;  // of real data
   std::unique_ptr<OrderedBatches> noise_;     // synthetic data: one batch, the same in each step
   Batch noise_batch_;
-  std::vector<int64_t> profile_ns_;                   // per instruction, of one step
-  std::vector<std::vector<int64_t>> instruction_ns_;  // [instruction][measured step]
-  std::vector<int64_t> step_ns_, overhead_ns_, wait_ns_;
+  std::vector<int64_t> wait_ns_;
   int64_t re_executions_ = 0, mispredictions_ = 0;
 };
 
 }  // namespace
+
+Status measure_machine(const kernels::KernelTable& table, ThreadPool& pool, Benchmark& result) {
+  result.cpu = cpu_model_name();
+  result.integer_instructions = table.peak->integer_instructions;
+  result.float_instructions = table.peak->float_instructions;
+  for (const bool all_threads : {false, true}) {
+    if (all_threads && pool.size() == 1) continue;
+    MANTISSA_ASSIGN(const MachinePeaks peaks, measure_peaks(*table.peak, pool, all_threads));
+    result.peaks.push_back(peaks);
+  }
+  return {};
+}
 
 Result<Benchmark> run_benchmark(const BenchmarkConfig& config, const TrainObserver& observer) {
   return Measurement(config, observer).run();

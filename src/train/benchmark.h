@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/thread_pool.h"
+#include "kernels/kernel_table.h"
 #include "tensor/tensor.h"
 #include "train/machine_peaks.h"
 #include "train/progress.h"
@@ -17,6 +19,7 @@ namespace mantissa {
 // optimiser, batch, seed, threads and instruction set.
 struct BenchmarkConfig {
   RunConfig run;
+  std::string checkpoint = {};  // of a trained network: its predictions are measured; "": training
   int64_t height = 28, width = 28, channels = 1, classes = 10;  // of synthetic pictures
   int64_t steps = 30;                                           // measured
   int64_t warmup_steps = 5;                                     // before them
@@ -44,7 +47,7 @@ struct Benchmark {
   std::vector<MachinePeaks> peaks;                       // one thread; then all, if they are more
   int64_t parameters = 0;
   int64_t arena_bytes = 0;
-  int64_t planned_peak_bytes = 0;          // of a training run on these pictures
+  int64_t planned_peak_bytes = 0;          // of a training run on these pictures; 0: there is none
   std::vector<BenchmarkRow> instructions;  // in the program's order
   std::vector<BenchmarkRow> by_op,
       by_phase;       // sums over phase and op, and over phase: slowest first
@@ -57,8 +60,15 @@ struct Benchmark {
   int64_t re_executions = 0, mispredictions = 0;
 };
 
+// Measures the CPU's peaks, with one thread and with all of the pool.
+Status measure_machine(const kernels::KernelTable& table, ThreadPool& pool, Benchmark& result);
+
 // Measures as configured. The observer sees each step, warm-up steps too; if it returns false the
 // result is an error (kInterrupted).
 Result<Benchmark> run_benchmark(const BenchmarkConfig& config, const TrainObserver& observer);
+
+// The same for batches of noise through the network of config.checkpoint, which tells `config` its
+// name, format and sizes.
+Result<Benchmark> run_inference_benchmark(BenchmarkConfig& config, const TrainObserver& observer);
 
 }  // namespace mantissa

@@ -82,12 +82,16 @@ Json run_json(const BenchmarkConfig& config, const Benchmark& benchmark) {
   Json json = {{"model", run.model},
                {"format", to_string(run.format)},
                {"batch_size", run.batch_size},
-               {"micro_batch_size", run.micro_batch_size},
-               {"optimizer", optimizer_name(run.optimizer)},
-               {"width", run.width},
                {"data", run.data},
-               {"augment", to_string(run.augmentation)},
                {"parameters", benchmark.parameters}};
+  if (config.checkpoint.empty()) {
+    json.update({{"micro_batch_size", run.micro_batch_size},
+                 {"optimizer", optimizer_name(run.optimizer)},
+                 {"width", run.width},
+                 {"augment", to_string(run.augmentation)}});
+  } else {
+    json["checkpoint"] = config.checkpoint;
+  }
   if (run.data == kSyntheticData) {
     json["input_size"] = {config.height, config.width, config.channels};
     json["classes"] = config.classes;

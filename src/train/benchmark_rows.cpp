@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace mantissa {
 namespace {
@@ -147,5 +148,7 @@ double quantile(std::vector<int64_t> values, double q) {
   return (1 - part) * static_cast<double>(values[below]) +
          part * static_cast<double>(values[above]);
 }
+
+double median_us(std::vector<int64_t> ns) { return 1e-3 * quantile(std::move(ns), 0.5); }
 
 }  // namespace mantissa

@@ -23,4 +23,7 @@ BenchmarkRow total(const std::vector<BenchmarkRow>& rows);
 // The value below which the fraction q of `values` lies, interpolated; 0 for none.
 double quantile(std::vector<int64_t> values, double q);
 
+// The median of `ns`, in microseconds.
+double median_us(std::vector<int64_t> ns);
+
 }  // namespace mantissa
