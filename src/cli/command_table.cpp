@@ -19,19 +19,23 @@ constexpr CommandInfo kCommands[] = {
      "docs/networks.md describes such files."},
     {"eval", "Evaluate a trained network on the test examples",
      "  mantissa eval --checkpoint runs/a --data fashion-mnist\n"
-     "  mantissa eval --checkpoint runs/a/model.safetensors --data fashion-mnist --json\n"},
+     "  mantissa eval --checkpoint runs/a/model.safetensors --data fashion-mnist --json\n"
+     "  mantissa eval --checkpoint a.onnx --data fashion-mnist\n"},
     {"predict", "Classify pictures or some test examples, and show them",
      "  mantissa predict --checkpoint runs/a --input picture.png\n"
      "  mantissa predict --checkpoint runs/a --input holiday/ more/*.jpg --csv classes.csv\n"
      "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"
-     "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-999 --raw out.npz\n",
+     "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-999 --raw out.npz\n"
+     "  mantissa predict --checkpoint a.onnx --input picture.png\n",
      "--raw: in Python, numpy.load('out.npz') has mantissas and exponent; the logits are "
      "mantissas * 2.0 ** exponent."},
     {"export", "Write a trained network as an ONNX file that computes the same bits",
      "  mantissa export --checkpoint runs/a --out a.onnx\n"
      "  mantissa export --checkpoint runs/a/model.safetensors --target portable --out a.onnx\n",
      "The file takes pictures as they are (pixels: uint8 [N, C, H, W]) and gives logits (float32 "
-     "[N, classes]), equal to those of predict --raw. docs/onnx.md describes it."},
+     "[N, classes]), equal to those of predict --raw. It is a checkpoint, too: predict, eval, "
+     "serve "
+     "and train --from take it. docs/onnx.md describes it."},
     {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
      "  mantissa data fashion-mnist\n"
      "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"
@@ -80,12 +84,15 @@ constexpr CommandInfo kCommands[] = {
      "runs/w4a4/network.json --out runs/c\n",
      "Prints its address, and listens on this machine alone unless --host says otherwise. There is "
      "no password. docs/serve.md lists what can be asked."},
-    {"bench", "Measure training steps: time, speed and share of the CPU's peak per instruction",
+    {"bench",
+     "Measure training steps or predictions: time, speed and share of the CPU's peak per "
+     "instruction",
      "  mantissa bench --model resnet20 --format bfp8 --batch-size 128\n"
      "  mantissa bench --model resnet8 --input-size 32x32x3 --threads 1 --sort time\n"
      "  mantissa bench --model resnet8 --data fashion-mnist --out before.json\n"
      "  mantissa bench --model mine.json --input-size 28x28x1\n"
-     "  mantissa bench --model resnet8 --data fashion-mnist --compare before.json\n",
+     "  mantissa bench --model resnet8 --data fashion-mnist --compare before.json\n"
+     "  mantissa bench --checkpoint runs/a --batch-size 1 --threads 1\n",
      "GOPS count a multiply-add as two operations, a product with a 16-bit gradient as one "
      "multiply-add. peak% is relative to the integer peak measured in this run with as many "
      "threads. MB and GB/s count operands read and written, each once."},
