@@ -55,6 +55,18 @@ class Safetensors : public testing::Test {
   TestFolder folder_;
 };
 
+TEST_F(Safetensors, BytesInMemoryAreThoseOfTheFile) {
+  const std::string bytes = valid();
+  const auto file = parse_safetensors(bytes, "memory");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(safetensors_bytes(file->metadata, file->tensors).value(), bytes);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const auto cut = parse_safetensors(std::string_view(bytes).substr(0, size), "memory");
+    ASSERT_FALSE(cut.ok());
+    EXPECT_NE(cut.error().message.find("memory"), std::string::npos);
+  }
+}
+
 TEST_F(Safetensors, GivesBackWhatWasWritten) {
   valid();
   const auto file = read_safetensors(path());
@@ -200,9 +212,9 @@ TEST_F(Safetensors, FindsEachOfManyTensors) {
 
 TEST_F(Safetensors, RefusesLongNamesAndMuchMetadata) {
   const auto named = [](size_t bytes) {
-    return file_of("{\"" + std::string(bytes, 'x') +
-                       R"(":{"dtype":"I8","shape":[],"data_offsets":[0,1]}})",
-                   "a");
+    return file_of(
+        "{\"" + std::string(bytes, 'x') + R"(":{"dtype":"I8","shape":[],"data_offsets":[0,1]}})",
+        "a");
   };
   EXPECT_EQ(refusal(named(4096)), "accepted");
   EXPECT_NE(refusal(named(4097)).find("name of 4097 bytes"), std::string::npos);

@@ -75,6 +75,24 @@ check_bench() {
   accepts "bench --augment none" "^  median" "${bench[@]}" --augment none
 }
 
+# Predictions of a trained network, of a run or an exported file.
+check_predictions() {
+  local bench=(bench --batch-size 4 --threads 2 --steps 3 --warmup 1)
+  run train --model lenet5 --data "$data" --steps 2 --batch-size 16 --out "$folder/run"
+  run export --checkpoint "$folder/run" --out "$folder/a.onnx"
+  accepts "bench of predictions" "^forward +conv1" "${bench[@]}" --checkpoint "$folder/run"
+  holds "nothing is trained" eval '! grep -qE "^(grad_in|grad_w|update|stats) " "$folder/stdout"'
+  prints_json "bench of an exported file" "${bench[@]}" --checkpoint "$folder/a.onnx" --json \
+    --quiet --out "$folder/predictions.json"
+  holds "bench of predictions: all entries" eval \
+    'missing=$(missing_entries "$folder/predictions.json") && [[ -z $missing ]]'
+  accepts "bench of predictions --compare" "speedup" "${bench[@]}" --checkpoint "$folder/a.onnx" \
+    --compare "$folder/predictions.json"
+  refuses "a network twice" 2 "--model is not for --checkpoint" "${bench[@]}" \
+    --checkpoint "$folder/run" --model mlp
+  refuses "no such checkpoint" 2 "none" "${bench[@]}" --checkpoint "$folder/none"
+}
+
 # check_bench_targets BENCH...: where --out cannot write, or must not.
 check_bench_targets() {
   ln -s target "$folder/link"
@@ -95,4 +113,5 @@ check_bench_targets() {
 }
 
 check_bench
+check_predictions
 finish

@@ -6,13 +6,20 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run train --data "$data" --model resnet8 --width 0.25 --steps 4 --batch-size 16 --out "$folder/a"
 run predict --checkpoint "$folder/a" --data "$data" --index 0-4 --raw "$folder/raw.npz"
-"$MANTISSA" serve --checkpoint "$folder/a" --port 0 >"$folder/address" 2>"$folder/serving" &
-server=$!
-for ((i = 0; i < 100; ++i)); do
-  [[ -s $folder/address ]] && break
-  sleep 0.1
-done
-address=$(<"$folder/address")
+
+# starts CHECKPOINT: serves it; leaves $server and $address.
+starts() {
+  : >"$folder/address"
+  "$MANTISSA" serve --checkpoint "$1" --port 0 >"$folder/address" 2>"$folder/serving" &
+  server=$!
+  for ((i = 0; i < 100; ++i)); do
+    [[ -s $folder/address ]] && break
+    sleep 0.1
+  done
+  address=$(<"$folder/address")
+}
+
+starts "$folder/a"
 holds "it prints its address" grep -qE '^http://127\.0\.0\.1:[0-9]+$' "$folder/address"
 
 # asks STATUS PATH [FILE]: the answer is in $folder/answer; FILE is posted.
@@ -53,6 +60,7 @@ mantissas, exponent = array("mantissas"), array("exponent")[0]
 logits = [x for row in json.load(open(sys.argv[1] + "/answer"))["logits"] for x in row]
 sys.exit(logits != [m * 2.0 ** exponent for m in mantissas])
 PYTHON
+cp "$folder/answer" "$folder/predictions"
 head -c 100 "$folder/pixels" >"$folder/short"
 holds "too few bytes" asks 400 /predict "$folder/short"
 holds "say what is wanted" grep -q "the body has 100 bytes; pictures have" "$folder/answer"
@@ -78,6 +86,13 @@ wait $server || status=$?
 holds "SIGTERM ends it in good order" eval '((status == 0))'
 refuses "a server that is gone" 1 "does not answer" train --from "$address" --data "$data" \
   --out "$folder/f"
+run export --checkpoint "$folder/a" --out "$folder/a.onnx"
+starts "$folder/a.onnx"
+holds "an exported file is served" asks 200 /predict "$folder/pixels"
+holds "and predicts the same" cmp "$folder/answer" "$folder/predictions"
+holds "and has weights to start from" asks 200 '/parameters?take=stem*'
+kill -TERM $server
+wait $server
 refuses "a port that is no number" 2 "port: 'x' is no number" serve --checkpoint "$folder/a" --port x
 refuses "nothing to serve" 2 "." serve --checkpoint "$folder/nothing"
 
