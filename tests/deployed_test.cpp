@@ -35,7 +35,7 @@ Graph with_batch_norms_alone() {
   return finished(net);
 }
 
-// Vectors of images: of what lies in another order in the model than here.
+// Flattened images, which lie in another order in ONNX, with functions before the next layer.
 Graph with_flattened_images() {
   Layers net("flattened", fashion_options());
   net.convolution("conv1", 6, 5, 4, 0, true);

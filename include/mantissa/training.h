@@ -75,6 +75,7 @@ struct ParameterNumbers {
 // A network with fixed exponents. Predictions do not depend on their neighbours in the batch.
 class MANTISSA_EXPORT Model {
  public:
+  // Loads model.safetensors, or an ONNX file that export_model wrote.
   static Outcome<Model> load(const std::string& path);
   Outcome<Done> save(const std::string& path) const;
 

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 // Entries of the model's metadata.
 constexpr const char* kFrozen = "mantissa.frozen";      // frozen_bytes without weights, in base64
-constexpr const char* kHash = "mantissa.model_sha256";  // of the frozen network's state
+constexpr const char* kHash = "mantissa.model_sha256";  // the hash of the frozen network's state
 constexpr const char* kTarget = "mantissa.target";
 constexpr const char* kOrigin = "mantissa.weights_sha256";  // since the first version that exported
 

@@ -61,7 +61,7 @@ Result<Exported> export_multiply(ExportContext& context, int n) {
                    any_signed && is_signed(context, n));
 }
 
-// Nothing, of values that are not negative here already.
+// Values that cannot be negative stay as they are.
 Result<Exported> export_relu(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   Exported out = context.input(node);

@@ -15,7 +15,7 @@
 namespace mantissa::onnx {
 namespace {
 
-constexpr int kZeroByte = 128;  // of weights of uint8
+constexpr int kZeroByte = 128;  // the zero point of uint8 weights
 constexpr int kMostInt4 = 7;
 // CPUs with AVX2 and without VNNI add two products of bytes with saturation.
 constexpr int kMostPair = 32767;
@@ -41,7 +41,7 @@ std::vector<int64_t> dims_of(const Shape& shape) {
   return {shape.dims.begin(), shape.dims.begin() + shape.rank};
 }
 
-// Of 4 bits two to a byte, the first in the low half.
+// The bytes in the file. Two weights of 4 bits share a byte, the first in the low half.
 std::vector<uint8_t> stored(const std::vector<int8_t>& weights, const Shape& shape,
                             const WeightsForm& form) {
   const bool is_int4 = form.type == ElementType::kInt4;
@@ -58,7 +58,7 @@ std::vector<uint8_t> stored(const std::vector<int8_t>& weights, const Shape& sha
   return bytes;
 }
 
-// The other direction, of one weight; none where it is no mantissa.
+// One weight back from the file; nothing where it is no mantissa.
 std::optional<int8_t> weight_at(const TensorData& tensor, int64_t at, int shift) {
   const size_t index = static_cast<size_t>(at);
   int weight = 0;
@@ -97,8 +97,7 @@ Result<const TensorData*> find(const Tensors& tensors, const std::string& name) 
   return found->second;
 }
 
-// How far the file's scales are above those of the layer: a power of two that makes up for
-// shifted weights.
+// The shift of the file's weights: its scales are larger than the layer's by that power of two.
 Result<int> shift_of(const TensorData& scales, const LayerNumbers& layer) {
   float scale = 0;
   if (scales.type == ElementType::kFloat && scales.bytes.size() >= sizeof(float)) {

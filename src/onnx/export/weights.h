@@ -13,7 +13,7 @@ namespace mantissa::onnx {
 
 // The form of a layer's weights in the file.
 struct WeightsForm {
-  ElementType type = ElementType::kInt8;  // of uint8, 128 is zero
+  ElementType type = ElementType::kInt8;  // in uint8, 128 stands for zero
   int shift = 0;                          // weights are shifted right by it, scales left
 };
 
