@@ -27,17 +27,17 @@ class ExportBuilder {
   bool makes(const std::string& name) const { return made_.contains(name); }
 
   // A constant; one of that name that is there already is the same.
-  std::string constant(const std::string& name, ElementType type, std::vector<int64_t> dims,
+  std::string constant(const std::string& name, ElementType type, const std::vector<int64_t>& dims,
                        std::span<const std::byte> bytes) {
     if (!constants_.insert(name).second) return name;
     auto kept = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
-    graph.initialisers.push_back({name, type, std::move(dims), *kept, kept});
+    graph.initialisers.push_back({name, type, dims, *kept, kept});
     return name;
   }
   template <typename T>
-  std::string numbers(const std::string& name, ElementType type, std::vector<int64_t> dims,
+  std::string numbers(const std::string& name, ElementType type, const std::vector<int64_t>& dims,
                       const std::vector<T>& values) {
-    return constant(name, type, std::move(dims), std::as_bytes(std::span(values)));
+    return constant(name, type, dims, std::as_bytes(std::span(values)));
   }
   std::string scalar(float value, const std::string& name) {
     return numbers<float>(name, ElementType::kFloat, {}, {value});

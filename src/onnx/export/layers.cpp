@@ -17,7 +17,7 @@ constexpr int64_t kExactSums = int64_t{1} << 24;
 // The float32 tensor of the layer's weights. Layers that share them also share it.
 std::string weights(ExportContext& context, const Node& node, const LayerNumbers& layer) {
   const Parameter& weights = context.graph.parameters[node.parameters[0]];
-  const std::string name = real_weights(weights);
+  std::string name = real_weights(weights);
   if (context.builder.makes(name)) return name;
   const auto& nodes = context.graph.nodes;
   const auto uses = std::count_if(nodes.begin(), nodes.end(), [&](const Node& other) {

@@ -82,7 +82,7 @@ std::string add_zeros(ExportBuilder& to, const std::string& name, ElementType ty
   const auto count = static_cast<size_t>(std::max<int64_t>(1, channels));
   const size_t bytes = type == ElementType::kInt4 ? divide_up<size_t>(count, 2) : count;
   const auto zero = static_cast<uint8_t>(type == ElementType::kUint8 ? kZeroByte : 0);
-  return to.numbers(name + "/zero", type, std::move(dims), std::vector<uint8_t>(bytes, zero));
+  return to.numbers(name + "/zero", type, dims, std::vector<uint8_t>(bytes, zero));
 }
 
 std::string scales_name(const std::string& weights, const LayerNumbers& layer) {
