@@ -95,8 +95,8 @@ Status cast(OpCall& call) {
 Status cast_like(OpCall& call) { return cast_to(call, call.type(1)); }
 
 constexpr OpRow kRows[] = {
-    {"Cast", 6, kNewestOpset, 1, 1, 1, "to saturate", cast},
-    {"CastLike", 15, kNewestOpset, 2, 2, 1, "saturate", cast_like},
+    {"Cast", 6, cast, 1, "to saturate"},
+    {"CastLike", 15, cast_like, 2, "saturate"},
 };
 
 }  // namespace

@@ -153,14 +153,13 @@ Status dropout(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Constant", 1, kNewestOpset, 0, 0, 1, "value value_float value_int value_floats value_ints",
-     constant},
-    {"ConstantOfShape", 9, kNewestOpset, 1, 1, 1, "value", constant_of_shape},
-    {"Range", 11, kNewestOpset, 3, 3, 1, "", range},
-    {"EyeLike", 9, kNewestOpset, 1, 1, 1, "dtype k", eye_like},
-    {"Dropout", 6, 6, 1, 1, 2, "is_test ratio", dropout},
-    {"Dropout", 7, 11, 1, 1, 2, "ratio", dropout},
-    {"Dropout", 12, kNewestOpset, 1, 3, 2, "seed", dropout},
+    {"Constant", 1, constant, 0, "value value_float value_int value_floats value_ints"},
+    {"ConstantOfShape", 9, constant_of_shape, 1, "value"},
+    {"Range", 11, range, 3},
+    {"EyeLike", 9, eye_like, 1, "dtype k"},
+    {"Dropout", 6, dropout, 1, "is_test ratio", 6, 2},
+    {"Dropout", 7, dropout, 1, "ratio", 11, 2},
+    {"Dropout", 12, dropout, {1, 3}, "seed", kNewestOpset, 2},
 };
 
 }  // namespace

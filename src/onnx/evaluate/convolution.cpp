@@ -281,10 +281,12 @@ Status conv_transpose(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Conv", 1, kNewestOpset, 2, 3, 1, "auto_pad dilations group kernel_shape pads strides", conv},
-    {"ConvTranspose", 1, kNewestOpset, 2, 3, 1,
-     "auto_pad dilations group kernel_shape output_padding output_shape pads strides",
-     conv_transpose},
+    {"Conv", 1, conv, {2, 3}, "auto_pad dilations group kernel_shape pads strides"},
+    {"ConvTranspose",
+     1,
+     conv_transpose,
+     {2, 3},
+     "auto_pad dilations group kernel_shape output_padding output_shape pads strides"},
 };
 
 }  // namespace

@@ -353,17 +353,17 @@ Status top_k(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Gather", 1, kNewestOpset, 2, 2, 1, "axis", gather},
-    {"GatherElements", 11, kNewestOpset, 2, 2, 1, "axis", gather_elements},
-    {"GatherND", 11, kNewestOpset, 2, 2, 1, "batch_dims", gather_nd},
-    {"Scatter", 9, 10, 3, 3, 1, "axis", scatter_elements},
-    {"ScatterElements", 11, kNewestOpset, 3, 3, 1, "axis reduction", scatter_elements},
-    {"ScatterND", 11, kNewestOpset, 3, 3, 1, "reduction", scatter_nd},
-    {"OneHot", 9, kNewestOpset, 3, 3, 1, "axis", one_hot},
-    {"NonZero", 9, kNewestOpset, 1, 1, 1, "", non_zero},
-    {"Compress", 9, kNewestOpset, 2, 2, 1, "axis", compress},
-    {"Trilu", 14, kNewestOpset, 1, 2, 1, "upper", trilu},
-    {"TopK", 10, kNewestOpset, 2, 2, 2, "axis largest sorted", top_k},
+    {"Gather", 1, gather, 2, "axis"},
+    {"GatherElements", 11, gather_elements, 2, "axis"},
+    {"GatherND", 11, gather_nd, 2, "batch_dims"},
+    {"Scatter", 9, scatter_elements, 3, "axis", 10},
+    {"ScatterElements", 11, scatter_elements, 3, "axis reduction"},
+    {"ScatterND", 11, scatter_nd, 3, "reduction"},
+    {"OneHot", 9, one_hot, 3, "axis"},
+    {"NonZero", 9, non_zero},
+    {"Compress", 9, compress, 2, "axis"},
+    {"Trilu", 14, trilu, {1, 2}, "upper"},
+    {"TopK", 10, top_k, 2, "axis largest sorted", kNewestOpset, 2},
 };
 
 }  // namespace

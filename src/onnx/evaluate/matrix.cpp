@@ -110,10 +110,10 @@ Status gemm(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"MatMul", 1, kNewestOpset, 2, 2, 1, "", mat_mul},
-    {"Gemm", 6, 6, 3, 3, 1, "alpha beta broadcast transA transB", gemm},
-    {"Gemm", 7, 10, 3, 3, 1, "alpha beta transA transB", gemm},
-    {"Gemm", 11, kNewestOpset, 2, 3, 1, "alpha beta transA transB", gemm},
+    {"MatMul", 1, mat_mul, 2},
+    {"Gemm", 6, gemm, 3, "alpha beta broadcast transA transB", 6},
+    {"Gemm", 7, gemm, 3, "alpha beta transA transB", 10},
+    {"Gemm", 11, gemm, {2, 3}, "alpha beta transA transB"},
 };
 
 }  // namespace

@@ -237,18 +237,22 @@ Status lp_normalisation(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"BatchNormalization", 6, 6, 5, 5, 5, "epsilon is_test momentum spatial", batch_normalisation},
-    {"BatchNormalization", 7, 8, 5, 5, 5, "epsilon momentum spatial", batch_normalisation},
-    {"BatchNormalization", 9, 13, 5, 5, 5, "epsilon momentum", batch_normalisation},
-    {"BatchNormalization", 14, kNewestOpset, 5, 5, 3, "epsilon momentum training_mode",
-     batch_normalisation},
-    {"InstanceNormalization", 6, kNewestOpset, 3, 3, 1, "epsilon", instance_normalisation},
-    {"GroupNormalization", 18, kNewestOpset, 3, 3, 1, "epsilon num_groups stash_type",
-     group_normalisation},
-    {"LayerNormalization", 17, kNewestOpset, 2, 3, 3, "axis epsilon stash_type",
-     layer_normalisation},
-    {"LRN", 1, kNewestOpset, 1, 1, 1, "alpha beta bias size", local_response_normalisation},
-    {"LpNormalization", 1, kNewestOpset, 1, 1, 1, "axis p", lp_normalisation},
+    {"BatchNormalization", 6, batch_normalisation, 5, "epsilon is_test momentum spatial", 6, 5},
+    {"BatchNormalization", 7, batch_normalisation, 5, "epsilon momentum spatial", 8, 5},
+    {"BatchNormalization", 9, batch_normalisation, 5, "epsilon momentum", 13, 5},
+    {"BatchNormalization", 14, batch_normalisation, 5, "epsilon momentum training_mode",
+     kNewestOpset, 3},
+    {"InstanceNormalization", 6, instance_normalisation, 3, "epsilon"},
+    {"GroupNormalization", 18, group_normalisation, 3, "epsilon num_groups stash_type"},
+    {"LayerNormalization",
+     17,
+     layer_normalisation,
+     {2, 3},
+     "axis epsilon stash_type",
+     kNewestOpset,
+     3},
+    {"LRN", 1, local_response_normalisation, 1, "alpha beta bias size"},
+    {"LpNormalization", 1, lp_normalisation, 1, "axis p"},
 };
 
 }  // namespace

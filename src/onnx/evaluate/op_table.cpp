@@ -39,10 +39,10 @@ Status check_node(const NodeData& node, const OpRow& row) {
     return invalid_input(describe("attribute", attribute.name) + " is not supported");
   }
   const auto inputs = static_cast<int64_t>(node.inputs.size());
-  if (inputs < row.fewest_inputs || inputs > row.most_inputs) {
+  if (inputs < row.inputs.fewest || inputs > row.inputs.most) {
     return invalid_input(std::to_string(inputs) + " inputs");
   }
-  for (int i = 0; i < row.fewest_inputs; ++i) {
+  for (int i = 0; i < row.inputs.fewest; ++i) {
     if (node.inputs[i].empty()) return invalid_input("input " + std::to_string(i) + " is left out");
   }
   if (node.outputs.empty()) return invalid_input("no output");

@@ -11,20 +11,26 @@
 
 namespace mantissa::onnx {
 
-constexpr int64_t kNewestOpset = 21;
+constexpr int kNewestOpset = 21;
+
+constexpr int kMany = INT32_MAX;
+
+// How many inputs an operator has.
+struct InputCount {
+  int fewest, most;
+  constexpr InputCount(int exactly) : fewest(exactly), most(exactly) {}
+  constexpr InputCount(int least, int greatest) : fewest(least), most(greatest) {}
+};
 
 struct OpRow {
   const char* name;
-  int since;  // operator sets in which the row holds
-  int until;
-  int fewest_inputs;
-  int most_inputs;
-  int most_outputs;
-  const char* attributes;  // that it knows, with spaces between them
+  int since;  // the first operator set in which the row holds
   Status (*function)(OpCall& call);
+  InputCount inputs = 1;
+  const char* attributes = "";  // that it knows, with spaces between them
+  int until = kNewestOpset;     // the last operator set
+  int most_outputs = 1;
 };
-
-constexpr int kMany = INT32_MAX;
 
 std::span<const OpRow> unary_operators();
 std::span<const OpRow> binary_operators();

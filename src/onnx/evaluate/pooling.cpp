@@ -159,14 +159,13 @@ Status global_max_pool(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"MaxPool", 1, kNewestOpset, 1, 1, 2,
-     "auto_pad ceil_mode dilations kernel_shape pads storage_order strides", max_pool},
-    {"AveragePool", 1, kNewestOpset, 1, 1, 1,
-     "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides", average_pool},
-    {"LpPool", 2, kNewestOpset, 1, 1, 1, "auto_pad ceil_mode dilations kernel_shape p pads strides",
-     lp_pool},
-    {"GlobalAveragePool", 1, kNewestOpset, 1, 1, 1, "", global_average_pool},
-    {"GlobalMaxPool", 1, kNewestOpset, 1, 1, 1, "", global_max_pool},
+    {"MaxPool", 1, max_pool, 1,
+     "auto_pad ceil_mode dilations kernel_shape pads storage_order strides", kNewestOpset, 2},
+    {"AveragePool", 1, average_pool, 1,
+     "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
+    {"LpPool", 2, lp_pool, 1, "auto_pad ceil_mode dilations kernel_shape p pads strides"},
+    {"GlobalAveragePool", 1, global_average_pool},
+    {"GlobalMaxPool", 1, global_max_pool},
 };
 
 }  // namespace

@@ -126,13 +126,12 @@ Status dynamic_quantise_linear(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"QuantizeLinear", 10, 12, 2, 3, 1, "", quantise_linear},
-    {"QuantizeLinear", 13, 18, 2, 3, 1, "axis", quantise_linear},
-    {"QuantizeLinear", 19, kNewestOpset, 2, 3, 1, "axis block_size output_dtype saturate",
-     quantise_linear},
-    {"DequantizeLinear", 10, 12, 2, 3, 1, "", dequantise_linear},
-    {"DequantizeLinear", 13, kNewestOpset, 2, 3, 1, "axis block_size", dequantise_linear},
-    {"DynamicQuantizeLinear", 11, kNewestOpset, 1, 1, 3, "", dynamic_quantise_linear},
+    {"QuantizeLinear", 10, quantise_linear, {2, 3}, "", 12},
+    {"QuantizeLinear", 13, quantise_linear, {2, 3}, "axis", 18},
+    {"QuantizeLinear", 19, quantise_linear, {2, 3}, "axis block_size output_dtype saturate"},
+    {"DequantizeLinear", 10, dequantise_linear, {2, 3}, "", 12},
+    {"DequantizeLinear", 13, dequantise_linear, {2, 3}, "axis block_size"},
+    {"DynamicQuantizeLinear", 11, dynamic_quantise_linear, 1, "", kNewestOpset, 3},
 };
 
 }  // namespace

@@ -201,9 +201,9 @@ Status cum_sum(OpCall& call) {
 }
 
 // Axes are an attribute up to a version, then an input.
-#define MANTISSA_REDUCTION(name, by_input, function)                                 \
-  {name, 1, by_input - 1, 1, 1, 1, "axes keepdims", function}, {                     \
-    name, by_input, kNewestOpset, 1, 2, 1, "keepdims noop_with_empty_axes", function \
+#define MANTISSA_REDUCTION(name, by_input, function)                  \
+  {name, 1, function, 1, "axes keepdims", (by_input)-1}, {            \
+    name, by_input, function, {1, 2}, "keepdims noop_with_empty_axes" \
   }
 
 constexpr OpRow kRows[] = {
@@ -217,9 +217,9 @@ constexpr OpRow kRows[] = {
     MANTISSA_REDUCTION("ReduceSumSquare", 18, reduce_sum_square),
     MANTISSA_REDUCTION("ReduceLogSum", 18, reduce_log_sum),
     MANTISSA_REDUCTION("ReduceLogSumExp", 18, reduce_log_sum_exp),
-    {"ArgMax", 1, kNewestOpset, 1, 1, 1, "axis keepdims select_last_index", arg<true>},
-    {"ArgMin", 1, kNewestOpset, 1, 1, 1, "axis keepdims select_last_index", arg<false>},
-    {"CumSum", 11, kNewestOpset, 2, 2, 1, "exclusive reverse", cum_sum},
+    {"ArgMax", 1, arg<true>, 1, "axis keepdims select_last_index"},
+    {"ArgMin", 1, arg<false>, 1, "axis keepdims select_last_index"},
+    {"CumSum", 11, cum_sum, 2, "exclusive reverse"},
 };
 #undef MANTISSA_REDUCTION
 

@@ -322,17 +322,22 @@ Status resize(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Upsample", 7, 8, 1, 1, 1, "mode scales", upsample},
-    {"Upsample", 9, 9, 2, 2, 1, "mode", upsample},
-    {"Resize", 10, 10, 2, 2, 1, "mode", resize_10},
-    {"Resize", 11, 17, 1, 4, 1,
+    {"Upsample", 7, upsample, 1, "mode scales", 8},
+    {"Upsample", 9, upsample, 2, "mode", 9},
+    {"Resize", 10, resize_10, 2, "mode", 10},
+    {"Resize",
+     11,
+     resize,
+     {1, 4},
      "coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value mode "
      "nearest_mode",
-     resize},
-    {"Resize", 18, kNewestOpset, 1, 4, 1,
+     17},
+    {"Resize",
+     18,
+     resize,
+     {1, 4},
      "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
-     "extrapolation_value keep_aspect_ratio_policy mode nearest_mode",
-     resize},
+     "extrapolation_value keep_aspect_ratio_policy mode nearest_mode"},
 };
 
 }  // namespace

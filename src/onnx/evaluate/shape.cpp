@@ -202,22 +202,22 @@ Status space_to_depth(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Identity", 1, kNewestOpset, 1, 1, 1, "", identity},
-    {"Shape", 1, kNewestOpset, 1, 1, 1, "start end", shape},
-    {"Size", 1, kNewestOpset, 1, 1, 1, "", size},
-    {"Reshape", 1, 4, 1, 1, 1, "shape consumed_inputs", reshape},
-    {"Reshape", 5, kNewestOpset, 2, 2, 1, "allowzero", reshape},
-    {"Flatten", 1, kNewestOpset, 1, 1, 1, "axis", flatten},
-    {"Squeeze", 1, 12, 1, 1, 1, "axes", squeeze},
-    {"Squeeze", 13, kNewestOpset, 1, 2, 1, "", squeeze},
-    {"Unsqueeze", 1, 12, 1, 1, 1, "axes", unsqueeze},
-    {"Unsqueeze", 13, kNewestOpset, 2, 2, 1, "", unsqueeze},
-    {"Transpose", 1, kNewestOpset, 1, 1, 1, "perm", transpose},
-    {"Expand", 8, kNewestOpset, 2, 2, 1, "", expand},
-    {"Tile", 6, kNewestOpset, 2, 2, 1, "", tile},
-    {"DepthToSpace", 1, 10, 1, 1, 1, "blocksize", depth_to_space},
-    {"DepthToSpace", 11, kNewestOpset, 1, 1, 1, "blocksize mode", depth_to_space},
-    {"SpaceToDepth", 1, kNewestOpset, 1, 1, 1, "blocksize", space_to_depth},
+    {"Identity", 1, identity},
+    {"Shape", 1, shape, 1, "start end"},
+    {"Size", 1, size},
+    {"Reshape", 1, reshape, 1, "shape consumed_inputs", 4},
+    {"Reshape", 5, reshape, 2, "allowzero"},
+    {"Flatten", 1, flatten, 1, "axis"},
+    {"Squeeze", 1, squeeze, 1, "axes", 12},
+    {"Squeeze", 13, squeeze, {1, 2}},
+    {"Unsqueeze", 1, unsqueeze, 1, "axes", 12},
+    {"Unsqueeze", 13, unsqueeze, 2},
+    {"Transpose", 1, transpose, 1, "perm"},
+    {"Expand", 8, expand, 2},
+    {"Tile", 6, tile, 2},
+    {"DepthToSpace", 1, depth_to_space, 1, "blocksize", 10},
+    {"DepthToSpace", 11, depth_to_space, 1, "blocksize mode"},
+    {"SpaceToDepth", 1, space_to_depth, 1, "blocksize"},
 };
 
 }  // namespace

@@ -280,15 +280,15 @@ Status pad(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Concat", 4, kNewestOpset, 1, kMany, 1, "axis", concat},
-    {"Split", 2, 12, 1, 1, kMany, "axis split", split},
-    {"Split", 13, 17, 1, 2, kMany, "axis", split},
-    {"Split", 18, kNewestOpset, 1, 2, kMany, "axis num_outputs", split},
-    {"Slice", 1, 9, 1, 1, 1, "axes ends starts", slice},
-    {"Slice", 10, kNewestOpset, 3, 5, 1, "", slice},
-    {"Pad", 2, 10, 1, 1, 1, "mode pads value", pad},
-    {"Pad", 11, 17, 2, 3, 1, "mode", pad},
-    {"Pad", 18, kNewestOpset, 2, 4, 1, "mode", pad},
+    {"Concat", 4, concat, {1, kMany}, "axis"},
+    {"Split", 2, split, 1, "axis split", 12, kMany},
+    {"Split", 13, split, {1, 2}, "axis", 17, kMany},
+    {"Split", 18, split, {1, 2}, "axis num_outputs", kNewestOpset, kMany},
+    {"Slice", 1, slice, 1, "axes ends starts", 9},
+    {"Slice", 10, slice, {3, 5}},
+    {"Pad", 2, pad, 1, "mode pads value", 10},
+    {"Pad", 11, pad, {2, 3}, "mode", 17},
+    {"Pad", 18, pad, {2, 4}, "mode"},
 };
 
 }  // namespace

@@ -70,9 +70,9 @@ Status hardmax(OpCall& call) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Softmax", 1, kNewestOpset, 1, 1, 1, "axis", softmax},
-    {"LogSoftmax", 1, kNewestOpset, 1, 1, 1, "axis", log_softmax},
-    {"Hardmax", 1, kNewestOpset, 1, 1, 1, "axis", hardmax},
+    {"Softmax", 1, softmax, 1, "axis"},
+    {"LogSoftmax", 1, log_softmax, 1, "axis"},
+    {"Hardmax", 1, hardmax, 1, "axis"},
 };
 
 }  // namespace

@@ -34,13 +34,14 @@ Status plain(OpCall& call) {
   return apply<List>(call, [](auto x) { return kFunction(x); });
 }
 
-template <typename List, auto kFunction>
-Status test(OpCall& call) {
-  return with_type(List(), call.type(0), [&]<typename T>() -> Status {
+// Whether each number is one of these.
+template <typename Predicate>
+Status test(OpCall& call, Predicate predicate) {
+  return with_type(Floats(), call.type(0), [&]<typename T>() -> Status {
     MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kBool, call.dims(0)));
     if (call.shapes_only()) return {};
     const T* in = call.data<T>(0);
-    std::transform(in, in + count_of(call.dims(0)), call.out<bool>(0), kFunction);
+    std::transform(in, in + count_of(call.dims(0)), call.out<bool>(0), predicate);
     return {};
   });
 }
@@ -59,6 +60,7 @@ constexpr auto absolute = []<typename T>(T x) {
   else
     return x < 0 ? negate(x) : (x == 0 ? T{0} : x);
 };
+constexpr auto opposite = [](bool x) { return !x; };
 constexpr auto sign = []<typename T>(T x) { return static_cast<T>((x > 0) - (x < 0)); };
 constexpr auto relu = []<typename T>(T x) { return x < 0 ? T{0} : x; };
 constexpr auto logistic = []<typename T>(T x) { return T{1} / (T{1} + std::exp(-x)); };
@@ -132,14 +134,11 @@ Status gelu(OpCall& call) {
 Status is_inf(OpCall& call) {
   const bool negative = call.integer("detect_negative", 1) != 0;
   const bool positive = call.integer("detect_positive", 1) != 0;
-  return with_type(Floats(), call.type(0), [&]<typename T>() -> Status {
-    MANTISSA_RETURN_IF_ERROR(call.make(0, ElementType::kBool, call.dims(0)));
-    if (call.shapes_only()) return {};
-    const T* in = call.data<T>(0);
-    std::transform(in, in + count_of(call.dims(0)), call.out<bool>(0),
-                   [=](T x) { return std::isinf(x) && (x < 0 ? negative : positive); });
-    return {};
-  });
+  return test(call, [=](auto x) { return std::isinf(x) && (x < 0 ? negative : positive); });
+}
+
+Status is_nan(OpCall& call) {
+  return test(call, [](auto x) { return std::isnan(x); });
 }
 
 // Operator sets before 11 have the limits as attributes.
@@ -173,53 +172,53 @@ Status clip(OpCall& call) {
   });
 }
 
-#define MANTISSA_FUNCTION(name) [](auto x) { return name(x); }
+#define MANTISSA_REAL(name) plain<Floats, [](auto x) { return name(x); }>
 
 constexpr OpRow kRows[] = {
-    {"Abs", 6, kNewestOpset, 1, 1, 1, "", plain<Numbers, absolute>},
-    {"Neg", 6, kNewestOpset, 1, 1, 1, "", plain<SignedNumbers, negate>},
-    {"Sign", 9, kNewestOpset, 1, 1, 1, "", plain<Numbers, sign>},
-    {"Relu", 6, kNewestOpset, 1, 1, 1, "", plain<SignedNumbers, relu>},
-    {"Sqrt", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::sqrt)>},
-    {"Exp", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::exp)>},
-    {"Log", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::log)>},
-    {"Erf", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::erf)>},
-    {"Sin", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::sin)>},
-    {"Cos", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::cos)>},
-    {"Tan", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::tan)>},
-    {"Asin", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::asin)>},
-    {"Acos", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::acos)>},
-    {"Atan", 7, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::atan)>},
-    {"Sinh", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::sinh)>},
-    {"Cosh", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::cosh)>},
-    {"Tanh", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::tanh)>},
-    {"Asinh", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::asinh)>},
-    {"Acosh", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::acosh)>},
-    {"Atanh", 9, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::atanh)>},
-    {"Ceil", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::ceil)>},
-    {"Floor", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::floor)>},
-    {"Round", 11, kNewestOpset, 1, 1, 1, "", plain<Floats, MANTISSA_FUNCTION(std::nearbyint)>},
-    {"Sigmoid", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, logistic>},
-    {"Softplus", 1, kNewestOpset, 1, 1, 1, "", plain<Floats, softplus>},
-    {"Softsign", 1, kNewestOpset, 1, 1, 1, "", plain<Floats, softsign>},
-    {"Reciprocal", 6, kNewestOpset, 1, 1, 1, "", plain<Floats, reciprocal>},
-    {"HardSwish", 14, kNewestOpset, 1, 1, 1, "", plain<Floats, hard_swish>},
-    {"Mish", 18, kNewestOpset, 1, 1, 1, "", plain<Floats, mish>},
-    {"Not", 1, kNewestOpset, 1, 1, 1, "", plain<Booleans, MANTISSA_FUNCTION(!)>},
-    {"IsNaN", 9, kNewestOpset, 1, 1, 1, "", test<Floats, MANTISSA_FUNCTION(std::isnan)>},
-    {"IsInf", 10, kNewestOpset, 1, 1, 1, "detect_negative detect_positive", is_inf},
-    {"Elu", 6, kNewestOpset, 1, 1, 1, "alpha", elu},
-    {"Celu", 12, kNewestOpset, 1, 1, 1, "alpha", celu},
-    {"Selu", 6, kNewestOpset, 1, 1, 1, "alpha gamma", selu},
-    {"LeakyRelu", 6, kNewestOpset, 1, 1, 1, "alpha", leaky_relu},
-    {"ThresholdedRelu", 10, kNewestOpset, 1, 1, 1, "alpha", thresholded_relu},
-    {"HardSigmoid", 6, kNewestOpset, 1, 1, 1, "alpha beta", hard_sigmoid},
-    {"Shrink", 9, kNewestOpset, 1, 1, 1, "bias lambd", shrink},
-    {"Gelu", 20, kNewestOpset, 1, 1, 1, "approximate", gelu},
-    {"Clip", 6, 10, 1, 1, 1, "min max", clip_by_attributes},
-    {"Clip", 11, kNewestOpset, 1, 3, 1, "", clip},
+    {"Abs", 6, plain<Numbers, absolute>},
+    {"Neg", 6, plain<SignedNumbers, negate>},
+    {"Sign", 9, plain<Numbers, sign>},
+    {"Relu", 6, plain<SignedNumbers, relu>},
+    {"Sqrt", 6, MANTISSA_REAL(std::sqrt)},
+    {"Exp", 6, MANTISSA_REAL(std::exp)},
+    {"Log", 6, MANTISSA_REAL(std::log)},
+    {"Erf", 9, MANTISSA_REAL(std::erf)},
+    {"Sin", 7, MANTISSA_REAL(std::sin)},
+    {"Cos", 7, MANTISSA_REAL(std::cos)},
+    {"Tan", 7, MANTISSA_REAL(std::tan)},
+    {"Asin", 7, MANTISSA_REAL(std::asin)},
+    {"Acos", 7, MANTISSA_REAL(std::acos)},
+    {"Atan", 7, MANTISSA_REAL(std::atan)},
+    {"Sinh", 9, MANTISSA_REAL(std::sinh)},
+    {"Cosh", 9, MANTISSA_REAL(std::cosh)},
+    {"Tanh", 6, MANTISSA_REAL(std::tanh)},
+    {"Asinh", 9, MANTISSA_REAL(std::asinh)},
+    {"Acosh", 9, MANTISSA_REAL(std::acosh)},
+    {"Atanh", 9, MANTISSA_REAL(std::atanh)},
+    {"Ceil", 6, MANTISSA_REAL(std::ceil)},
+    {"Floor", 6, MANTISSA_REAL(std::floor)},
+    {"Round", 11, MANTISSA_REAL(std::nearbyint)},
+    {"Sigmoid", 6, plain<Floats, logistic>},
+    {"Softplus", 1, plain<Floats, softplus>},
+    {"Softsign", 1, plain<Floats, softsign>},
+    {"Reciprocal", 6, plain<Floats, reciprocal>},
+    {"HardSwish", 14, plain<Floats, hard_swish>},
+    {"Mish", 18, plain<Floats, mish>},
+    {"Not", 1, plain<Booleans, opposite>},
+    {"IsNaN", 9, is_nan},
+    {"IsInf", 10, is_inf, 1, "detect_negative detect_positive"},
+    {"Elu", 6, elu, 1, "alpha"},
+    {"Celu", 12, celu, 1, "alpha"},
+    {"Selu", 6, selu, 1, "alpha gamma"},
+    {"LeakyRelu", 6, leaky_relu, 1, "alpha"},
+    {"ThresholdedRelu", 10, thresholded_relu, 1, "alpha"},
+    {"HardSigmoid", 6, hard_sigmoid, 1, "alpha beta"},
+    {"Shrink", 9, shrink, 1, "bias lambd"},
+    {"Gelu", 20, gelu, 1, "approximate"},
+    {"Clip", 6, clip_by_attributes, 1, "min max", 10},
+    {"Clip", 11, clip, {1, 3}},
 };
-#undef MANTISSA_FUNCTION
+#undef MANTISSA_REAL
 
 }  // namespace
 
