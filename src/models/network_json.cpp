@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "base/hash.h"
+#include "graph/sharing.h"
 #include "models/network_entries.h"
 
 namespace mantissa {
@@ -67,15 +68,6 @@ std::string input_text(const Value& value) {
          ", \"shape\": " + to_string(value.shape) + "}";
 }
 
-// The node that uses the same parameters before it, or -1.
-int owner_of(const Graph& graph, int n) {
-  const std::vector<int>& own = graph.nodes[n].parameters;
-  for (int before = 0; !own.empty() && before < n; ++before) {
-    if (graph.nodes[before].parameters == own) return before;
-  }
-  return -1;
-}
-
 std::string node_text(const Graph& graph, int n) {
   const Node& node = graph.nodes[n];
   std::vector<std::string> inputs;
@@ -86,7 +78,7 @@ std::string node_text(const Graph& graph, int n) {
     if (!entries.empty()) text += ", \"" + std::string(key) + "\": {" + entries + "}";
   };
   add("attributes", attributes_text(node));
-  const int owner = owner_of(graph, n);
+  const int owner = parameter_owner(graph, n);
   if (owner >= 0) {
     text += ", \"shares\": " + json_quoted(graph.nodes[owner].name);
   } else {

@@ -6,6 +6,8 @@
 
 #include "base/wildcard.h"
 #include "graph/op.h"
+#include "graph/rebuild.h"
+#include "graph/sharing.h"
 #include "ops/ops.h"
 #include "plan/grids.h"
 
@@ -53,66 +55,33 @@ Attributes with(const Attributes& attributes, const std::string& name, int64_t v
   return Attributes(std::move(items));
 }
 
-// Builds the network node by node, with nodes between.
-class Rebuild {
+// What becomes of the layers, and of the parameters of the network with them.
+class LayerChanges {
  public:
-  Rebuild(const Graph& network, const std::vector<QuantisedLayer>& layers,
-          const std::vector<LayerGrids>& grids, RangeLearning learning)
-      : network_(network),
-        layers_(layers),
-        grids_(grids),
-        learning_(learning),
-        builder_(network.name),
-        moved_(network.values.size(), -1) {
+  LayerChanges(const Graph& network, const std::vector<QuantisedLayer>& layers,
+               const std::vector<LayerGrids>& grids, RangeLearning learning)
+      : network_(network), layers_(layers), grids_(grids), learning_(learning) {
     for (size_t i = 0; i < layers.size(); ++i) layer_of_[layers[i].node] = i;
   }
 
-  Result<Graph> run() {
-    for (size_t value = 0; value < network_.values.size(); ++value) add_entry(value);
-    std::vector<int> outputs;
-    for (const int output : network_.outputs) outputs.push_back(moved_[output]);
-    MANTISSA_ASSIGN(Graph graph, builder_.finish(outputs));
-    keep_properties(graph);
-    return graph;
+  void prepare(GraphBuilder& builder, int n, std::vector<int>& inputs, Attributes& attributes) {
+    const auto found = layer_of_.find(n);
+    if (found == layer_of_.end()) return;
+    prepare_layer(builder, network_.nodes[n], found->second, inputs, attributes);
+  }
+
+  void set_properties(Graph& graph) const {
+    for (Parameter& parameter : graph.parameters) {
+      if (untrained_.contains(parameter.name)) parameter.trained = false;
+      if (const auto found = rate_factors_.find(parameter.name); found != rate_factors_.end()) {
+        parameter.rate_factor *= found->second;
+      }
+    }
   }
 
  private:
-  // In the order of values, which that of nodes agrees with.
-  void add_entry(size_t index) {
-    const Value& value = network_.values[index];
-    if (value.producer >= 0) {
-      if (value.port == 0) add_node(value.producer);
-    } else if (value.element == Element::kNumber) {
-      moved_[index] = builder_.add_numbers(value.name, value.shape, value.exponent);
-    } else {
-      const Element element = value.type == DataType::kUint8 ? Element::kMantissa : value.element;
-      moved_[index] = builder_.add_input(value.name, value.shape, element);
-    }
-  }
-
-  void add_node(int n) {
-    const Node& node = network_.nodes[n];
-    std::vector<int> inputs;
-    for (const int input : node.inputs) inputs.push_back(moved_[input]);
-    Attributes attributes = node.attributes;
-    if (const auto found = layer_of_.find(n); found != layer_of_.end()) {
-      prepare_layer(node, found->second, inputs, attributes);
-    }
-    if (network_.is_loss(n)) return builder_.add_loss(*node.op, node.name, inputs, attributes);
-    const int owner = owner_of(n);
-    if (owner >= 0) {
-      const int with = moved_[network_.nodes[owner].outputs[0]];
-      moved_[node.outputs[0]] = builder_.add_sharing(with, *node.op, node.name, inputs, attributes);
-      return;
-    }
-    const std::vector<int> outputs = builder_.add_all(*node.op, node.name, inputs, attributes);
-    for (size_t i = 0; i < std::min(outputs.size(), node.outputs.size()); ++i) {
-      moved_[node.outputs[i]] = outputs[i];
-    }
-  }
-
-  void prepare_layer(const Node& node, size_t layer, std::vector<int>& inputs,
-                     Attributes& attributes) {
+  void prepare_layer(GraphBuilder& builder, const Node& node, size_t layer,
+                     std::vector<int>& inputs, Attributes& attributes) {
     const LayerBits& bits = layers_[layer].bits;
     const LayerGrids& grids = grids_[layer];
     if (bits.weights < kWholeBits) {
@@ -122,11 +91,11 @@ class Rebuild {
     }
     if (bits.activations == kWholeBits) return;
     const std::string name = quantise_node_name(node.name);
-    inputs[0] = builder_.add(ops::kQuantise, name, {inputs[0]},
-                             {{"bits", int64_t{bits.activations}},
-                              {"exponent", int64_t{grids.activation_exponent}},
-                              {"signed", int64_t{grids.is_signed ? 1 : 0}},
-                              {"learns", learning_ == RangeLearning::kClip ? "clip" : "lsq"}});
+    inputs[0] = builder.add(ops::kQuantise, name, {inputs[0]},
+                            {{"bits", int64_t{bits.activations}},
+                             {"exponent", int64_t{grids.activation_exponent}},
+                             {"signed", int64_t{grids.is_signed ? 1 : 0}},
+                             {"learns", learning_ == RangeLearning::kClip ? "clip" : "lsq"}});
     // Without a batch norm nothing takes a change of the range out.
     if (learning_ == RangeLearning::kNone || layers_[layer].norm < 0) {
       untrained_.insert(name + ".range");
@@ -134,37 +103,10 @@ class Rebuild {
     rate_factors_[name + ".range"] = grids.range_rate_factor;
   }
 
-  // The node that uses the same parameters before it, or -1.
-  int owner_of(int n) const {
-    const std::vector<int>& own = network_.nodes[n].parameters;
-    for (int before = 0; !own.empty() && before < n; ++before) {
-      if (network_.nodes[before].parameters == own) return before;
-    }
-    return -1;
-  }
-
-  void keep_properties(Graph& graph) const {
-    std::map<std::string, const Parameter*> before;
-    for (const Parameter& parameter : network_.parameters) before[parameter.name] = &parameter;
-    for (Parameter& parameter : graph.parameters) {
-      if (const auto found = before.find(parameter.name); found != before.end()) {
-        parameter.trained = found->second->trained;
-        parameter.decays = found->second->decays;
-        parameter.rate_factor = found->second->rate_factor;
-      }
-      if (untrained_.contains(parameter.name)) parameter.trained = false;
-      if (const auto found = rate_factors_.find(parameter.name); found != rate_factors_.end()) {
-        parameter.rate_factor *= found->second;
-      }
-    }
-  }
-
   const Graph& network_;
   const std::vector<QuantisedLayer>& layers_;
   const std::vector<LayerGrids>& grids_;
   RangeLearning learning_;
-  GraphBuilder builder_;
-  std::vector<int> moved_;  // values of the network to those of the new one
   std::map<int, size_t> layer_of_;
   std::map<std::string, double> rate_factors_;
   std::set<std::string> untrained_;
@@ -210,11 +152,7 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
     const bool reads_few = producer >= 0 && network.nodes[producer].op == &ops::kQuantise;
     if (reads_few) layer.bits.activations = kWholeBits;
     if (node.attributes.whole("weight_bits") > 0) layer.bits.weights = kWholeBits;
-    const auto shares = [&](const Node& other) {
-      return &other != &node && !other.parameters.empty() && other.parameters == node.parameters;
-    };
-    const bool is_shared = std::any_of(network.nodes.begin(), network.nodes.end(), shares);
-    if (is_shared && layer.bits.weights < kWholeBits) {
+    if (shares_parameters(network, layer.node) && layer.bits.weights < kWholeBits) {
       return invalid_input(node.name +
                            ": shares its weights with another node; such weights stay "
                            "at 8 bits: --bits " +
@@ -226,7 +164,16 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
 
 Result<Graph> quantised_network(const Graph& network, const std::vector<QuantisedLayer>& layers,
                                 const std::vector<LayerGrids>& grids, RangeLearning learning) {
-  return Rebuild(network, layers, grids, learning).run();
+  LayerChanges changes(network, layers, grids, learning);
+  MANTISSA_ASSIGN(Graph graph,
+                  rebuilt(network, {.before =
+                                        [&](GraphBuilder& builder, int node,
+                                            std::vector<int>& inputs, Attributes& attributes) {
+                                          changes.prepare(builder, node, inputs, attributes);
+                                        },
+                                    .behind = nullptr}));
+  changes.set_properties(graph);
+  return graph;
 }
 
 }  // namespace mantissa

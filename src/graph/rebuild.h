@@ -1,0 +1,24 @@
+// A network built again node by node, with other nodes put before and behind some of them.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace mantissa {
+
+struct GraphChanges {
+  // May change the values that a node reads, values of the new network, and its attributes. Null:
+  // nothing changes.
+  std::function<void(GraphBuilder& builder, int node, std::vector<int>& inputs,
+                     Attributes& attributes)>
+      before;
+  // Given the node's first output, returns the value that its readers get. Null: that output.
+  std::function<int(GraphBuilder& builder, int node, int output)> behind;
+};
+
+// Nodes and parameters that stay keep their names, and parameters what training is told of them.
+Result<Graph> rebuilt(const Graph& network, const GraphChanges& changes);
+
+}  // namespace mantissa
