@@ -127,6 +127,14 @@ inline Reals concat(const std::vector<int64_t>& channels, const std::vector<Real
   return y;
 }
 
+inline Reals slice(const Attributes& a, const Shape& in, const Shape& out, const Reals& x) {
+  Reals y;
+  for (int64_t i = 0; i < out.count(); ++i) {
+    y.push_back(x[i / out.last() * in.last() + a.whole("first") + i % out.last()]);
+  }
+  return y;
+}
+
 inline Reals average(const Shape& in, const Reals& x) {
   const int64_t pixels = in[1] * in[2];
   Reals y(static_cast<size_t>(in[0] * in[3]));

@@ -66,16 +66,15 @@ class Checked {
  public:
   Checked(const Graph& graph, int64_t batch, ops::LossKind loss = ops::LossKind::kCrossEntropy,
           int64_t smoothing = 0, const Format& format = {})
-      : graph_(in_format(with_loss(graph, loss, smoothing), format)), batch_(batch), smoothing_(smoothing) {
+      : graph_(in_format(with_loss(graph, loss, smoothing), format)),
+        batch_(batch),
+        smoothing_(smoothing) {
     auto state = State::create(training_layout(graph_, format, OptimizerKind::kMomentum));
     state_.emplace(std::move(*state));
     initialise(graph_, format, 3, *state_);
     const kernels::KernelTable table = kernels::select_kernels(best_isa());
-    auto program = compile(graph_,
-                           {.micro_batch_size = batch,
-                            .micro_batches = 1,
-                            .format = format},
-                           {&table, 2});
+    auto program = compile(
+        graph_, {.micro_batch_size = batch, .micro_batches = 1, .format = format}, {&table, 2});
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
     program_ = std::move(*program);
     spread_out(program_);  // every buffer still holds its data after the step
@@ -230,6 +229,9 @@ class Checked {
       return [this, node, &a](const auto& x, const auto&) { return dropped(node, a, x[0]); };
     }
     if (op == &ops::kPad) return [=](const auto& x, const auto&) { return pad(a, in, out, x[0]); };
+    if (op == &ops::kSlice) {
+      return [=](const auto& x, const auto&) { return slice(a, in, out, x[0]); };
+    }
     if (op == &ops::kChannelShuffle) {
       return [=](const auto& x, const auto&) { return shuffle(a, in, x[0]); };
     }

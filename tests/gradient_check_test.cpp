@@ -221,6 +221,18 @@ TEST(GradientCheck, RearrangementsDilationGroupsAndDropout) {
              "backward_weights convolution"});
 }
 
+// The halves of a value, one of which passes through a layer, as in ShuffleNet v2.
+TEST(GradientCheck, SlicesOfChannels) {
+  Network net(Shape{6, 5, 1});
+  const int both = net.convolution(7, 3, 1, 1, 1);
+  const int left = net.add(ops::kSlice, {both}, {{"channels", 3}});
+  const int right = net.add(ops::kSlice, {both}, {{"first", 3}, {"channels", 4}});
+  const int branch = net.add(ops::kConvolution, {right}, {{"channels", 4}, {"kernel", 1}});
+  net.add(ops::kConcat, {left, branch});
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 4, {"backward_input slice", "backward_input sum_gradients"});
+}
+
 TEST(GradientCheck, Rectangles) {
   Network net(Shape{8, 9, 1});
   net.add(

@@ -157,6 +157,24 @@ inline Graph with_windows() {
   return finished(net);
 }
 
+// A block of ShuffleNet v2: half of the channels pass by, and a shuffle mixes both halves.
+inline Graph with_slices() {
+  Layers net("slices", fashion_options());
+  net.convolution("conv1", 12, 5, 2, 2, true);
+  const int both = net.relu("relu1");
+  const int left = net.slice("left", both, 0, 6);
+  net.slice("right", both, 6, 6);
+  net.convolution("conv2", 6, 3, 1, 1, false);
+  net.batch_norm("norm2");
+  const int right = net.relu("relu2");
+  net.concat("joined", {left, right});
+  net.channel_shuffle("shuffle", 2);
+  net.convolution("conv3", 8, 3, 2, 1, true);
+  net.relu("relu3");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 // Layers of few bits, with and without a sign, in front of batch norm.
 inline Graph with_quantised_layers() {
   Layers net("quantised", fashion_options());
@@ -196,6 +214,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"dilated", with_dilation},
       {"rectangles", with_rectangles},
       {"windows", with_windows},
+      {"slices", with_slices},
       {"quantised", with_quantised_layers},
   };
   return list;

@@ -1,4 +1,4 @@
-// Padding, reshape and channel shuffle: what goes where, both ways, in every width.
+// Padding, slices, reshape and channel shuffle: what goes where, both ways, in every width.
 #include <gtest/gtest.h>
 
 #include "tests/single_op.h"
@@ -79,6 +79,44 @@ TEST(ChannelShuffle, RefusesGroupsThatDoNotDivide) {
   EXPECT_EQ(refusal(0), "attribute 'groups' is 0; wants 1 or more");
   EXPECT_EQ(refusal(-1), "attribute 'groups' is -1; wants 1 or more");
   EXPECT_EQ(refusal(4), "wants groups that divide 6 channels");
+}
+
+TEST(Slice, TakesChannelsAndGivesTheOthersNoGradient) {
+  const Shape whole{4, 5, 7};
+  for (const int threads : {1, 3}) {
+    for (const auto& [first, channels] : {std::pair{0, 3}, {2, 4}, {6, 1}, {0, 7}}) {
+      SingleOp op(ops::kSlice, {{"first", first}, {"channels", channels}}, {whole}, 2, threads);
+      const Mantissas in = some_mantissas(2 * whole.count(), 8, -6, 1);
+      const Mantissas out = op.forward({in});
+      const int64_t rows = 2 * whole.count() / 7;
+      ASSERT_EQ(std::ssize(out.values), rows * channels);
+      EXPECT_EQ(out.exponent, -6);
+      for (const int bits : kBits) {
+        const Mantissas grad = some_mantissas(rows * channels, bits, -20, 2);
+        const Mantissas back = op.backward({in}, grad, bits)[0];
+        EXPECT_EQ(back.exponent, -20);
+        for (int64_t i = 0; i < 2 * whole.count(); ++i) {
+          const int64_t c = i % 7 - first, at = i / 7 * channels + c;
+          const bool inside = c >= 0 && c < channels;
+          if (inside) {
+            ASSERT_EQ(out.values[at], in.values[i]) << i;
+          }
+          ASSERT_EQ(back.values[i], inside ? grad.values[at] : 0) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Slice, RefusesChannelsThatAreNotThere) {
+  for (const auto& [first, channels] :
+       {std::pair{0, int64_t{8}}, {5, int64_t{3}}, {7, int64_t{1}}, {1, INT64_MAX}}) {
+    const auto shape = output_shape(ops::kSlice, {{"first", first}, {"channels", channels}},
+                                    std::vector{Shape{2, 2, 7}});
+    ASSERT_FALSE(shape.ok());
+    EXPECT_NE(shape.error().message.find("and its input has 7"), std::string::npos)
+        << shape.error().message;
+  }
 }
 
 std::string reshaped(const Attributes& attributes, const Shape& shape) {

@@ -243,7 +243,9 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     const bool two = op == &ops::kAdd || op == &ops::kMultiply;
     // Of frozen networks, which have 8 bits and fixed exponents.
     const bool only_bytes = op == &ops::kExactAveragePool || op == &ops::kRescaledGlobalAverage;
-    SingleOp single(*op, {}, std::vector<Shape>(two ? 2 : 1, image), kBatch, 2);
+    const Attributes attributes =
+        op == &ops::kSlice ? Attributes{{"first", 1}, {"channels", 2}} : Attributes{};
+    SingleOp single(*op, attributes, std::vector<Shape>(two ? 2 : 1, image), kBatch, 2);
     const auto forward = [&](const Mantissas& in, int bits) {
       std::vector<Mantissas> inputs = {in};
       if (two) inputs.push_back(without_negatives(some_mantissas(count, bits, -3, 9)));
@@ -269,7 +271,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     clipping += traits.clips_negatives;
   }
   EXPECT_EQ(never, 5);
-  EXPECT_EQ(keeping, 13);
+  EXPECT_EQ(keeping, 14);
   EXPECT_EQ(clipping, 3);
 }
 

@@ -102,6 +102,10 @@ class Layers {
   int concat(const std::string& name, std::vector<int> values) {
     return last_ = builder_.add(ops::kConcat, name, std::move(values), {});
   }
+  int slice(const std::string& name, int value, int64_t first, int64_t channels) {
+    return last_ =
+               builder_.add(ops::kSlice, name, {value}, {{"first", first}, {"channels", channels}});
+  }
   // The product of equal shapes, or of [H, W, C] and a gate [C].
   int product(const std::string& name, int a, int b) {
     return last_ = builder_.add(ops::kMultiply, name, {a, b}, {});

@@ -28,6 +28,7 @@ extern const OpFunctions kMultiply;
 extern const OpFunctions kPad;
 extern const OpFunctions kChannelShuffle;
 extern const OpFunctions kConcat;
+extern const OpFunctions kSlice;
 extern const OpFunctions kMaxPool;  // windows may overlap
 extern const OpFunctions kAveragePool;
 extern const OpFunctions kGlobalAveragePool;

@@ -1,4 +1,4 @@
-// Pad, channel shuffle and concat in fp32.
+// Pad, channel shuffle, concat and slice in fp32.
 #include <algorithm>
 
 #include "ops/fp32/fp32.h"
@@ -91,6 +91,30 @@ void concat_backward(const OpContext& c) {
                  });
 }
 
+// Calls copy(whole, slice) for each row: where the slice begins in the whole, and its own row.
+template <typename Copy>
+void for_each_part(const OpContext& c, const Tensor& whole, const Tensor& slice, Copy&& copy) {
+  const int64_t all = whole.shape.last(), channels = slice.shape.last();
+  for_images(c, whole.count() / all, [&](int64_t row) {
+    copy(whole.as<float>() + row * all + c.attributes->whole("first"),
+         slice.as<float>() + row * channels);
+  });
+}
+
+void slice(const OpContext& c) {
+  const int64_t channels = c.output.shape.last();
+  for_each_part(c, c.inputs[0], c.output,
+                [&](const float* from, float* to) { std::copy_n(from, channels, to); });
+}
+
+void slice_backward(const OpContext& c) {
+  auto* all = c.grad_inputs[0].as<float>();
+  for_each(c, c.grad_inputs[0].count(), [&](int64_t i) { all[i] = 0; });
+  const int64_t channels = c.grad_output.shape.last();
+  for_each_part(c, c.grad_inputs[0], c.grad_output,
+                [&](float* to, const float* from) { std::copy_n(from, channels, to); });
+}
+
 }  // namespace
 
 const OpFunctions kPad = {.forward = pad, .backward_input = pad_backward, .kernel = loops_name};
@@ -98,5 +122,7 @@ const OpFunctions kChannelShuffle = {
     .forward = shuffle, .backward_input = shuffle_backward, .kernel = loops_name};
 const OpFunctions kConcat = {
     .forward = concat, .backward_input = concat_backward, .kernel = loops_name};
+const OpFunctions kSlice = {
+    .forward = slice, .backward_input = slice_backward, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32
