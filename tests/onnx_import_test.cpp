@@ -1,194 +1,8 @@
 // Imported networks compute what ONNX's description says, built in memory and in fp32, and train.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
-#include <map>
-#include <numeric>
-
-#include "base/random.h"
-#include "models/network_json.h"
-#include "onnx/evaluate/evaluate.h"
-#include "tests/imported.h"
+#include "tests/onnx_models.h"
 
 namespace mantissa::testing {
 namespace {
-
-using onnx::AttributeData;
-using onnx::ElementType;
-using onnx::ImportedNetwork;
-using onnx::ModelData;
-using onnx::NodeAttribute;
-using onnx::TensorData;
-
-using Wholes = std::vector<int64_t>;
-
-template <typename T>
-TensorData tensor_of(const std::string& name, ElementType type, Wholes dims,
-                     std::vector<T> numbers) {
-  auto kept = std::make_shared<const std::vector<T>>(std::move(numbers));
-  return {name, type, std::move(dims), std::as_bytes(std::span(*kept)), kept};
-}
-
-double uniform(const std::string& name, int64_t i) {
-  const uint64_t bits = random_bits(std::hash<std::string>{}(name), RandomStream::kShuffle, 0,
-                                    static_cast<uint64_t>(i));
-  return static_cast<double>(bits >> 11) * 0x1p-53;
-}
-
-// A model with an input "x" of [2, C, H, W], built node by node.
-class Model {
- public:
-  Model(int64_t channels, int64_t height, int64_t width)
-      : channels_(channels), height_(height), width_(width) {
-    model_.ir_version = 8;
-    model_.opsets[""] = 17;
-    model_.graph.name = "net";
-    model_.graph.inputs.push_back({"x",
-                                   ElementType::kFloat,
-                                   true,
-                                   {{kBatch, ""}, {channels, ""}, {height, ""}, {width, ""}}});
-  }
-  static constexpr int64_t kBatch = 2;
-
-  // A constant of random numbers between the limits.
-  std::string weights(const std::string& name, Wholes dims, double low = -0.5, double high = 0.5) {
-    int64_t count = 1;
-    for (const int64_t dim : dims) count *= dim;
-    std::vector<float> numbers;
-    for (int64_t i = 0; i < count; ++i) {
-      numbers.push_back(static_cast<float>(low + (high - low) * uniform(name, i)));
-    }
-    model_.graph.initialisers.push_back(
-        tensor_of(name, ElementType::kFloat, std::move(dims), std::move(numbers)));
-    return name;
-  }
-  std::string number(const std::string& name, float value) {
-    model_.graph.initialisers.push_back(
-        tensor_of(name, ElementType::kFloat, {}, std::vector<float>{value}));
-    return name;
-  }
-  std::string wholes(const std::string& name, Wholes numbers) {
-    const auto count = std::ssize(numbers);
-    model_.graph.initialisers.push_back(
-        tensor_of(name, ElementType::kInt64, {count}, std::move(numbers)));
-    return name;
-  }
-  // Returns the node's output, which has the node's name.
-  std::string add(const std::string& op, const std::string& name, std::vector<std::string> inputs,
-                  std::vector<NodeAttribute> attributes = {}) {
-    model_.graph.nodes.push_back({name, op, "", std::move(inputs), {name}, std::move(attributes)});
-    return name;
-  }
-  std::string conv(const std::string& name, const std::string& input, Wholes dims, Wholes pads,
-                   std::vector<NodeAttribute> more = {}) {
-    more.push_back({"pads", std::move(pads)});
-    const int64_t channels = dims[0];
-    return add(
-        "Conv", name,
-        {input, weights(name + ".weight", std::move(dims)), weights(name + ".b", {channels})},
-        std::move(more));
-  }
-  std::string norm(const std::string& name, const std::string& input, int64_t channels,
-                   float epsilon = 1e-5f) {
-    return add(
-        "BatchNormalization", name,
-        {input, weights(name + ".weight", {channels}, 0.5, 1.5), weights(name + ".b", {channels}),
-         weights(name + ".m", {channels}), weights(name + ".v", {channels}, 0.5, 2)},
-        {{"epsilon", epsilon}});
-  }
-  const ModelData& finish(const std::string& output) {
-    model_.graph.outputs = {{output, ElementType::kFloat, false, {}}};
-    return model_;
-  }
-
-  std::vector<uint8_t> pixels() const {  // [N, H, W, C]
-    std::vector<uint8_t> all(static_cast<size_t>(kBatch * channels_ * height_ * width_));
-    for (size_t i = 0; i < all.size(); ++i) {
-      all[i] = static_cast<uint8_t>(uniform("pixels", static_cast<int64_t>(i)) * 255.99);
-    }
-    return all;
-  }
-  // What the model is given for these pixels.
-  TensorData input(double mean, double deviation) const {
-    const std::vector<uint8_t> from = pixels();
-    std::vector<float> numbers(from.size());
-    for (int64_t n = 0; n < kBatch; ++n) {
-      for (int64_t i = 0; i < height_ * width_; ++i) {
-        for (int64_t c = 0; c < channels_; ++c) {
-          const double pixel = from[(n * height_ * width_ + i) * channels_ + c] / 255.0;
-          numbers[(n * channels_ + c) * height_ * width_ + i] =
-              static_cast<float>((pixel - mean) / deviation);
-        }
-      }
-    }
-    return tensor_of("x", ElementType::kFloat, {kBatch, channels_, height_, width_},
-                     std::move(numbers));
-  }
-
- private:
-  ModelData model_;
-  int64_t channels_, height_, width_;
-};
-
-constexpr double kMean = 0.43, kDeviation = 0.26;
-
-Result<ImportedNetwork> imported(const ModelData& model) {
-  return onnx::import_network(model, {.mean = {kMean}, .deviation = {kDeviation}, .output = ""});
-}
-
-// Imports the model, and compares its logits with those of a plain evaluation. The network's JSON
-// is read back to the same network.
-ImportedNetwork expect_same(Model& model, const std::string& output) {
-  const ModelData& data = model.finish(output);
-  auto network = imported(data);
-  EXPECT_TRUE(network.ok()) << (network.ok() ? "" : network.error().message);
-  if (!network.ok()) return {};
-  const auto again = parse_network(to_json(network->graph));
-  EXPECT_TRUE(again.ok()) << (again.ok() ? "" : again.error().message);
-  EXPECT_EQ(again.ok() ? to_json(*again) : "", to_json(network->graph));
-  ThreadPool pool(1);
-  const auto expected = onnx::evaluate(data, {{"x", model.input(kMean, kDeviation)}}, pool);
-  EXPECT_TRUE(expected.ok()) << (expected.ok() ? "" : expected.error().message);
-  auto run = ImportedRun::create(*network, Model::kBatch, false);
-  EXPECT_TRUE(run.ok()) << (run.ok() ? "" : run.error().message);
-  if (!run.ok() || !expected.ok()) return {};
-  const auto logits = (*run)->logits(model.pixels());
-  EXPECT_TRUE(logits.ok()) << (logits.ok() ? "" : logits.error().message);
-  if (!logits.ok()) return {};
-  const TensorData& wanted = (*expected)[0];
-  EXPECT_EQ(wanted.bytes.size(), logits->size() * sizeof(float));
-  double largest = 0, difference = 0;
-  for (size_t i = 0; i < logits->size(); ++i) {
-    float number = 0;
-    std::memcpy(&number, wanted.bytes.data() + i * sizeof(float), sizeof(float));
-    largest = std::max<double>(largest, std::abs(number));
-    difference = std::max<double>(difference, std::abs(number - (*logits)[i]));
-  }
-  EXPECT_GT(largest, 1e-3);
-  EXPECT_LE(difference, 2e-5 * largest) << to_string(network->graph);
-  return std::move(*network);
-}
-
-std::vector<std::string> ops_of(const ImportedNetwork& network) {
-  std::vector<std::string> names;
-  for (const Node& node : network.graph.nodes) names.emplace_back(node.op->name);
-  return names;
-}
-
-int64_t count_of(const ImportedNetwork& network, const std::string& op) {
-  const auto names = ops_of(network);
-  return std::count(names.begin(), names.end(), op);
-}
-
-// The mean over the image and a linear layer.
-std::string classify(Model& model, const std::string& value, int64_t channels) {
-  const std::string mean = model.add("GlobalAveragePool", "mean", {value});
-  const std::string flat = model.add("Flatten", "flat", {mean});
-  return model.add("Gemm", "fc",
-                   {flat, model.weights("fc.weight", {5, channels}), model.weights("fc.b", {5})},
-                   {{"transB", int64_t{1}}});
-}
 
 TEST(OnnxImport, ConvolutionsOfAllKindsAndTheirPadding) {
   Model m(3, 9, 11);
@@ -314,6 +128,86 @@ TEST(OnnxImport, ChannelsAreShuffledAndTransposesVanish) {
   EXPECT_EQ(count_of(network, "reshape"), 0);
 }
 
+// ShuffleNet v2's block, by Split and by Slices, with another place for each exporter's form.
+TEST(OnnxImport, ChannelsAreSplitAndSliced) {
+  for (const bool splits : {true, false}) {
+    Model m(1, 6, 4);
+    std::string v = m.conv("c1", "x", {6, 1, 3, 3}, {1, 1, 1, 1});
+    v = m.add("Reshape", "cut", {v, m.wholes("s1", {Model::kBatch, 2, 3, 6, 4})});
+    v = m.add("Transpose", "turn", {v}, {{"perm", Wholes{0, 2, 1, 3, 4}}});
+    v = m.add("Reshape", "join", {v, m.wholes("s2", {Model::kBatch, 6, 6, 4})});
+    std::string left, right;
+    if (splits) {
+      left = m.split("parts", {v, m.wholes("sizes", {2, 4})}, {"left", "right"}, 1)[0];
+      right = "right";
+    } else {
+      const std::string step = m.wholes("step", {1}), axis = m.wholes("axis", {1});
+      left = m.add("Slice", "left", {v, m.wholes("b0", {0}), m.wholes("e0", {2}), axis, step});
+      right = m.add("Slice", "right",
+                    {v, m.wholes("b1", {-4}), m.wholes("e1", {INT64_MAX}), axis, step});
+    }
+    right = m.conv("c2", right, {4, 4, 1, 1}, {0, 0, 0, 0});
+    v = m.add("Concat", "both", {left, right}, {{"axis", int64_t{1}}});
+    const ImportedNetwork network = expect_same(m, classify(m, v, 6));
+    EXPECT_EQ(count_of(network, "slice"), 2);
+    EXPECT_EQ(count_of(network, "channel_shuffle"), 1);
+  }
+}
+
+// As PyTorch's exporter leaves a chunk with optimize=False.
+TEST(OnnxImport, SequencesOfPartsAreTakenApart) {
+  for (const bool one_size : {true, false}) {
+    Model m(1, 6, 4);
+    std::string v = m.conv("c1", "x", {6, 1, 3, 3}, {1, 1, 1, 1});
+    const std::string sizes = one_size ? m.whole("size", 4) : m.wholes("sizes", {4, 2});
+    const std::string parts = m.add("SplitToSequence", "parts", {v, sizes}, {{"axis", int64_t{1}}});
+    std::vector<std::string> halves;
+    for (const int64_t i : {1, 0}) {
+      const std::string name = std::to_string(i);
+      halves.push_back(m.add("SequenceAt", "part" + name, {parts, m.whole("at" + name, i)}));
+    }
+    v = m.add("Concat", "both", halves, {{"axis", int64_t{1}}});
+    const ImportedNetwork network = imported_only(m, classify(m, v, 6));
+    EXPECT_EQ(count_of(network, "slice"), 2);
+    EXPECT_EQ(network.graph.nodes[2].attributes.whole("first"), 4);
+    EXPECT_EQ(network.graph.nodes[2].attributes.whole("channels"), 2);
+  }
+}
+
+// Inception's change of ImageNet's pixels: one channel at a time.
+TEST(OnnxImport, ChannelsOfPixelsArePicked) {
+  Model m(3, 5, 5);
+  std::vector<std::string> channels;
+  for (const int64_t c : {0, 1, 2}) {
+    const std::string name = std::to_string(c);
+    std::string v =
+        m.add("Gather", "pick" + name, {"x", m.whole("at" + name, c)}, {{"axis", int64_t{1}}});
+    v = m.add("Unsqueeze", "out" + name, {v, m.wholes("axes" + name, {1})});
+    v = m.add("Mul", "times" + name, {v, m.number("factor" + name, 0.5f + 0.1f * c)});
+    channels.push_back(m.add("Add", "plus" + name, {v, m.number("term" + name, 0.1f * c)}));
+  }
+  const std::string v = m.add("Concat", "all", channels, {{"axis", int64_t{1}}});
+  expect_same(m, classify(m, m.conv("c", v, {4, 3, 3, 3}, {0, 0, 0, 0}), 4));
+}
+
+// What exporters compute of a value's shape, such as a flattening for any batch.
+TEST(OnnxImport, ShapeArithmeticIsFolded) {
+  Model m(1, 4, 4);
+  m.open_batch();
+  std::string v = m.conv("c", "x", {4, 1, 3, 3}, {0, 0, 0, 0});
+  const std::string shape = m.add("Shape", "shape", {v});
+  std::string n = m.add("Gather", "n", {shape, m.whole("zero", 0)}, {{"axis", int64_t{0}}});
+  n = m.add("Unsqueeze", "n1", {n, m.wholes("axes", {0})});
+  const std::string wanted =
+      m.add("Concat", "wanted", {n, m.wholes("rest", {-1})}, {{"axis", int64_t{0}}});
+  v = m.add("Reshape", "flat", {v, wanted});
+  v = m.add("MatMul", "fc", {v, m.weights("w", {16, 3})});
+  const auto network = imported(m.finish(v));
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  EXPECT_EQ(ops_of(*network), (std::vector<std::string>{"normalise_input", "convolution", "flatten",
+                                                        "linear", "softmax_cross_entropy"}));
+}
+
 TEST(OnnxImport, FactorsAndSummandsPerChannel) {
   Model m(3, 6, 6);
   std::string v = m.add("Sub", "centre", {"x", m.weights("means", {1, 3, 1, 1})});
@@ -348,6 +242,28 @@ TEST(OnnxImport, EverythingUnsupportedIsListedAtOnce) {
   EXPECT_EQ(network.error().message,
             "2 nodes cannot be imported: node 'odd' (Clip): clips to other limits than 0 and 6, or "
             "0 and infinity; node 'erf' (Erf): this operator cannot be imported");
+}
+
+// (x - mean) / sqrt(variance + epsilon), over channels or over height and width.
+TEST(OnnxImport, SpelledOutNormsAreNamed) {
+  for (const auto& [axes, name] : {std::pair{Wholes{1, 2, 3}, "LayerNormalization"},
+                                   std::pair{Wholes{2, 3}, "InstanceNormalization"}}) {
+    Model m(1, 6, 6);
+    std::string v = m.conv("c1", "x", {4, 1, 3, 3}, {0, 0, 0, 0});
+    const std::string mean = m.add("ReduceMean", "m", {v}, {{"axes", axes}});
+    const std::string centred = m.add("Sub", "centred", {v, mean});
+    const std::string square = m.add("Pow", "square", {centred, m.number("two", 2)});
+    const std::string variance = m.add("ReduceMean", "variance", {square}, {{"axes", axes}});
+    const std::string sum = m.add("Add", "sum", {variance, m.number("epsilon", 1e-5f)});
+    const std::string root = m.add("Sqrt", "root", {sum});
+    v = m.add("Div", "norm", {centred, root});
+    const auto network = imported(m.finish(classify(m, v, 4)));
+    ASSERT_FALSE(network.ok());
+    EXPECT_EQ(network.error().message,
+              std::string("1 node cannot be imported: node 'norm' (") + name +
+                  "): normalises each example alone; of norms only BatchNormalization can be "
+                  "trained here");
+  }
 }
 
 TEST(OnnxImport, WrongInputsAreRefused) {

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "formats/safetensors_header.h"
 #include "models/models.h"
+#include "onnx/evaluate/evaluate.h"
 #include "onnx/import_operators.h"
 #include "onnx/import_rewrite.h"
 #include "ops/loss.h"
@@ -34,21 +36,32 @@ std::string list_text(const std::vector<double>& numbers) {
   return text;
 }
 
+// Names are arbitrary bytes: as text of one line.
+std::string readable(const std::string& name) {
+  const std::string quoted = readable_name(name);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 // Node "name" (Op), or its number where it has no name.
 std::string subject(const GraphData& graph, const NodeData& node) {
   const std::string name = node.name.empty()
                                ? "number " + std::to_string(&node - graph.nodes.data())
-                               : "'" + node.name + "'";
-  return "node " + name + " (" + node.op_type + ")";
+                               : "'" + readable(node.name) + "'";
+  return "node " + name + " (" + readable(node.op_type) + ")";
 }
 
 class Import {
  public:
   Import(const ModelData& model, const ImportOptions& options)
-      : options_(options), graph_(model.graph) {}
+      : options_(options), model_(model), graph_(model_.graph) {}
 
   Result<ImportedNetwork> run() {
+    // Before folding, which gives weights that share numbers one name.
     lift_constants(graph_);
+    take_sequences_apart(graph_);
+    choose_size();
+    const Shapes shapes = input_shapes(model_);
+    MANTISSA_ASSIGN(model_, fold_constants(std::move(model_), shapes));
     join_spelled_out_functions(graph_);
     for (const TensorData& tensor : graph_.initialisers) context_.constants[tensor.name] = &tensor;
     MANTISSA_RETURN_IF_ERROR(find_output());
@@ -63,11 +76,31 @@ class Import {
   }
 
  private:
+  // Gives an input of pictures the wanted size where the model leaves it open, and the batch a size
+  // of 1, so that all shapes are known.
+  void choose_size() {
+    const std::vector<const ValueData*> given = inputs_of(graph_);
+    if (given.size() != 1 || given[0]->dims.size() != 4) return;
+    std::vector<Dimension>& dims = graph_.inputs[given[0] - graph_.inputs.data()].dims;
+    const bool is_channels_last = !is_pixel_count(dims[1].size) && is_pixel_count(dims[3].size);
+    const size_t first = is_channels_last ? 1 : 2;
+    const auto choose = [](Dimension& dimension, int64_t wanted) {
+      if (dimension.size < 1 && wanted > 0) dimension = {wanted, ""};
+    };
+    choose(dims[0], 1);
+    choose(dims[first], options_.height);
+    choose(dims[first + 1], options_.width);
+  }
+  static bool is_pixel_count(int64_t channels) {
+    return channels == 1 || channels == 3 || channels == kMostPixelChannels;
+  }
+
   Status find_output() {
     if (graph_.outputs.empty()) return invalid_input("the model has no output");
     std::string names;
     for (const ValueData& output : graph_.outputs) {
-      names += (names.empty() ? "" : ", ") + output.name;
+      outputs_.push_back(output.name);
+      names += (names.empty() ? "" : ", ") + readable(output.name);
       if (options_.output.empty() || output.name == options_.output) {
         if (result_.empty()) result_ = output.name;
       }
@@ -76,7 +109,7 @@ class Import {
       return invalid_input("the model has no output '" + options_.output + "'; it has " + names);
     }
     if (graph_.outputs.size() > 1) {
-      note("of the outputs " + names + " the network has '" + result_ + "'");
+      note("of the outputs " + names + " the network has '" + readable(result_) + "'");
     }
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
       const bool makes = !node->outputs.empty() && node->outputs[0] == result_;
@@ -124,8 +157,9 @@ class Import {
     }
     const auto is_count = [&](size_t i) { return input.dims[i].size <= kMostPixelChannels; };
     if (!is_known || (!is_count(1) && !is_count(3))) {
-      return invalid_input("the input '" + input.name + "' is [" + dims +
-                           "]; [N, C, H, W] with up to 4 channels and a fixed size is possible");
+      return invalid_input("the input '" + readable(input.name) + "' is [" + dims +
+                           "]; [N, C, H, W] with up to 4 channels is possible, its size fixed or "
+                           "said by --input-size");
     }
     context_.batch = input.dims[0].size;
     const auto at = [&](size_t i) { return input.dims[i].size; };
@@ -188,7 +222,7 @@ class Import {
     if (context_.done.contains(&node)) return;
     const ImportRow* row =
         node.domain.empty() || node.domain == "ai.onnx" ? find_row(node.op_type) : nullptr;
-    if (row == nullptr) return refuse(node, "this operator cannot be imported");
+    if (row == nullptr) return refuse(node, reason_against(node.op_type));
     // The reason of an earlier node stands for those that read it.
     const bool reads_unknown =
         std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -232,16 +266,16 @@ class Import {
   Result<ImportedNetwork> finish() {
     const auto found = context_.values.find(result_);
     if (found == context_.values.end()) {
-      return invalid_input("nothing makes the output '" + result_ + "'");
+      return invalid_input("nothing makes the output '" + readable(result_) + "'");
     }
     Imported logits = found->second;
     const int64_t count = logits.layout.count();
     if (!logits.layout.reshape(std::vector<int64_t>{count})) {
-      return invalid_input("the output '" + result_ + "' is no vector");
+      return invalid_input("the output '" + readable(result_) + "' is no vector");
     }
     MANTISSA_ASSIGN(const Vector vector, vector_of(context_, logits));
     if (!vector.places.empty() || count < 2 || count > kMostClasses) {
-      return invalid_input("the output '" + result_ + "' has " + std::to_string(count) +
+      return invalid_input("the output '" + readable(result_) + "' has " + std::to_string(count) +
                            " numbers an example; a network of pictures has 2 to " +
                            std::to_string(kMostClasses) + " classes");
     }
@@ -249,15 +283,17 @@ class Import {
     MANTISSA_ASSIGN(Graph graph, context_.builder.finish(value));
     MANTISSA_ASSIGN(graph, ops::with_loss(std::move(graph), ops::LossKind::kCrossEntropy, 0));
     return ImportedNetwork{std::move(graph), std::move(context_.parameters),
-                           std::move(context_.notes)};
+                           std::move(context_.notes), std::move(outputs_)};
   }
 
   void note(std::string text) { context_.notes.push_back(std::move(text)); }
 
   const ImportOptions& options_;
-  GraphData graph_;
+  ModelData model_;
+  GraphData& graph_;
   ImportContext context_;
   std::string result_;  // of the model
+  std::vector<std::string> outputs_;
   std::set<const NodeData*> needed_;
   std::vector<const ValueData*> inputs_;
   std::vector<double> mean_, deviation_;

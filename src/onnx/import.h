@@ -14,7 +14,8 @@ struct ImportOptions {
   // The model wants (pixel / 255 - mean) / deviation, by channel. Empty: ImageNet's for three
   // channels, 0 and 1 for others.
   std::vector<double> mean, deviation;
-  std::string output;  // of the model; empty: the first
+  std::string output;             // of the model; empty: the first
+  int64_t height = 0, width = 0;  // of pictures, where the model leaves them open
 };
 
 // The numbers of a parameter of the graph: `floats`, or, of running statistics, `doubles`.
@@ -29,6 +30,7 @@ struct ImportedNetwork {
   Graph graph;  // inputs "pixels" and "labels", one output, the loss between it and the labels
   std::vector<ImportedParameter> parameters;  // all of the graph's, in its order
   std::vector<std::string> notes;             // assumptions, and what was left out: a line each
+  std::vector<std::string> outputs;           // of the model, from which one was taken
 };
 
 // Imports the part of the model that its output needs. An error lists everything that is not

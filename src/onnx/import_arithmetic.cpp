@@ -8,10 +8,6 @@
 namespace mantissa::onnx {
 namespace {
 
-std::string name_of(ImportContext& context, const NodeData& node) {
-  return new_name(context, node.name.empty() ? node.op_type : node.name);
-}
-
 // A value with a dimension of its own for each of channels, height and width.
 Imported as_image(const Imported& value) {
   Imported image = value;
@@ -39,7 +35,7 @@ Status add_affine(ImportContext& context, const NodeData& node, size_t value_ind
   }
   for (size_t c = 0; c < scale.size(); ++c) factors[c] *= scale[c];
   MANTISSA_ASSIGN(const int result,
-                  scaled(context, name_of(context, node), image, factors, summands));
+                  scaled(context, node_name(context, node), image, factors, summands));
   Imported imported{result, as_image(value).layout, {}};
   imported.layout =
       Layout::image(context.builder.shape(result)[0], context.builder.shape(result)[1], dims[0]);
@@ -62,7 +58,7 @@ Status add_elements(ImportContext& context, const NodeData& node, const Op& op, 
     a.layout.reshape(dims);
     b.value = second;
   }
-  MANTISSA_ASSIGN(a.value, add_node(context, op, name_of(context, node), {a.value, b.value}));
+  MANTISSA_ASSIGN(a.value, add_node(context, op, node_name(context, node), {a.value, b.value}));
   define(context, node.outputs[0], std::move(a));
   return {};
 }
@@ -73,7 +69,7 @@ Status add_gate(ImportContext& context, const NodeData& node, const Imported& im
   MANTISSA_ASSIGN(const int first, image_of(context, image));
   MANTISSA_ASSIGN(const int second, image_of(context, gate));
   MANTISSA_ASSIGN(const int value,
-                  add_node(context, ops::kMultiply, name_of(context, node), {first, second}));
+                  add_node(context, ops::kMultiply, node_name(context, node), {first, second}));
   define_image(context, node.outputs[0], value);
   return {};
 }

@@ -146,11 +146,13 @@ std::string new_name(ImportContext& context, std::string_view wanted) {
   return free;
 }
 
+std::string node_name(ImportContext& context, const NodeData& node) {
+  return new_name(context, node.name.empty() ? node.op_type : node.name);
+}
+
 std::string layer_name(ImportContext& context, const NodeData& node, const TensorData& weights) {
   const std::string_view owner = owner_of(weights.name);
-  return new_name(context, !owner.empty()       ? owner
-                           : !node.name.empty() ? std::string_view(node.name)
-                                                : std::string_view(node.op_type));
+  return owner.empty() ? node_name(context, node) : new_name(context, owner);
 }
 
 Result<int> add_node(ImportContext& context, const Op& op, const std::string& name,

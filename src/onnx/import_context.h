@@ -77,6 +77,8 @@ std::optional<std::vector<double>> per_channel(const TensorData& tensor, int64_t
 
 // A name for a node of the graph: `wanted` made valid, and one that nothing has.
 std::string new_name(ImportContext& context, std::string_view wanted);
+// The same, of a node of the model: by its name, or its operator.
+std::string node_name(ImportContext& context, const NodeData& node);
 // The same, of the layer whose weights the tensor is, or else of the node.
 std::string layer_name(ImportContext& context, const NodeData& node, const TensorData& weights);
 

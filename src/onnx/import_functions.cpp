@@ -7,10 +7,6 @@
 namespace mantissa::onnx {
 namespace {
 
-std::string name_of(ImportContext& context, const NodeData& node) {
-  return new_name(context, node.name.empty() ? node.op_type : node.name);
-}
-
 // The function of each number where it lies, whatever ONNX's order is.
 Status add_function(ImportContext& context, const NodeData& node, const Op& op,
                     const Attributes& attributes = {}) {
@@ -21,7 +17,7 @@ Status add_function(ImportContext& context, const NodeData& node, const Op& op,
     value = context.values[node.outputs[0]];
   }
   MANTISSA_ASSIGN(value.value,
-                  add_node(context, op, name_of(context, node), {value.value}, attributes));
+                  add_node(context, op, node_name(context, node), {value.value}, attributes));
   define(context, node.outputs[0], std::move(value));
   return {};
 }
@@ -73,7 +69,7 @@ Status import_hard_sigmoid(ImportContext& context, const NodeData& node) {
                                            std::vector<double>(channels, 6 * hard.alpha),
                                            std::vector<double>(channels, 6 * (hard.beta - 0.5))));
   MANTISSA_ASSIGN(const int value,
-                  add_node(context, ops::kHardSigmoid, name_of(context, node), {fitted}));
+                  add_node(context, ops::kHardSigmoid, node_name(context, node), {fitted}));
   define_image(context, node.outputs[0], value);
   return {};
 }

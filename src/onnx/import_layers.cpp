@@ -120,11 +120,10 @@ Status add_linear(ImportContext& context, const NodeData& node, const Vector& in
   if (!bias.empty()) numbers.push_back(std::move(bias));
   // The last layer of a classifier starts with small logits, if its weights are fresh.
   const bool classifies = context.results.contains(affine.result);
-  MANTISSA_ASSIGN(
-      const int value,
-      add_node(context, ops::kLinear, layer_name(context, node, tensor), {input.value},
-               {{"channels", out}, {"bias", has_bias}, {"classifier", classifies}},
-               std::move(numbers)));
+  MANTISSA_ASSIGN(const int value,
+                  add_node(context, ops::kLinear, layer_name(context, node, tensor), {input.value},
+                           {{"channels", out}, {"bias", has_bias}, {"classifier", classifies}},
+                           std::move(numbers)));
   define(context, affine.result, {value, Layout::vector(out), {}});
   return {};
 }

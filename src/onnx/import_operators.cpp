@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace mantissa::onnx {
 namespace {
@@ -18,6 +19,7 @@ constexpr ImportRow kRows[] = {
     {"Dropout", import_dropout},
     {"Flatten", import_flatten},
     {"Gemm", import_gemm},
+    {"Gather", import_gather},
     {"GlobalAveragePool", import_global_average_pool},
     {"HardSigmoid", import_hard_sigmoid},
     {"HardSwish", import_hard_swish},
@@ -31,6 +33,8 @@ constexpr ImportRow kRows[] = {
     {"Relu", import_relu},
     {"Reshape", import_reshape},
     {"Sigmoid", import_sigmoid},
+    {"Slice", import_slice},
+    {"Split", import_split},
     {"Squeeze", import_squeeze},
     {"Sub", import_subtract},
     {"Tanh", import_tanh},
@@ -46,6 +50,22 @@ const ImportRow* find_row(std::string_view op_type) {
   const auto* found = std::find_if(std::begin(kRows), std::end(kRows),
                                    [&](const ImportRow& row) { return row.op_type == op_type; });
   return found == std::end(kRows) ? nullptr : found;
+}
+
+std::string reason_against(std::string_view op_type) {
+  constexpr const char* kNorm =
+      "normalises each example alone; of norms only BatchNormalization can be trained here";
+  constexpr const char* kRandom =
+      "draws random numbers, as stochastic depth does in training mode; a network that is exported "
+      "in evaluation mode has none of these";
+  constexpr std::pair<std::string_view, const char*> kReasons[] = {
+      {"Bernoulli", kRandom},           {"GroupNormalization", kNorm},
+      {"InstanceNormalization", kNorm}, {"LayerNormalization", kNorm},
+      {"RandomNormalLike", kRandom},    {"RandomUniformLike", kRandom}};
+  for (const auto& [name, reason] : kReasons) {
+    if (op_type == name) return reason;
+  }
+  return "this operator cannot be imported";
 }
 
 std::vector<std::string> importable_operators() {

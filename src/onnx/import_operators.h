@@ -19,6 +19,8 @@ struct ImportRow {
 // Sorted by op_type.
 std::span<const ImportRow> import_rows();
 const ImportRow* find_row(std::string_view op_type);
+// Why an operator without a row has none.
+std::string reason_against(std::string_view op_type);
 
 // import_layers.cpp
 Status import_convolution(ImportContext& context, const NodeData& node);
@@ -54,6 +56,10 @@ Status import_unsqueeze(ImportContext& context, const NodeData& node);
 Status import_transpose(ImportContext& context, const NodeData& node);
 Status import_concat(ImportContext& context, const NodeData& node);
 Status import_pad(ImportContext& context, const NodeData& node);
+// import_slices.cpp
+Status import_split(ImportContext& context, const NodeData& node);
+Status import_slice(ImportContext& context, const NodeData& node);
+Status import_gather(ImportContext& context, const NodeData& node);
 
 // What a window's padding is: of both sides of each axis (import_padding.cpp).
 struct Sides {

@@ -8,10 +8,6 @@
 namespace mantissa::onnx {
 namespace {
 
-std::string name_of(ImportContext& context, const NodeData& node) {
-  return new_name(context, node.name.empty() ? node.op_type : node.name);
-}
-
 // Whether no number of the value is below 0, so that zeros around it change no maximum.
 bool is_never_negative(const ImportContext& context, int value) {
   const Graph& graph = context.builder.graph();
@@ -68,7 +64,7 @@ Result<Pool> pool_of(ImportContext& context, const NodeData& node, bool is_maxim
 // [C, 1, 1] of the mean over an image, or [C].
 Status add_mean(ImportContext& context, const NodeData& node, int image, bool keeps_dims) {
   MANTISSA_ASSIGN(const int value,
-                  add_node(context, ops::kGlobalAveragePool, name_of(context, node), {image}));
+                  add_node(context, ops::kGlobalAveragePool, node_name(context, node), {image}));
   const int64_t channels = context.builder.shape(value).last();
   Imported mean{value, Layout::vector(channels), {}};
   if (keeps_dims) mean.layout.reshape(std::vector<int64_t>{channels, 1, 1});
@@ -85,10 +81,10 @@ Status import_max_pool(ImportContext& context, const NodeData& node) {
                             !a.is_set("stride_width") && !a.is_set("padding") &&
                             a.whole("padding_width") == -1 && !a.is_set("ceil");
   MANTISSA_ASSIGN(const int value, side_by_side
-                                       ? add_node(context, ops::kMaxPool, name_of(context, node),
+                                       ? add_node(context, ops::kMaxPool, node_name(context, node),
                                                   {pool.image}, {{"window", a.whole("window")}})
                                        : add_node(context, ops::kOverlappingMaxPool,
-                                                  name_of(context, node), {pool.image}, a));
+                                                  node_name(context, node), {pool.image}, a));
   define_image(context, node.outputs[0], value);
   return {};
 }
@@ -96,7 +92,7 @@ Status import_max_pool(ImportContext& context, const NodeData& node) {
 Status import_average_pool(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(const Pool pool, pool_of(context, node, false));
   if (pool.is_global) return add_mean(context, node, pool.image, true);
-  MANTISSA_ASSIGN(const int value, add_node(context, ops::kAveragePool, name_of(context, node),
+  MANTISSA_ASSIGN(const int value, add_node(context, ops::kAveragePool, node_name(context, node),
                                             {pool.image}, pool.attributes));
   define_image(context, node.outputs[0], value);
   return {};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -54,16 +55,19 @@ class Rewriter {
   void run() {
     for (NodeData& node : graph_.nodes) {
       if (is_leaky(node) || is_divided_clip(node) || is_divided_product(node)) continue;
+      if (is_norm(node)) continue;
       is_swish(node);
     }
     sweep();
   }
 
  private:
-  // The node that makes the value, if it is of that kind; null.
-  NodeData* maker(const std::string& value, const char* op_type) const {
+  // The node that makes the value, if it is of that kind and has so many inputs or more; else null.
+  NodeData* maker(const std::string& value, const char* op_type, size_t inputs = 1) const {
     const auto found = makers_.find(value);
-    return found != makers_.end() && found->second->op_type == op_type ? found->second : nullptr;
+    const bool fits = found != makers_.end() && found->second->op_type == op_type &&
+                      found->second->inputs.size() >= inputs;
+    return fits ? found->second : nullptr;
   }
   double number(const std::string& name) const {
     const auto found = constants_.find(name);
@@ -142,6 +146,41 @@ class Rewriter {
     if (!x.empty()) become(node, "HardSwish", x, {});
     return !x.empty();
   }
+  // (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon), as layer norm is spelled out.
+  bool is_norm(NodeData& node) {
+    if (node.op_type != "Div" || node.inputs.size() != 2) return false;
+    const std::string& centred = node.inputs[0];
+    const NodeData* subtract = maker(centred, "Sub", 2);
+    const NodeData* root = maker(node.inputs[1], "Sqrt");
+    const NodeData* sum = root == nullptr ? nullptr : maker(root->inputs[0], "Add", 2);
+    if (subtract == nullptr || sum == nullptr) return false;
+    const std::string x = subtract->inputs[0];
+    const NodeData* mean = maker(subtract->inputs[1], "ReduceMean");
+    for (const size_t i : {0, 1}) {
+      const NodeData* variance = maker(sum->inputs[i], "ReduceMean");
+      if (mean == nullptr || variance == nullptr || mean->inputs[0] != x) continue;
+      if (!(number(sum->inputs[1 - i]) > 0) || !is_square(variance->inputs[0], centred)) continue;
+      become(node, is_spatial(*mean) ? "InstanceNormalization" : "LayerNormalization", x, {});
+      return true;
+    }
+    return false;
+  }
+  // Whether the value is x * x, or x to the power of 2.
+  bool is_square(const std::string& value, const std::string& x) const {
+    const NodeData* product = maker(value, "Mul");
+    if (product != nullptr) return product->inputs == std::vector{x, x};
+    const NodeData* power = maker(value, "Pow", 2);
+    return power != nullptr && power->inputs[0] == x && near(number(power->inputs[1]), 2);
+  }
+  // Whether a mean is one over height and width of an image.
+  bool is_spatial(const NodeData& mean) const {
+    std::vector<int64_t> axes = wholes_of(mean, "axes");
+    const auto given = mean.inputs.size() > 1 ? constants_.find(mean.inputs[1]) : constants_.end();
+    const auto numbers = given == constants_.end() ? Result(axes) : wholes_of(*given->second);
+    if (numbers.ok()) axes = *numbers;
+    return axes == std::vector<int64_t>{2, 3} || axes == std::vector<int64_t>{-2, -1};
+  }
+
   bool is_leaky(NodeData& node) {
     if (node.op_type != "Max" || node.inputs.size() != 2) return false;
     for (const size_t i : {0, 1}) {
@@ -200,6 +239,63 @@ void lift_constants(GraphData& graph) {
     graph.initialisers.push_back(std::move(*constant));
     return true;
   });
+}
+
+namespace {
+
+struct Range {
+  int64_t first, end;
+};
+
+// The part with this number of a SplitToSequence whose parts have these sizes: one for all of them,
+// or one each. Nothing where there is none, or where a number is out of range.
+std::optional<Range> part_of(const TensorData& sizes, const TensorData& number) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  const auto parts = wholes_of(sizes), which = wholes_of(number);
+  if (!parts.ok() || !which.ok() || which->size() != 1 || parts->empty()) return std::nullopt;
+  const int64_t index = which->front();
+  const bool is_one = sizes.dims.empty();
+  if (index < 0 || index >= (is_one ? kMost : std::ssize(*parts))) return std::nullopt;
+  for (const int64_t size : *parts) {
+    if (size < 1 || size >= kMost) return std::nullopt;
+  }
+  if (is_one) return Range{index * parts->front(), (index + 1) * parts->front()};
+  const int64_t first = std::accumulate(parts->begin(), parts->begin() + index, int64_t{0});
+  return Range{first, first + (*parts)[index]};
+}
+
+}  // namespace
+
+void take_sequences_apart(GraphData& graph) {
+  std::map<std::string, TensorData> constants;
+  std::map<std::string, NodeData> sequences;
+  for (const TensorData& tensor : graph.initialisers) constants[tensor.name] = tensor;
+  for (const NodeData& node : graph.nodes) {
+    const bool has_sizes =
+        node.inputs.size() == 2 && constants.contains(node.inputs[1]) && node.outputs.size() == 1;
+    if (node.op_type == "SplitToSequence" && has_sizes) sequences[node.outputs[0]] = node;
+  }
+  for (NodeData& node : graph.nodes) {
+    if (node.op_type != "SequenceAt" || node.inputs.size() != 2 || node.outputs.size() != 1) {
+      continue;
+    }
+    const auto sequence = sequences.find(node.inputs[0]);
+    const auto number = constants.find(node.inputs[1]);
+    if (sequence == sequences.end() || number == constants.end()) continue;
+    const std::vector<std::string>& split = sequence->second.inputs;
+    const auto range = part_of(constants[split[1]], number->second);
+    if (!range) continue;
+    node.op_type = "Slice";
+    node.inputs = {split[0]};
+    for (const auto& [what, at] : {std::pair{"first", range->first},
+                                   {"end", range->end},
+                                   {"axis", whole_of(sequence->second, "axis", 0)}}) {
+      TensorData& tensor = graph.initialisers.emplace_back(
+          owned(ElementType::kInt64, std::vector<int64_t>{at}, {1}));
+      tensor.name = node.outputs[0] + " " + what;
+      node.inputs.push_back(tensor.name);
+    }
+  }
 }
 
 void join_spelled_out_functions(GraphData& graph) { Rewriter(graph).run(); }

@@ -8,8 +8,12 @@ namespace mantissa::onnx {
 // Makes initialisers of Constant nodes, and of Identity nodes of initialisers.
 void lift_constants(GraphData& graph);
 
-// clip(x + 3, 0, 6) / 6 becomes HardSigmoid, x times it HardSwish, and max(x, a * x) LeakyRelu. The
-// nodes that only they read go.
+// SequenceAt of a SplitToSequence becomes Slice, where sizes and number are constants.
+void take_sequences_apart(GraphData& graph);
+
+// clip(x + 3, 0, 6) / 6 becomes HardSigmoid, x times it HardSwish, and max(x, a * x) LeakyRelu. A
+// value less its mean over the root of its variance becomes LayerNormalization, or
+// InstanceNormalization where both are over height and width. The nodes that only they read go.
 void join_spelled_out_functions(GraphData& graph);
 
 }  // namespace mantissa::onnx

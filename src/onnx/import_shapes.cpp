@@ -140,7 +140,7 @@ Status import_concat(ImportContext& context, const NodeData& node) {
   }
   const int64_t axis = whole_of(node, "axis", 1);
   if (axis != 1 && axis + rank != 1) return invalid_input("joins along another axis than channels");
-  const std::string name = new_name(context, node.name.empty() ? node.op_type : node.name);
+  const std::string name = node_name(context, node);
   MANTISSA_ASSIGN(const int value, add_node(context, ops::kConcat, name, std::move(parts)));
   define_image(context, node.outputs[0], value);
   return {};

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "onnx/evaluate/evaluate.h"
+#include "onnx/import.h"
 #include "onnx/reader.h"
 
 namespace mantissa::onnx {
@@ -46,6 +47,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!folded.ok()) {
     check_line(folded.error().message);
     return 0;
+  }
+  ImportOptions options;
+  options.height = options.width = 8;
+  const auto imported = import_network(*model, options);
+  if (!imported.ok()) {
+    const std::string& message = imported.error().message;
+    check(message.find('\n') == std::string::npos, "not one line", message);
   }
   check(survey(*folded, input_shapes(*folded, shapes)).ok(), "folded, and refused", "");
   return 0;
