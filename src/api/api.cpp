@@ -19,6 +19,7 @@
 #include "numerics/format.h"
 #include "train/classification.h"
 #include "train/frozen_network.h"
+#include "train/insert_batch_norm.h"
 #include "train/network.h"
 #include "train/run_folder.h"
 #include "train/run_plan.h"
@@ -182,12 +183,14 @@ std::vector<std::pair<std::string, std::string>> built_in_models() {
 }
 
 TrainingOutcome train(const Settings& settings, const Observer& observer) {
-  const Result<RunConfig> config = training_config(settings);
+  Result<RunConfig> config = training_config(settings);
   if (!config.ok()) return refused<TrainingOutcome>(config.error());
   TrainObserver forward;
   if (observer != nullptr) {
     forward = [&](const TrainEvent& event) { return observer(progress_of(event)); };
   }
+  const Status begun = begin_with_batch_norms(forward, *config);
+  if (!begun.ok()) return refused<TrainingOutcome>(begun.error());
   Result<TrainingResult> result = train(*config, forward);
   if (!result.ok()) return refused<TrainingOutcome>(result.error());
   TrainingOutcome outcome;

@@ -1,30 +1,79 @@
 // The command "import".
+#include <algorithm>
+#include <thread>
+#include <utility>
+
 #include "api/outcome.h"
 #include "api/settings.h"
 #include "api/target.h"
+#include "data/dataset.h"
 #include "train/imported_network.h"
+#include "train/insert_batch_norm.h"
+#include "train/network.h"
 #include "train/run_config.h"
 
 namespace mantissa {
 namespace {
 
-Result<ImportOutcome> import_to_file(const std::string& path, const Settings& settings) {
-  MANTISSA_RETURN_IF_ERROR(check_known("import", settings));
-  RunConfig config;
+struct ImportConfig {
+  RunConfig run;  // settings that training has, too
   std::string out;
+};
+
+Result<ImportConfig> import_config(const Settings& settings) {
+  MANTISSA_RETURN_IF_ERROR(check_known("import", settings));
+  ImportConfig config;
+  config.run.isa = best_isa();
+  config.run.data.clear();
   for (const auto& [name, text] : settings) {
-    if (name == "out") out = text;
-    if (name == "output") config.import_options.output = text;
+    if (name == "out") {
+      config.out = text;
+      continue;
+    }
     for (const Setting& setting : training_settings()) {
-      if (name != setting.name || !is_of_imports(name)) continue;
-      Status status = setting.parse(text, config);
+      if (name != setting.name) continue;
+      Status status = setting.parse(text, config.run);
       if (!status.ok()) return invalid_input(name + ": " + status.error().message);
     }
   }
-  if (out.empty()) return invalid_input("--out: name the safetensors file to write");
-  MANTISSA_RETURN_IF_ERROR(check_target("out", out));
-  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, config.import_options));
-  MANTISSA_RETURN_IF_ERROR(write_imported(out, imported, path));
+  RunConfig& run = config.run;
+  run.import_options.height = run.input_size.height;
+  run.import_options.width = run.input_size.width;
+  if (config.out.empty()) return invalid_input("--out: name the safetensors file to write");
+  if (run.classes == 0 && !run.classifier.empty()) {
+    return invalid_input("classifier: goes with --classes");
+  }
+  if (run.inserts_batch_norm == run.data.empty()) {
+    return invalid_input("--insert-batch-norm and --data go together");
+  }
+  if (run.threads == 0)
+    run.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return config;
+}
+
+// Sets batch norms from the pictures of a data set whose classes may be others.
+Status insert_norms(const RunConfig& run, onnx::ImportedNetwork& imported) {
+  DataOptions options = data_options(run);
+  options.classes = 0;
+  MANTISSA_ASSIGN(const Dataset data, load_dataset(run.data, true, false, options));
+  MANTISSA_RETURN_IF_ERROR(check_pictures(imported.graph, data.info));
+  MANTISSA_ASSIGN(const std::vector<std::string> layers,
+                  insert_batch_norms(data.train, {run.seed, run.threads, run.isa}, imported));
+  imported.notes.push_back(describe_inserted_norms(layers));
+  return {};
+}
+
+Result<ImportOutcome> import_to_file(const std::string& path, const Settings& settings) {
+  MANTISSA_ASSIGN(const ImportConfig config, import_config(settings));
+  const RunConfig& run = config.run;
+  MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
+  MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, run.import_options));
+  if (run.inserts_batch_norm) MANTISSA_RETURN_IF_ERROR(insert_norms(run, imported));
+  if (run.classes > 0 && run.classes != imported.graph.classes()) {
+    MANTISSA_RETURN_IF_ERROR(
+        set_classes(run.classes, run.classifier, run.import_options.output, imported));
+  }
+  MANTISSA_RETURN_IF_ERROR(write_imported(config.out, imported, path));
   ImportOutcome outcome;
   outcome.network = imported.graph.name;
   outcome.layers = std::ssize(imported.graph.nodes);

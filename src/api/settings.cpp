@@ -169,11 +169,13 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
   if (command == "import") {
     std::vector<SettingInfo> infos = {
         {"out", "safetensors file to write: network and weights", ""},
-        {"output", "output of the model that the network has (left out: the first)", ""}};
+        {"classes", "outputs of the network (0: those of the model)", "0"},
+        {"data", "with --insert-batch-norm: data set with pictures to set them from", ""}};
     for (const Setting& setting : training_settings()) {
-      if (!is_of_imports(setting.name)) continue;
+      if (!is_setting_of_import(setting.name)) continue;
       infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
     }
+    infos.push_back(kThreads);
     return infos;
   }
   if (command == "statistics") {

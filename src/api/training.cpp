@@ -99,7 +99,7 @@ Outcome<Trainer> Trainer::create(const Network& network, const Settings& setting
                            "tensorboard", "width",   "loss",       "label-smoothing",  "classes",
                            "input-size",  "augment", "validation", "early-stop",       "epochs",
                            "steps",       "from",    "freeze",     "checkpoint-every", "hash-every",
-                           "statistics"}) {
+                           "statistics",  "output",  "classifier", "insert-batch-norm"}) {
     if (settings.count(name) == 0) continue;
     return Failure{Exit::kInvalidInput, std::string("setting '") + name +
                                             "' is not one of a Trainer: the network, the "

@@ -48,6 +48,8 @@ constexpr CommandInfo kCommands[] = {
      "Read a network and its weights from an ONNX model, to be trained on",
      "  mantissa import resnet18.onnx --out resnet18.safetensors\n"
      "  mantissa import mnist.onnx --input-mean 0.1307 --input-std 0.3081 --out mnist.safetensors\n"
+     "  mantissa import folded.onnx --insert-batch-norm --data pictures/ --input-size 224 \\\n"
+     "      --classes 10 --out folded.safetensors\n"
      "  mantissa train --from resnet18.safetensors --data pictures/ --out runs/a\n"
      "  mantissa train --from resnet18.onnx --data pictures/ --out runs/a\n",
      "train --from reads ONNX models itself: import shows whether that is possible, and writes "

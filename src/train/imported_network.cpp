@@ -1,10 +1,13 @@
 #include "train/imported_network.h"
 
+#include <map>
 #include <span>
 
 #include "formats/safetensors.h"
+#include "formats/safetensors_header.h"
 #include "models/network_json.h"
 #include "onnx/reader.h"
+#include "train/classifier.h"
 
 namespace mantissa {
 
@@ -16,6 +19,34 @@ Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
   auto imported = onnx::import_network(model, options);
   if (!imported.ok()) imported.error().message = path.string() + ": " + imported.error().message;
   return imported;
+}
+
+Status check_output_chosen(const std::vector<std::string>& outputs, const std::string& chosen,
+                           int64_t classes) {
+  if (outputs.size() < 2 || !chosen.empty()) return {};
+  std::string names;
+  for (const std::string& name : outputs) {
+    names += (names.empty() ? "" : ", ") + readable_name(name);
+  }
+  return invalid_input("the model has the outputs " + names +
+                       "; --output says which of them gets " + std::to_string(classes) +
+                       " classes");
+}
+
+Status set_classes(int64_t classes, const std::string& layers, const std::string& chosen,
+                   onnx::ImportedNetwork& imported) {
+  MANTISSA_RETURN_IF_ERROR(check_output_chosen(imported.outputs, chosen, classes));
+  MANTISSA_ASSIGN(imported.graph, with_classes(imported.graph, classes, layers));
+  std::map<std::string, Shape> wanted;
+  for (const Parameter& parameter : imported.graph.parameters) {
+    wanted[parameter.name] = parameter.shape;
+  }
+  std::erase_if(imported.parameters, [&](const onnx::ImportedParameter& parameter) {
+    if (wanted[parameter.name] == parameter.shape) return false;
+    imported.notes.push_back(parameter.name + " is left out: the layer has other channels now");
+    return true;
+  });
+  return {};
 }
 
 std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& imported) {

@@ -20,6 +20,15 @@ bool is_onnx_file(const std::filesystem::path& path);
 Result<onnx::ImportedNetwork> import_file(const std::filesystem::path& path,
                                           const onnx::ImportOptions& options);
 
+// An error where the model has several outputs, none was chosen, and one is to get so many classes.
+Status check_output_chosen(const std::vector<std::string>& outputs, const std::string& chosen,
+                           int64_t classes);
+
+// Gives the network another number of classes (with_classes): parameters of replaced layers are
+// left out, and a run draws them by its seed. `chosen`: the output that the options named.
+Status set_classes(int64_t classes, const std::string& layers, const std::string& chosen,
+                   onnx::ImportedNetwork& imported);
+
 // Views of the network's parameters.
 std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& imported);
 

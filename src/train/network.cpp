@@ -4,6 +4,8 @@
 #include <string>
 
 #include "ops/ops.h"
+#include "train/classifier.h"
+#include "train/imported_network.h"
 
 namespace mantissa {
 namespace {
@@ -83,6 +85,16 @@ Result<ModelOptions> picture_options(const Graph& network) {
                                        std::to_string(kMostClasses) + " are possible");
 }
 
+Status check_pictures(const Graph& network, const DatasetInfo& data) {
+  MANTISSA_ASSIGN(const ModelOptions wanted, picture_options(network));
+  const Shape is{data.height, data.width, data.channels};
+  const Shape wants{wanted.height, wanted.width, wanted.channels};
+  if (is == wants) return {};
+  return invalid_input("the network '" + network.name + "' takes pictures of " + to_string(wants) +
+                       ", and " + data.name + " has " + to_string(is) +
+                       (is.last() == wants.last() ? "; --input-size resizes them" : ""));
+}
+
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data) {
   ModelOptions options = {.height = data.height,
                           .width = data.width,
@@ -95,13 +107,8 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
   if (!config.network) return options;
   const std::string subject = config.network_file + ": the network '" + config.model + "' ";
   MANTISSA_ASSIGN(const ModelOptions wanted, picture_options(*config.network));
-  const Shape is{data.height, data.width, data.channels};
-  const Shape wants{wanted.height, wanted.width, wanted.channels};
-  if (is != wants) {
-    return invalid_input(subject + "takes pictures of " + to_string(wants) + ", and " + data.name +
-                         " has " + to_string(is) +
-                         (is.last() == wants.last() ? "; --input-size resizes them" : ""));
-  }
+  const Status fits = check_pictures(*config.network, data);
+  if (!fits.ok()) return invalid_input(config.network_file + ": " + fits.error().message);
   if (data.classes != wanted.classes) {
     return invalid_input(
         subject + "has " + std::to_string(wanted.classes) + " outputs, and " + data.name + " " +
@@ -120,90 +127,17 @@ Result<Graph> build_network(const RunConfig& config, const ModelOptions& options
   return network;
 }
 
-namespace {
-
-// The node that decides how many outputs the network has: the producer of the output or, behind
-// functions, pools and views of one value without parameters, the node before them. -1: none.
-int maker_of_classes(const Graph& network) {
-  int producer = network.values[network.outputs[0]].producer;
-  while (producer >= 0) {
-    const Node& node = network.nodes[producer];
-    const auto& items = node.attributes.items();
-    const bool has_channels = std::any_of(
-        items.begin(), items.end(), [](const auto& item) { return item.first == "channels"; });
-    if (has_channels && node.op->parameters != nullptr) return producer;
-    if (node.inputs.size() != 1 || !node.parameters.empty()) return -1;
-    producer = network.values[node.inputs[0]].producer;
-  }
-  return -1;
-}
-
-// Layers that have as many outputs as the network, in quotes.
-std::string candidates(const Graph& network) {
-  std::string names;
-  for (const Node& node : network.nodes) {
-    if (node.op->parameters == nullptr ||
-        network.values[node.outputs[0]].shape.last() != network.classes())
-      continue;
-    names += (names.empty() ? "'" : ", '") + node.name + "'";
-  }
-  return names.empty() ? "no layer" : names;
-}
-
-// Shapes of values and parameters, from the node on.
-Status infer_again(Graph& network, int first) {
-  for (int n = first; n < static_cast<int>(network.nodes.size()); ++n) {
-    const Node& node = network.nodes[n];
-    if (network.is_loss(n)) continue;
-    std::vector<Shape> inputs;
-    for (const int input : node.inputs) inputs.push_back(network.values[input].shape);
-    if (node.op->parameters != nullptr) {
-      const std::vector<Parameter> wanted = node.op->parameters(node.attributes, inputs);
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        network.parameters[node.parameters[i]].shape = wanted[i].shape;
-      }
-    }
-    if (node.outputs.size() != 1) continue;
-    MANTISSA_ASSIGN(network.values[node.outputs[0]].shape,
-                    output_shape(*node.op, node.attributes, inputs));
-  }
-  return {};
-}
-
-}  // namespace
-
-Result<Graph> with_classes(const Graph& network, int64_t classes) {
-  Graph changed = network;
-  const int maker = maker_of_classes(network);
-  const auto refuse = [&](const std::string& why) {
-    return invalid_input("network '" + network.name + "': its output cannot have " +
-                         std::to_string(classes) + " classes, " + why);
-  };
-  if (maker < 0) {
-    return refuse("since no one layer makes it; " + candidates(network) + " have " +
-                  std::to_string(network.classes()) + " outputs");
-  }
-  Node& node = changed.nodes[maker];
-  for (const Node& other : network.nodes) {
-    const bool shares =
-        other.name != node.name && !other.parameters.empty() && other.parameters == node.parameters;
-    if (shares) return refuse("since '" + node.name + "' shares its parameters");
-  }
-  std::vector<Attributes::Item> items = node.attributes.items();
-  for (auto& [name, value] : items) {
-    if (name == "channels") value = classes;
-  }
-  replace_op(node, *node.op, Attributes(std::move(items)));
-  MANTISSA_RETURN_IF_ERROR(infer_again(changed, maker));
-  MANTISSA_RETURN_IF_ERROR(verify(changed));
-  return changed;
-}
-
 Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
-  if (!config.adapts_classes || !config.network || config.network->classes() == data.classes) {
-    return {};
+  if (!config.adapts_classes || !config.network) return {};
+  if (config.network->classes() == data.classes) {
+    if (config.classifier.empty()) return {};
+    return invalid_input("classifier: the network '" + config.model + "' has " +
+                         std::to_string(data.classes) + " outputs already, as many as " +
+                         data.name + " has classes; leave it out");
   }
-  MANTISSA_ASSIGN(config.network, with_classes(*config.network, data.classes));
+  MANTISSA_RETURN_IF_ERROR(
+      check_output_chosen(config.model_outputs, config.import_options.output, data.classes));
+  MANTISSA_ASSIGN(config.network, with_classes(*config.network, data.classes, config.classifier));
   return {};
 }
 

@@ -15,6 +15,9 @@ namespace mantissa {
 // one result, and one loss between that and the labels. Else an error.
 Result<ModelOptions> picture_options(const Graph& network);
 
+// An error if the network takes pictures of another size than the data have.
+Status check_pictures(const Graph& network, const DatasetInfo& data);
+
 // The pictures and classes of a run's network, on these data. An error if those of a file are for
 // others.
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data);
@@ -22,10 +25,6 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
 // The network of a run, before its format changes it (plan/network_format.h). Errors of
 // build_model.
 Result<Graph> build_network(const RunConfig& config, const ModelOptions& options);
-
-// A network whose classifier has another number of outputs. An error where the output is not made
-// by a node with `channels`, or where others share the node's parameters.
-Result<Graph> with_classes(const Graph& network, int64_t classes);
 
 // Gives the network of --from the classes of the data, where the settings name no network.
 Status adapt_classes(const DatasetInfo& data, RunConfig& config);

@@ -133,6 +133,32 @@ const Setting kSettings[] = {
     {"input-std", "their standard deviation (0.229,0.224,0.225, or 1)", "", kValue, kElsewhere,
      [](S text, Config& c) { return assign(parse_reals(text), c.import_options.deviation); },
      [](const Config&) { return std::string(); }},
+    {"output", "output of an ONNX model that says the class (left out: the first)", "", kValue,
+     kElsewhere,
+     [](S text, Config& c) {
+       c.import_options.output = text;
+       return Status();
+     },
+     [](const Config&) { return std::string(); }},
+    {"classifier",
+     "layer of a network from a file that is replaced for another number of classes; several, with "
+     "commas between them, where their channels add up (left out: the one that makes the output)",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.classifier = text;
+       return Status();
+     },
+     [](const Config&) { return std::string(); }},
+    // They are in the network, and their numbers among the weights.
+    {"insert-batch-norm",
+     "put batch norms behind the convolutions of an ONNX model whose own were folded away, set "
+     "from "
+     "training pictures so that it computes the same",
+     "false", kSwitch, kElsewhere,
+     [](S text, Config& c) {
+       return parse_switch("insert-batch-norm", text, c.inserts_batch_norm);
+     },
+     [](const Config&) { return std::string("false"); }},
     {"freeze",
      "parameters that are not trained: names, with * for any text, separated by commas "
      "(stem*,stage1.*)",
@@ -527,7 +553,10 @@ Status take_start(const std::map<std::string, std::string>& settings, RunConfig&
   MANTISSA_ASSIGN(const TrainedFile trained, read_trained(config.from, config.import_options));
   config.start = starting_point(trained);
   config.start->options = config.import_options;
-  if (trained.imported) config.notes = trained.imported->notes;
+  if (trained.imported) {
+    config.notes = trained.imported->notes;
+    config.model_outputs = trained.imported->outputs;
+  }
   if (settings.contains("model")) return {};
   MANTISSA_ASSIGN(TrainedNetwork found, network_of(trained));
   for (const auto& [name, text] : found.settings) {
@@ -543,6 +572,7 @@ Result<Graph> network_at(const std::string& path, RunConfig& config) {
   if (!is_onnx_file(path)) return read_network(path);
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, config.import_options));
   config.notes = std::move(imported.notes);
+  config.model_outputs = std::move(imported.outputs);
   config.adapts_classes = true;
   return std::move(imported.graph);
 }
@@ -583,6 +613,15 @@ Status check_use(const std::string& name, const RunConfig& config) {
   if (is_of_imports(name) && !imports) {
     return invalid_input(name + ": is for ONNX models, named by --from or --model");
   }
+  if (name == "classifier" && !config.adapts_classes) {
+    return invalid_input(name +
+                         ": is for networks that --from brings, and for ONNX models; the others "
+                         "have as many classes as they say");
+  }
+  const bool is_imported_start = is_onnx_file(config.from) && config.adapts_classes;
+  if (name == "insert-batch-norm" && config.inserts_batch_norm && !is_imported_start) {
+    return invalid_input(name + ": is for an ONNX model, named by --from alone");
+  }
   if (name.starts_with("plateau-") && config.schedule != ScheduleKind::kPlateau) {
     return invalid_input(name + ": is for --lr-schedule plateau; the schedule is " +
                          std::string(schedule_name(config.schedule)));
@@ -599,7 +638,12 @@ bool is_network_file(std::string_view model) {
 }
 
 bool is_of_imports(std::string_view setting) {
-  return setting == "input-mean" || setting == "input-std";
+  return setting == "input-mean" || setting == "input-std" || setting == "output";
+}
+
+bool is_setting_of_import(std::string_view setting) {
+  return is_of_imports(setting) || setting == "classifier" || setting == "input-size" ||
+         setting == "insert-batch-norm";
 }
 
 bool is_of_built_in_networks(std::string_view setting) {
@@ -641,6 +685,8 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   for (const auto& [name, text] : settings) {
     MANTISSA_RETURN_IF_ERROR(parse_setting(name, text, config));
   }
+  config.import_options.height = config.input_size.height;
+  config.import_options.width = config.input_size.width;
   MANTISSA_RETURN_IF_ERROR(take_start(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
   for (const auto& [name, text] : settings) MANTISSA_RETURN_IF_ERROR(check_use(name, config));

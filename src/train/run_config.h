@@ -47,12 +47,15 @@ struct RunConfig {
   std::string network_file;
   // The network is that of --from: its classifier gets as many outputs as the data have classes.
   bool adapts_classes = false;
+  std::string classifier;              // layers that get them; "": the one that makes the output
   onnx::ImportOptions import_options;  // of a model from ONNX: --model, --from
-  std::vector<std::string> notes;      // what importing one assumed
-  std::string from;                    // run or file to start from; "": none
-  std::optional<StartingPoint> start;  // what is there
-  std::string freeze;                  // patterns of parameters that are not trained (untrained.h)
-  int64_t reestimate = 0;              // batches for batch norms' statistics before the first step
+  std::vector<std::string> model_outputs;  // of that model
+  bool inserts_batch_norm = false;         // behind its convolutions
+  std::vector<std::string> notes;          // what importing one assumed
+  std::string from;                        // run or file to start from; "": none
+  std::optional<StartingPoint> start;      // what is there
+  std::string freeze;      // patterns of parameters that are not trained (untrained.h)
+  int64_t reestimate = 0;  // batches for batch norms' statistics before the first step
   std::string data = "fashion-mnist";
   PictureSize input_size;  // 0 x 0: as the data are
   int classes = 0;         // 0: those of the data
@@ -123,6 +126,9 @@ bool is_network_file(std::string_view model);
 
 // Whether a setting says how an ONNX model is imported: only together with one.
 bool is_of_imports(std::string_view setting);
+
+// Whether a setting is one of the command import, too.
+bool is_setting_of_import(std::string_view setting);
 
 // Whether a setting says how a built-in network is built: not together with a file.
 bool is_of_built_in_networks(std::string_view setting);

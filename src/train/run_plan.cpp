@@ -305,6 +305,11 @@ Status build(const RunConfig& config, RunPlan& plan) {
 }  // namespace
 
 Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
+  if (config.inserts_batch_norm) {
+    return invalid_input(
+        "insert-batch-norm: is done by train and by import; the file that import "
+        "writes can be planned and quantised");
+  }
   if (data.train_count < config.batch_size) {
     return invalid_input("batch-size " + std::to_string(config.batch_size) + " is more than the " +
                          std::to_string(data.train_count) + " training examples of " + data.name);

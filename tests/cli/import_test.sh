@@ -25,6 +25,47 @@ for from in "$model" "$folder/small.safetensors"; do
   holds "trains from ${from##*.}" eval '((status == 0))'
   holds "and tells what it took" grep -q "taken: [46] of 6 parameters" "$folder/stderr"
 done
+# The data have 10 classes, the model 7.
+run import "$model" --classes 10 --out "$folder/ten.safetensors" --json
+holds "import replaces the last layer" grep -q '7.weights is left out' "$folder/stdout"
+run train --from "$folder/ten.safetensors" "${short[@]}" --out "$folder/run" --overwrite
+holds "a run draws its weights" grep -q "taken: 4 of 6 .*initial: 7.weights \[10" "$folder/stderr"
+run train --from "$model" --classifier 7 "${short[@]}" --out "$folder/run" --overwrite
+holds "the layer can be named" grep -q "initial: 7.weights \[10" "$folder/stderr"
+refuses "another layer makes other outputs" 2 "by '3': the output has 7" \
+  train --from "$model" --classifier 3 "${short[@]}" --out "$folder/x"
+refuses "no layer" 2 "'nothing' is no layer .* it has '0/Conv', '3', '7'" \
+  import "$model" --classes 10 --classifier nothing --out "$folder/x"
+refuses "nothing to replace it for" 2 "goes with --classes" \
+  import "$model" --classifier 7 --out "$folder/x"
+refuses "as many classes as there are" 2 "has 10 outputs already" \
+  train --from "$folder/ten.safetensors" --classifier 7 "${short[@]}" --out "$folder/x"
+refuses "a built-in network" 2 "classifier: is for networks that --from brings" \
+  train --model mlp --classifier 7 "${short[@]}" --out "$folder/x"
+
+# Batch norms behind its convolutions, set from the data.
+norms=(--insert-batch-norm --data "$data")
+run import "$model" "${norms[@]}" --out "$folder/norms.safetensors" --json
+holds "puts batch norms in" grep -q "put behind 2 convolutions, 0/Conv to 3" "$folder/stdout"
+run train --from "$folder/norms.safetensors" "${short[@]}" --out "$folder/normed"
+holds "a run takes them" grep -q "taken: 10 of 12 .*initial: 7.weights" "$folder/stderr"
+run train --from "$model" --insert-batch-norm "${short[@]}" --out "$folder/norms"
+holds "so does a run from the model" eval '((status == 0))'
+holds "with the same weights" same_entry weights_sha256 "$folder/normed" "$folder/norms"
+run train --config "$folder/norms/config.toml" --out "$folder/norms-again"
+holds "its configuration repeats it" same_entry state_sha256 "$folder/norms" "$folder/norms-again"
+rm "$folder"/norms/{summary,evaluation}.json "$folder"/norms/model.safetensors
+run train --resume --out "$folder/norms"
+holds "and it resumes" same_entry state_sha256 "$folder/norms" "$folder/norms-again"
+refuses "a run that is there" 2 "norms.*already|--overwrite" \
+  train --from "$model" --insert-batch-norm "${short[@]}" --out "$folder/norms"
+refuses "no data" 2 "insert-batch-norm and --data go together" \
+  import "$model" --insert-batch-norm --out "$folder/x"
+refuses "a network of one's own" 2 "is for an ONNX model" \
+  train --model mlp --insert-batch-norm "${short[@]}" --out "$folder/x"
+refuses "what plans and quantises" 2 "is done by train and by import" \
+  plan --from "$model" --insert-batch-norm --data "$data"
+
 run train --model "$model" "${short[@]}" --out "$folder/fresh"
 holds "trains the architecture alone" eval '((status == 0)) && [[ ! -e $folder/fresh/start.safetensors ]]'
 run train --from "$model" "${short[@]}" --out "$folder/kept"
