@@ -158,7 +158,7 @@ const Setting kSettings[] = {
      [](S text, Config& c) {
        return parse_switch("insert-batch-norm", text, c.inserts_batch_norm);
      },
-     [](const Config&) { return std::string("false"); }},
+     [](const Config&) { return std::string(); }},
     {"freeze",
      "parameters that are not trained: names, with * for any text, separated by commas "
      "(stem*,stage1.*)",
