@@ -103,38 +103,20 @@ void backward_input(const OpContext& c) {
                     });
     return;
   }
-  const ValueTable factors = make_value_table(factor);
-  kernels::ScaleGradient args{.grad_out = gradient_of(c.grad_output),
-                              .by = in.as<int8_t>(),
-                              .factors = factors.data(),
-                              .grad_in = gradient_of(grad_input)};
+  const MantissaRange within = steps.bytes_within();
+  kernels::ScaleWithin args{.grad_out = gradient_of(c.grad_output),
+                            .by = in.as<int8_t>(),
+                            .low = static_cast<int8_t>(within.low),
+                            .high = static_cast<int8_t>(within.high),
+                            .factor = slope.mantissa,
+                            .grad_in = gradient_of(grad_input)};
   narrow_gradient(c, grad_input, wide_exponent, [&](int shift, kernels::PieceCounts* counts) {
     args.shift = shift;
     return write_pieces(c, grad_input, grad_input.count(), kernels::kElementsPerThread, counts,
                         [&](int64_t begin, int64_t end) {
-                          return c.kernels->elementwise->scale_gradient(args, begin, end);
+                          return c.kernels->elementwise->scale_within(args, begin, end);
                         });
   });
-}
-
-// Sum of gradient times table[input] over [begin, end), exact.
-int64_t sum_of_products(const OpContext& c, const std::array<int8_t, 256>& table, int64_t begin,
-                        int64_t end) {
-  constexpr int64_t kColumns = 64, kBlock = 64 * kColumns;
-  std::array<int8_t, kBlock> factors;
-  std::array<int64_t, kColumns> sums = {};
-  const auto* in = c.inputs[0].as<int8_t>();
-  const Mantissas gradients(c.grad_output);
-  int64_t total = 0;
-  for (int64_t at = begin; at < end; at += kBlock) {
-    const int64_t count = std::min(kBlock, end - at), rows = count / kColumns;
-    c.kernels->elementwise->look_up(in + at, table.data(), factors.data(), 0, count);
-    c.kernels->elementwise->sum_products(gradient_from(c.grad_output, at), factors.data(), kColumns,
-                                         0, rows, sums.data());
-    for (int64_t i = rows * kColumns; i < count; ++i) total += gradients[at + i] * factors[i];
-  }
-  for (const int64_t sum : sums) total += sum;
-  return total;
 }
 
 // The gradient of the range: sum of g * 2^exponent / range * range_factor(x). Factors have as many
@@ -147,17 +129,17 @@ void backward_weights(const OpContext& c) {
   const std::array<int8_t, 256> table = byte_table(make_value_table(factor));
   std::array<int64_t, kernels::kMaximumParts> partial = {};
   const Mantissas in(c.inputs[0]), gradients(c.grad_output);
-  const int64_t parts =
-      kernels::parallel_ranges(*c.kernel.pool, c.grad_output.count(), kernels::kElementsPerThread,
-                               [&](int64_t begin, int64_t end, int64_t part) {
-                                 partial[part] = 0;
-                                 if (is_bytes(c.inputs[0])) {
-                                   partial[part] = sum_of_products(c, table, begin, end);
-                                   return;
-                                 }
-                                 for (int64_t i = begin; i < end; ++i)
-                                   partial[part] += gradients[i] * factor(in[i]);
-                               });
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, c.grad_output.count(), kernels::kElementsPerThread,
+      [&](int64_t begin, int64_t end, int64_t part) {
+        if (is_bytes(c.inputs[0])) {
+          partial[part] = c.kernels->elementwise->sum_by_table(
+              gradient_of(c.grad_output), c.inputs[0].as<int8_t>(), table.data(), begin, end);
+          return;
+        }
+        partial[part] = 0;
+        for (int64_t i = begin; i < end; ++i) partial[part] += gradients[i] * factor(in[i]);
+      });
   int64_t sum = 0;
   for (int64_t part = 0; part < parts; ++part) sum += partial[part];
   const Real unit = ldexp(Real(1), static_cast<int>(c.attributes->whole("exponent")) +

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "graph/attributes.h"
+#include "numerics/point_functions.h"
 #include "numerics/real.h"
 #include "numerics/rounding.h"
 
@@ -41,6 +42,13 @@ class QuantiseSteps {
   bool is_within(int64_t q) const {
     const int64_t v = q * numerator_;
     return v >= low_ * denominator_ && v <= high_ * denominator_;
+  }
+  // The bytes q that are within, 0 among them.
+  MantissaRange bytes_within() const {
+    int64_t low = INT8_MIN, high = INT8_MAX;
+    while (!is_within(low)) ++low;
+    while (!is_within(high)) --high;
+    return {low, high};
   }
   // The derivative of range / N * u by range, times N, in units of 2^-fraction: u beyond the range,
   // u - v within it, or 0.

@@ -19,15 +19,32 @@ namespace {
 #include "kernels/lanes/avx2.h"
 // Built on both.
 #include "kernels/elementwise/add_lanes.h"
+#include "kernels/elementwise/table_lanes.h"
 }  // namespace
 
-const ElementwiseKernels kElementwiseAvx2 = {
-    "elementwise_avx2", kNeedsAvx2,        requantise,     normalise_input,
-    add_by_lanes,       add_wide_by_lanes, relu,           relu_gradient,
-    sum_rows,           sum_magnitudes,    channel_maxima, requantise_channels,
-    count_values,       look_up,           clamp,          within,
-    extremes,           multiply,          scale_gradient, sum_products,
-    shift_channels};
+const ElementwiseKernels kElementwiseAvx2 = {"elementwise_avx2",
+                                             kNeedsAvx2,
+                                             requantise,
+                                             normalise_input,
+                                             add_by_lanes,
+                                             add_wide_by_lanes,
+                                             relu,
+                                             relu_gradient,
+                                             sum_rows,
+                                             sum_magnitudes,
+                                             channel_maxima,
+                                             requantise_channels,
+                                             count_values,
+                                             look_up_by_lanes,
+                                             clamp,
+                                             within,
+                                             extremes,
+                                             multiply,
+                                             scale_gradient,
+                                             sum_products,
+                                             scale_within_by_lanes,
+                                             sum_by_table_by_lanes,
+                                             shift_channels};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

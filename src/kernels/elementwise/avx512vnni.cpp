@@ -19,6 +19,7 @@ namespace {
 #include "kernels/lanes/avx512vnni.h"
 // Built on both.
 #include "kernels/elementwise/add_lanes.h"
+#include "kernels/elementwise/table_lanes.h"
 }  // namespace
 
 const ElementwiseKernels kElementwiseAvx512Vnni = {"elementwise_avx512vnni",
@@ -34,13 +35,15 @@ const ElementwiseKernels kElementwiseAvx512Vnni = {"elementwise_avx512vnni",
                                                    channel_maxima,
                                                    requantise_channels,
                                                    count_values,
-                                                   look_up,
+                                                   look_up_by_lanes,
                                                    clamp,
                                                    within,
                                                    extremes,
                                                    multiply,
                                                    scale_gradient,
                                                    sum_products,
+                                                   scale_within_by_lanes,
+                                                   sum_by_table_by_lanes,
                                                    shift_channels};
 
 }  // namespace mantissa::kernels

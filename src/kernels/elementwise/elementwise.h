@@ -98,6 +98,17 @@ struct ScaleGradient {
   MantissaSpan grad_in;
 };
 
+// grad_in[i] = low <= by[i] <= high ? narrow(grad_out[i] * factor) : 0 in int64; 0 <= factor <=
+// 2^30, |product| < 2^61; shift >= 0.
+struct ScaleWithin {
+  ConstMantissaSpan grad_out;
+  const int8_t* by = nullptr;
+  int8_t low = 0, high = 0;
+  int64_t factor = 0;
+  int shift = 0;
+  MantissaSpan grad_in;
+};
+
 struct ElementwiseKernels {
   const char* name;
   Features needs;
@@ -142,6 +153,10 @@ struct ElementwiseKernels {
   // sums[c] += sum over rows [begin, end) of grad[row, c] * in[row, c].
   void (*sum_products)(ConstMantissaSpan grad, const int8_t* in, int64_t channels,
                        int64_t begin_row, int64_t end_row, int64_t* sums) noexcept;
+  WideStatistics (*scale_within)(const ScaleWithin&, int64_t begin, int64_t end) noexcept;
+  // Sum of grad[i] * table[byte of in[i]]; table is [256].
+  int64_t (*sum_by_table)(ConstMantissaSpan grad, const int8_t* in, const int8_t* table,
+                          int64_t begin, int64_t end) noexcept;
   void (*shift_channels)(const ShiftChannels&, int64_t begin_row, int64_t end_row) noexcept;
 };
 

@@ -30,6 +30,8 @@ const ElementwiseKernels kElementwiseReference = {"elementwise_reference",
                                                   multiply,
                                                   scale_gradient,
                                                   sum_products,
+                                                  scale_within,
+                                                  sum_by_table,
                                                   shift_channels};
 
 }  // namespace mantissa::kernels

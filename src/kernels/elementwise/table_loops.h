@@ -139,3 +139,51 @@ inline void sum_products(ConstMantissaSpan grad, const int8_t* in, int64_t chann
     }
   });
 }
+
+template <typename T, typename Out>
+inline WideStatistics scale_within_as(const ScaleWithin& args, int64_t begin,
+                                      int64_t end) noexcept {
+  const auto limit = mantissa_limit(args.grad_in.bits);
+  const RoundEven64 round(args.shift);
+  const T* __restrict from = args.grad_out.as<T>();
+  const int8_t* __restrict by = args.by;
+  Out* __restrict to = args.grad_in.as<Out>();
+  int64_t low = 0, high = 0, saturated = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t wide = by[i] >= args.low && by[i] <= args.high ? from[i] * args.factor : 0;
+    low = wide < low ? wide : low;
+    high = wide > high ? wide : high;
+    const int64_t rounded = round(wide);
+    const int64_t above = rounded < -limit ? -limit : rounded;
+    const int64_t narrow = above > limit ? limit : above;
+    saturated += narrow != rounded;
+    to[i] = static_cast<Out>(narrow);
+  }
+  return {std::max(magnitude(low), magnitude(high)), saturated};
+}
+
+// Calls function(T{}, Out{}) with the types of the gradients.
+template <typename Function>
+inline WideStatistics with_scaled_types(const ScaleWithin& args, const Function& function) {
+  return with_wide_gradient_type(args.grad_out.bits, [&](auto from) {
+    return with_gradient_type_from<decltype(from)>(args.grad_in.bits,
+                                                   [&](auto to) { return function(from, to); });
+  });
+}
+
+inline WideStatistics scale_within(const ScaleWithin& args, int64_t begin, int64_t end) noexcept {
+  return with_scaled_types(args, [&](auto from, auto to) {
+    return scale_within_as<decltype(from), decltype(to)>(args, begin, end);
+  });
+}
+
+inline int64_t sum_by_table(ConstMantissaSpan grad, const int8_t* in, const int8_t* table,
+                            int64_t begin, int64_t end) noexcept {
+  return with_wide_gradient_type(grad.bits, [&](auto type) {
+    const auto* from = grad.as<decltype(type)>();
+    const auto* bytes = reinterpret_cast<const uint8_t*>(in);
+    int64_t sum = 0;
+    for (int64_t i = begin; i < end; ++i) sum += int64_t{from[i]} * table[bytes[i]];
+    return sum;
+  });
+}

@@ -6,9 +6,14 @@ namespace {
 
 class ElementwiseTables : public ElementwiseTest {};
 
-TEST_P(ElementwiseTables, CountsAndLooksUpEveryByte) {
+// 256 numbers, all of them or those of some high four bits.
+std::vector<int8_t> some_table(int rows) {
   std::vector<int8_t> table(256);
-  for (int i = 0; i < 256; ++i) table[i] = static_cast<int8_t>(i * 37 + 11);
+  for (int i = 0; i < 16 * rows; ++i) table[(i + 80) % 256] = static_cast<int8_t>(i * 37 + 11);
+  return table;
+}
+
+void check_look_up(const ElementwiseKernels& kernels, const std::vector<int8_t>& table) {
   for (const int64_t size : {0, 1, 3, 4, 5, 255, 256, 1000}) {
     std::vector<int8_t> in(size), out(size + 1, 55), wanted(size + 1, 55);
     std::vector<int64_t> counts(256, 7), wanted_counts(256, 7);
@@ -18,15 +23,19 @@ TEST_P(ElementwiseTables, CountsAndLooksUpEveryByte) {
       wanted[i] = table[static_cast<uint8_t>(in[i])];
       ++wanted_counts[static_cast<uint8_t>(in[i])];
     }
-    GetParam()->count_values(in.data(), begin, size, counts.data());
+    kernels.count_values(in.data(), begin, size, counts.data());
     EXPECT_EQ(counts, wanted_counts) << size;
-    GetParam()->look_up(in.data(), table.data(), out.data(), begin, size);
+    kernels.look_up(in.data(), table.data(), out.data(), begin, size);
     EXPECT_EQ(out, wanted) << size;
-    GetParam()->look_up(in.data(), table.data(), in.data(), begin, size);
+    kernels.look_up(in.data(), table.data(), in.data(), begin, size);
     wanted.pop_back();
     if (begin == 1) wanted[0] = in[0];
     EXPECT_EQ(in, wanted) << "in place, " << size;
   }
+}
+
+TEST_P(ElementwiseTables, CountsAndLooksUpEveryByte) {
+  for (const int rows : {0, 1, 8, 9, 16}) check_look_up(*GetParam(), some_table(rows));
 }
 
 TEST_P(ElementwiseTables, ClampsRangesAndExtremes) {
@@ -122,6 +131,70 @@ TEST_P(ElementwiseTables, ScaleGradient) {
       }
     }
   });
+}
+
+// Where little is clipped and where much is, of `size` elements from the second on.
+template <typename T, typename Out>
+void check_scale_within(const ElementwiseKernels& kernels, int bits, int out_bits, int64_t size) {
+  const auto grad = test_values<T>(size, 21, bits - 1);
+  const auto by = test_values<int8_t>(size, 22, 7);
+  const int64_t begin = size > 1 ? 1 : 0;
+  for (const auto& [low, high] : {std::pair<int8_t, int8_t>{0, 96}, {-128, 127}, {-5, -5}}) {
+    for (const int64_t factor : {int64_t{0}, int64_t{715827882}, int64_t{1} << 29}) {
+      for (const int shift : {0, 1, 20, 29, 30, 31, 45, 62, 90}) {
+        std::vector<Out> out(size), wanted(size);
+        WideStatistics narrowed;
+        for (int64_t i = begin; i < size; ++i) {
+          const Wide wide = by[i] >= low && by[i] <= high ? Wide{grad[i]} * factor : 0;
+          note(wide, narrowed);
+          wanted[i] = narrow<Out>(wide, out_bits, shift, narrowed);
+        }
+        const ScaleWithin args = {{grad.data(), bits},   by.data(), low, high, factor, shift,
+                                  {out.data(), out_bits}};
+        expect_equal(kernels.scale_within(args, begin, size), narrowed);
+        ASSERT_EQ(out, wanted) << bits << " bits, shift " << shift;
+      }
+    }
+  }
+}
+
+TEST_P(ElementwiseTables, ScaleWithin) {
+  for_each_wide_gradient_type([&]<typename T>(T, int bits) {
+    for (const int64_t size : {0, 1, 15, 16, 17, 63, 65, 1000, 5000}) {
+      check_scale_within<T, T>(*GetParam(), bits, bits, size);
+      if constexpr (sizeof(T) <= 2) check_scale_within<T, int16_t>(*GetParam(), bits, 16, size);
+      check_scale_within<T, int32_t>(*GetParam(), bits, 32, size);
+    }
+  });
+}
+
+TEST_P(ElementwiseTables, SumByTable) {
+  for_each_wide_gradient_type([&]<typename T>(T, int bits) {
+    for (const int64_t size : {0, 1, 17, 2047, 2048, 2049, 7000}) {
+      for (const int rows : {1, 8, 16}) {
+        const std::vector<int8_t> table = some_table(rows);
+        const auto grad = test_values<T>(size, 23, bits - 1);
+        const auto in = test_values<int8_t>(size, 24, 7);
+        const int64_t begin = size > 1 ? 1 : 0;
+        Wide wanted = 0;
+        for (int64_t i = begin; i < size; ++i) {
+          wanted += Wide{grad[i]} * table[static_cast<uint8_t>(in[i])];
+        }
+        EXPECT_EQ(
+            GetParam()->sum_by_table({grad.data(), bits}, in.data(), table.data(), begin, size),
+            static_cast<int64_t>(wanted))
+            << size << ", " << bits << " bits";
+      }
+    }
+  });
+}
+
+// The largest numbers that there are, all of one sign.
+TEST_P(ElementwiseTables, SumsByTableHoldExtremes) {
+  const std::vector<int8_t> table(256, INT8_MIN), in(4096, 5);
+  const std::vector<int16_t> grad(4096, INT16_MIN);
+  EXPECT_EQ(GetParam()->sum_by_table({grad.data(), 16}, in.data(), table.data(), 0, 4096),
+            int64_t{4096} << 22);
 }
 
 TEST_P(ElementwiseTables, SumProducts) {

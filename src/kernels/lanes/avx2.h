@@ -8,6 +8,7 @@ constexpr bool kHas64BitLanes = false;
 using Lanes [[gnu::vector_size(32)]] = int64_t;
 using UnsignedLanes [[gnu::vector_size(32)]] = uint64_t;
 using Words [[gnu::vector_size(32)]] = int32_t;
+using Bytes [[gnu::vector_size(32)]] = int8_t;
 using Halves [[gnu::vector_size(32)]] = int16_t;
 using UnsignedHalves [[gnu::vector_size(32)]] = uint16_t;
 
@@ -120,4 +121,22 @@ inline void store_halves(int8_t* to, Halves halves) noexcept {
 inline Halves shift_right(Halves halves, int count) noexcept {
   return reinterpret_cast<Halves>(
       _mm256_sra_epi16(reinterpret_cast<__m256i>(halves), _mm_cvtsi32_si128(count)));
+}
+inline Halves load_halves(const int16_t* from) noexcept {
+  return reinterpret_cast<Halves>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+
+// 16 bytes, again in each part of 16 bytes.
+inline Bytes repeated_row(const int8_t* row) noexcept {
+  return reinterpret_cast<Bytes>(
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row))));
+}
+// Of such bytes those at the places, each below 16.
+inline Bytes picked_from(Bytes row, Bytes places) noexcept {
+  return reinterpret_cast<Bytes>(
+      _mm256_shuffle_epi8(reinterpret_cast<__m256i>(row), reinterpret_cast<__m256i>(places)));
+}
+inline Bytes upper_four(Bytes bytes) noexcept {
+  return reinterpret_cast<Bytes>(_mm256_and_si256(
+      _mm256_srli_epi16(reinterpret_cast<__m256i>(bytes), 4), _mm256_set1_epi8(15)));
 }

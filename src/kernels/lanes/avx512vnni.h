@@ -8,6 +8,7 @@ constexpr bool kHas64BitLanes = true;
 using Lanes [[gnu::vector_size(64)]] = int64_t;
 using UnsignedLanes [[gnu::vector_size(64)]] = uint64_t;
 using Words [[gnu::vector_size(64)]] = int32_t;
+using Bytes [[gnu::vector_size(64)]] = int8_t;
 using Halves [[gnu::vector_size(64)]] = int16_t;
 using UnsignedHalves [[gnu::vector_size(64)]] = uint16_t;
 
@@ -108,4 +109,22 @@ inline void store_halves(int8_t* to, Halves halves) noexcept {
 inline Halves shift_right(Halves halves, int count) noexcept {
   return reinterpret_cast<Halves>(_mm512_srav_epi16(
       reinterpret_cast<__m512i>(halves), _mm512_set1_epi16(static_cast<int16_t>(count))));
+}
+inline Halves load_halves(const int16_t* from) noexcept {
+  return reinterpret_cast<Halves>(_mm512_loadu_si512(from));
+}
+
+// 16 bytes, again in each part of 16 bytes.
+inline Bytes repeated_row(const int8_t* row) noexcept {
+  return reinterpret_cast<Bytes>(
+      _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row))));
+}
+// Of such bytes those at the places, each below 16.
+inline Bytes picked_from(Bytes row, Bytes places) noexcept {
+  return reinterpret_cast<Bytes>(
+      _mm512_shuffle_epi8(reinterpret_cast<__m512i>(row), reinterpret_cast<__m512i>(places)));
+}
+inline Bytes upper_four(Bytes bytes) noexcept {
+  return reinterpret_cast<Bytes>(_mm512_and_si512(
+      _mm512_srli_epi16(reinterpret_cast<__m512i>(bytes), 4), _mm512_set1_epi8(15)));
 }
