@@ -178,7 +178,8 @@ inline Graph with_slices() {
 // Layers of few bits, with and without a sign, in front of batch norm.
 inline Graph with_quantised_layers() {
   Layers net("quantised", fashion_options());
-  const auto quantised_convolution = [&](const std::string& name, int64_t bits, int64_t stride) {
+  const auto quantised_convolution = [&](const std::string& name, int64_t bits, int64_t stride,
+                                         bool through_tanh) {
     net.add(ops::kConvolution, name,
             {{"channels", int64_t{12}},
              {"kernel", int64_t{3}},
@@ -186,17 +187,21 @@ inline Graph with_quantised_layers() {
              {"padding", int64_t{1}},
              {"bias", int64_t{0}},
              {"weight_bits", bits},
-             {"weight_exponent", 1 - bits}});
+             {"weight_exponent", 1 - bits},
+             {"weight_tanh", int64_t{through_tanh ? 1 : 0}}});
     net.batch_norm(name + "_norm");
   };
   net.convolution("conv1", 8, 5, 2, 2, false);
   net.batch_norm("norm1");
   net.relu("relu1");
   net.add(ops::kQuantise, "quantise1", {{"bits", int64_t{4}}, {"exponent", int64_t{-4}}});
-  quantised_convolution("conv2", 4, 2);
+  quantised_convolution("conv2", 4, 2, false);
   net.add(ops::kQuantise, "quantise2",
           {{"bits", int64_t{5}}, {"exponent", int64_t{-3}}, {"signed", int64_t{1}}});
-  quantised_convolution("conv3", 3, 1);
+  quantised_convolution("conv3", 3, 1, true);
+  net.add(ops::kQuantise, "quantise3",
+          {{"bits", int64_t{3}}, {"exponent", int64_t{-1}}, {"offset", int64_t{1}}});
+  quantised_convolution("conv4", 4, 1, true);
   net.relu("relu3");
   net.add(ops::kFlatten, "flatten");
   return finished(net);

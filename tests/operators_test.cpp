@@ -209,7 +209,8 @@ TEST(AllOperators, AreInTheNetworks) {
        {&ops::kBatchNormInverted, &ops::kNormRelu, &ops::kSoftmaxCrossEntropy,
         &ops::kMeanSquaredError, &ops::kRegressionError, &ops::kSumGradients, &ops::kRoundGradient,
         &ops::kRoundGradientStochastic, &ops::kRequantise, &ops::kUpdateSgd, &ops::kUpdateMomentum,
-        &ops::kUpdateNesterov, &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm}) {
+        &ops::kUpdateNesterov, &ops::kUpdateAdam, &ops::kUpdateAdamW, &ops::kGradientNorm,
+        &ops::kBendGradient}) {
     seen.insert(op->name);
   }
   for (const Op* op : kAllOperators) EXPECT_EQ(seen.count(op->name), 1) << op->name;

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <array>
 #include <cmath>
+#include <string>
 
+#include "quantize/starts.h"
 #include "tests/harness.h"
 #include "tests/networks.h"
 #include "tests/single_op.h"
@@ -19,11 +22,28 @@ struct Grid4 {
   int16_t range = 1 << 14;  // mantissa
   int range_exponent = -14;
 
-  int64_t high() const { return is_signed ? (1 << (bits - 1)) - 1 : (1 << bits) - 1; }
-  int64_t low() const { return is_signed ? -high() : 0; }
+  std::string learns = "lsq";
+  bool has_offset = false;
+  int16_t offset = 0;  // mantissa
+  int offset_exponent = -14;
+
+  int64_t levels() const { return is_signed ? (1 << (bits - 1)) - 1 : (1 << bits) - 1; }
+  int64_t low() const {
+    if (is_signed) return -levels();
+    if (!has_offset) return 0;
+    const long double x = std::ldexp(static_cast<long double>(offset), offset_exponent);
+    return static_cast<int64_t>(std::clamp<long double>(std::nearbyint(steps(x)), -levels(), 0));
+  }
+  int64_t high() const { return is_signed ? levels() : low() + levels(); }
+  bool is_below(long double x) const {
+    return learns == "half-wave" ? steps(x) <= low() : steps(x) < low();
+  }
+  bool is_above(long double x) const {
+    return learns == "pact" ? steps(x) >= high() : steps(x) > high();
+  }
   long double value() const { return std::ldexp(static_cast<long double>(range), range_exponent); }
   // x in steps.
-  long double steps(long double x) const { return x * high() / value(); }
+  long double steps(long double x) const { return x * levels() / value(); }
 };
 
 // The operator on one tensor, with memory of its own.
@@ -33,15 +53,20 @@ class QuantiseOp {
       : grid_(grid),
         attributes_({{"bits", int64_t{grid.bits}},
                      {"exponent", int64_t{grid.exponent}},
-                     {"learns", "lsq"},
+                     {"learns", grid.learns},
+                     {"offset", int64_t{grid.has_offset ? 1 : 0}},
                      {"signed", int64_t{grid.is_signed ? 1 : 0}}}),
         pool_(threads),
         table_(kernels::select_kernels(isa)),
         input_(input) {
-    parameter_.mantissa = tensor(&range_, DataType::kInt16, {1}, &range_exponent_, 16);
-    parameter_.gradient = tensor(&gradient_, DataType::kInt64, {1}, &gradient_exponent_, 64);
-    range_ = grid.range;
-    range_exponent_ = static_cast<int16_t>(grid.range_exponent);
+    mantissas_ = {grid.range, grid.offset};
+    exponents_ = {static_cast<int16_t>(grid.range_exponent),
+                  static_cast<int16_t>(grid.offset_exponent)};
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      parameters_[i].mantissa = tensor(&mantissas_[i], DataType::kInt16, {1}, &exponents_[i], 16);
+      parameters_[i].gradient =
+          tensor(&gradients_of_[i], DataType::kInt64, {1}, &gradient_exponent_, 64);
+    }
   }
 
   Mantissas forward() {
@@ -66,13 +91,16 @@ class QuantiseOp {
     return {{out.begin(), out.end()}, exponent, 16};
   }
 
-  // The gradient of the range.
-  long double backward_weights(const Mantissas& gradient) {
+  // The gradients of the range and of the offset.
+  std::array<long double, 2> backward_weights(const Mantissas& gradient) {
     OpContext c = context();
     load(gradient, c.grad_output);
-    gradient_ = 0;
+    gradients_of_ = {};
     ops::kQuantise.backward_weights(c);
-    return std::ldexp(static_cast<long double>(gradient_), gradient_exponent_);
+    const auto number = [&](int i) {
+      return std::ldexp(static_cast<long double>(gradients_of_[i]), gradient_exponent_);
+    };
+    return {number(0), number(1)};
   }
 
  private:
@@ -106,7 +134,7 @@ class QuantiseOp {
     inputs_ = {tensor(data, is_byte ? DataType::kInt8 : DataType::kInt16, shape(), &input_exponent_,
                       input_.bits)};
     c.inputs = inputs_;
-    c.parameters = {&parameter_, 1};
+    c.parameters = {parameters_.data(), grid_.has_offset ? size_t{2} : size_t{1}};
     c.kernel.pool = &pool_;
     c.kernels = &table_;
     c.totals = &totals_;
@@ -118,10 +146,11 @@ class QuantiseOp {
   ThreadPool pool_;
   kernels::KernelTable table_;
   Mantissas input_;
-  ParameterView parameter_;
-  int16_t range_ = 0, range_exponent_ = 0, gradient_exponent_ = -40, input_exponent_ = 0;
-  int16_t grad_exponent_ = 0;
-  int64_t gradient_ = 0, saturated_ = 0;
+  std::array<ParameterView, 2> parameters_;
+  std::array<int16_t, 2> mantissas_ = {}, exponents_ = {};
+  std::array<int64_t, 2> gradients_of_ = {};
+  int16_t gradient_exponent_ = -40, input_exponent_ = 0, grad_exponent_ = 0;
+  int64_t saturated_ = 0;
   std::vector<int8_t> bytes_;
   std::vector<int16_t> words_, gradients_;
   std::vector<Tensor> inputs_;
@@ -135,6 +164,12 @@ Grid4 drawn_grid() {
   grid.exponent = *rc::gen::inRange(-8, 4);
   grid.range = static_cast<int16_t>(*rc::gen::inRange(1, 32768));
   grid.range_exponent = *rc::gen::inRange(-16, -10);
+  grid.learns = *rc::gen::element<std::string>("lsq", "clip", "pact", "half-wave");
+  grid.has_offset = !grid.is_signed && *rc::gen::arbitrary<bool>();
+  if (grid.has_offset) {
+    grid.offset = static_cast<int16_t>(*rc::gen::inRange(-32767, 32768));
+    grid.offset_exponent = *rc::gen::inRange(-18, -10);
+  }
   return grid;
 }
 
@@ -165,11 +200,11 @@ TEST(Quantise, GradientsPassWithinTheRange) {
     QuantiseOp op(grid, input, best_isa(), 2);
     const Mantissas found = op.backward_input(gradient);
     const long double slope =
-        std::ldexp(static_cast<long double>(grid.high()), grid.exponent) / grid.value();
+        std::ldexp(static_cast<long double>(grid.levels()), grid.exponent) / grid.value();
     const long double unit = std::ldexp(1.0L, found.exponent);
     for (size_t i = 0; i < input.values.size(); ++i) {
       const long double x = std::ldexp(static_cast<long double>(input.values[i]), input.exponent);
-      const bool within = grid.steps(x) >= grid.low() && grid.steps(x) <= grid.high();
+      const bool within = !grid.is_below(x) && !grid.is_above(x);
       const long double g = std::ldexp(static_cast<long double>(gradient.values[i]), -20);
       const long double expected = within ? g * slope : 0;
       RC_ASSERT(std::abs(found.values[i] * unit - expected) <=
@@ -178,31 +213,85 @@ TEST(Quantise, GradientsPassWithinTheRange) {
   });
 }
 
-// The derivative of range / N u by range, where u follows x N / range but is not differentiated
-// (LSQ): u / N beyond the range, else (u - v) / N.
-TEST(Quantise, TheGradientOfTheRange) {
+// The derivatives of range / N u by range and offset, where u follows x N / range but is not
+// differentiated (LSQ): by range u / N beyond the range, or 1 and 0 where the offset takes part,
+// else (u - v) / N or 0; by offset 1 beyond the range.
+TEST(Quantise, TheGradientsOfRangeAndOffset) {
   rc::check([] {
     const Grid4 grid = drawn_grid();
     const int bits = *rc::gen::element(8, 12);
     const auto count = *rc::gen::inRange(1, 9000);
     const Mantissas input = some_mantissas(count, bits, *rc::gen::inRange(-12, 1), 8);
     const Mantissas gradient = some_mantissas(count, 16, -20, 9);
-    const long double found = QuantiseOp(grid, input, best_isa(), 2).backward_weights(gradient);
+    const auto found = QuantiseOp(grid, input, best_isa(), 2).backward_weights(gradient);
     RC_ASSERT(found == QuantiseOp(grid, input, Isa::kScalar, 1).backward_weights(gradient));
     const long double inverse_ratio =
-        std::ldexp(static_cast<long double>(grid.high()), grid.exponent) / grid.value();
-    long double expected = 0, magnitudes = 0;
+        std::ldexp(static_cast<long double>(grid.levels()), grid.exponent) / grid.value();
+    const auto levels = static_cast<long double>(grid.levels());
+    long double by_range = 0, by_offset = 0, magnitudes = 0;
     for (size_t i = 0; i < input.values.size(); ++i) {
       const long double x = std::ldexp(static_cast<long double>(input.values[i]), input.exponent);
       const long double v = grid.steps(x);
       const long double u = std::clamp<long double>(std::nearbyint(v), grid.low(), grid.high());
-      const bool within = v >= grid.low() && v <= grid.high();
-      const long double g = std::ldexp(static_cast<long double>(gradient.values[i]), -20);
-      expected += g * inverse_ratio * (within ? u - v : u) / grid.high();
-      magnitudes += std::abs(g) * inverse_ratio / grid.high();
+      const long double g =
+          std::ldexp(static_cast<long double>(gradient.values[i]), -20) * inverse_ratio;
+      const long double below = grid.has_offset ? 0 : static_cast<long double>(grid.low()) / levels;
+      const long double within = grid.learns == "lsq" ? (u - v) / levels : 0;
+      by_range += g * (grid.is_below(x) ? below : grid.is_above(x) ? 1 : within);
+      by_offset += grid.is_below(x) || grid.is_above(x) ? g : 0;
+      magnitudes += std::abs(g) / levels;
     }
     // Factors have 7 bits: N is between 64 and 127 of their units.
-    RC_ASSERT(std::abs(found - expected) <= magnitudes * grid.high() / 127 + 1e-9L);
+    RC_ASSERT(std::abs(found[0] - by_range) <= magnitudes * levels / 127 + 1e-9L);
+    RC_ASSERT(std::abs(found[1] - (grid.has_offset ? by_offset : 0)) <=
+              magnitudes * levels * 1e-8L + 1e-9L);
+  });
+}
+
+// Weights through tanh: a small step by the bent gradient is one of DoReFa's number w by its own,
+// with the rate over the squared slope at 0.
+TEST(BendGradient, IsTheStepOfTheNumberBehindTanh) {
+  rc::check([] {
+    const int bits = *rc::gen::inRange(2, 8);
+    constexpr int kShift = 15;
+    const auto range = quantize::mantissa_range(bits, quantize::RangeConvention::kSymmetric);
+    const auto form = quantize::weight_form(quantize::TrainingMethod::kDorefa, *range, 1.0);
+    const int64_t limit = mantissa_limit(bits);
+    const auto count = static_cast<size_t>(*rc::gen::inRange(1, 5000));
+    std::vector<int8_t> weights(count);
+    std::vector<int16_t> waiting(count);
+    std::vector<int64_t> sums(count);
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t drawn = random_bits(3, RandomStream::kRound, 0, i);
+      weights[i] = static_cast<int8_t>(
+          static_cast<int64_t>(drawn % static_cast<uint64_t>(2 * limit + 1)) - limit);
+      waiting[i] = static_cast<int16_t>(static_cast<int64_t>(drawn >> 32) % 16384);
+      sums[i] =
+          static_cast<int64_t>(random_bits(4, RandomStream::kRound, 0, i)) >> (drawn % 40 + 3);
+    }
+    const std::vector<int64_t> before = sums;
+    ParameterView view;
+    view.mantissa.data = weights.data();
+    view.mantissa.shape = {static_cast<int64_t>(count)};
+    view.mantissa.bits = bits;
+    view.accumulator.data = waiting.data();
+    view.lazy_shift = kShift;
+    view.gradient.data = sums.data();
+    ThreadPool pool(2);
+    OpContext c;
+    c.parameters = {&view, 1};
+    c.kernel.pool = &pool;
+    ops::kBendGradient.forward(c);
+    for (size_t i = 0; i < count; ++i) {
+      const double y = weights[i] - std::ldexp(static_cast<double>(waiting[i]), -kShift);
+      const double place = std::clamp(y, -static_cast<double>(limit), static_cast<double>(limit));
+      const double w = std::atanh(form.largest_tangent * place / static_cast<double>(limit));
+      const double slope = quantize::gradient(form, w, 1).weight;
+      const double expected =
+          static_cast<double>(before[i]) * (slope * slope / quantize::squared_slope(form));
+      RC_ASSERT(std::abs(static_cast<double>(sums[i]) - expected) <=
+                0.51 + 1e-6 * std::abs(static_cast<double>(before[i])));
+    }
   });
 }
 
@@ -231,7 +320,7 @@ TEST(FixedGrids, UpdatesClip) {
         at_the_ends += std::abs(weights[w]) == limit;
       }
     }
-    EXPECT_EQ(fixed, 2);
+    EXPECT_EQ(fixed, 3);
     EXPECT_GT(at_the_ends, 50);
   }
 }

@@ -95,6 +95,7 @@ struct QuantisedLayerInfo {
   double weight_error = 0;      // root mean square, relative; 0 of 8 bits
   double activation_error = 0;  // the same of its input
   double range = 0;             // of its input; 0 of 8 bits
+  double offset = 0;            // where this range begins; it ends at their sum
   bool is_signed = false;       // its input has negative numbers
 };
 

@@ -26,6 +26,7 @@ QuantisedLayerInfo info_of(const LayerOutcome& layer) {
           .weight_error = layer.weight_error,
           .activation_error = layer.activation_error,
           .range = layer.range,
+          .offset = layer.offset,
           .is_signed = layer.is_signed};
 }
 
@@ -58,6 +59,7 @@ Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& o
   QuantisationOutcome outcome;
   MANTISSA_ASSIGN(const bool goes_on, has_begun(config));
   Settings training;
+  std::string quantising;  // its memory
   if (goes_on) {
     training = training_of(config);
     training.erase("overwrite");
@@ -71,6 +73,7 @@ Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& o
       MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(trained));
       MANTISSA_ASSIGN(const QuantisedStart start, quantise(trained, config.quantise, observer));
       for (const LayerOutcome& layer : start.layers) outcome.layers.push_back(info_of(layer));
+      if (!start.memory.items.empty()) quantising = "quantising, " + to_string(start.memory);
       MANTISSA_RETURN_IF_ERROR(write_quantised(trained.out, start));
     }
     training = training_of(config);
@@ -78,7 +81,7 @@ Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& o
   }
   MANTISSA_ASSIGN(TrainingResult result, train_with(training, observer));
   outcome.summary_json = std::move(result.summary_json);
-  outcome.plan_text = std::move(result.plan_text);
+  outcome.plan_text = quantising + result.plan_text;
   outcome.already_finished = result.already_finished;
   return outcome;
 }

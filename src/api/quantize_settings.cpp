@@ -14,8 +14,11 @@ constexpr std::array kOfNetworks = {"width", "loss", "label-smoothing", "freeze"
 
 const SettingInfo kOwn[] = {
     {"from", "the trained network: the folder of a run, or a checkpoint", ""},
-    {"weights", "bits of weights, 2 to 8", "4"},
-    {"activations", "bits of what layers read, 1 to 8", "4"},
+    {"weights", "bits of weights, 2 to 8; or 16 (by default in format bfp:w=16), or 32 (in fp32)",
+     "4"},
+    {"activations",
+     "bits of what layers read, 1 to 8; or 16 (by default in format bfp:a=16), or 32 (in fp32)",
+     "4"},
     {"ends", "at least so many bits for the first and last layers (0: as the others)", "8"},
     {"sensitivity",
      "measure instead the cost of each layer's few bits alone, on validation examples, and print a "
@@ -38,9 +41,16 @@ const SettingInfo kOwn[] = {
      "where weights begin to be trained: between the grid's points, as they were, or on "
      "them; the first forward pass is the same",
      "between"},
+    {"init",
+     "what is quantised: weights, activations, or both; the other side keeps its 8 bits, and may "
+     "be "
+     "quantised by another run, behind training",
+     "both"},
     {"train",
-     "how ranges of activations are trained: lsq (by what they clip and how they round), pact (by "
-     "what they clip), wrpn (not at all)",
+     "how ranges of activations are trained: lsq (by what they clip and how they round), lsqplus "
+     "(the same, and where they begin), wrpn (by what they clip, and where they begin), pact (by "
+     "what they clip, weights as dorefa), dorefa (not at all; weights through tanh), hwgq (not at "
+     "all; zeros pass no gradient), uniform (not at all)",
      "lsq"},
     {"calibration", "training examples that ranges are chosen from", "1280"},
     {"reestimate", "batches over which statistics of batch norms are averaged anew", "50"},
@@ -76,6 +86,18 @@ Status assign(Result<T> result, T& field) {
 Result<int> bits_of(const std::string& name, const std::string& text, int low) {
   MANTISSA_ASSIGN(const int64_t bits, parse_integer(name, text, low, kWholeBits));
   return static_cast<int>(bits);
+}
+
+// Also 16, as the format has them, or 32, floats.
+Result<int> bits_of_all(const std::string& name, const std::string& text, int low) {
+  for (const int bits : {kMostBits, kFloatBits}) {
+    if (text == std::to_string(bits)) return bits;
+  }
+  auto bits = bits_of(name, text, low);
+  if (bits.ok()) return bits;
+  return invalid_input(name + ": '" + text + "': " + std::to_string(low) +
+                       " to 8 bits are possible, 16, the most of a mantissa, and 32, floats; whole "
+                       "numbers of 24 bits have no kernels");
 }
 
 Status parse_patterns(const std::string& text, QuantisedBits& bits) {
@@ -120,15 +142,35 @@ Status parse_method(const std::string& text, QuantiseSettings& settings) {
                        "; choose mmse, adaround, uniform, percentile or kl");
 }
 
-Status parse_learning(const std::string& text, QuantiseSettings& settings) {
-  for (const auto& [name, learning] : {std::pair{"lsq", RangeLearning::kLsq},
-                                       {"pact", RangeLearning::kClip},
-                                       {"wrpn", RangeLearning::kNone}}) {
-    if (text != name) continue;
-    settings.learning = learning;
+struct Training {
+  std::string_view name;
+  quantize::TrainingMethod method;
+};
+constexpr Training kTrainings[] = {{"lsq", quantize::TrainingMethod::kLsq},
+                                   {"lsqplus", quantize::TrainingMethod::kLsqPlus},
+                                   {"pact", quantize::TrainingMethod::kPact},
+                                   {"wrpn", quantize::TrainingMethod::kWrpn},
+                                   {"dorefa", quantize::TrainingMethod::kDorefa},
+                                   {"hwgq", quantize::TrainingMethod::kHalfWaveGaussian},
+                                   {"uniform", quantize::TrainingMethod::kUniform}};
+
+Status parse_training(const std::string& text, QuantiseSettings& settings) {
+  for (const Training& training : kTrainings) {
+    if (text != training.name) continue;
+    settings.training = training.method;
     return {};
   }
-  return invalid_input("train: unknown method '" + text + "'; choose lsq, pact or wrpn");
+  return invalid_input("train: unknown method '" + text +
+                       "'; choose lsq, lsqplus, pact, wrpn, dorefa, hwgq or uniform");
+}
+
+Status parse_sides(const std::string& text, QuantisedBits& bits) {
+  if (text != "weights" && text != "activations" && text != "both") {
+    return invalid_input("init: '" + text + "' is none of weights, activations and both");
+  }
+  bits.only_weights = text == "weights";
+  bits.only_activations = text == "activations";
+  return {};
 }
 
 // One of two words.
@@ -143,12 +185,14 @@ Status parse_word(const std::string& name, const std::string& text, const char* 
 
 Status set_own(const std::string& name, const std::string& text, QuantizeConfig& config) {
   QuantiseSettings& quantise = config.quantise;
-  if (name == "weights") return assign(bits_of(name, text, 2), quantise.bits.all.weights);
-  if (name == "activations") return assign(bits_of(name, text, 1), quantise.bits.all.activations);
+  if (name == "weights") return assign(bits_of_all(name, text, 2), quantise.bits.all.weights);
+  if (name == "activations")
+    return assign(bits_of_all(name, text, 1), quantise.bits.all.activations);
   if (name == "ends") return assign(bits_of(name, text, 0), quantise.bits.ends);
   if (name == "bits") return parse_patterns(text, quantise.bits);
   if (name == "method") return parse_method(text, quantise);
-  if (name == "train") return parse_learning(text, quantise);
+  if (name == "train") return parse_training(text, quantise);
+  if (name == "init") return parse_sides(text, quantise.bits);
   if (name == "scales") {
     return parse_word(name, text, "channel", "tensor", quantise.scales_per_channel);
   }
@@ -162,6 +206,26 @@ Status set_own(const std::string& name, const std::string& text, QuantizeConfig&
   }
   config.training[name] = text;  // from, reestimate, epochs
   return {};
+}
+
+// 16 bits are the format's, and 32 those of fp32.
+Status choose_format(QuantizeConfig& config) {
+  const LayerBits& bits = config.quantise.bits.all;
+  const bool has_floats = bits.weights == kFloatBits || bits.activations == kFloatBits;
+  std::string keys;
+  if (bits.weights == kMostBits) keys += "w=16";
+  if (bits.activations == kMostBits) keys += std::string(keys.empty() ? "" : ",") + "a=16";
+  if (keys.empty() && !has_floats) return {};
+  const std::string wanted = has_floats ? "fp32" : "bfp:" + keys;
+  const auto format = config.training.insert({"format", wanted}).first->second;
+  MANTISSA_ASSIGN(const Format parsed, parse_format(format));
+  const bool fits =
+      has_floats ? parsed.is_float() && keys.empty()
+                 : (bits.weights != kMostBits || parsed.weight_bits == kMostBits) &&
+                       (bits.activations != kMostBits || parsed.activation_bits == kMostBits);
+  if (fits) return {};
+  return invalid_input("format: " + format + " has not all of the bits that are asked for; " +
+                       (has_floats ? "32 bits beside 8 or fewer are fp32's" : wanted + " has"));
 }
 
 }  // namespace
@@ -191,6 +255,7 @@ Result<QuantizeConfig> quantize_config(const Settings& settings) {
   if (from == settings.end() || from->second.empty()) {
     return invalid_input("quantize: --from names the trained network, a run's folder or a file");
   }
+  MANTISSA_RETURN_IF_ERROR(choose_format(config));
   if (config.measures_sensitivity) return config;
   if (settings.count("out") == 0) {
     return invalid_input("quantize: --out names a folder for the results");

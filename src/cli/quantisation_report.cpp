@@ -11,7 +11,12 @@ std::string bits_text(int bits, bool is_signed) {
   return std::to_string(bits) + (is_signed ? ", signed" : "");
 }
 
-std::string error_text(int bits, double error) { return bits == 8 ? "" : percent(error); }
+std::string error_text(int bits, double error) { return bits >= 8 ? "" : percent(error); }
+
+std::string range_text(const QuantisedLayerInfo& layer) {
+  if (layer.offset == 0) return decimal(layer.range, 3);
+  return decimal(layer.offset, 3) + " to " + decimal(layer.offset + layer.range, 3);
+}
 
 }  // namespace
 
@@ -31,7 +36,7 @@ std::string quantisation_table(const std::vector<QuantisedLayerInfo>& layers,
                error_text(layer.weight_bits, layer.weight_error),
                bits_text(layer.activation_bits, layer.is_signed),
                error_text(layer.activation_bits, layer.activation_error),
-               few_activations ? decimal(layer.range, 3) : "",
+               few_activations ? range_text(layer) : "",
                !any             ? ""
                : layer.has_norm ? "any"
                                 : "powers of two"});

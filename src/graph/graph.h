@@ -58,6 +58,9 @@ struct Parameter {
   // format. Numbers beyond the largest mantissa are clipped.
   int grid_bits = 0;
   int grid_exponent = 0;
+  // Whether updates move the numbers as steps of w would of which they are tanh w, times a constant
+  // (DoReFa). Of grids that stay.
+  bool steps_through_tanh = false;
 };
 
 // The elements of a value.

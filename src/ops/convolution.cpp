@@ -25,6 +25,8 @@ constexpr AttributeSpec kBias = flag("bias", true);
 // format, whose exponent follows the weights.
 constexpr AttributeSpec kWeightBits = whole("weight_bits", 0, 0, 7);
 constexpr AttributeSpec kWeightExponent = whole("weight_exponent", 0, kExponentMin, kExponentMax);
+// Whether such weights are trained through tanh.
+constexpr AttributeSpec kWeightTanh = flag("weight_tanh", false);
 constexpr AttributeSpec kKernel = whole("kernel", 3, 1, kLargestSize);
 constexpr AttributeSpec kStride = whole("stride", 1, 1, kLargestSize);
 constexpr AttributeSpec kPadding = whole("padding", 0, 0, kLargestSize);
@@ -35,11 +37,11 @@ constexpr AttributeSpec kKernelWidth = whole("kernel_width", 0, 0, kLargestSize)
 constexpr AttributeSpec kStrideWidth = whole("stride_width", 0, 0, kLargestSize);
 constexpr AttributeSpec kPaddingWidth = whole("padding_width", -1, -1, kLargestSize);
 constexpr AttributeSpec kConvolutionSchema[] = {
-    kChannels, kKernel,      kStride,      kPadding,      kGroups,     kDilation,
-    kBias,     kKernelWidth, kStrideWidth, kPaddingWidth, kWeightBits, kWeightExponent};
+    kChannels,    kKernel,      kStride,       kPadding,    kGroups,         kDilation,  kBias,
+    kKernelWidth, kStrideWidth, kPaddingWidth, kWeightBits, kWeightExponent, kWeightTanh};
 // A classifier starts with small logits.
-constexpr AttributeSpec kLinearSchema[] = {kChannels, kBias, flag("classifier", false), kWeightBits,
-                                           kWeightExponent};
+constexpr AttributeSpec kLinearSchema[] = {kChannels,   kBias,           flag("classifier", false),
+                                           kWeightBits, kWeightExponent, kWeightTanh};
 
 Status check_size(const Shape& weights) {
   if (element_count(weights)) return {};
@@ -100,7 +102,9 @@ std::vector<Parameter> weights_and_bias(const Attributes& attributes, const Shap
        .fan_in = fan_in,
        .decays = true,
        .grid_bits = static_cast<int>(attributes.whole("weight_bits")),
-       .grid_exponent = static_cast<int>(attributes.whole("weight_exponent"))}};
+       .grid_exponent = static_cast<int>(attributes.whole("weight_exponent")),
+       .steps_through_tanh =
+           attributes.whole("weight_bits") > 0 && attributes.is_set("weight_tanh")}};
   if (attributes.is_set("bias")) {
     parameters.push_back({.name = "bias", .shape = Shape{channels}, .storage = Storage::kBias});
   }

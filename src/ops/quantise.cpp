@@ -2,14 +2,18 @@
 // METHODS section 3, [0134]-[0144]; the gradient of the range within it is that of LSQ.
 //
 // u = clip(rne(x N / range), low, N), y = u * 2^exponent. With `signed` N is 2^(bits-1) - 1 and low
-// is -N, else N is 2^bits - 1 and low is 0. The factor between y and the nearest of x, range / (N
-// 2^exponent), is left to the batch norm behind the layer, which takes it out, or is 1.
+// is -N, else N is 2^bits - 1 and low is 0, or with `offset` the offset in steps, rounded and from
+// -N to 0, and N above it is the end: then zero is on the grid. The factor between y and the
+// nearest of x, range / (N 2^exponent), is left to the batch norm behind the layer, which takes it
+// out, or is 1.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/real.h"
+#include "ops/fp32/fp32.h"
 #include "ops/gradient_sums.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
@@ -21,28 +25,40 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr AttributeSpec kSchema[] = {required_whole("bits", 1, 7),
-                                     required_whole("exponent", kExponentMin, kExponentMax),
-                                     flag("signed", false), text("learns", "lsq", "lsq clip")};
+constexpr AttributeSpec kSchema[] = {
+    required_whole("bits", 1, 7), required_whole("exponent", kExponentMin, kExponentMax),
+    flag("signed", false), text("learns", "lsq", "lsq clip pact half-wave"), flag("offset", false)};
 
 Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
   if (inputs.size() != 1) return invalid_input("wants one input");
   if (attributes.is_set("signed") && attributes.whole("bits") < 2) {
     return invalid_input("wants at least 2 bits with a sign");
   }
+  if (attributes.is_set("offset") && attributes.is_set("signed")) {
+    return invalid_input("is signed, and such grids have no offset");
+  }
   return inputs[0];
 }
 
-std::vector<Parameter> parameters(const Attributes&, std::span<const Shape>) {
-  return {{.name = "range",
-           .shape = Shape{1},
-           .storage = Storage::kMantissa16,
-           .initialiser = Initialiser::kOne}};
+std::vector<Parameter> parameters(const Attributes& attributes, std::span<const Shape>) {
+  std::vector<Parameter> parameters = {{.name = "range",
+                                        .shape = Shape{1},
+                                        .storage = Storage::kMantissa16,
+                                        .initialiser = Initialiser::kOne}};
+  if (attributes.is_set("offset")) {
+    parameters.push_back({.name = "offset", .shape = Shape{1}, .storage = Storage::kMantissa16});
+  }
+  return parameters;
+}
+
+GridNumber number_of(const ParameterView& parameter) {
+  return {parameter.mantissa.as<int16_t>()[0], *parameter.mantissa.exponent};
 }
 
 QuantiseSteps steps_of(const OpContext& c) {
-  const Tensor& range = c.parameters[0].mantissa;
-  return {*c.attributes, range.as<int16_t>()[0], *range.exponent, *c.inputs[0].exponent};
+  const bool has_offset = c.attributes->is_set("offset");
+  return {*c.attributes, number_of(c.parameters[0]), *c.inputs[0].exponent,
+          has_offset ? number_of(c.parameters[1]) : GridNumber{}};
 }
 
 std::array<int8_t, 256> byte_table(const ValueTable& wide) {
@@ -83,7 +99,8 @@ struct Slope {
 
 Slope slope_of(const OpContext& c, const QuantiseSteps& steps) {
   const Real slope =
-      ldexp(Real(steps.high()), static_cast<int>(c.attributes->whole("exponent"))) / steps.range();
+      ldexp(Real(steps.levels()), static_cast<int>(c.attributes->whole("exponent"))) /
+      steps.range();
   const int bits = c.grad_output.bits <= 16 ? 30 : 29;
   const int shift = fixed_point_shift(slope, bits);
   return {to_fixed_point(slope, shift, int64_t{1} << bits), shift};
@@ -119,35 +136,53 @@ void backward_input(const OpContext& c) {
   });
 }
 
-// The gradient of the range: sum of g * 2^exponent / range * range_factor(x). Factors have as many
-// bits behind the point as 8 bits hold.
+// The sum of g * factor(x), exact; factors fit 8 bits.
+template <typename Factor>
+int64_t sum_of_products(const OpContext& c, const Factor& factor) {
+  const Tensor& in = c.inputs[0];
+  const auto table = byte_table(make_value_table(factor));
+  const auto part_of = [&](int64_t begin, int64_t end) {
+    if (is_bytes(in)) {
+      return c.kernels->elementwise->sum_by_table(gradient_of(c.grad_output), in.as<int8_t>(),
+                                                  table.data(), begin, end);
+    }
+    const Mantissas mantissas(in), gradients(c.grad_output);
+    int64_t sum = 0;
+    for (int64_t i = begin; i < end; ++i) sum += gradients[i] * factor(mantissas[i]);
+    return sum;
+  };
+  std::array<int64_t, kernels::kMaximumParts> partial = {};
+  const int64_t parts = kernels::parallel_ranges(
+      *c.kernel.pool, in.count(), kernels::kElementsPerThread,
+      [&](int64_t begin, int64_t end, int64_t part) { partial[part] = part_of(begin, end); });
+  return std::accumulate(partial.begin(), partial.begin() + parts, int64_t{0});
+}
+
+// Adds sum * 2^-fraction * 2^exponent / range, with the exponent of the grid's steps, to the
+// gradient of a parameter that is trained.
+template <typename Factor>
+void add_gradient(const OpContext& c, const QuantiseSteps& steps, int parameter, int fraction,
+                  const Factor& factor) {
+  const Tensor& gradient = c.parameters[parameter].gradient;
+  if (gradient.data == nullptr) return;
+  const Real unit = ldexp(Real(1), static_cast<int>(c.attributes->whole("exponent")) +
+                                       *c.grad_output.exponent - fraction);
+  const Real value = Real(sum_of_products(c, factor)) * unit / steps.range();
+  int64_t& total = gradient.as<int64_t>()[0];
+  total = accumulate(total, to_fixed_point(value, -*gradient.exponent, kWideLimit));
+}
+
+// The gradient of the range: sum of g * 2^exponent / range * range_factor(x), with as many bits
+// behind the point as 8 bits hold. That of the offset ([0142]): sum of g * 2^exponent N / range
+// beyond the range.
 void backward_weights(const OpContext& c) {
   const QuantiseSteps steps = steps_of(c);
   int fraction = 0;
-  while (steps.high() << (fraction + 1) <= INT8_MAX) ++fraction;
-  const auto factor = [&](int64_t q) { return steps.range_factor(q, fraction); };
-  const std::array<int8_t, 256> table = byte_table(make_value_table(factor));
-  std::array<int64_t, kernels::kMaximumParts> partial = {};
-  const Mantissas in(c.inputs[0]), gradients(c.grad_output);
-  const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, c.grad_output.count(), kernels::kElementsPerThread,
-      [&](int64_t begin, int64_t end, int64_t part) {
-        if (is_bytes(c.inputs[0])) {
-          partial[part] = c.kernels->elementwise->sum_by_table(
-              gradient_of(c.grad_output), c.inputs[0].as<int8_t>(), table.data(), begin, end);
-          return;
-        }
-        partial[part] = 0;
-        for (int64_t i = begin; i < end; ++i) partial[part] += gradients[i] * factor(in[i]);
-      });
-  int64_t sum = 0;
-  for (int64_t part = 0; part < parts; ++part) sum += partial[part];
-  const Real unit = ldexp(Real(1), static_cast<int>(c.attributes->whole("exponent")) +
-                                       *c.grad_output.exponent - fraction);
-  const Tensor& gradient = c.parameters[0].gradient;
-  int64_t& total = gradient.as<int64_t>()[0];
-  total = accumulate(
-      total, to_fixed_point(Real(sum) * unit / steps.range(), -*gradient.exponent, kWideLimit));
+  while (steps.levels() << (fraction + 1) <= INT8_MAX) ++fraction;
+  add_gradient(c, steps, 0, fraction, [&](int64_t q) { return steps.range_factor(q, fraction); });
+  if (!c.attributes->is_set("offset")) return;
+  add_gradient(c, steps, 1, 0,
+               [&](int64_t q) { return steps.is_within(q) ? int64_t{0} : steps.levels(); });
 }
 
 Status check(const OpShapes& s) { return check_gradient_sums(s, s.inputs[0].count()); }
@@ -164,6 +199,7 @@ const Op kQuantise = {
     .forward = forward,
     .backward_input = backward_input,
     .backward_weights = backward_weights,
-    .kernel = kernel_name<&kernels::KernelTable::elementwise>};
+    .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+    .fp32 = &fp32::kQuantise};
 
 }  // namespace mantissa::ops

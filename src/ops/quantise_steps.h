@@ -11,55 +11,82 @@
 
 namespace mantissa::ops {
 
+// A trained number of 16 bits.
+struct GridNumber {
+  int64_t mantissa = 0;
+  int exponent = 0;
+};
+
 // The steps of the grid in mantissas q of the input: v = q N 2^e / range, in whole numbers
 // q * numerator / denominator.
 class QuantiseSteps {
  public:
-  QuantiseSteps(const Attributes& attributes, int64_t range_mantissa, int range_exponent,
-                int input_exponent)
-      : learns_within_(attributes.text("learns") == "lsq") {
+  QuantiseSteps(const Attributes& attributes, const GridNumber& range, int input_exponent,
+                const GridNumber& offset = {})
+      : learns_within_(attributes.text("learns") == "lsq"),
+        top_is_outside_(attributes.text("learns") == "pact"),
+        bottom_is_outside_(attributes.text("learns") == "half-wave"),
+        has_offset_(attributes.is_set("offset")) {
     const auto bits = static_cast<int>(attributes.whole("bits"));
     const bool is_signed = attributes.is_set("signed");
-    high_ = is_signed ? mantissa_limit(bits) : (int64_t{1} << bits) - 1;
-    low_ = is_signed ? -high_ : 0;
+    levels_ = is_signed ? mantissa_limit(bits) : (int64_t{1} << bits) - 1;
     // Training may take a range below zero: the smallest grid takes its place.
-    const int64_t mantissa = std::max<int64_t>(1, range_mantissa);
-    range_ = ldexp(Real(mantissa), range_exponent);
+    const int64_t mantissa = std::max<int64_t>(1, range.mantissa);
+    range_ = ldexp(Real(mantissa), range.exponent);
     // Further apart every x is zero, or beyond the range.
     constexpr int kMostShift = 30;
-    const int shift = std::clamp(input_exponent - range_exponent, -kMostShift, kMostShift);
-    numerator_ = high_ * (int64_t{1} << std::max(0, shift));
-    denominator_ = mantissa * (int64_t{1} << std::max(0, -shift));
+    const auto in_steps = [&](int exponent, int64_t& numerator, int64_t& denominator) {
+      const int shift = std::clamp(exponent - range.exponent, -kMostShift, kMostShift);
+      numerator = levels_ * (int64_t{1} << std::max(0, shift));
+      denominator = mantissa * (int64_t{1} << std::max(0, -shift));
+    };
+    in_steps(input_exponent, numerator_, denominator_);
+    low_ = is_signed ? -levels_ : 0;
+    if (has_offset_) {
+      int64_t numerator = 1, denominator = 1;
+      in_steps(offset.exponent, numerator, denominator);
+      low_ = std::clamp<int64_t>(rounded(offset.mantissa * numerator, denominator), -levels_, 0);
+    }
+    high_ = is_signed ? levels_ : low_ + levels_;
   }
 
   int64_t low() const { return low_; }
   int64_t high() const { return high_; }
+  // N, which the range has as many steps as.
+  int64_t levels() const { return levels_; }
   const Real& range() const { return range_; }
 
   int64_t step(int64_t q) const {
     return std::clamp(rounded(q * numerator_, denominator_), low_, high_);
   }
-  bool is_within(int64_t q) const {
-    const int64_t v = q * numerator_;
-    return v >= low_ * denominator_ && v <= high_ * denominator_;
-  }
-  // The bytes q that are within, 0 among them.
+  // Whether gradients pass: within the range, to which its ends belong unless `learns` says else.
+  bool is_within(int64_t q) const { return !is_below(q) && !is_above(q); }
+  // The bytes q that are within: none where `low` is above `high`.
   MantissaRange bytes_within() const {
     int64_t low = INT8_MIN, high = INT8_MAX;
-    while (!is_within(low)) ++low;
-    while (!is_within(high)) --high;
-    return {low, high};
+    while (low <= high && !is_within(low)) ++low;
+    while (low <= high && !is_within(high)) --high;
+    return low <= high ? MantissaRange{low, high} : MantissaRange{1, 0};
   }
   // The derivative of range / N * u by range, times N, in units of 2^-fraction: u beyond the range,
-  // u - v within it, or 0.
+  // N and 0 where an offset takes part; u - v within it, or 0.
   int64_t range_factor(int64_t q, int fraction) const {
     const int64_t unit = int64_t{1} << fraction;
-    if (!is_within(q)) return step(q) * unit;
+    if (is_above(q)) return levels_ * unit;
+    if (is_below(q)) return has_offset_ ? 0 : low_ * unit;
     if (!learns_within_) return 0;
     return rounded((step(q) * denominator_ - q * numerator_) * unit, denominator_);
   }
 
  private:
+  bool is_below(int64_t q) const {
+    const int64_t v = q * numerator_, end = low_ * denominator_;
+    return bottom_is_outside_ ? v <= end : v < end;
+  }
+  bool is_above(int64_t q) const {
+    const int64_t v = q * numerator_, end = high_ * denominator_;
+    return top_is_outside_ ? v >= end : v > end;
+  }
   // n / d to the nearest whole number, ties to even; d > 0.
   static int64_t rounded(int64_t n, int64_t d) {
     int64_t quotient = n / d, rest = n % d;
@@ -71,8 +98,8 @@ class QuantiseSteps {
     return quotient + (up ? 1 : 0);
   }
 
-  bool learns_within_;
-  int64_t low_ = 0, high_ = 0;
+  bool learns_within_, top_is_outside_, bottom_is_outside_, has_offset_;
+  int64_t levels_ = 0, low_ = 0, high_ = 0;
   int64_t numerator_ = 1, denominator_ = 1;
   Real range_;
 };

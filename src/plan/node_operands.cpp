@@ -55,6 +55,9 @@ SumWidth NodeOperands::sum_width(const Node& node, bool first) const {
   if (!first || width == nullptr || options_.micro_batches != 1 || shares_parameters(node)) {
     return SumWidth::kInt64;
   }
+  // Rounded to the accumulator's exponent before they are bent, however many micro-batches there
+  // are.
+  if (graph_.parameters[node.parameters[0]].steps_through_tanh) return SumWidth::kInt64;
   return with_shapes(node, width);
 }
 

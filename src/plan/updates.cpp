@@ -29,6 +29,18 @@ ParameterOperand updated(ProgramWriter& writer, ParameterOperand operand) {
   return operand;
 }
 
+// Of weights that are trained through tanh.
+void write_bend(ProgramWriter& writer, const ParameterOperand& sums) {
+  const Parameter& parameter = writer.graph().parameters[sums.parameter];
+  if (!parameter.steps_through_tanh || writer.format().is_float()) return;
+  Instruction bend;
+  bend.phase = Phase::kUpdate;
+  bend.op = &ops::kBendGradient;
+  bend.name = parameter.name;
+  bend.parameters = {sums};
+  writer.emit(std::move(bend));
+}
+
 void write_gradient_norm(ProgramWriter& writer) {
   Instruction norm;
   norm.phase = Phase::kUpdate;
@@ -58,6 +70,7 @@ void write_updates(ProgramWriter& writer, int n) {
     // The first node that uses it comes last in the backward pass.
     const bool is_last_use = writer.values().first_user[parameter] == n;
     if (sums == writer.gradients().end() || !is_last_use) continue;
+    write_bend(writer, sums->second);
     Instruction update = update_instruction(writer);
     update.name = writer.graph().parameters[parameter].name;
     update.parameters = {updated(writer, sums->second)};

@@ -49,7 +49,8 @@ class ActivationStatistics {
   // False where each cell holds one number only.
   bool has_cells_of_several_numbers() const;
 
-  int64_t bytes() const;  // at most 200 KiB
+  static constexpr int64_t kMostBytes = 200 << 10;
+  int64_t bytes() const;
 
   bool operator==(const ActivationStatistics&) const = default;
 

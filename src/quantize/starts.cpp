@@ -13,10 +13,6 @@ constexpr double kLargestTangent = 0.76159415595576488812;
 // How near to the end of its cell a latent weight may start.
 constexpr double kMargin = 0x1p-20;
 
-bool has_tangents(TrainingMethod method) {
-  return method == TrainingMethod::kDorefa || method == TrainingMethod::kPact;
-}
-
 bool learns_steps(TrainingMethod method) {
   return method == TrainingMethod::kLsq || method == TrainingMethod::kLsqPlus;
 }
@@ -53,6 +49,10 @@ TrainedValues trained_values(TrainingMethod method) {
       break;
   }
   return {};
+}
+
+bool has_tangents(TrainingMethod method) {
+  return method == TrainingMethod::kDorefa || method == TrainingMethod::kPact;
 }
 
 int64_t WeightForm::mantissa(double w) const {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/atomic_file.h"
+#include "base/sizes.h"
 #include "models/network_json.h"
 #include "ops/batch_norm.h"
 #include "quantize/adaround.h"
@@ -103,23 +104,28 @@ double relative_error(double squared_error, const quantize::ActivationStatistics
   return squares > 0 ? std::sqrt(squared_error / squares) : 0;
 }
 
-// Signed where some number is negative. Steps are powers of two where no batch norm follows.
+// Where some number is negative: symmetric, or of a method that trains an offset with one. Then the
+// range begins at a whole step, and reaches zero. Steps are powers of two where no batch norm
+// follows.
 Result<quantize::LinearGrid> activation_grid(const std::string& name, const QuantisedLayer& layer,
-                                             quantize::ActivationMethod method,
+                                             const QuantiseSettings& settings,
                                              const quantize::ActivationStatistics& statistics) {
-  const bool is_signed = statistics.minimum() < 0;
+  const bool has_offset = quantize::trained_values(settings.training).activation_offset;
+  const bool is_signed = statistics.minimum() < 0 && !has_offset;
   if (is_signed && layer.bits.activations == 1) {
     return invalid_input(name +
                          ": its input has negative numbers, for which 1 bit has no place; 2 "
                          "to 8 are possible");
   }
   auto grid = quantize::fit_activations(
-      statistics, {.method = method,
+      statistics, {.method = settings.activation_method,
                    .bits = layer.bits.activations,
                    .convention = is_signed ? quantize::RangeConvention::kSymmetric
                                            : quantize::RangeConvention::kUnsigned,
-                   .scale_bits = layer.norm >= 0 ? 24 : 1});
+                   .scale_bits = layer.norm >= 0 ? 24 : 1,
+                   .whole_offset = true});
   if (!grid.ok()) return invalid_input(name + ": " + grid.error().message);
+  grid->offset = std::max(grid->offset, -grid->beta());
   return grid;
 }
 
@@ -133,10 +139,12 @@ struct WeightGrid {
   Numbers factors;  // by output channel
 };
 
-// What a layer reads, for AdaRound: rows as they were, and the grid that they get.
+// What decides the mantissas of a layer beside its weights. For AdaRound what it reads: rows as
+// they were, and the grid that they get.
 struct RoundingInputs {
   const std::vector<float>& rows;
   const std::optional<quantize::LinearGrid>& grid;
+  int lazy_shift;  // of weights that are trained
 };
 
 // Rounds weights so that the layer's results on the rows change least: those of the quantised
@@ -177,7 +185,7 @@ Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
                                        LayerOutcome& outcome) {
   const int64_t channels = shape[0];
   WeightGrid grid{.factors = Numbers(static_cast<size_t>(channels), 1)};
-  if (layer.bits.weights == kWholeBits) return grid;
+  if (layer.bits.weights >= kWholeBits) return grid;
   Numbers weights = parameters.numbers(node.name + ".weights");
   MANTISSA_ASSIGN(
       const quantize::MantissaRange range,
@@ -208,10 +216,18 @@ Result<WeightGrid> quantise_weights_of(const Node& node, const Shape& shape,
     grid.factors[c] = factor;
   }
   outcome.weight_error = relative_error(error, weights);
+  const double below_half = 0.5 - std::ldexp(0.75, -std::max(1, inputs.lazy_shift));
   for (int64_t i = 0; i < std::ssize(weights); ++i) {
-    weights[i] = settings.starts_between && !trains
-                     ? weights[i] / grid.factors[i / length]
-                     : std::ldexp(static_cast<double>(quantised->mantissas[i]), grid.exponent);
+    const double mantissa = quantised->mantissas[i];
+    double place = mantissa;
+    if (settings.starts_between && !trains) {
+      // Within the range, and not so near to the next mantissa that V would round to it.
+      const double number = weights[i] / grid.factors[i / length];
+      place =
+          std::clamp(std::ldexp(number, -grid.exponent), static_cast<double>(range.lo),
+                     mantissa < static_cast<double>(range.hi) ? mantissa + below_half : mantissa);
+    }
+    weights[i] = std::ldexp(place, grid.exponent);
   }
   parameters.replace(node.name + ".weights", weights);
   return grid;
@@ -253,15 +269,16 @@ double rate_factor_of(const Numbers& factors) {
 Result<std::optional<quantize::LinearGrid>> input_grid(
     const std::string& name, const QuantisedLayer& layer,
     const quantize::ActivationStatistics& statistics, const QuantiseSettings& settings) {
-  if (layer.bits.activations == kWholeBits) return std::optional<quantize::LinearGrid>();
+  if (layer.bits.activations >= kWholeBits) return std::optional<quantize::LinearGrid>();
   MANTISSA_ASSIGN(const quantize::LinearGrid grid,
-                  activation_grid(name, layer, settings.activation_method, statistics));
+                  activation_grid(name, layer, settings, statistics));
   return std::optional(grid);
 }
 
 Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& layer,
-                                  const LayerInputs& inputs, const QuantiseSettings& settings,
-                                  Parameters& parameters, LayerOutcome& outcome) {
+                                  const LayerInputs& inputs, int lazy_shift,
+                                  const QuantiseSettings& settings, Parameters& parameters,
+                                  LayerOutcome& outcome) {
   const Node& node = network.nodes[layer.node];
   outcome.name = node.name;
   outcome.bits = layer.bits;
@@ -269,9 +286,10 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
   LayerGrids grids;
   MANTISSA_ASSIGN(const std::optional<quantize::LinearGrid> found,
                   input_grid(node.name, layer, inputs.statistics, settings));
-  MANTISSA_ASSIGN(const WeightGrid weights,
-                  quantise_weights_of(node, network.parameters[node.parameters[0]].shape, layer,
-                                      {inputs.rows, found}, settings, parameters, outcome));
+  MANTISSA_ASSIGN(
+      const WeightGrid weights,
+      quantise_weights_of(node, network.parameters[node.parameters[0]].shape, layer,
+                          {inputs.rows, found, lazy_shift}, settings, parameters, outcome));
   grids.weight_exponent = weights.exponent;
   grids.weight_rate_factor = rate_factor_of(weights.factors);
   Numbers factors = weights.factors;
@@ -279,7 +297,9 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
     const auto levels = static_cast<double>(found->range.hi);
     grids.is_signed = outcome.is_signed = found->range.lo < 0;
     grids.activation_exponent = exponent_below(found->scale);
+    grids.has_offset = found->offset < 0;
     outcome.range = found->scale * levels;
+    outcome.offset = found->offset;
     outcome.activation_error =
         relative_error(quantize::squared_error(inputs.statistics, *found), inputs.statistics);
     for (double& factor : factors) {
@@ -289,29 +309,53 @@ Result<LayerGrids> quantise_layer(const Graph& network, const QuantisedLayer& la
     const auto features = static_cast<double>(network.values[node.inputs[0]].shape.count());
     grids.range_rate_factor = std::clamp(levels * std::sqrt(levels / features), 0.001, 1000.0);
     parameters.set(quantise_node_name(node.name) + ".range", Shape{1}, {outcome.range}, false);
+    if (grids.has_offset) {
+      parameters.set(quantise_node_name(node.name) + ".offset", Shape{1}, {outcome.offset}, false);
+    }
   }
   const bool changed = layer.bits.weights < kWholeBits || found;
   if (layer.norm >= 0 && changed) divide_result(network, layer, factors, parameters);
   return grids;
 }
 
-Status check_format(const RunConfig& config) {
-  if (!config.format.is_float()) return {};
-  return invalid_input("format: " + to_string(config.format) +
-                       ": quantised networks compute in integers; bfp8 and dfp8 do");
+std::string memory_line(const MemoryPlan& plan) {
+  std::string parts;
+  for (const MemoryItem& item : plan.items) {
+    if (item.bytes > 0)
+      parts += (parts.empty() ? "" : ", ") + item.name + " " + format_bytes(item.bytes);
+  }
+  return "quantised with " + format_bytes(plan.peak_bytes()) + " of memory planned: " + parts;
+}
+
+// Floats are for one side, while the other has few bits: with few on both sides integers compute
+// the same.
+Status check_format(const RunConfig& config, const QuantisedBits& bits) {
+  const bool few_weights = bits.all.weights < kWholeBits && !bits.only_activations;
+  const bool few_activations = bits.all.activations < kWholeBits && !bits.only_weights;
+  if (!config.format.is_float() || few_weights != few_activations) return {};
+  return invalid_input(
+      "format: " + to_string(config.format) +
+      ": networks with few bits on both sides compute in integers, as bfp8 and dfp8 "
+      "do; fp32 is for few bits on one side: --weights 4 --activations 32");
 }
 
 }  // namespace
 
 Result<QuantisedStart> quantise(const RunConfig& config, const QuantiseSettings& settings,
                                 const TrainObserver& observer) {
-  MANTISSA_RETURN_IF_ERROR(check_format(config));
+  MANTISSA_RETURN_IF_ERROR(check_format(config, settings.bits));
+  if (config.format.is_float()) {
+    tell_message(observer, "computed in float: the side of 32 bits is not quantised");
+  }
   MANTISSA_ASSIGN(QuantiseSource source, load_source(config, observer));
   MANTISSA_ASSIGN(const std::vector<QuantisedLayer> layers,
                   quantised_layers(source.plan.network, settings.bits));
   MANTISSA_ASSIGN(const std::vector<LayerInputs> inputs,
                   layer_inputs(source, layers, input_settings(settings)));
-  return quantise(source, layers, inputs, settings);
+  MANTISSA_ASSIGN(QuantisedStart start, quantise(source, layers, inputs, settings));
+  start.memory = std::move(source.memory);
+  if (!start.memory.items.empty()) tell_message(observer, memory_line(start.memory));
+  return start;
 }
 
 InputSettings input_settings(const QuantiseSettings& settings) {
@@ -330,11 +374,19 @@ Result<QuantisedStart> quantise(const QuantiseSource& source,
   for (size_t i = 0; i < layers.size(); ++i) {
     LayerOutcome& outcome = start.layers.emplace_back();
     MANTISSA_ASSIGN(const LayerGrids row,
-                    quantise_layer(network, layers[i], inputs[i], settings, parameters, outcome));
+                    quantise_layer(network, layers[i], inputs[i], source.state.layout().lazy_shift,
+                                   settings, parameters, outcome));
     grids.push_back(row);
   }
-  MANTISSA_ASSIGN(start.network, quantised_network(network, layers, grids, settings.learning));
+  MANTISSA_ASSIGN(start.network, quantised_network(network, layers, grids, settings.training));
   leave_out_means(start.network);
+  if (source.config.format.is_float()) {
+    for (LayerOutcome& layer : start.layers) {
+      for (int* bits : {&layer.bits.weights, &layer.bits.activations}) {
+        if (*bits >= kWholeBits) *bits = kFloatBits;
+      }
+    }
+  }
   parameters.move_to(start);
   return start;
 }

@@ -27,7 +27,7 @@ struct QuantiseSettings {
   // Weights begin where they were, between the points of the grid; else on its points. The first
   // forward pass is the same.
   bool starts_between = true;
-  RangeLearning learning = RangeLearning::kLsq;
+  quantize::TrainingMethod training = quantize::TrainingMethod::kLsq;
   int64_t calibration_examples = 1280;
 };
 
@@ -39,6 +39,7 @@ struct LayerOutcome {
   double weight_error = 0;      // root of the squared error over that of the squares; 0: 8 bits
   double activation_error = 0;  // the same of its input
   double range = 0;             // of its input; 0: 8 bits
+  double offset = 0;            // the same, where the range begins
   bool is_signed = false;
 };
 
@@ -49,6 +50,7 @@ struct QuantisedStart {
   std::vector<NamedParameter> parameters;
   std::vector<std::vector<std::byte>> bytes;  // that parameters point into
   std::vector<LayerOutcome> layers;
+  MemoryPlan memory;  // of the quantisation, before any training
 };
 
 // Quantises the network that `config` starts from (config.from), as it would be trained on the

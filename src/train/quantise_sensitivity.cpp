@@ -54,7 +54,7 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
   result.examples = unchanged.examples;
   std::vector<quantize::LayerLoss> losses;
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i].bits.weights == kWholeBits && layers[i].bits.activations == kWholeBits) continue;
+    if (layers[i].bits.weights >= kWholeBits && layers[i].bits.activations >= kWholeBits) continue;
     std::vector<QuantisedLayer> one = whole;
     one[i] = layers[i];
     MANTISSA_ASSIGN(const QuantisedStart start, quantise(source, one, inputs, settings));

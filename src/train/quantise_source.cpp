@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "base/checked.h"
@@ -19,13 +20,24 @@
 namespace mantissa {
 namespace {
 
-void add_values(const Tensor& values, quantize::ActivationStatistics& statistics) {
-  const auto count = static_cast<size_t>(values.count());
-  if (values.type == DataType::kInt8) {
-    statistics.add(std::span<const int8_t>(values.as<int8_t>(), count), *values.exponent);
-  } else {
-    statistics.add(std::span<const int16_t>(values.as<int16_t>(), count), *values.exponent);
+// Each example is an input of its own: offsets are means of their minima.
+template <typename T>
+void add_examples(const Tensor& values, quantize::ActivationStatistics& statistics) {
+  const auto length = static_cast<size_t>(values.count() / values.shape[0]);
+  for (int64_t example = 0; example < values.shape[0]; ++example) {
+    const std::span<const T> one(values.as<T>() + static_cast<size_t>(example) * length, length);
+    if constexpr (std::is_same_v<T, float>) {
+      statistics.add(one);
+    } else {
+      statistics.add(one, *values.exponent);
+    }
   }
+}
+
+void add_values(const Tensor& values, quantize::ActivationStatistics& statistics) {
+  if (values.type == DataType::kFloat) return add_examples<float>(values, statistics);
+  values.type == DataType::kInt8 ? add_examples<int8_t>(values, statistics)
+                                 : add_examples<int16_t>(values, statistics);
 }
 
 }  // namespace
@@ -63,6 +75,10 @@ bool wants_rows(const Graph& network, const QuantisedLayer& layer, const InputSe
   return settings.keeps_rows && is_whole && layer.bits.weights < kWholeBits;
 }
 
+int64_t row_count(int64_t features) {
+  return std::clamp<int64_t>(kMostRowNumbers / features, 1, kMostRows);
+}
+
 // Windows of a layer's input that are drawn by a seed.
 class RowSampler {
  public:
@@ -73,8 +89,7 @@ class RowSampler {
         seed_(seed),
         layer_(static_cast<uint32_t>(layer.node)) {
     const int64_t features = weights_.count() / weights_[0];
-    const int64_t rows = std::clamp<int64_t>(kMostRowNumbers / features, 1, kMostRows);
-    per_batch_ = divide_up(rows, batches);
+    per_batch_ = divide_up(row_count(features), batches);
   }
 
   void add(const Tensor& input, std::vector<float>& rows) {
@@ -90,6 +105,7 @@ class RowSampler {
 
  private:
   static float number(const Tensor& input, int64_t i) {
+    if (input.type == DataType::kFloat) return input.as<float>()[i];
     const int mantissa =
         input.type == DataType::kInt8 ? input.as<int8_t>()[i] : input.as<int16_t>()[i];
     return std::ldexp(static_cast<float>(mantissa), *input.exponent);
@@ -127,6 +143,34 @@ class RowSampler {
   uint64_t drawn_ = 0;
 };
 
+int64_t bytes_of(const ImageSet& images) {
+  return std::ssize(images.pixels) + std::ssize(images.labels) * int64_t{sizeof(images.labels[0])};
+}
+
+MemoryPlan memory_of(const QuantiseSource& source, const Program& program,
+                     const std::vector<QuantisedLayer>& layers, const InputSettings& settings) {
+  const Graph& network = source.plan.graph;
+  int64_t statistics = 0, rows = 0;
+  for (const QuantisedLayer& layer : layers) {
+    if (wants_statistics(layer)) statistics += quantize::ActivationStatistics::kMostBytes;
+    if (!wants_rows(network, layer, settings)) continue;
+    const Shape& weights = network.parameters[network.nodes[layer.node].parameters[0]].shape;
+    const int64_t features = weights.count() / weights[0];
+    rows += row_count(features) * features * int64_t{sizeof(float)};
+  }
+  const RunData& data = source.data;
+  const int64_t file_bytes = source.config.start ? source.config.start->file_bytes : 0;
+  MemoryPlan plan;
+  plan.items = {
+      {"pictures", bytes_of(data.train) + bytes_of(data.validation) + bytes_of(data.test)},
+      {"trained network", source.state.layout().bytes + file_bytes},
+      {"values of a batch", program.arena_bytes},
+      {"statistics of activations", statistics},
+      {"rows for rounding", rows}};
+  plan.advice = "a smaller --micro-batch-size needs less";
+  return plan;
+}
+
 }  // namespace
 
 Result<std::vector<LayerInputs>> layer_inputs(QuantiseSource& source,
@@ -155,6 +199,8 @@ Result<std::vector<LayerInputs>> layer_inputs(QuantiseSource& source,
                                                   .exponents = ExponentMode::kCalibrate,
                                                   .format = config.format},
                                                  {&table, config.threads}));
+  source.memory = memory_of(source, program, layers, settings);
+  MANTISSA_RETURN_IF_ERROR(check_budget(source.memory, config.memory_budget));
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   ThreadPool pool(config.threads);
   Programs programs(watched, source.state, {pool, arena.span(), config.isa});

@@ -22,6 +22,7 @@ struct QuantiseSource {
   RunData data;
   State state;  // with the trained parameters
   TrainedFile trained;
+  MemoryPlan memory = {};  // of layer_inputs, and all that is there already
 };
 
 // Loads the network and the data of a run that starts from trained weights (config.from). An error
@@ -42,7 +43,8 @@ struct InputSettings {
 };
 
 // Runs the network in inference mode on training examples, and collects the inputs of layers, by
-// layer. The memory does not depend on the examples' number.
+// layer. The memory does not depend on the examples' number: the source gets its plan first, and
+// more than the settings' budget is an error.
 Result<std::vector<LayerInputs>> layer_inputs(QuantiseSource& source,
                                               const std::vector<QuantisedLayer>& layers,
                                               const InputSettings& settings);

@@ -24,16 +24,15 @@ int norm_of(const Graph& network, const std::vector<std::vector<int>>& readers, 
   return network.nodes[reader].op == &ops::kBatchNorm ? reader : -1;
 }
 
+Status check_bits(const std::string& subject, const char* what, int bits, int fewest) {
+  if ((bits >= fewest && bits <= kWholeBits) || bits == kMostBits || bits == kFloatBits) return {};
+  return invalid_input(subject + ": " + what + " of " + std::to_string(bits) + " bits; " +
+                       std::to_string(fewest) + " to 8, 16 and, in fp32, 32 are possible");
+}
+
 Status check_bits(const std::string& subject, const LayerBits& bits) {
-  if (bits.weights < kFewestWeightBits || bits.weights > kWholeBits) {
-    return invalid_input(subject + ": weights of " + std::to_string(bits.weights) +
-                         " bits; 2 to 8 are possible");
-  }
-  if (bits.activations < kFewestActivationBits || bits.activations > kWholeBits) {
-    return invalid_input(subject + ": activations of " + std::to_string(bits.activations) +
-                         " bits; 1 to 8 are possible");
-  }
-  return {};
+  MANTISSA_RETURN_IF_ERROR(check_bits(subject, "weights", bits.weights, kFewestWeightBits));
+  return check_bits(subject, "activations", bits.activations, kFewestActivationBits);
 }
 
 std::string layer_names(const Graph& network, const std::vector<QuantisedLayer>& layers) {
@@ -55,12 +54,30 @@ Attributes with(const Attributes& attributes, const std::string& name, int64_t v
   return Attributes(std::move(items));
 }
 
+// How `quantise` passes gradients on, and learns its range, in each method.
+const char* learns(quantize::TrainingMethod method) {
+  switch (method) {
+    case quantize::TrainingMethod::kLsq:
+    case quantize::TrainingMethod::kLsqPlus:
+      return "lsq";
+    case quantize::TrainingMethod::kPact:
+      return "pact";
+    case quantize::TrainingMethod::kHalfWaveGaussian:
+      return "half-wave";
+    case quantize::TrainingMethod::kWrpn:
+    case quantize::TrainingMethod::kDorefa:
+    case quantize::TrainingMethod::kUniform:
+      break;
+  }
+  return "clip";
+}
+
 // What becomes of the layers, and of the parameters of the network with them.
 class LayerChanges {
  public:
   LayerChanges(const Graph& network, const std::vector<QuantisedLayer>& layers,
-               const std::vector<LayerGrids>& grids, RangeLearning learning)
-      : network_(network), layers_(layers), grids_(grids), learning_(learning) {
+               const std::vector<LayerGrids>& grids, quantize::TrainingMethod method)
+      : network_(network), layers_(layers), grids_(grids), method_(method) {
     for (size_t i = 0; i < layers.size(); ++i) layer_of_[layers[i].node] = i;
   }
 
@@ -87,26 +104,30 @@ class LayerChanges {
     if (bits.weights < kWholeBits) {
       attributes = with(with(attributes, "weight_bits", bits.weights), "weight_exponent",
                         grids.weight_exponent);
+      if (quantize::has_tangents(method_)) attributes = with(attributes, "weight_tanh", 1);
       rate_factors_[node.name + ".weights"] = grids.weight_rate_factor;
     }
-    if (bits.activations == kWholeBits) return;
+    if (bits.activations >= kWholeBits) return;
     const std::string name = quantise_node_name(node.name);
     inputs[0] = builder.add(ops::kQuantise, name, {inputs[0]},
                             {{"bits", int64_t{bits.activations}},
                              {"exponent", int64_t{grids.activation_exponent}},
                              {"signed", int64_t{grids.is_signed ? 1 : 0}},
-                             {"learns", learning_ == RangeLearning::kClip ? "clip" : "lsq"}});
-    // Without a batch norm nothing takes a change of the range out.
-    if (learning_ == RangeLearning::kNone || layers_[layer].norm < 0) {
-      untrained_.insert(name + ".range");
+                             {"learns", learns(method_)},
+                             {"offset", int64_t{grids.has_offset ? 1 : 0}}});
+    const quantize::TrainedValues trains = quantize::trained_values(method_);
+    for (const auto& [own, is_trained] :
+         {std::pair{".range", trains.activation_scale}, {".offset", trains.activation_offset}}) {
+      // Without a batch norm nothing takes a change of the range out.
+      if (!is_trained || layers_[layer].norm < 0) untrained_.insert(name + own);
+      rate_factors_[name + own] = grids.range_rate_factor;
     }
-    rate_factors_[name + ".range"] = grids.range_rate_factor;
   }
 
   const Graph& network_;
   const std::vector<QuantisedLayer>& layers_;
   const std::vector<LayerGrids>& grids_;
-  RangeLearning learning_;
+  quantize::TrainingMethod method_;
   std::map<int, size_t> layer_of_;
   std::map<std::string, double> rate_factors_;
   std::set<std::string> untrained_;
@@ -148,6 +169,8 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
   for (QuantisedLayer& layer : layers) {
     const Node& node = network.nodes[layer.node];
     MANTISSA_RETURN_IF_ERROR(check_bits(node.name, layer.bits));
+    if (bits.only_weights) layer.bits.activations = kWholeBits;
+    if (bits.only_activations) layer.bits.weights = kWholeBits;
     const int producer = network.values[node.inputs[0]].producer;
     const bool reads_few = producer >= 0 && network.nodes[producer].op == &ops::kQuantise;
     if (reads_few) layer.bits.activations = kWholeBits;
@@ -163,8 +186,9 @@ Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
 }
 
 Result<Graph> quantised_network(const Graph& network, const std::vector<QuantisedLayer>& layers,
-                                const std::vector<LayerGrids>& grids, RangeLearning learning) {
-  LayerChanges changes(network, layers, grids, learning);
+                                const std::vector<LayerGrids>& grids,
+                                quantize::TrainingMethod method) {
+  LayerChanges changes(network, layers, grids, method);
   MANTISSA_ASSIGN(Graph graph,
                   rebuilt(network, {.before =
                                         [&](GraphBuilder& builder, int node,

@@ -9,20 +9,25 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "quantize/starts.h"
 
 namespace mantissa {
 
-// 8: as in block floating point, with an exponent that follows the numbers.
-constexpr int kWholeBits = 8;
+// From 8 bits on mantissas are those of the format, with an exponent that follows the numbers; 16
+// are the most. 32 are floats, of a network that computes in fp32.
+constexpr int kWholeBits = 8, kMostBits = 16, kFloatBits = 32;
 
 struct LayerBits {
-  int weights = kWholeBits;      // 2 to 8
-  int activations = kWholeBits;  // 1 to 8, of the layer's input; signed ones 2 to 8
+  int weights = kWholeBits;      // 2 to 8, 16 or 32
+  int activations = kWholeBits;  // 1 to 8, 16 or 32, of the layer's input; signed ones 2 or more
 };
 
 struct QuantisedBits {
   LayerBits all;
   int ends = kWholeBits;  // at least so many for the first and the last layers; 0: as all
+  // Only one side of all layers, and 8 bits for the other: weights and activations may be quantised
+  // in turn, with training between ([0144]).
+  bool only_weights = false, only_activations = false;
   // Patterns of names of layers (* for any text), and their bits; the last that fits counts.
   std::vector<std::pair<std::string, int>> patterns;
 };
@@ -40,22 +45,17 @@ struct QuantisedLayer {
 Result<std::vector<QuantisedLayer>> quantised_layers(const Graph& network,
                                                      const QuantisedBits& bits);
 
-// How ranges of activations are trained.
-enum class RangeLearning : uint8_t {
-  kNone,  // not at all, as WRPN has it
-  kClip,  // by what they clip, as PACT has it
-  kLsq,   // by the rounding within them, too
-};
-
 // The grids of a layer, and how fast they are trained.
 struct LayerGrids {
   int weight_exponent = 0;      // of weights of fewer than 8 bits
   int activation_exponent = 0;  // the same of activations
   bool is_signed = false;
+  bool has_offset = false;  // of activations: [m, m + beta] in place of [0, beta]
   double weight_rate_factor = 1, range_rate_factor = 1;
 };
 
-// The name of the node that quantises a layer's input; its parameter is "LAYER.input.range".
+// The name of the node that quantises a layer's input; its parameters are "LAYER.input.range" and
+// "LAYER.input.offset".
 std::string quantise_node_name(const std::string& layer);
 
 // The network with a `quantise` node before each layer of fewer than 8 bits of activations, and
@@ -63,6 +63,7 @@ std::string quantise_node_name(const std::string& layer);
 // parameters, are as before. `grids` has one row for each layer. An error where two nodes share a
 // layer's weights and need other bits.
 Result<Graph> quantised_network(const Graph& network, const std::vector<QuantisedLayer>& layers,
-                                const std::vector<LayerGrids>& grids, RangeLearning learning);
+                                const std::vector<LayerGrids>& grids,
+                                quantize::TrainingMethod method);
 
 }  // namespace mantissa

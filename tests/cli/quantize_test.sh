@@ -65,21 +65,57 @@ holds "weights stay as they are" network "$folder/both" \
   'attributes("stage1.block1.conv1")["weight_bits"] == 4 and
    attributes("stage1.block1.conv1.input")["bits"] == 4'
 
+run quantize --from "$folder/a" --data "$data" "${short[@]}" --init activations \
+  --out "$folder/activations"
+holds "activations alone" network "$folder/activations" \
+  '"weight_bits" not in attributes("stage1.block1.conv1") and
+   attributes("stage1.block1.conv1.input")["bits"] == 4'
+run quantize --from "$folder/activations" --data "$data" "${short[@]}" --init weights \
+  --out "$folder/both-sides"
+holds "then weights" network "$folder/both-sides" \
+  'attributes("stage1.block1.conv1")["weight_bits"] == 4 and
+   attributes("stage1.block1.conv1.input")["bits"] == 4'
+
 run quantize --from "$folder/a" --data "$data" "${short[@]}" --bits 'stage2*=2,stem=6' --ends 0 \
   --out "$folder/mixed"
 holds "bits by name" network "$folder/mixed" \
   'attributes("stage2.block1.conv1")["weight_bits"] == 2 and
    attributes("stem")["weight_bits"] == 6 and attributes("stem.input")["signed"] and
    attributes("classifier")["weight_bits"] == 4'
-for learning in pact wrpn; do
+for learning in lsqplus pact wrpn dorefa hwgq uniform; do
   accepts "train by $learning" "test accuracy" quantize --from "$folder/a" --data "$data" \
-    "${short[@]}" --train $learning --steps 2 --out "$folder/$learning"
+    "${short[@]}" --train $learning --ends 4 --steps 2 --out "$folder/$learning"
 done
+holds "weights through tanh" network "$folder/dorefa" \
+  'attributes("stem")["weight_tanh"] and "weight_tanh" not in attributes("classifier.input")'
+holds "ranges that begin below zero" network "$folder/lsqplus" \
+  'attributes("stem.input")["offset"] and "signed" not in attributes("stem.input") and
+   "offset" not in attributes("stage1.block1.conv1.input")'
+run train --from "$folder/dorefa" --data "$data" --model "$folder/dorefa/network.json" \
+  --batch-size 16 --micro-batch-size 4 --steps 2 --out "$folder/in-parts"
+run train --from "$folder/dorefa" --data "$data" --model "$folder/dorefa/network.json" \
+  --batch-size 16 --micro-batch-size 4 --steps 2 --isa scalar --threads 2 --out "$folder/scalar"
+holds "through tanh: the same weights" same_entry weights_sha256 "$folder"/{in-parts,scalar}
 accepts "rounding that is trained" "test accuracy" quantize --from "$folder/a" --data "$data" \
   "${short[@]}" --weights 3 --activations 4 --method adaround --out "$folder/adaround"
 run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 3 --activations 4 \
   --out "$folder/nearest"
 holds "it gives other weights" eval '! same_entry weights_sha256 "$folder"/{adaround,nearest}'
+for sides in '4 16 bfp:a=16' '16 4 bfp:w=16' '4 32 fp32' '32 4 fp32'; do
+  read -r weights activations format <<<"$sides"
+  accepts "W${weights}A$activations" "test accuracy" quantize --from "$folder/a" --data "$data" \
+    "${short[@]}" --weights "$weights" --activations "$activations" --steps 2 \
+    --out "$folder/w${weights}a$activations"
+  holds "in $format" grep -q "\"format\": \"$format\"" \
+    "$folder/w${weights}a$activations/summary.json"
+done
+run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 4 --activations 32 \
+  --out "$folder/float"
+holds "says that it computes in float" grep -q "computed in float" "$folder/stderr"
+run quantize --from "$folder/a" --data "$data" "${short[@]}" --out "$folder/plan"
+holds "plans its memory" grep -q "quantised with .* of memory planned: pictures" "$folder/stderr"
+refuses "more memory than the budget" 3 "over the budget of 1.0 MiB" quantize --from "$folder/a" \
+  --data "$data" "${short[@]}" --memory-budget 1MiB --out "$folder/x"
 accepts "dynamic fixed point" "test accuracy" quantize --from "$folder/a" --data "$data" \
   "${short[@]}" --format dfp8 --steps 4 --out "$folder/dynamic"
 accepts "a network without batch norm" "test accuracy" train --data "$data" --model lenet5 \
@@ -101,8 +137,12 @@ refuses "bits without a number" 2 "'stem' is not PATTERN=N" "${few[@]}" --bits s
 refuses "weights of 1 bit" 2 "weights" "${few[@]}" --weights 1
 refuses "weights of 9 bits" 2 "weights" "${few[@]}" --weights 9
 refuses "k-means" 2 "k-means gives no linear grid" "${few[@]}" --method kmeans
-refuses "DoReFa" 2 "unknown method 'dorefa'; choose lsq, pact or wrpn" "${few[@]}" --train dorefa
-refuses "fp32" 2 "compute in integers" "${few[@]}" --format fp32
+refuses "an unknown method" 2 "unknown method 'lsq2'; choose lsq, lsqplus" "${few[@]}" --train lsq2
+refuses "an unknown side" 2 "none of weights, activations and both" "${few[@]}" --init weight
+refuses "fp32 with few bits on both sides" 2 "compute in integers" "${few[@]}" --format fp32
+refuses "24 bits" 2 "24 bits have no kernels" "${few[@]}" --weights 24
+refuses "16 bits of a format with 8" 2 "bfp:a=16 has" "${few[@]}" --activations 16 --format bfp8
+refuses "floats of integers" 2 "fp32" "${few[@]}" --activations 32 --format bfp8
 run quantize --from "$folder/a/model.safetensors" --data "$data" --out "$folder/x"
 holds "a frozen network lacks statistics" grep -q "lacks .*name the folder of a run" \
   "$folder/stderr"

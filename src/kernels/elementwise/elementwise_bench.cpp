@@ -72,6 +72,15 @@ void add_gradient_rows(const ElementwiseKernels* k, int bits, const Add& add) {
   add("sum_magnitudes" + suffix, [=](Operands& o) {
     k->sum_magnitudes(o.add_wide(bits, 0, 0).a, o.channels, 0, o.rows, o.sums.data());
   });
+  add("scale_within" + suffix, [=](Operands& o) {
+    const AddWide gradients = o.add_wide(bits, 0, 0);
+    benchmark::DoNotOptimize(k->scale_within(
+        {gradients.a, o.a.data(), 0, 96, int64_t{1} << 29, 29, gradients.out}, 0, o.count));
+  });
+  add("sum_by_table" + suffix, [=](Operands& o) {
+    benchmark::DoNotOptimize(
+        k->sum_by_table(o.add_wide(bits, 0, 0).a, o.a.data(), o.b.data(), 0, o.count));
+  });
   add("shift_channels" + suffix, [=](Operands& o) {
     const AddWide gradients = o.add_wide(bits, 0, 0);
     k->shift_channels({gradients.a, o.shifts.data(), o.channels, gradients.out}, 0, o.rows);
@@ -108,6 +117,8 @@ void add_rows(const ElementwiseKernels* k) {
     benchmark::DoNotOptimize(k->requantise_channels(
         {o.wide.data(), o.shifts.data(), o.channels, o.out.data()}, 0, o.rows));
   });
+  add("look_up",
+      [=](Operands& o) { k->look_up(o.a.data(), o.b.data(), o.out.data(), 0, o.count); });
   for (const int bits : {16, 8}) add_gradient_rows(k, bits, add);
 }
 

@@ -81,7 +81,10 @@ Result<Exported> export_quantise(ExportContext& context, int n) {
       context.network.parameters[static_cast<size_t>(node.parameters[0])];
   int16_t mantissa = 0;
   std::memcpy(&mantissa, range.numbers.data(), sizeof mantissa);
-  const ops::QuantiseSteps steps(node.attributes, mantissa, range.exponents[0], in.exponent);
+  if (node.attributes.is_set("offset")) {
+    return invalid_input("has a grid with an offset, which is not exported");
+  }
+  const ops::QuantiseSteps steps(node.attributes, {mantissa, range.exponents[0]}, in.exponent);
   const auto nearest =
       static_cast<float>(steps.range().to_double() / static_cast<double>(steps.high()));
   const std::array candidates = {nearest, std::nextafter(nearest, 0.0f),

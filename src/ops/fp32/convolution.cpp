@@ -2,8 +2,10 @@
 #include "kernels/fp32/convolution.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/fp32/onednn.h"
+#include "numerics/rounding.h"
 #include "ops/convolution_shape.h"
 #include "ops/fp32/fp32.h"
 
@@ -14,6 +16,39 @@ using kernels::ConvolutionPass;
 using kernels::fp32::Convolution;
 
 bool has_bias(const OpShapes& s) { return s.parameters.size() > 1; }
+
+// The grid of weights that have one, as a layer with few bits of weights and float values: the
+// layer computes with the nearest points of it, and gradients pass within its ends.
+struct WeightGrid {
+  float unit = 0, end = 0;  // end 0: none
+
+  explicit WeightGrid(const Attributes& attributes) {
+    const auto bits = static_cast<int>(attributes.whole("weight_bits"));
+    if (bits == 0) return;
+    unit = std::ldexp(1.0f, static_cast<int>(attributes.whole("weight_exponent")));
+    end = static_cast<float>(mantissa_limit(bits));
+  }
+  float nearest(float weight) const {
+    return unit * std::clamp(std::nearbyint(weight / unit), -end, end);
+  }
+  bool is_within(float weight) const { return std::abs(weight) <= unit * end; }
+};
+
+int64_t grid_bytes(const OpShapes& s) {
+  const bool has_grid = s.attributes->whole("weight_bits") > 0;
+  return has_grid ? s.parameters[0].count() * int64_t{sizeof(float)} : 0;
+}
+
+// The weights that the layer computes with; in the workspace where they are on a grid.
+const float* weights_of(const OpContext& c) {
+  const Tensor& weights = c.parameters[0].mantissa;
+  const WeightGrid grid(*c.attributes);
+  if (grid.end == 0) return weights.as<float>();
+  auto* const nearest = reinterpret_cast<float*>(c.workspace);
+  for_each(c, weights.count(),
+           [&](int64_t i) { nearest[i] = grid.nearest(weights.as<float>()[i]); });
+  return nearest;
+}
 
 // Gradients of weights and bias of one micro-batch, which are then added to the step's.
 int64_t gradient_bytes(const OpShapes& s) {
@@ -40,8 +75,10 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
                                                                          bias, planning.threads));
   };
   return {
-      .forward = {.scratch_bytes = scratch(ConvolutionPass::kForward, has_bias(s))},
-      .backward_input = {.scratch_bytes = scratch(ConvolutionPass::kGradInput, false)},
+      .forward = {.workspace_bytes = grid_bytes(s),
+                  .scratch_bytes = scratch(ConvolutionPass::kForward, has_bias(s))},
+      .backward_input = {.workspace_bytes = grid_bytes(s),
+                         .scratch_bytes = scratch(ConvolutionPass::kGradInput, false)},
       .backward_weights = {.workspace_bytes = gradient_bytes(s),
                            .scratch_bytes = scratch(ConvolutionPass::kGradWeights, has_bias(s))}};
 }
@@ -73,16 +110,16 @@ const Convolution* convolution_of(const OpContext& c) {
 
 void forward(const OpContext& c) {
   const float* bias = c.parameters.size() > 1 ? c.parameters[1].mantissa.as<float>() : nullptr;
-  const bool done = kernels::fp32::convolution_forward(convolution_of(c), c.inputs[0].as<float>(),
-                                                       c.parameters[0].mantissa.as<float>(), bias,
-                                                       c.output.as<float>(), c.kernel);
+  const bool done =
+      kernels::fp32::convolution_forward(convolution_of(c), c.inputs[0].as<float>(), weights_of(c),
+                                         bias, c.output.as<float>(), c.kernel);
   if (!done) c.totals->kernel_failed = true;
 }
 
 void backward_input(const OpContext& c) {
-  const bool done = kernels::fp32::convolution_grad_input(
-      convolution_of(c), c.grad_output.as<float>(), c.parameters[0].mantissa.as<float>(),
-      c.grad_inputs[0].as<float>(), c.kernel);
+  const bool done =
+      kernels::fp32::convolution_grad_input(convolution_of(c), c.grad_output.as<float>(),
+                                            weights_of(c), c.grad_inputs[0].as<float>(), c.kernel);
   if (!done) c.totals->kernel_failed = true;
 }
 
@@ -98,6 +135,13 @@ void backward_weights(const OpContext& c) {
       kernels::fp32::convolution_grad_weights(convolution_of(c), c.inputs[0].as<float>(),
                                               c.grad_output.as<float>(), weights, bias, c.kernel);
   if (!done) c.totals->kernel_failed = true;
+  const WeightGrid grid(*c.attributes);
+  if (grid.end > 0) {
+    const auto* master = c.parameters[0].mantissa.as<float>();
+    for (int64_t i = 0; i < c.parameters[0].gradient.count(); ++i) {
+      if (!grid.is_within(master[i])) weights[i] = 0;
+    }
+  }
   add_to(c.parameters[0].gradient, weights);
   if (bias != nullptr) add_to(c.parameters[1].gradient, bias);
 }

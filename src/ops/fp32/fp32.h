@@ -10,6 +10,7 @@ namespace mantissa::ops::fp32 {
 
 extern const OpFunctions kNormaliseInput;
 extern const OpFunctions kQuantiseInput;
+extern const OpFunctions kQuantise;
 extern const OpFunctions kConvolution;  // and linear
 extern const OpFunctions kBatchNorm;
 extern const OpFunctions kScaleOffset;

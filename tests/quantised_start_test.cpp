@@ -1,0 +1,275 @@
+// Every training method begins where post-training quantisation ends: the first forward pass of the
+// quantised network has the mantissas that src/quantize defines, for weights, for activations and
+// for both, in either order with training between ([0064], [0144]).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "quantize/starts.h"
+#include "runtime/named_parameters.h"
+#include "tests/harness.h"
+#include "train/quantise.h"
+
+namespace mantissa::testing {
+namespace {
+
+using quantize::TrainingMethod;
+
+constexpr int64_t kExamples = 64, kBatch = 32;
+constexpr std::pair<const char*, TrainingMethod> kMethods[] = {
+    {"wrpn", TrainingMethod::kWrpn},       {"dorefa", TrainingMethod::kDorefa},
+    {"pact", TrainingMethod::kPact},       {"hwgq", TrainingMethod::kHalfWaveGaussian},
+    {"uniform", TrainingMethod::kUniform}, {"lsq", TrainingMethod::kLsq},
+    {"lsqplus", TrainingMethod::kLsqPlus}};
+
+enum class Sides { kWeights, kActivations, kBoth };
+constexpr Sides kAllSides[] = {Sides::kWeights, Sides::kActivations, Sides::kBoth};
+
+const RunConfig& config() {
+  static const RunConfig made = [] {
+    auto result = make_run_config({{"model", "resnet8"},
+                                   {"data", "fashion-mnist"},
+                                   {"batch-size", std::to_string(kBatch)},
+                                   {"threads", "2"},
+                                   {"out", "unused"}});
+    EXPECT_TRUE(result.ok());
+    return std::move(*result);
+  }();
+  return made;
+}
+
+RunData some_pictures() {
+  RunData data;
+  data.train = fashion_mnist().train;
+  data.train.count = kExamples;
+  data.train.pixels.resize(static_cast<size_t>(kExamples * data.train.example_bytes()));
+  data.train.labels.resize(kExamples);
+  return data;
+}
+
+State state_with(const Graph& network, std::span<const NamedParameter> parameters) {
+  auto state = State::create(training_layout(network, config().format, OptimizerKind::kMomentum));
+  EXPECT_TRUE(state.ok());
+  initialise(network, config().format, 1, *state);
+  const auto taken = take_named_parameters(network, config().format, parameters, *state);
+  EXPECT_TRUE(taken.ok() && taken->initial.empty()) << (taken.ok() ? "" : taken.error().message);
+  return std::move(*state);
+}
+
+// What a harness has trained, as a source of quantisation.
+QuantiseSource source_of(Harness& harness) {
+  RunPlan plan;
+  plan.network = plan.graph = harness.graph();
+  return {config(),
+          std::move(plan),
+          some_pictures(),
+          state_with(harness.graph(), named_parameters(harness.graph(), harness.state())),
+          {}};
+}
+
+struct Value {
+  std::vector<int64_t> mantissas;
+  int exponent = 0;
+  bool operator==(const Value&) const = default;
+  double number(size_t i) const { return std::ldexp(static_cast<double>(mantissas[i]), exponent); }
+};
+
+// Values of the network on the first pictures, in inference mode.
+std::vector<Value> forward(Graph network, State& state, const std::vector<int>& watched) {
+  network.outputs = watched;
+  const kernels::KernelTable table = kernels::select_kernels(config().isa);
+  const auto program = compile(network,
+                               {.kind = ProgramKind::kInference,
+                                .micro_batch_size = kBatch,
+                                .with_loss = false,
+                                .exponents = ExponentMode::kCalibrate,
+                                .format = config().format},
+                               {&table, 2});
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
+  auto arena = AlignedMemory::create(program->arena_bytes);
+  ThreadPool pool(2);
+  Programs programs(network, state, {pool, arena->span(), config().isa});
+  programs.add(*program);
+  const RunData data = some_pictures();
+  auto batches = OrderedBatches::create(picture_examples(data.train), kBatch, {});
+  EXPECT_TRUE(batches.ok() && programs.infer(batches->next()).ok());
+  std::vector<Value> values;
+  for (size_t i = 0; i < watched.size(); ++i) {
+    const Tensor tensor = programs.outputs(static_cast<int>(i));
+    Value& value = values.emplace_back();
+    value.exponent = *tensor.exponent;
+    for (int64_t at = 0; at < tensor.count(); ++at) {
+      value.mantissas.push_back(tensor.type == DataType::kInt8    ? tensor.as<int8_t>()[at]
+                                : tensor.type == DataType::kInt16 ? tensor.as<int16_t>()[at]
+                                                                  : tensor.as<int32_t>()[at]);
+    }
+  }
+  return values;
+}
+
+const NamedParameter& named(const std::vector<NamedParameter>& parameters,
+                            const std::string& name) {
+  return *std::find_if(parameters.begin(), parameters.end(),
+                       [&](const NamedParameter& p) { return p.name == name; });
+}
+
+std::vector<int> mantissas_of(const NamedParameter& weights) {
+  std::vector<int> mantissas;
+  for (const std::byte byte : weights.numbers) mantissas.push_back(static_cast<int8_t>(byte));
+  return mantissas;
+}
+
+// A quantised network, in a state of its own.
+struct Quantised {
+  std::vector<QuantisedLayer> layers;  // of the source's network
+  QuantisedStart start;
+  State state;
+};
+
+Quantised quantised(QuantiseSource& source, TrainingMethod method, Sides sides,
+                    bool starts_between = true) {
+  QuantiseSettings settings;
+  settings.starts_between = starts_between;
+  settings.training = method;
+  settings.calibration_examples = kExamples;
+  settings.bits.all = {3, 3};
+  settings.bits.ends = 0;
+  settings.bits.only_weights = sides == Sides::kWeights;
+  settings.bits.only_activations = sides == Sides::kActivations;
+  auto layers = quantised_layers(source.plan.network, settings.bits);
+  EXPECT_TRUE(layers.ok());
+  auto inputs = layer_inputs(source, *layers, input_settings(settings));
+  EXPECT_TRUE(inputs.ok());
+  auto start = quantise(source, *layers, *inputs, settings);
+  EXPECT_TRUE(start.ok()) << (start.ok() ? "" : start.error().message);
+  State state = state_with(start->network, start->parameters);
+  return {std::move(*layers), std::move(*start), std::move(state)};
+}
+
+// The weights of a layer: the mantissas of post-training quantisation, which the method's own
+// formula gives of its start, too.
+void check_weights(const QuantiseSource& source, Quantised& found, const QuantisedLayer& layer,
+                   TrainingMethod method) {
+  const std::string name = source.plan.network.nodes[layer.node].name + ".weights";
+  const auto before = named_parameters(source.plan.network, source.state);
+  const auto after = named_parameters(found.start.network, found.state);
+  const std::vector<double> numbers = real_numbers(named(before, name));
+  const auto range = quantize::mantissa_range(3, quantize::RangeConvention::kSymmetric);
+  const bool by_channel = layer.norm >= 0;
+  const auto expected =
+      quantize::quantise_weights(numbers, {.range = *range,
+                                           .parts = by_channel ? named(before, name).shape[0] : 1,
+                                           .scale_bits = by_channel ? 53 : 1});
+  ASSERT_TRUE(expected.ok());
+  const std::vector<int> mantissas = mantissas_of(named(after, name));
+  ASSERT_EQ(mantissas, std::vector<int>(expected->mantissas.begin(), expected->mantissas.end()))
+      << name;
+  const size_t length = numbers.size() / expected->scales.size();
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto form = quantize::weight_form(method, *range, expected->scales[i / length]);
+    ASSERT_EQ(form.mantissa(quantize::latent_weight(form, mantissas[i])), mantissas[i]);
+    ASSERT_EQ(form.mantissa(quantize::latent_weight(form, mantissas[i], numbers[i])), mantissas[i]);
+  }
+}
+
+// What a layer reads: the numbers that quantising does, of what its `quantise` reads.
+void check_activations(Quantised& found, const LayerOutcome& layer) {
+  const Graph& network = found.start.network;
+  const auto node = std::find_if(network.nodes.begin(), network.nodes.end(), [&](const Node& n) {
+    return n.name == quantise_node_name(layer.name);
+  });
+  ASSERT_NE(node, network.nodes.end());
+  const auto values = forward(network, found.state, {node->inputs[0], node->outputs[0]});
+  const auto range =
+      quantize::mantissa_range(3, layer.is_signed ? quantize::RangeConvention::kSymmetric
+                                                  : quantize::RangeConvention::kUnsigned);
+  const quantize::LinearGrid grid{layer.range / static_cast<double>(range->hi), layer.offset,
+                                  *range};
+  const auto begin = static_cast<int64_t>(std::nearbyint(layer.offset / grid.scale));
+  for (size_t i = 0; i < values[0].mantissas.size(); ++i) {
+    ASSERT_EQ(values[1].mantissas[i], grid.mantissa(values[0].number(i)) + begin) << layer.name;
+  }
+}
+
+Harness trained_harness() {
+  return Harness({.model = "resnet8",
+                  .batch_size = kBatch,
+                  .micro_batch_size = kBatch,
+                  .threads = 2,
+                  .width = 0.5});
+}
+
+void check_first_pass(const QuantiseSource& source, Quantised& found, TrainingMethod method,
+                      Sides sides) {
+  for (size_t i = 0; i < found.layers.size(); ++i) {
+    if (sides != Sides::kActivations) check_weights(source, found, found.layers[i], method);
+    if (sides != Sides::kWeights) check_activations(found, found.start.layers[i]);
+  }
+}
+
+std::vector<Value> outputs(Quantised& found) {
+  return forward(found.start.network, found.state, found.start.network.outputs);
+}
+
+TEST(QuantisedStart, TheFirstPassIsThatOfPostTrainingQuantisation) {
+  Harness harness = trained_harness();
+  harness.train(10);
+  QuantiseSource source = source_of(harness);
+  for (const Sides sides : kAllSides) {
+    // By whether ranges have offsets: the input of the network has negative numbers.
+    std::map<bool, std::vector<Value>> expected;
+    for (const auto& [name, method] : kMethods) {
+      SCOPED_TRACE(std::string(name) + ", sides " + std::to_string(static_cast<int>(sides)));
+      Quantised found = quantised(source, method, sides);
+      check_first_pass(source, found, method, sides);
+      // All methods compute the same, wherever between the points of the grid weights start.
+      const bool has_offset = found.start.layers[0].offset != 0;
+      EXPECT_EQ(has_offset,
+                sides != Sides::kWeights && quantize::trained_values(method).activation_offset);
+      if (expected[has_offset].empty()) {
+        Quantised on_the_grid = quantised(source, method, sides, false);
+        expected[has_offset] = outputs(on_the_grid);
+      }
+      EXPECT_EQ(outputs(found), expected[has_offset]);
+    }
+  }
+}
+
+// One side, training, the other side: what was quantised first stays, and the second pass of
+// quantisation is that of post-training quantisation of the network as it was trained.
+TEST(QuantisedStart, SidesInTurnWithTrainingBetween) {
+  Harness harness = trained_harness();
+  harness.train(10);
+  QuantiseSource source = source_of(harness);
+  for (const auto& [name, method] : kMethods) {
+    for (const Sides first : {Sides::kWeights, Sides::kActivations}) {
+      SCOPED_TRACE(std::string(name) + ", first " + std::to_string(static_cast<int>(first)));
+      const Quantised begun = quantised(source, method, first);
+      Harness between(harness.options(), begun.start.network);
+      const auto start = take_named_parameters(between.graph(), config().format,
+                                               begun.start.parameters, between.state());
+      ASSERT_TRUE(start.ok() && start->initial.empty());
+      const std::string untrained = between.weights_sha256();
+      between.train(3);
+      EXPECT_NE(between.weights_sha256(), untrained);
+      QuantiseSource trained = source_of(between);
+      const Sides second = first == Sides::kWeights ? Sides::kActivations : Sides::kWeights;
+      Quantised found = quantised(trained, method, second);
+      check_first_pass(trained, found, method, second);
+      const auto before = named_parameters(between.graph(), between.state());
+      const auto after = named_parameters(found.start.network, found.state);
+      for (const NamedParameter& parameter : before) {
+        const bool is_first = first == Sides::kWeights ? parameter.name.ends_with(".weights")
+                                                       : parameter.name.ends_with(".range");
+        if (!is_first) continue;
+        EXPECT_EQ(real_numbers(named(after, parameter.name)), real_numbers(parameter))
+            << parameter.name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mantissa::testing
