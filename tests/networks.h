@@ -178,8 +178,7 @@ inline Graph with_slices() {
 // Layers of few bits, with and without a sign, in front of batch norm.
 inline Graph with_quantised_layers() {
   Layers net("quantised", fashion_options());
-  const auto quantised_convolution = [&](const std::string& name, int64_t bits, int64_t stride,
-                                         bool through_tanh) {
+  const auto quantised_convolution = [&](const std::string& name, int64_t bits, int64_t stride) {
     net.add(ops::kConvolution, name,
             {{"channels", int64_t{12}},
              {"kernel", int64_t{3}},
@@ -187,22 +186,40 @@ inline Graph with_quantised_layers() {
              {"padding", int64_t{1}},
              {"bias", int64_t{0}},
              {"weight_bits", bits},
-             {"weight_exponent", 1 - bits},
-             {"weight_tanh", int64_t{through_tanh ? 1 : 0}}});
+             {"weight_exponent", 1 - bits}});
     net.batch_norm(name + "_norm");
   };
   net.convolution("conv1", 8, 5, 2, 2, false);
   net.batch_norm("norm1");
   net.relu("relu1");
   net.add(ops::kQuantise, "quantise1", {{"bits", int64_t{4}}, {"exponent", int64_t{-4}}});
-  quantised_convolution("conv2", 4, 2, false);
+  quantised_convolution("conv2", 4, 2);
   net.add(ops::kQuantise, "quantise2",
           {{"bits", int64_t{5}}, {"exponent", int64_t{-3}}, {"signed", int64_t{1}}});
-  quantised_convolution("conv3", 3, 1, true);
-  net.add(ops::kQuantise, "quantise3",
-          {{"bits", int64_t{3}}, {"exponent", int64_t{-1}}, {"offset", int64_t{1}}});
-  quantised_convolution("conv4", 4, 1, true);
+  quantised_convolution("conv3", 3, 1);
   net.relu("relu3");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
+// A grid with an offset, and weights that are trained through tanh.
+inline Graph with_offset_and_tanh() {
+  Layers net("offset", fashion_options());
+  net.convolution("conv1", 8, 5, 2, 2, false);
+  net.batch_norm("norm1");
+  net.add(ops::kQuantise, "quantise1",
+          {{"bits", int64_t{3}}, {"exponent", int64_t{-2}}, {"offset", int64_t{1}}});
+  net.add(ops::kConvolution, "conv2",
+          {{"channels", int64_t{12}},
+           {"kernel", int64_t{3}},
+           {"stride", int64_t{2}},
+           {"padding", int64_t{1}},
+           {"bias", int64_t{0}},
+           {"weight_bits", int64_t{4}},
+           {"weight_exponent", int64_t{-3}},
+           {"weight_tanh", int64_t{1}}});
+  net.batch_norm("norm2");
+  net.relu("relu2");
   net.add(ops::kFlatten, "flatten");
   return finished(net);
 }
@@ -221,6 +238,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"windows", with_windows},
       {"slices", with_slices},
       {"quantised", with_quantised_layers},
+      {"offset", with_offset_and_tanh},
   };
   return list;
 }

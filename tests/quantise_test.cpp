@@ -248,6 +248,86 @@ TEST(Quantise, TheGradientsOfRangeAndOffset) {
   });
 }
 
+// In fp32 the same grid and the same gradients, but where floats round to the other side of a tie
+// or an end.
+TEST(Quantise, InFloats) {
+  rc::check([] {
+    const Grid4 grid = drawn_grid();
+    const Attributes attributes({{"bits", int64_t{grid.bits}},
+                                 {"exponent", int64_t{grid.exponent}},
+                                 {"learns", grid.learns},
+                                 {"offset", int64_t{grid.has_offset ? 1 : 0}},
+                                 {"signed", int64_t{grid.is_signed ? 1 : 0}}});
+    constexpr size_t kCount = 2000;
+    std::vector<float> in(kCount), grad(kCount), out(kCount), grad_in(kCount);
+    const auto span = static_cast<float>(2 * grid.value());
+    for (size_t i = 0; i < kCount; ++i) {
+      const auto drawn = [&](uint64_t key) {
+        return std::ldexp(
+            static_cast<float>(static_cast<int32_t>(random_bits(key, RandomStream::kRound, 0, i))),
+            -31);
+      };
+      in[i] = span * drawn(5);
+      grad[i] = drawn(6);
+    }
+    float numbers[] = {static_cast<float>(grid.value()),
+                       std::ldexp(static_cast<float>(grid.offset), grid.offset_exponent)};
+    float gradients[] = {0, 0};
+    const auto tensor = [](float* data, int64_t count) {
+      Tensor t;
+      t.data = data;
+      t.type = DataType::kFloat;
+      t.shape = {count};
+      return t;
+    };
+    std::array<ParameterView, 2> parameters;
+    for (size_t i = 0; i < 2; ++i) {
+      parameters[i].mantissa = tensor(&numbers[i], 1);
+      parameters[i].gradient = tensor(&gradients[i], 1);
+    }
+    Tensor input = tensor(in.data(), kCount), grad_input = tensor(grad_in.data(), kCount);
+    ThreadPool pool(2);
+    OpContext c;
+    c.attributes = &attributes;
+    c.inputs = {&input, 1};
+    c.output = tensor(out.data(), kCount);
+    c.grad_output = tensor(grad.data(), kCount);
+    c.grad_inputs = {&grad_input, 1};
+    c.parameters = {parameters.data(), grid.has_offset ? size_t{2} : size_t{1}};
+    c.kernel.pool = &pool;
+    const OpFunctions& floats = *ops::kQuantise.fp32;
+    floats.forward(c);
+    floats.backward_input(c);
+    floats.backward_weights(c);
+    const long double unit = std::ldexp(1.0L, grid.exponent);
+    const auto levels = static_cast<long double>(grid.levels());
+    const long double slope = unit * levels / grid.value();
+    long double by_range = 0, by_offset = 0, doubtful = 0;
+    for (size_t i = 0; i < kCount; ++i) {
+      const long double v = grid.steps(in[i]), place = v - std::floor(v);
+      const long double u = std::clamp<long double>(std::nearbyint(v), grid.low(), grid.high());
+      const bool is_clear = std::abs(place - 0.5L) > 1e-4L;
+      const bool is_at_end = std::min(place, 1 - place) < 1e-4L;
+      if (is_clear) RC_ASSERT(out[i] == static_cast<float>(u * unit));
+      const bool within = !grid.is_below(in[i]) && !grid.is_above(in[i]);
+      if (!is_at_end) {
+        RC_ASSERT(std::abs(grad_in[i] - (within ? slope * grad[i] : 0)) <= 1e-5L * slope);
+      }
+      const long double below = grid.has_offset ? 0 : static_cast<long double>(grid.low());
+      const long double inside = grid.learns == "lsq" ? u - v : 0;
+      const long double factor = grid.is_below(in[i])   ? below
+                                 : grid.is_above(in[i]) ? levels
+                                                        : inside;
+      by_range += grad[i] * factor;
+      by_offset += within ? 0 : grad[i] * levels;
+      if (!is_clear || is_at_end) doubtful += levels;
+    }
+    const long double scale = unit / grid.value(), slack = (doubtful + 0.1L * levels) * scale;
+    RC_ASSERT(std::abs(gradients[0] - by_range * scale) <= slack);
+    RC_ASSERT(std::abs(gradients[1] - (grid.has_offset ? by_offset * scale : 0)) <= slack);
+  });
+}
+
 // Weights through tanh: a small step by the bent gradient is one of DoReFa's number w by its own,
 // with the rate over the squared slope at 0.
 TEST(BendGradient, IsTheStepOfTheNumberBehindTanh) {
@@ -320,7 +400,7 @@ TEST(FixedGrids, UpdatesClip) {
         at_the_ends += std::abs(weights[w]) == limit;
       }
     }
-    EXPECT_EQ(fixed, 3);
+    EXPECT_EQ(fixed, 2);
     EXPECT_GT(at_the_ends, 50);
   }
 }

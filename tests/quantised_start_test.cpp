@@ -93,7 +93,7 @@ std::vector<Value> forward(Graph network, State& state, const std::vector<int>& 
   Programs programs(network, state, {pool, arena->span(), config().isa});
   programs.add(*program);
   const RunData data = some_pictures();
-  auto batches = OrderedBatches::create(picture_examples(data.train), kBatch, {});
+  auto batches = OrderedBatches::create(picture_examples(data.train), kBatch);
   EXPECT_TRUE(batches.ok() && programs.infer(batches->next()).ok());
   std::vector<Value> values;
   for (size_t i = 0; i < watched.size(); ++i) {

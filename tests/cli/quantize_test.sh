@@ -109,6 +109,12 @@ for sides in '4 16 bfp:a=16' '16 4 bfp:w=16' '4 32 fp32' '32 4 fp32'; do
   holds "in $format" grep -q "\"format\": \"$format\"" \
     "$folder/w${weights}a$activations/summary.json"
 done
+for start in between grid; do
+  run quantize --from "$folder/a" --data "$data" --reestimate 0 --batch-size 16 --weights 4 \
+    --activations 32 --start $start --out "$folder/float-$start"
+done
+holds "floats compute with weights on the grid" cmp -s \
+  "$folder"/float-{between,grid}/evaluation.json
 run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 4 --activations 32 \
   --out "$folder/float"
 holds "says that it computes in float" grep -q "computed in float" "$folder/stderr"
