@@ -41,11 +41,15 @@ const RunConfig& config() {
 }
 
 RunData some_pictures() {
+  const ImageSet& all = fashion_mnist().train;
   RunData data;
-  data.train = fashion_mnist().train;
-  data.train.count = kExamples;
-  data.train.pixels.resize(static_cast<size_t>(kExamples * data.train.example_bytes()));
-  data.train.labels.resize(kExamples);
+  data.train = {
+      .count = kExamples,
+      .height = all.height,
+      .width = all.width,
+      .channels = all.channels,
+      .pixels = {all.pixels.begin(), all.pixels.begin() + kExamples * all.example_bytes()},
+      .labels = {all.labels.begin(), all.labels.begin() + kExamples}};
   return data;
 }
 
