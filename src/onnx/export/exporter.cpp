@@ -13,7 +13,7 @@ namespace {
 // matter.
 bool passes_values_on(const Op* op) {
   return op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool || op == &ops::kPad ||
-         op == &ops::kChannelShuffle || op->traits.view;
+         op == &ops::kSlice || op == &ops::kChannelShuffle || op->traits.view;
 }
 
 // By value. Where only ReLUs read a value, directly or behind maxima, negatives may be zeros.

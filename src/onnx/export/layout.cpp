@@ -81,6 +81,18 @@ Result<Exported> export_pad(ExportContext& context, int n) {
   return out;
 }
 
+Result<Exported> export_slice(ExportContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const int64_t first = node.attributes.whole("first");
+  ExportBuilder& to = context.builder;
+  Exported out = context.input(node);
+  out.name = to.add("Slice", context.output_name(node),
+                    {out.name, to.list(node.name + "/first", {first}),
+                     to.list(node.name + "/end", {first + node.attributes.whole("channels")}),
+                     to.list(node.name + "/axis", {1})});
+  return out;
+}
+
 // The channels as a matrix of `groups` rows, transposed.
 Result<Exported> export_channel_shuffle(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];

@@ -39,6 +39,7 @@ constexpr ExportRow kRows[] = {
     {&ops::kFlatten, export_flatten},
     {&ops::kReshape, export_reshape},
     {&ops::kPad, export_pad},
+    {&ops::kSlice, export_slice},
     {&ops::kChannelShuffle, export_channel_shuffle},
 };
 

@@ -35,6 +35,7 @@ Result<Exported> export_concat(ExportContext& context, int n);
 Result<Exported> export_flatten(ExportContext& context, int n);
 Result<Exported> export_reshape(ExportContext& context, int n);
 Result<Exported> export_pad(ExportContext& context, int n);
+Result<Exported> export_slice(ExportContext& context, int n);
 Result<Exported> export_channel_shuffle(ExportContext& context, int n);
 
 }  // namespace mantissa::onnx
