@@ -30,6 +30,7 @@ ALLOWED = {
     "plan/compile_training.cpp": "estimated times, which decide what is kept",
     "plan/gradient_rows.cpp": "estimated times, which decide what is kept",
     "plan/recompute_model.cpp": "estimated times, which decide what is kept",
+    "plan/stage_layers.cpp": "estimated times, which divide a network among stages",
     "plan/exact_retention.cpp": "estimated times, which decide what is kept",
     "plan/integer_program.cpp": "linear programmes, which decide what is kept",
     "plan/retention.cpp": "estimated times, which decide what is kept",
@@ -37,6 +38,7 @@ ALLOWED = {
     "runtime/named_parameters.cpp": "weights that a run starts from, before the first step",
     "runtime/state.cpp": "initial weights",
     "runtime/executor.cpp": "mean loss and accuracy, for reports",
+    "runtime/pipeline.cpp": "mean loss, accuracy and idle time, for reports",
 }
 # Vector and scalar arithmetic, comparisons and conversions of SSE, AVX and AVX-512; x87.
 ARITHMETIC = re.compile(

@@ -373,6 +373,9 @@ TEST(OwnNetworks, ErrorsSayWhatWouldBePossible) {
   EXPECT_NE(
       Trainer::create(picture_network(), {{"lr-schedule", "plateau"}}).error().find("plateau"),
       std::string::npos);
+  EXPECT_NE(
+      Trainer::create(picture_network(), {{"stages", "2"}}).error().find("only a run of `train`"),
+      std::string::npos);
   EXPECT_FALSE(Trainer::create(picture_network(), {{"format", "bfp9"}}).ok());
   const auto over = Trainer::create(picture_network(), {{"memory-budget", "1KiB"}});
   EXPECT_EQ(over.failure().exit, Exit::kOverBudget);

@@ -229,13 +229,12 @@ void find_decisions(const Program& program, std::span<const int> instructions, S
   slots.guarded_values.assign(guarded_values.begin(), guarded_values.end());
 }
 
-// The norm is of all gradients: one part of the step has it.
+// Steps in several parts do not clip: none has a norm of all gradients.
 void add(const StepTotals& other, StepTotals& totals) {
   totals.re_executions += other.re_executions;
   totals.mispredictions += other.mispredictions;
   totals.guard_violations += other.guard_violations;
   totals.norm_channels_left_out += other.norm_channels_left_out;
-  totals.gradient_norm += other.gradient_norm;
   totals.gradient_overflow |= other.gradient_overflow;
   totals.exponent_overflow |= other.exponent_overflow;
   totals.kernel_failed |= other.kernel_failed;

@@ -345,8 +345,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   plan.steps_per_epoch = train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
   plan.calibration_examples = calibration_count(config, train_count);
-  const PlanningContext of_training{&table, threads_of_stage(config)};
-  MANTISSA_RETURN_IF_ERROR(plan_training(config, data, of_training, plan));
+  MANTISSA_RETURN_IF_ERROR(plan_training(config, data, planning, plan));
   return plan;
 }
 

@@ -22,6 +22,9 @@ Status check_settings(const RunConfig& config) {
     return invalid_input(
         "format: pretraining=float begins in fp32, which only a run of `train` does; leave it out");
   }
+  if (config.pipeline.stages > 1) {
+    return invalid_input("stages: only a run of `train` has several; leave it out");
+  }
   if (config.schedule == ScheduleKind::kPlateau) {
     return invalid_input(
         "lr-schedule: plateau follows the losses of a run of `train`; choose another, or take "

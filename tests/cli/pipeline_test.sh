@@ -45,6 +45,15 @@ holds "as without checkpoints" same_weights "$folder/checkpoints" "$folder/async
 refuses "another number of stages is another run" 2 "pipeline async, 3 stages" train \
   "${settings[@]}" --stages 2 --pipeline async --drain-every 4 --resume --out "$folder/resumed"
 
+# Programs of one stage run beside the stages: with all threads. fp32 has the same bits with the same
+# number of them.
+accepts "pretraining, averaged statistics and more threads than stages" "test accuracy" train \
+  "${settings[@]}" --stages 2 --threads 5 --format dfp:pretraining=float --reestimate 2 \
+  --out "$folder/beside"
+accepts "the same in one stage" "test accuracy" train "${settings[@]}" --threads 5 \
+  --format dfp:pretraining=float --reestimate 2 --out "$folder/beside-one"
+holds "the same weights" same_weights "$folder/beside" "$folder/beside-one"
+
 accepts "plan of a pipeline" "stage 1 .*misses up to 1 updates" plan "${settings[@]}" --stages 3 \
   --pipeline async
 accepts "its diagram" "^P3 \\. +\\. +M1 +B1" plan "${settings[@]}" --stages 3 --pipeline async \

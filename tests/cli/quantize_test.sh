@@ -113,8 +113,9 @@ for start in between grid; do
   run quantize --from "$folder/a" --data "$data" --reestimate 0 --batch-size 16 --weights 4 \
     --activations 32 --start $start --out "$folder/float-$start"
 done
-holds "floats compute with weights on the grid" cmp -s \
-  "$folder"/float-{between,grid}/evaluation.json
+# The files of the networks have the weights between the points of the grid.
+evaluation() { grep -v model_sha256 "$folder/float-$1/evaluation.json"; }
+holds "floats compute with weights on the grid" cmp -s <(evaluation between) <(evaluation grid)
 run quantize --from "$folder/a" --data "$data" "${short[@]}" --weights 4 --activations 32 \
   --out "$folder/float"
 holds "says that it computes in float" grep -q "computed in float" "$folder/stderr"
