@@ -81,7 +81,7 @@ TEST(Pipeline, AsynchronousRunsRepeat) {
           options.threads = threads;
           if (format == std::string("fp32")) options.threads = 1;
           Harness run(options);
-          run.stretch(20);
+          run.stretch(8);
           hashes.insert(run.state_sha256());
         }
         EXPECT_EQ(hashes.size(), 1u) << format << " " << pipeline::mode_name(mode);
