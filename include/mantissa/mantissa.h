@@ -224,7 +224,7 @@ struct SimulateOutcome {
   std::string json;
 };
 
-// What a pipeline of stages would do: idle time, staleness, throughput. docs/pipelines.md.
+// Simulates a pipeline of stages: idle time, staleness, throughput. docs/pipelines.md.
 MANTISSA_EXPORT SimulateOutcome simulate(const Settings& settings);
 
 struct ProfileOutcome {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "api/formatted.h"
 #include "api/outcome.h"
 #include "api/settings.h"
 #include "base/atomic_file.h"
@@ -104,12 +104,6 @@ Status take(const std::string& name, const std::string& text, Request& request) 
     request.conditions.seed = static_cast<uint64_t>(seed);
   }
   return {};
-}
-
-std::string formatted(const char* format, double value) {
-  std::array<char, 48> text;
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
 }
 
 double most_idle(const pipeline::Simulation& simulation) {

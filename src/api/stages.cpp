@@ -1,11 +1,10 @@
 #include "api/stages.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
+#include "api/formatted.h"
 #include "base/sizes.h"
 #include "pipeline/diagram.h"
 #include "pipeline/simulate.h"
@@ -15,12 +14,6 @@ namespace {
 
 constexpr int kColumns = 24;  // of the diagram
 constexpr int kDrawnUpdates = 3;
-
-std::string formatted(const char* format, double value) {
-  std::array<char, 48> text;
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
 
 // "stem to stage1.0.conv2".
 std::string layers_of(const StagedTraining& staged, size_t s) {

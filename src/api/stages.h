@@ -1,4 +1,4 @@
-// What a division among stages comes to, for people and for programs.
+// Reports on a division among stages, for people and for programs.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -28,7 +28,7 @@ double load_of(const Layer& layer, Balance balance) {
   return 1;
 }
 
-// What a stage of layers [first, end) takes.
+// The load and the memory of a stage of layers [first, end).
 class Stages {
  public:
   Stages(std::span<const Layer> layers, Balance balance, std::span<const int> windows,
@@ -50,7 +50,7 @@ class Stages {
 
   double load(int first, int end) const { return loads_[end] - loads_[first]; }
 
-  // Of the link behind layer `end` − 1.
+  // The time of the link behind layer `end` − 1.
   double transfer(int end) const {
     if (balance_ != Balance::kTime || end == static_cast<int>(layers_.size())) return 0;
     const Layer& layer = layers_[end - 1];

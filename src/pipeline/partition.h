@@ -22,7 +22,7 @@ struct Layer {
   int64_t state_bytes = 0;   // that updates keep besides
   int64_t kept_bytes = 0;    // from forward to backward, for each micro-batch in flight
   int64_t work_bytes = 0;    // while it works
-  // Of values that later layers read, whichever layer made them; their gradients on the way back.
+  // Bytes of values that later layers read, whichever layer made them; and of their gradients.
   int64_t passed_bytes = 0, returned_bytes = 0;
 };
 
@@ -50,7 +50,7 @@ Result<Division> divide(std::span<const Layer> layers, Balance balance,
                         std::span<const int> windows, std::span<const int> versions,
                         const Limits& limits = {});
 
-// What a division by hand comes to: `first` is the first layer of each stage.
+// The load and the memory of a division by hand: `first` is the first layer of each stage.
 Result<Division> divided(std::span<const Layer> layers, Balance balance, std::span<const int> first,
                          std::span<const int> windows, std::span<const int> versions,
                          const Limits& limits = {});

@@ -85,7 +85,7 @@ TEST(Partition, SaysWhyThereIsNone) {
   EXPECT_FALSE(divided(layers, Balance::kTime, late, two, two).ok());
 }
 
-// Of divisions with the same largest load, the one whose other stages are equal too.
+// Where several divisions have the least largest load: the one whose other stages are equal too.
 TEST(Partition, EvensOutTheOtherStages) {
   std::vector<Layer> layers(7);
   for (size_t i = 0; i < layers.size(); ++i) layers[i].time = i == 0 ? 10 : 1;

@@ -1,4 +1,4 @@
-// What a schedule costs: the time at which each stage does each piece of its work, on stages and
+// The time of a schedule: when each stage does each piece of its work, on stages and
 // links of given speeds. Serves planning for machines that are not there.
 #pragma once
 

@@ -235,12 +235,14 @@ class StagePlanner {
       parameters.insert(graph_.nodes[n].parameters.begin(), graph_.nodes[n].parameters.end());
     }
     for (const int parameter : parameters) {
-      stage.parameters.push_back({parameter, stage.version_bytes});
       const ParameterState& tensors = layout_.parameters[parameter];
-      for (const int tensor : {tensors.mantissa, tensors.exponent}) {
-        if (tensor < 0) continue;
-        stage.version_bytes += round_up(layout_.tensors[tensor].bytes(), kAlignment);
-      }
+      const auto place = [&](int tensor) {
+        const int64_t bytes = tensor < 0 ? 0 : layout_.tensors[tensor].bytes();
+        return std::exchange(stage.version_bytes,
+                             stage.version_bytes + round_up(bytes, kAlignment));
+      };
+      const int64_t mantissas = place(tensors.mantissa);
+      stage.parameters.push_back({parameter, mantissas, place(tensors.exponent)});
     }
   }
 

@@ -31,12 +31,12 @@ enum class Copies : uint8_t {
 // A parameter's place in a version of the weights.
 struct VersionedParameter {
   int parameter = -1;
-  int64_t offset = 0;  // of mantissas; exponents follow
+  int64_t mantissas = 0, exponents = 0;  // offsets
 };
 
 // Instructions are those of the program, by their index.
 struct StagePlan {
-  // Of each micro-batch. The gradients of weights are apart where the schedule wants it, else part
+  // Run for each micro-batch. The gradients of weights are apart where the schedule wants it, else part
   // of grad_input.
   std::vector<int> forward, grad_input, grad_weights;
   std::vector<int> update;    // once in a step

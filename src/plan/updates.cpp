@@ -29,7 +29,7 @@ ParameterOperand updated(ProgramWriter& writer, ParameterOperand operand) {
   return operand;
 }
 
-// Of weights that are trained through tanh.
+// For weights that are trained through tanh.
 void write_bend(ProgramWriter& writer, const ParameterOperand& sums) {
   const Parameter& parameter = writer.graph().parameters[sums.parameter];
   if (!parameter.steps_through_tanh || writer.format().is_float()) return;

@@ -1,4 +1,4 @@
-// What a stage of a pipeline passes on to another, in the order of the micro-batches.
+// A queue from one stage of a pipeline to another, in the order of the micro-batches.
 #pragma once
 
 #include <condition_variable>

@@ -33,7 +33,7 @@ struct DecidedExponents {
 
   // `steps` being done before.
   void start_step(const Format& format, int64_t steps);
-  // What another has counted in the same step.
+  // Adds the counts of another executor of the same step.
   DecidedExponents& operator+=(const DecidedExponents& other);
   // At the end of a step, `steps` being done with it: decides the exponents of the next, of these
   // slots.

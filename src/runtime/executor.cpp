@@ -271,7 +271,7 @@ void Executor::receive(const Transfer& transfer, const Passed& passed) {
   }
 }
 
-// Of a row of the table of exponents: those of its channels, if it is a value's that is guarded.
+// The channels' exponents of a row of the table, if it is that of a guarded value.
 std::span<int8_t> Executor::channels_of(int row) const {
   const bool is_value = program_.exponents[row].owner == ExponentOwner::kValue;
   return is_value ? std::span(slots_->channel_exponents[row]) : std::span<int8_t>();

@@ -51,7 +51,7 @@ class PipelineExecutor {
   // Waits for the next update.
   Result<StepResult> next_result();
 
-  // Of each stage: the part of the time in which it waited, in [0, 1], while updates were under
+  // The part of the time in which each stage waited, in [0, 1], while updates were under
   // way.
   std::vector<double> idle() const;
 

@@ -38,7 +38,7 @@ struct Slots {
   std::vector<std::vector<int8_t>> channel_exponents;  // per value
   std::vector<int64_t> saturated;                      // per instruction
   std::deque<ResolvedInstruction> instructions;
-  // What the instructions at hand decide: predictors, and values with a guard.
+  // Predictors that the instructions at hand decide, and values with a guard.
   std::vector<int> predictors, guarded_values;
   std::vector<const std::byte*> batch;   // per input of the graph
   std::vector<std::string> read_inputs;  // their names; empty: nothing reads it

@@ -2,8 +2,7 @@
 
 #include <chrono>
 #include <cstring>
-
-#include "base/checked.h"
+#include <utility>
 
 namespace mantissa {
 
@@ -118,31 +117,31 @@ Result<StepResult> Stage::run_update(const UpdateInput& input, int64_t next_step
   return part;
 }
 
+std::byte* Stage::version_place(int version) const {
+  return arena_.data() + plan_.versions_offset() + version * plan_.version_bytes;
+}
+
 void Stage::save_version(int version) {
-  std::byte* const base = arena_.data() + plan_.versions_offset() + version * plan_.version_bytes;
+  std::byte* const base = version_place(version);
   for (const VersionedParameter& parameter : plan_.parameters) {
     const ParameterState& tensors = state_.layout().parameters[parameter.parameter];
-    std::byte* to = base + parameter.offset;
-    for (const int tensor : {tensors.mantissa, tensors.exponent}) {
+    for (const auto& [tensor, offset] : {std::pair{tensors.mantissa, parameter.mantissas},
+                                         {tensors.exponent, parameter.exponents}}) {
       if (tensor < 0) continue;
       const std::span<std::byte> from = state_.bytes(tensor);
-      std::memcpy(to, from.data(), from.size());
-      to += round_up<int64_t>(static_cast<int64_t>(from.size()), 64);
+      std::memcpy(base + offset, from.data(), from.size());
     }
   }
 }
 
 void Stage::use_version(Executor& executor, int version) {
-  std::byte* const base = arena_.data() + plan_.versions_offset() + version * plan_.version_bytes;
+  std::byte* const base = version_place(version);
   for (const VersionedParameter& parameter : plan_.parameters) {
-    const ParameterState& tensors = state_.layout().parameters[parameter.parameter];
-    std::byte* const mantissas = base + parameter.offset;
-    auto* const exponents = reinterpret_cast<int16_t*>(
-        mantissas +
-        round_up<int64_t>(static_cast<int64_t>(state_.bytes(tensors.mantissa).size()), 64));
-    executor.use_weights(plan_.forward, parameter.parameter, mantissas, exponents);
-    executor.use_weights(plan_.grad_input, parameter.parameter, mantissas, exponents);
-    executor.use_weights(plan_.grad_weights, parameter.parameter, mantissas, exponents);
+    std::byte* const mantissas = base + parameter.mantissas;
+    auto* const exponents = reinterpret_cast<int16_t*>(base + parameter.exponents);
+    for (const auto* list : {&plan_.forward, &plan_.grad_input, &plan_.grad_weights}) {
+      executor.use_weights(*list, parameter.parameter, mantissas, exponents);
+    }
   }
 }
 

@@ -54,6 +54,7 @@ class Stage {
   void compute(Executor& executor, std::span<const int> instructions, int micro_batch);
   bool run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
   Result<StepResult> run_update(const UpdateInput& input, int64_t next_step);
+  std::byte* version_place(int version) const;
   void save_version(int version);
   void use_version(Executor& executor, int version);
   int64_t copy_shift(int update) const;

@@ -175,7 +175,7 @@ Result<FrozenNetwork> load_deployed(const fs::path& path) {
   if (network.state.sha256(StateGroup::kPredictor) != entry(model, kHash)) {
     return changed(path, "its weights are not those that were exported");
   }
-  // What Mantissa computes is what the graph says only if the graph is still the export's.
+  // Mantissa computes what the graph says only if the graph is still the export's.
   const auto target = entry(model, kTarget) == "portable" ? onnx::ExportTarget::kPortable
                                                           : onnx::ExportTarget::kOnnxRuntime;
   MANTISSA_ASSIGN(onnx::ExportedModel again, export_frozen(network, target));

@@ -139,7 +139,7 @@ struct WeightGrid {
   Numbers factors;  // by output channel
 };
 
-// What decides the mantissas of a layer beside its weights. For AdaRound what it reads: rows as
+// The choices for a layer's mantissas beside its weights. For AdaRound its inputs, too: rows as
 // they were, and the grid that they get.
 struct RoundingInputs {
   const std::vector<float>& rows;

@@ -72,7 +72,7 @@ const char* learns(quantize::TrainingMethod method) {
   return "clip";
 }
 
-// What becomes of the layers, and of the parameters of the network with them.
+// The changes of the layers, and of the network's parameters with them.
 class LayerChanges {
  public:
   LayerChanges(const Graph& network, const std::vector<QuantisedLayer>& layers,

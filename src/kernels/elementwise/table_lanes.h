@@ -103,7 +103,7 @@ inline int64_t sum_by_table_by_lanes(ConstMantissaSpan grad, const int8_t* in, c
 
 constexpr int64_t kScaleBlock = 2048;
 
-// What is left over at the end, and blocks in which something is clipped, go to the plain loop.
+// The rest at the end, and blocks in which something is clipped, go to the plain loop.
 template <typename T, typename Out>
 inline WideStatistics scale_within_lanes(const ScaleWithin& args, int64_t begin,
                                          int64_t end) noexcept {

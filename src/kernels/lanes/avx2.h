@@ -131,7 +131,7 @@ inline Bytes repeated_row(const int8_t* row) noexcept {
   return reinterpret_cast<Bytes>(
       _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row))));
 }
-// Of such bytes those at the places, each below 16.
+// Takes the bytes at these places, each below 16, of such bytes.
 inline Bytes picked_from(Bytes row, Bytes places) noexcept {
   return reinterpret_cast<Bytes>(
       _mm256_shuffle_epi8(reinterpret_cast<__m256i>(row), reinterpret_cast<__m256i>(places)));

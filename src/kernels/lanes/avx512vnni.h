@@ -119,7 +119,7 @@ inline Bytes repeated_row(const int8_t* row) noexcept {
   return reinterpret_cast<Bytes>(
       _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row))));
 }
-// Of such bytes those at the places, each below 16.
+// Takes the bytes at these places, each below 16, of such bytes.
 inline Bytes picked_from(Bytes row, Bytes places) noexcept {
   return reinterpret_cast<Bytes>(
       _mm512_shuffle_epi8(reinterpret_cast<__m512i>(row), reinterpret_cast<__m512i>(places)));

@@ -40,7 +40,7 @@ struct Steps {
   bool is_above(float v) const { return top_is_outside ? v >= high : v > high; }
   bool is_within(float v) const { return !is_below(v) && !is_above(v); }
   float step(float v) const { return std::clamp(std::nearbyint(v), low, high); }
-  // Of range / levels * u by range, times levels.
+  // The derivative of range / levels * u by range, times levels.
   float range_factor(float v) const {
     if (is_above(v)) return levels;
     if (is_below(v)) return has_offset ? 0 : low;

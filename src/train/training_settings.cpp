@@ -1,0 +1,453 @@
+// The table of settings: names, help, defaults, parsing and printing.
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "base/real_text.h"
+#include "base/sizes.h"
+#include "train/network.h"
+#include "train/profile_file.h"
+#include "train/run_config.h"
+
+namespace mantissa {
+namespace {
+
+using Config = RunConfig;
+
+constexpr int64_t kMany = int64_t{1} << 40;
+
+// Parsers of one field each, with its range.
+template <auto kField, int64_t kLow, int64_t kHigh>
+Status integer(const char* name, const std::string& text, Config& config) {
+  MANTISSA_ASSIGN(const int64_t value, parse_integer(name, text, kLow, kHigh));
+  config.*kField = static_cast<std::remove_reference_t<decltype(config.*kField)>>(value);
+  return {};
+}
+
+Status real(const char* name, const std::string& text, double low, double high, double& field) {
+  MANTISSA_ASSIGN(const double value, parse_real(name, text, low, high));
+  field = value;
+  return {};
+}
+
+template <typename T>
+Status assign(Result<T> result, T& field) {
+  if (!result.ok()) return result.error();
+  field = std::move(*result);
+  return {};
+}
+
+Status parse_switch(const std::string& name, const std::string& text, bool& field) {
+  if (text != "true" && text != "false") {
+    return invalid_input(name + ": '" + text + "' is neither true nor false");
+  }
+  field = text == "true";
+  return {};
+}
+
+// "0.5" or "0.485,0.456,0.406".
+Result<std::vector<double>> parse_reals(const std::string& text) {
+  std::vector<double> numbers;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    MANTISSA_ASSIGN(const double number,
+                    parse_real("a number", text.substr(begin, end - begin), 0, 1e6));
+    numbers.push_back(number);
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+// A fraction below 1, or a whole number.
+Status parse_validation(const std::string& text, Config& config) {
+  MANTISSA_ASSIGN(const double value, parse_real("validation", text, 0, double{1 << 30}));
+  if (value >= 1 && value != std::floor(value)) {
+    return invalid_input("validation: '" + text +
+                         "' is neither a fraction below 1 nor a number of examples");
+  }
+  config.validation = value;
+  return {};
+}
+
+// A setting of an optimizer or of the plateau schedule as text, empty where it means nothing.
+std::string of_optimizer(const Config& config, const char* name, double value) {
+  return has_setting(config.optimizer, name) ? real_text(value) : "";
+}
+std::string of_plateau(const Config& config, std::string text) {
+  return config.schedule == ScheduleKind::kPlateau ? std::move(text) : "";
+}
+// A setting of built-in networks as text, empty where a file describes the network.
+std::string of_built_in(const Config& config, std::string text) {
+  return config.network ? "" : std::move(text);
+}
+
+constexpr bool kSwitch = true, kValue = false, kIdentity = true, kElsewhere = false;
+
+using S = const std::string&;
+
+const std::string kOptimizerHelp = optimizer_names();
+
+const Setting kSettings[] = {
+    {"model",
+     "network: mlp, lenet5, vgg8b, resnet8, resnet20, or another that info lists; or a file "
+     "NAME.json that describes one (docs/networks.md), or NAME.onnx (docs/onnx.md)",
+     "resnet8", kValue, kIdentity,
+     [](S text, Config& c) {
+       c.model = text;
+       return Status();
+     },
+     [](const Config& c) { return c.network ? std::string(kNetworkFile) : c.model; }},
+    {"data",
+     "data set: fashion-mnist, cifar-10, cifar-100, or a folder with IDX files, CIFAR's binary "
+     "files or pictures",
+     "fashion-mnist", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.data = text;
+       return Status();
+     },
+     [](const Config& c) { return c.data; }},
+    {"from",
+     "start with trained weights: the folder of a run, a checkpoint, a model.safetensors, or "
+     "NAME.onnx; without --model the network is that of the run or file (docs/networks.md, "
+     "docs/onnx.md)",
+     "", kValue, kIdentity,
+     [](S text, Config& c) {
+       c.from = text;
+       return Status();
+     },
+     [](const Config& c) { return std::string(c.start ? kStartFile : ""); }, true},
+    // The network and its weights hold what follows from these two.
+    {"input-mean",
+     "mean of the pixels, divided by 255, that a network from ONNX was trained with: one number, "
+     "or "
+     "one for each channel (0.485,0.456,0.406: assumed for three channels; 0 for others)",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_reals(text), c.import_options.mean); },
+     [](const Config&) { return std::string(); }},
+    {"input-std", "their standard deviation (0.229,0.224,0.225, or 1)", "", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_reals(text), c.import_options.deviation); },
+     [](const Config&) { return std::string(); }},
+    {"output", "output of an ONNX model that says the class (left out: the first)", "", kValue,
+     kElsewhere,
+     [](S text, Config& c) {
+       c.import_options.output = text;
+       return Status();
+     },
+     [](const Config&) { return std::string(); }},
+    {"classifier",
+     "layer of a network from a file that is replaced for another number of classes; several, with "
+     "commas between them, where their channels add up (left out: the one that makes the output)",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.classifier = text;
+       return Status();
+     },
+     [](const Config&) { return std::string(); }},
+    // They are in the network, and their numbers among the weights.
+    {"insert-batch-norm",
+     "put batch norms behind the convolutions of an ONNX model whose own were folded away, set "
+     "from "
+     "training pictures so that it computes the same",
+     "false", kSwitch, kElsewhere,
+     [](S text, Config& c) {
+       return parse_switch("insert-batch-norm", text, c.inserts_batch_norm);
+     },
+     [](const Config&) { return std::string(); }},
+    {"freeze",
+     "parameters that are not trained: names, with * for any text, separated by commas "
+     "(stem*,stage1.*)",
+     "", kValue, kIdentity,
+     [](S text, Config& c) {
+       c.freeze = text;
+       return Status();
+     },
+     [](const Config& c) { return c.freeze; }, true},
+    {"reestimate",
+     "batches over which the running statistics of batch norms are averaged anew before the first "
+     "step and behind the last one; for few bits, and for a start whose layers changed",
+     "0", kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::reestimate, 0, 100000>("reestimate", text, c);
+     },
+     [](const Config& c) { return c.reestimate == 0 ? "" : std::to_string(c.reestimate); }, true},
+    // The pictures themselves are in the identity.
+    {"input-size",
+     "size that pictures are brought to: 32, or 28x32 (height x width); 0: as they are, or 64 "
+     "where they differ",
+     "0", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_picture_size(text), c.input_size); },
+     [](const Config& c) { return to_string(c.input_size); }},
+    {"classes", "outputs of the network, at least the classes of the data (0: as many)", "0",
+     kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::classes, 0, kMaxClasses>("classes", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.classes); }},
+    {"format",
+     "number format: bfp8, bfp8-text, dfp8 (dynamic fixed point), fp32 (the reference), or "
+     "bfp:key=value,... such as bfp:g=8,gr=stochastic (w, a, ends, unsigned, linear, g, gw, gr, "
+     "acc, "
+     "shift, round, bias, block, exponents, inversion; mantissa info lists their values), or "
+     "dfp:key=value,... "
+     "such as dfp:g=8 (also r_max, warmup, threshold, every, start, decide, "
+     "pretraining)",
+     "bfp8", kValue, kIdentity,
+     [](S text, Config& c) { return assign(parse_format(text), c.format); },
+     [](const Config& c) { return to_string(c.format); }},
+    {"epochs", "passes over the training examples (0: none, the network is tested as it starts)",
+     "3", kValue, kIdentity,
+     [](S text, Config& c) { return integer<&Config::epochs, 0, 1000000>("epochs", text, c); },
+     [](const Config& c) { return std::to_string(c.epochs); }},
+    {"steps", "steps in all, instead of whole epochs (0: by epochs)", "0", kValue, kIdentity,
+     [](S text, Config& c) { return integer<&Config::steps, 0, kMany>("steps", text, c); },
+     [](const Config& c) { return std::to_string(c.steps); }},
+    {"batch-size", "examples per update", "128", kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::batch_size, 1, 1 << 20>("batch-size", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.batch_size); }},
+    {"micro-batch-size", "examples computed at once; divides the batch (0: the batch)", "0", kValue,
+     kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::micro_batch_size, 0, 1 << 20>("micro-batch-size", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.micro_batch_size); }},
+    {"optimizer", kOptimizerHelp.c_str(), "momentum", kValue, kIdentity,
+     [](S text, Config& c) { return assign(parse_optimizer(text), c.optimizer); },
+     [](const Config& c) { return std::string(optimizer_name(c.optimizer)); }},
+    {"momentum", "factor of momentum and nesterov", "0.9", kValue, kIdentity,
+     [](S text, Config& c) { return real("momentum", text, 0, 0.9999, c.momentum); },
+     [](const Config& c) { return of_optimizer(c, "momentum", c.momentum); }},
+    {"beta1", "adam, adamw: decay of the mean gradient", "0.9", kValue, kIdentity,
+     [](S text, Config& c) { return real("beta1", text, 0, 0.9999, c.beta1); },
+     [](const Config& c) { return of_optimizer(c, "beta1", c.beta1); }},
+    {"beta2", "adam, adamw: decay of the mean square", "0.999", kValue, kIdentity,
+     [](S text, Config& c) { return real("beta2", text, 0, 0.99999, c.beta2); },
+     [](const Config& c) { return of_optimizer(c, "beta2", c.beta2); }},
+    {"epsilon", "adam, adamw: added to the root of the mean square", "1e-08", kValue, kIdentity,
+     [](S text, Config& c) { return real("epsilon", text, 0, 1, c.epsilon); },
+     [](const Config& c) { return of_optimizer(c, "epsilon", c.epsilon); }},
+    {"learning-rate", "largest learning rate (0: the model's default; with adam and adamw 0.001)",
+     "0", kValue, kIdentity,
+     [](S text, Config& c) { return real("learning-rate", text, 0, 1000, c.learning_rate); },
+     [](const Config& c) { return real_text(c.learning_rate); }},
+    {"lr-schedule", "constant, step, cosine, one-cycle or plateau", "one-cycle", kValue, kIdentity,
+     [](S text, Config& c) { return assign(parse_schedule(text), c.schedule); },
+     [](const Config& c) { return std::string(schedule_name(c.schedule)); }},
+    {"warmup", "part of the steps over which the learning rate rises", "0.2", kValue, kIdentity,
+     [](S text, Config& c) { return real("warmup", text, 0, 1, c.warmup); },
+     [](const Config& c) { return real_text(c.warmup); }},
+    {"plateau-factor",
+     "plateau: what the learning rate is multiplied by when the loss stops falling", "0.1", kValue,
+     kIdentity,
+     [](S text, Config& c) { return real("plateau-factor", text, 0.001, 0.999, c.plateau_factor); },
+     [](const Config& c) { return of_plateau(c, real_text(c.plateau_factor)); }},
+    {"plateau-patience", "plateau: epochs in a row without a lower loss", "2", kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::plateau_patience, 1, 1000000>("plateau-patience", text, c);
+     },
+     [](const Config& c) { return of_plateau(c, std::to_string(c.plateau_patience)); }},
+    {"weight-decay",
+     "decay of weights, not of biases and batch norm (left out: 0.0005, with adam 0, with adamw "
+     "0.01); part of the gradient, but adamw decays apart from it",
+     "", kValue, kIdentity,
+     [](S text, Config& c) { return real("weight-decay", text, 0, 1, c.weight_decay); },
+     [](const Config& c) { return real_text(c.weight_decay); }},
+    {"loss", "cross-entropy, or mse: the mean squared error against one-hot targets",
+     "cross-entropy", kValue, kIdentity,
+     [](S text, Config& c) { return assign(ops::parse_loss(text), c.loss); },
+     [](const Config& c) { return of_built_in(c, ops::loss_of(c.loss).name); }},
+    {"label-smoothing", "part of each target that all classes share (cross-entropy; 0.1 is usual)",
+     "0", kValue, kIdentity,
+     [](S text, Config& c) { return real("label-smoothing", text, 0, 0.99, c.label_smoothing); },
+     [](const Config& c) { return of_built_in(c, real_text(c.label_smoothing)); }},
+    {"clip-norm", "shrink gradients whose norm over all parameters is larger (0: never)", "0",
+     kValue, kIdentity,
+     [](S text, Config& c) { return real("clip-norm", text, 0, 1e9, c.clip_norm); },
+     [](const Config& c) { return real_text(c.clip_norm); }},
+    {"validation",
+     "training examples held back to measure each epoch: a fraction (0.1) or a number (5000); not "
+     "where a folder val beside train has them",
+     "0", kValue, kIdentity, parse_validation,
+     [](const Config& c) { return real_text(c.validation); }},
+    {"early-stop",
+     "stop after so many epochs in a row without a lower loss, of the examples held back or, "
+     "without any, of training, and keep the weights of the best epoch (0: never)",
+     "0", kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::early_stop, 0, 1000000>("early-stop", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.early_stop); }},
+    {"augment", "none, or of flip, shift, crop, jitter, cutout: shift=2,flip (docs/data.md)",
+     "none", kValue, kIdentity,
+     [](S text, Config& c) { return assign(parse_augmentation(text), c.augmentation); },
+     [](const Config& c) { return to_string(c.augmentation); }},
+    {"width", "multiplies the channels of every layer but the last", "1", kValue, kIdentity,
+     [](S text, Config& c) { return real("width", text, 1.0 / 64, 64, c.width); },
+     [](const Config& c) { return of_built_in(c, real_text(c.width)); }},
+    {"seed", "of initial weights, order, augmentation and stochastic rounding", "1", kValue,
+     kIdentity,
+     [](S text, Config& c) { return integer<&Config::seed, 0, INT64_MAX>("seed", text, c); },
+     [](const Config& c) { return std::to_string(c.seed); }},
+    {"threads", "threads to compute with (0: one per core); changes no result", "0", kValue,
+     kElsewhere,
+     [](S text, Config& c) { return integer<&Config::threads, 0, 256>("threads", text, c); },
+     [](const Config& c) { return std::to_string(c.threads); }},
+    {"stages",
+     "stages of a pipeline, each with its part of the layers and of the threads "
+     "(docs/pipelines.md)",
+     "1", kValue, kElsewhere,
+     [](S text, Config& c) {
+       return assign(parse_integer("stages", text, 1, pipeline::kMostStages), c.pipeline.stages);
+     },
+     [](const Config& c) {
+       return c.pipeline.stages == 1 ? "" : std::to_string(c.pipeline.stages);
+     },
+     true},
+    {"pipeline",
+     "when stages update their layers: flush (together: the bits of one stage), async (each as "
+     "soon "
+     "as it can), stash or 2bw (the same, with the weights of the forward pass in the backward "
+     "pass)",
+     "flush", kValue, kIdentity,
+     [](S text, Config& c) { return assign(pipeline::parse_mode(text), c.pipeline.mode); },
+     [](const Config& c) {
+       return c.pipeline.is_asynchronous() ? std::string(pipeline::mode_name(c.pipeline.mode)) : "";
+     },
+     true},
+    {"flush-form",
+     "order of a flush: gpipe (all forward, all backward), 1f1b (backward as soon as it can), or "
+     "split (gradients of weights fill the time in which a stage would wait); changes no result",
+     "split", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(pipeline::parse_flush_form(text), c.pipeline.form); },
+     [](const Config& c) {
+       return c.pipeline.stages > 1 && !c.pipeline.is_asynchronous()
+                  ? std::string(pipeline::flush_form_name(c.pipeline.form))
+                  : "";
+     },
+     true},
+    {"windows",
+     "micro-batches in flight in an asynchronous pipeline: lean (as many as stages are left) or "
+     "full (twice as many, less one)",
+     "lean", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(pipeline::parse_windows(text), c.pipeline.windows); },
+     [](const Config& c) {
+       return c.pipeline.is_asynchronous() ? std::string(pipeline::windows_name(c.pipeline.windows))
+                                           : "";
+     },
+     true},
+    {"partition",
+     "what stages get equal parts of: time (estimated; the default of flush), operations (the "
+     "default of others), parameters or layers",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) -> Status {
+       MANTISSA_ASSIGN(c.pipeline.partition, pipeline::parse_balance(text));
+       return {};
+     },
+     [](const Config& c) {
+       return c.pipeline.partition ? std::string(pipeline::balance_name(*c.pipeline.partition))
+                                   : "";
+     },
+     true},
+    {"accumulate", "micro-batches of an update: another way to say the micro-batch size", "0",
+     kValue, kElsewhere,
+     [](S text, Config& c) {
+       return assign(parse_integer("accumulate", text, 0, 1 << 20), c.pipeline.accumulate);
+     },
+     [](const Config&) { return std::string(); }, true},
+    {"drain-every",
+     "steps after which an asynchronous pipeline runs empty, so that a checkpoint can be written "
+     "(0: an epoch)",
+     "0", kValue, kElsewhere,
+     [](S text, Config& c) {
+       return assign(parse_integer("drain-every", text, 0, kMany), c.pipeline.drain_every);
+     },
+     [](const Config& c) {
+       return c.pipeline.is_asynchronous() && c.pipeline.drain_every > 0
+                  ? std::to_string(c.pipeline.drain_every)
+                  : "";
+     },
+     true},
+    {"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni, amx; changes no result",
+     "auto", kValue, kElsewhere, [](S text, Config& c) { return assign(parse_isa(text), c.isa); },
+     [](const Config& c) { return std::string(isa_name(c.isa)); }},
+    {"memory-budget",
+     "most memory to take (512MiB, 2GiB): values are computed again in the backward pass instead "
+     "of kept until it fits; refused if it cannot; changes no result",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_bytes(text), c.memory_budget); },
+     [](const Config& c) {
+       return c.memory_budget > 0 ? std::to_string(c.memory_budget) + "B" : std::string();
+     }},
+    {"recompute",
+     "what the backward pass computes again: auto (what fits the memory budget in the least time), "
+     "none, all (the least memory), or literal (the rule of the Recompute document); changes no "
+     "result",
+     "auto", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_recompute_mode(text), c.recompute); },
+     [](const Config& c) { return std::string(recompute_mode_name(c.recompute)); }},
+    {"plan",
+     "how the fastest plan within the memory budget is found: search (in about a second), or exact "
+     "(proven, by the solver Cbc; minutes where more than some fifty values are computed, as in "
+     "resnet20); changes no result",
+     "search", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_planner(text), c.planner); },
+     [](const Config& c) { return std::string(planner_name(c.planner)); }},
+    {"allow-inversion",
+     "let batch norm's backward pass compute what it reads from its output where that saves memory "
+     "or computing again; other results (the format's key inversion=yes)",
+     "false", kSwitch, kElsewhere,
+     [](S text, Config& c) { return parse_switch("allow-inversion", text, c.allow_inversion); },
+     [](const Config& c) { return std::string(c.allow_inversion ? "true" : "false"); }},
+    {"profile",
+     "what this machine takes for what it does, for planning: a file of mantissa profile, or "
+     "builtin (left out: the one that mantissa profile keeps, if it has been run); changes no "
+     "result",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.profile_name = text;
+       return Status();
+     },
+     [](const Config& c) { return c.profile_name; }},
+    {"checkpoint-every", "steps between checkpoints (0: once an epoch)", "0", kValue, kElsewhere,
+     [](S text, Config& c) {
+       return integer<&Config::checkpoint_every, 0, kMany>("checkpoint-every", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.checkpoint_every); }},
+    {"hash-every", "steps between hashes of the state, for verify (0: none; the last step always)",
+     "100", kValue, kElsewhere,
+     [](S text, Config& c) {
+       return integer<&Config::hash_every, 0, kMany>("hash-every", text, c);
+     },
+     [](const Config& c) { return std::to_string(c.hash_every); }},
+    {"statistics", "keep histograms of every tensor's bits, for mantissa statistics", "false",
+     kSwitch, kElsewhere,
+     [](S text, Config& c) { return parse_switch("statistics", text, c.statistics); },
+     [](const Config& c) { return std::string(c.statistics ? "true" : "false"); }},
+    {"out", "folder for the results", "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.out = text;
+       return Status();
+     },
+     [](const Config& c) { return c.out; }},
+    {"tensorboard", "folder for TensorBoard's event files; the run has one in it, called as --out",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.tensorboard = text;
+       return Status();
+     },
+     [](const Config& c) { return c.tensorboard; }},
+    {"resume", "go on from the last checkpoint in --out", "false", kSwitch, kElsewhere,
+     [](S text, Config& c) { return parse_switch("resume", text, c.resume); },
+     [](const Config& c) { return std::string(c.resume ? "true" : "false"); }},
+    {"overwrite", "replace a run that --out already holds", "false", kSwitch, kElsewhere,
+     [](S text, Config& c) { return parse_switch("overwrite", text, c.overwrite); },
+     [](const Config& c) { return std::string(c.overwrite ? "true" : "false"); }},
+};
+
+}  // namespace
+
+std::span<const Setting> training_settings() { return kSettings; }
+
+}  // namespace mantissa
