@@ -1,7 +1,11 @@
 // The public interface, in terms of train/.
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "api/network_data.h"
 #include "api/outcome.h"
@@ -24,6 +28,8 @@
 #include "train/run_folder.h"
 #include "train/run_plan.h"
 #include "train/trainer.h"
+#include "train/worker.h"
+#include "transport/mpi_transport.h"
 
 namespace mantissa {
 namespace {
@@ -182,21 +188,76 @@ std::vector<std::pair<std::string, std::string>> built_in_models() {
   return list;
 }
 
-TrainingOutcome train(const Settings& settings, const Observer& observer) {
-  Result<RunConfig> config = training_config(settings);
+int launched_process() { return MpiTransport::launched_process(); }
+
+namespace {
+
+// The settings of one of several processes: each works on a stage, and threads are those of a
+// machine that it shares.
+Result<Settings> in_processes(Settings settings, int processes) {
+  const auto replicas = settings.find("replicas");
+  MANTISSA_ASSIGN(
+      const int64_t copies,
+      parse_integer("replicas", replicas == settings.end() ? "1" : replicas->second, 1, 1024));
+  settings.insert({"stages", std::to_string(std::max<int64_t>(1, processes / copies))});
+  const auto threads = settings.find("threads");
+  if (threads != settings.end() && threads->second != "0") return settings;
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  settings["threads"] = std::to_string(std::max(1, cores / MpiTransport::processes_here()));
+  return settings;
+}
+
+// Joins the other processes of a launcher; null: there are none.
+Result<std::unique_ptr<MpiTransport>> join_launched() {
+  if (!MpiTransport::is_launched()) return std::unique_ptr<MpiTransport>();
+  const char* const seconds = std::getenv("MANTISSA_DEADLINE");
+  MANTISSA_ASSIGN(
+      const int64_t deadline,
+      parse_integer("MANTISSA_DEADLINE", seconds == nullptr ? "60" : seconds, 1, 86400));
+  MANTISSA_ASSIGN(auto transport, MpiTransport::create(std::chrono::seconds(deadline)));
+  if (transport->processes() == 1) transport.reset();
+  const char* const status = std::getenv("MANTISSA_STATUS_FILE");
+  if (transport != nullptr && status != nullptr) transport->set_status_file(status);
+  return transport;
+}
+
+TrainingOutcome train_with(const Settings& settings, const Observer& observer,
+                           MpiTransport* transport) {
+  const int processes = transport == nullptr ? 1 : transport->processes();
+  const Result<Settings> own =
+      processes == 1 ? Result<Settings>(settings) : in_processes(settings, processes);
+  if (!own.ok()) return refused<TrainingOutcome>(own.error());
+  Result<RunConfig> config = training_config(*own);
   if (!config.ok()) return refused<TrainingOutcome>(config.error());
+  const Status divided = divide_processes(processes, *config);
+  if (!divided.ok()) return refused<TrainingOutcome>(divided.error());
   TrainObserver forward;
   if (observer != nullptr) {
     forward = [&](const TrainEvent& event) { return observer(progress_of(event)); };
   }
   const Status begun = begin_with_batch_norms(forward, *config);
   if (!begun.ok()) return refused<TrainingOutcome>(begun.error());
-  Result<TrainingResult> result = train(*config, forward);
+  Result<TrainingResult> result = train(*config, forward, transport);
   if (!result.ok()) return refused<TrainingOutcome>(result.error());
   TrainingOutcome outcome;
   outcome.summary_json = std::move(result->summary_json);
   outcome.plan_text = std::move(result->plan_text);
   outcome.already_finished = result->already_finished;
+  return outcome;
+}
+
+}  // namespace
+
+TrainingOutcome train(const Settings& settings, const Observer& observer) {
+  Result<std::unique_ptr<MpiTransport>> joined = join_launched();
+  if (!joined.ok()) return refused<TrainingOutcome>(joined.error());
+  MpiTransport* const transport = joined->get();
+  if (transport != nullptr && transport->process() > 0) {
+    const Status worked = run_worker(*transport, transport);
+    return worked.ok() ? TrainingOutcome() : refused<TrainingOutcome>(worked.error());
+  }
+  TrainingOutcome outcome = train_with(settings, observer, transport);
+  if (transport != nullptr) end_workers(*transport);
   return outcome;
 }
 

@@ -94,7 +94,7 @@ void Executor::run_instruction(int i, int micro_batch) {
   const Instruction& instruction = program_.instructions[i];
   ResolvedInstruction& resolved = s.instructions[i];
   resolved.context.micro_batch = micro_batch;
-  bind_batch(s, instruction, micro_batch, resolved);
+  bind_batch(s, instruction, micro_batch - first_micro_batch_, resolved);
   if (instruction.clears_gradients && micro_batch == 0) clear_gradients(resolved);
   if (observations_ != nullptr) observations_->before(i, resolved.context, s.saturated[i]);
   if (instruction.phase == Phase::kRecompute) {
@@ -109,6 +109,7 @@ void Executor::run_instruction(int i, int micro_batch) {
 void Executor::run(std::span<const int> instructions, int micro_batch) {
   for (const int i : instructions) {
     const int64_t start = profile_.empty() ? 0 : clock_();
+    if (position_ != nullptr) position_->store(i, std::memory_order_relaxed);
     run_instruction(i, micro_batch);
     if (!profile_.empty()) profile_[i] += clock_() - start;
   }
@@ -183,11 +184,9 @@ void Executor::begin_counts(int64_t step) {
   if (observations_ != nullptr) observations_->start_step();
 }
 
-Result<StepResult> Executor::end_step(const StepScalars& scalars,
-                                      std::span<Executor* const> others) {
+Result<StepResult> Executor::end_step(const StepScalars& scalars) {
   Slots& s = *slots_;
   s.scalars = scalars;
-  for (const Executor* other : others) add_counts(*other->slots_, s);
   if (s.totals.kernel_failed) return failed("oneDNN failed: out of memory?");
   if (s.totals.exponent_overflow || s.totals.gradient_overflow) {
     return failed(std::string("training diverged: ") +
@@ -241,34 +240,66 @@ void Executor::use_weights(std::span<const int> instructions, int parameter, std
   }
 }
 
-Executor::Passed Executor::make_room(const Transfer& transfer) const {
-  Passed passed;
-  passed.bytes.resize(static_cast<size_t>(program_.buffers[transfer.buffer].bytes));
-  passed.exponents.resize(transfer.exponents.size());
+namespace {
+
+// Copies to one end of a message and goes on behind it, or from there.
+struct Writer {
+  std::span<std::byte> rest;
+  void copy(const void* from, size_t bytes) {
+    std::memcpy(rest.data(), from, bytes);
+    rest = rest.subspan(bytes);
+  }
+};
+struct Reader {
+  std::span<const std::byte> rest;
+  void copy(void* to, size_t bytes) {
+    std::memcpy(to, rest.data(), bytes);
+    rest = rest.subspan(bytes);
+  }
+};
+
+}  // namespace
+
+int64_t Executor::passed_bytes(const Transfer& transfer) const {
+  int64_t bytes = program_.buffers[transfer.buffer].bytes;
   for (const int row : transfer.exponents) {
-    passed.channel_exponents.emplace_back(channels_of(row).size());
+    bytes += static_cast<int64_t>(sizeof(int16_t) + channels_of(row).size());
   }
-  return passed;
+  return bytes;
 }
 
-void Executor::pass_on(const Transfer& transfer, Passed& passed) const {
-  const Buffer& buffer = program_.buffers[transfer.buffer];
-  std::memcpy(passed.bytes.data(), arena_.data() + buffer.offset, passed.bytes.size());
-  for (size_t i = 0; i < transfer.exponents.size(); ++i) {
-    const int row = transfer.exponents[i];
-    passed.exponents[i] = slots_->exponents[row];
-    std::ranges::copy(channels_of(row), passed.channel_exponents[i].begin());
+void Executor::pass_on(const Transfer& transfer, std::span<std::byte> passed) const {
+  Writer writer{passed};
+  const std::span<const std::byte> values = buffer(transfer.buffer);
+  writer.copy(values.data(), values.size());
+  for (const int row : transfer.exponents) {
+    writer.copy(&slots_->exponents[row], sizeof(int16_t));
+    writer.copy(channels_of(row).data(), channels_of(row).size());
   }
 }
 
-void Executor::receive(const Transfer& transfer, const Passed& passed) {
-  const Buffer& buffer = program_.buffers[transfer.buffer];
-  std::memcpy(arena_.data() + buffer.offset, passed.bytes.data(), passed.bytes.size());
-  for (size_t i = 0; i < transfer.exponents.size(); ++i) {
-    const int row = transfer.exponents[i];
-    slots_->exponents[row] = passed.exponents[i];
-    std::ranges::copy(passed.channel_exponents[i], channels_of(row).begin());
+void Executor::receive(const Transfer& transfer, std::span<const std::byte> passed) {
+  Reader reader{passed};
+  const std::span<std::byte> values = buffer(transfer.buffer);
+  reader.copy(values.data(), values.size());
+  for (const int row : transfer.exponents) {
+    reader.copy(&slots_->exponents[row], sizeof(int16_t));
+    reader.copy(channels_of(row).data(), channels_of(row).size());
   }
+}
+
+std::span<std::byte> Executor::buffer(int buffer, int64_t shift) const {
+  const Buffer& place = program_.buffers[buffer];
+  return arena_.subspan(static_cast<size_t>(place.offset + shift),
+                        static_cast<size_t>(place.bytes));
+}
+
+std::vector<std::byte> Executor::counts() const { return write_counts(*slots_); }
+
+void Executor::add_counts(const Executor& other) { mantissa::add_counts(*other.slots_, *slots_); }
+
+Status Executor::add_counts(std::span<const std::byte> counts) {
+  return read_counts(counts, *slots_);
 }
 
 // The channels' exponents of a row of the table, if it is that of a guarded value.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -68,8 +69,8 @@ class Executor {
   // From here on a step is counted.
   void begin_counts(int64_t step);
   void run(std::span<const int> instructions, int micro_batch);
-  // Ends the step: what this executor and `others` counted, which decides exponents of the next.
-  Result<StepResult> end_step(const StepScalars& scalars, std::span<Executor* const> others = {});
+  // Ends the step: the counts decide exponents of the next.
+  Result<StepResult> end_step(const StepScalars& scalars);
   // Statistics of these instructions lie so much behind their place from now on.
   void use_update_copy(std::span<const int> instructions, int64_t shift);
   // These instructions, but for updates, read a parameter there from now on.
@@ -77,16 +78,24 @@ class Executor {
                    int16_t* exponents);
 
   // A buffer of the program with the exponents that belong to it, on its way to an executor of the
-  // same program: for reading, and for writing.
-  struct Passed {
-    std::vector<std::byte> bytes;
-    std::vector<int16_t> exponents;
-    std::vector<std::vector<int8_t>> channel_exponents;
-  };
-  // With room for a transfer.
-  Passed make_room(const Transfer& transfer) const;
-  void pass_on(const Transfer& transfer, Passed& passed) const;
-  void receive(const Transfer& transfer, const Passed& passed);
+  // same program: so many bytes, which are written, and read there.
+  int64_t passed_bytes(const Transfer& transfer) const;
+  void pass_on(const Transfer& transfer, std::span<std::byte> passed) const;
+  void receive(const Transfer& transfer, std::span<const std::byte> passed);
+
+  // The batch begins with this micro-batch of the step: those before belong to other replicas.
+  void set_first_micro_batch(int micro_batch) { first_micro_batch_ = micro_batch; }
+  // A buffer's place in the arena, or so much behind it. The contents are those of the instruction
+  // that ran last.
+  std::span<std::byte> buffer(int buffer, int64_t shift = 0) const;
+  // Adds the counts of another executor of the same program and step. Between processes they are
+  // bytes.
+  void add_counts(const Executor& other);
+  Status add_counts(std::span<const std::byte> counts);
+  std::vector<std::byte> counts() const;
+
+  // From now on the number of the instruction that runs is stored there; null: it is not.
+  void set_position(std::atomic<int32_t>* instruction) { position_ = instruction; }
 
   // Runs the forward pass of one micro-batch. Inputs that nothing in the program reads, such as
   // labels without a loss, may be null or left out at the end.
@@ -135,6 +144,8 @@ class Executor {
   std::span<int64_t> profile_;
   int64_t (*clock_)() = nullptr;
   Observations* observations_ = nullptr;
+  int first_micro_batch_ = 0;
+  std::atomic<int32_t>* position_ = nullptr;
 };
 
 }  // namespace mantissa

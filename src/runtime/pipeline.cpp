@@ -5,27 +5,11 @@
 #include <string>
 
 #include "base/thread_pool.h"
+#include "runtime/slots.h"
+#include "runtime/stage_wiring.h"
 
 namespace mantissa {
 namespace {
-
-// Updates that micro-batches in flight belong to, one that is fed and one that is taken.
-int updates_at_once(const PipelinePlan& plan, const pipeline::Options& options) {
-  int window = 1;
-  for (const StagePlan& stage : plan.stages) window = std::max(window, stage.window);
-  return (window - 1) / options.accumulate + 3;
-}
-
-// As many as the sender has in flight, and one on its way.
-int capacity_of(const PipelinePlan& plan, const Transfer& transfer) {
-  return std::max(plan.stages[transfer.from].window, plan.stages[transfer.to].window) + 1;
-}
-
-int64_t input_bytes(const Graph& graph, const Program& program, int input) {
-  const Value& value = graph.values[graph.inputs[input]];
-  return program.options.micro_batch_size * program.options.micro_batches * value.shape.count() *
-         element_bytes(value.type);
-}
 
 void add(const StepResult& part, StepResult& sum) {
   sum.loss += part.loss;
@@ -48,8 +32,14 @@ void add(const StepResult& part, StepResult& sum) {
 }  // namespace
 
 PipelineExecutor::PipelineExecutor(const Graph& graph, const Program& program,
-                                   const PipelinePlan& plan, const pipeline::Options& options)
-    : graph_(graph), program_(program), plan_(plan), options_(options) {
+                                   const PipelinePlan& plan, const pipeline::Options& options,
+                                   State& state, const Processes& processes)
+    : graph_(graph),
+      program_(program),
+      plan_(plan),
+      options_(options),
+      state_(state),
+      processes_(processes) {
   const auto slots = static_cast<size_t>(updates_at_once(plan, options));
   inputs_.resize(slots);
   batches_.resize(slots * graph.inputs.size());
@@ -59,45 +49,75 @@ PipelineExecutor::PipelineExecutor(const Graph& graph, const Program& program,
 Result<std::unique_ptr<PipelineExecutor>> PipelineExecutor::create(
     const Graph& graph, const Program& program, const PipelinePlan& plan,
     const pipeline::Options& options, State& state, std::span<std::byte> arena, int threads,
-    Isa isa) {
-  std::unique_ptr<PipelineExecutor> made(new PipelineExecutor(graph, program, plan, options));
+    Isa isa, const Processes& processes) {
+  std::unique_ptr<PipelineExecutor> made(
+      new PipelineExecutor(graph, program, plan, options, state, processes));
   int64_t offset = 0;
-  for (const StagePlan& stage : plan.stages) {
+  const size_t here = processes.transport == nullptr ? plan.stages.size() : 1;
+  for (size_t s = 0; s < here; ++s) {
+    const StagePlan& stage = plan.stages[s];
     made->stages_.emplace_back(graph, program, stage, state, arena.subspan(offset), threads, isa);
     offset += stage.arena_bytes();
   }
-  std::vector<std::vector<Channel*>> receives(plan.stages.size()), sends(plan.stages.size());
-  for (const Transfer& transfer : plan.transfers) {
-    const int capacity = capacity_of(plan, transfer);
-    Channel& channel =
-        made->channels_.emplace_back(transfer, made->stages_[transfer.from].any(), capacity);
-    receives[transfer.to].push_back(&channel);
-    sends[transfer.from].push_back(&channel);
-  }
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
-    made->stages_[s].set_channels(std::move(receives[s]), std::move(sends[s]));
-    PipelineExecutor* const self = made.get();
-    std::thread thread = try_thread([self, s] { self->work(static_cast<int>(s)); });
-    if (!thread.joinable()) {
-      return failed("a pipeline of " + std::to_string(plan.stages.size()) +
-                    " stages needs a thread for each, and the system gives " + std::to_string(s));
-    }
-    made->threads_.push_back(std::move(thread));
-  }
+  made->channels_ = make_channels(plan, made->stages_, 0, processes).all;
+  join_processes(program, plan.stages[0], options, processes, made->stages_[0]);
+  made->find_remotes();
+  MANTISSA_RETURN_IF_ERROR(made->start_threads());
   return made;
 }
 
+Status PipelineExecutor::start_threads() {
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    std::thread thread = try_thread([this, s] { work(static_cast<int>(s)); });
+    if (!thread.joinable()) {
+      return failed("a pipeline of " + std::to_string(stages_.size()) +
+                    " stages needs a thread for each, and the system gives " + std::to_string(s));
+    }
+    threads_.push_back(std::move(thread));
+  }
+  return {};
+}
+
+// The other processes get the state that they start from.
+void PipelineExecutor::find_remotes() {
+  if (processes_.transport == nullptr) return;
+  const StateLayout& layout = state_.layout();
+  for (int p = 1; p < processes_.transport->processes(); ++p) {
+    Remote remote{.process = p,
+                  .stage = p % processes_.stages,
+                  .replica = p / processes_.stages,
+                  .reads = {},
+                  .state = {}};
+    const StagePlan& stage = plan_.stages[remote.stage];
+    remote.reads = inputs_of(graph_, program_, stage);
+    remote.state = changed_state(program_, layout, stage.instructions());
+    Transport& transport = *processes_.transport;
+    transport.expect({p, stage_messages::kResult, stage_messages::kMostResultBytes, 4});
+    if (remote.replica == 0) {
+      transport.expect({p, stage_messages::kState, stage_messages::bytes_of(remote.state), 1});
+    }
+    Message state = stage_messages::write_state(state_, started_state(program_, layout, stage));
+    stage_messages::send_command(transport, p,
+                                 {.kind = stage_messages::CommandKind::kSetState,
+                                  .bytes = static_cast<int64_t>(state.size())});
+    transport.send(p, stage_messages::kState, std::move(state));
+    remotes_.push_back(std::move(remote));
+  }
+}
+
+// Other processes go on to wait for commands, but for those that are in the middle of something.
 PipelineExecutor::~PipelineExecutor() {
   stop();
+  if (processes_.transport != nullptr) {
+    const std::lock_guard lock(mutex_);
+    if (working_ > 0 || !failure_.ok()) processes_.transport->close();
+  }
   for (std::thread& thread : threads_) thread.join();
 }
 
 int64_t PipelineExecutor::passed_bytes(const Graph& graph, const Program& program,
                                        const PipelinePlan& plan, const pipeline::Options& options) {
-  int64_t bytes = 0;
-  for (const Transfer& transfer : plan.transfers) {
-    bytes += capacity_of(plan, transfer) * program.buffers[transfer.buffer].bytes;
-  }
+  int64_t bytes = mantissa::passed_bytes(program, plan);
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     bytes += updates_at_once(plan, options) * input_bytes(graph, program, static_cast<int>(i));
   }
@@ -110,7 +130,7 @@ void PipelineExecutor::stop() {
     stopped_ = true;
   }
   changed_.notify_all();
-  for (Channel& channel : channels_) channel.close();
+  for (const auto& channel : channels_) channel->close();
 }
 
 // A stage's thread: once for each begin().
@@ -160,8 +180,13 @@ Status PipelineExecutor::begin(int updates, int64_t step) {
     options_.updates = updates;
     MANTISSA_ASSIGN(schedule_, pipeline::make_schedule(options_));
   }
-  for (Channel& channel : channels_) channel.reset();
+  for (const auto& channel : channels_) channel->reset();
   for (Stage& stage : stages_) stage.begin(step, options_.mode, options_.accumulate);
+  for (const Remote& remote : remotes_) {
+    stage_messages::send_command(
+        *processes_.transport, remote.process,
+        {.kind = stage_messages::CommandKind::kBegin, .updates = updates, .step = step});
+  }
   fed_ = taken_ = 0;
   std::ranges::fill(parts_, Part{});
   working_ = static_cast<int>(stages_.size());
@@ -190,12 +215,67 @@ Status PipelineExecutor::feed(std::span<const void* const> batch, const StepScal
     std::memcpy(copy.data(), batch[i], copy.size());
     input.batch[i] = copy.data();
   }
+  if (!remotes_.empty()) send_inputs(input);
   {
     const std::lock_guard lock(mutex_);
     ++fed_;
   }
   changed_.notify_all();
   return {};
+}
+
+// To each process the examples of its replica, if its stage reads any.
+void PipelineExecutor::send_inputs(const UpdateInput& input) const {
+  for (const Remote& remote : remotes_) {
+    std::vector<std::span<const std::byte>> inputs(input.batch.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!remote.reads[i] || input.batch[i] == nullptr) continue;
+      const auto all = input_bytes(graph_, program_, static_cast<int>(i));
+      const auto bytes = static_cast<size_t>(all / processes_.replicas);
+      inputs[i] =
+          std::span(static_cast<const std::byte*>(input.batch[i]) + remote.replica * bytes, bytes);
+    }
+    processes_.transport->send(remote.process, stage_messages::kInput,
+                               stage_messages::write_input(input.scalars, inputs));
+  }
+}
+
+// Of each update every process sends one; those of other replicas are the same as the first's.
+Status PipelineExecutor::take_remote_results(StepResult& sum) {
+  for (Remote& remote : remotes_) {
+    MANTISSA_ASSIGN(const Message message,
+                    processes_.transport->receive(remote.process, stage_messages::kResult));
+    MANTISSA_ASSIGN(const stage_messages::Part part, stage_messages::read_result(message));
+    remote.busy_ns = part.busy_ns;
+    remote.bytes_sent = part.bytes_sent;
+    if (remote.replica == 0) add(part.result, sum);
+  }
+  return {};
+}
+
+// At rest: the state as the other stages have left it.
+Status PipelineExecutor::collect_state() {
+  using stage_messages::CommandKind;
+  for (const Remote& remote : remotes_) {
+    if (remote.replica > 0) continue;
+    stage_messages::send_command(*processes_.transport, remote.process,
+                                 {.kind = CommandKind::kGetState});
+  }
+  for (const Remote& remote : remotes_) {
+    if (remote.replica > 0) continue;
+    MANTISSA_ASSIGN(const Message message,
+                    processes_.transport->receive(remote.process, stage_messages::kState));
+    MANTISSA_RETURN_IF_ERROR(stage_messages::read_state(message, remote.state, state_));
+  }
+  return {};
+}
+
+std::vector<int64_t> PipelineExecutor::bytes_sent() const {
+  std::vector<int64_t> bytes;
+  if (processes_.transport == nullptr) return bytes;
+  bytes.push_back(processes_.transport->bytes_sent());
+  for (const Remote& remote : remotes_) bytes.push_back(remote.bytes_sent);
+  return bytes;
 }
 
 Result<StepResult> PipelineExecutor::next_result() {
@@ -206,6 +286,17 @@ Result<StepResult> PipelineExecutor::next_result() {
   if (part.stages < all)
     return failure_.ok() ? failed("the pipeline has been stopped") : failure_.error();
   ++taken_;
+  if (!remotes_.empty()) {
+    lock.unlock();
+    if (Status taken = take_remote_results(part.result); !taken.ok()) {
+      stop();
+      lock.lock();
+      failure_ = std::move(taken);
+      return failure_.error();
+    }
+    if (taken_ == options_.updates) MANTISSA_RETURN_IF_ERROR(collect_state());
+    lock.lock();
+  }
   if (taken_ == options_.updates) {
     changed_.wait(lock, [&] { return working_ == 0 || stopped_; });
     running_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun_).count();
@@ -219,11 +310,13 @@ Result<StepResult> PipelineExecutor::next_result() {
 }
 
 std::vector<double> PipelineExecutor::idle() const {
+  std::vector<int64_t> busy;
+  for (const Stage& stage : stages_) busy.push_back(stage.busy_ns());
+  for (const Remote& remote : remotes_) busy.push_back(remote.busy_ns);
   std::vector<double> idle;
-  for (const Stage& stage : stages_) {
-    idle.push_back(running_ns_ == 0 ? 0
-                                    : 1 - static_cast<double>(stage.busy_ns()) /
-                                              static_cast<double>(running_ns_));
+  for (const int64_t ns : busy) {
+    const double all = static_cast<double>(running_ns_);
+    idle.push_back(running_ns_ == 0 ? 0 : 1 - static_cast<double>(ns) / all);
   }
   return idle;
 }
@@ -238,9 +331,9 @@ void PipelineExecutor::set_observations(Observations* observations) {
   }
 }
 
-int64_t arena_bytes(const PipelinePlan& plan) {
+int64_t arena_bytes(const PipelinePlan& plan, int first, int count) {
   int64_t bytes = 0;
-  for (const StagePlan& stage : plan.stages) bytes += stage.arena_bytes();
+  for (int s = first; s < first + count; ++s) bytes += plan.stages[s].arena_bytes();
   return bytes;
 }
 

@@ -19,6 +19,7 @@
 #include "plan/stages.h"
 #include "runtime/channel.h"
 #include "runtime/stage.h"
+#include "runtime/stage_messages.h"
 #include "runtime/state.h"
 
 namespace mantissa {
@@ -28,19 +29,22 @@ namespace mantissa {
 class PipelineExecutor {
  public:
   // `program`, `plan` and `state` are of the graph; `options` those of the plan's schedule, but for
-  // the number of updates. `arena` has at least arena_bytes(plan); each stage works on `threads`
-  // threads. References outlive it. Fails where the system has no thread for each stage.
-  static Result<std::unique_ptr<PipelineExecutor>> create(const Graph& graph,
-                                                          const Program& program,
-                                                          const PipelinePlan& plan,
-                                                          const pipeline::Options& options,
-                                                          State& state, std::span<std::byte> arena,
-                                                          int threads, Isa isa);
+  // the number of updates. `arena` has at least arena_bytes() of its stages; each stage works on
+  // `threads` threads. With several processes this is the first, which works on the first stage;
+  // the others run serve_stage() for the same program, division and options, and get the state.
+  // References outlive it. Fails where the system has no thread for each stage.
+  static Result<std::unique_ptr<PipelineExecutor>> create(
+      const Graph& graph, const Program& program, const PipelinePlan& plan,
+      const pipeline::Options& options, State& state, std::span<std::byte> arena, int threads,
+      Isa isa, const Processes& processes = {});
   ~PipelineExecutor();
 
   // Memory for what stages pass on, and for copies of batches.
   static int64_t passed_bytes(const Graph& graph, const Program& program, const PipelinePlan& plan,
                               const pipeline::Options& options);
+
+  // Bytes that each process has sent to others, by process; empty: there is one process.
+  std::vector<int64_t> bytes_sent() const;
 
   // Begins so many updates, the first of them the step `step`. The pipeline is empty.
   Status begin(int updates, int64_t step);
@@ -64,8 +68,21 @@ class PipelineExecutor {
     int stages = 0;  // that have finished it
   };
 
+  // A stage in another process.
+  struct Remote {
+    int process = 0, stage = 0, replica = 0;
+    std::vector<char> reads;        // by input of the network
+    std::vector<StateRange> state;  // that it changes
+    int64_t busy_ns = 0, bytes_sent = 0;
+  };
+
   PipelineExecutor(const Graph& graph, const Program& program, const PipelinePlan& plan,
-                   const pipeline::Options& options);
+                   const pipeline::Options& options, State& state, const Processes& processes);
+  Status start_threads();
+  void find_remotes();
+  void send_inputs(const UpdateInput& input) const;
+  Status take_remote_results(StepResult& sum);
+  Status collect_state();
   void work(int stage);
   const UpdateInput* input_of(int update);
   bool finish(int update, const Result<StepResult>& part);
@@ -75,9 +92,12 @@ class PipelineExecutor {
   const Program& program_;
   const PipelinePlan& plan_;
   pipeline::Options options_;
+  State& state_;
+  Processes processes_;
   pipeline::Schedule schedule_;
-  std::deque<Stage> stages_;
-  std::deque<Channel> channels_;
+  std::deque<Stage> stages_;  // of this process
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::vector<Remote> remotes_;
   std::vector<std::unique_ptr<Observations>> observed_;  // by stage
   Observations* observations_ = nullptr;
 
@@ -96,7 +116,7 @@ class PipelineExecutor {
   std::vector<std::thread> threads_;
 };
 
-// Memory of all stages.
-int64_t arena_bytes(const PipelinePlan& plan);
+// Memory of some stages.
+int64_t arena_bytes(const PipelinePlan& plan, int first, int count);
 
 }  // namespace mantissa

@@ -325,4 +325,80 @@ void add_counts(const Slots& other, Slots& slots) {
   slots.decided += other.decided;
 }
 
+std::vector<StateRange> changed_state(const Program& program, const StateLayout& layout,
+                                      std::span<const int> instructions) {
+  std::set<int> tensors;
+  for (const int i : instructions) {
+    for (const ParameterOperand& operand : program.instructions[i].parameters) {
+      const ParameterState& of = layout.parameters[operand.parameter];
+      tensors.insert({of.mantissa, of.exponent, of.accumulator, of.gradient_exponent});
+      for (const MomentState& moment : of.moments) {
+        tensors.insert({moment.mantissa, moment.exponent});
+      }
+    }
+  }
+  std::vector<StateRange> ranges;
+  for (const int t : tensors) {
+    if (t >= 0) ranges.push_back({layout.tensors[t].offset, layout.tensors[t].bytes()});
+  }
+  const auto add_element = [&](int tensor, int64_t index, int64_t bytes) {
+    if (tensor >= 0) ranges.push_back({layout.tensors[tensor].offset + index * bytes, bytes});
+  };
+  Slots decisions;
+  find_decisions(program, instructions, decisions);
+  for (const int slot : decisions.predictors) {
+    add_element(layout.predictors, slot, sizeof(int16_t));
+    add_element(layout.bits, slot, sizeof(BitStatistics));
+  }
+  for (const int value : decisions.guarded_values) {
+    const int slot = layout.slots.of_value[value];
+    if (slot >= 0) add_element(layout.guards, slot, 1);
+  }
+  return ranges;
+}
+
+namespace {
+
+// Calls visit(bytes) for everything that a step counts.
+template <typename AnySlots, typename Visit>
+void for_each_count(AnySlots& slots, const Visit& visit) {
+  visit(std::as_writable_bytes(std::span(&slots.totals, 1)));
+  visit(std::as_writable_bytes(std::span(slots.losses)));
+  visit(std::as_writable_bytes(std::span(&slots.requantised, 1)));
+  visit(std::as_writable_bytes(std::span(slots.saturated)));
+  visit(std::as_writable_bytes(std::span(slots.measured)));
+  visit(std::as_writable_bytes(std::span(slots.violated)));
+  visit(std::as_writable_bytes(std::span(slots.decided.needed)));
+  visit(std::as_writable_bytes(std::span(slots.decided.written)));
+}
+
+}  // namespace
+
+std::vector<std::byte> write_counts(const Slots& slots) {
+  std::vector<std::byte> bytes;
+  // They are only read.
+  for_each_count(const_cast<Slots&>(slots), [&](std::span<std::byte> counts) {
+    bytes.insert(bytes.end(), counts.begin(), counts.end());
+  });
+  return bytes;
+}
+
+Status read_counts(std::span<const std::byte> counts, Slots& slots) {
+  Slots other;
+  other.saturated.resize(slots.saturated.size());
+  other.measured.resize(slots.measured.size());
+  other.violated.resize(slots.violated.size());
+  other.decided.needed.resize(slots.decided.needed.size());
+  other.decided.written.resize(slots.decided.written.size());
+  size_t wanted = 0;
+  for_each_count(other, [&](std::span<std::byte> to) { wanted += to.size(); });
+  if (wanted != counts.size()) return failed("a process counts another program's step");
+  for_each_count(other, [&](std::span<std::byte> to) {
+    std::ranges::copy(counts.first(to.size()), to.begin());
+    counts = counts.subspan(to.size());
+  });
+  add_counts(other, slots);
+  return {};
+}
+
 }  // namespace mantissa

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "graph/graph.h"
 #include "graph/op.h"
 #include "plan/program.h"
@@ -59,10 +61,18 @@ void resolve_operands(const Graph& graph, const Program& program, State& state,
                       const kernels::KernelTable& kernels, std::span<const int> instructions,
                       Slots& slots);
 
+// The parts of the state that these instructions read and change.
+std::vector<StateRange> changed_state(const Program& program, const StateLayout& layout,
+                                      std::span<const int> instructions);
+
 // Sets what a step counts to zero; `step` is the one that begins.
 void clear_counts(const Program& program, int64_t step, Slots& slots);
 // Adds what another executor of the same program counted of the same step. The order of several
 // changes nothing.
 void add_counts(const Slots& other, Slots& slots);
+// The same for an executor in another process: the counts as bytes, and adding such bytes. Fails if
+// they belong to another program.
+std::vector<std::byte> write_counts(const Slots& slots);
+Status read_counts(std::span<const std::byte> counts, Slots& slots);
 
 }  // namespace mantissa

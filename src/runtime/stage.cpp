@@ -36,11 +36,23 @@ void Stage::set_observations(Observations* observations) {
   for (const auto& instance : instances_) instance->set_observations(observations);
 }
 
+void Stage::set_processes(Transport& transport, std::unique_ptr<ReplicaExchange> exchange,
+                          int first_micro_batch) {
+  transport_ = &transport;
+  exchange_ = std::move(exchange);
+  first_micro_batch_ = first_micro_batch;
+  for (const auto& instance : instances_) {
+    instance->set_first_micro_batch(first_micro_batch);
+    instance->set_position(&transport.instruction());
+  }
+}
+
 void Stage::begin(int64_t step, Mode mode, int accumulate) {
   mode_ = mode;
   accumulate_ = accumulate;
   updates_ = 0;
   for (const auto& instance : instances_) instance->begin_counts(step);
+  if (exchange_ != nullptr) exchange_->clear(*instances_[0]);
   if (plan_.versions > 0 && mode_ == Mode::k2bw) save_version(0);
 }
 
@@ -52,8 +64,7 @@ void Stage::run(std::span<const Cell> cells, const InputOf& input_of, const Fini
         if (!run_micro_batch(cell, input_of)) return;
         break;
       case Work::kGradWeights:
-        compute(*instances_[cell.index % plan_.window], plan_.grad_weights,
-                cell.index % accumulate_);
+        compute_gradients(*instances_[cell.index % plan_.window], plan_.grad_weights, cell.index);
         break;
       case Work::kUpdate: {
         const UpdateInput* const input = input_of(cell.index);
@@ -71,8 +82,21 @@ int64_t Stage::copy_shift(int update) const {
 
 void Stage::compute(Executor& executor, std::span<const int> instructions, int micro_batch) {
   const auto start = std::chrono::steady_clock::now();
-  executor.run(instructions, micro_batch);
+  if (transport_ != nullptr) transport_->set_micro_batch(first_micro_batch_ + micro_batch);
+  executor.run(instructions, first_micro_batch_ + micro_batch);
   busy_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+}
+
+// Replicas get each gradient as soon as the last micro-batch has added to it.
+void Stage::compute_gradients(Executor& executor, std::span<const int> instructions, int index) {
+  const int micro_batch = index % accumulate_;
+  if (exchange_ == nullptr || micro_batch + 1 < accumulate_) {
+    return compute(executor, instructions, micro_batch);
+  }
+  for (const ReplicaExchange::Piece& piece : exchange_->pieces(instructions)) {
+    compute(executor, piece.instructions, micro_batch);
+    if (piece.group >= 0) exchange_->send_group(*instances_[0], piece.group);
+  }
 }
 
 bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
@@ -84,6 +108,7 @@ bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
     const UpdateInput* const input = input_of(update);
     if (input == nullptr) return false;
     executor.set_step(input->batch, input->scalars);
+    if (transport_ != nullptr) transport_->set_step(input->scalars.step);
     inputs_[instance] = input;
     if (plan_.updates_in_flight > 1) executor.use_update_copy(plan_.forward, copy_shift(update));
     if (plan_.versions > 0) {
@@ -96,7 +121,11 @@ bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
     if (channel->transfer().backward != backward) continue;
     if (!channel->receive(executor, cell.index)) return false;
   }
-  compute(executor, backward ? plan_.grad_input : plan_.forward, cell.index % accumulate_);
+  if (backward) {
+    compute_gradients(executor, plan_.grad_input, cell.index);
+  } else {
+    compute(executor, plan_.forward, cell.index % accumulate_);
+  }
   for (Channel* channel : sends_) {
     if (channel->transfer().backward == backward) channel->send(executor, cell.index);
   }
@@ -107,9 +136,13 @@ bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
 Result<StepResult> Stage::run_update(const UpdateInput& input, int64_t next_step) {
   Executor& executor = *instances_[0];
   executor.set_step(input.batch, input.scalars);
-  if (plan_.updates_in_flight > 1) executor.use_update_copy(plan_.update, copy_shift(updates_));
-  compute(executor, plan_.update, 0);
-  MANTISSA_ASSIGN(const StepResult part, executor.end_step(input.scalars, others_));
+  const int64_t shift = plan_.updates_in_flight > 1 ? copy_shift(updates_) : 0;
+  if (plan_.updates_in_flight > 1) executor.use_update_copy(plan_.update, shift);
+  for (const Executor* other : others_) executor.add_counts(*other);
+  if (exchange_ != nullptr) MANTISSA_RETURN_IF_ERROR(exchange_->combine(executor, shift));
+  compute(executor, plan_.update, -first_micro_batch_);
+  MANTISSA_ASSIGN(const StepResult part, executor.end_step(input.scalars));
+  if (exchange_ != nullptr) exchange_->clear(executor);
   for (const auto& instance : instances_) instance->begin_counts(next_step);
   executor.set_step(inputs_[0]->batch, inputs_[0]->scalars);
   ++updates_;

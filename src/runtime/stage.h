@@ -15,7 +15,9 @@
 #include "plan/stages.h"
 #include "runtime/channel.h"
 #include "runtime/executor.h"
+#include "runtime/replica_exchange.h"
 #include "runtime/state.h"
+#include "transport/transport.h"
 
 namespace mantissa {
 
@@ -35,6 +37,9 @@ class Stage {
   std::span<const int> instructions() const { return instructions_; }
   void set_channels(std::vector<Channel*> receives, std::vector<Channel*> sends);
   void set_observations(Observations* observations);
+  // Where the stage is one of several processes'. Both outlive it; null: it has no replicas.
+  void set_processes(Transport& transport, std::unique_ptr<ReplicaExchange> exchange,
+                     int first_micro_batch);
 
   // Before the first micro-batch of a pipeline that is empty.
   void begin(int64_t step, pipeline::Mode mode, int accumulate);
@@ -52,6 +57,7 @@ class Stage {
 
  private:
   void compute(Executor& executor, std::span<const int> instructions, int micro_batch);
+  void compute_gradients(Executor& executor, std::span<const int> instructions, int index);
   bool run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
   Result<StepResult> run_update(const UpdateInput& input, int64_t next_step);
   std::byte* version_place(int version) const;
@@ -72,6 +78,9 @@ class Stage {
   pipeline::Mode mode_ = pipeline::Mode::kFlush;
   int accumulate_ = 1;
   int updates_ = 0;  // since the pipeline was empty
+  Transport* transport_ = nullptr;
+  std::unique_ptr<ReplicaExchange> exchange_;
+  int first_micro_batch_ = 0;  // of the step
   int64_t busy_ns_ = 0;
 };
 

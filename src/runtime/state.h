@@ -13,6 +13,11 @@
 
 namespace mantissa {
 
+// Bytes of a state's memory.
+struct StateRange {
+  int64_t offset = 0, bytes = 0;
+};
+
 class State {
  public:
   // Zero-filled, in memory of its own.
@@ -25,6 +30,7 @@ class State {
 
   // All tensors, and what lies between them.
   std::span<const std::byte> all_bytes() const { return memory_; }
+  std::span<std::byte> all_bytes() { return memory_; }
   // The bytes of a tensor of the layout.
   std::span<std::byte> bytes(int tensor);
   std::span<const std::byte> bytes(int tensor) const;

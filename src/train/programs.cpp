@@ -80,9 +80,11 @@ Result<StepResult> Programs::train_step(const Batch& batch, const StepScalars& s
 }
 
 Status Programs::add_stages(const Program& program, const PipelinePlan& plan,
-                            const pipeline::Options& options, int threads) {
-  MANTISSA_ASSIGN(stages_, PipelineExecutor::create(graph_, program, plan, options, state_,
-                                                    machine_.arena, threads, machine_.isa));
+                            const pipeline::Options& options, int threads,
+                            const Processes& processes) {
+  MANTISSA_ASSIGN(stages_,
+                  PipelineExecutor::create(graph_, program, plan, options, state_, machine_.arena,
+                                           threads, machine_.isa, processes));
   return {};
 }
 
@@ -113,6 +115,10 @@ Result<StepResult> Programs::next_result() {
 
 std::vector<double> Programs::idle() const {
   return stages_ == nullptr ? std::vector<double>{} : stages_->idle();
+}
+
+std::vector<int64_t> Programs::bytes_sent() const {
+  return stages_ == nullptr ? std::vector<int64_t>{} : stages_->bytes_sent();
 }
 
 Result<StepResult> Programs::infer(const Batch& batch) {

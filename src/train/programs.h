@@ -41,7 +41,7 @@ class Programs {
   // Trains on stages (RunPlan::staged) instead of the training program alone. All but the threads
   // outlives it.
   Status add_stages(const Program& program, const PipelinePlan& plan,
-                    const pipeline::Options& options, int threads);
+                    const pipeline::Options& options, int threads, const Processes& processes = {});
 
   // Training as a stream: batches go in and results come out, in their order. Stages work on
   // several at once: until the last result of what was begun the state is theirs.
@@ -51,6 +51,8 @@ class Programs {
   Result<StepResult> next_result();
   // PipelineExecutor::idle(); empty without stages.
   std::vector<double> idle() const;
+  // PipelineExecutor::bytes_sent(); empty without processes.
+  std::vector<int64_t> bytes_sent() const;
 
   // Runs a step of the training program for as many examples as the batch has. Errors: there is no
   // such program, the batch lacks an input of the network, or has it in another type or shape, or

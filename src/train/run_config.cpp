@@ -73,7 +73,7 @@ Status resolve_pipeline(RunConfig& config) {
         "partition time: goes with --pipeline flush; in others the division "
         "decides results, which must not depend on a machine's times");
   }
-  if (way.stages == 1) return {};
+  if (way.stages == 1 && way.replicas == 1) return {};
   if (config.clip_norm > 0) {
     return invalid_input("clip-norm: no stage of a pipeline knows the norm of all gradients");
   }
@@ -282,6 +282,9 @@ std::string identity_text(const Setting& setting, RunConfig config) {
            std::string(pipeline::windows_name(way.windows)) + ", drain-every " +
            std::to_string(way.drain_every);
   }
+  // The sums of a flush in integers are the same.
+  const bool adds_in_order = config.format.is_float() || config.pipeline.is_asynchronous();
+  if (setting.name == std::string_view("replicas") && !adds_in_order) return "";
   config.format.predicted = true;
   return setting.print(config);
 }

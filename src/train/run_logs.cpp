@@ -35,8 +35,9 @@ Result<RunLogs> RunLogs::open(const RunConfig& config, const RunPlan& plan,
     MANTISSA_ASSIGN(logs.hashes_, HashLog::open(folder / kHashesFile, info.run_identity, info.step,
                                                 config.hash_every, state));
   }
-  // In an asynchronous pipeline tensors belong to no one step.
-  if (!config.format.is_float() && !config.pipeline.is_asynchronous()) {
+  // In an asynchronous pipeline tensors belong to no one step; of other processes none is seen.
+  if (!config.format.is_float() && !config.pipeline.is_asynchronous() &&
+      config.pipeline.processes == 1) {
     MANTISSA_ASSIGN(logs.tensors_, TensorLog::open(folder / kTensorsFile, plan.graph, plan.training,
                                                    info.step, kReportSteps, config.statistics));
   }

@@ -73,13 +73,13 @@ int64_t decision_bytes(const Format& format, const Graph& graph) {
 // Executors of the micro-batches in flight, besides the one that every run has.
 int64_t stage_bytes(const RunConfig& config, const RunPlan& plan) {
   int64_t instructions = 0;
-  for (const StagePlan& stage : plan.staged->plan.stages) {
+  for (int s = 0; s < plan.staged->here; ++s) {
+    const StagePlan& stage = plan.staged->plan.stages[s];
     instructions += stage.window * static_cast<int64_t>(stage.instructions().size());
   }
   return instructions * kOverheadBytesPerInstruction +
-         config.pipeline.stages *
-             (Observations::predict_bytes(plan.training) + kOverheadBytesPerThread +
-              decision_bytes(config.format, plan.graph));
+         plan.staged->here * (Observations::predict_bytes(plan.training) + kOverheadBytesPerThread +
+                              decision_bytes(config.format, plan.graph));
 }
 
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
@@ -141,7 +141,8 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
 }  // namespace
 
 int64_t RunPlan::arena_bytes() const {
-  return std::max({training.arena_bytes, staged ? mantissa::arena_bytes(staged->plan) : 0,
+  return std::max({training.arena_bytes,
+                   staged ? mantissa::arena_bytes(staged->plan, 0, staged->here) : 0,
                    pretraining.arena_bytes, inference_bytes()});
 }
 
@@ -225,6 +226,7 @@ Result<int64_t> held_back_count(const RunConfig& config, const DatasetInfo& data
 
 // Threads of each stage: all where there is one.
 int threads_of_stage(const RunConfig& config) {
+  if (config.pipeline.processes > 1) return config.threads;
   return std::max(1, config.threads / static_cast<int>(config.pipeline.stages));
 }
 
@@ -233,11 +235,18 @@ Status divide_training(const RunConfig& config, RunPlan& plan) {
   const PipelineConfig& way = config.pipeline;
   StagedTraining staged;
   staged.threads = threads_of_stage(config);
+  staged.here = way.processes > 1 ? 1 : static_cast<int>(way.stages);
+  const int micro_batches = plan.training.options.micro_batches;
+  if (micro_batches % way.replicas != 0) {
+    return invalid_input("replicas " + std::to_string(way.replicas) + " do not share " +
+                         std::to_string(micro_batches) +
+                         " micro-batches evenly: --accumulate says how many a batch has");
+  }
   staged.options = {.mode = way.mode,
                     .form = way.form,
                     .windows = way.windows,
                     .stages = static_cast<int>(way.stages),
-                    .accumulate = plan.training.options.micro_batches,
+                    .accumulate = static_cast<int>(micro_batches / way.replicas),
                     // Enough to fill all windows.
                     .updates = 2 * static_cast<int>(way.stages)};
   MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(staged.options));
@@ -280,7 +289,7 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
     return {};
   };
   MANTISSA_RETURN_IF_ERROR(compile_with());
-  if (config.pipeline.stages > 1) {
+  if (config.pipeline.stages > 1 || config.pipeline.processes > 1) {
     MANTISSA_RETURN_IF_ERROR(divide_training(config, plan));
     plan.memory = memory_plan(config, data, plan);
     return {};

@@ -24,6 +24,7 @@ struct StagedTraining {
   pipeline::Division division;
   PipelinePlan plan;
   int threads = 1;  // of each stage
+  int here = 1;     // stages of this process, from the first
 };
 
 struct RunPlan {

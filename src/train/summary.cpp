@@ -40,6 +40,10 @@ void add_stages(const RunSummary& summary, nlohmann::ordered_json& json) {
   }
   json["staleness"] = std::move(staleness);
   if (!summary.idle.empty()) json["idle_fraction"] = summary.idle;
+  if (summary.config.pipeline.processes > 1) {
+    json["replicas"] = summary.config.pipeline.replicas;
+    json["bytes_sent"] = summary.bytes_sent;
+  }
 }
 
 }  // namespace

@@ -21,11 +21,12 @@ struct RunSummary {
   const RunPlan& plan;
   const CheckpointInfo& info;
   const StepTimes& times;
-  std::vector<double> idle = {};  // of each stage of a pipeline, where steps were taken
-  const Score& test;              // of the frozen network on the test examples
-  int64_t train_examples = 0;     // without those held back
-  int64_t peak_rss_bytes = 0;     // above the idle process
-  std::string weights_sha256;     // of the training state that was frozen
+  std::vector<double> idle = {};         // of each stage of a pipeline, where steps were taken
+  std::vector<int64_t> bytes_sent = {};  // by process; empty: there is one
+  const Score& test;                     // of the frozen network on the test examples
+  int64_t train_examples = 0;            // without those held back
+  int64_t peak_rss_bytes = 0;            // above the idle process
+  std::string weights_sha256;            // of the training state that was frozen
   std::string state_sha256;
   std::string diverged;  // why (divergence.h), or ""
 };

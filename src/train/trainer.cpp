@@ -28,6 +28,7 @@
 #include "train/step_times.h"
 #include "train/summary.h"
 #include "train/validation.h"
+#include "train/worker.h"
 
 namespace mantissa {
 namespace {
@@ -47,6 +48,8 @@ struct Run {
   StepTimes times = {};
   int64_t idle_bytes = 0;         // resident before the run began
   std::vector<double> idle = {};  // of each stage of a pipeline
+  MpiTransport* transport = nullptr;
+  std::vector<int64_t> bytes_sent = {};  // by process
 
   RunInference inference() const { return {config, plan, data, machine}; }
 };
@@ -227,8 +230,13 @@ Status take_steps(Run& run) {
   Programs programs(run.plan.graph, run.state, run.machine);
   if (run.plan.staged) {
     const StagedTraining& staged = *run.plan.staged;
-    MANTISSA_RETURN_IF_ERROR(
-        programs.add_stages(run.plan.training, staged.plan, staged.options, staged.threads));
+    const Processes processes = processes_of(run.config, run.transport);
+    if (run.transport != nullptr) {
+      run.transport->set_describe(describe_positions(run.plan.graph, run.plan.training, processes));
+      set_up_workers(run.config, run.plan, processes);
+    }
+    MANTISSA_RETURN_IF_ERROR(programs.add_stages(run.plan.training, staged.plan, staged.options,
+                                                 staged.threads, processes));
   } else {
     programs.add(run.plan.training);
   }
@@ -236,6 +244,7 @@ Status take_steps(Run& run) {
       run_loop({run.config, run.plan, run.task, run.observer, programs, validate},
                {run.state, run.info, run.times}, *batches));
   run.idle = programs.idle();
+  run.bytes_sent = programs.bytes_sent();
   return {};
 }
 
@@ -287,6 +296,7 @@ Result<TrainingResult> finish(Run& run) {
                          .info = run.info,
                          .times = run.times,
                          .idle = run.idle,
+                         .bytes_sent = run.bytes_sent,
                          .test = test,
                          .train_examples = run.data.train.count,
                          .peak_rss_bytes = peak_resident_bytes() - run.idle_bytes,
@@ -306,7 +316,8 @@ Result<TrainingResult> finish(Run& run) {
 
 }  // namespace
 
-Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& observer) {
+Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& observer,
+                             MpiTransport* transport) {
   const int64_t idle_bytes = resident_bytes();
   reset_peak_resident();
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
@@ -335,7 +346,7 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   const Task task = classification_task({plan.graph.classes(), config.loss, config.isa},
                                         config.data, data.class_names);
   const Machine machine{pool, arena.span(), config.isa};
-  Run run{config, observer, plan, data, task, machine, state, info, {}, idle_bytes, {}};
+  Run run{config, observer, plan, data, task, machine, state, info, {}, idle_bytes, {}, transport};
   MANTISSA_RETURN_IF_ERROR(restore_or_begin(run, config_text));
   MANTISSA_RETURN_IF_ERROR(take_steps(run));
   return finish(run);

@@ -9,6 +9,8 @@
 
 namespace mantissa {
 
+class MpiTransport;
+
 struct TrainingResult {
   std::string summary_json;
   std::string plan_text;
@@ -18,6 +20,9 @@ struct TrainingResult {
 // Runs or resumes training as configured. kInterrupted if the observer stopped it: a checkpoint has
 // then been written, but for a run that had not begun, which leaves everything as it was. Errors
 // leave what was saved as it is.
-Result<TrainingResult> train(const RunConfig& config, const TrainObserver& observer);
+// `transport`: to the other processes that work on the run (train/worker.h), of which this is the
+// first.
+Result<TrainingResult> train(const RunConfig& config, const TrainObserver& observer,
+                             MpiTransport* transport = nullptr);
 
 }  // namespace mantissa

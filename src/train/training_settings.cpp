@@ -305,6 +305,17 @@ const Setting kSettings[] = {
        return c.pipeline.stages == 1 ? "" : std::to_string(c.pipeline.stages);
      },
      true},
+    {"replicas",
+     "copies of all stages, each with its part of a batch's micro-batches; they are processes "
+     "(mantissa launch) and change no result but in fp32 and in an asynchronous pipeline",
+     "1", kValue, kIdentity,
+     [](S text, Config& c) {
+       return assign(parse_integer("replicas", text, 1, 1024), c.pipeline.replicas);
+     },
+     [](const Config& c) {
+       return c.pipeline.replicas == 1 ? "" : std::to_string(c.pipeline.replicas);
+     },
+     true},
     {"pipeline",
      "when stages update their layers: flush (together: the bits of one stage), async (each as "
      "soon "

@@ -1,0 +1,33 @@
+// Runs of several processes. The first one is the run: it has the settings, the data, the loop and
+// the files. The others work on a stage of its network, or of a replica of it, and need nothing but
+// messages.
+#pragma once
+
+#include "base/result.h"
+#include "runtime/stage_messages.h"
+#include "train/run_config.h"
+#include "train/run_plan.h"
+#include "transport/mpi_transport.h"
+
+namespace mantissa {
+
+// Whether stages and replicas of the settings make as many processes as there are.
+Status divide_processes(int processes, RunConfig& config);
+
+// The processes of a run; without a transport: this one alone.
+Processes processes_of(const RunConfig& config, Transport* transport);
+
+// Tells the others what to work on. The plan is of these settings.
+void set_up_workers(const RunConfig& config, const RunPlan& plan, const Processes& processes);
+// Lets them end.
+void end_workers(Transport& transport);
+
+// Works for the first process until it says that it is enough.
+// `named`: the same, if it is to know positions.
+Status run_worker(Transport& transport, MpiTransport* named);
+
+// Says where a process is, for messages about one that is silent.
+MpiTransport::Describe describe_positions(const Graph& graph, const Program& program,
+                                          const Processes& processes);
+
+}  // namespace mantissa

@@ -1,0 +1,30 @@
+// The functions of MPI that the transport needs, in a library of their own (src/mpi), which is
+// loaded where a launcher started several processes. Nothing else needs MPI to be there.
+#pragma once
+
+namespace mantissa {
+
+// All from one thread. Functions that return int give 0, or MPI's error code.
+struct MpiFunctions {
+  // Joins the other processes.
+  int (*begin)(int* process, int* processes);
+  // Begin to pass so many bytes; they stay where they are until the request is done. `request` is
+  // for test() alone, which must be called until it is done.
+  int (*send)(const void* bytes, int count, int to, int tag, void** request);
+  int (*receive)(void* bytes, int count, int from, int tag, void** request);
+  // Whether the request is done, and how many bytes were received.
+  int (*test)(void** request, bool* is_done, int* count);
+  // Gives up a receive that is not done.
+  void (*cancel)(void** request);
+  // Waits for the other processes to come here.
+  int (*end)();
+  // Ends all processes.
+  void (*abort)(int code);
+  // Of an error code, at least 512 characters.
+  void (*describe)(int error, char* text);
+};
+
+constexpr const char* kMpiFunctionsSymbol = "mantissa_mpi_functions";
+using GetMpiFunctions = const MpiFunctions*();
+
+}  // namespace mantissa
