@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -20,7 +21,9 @@
 #include "plan/verify.h"
 #include "runtime/executor.h"
 #include "runtime/pipeline.h"
+#include "runtime/stage_server.h"
 #include "runtime/state.h"
+#include "tests/local_transport.h"
 #include "train/freeze.h"
 
 namespace mantissa::testing {
@@ -77,6 +80,7 @@ struct HarnessOptions {
   uint64_t retention_key = 0;   // which values are computed again, at random; 0: none
   bool by_rows = false;         // gradients of weights: computed by rows where that is possible
   int stages = 0;               // of a pipeline; 0: none
+  int replicas = 0;             // of these stages, a process each; 0: stages are threads
   pipeline::Mode pipeline = pipeline::Mode::kFlush;
   pipeline::FlushForm form = pipeline::FlushForm::kSplit;
   pipeline::Windows windows = pipeline::Windows::kLean;
@@ -144,6 +148,15 @@ class Harness {
 
   Harness(const HarnessOptions& options, Graph graph) : options_(options), pool_(options.threads) {
     init(with_loss(std::move(graph), options.loss, options.label_smoothing));
+  }
+
+  ~Harness() {
+    if (transports_.empty()) return;
+    for (size_t p = 1; p < transports_.size(); ++p) {
+      stage_messages::send_command(*transports_[0], static_cast<int>(p),
+                                   {.kind = stage_messages::CommandKind::kEnd});
+    }
+    for (std::thread& thread : processes_) thread.join();
   }
 
   // One step on a keyed batch of Fashion-MNIST.
@@ -281,25 +294,49 @@ class Harness {
   }
 
   void init_pipeline() {
-    const pipeline::Options way = {.mode = options_.pipeline,
-                                   .form = options_.form,
-                                   .windows = options_.windows,
-                                   .stages = options_.stages,
-                                   .accumulate = program_.options.micro_batches,
-                                   .updates = 1000};
+    const pipeline::Options way = {
+        .mode = options_.pipeline,
+        .form = options_.form,
+        .windows = options_.windows,
+        .stages = options_.stages,
+        .accumulate = program_.options.micro_batches / std::max(1, options_.replicas),
+        .updates = 1000};
     auto schedule = pipeline::make_schedule(way);
     ASSERT_TRUE(schedule.ok()) << schedule.error().message;
     auto plan = plan_stages(graph_, program_, state_->layout(), stages_of_nodes(), *schedule);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     plan_ = std::move(*plan);
-    auto arena = AlignedMemory::create(arena_bytes(plan_));
+    const bool is_alone = options_.replicas == 0;
+    auto arena = AlignedMemory::create(arena_bytes(plan_, 0, is_alone ? options_.stages : 1));
     ASSERT_TRUE(arena.ok());
     stage_arena_.emplace(std::move(*arena));
     std::memset(stage_arena_->data(), 0xA5, stage_arena_->span().size());
-    auto made = PipelineExecutor::create(graph_, program_, plan_, way, *state_,
-                                         stage_arena_->span(), options_.threads, options_.isa);
+    const Processes processes = is_alone ? Processes{} : start_processes(way);
+    auto made =
+        PipelineExecutor::create(graph_, program_, plan_, way, *state_, stage_arena_->span(),
+                                 options_.threads, options_.isa, processes);
     ASSERT_TRUE(made.ok()) << made.error().message;
     pipeline_ = std::move(*made);
+  }
+
+  // All but the first, which start from nothing but what they are sent.
+  Processes start_processes(const pipeline::Options& way) {
+    transports_ = LocalTransport::connect(options_.replicas * options_.stages);
+    const auto processes_of = [this](size_t p) {
+      return Processes{transports_[p].get(), options_.replicas, options_.stages};
+    };
+    for (size_t p = 1; p < transports_.size(); ++p) {
+      processes_.emplace_back([this, way, processes = processes_of(p)] {
+        auto state = State::create(state_->layout());
+        auto arena = AlignedMemory::create(arena_bytes(plan_, processes.stage(), 1));
+        std::memset(state->all_bytes().data(), 0xA5, state->all_bytes().size());
+        std::memset(arena->data(), 0xA5, arena->span().size());
+        const Status served = serve_stage(graph_, program_, plan_, way, *state, arena->span(),
+                                          options_.threads, options_.isa, processes);
+        EXPECT_TRUE(served.ok()) << (served.ok() ? "" : served.error().message);
+      });
+    }
+    return processes_of(0);
   }
 
   HarnessOptions options_;
@@ -311,6 +348,8 @@ class Harness {
   std::optional<Executor> executor_;
   PipelinePlan plan_;
   std::optional<AlignedMemory> stage_arena_;
+  std::vector<std::unique_ptr<LocalTransport>> transports_;  // by process
+  std::vector<std::thread> processes_;
   std::unique_ptr<PipelineExecutor> pipeline_;
   std::vector<uint8_t> pixels_;
   std::vector<int32_t> labels_;

@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "tests/harness.h"
 
@@ -60,6 +61,35 @@ TEST(Pipeline, EveryFormOfFlushHasThem) {
   }
 }
 
+TEST(Pipeline, ProcessesAndReplicasHaveThem) {
+  for (const char* format : {"bfp8", "dfp8", "bfp:g=8,gr=stochastic"}) {
+    for (const auto& [stages, replicas] : {std::pair{3, 1}, {1, 2}, {2, 2}, {1, 4}}) {
+      expect_same_as_one_stage({.model = "resnet8",
+                                .format = format,
+                                .batch_size = 16,
+                                .micro_batch_size = 4,
+                                .width = 0.5,
+                                .stages = stages,
+                                .replicas = replicas});
+    }
+  }
+}
+
+// Replicas may be narrow, and networks have dropout, momentum and more.
+TEST(Pipeline, ReplicasOfOtherNetworksAndOptimisersHaveThem) {
+  for (const char* model : {"lenet5", "mobilenet_v2"}) {
+    for (const OptimizerKind optimizer : {OptimizerKind::kSgd, OptimizerKind::kAdam}) {
+      expect_same_as_one_stage({.model = model,
+                                .optimizer = optimizer,
+                                .batch_size = 12,
+                                .micro_batch_size = 2,
+                                .width = std::string(model) == "lenet5" ? 1 : 0.125,
+                                .stages = 2,
+                                .replicas = 3});
+    }
+  }
+}
+
 HarnessOptions asynchronous(Mode mode, Windows windows, int micro_batch_size) {
   return {.model = "resnet8",
           .batch_size = 16,
@@ -87,6 +117,28 @@ TEST(Pipeline, AsynchronousRunsRepeat) {
         EXPECT_EQ(hashes.size(), 1u) << format << " " << pipeline::mode_name(mode);
       }
     }
+  }
+}
+
+// As threads they have the bits of processes.
+TEST(Pipeline, AsynchronousProcessesHaveTheBitsOfThreads) {
+  for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
+    HarnessOptions options = asynchronous(mode, Windows::kLean, 4);
+    Harness threads(options);
+    options.replicas = 1;
+    Harness processes(options);
+    threads.stretch(6);
+    processes.stretch(6);
+    EXPECT_EQ(threads.state_sha256(), processes.state_sha256()) << pipeline::mode_name(mode);
+    options.replicas = 2;
+    std::set<std::string> hashes;
+    for (const int workers : {1, 2}) {
+      options.threads = workers;
+      Harness replicas(options);
+      replicas.stretch(6);
+      hashes.insert(replicas.state_sha256());
+    }
+    EXPECT_EQ(hashes.size(), 1u) << "replicas, " << pipeline::mode_name(mode);
   }
 }
 

@@ -128,6 +128,11 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
     return infos;
   }
   if (command == "simulate") return simulation_infos();
+  if (command == "launch") {
+    return {{"processes", "processes to start: one for each stage, times --replicas", ""},
+            {"hosts", "file of the hosts to start them on, as mpirun takes it: NAME slots=N", ""},
+            {"deadline", "seconds after which a process that is not heard of ends the run", "60"}};
+  }
   if (command == "bench") return bench_infos();
   if (command == "quantize") return quantize_infos();
   if (command == "profile") {

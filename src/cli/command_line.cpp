@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <span>
 #include <sstream>
+#include <string_view>
 
 #include "cli/command_table.h"
 #include "cli/suggest.h"
@@ -64,7 +66,8 @@ int usage_error(const std::string& command, const std::string& problem) {
 void add_options(CLI::App& app, const std::string& command, Options& options, CommandLine& line) {
   const int help_width = help_columns() - kNameColumns - 1;
   for (const SettingInfo& setting : offered_settings(command)) {
-    const std::string name = "--" + setting.name;
+    const bool has_letter = command == "launch" && setting.name == "processes";
+    const std::string name = (has_letter ? "-n,--" : "--") + setting.name;
     const bool has_default = !setting.is_switch && !setting.default_value.empty();
     const std::string help =
         wrapped(setting.help + (has_default ? " (default: " + setting.default_value + ")" : ""),
@@ -262,8 +265,12 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
     add_options(*sub, command.name, options, line);
     sub->footer(footer(command));
   }
+  // The command that launch starts has options of its own.
+  const bool launches = argc > 1 && std::string_view(argv[1]) == "launch";
+  const auto begin = std::span(argv, static_cast<size_t>(argc));
+  const auto end = launches ? std::ranges::find(begin, std::string_view("--")) : begin.end();
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(end - begin.begin()), argv);
   } catch (const CLI::CallForHelp&) {
     std::fputs(app.help().c_str(), stdout);
     return 0;
@@ -280,6 +287,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   if (const auto code = check_values(chosen, line.command)) return code;
   if (const auto code = check_leftovers(chosen, line.command)) return code;
   if (const auto code = check_paths(line)) return code;
+  if (end != begin.end()) line.paths.assign(end + 1, begin.end());
   for (const SettingInfo& setting : offered_settings(line.command)) {
     if (chosen.count("--" + setting.name) == 0) continue;
     const std::string& value = options.values[setting.name];

@@ -64,6 +64,16 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa plan --model mine.json --data fashion-mnist\n"
      "  mantissa plan --from runs/a --data pictures/ --freeze 'stem*'\n"
      "  mantissa plan --model resnet20 --stages 4 --pipeline async --accumulate 8 --diagram\n"},
+    {"launch",
+     "Train in several processes, on one machine or several, by MPI",
+     "  mantissa launch -n 2 -- train --model resnet20 --accumulate 8 --out runs/a\n"
+     "  mantissa launch -n 4 -- train --model resnet20 --replicas 2 --accumulate 8 --out runs/b\n"
+     "  mantissa launch -n 2 --hosts hosts.txt -- train --model resnet20 --pipeline async \\\n"
+     "      --accumulate 8 --out runs/c\n",
+     "Each process works on a stage, or on that of a replica. The first one has the data and "
+     "writes "
+     "the files; --threads are those of each process. Ctrl-C ends the step and writes a "
+     "checkpoint. docs/pipelines.md has srun and Kubernetes, too."},
     {"simulate", "Simulate a pipeline of stages: idle time, missed updates, throughput",
      "  mantissa simulate --stages 14 --accumulate 56\n"
      "  mantissa simulate --stages 1000 --pipeline async --hop 50us --jitter 0.3\n"

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/completion.h"
+#include "cli/launch.h"
 #include "cli/next_steps.h"
 #include "cli/output.h"
 #include "cli/picture.h"
@@ -122,7 +123,15 @@ int with_fetched(const CommandLine& line, const Run& run) {
   return run(fetched);
 }
 
+// A process that works for another one shows nothing, and is told when to stop.
+int run_helper(const CommandLine& line) {
+  ignore_requests_to_stop();
+  const TrainingOutcome outcome = train(line.settings);
+  return outcome.error.empty() ? 0 : exit_code(line, outcome);
+}
+
 int run_train(const CommandLine& line) {
+  if (launched_process() > 0) return run_helper(line);
   return with_fetched(line, [](const CommandLine& fetched) {
     return report_run(fetched, train_visibly(fetched, train));
   });
@@ -307,6 +316,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "train") return run_train(line);
   if (line.command == "quantize") return with_fetched(line, run_quantize);
   if (line.command == "serve") return run_serve(line);
+  if (line.command == "launch") return run_launch(line);
   if (line.command == "bench") return run_bench(line);
   if (line.command == "profile") return run_profile(line);
   release_stop_signals();

@@ -15,7 +15,7 @@
 namespace mantissa::cli {
 namespace {
 
-constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -78,8 +78,8 @@ void end_without_stack(int) {
   far_end[0] = 0;
 }
 
-// The stack grows as it is used. Where a limit on address space leaves no room for that, the process
-// would end by SIGSEGV, at any moment: so it grows now, and there is a word if it cannot.
+// The stack grows as it is used. Where a limit on address space leaves no room for that, the
+// process would end by SIGSEGV, at any moment: so it grows now, and there is a word if it cannot.
 void grow_stack() {
   constexpr size_t kWanted = size_t{1} << 20;
   alignas(64) static std::array<char, 1 << 16> other_stack;
@@ -109,6 +109,13 @@ void prepare_process() {
   signal(SIGXFSZ, SIG_IGN);
   const sigset_t set = stop_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
+void ignore_requests_to_stop() {
+  for (const int number : kStopSignals) {
+    if (number != SIGTERM) signal(number, SIG_IGN);
+  }
+  release_stop_signals();
 }
 
 void release_stop_signals() {

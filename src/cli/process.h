@@ -10,13 +10,16 @@ namespace mantissa::cli {
 // something can be done about them.
 void prepare_process();
 
+// From here on requests to stop change nothing, but for SIGTERM.
+void ignore_requests_to_stop();
+
 // From here on they arrive again; one that was held back does at once.
 void release_stop_signals();
 
-// While one lives, the first signal that asks to stop (SIGINT, SIGTERM or SIGHUP) prints `message`
-// to standard error and sets requested(); one that comes later than 0.3 s after it ends the process
-// at once. Signals that were ignored when the process started (by nohup, or in background jobs of
-// scripts) stay ignored. One at a time.
+// While one lives, the first signal that asks to stop (SIGINT, SIGTERM, SIGHUP or SIGUSR1, which
+// launchers of jobs hand on) prints `message` to standard error and sets requested(); one that
+// comes later than 0.3 s after it ends the process at once. Signals that were ignored when the
+// process started (by nohup, or in background jobs of scripts) stay ignored. One at a time.
 class Interrupt {
  public:
   // `message` has no line end and must outlive this. `over_a_bar`: clears the line first.

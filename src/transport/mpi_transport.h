@@ -40,7 +40,6 @@ class MpiTransport : public Transport {
   void expect(const Stream& stream) override;
   void send(int to, int tag, Message message) override;
   Result<Message> receive(int from, int tag) override;
-  Result<Message> try_receive(int from, int tag) override;
   void close() override;
   int64_t bytes_sent() const override { return bytes_sent_.load(std::memory_order_relaxed); }
 

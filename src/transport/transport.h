@@ -42,8 +42,6 @@ class Transport {
   virtual void send(int to, int tag, Message message) = 0;
   // Waits for the next message of a stream. Fails where a process is gone, or after close().
   virtual Result<Message> receive(int from, int tag) = 0;
-  // The next message of a stream if it is there; empty: it is not.
-  virtual Result<Message> try_receive(int from, int tag) = 0;
 
   // From now on nothing is received any more, here and, as soon as it is known there, in all
   // processes.

@@ -1,0 +1,270 @@
+#include "cli/launch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "cli/mpirun_messages.h"
+#include "cli/output.h"
+#include "cli/terminal.h"
+#include "cli/text.h"
+
+namespace mantissa::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::seconds;
+
+constexpr int kFailed = static_cast<int>(Exit::kFailed);
+constexpr seconds kGrace{5};
+
+int refuse(const std::string& problem) {
+  say("mantissa launch: " + printable(problem) + " (mantissa launch --help)");
+  return static_cast<int>(Exit::kInvalidInput);
+}
+
+// A whole number of at least 1, or 0.
+int positive(const std::string& text) {
+  const bool digits =
+      !text.empty() && text.size() < 7 && text.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? std::atoi(text.c_str()) : 0;
+}
+
+// A file of the first process that says where each process is; it is removed at the end.
+class StatusFile {
+ public:
+  StatusFile() {
+    const char* const folder = std::getenv("TMPDIR");
+    path_ = std::string(folder == nullptr ? "/tmp" : folder) + "/mantissa-launch-XXXXXX";
+    const int file = mkstemp(path_.data());
+    if (file >= 0) close(file);
+    if (file < 0) path_.clear();
+  }
+  ~StatusFile() {
+    if (path_.empty()) return;
+    unlink(path_.c_str());
+    unlink((path_ + ".new").c_str());
+  }
+  StatusFile(const StatusFile&) = delete;
+  StatusFile& operator=(const StatusFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  // "process 1 (stage 2) in step 7, ...".
+  std::string line_of(int process) const {
+    std::ifstream file(path_);
+    std::string line;
+    for (int i = 0; i <= process; ++i) {
+      if (!std::getline(file, line)) return "process " + std::to_string(process);
+    }
+    return line;
+  }
+
+  // Whether it was written, and when last.
+  bool is_written() const { return size() > 0; }
+  timespec changed() const {
+    struct stat status = {};
+    stat(path_.c_str(), &status);
+    return status.st_mtim;
+  }
+
+ private:
+  int64_t size() const {
+    struct stat status = {};
+    return stat(path_.c_str(), &status) == 0 ? status.st_size : 0;
+  }
+  std::string path_;
+};
+
+std::vector<std::string> mpirun_words(const CommandLine& line, const std::string& processes,
+                                      const std::string& hosts, const StatusFile& status) {
+  std::vector<std::string> words = {"mpirun",          "-n",        processes,
+                                    "--oversubscribe", "--bind-to", "none"};
+  if (!hosts.empty()) words.insert(words.end(), {"--hostfile", hosts});
+  // Without these a host that is cut off is never noticed.
+  for (const auto& [name, value] : {std::pair{"oob_tcp_keepalive_time", "5"},
+                                    {"oob_tcp_keepalive_intvl", "1"},
+                                    {"oob_tcp_keepalive_probes", "3"}}) {
+    words.insert(words.end(), {"--mca", name, value});
+  }
+  // mpirun gives the first process a terminal of its own, whatever standard output is.
+  const Terminal terminal = describe_terminal(1);
+  for (const std::string& variable :
+       {"MANTISSA_DEADLINE=" + line.setting("deadline"), "MANTISSA_STATUS_FILE=" + status.path(),
+        terminal.redraws ? "COLUMNS=" + std::to_string(terminal.width()) : "TERM=dumb"}) {
+    words.insert(words.end(), {"-x", variable});
+  }
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  words.push_back(error ? line.program : program.string());
+  words.insert(words.end(), line.paths.begin(), line.paths.end());
+  return words;
+}
+
+// Starts a program in a process group of its own, so that Ctrl-C reaches launch alone. Its standard
+// error goes into a pipe. Gives 0 or an error number.
+int start(const std::vector<std::string>& words, pid_t& child, int& errors) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return errno;
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, ends[1], STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  const int error =
+      posix_spawnp(&child, arguments[0], &files, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  close(ends[1]);
+  errors = ends[0];
+  return error;
+}
+
+// mpirun while it runs.
+class Job {
+ public:
+  Job(pid_t child, int errors, const StatusFile& status, seconds deadline)
+      : child_(child), errors_(errors), status_(status), deadline_(deadline) {
+    sigset_t asked;
+    sigemptyset(&asked);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&asked, number);
+    sigprocmask(SIG_BLOCK, &asked, nullptr);
+    signals_ = signalfd(-1, &asked, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  ~Job() {
+    close(errors_);
+    if (signals_ >= 0) close(signals_);
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  // Until it ends; its status as waitpid() gives it.
+  int watch() {
+    int status = 0;
+    while (waitpid(child_, &status, WNOHANG) == 0) {
+      std::array<pollfd, 2> waits = {pollfd{errors_open_ ? errors_ : -1, POLLIN, 0},
+                                     pollfd{signals_, POLLIN, 0}};
+      poll(waits.data(), waits.size(), 100);
+      if (waits[0].revents != 0) pass_on_errors();
+      if (waits[1].revents != 0) take_signal();
+      check_status_file();
+    }
+    while (pass_on_errors()) continue;
+    write_message(2, messages_.rest());
+    return status;
+  }
+
+  const MpirunMessages& messages() const { return messages_; }
+
+ private:
+  // False: nothing is left.
+  bool pass_on_errors() {
+    std::array<char, 4096> text{};
+    const ssize_t count = read(errors_, text.data(), text.size());
+    if (count <= 0) errors_open_ = false;
+    if (count <= 0) return false;
+    write_message(2, messages_.take(std::string(text.data(), static_cast<size_t>(count))));
+    return true;
+  }
+
+  // mpirun hands SIGUSR1 on to the processes: the first one ends its step and writes a checkpoint.
+  // The second request ends them.
+  void take_signal() {
+    signalfd_siginfo info = {};
+    if (read(signals_, &info, sizeof info) != sizeof info) return;
+    ++requests_;
+    kill(child_, requests_ == 1 ? SIGUSR1 : SIGTERM);
+    if (requests_ > 2) kill(-child_, SIGKILL);
+  }
+
+  // The first process writes it every second, if it is on this machine. mpirun may hang where a
+  // host is gone.
+  void check_status_file() {
+    const timespec changed = status_.changed();
+    const bool is_new = changed.tv_sec != changed_.tv_sec || changed.tv_nsec != changed_.tv_nsec;
+    const auto now = Clock::now();
+    if (is_new || !status_.is_written()) {
+      changed_ = changed;
+      alive_ = now;
+    }
+    if (now - alive_ > deadline_ + kGrace) kill(child_, SIGTERM);
+    if (now - alive_ > deadline_ + 2 * kGrace) kill(-child_, SIGKILL);
+  }
+
+  pid_t child_;
+  int errors_, signals_ = -1;
+  bool errors_open_ = true;
+  const StatusFile& status_;
+  seconds deadline_;
+  MpirunMessages messages_;
+  int requests_ = 0;
+  timespec changed_ = {};
+  Clock::time_point alive_ = Clock::now();
+};
+
+// Open MPI wants to be asked twice whether root may run it; whoever is root in a container is.
+void allow_root() {
+  if (geteuid() != 0) return;
+  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+}
+
+}  // namespace
+
+int run_launch(const CommandLine& line) {
+  if (line.paths.empty() || line.paths[0] != "train") {
+    return refuse("behind -- stands the command that is started, train with its options");
+  }
+  const int processes = positive(line.setting("processes"));
+  if (processes == 0) return refuse("-n: how many processes? a whole number from 1 on");
+  const int deadline = positive(line.setting("deadline"));
+  if (deadline == 0) return refuse("--deadline: seconds, a whole number from 1 on");
+  const std::string hosts = line.setting("hosts");
+  if (!hosts.empty() && access(hosts.c_str(), R_OK) != 0) {
+    return refuse(hosts + ": " + std::strerror(errno));
+  }
+  allow_root();
+  const StatusFile status;
+  pid_t child = 0;
+  int errors = -1;
+  const int error =
+      start(mpirun_words(line, std::to_string(processes), hosts, status), child, errors);
+  if (error != 0) {
+    say("mantissa launch: mpirun cannot be started: " + std::string(std::strerror(error)) +
+        " (it is part of Open MPI: on Debian, apt-get install openmpi-bin)");
+    return kFailed;
+  }
+  Job job(child, errors, status, seconds(deadline));
+  const int ended = job.watch();
+  if (const auto& process = job.messages().ended()) {
+    say("mantissa launch: " + printable(status.line_of(process->process)) +
+        " was ended by signal " + std::to_string(process->signal) +
+        "; what was saved is there, and --resume goes on from it");
+    return kFailed;
+  }
+  return WIFEXITED(ended) ? WEXITSTATUS(ended) : kFailed;
+}
+
+}  // namespace mantissa::cli

@@ -1,0 +1,61 @@
+#include "cli/mpirun_messages.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+namespace mantissa::cli {
+namespace {
+
+bool is_rule(const std::string& line) {
+  return line.size() >= 40 && std::ranges::all_of(line, [](char c) { return c == '-'; });
+}
+
+// Notes about an end that is told otherwise.
+bool is_known(const std::string& frame) {
+  return std::ranges::any_of(
+      std::array{"Primary job  terminated normally", "exited with non-zero status",
+                 "noticed that process rank", "MPI_ABORT was invoked", "has lost communication",
+                 "user-specified signal", "attempting to cleanly terminate"},
+      [&](const char* text) { return frame.find(text) != std::string::npos; });
+}
+
+// The number behind a text.
+std::optional<int> number_behind(const std::string& frame, const std::string& text) {
+  const size_t at = frame.find(text);
+  if (at == std::string::npos) return std::nullopt;
+  return std::atoi(frame.c_str() + at + text.size());
+}
+
+}  // namespace
+
+std::string MpirunMessages::take(const std::string& text) {
+  std::string shown;
+  for (const char c : text) {
+    line_ += c;
+    if (c == '\n') shown += take_line(std::exchange(line_, ""));
+  }
+  return shown;
+}
+
+std::string MpirunMessages::take_line(const std::string& line) {
+  const bool rule = is_rule(line.substr(0, line.size() - 1));
+  if (!rule && !in_frame_) return line;
+  frame_ += line;
+  if (!rule) return "";
+  in_frame_ = !in_frame_;
+  if (in_frame_) return "";
+  const std::string frame = std::exchange(frame_, "");
+  const auto process = number_behind(frame, "noticed that process rank ");
+  const auto signal = number_behind(frame, "exited on signal ");
+  if (process && signal && !ended_) ended_ = EndedProcess{*process, *signal};
+  return is_known(frame) ? "" : frame;
+}
+
+std::string MpirunMessages::rest() {
+  std::string shown = std::exchange(frame_, "") + std::exchange(line_, "");
+  return is_known(shown) ? "" : shown;
+}
+
+}  // namespace mantissa::cli
