@@ -16,8 +16,9 @@ bool is_rule(const std::string& line) {
 bool is_known(const std::string& frame) {
   return std::ranges::any_of(
       std::array{"Primary job  terminated normally", "exited with non-zero status",
-                 "noticed that process rank", "MPI_ABORT was invoked", "has lost communication",
-                 "user-specified signal", "attempting to cleanly terminate"},
+                 "without calling \"finalize\"", "exited improperly", "noticed that process rank",
+                 "MPI_ABORT was invoked", "has lost communication", "user-specified signal",
+                 "attempting to cleanly terminate"},
       [&](const char* text) { return frame.find(text) != std::string::npos; });
 }
 
@@ -41,6 +42,8 @@ std::string MpirunMessages::take(const std::string& text) {
 
 std::string MpirunMessages::take_line(const std::string& line) {
   const bool rule = is_rule(line.substr(0, line.size() - 1));
+  // Memory of a process that is gone.
+  if (line.find("] Read -1, expected") != std::string::npos) return "";
   if (!rule && !in_frame_) return line;
   frame_ += line;
   if (!rule) return "";

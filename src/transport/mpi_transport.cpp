@@ -361,7 +361,12 @@ void MpiTransport::leave() {
     mpi_.end();
     return;
   }
-  // The process may hang where nothing can be told any more, and MPI_Abort, too.
+  // Whoever ends by itself says why first; the launcher then ends the others.
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return;
+  }
+  // The process hangs in something else. MPI_Abort may hang, too.
   std::thread last = try_thread([] {
     std::this_thread::sleep_for(kGrace);
     std::_Exit(kAborted);

@@ -32,7 +32,8 @@ class MpiTransport : public Transport {
 
   // Joins the others. Fails where MPI is not installed, or does not start.
   static Result<std::unique_ptr<MpiTransport>> create(std::chrono::milliseconds deadline);
-  // Waits for the other processes to end, too. After a failure it ends them.
+  // Waits for the other processes to end, too; not after a failure, where the launcher ends them as
+  // soon as this process is gone.
   ~MpiTransport() override;
 
   int process() const override { return process_; }

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Runs of several processes: the same bits, requests to stop, processes that die or freeze.
+# shellcheck source=tests/cli/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+if ! command -v mpirun >/dev/null || [[ ! -e $(dirname "$MANTISSA")/libmantissa-mpi.so ]]; then
+  echo "skipped: there is no Open MPI"
+  finish
+  exit
+fi
+
+settings=(--data "$data" --model resnet8 --width 0.5 --steps 12 --batch-size 16 --accumulate 4)
+
+field() {
+  python3 -c 'import json, sys; print(json.load(open(sys.argv[2] + "/summary.json"))[sys.argv[1]])' \
+    "$1" "$2"
+}
+same_state() { [[ $(field state_sha256 "$1") == "$(field state_sha256 "$2")" ]]; }
+
+refuses "no number of processes" 2 "how many processes" launch -- train
+refuses "another command" 2 "train with its options" launch -n 2 -- eval
+refuses "no command" 2 "train with its options" launch -n 2
+refuses "no such file of hosts" 2 "No such file" launch -n 2 --hosts "$folder/none" -- train
+refuses "replicas without processes" 2 "mantissa launch -n 2" train "${settings[@]}" \
+  --replicas 2 --out "$folder/refused"
+refuses "more processes than stages" 2 "3 processes were started" launch -n 3 -- train \
+  "${settings[@]}" --stages 2 --out "$folder/refused"
+refuses "micro-batches that replicas do not share" 2 "3 do not share 4" launch -n 3 -- train \
+  "${settings[@]}" --replicas 3 --out "$folder/refused"
+
+accepts "one process" "test accuracy" train "${settings[@]}" --out "$folder/one"
+accepts "two stages" "test accuracy" launch -n 2 -- train "${settings[@]}" --out "$folder/two"
+holds "the same state" same_state "$folder/two" "$folder/one"
+holds "the summary has processes" python3 -c 'import json, sys
+summary = json.load(open(sys.argv[1]))
+assert summary["stages"] == 2 and summary["replicas"] == 1 and summary["pipeline"] == "flush"
+assert len(summary["bytes_sent"]) == 2 and min(summary["bytes_sent"]) > 0
+assert len(summary["idle_fraction"]) == 2' "$folder/two/summary.json"
+accepts "two replicas of two stages" "test accuracy" launch -n 4 -- train "${settings[@]}" \
+  --replicas 2 --out "$folder/four"
+holds "the same state again" same_state "$folder/four" "$folder/one"
+accepts "the result as JSON alone" '^\{' launch -n 2 -- train "${settings[@]}" --json \
+  --out "$folder/json"
+
+way=(--pipeline async --drain-every 4)
+accepts "async as threads" "test accuracy" train "${settings[@]}" --stages 2 "${way[@]}" \
+  --out "$folder/threads"
+accepts "async as processes" "test accuracy" launch -n 2 -- train "${settings[@]}" "${way[@]}" \
+  --out "$folder/async"
+holds "async: the same state" same_state "$folder/async" "$folder/threads"
+
+# A failure of the first process ends the others.
+accepts "a run" "test accuracy" launch -n 2 -- train "${settings[@]}" --out "$folder/again"
+refuses "a folder that has a run" 2 "again" launch -n 2 -- train "${settings[@]}" \
+  --out "$folder/again"
+
+steps=100000
+# start RUN ARGUMENTS...: a long run with checkpoints, in the background; waits for the first.
+start() {
+  local out=$1 i
+  shift
+  "$MANTISSA" launch -n 3 --deadline 3 -- train "${settings[@]}" --steps "$steps" \
+    --checkpoint-every 4 --out "$out" "$@" >"$folder/stdout" 2>"$folder/stderr" &
+  launched=$!
+  for ((i = 0; i < 300; ++i)); do
+    compgen -G "$out/checkpoint-*.safetensors" >/dev/null && return
+    sleep 0.1
+  done
+  bad "no checkpoint in 30 s" "$out"
+}
+# worker RUN: the process id of the run's second process.
+worker() {
+  local id
+  for id in $(pgrep -f -- "--out $1"); do
+    if tr '\0' '\n' <"/proc/$id/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=1"; then
+      echo "$id"
+      return
+    fi
+  done
+}
+# ends NAME SECONDS CODE: the run ends within so many seconds, with this exit code.
+ends() {
+  local begin=$SECONDS code=0
+  wait "$launched" || code=$?
+  if ((SECONDS - begin > $2)); then
+    bad "$1" "$((SECONDS - begin)) s"
+  elif ((code != $3)); then
+    bad "$1" "exit code $code"
+  else
+    ok "$1"
+  fi
+}
+nothing_left() {
+  local i
+  for ((i = 0; i < 50; ++i)); do
+    pgrep -f -- "--out $1" >/dev/null || return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+steps=800
+start "$folder/killed"
+sleep 1.5 # positions are told once a second
+kill -9 "$(worker "$folder/killed")"
+ends "a process is killed: the run ends" 15 1
+holds "the message says where it was" \
+  grep -qE "process 1 \(stage 2\).* step [0-9]+.*signal 9" "$folder/stderr"
+holds "all processes are gone" nothing_left "$folder/killed"
+
+steps=100000
+start "$folder/frozen"
+kill -STOP "$(worker "$folder/frozen")"
+ends "a process is frozen: the run ends" 20 1
+holds "the message names it" grep -qE "process 1 \(stage 2\).*not been heard of" "$folder/stderr"
+holds "all processes are gone, the frozen one too" nothing_left "$folder/frozen"
+
+start "$folder/stopped"
+kill -INT "$launched"
+ends "Ctrl-C ends the step" 20 130
+holds "with a checkpoint" grep -q "a checkpoint is in" "$folder/stderr"
+holds "all processes are gone after it" nothing_left "$folder/stopped"
+
+# A killed run goes on in another division, and ends with the state of a run that nothing disturbed.
+accepts "it goes on with a stage less" "test accuracy" launch -n 2 -- train --resume --stages 2 \
+  --out "$folder/killed"
+holds "from a checkpoint" grep -q "resuming at step" "$folder/stderr"
+accepts "an undisturbed run" "test accuracy" train "${settings[@]}" --steps 800 \
+  --checkpoint-every 4 --out "$folder/undisturbed"
+holds "both end with the same state" same_state "$folder/killed" "$folder/undisturbed"
+
+finish
