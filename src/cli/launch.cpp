@@ -171,7 +171,9 @@ class Job {
       if (waits[1].revents != 0) take_signal();
       check_status_file();
     }
-    while (pass_on_errors()) continue;
+    // Processes on another host may hold the pipe open.
+    pollfd left = {errors_, POLLIN, 0};
+    while (poll(&left, 1, 300) > 0 && pass_on_errors()) continue;
     write_message(2, messages_.rest());
     return status;
   }

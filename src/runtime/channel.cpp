@@ -14,14 +14,14 @@ void ThreadChannel::send(const Executor& sender, int micro_batch) {
   changed_.notify_all();
 }
 
-bool ThreadChannel::receive(Executor& receiver, int micro_batch) {
+Status ThreadChannel::receive(Executor& receiver, int micro_batch) {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return sent_ > micro_batch || closed_; });
-    if (sent_ <= micro_batch) return false;
+    if (sent_ <= micro_batch) return failed("the pipeline has been stopped");
   }
   receiver.receive(transfer(), passed_[static_cast<size_t>(micro_batch) % passed_.size()]);
-  return true;
+  return {};
 }
 
 void ThreadChannel::close() {
@@ -46,11 +46,11 @@ void ProcessChannel::send(const Executor& sender, int) {
   transport_.send(process_, tag_, std::move(message));
 }
 
-bool ProcessChannel::receive(Executor& receiver, int) {
-  const Result<Message> message = transport_.receive(process_, tag_);
-  if (!message.ok() || message->size() != bytes_) return false;
-  receiver.receive(transfer(), *message);
-  return true;
+Status ProcessChannel::receive(Executor& receiver, int) {
+  MANTISSA_ASSIGN(const Message message, transport_.receive(process_, tag_));
+  if (message.size() != bytes_) return failed("a stage sent values of another network");
+  receiver.receive(transfer(), message);
+  return {};
 }
 
 }  // namespace mantissa

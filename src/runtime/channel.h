@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/result.h"
 #include "plan/stages.h"
 #include "runtime/executor.h"
 #include "transport/transport.h"
@@ -22,8 +23,8 @@ class Channel {
   const Transfer& transfer() const { return transfer_; }
 
   virtual void send(const Executor& sender, int micro_batch) = 0;
-  // Waits for it. False: the channel was closed.
-  virtual bool receive(Executor& receiver, int micro_batch) = 0;
+  // Waits for it. Fails if the channel was closed.
+  virtual Status receive(Executor& receiver, int micro_batch) = 0;
   // Micro-batches are counted from 0 again.
   virtual void reset() = 0;
   virtual void close() = 0;
@@ -37,7 +38,7 @@ class ThreadChannel : public Channel {
  public:
   ThreadChannel(const Transfer& transfer, const Executor& sender, int capacity);
   void send(const Executor& sender, int micro_batch) override;
-  bool receive(Executor& receiver, int micro_batch) override;
+  Status receive(Executor& receiver, int micro_batch) override;
   void reset() override { sent_ = 0; }
   void close() override;
 
@@ -57,7 +58,7 @@ class ProcessChannel : public Channel {
   ProcessChannel(const Transfer& transfer, const Executor& own, Transport& transport, int process,
                  int tag, bool receives, int capacity);
   void send(const Executor& sender, int micro_batch) override;
-  bool receive(Executor& receiver, int micro_batch) override;
+  Status receive(Executor& receiver, int micro_batch) override;
   void reset() override {}
   void close() override {}  // with the transport
 

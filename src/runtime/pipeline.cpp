@@ -141,9 +141,16 @@ void PipelineExecutor::work(int s) {
       changed_.wait(lock, [&] { return run_ >= run || stopped_; });
       if (stopped_) return;
     }
-    stages_[s].run(
+    Status ran = stages_[s].run(
         schedule_.stages[s], [&](int update) { return input_of(update); },
         [&](int update, const Result<StepResult>& part) { return finish(update, part); });
+    if (!ran.ok()) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (failure_.ok() && !stopped_) failure_ = std::move(ran);
+      }
+      stop();
+    }
     const std::lock_guard lock(mutex_);
     --working_;
     changed_.notify_all();

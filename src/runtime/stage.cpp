@@ -56,24 +56,31 @@ void Stage::begin(int64_t step, Mode mode, int accumulate) {
   if (plan_.versions > 0 && mode_ == Mode::k2bw) save_version(0);
 }
 
-void Stage::run(std::span<const Cell> cells, const InputOf& input_of, const Finished& finished) {
+namespace {
+
+Error stopped() { return failed("the pipeline has been stopped"); }
+
+}  // namespace
+
+Status Stage::run(std::span<const Cell> cells, const InputOf& input_of, const Finished& finished) {
   for (const Cell& cell : cells) {
     switch (cell.work) {
       case Work::kForward:
       case Work::kGradInput:
-        if (!run_micro_batch(cell, input_of)) return;
+        MANTISSA_RETURN_IF_ERROR(run_micro_batch(cell, input_of));
         break;
       case Work::kGradWeights:
         compute_gradients(*instances_[cell.index % plan_.window], plan_.grad_weights, cell.index);
         break;
       case Work::kUpdate: {
         const UpdateInput* const input = input_of(cell.index);
-        if (input == nullptr) return;
-        if (!finished(cell.index, run_update(*input, input->scalars.step + 1))) return;
+        if (input == nullptr) return stopped();
+        if (!finished(cell.index, run_update(*input, input->scalars.step + 1))) return {};
         break;
       }
     }
   }
+  return {};
 }
 
 int64_t Stage::copy_shift(int update) const {
@@ -99,14 +106,14 @@ void Stage::compute_gradients(Executor& executor, std::span<const int> instructi
   }
 }
 
-bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
+Status Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
   const bool backward = cell.work == Work::kGradInput;
   const int instance = cell.index % plan_.window;
   Executor& executor = *instances_[instance];
   if (!backward) {
     const int update = cell.index / accumulate_;
     const UpdateInput* const input = input_of(update);
-    if (input == nullptr) return false;
+    if (input == nullptr) return stopped();
     executor.set_step(input->batch, input->scalars);
     if (transport_ != nullptr) transport_->set_step(input->scalars.step);
     inputs_[instance] = input;
@@ -119,7 +126,7 @@ bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
   }
   for (Channel* channel : receives_) {
     if (channel->transfer().backward != backward) continue;
-    if (!channel->receive(executor, cell.index)) return false;
+    MANTISSA_RETURN_IF_ERROR(channel->receive(executor, cell.index));
   }
   if (backward) {
     compute_gradients(executor, plan_.grad_input, cell.index);
@@ -129,7 +136,7 @@ bool Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
   for (Channel* channel : sends_) {
     if (channel->transfer().backward == backward) channel->send(executor, cell.index);
   }
-  return true;
+  return {};
 }
 
 // The first instance may hold a micro-batch of a later update: it gets its own step back.

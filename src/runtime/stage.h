@@ -51,14 +51,15 @@ class Stage {
   // Nanoseconds in which it computed, since it was made.
   int64_t busy_ns() const { return busy_ns_; }
 
-  // Does the cells one after the other.
-  void run(std::span<const pipeline::Cell> cells, const InputOf& input_of,
+  // Does the cells one after the other. Fails where a channel or an input does, and not where an
+  // update does, which `finished` has heard of.
+  Status run(std::span<const pipeline::Cell> cells, const InputOf& input_of,
            const Finished& finished);
 
  private:
   void compute(Executor& executor, std::span<const int> instructions, int micro_batch);
   void compute_gradients(Executor& executor, std::span<const int> instructions, int index);
-  bool run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
+  Status run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
   Result<StepResult> run_update(const UpdateInput& input, int64_t next_step);
   std::byte* version_place(int version) const;
   void save_version(int version);

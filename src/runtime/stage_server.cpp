@@ -67,10 +67,10 @@ class Server {
     stages_[0].begin(command.step, options_.mode, options_.accumulate);
     taken_ = 0;
     status_ = {};
-    stages_[0].run(
+    Status ran = stages_[0].run(
         schedule_.stages[stage_], [&](int update) { return input_of(update); },
         [&](int, const Result<StepResult>& part) { return finish(part); });
-    return std::exchange(status_, {});
+    return status_.ok() ? std::move(ran) : std::exchange(status_, {});
   }
 
   const UpdateInput* input_of(int update) {
