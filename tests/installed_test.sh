@@ -59,7 +59,7 @@ soname=libmantissa.so.${version%.*}
 
 check "static: installs" install_to "$folder/static"
 check "static: has these files and no others" files_are "$folder/static" bin/mantissa \
-  lib/libmantissa.a lib/cmake/Mantissa/MantissaStatic{,-release}.cmake "${package[@]}"
+  lib/libmantissa.a lib/libmantissa-mpi.so lib/cmake/Mantissa/MantissaStatic{,-release}.cmake "${package[@]}"
 check "static: installs a command that runs" "$folder/static/bin/mantissa" info
 check "shared: installs" install_to "$folder/shared" --component other_kind
 check "shared: has these files and no others" files_are "$folder/shared" lib/libmantissa.so \

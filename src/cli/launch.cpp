@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::seconds;
 
 constexpr int kFailed = static_cast<int>(Exit::kFailed);
-constexpr seconds kGrace{5};
+constexpr seconds kGrace{5}, kLastWords{2};
 
 int refuse(const std::string& problem) {
   say("mantissa launch: " + printable(problem) + " (mantissa launch --help)");
@@ -74,7 +74,8 @@ class StatusFile {
     return line;
   }
 
-  // Whether it was written, and when last.
+  // Whether it is there, whether it was written, and when last.
+  bool is_there() const { return access(path_.c_str(), F_OK) == 0; }
   bool is_written() const { return size() > 0; }
   timespec changed() const {
     struct stat status = {};
@@ -207,12 +208,15 @@ class Job {
     const timespec changed = status_.changed();
     const bool is_new = changed.tv_sec != changed_.tv_sec || changed.tv_nsec != changed_.tv_nsec;
     const auto now = Clock::now();
-    if (is_new || !status_.is_written()) {
+    was_written_ = was_written_ || status_.is_written();
+    const bool gave_up = was_written_ && !status_.is_there();
+    if ((is_new && !gave_up) || !was_written_) {
       changed_ = changed;
       alive_ = now;
     }
-    if (now - alive_ > deadline_ + kGrace) kill(child_, SIGTERM);
-    if (now - alive_ > deadline_ + 2 * kGrace) kill(-child_, SIGKILL);
+    const auto patience = gave_up ? kLastWords : deadline_ + kGrace;
+    if (now - alive_ > patience) kill(child_, SIGTERM);
+    if (now - alive_ > patience + kLastWords) kill(-child_, SIGKILL);
   }
 
   pid_t child_;
@@ -223,6 +227,7 @@ class Job {
   MpirunMessages messages_;
   int requests_ = 0;
   timespec changed_ = {};
+  bool was_written_ = false;
   Clock::time_point alive_ = Clock::now();
 };
 

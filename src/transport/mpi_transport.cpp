@@ -23,7 +23,7 @@ using std::chrono::seconds;
 constexpr int kHeartbeat = 0, kClose = 1;  // tags; others have their own
 constexpr milliseconds kBeat{1000};
 // A process that has failed has so long to say so, and to save what it can.
-constexpr seconds kGrace{5};
+constexpr seconds kGrace{5}, kHeadStart{2};
 constexpr int kAborted = 1;
 
 Result<const MpiFunctions*> load_mpi() {
@@ -361,10 +361,16 @@ void MpiTransport::leave() {
     mpi_.end();
     return;
   }
-  // Whoever ends by itself says why first; the launcher then ends the others.
+  // Whoever ends by itself says why first; the launcher then ends the others, and need not wait for
+  // MPI where the file is gone.
   {
     const std::lock_guard lock(mutex_);
-    if (ending_) return;
+    if (process_ == 0 && !status_file_.empty()) std::remove(status_file_.c_str());
+    if (ending_) {
+      // The first process tells it best: it comes first.
+      if (process_ > 0) std::this_thread::sleep_for(kHeadStart);
+      return;
+    }
   }
   // The process hangs in something else. MPI_Abort may hang, too.
   std::thread last = try_thread([] {

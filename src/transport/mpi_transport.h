@@ -47,7 +47,8 @@ class MpiTransport : public Transport {
   // Says where a process is.
   using Describe = std::function<std::string(int process, const Position&)>;
   void set_describe(Describe describe);
-  // The first process keeps a file that says where each one is, once a second.
+  // The first process keeps a file that says where each one is, once a second. It removes the file
+  // when it gives up.
   void set_status_file(std::string path);
 
  private:
