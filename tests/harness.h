@@ -266,6 +266,9 @@ class Harness {
       const auto rows = row_choices(graph_, program_options, planning, {}, 0);
       program_options.by_rows = by_rows(graph_, rows, rows.size());
     }
+    if (options_.stages > 1 && options_.retention_key != 0) {
+      keep_passed_values(planning, program_options);
+    }
     auto program = compile(graph_, program_options, planning);
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
     program_ = std::move(*program);
@@ -291,6 +294,18 @@ class Harness {
       stages.push_back(is_norm ? stages.back() : even);
     }
     return stages;
+  }
+
+  // Those that one stage passes to another.
+  void keep_passed_values(const PlanningContext& planning, ProgramOptions& program_options) {
+    ProgramOptions keeps_all = program_options;
+    keeps_all.retention.clear();
+    const auto kept = compile(graph_, keeps_all, planning);
+    ASSERT_TRUE(kept.ok()) << kept.error().message;
+    const std::vector<bool> passed = passed_values(graph_, *kept, stages_of_nodes());
+    for (size_t value = 0; value < passed.size(); ++value) {
+      if (passed[value]) program_options.retention[value] = Retention::kKept;
+    }
   }
 
   void init_pipeline() {

@@ -90,6 +90,35 @@ TEST(Pipeline, ReplicasOfOtherNetworksAndOptimisersHaveThem) {
   }
 }
 
+// What stages compute again has the bits that it had.
+TEST(Pipeline, FlushHasThemWhereStagesComputeAgain) {
+  for (const char* model : {"lenet5", "resnet8", "mobilenet_v2"}) {
+    const double width = std::string(model) == "mobilenet_v2" ? 0.125 : 1;
+    for (const char* format : {"bfp8", "dfp8", "fp32", "bfp:inversion=yes"}) {
+      if (std::string(model) == "lenet5" && format == std::string("bfp:inversion=yes")) continue;
+      for (const int stages : {2, 3, 4}) {
+        HarnessOptions options = {.model = model,
+                                  .format = format,
+                                  .batch_size = 16,
+                                  .micro_batch_size = 4,
+                                  .width = width,
+                                  .retention_key = static_cast<uint64_t>(stages),
+                                  .stages = stages,
+                                  .form = stages == 4 ? FlushForm::k1F1B : FlushForm::kSplit,
+                                  .replicas = stages == 2 ? 2 : 0};
+        SCOPED_TRACE(options.model + " " + options.format + " in " + std::to_string(stages));
+        Harness stages_run(options);
+        stages_run.stretch(3);
+        options.stages = 0;
+        options.retention_key = 0;
+        Harness one(options);
+        for (int i = 0; i < 3; ++i) one.step();
+        EXPECT_EQ(stages_run.state_sha256(), one.state_sha256());
+      }
+    }
+  }
+}
+
 HarnessOptions asynchronous(Mode mode, Windows windows, int micro_batch_size) {
   return {.model = "resnet8",
           .batch_size = 16,
@@ -139,6 +168,36 @@ TEST(Pipeline, AsynchronousProcessesHaveTheBitsOfThreads) {
       hashes.insert(replicas.state_sha256());
     }
     EXPECT_EQ(hashes.size(), 1u) << "replicas, " << pipeline::mode_name(mode);
+    }
+  }
+}
+
+// With the weights of the forward pass, whatever has been updated since.
+TEST(Pipeline, AsynchronousStagesComputeTheSameAgain) {
+  for (const char* model : {"lenet5", "resnet8", "mobilenet_v2"}) {
+    for (const char* format : {"bfp8", "dfp8", "fp32"}) {
+      for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
+        for (const int micro_batch_size : {4, 16}) {
+          if (mode == Mode::k2bw && micro_batch_size == 16) continue;
+          HarnessOptions options = asynchronous(mode, Windows::kFull, micro_batch_size);
+          if (mode == Mode::k2bw) options.windows = Windows::kLean;
+          options.model = model;
+          options.format = format;
+          options.width = std::string(model) == "mobilenet_v2" ? 0.125 : 1;
+          options.stages = mode == Mode::kAsync ? 4 : 3;
+          SCOPED_TRACE(options.model + " " + options.format + " " +
+                       std::string(pipeline::mode_name(mode)));
+          std::set<std::string> hashes;
+          for (const uint64_t key : {0, 1}) {
+            options.retention_key = key;
+            Harness run(options);
+            run.stretch(6);
+            hashes.insert(run.state_sha256());
+          }
+          EXPECT_EQ(hashes.size(), 1u);
+        }
+      }
+    }
   }
 }
 

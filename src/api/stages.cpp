@@ -61,7 +61,8 @@ Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan)
                    formatted("%.2f ms", ms) + " a micro-batch, idle " +
                    formatted("%.1f %%", 100 * simulation.stages[s].idle) + ", " +
                    std::to_string(stage.window) + " in flight, misses up to " +
-                   std::to_string(missed) + " updates, " + format_bytes(stage.arena_bytes()) + "\n";
+                   std::to_string(missed) + " updates, " + format_bytes(staged.bytes[s]) +
+                   " (arena " + format_bytes(stage.arena_bytes()) + ")\n";
     report.json["stages"].push_back({{"layers", layers_of(staged, s)},
                                      {"first_layer", staged.division.first[s]},
                                      {"load", staged.division.load[s]},
@@ -70,7 +71,8 @@ Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan)
                                      {"window", stage.window},
                                      {"weight_versions", std::max(1, stage.versions)},
                                      {"staleness", missed},
-                                     {"arena_bytes", stage.arena_bytes()}});
+                                     {"arena_bytes", stage.arena_bytes()},
+                                     {"bytes", staged.bytes[s]}});
   }
   options.updates = kDrawnUpdates;
   MANTISSA_ASSIGN(const pipeline::Schedule drawn, pipeline::make_schedule(options));

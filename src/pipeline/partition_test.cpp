@@ -43,9 +43,9 @@ void all_divisions(int layers, int stages, std::vector<int>& first,
 
 TEST(Partition, IsTheBestOfAll) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    const int count = 3 + static_cast<int>(seed % 12);
+    const int count = 3 + static_cast<int>(seed % 18);  // up to 20
     const std::vector<Layer> layers = random_layers(seed, count);
-    for (int stages = 1; stages <= std::min(count, 6); ++stages) {
+    for (int stages = 1; stages <= std::min(count, count > 14 ? 4 : 6); ++stages) {
       std::vector<int> windows, versions;
       for (int s = 0; s < stages; ++s) {
         windows.push_back(stages - s);

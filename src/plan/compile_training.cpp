@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <limits>
 #include <optional>
 
-#include "base/sizes.h"
 #include "ops/gradient_rows.h"
 #include "plan/exact_retention.h"
 #include "plan/gradient_rows.h"
@@ -183,27 +181,8 @@ class TrainingCompiler {
 
   std::vector<ValueDecision> explain(const std::vector<Retention>& choice,
                                      const Program& program) const {
-    std::vector<int> recomputations(graph_.values.size(), 0);
-    for (const Instruction& instruction : program.instructions) {
-      if (instruction.phase == Phase::kRecompute) ++recomputations[instruction.output().exponent];
-    }
-    std::vector<ValueDecision> decisions;
-    for (size_t v = 0; v < choice.size(); ++v) {
-      const RecomputeModel::Value& value = model_->values()[v];
-      ValueDecision decision{
-          .name = value.name,
-          .bytes = value.bytes,
-          .tier_bytes = value.read_backward ? model_->tier_bytes(value) : 0,
-          .keep_us = 1e-3 * value.keep_ns,
-          .compute_us = 1e-3 * (is_literal() ? value.near_compute_ns : value.compute_ns),
-          .recomputations = recomputations[value.value],
-          .is_kept = choice[v] == Retention::kKept};
-      decision.decision =
-          decision.is_kept || decision.recomputations > 0 ? retention_name(choice[v]) : "-";
-      decision.reason =
-          is_literal() ? literal_reason(decision, value, choice) : reason(decision, value);
-      decisions.push_back(std::move(decision));
-    }
+    std::vector<ValueDecision> decisions =
+        value_decisions(*model_, choice, program, recompute_.mode == RecomputeMode::kLiteral);
     explain_rows(decisions);
     return decisions;
   }
@@ -226,30 +205,6 @@ class TrainingCompiler {
                                      : slower ? "memory is short"
                                               : "computing it is faster"});
     }
-  }
-
-  bool is_literal() const { return recompute_.mode == RecomputeMode::kLiteral; }
-
-  static const char* literal_reason(const ValueDecision& decision,
-                                    const RecomputeModel::Value& value,
-                                    const std::vector<Retention>& choice) {
-    if (!value.may_go || !value.read_backward) return reason(decision, value);
-    if (!decision.is_kept) return "loading its input and computing it is faster";
-    const bool can_go = std::all_of(value.inputs.begin(), value.inputs.end(),
-                                    [&](int input) { return choice[input] == Retention::kKept; });
-    return can_go ? "loading it is faster" : "what it is computed from is not there";
-  }
-
-  static const char* reason(const ValueDecision& decision, const RecomputeModel::Value& value) {
-    if (!value.may_go) return "the loss reads it";
-    if (decision.is_kept) {
-      if (!value.read_backward) return "others are computed from it";
-      return decision.keep_us <= decision.compute_us ? "loading it is faster"
-                                                     : "what it is computed from is not there";
-    }
-    if (decision.recomputations == 0) return "the backward pass does not need it";
-    if (!value.read_backward) return "others are computed from it";
-    return decision.compute_us < decision.keep_us ? "computing it is faster" : "memory is short";
   }
 
   const Graph& graph_;
@@ -279,25 +234,6 @@ Result<TrainingProgram> compile_training(const Graph& graph, ProgramOptions opti
   }
   const int64_t limit = recompute.limit_bytes;
   return compiler.within(limit > 0 ? limit : kNoLimit);
-}
-
-std::string to_string(const std::vector<ValueDecision>& decisions) {
-  char line[256];
-  std::snprintf(line, sizeof line, "%-32s %11s %11s %9s %12s %6s  %-24s %s\n", "value", "size",
-                "lies in", "keep us", "compute us", "again", "decision", "why");
-  std::string text = line;
-  for (const ValueDecision& d : decisions) {
-    const std::string tier = d.tier_bytes == 0 ? "-"
-                             : d.tier_bytes == std::numeric_limits<int64_t>::max()
-                                 ? "memory"
-                                 : format_bytes(d.tier_bytes);
-    std::snprintf(line, sizeof line, "%-32s %11s %11s %9.1f %12.1f %6d  %-24s %s\n",
-                  (d.name + (d.is_gradient ? " (gradient)" : "")).c_str(),
-                  format_bytes(d.bytes).c_str(), tier.c_str(), d.keep_us, d.compute_us,
-                  d.recomputations, d.decision, d.reason);
-    text += line;
-  }
-  return text;
 }
 
 Result<RecomputeMode> parse_recompute_mode(std::string_view text) {

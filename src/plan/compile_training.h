@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "plan/machine_profile.h"
 #include "plan/program.h"
+#include "plan/value_decisions.h"
 
 namespace mantissa {
 
@@ -35,23 +36,6 @@ struct RecomputeOptions {
   MachineProfile profile = {};
 };
 
-// The decision about a value of the forward pass, or the gradient of a parameter, and its
-// grounds.
-struct ValueDecision {
-  std::string name;
-  bool is_gradient = false;  // of the parameter `name`
-  int64_t bytes = 0;
-  // Size of the cache that it lies in when the backward pass comes back to it; INT64_MAX: memory;
-  // 0: the backward pass does not read it.
-  int64_t tier_bytes = 0;
-  double keep_us = 0;      // estimated: writing it there and loading it
-  double compute_us = 0;   // estimated: computing it again
-  int recomputations = 0;  // in the program
-  bool is_kept = true;
-  const char* decision = "";  // retention_name, "computed by rows", "-" if it is not needed
-  const char* reason = "";
-};
-
 struct TrainingProgram {
   Program program;
   std::vector<ValueDecision>
@@ -64,9 +48,6 @@ struct TrainingProgram {
 Result<TrainingProgram> compile_training(const Graph& graph, ProgramOptions options,
                                          const PlanningContext& planning,
                                          const RecomputeOptions& recompute);
-
-// A table of the decisions.
-std::string to_string(const std::vector<ValueDecision>& decisions);
 
 Result<RecomputeMode> parse_recompute_mode(std::string_view text);
 std::string_view recompute_mode_name(RecomputeMode mode);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "plan/retention_evaluator.h"
@@ -84,18 +85,46 @@ double estimated_ns(const Graph& graph, const Program& program, const Instructio
 
 RecomputeModel::RecomputeModel(const Graph& graph, const Program& program,
                                const MachineProfile& profile, int threads,
-                               int64_t instruction_bytes, int64_t least_arena_bytes)
+                               int64_t instruction_bytes, int64_t least_arena_bytes,
+                               const InFlight& in_flight)
     : tiers_(profile.tiers.begin(), profile.tiers.end()), instruction_bytes_(instruction_bytes) {
   tiers_.push_back(profile.on_chip);
+  find_received(graph, program);
   find_values(graph, program, profile, threads);
   find_reads(program, profile);
+  add_in_flight(in_flight);
   place_on_chip(profile);
   add_up_the_rest(program, least_arena_bytes);
+}
+
+// Values that no instruction of the program writes.
+void RecomputeModel::find_received(const Graph& graph, const Program& program) {
+  std::set<int> known;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.phase != Phase::kForward) continue;
+    for (const Operand& output : instruction.outputs) known.insert(output.exponent);
+  }
+  for (const Instruction& instruction : program.instructions) {
+    for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
+      for (const Operand& operand : *operands) {
+        if (!is_kept_value(program, operand) || !known.insert(operand.exponent).second) continue;
+        Value value;
+        value.value = operand.exponent;
+        value.name = graph.values[value.value].name;
+        value.bytes = buffer_bytes(program, operand.index);
+        value.stays = value.is_received = true;
+        value.may_go = false;
+        value.forward = value.last_forward = 0;
+        values_.push_back(std::move(value));
+      }
+    }
+  }
 }
 
 void RecomputeModel::find_values(const Graph& graph, const Program& program,
                                  const MachineProfile& profile, int threads) {
   std::vector<int> model_value(graph.values.size(), -1);
+  for (size_t v = 0; v < values_.size(); ++v) model_value[values_[v].value] = static_cast<int>(v);
   first_backward_ = static_cast<int>(program.instructions.size());
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
@@ -177,6 +206,20 @@ void RecomputeModel::find_reads(const Program& program, const MachineProfile& pr
   }
 }
 
+void RecomputeModel::add_in_flight(const InFlight& in_flight) {
+  for (Value& value : values_) {
+    value.copies_bytes = (in_flight.window - 1) * value.bytes;
+    value.stays = value.stays || (!in_flight.stays.empty() && in_flight.stays[value.value]);
+    value.may_go = value.may_go && !value.stays;
+  }
+  for (Read& read : reads_) {
+    read.apart = !in_flight.apart.empty() && in_flight.apart[read.instruction];
+    for (const int v : read.values) {
+      (read.apart ? values_[v].read_apart : values_[v].read_before) = true;
+    }
+  }
+}
+
 void RecomputeModel::place_on_chip(const MachineProfile& profile) {
   int64_t room = profile.on_chip.bytes;
   for (Value& value : values_) {
@@ -192,7 +235,7 @@ void RecomputeModel::add_up_the_rest(const Program& program, int64_t least_arena
   during_.assign(instructions + 1, 0);
   before_.assign(instructions + 1, 0);
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.kind == BufferKind::kActivation) continue;
+    if (buffer.kind == BufferKind::kActivation || buffer.last < buffer.first) continue;
     during_[buffer.first] += buffer.bytes;
     during_[buffer.last + 1] -= buffer.bytes;
     if (buffer.last == buffer.first) continue;

@@ -17,17 +17,30 @@ namespace mantissa {
 double estimated_ns(const Graph& graph, const Program& program, const Instruction& instruction,
                     const MachineProfile& profile, int threads);
 
+// The micro-batches that the stage of a pipeline has in flight, where the program is its part
+// (plan/stages.h).
+struct InFlight {
+  int window = 1;
+  std::vector<bool> stays = {};  // by value of the graph: another stage has it too
+  std::vector<bool> apart = {};  // by instruction: runs behind all others of the backward pass
+};
+
 class RecomputeModel {
  public:
-  // A value that the forward pass writes to the arena; in the order in which it does.
+  // A value that the forward pass writes to the arena, in the order in which it does; before
+  // these, values that come from another stage.
   struct Value {
     int value = -1;  // of the graph
     std::string name;
     int64_t bytes = 0;
-    std::vector<int> inputs;              // values of the model that it is computed from
-    int64_t transient_bytes = 0;          // workspace and scratch while it is computed
-    bool may_go = true;                   // false: the loss reads it, it is always kept
-    bool read_backward = false;           // by the backward pass itself
+    std::vector<int> inputs;      // values of the model that it is computed from
+    int64_t copies_bytes = 0;     // of the other micro-batches in flight, if these hold it
+    int64_t transient_bytes = 0;  // workspace and scratch while it is computed
+    bool may_go = true;           // false: it is always kept, since the loss reads it
+    bool stays = false;           // or another stage has it too
+    bool is_received = false;     // from another stage
+    bool read_apart = false, read_before = false;  // by instructions that run apart, and others
+    bool read_backward = false;                    // by the backward pass itself
     int tier = 0;                         // where it lies when the backward pass comes back to it
     double keep_ns = 0;                   // writing it there and loading it
     double compute_ns = 0;                // computing it again
@@ -40,13 +53,15 @@ class RecomputeModel {
     int instruction = -1;
     std::vector<int> values;
     bool ends_node = false;  // values that are computed each time are forgotten after it
+    bool apart = false;      // runs behind all others (InFlight)
   };
 
   struct Outcome {
-    int64_t peak_bytes = 0;   // the largest live set
-    int64_t total_bytes = 0;  // and what the instructions take that compute again
-    int64_t excess = 0;       // of the total: bytes above the limit, summed over all moments
-    double nanoseconds = 0;   // of keeping and computing again, together
+    int64_t peak_bytes = 0;  // the largest live set
+    // And the instructions that compute again, and what other micro-batches in flight hold.
+    int64_t total_bytes = 0;
+    int64_t excess = 0;      // of the total: bytes above the limit, summed over all moments
+    double nanoseconds = 0;  // of keeping and computing again, together
     int recomputations = 0;
   };
 
@@ -54,7 +69,8 @@ class RecomputeModel {
   // `least_arena_bytes`, whatever is computed again. An instruction takes `instruction_bytes`
   // outside the arena.
   RecomputeModel(const Graph& graph, const Program& program, const MachineProfile& profile,
-                 int threads, int64_t instruction_bytes = 0, int64_t least_arena_bytes = 0);
+                 int threads, int64_t instruction_bytes = 0, int64_t least_arena_bytes = 0,
+                 const InFlight& in_flight = {});
 
   const std::vector<Value>& values() const { return values_; }
   int64_t tier_bytes(const Value& value) const { return tiers_[value.tier].bytes; }
@@ -76,9 +92,11 @@ class RecomputeModel {
   std::vector<Retention> by_graph_value(const std::vector<Retention>& choice, size_t values) const;
 
  private:
+  void find_received(const Graph& graph, const Program& program);
   void find_values(const Graph& graph, const Program& program, const MachineProfile& profile,
                    int threads);
   void find_reads(const Program& program, const MachineProfile& profile);
+  void add_in_flight(const InFlight& in_flight);
   void place_on_chip(const MachineProfile& profile);
   void add_up_the_rest(const Program& program, int64_t least_arena_bytes);
 

@@ -36,13 +36,15 @@ class RetentionEvaluator::Course {
     for (const RecomputeModel::Value& value : model.values()) {
       const int inputs = add(value.inputs), reads = add(reads_of[values_.size()]);
       values_.push_back({value.bytes, value.transient_bytes, value.keep_ns, value.compute_ns,
-                         inputs, reads, reads, static_cast<int>(lists_.size())});
+                         inputs, reads, reads, static_cast<int>(lists_.size()), value.copies_bytes,
+                         (value.read_before ? kBefore : 0) | (value.read_apart ? kApart : 0)});
+      has_copies_ = has_copies_ || value.copies_bytes > 0;
       written_forward_[value.forward] += value.bytes;
       last_forward_.push_back(value.last_forward);
     }
     std::vector<uint64_t> of_node(words_);
     for (const RecomputeModel::Read& read : model.reads()) {
-      reads_.push_back({model.bytes_before()[read.instruction], read.instruction});
+      reads_.push_back({model.bytes_before()[read.instruction], read.instruction, read.apart});
       add_check(read.values, of_node);
       if (!read.ends_node) continue;
       checks_.back().ends_node = true;
@@ -97,7 +99,7 @@ class RetentionEvaluator::Course {
     replay();
     RecomputeModel::Outcome outcome{.nanoseconds = nanoseconds_,
                                     .recomputations = static_cast<int>(computed_.size())};
-    const int64_t overhead = outcome.recomputations * instruction_bytes_;
+    const int64_t overhead = outcome.recomputations * instruction_bytes_ + copies_bytes();
     const int64_t most = limit_bytes - overhead;
     int64_t live = 0, peak = 0, excess = 0;
     const auto add_up = [&](const int64_t* rest, size_t moment, int moments) {
@@ -134,10 +136,13 @@ class RetentionEvaluator::Course {
     double keep_ns, compute_ns;
     int inputs_begin, inputs_end;
     int reads_begin, reads_end;
+    int64_t copies_bytes;
+    int uses;  // kBefore, kApart: by what itself reads it
   };
   struct Read {
     int64_t bytes_before;
     int instruction;
+    bool apart;  // runs behind all that does not
   };
   // That values of a read are there which no read of the same node before it has asked for.
   struct Check {
@@ -169,6 +174,7 @@ class RetentionEvaluator::Course {
 
   static constexpr int kWordBits = 64;
   static constexpr int kCompared = 16;  // states, at once
+  static constexpr int kBefore = 1, kApart = 2;
 
   static uint64_t bit(int v) { return uint64_t{1} << v % kWordBits; }
   static void set(std::vector<uint64_t>& words, int v) { words[v / kWordBits] |= bit(v); }
@@ -315,6 +321,36 @@ class RetentionEvaluator::Course {
     for (int w = 0; w < words_; ++w) there_[w] &= ~each_time_[w];
   }
 
+  // What the other micro-batches in flight hold of the values that this one holds behind its
+  // forward pass.
+  int64_t copies_bytes() {
+    if (!has_copies_) return 0;
+    find_uses();
+    int64_t bytes = 0;
+    for (size_t v = 0; v < values_.size(); ++v) {
+      const bool is_held = choice_[v] == Retention::kKept ||
+                           (choice_[v] == Retention::kRecomputed && uses_[v] == (kBefore | kApart));
+      if (is_held && last_[v] >= first_backward_) bytes += values_[v].copies_bytes;
+    }
+    return bytes;
+  }
+
+  // By which parts of the backward pass values are used, those that others are computed from
+  // included. A value that is computed once is there from its first use on.
+  void find_uses() {
+    uses_.clear();
+    for (const Value& value : values_) uses_.push_back(value.uses);
+    for (const Computed& computed : computed_) {
+      const Value& value = values_[computed.value];
+      const bool is_early =
+          choice_[computed.value] == Retention::kRecomputed && (value.uses & kBefore) != 0;
+      const bool apart = reads_[computed.read].apart && !is_early;
+      for (int i = value.inputs_begin; i < value.inputs_end; ++i) {
+        uses_[lists_[i]] |= apart ? kApart : kBefore;
+      }
+    }
+  }
+
   // Goes through the moments.
   void replay() {
     change_.assign(written_forward_.begin(), written_forward_.end());
@@ -363,7 +399,9 @@ class RetentionEvaluator::Course {
   const std::vector<int64_t>& during_;
   int first_backward_;
   int64_t instruction_bytes_;
-  int words_;  // of a set of values
+  bool has_copies_ = false;
+  std::vector<int> uses_;  // by value
+  int words_;              // of a set of values
   std::vector<Value> values_;
   std::vector<Read> reads_;
   std::vector<int> lists_;

@@ -42,20 +42,32 @@ class Layers {
     }
   }
 
-  StageLayers run(const MachineProfile& profile, int threads) {
+  StageLayers run(const MachineProfile& profile, int threads, int64_t instruction_bytes) {
     for (const Instruction& instruction : program_.instructions) {
       const int node = instruction.layer >= 0 ? instruction.layer : instruction.node;
       if (node < 0) continue;
       pipeline::Layer& layer = result_.layers[layer_of_[node]];
       layer.time += estimated_ns(graph_, program_, instruction, profile, threads);
       if (instruction.phase == Phase::kForward) layer.multiply_adds += instruction.multiply_adds;
+      layer.kept_bytes += instruction_bytes;
+      add_sums(instruction, layer);
     }
     for (size_t p = 0; p < graph_.parameters.size(); ++p) add_parameter(static_cast<int>(p));
     for (const Buffer& buffer : program_.buffers) add_buffer(buffer);
+    add_work();
     return std::move(result_);
   }
 
  private:
+  void add_sums(const Instruction& instruction, pipeline::Layer& layer) {
+    if (!instruction.clears_gradients) return;
+    for (const ParameterOperand& operand : instruction.parameters) {
+      if (operand.gradient_buffer < 0) continue;
+      const Buffer& buffer = program_.buffers[operand.gradient_buffer];
+      if (lasts(buffer)) layer.state_bytes += buffer.bytes;
+    }
+  }
+
   void add_parameter(int p) {
     const auto user = std::ranges::find_if(graph_.nodes, [&](const Node& node) {
       return std::ranges::find(node.parameters, p) != node.parameters.end();
@@ -63,24 +75,46 @@ class Layers {
     if (user == graph_.nodes.end()) return;
     pipeline::Layer& layer = result_.layers[layer_of_[user - graph_.nodes.begin()]];
     layer.parameters += graph_.parameters[p].shape.count();
-    layer.weight_bytes += layout_.tensors[layout_.parameters[p].mantissa].bytes();
+    const int64_t mantissas = layout_.tensors[layout_.parameters[p].mantissa].bytes();
+    layer.weight_bytes += mantissas;
+    layer.state_bytes += state_bytes(layout_, p) - mantissas;
+  }
+
+  // For the whole step: what an update adds up.
+  bool lasts(const Buffer& buffer) const {
+    return program_.options.micro_batches > 1 &&
+           (buffer.kind == BufferKind::kWeightGradient || buffer.kind == BufferKind::kStatistics);
+  }
+
+  bool is_kept(const Buffer& buffer) const {
+    return program_.instructions[buffer.first].phase == Phase::kForward &&
+           program_.instructions[buffer.last].phase != Phase::kForward;
+  }
+
+  // What is alive at once while a layer works, but for what it keeps.
+  void add_work() {
+    for (int i = 0; i < static_cast<int>(program_.instructions.size()); ++i) {
+      const int at = layer_at(program_.instructions[i]);
+      if (at < 0) continue;
+      int64_t bytes = 0;
+      for (const Buffer& buffer : program_.buffers) {
+        if (buffer.first > i || i > buffer.last) continue;
+        if (!lasts(buffer) && !is_kept(buffer)) bytes += buffer.bytes;
+      }
+      pipeline::Layer& layer = result_.layers[at];
+      layer.work_bytes = std::max(layer.work_bytes, bytes);
+    }
   }
 
   // Buffers live from one instruction to another. Those of the forward pass that the backward pass
   // still reads are kept; those that live from one layer to the next are passed on.
   void add_buffer(const Buffer& buffer) {
-    if (buffer.last < buffer.first || buffer.kind == BufferKind::kWeightGradient) return;
+    if (buffer.last < buffer.first || lasts(buffer)) return;
     const Instruction& first = program_.instructions[buffer.first];
-    const Instruction& last = program_.instructions[buffer.last];
-    const int from = layer_at(first), to = layer_at(last);
+    const int from = layer_at(first), to = layer_at(program_.instructions[buffer.last]);
     if (from < 0 || to < 0) return;
     const bool forward = first.phase == Phase::kForward;
-    pipeline::Layer& layer = result_.layers[from];
-    if (forward && last.phase != Phase::kForward) {
-      layer.kept_bytes += buffer.bytes;
-    } else if (from == to) {
-      layer.work_bytes = std::max(layer.work_bytes, buffer.bytes);
-    }
+    if (is_kept(buffer)) result_.layers[from].kept_bytes += buffer.bytes;
     const auto [low, high] = std::minmax(from, to);
     for (int l = low; l < high; ++l) {
       (forward ? result_.layers[l].passed_bytes : result_.layers[l].returned_bytes) += buffer.bytes;
@@ -102,8 +136,8 @@ class Layers {
 }  // namespace
 
 StageLayers stage_layers(const Graph& graph, const Program& program, const StateLayout& layout,
-                         const MachineProfile& profile, int threads) {
-  return Layers(graph, program, layout).run(profile, threads);
+                         const MachineProfile& profile, int threads, int64_t instruction_bytes) {
+  return Layers(graph, program, layout).run(profile, threads, instruction_bytes);
 }
 
 std::vector<pipeline::StageTimes> stage_times(const Graph& graph, const Program& program,

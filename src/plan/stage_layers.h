@@ -21,9 +21,10 @@ struct StageLayers {
 };
 
 // Nodes between which a network may be cut, each with those behind it that must stay with it: a
-// batch norm that decides exponents of its input's channels, and nodes that share parameters.
+// batch norm that decides exponents of its input's channels, and nodes that share parameters. Each
+// instruction takes `instruction_bytes` outside the arena, for each micro-batch in flight.
 StageLayers stage_layers(const Graph& graph, const Program& program, const StateLayout& layout,
-                         const MachineProfile& profile, int threads);
+                         const MachineProfile& profile, int threads, int64_t instruction_bytes = 0);
 
 // The estimated times of each stage, in nanoseconds.
 std::vector<pipeline::StageTimes> stage_times(const Graph& graph, const Program& program,

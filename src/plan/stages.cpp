@@ -18,7 +18,8 @@ constexpr int64_t kAlignment = 64;
 enum class Part : uint8_t { kForward, kGradInput, kGradWeights, kUpdate };
 
 // By instruction. Gradients of weights can be apart unless grad_input, which comes behind them,
-// reads what they leave; updates at once follow them.
+// reads what they leave; updates at once follow them. Values are computed again where they are read
+// first: with grad_input if that reads them at all.
 std::vector<Part> parts_of(const Program& program, bool apart) {
   std::vector<Part> parts;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -36,6 +37,16 @@ std::vector<Part> parts_of(const Program& program, bool apart) {
       parts.push_back(Part::kGradInput);
     }
   }
+  std::vector<bool> read_early(program.buffers.size(), false);
+  for (size_t i = parts.size(); apart && i-- > 0;) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.phase == Phase::kRecompute && !read_early[instruction.output().index]) {
+      parts[i] = Part::kGradWeights;
+    }
+    if (parts[i] == Part::kGradInput) {
+      for_each_buffer(instruction, [&](int buffer) { read_early[buffer] = true; });
+    }
+  }
   return parts;
 }
 
@@ -47,6 +58,8 @@ class StagePlanner {
         program_(program),
         layout_(layout),
         stage_of_(stage_of),
+        options_(schedule.options),
+        versions_(schedule.versions),
         parts_(parts_of(program, schedule.options.splits_backward())),
         uses_(program.buffers.size()) {
     const pipeline::Options& options = schedule.options;
@@ -56,7 +69,6 @@ class StagePlanner {
       // The forward pass of the first micro-batch of an update may come before the update before.
       if (options.mode != pipeline::Mode::kFlush) {
         stage.updates_in_flight = (stage.window - 1) / options.accumulate + 2;
-        if (schedule.versions[s] > 1) stage.versions = schedule.versions[s];
       }
       stage.offsets.assign(program.buffers.size(), -1);
       stage.copies.assign(program.buffers.size(), Copies::kOne);
@@ -69,6 +81,7 @@ class StagePlanner {
     MANTISSA_RETURN_IF_ERROR(find_transfers());
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       place_buffers(static_cast<int>(s));
+      find_versions(static_cast<int>(s));
       place_parameters(static_cast<int>(s));
     }
     return std::move(plan_);
@@ -202,10 +215,9 @@ class StagePlanner {
         parts.insert(parts_[use.instruction]);
       }
       if (parts.empty()) continue;
-      bool passes = false;
       for (const Transfer& transfer : plan_.transfers) {
         if (transfer.buffer != b || (transfer.from != s && transfer.to != s)) continue;
-        passes = true;
+        parts.insert(transfer.backward ? Part::kGradInput : Part::kForward);
         // There from the part's start, or to its end.
         const int begin = transfer.backward ? forward_end : 0;
         const int end = (transfer.backward ? backward_end : forward_end) - 1;
@@ -215,7 +227,7 @@ class StagePlanner {
         extend(0);
         extend(static_cast<int>(position.size()) - 1);
         if (buffer.kind == BufferKind::kStatistics) stage.copies[b] = Copies::kPerUpdate;
-      } else if (passes || parts.size() > 1) {
+      } else if (parts.size() > 1) {
         stage.copies[b] = Copies::kPerInstance;
       }
       by_copies[static_cast<size_t>(stage.copies[b])].push_back(b);
@@ -226,13 +238,31 @@ class StagePlanner {
                               stage.shared_bytes + stage.window * stage.instance_bytes, stage);
   }
 
+  // Without versions of its own (kAsync) a stage needs them where it computes values again: those
+  // of each update that a micro-batch in flight may have missed.
+  void find_versions(int s) {
+    StagePlan& stage = plan_.stages[s];
+    const bool all = versions_[s] > 1;
+    for (const auto* list : {&stage.forward, &stage.grad_input, &stage.grad_weights}) {
+      for (const int i : *list) {
+        const Phase phase = program_.instructions[i].phase;
+        if (all ? phase != Phase::kUpdate : phase == Phase::kRecompute)
+          stage.versioned.push_back(i);
+      }
+    }
+    const int missed = pipeline::most_missed_updates(options_, stage.window);
+    stage.versions = all ? versions_[s] : missed > 0 && !stage.versioned.empty() ? missed + 1 : 0;
+    if (stage.versions == 0) stage.versioned.clear();
+  }
+
   // Mantissas and exponents, one parameter after the other.
   void place_parameters(int s) {
     StagePlan& stage = plan_.stages[s];
     std::set<int> parameters;
-    for (size_t n = 0; n < graph_.nodes.size() && stage.versions > 0; ++n) {
-      if (stage_of_[n] != s) continue;
-      parameters.insert(graph_.nodes[n].parameters.begin(), graph_.nodes[n].parameters.end());
+    for (const int i : stage.versioned) {
+      for (const ParameterOperand& operand : program_.instructions[i].parameters) {
+        parameters.insert(operand.parameter);
+      }
     }
     for (const int parameter : parameters) {
       const ParameterState& tensors = layout_.parameters[parameter];
@@ -260,6 +290,8 @@ class StagePlanner {
   const Program& program_;
   const StateLayout& layout_;
   std::span<const int> stage_of_;
+  const pipeline::Options& options_;
+  const std::vector<int>& versions_;        // of the schedule, by stage
   std::vector<Part> parts_;                 // by instruction
   std::vector<std::vector<Use>> uses_;      // by buffer
   std::map<int, std::set<int>> exponents_;  // by buffer: rows of the table
@@ -280,6 +312,39 @@ Result<PipelinePlan> plan_stages(const Graph& graph, const Program& program,
                                  const StateLayout& layout, std::span<const int> stage_of,
                                  const pipeline::Schedule& schedule) {
   return StagePlanner(graph, program, layout, stage_of, schedule).run();
+}
+
+int64_t state_bytes(const StateLayout& layout, int parameter) {
+  const ParameterState& state = layout.parameters[parameter];
+  std::vector<int> tensors = {state.mantissa, state.exponent, state.accumulator,
+                              state.gradient_exponent};
+  for (const MomentState& moment : state.moments) {
+    tensors.insert(tensors.end(), {moment.mantissa, moment.exponent});
+  }
+  int64_t bytes = 0;
+  for (const int tensor : tensors) bytes += tensor < 0 ? 0 : layout.tensors[tensor].bytes();
+  return bytes;
+}
+
+std::vector<bool> passed_values(const Graph& graph, const Program& program,
+                                std::span<const int> stage_of) {
+  std::vector<bool> passed(graph.values.size(), false);
+  std::vector<int> writer(graph.values.size(), -1);  // its stage
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.layer < 0) continue;
+    const int stage = stage_of[instruction.layer];
+    for (const Operand& output : instruction.outputs) {
+      if (!is_kept_value(program, output)) continue;
+      if (instruction.phase == Phase::kForward) writer[output.exponent] = stage;
+    }
+    for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
+      for (const Operand& operand : *operands) {
+        if (!is_kept_value(program, operand)) continue;
+        if (writer[operand.exponent] != stage) passed[operand.exponent] = true;
+      }
+    }
+  }
+  return passed;
 }
 
 Program stage_program(const Program& program, const StagePlan& stage, int instance) {

@@ -36,13 +36,16 @@ struct VersionedParameter {
 
 // Instructions are those of the program, by their index.
 struct StagePlan {
-  // Run for each micro-batch. The gradients of weights are apart where the schedule wants it, else part
-  // of grad_input.
+  // Run for each micro-batch. The gradients of weights are apart where the schedule wants it, else
+  // part of grad_input.
   std::vector<int> forward, grad_input, grad_weights;
   std::vector<int> update;    // once in a step
   int window = 1;             // micro-batches in flight
   int updates_in_flight = 1;  // that these belong to, at most
-  int versions = 0;           // of the weights besides the state's own
+  // Versions of the weights besides the state's own, and the instructions that read them. An
+  // asynchronous stage needs them to compute values again with the weights of their forward pass.
+  int versions = 0;
+  std::vector<int> versioned;
   // The arena of the stage: one part for all micro-batches, then one for each in flight, for each
   // update in flight, and for each version of the weights.
   int64_t shared_bytes = 0, instance_bytes = 0, update_bytes = 0, version_bytes = 0;
@@ -66,12 +69,20 @@ struct PipelinePlan {
 };
 
 // `program` trains the graph; `stage_of` has a stage for each node, ascending, from 0 to the last
-// that the schedule has. Errors: nodes of several stages share a parameter, gradients are clipped
-// by their common norm, a value with exponents for its channels is passed on, or a value would be
-// computed again in another stage.
+// that the schedule has. The program may compute values again, but none that passed_values() has.
+// Errors: nodes of several stages share a parameter, gradients are clipped by their common norm, a
+// value with exponents for its channels is passed on, or a value would be computed again in another
+// stage.
 Result<PipelinePlan> plan_stages(const Graph& graph, const Program& program,
                                  const StateLayout& layout, std::span<const int> stage_of,
                                  const pipeline::Schedule& schedule);
+
+// Bytes of the parameter's tensors: mantissas, exponents, and what updates keep.
+int64_t state_bytes(const StateLayout& layout, int parameter);
+
+// By value of the graph, whether a stage reads it from another: both keep it.
+std::vector<bool> passed_values(const Graph& graph, const Program& program,
+                                std::span<const int> stage_of);
 
 // The program as a stage runs it for the micro-batches of one instance: buffers have their places
 // in the stage's arena.

@@ -53,7 +53,7 @@ void Stage::begin(int64_t step, Mode mode, int accumulate) {
   updates_ = 0;
   for (const auto& instance : instances_) instance->begin_counts(step);
   if (exchange_ != nullptr) exchange_->clear(*instances_[0]);
-  if (plan_.versions > 0 && mode_ == Mode::k2bw) save_version(0);
+  if (plan_.versions > 0 && mode_ != Mode::kStash) save_version(0);
 }
 
 namespace {
@@ -153,7 +153,7 @@ Result<StepResult> Stage::run_update(const UpdateInput& input, int64_t next_step
   for (const auto& instance : instances_) instance->begin_counts(next_step);
   executor.set_step(inputs_[0]->batch, inputs_[0]->scalars);
   ++updates_;
-  if (plan_.versions > 0 && mode_ == Mode::k2bw) save_version(updates_ % plan_.versions);
+  if (plan_.versions > 0 && mode_ != Mode::kStash) save_version(updates_ % plan_.versions);
   return part;
 }
 
@@ -179,9 +179,7 @@ void Stage::use_version(Executor& executor, int version) {
   for (const VersionedParameter& parameter : plan_.parameters) {
     std::byte* const mantissas = base + parameter.mantissas;
     auto* const exponents = reinterpret_cast<int16_t*>(base + parameter.exponents);
-    for (const auto* list : {&plan_.forward, &plan_.grad_input, &plan_.grad_weights}) {
-      executor.use_weights(*list, parameter.parameter, mantissas, exponents);
-    }
+    executor.use_weights(plan_.versioned, parameter.parameter, mantissas, exponents);
   }
 }
 

@@ -8,9 +8,10 @@
 namespace mantissa {
 namespace {
 
-// As many as the sender has in flight, and one on its way.
+// As many as the earlier stage has in flight: it begins another micro-batch when one has come back,
+// and by then what went in either direction for that one has been received.
 int capacity_of(const PipelinePlan& plan, const Transfer& transfer) {
-  return std::max(plan.stages[transfer.from].window, plan.stages[transfer.to].window) + 1;
+  return plan.stages[std::min(transfer.from, transfer.to)].window;
 }
 
 }  // namespace
@@ -29,7 +30,16 @@ int64_t input_bytes(const Graph& graph, const Program& program, int input) {
 
 int64_t passed_bytes(const Program& program, const PipelinePlan& plan) {
   int64_t bytes = 0;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    bytes += received_bytes(program, plan, static_cast<int>(s));
+  }
+  return bytes;
+}
+
+int64_t received_bytes(const Program& program, const PipelinePlan& plan, int stage) {
+  int64_t bytes = 0;
   for (const Transfer& transfer : plan.transfers) {
+    if (transfer.to != stage) continue;
     bytes += capacity_of(plan, transfer) * program.buffers[transfer.buffer].bytes;
   }
   return bytes;

@@ -26,6 +26,9 @@ int64_t input_bytes(const Graph& graph, const Program& program, int input);
 // Memory for the values that stages pass on.
 int64_t passed_bytes(const Program& program, const PipelinePlan& plan);
 
+// The part of these on their way to a stage.
+int64_t received_bytes(const Program& program, const PipelinePlan& plan, int stage);
+
 // Channels of the stages of one process, which come one after the other from the first.
 struct Channels {
   std::vector<std::unique_ptr<Channel>> all;

@@ -15,6 +15,10 @@ struct MemoryItem {
   int64_t bytes = 0;
 };
 
+// Bookkeeping of a run: measured, not planned.
+constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
+constexpr int64_t kOverheadBytesPerInstruction = int64_t{7} << 10;
+
 // Everything a run holds at its peak, above the idle process.
 struct MemoryPlan {
   std::vector<MemoryItem> items;      // they add up to the peak

@@ -73,12 +73,15 @@ Status resolve_pipeline(RunConfig& config) {
         "partition time: goes with --pipeline flush; in others the division "
         "decides results, which must not depend on a machine's times");
   }
+  if (way.stages == 1 && way.stage_memory > 0) {
+    return invalid_input("stage-memory: is for --stages 2 and more; --memory-budget is for one");
+  }
   if (way.stages == 1 && way.replicas == 1) return {};
   if (config.clip_norm > 0) {
     return invalid_input("clip-norm: no stage of a pipeline knows the norm of all gradients");
   }
-  if (config.recompute == RecomputeMode::kAll || config.recompute == RecomputeMode::kLiteral) {
-    return invalid_input("recompute: stages of a pipeline keep all values");
+  if (config.planner == Planner::kExact) {
+    return invalid_input("plan exact: is for one stage; --plan search is for several");
   }
   return {};
 }
@@ -280,7 +283,8 @@ std::string identity_text(const Setting& setting, RunConfig config) {
     return std::string(pipeline::mode_name(way.mode)) + ", " + std::to_string(way.stages) +
            " stages by " + std::string(pipeline::balance_name(*way.partition)) + ", windows " +
            std::string(pipeline::windows_name(way.windows)) + ", drain-every " +
-           std::to_string(way.drain_every);
+           std::to_string(way.drain_every) +
+           (way.stage_memory > 0 ? ", stage-memory " + std::to_string(way.stage_memory) : "");
   }
   // The sums of a flush in integers are the same.
   const bool adds_in_order = config.format.is_float() || config.pipeline.is_asynchronous();

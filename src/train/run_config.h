@@ -37,6 +37,7 @@ struct PipelineConfig {
   int64_t drain_every = 0;                     // steps; 0: an epoch
   int64_t replicas = 1;                        // of all stages, each with its part of a batch
   int processes = 1;  // that work on the stages and replicas; not a setting
+  int64_t stage_memory = 0;                    // bytes, of each stage; 0: no limit
 
   bool is_asynchronous() const { return mode != pipeline::Mode::kFlush; }
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/checked.h"
 #include "base/sizes.h"
@@ -26,8 +27,6 @@ namespace {
 
 // Stacks, allocator and bookkeeping of a run: measured, not planned.
 constexpr int64_t kOverheadBytes = int64_t{9} << 19;
-constexpr int64_t kOverheadBytesPerThread = int64_t{64} << 10;
-constexpr int64_t kOverheadBytesPerInstruction = int64_t{7} << 10;
 constexpr int64_t kOneDnnBytes = int64_t{6} << 20;  // the library, and code that it generates
 
 // The moment at which most is alive, by kind of buffer.
@@ -64,22 +63,16 @@ std::vector<MemoryItem> largest_buffers(const Program& program, size_t count) {
   return items;
 }
 
-// Memory for the counts of dynamic fixed point in a step.
-int64_t decision_bytes(const Format& format, const Graph& graph) {
-  if (!format.is_dynamic()) return 0;
-  return DecidedExponents::predict_bytes(predictor_slots(graph, format), format);
-}
-
-// Executors of the micro-batches in flight, besides the one that every run has.
-int64_t stage_bytes(const RunConfig& config, const RunPlan& plan) {
-  int64_t instructions = 0;
-  for (int s = 0; s < plan.staged->here; ++s) {
-    const StagePlan& stage = plan.staged->plan.stages[s];
-    instructions += stage.window * static_cast<int64_t>(stage.instructions().size());
+// What needs less memory.
+std::string advice(const RunConfig& config, const RunPlan& plan) {
+  if (config.recompute == RecomputeMode::kNone || config.recompute == RecomputeMode::kLiteral) {
+    return "--recompute auto may need less, with the same results";
   }
-  return instructions * kOverheadBytesPerInstruction +
-         plan.staged->here * (Observations::predict_bytes(plan.training) + kOverheadBytesPerThread +
-                              decision_bytes(config.format, plan.graph));
+  if (plan.staged && plan.staged->options.splits_backward()) {
+    return "--flush-form 1f1b needs less, with the same results";
+  }
+  return "no plan for less was found that has the same results; a smaller --micro-batch-size "
+         "shrinks the arena, but changes them";
 }
 
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
@@ -101,7 +94,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
            decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   if (plan.staged) {
-    memory.items.push_back({"stages", stage_bytes(config, plan)});
+    memory.items.push_back({"stages", executor_bytes(plan)});
     memory.items.push_back({"passed between stages", PipelineExecutor::passed_bytes(
                                                          plan.graph, plan.training,
                                                          plan.staged->plan, plan.staged->options)});
@@ -128,11 +121,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
     memory.items.push_back(
         {"validation split", split_bytes(plan.validation_examples, specs[0].bytes())});
   }
-  memory.advice =
-      config.recompute == RecomputeMode::kNone || config.recompute == RecomputeMode::kLiteral
-          ? "--recompute auto may need less, with the same results"
-          : "no plan for less was found that has the same results; a smaller --micro-batch-size "
-            "shrinks the arena, but changes them";
+  memory.advice = advice(config, plan);
   memory.arena = fullest_moment(plan.training);
   memory.consumers = largest_buffers(plan.training, 5);
   return memory;
@@ -224,42 +213,11 @@ Result<int64_t> held_back_count(const RunConfig& config, const DatasetInfo& data
   return count;
 }
 
-// Threads of each stage: all where there is one.
-int threads_of_stage(const RunConfig& config) {
-  if (config.pipeline.processes > 1) return config.threads;
-  return std::max(1, config.threads / static_cast<int>(config.pipeline.stages));
-}
-
-// Divides the training program among the stages that the settings ask for.
-Status divide_training(const RunConfig& config, RunPlan& plan) {
-  const PipelineConfig& way = config.pipeline;
-  StagedTraining staged;
-  staged.threads = threads_of_stage(config);
-  staged.here = way.processes > 1 ? 1 : static_cast<int>(way.stages);
-  const int micro_batches = plan.training.options.micro_batches;
-  if (micro_batches % way.replicas != 0) {
-    return invalid_input("replicas " + std::to_string(way.replicas) + " do not share " +
-                         std::to_string(micro_batches) +
-                         " micro-batches evenly: --accumulate says how many a batch has");
-  }
-  staged.options = {.mode = way.mode,
-                    .form = way.form,
-                    .windows = way.windows,
-                    .stages = static_cast<int>(way.stages),
-                    .accumulate = static_cast<int>(micro_batches / way.replicas),
-                    // Enough to fill all windows.
-                    .updates = 2 * static_cast<int>(way.stages)};
-  MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(staged.options));
-  staged.layers =
-      stage_layers(plan.graph, plan.training, plan.layout, config.profile, staged.threads);
-  MANTISSA_ASSIGN(staged.division, pipeline::divide(staged.layers.layers, *way.partition,
-                                                    schedule.windows, schedule.versions));
-  const std::vector<int> stages = stage_of_nodes(staged.layers, staged.division.first,
-                                                 static_cast<int>(plan.graph.nodes.size()));
-  MANTISSA_ASSIGN(staged.plan,
-                  plan_stages(plan.graph, plan.training, plan.layout, stages, schedule));
-  plan.staged = std::move(staged);
-  return {};
+// What the memory budget leaves for the arena; without one, everything. At least a byte.
+int64_t left_for_arena(const RunConfig& config, const RunPlan& plan) {
+  if (config.memory_budget == 0) return std::numeric_limits<int64_t>::max();
+  const int64_t rest = plan.memory.peak_bytes() - plan.arena_bytes();
+  return std::max<int64_t>(1, config.memory_budget - rest);
 }
 
 // The training program, under what a memory budget leaves it, and the memory of the run.
@@ -292,16 +250,14 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
   if (config.pipeline.stages > 1 || config.pipeline.processes > 1) {
     MANTISSA_RETURN_IF_ERROR(divide_training(config, plan));
     plan.memory = memory_plan(config, data, plan);
+    MANTISSA_RETURN_IF_ERROR(fit_stages(config, planning, left_for_arena(config, plan), plan));
+    plan.memory = memory_plan(config, data, plan);
     return {};
   }
   if (config.recompute == RecomputeMode::kNone) return {};
   recompute.mode = config.recompute;
   recompute.planner = config.planner;
-  if (config.memory_budget > 0) {
-    const int64_t rest = plan.memory.peak_bytes() - plan.arena_bytes();
-    // At least a byte: no limit is another thing.
-    recompute.limit_bytes = std::max<int64_t>(1, config.memory_budget - rest);
-  }
+  if (config.memory_budget > 0) recompute.limit_bytes = left_for_arena(config, plan);
   return compile_with();
 }
 

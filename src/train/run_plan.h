@@ -9,23 +9,12 @@
 #include "graph/graph.h"
 #include "models/models.h"
 #include "plan/program.h"
-#include "plan/stage_layers.h"
-#include "plan/stages.h"
 #include "train/frozen_network.h"
 #include "train/memory_plan.h"
 #include "train/run_config.h"
+#include "train/staged_training.h"
 
 namespace mantissa {
-
-// Training on several stages.
-struct StagedTraining {
-  pipeline::Options options;  // but for the number of updates
-  StageLayers layers;
-  pipeline::Division division;
-  PipelinePlan plan;
-  int threads = 1;  // of each stage
-  int here = 1;     // stages of this process, from the first
-};
 
 struct RunPlan {
   ModelOptions options;   // what the graph was built for

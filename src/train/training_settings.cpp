@@ -361,6 +361,16 @@ const Setting kSettings[] = {
                                    : "";
      },
      true},
+    {"stage-memory",
+     "most memory for each stage of a pipeline (64MiB): decides where it is divided, and what is "
+     "computed again",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_bytes(text), c.pipeline.stage_memory); },
+     [](const Config& c) {
+       return c.pipeline.stage_memory > 0 ? std::to_string(c.pipeline.stage_memory) + "B"
+                                          : std::string();
+     },
+     true},
     {"accumulate", "micro-batches of an update: another way to say the micro-batch size", "0",
      kValue, kElsewhere,
      [](S text, Config& c) {

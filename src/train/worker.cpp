@@ -8,7 +8,7 @@
 #include "base/thread_pool.h"
 #include "kernels/kernel_table.h"
 #include "models/network_json.h"
-#include "plan/compile_training.h"
+#include "plan/program.h"
 #include "plan/network_format.h"
 #include "runtime/memory.h"
 #include "runtime/pipeline.h"
@@ -29,6 +29,7 @@ struct SetUp {
   RunConfig config;
   Graph network;
   std::vector<int> stage_of;
+  std::vector<Retention> retention;
   pipeline::Options options;
 };
 
@@ -36,7 +37,9 @@ std::string write_set_up(const RunConfig& config, const RunPlan& plan) {
   const StagedTraining& staged = *plan.staged;
   const std::vector<int> stage_of = stage_of_nodes(staged.layers, staged.division.first,
                                                    static_cast<int>(plan.graph.nodes.size()));
-  return json{{"network", to_json(plan.network)},
+  const std::vector<Retention>& kept = plan.training.options.retention;
+  return json{{"retention", std::vector<int>(kept.begin(), kept.end())},
+              {"network", to_json(plan.network)},
               {"format", to_string(config.format)},
               {"freeze", config.freeze},
               {"optimizer", optimizer_name(config.optimizer)},
@@ -73,6 +76,9 @@ Result<SetUp> read_set_up(std::span<const std::byte> message) {
   config.threads = text.at("threads");
   config.pipeline.replicas = text.at("replicas");
   set_up.stage_of = text.at("stage_of").get<std::vector<int>>();
+  for (const int state : text.at("retention").get<std::vector<int>>()) {
+    set_up.retention.push_back(static_cast<Retention>(state));
+  }
   set_up.options.stages = text.at("stages");
   set_up.options.accumulate = text.at("accumulate");
   set_up.options.updates = 2 * set_up.options.stages;
@@ -87,20 +93,20 @@ Status work_on(const SetUp& set_up, Transport& transport, MpiTransport* named) {
   const StateLayout layout = training_layout(graph, config.format, config.optimizer);
   const Isa isa = best_isa();
   const kernels::KernelTable table = kernels::select_kernels(isa);
-  MANTISSA_ASSIGN(const TrainingProgram training,
-                  compile_training(graph, training_options(config), {&table, config.threads},
-                                   {.mode = RecomputeMode::kNone}));
+  ProgramOptions program_options = training_options(config);
+  program_options.retention = set_up.retention;
+  MANTISSA_ASSIGN(const Program program, compile(graph, program_options, {&table, config.threads}));
   MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(set_up.options));
   MANTISSA_ASSIGN(const PipelinePlan plan,
-                  plan_stages(graph, training.program, layout, set_up.stage_of, schedule));
+                  plan_stages(graph, program, layout, set_up.stage_of, schedule));
   const Processes processes = processes_of(config, &transport);
   if (named != nullptr) {
-    named->set_describe(describe_positions(graph, training.program, processes));
+    named->set_describe(describe_positions(graph, program, processes));
   }
   MANTISSA_ASSIGN(State state, State::create(layout));
   MANTISSA_ASSIGN(const AlignedMemory arena,
                   AlignedMemory::create(arena_bytes(plan, processes.stage(), 1)));
-  Status served = serve_stage(graph, training.program, plan, set_up.options, state, arena.span(),
+  Status served = serve_stage(graph, program, plan, set_up.options, state, arena.span(),
                               config.threads, isa, processes);
   if (named != nullptr) named->set_describe(nullptr);
   return served;

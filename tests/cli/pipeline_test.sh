@@ -64,6 +64,61 @@ prints_json "plan as JSON" plan "${settings[@]}" --stages 3 --json
 accepts "simulate" "idle once filled +0" simulate --stages 14 --accumulate 56
 prints_json "simulate as JSON" simulate --stages 14 --accumulate 56 --json
 
+# What stages compute again has the same bits; the memory is as planned, and within the budget.
+computed_again() {
+  "$MANTISSA" plan "$@" --json |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["planned_peak_bytes"])'
+}
+near_the_plan() {
+  python3 - "$1/summary.json" <<'PYTHON'
+import json, sys
+run = json.load(open(sys.argv[1]))
+planned, measured = run["planned_peak_bytes"], run["peak_rss_bytes"]
+sys.exit(abs(planned - measured) > max(0.05 * planned, 8 * 2**20))
+PYTHON
+}
+for way in "flush --flush-form 1f1b" "async --drain-every 4"; do
+  read -ra words <<<"--stages 3 --pipeline $way"
+  mode=${words[3]}
+  most=$(computed_again "${settings[@]}" "${words[@]}" --recompute none)
+  least=$(computed_again "${settings[@]}" "${words[@]}" --recompute all)
+  budget=$(((most + least) / 2))
+  holds "$mode: computing again takes less" test "$least" -lt "$most"
+  accepts "$mode computes all again" "test accuracy" train "${settings[@]}" "${words[@]}" \
+    --recompute all --out "$folder/all-$mode"
+  holds "$mode: as planned" near_the_plan "$folder/all-$mode"
+  accepts "$mode under a budget" "test accuracy" train "${settings[@]}" "${words[@]}" \
+    --memory-budget "${budget}B" --out "$folder/budget-$mode"
+  holds "$mode: the plan is within the budget" \
+    test "$(field planned_peak_bytes "$folder/budget-$mode")" -le "$budget"
+  holds "$mode: the same weights" same_weights "$folder/budget-$mode" "$folder/all-$mode"
+done
+holds "flush: those of one stage" same_weights "$folder/all-flush" "$folder/one"
+holds "async: those of keeping everything" same_weights "$folder/all-async" "$folder/async"
+refuses "a budget below the least" 3 "over the budget .*--flush-form 1f1b" plan "${settings[@]}" \
+  --stages 3 --memory-budget 2MiB
+accepts "a limit for each stage" "computed again|kept" plan "${settings[@]}" --stages 3 \
+  --pipeline async --stage-memory 3MiB --explain
+refuses "a limit below the least" 3 "stage [1-3] needs .* over the stage-memory of 64.0 KiB" plan \
+  "${settings[@]}" --stages 3 --pipeline async --stage-memory 64KiB
+refuses "a limit that keeping everything exceeds" 3 "stage-memory|alone needs|no division" plan \
+  "${settings[@]}" --stages 3 --recompute none --stage-memory 64KiB
+refuses "a limit for the stages of none" 2 "is for --stages 2 and more" plan "${settings[@]}" \
+  --stage-memory 3MiB
+refuses "a proof for several stages" 2 "is for one stage" plan "${settings[@]}" --stages 2 \
+  --plan exact
+
+# Fourteen equal blocks on fourteen stages.
+"$(dirname "${BASH_SOURCE[0]}")/../../examples/networks/stack" 14 >"$folder/stack14.json"
+stack=(--data "$data" --model "$folder/stack14.json" --steps 3 --batch-size 28 --accumulate 14)
+accepts "a stack in one stage" "test accuracy" train "${stack[@]}" --out "$folder/stack"
+accepts "and in fourteen" "test accuracy" train "${stack[@]}" --stages 14 --partition operations \
+  --out "$folder/stack14"
+holds "the same weights in fourteen" same_weights "$folder/stack14" "$folder/stack"
+accepts "a block for each stage" "stage 7 +block7.convolution to block7: " plan "${stack[@]}" \
+  --stages 14 --partition operations
+accepts "its diagram" "^P14 " plan "${stack[@]}" --stages 14 --partition operations --diagram
+
 refuses "too many stages" 2 "has 1 to [0-9]+ stages, not 500" train "${settings[@]}" --stages 500 \
   --out "$folder/no"
 refuses "2bw with too few micro-batches" 2 "an update needs at least 5 micro-batches, not 4" train \
