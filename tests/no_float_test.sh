@@ -28,6 +28,7 @@ ALLOWED = {
     "ops/fp32/": "the reference format",
     "plan/program.cpp": "programs as text",
     "plan/compile_training.cpp": "estimated times, which decide what is kept",
+    "plan/value_decisions.cpp": "estimated times, for reports",
     "plan/gradient_rows.cpp": "estimated times, which decide what is kept",
     "plan/recompute_model.cpp": "estimated times, which decide what is kept",
     "plan/stage_layers.cpp": "estimated times, which divide a network among stages",

@@ -148,12 +148,10 @@ class StagesCompiler {
     const int64_t all_most = std::reduce(share.begin(), share.end());
     const int64_t all_least = std::reduce(least.begin(), least.end());
     if (all_most <= limits_.all_bytes) return share;
-    const double part = all_most == all_least ? 0
-                                              : static_cast<double>(limits_.all_bytes - all_least) /
-                                                    static_cast<double>(all_most - all_least);
+    constexpr int64_t kParts = 1 << 16;
+    const int64_t part = (limits_.all_bytes - all_least) / ((all_most - all_least) / kParts + 1);
     for (size_t s = 0; s < share.size(); ++s) {
-      const auto above = static_cast<double>(share[s] - least[s]);
-      share[s] = least[s] + static_cast<int64_t>(part * above);
+      share[s] = least[s] + (share[s] - least[s]) * part / kParts;
     }
     return share;
   }

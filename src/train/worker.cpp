@@ -8,8 +8,8 @@
 #include "base/thread_pool.h"
 #include "kernels/kernel_table.h"
 #include "models/network_json.h"
-#include "plan/program.h"
 #include "plan/network_format.h"
+#include "plan/program.h"
 #include "runtime/memory.h"
 #include "runtime/pipeline.h"
 #include "runtime/stage_server.h"
@@ -37,8 +37,11 @@ std::string write_set_up(const RunConfig& config, const RunPlan& plan) {
   const StagedTraining& staged = *plan.staged;
   const std::vector<int> stage_of = stage_of_nodes(staged.layers, staged.division.first,
                                                    static_cast<int>(plan.graph.nodes.size()));
-  const std::vector<Retention>& kept = plan.training.options.retention;
-  return json{{"retention", std::vector<int>(kept.begin(), kept.end())},
+  std::vector<int> retention;
+  for (const Retention state : plan.training.options.retention) {
+    retention.push_back(static_cast<int>(state));
+  }
+  return json{{"retention", retention},
               {"network", to_json(plan.network)},
               {"format", to_string(config.format)},
               {"freeze", config.freeze},
