@@ -229,9 +229,10 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
       .instruction_bytes = kOverheadBytesPerInstruction + 2 * int64_t{sizeof(int)},
       .least_arena_bytes = plan.inference_bytes(),
       .profile = config.profile};
+  const PlanningContext of_stage{planning.kernels, threads_of_stage(config)};
   const auto compile_with = [&]() -> Status {
     MANTISSA_ASSIGN(TrainingProgram training,
-                    compile_training(plan.graph, options, planning, recompute));
+                    compile_training(plan.graph, options, of_stage, recompute));
     plan.training = std::move(training.program);
     if (config.format.float_steps() > 0) {
       ProgramOptions floats = options;
@@ -250,7 +251,7 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
   if (config.pipeline.stages > 1 || config.pipeline.processes > 1) {
     MANTISSA_RETURN_IF_ERROR(divide_training(config, plan));
     plan.memory = memory_plan(config, data, plan);
-    MANTISSA_RETURN_IF_ERROR(fit_stages(config, planning, left_for_arena(config, plan), plan));
+    MANTISSA_RETURN_IF_ERROR(fit_stages(config, of_stage, left_for_arena(config, plan), plan));
     plan.memory = memory_plan(config, data, plan);
     return {};
   }

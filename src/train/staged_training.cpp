@@ -20,12 +20,6 @@ constexpr int64_t kBytesPerStageInstruction = 2400;
 constexpr int64_t kBytesPerProgramInstruction = 1600;
 constexpr int64_t kBytesPerStage = int64_t{320} << 10;
 
-// All threads where there is one stage.
-int threads_of_stage(const RunConfig& config) {
-  if (config.pipeline.processes > 1) return config.threads;
-  return std::max(1, config.threads / static_cast<int>(config.pipeline.stages));
-}
-
 Result<pipeline::Schedule> schedule_of(const StagedTraining& staged) {
   return pipeline::make_schedule(staged.options);
 }
@@ -66,8 +60,7 @@ int64_t executor_bytes(const RunPlan& plan, const StagePlan& stage) {
 
 int64_t beside_arena(const RunPlan& plan, const std::vector<int>& stage_of, int s) {
   const PipelinePlan& stages = plan.staged->plan;
-  int64_t bytes = executor_bytes(plan, stages.stages[s]) +
-                  received_bytes(plan.training, stages, s);
+  int64_t bytes = executor_bytes(plan, stages.stages[s]) + received_bytes(plan.training, stages, s);
   std::vector<bool> counted(plan.graph.parameters.size(), false);
   for (size_t n = 0; n < plan.graph.nodes.size(); ++n) {
     if (stage_of[n] != s) continue;
@@ -111,6 +104,11 @@ Status check_stages(const RunConfig& config, const RunPlan& plan) {
 }
 
 }  // namespace
+
+int threads_of_stage(const RunConfig& config) {
+  if (config.pipeline.processes > 1) return config.threads;
+  return std::max(1, config.threads / static_cast<int>(config.pipeline.stages));
+}
 
 int64_t decision_bytes(const Format& format, const Graph& graph) {
   if (!format.is_dynamic()) return 0;

@@ -151,7 +151,10 @@ Status reestimate_statistics(Run& run) {
   const std::span<const std::byte> all = run.state.all_bytes();
   const std::vector<std::byte> before(all.begin(), all.end());
   MANTISSA_ASSIGN(const auto batches, training_batches(run.config, run.plan, run.data, 0, count));
-  Programs programs(run.plan.graph, run.state, run.machine);
+  // On the threads that the program was compiled for.
+  ThreadPool pool(threads_of_stage(run.config));
+  const Machine machine{pool, run.machine.arena, run.machine.isa};
+  Programs programs(run.plan.graph, run.state, machine);
   programs.add(run.plan.training);
   StepScalars scalars = step_scalars(run.config);
   for (int64_t i = 0; i < count; ++i) {

@@ -64,6 +64,14 @@ prints_json "plan as JSON" plan "${settings[@]}" --stages 3 --json
 accepts "simulate" "idle once filled +0" simulate --stages 14 --accumulate 56
 prints_json "simulate as JSON" simulate --stages 14 --accumulate 56 --json
 
+# Kernels may need more memory on the threads of a stage than on all of them.
+narrow=(--data "$data" --model mobilenet_v2 --width 0.125 --steps 2 --batch-size 8 --accumulate 4)
+accepts "other kernels on two threads" "test accuracy" train "${narrow[@]}" --threads 2 \
+  --out "$folder/narrow"
+accepts "on two stages of a thread" "test accuracy" train "${narrow[@]}" --threads 2 --stages 2 \
+  --recompute all --out "$folder/narrow2"
+holds "the same weights of other kernels" same_weights "$folder/narrow" "$folder/narrow2"
+
 # What stages compute again has the same bits; the memory is as planned, and within the budget.
 computed_again() {
   "$MANTISSA" plan "$@" --json |
