@@ -40,6 +40,7 @@ ALLOWED = {
     "runtime/state.cpp": "initial weights",
     "runtime/executor.cpp": "mean loss and accuracy, for reports",
     "runtime/pipeline.cpp": "mean loss, accuracy and idle time, for reports",
+    "runtime/replica_exchange.cpp": "sums of gradients over replicas, in fp32 alone",
 }
 # Vector and scalar arithmetic, comparisons and conversions of SSE, AVX and AVX-512; x87.
 ARITHMETIC = re.compile(
