@@ -84,6 +84,8 @@ struct HarnessOptions {
   pipeline::Mode pipeline = pipeline::Mode::kFlush;
   pipeline::FlushForm form = pipeline::FlushForm::kSplit;
   pipeline::Windows windows = pipeline::Windows::kLean;
+  bool predicts_weights = false;
+  int64_t stage_warmup = 0;
   int64_t rotation = 0;  // of the examples of a batch: their first comes so much later
 };
 
@@ -315,7 +317,9 @@ class Harness {
         .windows = options_.windows,
         .stages = options_.stages,
         .accumulate = program_.options.micro_batches / std::max(1, options_.replicas),
-        .updates = 1000};
+        .updates = 1000,
+        .predicts_weights = options_.predicts_weights,
+        .stage_warmup = options_.stage_warmup};
     auto schedule = pipeline::make_schedule(way);
     ASSERT_TRUE(schedule.ok()) << schedule.error().message;
     auto plan = plan_stages(graph_, program_, state_->layout(), stages_of_nodes(), *schedule);

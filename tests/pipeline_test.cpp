@@ -151,24 +151,32 @@ TEST(Pipeline, AsynchronousRunsRepeat) {
 }
 
 // As threads they have the bits of processes.
+void expect_same_in_processes(HarnessOptions options) {
+  Harness threads(options);
+  options.replicas = 1;
+  Harness processes(options);
+  threads.stretch(6);
+  processes.stretch(6);
+  EXPECT_EQ(threads.state_sha256(), processes.state_sha256());
+  options.replicas = 2;
+  std::set<std::string> hashes;
+  for (const int workers : {1, 2}) {
+    options.threads = workers;
+    Harness replicas(options);
+    replicas.stretch(6);
+    hashes.insert(replicas.state_sha256());
+  }
+  EXPECT_EQ(hashes.size(), 1u) << "replicas";
+}
+
 TEST(Pipeline, AsynchronousProcessesHaveTheBitsOfThreads) {
   for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
-    HarnessOptions options = asynchronous(mode, Windows::kLean, 4);
-    Harness threads(options);
-    options.replicas = 1;
-    Harness processes(options);
-    threads.stretch(6);
-    processes.stretch(6);
-    EXPECT_EQ(threads.state_sha256(), processes.state_sha256()) << pipeline::mode_name(mode);
-    options.replicas = 2;
-    std::set<std::string> hashes;
-    for (const int workers : {1, 2}) {
-      options.threads = workers;
-      Harness replicas(options);
-      replicas.stretch(6);
-      hashes.insert(replicas.state_sha256());
+    for (const bool predicts : {false, true}) {
+      SCOPED_TRACE(pipeline::mode_name(mode));
+      HarnessOptions options = asynchronous(mode, Windows::kLean, 4);
+      options.predicts_weights = predicts;
+      expect_same_in_processes(options);
     }
-    EXPECT_EQ(hashes.size(), 1u) << "replicas, " << pipeline::mode_name(mode);
   }
 }
 
@@ -208,12 +216,18 @@ TEST(Pipeline, AsynchronousRunsAreGolden) {
     Windows windows;
     int micro_batch_size;
     const char* state;
+    bool predicts_weights = false;
   };
   for (const Golden& golden : {Golden{Mode::kAsync, Windows::kLean, 4, "e60709593ef222d2"},
                                Golden{Mode::kAsync, Windows::kFull, 16, "5c6e2566294ddb25"},
                                Golden{Mode::kStash, Windows::kFull, 8, "cf4722b617001889"},
-                               Golden{Mode::k2bw, Windows::kLean, 4, "b25b8942f3746c6e"}}) {
-    Harness run(asynchronous(golden.mode, golden.windows, golden.micro_batch_size));
+                               Golden{Mode::k2bw, Windows::kLean, 4, "b25b8942f3746c6e"},
+                               Golden{Mode::kAsync, Windows::kFull, 16, "9bfa434dea17ea5d", true},
+                               Golden{Mode::kStash, Windows::kFull, 8, "65f0a91e5a640017", true},
+                               Golden{Mode::k2bw, Windows::kLean, 4, "c945a682db2e987f", true}}) {
+    HarnessOptions options = asynchronous(golden.mode, golden.windows, golden.micro_batch_size);
+    options.predicts_weights = golden.predicts_weights;
+    Harness run(options);
     run.stretch(20);
     EXPECT_EQ(run.state_sha256().substr(0, 16), golden.state) << pipeline::mode_name(golden.mode);
   }
@@ -234,6 +248,75 @@ TEST(Pipeline, WithoutStalenessAllModesAreTheSame) {
     EXPECT_EQ(stages.state_sha256(), none.state_sha256()) << pipeline::mode_name(mode);
     EXPECT_EQ(one_stage.state_sha256(), none.state_sha256()) << pipeline::mode_name(mode);
   }
+}
+
+// Full windows, and an update for each micro-batch: the first stage misses four.
+HarnessOptions predicting(Mode mode) {
+  HarnessOptions options = asynchronous(mode, Windows::kFull, mode == Mode::k2bw ? 4 : 16);
+  options.predicts_weights = true;
+  return options;
+}
+
+TEST(Pipeline, PredictionRepeatsAndMakesADifference) {
+  for (const auto& [format, optimizer] : {std::pair{"bfp8", OptimizerKind::kMomentum},
+                                          {"bfp8", OptimizerKind::kAdam},
+                                          {"dfp8", OptimizerKind::kNesterov},
+                                          {"bfp:g=8,gr=stochastic", OptimizerKind::kMomentum},
+                                          {"bfp:block=channel", OptimizerKind::kMomentum},
+                                          {"fp32", OptimizerKind::kMomentum},
+                                          {"fp32", OptimizerKind::kAdamW}}) {
+    for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
+      SCOPED_TRACE(std::string(format) + " " + std::string(pipeline::mode_name(mode)));
+      HarnessOptions options = predicting(mode);
+      options.format = format;
+      options.optimizer = optimizer;
+      if (optimizer != OptimizerKind::kMomentum) options.learning_rate = 1e-3;
+      std::set<std::string> hashes;
+      for (const int threads : {1, 1, 2}) {
+        options.threads = format == std::string("fp32") ? 1 : threads;
+        Harness run(options);
+        run.stretch(8);
+        hashes.insert(run.state_sha256());
+      }
+      EXPECT_EQ(hashes.size(), 1u);
+      options.predicts_weights = false;
+      Harness plain(options);
+      plain.stretch(8);
+      EXPECT_FALSE(hashes.contains(plain.state_sha256()));
+    }
+  }
+}
+
+// Where no update is missed, and where updates move nothing: but for ties between two weights,
+// which the first update of a run settles, as predictions of it do.
+TEST(Pipeline, PredictionOfNothingChangesNothing) {
+  for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
+    for (const bool is_at_rest : {false, true}) {
+      HarnessOptions options = predicting(mode);
+      if (is_at_rest) options.learning_rate = 1e-30;
+      std::set<std::string> hashes;
+      for (const bool predicts : {false, true}) {
+        options.predicts_weights = predicts;
+        Harness run(options);
+        for (int i = 0; i < kSteps; ++i) run.stretch(is_at_rest && i > 0 ? 3 : 1);
+        hashes.insert(run.state_sha256());
+      }
+      EXPECT_EQ(hashes.size(), 1u) << pipeline::mode_name(mode);
+    }
+  }
+}
+
+// Over as many steps as a run has, and over none.
+TEST(Pipeline, WarmUpOfStagesRepeatsAndMakesADifference) {
+  std::set<std::string> hashes;
+  for (const int64_t warmup : {0, 4, 4, 8}) {
+    HarnessOptions options = asynchronous(Mode::kAsync, Windows::kFull, 16);
+    options.stage_warmup = warmup;
+    Harness run(options);
+    run.stretch(8);
+    hashes.insert(run.state_sha256());
+  }
+  EXPECT_EQ(hashes.size(), 3u);
 }
 
 // With full windows and an update for each micro-batch the modes differ from each other.

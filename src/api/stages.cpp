@@ -69,7 +69,7 @@ Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan)
                                      {"micro_batch_ms", ms},
                                      {"idle_fraction", simulation.stages[s].idle},
                                      {"window", stage.window},
-                                     {"weight_versions", std::max(1, stage.versions)},
+                                     {"weight_versions", schedule.versions[s]},
                                      {"staleness", missed},
                                      {"arena_bytes", stage.arena_bytes()},
                                      {"bytes", staged.bytes[s]}});

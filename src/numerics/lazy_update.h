@@ -30,6 +30,13 @@ constexpr LazySplit lazy_step(int64_t weight, int64_t accumulator, int64_t updat
   return {weight - k, t - k * (int64_t{1} << shift)};
 }
 
+// The weight that this update would leave in W's unit, clipped to W's bits: predictions of a
+// pipeline (METHODS section 5).
+constexpr int64_t predicted_weight(int64_t weight, int64_t accumulator, int64_t update, int shift,
+                                   int bits) {
+  return saturate(lazy_step(weight, accumulator, update, shift).weight, mantissa_limit(bits));
+}
+
 // The W and A that lazy_step leaves, from V' alone: ties go to the smaller W.
 constexpr LazySplit lazy_split_step(int64_t value, int shift) {
   const int64_t weight = -shift_right_rhu(-value, shift);

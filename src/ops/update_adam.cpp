@@ -51,21 +51,6 @@ void narrow_moments(const OpContext& c, const AdamExtremes& e, int first_exponen
   set_exponent(c, root, s.exponent);
 }
 
-// m^ / (s^ + epsilon) = m / ((1 - beta1^t) (s / sqrt(1 - beta2^t) + epsilon)): numerator and
-// denominator with the new exponents.
-void choose_quotient(const OpContext& c, Adam& adam) {
-  const StepScalars& scalars = *c.scalars;
-  const auto& [first, root] = c.parameters[0].moments;
-  const Real first_part = Real(1) - power(Real(scalars.beta1), scalars.step + 1);
-  const Real second_part = Real(1) - power(Real(scalars.beta2), scalars.step + 1);
-  const Real unit = ldexp(first_part / sqrt(second_part), *root.exponent);
-  const Real epsilon = first_part * Real(scalars.epsilon);
-  const int shift = fixed_point_shift(std::max(ldexp(unit, 15), epsilon), kDenominatorBits);
-  adam.root_multiplier = to_fixed_point(unit, shift, kDenominatorLimit >> 15);
-  adam.epsilon = to_fixed_point(epsilon, shift, kDenominatorLimit);
-  adam.numerator_shift = std::min(*first.exponent + kernels::kAdamDirectionBits + shift, 46);
-}
-
 // Replaces G by the direction, whose gradient is that of `update`, of exponent `exponent`.
 void make_adam_direction(const OpContext& c, const kernels::Update& update, int exponent) {
   const ParameterView& p = c.parameters[0];
@@ -92,7 +77,7 @@ void make_adam_direction(const OpContext& c, const kernels::Update& update, int 
                             std::max(a.largest_square, b.largest_square)};
       });
   narrow_moments(c, e, first_exponent, square_exponent, adam);
-  choose_quotient(c, adam);
+  choose_quotient(c, scalars.step + 1, adam);
   *p.mantissa.saturated += over_parameter<int64_t>(
       c, p.mantissa.count(),
       [&](int64_t begin, int64_t end) {
@@ -128,6 +113,20 @@ Result<Shape> no_shape(const Attributes&, std::span<const Shape>) {
 }
 
 }  // namespace
+
+// m^ / (s^ + epsilon) = m / ((1 - beta1^t) (s / sqrt(1 - beta2^t) + epsilon)).
+void choose_quotient(const OpContext& c, int64_t updates, Adam& adam) {
+  const StepScalars& scalars = *c.scalars;
+  const auto& [first, root] = c.parameters[0].moments;
+  const Real first_part = Real(1) - power(Real(scalars.beta1), updates);
+  const Real second_part = Real(1) - power(Real(scalars.beta2), updates);
+  const Real unit = ldexp(first_part / sqrt(second_part), *root.exponent);
+  const Real epsilon = first_part * Real(scalars.epsilon);
+  const int shift = fixed_point_shift(std::max(ldexp(unit, 15), epsilon), kDenominatorBits);
+  adam.root_multiplier = to_fixed_point(unit, shift, kDenominatorLimit >> 15);
+  adam.epsilon = to_fixed_point(epsilon, shift, kDenominatorLimit);
+  adam.numerator_shift = std::min(*first.exponent + kernels::kAdamDirectionBits + shift, 46);
+}
 
 const Op kUpdateAdam = {.name = "update_adam",
                         .infer_shape = no_shape,

@@ -115,12 +115,15 @@ DirectionExponents choose_direction(const OpContext& c, std::span<const Term> te
 
 // Chooses update.direction_shift for the multipliers that stand, with which `wide` has this
 // exponent, by a pass over it; returns the direction's exponent.
-DirectionExponents narrow_direction(const OpContext& c, kernels::Update& update,
-                                    int wide_exponent);
+DirectionExponents narrow_direction(const OpContext& c, kernels::Update& update, int wide_exponent);
 
 // Notes the norm of the mean gradient, from the sum of squares of the summed one, and the factor
 // that clips it.
 void note_gradient_norm(const OpContext& c, const Real& sum_of_squares);
+
+// Numerator and denominator of Adam's direction from the moments as they are, after so many
+// updates.
+void choose_quotient(const OpContext& c, int64_t updates, kernels::Adam& adam);
 
 // Steps by the direction, changes the weights' unit where it must, stores the results' exponents,
 // and that of the gradient's accumulator in the next step.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "pipeline/names.h"
@@ -83,8 +84,8 @@ Status check(const Options& options) {
 }
 
 int versions_of(const Options& options, int window) {
-  if (options.mode == Mode::kStash) return window;
-  return options.mode == Mode::k2bw && window > 1 ? 2 : 1;
+  const bool is_async = options.mode == Mode::kAsync;
+  return std::max(1, weight_copies(options, window) + (is_async ? 1 : 0));
 }
 
 }  // namespace
@@ -152,6 +153,38 @@ std::vector<int> staleness(std::span<const Cell> stage) {
 int most_missed_updates(const Options& options, int window) {
   if (options.mode == Mode::kFlush) return 0;
   return (window - 1 + options.accumulate - 1) / options.accumulate;
+}
+
+double stage_rate(const Options& options, int window, double rate, int64_t step) {
+  const int64_t steps = options.stage_warmup;
+  const int missed = most_missed_updates(options, window);
+  if (missed <= 1 || step >= steps) return rate;
+  if (step == 0) return rate / missed;
+  constexpr int kBits = 40;  // of the power, each a root of the root before
+  double root = missed, divisor = 1;
+  for (int64_t bit = 0, rest = steps - step; bit < kBits && rest > 0; ++bit) {
+    root = std::sqrt(root);
+    rest *= 2;
+    if (rest < steps) continue;
+    divisor *= root;
+    rest -= steps;
+  }
+  return rate / divisor;
+}
+
+int weight_copies(const Options& options, int window) {
+  if (window == 1) return 0;
+  switch (options.mode) {
+    case Mode::kFlush:
+      break;
+    case Mode::kAsync:
+      return options.predicts_weights ? 1 : 0;
+    case Mode::kStash:
+      return window;
+    case Mode::k2bw:
+      return 2;
+  }
+  return 0;
 }
 
 int peak_in_flight(std::span<const Cell> stage) {

@@ -56,6 +56,11 @@ struct Options {
   int stages = 1;
   int accumulate = 1;  // micro-batches of an update
   int updates = 1;     // between two drains of the pipeline
+  // Not in kFlush. Forward passes meet weights predicted to the update of their micro-batch, in
+  // place of those that are there.
+  bool predicts_weights = false;
+  // Not in kFlush: steps of the run over which rates of stages rise to the run's; 0: they are that.
+  int64_t stage_warmup = 0;
   int micro_batches() const { return accumulate * updates; }
   // Whether grad_weights are apart from grad_input; else they follow it at once, before the
   // gradient goes on.
@@ -66,7 +71,7 @@ struct Schedule {
   Options options;
   std::vector<int> windows;               // per stage
   std::vector<std::vector<Cell>> stages;  // each stage's cells, in its order
-  // Versions of its weights that a stage holds at once.
+  // Versions of its weights that a stage holds at once, predicted ones included.
   std::vector<int> versions;
 };
 
@@ -83,6 +88,14 @@ std::vector<int> staleness(std::span<const Cell> stage);
 
 // The most of them, by the formula: ⌈(window − 1) / accumulate⌉, and none in kFlush.
 int most_missed_updates(const Options& options, int window);
+
+// The learning rate of a stage in step k (from 0) of the run: rate / max(t, 1)^(1 - min(k / K, 1)),
+// with t the most updates that its micro-batches miss, K = stage_warmup. Powers are products of
+// square roots, for the same bits on all machines.
+double stage_rate(const Options& options, int window, double rate, int64_t step);
+
+// Copies of its weights that a stage holds besides its own.
+int weight_copies(const Options& options, int window);
 
 // Micro-batches in flight at once, at most.
 int peak_in_flight(std::span<const Cell> stage);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -190,6 +191,42 @@ TEST(PipelineSimulation, FindsSchedulesThatWaitForThemselves) {
 TEST(PipelineSimulation, AThousandStages) {
   const Options options = {.mode = Mode::kAsync, .stages = 1000, .accumulate = 1, .updates = 4000};
   EXPECT_LE(idle(options), 0.01);
+}
+
+TEST(PipelineSchedule, RatesOfStagesRiseToTheRunsRate) {
+  Options options = {.mode = Mode::kAsync, .stages = 8, .stage_warmup = 100};
+  for (const int window : {1, 2, 8, 15}) {
+    const double missed = std::max(1, window - 1);
+    for (const int64_t step : {0, 1, 25, 50, 99, 100, 101, 1000}) {
+      const double part = 1 - std::min(static_cast<double>(step) / 100, 1.0);
+      EXPECT_NEAR(stage_rate(options, window, 0.1, step), 0.1 / std::pow(missed, part), 1e-12);
+    }
+    EXPECT_EQ(stage_rate(options, window, 0.1, 100), 0.1);
+  }
+  options.stage_warmup = 0;
+  EXPECT_EQ(stage_rate(options, 8, 0.1, 0), 0.1);
+}
+
+// Predicted weights lie beside a stage's own; where nothing is missed, and in a flush, there are
+// none.
+TEST(PipelineSchedule, CopiesOfWeights) {
+  Options options = {.stages = 4, .accumulate = 8, .updates = 4};
+  const auto copies = [&](Mode mode, bool predicts) {
+    options.mode = mode;
+    options.predicts_weights = predicts;
+    std::vector<int> found;
+    const Schedule schedule = *make_schedule(options);
+    for (const int window : schedule.windows) {
+      found.push_back(weight_copies(options, window));
+    }
+    return found;
+  };
+  EXPECT_EQ(copies(Mode::kFlush, false), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(copies(Mode::kAsync, false), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(copies(Mode::kAsync, true), (std::vector<int>{1, 1, 1, 0}));
+  EXPECT_EQ(make_schedule(options)->versions, (std::vector<int>{2, 2, 2, 1}));
+  EXPECT_EQ(copies(Mode::kStash, true), (std::vector<int>{4, 3, 2, 0}));
+  EXPECT_EQ(copies(Mode::k2bw, true), (std::vector<int>{2, 2, 2, 0}));
 }
 
 }  // namespace

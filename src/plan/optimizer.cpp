@@ -12,19 +12,21 @@ namespace {
 constexpr int kLowest = kExponentMin;
 
 // Kind, name, update; what it keeps, with which exponent at first, whether a velocity; its
-// settings, default learning rate and weight decay.
+// settings, default learning rate and weight decay; how weights are predicted.
 // clang-format off
 const Optimizer kOptimizers[] = {
     {OptimizerKind::kSgd, "sgd", &ops::kUpdateSgd,
-     {}, 0, false, {}, 0, 5e-4},
+     {}, 0, false, {}, 0, 5e-4, nullptr},
     {OptimizerKind::kMomentum, "momentum", &ops::kUpdateMomentum,
-     {"velocity"}, zero_exponent(16), true, {"momentum"}, 0, 5e-4},
+     {"velocity"}, zero_exponent(16), true, {"momentum"}, 0, 5e-4, &ops::kPredictByVelocity},
     {OptimizerKind::kNesterov, "nesterov", &ops::kUpdateNesterov,
-     {"velocity"}, zero_exponent(16), true, {"momentum"}, 0, 5e-4},
+     {"velocity"}, zero_exponent(16), true, {"momentum"}, 0, 5e-4, &ops::kPredictByVelocity},
     {OptimizerKind::kAdam, "adam", &ops::kUpdateAdam,
-     {"first_moment", "second_moment_root"}, kLowest, false, {"beta1", "beta2", "epsilon"}, 1e-3, 0},
+     {"first_moment", "second_moment_root"}, kLowest, false, {"beta1", "beta2", "epsilon"}, 1e-3, 0,
+     &ops::kPredictByAdam},
     {OptimizerKind::kAdamW, "adamw", &ops::kUpdateAdamW,
-     {"first_moment", "second_moment_root"}, kLowest, false, {"beta1", "beta2", "epsilon"}, 1e-3, 0.01},
+     {"first_moment", "second_moment_root"}, kLowest, false, {"beta1", "beta2", "epsilon"}, 1e-3, 0.01,
+     &ops::kPredictByAdam},
 };
 // clang-format on
 

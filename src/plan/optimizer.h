@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "graph/op.h"
+#include "ops/predict_weights.h"
 
 namespace mantissa {
 
@@ -28,6 +29,8 @@ struct Optimizer {
   std::array<const char*, 3> settings;
   double learning_rate;  // if none is given; 0: the model's
   double weight_decay;   // if none is given
+  // Null: it keeps nothing from one update to the next that says where weights go.
+  const ops::WeightPrediction* prediction;
 };
 
 // In the order of OptimizerKind.

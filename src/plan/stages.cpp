@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "plan/optimizer.h"
 
 namespace mantissa {
 namespace {
@@ -59,7 +60,6 @@ class StagePlanner {
         layout_(layout),
         stage_of_(stage_of),
         options_(schedule.options),
-        versions_(schedule.versions),
         parts_(parts_of(program, schedule.options.splits_backward())),
         uses_(program.buffers.size()) {
     const pipeline::Options& options = schedule.options;
@@ -76,6 +76,7 @@ class StagePlanner {
   }
 
   Result<PipelinePlan> run() {
+    MANTISSA_RETURN_IF_ERROR(check_prediction());
     MANTISSA_RETURN_IF_ERROR(check_parameters());
     MANTISSA_RETURN_IF_ERROR(divide_instructions());
     MANTISSA_RETURN_IF_ERROR(find_transfers());
@@ -94,6 +95,14 @@ class StagePlanner {
     int stage;
     bool writes;
   };
+
+  Status check_prediction() const {
+    const Optimizer& row = optimizer(program_.options.optimizer);
+    if (!options_.predicts_weights || row.prediction != nullptr) return {};
+    return invalid_input("predict-weights: " + std::string(row.name) +
+                         " keeps nothing to predict weights from; momentum, nesterov, adam and "
+                         "adamw do (momentum 0 takes the steps of sgd)");
+  }
 
   Status check_parameters() const {
     std::vector<int> stage_of_parameter(graph_.parameters.size(), -1);
@@ -238,21 +247,28 @@ class StagePlanner {
                               stage.shared_bytes + stage.window * stage.instance_bytes, stage);
   }
 
-  // Without versions of its own (kAsync) a stage needs them where it computes values again: those
-  // of each update that a micro-batch in flight may have missed.
+  // In kAsync a stage needs versions for weights that are predicted, which forward passes read, and
+  // where it computes values again: those of each update that a micro-batch in flight may have
+  // missed, or of each micro-batch.
   void find_versions(int s) {
     StagePlan& stage = plan_.stages[s];
-    const bool all = versions_[s] > 1;
+    const int missed = pipeline::most_missed_updates(options_, stage.window);
+    if (missed == 0) return;
+    const bool is_async = options_.mode == pipeline::Mode::kAsync;
+    bool computes_again = false;
     for (const auto* list : {&stage.forward, &stage.grad_input, &stage.grad_weights}) {
       for (const int i : *list) {
         const Phase phase = program_.instructions[i].phase;
-        if (all ? phase != Phase::kUpdate : phase == Phase::kRecompute)
-          stage.versioned.push_back(i);
+        const bool again = phase == Phase::kRecompute;
+        const bool predicted = options_.predicts_weights && phase == Phase::kForward;
+        if (is_async ? again || predicted : phase != Phase::kUpdate) stage.versioned.push_back(i);
+        computes_again |= again;
       }
     }
-    const int missed = pipeline::most_missed_updates(options_, stage.window);
-    stage.versions = all ? versions_[s] : missed > 0 && !stage.versioned.empty() ? missed + 1 : 0;
-    if (stage.versions == 0) stage.versioned.clear();
+    stage.versions = pipeline::weight_copies(options_, stage.window);
+    if (is_async && computes_again) {
+      stage.versions = options_.predicts_weights ? stage.window : missed + 1;
+    }
   }
 
   // Mantissas and exponents, one parameter after the other.
@@ -272,8 +288,19 @@ class StagePlanner {
                              stage.version_bytes + round_up(bytes, kAlignment));
       };
       const int64_t mantissas = place(tensors.mantissa);
-      stage.parameters.push_back({parameter, mantissas, place(tensors.exponent)});
+      stage.parameters.push_back(
+          {parameter, update_of(stage, parameter), mantissas, place(tensors.exponent)});
     }
+  }
+
+  int update_of(const StagePlan& stage, int parameter) const {
+    const Op* const op = optimizer(program_.options.optimizer).update;
+    for (const int i : stage.instructions()) {
+      const Instruction& instruction = program_.instructions[i];
+      const bool updates = instruction.phase == Phase::kUpdate && instruction.op == op;
+      if (updates && instruction.parameters[0].parameter == parameter) return i;
+    }
+    return -1;
   }
 
   static int64_t pack(const std::vector<Buffer>& buffers, const std::vector<int>& which,
@@ -291,7 +318,6 @@ class StagePlanner {
   const StateLayout& layout_;
   std::span<const int> stage_of_;
   const pipeline::Options& options_;
-  const std::vector<int>& versions_;        // of the schedule, by stage
   std::vector<Part> parts_;                 // by instruction
   std::vector<std::vector<Use>> uses_;      // by buffer
   std::map<int, std::set<int>> exponents_;  // by buffer: rows of the table

@@ -31,6 +31,7 @@ enum class Copies : uint8_t {
 // A parameter's place in a version of the weights.
 struct VersionedParameter {
   int parameter = -1;
+  int update = -1;                       // the instruction that updates it; -1: none does
   int64_t mantissas = 0, exponents = 0;  // offsets
 };
 
@@ -43,7 +44,8 @@ struct StagePlan {
   int window = 1;             // micro-batches in flight
   int updates_in_flight = 1;  // that these belong to, at most
   // Versions of the weights besides the state's own, and the instructions that read them. An
-  // asynchronous stage needs them to compute values again with the weights of their forward pass.
+  // asynchronous stage needs them for weights that are predicted, and to compute values again with
+  // the weights of their forward pass.
   int versions = 0;
   std::vector<int> versioned;
   // The arena of the stage: one part for all micro-batches, then one for each in flight, for each
@@ -70,9 +72,9 @@ struct PipelinePlan {
 
 // `program` trains the graph; `stage_of` has a stage for each node, ascending, from 0 to the last
 // that the schedule has. The program may compute values again, but none that passed_values() has.
-// Errors: nodes of several stages share a parameter, gradients are clipped by their common norm, a
-// value with exponents for its channels is passed on, or a value would be computed again in another
-// stage.
+// Errors: the optimiser cannot predict weights where the schedule wants it, nodes of several stages
+// share a parameter, gradients are clipped by their common norm, a value with exponents for its
+// channels is passed on, or a value would be computed again in another stage.
 Result<PipelinePlan> plan_stages(const Graph& graph, const Program& program,
                                  const StateLayout& layout, std::span<const int> stage_of,
                                  const pipeline::Schedule& schedule);

@@ -188,7 +188,7 @@ Status PipelineExecutor::begin(int updates, int64_t step) {
     MANTISSA_ASSIGN(schedule_, pipeline::make_schedule(options_));
   }
   for (const auto& channel : channels_) channel->reset();
-  for (Stage& stage : stages_) stage.begin(step, options_.mode, options_.accumulate);
+  for (Stage& stage : stages_) stage.begin(step, options_);
   for (const Remote& remote : remotes_) {
     stage_messages::send_command(
         *processes_.transport, remote.process,

@@ -4,11 +4,26 @@
 #include <cstring>
 #include <utility>
 
+#include "plan/optimizer.h"
+
 namespace mantissa {
 
 using pipeline::Cell;
 using pipeline::Mode;
 using pipeline::Work;
+
+namespace {
+
+constexpr int kOwn = -1;  // version of the weights: the state's
+
+// Null: the optimiser keeps nothing to predict from.
+ops::PredictWeights prediction_of(const Program& program) {
+  const ops::WeightPrediction* const prediction = optimizer(program.options.optimizer).prediction;
+  if (prediction == nullptr) return nullptr;
+  return program.options.format.is_float() ? prediction->fp32 : prediction->integers;
+}
+
+}  // namespace
 
 Stage::Stage(const Graph& graph, const Program& program, const StagePlan& plan, State& state,
              std::span<std::byte> arena, int threads, Isa isa)
@@ -16,7 +31,8 @@ Stage::Stage(const Graph& graph, const Program& program, const StagePlan& plan, 
       state_(state),
       arena_(arena),
       pool_(threads),
-      instructions_(plan.instructions()) {
+      instructions_(plan.instructions()),
+      predict_(prediction_of(program)) {
   inputs_.resize(static_cast<size_t>(plan.window));
   programs_.reserve(static_cast<size_t>(plan.window));
   for (int i = 0; i < plan.window; ++i) {
@@ -47,13 +63,12 @@ void Stage::set_processes(Transport& transport, std::unique_ptr<ReplicaExchange>
   }
 }
 
-void Stage::begin(int64_t step, Mode mode, int accumulate) {
-  mode_ = mode;
-  accumulate_ = accumulate;
+void Stage::begin(int64_t step, const pipeline::Options& options) {
+  options_ = options;
   updates_ = 0;
+  written_.assign(static_cast<size_t>(plan_.versions), {-1, -1});
   for (const auto& instance : instances_) instance->begin_counts(step);
   if (exchange_ != nullptr) exchange_->clear(*instances_[0]);
-  if (plan_.versions > 0 && mode_ != Mode::kStash) save_version(0);
 }
 
 namespace {
@@ -96,8 +111,8 @@ void Stage::compute(Executor& executor, std::span<const int> instructions, int m
 
 // Replicas get each gradient as soon as the last micro-batch has added to it.
 void Stage::compute_gradients(Executor& executor, std::span<const int> instructions, int index) {
-  const int micro_batch = index % accumulate_;
-  if (exchange_ == nullptr || micro_batch + 1 < accumulate_) {
+  const int micro_batch = index % options_.accumulate;
+  if (exchange_ == nullptr || micro_batch + 1 < options_.accumulate) {
     return compute(executor, instructions, micro_batch);
   }
   for (const ReplicaExchange::Piece& piece : exchange_->pieces(instructions)) {
@@ -111,18 +126,14 @@ Status Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
   const int instance = cell.index % plan_.window;
   Executor& executor = *instances_[instance];
   if (!backward) {
-    const int update = cell.index / accumulate_;
+    const int update = cell.index / options_.accumulate;
     const UpdateInput* const input = input_of(update);
     if (input == nullptr) return stopped();
-    executor.set_step(input->batch, input->scalars);
+    executor.set_step(input->batch, own_scalars(*input));
     if (transport_ != nullptr) transport_->set_step(input->scalars.step);
     inputs_[instance] = input;
     if (plan_.updates_in_flight > 1) executor.use_update_copy(plan_.forward, copy_shift(update));
-    if (plan_.versions > 0) {
-      const bool is_stash = mode_ == Mode::kStash;
-      if (is_stash) save_version(instance);
-      use_version(executor, is_stash ? instance : updates_ % plan_.versions);
-    }
+    if (plan_.versions > 0) choose_weights(executor, instance, update);
   }
   for (Channel* channel : receives_) {
     if (channel->transfer().backward != backward) continue;
@@ -131,7 +142,7 @@ Status Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
   if (backward) {
     compute_gradients(executor, plan_.grad_input, cell.index);
   } else {
-    compute(executor, plan_.forward, cell.index % accumulate_);
+    compute(executor, plan_.forward, cell.index % options_.accumulate);
   }
   for (Channel* channel : sends_) {
     if (channel->transfer().backward == backward) channel->send(executor, cell.index);
@@ -142,7 +153,7 @@ Status Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
 // The first instance may hold a micro-batch of a later update: it gets its own step back.
 Result<StepResult> Stage::run_update(const UpdateInput& input, int64_t next_step) {
   Executor& executor = *instances_[0];
-  executor.set_step(input.batch, input.scalars);
+  executor.set_step(input.batch, own_scalars(input));
   const int64_t shift = plan_.updates_in_flight > 1 ? copy_shift(updates_) : 0;
   if (plan_.updates_in_flight > 1) executor.use_update_copy(plan_.update, shift);
   for (const Executor* other : others_) executor.add_counts(*other);
@@ -151,34 +162,69 @@ Result<StepResult> Stage::run_update(const UpdateInput& input, int64_t next_step
   MANTISSA_ASSIGN(const StepResult part, executor.end_step(input.scalars));
   if (exchange_ != nullptr) exchange_->clear(executor);
   for (const auto& instance : instances_) instance->begin_counts(next_step);
-  executor.set_step(inputs_[0]->batch, inputs_[0]->scalars);
+  executor.set_step(inputs_[0]->batch, own_scalars(*inputs_[0]));
   ++updates_;
-  if (plan_.versions > 0 && mode_ != Mode::kStash) save_version(updates_ % plan_.versions);
   return part;
+}
+
+StepScalars Stage::own_scalars(const UpdateInput& input) const {
+  StepScalars scalars = input.scalars;
+  scalars.learning_rate =
+      pipeline::stage_rate(options_, plan_.window, scalars.learning_rate, scalars.step);
+  return scalars;
 }
 
 std::byte* Stage::version_place(int version) const {
   return arena_.data() + plan_.versions_offset() + version * plan_.version_bytes;
 }
 
-void Stage::save_version(int version) {
+// The weights that a micro-batch meets in its forward pass, and but for kAsync in its backward pass
+// too; where no update comes between the two, the state's own. A version is written for those that
+// are in flight at once: with k2bw of two updates.
+void Stage::choose_weights(Executor& executor, int instance, int update) {
+  const int missed = update - updates_;
+  if (missed == 0) return use_version(executor, kOwn);
+  const bool is_own = options_.mode == Mode::kStash || options_.predicts_weights;
+  const int version = (options_.mode == Mode::k2bw ? update
+                       : is_own                    ? instance
+                                                   : updates_) %
+                      plan_.versions;
+  if (std::pair now{update, updates_}; std::exchange(written_[version], now) != now) {
+    write_version(version, options_.predicts_weights ? missed : 0, own_scalars(*inputs_[instance]));
+  }
+  use_version(executor, version);
+}
+
+void Stage::write_version(int version, int missed, const StepScalars& scalars) {
   std::byte* const base = version_place(version);
+  const auto copy = [&](int tensor, int64_t offset) {
+    if (tensor < 0) return;
+    const std::span<std::byte> from = state_.bytes(tensor);
+    std::memcpy(base + offset, from.data(), from.size());
+  };
   for (const VersionedParameter& parameter : plan_.parameters) {
     const ParameterState& tensors = state_.layout().parameters[parameter.parameter];
-    for (const auto& [tensor, offset] : {std::pair{tensors.mantissa, parameter.mantissas},
-                                         {tensors.exponent, parameter.exponents}}) {
-      if (tensor < 0) continue;
-      const std::span<std::byte> from = state_.bytes(tensor);
-      std::memcpy(base + offset, from.data(), from.size());
+    copy(tensors.exponent, parameter.exponents);
+    if (missed == 0 || parameter.update < 0) {
+      copy(tensors.mantissa, parameter.mantissas);
+      continue;
     }
+    OpContext context = any().context(parameter.update);
+    context.scalars = &scalars;
+    predict_(context, missed, base + parameter.mantissas);
   }
 }
 
 void Stage::use_version(Executor& executor, int version) {
-  std::byte* const base = version_place(version);
   for (const VersionedParameter& parameter : plan_.parameters) {
-    std::byte* const mantissas = base + parameter.mantissas;
-    auto* const exponents = reinterpret_cast<int16_t*>(base + parameter.exponents);
+    const ParameterState& tensors = state_.layout().parameters[parameter.parameter];
+    const auto place = [&](int tensor, int64_t offset) {
+      if (version != kOwn) return version_place(version) + offset;
+      return tensor < 0 ? nullptr : state_.bytes(tensor).data();
+    };
+    std::byte* const mantissas = place(tensors.mantissa, parameter.mantissas);
+    auto* const exponents =
+        reinterpret_cast<int16_t*>(place(tensors.exponent, parameter.exponents));
     executor.use_weights(plan_.versioned, parameter.parameter, mantissas, exponents);
   }
 }

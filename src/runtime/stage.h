@@ -5,12 +5,14 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/cpu.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "graph/graph.h"
+#include "ops/predict_weights.h"
 #include "pipeline/schedule.h"
 #include "plan/stages.h"
 #include "runtime/channel.h"
@@ -42,7 +44,7 @@ class Stage {
                      int first_micro_batch);
 
   // Before the first micro-batch of a pipeline that is empty.
-  void begin(int64_t step, pipeline::Mode mode, int accumulate);
+  void begin(int64_t step, const pipeline::Options& options);
 
   // Input of an update, waiting for it; null: the pipeline has been stopped.
   using InputOf = std::function<const UpdateInput*(int update)>;
@@ -54,16 +56,18 @@ class Stage {
   // Does the cells one after the other. Fails where a channel or an input does, and not where an
   // update does, which `finished` has heard of.
   Status run(std::span<const pipeline::Cell> cells, const InputOf& input_of,
-           const Finished& finished);
+             const Finished& finished);
 
  private:
   void compute(Executor& executor, std::span<const int> instructions, int micro_batch);
   void compute_gradients(Executor& executor, std::span<const int> instructions, int index);
   Status run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
   Result<StepResult> run_update(const UpdateInput& input, int64_t next_step);
-  std::byte* version_place(int version) const;
-  void save_version(int version);
+  StepScalars own_scalars(const UpdateInput& input) const;
+  void choose_weights(Executor& executor, int instance, int update);
+  void write_version(int version, int missed, const StepScalars& scalars);
   void use_version(Executor& executor, int version);
+  std::byte* version_place(int version) const;
   int64_t copy_shift(int update) const;
 
   const StagePlan& plan_;
@@ -71,14 +75,16 @@ class Stage {
   std::span<std::byte> arena_;
   ThreadPool pool_;
   std::vector<int> instructions_;
+  ops::PredictWeights predict_;
   std::vector<Program> programs_;                     // by instance
   std::vector<std::unique_ptr<Executor>> instances_;  // micro-batch i: i modulo the window
   std::vector<Executor*> others_;                     // all but the first
   std::vector<const UpdateInput*> inputs_;            // by instance: of its micro-batch
   std::vector<Channel*> receives_, sends_;
-  pipeline::Mode mode_ = pipeline::Mode::kFlush;
-  int accumulate_ = 1;
+  pipeline::Options options_;
   int updates_ = 0;  // since the pipeline was empty
+  // By version: the update that it is for, and updates_ when it was written.
+  std::vector<std::pair<int, int>> written_;
   Transport* transport_ = nullptr;
   std::unique_ptr<ReplicaExchange> exchange_;
   int first_micro_batch_ = 0;  // of the step

@@ -64,7 +64,7 @@ class Server {
       options_.updates = command.updates;
       MANTISSA_ASSIGN(schedule_, pipeline::make_schedule(options_));
     }
-    stages_[0].begin(command.step, options_.mode, options_.accumulate);
+    stages_[0].begin(command.step, options_);
     taken_ = 0;
     status_ = {};
     Status ran = stages_[0].run(

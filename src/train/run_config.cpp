@@ -62,7 +62,21 @@ Status resolve_pipeline(RunConfig& config) {
                          std::to_string(config.micro_batch_size) + " do not make batch-size " +
                          std::to_string(config.batch_size));
   }
-  if (way.stages == 1) way.mode = pipeline::Mode::kFlush;
+  if (way.predicts_weights && !way.is_asynchronous()) {
+    return invalid_input(
+        "predict-weights: with --pipeline flush no micro-batch misses an update; choose async, "
+        "stash or 2bw");
+  }
+  if (way.stage_warmup > 0 && !way.is_asynchronous()) {
+    return invalid_input(
+        "stage-warmup: with --pipeline flush no micro-batch misses an update; choose async, stash "
+        "or 2bw, or --warmup for all layers alike");
+  }
+  if (way.stages == 1) {
+    way.mode = pipeline::Mode::kFlush;
+    way.predicts_weights = false;
+    way.stage_warmup = 0;
+  }
   // Estimated times are a machine's own: results must not depend on them.
   if (!way.partition) {
     way.partition =

@@ -35,6 +35,8 @@ struct PipelineConfig {
                                                // results, by operations
   int64_t accumulate = 0;                      // micro-batches of an update; 0: as they come
   int64_t drain_every = 0;                     // steps; 0: an epoch
+  bool predicts_weights = false;               // where micro-batches miss updates
+  int64_t stage_warmup = 0;                    // steps; 0: none
   int64_t replicas = 1;                        // of all stages, each with its part of a batch
   int processes = 1;  // that work on the stages and replicas; not a setting
   int64_t stage_memory = 0;                    // bytes, of each stage; 0: no limit

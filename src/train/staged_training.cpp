@@ -35,7 +35,8 @@ Result<pipeline::Division> divide_layers(const RunConfig& config, const StagedTr
   const PipelineConfig& way = config.pipeline;
   std::vector<pipeline::Layer> layers = staged.layers.layers;
   std::vector<int> versions = schedule.versions;
-  for (int& count : versions) count += count > 1 ? 1 : 0;  // the state's own
+  const bool counts_own = way.mode == pipeline::Mode::kAsync;
+  for (int& count : versions) count += count > 1 && !counts_own ? 1 : 0;  // the state's own
   if (way.is_asynchronous()) {
     // What a machine's kernels need while they work must not decide results.
     for (pipeline::Layer& layer : layers) layer.work_bytes = 0;
@@ -140,7 +141,9 @@ Status divide_training(const RunConfig& config, RunPlan& plan) {
                     .stages = static_cast<int>(way.stages),
                     .accumulate = static_cast<int>(micro_batches / way.replicas),
                     // Enough to fill all windows.
-                    .updates = 2 * static_cast<int>(way.stages)};
+                    .updates = 2 * static_cast<int>(way.stages),
+                    .predicts_weights = way.predicts_weights,
+                    .stage_warmup = way.stage_warmup};
   MANTISSA_ASSIGN(const pipeline::Schedule schedule, schedule_of(staged));
   staged.layers =
       stage_layers(plan.graph, plan.training, plan.layout, config.profile, staged.threads,

@@ -390,6 +390,25 @@ const Setting kSettings[] = {
                   : "";
      },
      true},
+    {"predict-weights",
+     "let forward passes of an asynchronous pipeline meet weights predicted to the update of their "
+     "micro-batch, from the optimiser's velocity",
+     "false", kSwitch, kIdentity,
+     [](S text, Config& c) {
+       return parse_switch("predict-weights", text, c.pipeline.predicts_weights);
+     },
+     [](const Config& c) { return std::string(c.pipeline.predicts_weights ? "true" : ""); }, true},
+    {"stage-warmup",
+     "steps over which the learning rates of an asynchronous pipeline's stages rise to the run's, "
+     "from one part in as many as they miss updates (0: none)",
+     "0", kValue, kIdentity,
+     [](S text, Config& c) {
+       return assign(parse_integer("stage-warmup", text, 0, kMany), c.pipeline.stage_warmup);
+     },
+     [](const Config& c) {
+       return c.pipeline.stage_warmup == 0 ? "" : std::to_string(c.pipeline.stage_warmup);
+     },
+     true},
     {"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni, amx; changes no result",
      "auto", kValue, kElsewhere, [](S text, Config& c) { return assign(parse_isa(text), c.isa); },
      [](const Config& c) { return std::string(isa_name(c.isa)); }},

@@ -55,6 +55,8 @@ std::string write_set_up(const RunConfig& config, const RunPlan& plan) {
               {"windows", pipeline::windows_name(staged.options.windows)},
               {"stages", staged.options.stages},
               {"accumulate", staged.options.accumulate},
+              {"predicts_weights", staged.options.predicts_weights},
+              {"stage_warmup", staged.options.stage_warmup},
               {"replicas", config.pipeline.replicas}}
       .dump();
 }
@@ -84,6 +86,8 @@ Result<SetUp> read_set_up(std::span<const std::byte> message) {
   }
   set_up.options.stages = text.at("stages");
   set_up.options.accumulate = text.at("accumulate");
+  set_up.options.predicts_weights = text.at("predicts_weights");
+  set_up.options.stage_warmup = text.at("stage_warmup");
   set_up.options.updates = 2 * set_up.options.stages;
   config.pipeline.stages = set_up.options.stages;
   return set_up;

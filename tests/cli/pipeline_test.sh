@@ -31,6 +31,31 @@ done
 holds "async has other weights than flush" \
   test "$(field weights_sha256 "$folder/async")" != "$(field weights_sha256 "$folder/one")"
 
+for mode in async stash 2bw; do
+  way=("${settings[@]}" --stages 3 --pipeline "$mode" --drain-every 6 --predict-weights)
+  accepts "$mode, predicted weights" "test accuracy" train "${way[@]}" --out "$folder/$mode-ahead"
+  accepts "$mode again, predicted weights" "test accuracy" train "${way[@]}" --threads 6 \
+    --isa scalar --checkpoint-every 6 --out "$folder/$mode-ahead-again"
+  holds "$mode: the same weights again, predicted" same_weights "$folder/$mode-ahead" \
+    "$folder/$mode-ahead-again"
+done
+cp -r "$folder/2bw-ahead-again" "$folder/ahead-gone-on"
+rm "$folder"/ahead-gone-on/{summary.json,model.safetensors,evaluation.json}
+rm -r "$folder"/ahead-gone-on/checkpoint-00000012*
+accepts "prediction goes on from a drain" "test accuracy" train --resume \
+  --out "$folder/ahead-gone-on"
+holds "with the same weights" same_weights "$folder/ahead-gone-on" "$folder/2bw-ahead"
+refuses "prediction is another run" 2 "predict-weights none, now true" train "${settings[@]}" \
+  --stages 3 --pipeline 2bw --drain-every 4 --predict-weights --resume --out "$folder/2bw"
+refuses "prediction without missed updates" 2 "no micro-batch misses an update" train \
+  "${settings[@]}" --stages 3 --predict-weights --out "$folder/no"
+refuses "prediction without a velocity" 2 "sgd keeps nothing to predict weights from" train \
+  "${settings[@]}" --stages 3 --pipeline async --optimizer sgd --predict-weights --out "$folder/no"
+accepts "rates of stages rise" "test accuracy" train "${settings[@]}" --stages 4 \
+  --pipeline async --windows full --stage-warmup 8 --out "$folder/warm"
+refuses "no rates of stages in a flush" 2 "or --warmup for all layers alike" train \
+  "${settings[@]}" --stages 3 --stage-warmup 8 --out "$folder/no"
+
 # The newest checkpoint is taken away: the run goes on from a drain before.
 cp -r "$folder/async" "$folder/resumed"
 accepts "async with a checkpoint at each drain" "test accuracy" train "${settings[@]}" --stages 3 \

@@ -3,6 +3,7 @@
 
 #include "numerics/adam.h"
 #include "ops/fp32/fp32.h"
+#include "ops/predict_weights.h"
 #include "ops/update_parts.h"
 
 namespace mantissa::ops::fp32 {
@@ -73,7 +74,37 @@ void gradient_norm(const OpContext& c) {
   note_gradient_norm(c, Real(sum));
 }
 
+float missed_rate(const OpContext& c, int missed) {
+  return static_cast<float>(missed) *
+         static_cast<float>(c.scalars->learning_rate * c.parameters[0].rate_factor);
+}
+
 }  // namespace
+
+void predict_by_velocity(const OpContext& c, int missed, std::byte* predicted) {
+  const ParameterView& p = c.parameters[0];
+  const float rate = missed_rate(c, missed);
+  const auto *weights = p.mantissa.as<float>(), *velocity = p.moments[0].as<float>();
+  auto* to = reinterpret_cast<float*>(predicted);
+  for_each(c, p.mantissa.count(), [&](int64_t i) { to[i] = weights[i] - rate * velocity[i]; });
+}
+
+void predict_by_adam(const OpContext& c, int missed, std::byte* predicted) {
+  const ParameterView& p = c.parameters[0];
+  const StepScalars& s = *c.scalars;
+  const int64_t updates = s.step - missed;
+  const float rate = missed_rate(c, missed);
+  const auto first_part = static_cast<float>(1 - power(s.beta1, updates));
+  const auto root_part = static_cast<float>(std::sqrt(1 - power(s.beta2, updates)));
+  const auto epsilon = static_cast<float>(s.epsilon);
+  const auto *weights = p.mantissa.as<float>(), *first = p.moments[0].as<float>(),
+             *root = p.moments[1].as<float>();
+  auto* to = reinterpret_cast<float*>(predicted);
+  for_each(c, p.mantissa.count(), [&](int64_t i) {
+    const float size = updates > 0 ? root[i] / root_part + epsilon : 0.0f;
+    to[i] = weights[i] - (size > 0 ? rate * (first[i] / first_part / size) : 0.0f);
+  });
+}
 
 const OpFunctions kUpdateSgd = {.forward = sgd, .kernel = loops_name};
 const OpFunctions kUpdateMomentum = {.forward = [](const OpContext& c) { momentum(c, false); },
