@@ -195,14 +195,17 @@ TEST(Pipeline, AsynchronousStagesComputeTheSameAgain) {
           options.stages = mode == Mode::kAsync ? 4 : 3;
           SCOPED_TRACE(options.model + " " + options.format + " " +
                        std::string(pipeline::mode_name(mode)));
-          std::set<std::string> hashes;
-          for (const uint64_t key : {0, 1}) {
-            options.retention_key = key;
-            Harness run(options);
-            run.stretch(6);
-            hashes.insert(run.state_sha256());
+          for (const bool predicts : {false, true}) {
+            options.predicts_weights = predicts;
+            std::set<std::string> hashes;
+            for (const uint64_t key : {0, 1}) {
+              options.retention_key = key;
+              Harness run(options);
+              run.stretch(6);
+              hashes.insert(run.state_sha256());
+            }
+            EXPECT_EQ(hashes.size(), 1u) << (predicts ? "predicted" : "");
           }
-          EXPECT_EQ(hashes.size(), 1u);
         }
       }
     }
