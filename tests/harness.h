@@ -168,9 +168,9 @@ class Harness {
     return checked(executor_->train_step(inputs(pixels_, labels_), scalars));
   }
 
-  // So many steps of a pipeline, which is empty before and after.
-  std::vector<StepResult> stretch(int steps) {
-    const Status begun = pipeline_->begin(steps, options_.first_step + steps_ + 1);
+  // So many steps of a pipeline, which is empty before and after. `flushes` as in begin().
+  std::vector<StepResult> stretch(int steps, bool flushes = false) {
+    const Status begun = pipeline_->begin(steps, options_.first_step + steps_ + 1, flushes);
     EXPECT_TRUE(begun.ok());
     std::vector<StepResult> results;
     while (static_cast<int>(results.size()) < steps) {
@@ -181,6 +181,21 @@ class Harness {
       results.push_back(checked(pipeline_->next_result()));
     }
     return results;
+  }
+
+  // The same, but no step is fed behind so many results. Returns how many were taken.
+  int stretch_until(int steps, int results) {
+    EXPECT_TRUE(pipeline_->begin(steps, options_.first_step + steps_ + 1).ok());
+    int end = steps;
+    for (int taken = 0; taken < end; ++taken) {
+      while (pipeline_->wants_batch()) {
+        const StepScalars scalars = next_batch();
+        EXPECT_TRUE(pipeline_->feed(inputs(pixels_, labels_), scalars).ok());
+      }
+      if (taken == results) end = *pipeline_->end_early();
+      if (taken < end) checked(pipeline_->next_result());
+    }
+    return end;
   }
 
   // Steps with a learning rate that falls linearly to zero, as a whole training run would have.
@@ -207,6 +222,7 @@ class Harness {
   const Program& program() const { return program_; }
   State& state() { return *state_; }
   Executor& executor() { return *executor_; }
+  PipelineExecutor& pipeline() { return *pipeline_; }
   ThreadPool& pool() { return pool_; }
 
  private:

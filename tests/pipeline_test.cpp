@@ -1,9 +1,13 @@
 // Stages that work at the same time compute the bits of one process.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "tests/harness.h"
 
@@ -331,6 +335,108 @@ TEST(Pipeline, StalenessShows) {
     hashes.insert(run.state_sha256());
   }
   EXPECT_EQ(hashes.size(), 3u);
+}
+
+std::vector<Mode> asynchronous_modes() { return {Mode::kAsync, Mode::kStash, Mode::k2bw}; }
+
+// Steps in which an asynchronous pipeline flushes are those of one stage from its state on, and it
+// can go on behind them.
+TEST(Pipeline, FlushesInBetween) {
+  for (const char* format : {"bfp8", "dfp8"}) {
+    for (const Mode mode : asynchronous_modes()) {
+      for (const Windows windows : {Windows::kLean, Windows::kFull}) {
+        HarnessOptions options = asynchronous(mode, windows, 4);
+        options.format = format;
+        Harness stages(options);
+        stages.stretch(7);
+        options.stages = 0;
+        Harness one(options);
+        for (int i = 0; i < 7; ++i) one.step();  // the same batches follow
+        for (size_t t = 0; t < one.state().layout().tensors.size(); ++t) {
+          std::ranges::copy(stages.state().bytes(static_cast<int>(t)),
+                            one.state().bytes(static_cast<int>(t)).begin());
+        }
+        stages.stretch(5, true);
+        for (int i = 0; i < 5; ++i) one.step();
+        EXPECT_EQ(stages.state_sha256(), one.state_sha256()) << pipeline::mode_name(mode);
+        stages.stretch(4);
+        EXPECT_NE(stages.state_sha256(), one.state_sha256());
+      }
+    }
+  }
+}
+
+// Steps that were not fed are left out, wherever the pipeline is then.
+TEST(Pipeline, AFlushEndsEarly) {
+  for (const FlushForm form : {FlushForm::kGPipe, FlushForm::k1F1B, FlushForm::kSplit}) {
+    const HarnessOptions options = {
+        .model = "lenet5", .batch_size = 16, .micro_batch_size = 4, .stages = 3, .form = form};
+    for (const int taken : {0, 1, 3}) {
+      Harness stages(options);
+      const int steps = stages.stretch_until(100, taken);
+      EXPECT_GE(steps, taken);
+      EXPECT_LT(steps, taken + 4);
+      stages.stretch(2);
+      Harness whole(options);
+      whole.stretch(steps + 2);
+      EXPECT_EQ(stages.state_sha256(), whole.state_sha256());
+    }
+  }
+}
+
+// The stages count what the schedule says.
+TEST(Pipeline, MissedUpdatesAreThoseOfTheSchedule) {
+  constexpr int kUpdates = 9;
+  for (const Mode mode : {Mode::kFlush, Mode::kAsync, Mode::kStash, Mode::k2bw}) {
+    for (const Windows windows : {Windows::kLean, Windows::kFull}) {
+      for (const int micro_batch_size : {4, 8, 16}) {
+        const HarnessOptions options = asynchronous(mode, windows, micro_batch_size);
+        const pipeline::Options way = {.mode = mode,
+                                       .windows = windows,
+                                       .stages = options.stages,
+                                       .accumulate = 16 / micro_batch_size,
+                                       .updates = kUpdates};
+        const auto schedule = pipeline::make_schedule(way);
+        if (!schedule.ok()) continue;
+        Harness run(options);
+        run.stretch(kUpdates);
+        const std::vector<pipeline::MissedUpdates> counted = run.pipeline().missed_updates();
+        for (size_t s = 0; s < counted.size(); ++s) {
+          const std::vector<int> missed = pipeline::staleness(schedule->stages[s]);
+          EXPECT_EQ(counted[s].micro_batches, std::ssize(missed));
+          EXPECT_EQ(counted[s].missed, std::accumulate(missed.begin(), missed.end(), 0));
+          EXPECT_EQ(counted[s].most, std::ranges::max(missed));
+        }
+      }
+    }
+  }
+}
+
+// Each cell of the traced steps once, none of others, and no two of a stage at the same time.
+TEST(Pipeline, IsTraced) {
+  for (const Mode mode : {Mode::kFlush, Mode::kAsync}) {
+    Harness run(asynchronous(mode, Windows::kLean, 4));
+    run.pipeline().trace(1, 4);  // the harness counts its steps from 1
+    run.stretch(2);
+    run.stretch(3);
+    const pipeline::Trace trace = run.pipeline().take_trace();
+    ASSERT_EQ(trace.stages.size(), 3u);
+    int64_t count = 0;
+    for (const auto& cells : trace.stages) {
+      std::set<std::tuple<pipeline::Work, int64_t, int>> seen;
+      int64_t end = 0;
+      for (const pipeline::TracedCell& cell : cells) {
+        EXPECT_TRUE(seen.emplace(cell.work, cell.step, cell.micro_batch).second);
+        EXPECT_TRUE(cell.step >= 2 && cell.step <= 4) << cell.step;
+        EXPECT_GE(cell.start_ns, end);
+        EXPECT_GE(cell.end_ns, cell.start_ns);
+        end = cell.end_ns;
+      }
+      count += std::ssize(cells);
+    }
+    EXPECT_EQ(count, pipeline::traced_cells(trace.options, 3));
+    EXPECT_TRUE(run.pipeline().take_trace().stages[0].empty());
+  }
 }
 
 }  // namespace

@@ -107,7 +107,11 @@ std::vector<SettingInfo> simulation_infos() {
       {"seed", "of the jitter", "0"},
       {"fused", "gradients go on only behind grad_weights", "false", true},
       {"diagram", "draw who works on which micro-batch when", "false", true},
-      {"svg", "file to draw it to, in true proportions", ""}};
+      {"svg", "file to draw it to, in true proportions", ""},
+      {"trace", "file for its first steps, as Perfetto and Chrome show it", ""},
+      {"from-trace",
+       "a file that train --trace wrote: stages, mean times and pipeline are those that it has",
+       ""}};
 }
 
 }  // namespace

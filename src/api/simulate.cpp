@@ -13,6 +13,8 @@
 #include "base/atomic_file.h"
 #include "mantissa/mantissa.h"
 #include "pipeline/diagram.h"
+#include "pipeline/trace.h"
+#include "train/trace_file.h"
 
 namespace mantissa {
 namespace {
@@ -34,8 +36,9 @@ Result<double> parse_time(const std::string& name, const std::string& text) {
 struct Request {
   pipeline::Options options = {.stages = 4, .accumulate = 1, .updates = 0};
   pipeline::StageTimes times = {.forward = 1e6, .grad_input = 1e6, .grad_weights = 1e6};
+  std::vector<pipeline::StageTimes> measured;  // of each stage, from a trace
   pipeline::Conditions conditions;
-  std::string svg;
+  std::string svg, trace;
   bool draws = false;
 };
 
@@ -99,11 +102,77 @@ Status take(const std::string& name, const std::string& text, Request& request) 
   if (name == "fused") request.times.fused = text == "true";
   if (name == "diagram") request.draws = text == "true";
   if (name == "svg") request.svg = text;
+  if (name == "trace") request.trace = text;
   if (name == "seed") {
     MANTISSA_ASSIGN(const int64_t seed, parse_integer(name, text, 0, INT64_MAX));
     request.conditions.seed = static_cast<uint64_t>(seed);
   }
   return {};
+}
+
+// A pipeline that was traced: its stages, their times and its way, unless settings say otherwise.
+Status take_trace(const Settings& settings, Request& request) {
+  const auto file = settings.find("from-trace");
+  if (file == settings.end() || file->second.empty()) return {};
+  for (const char* name : {"stages", "times", "update-time", "fused"}) {
+    if (!settings.contains(name)) continue;
+    return invalid_input(std::string(name) + ": comes from the trace; leave it out");
+  }
+  MANTISSA_ASSIGN(const pipeline::Trace trace, read_trace(file->second));
+  auto times = pipeline::mean_times(trace);
+  if (!times.ok()) return invalid_input(file->second + ": " + times.error().message);
+  request.measured = std::move(*times);
+  request.options = trace.options;
+  request.options.updates = 0;
+  return {};
+}
+
+// The times of each stage. Where a measured pipeline is to work in another way, the gradients of
+// weights go with the others as that way has it.
+Result<std::vector<pipeline::StageTimes>> times_of(const Request& request) {
+  const bool splits = request.options.splits_backward();
+  std::vector<pipeline::StageTimes> times = request.measured;
+  if (times.empty()) times.assign(static_cast<size_t>(request.options.stages), request.times);
+  for (pipeline::StageTimes& stage : times) {
+    if (splits && stage.fused) {
+      return invalid_input(
+          "flush-form split: wants the gradients of weights apart, and these times have them "
+          "together with the others; --flush-form 1f1b does not");
+    }
+    if (!request.measured.empty()) stage.fused = !splits;
+  }
+  return times;
+}
+
+// Writes the first steps as a trace.
+Status write_trace(const std::string& path, const pipeline::Schedule& schedule,
+                   const pipeline::Simulation& simulation) {
+  const int64_t of_step = pipeline::traced_cells(schedule.options, 1);
+  const int64_t steps = pipeline::kMostTracedCells / of_step;
+  if (steps == 0) {
+    return invalid_input("trace: a step has " + std::to_string(of_step) +
+                         " pieces of work; at most " + std::to_string(pipeline::kMostTracedCells) +
+                         " can be traced");
+  }
+  return write_text_atomically(path,
+                               trace_json(pipeline::simulated_trace(schedule, simulation, steps)));
+}
+
+// The part of all of the time in which each stage waited, filling and emptying included.
+std::vector<double> idle_of_all(const pipeline::Simulation& simulation) {
+  std::vector<double> idle;
+  for (const auto& stage : simulation.stages) {
+    double busy = 0;
+    for (const auto& interval : stage.intervals) busy += interval.end - interval.start;
+    idle.push_back(simulation.total > 0 ? 1 - busy / simulation.total : 0);
+  }
+  return idle;
+}
+
+std::vector<double> idle_once_filled(const pipeline::Simulation& simulation) {
+  std::vector<double> idle;
+  for (const auto& stage : simulation.stages) idle.push_back(stage.idle);
+  return idle;
 }
 
 double most_idle(const pipeline::Simulation& simulation) {
@@ -114,6 +183,7 @@ double most_idle(const pipeline::Simulation& simulation) {
 
 Result<SimulateOutcome> run_simulation(const Settings& settings) {
   Request request;
+  MANTISSA_RETURN_IF_ERROR(take_trace(settings, request));
   for (const auto& [name, text] : settings) {
     MANTISSA_RETURN_IF_ERROR(take(name, text, request));
   }
@@ -127,7 +197,7 @@ Result<SimulateOutcome> run_simulation(const Settings& settings) {
   const int filling = 10 * options.stages / options.accumulate;
   if (options.updates == 0) options.updates = std::max(8, filling);
   MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(options));
-  const std::vector<pipeline::StageTimes> times(schedule.stages.size(), request.times);
+  MANTISSA_ASSIGN(const std::vector<pipeline::StageTimes> times, times_of(request));
   MANTISSA_ASSIGN(const pipeline::Simulation simulation,
                   pipeline::simulate(schedule, times, request.conditions));
   int stale = 0, in_flight = 0;
@@ -143,6 +213,8 @@ Result<SimulateOutcome> run_simulation(const Settings& settings) {
                                        {"updates", options.updates},
                                        {"idle_fraction", simulation.idle},
                                        {"most_idle_fraction", most_idle(simulation)},
+                                       {"stage_idle_fraction", idle_once_filled(simulation)},
+                                       {"whole_idle_fraction", idle_of_all(simulation)},
                                        {"micro_batches_per_second", per_second},
                                        {"seconds", simulation.total / 1e9},
                                        {"staleness", stale},
@@ -158,14 +230,17 @@ Result<SimulateOutcome> run_simulation(const Settings& settings) {
                  " micro-batches\nweights            " +
                  std::to_string(std::ranges::max(schedule.versions)) + " versions\n";
   if (request.draws) {
-    pipeline::StageTimes ticks = {.grad_weights = request.times.fused ? 0.0 : 1.0, .update = 1};
-    ticks.fused = request.times.fused;
+    pipeline::StageTimes ticks = {.grad_weights = times[0].fused ? 0.0 : 1.0, .update = 1};
+    ticks.fused = times[0].fused;
     MANTISSA_ASSIGN(const std::string drawn, pipeline::diagram(schedule, ticks, 24));
     outcome.text += "\n" + drawn;
   }
   if (!request.svg.empty()) {
     MANTISSA_RETURN_IF_ERROR(
         write_text_atomically(request.svg, pipeline::diagram_svg(schedule, simulation)));
+  }
+  if (!request.trace.empty()) {
+    MANTISSA_RETURN_IF_ERROR(write_trace(request.trace, schedule, simulation));
   }
   return outcome;
 }

@@ -39,9 +39,11 @@ pipeline::StageTimes drawn_times(const pipeline::Options& options) {
 
 Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan) {
   const StagedTraining& staged = *plan.staged;
-  const std::vector<pipeline::StageTimes> times =
-      stage_times(plan.graph, plan.training, staged.plan, config.profile, staged.threads);
   pipeline::Options options = staged.options;
+  std::vector<pipeline::StageTimes> times =
+      stage_times(plan.graph, plan.training, staged.plan, config.profile, staged.threads);
+  // A stage without weights passes its gradient on as the others do.
+  for (pipeline::StageTimes& stage : times) stage.fused = !options.splits_backward();
   options.updates = 8 * options.stages;
   MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(options));
   MANTISSA_ASSIGN(const pipeline::Simulation simulation, pipeline::simulate(schedule, times));
@@ -53,6 +55,8 @@ Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan)
   report.json["mode"] = pipeline::mode_name(options.mode);
   report.json["accumulate"] = options.accumulate;
   report.json["idle_fraction"] = simulation.idle;
+  const auto names = staged.layer_names();
+  for (const auto& layers : names) report.json["partition"].push_back(layers.front());
   for (size_t s = 0; s < schedule.stages.size(); ++s) {
     const StagePlan& stage = staged.plan.stages[s];
     const double ms = (times[s].forward + times[s].grad_input + times[s].grad_weights) / 1e6;
@@ -65,6 +69,7 @@ Result<StagesReport> report_stages(const RunConfig& config, const RunPlan& plan)
                    " (arena " + format_bytes(stage.arena_bytes()) + ")\n";
     report.json["stages"].push_back({{"layers", layers_of(staged, s)},
                                      {"first_layer", staged.division.first[s]},
+                                     {"layer_names", names[s]},
                                      {"load", staged.division.load[s]},
                                      {"micro_batch_ms", ms},
                                      {"idle_fraction", simulation.stages[s].idle},

@@ -14,7 +14,11 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa train --model mine.json --data fashion-mnist --out runs/e\n"
      "  mantissa train --from runs/a --data pictures/ --freeze 'stem*,stage1.*' --out runs/f\n"
      "  mantissa train --from resnet18.onnx --data pictures/ --input-size 224 --out runs/g\n"
-     "  mantissa train --model resnet20 --stages 2 --pipeline async --accumulate 4 --out runs/h\n",
+     "  mantissa train --model resnet20 --stages 2 --pipeline async --accumulate 4 --sync-last 400 "
+     "--out runs/h\n"
+     "  mantissa train --model resnet20 --partition mine.json --accumulate 4 --trace "
+     "runs/i/trace.json "
+     "--out runs/i\n",
      "mantissa info --model resnet8 --graph > mine.json prints a network to begin with; "
      "docs/networks.md describes such files."},
     {"eval", "Evaluate a trained network on the test examples",
@@ -77,8 +81,11 @@ constexpr CommandInfo kCommands[] = {
     {"simulate", "Simulate a pipeline of stages: idle time, missed updates, throughput",
      "  mantissa simulate --stages 14 --accumulate 56\n"
      "  mantissa simulate --stages 1000 --pipeline async --hop 50us --jitter 0.3\n"
-     "  mantissa simulate --stages 3 --pipeline async --windows full --fused --diagram\n",
-     "Stages are alike; mantissa plan --stages simulates those of a network. docs/pipelines.md."},
+     "  mantissa simulate --stages 3 --pipeline async --windows full --fused --diagram\n"
+     "  mantissa simulate --stages 3 --accumulate 8 --trace simulated.json\n"
+     "  mantissa simulate --from-trace runs/i/trace.json --pipeline async\n",
+     "Stages are alike, unless a trace of a run has their times; mantissa plan --stages simulates "
+     "those of a network. docs/pipelines.md."},
     {"quantize", "Quantise a trained network to few bits, and train it on from there",
      "  mantissa quantize --from runs/a --weights 4 --activations 4 --out runs/w4a4\n"
      "  mantissa quantize --from runs/a --weights 2 --activations 2 --epochs 5 --learning-rate "

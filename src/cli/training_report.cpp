@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/report.h"
@@ -42,6 +43,20 @@ std::string speed_text(const Json& summary) {
   return rate_text(summary) + (step_ms ? ", " + decimal(*step_ms, 1) + " ms per step" : "");
 }
 
+// "stage 1 3.2 %, stage 2 5.1 %".
+std::string idle_text(const Json& summary) {
+  const auto idle = summary.find("idle_fraction");
+  if (idle == summary.end() || !idle->is_array()) return "";
+  constexpr size_t kMost = 8;
+  std::string text;
+  for (size_t s = 0; s < std::min(idle->size(), kMost); ++s) {
+    if (!(*idle)[s].is_number()) return "";
+    text += (s > 0 ? ", stage " : "stage ") + std::to_string(s + 1) + " " +
+            percent((*idle)[s].get<double>(), 1);
+  }
+  return text + (idle->size() > kMost ? ", ..." : "");
+}
+
 }  // namespace
 
 std::string training_report(const std::string& summary_json, std::optional<double> seconds,
@@ -57,6 +72,7 @@ std::string training_report(const std::string& summary_json, std::optional<doubl
   if (const auto loss = number(summary, "test_loss")) add("test loss", decimal(*loss, 4));
   if (seconds) add("time", duration(*seconds));
   add("speed", speed_text(summary));
+  add("idle", idle_text(summary));
   add("peak memory", memory_text(summary));
   if (const auto bytes = number(summary, "weight_state_bytes_per_parameter")) {
     const auto parameters = number(summary, "parameters");

@@ -118,11 +118,16 @@ std::string to_json(const Graph& graph) {
   return text + "\n}\n";
 }
 
-Result<Graph> read_network(const std::filesystem::path& path) {
+Result<NetworkText> read_network_text(const std::filesystem::path& path) {
   MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostNetworkBytes));
-  auto graph = parse_network({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  if (!graph.ok()) graph.error().message = path.string() + ", " + graph.error().message;
-  return graph;
+  auto network = parse_network_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!network.ok()) network.error().message = path.string() + ", " + network.error().message;
+  return network;
+}
+
+Result<Graph> read_network(const std::filesystem::path& path) {
+  MANTISSA_ASSIGN(NetworkText network, read_network_text(path));
+  return std::move(network.graph);
 }
 
 std::string network_sha256(const Graph& graph) { return sha256_hex(to_json(graph)); }

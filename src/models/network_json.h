@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "graph/graph.h"
@@ -21,12 +22,21 @@ constexpr size_t kLongestNetworkName = 100;  // of a network or a node
 // order. So what this prints for a graph of today must stay as it is.
 std::string to_json(const Graph& graph);
 
+// A network with the first node of each stage of a pipeline, where its nodes say theirs.
+struct NetworkText {
+  Graph graph;
+  std::vector<std::string> stages;
+};
+
 // The network that a text says. An error is one line that begins with "line N: " and says what
 // would be possible: also for whatever GraphBuilder refuses, and for operators that only formats
 // and freezing put in.
 Result<Graph> parse_network(std::string_view text);
 
+Result<NetworkText> parse_network_text(std::string_view text);
+
 // The network of a file. Errors name the file.
+Result<NetworkText> read_network_text(const std::filesystem::path& path);
 Result<Graph> read_network(const std::filesystem::path& path);
 
 // The SHA-256 of its text.

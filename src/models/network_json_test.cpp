@@ -234,6 +234,40 @@ TEST(NetworkJson, ErrorsSayLineNodeAndWhatIsAllowed) {
   }
 }
 
+// A node's stage is no part of the network.
+TEST(NetworkJson, NodesMayHaveStages) {
+  const auto with = [](const std::string& first, const std::string& second,
+                       const std::string& third) {
+    const auto node = [](const char* name, const char* reads, const std::string& stage) {
+      return std::string(R"(    {"name": ")") + name + R"(", "op": "relu", "inputs": [")" + reads +
+             "\"]" + (stage.empty() ? "" : ", \"stage\": " + stage) + "}";
+    };
+    return R"({"format": "mantissa network 1", "name": "n", "nodes": [
+    {"name": "pixels", "op": "input", "type": "uint8", "shape": [4, 4, 1]},
+    {"name": "normalise", "op": "normalise_input", "inputs": ["pixels"]},
+)" + node("a", "normalise", first) +
+           ",\n" + node("b", "a", second) + ",\n" + node("c", "b", third) +
+           "],\n  \"outputs\": [\"c\"]}";
+  };
+  const auto stages = [&](const std::string& a, const std::string& b, const std::string& c) {
+    const auto network = parse_network_text(with(a, b, c));
+    if (!network.ok()) return network.error().message;
+    EXPECT_EQ(network_sha256(network->graph), network_sha256(*parse_network(with("", "", ""))));
+    std::string all;
+    for (const std::string& name : network->stages) all += (all.empty() ? "" : " ") + name;
+    return all;
+  };
+  EXPECT_EQ(stages("", "", ""), "");
+  EXPECT_EQ(stages("1", "1", "2"), "normalise c");
+  EXPECT_EQ(stages("2", "", "3"), "normalise a c");
+  EXPECT_EQ(stages("", "2", "1"),
+            "line 6: node 'c': is of stage 1 and stands behind nodes of stage 2: stages follow the "
+            "order of the nodes");
+  EXPECT_EQ(stages("", "3", ""), "line 5: node 'b': is of stage 3, and no node is of stage 2");
+  EXPECT_EQ(stages("0", "", ""), "line 4: node 'a': \"stage\" is a whole number from 1");
+  EXPECT_EQ(stages("\"x\"", "", ""), "line 4: node 'a': \"stage\" is a whole number from 1");
+}
+
 TEST(NetworkJson, ErrorsOfTheWhole) {
   EXPECT_EQ(error_of("[]"), "line 1: the network wants an object, {...}");
   EXPECT_EQ(error_of("{}"), "line 1: the network wants \"format\"");

@@ -26,6 +26,9 @@ class NetworkReader {
  public:
   explicit NetworkReader(std::string name) : builder_(std::move(name)) {}
 
+  // The first node of each stage; empty where no node says its own.
+  Names take_stages() { return says_stages_ ? std::move(stages_) : Names{}; }
+
   Result<Graph> read(const JsonTree& root) {
     MANTISSA_ASSIGN(const JsonTree* nodes, entry(root, "the network", "nodes", Kind::kList));
     if (std::ssize(nodes->items) > kMostNetworkNodes) {
@@ -96,9 +99,10 @@ class NetworkReader {
 
   Status read_node(const JsonTree& item, const std::string& name, const Op& op) {
     const std::string what = "node '" + name + "'";
-    MANTISSA_RETURN_IF_ERROR(check_keys(
-        item, what,
-        {"name", "op", "inputs", "attributes", "shares", "parameters", "shape", "shapes"}));
+    MANTISSA_RETURN_IF_ERROR(check_keys(item, what,
+                                        {"name", "op", "inputs", "attributes", "shares",
+                                         "parameters", "shape", "shapes", "stage"}));
+    MANTISSA_RETURN_IF_ERROR(read_stage(item, name, what));
     MANTISSA_ASSIGN(const std::vector<int> inputs, inputs_of(item, what));
     MANTISSA_ASSIGN(const Attributes attributes, attributes_of(item, op, what));
     MANTISSA_ASSIGN(const int shares, shares_of(item, what, op));
@@ -115,6 +119,30 @@ class NetworkReader {
     for (const int output : node.outputs) MANTISSA_RETURN_IF_ERROR(add_value(item, output));
     MANTISSA_RETURN_IF_ERROR(check_shapes(item, node));
     return read_parameters(item, node, shares >= 0);
+  }
+
+  // A node without one belongs to the stage of the node before it.
+  Status read_stage(const JsonTree& item, const std::string& name, const std::string& what) {
+    const JsonTree* entry = item.find("stage");
+    const int64_t now = std::ssize(stages_);
+    if (entry == nullptr) {
+      if (now == 0) stages_.push_back(name);
+      return {};
+    }
+    says_stages_ = true;
+    const int64_t stage = entry->kind == Kind::kWhole ? std::get<int64_t>(entry->scalar) : 0;
+    if (stage < 1) return at(*entry, what + ": \"stage\" is a whole number from 1");
+    if (stage < now) {
+      return at(*entry, what + ": is of stage " + std::to_string(stage) +
+                            " and stands behind nodes of stage " + std::to_string(now) +
+                            ": stages follow the order of the nodes");
+    }
+    if (stage > now + 1) {
+      return at(*entry, what + ": is of stage " + std::to_string(stage) +
+                            ", and no node is of stage " + std::to_string(now + 1));
+    }
+    if (stage > now) stages_.push_back(name);
+    return {};
   }
 
   Result<int> value_of(const JsonTree& place, const std::string& name) const {
@@ -241,10 +269,12 @@ class NetworkReader {
   std::unordered_map<std::string, int> nodes_;   // by name: the first value
   std::unordered_map<std::string, int> lines_;   // by name: of the entry
   std::unordered_set<std::string> losses_;
+  Names stages_;  // the first node of each
+  bool says_stages_ = false;
   std::vector<std::pair<int, Parameter>> changed_;
 };
 
-Result<Graph> network_of(const JsonTree& root) {
+Result<NetworkText> network_of(const JsonTree& root) {
   MANTISSA_RETURN_IF_ERROR(
       check_keys(root, "the network", {"format", "name", "nodes", "outputs", "losses"}));
   MANTISSA_ASSIGN(const std::string format, text_entry(root, "the network", "format"));
@@ -253,23 +283,30 @@ Result<Graph> network_of(const JsonTree& root) {
               "the format is " + shown(format) + "; this program reads \"" + kNetworkFormat + "\"");
   }
   MANTISSA_ASSIGN(std::string name, name_entry(root, "the network"));
-  return NetworkReader(std::move(name)).read(root);
+  NetworkReader reader(std::move(name));
+  MANTISSA_ASSIGN(Graph graph, reader.read(root));
+  return NetworkText{std::move(graph), reader.take_stages()};
 }
 
 }  // namespace
 
-Result<Graph> parse_network(std::string_view text) {
+Result<NetworkText> parse_network_text(std::string_view text) {
   if (std::ssize(text) > kMostNetworkBytes) {
     return invalid_input("line 1: the network has more than " +
                          std::to_string(kMostNetworkBytes >> 20) + " MiB of text");
   }
   MANTISSA_ASSIGN(const JsonTree root, parse_json_tree(text, kMostValues));
-  Result<Graph> graph = network_of(root);
-  if (!graph.ok() && graph.error().message.size() > kLongestMessage) {
-    graph.error().message.resize(kLongestMessage);
-    graph.error().message += "...";
+  Result<NetworkText> network = network_of(root);
+  if (!network.ok() && network.error().message.size() > kLongestMessage) {
+    network.error().message.resize(kLongestMessage);
+    network.error().message += "...";
   }
-  return graph;
+  return network;
+}
+
+Result<Graph> parse_network(std::string_view text) {
+  MANTISSA_ASSIGN(NetworkText network, parse_network_text(text));
+  return std::move(network.graph);
 }
 
 }  // namespace mantissa

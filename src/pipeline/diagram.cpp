@@ -12,8 +12,13 @@ namespace {
 constexpr std::array<const char*, 4> kLetters = {"M", "B", "G", "W"};
 constexpr std::array<const char*, 4> kColours = {"#5b8ff9", "#61c292", "#a7dfbf", "#e8963a"};
 
-std::string label(const Cell& cell) {
-  return kLetters[static_cast<size_t>(cell.work)] + std::to_string(cell.index + 1);
+std::string label(Work work, int64_t number) {
+  return kLetters[static_cast<size_t>(work)] + std::to_string(number);
+}
+
+// The number of the micro-batch, or of the update, from the first step on.
+int64_t number_of(const TracedCell& cell, int accumulate) {
+  return cell.work == Work::kUpdate ? cell.step : (cell.step - 1) * accumulate + cell.micro_batch;
 }
 
 std::string real(double value) {
@@ -38,7 +43,7 @@ Result<std::string> diagram(const Schedule& schedule, const StageTimes& times, i
       const auto to = static_cast<size_t>(std::llround(interval.end));
       if (to <= from || to > static_cast<size_t>(columns)) continue;
       row.resize(from, ".");
-      row.resize(to, label(schedule.stages[s][i]));
+      row.resize(to, label(schedule.stages[s][i].work, schedule.stages[s][i].index + 1));
       width = std::max(width, row.back().size());
     }
     rows.push_back(std::move(row));
@@ -56,32 +61,40 @@ Result<std::string> diagram(const Schedule& schedule, const StageTimes& times, i
   return text;
 }
 
-std::string diagram_svg(const Schedule& schedule, const Simulation& simulation) {
+std::string timeline_svg(const Trace& trace) {
   constexpr double kWidth = 1600, kRow = 28, kLeft = 48;
-  const double scale = simulation.total > 0 ? (kWidth - kLeft) / simulation.total : 1;
-  const double height = kRow * static_cast<double>(schedule.stages.size());
+  int64_t start = INT64_MAX, end = 0;
+  for (const auto& cells : trace.stages) {
+    for (const TracedCell& cell : cells) {
+      start = std::min(start, cell.start_ns);
+      end = std::max(end, cell.end_ns);
+    }
+  }
+  const double scale = end > start ? (kWidth - kLeft) / static_cast<double>(end - start) : 1;
+  const double height = kRow * static_cast<double>(trace.stages.size());
   std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + real(kWidth) +
                     " " + real(height) + "\" font-family=\"sans-serif\" font-size=\"11\">\n";
-  for (size_t s = 0; s < schedule.stages.size(); ++s) {
+  for (size_t s = 0; s < trace.stages.size(); ++s) {
     const double top = kRow * static_cast<double>(s);
     svg += "<text x=\"4\" y=\"" + real(top + 18) + "\">P" + std::to_string(s + 1) + "</text>\n";
-    for (size_t i = 0; i < schedule.stages[s].size(); ++i) {
-      const Cell& cell = schedule.stages[s][i];
-      const Interval& interval = simulation.stages[s].intervals[i];
-      const double x = kLeft + interval.start * scale;
-      const double width = (interval.end - interval.start) * scale;
+    for (const TracedCell& cell : trace.stages[s]) {
+      const double x = kLeft + static_cast<double>(cell.start_ns - start) * scale;
+      const double width = static_cast<double>(cell.end_ns - cell.start_ns) * scale;
       if (width <= 0) continue;
+      const std::string text = label(cell.work, number_of(cell, trace.options.accumulate));
       svg += "<rect x=\"" + real(x) + "\" y=\"" + real(top + 3) + "\" width=\"" + real(width) +
              "\" height=\"22\" stroke=\"#fff\" stroke-width=\".5\" fill=\"" +
-             kColours[static_cast<size_t>(cell.work)] + "\"><title>" + label(cell) +
-             "</title></rect>\n";
+             kColours[static_cast<size_t>(cell.work)] + "\"><title>" + text + "</title></rect>\n";
       if (width >= 22) {
-        svg += "<text x=\"" + real(x + 3) + "\" y=\"" + real(top + 18) + "\">" + label(cell) +
-               "</text>\n";
+        svg += "<text x=\"" + real(x + 3) + "\" y=\"" + real(top + 18) + "\">" + text + "</text>\n";
       }
     }
   }
   return svg + "</svg>\n";
+}
+
+std::string diagram_svg(const Schedule& schedule, const Simulation& simulation) {
+  return timeline_svg(simulated_trace(schedule, simulation, schedule.options.updates));
 }
 
 }  // namespace mantissa::pipeline

@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "pipeline/simulate.h"
+#include "pipeline/trace.h"
 
 namespace mantissa::pipeline {
 
@@ -15,5 +16,8 @@ Result<std::string> diagram(const Schedule& schedule, const StageTimes& times, i
 
 // The same as a picture, in true proportions.
 std::string diagram_svg(const Schedule& schedule, const Simulation& simulation);
+
+// A trace as such a picture.
+std::string timeline_svg(const Trace& trace);
 
 }  // namespace mantissa::pipeline

@@ -61,6 +61,7 @@ struct Options {
   bool predicts_weights = false;
   // Not in kFlush: steps of the run over which rates of stages rise to the run's; 0: they are that.
   int64_t stage_warmup = 0;
+  bool operator==(const Options&) const = default;
   int micro_batches() const { return accumulate * updates; }
   // Whether grad_weights are apart from grad_input; else they follow it at once, before the
   // gradient goes on.

@@ -205,7 +205,8 @@ std::string problems_of(const RunRecord& run) {
 
 // Everything about one run; among several, folded away.
 std::string details(const RunRecord& run, bool alone) {
-  const std::string body = problems_of(run) + section("Tensors over time", tensors_section(run)) +
+  const std::string body = problems_of(run) + section("Pipeline", pipeline_section(run)) +
+                           section("Tensors over time", tensors_section(run)) +
                            section("Test examples", evaluation_section(run)) +
                            section("Identity", identity_section(run));
   if (alone) return body;

@@ -23,5 +23,6 @@ std::string report_html(const std::vector<RunRecord>& runs);
 // Sections of the report, used by report_html; "" where there is nothing to show.
 std::string tensors_section(const RunRecord& run);
 std::string evaluation_section(const RunRecord& run);
+std::string pipeline_section(const RunRecord& run);
 
 }  // namespace mantissa

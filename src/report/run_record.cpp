@@ -11,6 +11,7 @@
 #include "train/config_file.h"
 #include "train/json_lines.h"
 #include "train/run_folder.h"
+#include "train/trace_file.h"
 
 namespace mantissa {
 namespace {
@@ -202,11 +203,20 @@ Result<RunRecord> read_run(const fs::path& folder) {
   }
   read_lines(kMetricsFile, run, [&](const Json& line) { return add_metrics(line, run); });
   const auto format = run.settings.find("format");
-  if (format == run.settings.end() || format->second != "fp32") {  // which has no such file
+  // With fp32, and in asynchronous pipelines, there is no such file.
+  const bool has_tensors = format == run.settings.end() || format->second != "fp32";
+  if (has_tensors && !run.settings.contains("pipeline")) {
     read_lines(kTensorsFile, run, [&](const Json& line) { return add_tensors(line, run); });
   }
   run.summary = read_object(kSummaryFile, run);
   run.evaluation = read_object(kEvaluationFile, run);
+  if (std::binary_search(names.begin(), names.end(), kTraceFile)) {
+    if (auto trace = read_trace(folder / kTraceFile); trace.ok()) {
+      run.trace = std::move(*trace);
+    } else {
+      run.problems.push_back(trace.error().message);
+    }
+  }
   if (const std::string reason = text_of(run.summary, "diverged"); !reason.empty()) {
     run.problems.push_back("training diverged: " + reason);
   }

@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "pipeline/trace.h"
 
 namespace mantissa {
 
@@ -38,7 +40,8 @@ struct RunRecord {
   std::vector<double> tensor_steps;
   std::vector<double> histogram_steps;  // those of the sampled steps that have histograms
   std::vector<TensorHistory> tensors;
-  std::vector<std::string> problems;  // what is missing or damaged, one line each
+  std::optional<pipeline::Trace> trace;  // of its stages, where it has one
+  std::vector<std::string> problems;     // what is missing or damaged, one line each
 };
 
 // Reads a run's folder. An error only if there is no such folder or nothing of a run in it;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/atomic_file.h"
+#include "base/checked.h"
 #include "base/file_system.h"
 #include "formats/json_text.h"
 #include "train/config_file.h"
@@ -40,8 +41,9 @@ Result<int64_t> steps_between_hashes(const fs::path& run) {
 
 // Where lines are missing of a run that hashed its state before the first step and then every
 // `every` steps; of 0, the smallest distance of lines counts (but for the last, which may come
-// early). Empty where none are.
-std::string missing_lines(const std::vector<int64_t>& steps, int64_t every) {
+// early). An asynchronous pipeline is at rest every `drain_every` steps, and hashes at the first
+// rest behind these. Empty where none are.
+std::string missing_lines(const std::vector<int64_t>& steps, int64_t every, int64_t drain_every) {
   if (steps.front() > 0) return "before step " + std::to_string(steps.front());
   const size_t regular = every > 0 ? 0 : std::max<size_t>(2, steps.size() - 1);
   for (size_t i = 1; i < std::min(regular, steps.size()); ++i) {
@@ -49,7 +51,9 @@ std::string missing_lines(const std::vector<int64_t>& steps, int64_t every) {
     every = i == 1 ? distance : std::min(every, distance);
   }
   for (size_t i = 1; i < steps.size(); ++i) {
-    if (steps[i] - steps[i - 1] <= every) continue;
+    const int64_t due = drain_every > 0 ? round_up((steps[i - 1] / every + 1) * every, drain_every)
+                                        : steps[i - 1] + every;
+    if (steps[i] <= due) continue;
     return "between step " + std::to_string(steps[i - 1]) + " and step " + std::to_string(steps[i]);
   }
   return "";
@@ -57,7 +61,7 @@ std::string missing_lines(const std::vector<int64_t>& steps, int64_t every) {
 
 // A line of the file; the first one also has identity and tensors.
 struct HashLine {
-  int64_t step = 0;
+  int64_t step = 0, drain_every = 0;
   std::string run_identity;
   std::vector<std::string> tensors, digests;
 };
@@ -107,7 +111,7 @@ class HashReader {
   // none are.
   Result<std::string> gap() {
     while (current_) MANTISSA_RETURN_IF_ERROR(advance());
-    const std::string missing = missing_lines(steps_, every_);
+    const std::string missing = missing_lines(steps_, every_, header_.drain_every);
     return missing.empty() ? missing : path_.string() + " has no hashes " + missing;
   }
 
@@ -140,7 +144,8 @@ class HashReader {
   Result<HashLine> parse(const Json& json) const {
     HashLine line;
     for (const auto& [key, value] : json.items()) {
-      const bool right = key == "step"                             ? value.is_number_integer()
+      const bool is_number = key == "step" || key == "drain_every";
+      const bool right = is_number                                 ? value.is_number_integer()
                          : key == "run_identity" || key == "chain" ? value.is_string()
                          : key == "tensors" || key == "digests"    ? is_texts(value)
                                                                    : false;
@@ -151,6 +156,7 @@ class HashReader {
     }
     json["step"].get_to(line.step);
     json["digests"].get_to(line.digests);
+    if (json.contains("drain_every")) json["drain_every"].get_to(line.drain_every);
     if (json.contains("run_identity")) json["run_identity"].get_to(line.run_identity);
     if (json.contains("tensors")) json["tensors"].get_to(line.tensors);
     const size_t wanted = header_.tensors.empty() ? line.tensors.size() : header_.tensors.size();

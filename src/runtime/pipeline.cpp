@@ -159,8 +159,8 @@ void PipelineExecutor::work(int s) {
 
 const UpdateInput* PipelineExecutor::input_of(int update) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return fed_ > update || stopped_; });
-  return stopped_ ? nullptr : &inputs_[update % inputs_.size()];
+  changed_.wait(lock, [&] { return fed_ > update || updates_ <= update || stopped_; });
+  return stopped_ || updates_ <= update ? nullptr : &inputs_[update % inputs_.size()];
 }
 
 bool PipelineExecutor::finish(int update, const Result<StepResult>& part) {
@@ -179,21 +179,24 @@ bool PipelineExecutor::finish(int update, const Result<StepResult>& part) {
   return part.ok();
 }
 
-Status PipelineExecutor::begin(int updates, int64_t step) {
+Status PipelineExecutor::begin(int updates, int64_t step, bool flushes) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return working_ == 0 || stopped_; });
   if (stopped_) return failed("the pipeline has been stopped");
-  if (updates != schedule_.options.updates || schedule_.stages.empty()) {
-    options_.updates = updates;
-    MANTISSA_ASSIGN(schedule_, pipeline::make_schedule(options_));
+  const pipeline::Options way = options_of(options_, updates, flushes);
+  if (schedule_.stages.empty() || way != schedule_.options) {
+    MANTISSA_ASSIGN(schedule_, pipeline::make_schedule(way));
   }
   for (const auto& channel : channels_) channel->reset();
   for (Stage& stage : stages_) stage.begin(step, options_);
   for (const Remote& remote : remotes_) {
-    stage_messages::send_command(
-        *processes_.transport, remote.process,
-        {.kind = stage_messages::CommandKind::kBegin, .updates = updates, .step = step});
+    stage_messages::send_command(*processes_.transport, remote.process,
+                                 {.kind = stage_messages::CommandKind::kBegin,
+                                  .updates = updates,
+                                  .flushes = flushes,
+                                  .step = step});
   }
+  updates_ = updates;
   fed_ = taken_ = 0;
   std::ranges::fill(parts_, Part{});
   working_ = static_cast<int>(stages_.size());
@@ -206,7 +209,7 @@ Status PipelineExecutor::begin(int updates, int64_t step) {
 bool PipelineExecutor::wants_batch() const {
   const std::lock_guard lock(mutex_);
   const int ahead = (plan_.stages[0].window - 1) / options_.accumulate + 1;
-  return fed_ <= taken_ + ahead && fed_ < options_.updates && !stopped_;
+  return fed_ <= taken_ + ahead && fed_ < updates_ && !stopped_;
 }
 
 Status PipelineExecutor::feed(std::span<const void* const> batch, const StepScalars& scalars) {
@@ -255,6 +258,7 @@ Status PipelineExecutor::take_remote_results(StepResult& sum) {
     MANTISSA_ASSIGN(const stage_messages::Part part, stage_messages::read_result(message));
     remote.busy_ns = part.busy_ns;
     remote.bytes_sent = part.bytes_sent;
+    remote.missed = part.missed;
     if (remote.replica == 0) add(part.result, sum);
   }
   return {};
@@ -301,19 +305,60 @@ Result<StepResult> PipelineExecutor::next_result() {
       failure_ = std::move(taken);
       return failure_.error();
     }
-    if (taken_ == options_.updates) MANTISSA_RETURN_IF_ERROR(collect_state());
+    if (taken_ == updates_) MANTISSA_RETURN_IF_ERROR(collect_state());
     lock.lock();
   }
-  if (taken_ == options_.updates) {
-    changed_.wait(lock, [&] { return working_ == 0 || stopped_; });
-    running_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun_).count();
-  }
+  if (taken_ == updates_) wait_for_rest(lock);
   if (observations_ != nullptr) {
     for (size_t s = 0; s < stages_.size(); ++s) {
       observations_->take(*observed_[s], stages_[s].instructions());
     }
   }
   return std::exchange(part, Part{}).result;
+}
+
+void PipelineExecutor::wait_for_rest(std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [&] { return working_ == 0 || stopped_; });
+  running_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun_).count();
+}
+
+Result<int> PipelineExecutor::end_early() {
+  std::unique_lock lock(mutex_);
+  if (updates_ == fed_) return updates_;
+  updates_ = fed_;
+  changed_.notify_all();
+  for (const Remote& remote : remotes_) {
+    processes_.transport->send(remote.process, stage_messages::kInput, stage_messages::write_end());
+  }
+  if (taken_ < updates_) return updates_;
+  lock.unlock();
+  if (!remotes_.empty()) MANTISSA_RETURN_IF_ERROR(collect_state());
+  lock.lock();
+  wait_for_rest(lock);
+  return updates_;
+}
+
+std::vector<pipeline::MissedUpdates> PipelineExecutor::missed_updates() const {
+  std::vector<pipeline::MissedUpdates> missed;
+  for (const Stage& stage : stages_) missed.push_back(stage.missed_updates());
+  for (const Remote& remote : remotes_) {
+    if (remote.replica == 0) missed.push_back(remote.missed);
+  }
+  return missed;
+}
+
+void PipelineExecutor::trace(int64_t first_step, int64_t last_step) {
+  const int64_t cells = pipeline::traced_cells(options_, last_step - first_step);
+  const auto origin = Stage::Clock::now();
+  for (Stage& stage : stages_) {
+    stage.trace(origin, last_step, cells / static_cast<int64_t>(stages_.size()));
+  }
+}
+
+pipeline::Trace PipelineExecutor::take_trace() {
+  pipeline::Trace trace = {.options = options_, .names = {}, .stages = {}};
+  for (Stage& stage : stages_) trace.stages.push_back(stage.take_trace());
+  return trace;
 }
 
 std::vector<double> PipelineExecutor::idle() const {

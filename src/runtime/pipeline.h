@@ -46,8 +46,12 @@ class PipelineExecutor {
   // Bytes that each process has sent to others, by process; empty: there is one process.
   std::vector<int64_t> bytes_sent() const;
 
-  // Begins so many updates, the first of them the step `step`. The pipeline is empty.
-  Status begin(int updates, int64_t step);
+  // Begins so many updates, the first of them the step `step`. The pipeline is empty. `flushes`:
+  // also in other modes all stages work with the weights of the last update, as in kFlush.
+  Status begin(int updates, int64_t step, bool flushes = false);
+  // Where updates come one after the other: those that were fed are the last. Returns how many
+  // updates were begun.
+  Result<int> end_early();
   // Whether the next result needs another batch before.
   bool wants_batch() const;
   // Copies the batch of the next update, as Executor::train_step takes it.
@@ -58,6 +62,13 @@ class PipelineExecutor {
   // The part of the time in which each stage waited, in [0, 1], while updates were under
   // way.
   std::vector<double> idle() const;
+  // Of each stage, as Stage::missed_updates(). The pipeline is empty.
+  std::vector<pipeline::MissedUpdates> missed_updates() const;
+
+  // From now on the cells of the first steps are noted, up to the step of that number, until they
+  // are taken. Before begin(), or behind the last result. Stages of this process alone.
+  void trace(int64_t first_step, int64_t last_step);
+  pipeline::Trace take_trace();
 
   // As Executor::set_observations, made for the same program; in kFlush only, before begin().
   void set_observations(Observations* observations);
@@ -74,6 +85,7 @@ class PipelineExecutor {
     std::vector<char> reads;        // by input of the network
     std::vector<StateRange> state;  // that it changes
     int64_t busy_ns = 0, bytes_sent = 0;
+    pipeline::MissedUpdates missed;
   };
 
   PipelineExecutor(const Graph& graph, const Program& program, const PipelinePlan& plan,
@@ -87,6 +99,7 @@ class PipelineExecutor {
   const UpdateInput* input_of(int update);
   bool finish(int update, const Result<StepResult>& part);
   void stop();
+  void wait_for_rest(std::unique_lock<std::mutex>& lock);
 
   const Graph& graph_;
   const Program& program_;
@@ -106,7 +119,8 @@ class PipelineExecutor {
   int run_ = 0;      // grows with each begin(): stages run their cells once for each
   int working_ = 0;  // stages that have not done theirs
   bool stopped_ = false;
-  int fed_ = 0, taken_ = 0;                      // updates
+  int updates_ = 0;                              // that were begun
+  int fed_ = 0, taken_ = 0;                      // of them
   std::vector<UpdateInput> inputs_;              // by update modulo their number
   std::vector<std::vector<std::byte>> batches_;  // that these point into, one for each input
   std::vector<Part> parts_;                      // the same

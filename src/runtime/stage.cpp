@@ -1,5 +1,6 @@
 #include "runtime/stage.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -34,6 +35,7 @@ Stage::Stage(const Graph& graph, const Program& program, const StagePlan& plan, 
       instructions_(plan.instructions()),
       predict_(prediction_of(program)) {
   inputs_.resize(static_cast<size_t>(plan.window));
+  updates_at_forward_.resize(static_cast<size_t>(plan.window));
   programs_.reserve(static_cast<size_t>(plan.window));
   for (int i = 0; i < plan.window; ++i) {
     programs_.push_back(stage_program(program, plan, i));
@@ -65,6 +67,7 @@ void Stage::set_processes(Transport& transport, std::unique_ptr<ReplicaExchange>
 
 void Stage::begin(int64_t step, const pipeline::Options& options) {
   options_ = options;
+  first_step_ = step;
   updates_ = 0;
   written_.assign(static_cast<size_t>(plan_.versions), {-1, -1});
   for (const auto& instance : instances_) instance->begin_counts(step);
@@ -84,13 +87,21 @@ Status Stage::run(std::span<const Cell> cells, const InputOf& input_of, const Fi
       case Work::kGradInput:
         MANTISSA_RETURN_IF_ERROR(run_micro_batch(cell, input_of));
         break;
-      case Work::kGradWeights:
-        compute_gradients(*instances_[cell.index % plan_.window], plan_.grad_weights, cell.index);
+      case Work::kGradWeights: {
+        const int instance = cell.index % plan_.window;
+        const auto start = Clock::now();
+        compute_gradients(*instances_[instance], plan_.grad_weights, cell.index);
+        if (!plan_.grad_weights.empty()) note_work(cell, start);
+        const int64_t missed = updates_ - updates_at_forward_[instance];
+        missed_.missed += missed;
+        missed_.most = std::max(missed_.most, missed);
+        ++missed_.micro_batches;
         break;
+      }
       case Work::kUpdate: {
         const UpdateInput* const input = input_of(cell.index);
         if (input == nullptr) return stopped();
-        if (!finished(cell.index, run_update(*input, input->scalars.step + 1))) return {};
+        if (!finished(cell.index, run_update(cell, *input))) return {};
         break;
       }
     }
@@ -103,10 +114,34 @@ int64_t Stage::copy_shift(int update) const {
 }
 
 void Stage::compute(Executor& executor, std::span<const int> instructions, int micro_batch) {
-  const auto start = std::chrono::steady_clock::now();
   if (transport_ != nullptr) transport_->set_micro_batch(first_micro_batch_ + micro_batch);
   executor.run(instructions, first_micro_batch_ + micro_batch);
-  busy_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+}
+
+void Stage::trace(Clock::time_point origin, int64_t last_step, int64_t cells) {
+  trace_origin_ = origin;
+  last_traced_ = last_step;
+  traced_.reserve(static_cast<size_t>(cells));
+}
+
+std::vector<pipeline::TracedCell> Stage::take_trace() {
+  last_traced_ = 0;
+  return std::exchange(traced_, {});
+}
+
+// A cell that ends now.
+void Stage::note_work(const Cell& cell, Clock::time_point start) {
+  const auto end = Clock::now();
+  busy_ns_ += std::chrono::nanoseconds(end - start).count();
+  const bool is_update = cell.work == Work::kUpdate;
+  const int update = is_update ? cell.index : cell.index / options_.accumulate;
+  const int64_t step = first_step_ + update + 1;
+  if (step > last_traced_) return;
+  traced_.push_back({.work = cell.work,
+                     .step = step,
+                     .micro_batch = is_update ? 0 : cell.index % options_.accumulate + 1,
+                     .start_ns = std::chrono::nanoseconds(start - trace_origin_).count(),
+                     .end_ns = std::chrono::nanoseconds(end - trace_origin_).count()});
 }
 
 // Replicas get each gradient as soon as the last micro-batch has added to it.
@@ -132,6 +167,7 @@ Status Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
     executor.set_step(input->batch, own_scalars(*input));
     if (transport_ != nullptr) transport_->set_step(input->scalars.step);
     inputs_[instance] = input;
+    updates_at_forward_[instance] = updates_;
     if (plan_.updates_in_flight > 1) executor.use_update_copy(plan_.forward, copy_shift(update));
     if (plan_.versions > 0) choose_weights(executor, instance, update);
   }
@@ -139,6 +175,7 @@ Status Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
     if (channel->transfer().backward != backward) continue;
     MANTISSA_RETURN_IF_ERROR(channel->receive(executor, cell.index));
   }
+  const auto start = Clock::now();
   if (backward) {
     compute_gradients(executor, plan_.grad_input, cell.index);
   } else {
@@ -147,23 +184,26 @@ Status Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
   for (Channel* channel : sends_) {
     if (channel->transfer().backward == backward) channel->send(executor, cell.index);
   }
+  note_work(cell, start);
   return {};
 }
 
 // The first instance may hold a micro-batch of a later update: it gets its own step back.
-Result<StepResult> Stage::run_update(const UpdateInput& input, int64_t next_step) {
+Result<StepResult> Stage::run_update(const Cell& cell, const UpdateInput& input) {
   Executor& executor = *instances_[0];
   executor.set_step(input.batch, own_scalars(input));
   const int64_t shift = plan_.updates_in_flight > 1 ? copy_shift(updates_) : 0;
   if (plan_.updates_in_flight > 1) executor.use_update_copy(plan_.update, shift);
   for (const Executor* other : others_) executor.add_counts(*other);
   if (exchange_ != nullptr) MANTISSA_RETURN_IF_ERROR(exchange_->combine(executor, shift));
+  const auto start = Clock::now();  // replicas have been waited for
   compute(executor, plan_.update, -first_micro_batch_);
   MANTISSA_ASSIGN(const StepResult part, executor.end_step(input.scalars));
   if (exchange_ != nullptr) exchange_->clear(executor);
-  for (const auto& instance : instances_) instance->begin_counts(next_step);
+  for (const auto& instance : instances_) instance->begin_counts(input.scalars.step + 1);
   executor.set_step(inputs_[0]->batch, own_scalars(*inputs_[0]));
   ++updates_;
+  note_work(cell, start);
   return part;
 }
 

@@ -1,6 +1,7 @@
 // A stage of a pipeline: executors of its part of a program, one for each micro-batch in flight.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "graph/graph.h"
 #include "ops/predict_weights.h"
 #include "pipeline/schedule.h"
+#include "pipeline/trace.h"
 #include "plan/stages.h"
 #include "runtime/channel.h"
 #include "runtime/executor.h"
@@ -31,6 +33,8 @@ struct UpdateInput {
 
 class Stage {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // References outlive it. `arena` is the stage's own.
   Stage(const Graph& graph, const Program& program, const StagePlan& plan, State& state,
         std::span<std::byte> arena, int threads, Isa isa);
@@ -50,8 +54,14 @@ class Stage {
   using InputOf = std::function<const UpdateInput*(int update)>;
   // Called at the end of an update; false: it failed, and the pipeline is to stop.
   using Finished = std::function<bool(int update, const Result<StepResult>& part)>;
-  // Nanoseconds in which it computed, since it was made.
+  // Nanoseconds in which it worked, since it was made.
   int64_t busy_ns() const { return busy_ns_; }
+  // Counted since it was made.
+  const pipeline::MissedUpdates& missed_updates() const { return missed_; }
+
+  // Notes when it does what, from `origin` on, up to the step of that number.
+  void trace(Clock::time_point origin, int64_t last_step, int64_t cells);
+  std::vector<pipeline::TracedCell> take_trace();
 
   // Does the cells one after the other. Fails where a channel or an input does, and not where an
   // update does, which `finished` has heard of.
@@ -61,8 +71,9 @@ class Stage {
  private:
   void compute(Executor& executor, std::span<const int> instructions, int micro_batch);
   void compute_gradients(Executor& executor, std::span<const int> instructions, int index);
+  void note_work(const pipeline::Cell& cell, Clock::time_point start);
   Status run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
-  Result<StepResult> run_update(const UpdateInput& input, int64_t next_step);
+  Result<StepResult> run_update(const pipeline::Cell& cell, const UpdateInput& input);
   StepScalars own_scalars(const UpdateInput& input) const;
   void choose_weights(Executor& executor, int instance, int update);
   void write_version(int version, int missed, const StepScalars& scalars);
@@ -82,13 +93,19 @@ class Stage {
   std::vector<const UpdateInput*> inputs_;            // by instance: of its micro-batch
   std::vector<Channel*> receives_, sends_;
   pipeline::Options options_;
-  int updates_ = 0;  // since the pipeline was empty
+  int64_t first_step_ = 0;  // since the pipeline was empty
+  int updates_ = 0;         // the same
   // By version: the update that it is for, and updates_ when it was written.
   std::vector<std::pair<int, int>> written_;
   Transport* transport_ = nullptr;
   std::unique_ptr<ReplicaExchange> exchange_;
-  int first_micro_batch_ = 0;  // of the step
+  int first_micro_batch_ = 0;            // of the step
+  std::vector<int> updates_at_forward_;  // by instance
+  pipeline::MissedUpdates missed_;
   int64_t busy_ns_ = 0;
+  std::vector<pipeline::TracedCell> traced_;
+  Clock::time_point trace_origin_;
+  int64_t last_traced_ = 0;  // step; 0: none
 };
 
 }  // namespace mantissa

@@ -48,11 +48,11 @@ Result<Command> receive_command(Transport& transport) {
   return command;
 }
 
-Message write_result(const Result<StepResult>& result, int64_t busy_ns, int64_t bytes_sent) {
+Message write_result(const Result<StepResult>& result, const Counters& counters) {
   Message message;
   append(static_cast<uint8_t>(result.ok()), message);
   if (result.ok()) {
-    append(Part{*result, busy_ns, bytes_sent}, message);
+    append(Part{counters, *result}, message);
     return message;
   }
   append(result.error().code, message);
@@ -106,6 +106,10 @@ Result<Input> read_input(std::span<const std::byte> message, size_t inputs) {
   }
   return input;
 }
+
+Message write_end() { return Message(1); }
+
+bool is_end(std::span<const std::byte> message) { return message.size() == 1; }
 
 int64_t bytes_of(std::span<const StateRange> ranges) {
   int64_t bytes = 0;

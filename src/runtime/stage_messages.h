@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "graph/op.h"
+#include "pipeline/trace.h"
 #include "plan/stages.h"
 #include "runtime/executor.h"
 #include "runtime/replica_exchange.h"
@@ -44,6 +45,7 @@ enum class CommandKind : int32_t {
 struct Command {
   CommandKind kind = CommandKind::kEnd;
   int32_t updates = 0;
+  bool flushes = false;  // PipelineExecutor::begin()
   int64_t step = 0;
   int64_t bytes = 0;  // of the message on kState
 };
@@ -51,11 +53,14 @@ void send_command(Transport& transport, int to, const Command& command);
 Result<Command> receive_command(Transport& transport);
 
 // The result of an update, with counters of the process.
-struct Part {
-  StepResult result;
+struct Counters {
   int64_t busy_ns = 0, bytes_sent = 0;
+  pipeline::MissedUpdates missed;
 };
-Message write_result(const Result<StepResult>& result, int64_t busy_ns, int64_t bytes_sent);
+struct Part : Counters {
+  StepResult result;
+};
+Message write_result(const Result<StepResult>& result, const Counters& counters);
 Result<Part> read_result(std::span<const std::byte> message);
 constexpr int64_t kMostResultBytes = int64_t{1} << 13;
 
@@ -66,6 +71,10 @@ struct Input {
   std::vector<std::span<const std::byte>> inputs;  // into the message; empty: none
 };
 Result<Input> read_input(std::span<const std::byte> message, size_t inputs);
+
+// Instead of a batch: there are no more.
+Message write_end();
+bool is_end(std::span<const std::byte> message);
 
 // These parts of the state.
 Message write_state(const State& state, std::span<const StateRange> ranges);

@@ -60,12 +60,13 @@ class Server {
   };
 
   Status run(const stage_messages::Command& command) {
-    if (command.updates != schedule_.options.updates || schedule_.stages.empty()) {
-      options_.updates = command.updates;
-      MANTISSA_ASSIGN(schedule_, pipeline::make_schedule(options_));
+    const pipeline::Options way = options_of(options_, command.updates, command.flushes);
+    if (schedule_.stages.empty() || way != schedule_.options) {
+      MANTISSA_ASSIGN(schedule_, pipeline::make_schedule(way));
     }
     stages_[0].begin(command.step, options_);
     taken_ = 0;
+    ended_ = false;
     status_ = {};
     Status ran = stages_[0].run(
         schedule_.stages[stage_], [&](int update) { return input_of(update); },
@@ -80,6 +81,7 @@ class Server {
         status_ = std::move(taken);
         return nullptr;
       }
+      if (ended_) return nullptr;
     }
     return &received_[static_cast<size_t>(update) % received_.size()].input;
   }
@@ -87,6 +89,8 @@ class Server {
   Status take_input() {
     Received& received = received_[static_cast<size_t>(taken_) % received_.size()];
     MANTISSA_ASSIGN(received.message, transport_.receive(0, stage_messages::kInput));
+    ended_ = stage_messages::is_end(received.message);
+    if (ended_) return {};
     MANTISSA_ASSIGN(const auto input,
                     stage_messages::read_input(received.message, graph_.inputs.size()));
     received.input.scalars = input.scalars;
@@ -99,9 +103,10 @@ class Server {
   }
 
   bool finish(const Result<StepResult>& part) {
-    transport_.send(
-        0, stage_messages::kResult,
-        stage_messages::write_result(part, stages_[0].busy_ns(), transport_.bytes_sent()));
+    transport_.send(0, stage_messages::kResult,
+                    stage_messages::write_result(part, {.busy_ns = stages_[0].busy_ns(),
+                                                        .bytes_sent = transport_.bytes_sent(),
+                                                        .missed = stages_[0].missed_updates()}));
     if (!part.ok()) status_ = part.error();
     return part.ok();
   }
@@ -117,6 +122,7 @@ class Server {
   pipeline::Schedule schedule_;
   std::vector<Received> received_;  // by update modulo their number
   int taken_ = 0;
+  bool ended_ = false;  // no more inputs come
   Status status_;
 };
 

@@ -22,6 +22,16 @@ int updates_at_once(const PipelinePlan& plan, const pipeline::Options& options) 
   return (window - 1) / options.accumulate + 3;
 }
 
+pipeline::Options options_of(const pipeline::Options& options, int updates, bool flushes) {
+  pipeline::Options way = options;
+  way.updates = updates;
+  if (flushes && way.mode != pipeline::Mode::kFlush) {
+    way.mode = pipeline::Mode::kFlush;
+    way.form = pipeline::FlushForm::k1F1B;
+  }
+  return way;
+}
+
 int64_t input_bytes(const Graph& graph, const Program& program, int input) {
   const Value& value = graph.values[graph.inputs[input]];
   return program.options.micro_batch_size * program.options.micro_batches * value.shape.count() *

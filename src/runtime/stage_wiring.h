@@ -20,6 +20,10 @@ namespace mantissa {
 // Updates that micro-batches in flight belong to, one that is fed and one that is taken.
 int updates_at_once(const PipelinePlan& plan, const pipeline::Options& options);
 
+// The options of a schedule of so many updates. `flushes`: also in asynchronous modes stages update
+// together, in the form that needs no more micro-batches in flight than they have room for.
+pipeline::Options options_of(const pipeline::Options& options, int updates, bool flushes);
+
 // Of an input of the network, for a whole step.
 int64_t input_bytes(const Graph& graph, const Program& program, int input);
 

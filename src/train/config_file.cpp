@@ -72,9 +72,10 @@ Result<Entries> entries_of(const toml::table& table, const std::filesystem::path
 // Where to write and what to compute with, or of one command only: not part of what a run is.
 // (What allow-inversion says stands in the format.)
 bool is_left_out(const std::string& name) {
-  constexpr const char* kNames[] = {"out",           "tensorboard", "resume",         "overwrite",
-                                    "threads",       "isa",         "plan",           "profile",
-                                    "memory-budget", "recompute",   "allow-inversion"};
+  constexpr const char* kNames[] = {
+      "out",           "tensorboard", "resume",         "overwrite", "threads",
+      "isa",           "plan",        "profile",        "trace",     "trace-steps",
+      "memory-budget", "recompute",   "allow-inversion"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 

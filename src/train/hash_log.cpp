@@ -22,7 +22,8 @@ std::string chain_hash(const std::string& previous, const Json& line) {
 }
 
 Result<HashLog> HashLog::open(const std::filesystem::path& path, const std::string& run_identity,
-                              int64_t step, int64_t every, const State& state) {
+                              int64_t step, int64_t every, int64_t drain_every,
+                              const State& state) {
   MANTISSA_ASSIGN(JsonLines lines, JsonLines::open(path, step, every));
   if (!lines.last().empty()) {
     // A line that was changed since makes a chain that `verify` refuses.
@@ -33,6 +34,7 @@ Result<HashLog> HashLog::open(const std::filesystem::path& path, const std::stri
   }
   HashLog log(std::move(lines), "");
   Json line = {{"step", step}, {"run_identity", run_identity}, {"tensors", Json::array()}};
+  if (drain_every > 0) line["drain_every"] = drain_every;
   for (const StateTensor& tensor : state.layout().tensors) line["tensors"].push_back(tensor.name);
   MANTISSA_RETURN_IF_ERROR(log.append(std::move(line), state));
   return log;

@@ -17,9 +17,10 @@ class HashLog {
  public:
   // Cuts the file back to `step` and goes on with its chain. A file without lines begins with one
   // of the state as it is now; only that line names the run's identity and the tensors. The run
-  // writes a line every `every` steps.
+  // writes a line every `every` steps; an asynchronous pipeline, which is at rest every
+  // `drain_every` steps (0: behind each), at the first rest behind them.
   static Result<HashLog> open(const std::filesystem::path& path, const std::string& run_identity,
-                              int64_t step, int64_t every, const State& state);
+                              int64_t step, int64_t every, int64_t drain_every, const State& state);
 
   // Appends the line of the state after `step`.
   Status write(int64_t step, const State& state);

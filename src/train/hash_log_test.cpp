@@ -24,7 +24,7 @@ State small_state() {
 void change(State& state, int64_t step) { state.data<int8_t>(0)[step] ^= 1; }
 
 void go_on(const std::filesystem::path& path, State& state, int64_t from, int64_t to) {
-  auto log = HashLog::open(path, "a run", from, 1, state);
+  auto log = HashLog::open(path, "a run", from, 1, 0, state);
   ASSERT_TRUE(log.ok());
   for (int64_t step = from + 1; step <= to; ++step) {
     change(state, step);

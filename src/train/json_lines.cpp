@@ -60,7 +60,7 @@ Result<JsonLines> JsonLines::open(const std::filesystem::path& path, int64_t las
   JsonLines lines(std::move(file));
   lines.first_ = std::move(kept.first);
   lines.last_ = std::move(kept.last);
-  if (kept.last_step + every <= last_step) {
+  if (last_step / every > kept.last_step / every) {
     lines.gap_ = path.string() + " has no lines between step " + std::to_string(kept.last_step) +
                  " and step " + std::to_string(last_step) + ", where this run goes on";
   }

@@ -19,9 +19,9 @@ class JsonLines {
  public:
   // Opens `path` for appending, after cutting it back to the lines with step <= `last_step`: a line
   // that an interrupted write left incomplete, and all after it, go too. A run that had come to
-  // `last_step` has written a line every `every` steps: see gap(). Errors: the file cannot be read,
-  // or lines that were to be kept stand behind one that is damaged or of a later step; nothing is
-  // cut then.
+  // `last_step` has written a line since it passed a multiple of `every` steps: see gap(). Errors:
+  // the file cannot be read, or lines that were to be kept stand behind one that is damaged or of a
+  // later step; nothing is cut then.
   static Result<JsonLines> open(const std::filesystem::path& path, int64_t last_step,
                                 int64_t every);
 

@@ -6,8 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "train/run_logs.h"
 #include "train/schedule.h"
+#include "train/trace_file.h"
 #include "train/validation.h"
 
 namespace mantissa {
@@ -37,6 +39,11 @@ struct UnderWay {
   int64_t end = 0;  // the step behind which the state is at rest
 };
 
+// Whether the stages update together in this step, counted from 0.
+bool flushes(const LoopParts& parts, int64_t step) {
+  return !parts.config.pipeline.is_asynchronous() || step >= parts.plan.first_flushed_step;
+}
+
 // The step behind which the state is wanted next: an asynchronous pipeline runs empty where its
 // settings say so; others where something is due, and at every step that is observed.
 int64_t next_rest(const LoopParts& parts, int64_t step, const RunLogs& logs) {
@@ -47,12 +54,14 @@ int64_t next_rest(const LoopParts& parts, int64_t step, const RunLogs& logs) {
   const auto not_behind = [&](int64_t every) {
     if (every > 0) end = std::min(end, (step / every + 1) * every);
   };
-  if (parts.config.pipeline.is_asynchronous()) {
+  if (!flushes(parts, step)) {
     not_behind(parts.config.pipeline.drain_every);
-    return end;
+    return std::min(end, plan.first_flushed_step);
   }
-  constexpr int64_t kMostAtOnce = 16;  // a request to stop waits for them
-  not_behind(kMostAtOnce);
+  // The schedule is a list of them.
+  constexpr int64_t kMostSteps = 256, kMostMicroBatches = 2048;
+  const int64_t accumulate = plan.training.options.micro_batches;
+  not_behind(std::clamp<int64_t>(kMostMicroBatches / accumulate, 1, kMostSteps));
   not_behind(parts.config.hash_every);
   not_behind(steps_between_checkpoints(parts));
   if (logs.observes(step + 1)) return step + 1;
@@ -162,6 +171,20 @@ Status checkpoint(const LoopParts& parts, const LoopState& at) {
   return {};
 }
 
+// Writes the trace where all that it is to have is there.
+void write_trace(const LoopParts& parts, const LoopState& at, int64_t& trace_end, bool ends) {
+  if (trace_end == 0 || (at.info.step < trace_end && !ends)) return;
+  trace_end = 0;
+  pipeline::Trace trace = parts.programs.take_trace();
+  for (const auto& names : parts.plan.staged->layer_names()) {
+    trace.names.push_back(names.front() == names.back() ? names.front()
+                                                        : names.front() + " to " + names.back());
+  }
+  const Status written = write_text_atomically(parts.config.trace, trace_json(trace));
+  if (written.ok()) tell_message(parts.observer, "the trace is in " + parts.config.trace);
+  tell_failure(parts.observer, "no trace", written);
+}
+
 }  // namespace
 
 bool is_done(const RunConfig& config, const RunPlan& plan, const CheckpointInfo& info) {
@@ -177,13 +200,21 @@ Status run_loop(const LoopParts& parts, LoopState at, BatchSource& batches) {
   Shown shown;
   bool stop = false;  // asked for: by the observer, or while validating
   UnderWay under_way = {info.step, info.step};
-  int64_t rest = info.step;  // the last step behind which the state was at rest
+  int64_t begun = info.step;  // the step before the first of those under way
+  int64_t rest = info.step;   // the last step behind which the state was at rest
+  int64_t trace_end = 0;      // the last step of the trace, until it is written
+  if (!config.trace.empty()) {
+    trace_end = info.step + std::min(config.trace_steps, parts.plan.total_steps - info.step);
+    parts.programs.trace(info.step, trace_end);
+  }
   const int64_t between = steps_between_checkpoints(parts);
   while (!is_done(config, parts.plan, info)) {
     if (info.step == under_way.end) {
       parts.programs.observe(logs.observations(info.step + 1));
       under_way = {info.step, next_rest(parts, info.step, logs)};
-      MANTISSA_RETURN_IF_ERROR(parts.programs.begin(under_way.end - info.step, info.step));
+      MANTISSA_RETURN_IF_ERROR(
+          parts.programs.begin(under_way.end - info.step, info.step, flushes(parts, info.step)));
+      begun = info.step;
     }
     FinishedStep step;
     step.learning_rate = rate_of(parts, info, info.step);
@@ -193,7 +224,12 @@ Status run_loop(const LoopParts& parts, LoopState at, BatchSource& batches) {
     step.is_last = is_done(config, parts.plan, info);
     MANTISSA_ASSIGN(const std::optional<MetricsLine> line, logs.write(step, at.state, info));
     if (!tell_step(parts, at, step, line, shown)) stop = true;
+    if (stop && !step.at_rest && flushes(parts, info.step)) {
+      MANTISSA_ASSIGN(const int updates, parts.programs.end_early());
+      under_way.end = begun + updates;
+    }
     if (!step.at_rest) continue;
+    write_trace(parts, at, trace_end, stop || step.is_last);
     const bool is_due = info.step / between != std::exchange(rest, info.step) / between;
     if (stop || step.is_last || is_due) {
       MANTISSA_RETURN_IF_ERROR(logs.flush());

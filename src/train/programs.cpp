@@ -88,10 +88,12 @@ Status Programs::add_stages(const Program& program, const PipelinePlan& plan,
   return {};
 }
 
-Status Programs::begin(int64_t updates, int64_t step) {
+Status Programs::begin(int64_t updates, int64_t step, bool flushes) {
   result_.reset();
-  return stages_ == nullptr ? Status() : stages_->begin(static_cast<int>(updates), step);
+  return stages_ == nullptr ? Status() : stages_->begin(static_cast<int>(updates), step, flushes);
 }
+
+Result<int> Programs::end_early() { return stages_ == nullptr ? 1 : stages_->end_early(); }
 
 bool Programs::wants_batch() const {
   return stages_ == nullptr ? !result_.has_value() : stages_->wants_batch();
@@ -119,6 +121,18 @@ std::vector<double> Programs::idle() const {
 
 std::vector<int64_t> Programs::bytes_sent() const {
   return stages_ == nullptr ? std::vector<int64_t>{} : stages_->bytes_sent();
+}
+
+std::vector<pipeline::MissedUpdates> Programs::missed_updates() const {
+  return stages_ == nullptr ? std::vector<pipeline::MissedUpdates>{} : stages_->missed_updates();
+}
+
+void Programs::trace(int64_t first_step, int64_t last_step) {
+  if (stages_ != nullptr) stages_->trace(first_step, last_step);
+}
+
+pipeline::Trace Programs::take_trace() {
+  return stages_ == nullptr ? pipeline::Trace() : stages_->take_trace();
 }
 
 Result<StepResult> Programs::infer(const Batch& batch) {

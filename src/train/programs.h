@@ -45,14 +45,18 @@ class Programs {
 
   // Training as a stream: batches go in and results come out, in their order. Stages work on
   // several at once: until the last result of what was begun the state is theirs.
-  Status begin(int64_t updates, int64_t step);
+  Status begin(int64_t updates, int64_t step, bool flushes = false);
+  // PipelineExecutor::end_early(); without stages one update was begun.
+  Result<int> end_early();
   bool wants_batch() const;
   Status feed(const Batch& batch, const StepScalars& scalars);
   Result<StepResult> next_result();
-  // PipelineExecutor::idle(); empty without stages.
+  // As in PipelineExecutor; empty without stages.
   std::vector<double> idle() const;
-  // PipelineExecutor::bytes_sent(); empty without processes.
   std::vector<int64_t> bytes_sent() const;
+  std::vector<pipeline::MissedUpdates> missed_updates() const;
+  void trace(int64_t first_step, int64_t last_step);
+  pipeline::Trace take_trace();
 
   // Runs a step of the training program for as many examples as the batch has. Errors: there is no
   // such program, the batch lacks an input of the network, or has it in another type or shape, or

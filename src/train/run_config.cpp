@@ -11,6 +11,7 @@
 #include "base/sizes.h"
 #include "models/network_json.h"
 #include "train/derived_settings.h"
+#include "train/division.h"
 #include "train/imported_network.h"
 #include "train/network.h"
 #include "train/profile_file.h"
@@ -55,6 +56,43 @@ Status derive(const std::map<std::string, std::string>& derived, RunConfig& conf
   return {};
 }
 
+// A division by hand, and the number of its stages, unless that is said.
+Status take_division(RunConfig& config) {
+  PipelineConfig& way = config.pipeline;
+  const bool by_graph =
+      way.as_graph_says || (way.stages > 1 && !way.partition && way.first_layers.empty() &&
+                            !config.network_stages.empty());
+  if (by_graph && config.network_stages.empty()) {
+    return invalid_input(
+        "partition graph: is for a network from a file whose nodes have \"stage\" "
+        "(docs/networks.md)");
+  }
+  if (by_graph) way.first_layers = config.network_stages;
+  const auto count = std::ssize(way.first_layers);
+  if (count == 0) return {};
+  if (count == 1) return invalid_input("partition: names one stage; a pipeline has several");
+  if (way.stages == 1) way.stages = count;
+  if (way.stages == count) return {};
+  return invalid_input(
+      (by_graph ? config.network_file + ": has nodes of " : "partition: names the layers of ") +
+      std::to_string(count) + " stages, and --stages says " + std::to_string(way.stages) +
+      "; --partition operations divides them anew");
+}
+
+Status check_sync_last(const RunConfig& config) {
+  const PipelineConfig& way = config.pipeline;
+  if (way.sync_last == 0) return {};
+  if (way.stages == 1 || !way.is_asynchronous()) {
+    return invalid_input(
+        "sync-last: is for asynchronous pipelines of several stages (--pipeline async, stash or "
+        "2bw); others flush in all steps");
+  }
+  if (config.early_stop > 0) {
+    return invalid_input("sync-last: no one knows the last steps of a run with --early-stop");
+  }
+  return {};
+}
+
 Status resolve_pipeline(RunConfig& config) {
   PipelineConfig& way = config.pipeline;
   if (way.accumulate > 0 && config.micro_batch_size * way.accumulate != config.batch_size) {
@@ -62,6 +100,8 @@ Status resolve_pipeline(RunConfig& config) {
                          std::to_string(config.micro_batch_size) + " do not make batch-size " +
                          std::to_string(config.batch_size));
   }
+  MANTISSA_RETURN_IF_ERROR(take_division(config));
+  MANTISSA_RETURN_IF_ERROR(check_sync_last(config));
   if (way.predicts_weights && !way.is_asynchronous()) {
     return invalid_input(
         "predict-weights: with --pipeline flush no micro-batch misses an update; choose async, "
@@ -78,7 +118,7 @@ Status resolve_pipeline(RunConfig& config) {
     way.stage_warmup = 0;
   }
   // Estimated times are a machine's own: results must not depend on them.
-  if (!way.partition) {
+  if (!way.partition && way.first_layers.empty()) {
     way.partition =
         way.is_asynchronous() ? pipeline::Balance::kOperations : pipeline::Balance::kTime;
   }
@@ -89,6 +129,9 @@ Status resolve_pipeline(RunConfig& config) {
   }
   if (way.stages == 1 && way.stage_memory > 0) {
     return invalid_input("stage-memory: is for --stages 2 and more; --memory-budget is for one");
+  }
+  if (way.stages == 1 && !config.trace.empty()) {
+    return invalid_input("trace: is of a pipeline: say how many --stages");
   }
   if (way.stages == 1 && way.replicas == 1) return {};
   if (config.clip_norm > 0) {
@@ -153,7 +196,11 @@ Status take_start(const std::map<std::string, std::string>& settings, RunConfig&
 }
 
 Result<Graph> network_at(const std::string& path, RunConfig& config) {
-  if (!is_onnx_file(path)) return read_network(path);
+  if (!is_onnx_file(path)) {
+    MANTISSA_ASSIGN(NetworkText network, read_network_text(path));
+    config.network_stages = std::move(network.stages);
+    return std::move(network.graph);
+  }
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, config.import_options));
   config.notes = std::move(imported.notes);
   config.model_outputs = std::move(imported.outputs);
@@ -295,9 +342,11 @@ std::string identity_text(const Setting& setting, RunConfig config) {
   if (config.pipeline.is_asynchronous() && setting.name == std::string_view("pipeline")) {
     const PipelineConfig& way = config.pipeline;
     return std::string(pipeline::mode_name(way.mode)) + ", " + std::to_string(way.stages) +
-           " stages by " + std::string(pipeline::balance_name(*way.partition)) + ", windows " +
-           std::string(pipeline::windows_name(way.windows)) + ", drain-every " +
+           (way.partition ? " stages by " + std::string(pipeline::balance_name(*way.partition))
+                          : " stages from " + division_text(way.first_layers)) +
+           ", windows " + std::string(pipeline::windows_name(way.windows)) + ", drain-every " +
            std::to_string(way.drain_every) +
+           (way.sync_last > 0 ? ", sync-last " + std::to_string(way.sync_last) : "") +
            (way.stage_memory > 0 ? ", stage-memory " + std::to_string(way.stage_memory) : "");
   }
   // The sums of a flush in integers are the same.

@@ -33,13 +33,17 @@ struct PipelineConfig {
   pipeline::Windows windows = pipeline::Windows::kLean;    // of the others
   std::optional<pipeline::Balance> partition;  // none: by time, or, where that could change
                                                // results, by operations
-  int64_t accumulate = 0;                      // micro-batches of an update; 0: as they come
-  int64_t drain_every = 0;                     // steps; 0: an epoch
-  bool predicts_weights = false;               // where micro-batches miss updates
-  int64_t stage_warmup = 0;                    // steps; 0: none
-  int64_t replicas = 1;                        // of all stages, each with its part of a batch
-  int processes = 1;  // that work on the stages and replicas; not a setting
-  int64_t stage_memory = 0;                    // bytes, of each stage; 0: no limit
+  // The first layer of each stage, where the division is by hand; `partition` is none then.
+  std::vector<std::string> first_layers;
+  bool as_graph_says = false;     // the network's file has them
+  int64_t accumulate = 0;         // micro-batches of an update; 0: as they come
+  int64_t drain_every = 0;        // steps; 0: an epoch
+  bool predicts_weights = false;  // where micro-batches miss updates
+  int64_t stage_warmup = 0;       // steps; 0: none
+  int64_t sync_last = 0;          // steps at the end in which it flushes
+  int64_t replicas = 1;           // of all stages, each with its part of a batch
+  int processes = 1;              // that work on the stages and replicas; not a setting
+  int64_t stage_memory = 0;       // bytes, of each stage; 0: no limit
 
   bool is_asynchronous() const { return mode != pipeline::Mode::kFlush; }
 };
@@ -50,6 +54,7 @@ struct RunConfig {
   // what width, loss and label smoothing say for built-in networks.
   std::optional<Graph> network;
   std::string network_file;
+  std::vector<std::string> network_stages;  // that it says: the first layer of each
   // The network is that of --from: its classifier gets as many outputs as the data have classes.
   bool adapts_classes = false;
   std::string classifier;              // layers that get them; "": the one that makes the output
@@ -100,6 +105,8 @@ struct RunConfig {
   bool statistics = false;       // histograms of the tensors' bits
   std::string out;
   std::string tensorboard;  // folder for event files; "": none
+  std::string trace;        // file for what the stages did when; "": none
+  int64_t trace_steps = 20;
   bool resume = false;
   bool overwrite = false;
   std::vector<std::string> derived;  // settings that nobody chose: derived_settings.h

@@ -19,11 +19,12 @@ inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kEvaluationFile = "evaluation.json";
 inline constexpr const char* kSummaryFile = "summary.json";
 inline constexpr const char* kBestFile = "best.safetensors";  // with early stopping
+inline constexpr const char* kTraceFile = "trace.json";       // where --trace names it
 
 // All of them: what --overwrite removes.
 inline constexpr std::array kRunFiles = {kSummaryFile, kEvaluationFile, kModelFile, kMetricsFile,
                                          kHashesFile,  kTensorsFile,    kBestFile,  kConfigFile,
-                                         kNetworkFile, kStartFile};
+                                         kNetworkFile, kStartFile,      kTraceFile};
 
 // The name of a run: the last part of its folder's path.
 std::string run_name(const std::filesystem::path& folder);

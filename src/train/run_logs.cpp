@@ -32,8 +32,12 @@ Result<RunLogs> RunLogs::open(const RunConfig& config, const RunPlan& plan,
                                  config.batch_size, wall_time_now()));
   }
   if (config.hash_every > 0) {
+    const PipelineConfig& way = config.pipeline;
+    const int64_t drain_every = way.drain_every > 0 ? way.drain_every : plan.steps_per_epoch;
     MANTISSA_ASSIGN(logs.hashes_, HashLog::open(folder / kHashesFile, info.run_identity, info.step,
-                                                config.hash_every, state));
+                                                config.hash_every,
+                                                way.is_asynchronous() ? drain_every : 0, state));
+    logs.last_rest_ = info.step;
   }
   // In an asynchronous pipeline tensors belong to no one step; of other processes none is seen.
   if (!config.format.is_float() && !config.pipeline.is_asynchronous() &&
@@ -111,8 +115,11 @@ Result<std::optional<MetricsLine>> RunLogs::write(const FinishedStep& step, cons
   if (observations(info.step) != nullptr) {
     MANTISSA_RETURN_IF_ERROR(tensors_->write(info.step, observations_.tensors()));
   }
-  if (hashes_ && step.at_rest && (info.step % config_.hash_every == 0 || step.is_last)) {
-    MANTISSA_RETURN_IF_ERROR(hashes_->write(info.step, state));
+  if (hashes_ && step.at_rest) {
+    const int64_t before = std::exchange(last_rest_, info.step);
+    if (info.step / config_.hash_every > before / config_.hash_every || step.is_last) {
+      MANTISSA_RETURN_IF_ERROR(hashes_->write(info.step, state));
+    }
   }
   return line;
 }

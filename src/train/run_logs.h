@@ -74,6 +74,7 @@ class RunLogs {
   std::optional<HashLog> hashes_;
   std::optional<TensorLog> tensors_;  // floats have no exponents and bits to look at
   Observations observations_;
+  int64_t last_rest_ = 0;  // the step behind which the state was at rest last
   std::chrono::steady_clock::time_point window_start_;
 };
 

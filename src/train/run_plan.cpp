@@ -17,6 +17,7 @@
 #include "runtime/decided_exponents.h"
 #include "runtime/observation.h"
 #include "runtime/pipeline.h"
+#include "train/division.h"
 #include "train/freeze.h"
 #include "train/network.h"
 #include "train/step_times.h"
@@ -94,7 +95,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
            decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   if (plan.staged) {
-    memory.items.push_back({"stages", executor_bytes(plan)});
+    memory.items.push_back({"stages", executor_bytes(plan) + trace_bytes(config, *plan.staged)});
     memory.items.push_back({"passed between stages", PipelineExecutor::passed_bytes(
                                                          plan.graph, plan.training,
                                                          plan.staged->plan, plan.staged->options)});
@@ -310,6 +311,12 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   }
   plan.steps_per_epoch = train_count / config.batch_size;
   plan.total_steps = config.steps > 0 ? config.steps : config.epochs * plan.steps_per_epoch;
+  plan.first_flushed_step = plan.total_steps - config.pipeline.sync_last;
+  if (plan.first_flushed_step < 0) {
+    return invalid_input("sync-last " + std::to_string(config.pipeline.sync_last) +
+                         ": the run has " + std::to_string(plan.total_steps) +
+                         " steps; --pipeline flush flushes in all of them");
+  }
   plan.calibration_examples = calibration_count(config, train_count);
   MANTISSA_RETURN_IF_ERROR(plan_training(config, data, planning, plan));
   return plan;

@@ -33,6 +33,8 @@ struct RunPlan {
   int64_t validation_examples = 0;
   int64_t steps_per_epoch = 0;
   int64_t total_steps = 0;
+  // From this step on, counted from 0, an asynchronous pipeline flushes (--sync-last).
+  int64_t first_flushed_step = 0;
   int64_t calibration_examples = 0;
   StateLayout frozen_layout;
   MemoryPlan memory;

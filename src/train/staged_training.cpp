@@ -4,10 +4,12 @@
 #include <string>
 
 #include "base/sizes.h"
+#include "pipeline/trace.h"
 #include "plan/compile_stages.h"
 #include "runtime/decided_exponents.h"
 #include "runtime/observation.h"
 #include "runtime/stage_wiring.h"
+#include "train/division.h"
 #include "train/memory_plan.h"
 #include "train/run_plan.h"
 
@@ -26,6 +28,27 @@ Result<pipeline::Schedule> schedule_of(const StagedTraining& staged) {
 
 std::vector<int> stages_of(const StagedTraining& staged, const Graph& graph) {
   return stage_of_nodes(staged.layers, staged.division.first, static_cast<int>(graph.nodes.size()));
+}
+
+// The layers that the settings name.
+Result<pipeline::Division> divide_by_hand(const RunConfig& config, const Graph& graph,
+                                          const StageLayers& layers,
+                                          const pipeline::Schedule& schedule) {
+  const auto first = find_first_layers(graph, layers, config.pipeline.first_layers);
+  if (!first.ok()) return invalid_input("partition: " + first.error().message);
+  return pipeline::divided(layers.layers, pipeline::Balance::kOperations, *first, schedule.windows,
+                           schedule.versions);
+}
+
+// The traced steps must not be too many.
+Status check_trace(const RunConfig& config, const pipeline::Options& options) {
+  if (config.trace.empty()) return {};
+  const int64_t of_step = pipeline::traced_cells(options, 1);
+  if (config.trace_steps <= pipeline::kMostTracedCells / of_step) return {};
+  return invalid_input(
+      "trace-steps: a trace has at most " + std::to_string(pipeline::kMostTracedCells) +
+      " pieces of work, and a step of this pipeline has " + std::to_string(of_step) + ": at most " +
+      std::to_string(pipeline::kMostTracedCells / of_step) + " steps");
 }
 
 // Within the limit of a stage's memory if everything is kept; else, if values may be computed
@@ -106,6 +129,16 @@ Status check_stages(const RunConfig& config, const RunPlan& plan) {
 
 }  // namespace
 
+std::vector<std::vector<std::string>> StagedTraining::layer_names() const {
+  std::vector<std::vector<std::string>> names(division.first.size());
+  size_t s = 0;
+  for (size_t i = 0; i < layers.layers.size(); ++i) {
+    if (s + 1 < division.first.size() && static_cast<int>(i) >= division.first[s + 1]) ++s;
+    names[s].push_back(layers.layers[i].name);
+  }
+  return names;
+}
+
 int threads_of_stage(const RunConfig& config) {
   if (config.pipeline.processes > 1) return config.threads;
   return std::max(1, config.threads / static_cast<int>(config.pipeline.stages));
@@ -114,6 +147,12 @@ int threads_of_stage(const RunConfig& config) {
 int64_t decision_bytes(const Format& format, const Graph& graph) {
   if (!format.is_dynamic()) return 0;
   return DecidedExponents::predict_bytes(predictor_slots(graph, format), format);
+}
+
+int64_t trace_bytes(const RunConfig& config, const StagedTraining& staged) {
+  constexpr int64_t kOfCell = sizeof(pipeline::TracedCell) + 256;  // with its text
+  if (config.trace.empty()) return 0;
+  return pipeline::traced_cells(staged.options, config.trace_steps) * kOfCell;
 }
 
 int64_t executor_bytes(const RunPlan& plan) {
@@ -144,11 +183,14 @@ Status divide_training(const RunConfig& config, RunPlan& plan) {
                     .updates = 2 * static_cast<int>(way.stages),
                     .predicts_weights = way.predicts_weights,
                     .stage_warmup = way.stage_warmup};
+  MANTISSA_RETURN_IF_ERROR(check_trace(config, staged.options));
   MANTISSA_ASSIGN(const pipeline::Schedule schedule, schedule_of(staged));
   staged.layers =
       stage_layers(plan.graph, plan.training, plan.layout, config.profile, staged.threads,
                    kBytesPerStageInstruction + way.stages * kBytesPerProgramInstruction);
-  MANTISSA_ASSIGN(staged.division, divide_layers(config, staged, schedule));
+  MANTISSA_ASSIGN(staged.division,
+                  way.partition ? divide_layers(config, staged, schedule)
+                                : divide_by_hand(config, plan.graph, staged.layers, schedule));
   MANTISSA_ASSIGN(staged.plan, plan_stages(plan.graph, plan.training, plan.layout,
                                            stages_of(staged, plan.graph), schedule));
   plan.staged = std::move(staged);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -20,6 +21,8 @@ struct StagedTraining {
   StageLayers layers;         // of the program that keeps everything
   pipeline::Division division;
   PipelinePlan plan;
+  // The name of each layer that a stage may begin with, stage by stage.
+  std::vector<std::vector<std::string>> layer_names() const;
   int threads = 1;             // of each stage
   int here = 1;                // stages of this process, from the first
   std::vector<int64_t> bytes;  // of each stage: arena, its part of the state, executors, and what
@@ -41,6 +44,9 @@ Status fit_stages(const RunConfig& config, const PlanningContext& planning, int6
 
 // Memory for the counts of dynamic fixed point in a step.
 int64_t decision_bytes(const Format& format, const Graph& graph);
+
+// Memory for the trace that the settings ask for.
+int64_t trace_bytes(const RunConfig& config, const StagedTraining& staged);
 
 // Executors of all micro-batches in flight.
 int64_t executor_bytes(const RunPlan& plan);

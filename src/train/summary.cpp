@@ -34,12 +34,22 @@ nlohmann::ordered_json start_json(const StartingPoint& start, const TakenParamet
 void add_stages(const RunSummary& summary, nlohmann::ordered_json& json) {
   const StagedTraining& staged = *summary.plan.staged;
   json["accumulate"] = staged.options.accumulate;
-  nlohmann::ordered_json staleness = nlohmann::ordered_json::array();
-  for (const StagePlan& stage : staged.plan.stages) {
-    staleness.push_back(pipeline::most_missed_updates(staged.options, stage.window));
+  const auto names = staged.layer_names();
+  for (const auto& layers : names) json["division"].push_back(layers);
+  if (summary.idle.empty()) return;
+  json["idle_fraction"] = summary.idle;
+  nlohmann::ordered_json& staleness = json["staleness"] = nlohmann::ordered_json::array();
+  size_t layer = 0;
+  for (size_t s = 0; s < names.size(); ++s) {
+    const pipeline::MissedUpdates& missed = summary.missed[s];
+    for (const std::string& name : names[s]) {
+      if (staged.layers.layers[layer++].parameters == 0) continue;
+      staleness.push_back({{"layer", name},
+                           {"stage", s + 1},
+                           {"mean", fraction(missed.missed, missed.micro_batches)},
+                           {"most", missed.most}});
+    }
   }
-  json["staleness"] = std::move(staleness);
-  if (!summary.idle.empty()) json["idle_fraction"] = summary.idle;
   if (summary.config.pipeline.processes > 1) {
     json["replicas"] = summary.config.pipeline.replicas;
     json["bytes_sent"] = summary.bytes_sent;
@@ -113,7 +123,7 @@ Result<std::optional<std::string>> read_summary(const std::filesystem::path& fol
   const std::filesystem::path path = folder / kSummaryFile;
   MANTISSA_ASSIGN(const bool there, is_there(path));
   if (!there) return std::optional<std::string>();
-  MANTISSA_ASSIGN(const auto bytes, read_file(path, 1 << 20));
+  MANTISSA_ASSIGN(const auto bytes, read_file(path, 4 << 20));
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto json = parse_json(text);
   if (!json.is_object() || !json.contains("run_identity") || json["run_identity"] != run_identity) {

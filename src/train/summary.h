@@ -21,7 +21,9 @@ struct RunSummary {
   const RunPlan& plan;
   const CheckpointInfo& info;
   const StepTimes& times;
-  std::vector<double> idle = {};         // of each stage of a pipeline, where steps were taken
+  // Of each stage of a pipeline, where steps were taken.
+  std::vector<double> idle = {};
+  std::vector<pipeline::MissedUpdates> missed = {};
   std::vector<int64_t> bytes_sent = {};  // by process; empty: there is one
   const Score& test;                     // of the frozen network on the test examples
   int64_t train_examples = 0;            // without those held back

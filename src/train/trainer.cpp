@@ -48,6 +48,7 @@ struct Run {
   StepTimes times = {};
   int64_t idle_bytes = 0;         // resident before the run began
   std::vector<double> idle = {};  // of each stage of a pipeline
+  std::vector<pipeline::MissedUpdates> missed = {};
   MpiTransport* transport = nullptr;
   std::vector<int64_t> bytes_sent = {};  // by process
 
@@ -247,6 +248,7 @@ Status take_steps(Run& run) {
       run_loop({run.config, run.plan, run.task, run.observer, programs, validate},
                {run.state, run.info, run.times}, *batches));
   run.idle = programs.idle();
+  run.missed = programs.missed_updates();
   run.bytes_sent = programs.bytes_sent();
   return {};
 }
@@ -299,6 +301,7 @@ Result<TrainingResult> finish(Run& run) {
                          .info = run.info,
                          .times = run.times,
                          .idle = run.idle,
+                         .missed = run.missed,
                          .bytes_sent = run.bytes_sent,
                          .test = test,
                          .train_examples = run.data.train.count,
@@ -349,7 +352,8 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   const Task task = classification_task({plan.graph.classes(), config.loss, config.isa},
                                         config.data, data.class_names);
   const Machine machine{pool, arena.span(), config.isa};
-  Run run{config, observer, plan, data, task, machine, state, info, {}, idle_bytes, {}, transport};
+  Run run{config, observer, plan,       data, task, machine,  state,
+          info,   {},       idle_bytes, {},   {},   transport};
   MANTISSA_RETURN_IF_ERROR(restore_or_begin(run, config_text));
   MANTISSA_RETURN_IF_ERROR(take_steps(run));
   return finish(run);

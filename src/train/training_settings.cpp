@@ -6,6 +6,7 @@
 
 #include "base/real_text.h"
 #include "base/sizes.h"
+#include "train/division.h"
 #include "train/network.h"
 #include "train/profile_file.h"
 #include "train/run_config.h"
@@ -67,6 +68,21 @@ Status parse_validation(const std::string& text, Config& config) {
                          "' is neither a fraction below 1 nor a number of examples");
   }
   config.validation = value;
+  return {};
+}
+
+// A balance, a division's file, its text, or "graph".
+Status parse_partition(const std::string& text, Config& config) {
+  PipelineConfig& way = config.pipeline;
+  way.partition.reset();
+  way.first_layers.clear();
+  way.as_graph_says = text == "graph";
+  if (way.as_graph_says || text.empty()) return {};
+  if (text.ends_with(".json")) return assign(read_division(text), way.first_layers);
+  if (text.starts_with('[')) return assign(parse_division(text), way.first_layers);
+  const Result<pipeline::Balance> balance = pipeline::parse_balance(text);
+  if (!balance.ok()) return invalid_input(balance.error().message + ", nor graph, nor NAME.json");
+  way.partition = *balance;
   return {};
 }
 
@@ -350,15 +366,14 @@ const Setting kSettings[] = {
      true},
     {"partition",
      "what stages get equal parts of: time (estimated; the default of flush), operations (the "
-     "default of others), parameters or layers",
-     "", kValue, kElsewhere,
-     [](S text, Config& c) -> Status {
-       MANTISSA_ASSIGN(c.pipeline.partition, pipeline::parse_balance(text));
-       return {};
-     },
+     "default of others), parameters or layers; or a file NAME.json with the first layer of each "
+     "stage, {\"stages\": [\"stem\", \"stage2.0.conv1\"]}; or graph: as the nodes of the network's "
+     "file say",
+     "", kValue, kElsewhere, parse_partition,
      [](const Config& c) {
-       return c.pipeline.partition ? std::string(pipeline::balance_name(*c.pipeline.partition))
-                                   : "";
+       const PipelineConfig& way = c.pipeline;
+       if (way.stages > 1 && !way.first_layers.empty()) return division_text(way.first_layers);
+       return way.partition ? std::string(pipeline::balance_name(*way.partition)) : "";
      },
      true},
     {"stage-memory",
@@ -371,10 +386,15 @@ const Setting kSettings[] = {
                                           : std::string();
      },
      true},
-    {"accumulate", "micro-batches of an update: another way to say the micro-batch size", "0",
-     kValue, kElsewhere,
+    {"accumulate",
+     "micro-batches of an update: another way to say the micro-batch size; or cycles of the "
+     "pipeline, 8:cycles, of which each has one micro-batch",
+     "0", kValue, kElsewhere,
      [](S text, Config& c) {
-       return assign(parse_integer("accumulate", text, 0, 1 << 20), c.pipeline.accumulate);
+       constexpr std::string_view kCycles = ":cycles";
+       const size_t end = text.ends_with(kCycles) ? text.size() - kCycles.size() : text.size();
+       return assign(parse_integer("accumulate", text.substr(0, end), 0, 1 << 20),
+                     c.pipeline.accumulate);
      },
      [](const Config&) { return std::string(); }, true},
     {"drain-every",
@@ -407,6 +427,17 @@ const Setting kSettings[] = {
      },
      [](const Config& c) {
        return c.pipeline.stage_warmup == 0 ? "" : std::to_string(c.pipeline.stage_warmup);
+     },
+     true},
+    {"sync-last",
+     "steps at the end of a run in which an asynchronous pipeline flushes: no micro-batch misses "
+     "an update",
+     "0", kValue, kElsewhere,
+     [](S text, Config& c) {
+       return assign(parse_integer("sync-last", text, 0, kMany), c.pipeline.sync_last);
+     },
+     [](const Config& c) {
+       return c.pipeline.sync_last > 0 ? std::to_string(c.pipeline.sync_last) : "";
      },
      true},
     {"isa", "instruction set: auto, scalar, avx2, avxvnni, avx512vnni, amx; changes no result",
@@ -478,6 +509,20 @@ const Setting kSettings[] = {
        return Status();
      },
      [](const Config& c) { return c.tensorboard; }},
+    {"trace",
+     "file for what the stages of a pipeline did when in the first steps, as Perfetto and Chrome "
+     "show it; report shows OUT/trace.json",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.trace = text;
+       return Status();
+     },
+     [](const Config& c) { return c.trace; }, true},
+    {"trace-steps", "steps in that file", "20", kValue, kElsewhere,
+     [](S text, Config& c) {
+       return integer<&Config::trace_steps, 1, 100000>("trace-steps", text, c);
+     },
+     [](const Config& c) { return c.trace.empty() ? "" : std::to_string(c.trace_steps); }, true},
     {"resume", "go on from the last checkpoint in --out", "false", kSwitch, kElsewhere,
      [](S text, Config& c) { return parse_switch("resume", text, c.resume); },
      [](const Config& c) { return std::string(c.resume ? "true" : "false"); }},

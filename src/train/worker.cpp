@@ -129,6 +129,9 @@ Status divide_processes(int processes, RunConfig& config) {
                          std::to_string(way.replicas * way.stages) + " -- train ...");
   }
   if (processes == 1) return {};
+  if (!config.trace.empty()) {
+    return invalid_input("trace: is of stages that are threads of one process");
+  }
   way.processes = processes;
   if (way.stages * way.replicas != processes) {
     return invalid_input(std::to_string(processes) + " processes were started, and stages " +

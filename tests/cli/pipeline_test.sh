@@ -10,6 +10,7 @@ field() {
   python3 -c 'import json, sys; print(json.load(open(sys.argv[2] + "/summary.json"))[sys.argv[1]])' \
     "$1" "$2"
 }
+hashed() { grep -o '"step":[0-9]*' "$1/hashes.jsonl" | cut -d: -f2 | xargs; }
 same_weights() { [[ $(field weights_sha256 "$1") == "$(field weights_sha256 "$2")" ]]; }
 
 accepts "one stage" "test accuracy" train "${settings[@]}" --out "$folder/one"
@@ -67,8 +68,47 @@ accepts "and goes on from one" "test accuracy" train --resume --out "$folder/gon
 holds "from the last drain" grep -q "resuming at step 8" "$folder/stderr"
 holds "with the same weights" same_weights "$folder/gone-on" "$folder/checkpoints"
 holds "as without checkpoints" same_weights "$folder/checkpoints" "$folder/async"
+accepts "hashes that are rarer than drains" "test accuracy" train "${settings[@]}" --stages 3 \
+  --pipeline async --drain-every 4 --checkpoint-every 8 --hash-every 5 --out "$folder/hashed"
+holds "one behind each multiple of 5" test "$(hashed "$folder/hashed")" = "0 8 12"
+holds "it goes on" go_on_from_the_checkpoint_before "$folder/hashed"
+holds "without a gap" test "$(grep -c "has no lines" "$folder/stderr")" = 0
+accepts "nor does verify find one" "same" verify "$folder/hashed" "$folder/hashed-resumed"
+cp -r "$folder/hashed" "$folder/lost"
+sed -i '2,$d' "$folder/lost/hashes.jsonl"
+holds "it goes on without a line that was lost" go_on_from_the_checkpoint_before "$folder/lost"
+holds "and says so" grep -q "has no lines between step 0 and step 8" "$folder/stderr"
+run verify "$folder/hashed" "$folder/lost-resumed"
+holds "verify says it, too" grep -q "has no hashes between step 0 and step 12" "$folder"/std{out,err}
 refuses "another number of stages is another run" 2 "pipeline async, 3 stages" train \
   "${settings[@]}" --stages 2 --pipeline async --drain-every 4 --resume --out "$folder/resumed"
+
+# The last steps flush. The run goes on from a checkpoint before, at and behind the switch.
+tail=("${settings[@]}" --stages 3 --pipeline async --drain-every 6 --sync-last 5 --hash-every 3)
+for steps in 6 7 9; do
+  accepts "a synchronous tail with checkpoints every $steps" "test accuracy" train "${tail[@]}" \
+    --checkpoint-every $steps --out "$folder/tail$steps"
+  holds "it goes on from step $steps" go_on_from_the_checkpoint_before "$folder/tail$steps"
+  holds "from that" grep -q "resuming at step $steps" "$folder/stderr"
+  holds "without a gap" test "$(grep -c "has no lines" "$folder/stderr")" = 0
+  holds "with the same hashes" \
+    cmp "$folder/tail$steps/hashes.jsonl" "$folder/tail$steps-resumed/hashes.jsonl"
+  holds "as with other checkpoints" same_weights "$folder/tail$steps" "$folder/tail6"
+done
+holds "the tail shows" test "$(field weights_sha256 "$folder/tail6")" != \
+  "$(field weights_sha256 "$folder/async")"
+holds "hashes where it drains behind a multiple of 3" test "$(hashed "$folder/tail6")" = "0 6 9 12"
+accepts "verify finds no gap" "same" verify "$folder/tail6" "$folder/tail9"
+refuses "another tail is another run" 2 "sync-last 5, now async.*sync-last 4" train --resume \
+  --sync-last 4 --out "$folder/tail6"
+refuses "a tail of a flush" 2 "sync-last: is for asynchronous pipelines" train "${settings[@]}" \
+  --stages 2 --sync-last 4 --out "$folder/no"
+refuses "a tail of one stage" 2 "sync-last: is for asynchronous pipelines of several" train \
+  "${settings[@]}" --pipeline async --sync-last 4 --out "$folder/no"
+refuses "a tail longer than the run" 2 "sync-last 13: the run has 12 steps" train \
+  "${settings[@]}" --stages 2 --pipeline async --sync-last 13 --out "$folder/no"
+refuses "a tail of a run that may stop early" 2 "sync-last: .*early-stop" train "${settings[@]}" \
+  --stages 2 --pipeline async --sync-last 4 --early-stop 2 --out "$folder/no"
 
 # Programs of one stage run beside the stages: with all threads. fp32 has the same bits with the same
 # number of them.
@@ -151,6 +191,109 @@ holds "the same weights in fourteen" same_weights "$folder/stack14" "$folder/sta
 accepts "a block for each stage" "stage 7 +block7.convolution to block7: " plan "${stack[@]}" \
   --stages 14 --partition operations
 accepts "its diagram" "^P14 " plan "${stack[@]}" --stages 14 --partition operations --diagram
+# Divisions by hand: the same run whether a file, its network or its config.toml says it.
+echo '{"stages": ["normalise", "stage2.block1.conv1", "stage3.block1.conv1"]}' >"$folder/mine.json"
+accepts "a network as a file" "" info --model resnet8 --width 0.5 --data "$data" --graph
+python3 - "$folder/stdout" "$folder/staged.json" <<'PYTHON'
+import json, sys
+network = json.load(open(sys.argv[1]))
+for node in network["nodes"]:
+    if node["name"].startswith(("stage2", "stage3")):
+        node["stage"] = int(node["name"][5])
+json.dump(network, open(sys.argv[2], "w"))
+PYTHON
+from_file=(--data "$data" --model "$folder/staged.json" --steps 12 --batch-size 16 --accumulate 4)
+hand=("${from_file[@]}" --pipeline async --drain-every 4 --checkpoint-every 4)
+trace=$folder/by-file/trace.json
+accepts "a division from a file" "test accuracy" train "${hand[@]}" \
+  --partition "$folder/mine.json" --trace "$trace" --trace-steps 3 --out "$folder/by-file"
+accepts "the same from the network" "test accuracy" train "${hand[@]}" --stages 3 \
+  --out "$folder/by-graph"
+accepts "and asked for" "stage 3 +stage3.block1.conv1 to loss" plan "${from_file[@]}" \
+  --partition graph
+holds "the same weights" same_weights "$folder/by-file" "$folder/by-graph"
+holds "the same run" same_entry run_identity "$folder/by-file" "$folder/by-graph"
+rm "$folder/mine.json" "$folder/staged.json"
+holds "it goes on without the file" go_on_from_the_checkpoint_before "$folder/by-file"
+refuses "another division is another run" 2 "stages from .*stage2.*, now async, 3 stages by" train \
+  --resume --partition operations --out "$folder/by-file-resumed"
+accepts "the plan lists what a file needs" '"normalise",?$' plan "${settings[@]}" --stages 2 --json
+divides() { refuses "$1" 2 "$2" plan "${settings[@]}" --partition "$3"; }
+divides "an unknown layer" "'nope', which is to begin stage 2, is no layer" '["normalise","nope"]'
+divides "layers without a stage" "'normalise' before it has no stage" '["stem","classifier"]'
+divides "the wrong order" "'stem' of stage 3 comes before" '["normalise","average","stem"]'
+divides "an empty stage" "stage 2 has no layer" '["normalise","stem","stem"]'
+divides "layers that stay together" "'stem_norm' cannot begin stage 2: it stays with 'stem'" \
+  '["normalise","stem_norm"]'
+divides "one stage" "a pipeline has several" '["normalise"]'
+divides "a graph that says nothing" "whose nodes have \"stage\"" graph
+divides "no division" "nor graph, nor NAME.json" sometimes
+divides "a file that is not there" "cannot open" "$folder/mine.json"
+refuses "other stages than the file has" 2 "names the layers of 3 stages, and --stages says 2" plan \
+  "${settings[@]}" --stages 2 --partition '["normalise","stem","average"]'
+
+holds "staleness for each layer" python3 - "$folder/by-file/summary.json" <<'PYTHON'
+import json, sys
+summary = json.load(open(sys.argv[1]))
+layers = {layer["layer"]: layer for layer in summary["staleness"]}
+assert layers["stem"]["stage"] == 1 and layers["stem"]["most"] == 1, layers
+assert 0 < layers["stem"]["mean"] < 1 and layers["classifier"]["mean"] == 0, layers
+assert "stem_relu" not in layers and len(summary["idle_fraction"]) == 3
+PYTHON
+accepts "the end names idle time" "idle +stage 1 [0-9.]+ %, stage 2" train \
+  "${settings[@]}" --stages 2 --out "$folder/idle"
+
+# Traces: of the first steps, and simulated.
+holds "a trace of three steps" python3 - "$trace" <<'PYTHON'
+import json, sys
+events = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
+assert len(events) == 3 * 3 * (4 * 2 + 1), len(events)
+assert {e["args"]["step"] for e in events} == {1, 2, 3} and {e["tid"] for e in events} == {1, 2, 3}
+for stage in 1, 2, 3:
+    end = 0
+    for e in (e for e in events if e["tid"] == stage):
+        assert e["ts"] >= end - 0.01 and e["dur"] >= 0, e
+        end = e["ts"] + e["dur"]
+PYTHON
+accepts "simulated from its times" "idle once filled" simulate --from-trace "$trace"
+refuses "in an order that it has no times for" 2 "flush-form 1f1b" simulate --from-trace "$trace" \
+  --pipeline flush
+accepts "in one that it has" "idle once filled" simulate --from-trace "$trace" --pipeline flush \
+  --flush-form 1f1b
+accepts "a simulated trace" "idle once filled" simulate --stages 3 --accumulate 4 \
+  --trace "$folder/simulated.json"
+accepts "which can be simulated" "idle once filled" simulate --from-trace "$folder/simulated.json"
+refuses "times twice" 2 "times: comes from the trace" simulate --from-trace "$trace" \
+  --times 1ms,1ms,1ms
+refuses "what is no trace" 2 "is no trace" simulate --from-trace "$folder/by-file/summary.json"
+refuses "a trace of one stage" 2 "trace: is of a pipeline" train "${settings[@]}" \
+  --trace "$folder/t.json" --out "$folder/no"
+refuses "a trace that is too long" 2 "trace-steps: .* at most [0-9]+ steps" train "${settings[@]}" \
+  --stages 3 --trace "$folder/t.json" --trace-steps 100000 --out "$folder/no"
+accepts "a report" "" report "$folder/by-file" --out "$folder/report.html"
+for text in "<h2>Pipeline</h2>" "stage2.block1.conv1 to stage2.block1.relu2" "Missed updates" \
+  "Timeline" "<title>M1</title>"; do
+  holds "the report has $text" grep -q "$text" "$folder/report.html"
+done
+accepts "a run without a trace takes that of the run before away" "test accuracy" train \
+  "${settings[@]}" --stages 2 --overwrite --out "$folder/by-file"
+holds "it is gone" test ! -e "$trace"
+
+# Ctrl-C ends a flush behind the steps that are under way.
+long=("${settings[@]}" --steps 300 --stages 2 --hash-every 0 --quiet)
+run train "${long[@]}" --out "$folder/whole"
+env --default-signal=INT timeout --kill-after=5 60 "$MANTISSA" train "${long[@]}" \
+  --out "$folder/stopped" >"$folder/stdout" 2>"$folder/stderr" &
+for _ in {1..600}; do
+  [[ -s $folder/stopped/metrics.jsonl ]] && break
+  sleep 0.05
+done
+kill -INT $!
+wait $!
+holds "stopped in the middle" grep -qE "interrupted at step ([5-9][0-9]|[12][0-9][0-9]);" \
+  "$folder/stderr"
+accepts "and goes on" "test accuracy" train --resume --out "$folder/stopped"
+holds "with the same weights" same_weights "$folder/stopped" "$folder/whole"
 
 refuses "too many stages" 2 "has 1 to [0-9]+ stages, not 500" train "${settings[@]}" --stages 500 \
   --out "$folder/no"
@@ -160,6 +303,10 @@ refuses "a common norm" 2 "no stage of a pipeline knows" train "${settings[@]}" 
   --clip-norm 1 --out "$folder/no"
 refuses "times that decide results" 2 "must not depend on a machine" train "${settings[@]}" \
   --stages 2 --pipeline async --partition time --out "$folder/no"
+accepts "cycles of the pipeline" "4 micro-batches of 4 in an update" plan "${settings[@]}" \
+  --accumulate 4:cycles --stages 2
+refuses "half a cycle" 2 "accumulate: '4:cycle' is not a whole number" plan "${settings[@]}" \
+  --accumulate 4:cycle --stages 2
 refuses "accumulate and micro-batch-size that disagree" 2 "do not make batch-size 16" train \
   "${settings[@]}" --micro-batch-size 8 --out "$folder/no"
 refuses "an unknown mode" 2 "is not flush, async, stash or 2bw" train "${settings[@]}" --stages 2 \

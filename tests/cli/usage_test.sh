@@ -29,7 +29,7 @@ check_usage() {
     holds "--help in $width columns" fits_in "$width"
   done
   local command option
-  for command in train eval predict data plan bench verify report statistics info completion; do
+  for command in train eval predict data plan simulate bench verify report statistics info completion; do
     accepts "$command --help" "^Examples:" "$command" --help
     holds "$command --help in 80 columns" fits_in 80
     # Each option in an example must be one of the command's. Examples may go on in a line of theirs.
