@@ -74,19 +74,15 @@ void Stage::begin(int64_t step, const pipeline::Options& options) {
   if (exchange_ != nullptr) exchange_->clear(*instances_[0]);
 }
 
-namespace {
-
-Error stopped() { return failed("the pipeline has been stopped"); }
-
-}  // namespace
-
 Status Stage::run(std::span<const Cell> cells, const InputOf& input_of, const Finished& finished) {
   for (const Cell& cell : cells) {
     switch (cell.work) {
       case Work::kForward:
-      case Work::kGradInput:
-        MANTISSA_RETURN_IF_ERROR(run_micro_batch(cell, input_of));
+      case Work::kGradInput: {
+        MANTISSA_ASSIGN(const bool goes_on, run_micro_batch(cell, input_of));
+        if (!goes_on) return {};
         break;
+      }
       case Work::kGradWeights: {
         const int instance = cell.index % plan_.window;
         const auto start = Clock::now();
@@ -100,7 +96,7 @@ Status Stage::run(std::span<const Cell> cells, const InputOf& input_of, const Fi
       }
       case Work::kUpdate: {
         const UpdateInput* const input = input_of(cell.index);
-        if (input == nullptr) return stopped();
+        if (input == nullptr) return {};
         if (!finished(cell.index, run_update(cell, *input))) return {};
         break;
       }
@@ -156,14 +152,14 @@ void Stage::compute_gradients(Executor& executor, std::span<const int> instructi
   }
 }
 
-Status Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
+Result<bool> Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
   const bool backward = cell.work == Work::kGradInput;
   const int instance = cell.index % plan_.window;
   Executor& executor = *instances_[instance];
   if (!backward) {
     const int update = cell.index / options_.accumulate;
     const UpdateInput* const input = input_of(update);
-    if (input == nullptr) return stopped();
+    if (input == nullptr) return false;
     executor.set_step(input->batch, own_scalars(*input));
     if (transport_ != nullptr) transport_->set_step(input->scalars.step);
     inputs_[instance] = input;
@@ -185,7 +181,7 @@ Status Stage::run_micro_batch(const Cell& cell, const InputOf& input_of) {
     if (channel->transfer().backward == backward) channel->send(executor, cell.index);
   }
   note_work(cell, start);
-  return {};
+  return true;
 }
 
 // The first instance may hold a micro-batch of a later update: it gets its own step back.

@@ -63,8 +63,8 @@ class Stage {
   void trace(Clock::time_point origin, int64_t last_step, int64_t cells);
   std::vector<pipeline::TracedCell> take_trace();
 
-  // Does the cells one after the other. Fails where a channel or an input does, and not where an
-  // update does, which `finished` has heard of.
+  // Does the cells one after the other, until there is no input. Fails where a channel does, and
+  // not where an update does, which `finished` has heard of.
   Status run(std::span<const pipeline::Cell> cells, const InputOf& input_of,
              const Finished& finished);
 
@@ -72,7 +72,8 @@ class Stage {
   void compute(Executor& executor, std::span<const int> instructions, int micro_batch);
   void compute_gradients(Executor& executor, std::span<const int> instructions, int index);
   void note_work(const pipeline::Cell& cell, Clock::time_point start);
-  Status run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
+  // False: there is no input, the pipeline has been stopped.
+  Result<bool> run_micro_batch(const pipeline::Cell& cell, const InputOf& input_of);
   Result<StepResult> run_update(const pipeline::Cell& cell, const UpdateInput& input);
   StepScalars own_scalars(const UpdateInput& input) const;
   void choose_weights(Executor& executor, int instance, int update);

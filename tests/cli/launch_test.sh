@@ -28,6 +28,9 @@ refuses "more processes than stages" 2 "3 processes were started" launch -n 3 --
 refuses "micro-batches that replicas do not share" 2 "3 do not share 4" launch -n 3 -- train \
   "${settings[@]}" --replicas 3 --out "$folder/refused"
 
+refuses "a trace of other processes" 2 "threads of one process" launch -n 2 -- train \
+  "${settings[@]}" --trace "$folder/trace.json" --out "$folder/refused"
+
 accepts "one process" "test accuracy" train "${settings[@]}" --out "$folder/one"
 accepts "two stages" "test accuracy" launch -n 2 -- train "${settings[@]}" --out "$folder/two"
 holds "the same state" same_state "$folder/two" "$folder/one"
@@ -35,7 +38,7 @@ holds "the summary has processes" python3 -c 'import json, sys
 summary = json.load(open(sys.argv[1]))
 assert summary["stages"] == 2 and summary["replicas"] == 1 and summary["pipeline"] == "flush"
 assert len(summary["bytes_sent"]) == 2 and min(summary["bytes_sent"]) > 0
-assert len(summary["idle_fraction"]) == 2' "$folder/two/summary.json"
+assert len(summary["idle_fraction"]) == 2 and len(summary["staleness"]) > 2' "$folder/two/summary.json"
 accepts "two replicas of two stages" "test accuracy" launch -n 4 -- train "${settings[@]}" \
   --replicas 2 --out "$folder/four"
 holds "the same state again" same_state "$folder/four" "$folder/one"
