@@ -87,7 +87,8 @@ void PipelineExecutor::find_remotes() {
                   .stage = p % processes_.stages,
                   .replica = p / processes_.stages,
                   .reads = {},
-                  .state = {}};
+                  .state = {},
+                  .missed = {}};
     const StagePlan& stage = plan_.stages[remote.stage];
     remote.reads = inputs_of(graph_, program_, stage);
     remote.state = changed_state(program_, layout, stage.instructions());
