@@ -17,7 +17,6 @@
 #include "runtime/decided_exponents.h"
 #include "runtime/observation.h"
 #include "runtime/pipeline.h"
-#include "train/division.h"
 #include "train/freeze.h"
 #include "train/network.h"
 #include "train/step_times.h"

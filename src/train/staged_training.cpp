@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/sizes.h"
 #include "pipeline/trace.h"
@@ -30,16 +31,6 @@ std::vector<int> stages_of(const StagedTraining& staged, const Graph& graph) {
   return stage_of_nodes(staged.layers, staged.division.first, static_cast<int>(graph.nodes.size()));
 }
 
-// The layers that the settings name.
-Result<pipeline::Division> divide_by_hand(const RunConfig& config, const Graph& graph,
-                                          const StageLayers& layers,
-                                          const pipeline::Schedule& schedule) {
-  const auto first = find_first_layers(graph, layers, config.pipeline.first_layers);
-  if (!first.ok()) return invalid_input("partition: " + first.error().message);
-  return pipeline::divided(layers.layers, pipeline::Balance::kOperations, *first, schedule.windows,
-                           schedule.versions);
-}
-
 // The traced steps must not be too many.
 Status check_trace(const RunConfig& config, const pipeline::Options& options) {
   if (config.trace.empty()) return {};
@@ -53,7 +44,8 @@ Status check_trace(const RunConfig& config, const pipeline::Options& options) {
 
 // Within the limit of a stage's memory if everything is kept; else, if values may be computed
 // again, whatever that takes.
-Result<pipeline::Division> divide_layers(const RunConfig& config, const StagedTraining& staged,
+Result<pipeline::Division> divide_layers(const RunConfig& config, const Graph& graph,
+                                         const StagedTraining& staged,
                                          const pipeline::Schedule& schedule) {
   const PipelineConfig& way = config.pipeline;
   std::vector<pipeline::Layer> layers = staged.layers.layers;
@@ -64,8 +56,17 @@ Result<pipeline::Division> divide_layers(const RunConfig& config, const StagedTr
     // What a machine's kernels need while they work must not decide results.
     for (pipeline::Layer& layer : layers) layer.work_bytes = 0;
   }
+  std::vector<int> first;  // layers by hand
+  if (!way.partition) {
+    auto found = find_first_layers(graph, staged.layers, way.first_layers);
+    if (!found.ok()) return invalid_input("partition: " + found.error().message);
+    first = std::move(*found);
+  }
   const auto within = [&](const pipeline::Limits& limits) {
-    return pipeline::divide(layers, *way.partition, schedule.windows, versions, limits);
+    return way.partition
+               ? pipeline::divide(layers, *way.partition, schedule.windows, versions, limits)
+               : pipeline::divided(layers, pipeline::Balance::kOperations, first, schedule.windows,
+                                   versions, limits);
   };
   if (way.stage_memory == 0) return within({});
   Result<pipeline::Division> division = within({.stage_bytes = way.stage_memory});
@@ -188,9 +189,7 @@ Status divide_training(const RunConfig& config, RunPlan& plan) {
   staged.layers =
       stage_layers(plan.graph, plan.training, plan.layout, config.profile, staged.threads,
                    kBytesPerStageInstruction + way.stages * kBytesPerProgramInstruction);
-  MANTISSA_ASSIGN(staged.division,
-                  way.partition ? divide_layers(config, staged, schedule)
-                                : divide_by_hand(config, plan.graph, staged.layers, schedule));
+  MANTISSA_ASSIGN(staged.division, divide_layers(config, plan.graph, staged, schedule));
   MANTISSA_ASSIGN(staged.plan, plan_stages(plan.graph, plan.training, plan.layout,
                                            stages_of(staged, plan.graph), schedule));
   plan.staged = std::move(staged);
