@@ -52,6 +52,17 @@ accepts "async as processes" "test accuracy" launch -n 2 -- train "${settings[@]
   --out "$folder/async"
 holds "async: the same state" same_state "$folder/async" "$folder/threads"
 
+# A tail that flushes, and what the stages of other processes counted.
+accepts "a tail as threads" "test accuracy" train "${settings[@]}" --stages 2 "${way[@]}" \
+  --sync-last 5 --out "$folder/tail-threads"
+accepts "a tail as processes" "test accuracy" launch -n 2 -- train "${settings[@]}" "${way[@]}" \
+  --sync-last 5 --out "$folder/tail"
+holds "the tail: the same state" same_state "$folder/tail" "$folder/tail-threads"
+holds "the tail shows" test "$(field state_sha256 "$folder/tail")" != \
+  "$(field state_sha256 "$folder/async")"
+holds "the same staleness" test "$(field staleness "$folder/tail")" = \
+  "$(field staleness "$folder/tail-threads")"
+
 # A failure of the first process ends the others.
 accepts "a run" "test accuracy" launch -n 2 -- train "${settings[@]}" --out "$folder/again"
 refuses "a folder that has a run" 2 "again" launch -n 2 -- train "${settings[@]}" \
