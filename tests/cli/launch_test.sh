@@ -5,8 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 if ! command -v mpirun >/dev/null || [[ ! -e $(dirname "$MANTISSA")/libmantissa-mpi.so ]]; then
   echo "skipped: there is no Open MPI"
-  finish
-  exit
+  exit 77
 fi
 
 settings=(--data "$data" --model resnet8 --width 0.5 --steps 12 --batch-size 16 --accumulate 4)
