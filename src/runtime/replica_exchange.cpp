@@ -9,39 +9,53 @@ namespace mantissa {
 namespace {
 
 constexpr int64_t kGroupBytes = int64_t{1} << 18;  // of gradients, and more where one is larger
-constexpr int kMostWidth = 8;                      // bytes of a packed number
+constexpr int kMostWidth = 16;                     // half-bytes of a packed number
 
 int64_t size_of(DataType type) { return type == DataType::kFloat ? 4 : 8; }
 
-// Bytes that hold all of these as numbers with a sign.
+// Half-bytes that hold all of these as numbers with a sign.
 int width_of(std::span<const int64_t> numbers) {
   uint64_t used = 0;
   for (const int64_t x : numbers) used |= static_cast<uint64_t>(x ^ (x >> 63));
-  return static_cast<int>(std::bit_width(used)) / 8 + 1;
+  return static_cast<int>(std::bit_width(used)) / 4 + 1;
+}
+
+// Two numbers take as many bytes as one has half-bytes; a last one is paired with 0.
+size_t packed_bytes(size_t numbers, int width) {
+  return (numbers + 1) / 2 * static_cast<size_t>(width);
 }
 
 void append(std::span<const std::byte> bytes, Message& message) {
   message.insert(message.end(), bytes.begin(), bytes.end());
 }
 
-// Each number's lowest bytes.
+__extension__ typedef unsigned __int128 Pair;
+
+// The lowest half-bytes of each number.
 void append_packed(std::span<const int64_t> numbers, Message& message) {
   const int width = width_of(numbers);
   message.push_back(static_cast<std::byte>(width));
   const size_t begin = message.size();
-  message.resize(begin + numbers.size() * static_cast<size_t>(width));
+  message.resize(begin + packed_bytes(numbers.size(), width));
   std::byte* to = message.data() + begin;
-  for (const int64_t x : numbers) {
-    std::memcpy(to, &x, static_cast<size_t>(width));
+  const uint64_t mask = ~uint64_t{0} >> (64 - 4 * width);
+  for (size_t i = 0; i < numbers.size(); i += 2) {
+    const auto first = static_cast<uint64_t>(numbers[i]) & mask;
+    const uint64_t second =
+        i + 1 < numbers.size() ? static_cast<uint64_t>(numbers[i + 1]) & mask : 0;
+    const Pair pair = Pair{second} << (4 * width) | first;
+    std::memcpy(to, &pair, static_cast<size_t>(width));
     to += width;
   }
 }
 
-int64_t unpacked(const std::byte* from, int width) {
-  int64_t x = 0;
-  std::memcpy(&x, from, static_cast<size_t>(width));
-  const int shift = 64 - 8 * width;
-  return static_cast<int64_t>(static_cast<uint64_t>(x) << shift) >> shift;
+// The first or second number of a pair.
+int64_t unpacked(const std::byte* from, int width, bool second) {
+  Pair pair = 0;
+  std::memcpy(&pair, from, static_cast<size_t>(width));
+  const auto bits = static_cast<uint64_t>(second ? pair >> (4 * width) : pair);
+  const int shift = 64 - 4 * width;
+  return static_cast<int64_t>(bits << shift) >> shift;
 }
 
 template <typename T>
@@ -54,12 +68,13 @@ std::span<T> numbers_of(std::span<std::byte> bytes, int64_t begin, int64_t end) 
 bool take_packed(bool adds, std::span<const std::byte>& message, std::span<int64_t> numbers) {
   if (message.empty()) return false;
   const int width = std::to_integer<int>(message[0]);
-  const size_t bytes = numbers.size() * static_cast<size_t>(width);
-  if (width < 1 || width > kMostWidth || message.size() - 1 < bytes) return false;
+  if (width < 1 || width > kMostWidth) return false;
+  const size_t bytes = packed_bytes(numbers.size(), width);
+  if (message.size() - 1 < bytes) return false;
   const std::byte* from = message.data() + 1;
-  for (int64_t& x : numbers) {
-    x = unpacked(from, width) + (adds ? x : 0);
-    from += width;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = unpacked(from, width, i % 2 == 1) + (adds ? numbers[i] : 0);
+    if (i % 2 == 1) from += width;
   }
   message = message.subspan(1 + bytes);
   return true;
@@ -163,7 +178,7 @@ ReplicaExchange::Part ReplicaExchange::part_of(const Gradient& gradient, int rep
 int64_t ReplicaExchange::most_bytes(const std::vector<Gradient>& group) const {
   int64_t bytes = 0;
   for (const Gradient& gradient : group) {
-    bytes += 1 + (gradient.count / place_.replicas() + 1) * size_of(gradient.type);
+    bytes += 1 + (gradient.count / place_.replicas() + 2) * size_of(gradient.type);
   }
   return bytes;
 }

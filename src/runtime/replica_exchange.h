@@ -22,8 +22,8 @@ struct ReplicaPlace {
 };
 
 // Gradients go in groups, as soon as the backward pass has finished them. Each replica adds a part
-// of every group and gives the sum to the others. Numbers travel with as many bytes as the largest
-// of them needs.
+// of every group and gives the sum to the others. Numbers travel with as many half-bytes as the
+// largest of a gradient needs.
 class ReplicaExchange {
  public:
   // References outlive it. `tag` is the first of tags() of its own.
