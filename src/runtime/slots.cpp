@@ -1,6 +1,7 @@
 #include "runtime/slots.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <set>
 
@@ -378,7 +379,9 @@ std::vector<std::byte> write_counts(const Slots& slots) {
   std::vector<std::byte> bytes;
   // They are only read.
   for_each_count(const_cast<Slots&>(slots), [&](std::span<std::byte> counts) {
-    bytes.insert(bytes.end(), counts.begin(), counts.end());
+    const size_t begin = bytes.size();
+    bytes.resize(begin + counts.size());
+    if (!counts.empty()) std::memcpy(bytes.data() + begin, counts.data(), counts.size());
   });
   return bytes;
 }
