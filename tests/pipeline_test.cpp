@@ -94,7 +94,7 @@ TEST(Pipeline, ReplicasOfOtherNetworksAndOptimisersHaveThem) {
   }
 }
 
-// What stages compute again has the bits that it had.
+// Values that stages compute again have the bits that they had.
 TEST(Pipeline, FlushHasThemWhereStagesComputeAgain) {
   for (const char* model : {"lenet5", "resnet8", "mobilenet_v2"}) {
     const double width = std::string(model) == "mobilenet_v2" ? 0.125 : 1;

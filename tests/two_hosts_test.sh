@@ -34,7 +34,7 @@ if command -v tc >/dev/null; then
   done
 fi
 
-# What mpirun calls in place of ssh.
+# The program that mpirun calls in place of ssh.
 cat >"$folder/agent" <<EOF
 #!/bin/sh
 shift # the host's name: there is one

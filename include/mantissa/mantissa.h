@@ -85,11 +85,13 @@ struct TrainingOutcome {
 };
 
 // Trains, freezes and evaluates a network. Writes config.toml, metrics.jsonl, checkpoints,
-// model.safetensors and summary.json under "out". Where a launcher of MPI started several processes,
-// all call it: the first one is the run, the others work for it and have an empty outcome.
+// model.safetensors and summary.json under "out". Where a launcher of MPI started several
+// processes, all call it: the first one is the run, the others work for it and have an empty
+// outcome.
 MANTISSA_EXPORT TrainingOutcome train(const Settings& settings, const Observer& observer = nullptr);
 
-// Which of the processes that a launcher of MPI started this one is; 0: the first, or the only one.
+// The number of this process among those that a launcher of MPI started; 0: the first, or the only
+// one.
 MANTISSA_EXPORT int launched_process();
 
 struct QuantisedLayerInfo {

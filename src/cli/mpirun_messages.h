@@ -1,4 +1,4 @@
-// What mpirun says on standard error, and the program through it.
+// The messages of mpirun on standard error, and those of the processes that come through it.
 #pragma once
 
 #include <optional>

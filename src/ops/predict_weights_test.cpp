@@ -120,7 +120,7 @@ RC_GTEST_PROP(PredictWeights, IsLinearInUpdates, (int8_t weight, int16_t waiting
   for (int i = 0; i < missed; ++i) {
     split = lazy_step(split.weight, split.accumulator, update, kShift);
   }
-  // Of 16 bits: nothing is clipped.
+  // With 16 bits nothing is clipped.
   RC_ASSERT(predicted_weight(start.weight, start.accumulator, missed * update, kShift, 16) ==
             split.weight);
   RC_ASSERT(predicted_weight(start.weight, start.accumulator, missed * update, kShift, 8) ==

@@ -1,4 +1,4 @@
-// What a pipeline did when: the cells of its first steps with their times. Measured by the stages
+// The cells of a pipeline's first steps with their times. Measured by the stages
 // of a run, or computed by the simulator.
 #pragma once
 

@@ -137,7 +137,7 @@ class StagesCompiler {
     return std::reduce(bytes.begin(), bytes.end()) <= limits_.all_bytes;
   }
 
-  // What each stage may take: its own limit, and the same part of what computing again can save in
+  // Each stage's limit: its own, and the same part of what computing again can save in
   // each, so that all together are within theirs.
   std::vector<int64_t> shares(const std::vector<int64_t>& most,
                               const std::vector<int64_t>& least) const {

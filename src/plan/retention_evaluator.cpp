@@ -321,7 +321,7 @@ class RetentionEvaluator::Course {
     for (int w = 0; w < words_; ++w) there_[w] &= ~each_time_[w];
   }
 
-  // What the other micro-batches in flight hold of the values that this one holds behind its
+  // Bytes that the other micro-batches in flight hold of the values that this one holds behind its
   // forward pass.
   int64_t copies_bytes() {
     if (!has_copies_) return 0;

@@ -91,7 +91,7 @@ class Layers {
            program_.instructions[buffer.last].phase != Phase::kForward;
   }
 
-  // What is alive at once while a layer works, but for what it keeps.
+  // Bytes alive at once while a layer works, without those that it keeps.
   void add_work() {
     for (int i = 0; i < static_cast<int>(program_.instructions.size()); ++i) {
       const int at = layer_at(program_.instructions[i]);

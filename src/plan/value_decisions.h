@@ -1,4 +1,4 @@
-// What a program keeps for its backward pass, and why: for people.
+// The values that a program keeps for its backward pass, and the reasons, for people.
 #pragma once
 
 #include <cstdint>

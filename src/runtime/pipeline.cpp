@@ -251,7 +251,7 @@ void PipelineExecutor::send_inputs(const UpdateInput& input) const {
   }
 }
 
-// Of each update every process sends one; those of other replicas are the same as the first's.
+// Every process sends a result of each update; those of other replicas are the same as the first's.
 Status PipelineExecutor::take_remote_results(StepResult& sum) {
   for (Remote& remote : remotes_) {
     MANTISSA_ASSIGN(const Message message,

@@ -62,7 +62,7 @@ class PipelineExecutor {
   // The part of the time in which each stage waited, in [0, 1], while updates were under
   // way.
   std::vector<double> idle() const;
-  // Of each stage, as Stage::missed_updates(). The pipeline is empty.
+  // Stage::missed_updates() of each stage. The pipeline is empty.
   std::vector<pipeline::MissedUpdates> missed_updates() const;
 
   // From now on the cells of the first steps are noted, up to the step of that number, until they

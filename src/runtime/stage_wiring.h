@@ -24,7 +24,7 @@ int updates_at_once(const PipelinePlan& plan, const pipeline::Options& options);
 // together, in the form that needs no more micro-batches in flight than they have room for.
 pipeline::Options options_of(const pipeline::Options& options, int updates, bool flushes);
 
-// Of an input of the network, for a whole step.
+// Bytes of an input of the network in a whole step.
 int64_t input_bytes(const Graph& graph, const Program& program, int input);
 
 // Memory for the values that stages pass on.

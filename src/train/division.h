@@ -12,10 +12,10 @@
 
 namespace mantissa {
 
-// Of {"stages": ["stem", "stage2.0.conv1"]}. Errors name the file.
+// The layers in a file {"stages": ["stem", "stage2.0.conv1"]}. Errors name the file.
 Result<std::vector<std::string>> read_division(const std::filesystem::path& path);
 
-// Of ["stem", "stage2.0.conv1"], and such a text.
+// The layers in a text ["stem", "stage2.0.conv1"], and such a text.
 Result<std::vector<std::string>> parse_division(std::string_view list);
 std::string division_text(const std::vector<std::string>& first_layers);
 

@@ -63,7 +63,7 @@ std::vector<MemoryItem> largest_buffers(const Program& program, size_t count) {
   return items;
 }
 
-// What needs less memory.
+// The advice that needs less memory.
 std::string advice(const RunConfig& config, const RunPlan& plan) {
   if (config.recompute == RecomputeMode::kNone || config.recompute == RecomputeMode::kLiteral) {
     return "--recompute auto may need less, with the same results";
@@ -213,7 +213,7 @@ Result<int64_t> held_back_count(const RunConfig& config, const DatasetInfo& data
   return count;
 }
 
-// What the memory budget leaves for the arena; without one, everything. At least a byte.
+// Bytes that the memory budget leaves for the arena; without a budget, all. At least a byte.
 int64_t left_for_arena(const RunConfig& config, const RunPlan& plan) {
   if (config.memory_budget == 0) return std::numeric_limits<int64_t>::max();
   const int64_t rest = plan.memory.peak_bytes() - plan.arena_bytes();

@@ -53,7 +53,7 @@ Result<pipeline::Division> divide_layers(const RunConfig& config, const Graph& g
   const bool counts_own = way.mode == pipeline::Mode::kAsync;
   for (int& count : versions) count += count > 1 && !counts_own ? 1 : 0;  // the state's own
   if (way.is_asynchronous()) {
-    // What a machine's kernels need while they work must not decide results.
+    // The scratch of a machine's kernels must not decide results.
     for (pipeline::Layer& layer : layers) layer.work_bytes = 0;
   }
   std::vector<int> first;  // layers by hand

@@ -29,8 +29,8 @@ struct StagedTraining {
                                // is on its way to it
 };
 
-// Of each stage; all threads where there is one. Training programs are compiled for as many:
-// kernels may need more memory on fewer threads.
+// Threads of each stage; all of them where there is one. Training programs are compiled for as
+// many: kernels may need more memory on fewer threads.
 int threads_of_stage(const RunConfig& config);
 
 // Divides the plan's training program, which keeps everything, among the stages that the settings

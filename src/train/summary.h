@@ -21,7 +21,7 @@ struct RunSummary {
   const RunPlan& plan;
   const CheckpointInfo& info;
   const StepTimes& times;
-  // Of each stage of a pipeline, where steps were taken.
+  // For each stage of a pipeline, where steps were taken.
   std::vector<double> idle = {};
   std::vector<pipeline::MissedUpdates> missed = {};
   std::vector<int64_t> bytes_sent = {};  // by process; empty: there is one

@@ -21,7 +21,7 @@ using pipeline::Work;
 constexpr int64_t kMostTraceBytes = int64_t{64} << 20;
 constexpr std::array<std::string_view, 4> kWorkNames = {"forward", "grad_input", "grad_weights",
                                                         "update"};
-// Of a grad_input that has the gradients of weights in it.
+// The name of a grad_input that includes the gradients of weights.
 constexpr std::string_view kWholeBackward = "backward";
 
 // A text of a file, also where it is no UTF-8.

@@ -62,7 +62,7 @@ TEST(TraceFile, IsOfTheTraceEventFormat) {
   EXPECT_EQ(json["traceEvents"][7]["dur"], 1.0);
 }
 
-// What was simulated is simulated again from its own trace.
+// A simulation is simulated again from its own trace.
 TEST(TraceFile, MeanTimesAreThoseOfTheWork) {
   const auto times = pipeline::mean_times(simulated(pipeline::Mode::kFlush, 4));
   ASSERT_TRUE(times.ok());

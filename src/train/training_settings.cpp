@@ -26,6 +26,13 @@ Status integer(const char* name, const std::string& text, Config& config) {
   return {};
 }
 
+// A field of text, as it is.
+template <auto kField>
+Status set_text(const std::string& text, Config& config) {
+  config.*kField = text;
+  return {};
+}
+
 Status real(const char* name, const std::string& text, double low, double high, double& field) {
   MANTISSA_ASSIGN(const double value, parse_real(name, text, low, high));
   field = value;
@@ -108,30 +115,18 @@ const Setting kSettings[] = {
     {"model",
      "network: mlp, lenet5, vgg8b, resnet8, resnet20, or another that info lists; or a file "
      "NAME.json that describes one (docs/networks.md), or NAME.onnx (docs/onnx.md)",
-     "resnet8", kValue, kIdentity,
-     [](S text, Config& c) {
-       c.model = text;
-       return Status();
-     },
+     "resnet8", kValue, kIdentity, set_text<&Config::model>,
      [](const Config& c) { return c.network ? std::string(kNetworkFile) : c.model; }},
     {"data",
      "data set: fashion-mnist, cifar-10, cifar-100, or a folder with IDX files, CIFAR's binary "
      "files or pictures",
-     "fashion-mnist", kValue, kElsewhere,
-     [](S text, Config& c) {
-       c.data = text;
-       return Status();
-     },
+     "fashion-mnist", kValue, kElsewhere, set_text<&Config::data>,
      [](const Config& c) { return c.data; }},
     {"from",
      "start with trained weights: the folder of a run, a checkpoint, a model.safetensors, or "
      "NAME.onnx; without --model the network is that of the run or file (docs/networks.md, "
      "docs/onnx.md)",
-     "", kValue, kIdentity,
-     [](S text, Config& c) {
-       c.from = text;
-       return Status();
-     },
+     "", kValue, kIdentity, set_text<&Config::from>,
      [](const Config& c) { return std::string(c.start ? kStartFile : ""); }, true},
     // The network and its weights hold what follows from these two.
     {"input-mean",
@@ -154,11 +149,7 @@ const Setting kSettings[] = {
     {"classifier",
      "layer of a network from a file that is replaced for another number of classes; several, with "
      "commas between them, where their channels add up (left out: the one that makes the output)",
-     "", kValue, kElsewhere,
-     [](S text, Config& c) {
-       c.classifier = text;
-       return Status();
-     },
+     "", kValue, kElsewhere, set_text<&Config::classifier>,
      [](const Config&) { return std::string(); }},
     // They are in the network, and their numbers among the weights.
     {"insert-batch-norm",
@@ -173,12 +164,8 @@ const Setting kSettings[] = {
     {"freeze",
      "parameters that are not trained: names, with * for any text, separated by commas "
      "(stem*,stage1.*)",
-     "", kValue, kIdentity,
-     [](S text, Config& c) {
-       c.freeze = text;
-       return Status();
-     },
-     [](const Config& c) { return c.freeze; }, true},
+     "", kValue, kIdentity, set_text<&Config::freeze>, [](const Config& c) { return c.freeze; },
+     true},
     {"reestimate",
      "batches over which the running statistics of batch norms are averaged anew before the first "
      "step and behind the last one; for few bits, and for a start whose layers changed",
@@ -475,11 +462,7 @@ const Setting kSettings[] = {
      "what this machine takes for what it does, for planning: a file of mantissa profile, or "
      "builtin (left out: the one that mantissa profile keeps, if it has been run); changes no "
      "result",
-     "", kValue, kElsewhere,
-     [](S text, Config& c) {
-       c.profile_name = text;
-       return Status();
-     },
+     "", kValue, kElsewhere, set_text<&Config::profile_name>,
      [](const Config& c) { return c.profile_name; }},
     {"checkpoint-every", "steps between checkpoints (0: once an epoch)", "0", kValue, kElsewhere,
      [](S text, Config& c) {
@@ -496,28 +479,16 @@ const Setting kSettings[] = {
      kSwitch, kElsewhere,
      [](S text, Config& c) { return parse_switch("statistics", text, c.statistics); },
      [](const Config& c) { return std::string(c.statistics ? "true" : "false"); }},
-    {"out", "folder for the results", "", kValue, kElsewhere,
-     [](S text, Config& c) {
-       c.out = text;
-       return Status();
-     },
+    {"out", "folder for the results", "", kValue, kElsewhere, set_text<&Config::out>,
      [](const Config& c) { return c.out; }},
     {"tensorboard", "folder for TensorBoard's event files; the run has one in it, called as --out",
-     "", kValue, kElsewhere,
-     [](S text, Config& c) {
-       c.tensorboard = text;
-       return Status();
-     },
+     "", kValue, kElsewhere, set_text<&Config::tensorboard>,
      [](const Config& c) { return c.tensorboard; }},
     {"trace",
      "file for what the stages of a pipeline did when in the first steps, as Perfetto and Chrome "
      "show it; report shows OUT/trace.json",
-     "", kValue, kElsewhere,
-     [](S text, Config& c) {
-       c.trace = text;
-       return Status();
-     },
-     [](const Config& c) { return c.trace; }, true},
+     "", kValue, kElsewhere, set_text<&Config::trace>, [](const Config& c) { return c.trace; },
+     true},
     {"trace-steps", "steps in that file", "20", kValue, kElsewhere,
      [](S text, Config& c) {
        return integer<&Config::trace_steps, 1, 100000>("trace-steps", text, c);

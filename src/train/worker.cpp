@@ -24,7 +24,7 @@ using stage_messages::CommandKind;
 
 constexpr int64_t kMostSetUpBytes = 2 * kMostNetworkBytes;
 
-// What a worker's program and division follow from.
+// The settings that a worker's program and division follow from.
 struct SetUp {
   RunConfig config;
   Graph network;

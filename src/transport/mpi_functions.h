@@ -20,7 +20,7 @@ struct MpiFunctions {
   int (*end)();
   // Ends all processes.
   void (*abort)(int code);
-  // Of an error code, at least 512 characters.
+  // Writes the text of an error code; there is room for 512 characters.
   void (*describe)(int error, char* text);
 };
 

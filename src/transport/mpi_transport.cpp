@@ -352,7 +352,7 @@ void MpiTransport::fail(const std::string& why) {
   inbox_.close(why);
 }
 
-// What comes behind the last message: the end of MPI, or of all processes.
+// Ends MPI behind the last message, or, after a failure, all processes.
 void MpiTransport::leave() {
   if (!failed_) {
     for (Receives& receives : receives_) {

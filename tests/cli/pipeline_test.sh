@@ -137,7 +137,7 @@ accepts "on two stages of a thread" "test accuracy" train "${narrow[@]}" --threa
   --recompute all --out "$folder/narrow2"
 holds "the same weights of other kernels" same_weights "$folder/narrow" "$folder/narrow2"
 
-# What stages compute again has the same bits; the memory is as planned, and within the budget.
+# Values that stages compute again have the same bits; the memory is as planned, and within the budget.
 computed_again() {
   "$MANTISSA" plan "$@" --json |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["planned_peak_bytes"])'
