@@ -31,7 +31,8 @@ const SettingInfo kOwn[] = {
     {"method",
      "how scales of weights and ranges of activations are chosen: mmse (least squares), adaround "
      "(the same, and a training of each layer rounds its weights), uniform "
-     "(nothing is clipped), percentile, kl (least divergence)",
+     "(nothing is clipped), percentile, kl (least divergence), unit (weights from -1 to 1 "
+     "whatever they are, ranges as uniform: a start to compare with)",
      "mmse"},
     {"scales",
      "one for each channel of weights, or for each tensor; where no batch norm follows "
@@ -126,7 +127,8 @@ constexpr Method kMethods[] = {
     {"adaround", quantize::WeightMethod::kMmse, quantize::ActivationMethod::kMmse, true},
     {"uniform", quantize::WeightMethod::kUniform, quantize::ActivationMethod::kMinMax},
     {"percentile", quantize::WeightMethod::kPercentile, quantize::ActivationMethod::kPercentile},
-    {"kl", quantize::WeightMethod::kKullbackLeibler, quantize::ActivationMethod::kKullbackLeibler}};
+    {"kl", quantize::WeightMethod::kKullbackLeibler, quantize::ActivationMethod::kKullbackLeibler},
+    {"unit", quantize::WeightMethod::kUnit, quantize::ActivationMethod::kMinMax}};
 
 Status parse_method(const std::string& text, QuantiseSettings& settings) {
   for (const Method& method : kMethods) {
@@ -139,7 +141,7 @@ Status parse_method(const std::string& text, QuantiseSettings& settings) {
   const char* why = text == "kmeans" ? "k-means gives no linear grid, which integer layers need"
                                      : "there is no such method";
   return invalid_input("method: '" + text + "': " + why +
-                       "; choose mmse, adaround, uniform, percentile or kl");
+                       "; choose mmse, adaround, uniform, percentile, kl or unit");
 }
 
 struct Training {

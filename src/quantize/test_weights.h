@@ -12,6 +12,7 @@
 namespace mantissa::quantize {
 
 inline const std::vector<int> kAllBits = {1, 2, 3, 4, 5, 6, 7, 8, 16, 24};
+// All that fit the scale to the weights.
 inline constexpr WeightMethod kAllMethods[] = {WeightMethod::kMmse, WeightMethod::kUniform,
                                                WeightMethod::kPercentile,
                                                WeightMethod::kKullbackLeibler};

@@ -50,6 +50,8 @@ double chosen_scale(const Part& part, const WeightSettings& settings) {
       return snapped(percentile_scale(part, settings.clipped));
     case WeightMethod::kKullbackLeibler:
       return snapped(kullback_leibler_scale(part));
+    case WeightMethod::kUnit:
+      return snapped(std::ldexp(1.0 / static_cast<double>(part.range.reach()), -part.exponent));
   }
   return snapped(uniform_scale(part));
 }

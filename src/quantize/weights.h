@@ -17,6 +17,7 @@ enum class WeightMethod {
   kUniform,          // the smallest scale that clips nothing
   kPercentile,       // the smallest scale that clips at most so many weights
   kKullbackLeibler,  // least divergence of the histogram of |w|; two bits or more
+  kUnit,             // the grid from -1 to 1, whatever the weights are
 };
 
 struct WeightSettings {

@@ -145,6 +145,15 @@ TEST(WeightsKullbackLeibler, ClipsFewOutliersAndNothingOfEvenNumbers) {
   EXPECT_NEAR(quantised(even, settings).scales[0] * 127, 1, 1e-3);
 }
 
+TEST(Weights, TheUnitGridIsFromMinusOneToOne) {
+  const auto settings = settings_of(WeightMethod::kUnit, range_of(4, RangeConvention::kSymmetric));
+  for (const double most : {0x1p-40, 0.3, 1.0, 90.0}) {
+    EXPECT_EQ(quantised({most, -most / 2}, settings).scales[0], 1.0 / 7) << most;
+  }
+  EXPECT_EQ(quantised({0.05, -0.1, 0.5, -9}, settings).mantissas,
+            (std::vector<int32_t>{0, -1, 4, -7}));
+}
+
 TEST(Weights, WithoutAnythingForTheRange) {
   for (const WeightMethod method : kAllMethods) {
     const auto settings = settings_of(method, range_of(4, RangeConvention::kFull));
