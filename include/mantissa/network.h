@@ -65,12 +65,24 @@ struct ParameterInfo {
   bool trained = true;
 };
 
+// The pictures and classes that a built-in network is built for, and its choices.
+struct BuiltInOptions {
+  Dims pixels = {28, 28, 1};
+  int64_t classes = 10;
+  double width = 1;            // multiplies the channels of every layer but the last
+  double label_smoothing = 0;  // part of each target that all classes share
+  bool squared_error = false;  // against one-hot targets, in place of cross-entropy
+};
+
 // A network: a value, cheap to copy.
 class MANTISSA_EXPORT Network {
  public:
   // Networks as docs/networks.md describes them. Errors name the line.
   static Outcome<Network> from_json(const std::string& text);
   static Outcome<Network> read(const std::string& path);
+  // "resnet20" and the others of built_in_models(). Inputs are "pixels" and "labels". Pixels have no
+  // means yet: set them, or nothing is subtracted.
+  static Outcome<Network> built_in(const std::string& name, const BuiltInOptions& options = {});
   std::string to_json() const;
 
   const std::string& name() const;
@@ -82,6 +94,10 @@ class MANTISSA_EXPORT Network {
   // The same network, in which parameters are not trained: the setting `freeze` of a run. Commas
   // separate patterns of names, as in "stem*,stage1.*". Each must fit a parameter.
   Outcome<Network> with_frozen(const std::string& patterns) const;
+
+  // The same network with the means that pixels are reduced by, one for each channel, where it has
+  // none. A run of `train` takes those of its training pictures, rounded to nearest (ties up).
+  Outcome<Network> with_pixel_means(const std::vector<int64_t>& means) const;
 
   struct Data;
   explicit Network(std::shared_ptr<const Data> data) : data_(std::move(data)) {}

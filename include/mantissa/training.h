@@ -58,10 +58,24 @@ struct EpochReport {
   double learning_rate = 0;
 };
 
+// After a step of fit().
+struct FitProgress {
+  int64_t step = 0, steps = 0;    // done, in all
+  int64_t epoch = 0, epochs = 0;  // from 1
+  StepReport training = {};       // of this epoch's steps
+  double learning_rate = 0;
+};
+
 struct FitOptions {
   int64_t epochs = 1;
+  int64_t steps = 0;  // where above 0, instead of epochs
+  // Epochs and steps count those that were done before: after load() the call goes on where the
+  // state was saved, and ends with the bits of a call that was never stopped.
+  bool goes_on = false;
   // Called after each epoch; false stops.
   std::function<bool(const EpochReport&)> observer = nullptr;
+  // Called after each step, before the epoch's observer; false stops.
+  std::function<bool(const FitProgress&)> step_observer = nullptr;
 };
 
 // Numbers of a parameter: number = mantissa * 2^exponent. fp32 has numbers alone.
@@ -75,8 +89,9 @@ struct ParameterNumbers {
 // A network with fixed exponents. Predictions do not depend on their neighbours in the batch.
 class MANTISSA_EXPORT Model {
  public:
-  // Loads model.safetensors, or an ONNX file that export_model wrote.
-  static Outcome<Model> load(const std::string& path);
+  // Loads model.safetensors, or an ONNX file that export_model wrote. It computes on so many
+  // threads; 0: one for each processor.
+  static Outcome<Model> load(const std::string& path, int threads = 1);
   Outcome<Done> save(const std::string& path) const;
 
   // By output of the network: its numbers, example after example.
@@ -84,6 +99,8 @@ class MANTISSA_EXPORT Model {
   // Losses of labelled examples.
   Outcome<StepReport> evaluate(const ArraySet& examples) const;
   Network network() const;
+  // SHA-256 of the parameters and running statistics that it was frozen from.
+  std::string weights_sha256() const;
 
   struct Data;
   explicit Model(std::shared_ptr<Data> data) : data_(std::move(data)) {}
@@ -106,7 +123,7 @@ class MANTISSA_EXPORT Trainer {
   // arrays have the network's elements.
   Outcome<StepReport> step(const ArraySet& batch, double learning_rate);
   // Epochs in the order that the seed gives; the learning rate follows the settings. The last,
-  // smaller batch of an epoch is left out.
+  // smaller batch of an epoch is left out. The history has the epochs that were ended.
   Outcome<std::vector<EpochReport>> fit(const ArraySet& examples, const FitOptions& options = {});
   int64_t steps_done() const;
 

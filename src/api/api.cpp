@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "api/network_data.h"
 #include "api/outcome.h"
@@ -15,6 +14,7 @@
 #include "base/atomic_file.h"
 #include "base/file_system.h"
 #include "base/hash.h"
+#include "base/thread_pool.h"
 #include "data/ordered_batches.h"
 #include "kernels/convolution/choice.h"
 #include "kernels/kernel_table.h"
@@ -202,7 +202,7 @@ Result<Settings> in_processes(Settings settings, int processes) {
   settings.insert({"stages", std::to_string(std::max<int64_t>(1, processes / copies))});
   const auto threads = settings.find("threads");
   if (threads != settings.end() && threads->second != "0") return settings;
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int cores = processors();
   settings["threads"] = std::to_string(std::max(1, cores / MpiTransport::processes_here()));
   return settings;
 }

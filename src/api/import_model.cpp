@@ -1,11 +1,11 @@
 // The command "import".
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "api/outcome.h"
 #include "api/settings.h"
 #include "api/target.h"
+#include "base/thread_pool.h"
 #include "data/dataset.h"
 #include "train/imported_network.h"
 #include "train/insert_batch_norm.h"
@@ -47,7 +47,7 @@ Result<ImportConfig> import_config(const Settings& settings) {
     return invalid_input("--insert-batch-norm and --data go together");
   }
   if (run.threads == 0)
-    run.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    run.threads = processors();
   return config;
 }
 

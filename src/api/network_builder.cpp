@@ -5,10 +5,12 @@
 
 #include "api/public_values.h"
 #include "mantissa/network.h"
+#include "models/models.h"
 #include "models/network_json.h"
 #include "models/operators.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
+#include "train/network.h"
 #include "train/untrained.h"
 
 namespace mantissa {
@@ -36,6 +38,25 @@ Outcome<Network> Network::from_json(const std::string& text) {
 Outcome<Network> Network::read(const std::string& path) {
   auto graph = read_network(path);
   if (!graph.ok()) return failure_of(graph.error());
+  return network_of_graph(std::move(*graph));
+}
+
+Outcome<Network> Network::built_in(const std::string& name, const BuiltInOptions& options) {
+  if (options.pixels.size() != 3) {
+    return Failure{Exit::kInvalidInput,
+                   "built-in networks take pictures of {height, width, channels}"};
+  }
+  auto graph = build_model(name, {.height = options.pixels[0],
+                                  .width = options.pixels[1],
+                                  .channels = options.pixels[2],
+                                  .classes = options.classes,
+                                  .width_multiplier = options.width,
+                                  .channel_means = {},
+                                  .loss = options.squared_error ? ops::LossKind::kSquaredError
+                                                                : ops::LossKind::kCrossEntropy,
+                                  .label_smoothing = options.label_smoothing});
+  if (!graph.ok()) return failure_of(graph.error());
+  leave_out_means(*graph);
   return network_of_graph(std::move(*graph));
 }
 
@@ -70,6 +91,25 @@ Outcome<Network> Network::with_frozen(const std::string& patterns) const {
   if (const Status status = leave_untrained(patterns, graph); !status.ok()) {
     return failure_of(status.error());
   }
+  return network_of_graph(std::move(graph));
+}
+
+Outcome<Network> Network::with_pixel_means(const std::vector<int64_t>& means) const {
+  Graph graph = data_->graph;
+  for (const Node& node : graph.nodes) {
+    if (node.op != &ops::kNormaliseInput || !node.attributes.list("means").empty()) continue;
+    const int64_t channels = graph.values[node.inputs[0]].shape.last();
+    if (std::ssize(means) != channels) {
+      return Failure{Exit::kInvalidInput, std::to_string(means.size()) + " means for pixels of " +
+                                              std::to_string(channels) + " channels"};
+    }
+  }
+  for (const int64_t mean : means) {
+    if (mean < 0 || mean > 255) {
+      return Failure{Exit::kInvalidInput, "a mean of pixels must be from 0 to 255"};
+    }
+  }
+  fill_means({means.begin(), means.end()}, graph);
   return network_of_graph(std::move(graph));
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "api/outcome.h"
 #include "api/settings.h"
@@ -25,7 +24,7 @@ struct RunSettings {
 Result<RunSettings> run_settings(const Settings& settings) {
   MANTISSA_RETURN_IF_ERROR(check_known("run", settings));
   RunSettings result;
-  result.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  result.threads = processors();
   for (const auto& [name, text] : settings) {
     if (name == "inputs") result.inputs = text;
     if (name == "out") result.out = text;

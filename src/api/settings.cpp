@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <thread>
 
 #include "api/quantize_settings.h"
 #include "base/file_system.h"
+#include "base/thread_pool.h"
 #include "train/config_file.h"
 #include "train/derived_settings.h"
 #include "train/run_folder.h"
@@ -368,7 +368,7 @@ Result<DescribeConfig> describe_config(const Settings& settings) {
 Result<InferenceConfig> inference_config(const std::string& command, const Settings& settings) {
   InferenceConfig config;
   config.isa = best_isa();
-  config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  config.threads = processors();
   MANTISSA_RETURN_IF_ERROR(check_known(command, settings));
   for (const auto& [name, text] : settings) {
     MANTISSA_RETURN_IF_ERROR(set(name, text, config));

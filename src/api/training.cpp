@@ -8,6 +8,7 @@
 #include "api/array_set.h"
 #include "api/public_values.h"
 #include "api/settings.h"
+#include "base/thread_pool.h"
 #include "data/shuffled_batches.h"
 #include "train/run_plan.h"
 #include "train/schedule.h"
@@ -20,7 +21,7 @@ constexpr int64_t kExamplesAtOnce = 128;
 
 // Losses and classes over some examples, from the sums of steps.
 struct Sums {
-  const Graph& graph;
+  const Graph* graph;
   int64_t examples = 0, clipped = 0;
   std::array<LossTotals, kMostLosses> losses = {};
 
@@ -36,14 +37,14 @@ struct Sums {
   StepReport report() const {
     StepReport report{.examples = examples, .clipped = clipped};
     const double n = static_cast<double>(std::max<int64_t>(1, examples));
-    report.loss_count = static_cast<int>(graph.losses.size());
-    for (size_t i = 0; i < graph.losses.size(); ++i) {
-      const Node& node = graph.nodes[graph.losses[i]];
+    report.loss_count = static_cast<int>(graph->losses.size());
+    for (size_t i = 0; i < graph->losses.size(); ++i) {
+      const Node& node = graph->nodes[graph->losses[i]];
       LossReport& loss = report.losses[i];
       loss.mean = static_cast<double>(losses[i].loss_q24) * node.op->loss_unit / n;
       report.loss += loss.mean;
       const bool is_class =
-          node.inputs.size() > 1 && graph.values[node.inputs[1]].element == Element::kIndex;
+          node.inputs.size() > 1 && graph->values[node.inputs[1]].element == Element::kIndex;
       if (is_class) loss.accuracy = static_cast<double>(losses[i].correct) / n;
     }
     return report;
@@ -74,6 +75,69 @@ double number_of(const Tensor& tensor, int64_t i) {
                            : tensor.type == DataType::kInt16 ? tensor.as<int16_t>()[i]
                                                              : tensor.as<int8_t>()[i];
   return std::ldexp(static_cast<double>(mantissa), *tensor.exponent);
+}
+
+// Steps of a fit, counted from its own beginning.
+struct FitPlan {
+  int64_t begin = 0, end = 0;
+  int64_t per_epoch = 1;
+  Schedule schedule;
+};
+
+Result<FitPlan> fit_plan(const Session& session, int64_t examples, const FitOptions& options) {
+  const RunConfig& config = session.config();
+  if (examples < config.batch_size) {
+    return invalid_input("batch-size " + std::to_string(config.batch_size) + " is more than the " +
+                         std::to_string(examples) + " examples");
+  }
+  if (options.epochs < 1) return invalid_input("epochs must be 1 or more");
+  if (options.steps < 0) return invalid_input("steps must be 0 or more");
+  FitPlan plan{.begin = options.goes_on ? session.steps() : 0,
+               .end = 0,
+               .per_epoch = examples / config.batch_size,
+               .schedule = {}};
+  plan.end = options.steps > 0 ? options.steps : options.epochs * plan.per_epoch;
+  if (plan.begin > plan.end) {
+    return invalid_input("the trainer has done " + std::to_string(plan.begin) + " steps, and " +
+                         std::to_string(plan.end) + " are wanted in all");
+  }
+  plan.schedule = run_schedule(config, plan.end, 0);
+  return plan;
+}
+
+Result<std::vector<EpochReport>> fit(Session& session, const Examples& examples,
+                                     const FitPlan& plan, const FitOptions& options) {
+  std::vector<EpochReport> history;
+  if (plan.begin == plan.end) return history;
+  MANTISSA_ASSIGN(
+      const auto batches,
+      ShuffledBatches::create(
+          examples, {.batch_size = session.config().batch_size,
+                     .seed = session.config().seed,
+                     .first_epoch = static_cast<uint32_t>(session.steps() / plan.per_epoch),
+                     .first_step = session.steps() % plan.per_epoch,
+                     .total_steps = plan.end - plan.begin}));
+  const int64_t epochs = (plan.end + plan.per_epoch - 1) / plan.per_epoch;
+  Sums sums{.graph = &session.network()};
+  for (int64_t step = plan.begin; step < plan.end;) {
+    const double rate = learning_rate(plan.schedule, step);
+    MANTISSA_ASSIGN(const StepResult result, session.step(batches->next(), rate));
+    sums.add(result);
+    const int64_t epoch = step++ / plan.per_epoch + 1;
+    const bool goes_on = !options.step_observer || options.step_observer({.step = step,
+                                                                          .steps = plan.end,
+                                                                          .epoch = epoch,
+                                                                          .epochs = epochs,
+                                                                          .training = sums.report(),
+                                                                          .learning_rate = rate});
+    if (step % plan.per_epoch == 0 || step == plan.end) {
+      history.push_back({epoch, epochs, sums.report(), rate});
+      sums = Sums{.graph = &session.network()};
+      if (options.observer && !options.observer(history.back())) break;
+    }
+    if (!goes_on) break;
+  }
+  return history;
 }
 
 }  // namespace
@@ -120,7 +184,7 @@ Outcome<StepReport> Trainer::step(const ArraySet& batch, double learning_rate) {
   if (!bound.ok()) return failure_of(bound.error());
   const auto result = session.step(data_->arrays.batch(), learning_rate);
   if (!result.ok()) return failure_of(result.error());
-  Sums sums{.graph = session.network()};
+  Sums sums{.graph = &session.network()};
   sums.add(*result);
   return sums.report();
 }
@@ -128,42 +192,14 @@ Outcome<StepReport> Trainer::step(const ArraySet& batch, double learning_rate) {
 Outcome<std::vector<EpochReport>> Trainer::fit(const ArraySet& examples,
                                                const FitOptions& options) {
   Session& session = *data_->session;
-  const RunConfig& config = session.config();
   BoundArrays arrays;
   const Status bound = arrays.bind(session.network(), examples, true);
   if (!bound.ok()) return failure_of(bound.error());
-  if (arrays.count < config.batch_size) {
-    return Failure{Exit::kInvalidInput, "batch-size " + std::to_string(config.batch_size) +
-                                            " is more than the " + std::to_string(arrays.count) +
-                                            " examples"};
-  }
-  if (options.epochs < 1) return Failure{Exit::kInvalidInput, "epochs must be 1 or more"};
-  const int64_t per_epoch = arrays.count / config.batch_size;
-  const int64_t first = session.steps(), total = options.epochs * per_epoch;
-  const Examples source = arrays.examples();
-  auto batches =
-      ShuffledBatches::create(source, {.batch_size = config.batch_size,
-                                       .seed = config.seed,
-                                       .first_epoch = static_cast<uint32_t>(first / per_epoch),
-                                       .first_step = first % per_epoch,
-                                       .total_steps = total});
-  if (!batches.ok()) return failure_of(batches.error());
-  std::vector<EpochReport> history;
-  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    Sums sums{.graph = session.network()};
-    EpochReport report{.epoch = epoch + 1, .epochs = options.epochs};
-    for (int64_t i = 0; i < per_epoch; ++i) {
-      const Schedule schedule = run_schedule(config, total, 0);
-      report.learning_rate = learning_rate(schedule, session.steps() - first);
-      const auto result = session.step((*batches)->next(), report.learning_rate);
-      if (!result.ok()) return failure_of(result.error());
-      sums.add(*result);
-    }
-    report.training = sums.report();
-    history.push_back(report);
-    if (options.observer && !options.observer(report)) break;
-  }
-  return history;
+  auto plan = fit_plan(session, arrays.count, options);
+  if (!plan.ok()) return failure_of(plan.error());
+  auto history = mantissa::fit(session, arrays.examples(), *plan, options);
+  if (!history.ok()) return failure_of(history.error());
+  return std::move(*history);
 }
 
 int64_t Trainer::steps_done() const { return data_->session->steps(); }
@@ -229,10 +265,12 @@ std::string Trainer::weights_sha256() const {
 
 std::string Trainer::plan() const { return to_string(data_->session->memory()); }
 
-Outcome<Model> Model::load(const std::string& path) {
+Outcome<Model> Model::load(const std::string& path, int threads) {
+  if (threads < 0) return Failure{Exit::kInvalidInput, "threads must be 0 or more"};
   auto network = load_frozen(path);
   if (!network.ok()) return failure_of(network.error());
-  return Model(std::make_shared<Data>(Data{std::move(*network)}));
+  const int workers = threads == 0 ? processors() : threads;
+  return Model(std::make_shared<Data>(Data{std::move(*network), workers}));
 }
 
 Outcome<Done> Model::save(const std::string& path) const {
@@ -240,6 +278,10 @@ Outcome<Done> Model::save(const std::string& path) const {
 }
 
 Network Model::network() const { return network_of_graph(data_->network.description.network); }
+
+std::string Model::weights_sha256() const {
+  return data_->network.description.weights_sha256;
+}
 
 Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& examples) const {
   FrozenNetwork& network = data_->network;
@@ -269,7 +311,7 @@ Outcome<StepReport> Model::evaluate(const ArraySet& examples) const {
   BoundArrays arrays;
   const Status bound = arrays.bind(network.description.network, examples, true);
   if (!bound.ok()) return failure_of(bound.error());
-  Sums sums{.graph = network.graph};
+  Sums sums{.graph = &network.graph};
   ThreadPool pool(data_->threads);
   const Status status =
       run_frozen(network, arrays.examples(), kExamplesAtOnce, true, pool, data_->isa,

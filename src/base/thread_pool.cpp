@@ -1,5 +1,8 @@
 #include "base/thread_pool.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <utility>
@@ -79,8 +82,13 @@ struct ThreadPool::Shared {
   }
 };
 
-ThreadPool::ThreadPool(int threads) : size_(threads < 1 ? 1 : threads) {
-  if (size_ == 1) return;
+int processors() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+ThreadPool::ThreadPool(int threads) : size_(threads < 1 ? 1 : threads), process_(getpid()) {
+  if (size_ > 1) start();
+}
+
+void ThreadPool::start() {
   shared_ = std::make_unique<Shared>(size_);
   shared_->threads.reserve(size_ - 1);
   for (; threads_ < size_; ++threads_) {
@@ -88,6 +96,15 @@ ThreadPool::ThreadPool(int threads) : size_(threads < 1 ? 1 : threads) {
     if (!thread.joinable()) break;
     shared_->threads.push_back(std::move(thread));
   }
+}
+
+void ThreadPool::revive() {
+  if (shared_ == nullptr || process_ == getpid()) return;
+  // Its threads can be neither joined nor destroyed here: their memory is lost.
+  static_cast<void>(shared_.release());
+  process_ = getpid();
+  threads_ = 1;
+  start();
 }
 
 std::string ThreadPool::shortage() const {
@@ -98,6 +115,10 @@ std::string ThreadPool::shortage() const {
 
 ThreadPool::~ThreadPool() {
   if (shared_ == nullptr) return;
+  if (process_ != getpid()) {
+    static_cast<void>(shared_.release());
+    return;
+  }
   shared_->stop.store(true);
   shared_->round.fetch_add(1);
   shared_->round.notify_all();

@@ -10,6 +10,9 @@
 
 namespace mantissa {
 
+// The processors that there are, at least 1: how many threads are used where nobody says.
+int processors();
+
 // Starts a thread; none if the system gives no more (limits on processes, no memory for its stack).
 // Whoever asks then does the work without it.
 std::thread try_thread(std::function<void()> work);
@@ -30,6 +33,10 @@ class ThreadPool {
 
   // The threads that there are, the calling one among them.
   int threads() const { return threads_; }
+
+  // In a process that was forked since: starts the threads, which only the parent has. Nobody
+  // may fork while a parallel_for is running.
+  void revive();
 
   // A line for people if these are fewer than asked for, else "".
   std::string shortage() const;
@@ -59,8 +66,11 @@ class ThreadPool {
   void run(int64_t tasks, Invoke invoke, void* callable);
   void work(int worker);
 
+  void start();
+
   int size_;
   int threads_ = 1;
+  int process_;  // that started the threads
   std::unique_ptr<Shared> shared_;  // null: size 1
 };
 

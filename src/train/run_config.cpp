@@ -4,11 +4,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <thread>
 
 #include "base/hash.h"
 #include "base/real_text.h"
 #include "base/sizes.h"
+#include "base/thread_pool.h"
 #include "models/network_json.h"
 #include "train/derived_settings.h"
 #include "train/division.h"
@@ -151,7 +151,7 @@ Status resolve(RunConfig& config) {
                          "; --micro-batch-size 0 takes the whole batch at once");
   }
   if (config.threads == 0) {
-    config.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    config.threads = processors();
   }
   MANTISSA_RETURN_IF_ERROR(resolve_pipeline(config));
   if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {

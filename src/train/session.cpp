@@ -83,6 +83,7 @@ Result<StepResult> Session::step(const Batch& batch, double learning_rate) {
     return invalid_input("a step wants batch-size " + std::to_string(config_.batch_size) +
                          " examples, and the batch has " + std::to_string(batch.count));
   }
+  pool_.revive();
   StepScalars scalars = step_scalars(config_);
   scalars.learning_rate = learning_rate;
   scalars.step = steps_;
@@ -92,6 +93,7 @@ Result<StepResult> Session::step(const Batch& batch, double learning_rate) {
 }
 
 Result<FrozenNetwork> Session::freeze(const Examples& examples) {
+  pool_.revive();
   const int64_t micro_batch = config_.micro_batch_size;
   if (examples.count < micro_batch) {
     return invalid_input("freezing wants at least " + std::to_string(micro_batch) +

@@ -1,0 +1,172 @@
+// The commands of the command line, with their settings as text. Results are JSON where the command
+// has a form of its own for them.
+#include <mantissa/mantissa.h>
+#include <mantissa/onnx.h>
+#include <mantissa/runs.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <tuple>
+
+#include "core.h"
+#include "errors.h"
+
+namespace mantissa::python {
+namespace nb = nanobind;
+namespace {
+
+// Shows Python the progress, and looks for its signals.
+class Watcher {
+ public:
+  explicit Watcher(nb::object callback) : callback_(std::move(callback)) {}
+
+  bool operator()(const Progress& progress) {
+    const nb::gil_scoped_acquire held;
+    try {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      return callback_.is_none() || !callback_(progress).is(nb::bool_(false));
+    } catch (nb::python_error& error) {
+      error_.emplace(std::move(error));
+      return false;
+    }
+  }
+
+  // The outcome of work with this observer; what Python raised in it is raised again.
+  template <typename Work>
+  auto watch(const Work& work) {
+    auto outcome = released(
+        [&] { return work([this](const Progress& progress) { return (*this)(progress); }); });
+    if (error_) throw nb::python_error(std::move(*error_));
+    return outcome;
+  }
+
+ private:
+  nb::object callback_;
+  std::optional<nb::python_error> error_;
+};
+
+std::string train_run(const Settings& settings, nb::object callback) {
+  Watcher watcher(std::move(callback));
+  return checked(watcher.watch([&](const Observer& o) { return train(settings, o); })).summary_json;
+}
+
+std::string quantize_run(const Settings& settings, nb::object callback) {
+  Watcher watcher(std::move(callback));
+  return checked(watcher.watch([&](const Observer& o) { return quantize_network(settings, o); }))
+      .summary_json;
+}
+
+std::string evaluate_run(const Settings& settings, nb::object callback) {
+  Watcher watcher(std::move(callback));
+  return checked(watcher.watch([&](const Observer& o) { return evaluate(settings, o); })).json;
+}
+
+const char* kind_name(const Progress& progress) {
+  switch (progress.kind) {
+    case Progress::Kind::kStarting:
+      return "starting";
+    case Progress::Kind::kStep:
+      return "step";
+    case Progress::Kind::kCheckpoint:
+      return "checkpoint";
+    case Progress::Kind::kPretraining:
+      return "pretraining";
+    case Progress::Kind::kReestimating:
+      return "reestimating";
+    case Progress::Kind::kValidating:
+      return "validating";
+    case Progress::Kind::kEvaluating:
+      return "evaluating";
+    case Progress::Kind::kMessage:
+      return "message";
+  }
+  return "";
+}
+
+using SettingRow = std::tuple<std::string, std::string, std::string, bool>;
+
+std::vector<SettingRow> settings_rows(const std::string& command) {
+  std::vector<SettingRow> rows;
+  for (const SettingInfo& s : settings_of(command)) {
+    rows.emplace_back(s.name, s.help, s.default_value, s.is_switch);
+  }
+  return rows;
+}
+
+std::tuple<std::string, std::string> plan_of(const Settings& settings) {
+  const PlanOutcome outcome = checked(released([&] { return plan(settings); }));
+  return {outcome.text, outcome.json};
+}
+
+std::vector<std::string> import_file(const std::string& path, const Settings& settings) {
+  return checked(released([&] { return import_model(path, settings); })).notes;
+}
+
+std::vector<std::string> export_file(const Settings& settings) {
+  return checked(released([&] { return export_model(settings); })).notes;
+}
+
+std::string network_json(const Settings& settings) {
+  return checked(released([&] { return describe_network(settings); })).json;
+}
+
+std::string path_json(const std::string& path, const Settings& settings) {
+  return checked(released([&] { return describe_path(path, settings); })).json;
+}
+
+std::string data_json(const Settings& settings) {
+  return checked(released([&] { return describe_data(settings); })).json;
+}
+
+std::string statistics_json(const std::string& run, const Settings& settings) {
+  return checked(released([&] { return statistics(run, settings); })).json;
+}
+
+std::string write_report(const std::vector<std::string>& runs, const Settings& settings) {
+  return checked(released([&] { return report(runs, settings); })).file;
+}
+
+std::tuple<std::string, std::string, std::vector<std::pair<std::string, std::string>>> machine() {
+  std::string error;
+  const Info found = info("auto", error);
+  if (!error.empty()) throw EngineError({Exit::kFailed, error});
+  return {found.version, found.isa, found.kernels};
+}
+
+}  // namespace
+
+void bind_commands(nb::module_& module) {
+  nb::class_<Progress>(module, "Progress")
+      .def_prop_ro("kind", &kind_name)
+      .def_ro("step", &Progress::step)
+      .def_ro("steps", &Progress::steps)
+      .def_ro("epoch", &Progress::epoch)
+      .def_ro("epochs", &Progress::epochs)
+      .def_ro("loss", &Progress::loss)
+      .def_ro("accuracy", &Progress::accuracy)
+      .def_ro("learning_rate", &Progress::learning_rate)
+      .def_ro("examples_per_second", &Progress::examples_per_second)
+      .def_ro("seconds_left", &Progress::seconds_left)
+      .def_ro("message", &Progress::message);
+  module.def("train", &train_run, nb::arg("settings"), nb::arg("callback").none());
+  module.def("quantize", &quantize_run, nb::arg("settings"), nb::arg("callback").none());
+  module.def("evaluate", &evaluate_run, nb::arg("settings"), nb::arg("callback").none());
+  module.def("plan", &plan_of);
+  module.def("import_model", &import_file);
+  module.def("export_model", &export_file);
+  module.def("describe_network", &network_json);
+  module.def("describe_path", &path_json);
+  module.def("describe_data", &data_json);
+  module.def("statistics", &statistics_json);
+  module.def("report", &write_report);
+  module.def("settings_of", &settings_rows);
+  module.def("built_in_models", &built_in_models);
+  module.def("info", &machine);
+}
+
+}  // namespace mantissa::python

@@ -1,0 +1,132 @@
+// Networks, and their making.
+#include <mantissa/network.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <tuple>
+
+#include "core.h"
+#include "errors.h"
+
+namespace mantissa::python {
+namespace nb = nanobind;
+namespace {
+
+const char* name_of(Elements elements) {
+  return elements == Elements::kUint8 ? "uint8" : elements == Elements::kInt16 ? "int16" : "int32";
+}
+
+std::vector<std::tuple<std::string, std::string, Dims, int>> inputs_of(const Network& network) {
+  std::vector<std::tuple<std::string, std::string, Dims, int>> inputs;
+  for (const InputInfo& input : network.inputs()) {
+    inputs.emplace_back(input.name, name_of(input.elements), input.dims, input.exponent);
+  }
+  return inputs;
+}
+
+std::vector<std::tuple<std::string, Dims, bool>> parameters_of(const Network& network) {
+  std::vector<std::tuple<std::string, Dims, bool>> parameters;
+  for (const ParameterInfo& p : network.parameters()) {
+    parameters.emplace_back(p.name, p.dims, p.trained);
+  }
+  return parameters;
+}
+
+Network built_in(const std::string& name, const Dims& pixels, int64_t classes, double width,
+                 double label_smoothing, bool squared_error) {
+  return value_of(Network::built_in(name, {.pixels = pixels,
+                                           .classes = classes,
+                                           .width = width,
+                                           .label_smoothing = label_smoothing,
+                                           .squared_error = squared_error}));
+}
+
+// A builder whose errors are thrown where they arise. Values are indices.
+class Builder {
+ public:
+  explicit Builder(const std::string& name) : builder_(name) {}
+
+  int pixels(const std::string& name, const Dims& dims, const std::vector<int64_t>& means) {
+    return checked(builder_.pixels(name, dims, means));
+  }
+  int numbers(const std::string& name, const Dims& dims, int exponent) {
+    return checked(builder_.numbers(name, dims, exponent));
+  }
+  int indices(const std::string& name, const Dims& dims) {
+    return checked(builder_.indices(name, dims));
+  }
+  std::vector<int> add(const std::string& op, const std::vector<int>& inputs,
+                       const OperatorSettings& settings, const std::string& name, int shares) {
+    std::vector<Var> vars;
+    for (const int input : inputs) vars.push_back({input});
+    if (shares >= 0) {
+      return {checked(builder_.add_sharing({shares}, op, vars, settings, name))};
+    }
+    std::vector<int> results;
+    for (const Var var : builder_.add_all(op, vars, settings, name)) results.push_back(var.index);
+    check();
+    return results;
+  }
+  Dims dims(int value) const { return builder_.dims({value}); }
+  void cross_entropy(int logits, const std::string& labels, double smoothing) {
+    builder_.cross_entropy({logits}, labels, smoothing);
+    check();
+  }
+  void squared_error(int results, const std::string& targets, int exponent) {
+    builder_.squared_error({results}, targets, exponent);
+    check();
+  }
+  Network finish(const std::vector<int>& outputs) {
+    std::vector<Var> vars;
+    for (const int output : outputs) vars.push_back({output});
+    return value_of(builder_.finish(vars));
+  }
+
+ private:
+  void check() const {
+    if (!builder_.error().empty()) throw EngineError({Exit::kInvalidInput, builder_.error()});
+  }
+  int checked(Var var) const {
+    check();
+    return var.index;
+  }
+  NetworkBuilder builder_;
+};
+
+}  // namespace
+
+void bind_networks(nb::module_& module) {
+  nb::class_<Network>(module, "Network")
+      .def_static("from_json", [](const std::string& t) { return value_of(Network::from_json(t)); })
+      .def_static("read", [](const std::string& path) { return value_of(Network::read(path)); })
+      .def_static("built_in", &built_in)
+      .def("to_json", &Network::to_json)
+      .def_prop_ro("name", &Network::name)
+      .def("inputs", &inputs_of)
+      .def("parameters", &parameters_of)
+      .def("summary", &Network::summary)
+      .def("with_pixel_means",
+           [](const Network& network, const std::vector<int64_t>& means) {
+             return value_of(network.with_pixel_means(means));
+           })
+      .def("with_frozen", [](const Network& network, const std::string& patterns) {
+        return value_of(network.with_frozen(patterns));
+      });
+  nb::class_<Builder>(module, "Builder")
+      .def(nb::init<const std::string&>())
+      .def("pixels", &Builder::pixels)
+      .def("numbers", &Builder::numbers)
+      .def("indices", &Builder::indices)
+      .def("add", &Builder::add)
+      .def("dims", &Builder::dims)
+      .def("cross_entropy", &Builder::cross_entropy)
+      .def("squared_error", &Builder::squared_error)
+      .def("finish", &Builder::finish);
+  module.def("exponent_for", &exponent_for);
+}
+
+}  // namespace mantissa::python

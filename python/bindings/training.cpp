@@ -1,0 +1,221 @@
+// Trainers and models. The interpreter is free while the engine works.
+#include <mantissa/training.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <optional>
+#include <tuple>
+
+#include "arrays.h"
+#include "core.h"
+#include "errors.h"
+
+namespace mantissa::python {
+namespace {
+
+using NamedArrays = std::vector<std::pair<std::string, nb::object>>;
+
+std::vector<std::pair<double, double>> losses_of(const StepReport& report) {
+  std::vector<std::pair<double, double>> losses;
+  for (int i = 0; i < report.loss_count; ++i) {
+    losses.emplace_back(report.losses[i].mean, report.losses[i].accuracy);
+  }
+  return losses;
+}
+
+// The first loss that compares with a class; -1 where there is none.
+double accuracy_of(const StepReport& report) {
+  for (int i = 0; i < report.loss_count; ++i) {
+    if (report.losses[i].accuracy >= 0) return report.losses[i].accuracy;
+  }
+  return -1;
+}
+
+// Calls Python between steps: now and then, so that a step costs nothing by it, and for signals,
+// which Python only sees when it is asked to. What Python raises ends the call, and is raised from
+// it.
+class Callbacks {
+ public:
+  Callbacks(nb::object on_step, nb::object on_epoch)
+      : on_step_(std::move(on_step)), on_epoch_(std::move(on_epoch)) {}
+
+  bool step(const FitProgress& progress) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < kPause && progress.step < progress.steps) return true;
+    last_ = now;
+    const nb::gil_scoped_acquire held;
+    return asked([&] {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      return on_step_.is_none() || goes_on(on_step_(progress));
+    });
+  }
+  bool epoch(const EpochReport& report) {
+    const nb::gil_scoped_acquire held;
+    return asked([&] { return on_epoch_.is_none() || goes_on(on_epoch_(report)); });
+  }
+  void raise_if_failed() {
+    if (error_) throw nb::python_error(std::move(*error_));
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kPause{50};
+  static bool goes_on(const nb::object& answer) { return !answer.is(nb::bool_(false)); }
+
+  template <typename Ask>
+  bool asked(const Ask& ask) {
+    try {
+      return ask();
+    } catch (nb::python_error& error) {
+      error_.emplace(std::move(error));
+      return false;
+    }
+  }
+
+  nb::object on_step_, on_epoch_;
+  std::optional<nb::python_error> error_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+class PythonTrainer {
+ public:
+  PythonTrainer(const Network& network, const Settings& settings)
+      : trainer_(value_of(released([&] { return Trainer::create(network, settings); }))) {
+    for (const InputInfo& input : network.inputs()) names_.push_back(input.name);
+    batch_.resize(names_.size());
+  }
+
+  // Arrays in the order of the network's inputs.
+  StepReport step(const nb::tuple& arrays, double learning_rate) {
+    if (arrays.size() != names_.size()) {
+      std::string names;
+      for (const auto& name : names_) names += (names.empty() ? "" : ", ") + name;
+      throw EngineError({Exit::kInvalidInput, "a step wants " + std::to_string(names_.size()) +
+                                                  " arrays (" + names + "), and there are " +
+                                                  std::to_string(arrays.size())});
+    }
+    for (size_t i = 0; i < names_.size(); ++i) batch_.set(i, names_[i], arrays[i]);
+    auto report = released([&] { return trainer_.step(batch_.set(), learning_rate); });
+    batch_.release();
+    return value_of(std::move(report));
+  }
+
+  std::vector<EpochReport> fit(const NamedArrays& arrays, int64_t epochs, int64_t steps,
+                               bool goes_on, nb::object on_step, nb::object on_epoch) {
+    const BorrowedArrays borrowed = borrow(arrays);
+    Callbacks callbacks(std::move(on_step), std::move(on_epoch));
+    const FitOptions options{
+        .epochs = epochs,
+        .steps = steps,
+        .goes_on = goes_on,
+        .observer = [&](const EpochReport& report) { return callbacks.epoch(report); },
+        .step_observer = [&](const FitProgress& progress) { return callbacks.step(progress); }};
+    auto history = released([&] { return trainer_.fit(borrowed.set(), options); });
+    callbacks.raise_if_failed();
+    return value_of(std::move(history));
+  }
+
+  Model freeze(const NamedArrays& arrays) const {
+    const BorrowedArrays borrowed = borrow(arrays);
+    return value_of(released([&] { return trainer_.freeze(borrowed.set()); }));
+  }
+
+  std::tuple<nb::object, nb::object, nb::object> parameter(const std::string& name) const {
+    ParameterNumbers numbers = value_of(trainer_.parameter(name));
+    const std::vector<size_t> shape(numbers.dims.begin(), numbers.dims.end());
+    const size_t exponents = numbers.exponents.size();
+    const std::vector<size_t> whole = numbers.mantissas.empty() ? std::vector<size_t>{0} : shape;
+    return {numpy_array(std::move(numbers.numbers), shape),
+            numpy_array(std::move(numbers.mantissas), whole),
+            numpy_array(std::move(numbers.exponents), {exponents})};
+  }
+
+  void set_parameter(const std::string& name,
+                     const nb::ndarray<const double, nb::c_contig, nb::device::cpu>& numbers) {
+    value_of(trainer_.set_parameter(
+        name, std::vector<double>(numbers.data(), numbers.data() + numbers.size())));
+  }
+
+  void save(const std::string& path) const {
+    value_of(released([&] { return trainer_.save(path); }));
+  }
+  void load(const std::string& path) {
+    value_of(released([&] { return trainer_.load(path); }));
+  }
+  int64_t steps_done() const { return trainer_.steps_done(); }
+  std::string weights_sha256() const { return trainer_.weights_sha256(); }
+  std::string plan() const { return trainer_.plan(); }
+
+ private:
+  Trainer trainer_;
+  std::vector<std::string> names_;  // of the network's inputs
+  BorrowedArrays batch_;
+};
+
+std::vector<nb::object> predict(const Model& model, const NamedArrays& arrays) {
+  const BorrowedArrays borrowed = borrow(arrays);
+  auto found = released([&] { return model.predict(borrowed.set()); });
+  const auto count = static_cast<size_t>(borrowed.set().count);
+  std::vector<nb::object> outputs;
+  for (auto& numbers : value_of(std::move(found))) {
+    const size_t each = count == 0 ? 0 : numbers.size() / count;
+    outputs.push_back(numpy_array(std::move(numbers), {count, each}));
+  }
+  return outputs;
+}
+
+StepReport evaluate(const Model& model, const NamedArrays& arrays) {
+  const BorrowedArrays borrowed = borrow(arrays);
+  return value_of(released([&] { return model.evaluate(borrowed.set()); }));
+}
+
+}  // namespace
+
+void bind_training(nb::module_& module) {
+  nb::class_<StepReport>(module, "StepReport")
+      .def_ro("examples", &StepReport::examples)
+      .def_ro("loss", &StepReport::loss)
+      .def_ro("clipped", &StepReport::clipped)
+      .def_prop_ro("losses", &losses_of)
+      .def_prop_ro("accuracy", &accuracy_of);
+  nb::class_<EpochReport>(module, "EpochReport")
+      .def_ro("epoch", &EpochReport::epoch)
+      .def_ro("epochs", &EpochReport::epochs)
+      .def_ro("training", &EpochReport::training)
+      .def_ro("learning_rate", &EpochReport::learning_rate);
+  nb::class_<FitProgress>(module, "FitProgress")
+      .def_ro("step", &FitProgress::step)
+      .def_ro("steps", &FitProgress::steps)
+      .def_ro("epoch", &FitProgress::epoch)
+      .def_ro("epochs", &FitProgress::epochs)
+      .def_ro("training", &FitProgress::training)
+      .def_ro("learning_rate", &FitProgress::learning_rate);
+  nb::class_<PythonTrainer>(module, "Trainer")
+      .def(nb::init<const Network&, const Settings&>())
+      .def("step", &PythonTrainer::step)
+      .def("fit", &PythonTrainer::fit, nb::arg("arrays"), nb::arg("epochs"), nb::arg("steps"),
+           nb::arg("goes_on"), nb::arg("on_step").none(), nb::arg("on_epoch").none())
+      .def("freeze", &PythonTrainer::freeze)
+      .def("parameter", &PythonTrainer::parameter)
+      .def("set_parameter", &PythonTrainer::set_parameter)
+      .def("save", &PythonTrainer::save)
+      .def("load", &PythonTrainer::load)
+      .def("steps_done", &PythonTrainer::steps_done)
+      .def("weights_sha256", &PythonTrainer::weights_sha256)
+      .def("plan", &PythonTrainer::plan);
+  nb::class_<Model>(module, "Model")
+      .def_static("load", [](const std::string& path,
+                             int threads) { return value_of(Model::load(path, threads)); })
+      .def("save", [](const Model& model, const std::string& path) { value_of(model.save(path)); })
+      .def("predict", &predict)
+      .def("evaluate", &evaluate)
+      .def("network", &Model::network)
+      .def("weights_sha256", &Model::weights_sha256);
+}
+
+}  // namespace mantissa::python

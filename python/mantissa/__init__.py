@@ -1,0 +1,37 @@
+"""Mantissa trains neural networks in integers: 8-bit weights and activations, 16-bit gradients, no fp32
+copy of the weights, the same bits on any processor with any number of threads.
+
+    >>> import mantissa as mt
+    >>> image = mt.input(8, 8, 1)
+    >>> h = mt.relu(mt.batch_norm(mt.conv(image, 16)))
+    >>> net = mt.Network(mt.linear(mt.global_average_pool(h), 10), name="digits")
+    >>> trainer = mt.Trainer(net, batch_size=50, seed=1)
+    >>> history = trainer.fit(mt.Data(x, y), epochs=8)
+    >>> trainer.freeze(mt.Data(x, y)).save("digits.safetensors")
+"""
+
+from . import callbacks, models
+from .callbacks import Callback, Checkpoint, EarlyStop, ProgressLine
+from .commands import (Plan, Report, Setting, evaluate, export_onnx, import_onnx, info, plan, quantize,
+                       report, settings, statistics, train)
+from .data import Data
+from .errors import Error, InvalidInput, OverBudget
+from .model import Model
+from .network import (Input, Loss, Network, Parameter, Sequential, Var, add, average_pool, batch_norm,
+                      concat, conv, cross_entropy, dropout, flatten, global_average_pool, hard_sigmoid,
+                      hard_swish, indices, input, layer, leaky_relu, linear, max_pool, multiply, numbers,
+                      op, ops, relu, relu6, sigmoid, slice, squared_error, tanh)
+from .trainer import Epoch, History, Trainer
+
+__version__: str = info()["version"]
+
+__all__ = [
+    "Callback", "Checkpoint", "Data", "EarlyStop", "Epoch", "Error", "History", "Input",
+    "InvalidInput", "Loss", "Model", "Network", "OverBudget", "Parameter", "Plan", "ProgressLine",
+    "Report", "Sequential", "Setting", "Trainer", "Var", "add", "average_pool", "batch_norm",
+    "callbacks", "concat", "conv", "cross_entropy", "dropout", "evaluate", "export_onnx", "flatten",
+    "global_average_pool", "hard_sigmoid", "hard_swish", "import_onnx", "indices", "info", "input",
+    "layer", "leaky_relu", "linear", "max_pool", "models", "multiply", "numbers", "op", "ops",
+    "plan", "quantize", "relu", "relu6", "report", "settings", "sigmoid", "slice", "squared_error",
+    "statistics", "tanh", "train",
+]

@@ -1,0 +1,116 @@
+"""What fit() tells of its progress. A callback that returns False ends the training after this step or
+epoch; nothing is called inside a step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from . import _core
+    from .trainer import Epoch, History, Trainer
+
+
+class Callback:
+    """Does nothing: derive from it what is wanted."""
+
+    def on_begin(self, trainer: Trainer) -> None:
+        """Before the first step."""
+
+    def on_step(self, trainer: Trainer, now: _core.FitProgress) -> bool | None:
+        """After some steps: at most every 0.05 seconds, and after the last."""
+
+    def on_epoch(self, trainer: Trainer, epoch: Epoch) -> bool | None:
+        """After each epoch, and its validation."""
+
+    def on_end(self, trainer: Trainer, history: History) -> None:
+        """At the end, however it came."""
+
+
+class EarlyStop(Callback):
+    """Ends the training when the validation loss (without validation: the loss) has not become lower
+    for so many epochs."""
+
+    def __init__(self, patience: int = 3):
+        self.patience = patience
+
+    def on_begin(self, trainer: Trainer) -> None:
+        self._best = float("inf")
+        self._waited = 0
+
+    def on_epoch(self, trainer: Trainer, epoch: Epoch) -> bool:
+        loss = epoch.loss if epoch.validation_loss is None else epoch.validation_loss
+        if loss < self._best:
+            self._best, self._waited = loss, 0
+        else:
+            self._waited += 1
+        return self._waited < self.patience
+
+
+class Checkpoint(Callback):
+    """Saves the trainer's state after every so many epochs; `{epoch}` in the path is the epoch."""
+
+    def __init__(self, path: str, every: int = 1):
+        self.path = path
+        self.every = every
+
+    def on_epoch(self, trainer: Trainer, epoch: Epoch) -> None:
+        if epoch.epoch % self.every == 0 or epoch.epoch == epoch.epochs:
+            trainer.save(self.path.format(epoch=epoch.epoch))
+
+
+def epoch_line(epoch: Epoch) -> str:
+    """An epoch in words."""
+    text = f"epoch {epoch.epoch}/{epoch.epochs}  loss {epoch.loss:.4f}"
+    if epoch.accuracy is not None:
+        text += f"  accuracy {100 * epoch.accuracy:.2f} %"
+    if epoch.validation_loss is not None:
+        text += f"  validation loss {epoch.validation_loss:.4f}"
+    if epoch.validation_accuracy is not None:
+        text += f"  accuracy {100 * epoch.validation_accuracy:.2f} %"
+    return text
+
+
+class ProgressLine(Callback):
+    """A line for each epoch on standard error. On a terminal and in a notebook the line of the epoch
+    that is under way shows how far it is; elsewhere nothing is written twice."""
+
+    def __init__(self, file: TextIO | None = None):
+        self._file = file
+        self._live = False
+        self._begin = 0.0
+        self._shown = 0.0
+
+    def on_begin(self, trainer: Trainer) -> None:
+        self._to: Any = self._file or sys.stderr
+        self._live = self._to.isatty() or type(self._to).__module__.startswith("ipykernel")
+        self._begin = time.monotonic()
+        self._first: int | None = None
+
+    def on_step(self, trainer: Trainer, now: _core.FitProgress) -> None:
+        if self._first is None:
+            self._first = now.step
+        clock = time.monotonic()
+        if not self._live or clock - self._shown < 0.2:
+            return
+        self._shown = clock
+        done = now.step - self._first
+        left = (clock - self._begin) / done * (now.steps - now.step) if done > 0 else 0
+        bar = "=" * (20 * now.step // now.steps)
+        self._write(f"epoch {now.epoch}/{now.epochs} [{bar:<20}] loss {now.training.loss:.4f}, "
+                    f"{left:.0f} s left", "")
+
+    def on_epoch(self, trainer: Trainer, epoch: Epoch) -> None:
+        self._write(epoch_line(epoch), "\n")
+
+    def on_end(self, trainer: Trainer, history: History) -> None:
+        if self._live:
+            self._write("", "")
+
+    def _write(self, text: str, end: str) -> None:
+        if self._live:
+            self._to.write(f"\r{text:<79}\r{text}{end}")
+        elif text:
+            self._to.write(text + end)
+        self._to.flush()

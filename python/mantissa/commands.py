@@ -1,0 +1,119 @@
+"""The commands of the command line, as functions. Settings are the same, with underscores; `from_` is
+`--from`. Results are what the commands write as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import _core
+from ._settings import settings_of
+
+Watch = Callable[[_core.Progress], Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str  # as on the command line
+    help: str
+    default: str
+    is_switch: bool
+
+
+def settings(command: str) -> list[Setting]:
+    """The settings of a command: "train", "quantize" and the others."""
+    return [Setting(*row) for row in _core.settings_of(command)]
+
+
+def train(*, progress: Watch | None = None, **settings: Any) -> dict[str, Any]:
+    """A run with a folder, as `mantissa train` makes it: returns its summary.json.
+
+        >>> mt.train(model="resnet8", data="fashion-mnist", epochs=3, out="runs/a")
+    """
+    return _summary(_core.train(settings_of(settings, "train"), progress))
+
+
+def quantize(*, progress: Watch | None = None, **settings: Any) -> dict[str, Any]:
+    """Quantises a trained network to few bits, and trains it on: returns the run's summary.json.
+
+        >>> mt.quantize(from_="runs/a", weights=4, activations=4, epochs=1, out="runs/a4")
+    """
+    return _summary(_core.quantize(settings_of(settings, "quantize"), progress))
+
+
+def evaluate(*, progress: Watch | None = None, **settings: Any) -> dict[str, Any]:
+    """Evaluates a trained network on the test examples, as `mantissa eval`."""
+    return _summary(_core.evaluate(settings_of(settings, "eval"), progress))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The memory and the program of a run that has not begun."""
+
+    text: str
+    json: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        from ._display import preformatted
+        return preformatted(self.text)
+
+
+def plan(**settings: Any) -> Plan:
+    """What a run would need, as `mantissa plan`."""
+    text, content = _core.plan(settings_of(settings, "plan"))
+    return Plan(text, json.loads(content))
+
+
+def import_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str],
+                **settings: Any) -> list[str]:
+    """Translates an ONNX model to a file that training starts from (`from_=`). Returns what was assumed
+    and left out."""
+    return _core.import_model(os.fspath(path), settings_of({"out": out, **settings}, "import"))
+
+
+def export_onnx(checkpoint: str | os.PathLike[str], out: str | os.PathLike[str],
+                **settings: Any) -> list[str]:
+    """Writes a trained network, a run's folder or its model.safetensors, as an ONNX file."""
+    return _core.export_model(settings_of({"checkpoint": checkpoint, "out": out, **settings}, "export"))
+
+
+def statistics(run: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
+    """How the tensors of a run use their bits, as `mantissa statistics --json`."""
+    return _summary(_core.statistics(os.fspath(run), settings_of(settings, "statistics")))
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report on runs: one HTML file."""
+
+    path: str
+
+    def _repr_html_(self) -> str:
+        from ._display import framed
+        with open(self.path, encoding="utf-8") as file:
+            return framed(file.read())
+
+
+def report(*runs: str | os.PathLike[str], **settings: Any) -> Report:
+    """Writes a report on 1 to 6 runs as one HTML file."""
+    return Report(_core.report([os.fspath(run) for run in runs],
+                               settings_of(settings, "report")))
+
+
+def info(path: str | os.PathLike[str] | None = None, **settings: Any) -> dict[str, Any]:
+    """Describes a run, a checkpoint, a trained network or an ONNX file; without a path, the machine."""
+    if path is None:
+        version, isa, kernels = _core.info()
+        return {"version": version, "isa": isa, "kernels": dict(kernels)}
+    return _summary(_core.describe_path(os.fspath(path), settings_of(settings)))
+
+
+def _summary(text: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(text)
+    return content

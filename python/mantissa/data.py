@@ -1,0 +1,169 @@
+"""Examples in memory: arrays that stay where they are.
+
+Arrays are borrowed where the engine can read them: C order, and elements uint8, int16, int32, int64,
+float32 or float64. Where they are not, `copy=True` allows a copy, and without it an error says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._settings import settings_of
+from .errors import InvalidInput
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .network import Network
+
+_READ_AS_THEY_ARE = frozenset(("uint8", "int16", "int32", "int64", "float32", "float64"))
+
+
+def as_array(value: Any, name: str = "array", copy: bool = False) -> np.ndarray:
+    """The value as an array that the engine can read, without a copy where that is possible: an
+    ndarray, a memmap, anything with DLPack or a buffer, a pandas column or frame. Lists, small
+    integers (int8, uint16, bool ...) and float16 are converted."""
+    import numpy as np
+
+    if hasattr(value, "to_numpy"):  # pandas, polars
+        value = value.to_numpy()
+    elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+        if getattr(value, "requires_grad", False):
+            value = value.detach()
+        value = np.from_dlpack(value)
+    array = np.asarray(value)
+    if array.dtype.name not in _READ_AS_THEY_ARE:
+        if array.dtype.kind in "iub":
+            array = array.astype(np.int64 if array.dtype.itemsize > 2 else np.int32)
+        elif array.dtype.kind == "f":
+            array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
+        else:
+            raise InvalidInput(f"'{name}': elements of {array.dtype} are no numbers")
+    if not array.flags.c_contiguous:
+        if not copy:
+            raise InvalidInput(f"'{name}' is not contiguous: copy=True copies it, or "
+                               "numpy.ascontiguousarray() does")
+        array = np.ascontiguousarray(array)
+    return array
+
+
+class Data:
+    """Examples: arrays with as many examples each, in the order of the network's inputs, or by name.
+
+        >>> data = mt.Data(x, y)
+        >>> data = mt.Data(pixels=x, numbers=z, labels=y)
+
+    `class_weights` and splits are not part of it: it is arrays and no more.
+    """
+
+    def __init__(self, *arrays: Any, copy: bool = False, **named: Any):
+        if arrays and named:
+            raise InvalidInput("Data: give arrays either in order or by name")
+        if not arrays and not named:
+            raise InvalidInput("Data: there is no array")
+        self._named = bool(named)
+        items = list(named.items()) if named else [(str(i), a) for i, a in enumerate(arrays)]
+        self._arrays = {name: as_array(array, name, copy) for name, array in items}
+        counts = {name: len(array) if array.ndim else 0 for name, array in self._arrays.items()}
+        if len(set(counts.values())) != 1 or any(a.ndim == 0 for a in self._arrays.values()):
+            raise InvalidInput("Data: arrays have different numbers of examples: " +
+                               ", ".join(f"{name} {count}" for name, count in counts.items()))
+        self._keeps: Any = None  # what owns borrowed memory
+        self.class_names: list[str] = []
+
+    # --- where data come from ---
+
+    @classmethod
+    def from_iterable(cls, examples: Iterable[Any]) -> Data:
+        """All examples of an iterable, a generator or a PyTorch dataset, copied: each is a tuple of the
+        arrays of one example, or a dict of them by name."""
+        import numpy as np
+
+        if hasattr(examples, "__getitem__") and hasattr(examples, "__len__"):
+            sequence: Any = examples
+            examples = (sequence[i] for i in range(len(sequence)))
+        rows = list(examples)
+        if not rows:
+            raise InvalidInput("Data.from_iterable: there are no examples")
+        if isinstance(rows[0], dict):
+            return cls(**{name: np.stack([as_array(row[name], name, True) for row in rows])
+                          for name in rows[0]})
+        width = len(rows[0])
+        return cls(*(np.stack([as_array(row[i], str(i), True) for row in rows])
+                     for i in range(width)))
+
+    # --- what they are ---
+
+    def __len__(self) -> int:
+        return len(next(iter(self._arrays.values())))
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by name; in order they are called "0", "1" and so on."""
+        return dict(self._arrays)
+
+    def __getitem__(self, rows: Any) -> Data:
+        """Some examples: a slice borrows, a list of numbers copies."""
+        part = Data.__new__(Data)
+        part._named = self._named
+        part._arrays = {name: array[rows] for name, array in self._arrays.items()}
+        part._keeps = self._keeps
+        part.class_names = self.class_names
+        return part
+
+    def split(self, fraction: float, seed: int = 1) -> tuple[Data, Data]:
+        """Two parts in an order that the seed gives; the second has this fraction of the examples.
+        Copies both."""
+        import numpy as np
+
+        order = np.random.Generator(np.random.PCG64(seed)).permutation(len(self))
+        first = len(self) - round(fraction * len(self))
+        return self[np.sort(order[:first])], self[np.sort(order[first:])]
+
+    def batches(self, size: int, seed: int | None = None) -> Iterator[tuple[np.ndarray, ...]]:
+        """One epoch of batches, in the order of the seed; without one, as they lie. The last, smaller
+        batch is left out."""
+        import numpy as np
+
+        arrays = tuple(self._arrays.values())
+        order = (None if seed is None else
+                 np.random.Generator(np.random.PCG64(seed)).permutation(len(self)))
+        for begin in range(0, len(self) - size + 1, size):
+            rows = slice(begin, begin + size) if order is None else order[begin:begin + size]
+            yield tuple(array[rows] for array in arrays)
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{name}: {array.dtype} {list(array.shape[1:])}"
+                           for name, array in self._arrays.items())
+        return f"<{len(self)} examples of {arrays}>"
+
+    def bound_to(self, network: Network, with_targets: bool = True) -> list[tuple[str, Any]]:
+        """Arrays by the names of the network's inputs."""
+        if self._named:
+            return list(self._arrays.items())
+        names = [one.name for one in network.inputs]
+        if len(self._arrays) > len(names) or (with_targets and len(self._arrays) < len(names)):
+            raise InvalidInput(f"the network wants {len(names)} arrays ({', '.join(names)}), and "
+                               f"the data have {len(self._arrays)}")
+        return list(zip(names, self._arrays.values()))
+
+
+def as_data(value: Any) -> Data:
+    """Data as they are; or a tuple or dict of arrays; or one array."""
+    if isinstance(value, Data):
+        return value
+    if isinstance(value, dict):
+        return Data(**value)
+    if isinstance(value, tuple):
+        return Data(*value)
+    return Data(value)
+
+
+def describe(path: str, **settings: Any) -> dict[str, Any]:
+    """What `mantissa data` says of a data set."""
+    described: dict[str, Any] = json.loads(
+        _core.describe_data(settings_of({"data": path, **settings})))
+    return described

@@ -1,0 +1,77 @@
+"""The built-in networks, as functions: `mt.models.resnet20(data)`.
+
+Each takes the data that it is built for, or its sizes: `pixels` (height, width, channels), `classes`,
+`means` of the channels. `width` multiplies the channels. docs/networks.md describes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import _core
+from .data import Data
+from .errors import InvalidInput
+from .network import Network
+
+
+def names() -> list[str]:
+    return [name for name, _ in _core.built_in_models()]
+
+
+def build(name: str, data: Data | None = None, *, pixels: Sequence[int] | None = None,
+          classes: int | None = None, means: Sequence[int] | None = None, width: float = 1.0,
+          label_smoothing: float = 0.0, loss: str = "cross-entropy") -> Network:
+    """A built-in network by name. Sizes, classes and means of the channels are those of the data, as in a
+    run of the command line; without data, 28 x 28 x 1 and 10."""
+    if loss not in ("cross-entropy", "mse"):
+        raise InvalidInput(f"loss: '{loss}' is neither cross-entropy nor mse")
+    found_pixels, found_classes, found_means = (28, 28, 1), 10, None
+    if data is not None:
+        found_pixels, found_classes, found_means = _read(data)
+    network = Network._of(_core.Network.built_in(
+        name, list(pixels or found_pixels), classes or found_classes, width, label_smoothing,
+        loss == "mse"))
+    means = found_means if means is None else means
+    if means is None:
+        means = [128] * (pixels or found_pixels)[2]
+    return network.with_pixel_means(means)
+
+
+def channel_means(pixels: Any) -> list[int]:
+    """The mean of each channel over all pictures, rounded to nearest, ties up: whole numbers, as the
+    command line has them."""
+    import numpy as np
+
+    sums = np.zeros(pixels.shape[3], np.int64)
+    for begin in range(0, len(pixels), 4096):
+        sums += pixels[begin:begin + 4096].sum(axis=(0, 1, 2), dtype=np.int64)
+    count = pixels.shape[0] * pixels.shape[1] * pixels.shape[2]
+    return [int((2 * total + count) // (2 * count)) for total in sums]
+
+
+def _read(data: Data) -> tuple[tuple[int, ...], int, list[int]]:
+    arrays = list(data.arrays.values())
+    pictures = next((a for a in arrays if a.dtype.name == "uint8" and a.ndim == 4), None)
+    labels = next((a for a in arrays if a.ndim == 1 and a.dtype.kind in "iu"), None)
+    if pictures is None or labels is None:
+        raise InvalidInput("built-in networks want pictures, uint8 [examples, height, width, channels], "
+                           f"and labels, whole numbers [examples]; the data are {data}")
+    classes = len(data.class_names) or int(labels.max()) + 1
+    return pictures.shape[1:], classes, channel_means(pictures)
+
+
+def __getattr__(name: str) -> Callable[..., Network]:
+    if name not in names():
+        raise AttributeError(f"there is no network '{name}'; there are {', '.join(names())}")
+
+    def built(data: Data | None = None, **options: Any) -> Network:
+        return build(name, data, **options)
+
+    built.__name__ = name
+    built.__doc__ = dict(_core.built_in_models())[name]
+    return built
+
+
+def __dir__() -> list[str]:
+    return [*names(), "build", "names"]

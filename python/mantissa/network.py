@@ -1,0 +1,442 @@
+"""Networks of one's own: values, the operators that make values of values, and networks.
+
+    >>> import mantissa as mt
+    >>> image = mt.input(8, 8, 1)
+    >>> h = mt.relu(mt.batch_norm(mt.conv(image, 16)))
+    >>> net = mt.Network(mt.linear(mt.global_average_pool(h), 10), name="digits")
+
+Shapes are those of one example, without the batch. An operator that does not fit its inputs raises
+InvalidInput where it is called.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from . import _core
+from .errors import InvalidInput
+
+Setting = Union[bool, int, float, str, Sequence[int]]
+_order = itertools.count()
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """A layer, or an input (`op` is then pixels, numbers or indices)."""
+
+    op: str
+    inputs: tuple[Var, ...]
+    settings: Mapping[str, Setting]
+    name: str
+    shares: Var | None = None
+    order: int = field(default_factory=lambda: next(_order))
+
+
+@dataclass(frozen=True, eq=False)
+class Var:
+    """A value of a network: the result of an operator, or an input. `shape` is that of one example;
+    () is a single number."""
+
+    shape: tuple[int, ...]
+    node: _Node
+    result: int = 0
+    is_index: bool = False
+
+    def __add__(self, other: Var) -> Var:
+        return add(self, other)
+
+    def __mul__(self, other: Var) -> Var:
+        return multiply(self, other)
+
+    def __repr__(self) -> str:
+        return f"<{self.node.name or self.node.op} {list(self.shape)}>"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What training makes small: see cross_entropy and squared_error."""
+
+    kind: str
+    result: Var
+    target: str
+    label_smoothing: float = 0.0
+    exponent: int = 0
+
+
+# --- inputs ---------------------------------------------------------------------------------------
+
+
+def _input(kind: str, shape: Sequence[int], name: str, **settings: Setting) -> Var:
+    node = _Node(kind, (), {**settings, "shape": tuple(shape)}, name)
+    _add(_core.Builder(name), node, {})  # raises where it cannot be
+    return Var(tuple(shape), node, 0, kind == "indices")
+
+
+def input(height: int, width: int, channels: int = 1, *, means: Sequence[int] = (),
+          name: str = "pixels") -> Var:
+    """Pictures: uint8 [height, width, channels]. The mean of each channel (from 0 to 255; 128 where
+    none is given) is subtracted."""
+    return _input("pixels", (height, width, channels), name, means=tuple(means))
+
+
+def numbers(*shape: int, largest: float | None = None, exponent: int | None = None,
+            name: str = "numbers") -> Var:
+    """Real numbers, for the network 16 bits times 2^exponent: floats are rounded to that. Give the
+    exponent, or the largest size that numbers have."""
+    if (largest is None) == (exponent is None):
+        raise InvalidInput("numbers: give either `largest` or `exponent`")
+    if exponent is None:
+        exponent = _core.exponent_for(largest)
+    return _input("numbers", shape, name, exponent=exponent)
+
+
+def indices(*shape: int, name: str = "indices") -> Var:
+    """Whole numbers, such as classes: int32."""
+    return _input("indices", shape, name)
+
+
+# --- operators ------------------------------------------------------------------------------------
+
+
+def op(kind: str, *inputs: Var, name: str = "", shares: Var | None = None,
+       **settings: Setting) -> Var:
+    """Any operator, by its name in docs/operators.md, with its settings. `shares` is a value whose
+    layer's parameters this one uses, too."""
+    return ops(kind, *inputs, name=name, shares=shares, **settings)[0]
+
+
+def ops(kind: str, *inputs: Var, name: str = "", shares: Var | None = None,
+        **settings: Setting) -> tuple[Var, ...]:
+    """The same, for operators that have several results."""
+    for value in inputs:
+        if not isinstance(value, Var):
+            raise InvalidInput(f"{kind}: {value!r} is no value of a network; mt.input() makes one")
+    node = _Node(kind, inputs, settings, name, shares)
+    return tuple(Var(shape, node, i) for i, shape in enumerate(_shapes_of(node)))
+
+
+def _shapes_of(node: _Node) -> list[tuple[int, ...]]:
+    """Shapes of the results: the engine's, of a network that has this layer alone."""
+    builder = _core.Builder(node.name or node.op)
+    places = []
+    for i, value in enumerate(node.inputs):
+        dims = list(value.shape)
+        places.append(builder.indices(f"input{i}", dims) if value.is_index
+                      else builder.numbers(f"input{i}", dims, 0))
+    results = builder.add(node.op, places, _plain(node.settings), node.name, -1)
+    return [tuple(builder.dims(result)) for result in results]
+
+
+def _plain(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    def plain(value: Setting) -> Any:
+        if isinstance(value, (bool, int)):
+            return int(value)
+        return value if isinstance(value, (float, str)) else list(value)
+    return {name: plain(value) for name, value in settings.items()}
+
+
+def conv(x: Var, channels: int, kernel: int = 3, *, stride: int = 1, padding: int | None = None,
+         groups: int = 1, dilation: int = 1, bias: bool = False, name: str = "",
+         shares: Var | None = None) -> Var:
+    """A convolution of [height, width, channels]. Padding is half of the kernel where none is given:
+    with stride 1 the picture keeps its size."""
+    if padding is None:
+        padding = dilation * (kernel - 1) // 2
+    return op("convolution", x, name=name, shares=shares, channels=channels, kernel=kernel,
+              stride=stride, padding=padding, groups=groups, dilation=dilation, bias=bias)
+
+
+def linear(x: Var, channels: int, *, bias: bool = True, name: str = "",
+           shares: Var | None = None) -> Var:
+    """A linear layer of [features]; pictures are flattened first."""
+    return op("linear", flatten(x) if len(x.shape) == 3 else x, name=name, shares=shares,
+              channels=channels, bias=bias)
+
+
+def batch_norm(x: Var, *, zero_scale: bool = False, name: str = "") -> Var:
+    """Batch norm of the last axis. `zero_scale`: the scale starts at 0, not 1."""
+    return op("batch_norm", x, name=name, zero_scale=zero_scale)
+
+
+def relu(x: Var, *, name: str = "") -> Var:
+    """max(x, 0)."""
+    return op("relu", x, name=name)
+
+
+def relu6(x: Var, *, name: str = "") -> Var:
+    """min(max(x, 0), 6)."""
+    return op("relu6", x, name=name)
+
+
+def leaky_relu(x: Var, slope: float = 0.01, *, name: str = "") -> Var:
+    """x, or slope * x where it is negative."""
+    return op("leaky_relu", x, name=name, slope=slope)
+
+
+def sigmoid(x: Var, *, name: str = "") -> Var:
+    """1 / (1 + e^-x)."""
+    return op("sigmoid", x, name=name)
+
+
+def tanh(x: Var, *, name: str = "") -> Var:
+    """tanh x."""
+    return op("tanh", x, name=name)
+
+
+def hard_sigmoid(x: Var, *, name: str = "") -> Var:
+    """min(max(x + 3, 0), 6) / 6."""
+    return op("hard_sigmoid", x, name=name)
+
+
+def hard_swish(x: Var, *, name: str = "") -> Var:
+    """x * hard_sigmoid(x)."""
+    return op("hard_swish", x, name=name)
+
+
+def dropout(x: Var, probability: float = 0.5, *, name: str = "") -> Var:
+    """Sets values to 0 with this probability while training."""
+    return op("dropout", x, name=name, probability=probability)
+
+
+def add(a: Var, b: Var, *, name: str = "") -> Var:
+    """a + b, of the same shape; also written a + b."""
+    return op("add", a, b, name=name)
+
+
+def multiply(a: Var, b: Var, *, name: str = "") -> Var:
+    """a * b; b may be [channels], a factor for each channel of a; also written a * b."""
+    return op("multiply", a, b, name=name)
+
+
+def max_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int = 0,
+             name: str = "") -> Var:
+    """The largest value of each window. The stride is the window where none is given."""
+    if stride in (None, window) and padding == 0:
+        return op("max_pool", x, name=name, window=window)
+    return op("overlapping_max_pool", x, name=name, window=window, stride=stride or window,
+              padding=padding)
+
+
+def average_pool(x: Var, window: int = 2, *, stride: int | None = None, padding: int = 0,
+                 name: str = "") -> Var:
+    """The mean of each window. The stride is the window where none is given."""
+    return op("average_pool", x, name=name, window=window, stride=stride or window, padding=padding)
+
+
+def global_average_pool(x: Var, *, name: str = "") -> Var:
+    """The mean of each channel over the picture: [channels]."""
+    return op("global_average_pool", x, name=name)
+
+
+def concat(*values: Var, name: str = "") -> Var:
+    """All channels, one value's after the other's."""
+    return op("concat", *values, name=name)
+
+
+def slice(x: Var, first: int, channels: int, *, name: str = "") -> Var:
+    """Channels from `first` on."""
+    return op("slice", x, name=name, first=first, channels=channels)
+
+
+def flatten(x: Var, *, name: str = "") -> Var:
+    """[height, width, channels] to [height * width * channels]."""
+    return op("flatten", x, name=name)
+
+
+def layer(function: Callable[..., Var], *arguments: Any, **settings: Any) -> Callable[[Var], Var]:
+    """The operator with all arguments but its input: `mt.layer(mt.conv, 16)`, for Sequential."""
+    return lambda x: function(x, *arguments, **settings)
+
+
+class Sequential:
+    """Layers one after the other: functions of a value, such as `mt.relu`, `mt.layer(mt.conv, 16)`,
+    another Sequential or a function of one's own. It is such a function itself.
+
+        >>> block = mt.Sequential(mt.layer(mt.conv, 16), mt.batch_norm, mt.relu)
+        >>> h = block(mt.input(8, 8, 1))
+    """
+
+    def __init__(self, *layers: Callable[[Var], Var]):
+        self.layers = layers
+
+    def __call__(self, x: Var) -> Var:
+        for one in self.layers:
+            x = one(x)
+        return x
+
+
+# --- losses ---------------------------------------------------------------------------------------
+
+
+def cross_entropy(logits: Var, labels: str = "labels", *, label_smoothing: float = 0.0) -> Loss:
+    """Softmax and cross-entropy of a linear layer's result, against an input of labels, int32."""
+    return Loss("cross_entropy", logits, labels, label_smoothing)
+
+
+def squared_error(results: Var, targets: str = "targets", *, largest: float | None = None,
+                  exponent: int | None = None) -> Loss:
+    """Half the mean square of the difference to an input of as many targets: numbers of 16 bits
+    times 2^exponent. Give the exponent, or the largest size that targets have."""
+    if (largest is None) == (exponent is None):
+        raise InvalidInput("squared_error: give either `largest` or `exponent` of the targets")
+    if exponent is None:
+        exponent = _core.exponent_for(largest)
+    return Loss("squared_error", results, targets, exponent=exponent)
+
+
+# --- networks -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Input:
+    """An array that batches bring: uint8, int32, or int16 (numbers: mantissas times 2^exponent; floats
+    are rounded to them)."""
+
+    name: str
+    elements: str
+    shape: tuple[int, ...]
+    exponent: int
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    shape: tuple[int, ...]
+    trained: bool
+
+
+class Network:
+    """A network. Its outputs are values; without `loss` the first output is compared with `labels`, by
+    cross-entropy."""
+
+    def __init__(self, *outputs: Var, name: str = "network", loss: Loss | Sequence[Loss] | None = None):
+        if not outputs:
+            raise InvalidInput("Network: name at least one output")
+        losses = [cross_entropy(outputs[0])] if loss is None else (
+            [loss] if isinstance(loss, Loss) else list(loss))
+        self._core = _build(name, outputs, losses)
+
+    @classmethod
+    def _of(cls, core: _core.Network) -> Network:
+        network = cls.__new__(cls)
+        network._core = core
+        return network
+
+    @classmethod
+    def from_json(cls, text: str) -> Network:
+        """A network as docs/networks.md describes it."""
+        return cls._of(_core.Network.from_json(text))
+
+    @classmethod
+    def read(cls, path: str) -> Network:
+        """The network of a JSON file."""
+        return cls._of(_core.Network.read(str(path)))
+
+    def to_json(self) -> str:
+        return self._core.to_json()
+
+    @property
+    def name(self) -> str:
+        return self._core.name
+
+    @property
+    def inputs(self) -> list[Input]:
+        return [Input(name, elements, tuple(dims), exponent)
+                for name, elements, dims, exponent in self._core.inputs()]
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        return [Parameter(name, tuple(dims), trained)
+                for name, dims, trained in self._core.parameters()]
+
+    def frozen(self, patterns: str) -> Network:
+        """The same network, in which parameters are not trained: `frozen("stem*,stage1.*")`."""
+        return Network._of(self._core.with_frozen(patterns))
+
+    def with_pixel_means(self, means: Sequence[int]) -> Network:
+        """The same network with the means that pixels are reduced by, where it has none."""
+        return Network._of(self._core.with_pixel_means(list(means)))
+
+    def summary(self) -> str:
+        """A line for each layer: name, operator with its inputs and settings, shape."""
+        count = sum(math.prod(one.shape) for one in self.parameters if one.trained)
+        lines = [f"{self.name}: {count:,} parameters"]
+        for node in self.nodes:
+            settings = [f"{key}={value}" for key, value in node.get("attributes", {}).items()]
+            inside = ", ".join([*node.get("inputs", []), *settings])
+            call = f" = {node['op']}({inside})" if node["op"] != "input" else ""
+            lines.append(f"  {node['name']}{call} {node.get('shape', [])}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        from ._display import network_html
+        return network_html(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Network) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Network.from_json, (self.to_json(),))
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """Inputs and layers, as the JSON has them."""
+        nodes: list[dict[str, Any]] = json.loads(self.to_json())["nodes"]
+        return nodes
+
+
+def _build(name: str, outputs: Sequence[Var], losses: Sequence[Loss]) -> _core.Network:
+    builder = _core.Builder(name)
+    results: dict[int, list[int]] = {}  # of nodes, by their order
+    for node in _nodes_before([*outputs, *(loss.result for loss in losses)]):
+        results[node.order] = _add(builder, node, results)
+
+    def place(value: Var) -> int:
+        return results[value.node.order][value.result]
+
+    for loss in losses:
+        if loss.kind == "cross_entropy":
+            builder.cross_entropy(place(loss.result), loss.target, loss.label_smoothing)
+        else:
+            builder.squared_error(place(loss.result), loss.target, loss.exponent)
+    return builder.finish([place(output) for output in outputs])
+
+
+def _nodes_before(values: Sequence[Var]) -> list[_Node]:
+    """All nodes that the values come from, in the order in which they were made."""
+    found: dict[int, _Node] = {}
+    open_values = list(values)
+    while open_values:
+        node = open_values.pop().node
+        if node.order in found:
+            continue
+        found[node.order] = node
+        open_values.extend(node.inputs)
+        if node.shares is not None:
+            open_values.append(node.shares)
+    return [found[order] for order in sorted(found)]
+
+
+def _add(builder: _core.Builder, node: _Node, results: Mapping[int, list[int]]) -> list[int]:
+    settings: Any = node.settings
+    if not node.inputs:
+        dims = list(settings["shape"])
+        if node.op == "pixels":
+            return [builder.pixels(node.name, dims, list(settings["means"]))]
+        if node.op == "numbers":
+            return [builder.numbers(node.name, dims, settings["exponent"])]
+        return [builder.indices(node.name, dims)]
+    inputs = [results[value.node.order][value.result] for value in node.inputs]
+    shares = -1 if node.shares is None else results[node.shares.node.order][node.shares.result]
+    return builder.add(node.op, inputs, _plain(settings), node.name, shares)
