@@ -47,7 +47,7 @@ def history_html(history: History) -> str:
 
 def plot_history(history: History) -> Any:
     try:
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise ImportError("history.plot() wants matplotlib: pip install matplotlib") from None
     has_accuracy = any(accuracy is not None for accuracy in history.column("accuracy"))

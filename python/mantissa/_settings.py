@@ -16,7 +16,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     if isinstance(value, (list, tuple)):
         return ",".join(text_of(one) for one in value)
     return str(value)

@@ -89,8 +89,10 @@ class Data:
         if not rows:
             raise InvalidInput("Data.from_iterable: there are no examples")
         if isinstance(rows[0], dict):
-            return cls(**{name: np.stack([as_array(row[name], name, True) for row in rows])
-                          for name in rows[0]})
+            named: dict[str, Any] = {
+                name: np.stack([as_array(row[name], name, True) for row in rows])
+                for name in rows[0]}
+            return cls(**named)
         width = len(rows[0])
         return cls(*(np.stack([as_array(row[i], str(i), True) for row in rows])
                      for i in range(width)))

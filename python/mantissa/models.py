@@ -26,9 +26,10 @@ def build(name: str, data: Data | None = None, *, pixels: Sequence[int] | None =
     run of the command line; without data, 28 x 28 x 1 and 10."""
     if loss not in ("cross-entropy", "mse"):
         raise InvalidInput(f"loss: '{loss}' is neither cross-entropy nor mse")
-    found_pixels, found_classes, found_means = (28, 28, 1), 10, None
+    found: tuple[Sequence[int], int, list[int] | None] = ((28, 28, 1), 10, None)
     if data is not None:
-        found_pixels, found_classes, found_means = _read(data)
+        found = _read(data)
+    found_pixels, found_classes, found_means = found
     network = Network._of(_core.Network.built_in(
         name, list(pixels or found_pixels), classes or found_classes, width, label_smoothing,
         loss == "mse"))

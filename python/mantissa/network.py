@@ -88,11 +88,15 @@ def numbers(*shape: int, largest: float | None = None, exponent: int | None = No
             name: str = "numbers") -> Var:
     """Real numbers, for the network 16 bits times 2^exponent: floats are rounded to that. Give the
     exponent, or the largest size that numbers have."""
-    if (largest is None) == (exponent is None):
-        raise InvalidInput("numbers: give either `largest` or `exponent`")
-    if exponent is None:
-        exponent = _core.exponent_for(largest)
-    return _input("numbers", shape, name, exponent=exponent)
+    return _input("numbers", shape, name, exponent=_exponent_of("numbers", largest, exponent))
+
+
+def _exponent_of(what: str, largest: float | None, exponent: int | None) -> int:
+    if exponent is None and largest is not None:
+        return _core.exponent_for(largest)
+    if exponent is None or largest is not None:
+        raise InvalidInput(f"{what}: give either `largest` or `exponent`")
+    return exponent
 
 
 def indices(*shape: int, name: str = "indices") -> Var:
@@ -282,11 +286,8 @@ def squared_error(results: Var, targets: str = "targets", *, largest: float | No
                   exponent: int | None = None) -> Loss:
     """Half the mean square of the difference to an input of as many targets: numbers of 16 bits
     times 2^exponent. Give the exponent, or the largest size that targets have."""
-    if (largest is None) == (exponent is None):
-        raise InvalidInput("squared_error: give either `largest` or `exponent` of the targets")
-    if exponent is None:
-        exponent = _core.exponent_for(largest)
-    return Loss("squared_error", results, targets, exponent=exponent)
+    return Loss("squared_error", results, targets,
+                exponent=_exponent_of("squared_error", largest, exponent))
 
 
 # --- networks -------------------------------------------------------------------------------------

@@ -1,0 +1,143 @@
+"""Classifier and Regressor for scikit-learn: clone, Pipeline, GridSearchCV, joblib and pickle work.
+
+    >>> from mantissa.sklearn import Classifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> model = make_pipeline(StandardScaler(), Classifier(epochs=30)).fit(X, y)
+
+Numbers become 16 bits times one power of two, so features should be of about one size, as a
+StandardScaler makes them. Numbers beyond four times the largest that fit() saw are clipped to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import network as layers
+from .data import Data
+from .errors import InvalidInput
+from .model import Model
+from .network import Network, Var
+from .trainer import Trainer
+
+_ROOM = 4.0  # numbers may become so many times larger than those of the training
+
+
+class _Estimator(BaseEstimator):  # type: ignore[misc]
+    """What both have in common."""
+
+    def __init__(self, hidden: Sequence[int] = (100,), *,
+                 body: Callable[[Var], Var] | None = None, format: str = "bfp8", epochs: int = 30,
+                 batch_size: int = 200, optimizer: str = "momentum", learning_rate: float = 0.02,
+                 lr_schedule: str = "cosine", weight_decay: float = 0.0, seed: int = 1,
+                 threads: int = 0, settings: dict[str, Any] | None = None):
+        self.hidden = hidden
+        self.body = body
+        self.format = format
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.lr_schedule = lr_schedule
+        self.weight_decay = weight_decay
+        self.seed = seed
+        self.threads = threads
+        self.settings = settings
+
+    def _hidden_layers(self, x: Var) -> Var:
+        if self.body is not None:
+            return self.body(x)
+        for channels in self.hidden:
+            x = layers.relu(layers.linear(x, channels))
+        return x
+
+    def _fit(self, X: np.ndarray, y: np.ndarray, network: Network) -> None:
+        data = Data(x=X, y=y)
+        batch = min(self.batch_size, len(X))
+        self.trainer_ = Trainer(
+            network, format=self.format, optimizer=self.optimizer, batch_size=batch,
+            learning_rate=self.learning_rate, lr_schedule=self.lr_schedule,
+            weight_decay=self.weight_decay, seed=self.seed, threads=self.threads,
+            **(self.settings or {}))
+        self.history_ = self.trainer_.fit(data, epochs=self.epochs, progress=False)
+        self.model_: Model = self.trainer_.freeze(data)
+
+    def _input(self, X: np.ndarray) -> Var:
+        self._largest = _ROOM * float(np.abs(X).max(initial=2.0**-20))
+        return layers.numbers(X.shape[1], largest=self._largest, name="x")
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "model_")
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False, order="C")
+        # One unit of 16 bits below the bound: rounding must not reach it.
+        bound = self._largest * (1 - 2.0**-14)
+        return self.model_.predict({"x": np.clip(X, -bound, bound)})
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        state.pop("trainer_", None)  # the model is enough
+        return state
+
+
+class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+    """A network of linear layers and ReLU for classes of any kind, trained in integers.
+
+    hidden: channels of the hidden layers; or `body`, a function that makes of the input's value the one
+    that the last linear layer reads. Other settings are those of `mantissa.Trainer`; `settings` takes
+    the rest of them. After fit(): `classes_`, `history_`, `model_`, and, until it is pickled,
+    `trainer_`.
+    """
+
+    def fit(self, X: Any, y: Any) -> Classifier:
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidInput("Classifier: the labels have one class only; two or more are needed")
+        logits = layers.linear(self._hidden_layers(self._input(X)), len(self.classes_))
+        network = Network(logits, name="classifier", loss=layers.cross_entropy(logits, "y"))
+        self._fit(X, labels.astype(np.int32), network)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The logits; of two classes the difference between the second and the first."""
+        logits = self._outputs(X)
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        logits = self._outputs(X)
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probabilities: np.ndarray = powers / powers.sum(axis=1, keepdims=True)
+        return probabilities
+
+    def predict(self, X: Any) -> np.ndarray:
+        predicted: np.ndarray = self.classes_[self._outputs(X).argmax(axis=1)]
+        return predicted
+
+
+class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
+    """The same for numbers: one target or several, brought to mean 0 and deviation 1 for the training."""
+
+    def fit(self, X: Any, y: Any) -> Regressor:
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C",
+                             multi_output=True, y_numeric=True)
+        targets = np.asarray(y, np.float64).reshape(len(X), -1)
+        self._one_target = np.ndim(y) == 1
+        self._mean = targets.mean(axis=0)
+        deviation = targets.std(axis=0)
+        self._deviation = np.where(deviation > 0, deviation, 1.0)
+        targets = (targets - self._mean) / self._deviation
+        results = layers.linear(self._hidden_layers(self._input(X)), targets.shape[1])
+        loss = layers.squared_error(results, "y", largest=max(1.0, float(np.abs(targets).max())))
+        self._fit(X, targets, Network(results, name="regressor", loss=loss))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        numbers: np.ndarray = self._outputs(X) * self._deviation + self._mean
+        return numbers[:, 0] if self._one_target else numbers
