@@ -86,6 +86,29 @@ struct ParameterNumbers {
   std::vector<int> exponents;  // one, or one for each part of the first axis
 };
 
+// Trained parameters of a file: a run's folder, a checkpoint, a model.safetensors, what
+// import_model wrote, or an ONNX model.
+class MANTISSA_EXPORT TrainedParameters {
+ public:
+  static Outcome<TrainedParameters> read(const std::string& path);
+  // The network that they are of.
+  Outcome<Network> network() const;
+
+  struct Data;
+  explicit TrainedParameters(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  const Data& data() const { return *data_; }
+
+ private:
+  std::shared_ptr<const Data> data_;
+};
+
+// Names of parameters, as "conv1.weights [16, 3, 3, 1]".
+struct TakenNames {
+  std::vector<std::string> taken;
+  std::vector<std::string> initial;    // of the network: the source lacks them, or they differ
+  std::vector<std::string> left_over;  // of the source: the network has no use for them
+};
+
 // A network with fixed exponents. Predictions do not depend on their neighbours in the batch.
 class MANTISSA_EXPORT Model {
  public:
@@ -133,6 +156,10 @@ class MANTISSA_EXPORT Trainer {
   Outcome<ParameterNumbers> parameter(const std::string& name) const;
   // Rounds numbers to the parameter's mantissas; what the optimiser keeps for it starts anew.
   Outcome<Done> set_parameter(const std::string& name, const std::vector<double>& numbers);
+
+  // Takes the parameters whose names and shapes are the network's, as `from` of a run does. An
+  // error if there are none.
+  Outcome<TakenNames> take(const TrainedParameters& trained);
 
   // All of the state. A trainer of the same network and settings goes on with the same bits.
   Outcome<Done> save(const std::string& path) const;

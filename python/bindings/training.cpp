@@ -141,6 +141,12 @@ class PythonTrainer {
         name, std::vector<double>(numbers.data(), numbers.data() + numbers.size())));
   }
 
+  std::tuple<std::vector<std::string>, std::vector<std::string>, std::vector<std::string>> take(
+      const TrainedParameters& trained) {
+    TakenNames names = value_of(trainer_.take(trained));
+    return {std::move(names.taken), std::move(names.initial), std::move(names.left_over)};
+  }
+
   void save(const std::string& path) const {
     value_of(released([&] { return trainer_.save(path); }));
   }
@@ -177,6 +183,12 @@ StepReport evaluate(const Model& model, const NamedArrays& arrays) {
 }  // namespace
 
 void bind_training(nb::module_& module) {
+  nb::class_<TrainedParameters>(module, "TrainedParameters")
+      .def_static("read",
+                  [](const std::string& path) {
+                    return value_of(released([&] { return TrainedParameters::read(path); }));
+                  })
+      .def("network", [](const TrainedParameters& trained) { return value_of(trained.network()); });
   nb::class_<StepReport>(module, "StepReport")
       .def_ro("examples", &StepReport::examples)
       .def_ro("loss", &StepReport::loss)
@@ -203,6 +215,7 @@ void bind_training(nb::module_& module) {
       .def("freeze", &PythonTrainer::freeze)
       .def("parameter", &PythonTrainer::parameter)
       .def("set_parameter", &PythonTrainer::set_parameter)
+      .def("take", &PythonTrainer::take)
       .def("save", &PythonTrainer::save)
       .def("load", &PythonTrainer::load)
       .def("steps_done", &PythonTrainer::steps_done)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from . import _core
 from ._settings import settings_of
+from .network import Network
 
 Watch = Callable[[_core.Progress], Any]
 
@@ -70,11 +72,27 @@ def plan(**settings: Any) -> Plan:
     return Plan(text, json.loads(content))
 
 
-def import_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str],
-                **settings: Any) -> list[str]:
-    """Translates an ONNX model to a file that training starts from (`from_=`). Returns what was assumed
-    and left out."""
-    return _core.import_model(os.fspath(path), settings_of({"out": out, **settings}, "import"))
+@dataclass(frozen=True)
+class Imported:
+    """A network with its weights, and what was assumed or left out, a line each."""
+
+    network: Network
+    notes: list[str]
+
+
+def import_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str] | None = None,
+                **settings: Any) -> Imported:
+    """The network and weights of an ONNX model. `out` keeps them in a file, for `from_=` and
+    Network.from_trained.
+
+        >>> net = mt.import_onnx("net.onnx").network
+        >>> trainer = mt.Trainer(net)     # starts from these weights
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "imported.safetensors") if out is None else os.fspath(out)
+        notes = _core.import_model(os.fspath(path),
+                                   settings_of({"out": file, **settings}, "import"))
+        return Imported(Network.from_trained(file), notes)
 
 
 def export_onnx(checkpoint: str | os.PathLike[str], out: str | os.PathLike[str],

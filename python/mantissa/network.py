@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
@@ -321,11 +322,13 @@ class Network:
         losses = [cross_entropy(outputs[0])] if loss is None else (
             [loss] if isinstance(loss, Loss) else list(loss))
         self._core = _build(name, outputs, losses)
+        self._trained: _core.TrainedParameters | None = None
 
     @classmethod
-    def _of(cls, core: _core.Network) -> Network:
+    def _of(cls, core: _core.Network, trained: _core.TrainedParameters | None = None) -> Network:
         network = cls.__new__(cls)
         network._core = core
+        network._trained = trained
         return network
 
     @classmethod
@@ -334,9 +337,16 @@ class Network:
         return cls._of(_core.Network.from_json(text))
 
     @classmethod
-    def read(cls, path: str) -> Network:
+    def read(cls, path: str | os.PathLike[str]) -> Network:
         """The network of a JSON file."""
-        return cls._of(_core.Network.read(str(path)))
+        return cls._of(_core.Network.read(os.fspath(path)))
+
+    @classmethod
+    def from_trained(cls, path: str | os.PathLike[str]) -> Network:
+        """A trained network with its weights, which a Trainer starts from: of a run's folder, a checkpoint,
+        model.safetensors, or an ONNX model."""
+        trained = _core.TrainedParameters.read(os.fspath(path))
+        return cls._of(trained.network(), trained)
 
     def to_json(self) -> str:
         return self._core.to_json()
@@ -357,11 +367,11 @@ class Network:
 
     def frozen(self, patterns: str) -> Network:
         """The same network, in which parameters are not trained: `frozen("stem*,stage1.*")`."""
-        return Network._of(self._core.with_frozen(patterns))
+        return Network._of(self._core.with_frozen(patterns), self._trained)
 
     def with_pixel_means(self, means: Sequence[int]) -> Network:
         """The same network with the means that pixels are reduced by, where it has none."""
-        return Network._of(self._core.with_pixel_means(list(means)))
+        return Network._of(self._core.with_pixel_means(list(means)), self._trained)
 
     def summary(self) -> str:
         """A line for each layer: name, operator with its inputs and settings, shape."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from . import network as layers
 from .data import Data
@@ -33,8 +33,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What both have in common."""
 
     def __init__(self, hidden: Sequence[int] = (100,), *,
-                 body: Callable[[Var], Var] | None = None, format: str = "bfp8", epochs: int = 30,
-                 batch_size: int = 200, optimizer: str = "momentum", learning_rate: float = 0.02,
+                 body: Callable[[Var], Var] | None = None, format: str = "bfp8", epochs: int = 100,
+                 batch_size: int = 200, optimizer: str = "adam", learning_rate: float = 0.02,
                  lr_schedule: str = "cosine", weight_decay: float = 0.0, seed: int = 1,
                  threads: int = 0, settings: dict[str, Any] | None = None):
         self.hidden = hidden
@@ -117,7 +117,8 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return probabilities
 
     def predict(self, X: Any) -> np.ndarray:
-        predicted: np.ndarray = self.classes_[self._outputs(X).argmax(axis=1)]
+        best = self._outputs(X).argmax(axis=1)
+        predicted: np.ndarray = self.classes_[best]
         return predicted
 
 
@@ -127,8 +128,10 @@ class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Regressor:
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C",
                              multi_output=True, y_numeric=True)
-        targets = np.asarray(y, np.float64).reshape(len(X), -1)
+        if np.ndim(y) == 2 and np.shape(y)[1] == 1:
+            y = column_or_1d(y, warn=True)
         self._one_target = np.ndim(y) == 1
+        targets = np.asarray(y, np.float64).reshape(len(X), -1)
         self._mean = targets.mean(axis=0)
         deviation = targets.std(axis=0)
         self._deviation = np.where(deviation > 0, deviation, 1.0)

@@ -63,6 +63,15 @@ class History:
         return history_html(self)
 
 
+@dataclass(frozen=True)
+class Taken:
+    """Parameters as "conv1.weights [16, 3, 3, 1]"."""
+
+    taken: list[str]
+    initial: list[str]  # of the network: the file lacks them, or they differ
+    left_over: list[str]  # of the file: the network has no use for them
+
+
 class Trainer:
     """Trains a network. Settings are those of `mantissa train`, with underscores: `batch_size=64`,
     `learning_rate=0.05`, `memory_budget="64MiB"`; `mt.settings("train")` lists them with their
@@ -78,6 +87,8 @@ class Trainer:
             settings["memory_budget"] = f"{memory}B" if isinstance(memory, int) else memory
         self.network = network
         self._core = _core.Trainer(network._core, settings_of(settings, "train"))
+        if network._trained is not None:
+            self._core.take(network._trained)
 
     # --- training ---
 
@@ -154,6 +165,11 @@ class Trainer:
             rate = learning_rate(i) if callable(learning_rate) else learning_rate
             losses.append(self.step(*batch, learning_rate=rate).loss)
         return losses
+
+    def take(self, path: str | os.PathLike[str]) -> Taken:
+        """Takes the parameters of a trained file whose names and shapes are the network's: a run's folder, a
+        checkpoint, model.safetensors, or an ONNX model."""
+        return Taken(*self._core.take(_core.TrainedParameters.read(os.fspath(path))))
 
     @property
     def steps_done(self) -> int:

@@ -8,6 +8,7 @@
 #include "api/array_set.h"
 #include "api/public_values.h"
 #include "api/settings.h"
+#include "api/trained_file.h"
 #include "base/thread_pool.h"
 #include "data/shuffled_batches.h"
 #include "train/run_plan.h"
@@ -251,6 +252,17 @@ Outcome<Done> Trainer::set_parameter(const std::string& name, const std::vector<
   }
   mantissa::set_parameter(session.graph(), index, numbers, session.state());
   return Done{};
+}
+
+Outcome<TakenNames> Trainer::take(const TrainedParameters& trained) {
+  Session& session = *data_->session;
+  const TrainedFile& file = trained.data().file;
+  const auto match = match_start(session.graph(), starting_point(file));
+  if (!match.ok()) return failure_of(match.error());
+  auto taken = take_trained(session.graph(), session.config().format, file, session.state());
+  if (!taken.ok()) return failure_of(taken.error());
+  return TakenNames{std::move(taken->taken), std::move(taken->initial),
+                    std::move(taken->left_over)};
 }
 
 Outcome<Done> Trainer::save(const std::string& path) const {
