@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _READ_AS_THEY_ARE = frozenset(("uint8", "int16", "int32", "int64", "float32", "float64"))
 
 
+def is_readable(value: Any) -> bool:
+    """Whether the engine knows the elements as they are."""
+    import numpy as np
+
+    return isinstance(value, np.ndarray) and value.dtype.name in _READ_AS_THEY_ARE
+
+
 def as_array(value: Any, name: str = "array", copy: bool = False) -> np.ndarray:
     """The value as an array that the engine can read, without a copy where that is possible: an
     ndarray, a memmap, anything with DLPack or a buffer, a pandas column or frame. Lists, small

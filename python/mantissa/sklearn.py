@@ -1,17 +1,18 @@
 """Classifier and Regressor for scikit-learn: clone, Pipeline, GridSearchCV, joblib and pickle work.
 
     >>> from mantissa.sklearn import Classifier
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> model = make_pipeline(StandardScaler(), Classifier(epochs=30)).fit(X, y)
+    >>> model = Classifier((100, 50), epochs=50).fit(X, y)
+    >>> model.score(X_test, y_test)
 
-Numbers become 16 bits times one power of two, so features should be of about one size, as a
-StandardScaler makes them. Numbers beyond four times the largest that fit() saw are clipped to that.
+Features are brought to mean 0 and deviation 1 (a StandardScaler before changes nothing), and then
+become 16 bits times one power of two. Numbers beyond four times the largest that fit() saw are clipped
+to that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,27 @@ from .network import Network, Var
 from .trainer import Trainer
 
 _ROOM = 4.0  # numbers may become so many times larger than those of the training
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Mean and deviation of each column."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+
+    @staticmethod
+    def of(numbers: np.ndarray) -> _Scale:
+        deviation = numbers.std(axis=0)
+        return _Scale(numbers.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
+
+    def to_standard(self, numbers: np.ndarray) -> np.ndarray:
+        scaled: np.ndarray = (numbers - self.mean) / self.deviation
+        return scaled
+
+    def from_standard(self, numbers: np.ndarray) -> np.ndarray:
+        scaled: np.ndarray = numbers * self.deviation + self.mean
+        return scaled
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
@@ -58,7 +80,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return x
 
     def _fit(self, X: np.ndarray, y: np.ndarray, network: Network) -> None:
-        data = Data(x=X, y=y)
+        data = Data(x=self._scale.to_standard(X), y=y)
         batch = min(self.batch_size, len(X))
         self.trainer_ = Trainer(
             network, format=self.format, optimizer=self.optimizer, batch_size=batch,
@@ -69,7 +91,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         self.model_: Model = self.trainer_.freeze(data)
 
     def _input(self, X: np.ndarray) -> Var:
-        self._largest = _ROOM * float(np.abs(X).max(initial=2.0**-20))
+        self._scale = _Scale.of(X)
+        largest = float(np.abs(self._scale.to_standard(X)).max(initial=2.0**-20))
+        self._largest = _ROOM * largest
         return layers.numbers(X.shape[1], largest=self._largest, name="x")
 
     def _outputs(self, X: Any) -> np.ndarray:
@@ -77,7 +101,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False, order="C")
         # One unit of 16 bits below the bound: rounding must not reach it.
         bound = self._largest * (1 - 2.0**-14)
-        return self.model_.predict({"x": np.clip(X, -bound, bound)})
+        return self.model_.predict({"x": np.clip(self._scale.to_standard(X), -bound, bound)})
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -132,15 +156,14 @@ class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
             y = column_or_1d(y, warn=True)
         self._one_target = np.ndim(y) == 1
         targets = np.asarray(y, np.float64).reshape(len(X), -1)
-        self._mean = targets.mean(axis=0)
-        deviation = targets.std(axis=0)
-        self._deviation = np.where(deviation > 0, deviation, 1.0)
-        targets = (targets - self._mean) / self._deviation
+        self._target_scale = _Scale.of(targets)
+        targets = self._target_scale.to_standard(targets)
         results = layers.linear(self._hidden_layers(self._input(X)), targets.shape[1])
         loss = layers.squared_error(results, "y", largest=max(1.0, float(np.abs(targets).max())))
         self._fit(X, targets, Network(results, name="regressor", loss=loss))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        numbers: np.ndarray = self._outputs(X) * self._deviation + self._mean
+        outputs = self._outputs(X)
+        numbers = self._target_scale.from_standard(outputs)
         return numbers[:, 0] if self._one_target else numbers

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 from . import _core
 from ._settings import settings_of
 from .callbacks import Callback, ProgressLine
-from .data import Data, as_array, as_data
+from .data import as_array, as_data, is_readable
 from .errors import InvalidInput
 from .model import Model
 from .network import Network
@@ -98,10 +98,9 @@ class Trainer:
         try:
             return self._core.step(arrays, learning_rate)
         except InvalidInput:
-            converted = tuple(as_array(array) for array in arrays)
-            if all(new is old for new, old in zip(converted, arrays)):
+            if all(is_readable(array) for array in arrays):
                 raise
-            return self._core.step(converted, learning_rate)
+            return self._core.step(tuple(as_array(array) for array in arrays), learning_rate)
 
     def fit(self, data: Any, *, epochs: int | None = None, steps: int | None = None,
             validation: Any = None, callbacks: Sequence[Callback] = (),

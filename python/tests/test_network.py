@@ -1,0 +1,94 @@
+import pickle
+
+import pytest
+
+import mantissa as mt
+
+
+def test_shapes_are_known_at_once():
+    image = mt.input(9, 9, 3)
+    assert mt.conv(image, 16, stride=2).shape == (5, 5, 16)
+    assert mt.conv(image, 16, 1, padding=0).shape == (9, 9, 16)
+    assert mt.flatten(mt.max_pool(mt.conv(image, 4))).shape == (64,)
+    assert mt.concat(mt.conv(image, 4), mt.conv(image, 3)).shape == (9, 9, 7)
+    assert mt.linear(mt.conv(image, 4), 10).shape == (10,)
+
+
+def test_errors_arise_where_the_operator_is_called():
+    image = mt.input(6, 6, 1)
+    with pytest.raises(mt.InvalidInput, match="kernel of 9 does not fit"):
+        mt.conv(image, 3, 9, padding=0)
+    with pytest.raises(mt.InvalidInput, match="'stem'.*chanels"):
+        mt.op("convolution", image, name="stem", chanels=3)
+    with pytest.raises(mt.InvalidInput, match="no value of a network"):
+        mt.relu(3)
+    with pytest.raises(mt.InvalidInput):
+        mt.conv(image, 4) + mt.conv(image, 5)
+    with pytest.raises(ValueError):  # InvalidInput is one
+        mt.numbers(3)
+
+
+def test_a_failed_call_leaves_the_values_usable():
+    image = mt.input(8, 8, 1)
+    h = mt.conv(image, 4)
+    with pytest.raises(mt.InvalidInput):
+        mt.max_pool(h, 20)
+    net = mt.Network(mt.linear(mt.global_average_pool(h), 3))
+    assert [node["op"] for node in net.nodes] == [
+        "input", "normalise_input", "convolution", "global_average_pool", "linear", "input",
+        "softmax_cross_entropy"]
+
+
+def test_only_what_outputs_need_is_part_of_the_network():
+    image = mt.input(8, 8, 1)
+    h = mt.conv(image, 4)
+    mt.conv(h, 99)
+    net = mt.Network(mt.linear(mt.global_average_pool(h), 3))
+    assert sum(node["op"] == "convolution" for node in net.nodes) == 1
+
+
+def test_several_inputs_outputs_and_losses():
+    picture, extra = mt.input(8, 8, 1), mt.numbers(3, largest=4, name="extra")
+    h = mt.concat(mt.flatten(mt.relu(mt.conv(picture, 2))), mt.relu(mt.linear(extra, 8)))
+    kind, size = mt.linear(h, 5), mt.linear(h, 1)
+    net = mt.Network(kind, size, loss=[mt.cross_entropy(kind, "kind"),
+                                       mt.squared_error(size, "size", largest=10)])
+    assert [one.name for one in net.inputs] == ["pixels", "extra", "kind", "size"]
+    assert net.inputs[1].elements == "int16" and net.inputs[1].exponent == -12
+
+
+def test_shared_parameters_are_one():
+    image = mt.input(8, 8, 4)
+    first = mt.conv(image, 4, name="once")
+    again = mt.conv(first, 4, shares=first)
+    net = mt.Network(mt.linear(mt.global_average_pool(again), 2))
+    weights = [one.name for one in net.parameters if one.name.endswith("weights")]
+    assert len(weights) == 2
+
+
+def test_sequential_is_a_function():
+    block = mt.Sequential(mt.layer(mt.conv, 8), mt.batch_norm, mt.relu)
+    body = mt.Sequential(block, block, mt.global_average_pool, mt.layer(mt.linear, 10))
+    assert body(mt.input(8, 8, 1)).shape == (10,)
+
+
+def test_json_pickle_and_equality(network, tmp_path):
+    assert mt.Network.from_json(network.to_json()) == network
+    (tmp_path / "net.json").write_text(network.to_json())
+    assert mt.Network.read(tmp_path / "net.json") == network
+    assert pickle.loads(pickle.dumps(network)) == network
+    assert network.frozen("convolution1*,batch_norm1*") != network
+
+
+def test_how_it_is_shown(network):
+    assert "corners: 1," in repr(network)
+    assert "convolution2 = convolution(relu1, channels=16, stride=2" in repr(network)
+    assert "<table>" in network._repr_html_()
+
+
+def test_built_in_networks():
+    assert "resnet20" in mt.models.names() and "resnet20" in dir(mt.models)
+    net = mt.models.resnet8(pixels=(32, 32, 3), classes=7, means=[1, 2, 3])
+    assert net.inputs[0].shape == (32, 32, 3)
+    with pytest.raises(AttributeError, match="resnet8"):
+        mt.models.resnet9  # noqa: B018

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The Python package: a wheel of this build, installed into an empty environment; its tests; mypy; and
+# the code in docs/python.md.
+#
+# MANTISSA names the program; the library beside it goes into the module. Packages come from PyPI into
+# environments in build/python, which stay for the next time.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+MANTISSA=$(readlink -f "${MANTISSA:-$root/build/dev/mantissa}")
+export MANTISSA
+build=$(dirname "$MANTISSA")
+work=$root/build/python
+mkdir -p "$work"
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PYTHONDONTWRITEBYTECODE=1
+
+# environment NAME PACKAGE...: made once for these packages.
+environment() {
+  local folder=$work/$1 wanted="${*:2}"
+  if [[ ! -f $folder/wanted || $(<"$folder/wanted") != "$wanted" ]]; then
+    rm -rf "$folder"
+    python3 -m venv "$folder"
+    [[ -z $wanted ]] || "$folder/bin/pip" install "${@:2}"
+    printf '%s' "$wanted" >"$folder/wanted"
+  fi
+}
+
+environment tools build "nanobind>=2.4" "scikit-build-core>=0.11"
+rm -rf "$work/prefix" "$work/wheel"
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
+# The same wheel as that of `pip wheel .`, but of the library that is built already.
+prefixes="$work/prefix;$("$work/tools/bin/python" -m nanobind --cmake_dir)"
+CMAKE_PREFIX_PATH=${prefixes//;/:} "$work/tools/bin/python" -m build --wheel --no-isolation \
+  --outdir "$work/wheel" -Ccmake.source-dir=python -Cbuild-dir="$work/module" \
+  "$root" >"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log"; exit 1; }
+wheel=("$work"/wheel/mantissa-*.whl)
+ls -l "${wheel[0]}"
+
+# Into an empty environment, with its dependencies alone.
+rm -rf "$work/empty"
+python3 -m venv "$work/empty"
+"$work/empty/bin/pip" install "${wheel[0]}"
+(cd "$work" && "$work/empty/bin/python" - <<'PYTHON')
+import mantissa as mt, numpy as np
+net = mt.Network(mt.linear(mt.input(4, 4, 1), 2))
+data = (np.eye(16, dtype=np.uint8).reshape(16, 4, 4, 1), np.arange(16) % 2)
+mt.Trainer(net, batch_size=8).fit(data, epochs=1, progress=False)
+PYTHON
+
+environment test pytest mypy scikit-learn pandas matplotlib numpy
+"$work/test/bin/pip" install --force-reinstall --no-deps "${wheel[0]}"
+cd "$root"
+"$work/test/bin/python" -m pytest -q -p no:cacheprovider python/tests
