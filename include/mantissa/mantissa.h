@@ -64,7 +64,8 @@ struct Progress {
   } kind = Kind::kStep;
   int64_t step = 0, steps = 0;  // done, in all (kValidating, kEvaluating: examples)
   int64_t epoch = 0, epochs = 0;
-  double loss = 0, accuracy = 0;  // of the steps since the last report
+  // Of the steps since the last report. Accuracy is -1 where numbers are predicted.
+  double loss = 0, accuracy = 0;
   double learning_rate = 0;
   double examples_per_second = 0;
   double seconds_left = 0;

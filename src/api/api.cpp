@@ -46,7 +46,7 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
     MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
   }
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
-  MANTISSA_RETURN_IF_ERROR(check_pictures(network, config.checkpoint));
+  MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   MANTISSA_ASSIGN(const Dataset data, load_test_data(config, network));
   const auto message = [&](std::string text) {
     if (observer == nullptr || text.empty()) return;

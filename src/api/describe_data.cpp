@@ -27,23 +27,31 @@ Json to_json(const DataSurvey& survey) {
                        {"validation", survey.validation_counts[i]},
                        {"test", survey.test_counts[i]}});
   }
-  return {{"data", info.name},
-          {"kind", info.kind},
-          {"train_examples", info.train_count},
-          {"validation_examples", info.validation_count},
-          {"test_examples", info.test_count},
-          {"smallest", size_json(survey.smallest)},
-          {"largest", size_json(survey.largest)},
-          {"height", info.height},
-          {"width", info.width},
-          {"channels", info.channels},
-          {"mean", survey.mean},
-          {"deviation", survey.deviation},
-          {"bytes", info.bytes()},
-          {"classes", std::move(classes)},
-          {"duplicates", survey.duplicates},
-          {"unreadable", survey.unreadable},
-          {"notes", info.notes}};
+  Json json = {{"data", info.name},
+               {"kind", info.kind},
+               {"train_examples", info.train_count},
+               {"validation_examples", info.validation_count},
+               {"test_examples", info.test_count}};
+  if (info.table) {
+    json["task"] = table_task_name(info.is_regression() ? TableTask::kRegression
+                                                        : TableTask::kClassification);
+    json["features"] = info.table->features();
+    json["table"] = Json::parse(to_json(*info.table));
+  } else {
+    json.update(Json{{"smallest", size_json(survey.smallest)},
+                     {"largest", size_json(survey.largest)},
+                     {"height", info.height},
+                     {"width", info.width},
+                     {"channels", info.channels},
+                     {"mean", survey.mean},
+                     {"deviation", survey.deviation}});
+  }
+  json.update(Json{{"bytes", info.bytes()},
+                   {"classes", std::move(classes)},
+                   {"duplicates", survey.duplicates},
+                   {"unreadable", survey.unreadable},
+                   {"notes", info.notes}});
+  return json;
 }
 
 Result<DataOutcome> describe(const Settings& settings) {
@@ -65,6 +73,9 @@ Result<DataOutcome> describe(const Settings& settings) {
     outcome.error = "training would refuse this: " + survey.refusal;
   }
   outcome.json = to_json(survey).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (!config.contact_sheet.empty() && survey.info.table) {
+    return invalid_input("contact-sheet: is of pictures, and " + config.data + " is a table");
+  }
   if (!config.contact_sheet.empty()) {
     const Image sheet = contact_sheet(pictures.train, survey.info.classes, kSheetColumns);
     MANTISSA_RETURN_IF_ERROR(write_png(config.contact_sheet, sheet));

@@ -56,7 +56,7 @@ Status insert_norms(const RunConfig& run, onnx::ImportedNetwork& imported) {
   DataOptions options = data_options(run);
   options.classes = 0;
   MANTISSA_ASSIGN(const Dataset data, load_dataset(run.data, true, false, options));
-  MANTISSA_RETURN_IF_ERROR(check_pictures(imported.graph, data.info));
+  MANTISSA_RETURN_IF_ERROR(check_examples(imported.graph, data.info));
   MANTISSA_ASSIGN(const std::vector<std::string> layers,
                   insert_batch_norms(data.train, {run.seed, run.threads, run.isa}, imported));
   imported.notes.push_back(describe_inserted_norms(layers));

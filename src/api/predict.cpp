@@ -203,7 +203,7 @@ Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
     return invalid_input("--raw: " + config.checkpoint +
                          " computes in fp32: its logits are no integers");
   }
-  MANTISSA_RETURN_IF_ERROR(check_pictures(network, config.checkpoint));
+  MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   outcome.class_names = network.description.class_names;
   ThreadPool pool(config.threads);
   if (std::string shortage = pool.shortage(); !shortage.empty()) {

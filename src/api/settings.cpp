@@ -84,7 +84,8 @@ std::vector<SettingInfo> network_infos() {
   std::vector<SettingInfo> infos;
   for (const Setting& setting : training_settings()) {
     const std::string name = setting.name;
-    const bool of_data = name == "data" || name == "input-size" || name == "classes";
+    const bool of_data = name == "data" || name == "input-size" || name == "classes" ||
+                         is_of_tables(name);
     if (name != "model" && !of_data && !is_of_built_in_networks(name)) continue;
     infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
   }
@@ -156,11 +157,16 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
             {"port", "port to listen on (0: any that is free)", "8080"}};
   }
   if (command == "data") {
-    return {
-        {"data", "data set, also without --data: a name or a folder", ""},
+    std::vector<SettingInfo> infos = {
+        {"data", "data set, also without --data: a name, a folder or a file", ""},
         {"input-size", "size that pictures are brought to, as in train", "0"},
-        {"contact-sheet", "PNG file to write, with a row of training pictures for each class", ""},
-        kThreads};
+        {"contact-sheet", "PNG file to write, with a row of training pictures for each class", ""}};
+    for (const Setting& setting : training_settings()) {
+      if (!is_of_tables(setting.name)) continue;
+      infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
+    }
+    infos.push_back(kThreads);
+    return infos;
   }
   if (command == "info") {
     std::vector<SettingInfo> infos = network_infos();
@@ -207,7 +213,7 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
     return {
         kCheckpoint,
         {.name = "input",
-         .help = "PNG or JPEG pictures, or folders of them",
+         .help = "PNG or JPEG pictures, or folders of them; or a CSV file of rows",
          .default_value = "",
          .is_list = true},
         {"data", "data set whose test examples --index names (left out: that of the training)", ""},

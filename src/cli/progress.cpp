@@ -51,7 +51,7 @@ std::string facts(const Progress& progress, int terseness) {
   const auto add = [&text](const std::string& fact) { text += "  " + fact; };
   const bool known = progress.loss > 0 || progress.accuracy > 0;
   if (known && terseness < 5) add("loss " + decimal(progress.loss, 3));
-  if (known && terseness < 4) {
+  if (known && progress.accuracy >= 0 && terseness < 4) {
     add((terseness == 0 ? "accuracy " : "acc ") + percent(progress.accuracy, 1));
   }
   if (progress.examples_per_second > 0 && terseness < 3) {

@@ -175,7 +175,7 @@ Result<FoundData> refuse_python(const fs::path& folder) {
 const DataReader kCifar10Reader = {
     "CIFAR-10, binary", "data_batch_1.bin to data_batch_5.bin and test_batch.bin",
     [](const fs::path& folder) { return recognises(cifar10(), folder); },
-    [](const fs::path& folder, int) { return inspect(cifar10(), folder); },
+    [](const fs::path& folder, const DataOptions&) { return inspect(cifar10(), folder); },
     [](const FoundData&, const FoundSplit& split, const ReadOptions& options) {
       return read(cifar10(), split, options);
     }};
@@ -183,7 +183,7 @@ const DataReader kCifar10Reader = {
 const DataReader kCifar100Reader = {
     "CIFAR-100, binary", "train.bin and test.bin",
     [](const fs::path& folder) { return recognises(cifar100(), folder); },
-    [](const fs::path& folder, int) { return inspect(cifar100(), folder); },
+    [](const fs::path& folder, const DataOptions&) { return inspect(cifar100(), folder); },
     [](const FoundData&, const FoundSplit& split, const ReadOptions& options) {
       return read(cifar100(), split, options);
     }};
@@ -191,6 +191,6 @@ const DataReader kCifar100Reader = {
 const DataReader kCifarPythonReader = {
     "CIFAR, Python version", nullptr,
     [](const fs::path& folder) { return find_python(folder) != nullptr; },
-    [](const fs::path& folder, int) { return refuse_python(folder); }, nullptr};
+    [](const fs::path& folder, const DataOptions&) { return refuse_python(folder); }, nullptr};
 
 }  // namespace mantissa

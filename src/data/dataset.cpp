@@ -25,6 +25,7 @@ int64_t loading_bytes(const FoundData& found, int threads) {
     labels += std::ssize((found.*row.found).labels);
   }
   return found.decoding_bytes * reading_threads(found.decoding_bytes, threads) +
+         2 * found.array_bytes +  // an array is parsed into another
          files * kBytesPerFile + labels * int64_t{sizeof(Label)};
 }
 
@@ -59,7 +60,8 @@ Status check_found(const LocatedData& data) {
   }
   for (const SplitRow& row : kSplitRows) {
     if ((data.found.*row.found).count == 0 && row.found != &FoundData::validation) {
-      return invalid_input(quoted(data.folder) + ": there are no " + row.name + " pictures");
+      return invalid_input(quoted(data.folder) + ": there are no " + row.name +
+                           (data.found.table ? " rows" : " pictures"));
     }
   }
   return {};
@@ -97,11 +99,15 @@ Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& d
                                    const DataOptions& options) {
   const FoundData& found = data.found;
   const auto classes = static_cast<int>(found.class_names.size());
+  if (found.table && found.table->is_regression() && options.classes != 0) {
+    return invalid_input("classes: " + name + " has numbers to predict, and no classes; " +
+                         "--task classification takes them for classes");
+  }
   if (options.classes != 0 && options.classes < classes) {
     return invalid_input(name + ": has " + std::to_string(classes) + " classes, and only " +
                          std::to_string(options.classes) + " are allowed");
   }
-  const PictureForm form = loaded_form(found, options);
+  const PictureForm form = found.table ? PictureForm{0, 0, 0} : loaded_form(found, options);
   DatasetInfo info{.name = name,
                    .height = form.height,
                    .width = form.width,
@@ -114,7 +120,8 @@ Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& d
                    .named = found.named,
                    .kind = data.reader->kind,
                    .notes = found.notes,
-                   .loading_bytes = loading_bytes(found, options.threads)};
+                   .loading_bytes = loading_bytes(found, options.threads),
+                   .table = found.table};
   std::copy(found.class_names.begin(), found.class_names.end(), info.class_names.begin());
   if (found.smallest != found.largest) {
     info.notes.push_back("pictures of " + size_text(found.smallest) + " to " +
@@ -129,7 +136,7 @@ Result<DatasetInfo> describe_found(const std::string& name, const LocatedData& d
 }
 
 Result<DatasetInfo> inspect_dataset(const std::string& name_or_path, const DataOptions& options) {
-  MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options.threads));
+  MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options));
   MANTISSA_RETURN_IF_ERROR(check_found(data));
   return describe_found(name_or_path, data, options);
 }
@@ -138,11 +145,13 @@ namespace {
 
 Result<Dataset> load(const std::string& name_or_path, bool with_train, bool with_test,
                      const DataOptions& options) {
-  MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options.threads));
+  MANTISSA_ASSIGN(const LocatedData data, find_dataset(name_or_path, options));
   MANTISSA_RETURN_IF_ERROR(check_found(data));
   Dataset dataset;
   MANTISSA_ASSIGN(dataset.info, describe_found(name_or_path, data, options));
-  const ReadOptions read{.form = loaded_form(data.found, options), .threads = options.threads};
+  const ReadOptions read{
+      .form = data.found.table ? PictureForm{0, 0, 0} : loaded_form(data.found, options),
+      .threads = options.threads};
   for (const SplitRow& row : kSplitRows) {
     const FoundSplit& split = data.found.*row.found;
     const bool wanted = row.found == &FoundData::test ? with_test : with_train;
@@ -169,7 +178,8 @@ Status check_unchanged(const DatasetInfo& inspected, const DatasetInfo& loaded) 
                       int64_t{i.classes}, i.train_count, i.validation_count,
                       i.test_count};
   };
-  if (shape(inspected) == shape(loaded)) return {};
+  const auto columns = [](const DatasetInfo& i) { return i.table ? to_json(*i.table) : ""; };
+  if (shape(inspected) == shape(loaded) && columns(inspected) == columns(loaded)) return {};
   return invalid_input("'" + loaded.name + "': changed while it was read");
 }
 
@@ -189,11 +199,14 @@ std::vector<int> channel_means(const ImageSet& images) {
 
 std::string data_sha256(const Dataset& data) {
   Sha256 hash;
+  if (data.info.table) hash.update("table " + to_json(*data.info.table) + "\n");
   for (const ImageSet* set : {&data.train, &data.test, &data.validation}) {
     if (set == &data.validation && set->count == 0) continue;
     hash.update(std::to_string(set->count) + "x" + std::to_string(set->height) + "x" +
                 std::to_string(set->width) + "x" + std::to_string(set->channels) + "\n");
     hash.update(std::as_bytes(std::span(set->pixels)));
+    hash.update(std::as_bytes(std::span(set->numbers)));
+    hash.update(std::as_bytes(std::span(set->targets)));
     hash_labels(set->labels, hash);
   }
   return hash.hex_digest();

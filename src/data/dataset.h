@@ -1,12 +1,14 @@
-// Data sets of labelled pictures.
+// Data sets: labelled pictures, and tables.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "data/resize.h"
+#include "data/table_schema.h"
 
 namespace mantissa {
 
@@ -14,18 +16,25 @@ namespace mantissa {
 using Label = uint16_t;
 constexpr int kMaxClasses = 1 << 16;
 
+// The examples of a split: pictures, or rows of a table.
 struct ImageSet {
   int64_t count = 0;
   int64_t height = 0;
   int64_t width = 0;
   int64_t channels = 0;
   std::vector<uint8_t> pixels;  // [count][height][width][channels]
-  std::vector<Label> labels;    // [count]
+  std::vector<Label> labels;    // [count], or none: the targets are numbers
+  // Of tables, in place of pixels; mantissas (tensor/table_numbers.h).
+  int64_t features = 0;          // 0: these are pictures
+  std::vector<int16_t> numbers = {};  // [count][features]
+  std::vector<int16_t> targets = {};  // [count], or none: there are labels
 
-  int64_t example_bytes() const { return height * width * channels; }
+  int64_t example_bytes() const {  // without the target
+    return features > 0 ? features * int64_t{sizeof(int16_t)} : height * width * channels;
+  }
 };
 
-// Sizes and counts are those of the pictures when loaded.
+// Sizes and counts are those of the examples when loaded.
 struct DatasetInfo {
   std::string name;
   int64_t height = 0;
@@ -40,10 +49,15 @@ struct DatasetInfo {
   std::string kind = {};                      // "IDX files"
   std::vector<std::string> notes = {};        // a line each of what the user should know
   int64_t loading_bytes = 0;                  // what loading takes for a while, besides bytes()
+  std::optional<TableSchema> table = {};      // of tables, which have no size and channels
+
+  bool is_regression() const { return table && table->is_regression(); }
 
   // Memory that all splits take when loaded.
   int64_t bytes() const {
-    const int64_t example_bytes = height * width * channels + int64_t{sizeof(Label)};
+    const int64_t input_bytes =
+        table ? table->features() * int64_t{sizeof(int16_t)} : height * width * channels;
+    const int64_t example_bytes = input_bytes + int64_t{sizeof(Label)};  // targets are as large
     return (train_count + validation_count + test_count) * example_bytes;
   }
 };
@@ -55,12 +69,15 @@ struct Dataset {
   ImageSet test;
 };
 
-// The form that pictures and labels are brought to.
+// The form that examples are brought to.
 struct DataOptions {
   PictureSize size;      // 0 x 0: as they are; 64 x 64 where they differ in size
   int64_t channels = 0;  // 0: as they are; 3 where any has colours
   int classes = 0;       // 0: as many as there are; more are allowed
   int threads = 1;       // to read pictures with; changes no result
+  TableChoices table = {};
+  // The columns of tables as a network knows them; else they follow from the training rows.
+  std::optional<TableSchema> schema = {};
 };
 
 // Describes a data set from its headers and label files, without reading pictures.

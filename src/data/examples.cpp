@@ -40,6 +40,17 @@ std::vector<TensorSpec> picture_specs(int64_t height, int64_t width, int64_t cha
           {kLabelTensor, DataType::kInt32, Shape{}}};
 }
 
+std::vector<TensorSpec> table_specs(int64_t features, bool is_regression) {
+  const TensorSpec labels{kLabelTensor, DataType::kInt32, Shape{}};
+  const TensorSpec targets{kTargetTensor, DataType::kInt16, Shape{1}};
+  return {{kNumberTensor, DataType::kInt16, Shape{features}}, is_regression ? targets : labels};
+}
+
+std::vector<TensorSpec> example_specs(const DatasetInfo& data) {
+  return data.table ? table_specs(data.table->features(), data.is_regression())
+                    : picture_specs(data.height, data.width, data.channels);
+}
+
 Examples picture_examples(const ImageSet& images, const Augmentation& augmentation, uint64_t seed) {
   Examples examples;
   examples.count = images.count;
@@ -57,6 +68,24 @@ Examples picture_examples(const ImageSet& images, const Augmentation& augmentati
     }
     const int32_t label = images.labels[example];
     std::memcpy(places[1], &label, sizeof label);
+  };
+  return examples;
+}
+
+Examples examples_of(const ImageSet& set, const Augmentation& augmentation, uint64_t seed) {
+  if (set.features == 0) return picture_examples(set, augmentation, seed);
+  Examples examples;
+  examples.count = set.count;
+  examples.specs = table_specs(set.features, set.labels.empty());
+  examples.write = [&set](uint32_t, uint32_t example, std::span<std::byte* const> places) {
+    std::memcpy(places[0], set.numbers.data() + example * set.features,
+                static_cast<size_t>(set.example_bytes()));
+    if (set.labels.empty()) {
+      std::memcpy(places[1], &set.targets[example], sizeof(int16_t));
+    } else {
+      const int32_t label = set.labels[example];
+      std::memcpy(places[1], &label, sizeof label);
+    }
   };
   return examples;
 }

@@ -43,9 +43,21 @@ constexpr const char* kPixelTensor = "pixels";  // uint8 [height, width, channel
 constexpr const char* kLabelTensor = "labels";  // int32 []
 std::vector<TensorSpec> picture_specs(int64_t height, int64_t width, int64_t channels);
 
+// The tensors of tables: numbers as mantissas (tensor/table_numbers.h), and a label as above or
+// a number to predict.
+constexpr const char* kNumberTensor = "numbers";  // int16 [features]
+constexpr const char* kTargetTensor = "targets";  // int16 [1]
+std::vector<TensorSpec> table_specs(int64_t features, bool is_regression);
+
+// The tensors of a data set.
+std::vector<TensorSpec> example_specs(const DatasetInfo& data);
+
 // Labelled pictures, changed in each epoch as `augmentation` says by the random numbers of `seed`.
 // Without an augmentation they are the same in each.
 Examples picture_examples(const ImageSet& images, const Augmentation& augmentation = {},
                           uint64_t seed = 0);
+
+// Pictures as above, or rows of a table.
+Examples examples_of(const ImageSet& set, const Augmentation& augmentation = {}, uint64_t seed = 0);
 
 }  // namespace mantissa

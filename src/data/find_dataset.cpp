@@ -35,19 +35,39 @@ const NamedData* find_named(const std::string& name) {
   return nullptr;
 }
 
-Result<fs::path> find_folder(const std::string& name_or_path) {
+// An error for a file that no reader takes, with the way to what can be read.
+Status check_file(const fs::path& file) {
+  std::string kinds;
+  for (const DataReader* reader : data_readers()) {
+    if (reader->recognises_file == nullptr) continue;
+    if (reader->recognises_file(file)) return {};
+    kinds += std::string(kinds.empty() ? "" : ", ") + reader->kind;
+  }
+  const std::string suffix = file.extension().string();
+  if (suffix == ".parquet" || suffix == ".feather" || suffix == ".arrow") {
+    return invalid_input(quoted(file) + ": is read from Python alone: pandas.read_parquet(...)" +
+                         ".to_csv('" + file.stem().string() + ".csv', index=False) makes a file " +
+                         "that --data takes");
+  }
+  return invalid_input(quoted(file) + " is none of " + kinds +
+                       "; give the folder that holds it, " +
+                       quoted(whole_path(file).parent_path()) +
+                       ", or unpack it if it is an archive");
+}
+
+Result<fs::path> find_path(const std::string& name_or_path) {
   const NamedData* named = find_named(name_or_path);
   if (named == nullptr) {
     if (is_folder(name_or_path)) return fs::path(name_or_path);
     if (is_file(name_or_path)) {
-      return invalid_input("'" + name_or_path + "' is a file; give the folder that holds it, " +
-                           quoted(whole_path(name_or_path).parent_path()) +
-                           ", or unpack it if it is an archive");
+      MANTISSA_RETURN_IF_ERROR(check_file(name_or_path));
+      return fs::path(name_or_path);
     }
     std::string names;
     for (const NamedData& known : kNamed) names += std::string(known.name) + ", ";
     return invalid_input("no data set '" + name_or_path + "': give " + names +
-                         "or a folder with IDX files, CIFAR's binary files or pictures");
+                         "a CSV or NPZ file, or a folder with IDX files, CIFAR's binary files, "
+                         "tables, arrays or pictures");
   }
   std::vector<fs::path> candidates;
   if (const char* folder = std::getenv("MANTISSA_DATA"); folder != nullptr && *folder != '\0') {
@@ -65,8 +85,10 @@ Result<fs::path> find_folder(const std::string& name_or_path) {
 
 Result<const DataReader*> find_reader(const fs::path& folder) {
   std::string kinds;
+  const bool is_one_file = !is_folder(folder);
   for (const DataReader* reader : data_readers()) {
-    if (reader->recognises(folder)) return reader;
+    const auto recognises = is_one_file ? reader->recognises_file : reader->recognises;
+    if (recognises != nullptr && recognises(folder)) return reader;
     if (reader->looks_for == nullptr) continue;
     kinds += std::string(kinds.empty() ? "" : "; ") + reader->kind + " (" + reader->looks_for + ")";
   }
@@ -91,19 +113,19 @@ std::string hint_below(const fs::path& folder, int levels) {
   return "";
 }
 
-Result<FoundData> inspect(const LocatedData& data, int threads) {
-  auto found = data.reader->inspect(data.folder, threads);
+Result<FoundData> inspect(const LocatedData& data, const DataOptions& options) {
+  auto found = data.reader->inspect(data.folder, options);
   if (!found.ok()) found.error().message += hint_below(data.folder, 2);
   return found;
 }
 
 }  // namespace
 
-Result<LocatedData> find_dataset(const std::string& name_or_path, int threads) {
+Result<LocatedData> find_dataset(const std::string& name_or_path, const DataOptions& options) {
   LocatedData data;
-  MANTISSA_ASSIGN(data.folder, find_folder(name_or_path));
+  MANTISSA_ASSIGN(data.folder, find_path(name_or_path));
   MANTISSA_ASSIGN(data.reader, find_reader(data.folder));
-  MANTISSA_ASSIGN(data.found, inspect(data, threads));
+  MANTISSA_ASSIGN(data.found, inspect(data, options));
   FoundData& found = data.found;
   const NamedData* named = find_named(name_or_path);
   if (named != nullptr && !found.named && named->class_names.size() == found.class_names.size()) {

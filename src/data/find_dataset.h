@@ -10,16 +10,16 @@
 namespace mantissa {
 
 struct LocatedData {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  // or file
   const DataReader* reader = nullptr;
   FoundData found;
 };
 
-// Describes a data set from its headers. Unreadable pictures are listed, not an error; the other
+// Describes a data set from its headers, tables from their rows. Unreadable pictures are listed, not an error; the other
 // errors are those of inspect_dataset.
-Result<LocatedData> find_dataset(const std::string& name_or_path, int threads);
+Result<LocatedData> find_dataset(const std::string& name_or_path, const DataOptions& options);
 
-// An error if training would refuse it: unreadable pictures, no training or no test pictures.
+// An error if training would refuse it: unreadable pictures, no training or no test examples.
 Status check_found(const LocatedData& data);
 
 // Describes a data set as it will be loaded. Errors: more classes than `options` allows.

@@ -104,7 +104,7 @@ Status inspect_headers(FoundSplit& split, int threads, FoundData& found) {
   return {};
 }
 
-Result<FoundData> inspect(const fs::path& folder, int threads) {
+Result<FoundData> inspect(const fs::path& folder, const DataOptions& options) {
   FoundData found;
   MANTISSA_ASSIGN(FolderLayout layout, find_layout(folder));
   found.notes = std::move(layout.notes);
@@ -120,7 +120,7 @@ Result<FoundData> inspect(const fs::path& folder, int threads) {
   MANTISSA_ASSIGN(found.validation, make_split(std::move(layout.validation), names));
   MANTISSA_ASSIGN(found.test, make_split(std::move(layout.test), names));
   for (const SplitRow& row : kSplitRows) {
-    MANTISSA_RETURN_IF_ERROR(inspect_headers(found.*row.found, threads, found));
+    MANTISSA_RETURN_IF_ERROR(inspect_headers(found.*row.found, options.threads, found));
   }
   return found;
 }

@@ -101,7 +101,7 @@ Result<FoundSplit> inspect_split(const fs::path& folder, const std::string& pref
   return split;
 }
 
-Result<FoundData> inspect(const fs::path& folder, int) {
+Result<FoundData> inspect(const fs::path& folder, const DataOptions&) {
   FoundData found;
   PictureForm train, test;
   MANTISSA_ASSIGN(found.train, inspect_split(folder, kPrefixes[0], train));

@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kMaxReadingBytes = int64_t{256} << 20;
 
 constexpr const DataReader* kReaders[] = {&kIdxReader, &kCifar10Reader, &kCifar100Reader,
-                                          &kCifarPythonReader, &kFolderReader};
+                                          &kCifarPythonReader, &kArrayReader,   &kCsvReader,
+                                          &kFolderReader};
 
 }  // namespace
 

@@ -1,9 +1,11 @@
 // The kinds of data sets that are understood: one row of functions each. A reader says whether a
-// folder is of its kind, describes it from its headers, and reads its pictures.
+// folder or file is of its kind, describes it from its headers (tables from their rows), and reads
+// its examples.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "base/result.h"
 #include "data/dataset.h"
 #include "data/resize.h"
+#include "data/table_columns.h"
 
 namespace mantissa {
 
@@ -20,6 +23,7 @@ struct FoundSplit {
   std::filesystem::path folder;
   std::vector<std::string> files;  // in the folder, as its reader wants them; there may be millions
   std::vector<Label> labels;       // [count], or empty where only loading tells them
+  RowPart part = RowPart::kAll;    // of a table's rows
 
   std::filesystem::path file(size_t i) const { return folder / files[i]; }
 };
@@ -32,6 +36,8 @@ struct FoundData {
   bool named = false;                   // class names are names, not numbers
   FoundSplit train, validation, test;   // no validation pictures: none are set apart
   int64_t decoding_bytes = 0;           // most that reading one picture holds
+  int64_t array_bytes = 0;              // held while a split is read from arrays
+  std::optional<TableSchema> table;     // of tables, which have no sizes and channels
   std::vector<std::string> notes;       // a line each of what the user should know
   std::vector<std::string> unreadable;  // a line for each file that is no picture but should be
 };
@@ -60,15 +66,19 @@ struct DataReader {
   const char* looks_for;  // the files that it knows its kind by; null: `inspect` only says what to
                           // get instead
   bool (*recognises)(const std::filesystem::path& folder);
-  Result<FoundData> (*inspect)(const std::filesystem::path& folder, int threads);
+  Result<FoundData> (*inspect)(const std::filesystem::path& path, const DataOptions& options);
   Result<ImageSet> (*read)(const FoundData& found, const FoundSplit& split,
                            const ReadOptions& options);
+  // Where files are read, too; else null.
+  bool (*recognises_file)(const std::filesystem::path& file) = nullptr;
 };
 
 extern const DataReader kIdxReader;
 extern const DataReader kCifar10Reader;
 extern const DataReader kCifar100Reader;
 extern const DataReader kCifarPythonReader;
+extern const DataReader kArrayReader;
+extern const DataReader kCsvReader;
 extern const DataReader kFolderReader;
 
 // All readers; the first that recognises a folder reads it.

@@ -13,10 +13,26 @@ namespace {
 // An epoch that training never reaches.
 constexpr uint32_t kSplitEpoch = UINT32_MAX - 1;
 
-void move_example(const ImageSet& from, int64_t source, ImageSet& to, int64_t place) {
-  const int64_t bytes = from.example_bytes();
-  std::copy_n(from.pixels.begin() + source * bytes, bytes, to.pixels.begin() + place * bytes);
-  to.labels[static_cast<size_t>(place)] = from.labels[static_cast<size_t>(source)];
+// Moves one example's part of an array that has `size` elements of each.
+template <typename T>
+void move_part(const std::vector<T>& from, int64_t source, int64_t size, std::vector<T>& to,
+               int64_t place) {
+  std::copy_n(from.begin() + source * size, size, to.begin() + place * size);
+}
+
+// The arrays of a set that are not empty, each with its elements of an example.
+template <typename Visit>
+void for_each_array(ImageSet& a, ImageSet& b, const Visit& visit) {
+  visit(a.pixels, b.pixels, a.height * a.width * a.channels);
+  visit(a.numbers, b.numbers, a.features);
+  visit(a.labels, b.labels, a.labels.empty() ? 0 : 1);
+  visit(a.targets, b.targets, a.targets.empty() ? 0 : 1);
+}
+
+void move_example(ImageSet& from, int64_t source, ImageSet& to, int64_t place) {
+  for_each_array(from, to, [&](const auto& a, auto& b, int64_t size) {
+    if (size > 0) move_part(a, source, size, b, place);
+  });
 }
 
 }  // namespace
@@ -27,15 +43,17 @@ Result<ImageSet> split_off(ImageSet& images, uint64_t seed, int64_t count) {
                  .width = images.width,
                  .channels = images.channels,
                  .pixels = {},
-                 .labels = {}};
+                 .labels = {},
+                 .features = images.features};
   try {
     std::vector<bool> taken(static_cast<size_t>(images.count));
     {
       const std::vector<uint32_t> order = epoch_order(seed, kSplitEpoch, images.count);
       for (auto last = order.end() - count; last != order.end(); ++last) taken[*last] = true;
     }
-    split.pixels.resize(static_cast<size_t>(count * images.example_bytes()));
-    split.labels.resize(static_cast<size_t>(count));
+    for_each_array(images, split, [&](const auto&, auto& part, int64_t size) {
+      part.resize(static_cast<size_t>(count * size));
+    });
     int64_t kept = 0, moved = 0;
     for (int64_t i = 0; i < images.count; ++i) {
       if (taken[static_cast<size_t>(i)]) {
@@ -46,8 +64,9 @@ Result<ImageSet> split_off(ImageSet& images, uint64_t seed, int64_t count) {
       }
     }
     images.count = kept;
-    images.pixels.resize(static_cast<size_t>(kept * images.example_bytes()));
-    images.labels.resize(static_cast<size_t>(kept));
+    for_each_array(images, images, [&](auto& whole, const auto&, int64_t size) {
+      whole.resize(static_cast<size_t>(kept * size));
+    });
   } catch (const std::bad_alloc&) {
     return out_of_memory(std::to_string(count) + " validation examples",
                          split_bytes(count, images.example_bytes()));

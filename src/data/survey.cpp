@@ -42,8 +42,9 @@ void describe_pixels(const ImageSet& images, DataSurvey& survey) {
 std::string picture_hash(const ImageSet& images, int64_t i) {
   const auto bytes = static_cast<size_t>(images.example_bytes());
   Sha256 hash;
-  hash.update(
-      std::as_bytes(std::span(images.pixels).subspan(static_cast<size_t>(i) * bytes, bytes)));
+  const auto all = images.features > 0 ? std::as_bytes(std::span(images.numbers))
+                                       : std::as_bytes(std::span(images.pixels));
+  hash.update(all.subspan(static_cast<size_t>(i) * bytes, bytes));
   return hash.hex_digest();
 }
 
@@ -70,7 +71,7 @@ void add_notes(const Dataset& data, const LocatedData& located, DataSurvey& surv
   const std::vector<std::string>& names = survey.info.class_names;
   const auto& counts = survey.train_counts;
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-  if (*least > 0 && *most >= kImbalance * *least) {
+  if (!counts.empty() && *least > 0 && *most >= kImbalance * *least) {
     notes.push_back("the classes are unbalanced: " + std::to_string(*most) +
                     " training examples of " + names[static_cast<size_t>(most - counts.begin())] +
                     ", " + std::to_string(*least) + " of " +
@@ -86,8 +87,9 @@ void add_notes(const Dataset& data, const LocatedData& located, DataSurvey& surv
     const int64_t duplicates = count_duplicates(data.train, images);
     if (row.images == &Dataset::test) survey.duplicates = duplicates;
     if (duplicates == 0) continue;
-    notes.push_back(std::to_string(duplicates) + " " + row.name +
-                    " pictures are training pictures, too");
+    const char* const what = images.features > 0 ? " rows" : " pictures";
+    notes.push_back(std::to_string(duplicates) + " " + row.name + what + " are training" + what +
+                    ", too");
   }
   if (!survey.unreadable.empty()) {
     notes.push_back(std::to_string(survey.unreadable.size()) +
@@ -99,12 +101,13 @@ void add_notes(const Dataset& data, const LocatedData& located, DataSurvey& surv
 
 Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOptions& options,
                                   Dataset& pictures) {
-  MANTISSA_ASSIGN(LocatedData data, find_dataset(name_or_path, options.threads));
+  MANTISSA_ASSIGN(LocatedData data, find_dataset(name_or_path, options));
   DataSurvey survey;
   survey.smallest = data.found.smallest;
   survey.largest = data.found.largest;
   MANTISSA_ASSIGN(survey.info, describe_found(name_or_path, data, options));
-  const ReadOptions read{.form = loaded_form(data.found, options),
+  const bool is_table = data.found.table.has_value();
+  const ReadOptions read{.form = is_table ? PictureForm{0, 0, 0} : loaded_form(data.found, options),
                          .threads = options.threads,
                          .unreadable = &data.found.unreadable};
   for (const SplitRow& row : kSplitRows) {
@@ -122,7 +125,7 @@ Result<DataSurvey> survey_dataset(const std::string& name_or_path, const DataOpt
   const Status status = check_found(data);
   if (!status.ok()) survey.refusal = status.error().message;
   survey.unreadable = std::move(data.found.unreadable);
-  describe_pixels(pictures.train, survey);
+  if (!is_table) describe_pixels(pictures.train, survey);
   add_notes(pictures, data, survey);
   pictures.info = survey.info;
   return survey;

@@ -10,6 +10,7 @@
 #include "models/models.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
+#include "tensor/table_numbers.h"
 
 namespace mantissa {
 
@@ -17,8 +18,11 @@ namespace mantissa {
 class Layers {
  public:
   Layers(std::string_view name, const ModelOptions& options)
-      : options_(options),
-        builder_(std::string(name), Shape{options.height, options.width, options.channels}) {
+      : options_(options), builder_(begin(std::string(name), options)) {
+    if (options.features > 0) {
+      last_ = builder_.add(ops::kQuantiseInput, "quantise", {builder_.input()});
+      return;
+    }
     WholeList means(options.channel_means.begin(), options.channel_means.end());
     means.resize(static_cast<size_t>(std::clamp<int64_t>(options.channels, 0, 4)), 128);
     last_ = builder_.add(ops::kNormaliseInput, "normalise", {builder_.input()}, {{"means", means}});
@@ -112,12 +116,24 @@ class Layers {
   }
 
   Result<Graph> classify() {
-    add(ops::kLinear, "classifier", {{"channels", options_.classes}, {"classifier", 1}});
+    const bool is_regression = options_.loss == ops::LossKind::kRegression;
+    add(ops::kLinear, is_regression ? "results" : "classifier",
+        {{"channels", options_.classes}, {"classifier", 1}});
     MANTISSA_ASSIGN(Graph graph, builder_.finish(last_));
     return ops::with_loss(std::move(graph), options_.loss, options_.label_smoothing);
   }
 
  private:
+  // With an input of pixels, or of a table's numbers.
+  static GraphBuilder begin(std::string name, const ModelOptions& options) {
+    if (options.features == 0) {
+      return GraphBuilder(std::move(name), {options.height, options.width, options.channels});
+    }
+    GraphBuilder builder(std::move(name));
+    builder.add_numbers("numbers", Shape{options.features}, kFeatureExponent);
+    return builder;
+  }
+
   const ModelOptions& options_;
   GraphBuilder builder_;
   int last_ = 0;

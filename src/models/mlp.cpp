@@ -6,9 +6,9 @@ namespace mantissa {
 namespace {
 
 Result<Graph> stack(std::string_view name, const ModelOptions& options,
-                    std::initializer_list<int64_t> widths) {
+                    std::span<const int64_t> widths) {
   Layers net(name, options);
-  net.add(ops::kFlatten, "flatten");
+  if (options.features == 0) net.add(ops::kFlatten, "flatten");
   int index = 1;
   for (const int64_t channels : widths) {
     const std::string number = std::to_string(index++);
@@ -21,11 +21,14 @@ Result<Graph> stack(std::string_view name, const ModelOptions& options,
 }  // namespace
 
 Result<Graph> mlp(std::string_view name, const ModelOptions& options) {
-  return stack(name, options, {200, 100, 50});
+  constexpr int64_t kWidths[] = {200, 100, 50};
+  return options.hidden.empty() ? stack(name, options, kWidths)
+                                : stack(name, options, options.hidden);
 }
 
 Result<Graph> linear_blocks(std::string_view name, const ModelOptions& options) {
-  return stack(name, options, {768, 3072, 768});
+  constexpr int64_t kWidths[] = {768, 3072, 768};
+  return stack(name, options, kWidths);
 }
 
 }  // namespace mantissa

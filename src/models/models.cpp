@@ -10,10 +10,12 @@ struct Builder {
   ModelInfo info;
   double learning_rate;
   Result<Graph> (*build)(std::string_view name, const ModelOptions&);
+  bool takes_tables = false;
+  bool has_hidden = false;  // widths that can be chosen
 };
 
 constexpr Builder kBuilders[] = {
-    {{"mlp", "784-200-100-50-10, ReLU"}, 0.1, mlp},
+    {{"mlp", "784-200-100-50-10, ReLU; for tables, too"}, 0.1, mlp, true, true},
     {{"lenet5", "two 5x5 convolutions (6, 16), linear 120, 84"}, 0.05, lenet5},
     {{"vgg8b", "six 3x3 convolutions (128 to 512), linear 1024, batch norm"}, 0.1, vgg8b},
     {{"vgg16_bn", "13 3x3 convolutions (64 to 512), batch norm, linear 4096 (512 up to 64 pixels)"},
@@ -40,8 +42,21 @@ constexpr Builder kBuilders[] = {
     {{"mobilenet_blocks", "stem and nine inverted residual blocks, 16 to 96 channels"},
      0.2,
      mobilenet_blocks},
-    {{"linear_blocks", "linear 768, 3072, 768"}, 0.1, linear_blocks},
+    {{"linear_blocks", "linear 768, 3072, 768"}, 0.1, linear_blocks, true},
 };
+
+// An error for a network of pictures that is to take a table, or for widths that it has not.
+Status check_use(const Builder& builder, const ModelOptions& options) {
+  const std::string name = builder.info.name;
+  if (options.features > 0 && !builder.takes_tables) {
+    return invalid_input("model: " + name +
+                         " takes pictures, and the data are a table; --model mlp takes tables");
+  }
+  if (!options.hidden.empty() && !builder.has_hidden) {
+    return invalid_input("hidden: is for --model mlp; the layers of " + name + " are its own");
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -65,14 +80,16 @@ Result<Graph> build_model(std::string_view name, const ModelOptions& options) {
   if (!(options.width_multiplier > 0) || options.width_multiplier > 64) {
     return invalid_input("width must be above 0 and at most 64");
   }
-  if (options.classes < 2 || options.classes > kMostClasses) {
+  const bool is_regression = options.loss == ops::LossKind::kRegression;
+  if (options.classes < (is_regression ? 1 : 2) || options.classes > kMostClasses) {
     return invalid_input("classes must be between 2 and " + std::to_string(kMostClasses));
   }
   std::string names;
   for (const Builder& builder : kBuilders) {
     if (name == builder.info.name) {
+      MANTISSA_RETURN_IF_ERROR(check_use(builder, options));
       Result<Graph> graph = builder.build(name, options);
-      if (!graph.ok()) {
+      if (!graph.ok() && options.features == 0) {
         graph.error().message = std::string(name) + ", images of " +
                                 std::to_string(options.height) + "x" +
                                 std::to_string(options.width) + "x" +

@@ -16,14 +16,16 @@ namespace mantissa {
 
 constexpr int64_t kMostClasses = kernels::kMaximumClasses;
 
-// The pictures, classes and choices that a network is built for.
+// The examples, classes and choices that a network is built for.
 struct ModelOptions {
-  int64_t height = 28, width = 28, channels = 1;
-  int64_t classes = 10;
+  int64_t height = 28, width = 28, channels = 1;  // of pictures
+  int64_t features = 0;                           // of a table's rows; 0: these are pictures
+  int64_t classes = 10;                           // or numbers to predict
   double width_multiplier = 1;          // multiplies channels, at least 1 each
   std::vector<int> channel_means = {};  // subtracted from pixels, one per channel (empty: 128)
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   double label_smoothing = 0;
+  std::vector<int64_t> hidden = {};  // widths of mlp's hidden layers; none: its own
 };
 
 // Names that build_model takes, with a line about each.

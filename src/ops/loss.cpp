@@ -16,6 +16,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "tensor/table_numbers.h"
 
 namespace mantissa::ops {
 namespace {
@@ -124,7 +125,8 @@ constexpr Op row(const char* name, AttributeSchema schema, double unit, const Op
 constexpr double kNats = nats_from_q24(1), kSquares = 0x1p-24;
 
 constexpr Loss kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy", &kSoftmaxCrossEntropy, true},
-                            {LossKind::kSquaredError, "mse", &kMeanSquaredError, false}};
+                            {LossKind::kSquaredError, "mse", &kMeanSquaredError, false},
+                            {LossKind::kRegression, "regression", &kRegressionError, false}};
 
 }  // namespace
 
@@ -150,7 +152,10 @@ Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing) {
   const int logits = graph.outputs[0];
   const std::vector<int> results = graph.outputs;
   GraphBuilder builder(std::move(graph));
-  const int labels = builder.add_input("labels", Shape{}, Element::kIndex);
+  const int labels =
+      kind == LossKind::kRegression
+          ? builder.add_numbers("targets", builder.shape(logits), kTargetExponent)
+          : builder.add_input("labels", Shape{}, Element::kIndex);
   const Loss& loss = loss_of(kind);
   builder.add_loss(*loss.op, "loss", {logits, labels},
                    loss.smooths ? Attributes{{"smoothing", smoothing}} : Attributes());
@@ -160,6 +165,7 @@ Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing) {
 Result<LossKind> parse_loss(std::string_view name) {
   std::string names;
   for (const Loss& loss : kLosses) {
+    if (loss.kind == LossKind::kRegression) continue;
     if (name == loss.name) return loss.kind;
     names += (names.empty() ? "" : " or ") + std::string(loss.name);
   }

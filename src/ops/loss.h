@@ -9,11 +9,12 @@
 
 namespace mantissa::ops {
 
-enum class LossKind { kCrossEntropy, kSquaredError };
+// The last is for numbers that the batch brings, the others are for labels.
+enum class LossKind { kCrossEntropy, kSquaredError, kRegression };
 
 struct Loss {
   LossKind kind;
-  const char* name;  // of --loss
+  const char* name;  // of --loss, which chooses among those for labels
   const Op* op;
   bool smooths;  // takes label smoothing
 };
@@ -21,7 +22,8 @@ struct Loss {
 const Loss& loss_of(LossKind kind);
 Result<LossKind> parse_loss(std::string_view name);
 
-// The graph with an input of labels, and a loss between them and its first result.
+// The graph with an input of labels, or of targets (tensor/table_numbers.h) where the loss is for
+// numbers, and a loss between them and its first result.
 Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing);
 
 // The sum of losses that a step or an evaluation counted, in the loss's unit.

@@ -76,7 +76,7 @@ class Measurement {
   Status start_loading() {
     const RunConfig& run = config_.run;
     MANTISSA_ASSIGN(batches_,
-                    ShuffledBatches::create(picture_examples(images_, run.augmentation, run.seed),
+                    ShuffledBatches::create(examples_of(images_, run.augmentation, run.seed),
                                             {.batch_size = run.batch_size,
                                              .seed = run.seed,
                                              .total_steps = config_.warmup_steps + config_.steps}));

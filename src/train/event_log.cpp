@@ -50,7 +50,7 @@ Result<std::vector<MetricsLine>> read_metrics(const fs::path& path) {
       lines.push_back({.step = *step,
                        .epoch = json.at("epoch"),
                        .loss = json.at("loss"),
-                       .accuracy = json.at("accuracy"),
+                       .accuracy = number("accuracy"),
                        .learning_rate = json.at("learning_rate"),
                        .examples_per_second = json.at("examples_per_second"),
                        .saturation_rate = json.at("saturation_rate"),
@@ -113,14 +113,14 @@ Result<EventFile> write_events(const fs::path& metrics_file, const fs::path& fil
 }
 
 Scalars scalars_of(const MetricsLine& line) {
-  Scalars scalars = {{"train/loss", line.loss},
-                     {"train/accuracy", line.accuracy},
-                     {"train/learning_rate", line.learning_rate},
-                     {"train/examples_per_second", line.examples_per_second},
-                     {"train/saturation_rate", line.saturation_rate}};
+  Scalars scalars = {{"train/loss", line.loss}};
   const auto add = [&](const char* name, const std::optional<double>& value) {
     if (value) scalars.emplace_back(name, *value);
   };
+  add("train/accuracy", line.accuracy);
+  add("train/learning_rate", line.learning_rate);
+  add("train/examples_per_second", line.examples_per_second);
+  add("train/saturation_rate", line.saturation_rate);
   add("train/gradient_norm", line.gradient_norm);
   add("validation/loss", line.validation_loss);
   add("validation/accuracy", line.validation_accuracy);

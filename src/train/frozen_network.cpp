@@ -39,7 +39,7 @@ constexpr int64_t kLargestImage = 16384;
 
 // Also what programs read that know built-in networks only.
 std::string description_text(const FrozenDescription& d) {
-  const nlohmann::json description = {{"model", d.network.name},
+  nlohmann::json description = {{"model", d.network.name},
                                       {"format", to_string(d.format)},
                                       {"height", d.options.height},
                                       {"width", d.options.width},
@@ -51,6 +51,7 @@ std::string description_text(const FrozenDescription& d) {
                                       {"data", d.data},
                                       {"loss", ops::loss_of(d.options.loss).name},
                                       {"weights_sha256", d.weights_sha256}};
+  if (d.table) description["table"] = to_json(*d.table);
   return description.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -93,6 +94,9 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
     json.at("class_names").get_to(d.class_names);
     json.at("data").get_to(d.data);
     json.at("weights_sha256").get_to(d.weights_sha256);
+    if (json.contains("table")) {
+      MANTISSA_ASSIGN(d.table, parse_table_schema(json.at("table").get<std::string>()));
+    }
     if (network == nullptr) MANTISSA_RETURN_IF_ERROR(take_model(json, model, d.options));
   } catch (const nlohmann::json::exception&) {
     return damaged;
@@ -103,11 +107,14 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
     auto parsed = parse_network(*network);
     if (!parsed.ok()) return invalid_input("its network, " + parsed.error().message);
     d.network = std::move(*parsed);
-    const auto pictures = picture_options(d.network);
-    if (!pictures.ok()) return d;
-    d.options = *pictures;
+    const auto options = example_options(d.network);
+    if (!options.ok()) return d;
+    d.options = *options;
   }
-  if (std::ssize(d.class_names) == d.options.classes) return d;
+  const bool is_regression = d.options.loss == ops::LossKind::kRegression;
+  const bool has_table = !d.table || (d.table->features() == d.options.features &&
+                                      d.table->is_regression() == is_regression);
+  if (has_table && std::ssize(d.class_names) == (is_regression ? 0 : d.options.classes)) return d;
   return invalid_input("its description is not that of its network");
 }
 
@@ -151,9 +158,12 @@ std::vector<int> weight_tensors(const Graph& graph, const StateLayout& layout) {
 
 }  // namespace
 
-Status check_pictures(const FrozenNetwork& network, const std::string& path) {
-  const auto pictures = picture_options(network.description.network);
-  return pictures.ok() ? Status{} : invalid_input(path + ": " + pictures.error().message);
+Status check_examples(const FrozenNetwork& network, const std::string& path) {
+  const FrozenDescription& d = network.description;
+  const auto options = example_options(d.network);
+  if (!options.ok()) return invalid_input(path + ": " + options.error().message);
+  if (options->features == 0 || d.table) return {};
+  return invalid_input(path + ": the network takes tables, and does not say of which columns");
 }
 
 Status save_frozen(const std::filesystem::path& path, const FrozenNetwork& network) {

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "data/table_schema.h"
 #include "formats/safetensors.h"
 #include "graph/graph.h"
 #include "models/models.h"
@@ -27,6 +29,7 @@ struct FrozenDescription {
   std::string data;
   std::string weights_sha256;  // of the training state that it was frozen from
   FrozenForm form = FrozenForm::kScaleOffset;
+  std::optional<TableSchema> table = {};  // the columns of the tables that it takes
 };
 
 struct FrozenNetwork {
@@ -35,8 +38,8 @@ struct FrozenNetwork {
   State state;
 };
 
-// An error unless the network classifies pictures, which `eval` and `predict` are for.
-Status check_pictures(const FrozenNetwork& network, const std::string& path);
+// An error unless the network takes pictures or tables, which `eval` and `predict` are for.
+Status check_examples(const FrozenNetwork& network, const std::string& path);
 
 // model.safetensors, self-contained: the network's JSON is in its metadata. load checks everything;
 // a damaged file is an error. Files of before that name a built-in network.

@@ -11,7 +11,11 @@ namespace mantissa {
 Result<Benchmark> run_inference_benchmark(BenchmarkConfig& config, const TrainObserver& observer) {
   RunConfig& run = config.run;
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
-  MANTISSA_RETURN_IF_ERROR(check_pictures(network, config.checkpoint));
+  MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
+  if (network.description.table) {
+    return invalid_input(config.checkpoint + ": takes tables; bench --checkpoint measures networks "
+                         "of pictures");
+  }
   const Shape& image = network.graph.values[network.graph.inputs[0]].shape;
   run.model = network.description.network.name;
   run.format = network.description.format;

@@ -139,8 +139,9 @@ Result<std::optional<Score>> end_epoch(const LoopParts& parts, LoopState& at, Ru
 bool tell_step(const LoopParts& parts, const LoopState& at, const FinishedStep& step,
                const std::optional<MetricsLine>& line, Shown& shown) {
   const RunPlan& plan = parts.plan;
-  if (line) shown = {line->loss, line->accuracy};
+  if (line) shown = {line->loss, line->accuracy.value_or(-1)};
   if (at.info.step <= kReportSteps) shown = {step.result.loss, step.result.accuracy};
+  if (plan.options.loss == ops::LossKind::kRegression) shown.accuracy = -1;
   const int64_t batch_size = parts.config.batch_size;
   const double per_second = at.times.examples_per_second(batch_size);
   return tell(parts.observer,

@@ -7,14 +7,14 @@ namespace mantissa {
 nlohmann::ordered_json to_json(const MetricsLine& line) {
   nlohmann::ordered_json json = {{"step", line.step},
                                  {"epoch", line.epoch},
-                                 {"loss", line.loss},
-                                 {"accuracy", line.accuracy},
-                                 {"learning_rate", line.learning_rate},
-                                 {"examples_per_second", line.examples_per_second},
-                                 {"saturation_rate", line.saturation_rate}};
+                                 {"loss", line.loss}};
   const auto add = [&](const char* name, const std::optional<double>& value) {
     if (value) json[name] = *value;
   };
+  add("accuracy", line.accuracy);
+  add("learning_rate", line.learning_rate);
+  add("examples_per_second", line.examples_per_second);
+  add("saturation_rate", line.saturation_rate);
   add("gradient_norm", line.gradient_norm);
   add("validation_loss", line.validation_loss);
   add("validation_accuracy", line.validation_accuracy);

@@ -11,7 +11,8 @@ namespace mantissa {
 struct MetricsLine {
   int64_t step = 0;
   double epoch = 0;
-  double loss = 0, accuracy = 0;
+  double loss = 0;
+  std::optional<double> accuracy = std::nullopt;  // of classes
   double learning_rate = 0;
   double examples_per_second = 0;
   double saturation_rate = 0;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "data/examples.h"
 #include "ops/ops.h"
+#include "tensor/table_numbers.h"
 #include "train/classifier.h"
 #include "train/imported_network.h"
 
@@ -13,10 +15,13 @@ namespace {
 constexpr int64_t kLargestImage = 16384;
 constexpr int64_t kMostImageChannels = 4;
 
-Error not_for_pictures(const Graph& network, const std::string& why) {
+Error not_for_examples(const Graph& network, const std::string& why) {
   return invalid_input("network '" + network.name + "': " + why +
                        "; a network of pictures has the inputs 'pixels' (uint8, [H, W, C]) and "
-                       "'labels' (int32, []), one output, and one loss that reads both");
+                       "'labels' (int32, []), one of tables 'numbers' (int16, [columns], exponent " +
+                       std::to_string(kFeatureExponent) + ") and 'labels' or 'targets' (int16, "
+                       "[1], exponent " + std::to_string(kTargetExponent) +
+                       "), one output, and one loss that reads both");
 }
 
 const Value* input_named(const Graph& network, const std::string& name) {
@@ -25,95 +30,153 @@ const Value* input_named(const Graph& network, const std::string& name) {
   return found == network.inputs.end() ? nullptr : &network.values[*found];
 }
 
+// An input that examples have. The first two are what a network reads, one of them; the others
+// what its loss compares with.
+struct KnownInput {
+  const char* name;
+  bool (*fits)(const Value& value);
+};
+constexpr KnownInput kKnownInputs[] = {
+    {kPixelTensor,
+     [](const Value& value) {
+       return value.type == DataType::kUint8 && value.shape.rank == 3 &&
+              value.shape[0] <= kLargestImage && value.shape[1] <= kLargestImage &&
+              value.shape[2] <= kMostImageChannels;
+     }},
+    {kNumberTensor,
+     [](const Value& value) {
+       return value.element == Element::kNumber && value.shape.rank == 1 &&
+              value.exponent == kFeatureExponent;
+     }},
+    {kLabelTensor,
+     [](const Value& value) { return value.type == DataType::kInt32 && value.shape.rank == 0; }},
+    {kTargetTensor,
+     [](const Value& value) {
+       return value.element == Element::kNumber && value.shape == Shape{1} &&
+              value.exponent == kTargetExponent;
+     }},
+};
+
 Status check_inputs(const Graph& network) {
   for (const int input : network.inputs) {
     const Value& value = network.values[input];
-    const bool is_pixels = value.name == "pixels" && value.type == DataType::kUint8 &&
-                           value.shape.rank == 3 && value.shape[0] <= kLargestImage &&
-                           value.shape[1] <= kLargestImage && value.shape[2] <= kMostImageChannels;
-    const bool is_labels =
-        value.name == "labels" && value.type == DataType::kInt32 && value.shape.rank == 0;
-    if (is_pixels || is_labels) continue;
-    return not_for_pictures(network, "its input '" + value.name + "' of " + to_string(value.shape) +
-                                         " is neither pixels nor labels");
+    const bool fits =
+        std::any_of(std::begin(kKnownInputs), std::end(kKnownInputs), [&](const KnownInput& known) {
+          return value.name == known.name && known.fits(value);
+        });
+    if (fits) continue;
+    return not_for_examples(network, "its input '" + value.name + "' of " + to_string(value.shape) +
+                                         " is none of these");
   }
-  for (const char* name : {"pixels", "labels"}) {
-    if (input_named(network, name) != nullptr) continue;
-    return not_for_pictures(network, std::string("it has no input '") + name + "'");
+  const auto has_one = [&](const char* a, const char* b) {
+    return (input_named(network, a) != nullptr) != (input_named(network, b) != nullptr);
+  };
+  if (!has_one(kPixelTensor, kNumberTensor)) {
+    return not_for_examples(network, "it has no input 'pixels' or 'numbers'");
   }
-  return {};
+  if (has_one(kLabelTensor, kTargetTensor)) return {};
+  return not_for_examples(network, "it has no input 'labels' or 'targets'");
 }
 
 // The one loss, between the one result and the labels.
-Result<const Node*> loss_of_pictures(const Graph& network) {
+Result<const Node*> loss_of_examples(const Graph& network) {
   if (network.outputs.size() != 1 || network.values[network.outputs[0]].shape.rank != 1) {
-    return not_for_pictures(network, "it has not one output of [classes]");
+    return not_for_examples(network, "it has not one output of [classes]");
   }
   if (network.losses.size() != 1) {
-    return not_for_pictures(network, "it has " + std::to_string(network.losses.size()) + " losses");
+    return not_for_examples(network, "it has " + std::to_string(network.losses.size()) + " losses");
   }
   const Node& loss = network.nodes[network.losses[0]];
+  const Value* const labels = input_named(network, kLabelTensor);
+  const Value* const compared = labels != nullptr ? labels : input_named(network, kTargetTensor);
   const bool reads_both = loss.inputs.size() == 2 && loss.inputs[0] == network.outputs[0] &&
-                          &network.values[loss.inputs[1]] == input_named(network, "labels");
+                          &network.values[loss.inputs[1]] == compared;
   if (!reads_both) {
-    return not_for_pictures(network, "its loss '" + loss.name + "' reads something else");
+    return not_for_examples(network, "its loss '" + loss.name + "' reads something else");
   }
   return &loss;
 }
 
+// "tables of 13 numbers", "pictures of [28, 28, 1]".
+std::string examples_text(const ModelOptions& options) {
+  if (options.features > 0) return "tables of " + std::to_string(options.features) + " numbers";
+  return "pictures of " + to_string(Shape{options.height, options.width, options.channels});
+}
+
+ModelOptions options_of(const DatasetInfo& data) {
+  if (data.table) return {.features = data.table->features()};
+  return {.height = data.height, .width = data.width, .channels = data.channels};
+}
+
 }  // namespace
 
-Result<ModelOptions> picture_options(const Graph& network) {
+Result<ModelOptions> example_options(const Graph& network) {
   MANTISSA_RETURN_IF_ERROR(check_inputs(network));
-  MANTISSA_ASSIGN(const Node* loss, loss_of_pictures(network));
+  MANTISSA_ASSIGN(const Node* loss, loss_of_examples(network));
   const ops::Loss* known = nullptr;
-  for (const auto kind : {ops::LossKind::kCrossEntropy, ops::LossKind::kSquaredError}) {
+  for (const auto kind : {ops::LossKind::kCrossEntropy, ops::LossKind::kSquaredError,
+                          ops::LossKind::kRegression}) {
     if (ops::loss_of(kind).op == loss->op) known = &ops::loss_of(kind);
   }
-  if (known == nullptr) return not_for_pictures(network, "its loss is no loss of classes");
-  const Shape& pixels = input_named(network, "pixels")->shape;
-  ModelOptions options{.height = pixels[0],
-                       .width = pixels[1],
-                       .channels = pixels[2],
-                       .classes = network.classes(),
-                       .loss = known->kind};
+  if (known == nullptr) return not_for_examples(network, "its loss is none of classes or numbers");
+  ModelOptions options{.classes = network.classes(), .loss = known->kind};
+  if (const Value* const pixels = input_named(network, kPixelTensor)) {
+    options.height = pixels->shape[0];
+    options.width = pixels->shape[1];
+    options.channels = pixels->shape[2];
+  } else {
+    options.features = input_named(network, kNumberTensor)->shape[0];
+  }
   if (known->smooths) {
     options.label_smoothing = loss->attributes.real("smoothing");
   }
-  if (options.classes >= 2 && options.classes <= kMostClasses) return options;
-  return not_for_pictures(network, "it has " + std::to_string(options.classes) + " classes; 2 to " +
+  const int64_t least = known->kind == ops::LossKind::kRegression ? 1 : 2;
+  if (options.classes >= least && options.classes <= kMostClasses) return options;
+  return not_for_examples(network, "it has " + std::to_string(options.classes) + " classes; 2 to " +
                                        std::to_string(kMostClasses) + " are possible");
 }
 
-Status check_pictures(const Graph& network, const DatasetInfo& data) {
-  MANTISSA_ASSIGN(const ModelOptions wanted, picture_options(network));
-  const Shape is{data.height, data.width, data.channels};
-  const Shape wants{wanted.height, wanted.width, wanted.channels};
-  if (is == wants) return {};
-  return invalid_input("the network '" + network.name + "' takes pictures of " + to_string(wants) +
-                       ", and " + data.name + " has " + to_string(is) +
-                       (is.last() == wants.last() ? "; --input-size resizes them" : ""));
+Status check_examples(const Graph& network, const DatasetInfo& data) {
+  MANTISSA_ASSIGN(const ModelOptions wanted, example_options(network));
+  const ModelOptions is = options_of(data);
+  const std::string wants_text = examples_text(wanted), is_text = examples_text(is);
+  const bool resizes = is.features + wanted.features == 0 && is.channels == wanted.channels;
+  if (is_text != wants_text) {
+    return invalid_input("the network '" + network.name + "' takes " + wants_text + ", and " +
+                         data.name + " has " + is_text +
+                         (resizes ? "; --input-size resizes them" : ""));
+  }
+  const bool predicts_numbers = wanted.loss == ops::LossKind::kRegression;
+  if (predicts_numbers == data.is_regression()) return {};
+  return invalid_input("the network '" + network.name + "' predicts " +
+                       (predicts_numbers ? "numbers" : "classes") + ", and " + data.name + " has " +
+                       (predicts_numbers ? "classes" : "numbers") + "; see --task");
 }
 
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data) {
-  ModelOptions options = {.height = data.height,
-                          .width = data.width,
-                          .channels = data.channels,
-                          .classes = data.classes,
-                          .width_multiplier = config.width,
-                          .channel_means = std::vector<int>(data.channels, 0),
-                          .loss = config.loss,
-                          .label_smoothing = config.label_smoothing};
+  if (data.table && config.augmentation != Augmentation{}) {
+    return invalid_input("augment: is for pictures, and " + data.name + " is a table");
+  }
+  if (data.table && config.input_size != PictureSize{}) {
+    return invalid_input("input-size: is for pictures, and " + data.name + " is a table");
+  }
+  ModelOptions options = options_of(data);
+  options.classes = data.is_regression() ? 1 : data.classes;
+  options.width_multiplier = config.width;
+  options.channel_means = std::vector<int>(data.channels, 0);
+  options.loss = data.is_regression() ? ops::LossKind::kRegression : config.loss;
+  options.label_smoothing = config.label_smoothing;
+  options.hidden = config.hidden;
   if (!config.network) return options;
   const std::string subject = config.network_file + ": the network '" + config.model + "' ";
-  MANTISSA_ASSIGN(const ModelOptions wanted, picture_options(*config.network));
-  const Status fits = check_pictures(*config.network, data);
+  MANTISSA_ASSIGN(const ModelOptions wanted, example_options(*config.network));
+  const Status fits = check_examples(*config.network, data);
   if (!fits.ok()) return invalid_input(config.network_file + ": " + fits.error().message);
-  if (data.classes != wanted.classes) {
+  if (options.classes != wanted.classes) {
     return invalid_input(
         subject + "has " + std::to_string(wanted.classes) + " outputs, and " + data.name + " " +
-        std::to_string(data.classes) + " classes" +
-        (data.classes < wanted.classes
+        std::to_string(options.classes) + " classes" +
+        (options.classes < wanted.classes
              ? "; --classes " + std::to_string(wanted.classes) + " leaves the others unused"
              : ""));
   }
@@ -128,7 +191,7 @@ Result<Graph> build_network(const RunConfig& config, const ModelOptions& options
 }
 
 Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
-  if (!config.adapts_classes || !config.network) return {};
+  if (!config.adapts_classes || !config.network || data.is_regression()) return {};
   if (config.network->classes() == data.classes) {
     if (config.classifier.empty()) return {};
     return invalid_input("classifier: the network '" + config.model + "' has " +

@@ -11,14 +11,16 @@
 
 namespace mantissa {
 
-// The pictures and classes of a network that classifies: it has the inputs "pixels" and "labels",
-// one result, and one loss between that and the labels. Else an error.
-Result<ModelOptions> picture_options(const Graph& network);
+// The examples and classes of a network that `train` trains: it has the inputs "pixels" or
+// "numbers", and "labels" or "targets", one result, and one loss between that and these. Else an
+// error.
+Result<ModelOptions> example_options(const Graph& network);
 
-// An error if the network takes pictures of another size than the data have.
-Status check_pictures(const Graph& network, const DatasetInfo& data);
+// An error if the network takes pictures of another size than the data have, or tables of another
+// number of columns.
+Status check_examples(const Graph& network, const DatasetInfo& data);
 
-// The pictures and classes of a run's network, on these data. An error if those of a file are for
+// The examples and classes of a run's network, on these data. An error if those of a file are for
 // others.
 Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& data);
 

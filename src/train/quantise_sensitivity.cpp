@@ -24,8 +24,7 @@ Result<Score> score_of(const QuantiseSource& source, const DatasetInfo& data,
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(plan.arena_bytes()));
   ThreadPool pool(config.threads);
   const Machine machine{pool, arena.span(), config.isa};
-  const Task task = classification_task({plan.graph.classes(), config.loss, config.isa},
-                                        config.data, source.data.class_names);
+  const Task task = run_task(config, plan, source.data);
   return validate_run({config, plan, source.data, machine}, task, state,
                       [](int64_t) { return true; });
 }

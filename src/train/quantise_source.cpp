@@ -208,7 +208,7 @@ Result<std::vector<LayerInputs>> layer_inputs(QuantiseSource& source,
   const int64_t wanted = std::min(settings.examples, source.data.train.count) / micro_batch;
   const int64_t count = std::max<int64_t>(1, wanted);
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(picture_examples(source.data.train), micro_batch,
+                  OrderedBatches::create(examples_of(source.data.train), micro_batch,
                                          calibration_examples(source.data.train.count, config.seed,
                                                               count * micro_batch)));
   std::vector<RowSampler> samplers;

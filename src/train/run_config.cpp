@@ -220,7 +220,7 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
     return invalid_input(name + ": is for built-in networks; " + config.network_file +
                          " says it itself: leave it out, or change the file");
   }
-  const Result<ModelOptions> options = picture_options(*config.network);
+  const Result<ModelOptions> options = example_options(*config.network);
   if (!options.ok()) return invalid_input(config.network_file + ": " + options.error().message);
   config.model = config.network->name;
   config.loss = options->loss;
@@ -275,12 +275,20 @@ bool is_setting_of_import(std::string_view setting) {
          setting == "insert-batch-norm";
 }
 
+bool is_of_tables(std::string_view setting) {
+  return setting == "target" || setting == "ignore" || setting == "task";
+}
+
 bool is_of_built_in_networks(std::string_view setting) {
-  return setting == "width" || setting == "loss" || setting == "label-smoothing";
+  return setting == "width" || setting == "hidden" || setting == "loss" ||
+         setting == "label-smoothing";
 }
 
 DataOptions data_options(const RunConfig& config) {
-  return {.size = config.input_size, .classes = config.classes, .threads = config.threads};
+  return {.size = config.input_size,
+          .classes = config.classes,
+          .threads = config.threads,
+          .table = config.table};
 }
 
 Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,

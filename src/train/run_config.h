@@ -68,6 +68,7 @@ struct RunConfig {
   int64_t reestimate = 0;  // batches for batch norms' statistics before the first step
   std::string data = "fashion-mnist";
   PictureSize input_size;  // 0 x 0: as the data are
+  TableChoices table;
   int classes = 0;         // 0: those of the data
   Format format;
   int64_t epochs = 3;
@@ -90,6 +91,7 @@ struct RunConfig {
   int64_t early_stop = 0;        // epochs; 0: never
   Augmentation augmentation;
   double width = 1;
+  std::vector<int64_t> hidden;  // widths of mlp's hidden layers; none: its own
   uint64_t seed = 1;
   int threads = 0;  // 0: all cores
   PipelineConfig pipeline;
@@ -141,6 +143,9 @@ bool is_of_imports(std::string_view setting);
 
 // Whether a setting is one of the command import, too.
 bool is_setting_of_import(std::string_view setting);
+
+// Whether a setting says how a table is read.
+bool is_of_tables(std::string_view setting);
 
 // Whether a setting says how a built-in network is built: not together with a file.
 bool is_of_built_in_networks(std::string_view setting);

@@ -15,7 +15,8 @@ Result<RunData> load_run_data(const RunConfig& config, const DatasetInfo& inspec
               .train = {},
               .validation = {},
               .test = {},
-              .sha256 = data_sha256(data)};
+              .sha256 = data_sha256(data),
+              .table = std::move(data.info.table)};
   run.train = std::move(data.train);
   run.test = std::move(data.test);
   run.validation = std::move(data.validation);

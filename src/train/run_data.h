@@ -1,6 +1,7 @@
 // The data of a run: what it trains on, what is held back, and what it is tested on.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,11 @@ struct RunData {
   ImageSet validation;  // the data set's own, or held back from the training examples
   ImageSet test;
   std::string sha256;  // of all of them, before any were held back
+  std::optional<TableSchema> table = {};
 
   // The training examples as the settings change them in each epoch.
   Examples augmented(const RunConfig& config) const {
-    return picture_examples(train, config.augmentation, config.seed);
+    return examples_of(train, config.augmentation, config.seed);
   }
 };
 

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "data/ordered_batches.h"
+#include "train/classification.h"
 #include "train/freeze.h"
+#include "train/regression.h"
 
 namespace mantissa {
 namespace {
@@ -16,17 +18,25 @@ Machine behind_frozen(const RunInference& run) {
 
 }  // namespace
 
+Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data) {
+  if (data.table && data.table->is_regression()) {
+    return regression_task(data.table->target, config.data);
+  }
+  return classification_task({plan.graph.classes(), plan.options.loss, config.isa}, config.data,
+                             data.class_names);
+}
+
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
   const RunPlan& plan = run.plan;
   const FrozenForm form = frozen_form(plan.graph, run.config.format);
   FrozenNetwork frozen{{plan.network, plan.options, run.config.format, run.data.class_names,
-                        run.data.name, state.sha256(StateGroup::kStatistics), form},
+                        run.data.name, state.sha256(StateGroup::kStatistics), form, run.data.table},
                        freeze_graph(plan.graph, form),
                        State(plan.frozen_layout, run.machine.arena)};
   MANTISSA_ASSIGN(
       OrderedBatches batches,
       OrderedBatches::create(
-          picture_examples(run.data.train), run.config.micro_batch_size,
+          examples_of(run.data.train), run.config.micro_batch_size,
           calibration_examples(run.data.train.count, run.config.seed, plan.calibration_examples)));
   MANTISSA_RETURN_IF_ERROR(
       freeze(plan.graph, state, plan.calibration, behind_frozen(run), batches, frozen));
@@ -38,7 +48,7 @@ Result<Score> validate_run(const RunInference& run, const Task& task, State& sta
   MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run, state));
   Programs programs = inference_programs(frozen, run.plan.validation, behind_frozen(run));
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(picture_examples(run.data.validation),
+                  OrderedBatches::create(examples_of(run.data.validation),
                                          run.plan.validation.batch_size));
   return task.measure(programs, batches, observer);
 }
@@ -46,7 +56,7 @@ Result<Score> validate_run(const RunInference& run, const Task& task, State& sta
 Result<Task::Report> test_run(const RunInference& run, const Task& task, FrozenNetwork& frozen,
                               const EvaluationObserver& observer) {
   Programs programs = inference_programs(frozen, run.plan.evaluation, behind_frozen(run));
-  MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(picture_examples(run.data.test),
+  MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(examples_of(run.data.test),
                                                                  run.plan.evaluation.batch_size));
   return task.report(programs, batches, frozen.state.sha256(StateGroup::kPredictor), observer);
 }

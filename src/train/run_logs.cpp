@@ -86,15 +86,16 @@ MetricsLine RunLogs::line_of(const FinishedStep& step, const CheckpointInfo& inf
   MetricsLine line{
       .step = info.step,
       .epoch = static_cast<double>(info.step) / static_cast<double>(plan_.steps_per_epoch),
-      .loss = ops::loss_value(config_.loss, info.window_loss_q24) / examples,
-      .accuracy = static_cast<double>(info.window_correct) / examples,
+      .loss = ops::loss_value(plan_.options.loss, info.window_loss_q24) / examples,
       .learning_rate = step.learning_rate,
       .examples_per_second = examples / seconds,
       .saturation_rate = fraction(info.window_saturated, info.window_requantised)};
+  const bool has_classes = plan_.options.loss != ops::LossKind::kRegression;
+  if (has_classes) line.accuracy = static_cast<double>(info.window_correct) / examples;
   if (config_.clip_norm > 0) line.gradient_norm = step.result.gradient_norm;
   if (step.validation) {
     line.validation_loss = step.validation->loss;
-    line.validation_accuracy = step.validation->accuracy();
+    if (has_classes) line.validation_accuracy = step.validation->accuracy();
   }
   return line;
 }

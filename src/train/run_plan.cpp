@@ -76,7 +76,7 @@ std::string advice(const RunConfig& config, const RunPlan& plan) {
 }
 
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
-  const std::vector<TensorSpec> specs = picture_specs(data.height, data.width, data.channels);
+  const std::vector<TensorSpec> specs = example_specs(data);
   MemoryPlan memory;
   memory.items = {
       {"data set", data.bytes()},
@@ -110,7 +110,8 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
   // Reading pictures is over before the rest is allocated: only what exceeds it counts.
   const int64_t later_bytes = memory.peak_bytes() - data.bytes();
   if (data.loading_bytes > later_bytes) {
-    memory.items.push_back({"reading pictures, beyond that", data.loading_bytes - later_bytes});
+    memory.items.push_back({data.table ? "reading tables, beyond that"
+                                        : "reading pictures, beyond that", data.loading_bytes - later_bytes});
   }
   // The arena is not written before the weights are taken.
   if (config.start && config.start->file_bytes > plan.arena_bytes()) {
@@ -194,7 +195,8 @@ Result<int64_t> held_back_count(const RunConfig& config, const DatasetInfo& data
   if (config.validation > 0 && data.validation_count > 0) {
     return invalid_input("validation: " + data.name + " has " +
                          std::to_string(data.validation_count) +
-                         " validation pictures of its own, which are used; leave this out");
+                         " validation " + (data.table ? "rows" : "pictures") +
+                         " of its own, which are used; leave this out");
   }
   const double wanted = config.validation < 1
                             ? std::floor(config.validation * static_cast<double>(data.train_count))

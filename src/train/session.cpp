@@ -112,10 +112,11 @@ Result<FrozenNetwork> Session::freeze(const Examples& examples) {
   frozen.description.format = config_.format;
   frozen.description.form = form;
   frozen.description.weights_sha256 = state_->sha256(StateGroup::kStatistics);
-  const auto pictures = picture_options(network_);
-  if (pictures.ok()) {
-    frozen.description.options = *pictures;
-    for (int64_t label = 0; label < pictures->classes; ++label) {
+  const auto options = example_options(network_);
+  if (options.ok()) {
+    frozen.description.options = *options;
+    const bool is_regression = options->loss == ops::LossKind::kRegression;
+    for (int64_t label = 0; label < (is_regression ? 0 : options->classes); ++label) {
       frozen.description.class_names.push_back(std::to_string(label));
     }
   }

@@ -56,6 +56,18 @@ void add_stages(const RunSummary& summary, nlohmann::ordered_json& json) {
   }
 }
 
+void add_test_score(const Score& test, nlohmann::ordered_json& json) {
+  if (test.regression) {
+    json["test_r2"] = test.regression->r2;
+    json["test_rmse"] = test.regression->rmse;
+    json["test_mae"] = test.regression->mae;
+  } else {
+    json["test_accuracy"] = test.accuracy();
+  }
+  json["test_loss"] = test.loss;
+  json["test_examples"] = test.examples;
+}
+
 }  // namespace
 
 std::string to_json(const RunSummary& summary) {
@@ -76,10 +88,9 @@ std::string to_json(const RunSummary& summary) {
       {"isa", isa_name(config.isa)},
       {"batch_size", config.batch_size},
       {"micro_batch_size", config.micro_batch_size},
-      {"train_examples", summary.train_examples},
-      {"test_accuracy", summary.test.accuracy()},
-      {"test_loss", summary.test.loss},
-      {"test_examples", summary.test.examples},
+      {"train_examples", summary.train_examples}};
+  add_test_score(summary.test, json);
+  json.update(nlohmann::ordered_json{
       {"examples_per_second", times.examples_per_second(config.batch_size)},
       {"train_seconds", times.busy_seconds()},
       {"step_ms_median", times.median_ms()},
@@ -97,7 +108,7 @@ std::string to_json(const RunSummary& summary) {
                        : std::string(pipeline::mode_name(config.pipeline.mode))},
       {"re_executions", info.re_executions},
       {"guard_violations", info.guard_violations},
-      {"saturation_rate", fraction(info.saturated, info.requantised)}};
+      {"saturation_rate", fraction(info.saturated, info.requantised)}});
   if (plan.staged) add_stages(summary, json);
   if (untrained > 0) json["untrained_parameters"] = untrained;
   if (config.start) json["from"] = start_json(*config.start, plan.taken);
@@ -108,11 +119,13 @@ std::string to_json(const RunSummary& summary) {
   if (plan.validation_examples > 0) {
     const auto examples = static_cast<double>(plan.validation_examples);
     json["validation_examples"] = plan.validation_examples;
-    json["best_validation_loss"] = ops::loss_value(config.loss, info.best_loss_q24) / examples;
-    json["best_validation_accuracy"] = static_cast<double>(info.best_correct) / examples;
+    json["best_validation_loss"] = ops::loss_value(plan.options.loss, info.best_loss_q24) / examples;
+    if (!summary.test.regression) {
+      json["best_validation_accuracy"] = static_cast<double>(info.best_correct) / examples;
+    }
   } else if (config.early_stop > 0) {
     const auto examples = static_cast<double>(plan.steps_per_epoch * config.batch_size);
-    json["best_training_loss"] = ops::loss_value(config.loss, info.best_loss_q24) / examples;
+    json["best_training_loss"] = ops::loss_value(plan.options.loss, info.best_loss_q24) / examples;
   }
   if (!summary.diverged.empty()) json["diverged"] = summary.diverged;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

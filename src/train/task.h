@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -12,12 +13,20 @@
 
 namespace mantissa {
 
+// How far predicted numbers are from the targets, in the targets' own unit.
+struct RegressionScore {
+  double rmse = 0;  // root of the mean square of errors
+  double mae = 0;   // mean of their magnitudes
+  double r2 = 0;    // 1 - their squares' sum / that of the mean of the targets
+};
+
 // A measurement on some examples. The task decides which of them count as correct.
 struct Score {
   int64_t examples = 0;
   int64_t correct = 0;
   int64_t loss_q24 = 0;  // sum, as StepTotals counts it
   double loss = 0;       // mean
+  std::optional<RegressionScore> regression = std::nullopt;  // of tasks that count no correct ones
 
   double accuracy() const {
     return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);

@@ -349,8 +349,7 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   tell_message(observer, pool.shortage());
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
   initialise(plan.graph, config.format, config.seed, state);
-  const Task task = classification_task({plan.graph.classes(), config.loss, config.isa},
-                                        config.data, data.class_names);
+  const Task task = run_task(config, plan, data);
   const Machine machine{pool, arena.span(), config.isa};
   Run run{config, observer, plan,       data, task, machine,  state,
           info,   {},       idle_bytes, {},   {},   transport};

@@ -67,6 +67,25 @@ Result<std::vector<double>> parse_reals(const std::string& text) {
   return numbers;
 }
 
+// "200,100,50"; nothing for "".
+Result<std::vector<int64_t>> parse_widths(const std::string& text) {
+  std::vector<int64_t> widths;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    MANTISSA_ASSIGN(const int64_t width,
+                    parse_integer("hidden", text.substr(begin, end - begin), 1, 65536));
+    widths.push_back(width);
+    begin = end + 1;
+  }
+  return widths;
+}
+
+std::string widths_text(const std::vector<int64_t>& widths) {
+  std::string text;
+  for (const int64_t width : widths) text += (text.empty() ? "" : ",") + std::to_string(width);
+  return text;
+}
+
 // A fraction below 1, or a whole number.
 Status parse_validation(const std::string& text, Config& config) {
   MANTISSA_ASSIGN(const double value, parse_real("validation", text, 0, double{1 << 30}));
@@ -118,8 +137,8 @@ const Setting kSettings[] = {
      "resnet8", kValue, kIdentity, set_text<&Config::model>,
      [](const Config& c) { return c.network ? std::string(kNetworkFile) : c.model; }},
     {"data",
-     "data set: fashion-mnist, cifar-10, cifar-100, or a folder with IDX files, CIFAR's binary "
-     "files or pictures",
+     "data set: fashion-mnist, cifar-10, cifar-100, a CSV or NPZ file, or a folder with IDX files, "
+     "CIFAR's binary files, tables, arrays or pictures (docs/data.md)",
      "fashion-mnist", kValue, kElsewhere, set_text<&Config::data>,
      [](const Config& c) { return c.data; }},
     {"from",
@@ -181,6 +200,32 @@ const Setting kSettings[] = {
      "0", kValue, kElsewhere,
      [](S text, Config& c) { return assign(parse_picture_size(text), c.input_size); },
      [](const Config& c) { return to_string(c.input_size); }},
+    {"target",
+     "column of a table that is predicted (left out: one called label, target, class or y, or the "
+     "last)",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.table.target = text;
+       return Status();
+     },
+     [](const Config& c) { return c.table.target; }, true},
+    {"ignore", "columns of a table that are left out, with commas between them", "", kValue,
+     kElsewhere,
+     [](S text, Config& c) {
+       c.table.ignore = text;
+       return Status();
+     },
+     [](const Config& c) { return c.table.ignore; }, true},
+    {"task",
+     "what is predicted of a table: classification, regression, or auto (texts and few whole "
+     "numbers are classes, other numbers are numbers)",
+     "auto", kValue, kElsewhere,
+     [](S text, Config& c) { return assign(parse_table_task(text), c.table.task); },
+     [](const Config& c) {
+       return c.table.task == TableTask::kByTarget ? ""
+                                                   : std::string(table_task_name(c.table.task));
+     },
+     true},
     {"classes", "outputs of the network, at least the classes of the data (0: as many)", "0",
      kValue, kIdentity,
      [](S text, Config& c) {
@@ -289,6 +334,9 @@ const Setting kSettings[] = {
     {"width", "multiplies the channels of every layer but the last", "1", kValue, kIdentity,
      [](S text, Config& c) { return real("width", text, 1.0 / 64, 64, c.width); },
      [](const Config& c) { return of_built_in(c, real_text(c.width)); }},
+    {"hidden", "widths of mlp's hidden layers, with commas between them (200,100,50)", "", kValue,
+     kIdentity, [](S text, Config& c) { return assign(parse_widths(text), c.hidden); },
+     [](const Config& c) { return of_built_in(c, widths_text(c.hidden)); }, true},
     {"seed", "of initial weights, order, augmentation and stochastic rounding", "1", kValue,
      kIdentity,
      [](S text, Config& c) { return integer<&Config::seed, 0, INT64_MAX>("seed", text, c); },

@@ -1,0 +1,91 @@
+#include "data/table_schema.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "formats/json_text.h"
+
+namespace mantissa {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kTaskNames[] = {"auto", "classification", "regression"};
+
+Json column_json(const TableColumn& column) {
+  Json json = {{"name", column.name}};
+  if (column.is_number()) {
+    json["mean"] = column.mean;
+    json["deviation"] = column.deviation;
+  } else {
+    json["categories"] = column.categories;
+  }
+  json["missing"] = column.missing;
+  return json;
+}
+
+// May throw Json::exception.
+Result<TableColumn> column_of(const Json& json) {
+  TableColumn column;
+  json.at("name").get_to(column.name);
+  json.at("missing").get_to(column.missing);
+  if (json.contains("categories")) {
+    json.at("categories").get_to(column.categories);
+    if (!column.categories.empty()) return column;
+  } else {
+    json.at("mean").get_to(column.mean);
+    json.at("deviation").get_to(column.deviation);
+    if (std::isfinite(column.mean) && std::isfinite(column.deviation) && column.deviation > 0) {
+      return column;
+    }
+  }
+  return invalid_input("column '" + column.name + "' is damaged");
+}
+
+}  // namespace
+
+Result<TableTask> parse_table_task(const std::string& text) {
+  for (const auto task :
+       {TableTask::kByTarget, TableTask::kClassification, TableTask::kRegression}) {
+    if (text == table_task_name(task)) return task;
+  }
+  return invalid_input("task: '" + text + "' is none of auto, classification and regression");
+}
+
+const char* table_task_name(TableTask task) { return kTaskNames[static_cast<size_t>(task)]; }
+
+int64_t TableSchema::features() const {
+  int64_t features = 0;
+  for (const TableColumn& column : columns) features += column.width();
+  return features;
+}
+
+std::string to_json(const TableSchema& schema) {
+  Json json = {{"columns", Json::array()}, {"target", column_json(schema.target)}};
+  for (const TableColumn& column : schema.columns) json["columns"].push_back(column_json(column));
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<TableSchema> parse_table_schema(std::string_view text) {
+  const Json json = parse_json<Json>(text);
+  if (!json.is_object()) return invalid_input("the table's columns are damaged");
+  TableSchema schema;
+  try {
+    for (const Json& column : json.at("columns")) {
+      MANTISSA_ASSIGN(TableColumn one, column_of(column));
+      schema.columns.push_back(std::move(one));
+    }
+    MANTISSA_ASSIGN(schema.target, column_of(json.at("target")));
+  } catch (const Json::exception&) {
+    return invalid_input("the table's columns are damaged");
+  }
+  return schema;
+}
+
+int16_t standardised(double number, const TableColumn& column, int exponent) {
+  const double wide = std::ldexp((number - column.mean) / column.deviation, -exponent);
+  return static_cast<int16_t>(std::nearbyint(std::clamp<double>(wide, -INT16_MAX, INT16_MAX)));
+}
+
+}  // namespace mantissa

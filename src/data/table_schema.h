@@ -1,0 +1,53 @@
+// The columns of a table: how a row becomes the numbers that a network takes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mantissa {
+
+// What is predicted: classes, or numbers.
+enum class TableTask { kByTarget, kClassification, kRegression };
+Result<TableTask> parse_table_task(const std::string& text);
+const char* table_task_name(TableTask task);
+
+// What the user says of a table.
+struct TableChoices {
+  std::string target;  // the column that is predicted; "": one that is called so, or the last
+  std::string ignore;  // columns that are left out, with commas between them
+  TableTask task = TableTask::kByTarget;
+};
+
+// A column of numbers becomes one number, (x - mean) / deviation; a column of texts one for each
+// category, 1 for the row's own and 0 for the others.
+struct TableColumn {
+  std::string name;
+  std::vector<std::string> categories = {};  // sorted; empty: a column of numbers
+  double mean = 0, deviation = 1;            // of the numbers in training rows
+  int64_t missing = 0;                       // training rows without a value
+
+  bool is_number() const { return categories.empty(); }
+  int64_t width() const { return is_number() ? 1 : static_cast<int64_t>(categories.size()); }
+};
+
+struct TableSchema {
+  std::vector<TableColumn> columns;  // the inputs, in the order of their numbers
+  TableColumn target;                // its categories are the classes; a number: regression
+
+  bool is_regression() const { return target.is_number(); }
+  int64_t features() const;
+};
+
+// The schema as JSON, in a frozen network's description, and back. Real numbers stay what they
+// are. Reading checks everything.
+std::string to_json(const TableSchema& schema);
+Result<TableSchema> parse_table_schema(std::string_view json);
+
+// A number of a column as a mantissa: (x - mean) / deviation, to nearest, ties to even, clipped.
+int16_t standardised(double number, const TableColumn& column, int exponent);
+
+}  // namespace mantissa

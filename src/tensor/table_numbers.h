@@ -1,0 +1,12 @@
+// The numbers of tables as networks take them.
+#pragma once
+
+namespace mantissa {
+
+// Exponents of 16-bit mantissas, of numbers that are standardised: mean 0 and deviation 1. So
+// inputs reach 8 deviations from the mean in steps of 1/4096, numbers to predict 32 in steps of
+// 1/1024. What lies beyond is taken for the end.
+constexpr int kFeatureExponent = -12;
+constexpr int kTargetExponent = -10;
+
+}  // namespace mantissa
