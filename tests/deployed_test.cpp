@@ -81,7 +81,7 @@ std::span<const uint8_t> pictures() {
 
 std::vector<float> logits_of(FrozenNetwork& network) {
   ThreadPool pool(2);
-  const auto found = classify(network, pictures(), kPictures, pool, best_isa());
+  const auto found = classify(network, pictures().data(), kPictures, pool, best_isa());
   EXPECT_TRUE(found.ok());
   std::vector<float> logits;
   for (const int32_t mantissa : found->mantissas) {

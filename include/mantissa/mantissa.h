@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,6 +156,10 @@ struct EvaluationOutcome {
   std::vector<std::string> class_names;
   std::vector<std::vector<int64_t>> confusion;  // [label][prediction]; empty with over 256 classes
   std::string model_sha256;
+  // Where numbers are predicted: the name of the target, and how far predictions are from it, in
+  // place of accuracy and confusion. The loss is in units of the variance of training targets.
+  std::string target;
+  double r2 = 0, rmse = 0, mae = 0;
 };
 
 // Evaluates the frozen network of a run (or a model.safetensors file) on the test split. Writes the
@@ -163,19 +168,23 @@ MANTISSA_EXPORT EvaluationOutcome evaluate(const Settings& settings,
                                            const Observer& observer = nullptr);
 
 struct Prediction {
-  std::string source;  // file name, or "test 7"
+  std::string source;  // file name, "line 7" of a table, or "test 7"
   int label = -1;      // true class, -1 if unknown
   int guess = -1;
-  std::vector<double> probabilities;  // per class
+  std::vector<double> probabilities = {};  // per class
   int64_t height = 0, width = 0, channels = 0;
   // [height][width][channels], as the network saw it; of the first 256 predictions only.
-  std::vector<uint8_t> pixels;
+  std::vector<uint8_t> pixels = {};
+  // In place of classes, where numbers are predicted.
+  double number = 0;
+  std::optional<double> truth = std::nullopt;
 };
 
 struct PredictionOutcome {
   Exit exit = Exit::kDone;
   std::string error;
   std::vector<std::string> class_names;
+  std::string target;  // the name of the number that is predicted; "": classes are
   std::vector<Prediction> predictions;
   std::vector<std::string> problems;  // a line for each picture or folder that could not be read
   std::vector<std::string> notes;     // a line each of what else the user should know
@@ -183,7 +192,7 @@ struct PredictionOutcome {
 };
 
 // Predicts classes of pictures ("input": PNG or JPEG files and folders of them, one a line, brought
-// to the network's size) or of test examples ("data" and "index", "0-9"). Writes a table to "csv"
+// to the network's size), classes or numbers of rows ("input": CSV files), or of test examples ("data" and "index", "0-9"). Writes a table to "csv"
 // if that is given and not "-", and the logits as the network computed them to "raw", an NPZ file:
 // "mantissas", int32 [N, classes], and "exponent", int32; a logit is mantissa * 2^exponent. Of
 // several pictures those that can be read are predicted; if others cannot, or a folder has none,

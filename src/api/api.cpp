@@ -25,6 +25,7 @@
 #include "train/frozen_network.h"
 #include "train/insert_batch_norm.h"
 #include "train/network.h"
+#include "train/regression.h"
 #include "train/run_folder.h"
 #include "train/run_plan.h"
 #include "train/trainer.h"
@@ -35,6 +36,67 @@ namespace mantissa {
 namespace {
 
 constexpr const char* kVersion = "0.1.0";
+
+// A frozen network and the batches that it is measured on.
+struct EvaluatedData {
+  const InferenceConfig& config;
+  FrozenNetwork& network;
+  const std::string& data;
+  Programs& programs;
+  BatchSource& batches;
+  const EvaluationObserver& observer;
+  std::chrono::steady_clock::time_point start;
+
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+};
+
+Result<EvaluationOutcome> score_classes(const EvaluatedData& at) {
+  const FrozenNetwork& network = at.network;
+  MANTISSA_ASSIGN(
+      Evaluation evaluation,
+      evaluate(at.programs, at.batches,
+               {network.graph.classes(), network.description.options.loss, at.config.isa},
+               at.observer));
+  EvaluationOutcome outcome;
+  outcome.seconds = at.seconds();
+  outcome.class_names = network.description.class_names;
+  outcome.model_sha256 = network.state.sha256(StateGroup::kPredictor);
+  if (!at.config.out.empty()) {
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(
+        at.config.out, to_json(evaluation, at.data, outcome.class_names, outcome.model_sha256)));
+  }
+  outcome.json =
+      to_json(evaluation, at.data, outcome.class_names, outcome.model_sha256, outcome.seconds);
+  outcome.examples = evaluation.examples;
+  outcome.accuracy = evaluation.accuracy();
+  outcome.top5_accuracy = evaluation.top5_accuracy().value_or(-1);
+  outcome.loss = evaluation.loss;
+  outcome.confusion = std::move(evaluation.confusion);
+  return outcome;
+}
+
+Result<EvaluationOutcome> score_numbers(const EvaluatedData& at) {
+  const TableColumn& target = at.network.description.table->target;
+  MANTISSA_ASSIGN(const RegressionEvaluation evaluation,
+                  evaluate_regression(at.programs, at.batches, target, at.observer));
+  EvaluationOutcome outcome;
+  outcome.seconds = at.seconds();
+  outcome.model_sha256 = at.network.state.sha256(StateGroup::kPredictor);
+  if (!at.config.out.empty()) {
+    MANTISSA_RETURN_IF_ERROR(write_text_atomically(
+        at.config.out, to_json(evaluation, at.data, target, outcome.model_sha256)));
+  }
+  outcome.json = to_json(evaluation, at.data, target, outcome.model_sha256, outcome.seconds);
+  outcome.examples = evaluation.examples;
+  outcome.loss = evaluation.loss;
+  outcome.target = target.name;
+  outcome.r2 = evaluation.score.r2;
+  outcome.rmse = evaluation.score.rmse;
+  outcome.mae = evaluation.score.mae;
+  return outcome;
+}
 
 Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observer& observer) {
   MANTISSA_ASSIGN(InferenceConfig config, inference_config("eval", settings));
@@ -65,9 +127,9 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   message(pool.shortage());
   Programs executors = inference_programs(network, programs, {pool, arena.span(), config.isa});
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(picture_examples(data.test), programs.batch_size));
+                  OrderedBatches::create(examples_of(data.test), programs.batch_size));
   const auto start = std::chrono::steady_clock::now();
-  const auto report = [&](int64_t done) {
+  const EvaluationObserver report = [&](int64_t done) {
     if (observer == nullptr) return true;
     Progress progress;
     progress.kind = Progress::Kind::kEvaluating;
@@ -75,27 +137,8 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
     progress.steps = data.test.count;
     return observer(progress);
   };
-  MANTISSA_ASSIGN(
-      Evaluation evaluation,
-      evaluate(executors, batches,
-               {network.graph.classes(), network.description.options.loss, config.isa}, report));
-  EvaluationOutcome outcome;
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  outcome.class_names = network.description.class_names;
-  outcome.model_sha256 = network.state.sha256(StateGroup::kPredictor);
-  if (!config.out.empty()) {
-    MANTISSA_RETURN_IF_ERROR(write_text_atomically(
-        config.out,
-        to_json(evaluation, data.info.name, outcome.class_names, outcome.model_sha256)));
-  }
-  outcome.json = to_json(evaluation, data.info.name, outcome.class_names, outcome.model_sha256,
-                         outcome.seconds);
-  outcome.examples = evaluation.examples;
-  outcome.accuracy = evaluation.accuracy();
-  outcome.top5_accuracy = evaluation.top5_accuracy().value_or(-1);
-  outcome.loss = evaluation.loss;
-  outcome.confusion = std::move(evaluation.confusion);
-  return outcome;
+  const EvaluatedData evaluated{config, network, data.info.name, executors, batches, report, start};
+  return data.info.is_regression() ? score_numbers(evaluated) : score_classes(evaluated);
 }
 
 nlohmann::ordered_json items_json(const std::vector<MemoryItem>& items) {

@@ -60,8 +60,18 @@ Result<DataOptions> network_options(const FrozenNetwork& network, int threads) {
 
 Result<Dataset> load_test_data(const InferenceConfig& config, const FrozenNetwork& network) {
   const std::string source = config.data.empty() ? network.description.data : config.data;
+  if (network.description.table) {
+    DataOptions options{.size = {}, .threads = config.threads};
+    options.schema = network.description.table;
+    MANTISSA_ASSIGN(Dataset data, load_dataset(source, false, true, options));
+    if (data.info.table) return data;
+    return invalid_input(source + ": has pictures, and the network takes tables");
+  }
   MANTISSA_ASSIGN(const DataOptions options, network_options(network, config.threads));
   MANTISSA_ASSIGN(Dataset data, load_dataset(source, false, true, options));
+  if (data.info.table) {
+    return invalid_input(source + ": is a table, and the network takes pictures");
+  }
   MANTISSA_RETURN_IF_ERROR(match_classes(network, source, data));
   return data;
 }

@@ -1,5 +1,6 @@
-// The predict command: pictures from files, or test examples, through a frozen network.
+// The predict command: pictures or rows from files, or test examples, through a frozen network.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "api/network_data.h"
 #include "api/outcome.h"
 #include "api/prediction_csv.h"
+#include "api/predictor.h"
 #include "api/settings.h"
 #include "api/target.h"
 #include "base/atomic_file.h"
@@ -15,15 +17,12 @@
 #include "formats/image.h"
 #include "formats/npz.h"
 #include "mantissa/mantissa.h"
-#include "train/classification.h"
+#include "tensor/table_numbers.h"
 
 namespace mantissa {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kAtOnce = 64;            // pictures; changes no result
-constexpr size_t kPredictionPixels = 256;  // of more predictions the pixels are not kept
 
 // The pictures that are asked for, and a line for each folder that has none.
 struct Inputs {
@@ -53,40 +52,14 @@ Inputs list_inputs(const std::string& input) {
   return inputs;
 }
 
-// The network, and what is predicted with it.
-struct Predictor {
-  FrozenNetwork& network;
-  ThreadPool& pool;
-  Isa isa;
-  PredictionOutcome& outcome;
-  // The logits of all predictions.
-  std::vector<int32_t> mantissas = {};
-  int exponent = 0;
-
-  // Predicts `batch`, whose pixels are those of the network.
-  Status run(std::vector<Prediction> batch) {
-    std::vector<uint8_t> pixels;
-    for (const Prediction& one : batch) {
-      pixels.insert(pixels.end(), one.pixels.begin(), one.pixels.end());
-    }
-    const auto count = static_cast<int64_t>(batch.size());
-    if (count == 0) return {};
-    MANTISSA_ASSIGN(const Classified found, classify(network, pixels, count, pool, isa));
-    const std::vector<double>& all = found.probabilities;
-    mantissas.insert(mantissas.end(), found.mantissas.begin(), found.mantissas.end());
-    exponent = found.exponent;
-    const int64_t classes = network.graph.classes();
-    for (int64_t i = 0; i < count; ++i) {
-      Prediction& one = batch[i];
-      one.probabilities.assign(all.begin() + i * classes, all.begin() + (i + 1) * classes);
-      const auto best = std::max_element(one.probabilities.begin(), one.probabilities.end());
-      one.guess = static_cast<int>(best - one.probabilities.begin());
-      if (outcome.predictions.size() >= kPredictionPixels) one.pixels = {};
-      outcome.predictions.push_back(std::move(one));
-    }
-    return {};
+// Predicts `batch`, whose pixels are those of the network.
+Status predict_pictures(std::vector<Prediction> batch, Predictor& predictor) {
+  std::vector<uint8_t> pixels;
+  for (const Prediction& one : batch) {
+    pixels.insert(pixels.end(), one.pixels.begin(), one.pixels.end());
   }
-};
+  return predictor.run(std::move(batch), pixels.data());
+}
 
 // How many threads may decode these files at once.
 int decoding_threads(std::span<const fs::path> files, int threads) {
@@ -111,8 +84,11 @@ Status predict_files(std::span<const fs::path> files, const DataOptions& options
         std::vector<uint8_t> pixels(static_cast<size_t>(form.bytes()));
         fit_picture(image.pixels.data(), {image.height, image.width, image.channels}, form,
                     pixels.data());
-        all[i] = {files[i].string(), -1, -1, {}, form.height, form.width, form.channels,
-                  std::move(pixels)};
+        all[i] = {.source = files[i].string(),
+                  .height = form.height,
+                  .width = form.width,
+                  .channels = form.channels,
+                  .pixels = std::move(pixels)};
         return {};
       });
   if (results.failure) predictor.outcome.exit = Exit::kFailed;
@@ -124,7 +100,7 @@ Status predict_files(std::span<const fs::path> files, const DataOptions& options
       predictor.outcome.problems.push_back(std::move(results.errors[i]));
     }
   }
-  return predictor.run(std::move(good));
+  return predict_pictures(std::move(good), predictor);
 }
 
 Status predict_inputs(const InferenceConfig& config, Predictor& predictor) {
@@ -136,8 +112,8 @@ Status predict_inputs(const InferenceConfig& config, Predictor& predictor) {
   outcome.problems = std::move(inputs.problems);
   MANTISSA_ASSIGN(const DataOptions options, network_options(predictor.network, config.threads));
   const std::span<const fs::path> all = inputs.files;
-  for (size_t first = 0; first < all.size(); first += kAtOnce) {
-    const size_t at_once = std::min<size_t>(kAtOnce, all.size() - first);
+  for (size_t first = 0; first < all.size(); first += kPredictedAtOnce) {
+    const size_t at_once = std::min<size_t>(kPredictedAtOnce, all.size() - first);
     MANTISSA_RETURN_IF_ERROR(predict_files(all.subspan(first, at_once), options, predictor));
   }
   if (outcome.problems.empty()) return {};
@@ -152,25 +128,43 @@ Status predict_inputs(const InferenceConfig& config, Predictor& predictor) {
   return {};
 }
 
+// A test example, not yet predicted.
+Prediction test_example(const ImageSet& test, int64_t i, const Predictor& predictor) {
+  Prediction example{.source = "test " + std::to_string(i)};
+  if (!test.labels.empty()) {
+    example.label = test.labels[static_cast<size_t>(i)];
+  } else {
+    const TableColumn& target = predictor.network.description.table->target;
+    const double deviations = std::ldexp(test.targets[static_cast<size_t>(i)], kTargetExponent);
+    example.truth = deviations * target.deviation + target.mean;
+  }
+  if (test.features > 0) return example;
+  const auto first = test.pixels.begin() + i * test.example_bytes();
+  example.height = test.height;
+  example.width = test.width;
+  example.channels = test.channels;
+  example.pixels.assign(first, first + test.example_bytes());
+  return example;
+}
+
 Status predict_examples(const InferenceConfig& config, Predictor& predictor) {
   MANTISSA_ASSIGN(const Dataset data, load_test_data(config, predictor.network));
   if (config.last_index >= data.test.count) {
     return invalid_input("index: " + data.info.name + " has test examples 0 to " +
                          std::to_string(data.test.count - 1));
   }
+  const ImageSet& test = data.test;
   std::vector<Prediction> batch;
   for (int64_t i = config.first_index; i <= config.last_index; ++i) {
-    const auto first = data.test.pixels.begin() + i * data.test.example_bytes();
-    batch.push_back({"test " + std::to_string(i),
-                     data.test.labels[i],
-                     -1,
-                     {},
-                     data.test.height,
-                     data.test.width,
-                     data.test.channels,
-                     std::vector<uint8_t>(first, first + data.test.example_bytes())});
-    if (static_cast<int64_t>(batch.size()) < kAtOnce && i < config.last_index) continue;
-    MANTISSA_RETURN_IF_ERROR(predictor.run(std::exchange(batch, {})));
+    Prediction prediction = test_example(test, i, predictor);
+    if (test.features > 0) {
+      MANTISSA_RETURN_IF_ERROR(
+          predictor.run({std::move(prediction)}, test.numbers.data() + i * test.features));
+      continue;
+    }
+    batch.push_back(std::move(prediction));
+    if (static_cast<int64_t>(batch.size()) < kPredictedAtOnce && i < config.last_index) continue;
+    MANTISSA_RETURN_IF_ERROR(predict_pictures(std::exchange(batch, {}), predictor));
   }
   return {};
 }
@@ -205,12 +199,15 @@ Status run_prediction(const Settings& settings, PredictionOutcome& outcome) {
   }
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   outcome.class_names = network.description.class_names;
+  const std::optional<TableSchema>& table = network.description.table;
+  if (table && table->is_regression()) outcome.target = table->target.name;
   ThreadPool pool(config.threads);
   if (std::string shortage = pool.shortage(); !shortage.empty()) {
     outcome.notes.push_back(std::move(shortage));
   }
   Predictor predictor{network, pool, config.isa, outcome};
   MANTISSA_RETURN_IF_ERROR(config.input.empty() ? predict_examples(config, predictor)
+                           : table              ? predict_rows(config, predictor)
                                                 : predict_inputs(config, predictor));
   if (!config.raw.empty()) MANTISSA_RETURN_IF_ERROR(write_raw(config.raw, predictor));
   if (config.csv.empty()) return {};

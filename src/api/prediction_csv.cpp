@@ -21,9 +21,19 @@ std::string name_of(const PredictionOutcome& outcome, int index) {
   return known ? outcome.class_names[static_cast<size_t>(index)] : "";
 }
 
+std::string number_csv(const PredictionOutcome& outcome) {
+  std::string csv = "source,truth," + field(outcome.target) + "\n";
+  for (const Prediction& one : outcome.predictions) {
+    csv += field(one.source) + "," + (one.truth ? real_text(*one.truth) : "") + "," +
+           real_text(one.number) + "\n";
+  }
+  return csv;
+}
+
 }  // namespace
 
 std::string prediction_csv(const PredictionOutcome& outcome) {
+  if (!outcome.target.empty()) return number_csv(outcome);
   std::string csv = "source,label,label_name,guess,guess_name,probability";
   for (const std::string& name : outcome.class_names) csv += "," + field(name);
   csv += "\n";

@@ -9,7 +9,8 @@ namespace mantissa {
 
 // CSV as in RFC 4180, but with lines that end in a line feed: a head, then a line per prediction:
 // source, label and label_name (empty where unknown), guess, guess_name, probability (of the
-// guess), and the probability of each class in a column of its name.
+// guess), and the probability of each class in a column of its name. Of numbers: source, truth, and
+// the prediction in a column of the target's name.
 std::string prediction_csv(const PredictionOutcome& outcome);
 
 }  // namespace mantissa

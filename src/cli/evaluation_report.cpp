@@ -123,6 +123,12 @@ std::string frequent_confusions(const EvaluationOutcome& outcome) {
 
 std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
                               const Terminal& terminal) {
+  if (!outcome.target.empty()) {
+    return printable(outcome.target) + ": R2 " + terminal.paint("1", decimal(outcome.r2, 4)) +
+           ", RMSE " + number_text(outcome.rmse) + ", mean error " + number_text(outcome.mae) +
+           ", loss " + decimal(outcome.loss, 4) + ", " + grouped(outcome.examples) +
+           " examples in " + duration(outcome.seconds) + "\n";
+  }
   const bool top5 = outcome.top5_accuracy >= 0;
   std::string text = "test accuracy " + terminal.paint("1", percent(outcome.accuracy)) +
                      (top5 ? " (top 5 " + percent(outcome.top5_accuracy) + ")" : "") + ", loss " +

@@ -41,9 +41,26 @@ std::vector<std::string> table_row(const PredictionOutcome& outcome, const Predi
   return row;
 }
 
+// The same of numbers: source, truth, prediction.
+std::string number_table(const PredictionOutcome& outcome, const Terminal& terminal) {
+  const auto line = [](const std::string& source, const std::string& truth,
+                       const std::string& number) {
+    return pad_right(source, 28) + pad_left(truth, 14) + pad_left(number, 14);
+  };
+  std::string text =
+      terminal.paint("2", line("example", "truth", shortened(printable(outcome.target), 13))) + "\n";
+  for (const Prediction& one : outcome.predictions) {
+    text += line(shortened_path(printable(one.source), 26),
+                 one.truth ? number_text(*one.truth) : "", number_text(one.number)) +
+            "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string prediction_table(const PredictionOutcome& outcome, const Terminal& terminal) {
+  if (!outcome.target.empty()) return number_table(outcome, terminal);
   std::vector<std::vector<std::string>> rows = {{"example", "truth", "", "guess", "or", "or"}};
   for (const Prediction& prediction : outcome.predictions) {
     rows.push_back(table_row(outcome, prediction, terminal));
@@ -71,18 +88,26 @@ std::string prediction_table(const PredictionOutcome& outcome, const Terminal& t
 
 std::string prediction_json(const PredictionOutcome& outcome) {
   Json json;
-  json["class_names"] = outcome.class_names;
+  if (outcome.target.empty()) json["class_names"] = outcome.class_names;
   json["predictions"] = Json::array();
   for (const Prediction& prediction : outcome.predictions) {
     Json entry;
     entry["source"] = prediction.source;
+    if (!outcome.target.empty()) {
+      entry["truth"] = prediction.truth ? Json(*prediction.truth) : Json();
+      entry[outcome.target] = prediction.number;
+      json["predictions"].push_back(std::move(entry));
+      continue;
+    }
     entry["label"] = prediction.label >= 0 ? Json(prediction.label) : Json();
     entry["guess"] = prediction.guess;
     entry["guess_name"] = class_name(outcome.class_names, prediction.guess);
     entry["probabilities"] = prediction.probabilities;
-    entry["height"] = prediction.height;
-    entry["width"] = prediction.width;
-    entry["channels"] = prediction.channels;
+    if (prediction.height > 0) {
+      entry["height"] = prediction.height;
+      entry["width"] = prediction.width;
+      entry["channels"] = prediction.channels;
+    }
     json["predictions"].push_back(std::move(entry));
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

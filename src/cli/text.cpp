@@ -79,6 +79,13 @@ std::string decimal(double value, int decimals) {
   return buffer;
 }
 
+std::string number_text(double value) {
+  if (!std::isfinite(value)) return "-";
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.6g", value);
+  return buffer;
+}
+
 std::string percent(double fraction, int decimals) {
   return std::isfinite(fraction) ? decimal(100 * fraction, decimals) + " %" : "-";
 }

@@ -14,6 +14,9 @@ std::string percent(double fraction, int decimals = 2);
 // "0.3011"; "-" for a number that is not finite.
 std::string decimal(double value, int decimals);
 
+// Six digits: "0.0512346", "54.1234", "1.23457e+06"; "-" for a number that is not finite.
+std::string number_text(double value);
+
 // "10,000".
 std::string grouped(int64_t value);
 

@@ -69,6 +69,10 @@ std::string training_report(const std::string& summary_json, std::optional<doubl
   if (const auto accuracy = number(summary, "test_accuracy")) {
     add("test accuracy", terminal.paint("1", percent(*accuracy)));
   }
+  if (const auto r2 = number(summary, "test_r2")) {
+    add("test R2", terminal.paint("1", decimal(*r2, 4)));
+  }
+  if (const auto rmse = number(summary, "test_rmse")) add("test RMSE", number_text(*rmse));
   if (const auto loss = number(summary, "test_loss")) add("test loss", decimal(*loss, 4));
   if (seconds) add("time", duration(*seconds));
   add("speed", speed_text(summary));
@@ -87,6 +91,10 @@ std::string training_line(const std::string& summary_json, const std::string& ou
   std::string text;
   if (const auto accuracy = number(summary, "test_accuracy")) {
     text = "test accuracy " + percent(*accuracy);
+  }
+  if (const auto r2 = number(summary, "test_r2")) {
+    text = "test R2 " + decimal(*r2, 4);
+    if (const auto rmse = number(summary, "test_rmse")) text += ", RMSE " + number_text(*rmse);
   }
   for (const std::string& part : {rate_text(summary), printable(out)}) {
     if (!part.empty()) text += (text.empty() ? "" : ", ") + part;

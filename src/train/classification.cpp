@@ -10,6 +10,7 @@
 #include "kernels/kernel_table.h"
 #include "ops/fp32/fp32.h"
 #include "ops/wide_values.h"
+#include "train/regression.h"
 
 namespace mantissa {
 namespace {
@@ -78,7 +79,7 @@ Task classification_task(const ClassifierOptions& options, std::string data,
   return task;
 }
 
-Result<Classified> classify(FrozenNetwork& network, std::span<const uint8_t> pixels, int64_t count,
+Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_t count,
                             ThreadPool& pool, Isa isa) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
   MANTISSA_ASSIGN(const Program program,
@@ -87,14 +88,21 @@ Result<Classified> classify(FrozenNetwork& network, std::span<const uint8_t> pix
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   Programs programs(network.graph, network.state, {pool, arena.span(), isa});
   programs.add(program);
-  const TensorSpec spec{kPixelTensor, DataType::kUint8,
-                        network.graph.values[network.graph.inputs[0]].shape};
+  const Value& input = network.graph.values[network.graph.inputs[0]];
+  const TensorSpec spec{input.name, input.type, input.shape};
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(array_examples(count, {{spec, pixels.data()}}), count));
+                  OrderedBatches::create(array_examples(count, {{spec, examples}}), count));
   MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
   const Tensor logits = programs.outputs();
   Classified result;
-  result.probabilities = probabilities_of(logits, *table.softmax);
+  const FrozenDescription& description = network.description;
+  if (description.options.loss != ops::LossKind::kRegression) {
+    result.probabilities = probabilities_of(logits, *table.softmax);
+  } else if (description.table) {
+    for (int64_t i = 0; i < count; ++i) {
+      result.numbers.push_back(predicted_number(logits, i, description.table->target));
+    }
+  }
   if (logits.type == DataType::kFloat) return result;
   const ops::Mantissas mantissas(logits);
   for (int64_t i = 0; i < logits.count(); ++i) {

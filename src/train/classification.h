@@ -37,16 +37,18 @@ Task classification_task(const ClassifierOptions& options, std::string data,
 // answer that does not look at the example.
 double guessing_loss(ops::LossKind loss, int64_t classes);
 
-// The results of a classifier for some pictures.
+// The results of a network for some examples.
 struct Classified {
   std::vector<double> probabilities;  // [count][classes]
+  std::vector<double> numbers;        // [count], in place of these, where numbers are predicted
   // The logits as they were computed, mantissas * 2^exponent, [count][classes]. Empty in fp32.
   std::vector<int32_t> mantissas;
   int exponent = 0;
 };
 
-// Classifies pictures (pixels [count][H][W][C]).
-Result<Classified> classify(FrozenNetwork& network, std::span<const uint8_t> pixels, int64_t count,
+// Classifies pictures (uint8 [count][H][W][C]) or rows of tables (int16 [count][features]), or
+// predicts their numbers.
+Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_t count,
                             ThreadPool& pool, Isa isa);
 
 }  // namespace mantissa
