@@ -163,6 +163,9 @@ Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& 
   for (size_t i = 0; i < names.size(); ++i) {
     if (i != chosen.target && ignored.count(i) == 0) chosen.inputs.push_back(i);
   }
+  if (chosen.inputs.empty() && names.size() > 1) {
+    return invalid_input("no column is left but the target '" + names[chosen.target] + "'");
+  }
   if (chosen.inputs.empty()) {
     return invalid_input(rows.place() + ": there is one column alone, '" + names[chosen.target] +
                          "'; columns are separated by commas, semicolons or tabs");

@@ -174,7 +174,7 @@ class ArrayRows : public TableRows {
   ArrayRows(std::string name, NpyArray x, NpyArray y)
       : name_(std::move(name)), x_(std::move(x)), y_(std::move(y)), rows_(x_.array.shape[0]) {
     for (int64_t i = 0; i < x_.columns; ++i) names_.push_back(std::to_string(i + 1));
-    if (y_.columns > 0) names_.push_back(y_.array.name);
+    if (y_.columns > 0) names_.emplace_back("y");
   }
 
   const std::vector<std::string>& names() const override { return names_; }

@@ -52,8 +52,8 @@ class TableRows {
 // than the first, two columns of one name; those of CsvReader.
 Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& path);
 
-// The rows of arrays x [rows, ...] and, if it is there, y [rows]: columns called 1, 2, ..., and y's
-// behind them by its name. `name` begins errors.
+// The rows of arrays x [rows, ...] and, if it is there, y [rows]: columns called 1, 2, ..., and y
+// behind them. `name` begins errors.
 Result<std::unique_ptr<TableRows>> array_rows(std::string name, NpyArray x, NpyArray y);
 
 }  // namespace mantissa
