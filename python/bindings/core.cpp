@@ -31,6 +31,7 @@ void translate_errors() {
 
 NB_MODULE(_core, module) {
   mantissa::python::translate_errors();
+  mantissa::python::bind_data(module);
   mantissa::python::bind_networks(module);
   mantissa::python::bind_training(module);
   mantissa::python::bind_commands(module);

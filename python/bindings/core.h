@@ -11,6 +11,7 @@ auto released(const Work& work) {
   return work();
 }
 
+void bind_data(nanobind::module_& module);
 void bind_networks(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
 void bind_commands(nanobind::module_& module);

@@ -101,6 +101,11 @@ def export_onnx(checkpoint: str | os.PathLike[str], out: str | os.PathLike[str],
     return _core.export_model(settings_of({"checkpoint": checkpoint, "out": out, **settings}, "export"))
 
 
+def describe_data(data: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
+    """What `mantissa data` says of a data set: kind, counts, sizes, classes, what is odd."""
+    return _summary(_core.describe_data(settings_of({"data": data, **settings}, "data")))
+
+
 def statistics(run: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
     """How the tensors of a run use their bits, as `mantissa statistics --json`."""
     return _summary(_core.statistics(os.fspath(run), settings_of(settings, "statistics")))

@@ -7,7 +7,9 @@ float32 or float64. Where they are not, `copy=True` allows a copy, and without i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core
@@ -31,12 +33,12 @@ def is_readable(value: Any) -> bool:
 
 def as_array(value: Any, name: str = "array", copy: bool = False) -> np.ndarray:
     """The value as an array that the engine can read, without a copy where that is possible: an
-    ndarray, a memmap, anything with DLPack or a buffer, a pandas column or frame. Lists, small
+    ndarray, a memmap, anything with DLPack or a buffer. Frames and columns of pandas, lists, small
     integers (int8, uint16, bool ...) and float16 are converted."""
     import numpy as np
 
-    if hasattr(value, "to_numpy"):  # pandas, polars
-        value = value.to_numpy()
+    if hasattr(value, "to_numpy"):  # pandas, polars: columns become rows, which copies
+        value = np.ascontiguousarray(value.to_numpy())
     elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
         if getattr(value, "requires_grad", False):
             value = value.detach()
@@ -62,8 +64,6 @@ class Data:
 
         >>> data = mt.Data(x, y)
         >>> data = mt.Data(pixels=x, numbers=z, labels=y)
-
-    `class_weights` and splits are not part of it: it is arrays and no more.
     """
 
     def __init__(self, *arrays: Any, copy: bool = False, **named: Any):
@@ -78,10 +78,31 @@ class Data:
         if len(set(counts.values())) != 1 or any(a.ndim == 0 for a in self._arrays.values()):
             raise InvalidInput("Data: arrays have different numbers of examples: " +
                                ", ".join(f"{name} {count}" for name, count in counts.items()))
-        self._keeps: Any = None  # what owns borrowed memory
         self.class_names: list[str] = []
 
     # --- where data come from ---
+
+    @classmethod
+    def load(cls, data: str | os.PathLike[str], **settings: Any) -> DataSet:
+        """All that the command line's --data reads: "fashion-mnist", a folder of pictures or IDX files, a CSV
+        file, NPZ. Settings are those of `mantissa data`, such as `input_size="32"`. docs/data.md."""
+        loaded = _core.load_data(settings_of({"data": data, **settings}, "data"))
+
+        def split(arrays: dict[str, Any]) -> Data | None:
+            if not arrays or len(next(iter(arrays.values()))) == 0:
+                return None
+            part = cls(**arrays)
+            part.class_names = loaded.class_names
+            return part
+
+        train = split(loaded.train)
+        if train is None:
+            raise InvalidInput(f"{data}: there are no training examples")
+        return DataSet(train, split(loaded.validation), split(loaded.test), loaded.kind,
+                       loaded.class_names, loaded.notes,
+                       json.loads(loaded.table_json) if loaded.table_json else None,
+                       loaded.number_exponent, loaded.target_exponent, loaded.target_mean,
+                       loaded.target_deviation)
 
     @classmethod
     def from_iterable(cls, examples: Iterable[Any]) -> Data:
@@ -119,7 +140,6 @@ class Data:
         part = Data.__new__(Data)
         part._named = self._named
         part._arrays = {name: array[rows] for name, array in self._arrays.items()}
-        part._keeps = self._keeps
         part.class_names = self.class_names
         return part
 
@@ -160,6 +180,31 @@ class Data:
         return list(zip(names, self._arrays.values()))
 
 
+@dataclass(frozen=True)
+class DataSet:
+    """A data set in memory. Arrays are called `pixels` (pictures) or `numbers` (tables), and `labels` or
+    `targets`. Numbers are mantissas of 16 bits, with the exponent that `mt.numbers(...,
+    exponent=data.number_exponent)` wants; a target is (number - target_mean) / target_deviation."""
+
+    train: Data
+    validation: Data | None
+    test: Data | None
+    kind: str
+    class_names: list[str]
+    notes: list[str]
+    table: dict[str, Any] | None  # the columns, docs/data.md
+    number_exponent: int = 0
+    target_exponent: int = 0
+    target_mean: float = 0.0
+    target_deviation: float = 1.0
+
+    def __repr__(self) -> str:
+        parts = [f"{name} {part!r}" for name, part in
+                 (("train", self.train), ("validation", self.validation), ("test", self.test))
+                 if part is not None]
+        return f"{self.kind}: " + "; ".join(parts)
+
+
 def as_data(value: Any) -> Data:
     """Data as they are; or a tuple or dict of arrays; or one array."""
     if isinstance(value, Data):
@@ -169,10 +214,3 @@ def as_data(value: Any) -> Data:
     if isinstance(value, tuple):
         return Data(*value)
     return Data(value)
-
-
-def describe(path: str, **settings: Any) -> dict[str, Any]:
-    """What `mantissa data` says of a data set."""
-    described: dict[str, Any] = json.loads(
-        _core.describe_data(settings_of({"data": path, **settings})))
-    return described

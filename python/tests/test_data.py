@@ -113,7 +113,7 @@ def test_dlpack_and_frames(network, digits):
     assert np.shares_memory(data.arrays["0"], x)
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    assert mt.Data(frame[["a", "b"]], frame["a"], copy=True).arrays["0"].shape == (2, 2)
+    assert mt.Data(frame[["a", "b"]], frame["a"]).arrays["0"].shape == (2, 2)
 
 
 def test_nothing_is_allocated_in_python_by_a_step(trainer, digits):
@@ -127,3 +127,32 @@ def test_nothing_is_allocated_in_python_by_a_step(trainer, digits):
     grown = sum(line.size_diff for line in tracemalloc.take_snapshot().compare_to(first, "lineno"))
     tracemalloc.stop()
     assert grown < 20_000
+
+
+def test_data_sets_of_the_command_line(idx_folder):
+    folder, arrays = idx_folder
+    data = mt.Data.load(folder)
+    assert (data.train.arrays["pixels"] == arrays["train"][0]).all()
+    assert (data.test.arrays["labels"] == arrays["t10k"][1]).all()
+    assert data.kind == "IDX files" and data.validation is None and len(data.class_names) == 10
+    part = data.train[:50]
+    del data  # the arrays keep their memory
+    assert (part.arrays["pixels"] == arrays["train"][0][:50]).all()
+    net = mt.models.lenet5(part)
+    trainer = mt.Trainer(net, batch_size=25, learning_rate=0.01)
+    trainer.fit(part, epochs=1, progress=False)
+    with pytest.raises(mt.InvalidInput, match="nowhere"):
+        mt.Data.load("nowhere")
+    assert mt.describe_data(folder)["train_examples"] == 600
+
+
+def test_tables_of_the_command_line(tmp_path):
+    rows = [f"{i},{i % 7},{'yes' if i % 7 > 3 else 'no'}" for i in range(200)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,answer", *rows]) + "\n")
+    data = mt.Data.load(tmp_path / "t.csv")
+    assert data.class_names == ["no", "yes"] and data.train.arrays["numbers"].dtype == np.int16
+    h = mt.relu(mt.linear(mt.numbers(2, exponent=data.number_exponent), 16))
+    net = mt.Network(mt.linear(h, 2))
+    trainer = mt.Trainer(net, optimizer="adam", learning_rate=0.02, batch_size=20)
+    history = trainer.fit(data.train, epochs=20, progress=False)
+    assert history[-1].accuracy > 0.9
