@@ -13,9 +13,10 @@ namespace {
 
 constexpr int64_t kMaxReadingBytes = int64_t{256} << 20;
 
-constexpr const DataReader* kReaders[] = {&kIdxReader, &kCifar10Reader, &kCifar100Reader,
-                                          &kCifarPythonReader, &kArrayReader,   &kCsvReader,
-                                          &kFolderReader};
+// Lists of pictures may be CSV files: they come before tables.
+constexpr const DataReader* kReaders[] = {&kIdxReader,         &kCifar10Reader, &kCifar100Reader,
+                                          &kCifarPythonReader, &kListReader,    &kArrayReader,
+                                          &kCsvReader,         &kFolderReader};
 
 }  // namespace
 

@@ -79,6 +79,7 @@ extern const DataReader kCifar100Reader;
 extern const DataReader kCifarPythonReader;
 extern const DataReader kArrayReader;
 extern const DataReader kCsvReader;
+extern const DataReader kListReader;
 extern const DataReader kFolderReader;
 
 // All readers; the first that recognises a folder reads it.

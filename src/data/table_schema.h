@@ -17,8 +17,8 @@ const char* table_task_name(TableTask task);
 
 // What the user says of a table.
 struct TableChoices {
-  std::string target;  // the column that is predicted; "": one that is called so, or the last
-  std::string ignore;  // columns that are left out, with commas between them
+  std::string target = {};  // the column that is predicted; "": one called so, or the last
+  std::string ignore = {};  // columns that are left out, with commas between them
   TableTask task = TableTask::kByTarget;
 };
 

@@ -107,6 +107,7 @@ class Pictures {
   const std::string& problem() const { return problem_; }
 
   std::string html(int64_t index, int64_t label) const {
+    if (images_.features > 0) return "";
     if (index < 0 || index >= images_.count || images_.labels[index] != label) return "";
     const auto first = images_.pixels.begin() + index * images_.example_bytes();
     const auto png = encode_png({images_.height, images_.width, images_.channels,
@@ -157,6 +158,12 @@ std::string evaluation_section(const RunRecord& run) {
     if (std::isfinite(top5)) html += ", top 5 " + percent_text(top5);
     html += ", loss " + number_text(number_of(run.evaluation, "loss", NAN)) + ", " +
             grouped_text(number_of(run.evaluation, "examples", NAN)) + " examples.</p>\n";
+  }
+  const double r2 = number_of(run.evaluation, "r2", NAN);
+  if (std::isfinite(r2)) {
+    html = "<p>" + escaped(text_of(run.evaluation, "target")) + ": R2 " + number_text(r2, 4) +
+           ", RMSE " + number_text(number_of(run.evaluation, "rmse", NAN)) + ", " +
+           grouped_text(number_of(run.evaluation, "examples", NAN)) + " examples.</p>\n";
   }
   const Matrix confusion = confusion_of(run.evaluation);
   if (!confusion.empty()) {

@@ -204,6 +204,14 @@ Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
   return {};
 }
 
+void adapt_learning_rate(const DatasetInfo& data, RunConfig& config) {
+  constexpr double kOfRegression = 0.2;
+  const auto& derived = config.derived;
+  const bool is_derived = std::find(derived.begin(), derived.end(), "learning-rate") != derived.end();
+  if (!data.is_regression() || !is_derived || optimizer(config.optimizer).learning_rate > 0) return;
+  config.learning_rate = kOfRegression * default_learning_rate(config.model);
+}
+
 void fill_means(const std::vector<int>& means, Graph& network) {
   for (Node& node : network.nodes) {
     if (node.op != &ops::kNormaliseInput || !node.attributes.list("means").empty()) continue;

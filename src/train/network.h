@@ -31,6 +31,10 @@ Result<Graph> build_network(const RunConfig& config, const ModelOptions& options
 // Gives the network of --from the classes of the data, where the settings name no network.
 Status adapt_classes(const DatasetInfo& data, RunConfig& config);
 
+// The learning rate that nobody chose: errors of numbers have no bounds as those of classes have,
+// so that it is smaller for them.
+void adapt_learning_rate(const DatasetInfo& data, RunConfig& config);
+
 // Channel means are an attribute of the node that reads the pixels. A file may leave them out: then
 // they are those of the training pictures. Means with a fraction are the network's own.
 void fill_means(const std::vector<int>& means, Graph& network);

@@ -327,9 +327,10 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   const int64_t idle_bytes = resident_bytes();
   reset_peak_resident();
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
-  MANTISSA_ASSIGN(const std::string config_text, to_toml(chosen));
   MANTISSA_ASSIGN(const DatasetInfo found, inspect_dataset(chosen.data, data_options(chosen)));
   RunConfig config = chosen;
+  adapt_learning_rate(found, config);
+  MANTISSA_ASSIGN(const std::string config_text, to_toml(config));
   MANTISSA_RETURN_IF_ERROR(adapt_classes(found, config));
   MANTISSA_ASSIGN(RunPlan plan, plan_and_check(config, observer, found, idle_bytes));
   MANTISSA_ASSIGN(const FolderLock lock, prepare_run_folder(config));
