@@ -46,6 +46,7 @@ data = (np.eye(16, dtype=np.uint8).reshape(16, 4, 4, 1), np.arange(16) % 2)
 mt.Trainer(net, batch_size=8).fit(data, epochs=1, progress=False)
 PYTHON
 
+"$root/tools/notebooks" --check
 environment test pytest mypy scikit-learn pandas matplotlib numpy
 "$work/test/bin/pip" install --force-reinstall --no-deps "${wheel[0]}"
 cd "$root"
