@@ -1,9 +1,12 @@
-# mantissa_precompile(TARGET LIBRARY HEADER...): compiles headers of a library once, for all targets of
-# one type. They belong to a target of their own, so that none of the others waits for another.
-function(mantissa_precompile target library)
+# mantissa_precompile(TARGET NAME LIBRARY [OPTIONS option...] HEADERS header...)
+#
+# Compiles HEADERS, of LIBRARY, once for all targets of one type and NAME. They belong to a target of
+# their own, so that none of the others waits for another.
+function(mantissa_precompile target name library)
+  cmake_parse_arguments(arg "" "" "OPTIONS;HEADERS" ${ARGN})
   get_target_property(type ${target} TYPE)
   string(TOLOWER "${type}" kind)
-  string(MAKE_C_IDENTIFIER "mantissa_${library}_of_${kind}" owner)
+  string(MAKE_C_IDENTIFIER "mantissa_${name}_of_${kind}" owner)
   if(NOT TARGET ${owner})
     set(source ${PROJECT_BINARY_DIR}/precompiled/main.cpp)
     file(CONFIGURE OUTPUT ${source} CONTENT "int main() {}\n")
@@ -13,24 +16,40 @@ function(mantissa_precompile target library)
       add_library(${owner} OBJECT ${source})
     endif()
     target_link_libraries(${owner} PRIVATE ${library})
-    target_compile_options(${owner} PRIVATE -O1)
-    target_precompile_headers(${owner} PRIVATE ${ARGN})
+    target_compile_options(${owner} PRIVATE ${arg_OPTIONS})
+    target_precompile_headers(${owner} PRIVATE ${arg_HEADERS})
   endif()
+  target_compile_options(${target} PRIVATE ${arg_OPTIONS})
   target_precompile_headers(${target} REUSE_FROM ${owner})
 endfunction()
 
-# What tests cost is mostly the compiler's time: their own code needs no speed, and a header that all
-# of them include is read once.
+# What tests cost is mostly the compiler's time: their own code needs no speed, and headers that all
+# of them include are read once. NAME, LIBRARY and HEADERS: of a target with more such headers.
 function(mantissa_test_options target)
-  target_compile_options(${target} PRIVATE -O1)
-  mantissa_precompile(${target} GTest::gtest <gtest/gtest.h> <rapidcheck.h>)
+  cmake_parse_arguments(arg "" "NAME;LIBRARY" "HEADERS" ${ARGN})
+  if(NOT arg_NAME)
+    set(arg_NAME GTest::gtest)
+  endif()
+  mantissa_precompile(${target} ${arg_NAME} "GTest::gtest;${arg_LIBRARY}" OPTIONS -O1
+                      HEADERS <gtest/gtest.h> <rapidcheck.h> ${arg_HEADERS})
 endfunction()
 
 # Code that runs once per command or epoch costs mostly the compiler's time, too, and much of that is
 # the JSON header.
 function(mantissa_cold_options target)
-  target_compile_options(${target} PRIVATE -O1)
-  mantissa_precompile(${target} nlohmann_json::nlohmann_json <nlohmann/json.hpp>)
+  mantissa_precompile(${target} nlohmann_json::nlohmann_json nlohmann_json::nlohmann_json
+                      OPTIONS -O1 HEADERS <nlohmann/json.hpp>)
+endfunction()
+
+# The standard library's headers that most other files include. Not with g++: where it optimises, it
+# warns of what precompiled headers of the standard library do.
+function(mantissa_hot_options target)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
+  mantissa_precompile(${target} standard_headers "" HEADERS
+    <algorithm> <array> <bit> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map>
+    <memory> <numeric> <optional> <set> <span> <string> <string_view> <utility> <variant> <vector>)
 endfunction()
 
 # mantissa_folder(NAME [COLD] [FOLDERS name...] [LIBRARIES target...] [HEADERS target...])
@@ -58,6 +77,8 @@ function(mantissa_folder name)
     list(APPEND MANTISSA_OBJECTS $<TARGET_OBJECTS:mantissa_${name}>)
     if(arg_COLD)
       mantissa_cold_options(mantissa_${name})
+    else()
+      mantissa_hot_options(mantissa_${name})
     endif()
   else()
     add_library(mantissa_${name} INTERFACE)
