@@ -191,6 +191,8 @@ TEST(Pipeline, AsynchronousStagesComputeTheSameAgain) {
       for (const Mode mode : {Mode::kAsync, Mode::kStash, Mode::k2bw}) {
         for (const int micro_batch_size : {4, 16}) {
           if (mode == Mode::k2bw && micro_batch_size == 16) continue;
+          // The network with the most to compute again, in one format.
+          if (std::string(model) == "mobilenet_v2" && std::string(format) != "bfp8") continue;
           HarnessOptions options = asynchronous(mode, Windows::kFull, micro_batch_size);
           if (mode == Mode::k2bw) options.windows = Windows::kLean;
           options.model = model;

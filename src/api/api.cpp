@@ -274,6 +274,9 @@ TrainingOutcome train_with(const Settings& settings, const Observer& observer,
   if (!config.ok()) return refused<TrainingOutcome>(config.error());
   const Status divided = divide_processes(processes, *config);
   if (!divided.ok()) return refused<TrainingOutcome>(divided.error());
+  if (transport != nullptr) {
+    transport->set_describe(describe_stages(processes_of(*config, transport)));
+  }
   TrainObserver forward;
   if (observer != nullptr) {
     forward = [&](const TrainEvent& event) { return observer(progress_of(event)); };

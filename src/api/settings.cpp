@@ -111,8 +111,7 @@ std::vector<SettingInfo> simulation_infos() {
       {"svg", "file to draw it to, in true proportions", ""},
       {"trace", "file for its first steps, as Perfetto and Chrome show it", ""},
       {"from-trace",
-       "a file that train --trace wrote: stages, mean times and pipeline are those that it has",
-       ""}};
+       "a file that train --trace wrote: stages, times and pipeline are those that it has", ""}};
 }
 
 }  // namespace

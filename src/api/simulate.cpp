@@ -37,6 +37,7 @@ struct Request {
   pipeline::Options options = {.stages = 4, .accumulate = 1, .updates = 0};
   pipeline::StageTimes times = {.forward = 1e6, .grad_input = 1e6, .grad_weights = 1e6};
   std::vector<pipeline::StageTimes> measured;  // of each stage, from a trace
+  int64_t traced_steps = 0;
   pipeline::Conditions conditions;
   std::string svg, trace;
   bool draws = false;
@@ -119,11 +120,12 @@ Status take_trace(const Settings& settings, Request& request) {
     return invalid_input(std::string(name) + ": comes from the trace; leave it out");
   }
   MANTISSA_ASSIGN(const pipeline::Trace trace, read_trace(file->second));
-  auto times = pipeline::mean_times(trace);
+  auto times = pipeline::measured_times(trace);
   if (!times.ok()) return invalid_input(file->second + ": " + times.error().message);
   request.measured = std::move(*times);
   request.options = trace.options;
   request.options.updates = 0;
+  request.traced_steps = pipeline::traced_steps(trace);
   return {};
 }
 
@@ -193,9 +195,10 @@ Result<SimulateOutcome> run_simulation(const Settings& settings) {
         parse_straggler(straggler->second, request.options, request.conditions));
   }
   pipeline::Options& options = request.options;
-  // Several times what fills the pipeline.
+  // Several times what fills the pipeline, and what was traced.
   const int filling = 10 * options.stages / options.accumulate;
-  if (options.updates == 0) options.updates = std::max(8, filling);
+  const auto traced = static_cast<int>(request.traced_steps);
+  if (options.updates == 0) options.updates = std::max({8, filling, traced});
   MANTISSA_ASSIGN(const pipeline::Schedule schedule, pipeline::make_schedule(options));
   MANTISSA_ASSIGN(const std::vector<pipeline::StageTimes> times, times_of(request));
   MANTISSA_ASSIGN(const pipeline::Simulation simulation,

@@ -64,14 +64,17 @@ class StatusFile {
 
   const std::string& path() const { return path_; }
 
-  // "process 1 (stage 2) in step 7, ...".
-  std::string line_of(int process) const {
+  // Reads what it says: the first process removes it when it gives up.
+  void read() {
     std::ifstream file(path_);
-    std::string line;
-    for (int i = 0; i <= process; ++i) {
-      if (!std::getline(file, line)) return "process " + std::to_string(process);
-    }
-    return line;
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    if (!lines.empty()) lines_ = std::move(lines);
+  }
+  // As it was read last: "process 1 (stage 2) in step 7, ...".
+  std::string line_of(int process) const {
+    const auto at = static_cast<size_t>(process);
+    return at < lines_.size() ? lines_[at] : "process " + std::to_string(process);
   }
 
   // Whether it is there, whether it was written, and when last.
@@ -89,6 +92,7 @@ class StatusFile {
     return stat(path_.c_str(), &status) == 0 ? status.st_size : 0;
   }
   std::string path_;
+  std::vector<std::string> lines_;
 };
 
 std::vector<std::string> mpirun_words(const CommandLine& line, const std::string& processes,
@@ -146,7 +150,7 @@ int start(const std::vector<std::string>& words, pid_t& child, int& errors) {
 // mpirun while it runs.
 class Job {
  public:
-  Job(pid_t child, int errors, const StatusFile& status, seconds deadline)
+  Job(pid_t child, int errors, StatusFile& status, seconds deadline)
       : child_(child), errors_(errors), status_(status), deadline_(deadline) {
     sigset_t asked;
     sigemptyset(&asked);
@@ -210,6 +214,7 @@ class Job {
     const auto now = Clock::now();
     was_written_ = was_written_ || status_.is_written();
     const bool gave_up = was_written_ && !status_.is_there();
+    if (is_new) status_.read();
     if ((is_new && !gave_up) || !was_written_) {
       changed_ = changed;
       alive_ = now;
@@ -222,7 +227,7 @@ class Job {
   pid_t child_;
   int errors_, signals_ = -1;
   bool errors_open_ = true;
-  const StatusFile& status_;
+  StatusFile& status_;
   seconds deadline_;
   MpirunMessages messages_;
   int requests_ = 0;
@@ -253,7 +258,7 @@ int run_launch(const CommandLine& line) {
     return refuse(hosts + ": " + std::strerror(errno));
   }
   allow_root();
-  const StatusFile status;
+  StatusFile status;
   pid_t child = 0;
   int errors = -1;
   const int error =
@@ -265,6 +270,7 @@ int run_launch(const CommandLine& line) {
   }
   Job job(child, errors, status, seconds(deadline));
   const int ended = job.watch();
+  status.read();
   if (const auto& process = job.messages().ended()) {
     say("mantissa launch: " + printable(status.line_of(process->process)) +
         " was ended by signal " + std::to_string(process->signal) +

@@ -68,7 +68,7 @@ class Simulator {
   }
 
   double duration(int s, const Cell& cell) const {
-    double time = times_[s].of(cell.work);
+    double time = times_[s].of(cell);
     if (s == conditions_.straggler) time *= conditions_.straggler_factor;
     if (conditions_.jitter > 0) {
       const uint64_t bits =

@@ -12,14 +12,31 @@
 
 namespace mantissa::pipeline {
 
+// Times of single pieces of one kind of work, by micro-batch or update. Behind the last they are
+// repeated from `repeats_from` on.
+struct PieceTimes {
+  std::vector<double> times;
+  size_t repeats_from = 0;  // less than there are times, if there are any
+
+  double of(size_t index) const {
+    const size_t count = times.size();
+    if (index < count) return times[index];
+    return times[repeats_from + (index - count) % (count - repeats_from)];
+  }
+};
+
 // Times of one micro-batch at a stage, and of an update, in any one unit.
 struct StageTimes {
   double forward = 1, grad_input = 1, grad_weights = 1, update = 0;
   // Its gradient goes on only behind grad_weights: the backward pass is one piece of work.
   bool fused = false;
+  // By Work, in place of the times above; empty: each piece takes these.
+  std::array<PieceTimes, 4> pieces = {};
 
-  double of(Work work) const {
-    return std::array{forward, grad_input, grad_weights, update}[static_cast<size_t>(work)];
+  double of(const Cell& cell) const {
+    const auto work = static_cast<size_t>(cell.work);
+    return pieces[work].times.empty() ? std::array{forward, grad_input, grad_weights, update}[work]
+                                      : pieces[work].of(static_cast<size_t>(cell.index));
   }
 };
 

@@ -40,6 +40,38 @@ std::pair<int64_t, int64_t> steps_of(const Trace& trace) {
   return steps;
 }
 
+// A trace may be of another program: whether its pieces are those of its steps.
+bool is_whole(const Trace& trace, std::pair<int64_t, int64_t> steps) {
+  const int64_t count = steps.second - steps.first + 1;
+  const int accumulate = trace.options.accumulate;
+  if (count < 1 || count > kMostTracedCells / accumulate) return false;
+  for (const auto& cells : trace.stages) {
+    for (const TracedCell& cell : cells) {
+      if (cell.work == Work::kUpdate) continue;
+      if (cell.micro_batch < 1 || cell.micro_batch > accumulate) return false;
+    }
+  }
+  return true;
+}
+
+// Of a step that has no such piece it is 0.
+std::array<PieceTimes, kWorks> pieces_of(const std::vector<TracedCell>& cells, int accumulate,
+                                         std::pair<int64_t, int64_t> steps) {
+  const auto count = static_cast<size_t>(steps.second - steps.first + 1);
+  std::array<PieceTimes, kWorks> pieces;
+  for (const TracedCell& cell : cells) {
+    const bool is_update = cell.work == Work::kUpdate;
+    const auto of_step = static_cast<size_t>(is_update ? 1 : accumulate);
+    PieceTimes& piece = pieces[static_cast<size_t>(cell.work)];
+    piece.times.resize(count * of_step);
+    piece.repeats_from = count > 1 ? of_step : 0;
+    piece.times[static_cast<size_t>(cell.step - steps.first) * of_step +
+                (is_update ? 0 : cell.micro_batch - 1)] =
+        static_cast<double>(cell.end_ns - cell.start_ns);
+  }
+  return pieces;
+}
+
 }  // namespace
 
 int64_t traced_cells(const Options& options, int64_t steps) {
@@ -69,19 +101,29 @@ Trace simulated_trace(const Schedule& schedule, const Simulation& simulation, in
   return trace;
 }
 
-Result<std::vector<StageTimes>> mean_times(const Trace& trace) {
+int64_t traced_steps(const Trace& trace) {
   const auto [first, last] = steps_of(trace);
+  return last - first + 1;
+}
+
+Result<std::vector<StageTimes>> measured_times(const Trace& trace) {
+  const auto [first, last] = steps_of(trace);
+  if (!is_whole(trace, {first, last})) {
+    return invalid_input("the steps and micro-batches of the trace are not those of a run");
+  }
   std::vector<StageTimes> times;
   for (size_t s = 0; s < trace.stages.size(); ++s) {
     const auto sums = sums_from(trace.stages[s], last > first ? first + 1 : first);
     if (sums[0].count == 0) {
       return invalid_input("stage " + std::to_string(s + 1) + " of the trace has no forward pass");
     }
-    times.push_back({.forward = sums[0].mean(),
-                     .grad_input = sums[1].mean(),
-                     .grad_weights = sums[2].mean(),
-                     .update = sums[3].mean(),
-                     .fused = !trace.options.splits_backward()});
+    times.push_back(
+        {.forward = sums[0].mean(),
+         .grad_input = sums[1].mean(),
+         .grad_weights = sums[2].mean(),
+         .update = sums[3].mean(),
+         .fused = !trace.options.splits_backward(),
+         .pieces = pieces_of(trace.stages[s], trace.options.accumulate, {first, last})});
   }
   return times;
 }

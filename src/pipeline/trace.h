@@ -44,9 +44,13 @@ int64_t traced_cells(const Options& options, int64_t steps);
 // The first steps of a simulation whose times are nanoseconds.
 Trace simulated_trace(const Schedule& schedule, const Simulation& simulation, int64_t steps);
 
-// The mean times of each stage's work, in nanoseconds; without the first step where there are more.
-// Error: a stage has no forward pass.
-Result<std::vector<StageTimes>> mean_times(const Trace& trace);
+// The times of each stage's work, in nanoseconds: means, without the first step where there are
+// more, and of each piece its own, which are repeated from the second step on. Errors: a stage
+// has no forward pass, or pieces are not those of a run's steps.
+Result<std::vector<StageTimes>> measured_times(const Trace& trace);
+
+// Steps of which it has cells.
+int64_t traced_steps(const Trace& trace);
 
 // The part of the traced time in which each stage waited, in [0, 1].
 std::vector<double> idle_of(const Trace& trace);

@@ -373,15 +373,12 @@ std::vector<bool> passed_values(const Graph& graph, const Program& program,
   return passed;
 }
 
-Program stage_program(const Program& program, const StagePlan& stage, int instance) {
-  Program own = program;
-  for (size_t b = 0; b < own.buffers.size(); ++b) {
-    own.buffers[b].offset = stage.offsets[b];
-    if (stage.copies[b] == Copies::kPerInstance)
-      own.buffers[b].offset += instance * stage.instance_bytes;
+std::vector<int64_t> instance_offsets(const StagePlan& stage, int instance) {
+  std::vector<int64_t> offsets = stage.offsets;
+  for (size_t b = 0; b < offsets.size(); ++b) {
+    if (stage.copies[b] == Copies::kPerInstance) offsets[b] += instance * stage.instance_bytes;
   }
-  own.arena_bytes = stage.arena_bytes();
-  return own;
+  return offsets;
 }
 
 }  // namespace mantissa

@@ -86,8 +86,7 @@ int64_t state_bytes(const StateLayout& layout, int parameter);
 std::vector<bool> passed_values(const Graph& graph, const Program& program,
                                 std::span<const int> stage_of);
 
-// The program as a stage runs it for the micro-batches of one instance: buffers have their places
-// in the stage's arena.
-Program stage_program(const Program& program, const StagePlan& stage, int instance);
+// By buffer of the program: its place in the stage's arena for the micro-batches of one instance.
+std::vector<int64_t> instance_offsets(const StagePlan& stage, int instance);
 
 }  // namespace mantissa

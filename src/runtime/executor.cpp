@@ -10,9 +10,11 @@
 namespace mantissa {
 namespace {
 
-std::vector<int> all_instructions(const Program& program) {
-  std::vector<int> all(program.instructions.size());
-  std::iota(all.begin(), all.end(), 0);
+ProgramPart all_of(const Program& program) {
+  ProgramPart all;
+  all.instructions.resize(program.instructions.size());
+  std::iota(all.instructions.begin(), all.instructions.end(), 0);
+  for (const Buffer& buffer : program.buffers) all.offsets.push_back(buffer.offset);
   return all;
 }
 
@@ -20,18 +22,19 @@ std::vector<int> all_instructions(const Program& program) {
 
 Executor::Executor(const Graph& graph, const Program& program, State& state,
                    std::span<std::byte> arena, ThreadPool& pool, Isa isa)
-    : Executor(graph, program, state, arena, pool, isa, all_instructions(program)) {}
+    : Executor(graph, program, state, arena, pool, isa, all_of(program)) {}
 
 Executor::Executor(const Graph& graph, const Program& program, State& state,
-                   std::span<std::byte> arena, ThreadPool& pool, Isa isa,
-                   std::span<const int> instructions)
+                   std::span<std::byte> arena, ThreadPool& pool, Isa isa, ProgramPart part)
     : program_(program),
       state_(state),
       arena_(arena),
+      offsets_(std::move(part.offsets)),
       kernels_(kernels::select_kernels(isa)),
       slots_(std::make_unique<Slots>()) {
   allocate_slots(graph, program, state, *slots_);
-  resolve_operands(graph, program, state, arena, pool, kernels_, instructions, *slots_);
+  resolve_operands(graph, program, state, {arena, offsets_}, pool, kernels_, part.instructions,
+                   *slots_);
 }
 
 Executor::~Executor() = default;
@@ -165,6 +168,24 @@ StepResult result_of(const Slots& slots, int64_t examples) {
 
 }  // namespace
 
+void StepResult::add(const StepResult& part) {
+  loss += part.loss;
+  accuracy += part.accuracy;
+  examples = part.examples;
+  for (size_t i = 0; i < losses.size(); ++i) {
+    losses[i].loss_q24 += part.losses[i].loss_q24;
+    losses[i].correct += part.losses[i].correct;
+  }
+  correct += part.correct;
+  loss_q24 += part.loss_q24;
+  saturated += part.saturated;
+  requantised += part.requantised;
+  guard_violations += part.guard_violations;
+  norm_channels_left_out += part.norm_channels_left_out;
+  re_executions += part.re_executions;
+  mispredictions += part.mispredictions;
+}
+
 Status Executor::check_batch(std::span<const void* const> batch) const {
   for (size_t i = 0; i < slots_->read_inputs.size(); ++i) {
     const std::string& name = slots_->read_inputs[i];
@@ -224,7 +245,7 @@ void Executor::use_update_copy(std::span<const int> instructions, int64_t shift)
   for (const int i : instructions) {
     OpContext& context = slots_->instructions[i].context;
     const int buffer = program_.instructions[i].statistics;
-    if (buffer >= 0) context.statistics = arena_.data() + program_.buffers[buffer].offset + shift;
+    if (buffer >= 0) context.statistics = arena_.data() + offsets_[buffer] + shift;
   }
 }
 
@@ -289,9 +310,8 @@ void Executor::receive(const Transfer& transfer, std::span<const std::byte> pass
 }
 
 std::span<std::byte> Executor::buffer(int buffer, int64_t shift) const {
-  const Buffer& place = program_.buffers[buffer];
-  return arena_.subspan(static_cast<size_t>(place.offset + shift),
-                        static_cast<size_t>(place.bytes));
+  return arena_.subspan(static_cast<size_t>(offsets_[buffer] + shift),
+                        static_cast<size_t>(program_.buffers[buffer].bytes));
 }
 
 std::vector<std::byte> Executor::counts() const { return write_counts(*slots_); }
@@ -331,7 +351,7 @@ Tensor Executor::output(int index) const {
   Tensor tensor;
   tensor.type = operand.type;
   tensor.shape = operand.shape;
-  tensor.data = arena_.data() + program_.buffers[operand.index].offset;
+  tensor.data = arena_.data() + offsets_[operand.index];
   tensor.bits = program_.exponents[operand.exponent].bits;
   tensor.exponent = &slots_->exponents[operand.exponent];
   return tensor;

@@ -41,6 +41,15 @@ struct StepResult {
   int64_t re_executions = 0;
   int64_t mispredictions = 0;  // values redone because their predicted exponent was wrong
   double gradient_norm = 0;    // of the mean gradient before clipping, in programs that clip
+
+  // Adds the counts of another part of the same step's program.
+  void add(const StepResult& part);
+};
+
+// Instructions that an executor runs, and where buffers of the program lie in its arena.
+struct ProgramPart {
+  std::vector<int> instructions;
+  std::vector<int64_t> offsets;
 };
 
 class Executor {
@@ -50,9 +59,9 @@ class Executor {
   // planned for. All references outlive the executor.
   Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
            ThreadPool& pool, Isa isa);
-  // The same, for these instructions of the program alone.
+  // The same, for a part of the program.
   Executor(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
-           ThreadPool& pool, Isa isa, std::span<const int> instructions);
+           ThreadPool& pool, Isa isa, ProgramPart part);
   ~Executor();
 
   // Runs one step on micro_batches * micro_batch_size examples: forward, backward, update. `batch`
@@ -139,6 +148,7 @@ class Executor {
   const Program& program_;
   State& state_;
   std::span<std::byte> arena_;
+  std::vector<int64_t> offsets_;  // by buffer of the program
   kernels::KernelTable kernels_;
   std::unique_ptr<Slots> slots_;
   std::span<int64_t> profile_;

@@ -9,28 +9,6 @@
 #include "runtime/stage_wiring.h"
 
 namespace mantissa {
-namespace {
-
-void add(const StepResult& part, StepResult& sum) {
-  sum.loss += part.loss;
-  sum.accuracy += part.accuracy;
-  sum.examples = part.examples;
-  for (size_t i = 0; i < sum.losses.size(); ++i) {
-    sum.losses[i].loss_q24 += part.losses[i].loss_q24;
-    sum.losses[i].correct += part.losses[i].correct;
-  }
-  sum.correct += part.correct;
-  sum.loss_q24 += part.loss_q24;
-  sum.saturated += part.saturated;
-  sum.requantised += part.requantised;
-  sum.guard_violations += part.guard_violations;
-  sum.norm_channels_left_out += part.norm_channels_left_out;
-  sum.re_executions += part.re_executions;
-  sum.mispredictions += part.mispredictions;
-}
-
-}  // namespace
-
 PipelineExecutor::PipelineExecutor(const Graph& graph, const Program& program,
                                    const PipelinePlan& plan, const pipeline::Options& options,
                                    State& state, const Processes& processes)
@@ -169,7 +147,7 @@ bool PipelineExecutor::finish(int update, const Result<StepResult>& part) {
     const std::lock_guard lock(mutex_);
     if (part.ok()) {
       Part& sum = parts_[update % parts_.size()];
-      add(*part, sum.result);
+      sum.result.add(*part);
       ++sum.stages;
     } else if (failure_.ok()) {
       failure_ = part.error();
@@ -260,7 +238,7 @@ Status PipelineExecutor::take_remote_results(StepResult& sum) {
     remote.busy_ns = part.busy_ns;
     remote.bytes_sent = part.bytes_sent;
     remote.missed = part.missed;
-    if (remote.replica == 0) add(part.result, sum);
+    if (remote.replica == 0) sum.add(part.result);
   }
   return {};
 }

@@ -12,12 +12,12 @@ namespace {
 
 class Resolver {
  public:
-  Resolver(const Graph& graph, const Program& program, State& state, std::span<std::byte> arena,
+  Resolver(const Graph& graph, const Program& program, State& state, const ArenaPlaces& arena,
            Slots& slots)
       : graph_(graph), program_(program), state_(state), arena_(arena), slots_(slots) {}
 
   std::byte* buffer(int index) const {
-    return index < 0 ? nullptr : arena_.data() + program_.buffers[index].offset;
+    return index < 0 ? nullptr : arena_.memory.data() + arena_.offsets[index];
   }
 
   Tensor operand(const Operand& operand, int instruction) const {
@@ -194,7 +194,7 @@ class Resolver {
   const Graph& graph_;
   const Program& program_;
   State& state_;
-  std::span<std::byte> arena_;
+  const ArenaPlaces& arena_;
   Slots& slots_;
 };
 
@@ -285,7 +285,7 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
 }
 
 void resolve_operands(const Graph& graph, const Program& program, State& state,
-                      std::span<std::byte> arena, ThreadPool& pool,
+                      const ArenaPlaces& arena, ThreadPool& pool,
                       const kernels::KernelTable& kernels, std::span<const int> instructions,
                       Slots& slots) {
   const Resolver resolver(graph, program, state, arena, slots);

@@ -54,10 +54,16 @@ struct Slots {
 // Slots for a program; fixed exponents come from the state if it is a frozen network's.
 void allocate_slots(const Graph& graph, const Program& program, const State& state, Slots& slots);
 
+// Where the program's buffers lie, by their offsets.
+struct ArenaPlaces {
+  std::span<std::byte> memory;
+  std::span<const int64_t> offsets;
+};
+
 // Turns the program's operands into views of arena, state and slots, once: of these instructions,
 // others are left empty.
 void resolve_operands(const Graph& graph, const Program& program, State& state,
-                      std::span<std::byte> arena, ThreadPool& pool,
+                      const ArenaPlaces& arena, ThreadPool& pool,
                       const kernels::KernelTable& kernels, std::span<const int> instructions,
                       Slots& slots);
 

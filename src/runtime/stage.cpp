@@ -36,11 +36,10 @@ Stage::Stage(const Graph& graph, const Program& program, const StagePlan& plan, 
       predict_(prediction_of(program)) {
   inputs_.resize(static_cast<size_t>(plan.window));
   updates_at_forward_.resize(static_cast<size_t>(plan.window));
-  programs_.reserve(static_cast<size_t>(plan.window));
   for (int i = 0; i < plan.window; ++i) {
-    programs_.push_back(stage_program(program, plan, i));
-    instances_.push_back(std::make_unique<Executor>(graph, programs_.back(), state, arena, pool_,
-                                                    isa, instructions_));
+    const ProgramPart part = {instructions_, instance_offsets(plan, i)};
+    instances_.push_back(
+        std::make_unique<Executor>(graph, program, state, arena, pool_, isa, part));
     if (i > 0) others_.push_back(instances_.back().get());
   }
 }
@@ -193,7 +192,7 @@ Result<StepResult> Stage::run_update(const Cell& cell, const UpdateInput& input)
   for (const Executor* other : others_) executor.add_counts(*other);
   if (exchange_ != nullptr) MANTISSA_RETURN_IF_ERROR(exchange_->combine(executor, shift));
   const auto start = Clock::now();  // replicas have been waited for
-  compute(executor, plan_.update, -first_micro_batch_);
+  executor.run(plan_.update, 0);    // of no micro-batch
   MANTISSA_ASSIGN(const StepResult part, executor.end_step(input.scalars));
   if (exchange_ != nullptr) exchange_->clear(executor);
   for (const auto& instance : instances_) instance->begin_counts(input.scalars.step + 1);

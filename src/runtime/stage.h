@@ -88,7 +88,6 @@ class Stage {
   ThreadPool pool_;
   std::vector<int> instructions_;
   ops::PredictWeights predict_;
-  std::vector<Program> programs_;                     // by instance
   std::vector<std::unique_ptr<Executor>> instances_;  // micro-batch i: i modulo the window
   std::vector<Executor*> others_;                     // all but the first
   std::vector<const UpdateInput*> inputs_;            // by instance: of its micro-batch

@@ -63,8 +63,8 @@ TEST(TraceFile, IsOfTheTraceEventFormat) {
 }
 
 // A simulation is simulated again from its own trace.
-TEST(TraceFile, MeanTimesAreThoseOfTheWork) {
-  const auto times = pipeline::mean_times(simulated(pipeline::Mode::kFlush, 4));
+TEST(TraceFile, TimesAreThoseOfTheWork) {
+  const auto times = pipeline::measured_times(simulated(pipeline::Mode::kFlush, 4));
   ASSERT_TRUE(times.ok());
   EXPECT_EQ((*times)[0].forward, 1000);
   EXPECT_EQ((*times)[1].grad_input, 2500);
@@ -75,7 +75,59 @@ TEST(TraceFile, MeanTimesAreThoseOfTheWork) {
     EXPECT_GE(idle, 0);
     EXPECT_LT(idle, 1);
   }
-  EXPECT_FALSE(pipeline::mean_times(Trace{.options = {}, .names = {}, .stages = {{}}}).ok());
+  EXPECT_FALSE(pipeline::measured_times(Trace{.options = {}, .names = {}, .stages = {{}}}).ok());
+}
+
+// Each piece of work takes its own time again: the trace of a simulation that jitters gives the
+// same simulation, where mean times wait for less.
+TEST(TraceFile, EachPieceTakesItsOwnTime) {
+  for (const pipeline::Mode mode : {pipeline::Mode::kFlush, pipeline::Mode::kAsync}) {
+    const auto schedule =
+        pipeline::make_schedule({.mode = mode, .stages = 3, .accumulate = 4, .updates = 6});
+    std::vector<pipeline::StageTimes> given(3);
+    for (pipeline::StageTimes& stage : given) {
+      stage = {.forward = 1000, .grad_input = 1100, .grad_weights = 900, .update = 200};
+      stage.fused = mode == pipeline::Mode::kAsync;
+    }
+    const auto first = pipeline::simulate(*schedule, given, {.jitter = 0.5, .seed = 3});
+    const Trace trace = pipeline::simulated_trace(*schedule, *first, 6);
+    EXPECT_EQ(pipeline::traced_steps(trace), 6);
+    auto times = pipeline::measured_times(trace);
+    ASSERT_TRUE(times.ok());
+    for (pipeline::StageTimes& stage : *times) stage.fused = mode == pipeline::Mode::kAsync;
+    const auto again = pipeline::simulate(*schedule, *times);
+    ASSERT_TRUE(again.ok());
+    EXPECT_NEAR(again->total, first->total, 100);  // traces have whole nanoseconds
+    for (size_t s = 0; s < 3; ++s) {
+      EXPECT_NEAR(again->stages[s].idle, first->stages[s].idle, 0.005) << s;
+      times->at(s).pieces = {};
+    }
+    EXPECT_LT(pipeline::simulate(*schedule, *times)->total, 0.99 * first->total);
+  }
+}
+
+// Files say what they like.
+TEST(TraceFile, StepsOfAnotherProgramAreRefused) {
+  const Trace good = simulated(pipeline::Mode::kFlush, 3);
+  const auto accepts = [](const Trace& trace) { return pipeline::measured_times(trace).ok(); };
+  EXPECT_TRUE(accepts(good));
+  Trace bad = good;
+  bad.stages[1][0].micro_batch = 5;
+  EXPECT_FALSE(accepts(bad));
+  bad = good;
+  bad.stages[0][0].micro_batch = 0;
+  EXPECT_FALSE(accepts(bad));
+  bad = good;
+  bad.stages[2].back().step = int64_t{1} << 40;
+  EXPECT_FALSE(accepts(bad));
+}
+
+// Behind the traced steps they come again, but for the first, which is slow.
+TEST(TraceFile, StepsAreRepeatedFromTheSecondOn) {
+  const pipeline::PieceTimes pieces = {.times = {9, 9, 1, 2, 3, 4}, .repeats_from = 2};
+  std::vector<double> times;
+  for (size_t i = 0; i < 12; ++i) times.push_back(pieces.of(i));
+  EXPECT_EQ(times, (std::vector<double>{9, 9, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2}));
 }
 
 TEST(TraceFile, RefusesOtherFiles) {

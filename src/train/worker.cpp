@@ -175,6 +175,25 @@ Status run_worker(Transport& transport, MpiTransport* named) {
   return work_on(set_up, transport, named);
 }
 
+namespace {
+
+MpiTransport::Describe describe_by(std::vector<std::string> names, int stages) {
+  return [names = std::move(names), stages](int process, const Position& position) {
+    std::string text = " (stage " + std::to_string(process % stages + 1) + ")";
+    if (position.step < 0) return text + " before the first step";
+    text += " in step " + std::to_string(position.step + 1) + ", micro-batch " +
+            std::to_string(position.micro_batch + 1);
+    const auto at = static_cast<size_t>(position.instruction);
+    return position.instruction >= 0 && at < names.size() ? text + ", " + names[at] : text;
+  };
+}
+
+}  // namespace
+
+MpiTransport::Describe describe_stages(const Processes& processes) {
+  return describe_by({}, processes.stages);
+}
+
 MpiTransport::Describe describe_positions(const Graph& graph, const Program& program,
                                           const Processes& processes) {
   std::vector<std::string> names;
@@ -182,15 +201,7 @@ MpiTransport::Describe describe_positions(const Graph& graph, const Program& pro
     const std::string node = instruction.node >= 0 ? graph.nodes[instruction.node].name + " " : "";
     names.push_back(node + std::string(phase_name(instruction.phase)));
   }
-  return
-      [names = std::move(names), stages = processes.stages](int process, const Position& position) {
-        std::string text = " (stage " + std::to_string(process % stages + 1) + ")";
-        if (position.step < 0) return text + " before the first step";
-        text += " in step " + std::to_string(position.step + 1) + ", micro-batch " +
-                std::to_string(position.micro_batch + 1);
-        const auto at = static_cast<size_t>(position.instruction);
-        return position.instruction >= 0 && at < names.size() ? text + ", " + names[at] : text;
-      };
+  return describe_by(std::move(names), processes.stages);
 }
 
 }  // namespace mantissa

@@ -26,7 +26,9 @@ void end_workers(Transport& transport);
 // `named`: the same, if it is to know positions.
 Status run_worker(Transport& transport, MpiTransport* named);
 
-// Says where a process is, for messages about one that is silent.
+// Says where a process is, for messages about one that is silent: its stage, which is known before
+// the network is; and the step and the instruction too.
+MpiTransport::Describe describe_stages(const Processes& processes);
 MpiTransport::Describe describe_positions(const Graph& graph, const Program& program,
                                           const Processes& processes);
 

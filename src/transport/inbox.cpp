@@ -10,12 +10,6 @@ void Inbox::deliver(int from, int tag, Message message) {
   changed_.notify_all();
 }
 
-Message Inbox::next(std::deque<Message>& arrived) {
-  Message message = std::move(arrived.front());
-  arrived.pop_front();
-  return message;
-}
-
 Result<Message> Inbox::take(int from, int tag) {
   std::unique_lock lock(mutex_);
   std::deque<Message>& arrived = arrived_[{from, tag}];
@@ -23,14 +17,9 @@ Result<Message> Inbox::take(int from, int tag) {
   changed_.wait(lock, [&] { return !arrived.empty() || closed_; });
   --waiting_;
   if (closed_) return failed(why_);
-  return next(arrived);
-}
-
-Result<Message> Inbox::try_take(int from, int tag) {
-  const std::lock_guard lock(mutex_);
-  if (closed_) return failed(why_);
-  std::deque<Message>& arrived = arrived_[{from, tag}];
-  return arrived.empty() ? Message() : next(arrived);
+  Message message = std::move(arrived.front());
+  arrived.pop_front();
+  return message;
 }
 
 void Inbox::close(const std::string& why) {

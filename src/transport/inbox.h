@@ -18,16 +18,12 @@ class Inbox {
   void deliver(int from, int tag, Message message);
   // Waits for the next message.
   Result<Message> take(int from, int tag);
-  // Empty where there is none yet.
-  Result<Message> try_take(int from, int tag);
   // From now on there is nothing to take. The first reason counts.
   void close(const std::string& why);
   // Whether somebody waits in take().
   bool is_awaited() const;
 
  private:
-  Message next(std::deque<Message>& arrived);
-
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<int, int>, std::deque<Message>> arrived_;  // by sender and tag

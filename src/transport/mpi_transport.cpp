@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "base/shared_library.h"
 #include "base/thread_pool.h"
@@ -104,9 +105,7 @@ void MpiTransport::send(int to, int tag, Message message) {
 }
 
 Result<Message> MpiTransport::receive(int from, int tag) {
-  MANTISSA_ASSIGN(Message message, inbox_.try_take(from, tag));
-  if (!message.empty()) return message;
-  wake_.notify_all();
+  wake_.notify_all();  // it tests more often for those who wait
   return inbox_.take(from, tag);
 }
 
@@ -120,13 +119,21 @@ void MpiTransport::close() {
 }
 
 void MpiTransport::set_describe(Describe describe) {
-  const std::lock_guard lock(mutex_);
-  describe_ = std::move(describe);
+  {
+    const std::lock_guard lock(mutex_);
+    describe_ = std::move(describe);
+    told_positions_ = false;
+  }
+  wake_.notify_all();
 }
 
 void MpiTransport::set_status_file(std::string path) {
-  const std::lock_guard lock(mutex_);
-  status_file_ = std::move(path);
+  {
+    const std::lock_guard lock(mutex_);
+    status_file_ = std::move(path);
+    told_positions_ = false;
+  }
+  wake_.notify_all();
 }
 
 Status MpiTransport::join() {
@@ -167,7 +174,7 @@ void MpiTransport::exchange() {
     progress |= test_sends();
     progress |= test_receives();
     const auto now = Clock::now();
-    if (now >= next_beat_) {
+    if (now >= next_beat_ || !told_positions()) {
       check_peers(now);
       beat();
     }
@@ -189,6 +196,7 @@ void MpiTransport::sleep(Clock::duration quiet) {
                               microseconds(awaited ? 20 : 200), most);
   std::unique_lock lock(mutex_);
   if (!orders_.empty() || !new_streams_.empty() || (closing_ && !told_close_)) return;
+  if (!told_positions_) return;
   wake_.wait_for(lock, nap);
 }
 
@@ -290,6 +298,13 @@ void MpiTransport::arrived(const Stream& stream, Message message) {
   } else {
     inbox_.deliver(stream.from, stream.tag, std::move(message));
   }
+}
+
+// False where there is something new to say of the positions: it does not wait for the next beat,
+// since a process may die before that.
+bool MpiTransport::told_positions() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(told_positions_, true);
 }
 
 // Tells the others that this process lives, and where it is.

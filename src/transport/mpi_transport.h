@@ -81,6 +81,7 @@ class MpiTransport : public Transport {
   bool test_receives();
   void post(Receives& receives, Receive receive);
   void arrived(const Stream& stream, Message message);
+  bool told_positions();
   void beat();
   void check_peers(Clock::time_point now);
   void write_status() const;
@@ -102,7 +103,7 @@ class MpiTransport : public Transport {
   std::vector<Stream> new_streams_;  // not posted
   Describe describe_;
   std::string status_file_;
-  bool closing_ = false, ending_ = false;
+  bool closing_ = false, ending_ = false, told_positions_ = true;
 
   // The thread's own.
   std::deque<Receives> receives_;  // MPI writes into them: they stay where they are

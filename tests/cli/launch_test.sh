@@ -112,6 +112,22 @@ nothing_left() {
   return 1
 }
 
+# before_steps RUN: a process is killed as soon as it is there, long before the first step.
+before_steps() {
+  local i id=
+  "$MANTISSA" launch -n 3 --deadline 3 -- train "${settings[@]}" --steps 100000 --out "$1" \
+    >"$folder/stdout" 2>"$folder/stderr" &
+  launched=$!
+  for ((i = 0; i < 3000; ++i)); do
+    [[ -e $1/config.toml ]] && id=$(worker "$1") && [[ -n $id ]] && break
+    sleep 0.01
+  done
+  kill -9 "$id"
+}
+before_steps "$folder/early"
+ends "a process is killed at the beginning: the run ends" 15 1
+holds "the message says its stage" grep -qE "process 1 \(stage 2\).*signal 9" "$folder/stderr"
+
 steps=800
 start "$folder/killed"
 sleep 1.5 # positions are told once a second
