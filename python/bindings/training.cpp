@@ -92,17 +92,17 @@ class PythonTrainer {
 
   // Arrays in the order of the network's inputs.
   StepReport step(const nb::tuple& arrays, double learning_rate) {
-    if (arrays.size() != names_.size()) {
-      std::string names;
-      for (const auto& name : names_) names += (names.empty() ? "" : ", ") + name;
-      throw EngineError({Exit::kInvalidInput, "a step wants " + std::to_string(names_.size()) +
-                                                  " arrays (" + names + "), and there are " +
-                                                  std::to_string(arrays.size())});
-    }
-    for (size_t i = 0; i < names_.size(); ++i) batch_.set(i, names_[i], arrays[i]);
+    set_batch(arrays);
     auto report = released([&] { return trainer_.step(batch_.set(), learning_rate); });
     batch_.release();
     return value_of(std::move(report));
+  }
+
+  std::vector<TensorStatistics> observed_step(const nb::tuple& arrays, double learning_rate) {
+    set_batch(arrays);
+    auto seen = released([&] { return trainer_.observed_step(batch_.set(), learning_rate); });
+    batch_.release();
+    return value_of(std::move(seen));
   }
 
   std::vector<EpochReport> fit(const NamedArrays& arrays, int64_t epochs, int64_t steps,
@@ -158,6 +158,17 @@ class PythonTrainer {
   std::string plan() const { return trainer_.plan(); }
 
  private:
+  void set_batch(const nb::tuple& arrays) {
+    if (arrays.size() != names_.size()) {
+      std::string names;
+      for (const auto& name : names_) names += (names.empty() ? "" : ", ") + name;
+      throw EngineError({Exit::kInvalidInput, "a step wants " + std::to_string(names_.size()) +
+                                                  " arrays (" + names + "), and there are " +
+                                                  std::to_string(arrays.size())});
+    }
+    for (size_t i = 0; i < names_.size(); ++i) batch_.set(i, names_[i], arrays[i]);
+  }
+
   Trainer trainer_;
   std::vector<std::string> names_;  // of the network's inputs
   BorrowedArrays batch_;
@@ -195,6 +206,19 @@ void bind_training(nb::module_& module) {
       .def_ro("clipped", &StepReport::clipped)
       .def_prop_ro("losses", &losses_of)
       .def_prop_ro("accuracy", &accuracy_of);
+  nb::class_<TensorStatistics>(module, "TensorStatistics")
+      .def_ro("name", &TensorStatistics::name)
+      .def_ro("kind", &TensorStatistics::kind)
+      .def_ro("written_by", &TensorStatistics::written_by)
+      .def_ro("bits", &TensorStatistics::bits)
+      .def_ro("exponent", &TensorStatistics::exponent)
+      .def_ro("clipped", &TensorStatistics::clipped)
+      .def_ro("mean_bits", &TensorStatistics::mean_bits)
+      .def_ro("lengths", &TensorStatistics::lengths)
+      .def("__repr__", [](const TensorStatistics& t) {
+        return "<" + t.kind + " " + t.name + ": " + std::to_string(t.bits) + " bits, exponent " +
+               std::to_string(t.exponent) + ", clipped " + std::to_string(t.clipped) + ">";
+      });
   nb::class_<EpochReport>(module, "EpochReport")
       .def_ro("epoch", &EpochReport::epoch)
       .def_ro("epochs", &EpochReport::epochs)
@@ -210,6 +234,7 @@ void bind_training(nb::module_& module) {
   nb::class_<PythonTrainer>(module, "Trainer")
       .def(nb::init<const Network&, const Settings&>())
       .def("step", &PythonTrainer::step)
+      .def("observed_step", &PythonTrainer::observed_step)
       .def("fit", &PythonTrainer::fit, nb::arg("arrays"), nb::arg("epochs"), nb::arg("steps"),
            nb::arg("goes_on"), nb::arg("on_step").none(), nb::arg("on_epoch").none())
       .def("freeze", &PythonTrainer::freeze)

@@ -102,6 +102,12 @@ class Trainer:
                 raise
             return self._core.step(tuple(as_array(array) for array in arrays), learning_rate)
 
+    def observed_step(self, *arrays: Any, learning_rate: float) -> list[_core.TensorStatistics]:
+        """The same update, and for each tensor how it used its bits: `name`, `kind` ("value", "gradient",
+        "parameter", "parameter gradient"), `written_by`, `bits`, `exponent`, `clipped`, `mean_bits`,
+        `lengths` (how many mantissas have which bit length)."""
+        return self._core.observed_step(tuple(as_array(array) for array in arrays), learning_rate)
+
     def fit(self, data: Any, *, epochs: int | None = None, steps: int | None = None,
             validation: Any = None, callbacks: Sequence[Callback] = (),
             checkpoint: str | os.PathLike[str] | None = None, resume: bool = False,

@@ -195,3 +195,16 @@ def test_progress_is_a_line_for_each_epoch(trainer, digits, capsys):
     trainer.fit(digits, epochs=3)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3 and lines[2].startswith("epoch 3/3  loss")
+
+
+def test_an_observed_step_is_a_step(network, digits):
+    x, y = digits
+    plain, seen = (mt.Trainer(network, batch_size=40) for _ in range(2))
+    plain.step(x[:40], y[:40], learning_rate=0.05)
+    tensors = seen.observed_step(x[:40], y[:40], learning_rate=0.05)
+    assert seen.weights_sha256 == plain.weights_sha256
+    weights = next(t for t in tensors if (t.name, t.kind) == ("linear1.weights", "parameter"))
+    mantissas = np.abs(seen.mantissas("linear1.weights"))
+    assert weights.exponent == seen.exponents("linear1.weights")[0] and weights.bits == 7
+    assert weights.lengths[0] == (mantissas == 0).sum() and sum(weights.lengths) == 64
+    assert {t.kind for t in tensors} == {"value", "gradient", "parameter", "parameter gradient"}

@@ -14,6 +14,7 @@
 #include "train/run_plan.h"
 #include "train/schedule.h"
 #include "train/session.h"
+#include "train/tensor_log.h"
 
 namespace mantissa {
 namespace {
@@ -190,6 +191,29 @@ Outcome<StepReport> Trainer::step(const ArraySet& batch, double learning_rate) {
   return sums.report();
 }
 
+Outcome<std::vector<TensorStatistics>> Trainer::observed_step(const ArraySet& batch,
+                                                              double learning_rate) {
+  Session& session = *data_->session;
+  const Status bound = data_->arrays.bind(session.network(), batch, true);
+  if (!bound.ok()) return failure_of(bound.error());
+  const auto result = session.observed_step(data_->arrays.batch(), learning_rate);
+  if (!result.ok()) return failure_of(result.error());
+  std::vector<TensorStatistics> statistics;
+  for (const TensorObservation& seen : session.observed()) {
+    ObservedTensor tensor = observed_tensor(session.graph(), session.program(), seen);
+    const auto begin = seen.bits.by_length.begin();
+    statistics.push_back({.name = std::move(tensor.name),
+                          .kind = tensor.kind,
+                          .written_by = std::move(tensor.written_by),
+                          .bits = tensor.bits,
+                          .exponent = seen.exponent,
+                          .clipped = seen.saturated,
+                          .mean_bits = mean_bits(seen.bits),
+                          .lengths = {begin, begin + seen.bits.largest() + 1}});
+  }
+  return statistics;
+}
+
 Outcome<std::vector<EpochReport>> Trainer::fit(const ArraySet& examples,
                                                const FitOptions& options) {
   Session& session = *data_->session;
@@ -291,9 +315,7 @@ Outcome<Done> Model::save(const std::string& path) const {
 
 Network Model::network() const { return network_of_graph(data_->network.description.network); }
 
-std::string Model::weights_sha256() const {
-  return data_->network.description.weights_sha256;
-}
+std::string Model::weights_sha256() const { return data_->network.description.weights_sha256; }
 
 Outcome<std::vector<std::vector<double>>> Model::predict(const ArraySet& examples) const {
   FrozenNetwork& network = data_->network;

@@ -92,6 +92,14 @@ Result<StepResult> Session::step(const Batch& batch, double learning_rate) {
   return result;
 }
 
+Result<StepResult> Session::observed_step(const Batch& batch, double learning_rate) {
+  if (!observations_) observations_.emplace(training_);
+  programs_->observe(&*observations_);
+  auto result = step(batch, learning_rate);
+  programs_->observe(nullptr);
+  return result;
+}
+
 Result<FrozenNetwork> Session::freeze(const Examples& examples) {
   pool_.revive();
   const int64_t micro_batch = config_.micro_batch_size;

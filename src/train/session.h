@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "graph/graph.h"
 #include "plan/program.h"
 #include "runtime/memory.h"
+#include "runtime/observation.h"
 #include "runtime/state.h"
 #include "train/frozen_network.h"
 #include "train/memory_plan.h"
@@ -33,6 +35,11 @@ class Session {
 
   // A step on batch_size examples.
   Result<StepResult> step(const Batch& batch, double learning_rate);
+
+  // The same, with its tensors observed: they are valid until the next one.
+  Result<StepResult> observed_step(const Batch& batch, double learning_rate);
+  std::span<const TensorObservation> observed() const { return observations_->tensors(); }
+  const Program& program() const { return training_; }
 
   // The network with fixed exponents, found on some of these examples.
   Result<FrozenNetwork> freeze(const Examples& examples);
@@ -62,6 +69,7 @@ class Session {
   std::optional<State> state_;
   std::optional<AlignedMemory> arena_;
   std::optional<Programs> programs_;
+  std::optional<Observations> observations_;
   int64_t steps_ = 0;
 };
 

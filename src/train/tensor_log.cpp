@@ -27,7 +27,15 @@ int magnitude_bits(DataType type) {
   return type == DataType::kInt64 ? 60 : static_cast<int>(8 * element_bytes(type)) - 1;
 }
 
-Json tensor_json(const Graph& graph, const Program& program, const TensorObservation& seen) {
+// Up to the largest that occurs.
+Json counts_json(const BitLengths& bits) {
+  return std::vector<int64_t>(bits.by_length.begin(), bits.by_length.begin() + bits.largest() + 1);
+}
+
+}  // namespace
+
+ObservedTensor observed_tensor(const Graph& graph, const Program& program,
+                               const TensorObservation& seen) {
   const Instruction& instruction = program.instructions[seen.instruction];
   std::string name;
   int bits = 0;
@@ -53,10 +61,7 @@ Json tensor_json(const Graph& graph, const Program& program, const TensorObserva
                  : program.parameter_grids[parameter].bits - 1;
     }
   }
-  return {{"name", name},
-          {"kind", kind_name(seen.kind)},
-          {"written_by", instruction.name + " (" + instruction.op->name + ")"},
-          {"bits", bits}};
+  return {name, kind_name(seen.kind), instruction.name + " (" + instruction.op->name + ")", bits};
 }
 
 double mean_bits(const BitLengths& bits) {
@@ -66,20 +71,17 @@ double mean_bits(const BitLengths& bits) {
          1000;
 }
 
-// Up to the largest that occurs.
-Json counts_json(const BitLengths& bits) {
-  return std::vector<int64_t>(bits.by_length.begin(), bits.by_length.begin() + bits.largest() + 1);
-}
-
-}  // namespace
-
 Result<TensorLog> TensorLog::open(const std::filesystem::path& path, const Graph& graph,
                                   const Program& program, int64_t last_step, int64_t every,
                                   bool bit_counts) {
   Json header = {{"step", 0}, {"tensors", Json::array()}};
   const Observations observations(program);
   for (const TensorObservation& seen : observations.tensors()) {
-    header["tensors"].push_back(tensor_json(graph, program, seen));
+    const ObservedTensor tensor = observed_tensor(graph, program, seen);
+    header["tensors"].push_back({{"name", tensor.name},
+                                 {"kind", tensor.kind},
+                                 {"written_by", tensor.written_by},
+                                 {"bits", tensor.bits}});
   }
   MANTISSA_ASSIGN(JsonLines lines, JsonLines::open(path, last_step, every));
   if (lines.first() == header.dump()) {

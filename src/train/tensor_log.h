@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 #include "graph/graph.h"
@@ -13,6 +14,19 @@
 #include "train/json_lines.h"
 
 namespace mantissa {
+
+// A tensor that an instruction of a program writes.
+struct ObservedTensor {
+  std::string name;
+  const char* kind = "";   // "value", "gradient", "parameter", "parameter gradient"
+  std::string written_by;  // "conv1 (convolution)"
+  int bits = 0;            // of its mantissas, without the sign
+};
+ObservedTensor observed_tensor(const Graph& graph, const Program& program,
+                               const TensorObservation& seen);
+
+// The mean length of mantissas, to a thousandth of a bit.
+double mean_bits(const BitLengths& bits);
 
 class TensorLog {
  public:
