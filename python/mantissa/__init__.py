@@ -10,12 +10,13 @@ copy of the weights, the same bits on any processor with any number of threads.
     >>> trainer.freeze(mt.Data(x, y)).save("digits.safetensors")
 """
 
-from . import callbacks, models
+from . import callbacks, formats, models
 from .callbacks import Callback, Checkpoint, EarlyStop, ProgressLine
 from .commands import (Imported, Plan, Report, Setting, describe_data, evaluate, export_onnx,
                        import_onnx, info, plan, quantize, report, settings, statistics, train)
 from .data import Data, DataSet
 from .errors import Error, InvalidInput, OverBudget
+from .formats import Format, bfp, dfp, fp32
 from .model import Model
 from .network import (Input, Loss, Network, Parameter, Sequential, Var, add, average_pool, batch_norm,
                       concat, conv, cross_entropy, dropout, flatten, global_average_pool, hard_sigmoid,
@@ -26,13 +27,13 @@ from .trainer import Epoch, History, Taken, Trainer
 __version__: str = info()["version"]
 
 __all__ = [
-    "Callback", "Checkpoint", "Data", "DataSet", "EarlyStop", "Epoch", "Error", "History",
-    "Imported", "Input", "InvalidInput", "Loss", "Model", "Network", "OverBudget", "Parameter",
-    "Plan", "ProgressLine", "Report", "Sequential", "Setting", "Taken", "Trainer", "Var", "add",
-    "average_pool", "batch_norm", "callbacks", "concat", "conv", "cross_entropy",
-    "describe_data", "dropout", "evaluate", "export_onnx", "flatten", "global_average_pool",
-    "hard_sigmoid", "hard_swish", "import_onnx", "indices", "info", "input", "layer",
-    "leaky_relu", "linear", "max_pool", "models", "multiply", "numbers", "op", "ops", "plan",
-    "quantize", "relu", "relu6", "report", "settings", "sigmoid", "slice", "squared_error",
-    "statistics", "tanh", "train",
+    "Callback", "Checkpoint", "Data", "DataSet", "EarlyStop", "Epoch", "Error", "Format",
+    "History", "Imported", "Input", "InvalidInput", "Loss", "Model", "Network", "OverBudget",
+    "Parameter", "Plan", "ProgressLine", "Report", "Sequential", "Setting", "Taken", "Trainer",
+    "Var", "add", "average_pool", "batch_norm", "bfp", "callbacks", "concat", "conv",
+    "cross_entropy", "describe_data", "dfp", "dropout", "evaluate", "export_onnx", "flatten",
+    "formats", "fp32", "global_average_pool", "hard_sigmoid", "hard_swish", "import_onnx",
+    "indices", "info", "input", "layer", "leaky_relu", "linear", "max_pool", "models",
+    "multiply", "numbers", "op", "ops", "plan", "quantize", "relu", "relu6", "report",
+    "settings", "sigmoid", "slice", "squared_error", "statistics", "tanh", "train",
 ]

@@ -92,3 +92,15 @@ def test_built_in_networks():
     assert net.inputs[0].shape == (32, 32, 3)
     with pytest.raises(AttributeError, match="resnet8"):
         mt.models.resnet9  # noqa: B018
+
+
+def test_formats_are_texts_or_objects(network):
+    assert str(mt.bfp()) == "bfp8" and str(mt.fp32) == "fp32"
+    narrow = mt.bfp(weights=4, activations=4, unsigned=True)
+    assert str(narrow) == "bfp:w=4,a=4,unsigned=yes" and narrow == mt.bfp(w=4, a=4, unsigned=True)
+    assert str(narrow.replace(activations=8)) == "bfp:w=4,a=8,unsigned=yes"
+    hashes = {mt.Trainer(network, format=one, batch_size=8).weights_sha256
+              for one in (narrow, str(narrow))}
+    assert len(hashes) == 1
+    with pytest.raises(mt.InvalidInput, match="wights"):
+        mt.Trainer(network, format=mt.bfp(wights=4))

@@ -11,6 +11,7 @@ import mantissa
 from mantissa import _core
 
 ROOT = pathlib.Path(mantissa.__file__).parent
+EXAMPLES = sorted((pathlib.Path(__file__).parents[2] / "examples/python").glob("*.py"))
 
 
 def test_the_stub_names_all_of_the_module():
@@ -38,7 +39,17 @@ def test_stubtest_and_mypy():
     allowed = pathlib.Path(__file__).with_name("stubtest_allowed.txt")
     for words in (["mypy.stubtest", "mantissa", "--concise", "--allowlist", allowed,
                    "--ignore-unused-allowlist", "--mypy-config-file", "pyproject.toml"],
-                  ["mypy", "--strict", "-p", "mantissa"]):
+                  ["mypy", "--strict", "-p", "mantissa"],
+                  ["mypy", "--strict", *EXAMPLES]):
         done = subprocess.run([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True,
                               cwd=pathlib.Path(__file__).parents[2])
         assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run(path, tmp_path):
+    pytest.importorskip("sklearn")
+    words = ["--epochs", "2"] if path.stem == "digits" else []
+    done = subprocess.run([sys.executable, path, *words], stdout=subprocess.PIPE, text=True,
+                          cwd=tmp_path)
+    assert done.returncode == 0 and (" %" in done.stdout or "R2 0.9" in done.stdout)
