@@ -13,13 +13,21 @@ work=$root/build/python
 mkdir -p "$work"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PYTHONDONTWRITEBYTECODE=1
 
+# without_packages PIP: skips where no package can be had, else fails.
+without_packages() {
+  rm -rf "$work/probe"
+  if "$1" download --no-deps --dest "$work/probe" wheel >/dev/null 2>&1; then exit 1; fi
+  echo "skipped: pip reaches no index of packages"
+  exit 77
+}
+
 # environment NAME PACKAGE...: made once for these packages.
 environment() {
   local folder=$work/$1 wanted="${*:2}"
   if [[ ! -f $folder/wanted || $(<"$folder/wanted") != "$wanted" ]]; then
     rm -rf "$folder"
     python3 -m venv "$folder"
-    [[ -z $wanted ]] || "$folder/bin/pip" install "${@:2}"
+    "$folder/bin/pip" install "${@:2}" || without_packages "$folder/bin/pip"
     printf '%s' "$wanted" >"$folder/wanted"
   fi
 }

@@ -1,0 +1,100 @@
+"""Modules, tensors and datasets of PyTorch; skipped where it is not there (tests/long/python_torch has it)."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+import mantissa as mt  # noqa: E402
+import mantissa.torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+
+class Block(nn.Module):
+    def __init__(self, before, after, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(before, after, 3, stride, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(after)
+        self.conv2 = nn.Conv2d(after, after, 3, 1, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(after)
+        self.skip = nn.Identity() if (before, stride) == (after, 1) else nn.Sequential(
+            nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+
+    def forward(self, x):
+        h = functional.relu(self.norm1(self.conv1(x)))
+        return functional.relu(self.norm2(self.conv2(h)) + self.skip(x))
+
+
+class ResNet18(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
+                                  nn.MaxPool2d(3, 2, 1))
+        sizes = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1),
+                 (256, 512, 2), (512, 512, 1)]
+        self.body = nn.Sequential(*(Block(*size) for size in sizes))
+        self.classifier = nn.Linear(512, 10)
+
+    def forward(self, x):
+        return self.classifier(functional.adaptive_avg_pool2d(self.body(self.stem(x)), 1).flatten(1))
+
+
+def test_a_resnet_18_computes_and_learns_as_in_pytorch():
+    """Outputs, loss and gradients of one step in fp32. Without a mean and a deviation of pixels, weights
+    keep their scale in the first layer too."""
+    torch.manual_seed(0)
+    module = ResNet18()
+    net = mantissa.torch.from_module(module, torch.zeros(2, 3, 64, 64), input_mean="0",
+                                     input_std="1").network
+    rate = 1.0
+    trainer = mt.Trainer(net, format="fp32", optimizer="sgd", batch_size=8, weight_decay=0)
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (8, 64, 64, 3), dtype=np.uint8), rng.integers(0, 10, 8)
+    pixels = torch.tensor(x).float().permute(0, 3, 1, 2) / 255
+    before = {one.name: trainer.numbers(one.name).copy() for one in net.parameters}
+    report = trainer.step(x, y, learning_rate=rate)
+    module.train()
+    loss = functional.cross_entropy(module(pixels), torch.tensor(y))
+    loss.backward()
+    assert report.loss == pytest.approx(loss.item(), rel=1e-5)
+    last = module.classifier.weight
+    gradient = (before["classifier.weights"] - trainer.numbers("classifier.weights")) / rate
+    assert np.abs(gradient - last.grad.numpy()).max() <= 1e-3 * last.grad.abs().max()
+    compared = 0
+    for name, parameter in module.named_parameters():
+        ours = name.replace(".weight", ".weights")
+        if ours not in before or parameter.ndim != 4:
+            continue
+        gradient = (before[ours] - trainer.numbers(ours)) / rate
+        theirs = parameter.grad.numpy().transpose(0, 2, 3, 1)
+        if ours.startswith("stem"):  # reads pixels, not pixels / 255
+            theirs = theirs * np.vdot(gradient, theirs) / np.vdot(theirs, theirs)
+        assert np.linalg.norm(gradient - theirs) <= 1e-3 * np.linalg.norm(theirs), name
+        compared += 1
+    assert compared == 20
+
+
+def test_weights_come_along_in_integers():
+    module = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+                           nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3))
+    net = mantissa.torch.from_module(module, torch.zeros(1, 1, 8, 8)).network
+    trainer = mt.Trainer(net, batch_size=8)
+    name = next(one.name for one in net.parameters if one.shape == (3, 8))
+    theirs = module[5].weight.detach().numpy()
+    step = 2.0 ** trainer.exponents(name)[0]
+    assert np.abs(trainer.mantissas(name) * step - theirs).max() <= step / 2
+
+
+def test_tensors_datasets_and_loaders(network, digits):
+    x, y = digits
+    tensors = (torch.tensor(x), torch.tensor(y))
+    data = mt.Data(*tensors)
+    assert data.arrays["0"].ctypes.data == tensors[0].data_ptr()  # borrowed
+    trainers = [mt.Trainer(network, batch_size=40, learning_rate=0.05) for _ in range(2)]
+    for trainer, examples in zip(trainers, (tensors, digits)):
+        trainer.fit(examples, epochs=1, progress=False)
+    assert trainers[0].weights_sha256 == trainers[1].weights_sha256
+    dataset = torch.utils.data.TensorDataset(*tensors)
+    assert (mt.Data.from_iterable(dataset).arrays["0"] == x).all()
+    loader = torch.utils.data.DataLoader(dataset, batch_size=40, shuffle=True)
+    assert len(trainers[0].fit_batches(loader, learning_rate=0.01)) == 10
