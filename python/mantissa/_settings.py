@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from . import _core
@@ -31,6 +30,7 @@ def settings_of(values: Mapping[str, Any], command: str = "") -> dict[str, str]:
     known = [row[0] for row in _core.settings_of(command)] if command else []
     for name in settings:
         if known and name not in known:
+            from difflib import get_close_matches
             close = get_close_matches(name, known, 1)
             hint = f"; did you mean '{close[0].replace('-', '_')}'?" if close else ""
             raise InvalidInput(f"{command} has no setting '{name.replace('-', '_')}'{hint}")

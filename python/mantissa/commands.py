@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +67,7 @@ class Plan:
 def plan(**settings: Any) -> Plan:
     """What a run would need, as `mantissa plan`."""
     text, content = _core.plan(settings_of(settings, "plan"))
-    return Plan(text, json.loads(content))
+    return Plan(text, _summary(content))
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,8 @@ def import_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str] | None
         >>> net = mt.import_onnx("net.onnx").network
         >>> trainer = mt.Trainer(net)     # starts from these weights
     """
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "imported.safetensors") if out is None else os.fspath(out)
         notes = _core.import_model(os.fspath(path),
@@ -138,5 +138,7 @@ def info(path: str | os.PathLike[str] | None = None, **settings: Any) -> dict[st
 
 
 def _summary(text: str) -> dict[str, Any]:
+    import json
+
     content: dict[str, Any] = json.loads(text)
     return content

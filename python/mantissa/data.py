@@ -6,7 +6,6 @@ float32 or float64. Where they are not, `copy=True` allows a copy, and without i
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -86,6 +85,8 @@ class Data:
     def load(cls, data: str | os.PathLike[str], **settings: Any) -> DataSet:
         """All that the command line's --data reads: "fashion-mnist", a folder of pictures or IDX files, a CSV
         file, NPZ. Settings are those of `mantissa data`, such as `input_size="32"`. docs/data.md."""
+        import json
+
         loaded = _core.load_data(settings_of({"data": data, **settings}, "data"))
 
         def split(arrays: dict[str, Any]) -> Data | None:

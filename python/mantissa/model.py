@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 from . import _core
@@ -57,22 +56,28 @@ class Model:
     def export_onnx(self, path: str | os.PathLike[str], *, target: str = "ort") -> list[str]:
         """Writes an ONNX file with the same integers; `target` is "ort" or "portable". Returns notes on
         layers that one should know something of."""
-        with tempfile.TemporaryDirectory() as folder:
+        with _folder() as folder:
             saved = os.path.join(folder, "model.safetensors")
             self.save(saved)
             return _core.export_model({"checkpoint": saved, "out": os.fspath(path),
                                        "target": target})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        with tempfile.TemporaryDirectory() as folder:
+        with _folder() as folder:
             saved = os.path.join(folder, "model.safetensors")
             self.save(saved)
             with open(saved, "rb") as file:
                 return (_from_bytes, (file.read(),))
 
 
+def _folder() -> Any:
+    import tempfile  # only here: it takes a tenth of the package's import
+
+    return tempfile.TemporaryDirectory()
+
+
 def _from_bytes(content: bytes) -> Model:
-    with tempfile.TemporaryDirectory() as folder:
+    with _folder() as folder:
         saved = os.path.join(folder, "model.safetensors")
         with open(saved, "wb") as file:
             file.write(content)

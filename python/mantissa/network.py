@@ -12,8 +12,6 @@ InvalidInput where it is called.
 from __future__ import annotations
 
 import itertools
-import json
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -375,6 +373,8 @@ class Network:
 
     def summary(self) -> str:
         """A line for each layer: name, operator with its inputs and settings, shape."""
+        import math
+
         count = sum(math.prod(one.shape) for one in self.parameters if one.trained)
         lines = [f"{self.name}: {count:,} parameters"]
         for node in self.nodes:
@@ -403,6 +403,8 @@ class Network:
     @property
     def nodes(self) -> list[dict[str, Any]]:
         """Inputs and layers, as the JSON has them."""
+        import json
+
         nodes: list[dict[str, Any]] = json.loads(self.to_json())["nodes"]
         return nodes
 
