@@ -76,6 +76,25 @@ inline Reals batch_norm(int64_t channels, const Reals& x, const std::vector<Real
   return y;
 }
 
+// Rows of mean 0 (layer norm) and deviation 1, then a scale and an offset for each channel.
+inline Reals row_norm(const Attributes& a, int64_t channels, bool is_centred, const Reals& x,
+                      const std::vector<Reals>& p) {
+  Reals y(x.size());
+  const auto n = static_cast<double>(channels);
+  for (size_t row = 0; row < x.size(); row += channels) {
+    double mean = 0, variance = 0;
+    for (int64_t c = 0; is_centred && c < channels; ++c) mean += x[row + c] / n;
+    for (int64_t c = 0; c < channels; ++c) {
+      variance += (x[row + c] - mean) * (x[row + c] - mean) / n;
+    }
+    for (int64_t c = 0; c < channels; ++c) {
+      y[row + c] = p[0][c] * (x[row + c] - mean) / std::sqrt(variance + a.real("epsilon")) +
+                   (is_centred ? p[1][c] : 0);
+    }
+  }
+  return y;
+}
+
 // Calls visit(x index) for the cells of output i's window that lie in the image.
 template <typename Visit>
 inline void for_each_cell(const Attributes& a, const Shape& in, const Shape& out, int64_t i,
@@ -186,6 +205,8 @@ inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {
   if (op == &ops::kTanh) return [](double x) { return std::tanh(x); };
   if (op == &ops::kHardSigmoid) return hard_sigmoid;
   if (op == &ops::kHardSwish) return [=](double x) { return x * hard_sigmoid(x); };
+  if (op == &ops::kGelu) return [](double x) { return x * std::erfc(-x / std::sqrt(2.0)) / 2; };
+  if (op == &ops::kSilu) return [](double x) { return x / (1 + std::exp(-x)); };
   if (op == &ops::kLeakyRelu) {
     const double slope = a.real("slope");
     return [=](double x) { return x > 0 ? x : slope * x; };

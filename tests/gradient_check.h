@@ -193,6 +193,18 @@ class Checked {
     if (op == &ops::kBatchNorm) {
       return [=](const auto& x, const auto& p) { return batch_norm(in.last(), x[0], p); };
     }
+    if (op == &ops::kLayerNorm || op == &ops::kRmsNorm) {
+      const bool is_centred = op == &ops::kLayerNorm;
+      return
+          [=](const auto& x, const auto& p) { return row_norm(a, in.last(), is_centred, x[0], p); };
+    }
+    if (op == &ops::kPositionEmbedding) {
+      return [](const auto& x, const auto& p) {
+        Reals y = x[0];
+        for (size_t i = 0; i < y.size(); ++i) y[i] += p[0][i % p[0].size()];
+        return y;
+      };
+    }
     if (op == &ops::kMaxPool || op == &ops::kOverlappingMaxPool) {
       return [=](const auto& x, const auto&) { return max_pool(a, in, out, x[0]); };
     }

@@ -95,6 +95,24 @@ TEST(GradientCheck, LinearOfSequencesAndImages) {
   check_all(net.finish(5), 6, {"backward_input linear", "backward_weights linear"});
 }
 
+// Norms of rows, positions, and the functions of 16-bit values.
+TEST(GradientCheck, NormsOfRowsPositionsAndSmoothFunctions) {
+  Network net(Shape{4, 3, 1});
+  net.add(ops::kLinear, {{"channels", 6}});
+  net.add(ops::kPositionEmbedding, {{"positions", 3}, {"least_bits", 16}});
+  net.add(ops::kLayerNorm);
+  net.add(ops::kLinear, {{"channels", 5}, {"least_bits", 16}});
+  net.add(ops::kGelu);
+  net.add(ops::kLinear, {{"channels", 7}, {"least_bits", 16}});
+  net.add(ops::kRmsNorm);
+  net.add(ops::kSilu);
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 5,
+            {"backward_input layer_norm", "backward_weights layer_norm", "backward_input rms_norm",
+             "backward_weights rms_norm", "backward_input gelu", "backward_input silu",
+             "backward_input position_embedding", "backward_weights position_embedding"});
+}
+
 // Branches as in Inception: pools of both kinds and a convolution, joined; one of them twice.
 TEST(GradientCheck, OverlappingPoolsAveragesAndConcat) {
   Network net(Shape{9, 8, 1});

@@ -224,6 +224,37 @@ inline Graph with_offset_and_tanh() {
   return finished(net);
 }
 
+// A block of a transformer over the pixels of a small image, with a residual stream of 16 bits.
+inline Graph with_attention() {
+  Layers net("attention", fashion_options());
+  net.convolution("conv", 16, 5, 4, 2, false);
+  net.reshape("sequence", 1, 49, 16);
+  const auto linear = [&](const char* name, int64_t channels, int64_t bits) {
+    return net.add(ops::kLinear, name,
+                   {{"channels", channels}, {"initialiser", "fan-in"}, {"least_bits", bits}});
+  };
+  const auto sum = [&](const char* name, int a, int b) {
+    return net.join(ops::kAdd, name, {a, b}, {{"least_bits", 16}});
+  };
+  const int stream =
+      net.add(ops::kPositionEmbedding, "positions", {{"positions", 60}, {"least_bits", 16}});
+  const int normed = net.add(ops::kLayerNorm, "norm1");
+  std::vector<int> heads;
+  for (const char* name : {"query", "key", "value"}) {
+    net.continue_from(normed);
+    heads.push_back(linear(name, 16, 0));
+  }
+  net.join(ops::kAttention, "attention", heads, {{"heads", 2}, {"causal", 1}});
+  const int added = sum("add1", stream, linear("project", 16, 16));
+  net.add(ops::kRmsNorm, "norm2");
+  linear("linear1", 32, 16);
+  net.add(ops::kGelu, "gelu");
+  sum("add2", added, linear("linear2", 16, 16));
+  net.add(ops::kSilu, "silu");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 inline const std::vector<NamedNetwork>& networks_of_all_operators() {
   static const std::vector<NamedNetwork> list = {
       {"relu6", with_function<&Layers::relu6>},
@@ -239,6 +270,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"slices", with_slices},
       {"quantised", with_quantised_layers},
       {"offset", with_offset_and_tanh},
+      {"attention", with_attention},
   };
   return list;
 }

@@ -205,6 +205,7 @@ TEST(AllOperators, AreInTheNetworks) {
   // some formats. Networks with inputs of numbers are in graph_test.cpp.
   seen.insert(ops::kQuantiseInput.name);
   seen.insert(ops::kRescaledLinear.name);  // in rescaled_test.cpp
+  seen.insert(ops::kEmbedding.name);       // in language_test.cpp
   for (const Op* op :
        {&ops::kBatchNormInverted, &ops::kNormRelu, &ops::kSoftmaxCrossEntropy,
         &ops::kMeanSquaredError, &ops::kRegressionError, &ops::kSumGradients, &ops::kRoundGradient,

@@ -153,6 +153,9 @@ struct EvaluationOutcome {
   double top5_accuracy = -1;  // fraction; -1 with fewer than ten classes
   double loss = 0;            // mean cross-entropy in nats, or squared error, as trained
   double seconds = 0;
+  // Of a language model, whose examples are tokens; below 0 of others. `loss` is in nats a token.
+  double bits_per_token = -1, perplexity = -1;
+  bool has_bytes = false;  // tokens are bytes, not characters
   std::vector<std::string> class_names;
   std::vector<std::vector<int64_t>> confusion;  // [label][prediction]; empty with over 256 classes
   std::string model_sha256;
@@ -192,11 +195,12 @@ struct PredictionOutcome {
 };
 
 // Predicts classes of pictures ("input": PNG or JPEG files and folders of them, one a line, brought
-// to the network's size), classes or numbers of rows ("input": CSV files), or of test examples ("data" and "index", "0-9"). Writes a table to "csv"
-// if that is given and not "-", and the logits as the network computed them to "raw", an NPZ file:
-// "mantissas", int32 [N, classes], and "exponent", int32; a logit is mantissa * 2^exponent. Of
-// several pictures those that can be read are predicted; if others cannot, or a folder has none,
-// `exit` and `error` say so beside the predictions.
+// to the network's size), classes or numbers of rows ("input": CSV files), or of test examples
+// ("data" and "index", "0-9"). Writes a table to "csv" if that is given and not "-", and the logits
+// as the network computed them to "raw", an NPZ file: "mantissas", int32 [N, classes], and
+// "exponent", int32; a logit is mantissa * 2^exponent. Of several pictures those that can be read
+// are predicted; if others cannot, or a folder has none, `exit` and `error` say so beside the
+// predictions.
 MANTISSA_EXPORT PredictionOutcome predict(const Settings& settings);
 
 struct DataOutcome {

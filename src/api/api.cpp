@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "api/evaluate_language.h"
 #include "api/network_data.h"
 #include "api/outcome.h"
 #include "api/settings.h"
@@ -24,8 +25,10 @@
 #include "train/classification.h"
 #include "train/frozen_network.h"
 #include "train/insert_batch_norm.h"
+#include "train/language.h"
 #include "train/network.h"
 #include "train/regression.h"
+#include "train/run_data.h"
 #include "train/run_folder.h"
 #include "train/run_plan.h"
 #include "train/trainer.h"
@@ -54,11 +57,10 @@ struct EvaluatedData {
 
 Result<EvaluationOutcome> score_classes(const EvaluatedData& at) {
   const FrozenNetwork& network = at.network;
-  MANTISSA_ASSIGN(
-      Evaluation evaluation,
-      evaluate(at.programs, at.batches,
-               {network.graph.classes(), network.description.options.loss, at.config.isa},
-               at.observer));
+  MANTISSA_ASSIGN(Evaluation evaluation, evaluate(at.programs, at.batches,
+                                                  {network.graph.classes(),
+                                                   network.description.options.loss, at.config.isa},
+                                                  at.observer));
   EvaluationOutcome outcome;
   outcome.seconds = at.seconds();
   outcome.class_names = network.description.class_names;
@@ -108,6 +110,9 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
     MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
   }
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
+  if (reads_tokens(network.description.network)) {
+    return evaluate_language(config, network, observer);
+  }
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   MANTISSA_ASSIGN(const Dataset data, load_test_data(config, network));
   const auto message = [&](std::string text) {
@@ -190,7 +195,7 @@ Result<PlanOutcome> run_plan(Settings settings) {
   if ((draws || !svg.empty()) && config.pipeline.stages == 1) {
     return invalid_input("diagram, svg: are of pipelines: say how many --stages");
   }
-  MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
+  MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(config));
   MANTISSA_RETURN_IF_ERROR(adapt_classes(data, config));
   MANTISSA_ASSIGN(const RunPlan plan, plan_run(config, data));
   MANTISSA_RETURN_IF_ERROR(check_budget(plan.memory, config.memory_budget));
@@ -227,7 +232,9 @@ Result<PlanOutcome> run_plan(Settings settings) {
 
 std::vector<std::pair<std::string, std::string>> built_in_models() {
   std::vector<std::pair<std::string, std::string>> list;
-  for (const ModelInfo& model : models()) list.emplace_back(model.name, model.description);
+  for (const auto& infos : {models(), language_models()}) {
+    for (const ModelInfo& model : infos) list.emplace_back(model.name, model.description);
+  }
   return list;
 }
 
@@ -380,6 +387,7 @@ Info info(const std::string& isa, std::string& error) {
                   {"batch_norm", table.batch_norm->name},
                   {"pooling", table.pooling->name},
                   {"softmax", table.softmax->name},
+                  {"attention", table.attention->name},
                   {"squared_error", table.squared_error->name},
                   {"update", table.update->name},
                   {"rounding", table.rounding->name},

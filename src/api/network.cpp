@@ -11,6 +11,7 @@
 #include "mantissa/mantissa.h"
 #include "models/network_json.h"
 #include "train/frozen_network.h"
+#include "train/run_data.h"
 #include "train/run_folder.h"
 
 namespace mantissa {
@@ -35,7 +36,7 @@ Result<Graph> network_of(const Settings& settings) {
   MANTISSA_ASSIGN(const RunConfig config, make_run_config(settings));
   const bool has_data = !config.network || settings.contains("data");
   if (!has_data) return *config.network;
-  MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
+  MANTISSA_ASSIGN(const DatasetInfo data, inspect_run_data(config));
   MANTISSA_ASSIGN(const ModelOptions options, model_options(config, data));
   if (config.network) return *config.network;
   MANTISSA_ASSIGN(Graph network, build_network(config, options));

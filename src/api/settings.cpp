@@ -85,7 +85,7 @@ std::vector<SettingInfo> network_infos() {
   for (const Setting& setting : training_settings()) {
     const std::string name = setting.name;
     const bool of_data = name == "data" || name == "input-size" || name == "classes" ||
-                         is_of_tables(name);
+                         is_of_tables(name) || name == "sequence" || name == "tokens";
     if (name != "model" && !of_data && !is_of_built_in_networks(name)) continue;
     infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
   }
@@ -147,6 +147,17 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
             {"data", "data set to evaluate on (left out: that of the training)", ""},
             {"out", "file for the JSON, or a folder for evaluation.json", ""},
             kBatch,
+            kThreads,
+            kIsa};
+  }
+  if (command == "generate") {
+    return {kCheckpoint,
+            {"prompt", "text to begin with", ""},
+            {"length", "tokens to generate", "200"},
+            {"temperature",
+             "how freely tokens are drawn: below 1 likelier ones, 0 always the likeliest", "1"},
+            {"top-k", "draw among so many likeliest tokens (0: all)", "0"},
+            {"seed", "of the tokens drawn", "1"},
             kThreads,
             kIsa};
   }

@@ -16,7 +16,8 @@ enum class RandomStream : uint32_t {
   kRound = 4,
   kSynthetic = 5,
   kDropout = 6,
-  kUpdate = 7
+  kUpdate = 7,
+  kGenerate = 8
 };
 
 // One block of Philox4x32-10.

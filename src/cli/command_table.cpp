@@ -16,6 +16,7 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa train --from resnet18.onnx --data pictures/ --input-size 224 --out runs/g\n"
      "  mantissa train --model resnet20 --stages 2 --pipeline async --accumulate 4 --sync-last 400 "
      "--out runs/h\n"
+     "  mantissa train --model transformer_lm --data book.txt --sequence 128 --out runs/lm\n"
      "  mantissa train --model resnet20 --partition mine.json --accumulate 4 --trace "
      "runs/i/trace.json "
      "--out runs/i\n",
@@ -33,6 +34,12 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa predict --checkpoint a.onnx --input picture.png\n",
      "--raw: in Python, numpy.load('out.npz') has mantissas and exponent; the logits are "
      "mantissas * 2.0 ** exponent."},
+    {"generate", "Let a language model go on with a text",
+     "  mantissa train --model transformer_lm --data book.txt --sequence 128 --out runs/lm\n"
+     "  mantissa generate --checkpoint runs/lm --prompt 'It was' --length 200\n"
+     "  mantissa generate --checkpoint runs/lm --prompt 'It was' --temperature 0.7 --top-k 20 "
+     "--seed 3\n",
+     "The same settings give the same text on any machine. docs/language.md."},
     {"export", "Write a trained network as an ONNX file that computes the same bits",
      "  mantissa export --checkpoint runs/a --out a.onnx\n"
      "  mantissa export --checkpoint runs/a/model.safetensors --target portable --out a.onnx\n",
@@ -68,8 +75,7 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa plan --model mine.json --data fashion-mnist\n"
      "  mantissa plan --from runs/a --data pictures/ --freeze 'stem*'\n"
      "  mantissa plan --model resnet20 --stages 4 --pipeline async --accumulate 8 --diagram\n"},
-    {"launch",
-     "Train in several processes, on one machine or several, by MPI",
+    {"launch", "Train in several processes, on one machine or several, by MPI",
      "  mantissa launch -n 2 -- train --model resnet20 --accumulate 8 --out runs/a\n"
      "  mantissa launch -n 4 -- train --model resnet20 --replicas 2 --accumulate 8 --out runs/b\n"
      "  mantissa launch -n 2 --hosts hosts.txt -- train --model resnet20 --pipeline async \\\n"

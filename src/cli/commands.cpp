@@ -66,7 +66,9 @@ void report_training(const CommandLine& line, const TrainedRun& run) {
         printable((folder / "summary.json").string()) + "\n");
   // It may take a moment: what is known is shown first.
   std::fflush(stdout);
-  print(sample_predictions(line, run, terminal));
+  if (summary_entry(summary, "test_perplexity").empty()) {
+    print(sample_predictions(line, run, terminal));
+  }
   print(next_steps(line, run.out, summary));
 }
 
@@ -322,6 +324,7 @@ int run_command(const CommandLine& line) {
   release_stop_signals();
   if (line.command == "eval") return run_eval(line);
   if (line.command == "predict") return run_predict(line);
+  if (line.command == "generate") return run_generate(line);
   if (line.command == "plan") return run_plan(line);
   if (line.command == "simulate") return run_simulate(line);
   if (line.command == "data") return run_data(line);

@@ -129,6 +129,13 @@ std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
            ", loss " + decimal(outcome.loss, 4) + ", " + grouped(outcome.examples) +
            " examples in " + duration(outcome.seconds) + "\n";
   }
+  if (outcome.perplexity >= 0) {
+    return "test " + terminal.paint("1", decimal(outcome.bits_per_token, 4)) + " bits per " +
+           (outcome.has_bytes ? "byte" : "character") + ", loss " + decimal(outcome.loss, 4) +
+           " per token, perplexity " + decimal(outcome.perplexity, 3) + ", accuracy " +
+           percent(outcome.accuracy) + ", " + grouped(outcome.examples) + " tokens in " +
+           duration(outcome.seconds) + "\n";
+  }
   const bool top5 = outcome.top5_accuracy >= 0;
   std::string text = "test accuracy " + terminal.paint("1", percent(outcome.accuracy)) +
                      (top5 ? " (top 5 " + percent(outcome.top5_accuracy) + ")" : "") + ", loss " +

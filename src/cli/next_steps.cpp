@@ -59,6 +59,10 @@ std::string next_steps(const CommandLine& line, const std::string& out,
   };
   const std::string data = summary_entry(summary_json, "data");
   add("eval", {{"checkpoint", out}, {"data", data}});
+  if (!summary_entry(summary_json, "test_perplexity").empty()) {
+    add("generate", {{"checkpoint", out}, {"prompt", "The "}, {"temperature", "0.7"}});
+    return text;
+  }
   add("predict", {{"checkpoint", out}, {"data", data}, {"index", some_examples(summary_json)}});
   const Named other = another_network(line, out, summary_json);
   if (other.empty()) return text;

@@ -1,9 +1,12 @@
 #include "cli/run_commands.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/output.h"
 #include "cli/report.h"
+#include "cli/text.h"
+#include "mantissa/language.h"
 #include "mantissa/mantissa.h"
 #include "mantissa/onnx.h"
 #include "mantissa/runs.h"
@@ -20,6 +23,34 @@ int run_verify(const CommandLine& line) {
     print(verify_report(outcome, describe_terminal(1)));
   }
   return code;
+}
+
+namespace {
+
+// Text with its own lines and tabs, and nothing else that a terminal would obey.
+std::string printable_lines(const std::string& text) {
+  std::string result;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find_first_of("\n\t", begin), text.size());
+    result += printable(text.substr(begin, end - begin));
+    if (end < text.size()) result += text[end];
+    begin = end + 1;
+  }
+  return result;
+}
+
+}  // namespace
+
+int run_generate(const CommandLine& line) {
+  const GenerationOutcome outcome = generate(line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  if (line.json) {
+    const nlohmann::ordered_json json = {{"prompt", outcome.prompt}, {"text", outcome.text}};
+    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  } else {
+    print(printable_lines((line.quiet ? "" : outcome.prompt) + outcome.text) + "\n");
+  }
+  return 0;
 }
 
 int run_report(const CommandLine& line) {

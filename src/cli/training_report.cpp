@@ -74,6 +74,12 @@ std::string training_report(const std::string& summary_json, std::optional<doubl
   }
   if (const auto rmse = number(summary, "test_rmse")) add("test RMSE", number_text(*rmse));
   if (const auto loss = number(summary, "test_loss")) add("test loss", decimal(*loss, 4));
+  if (const auto bits = number(summary, "test_bits_per_token")) {
+    add("bits per token", terminal.paint("1", decimal(*bits, 4)));
+  }
+  if (const auto perplexity = number(summary, "test_perplexity")) {
+    add("perplexity", decimal(*perplexity, 3));
+  }
   if (seconds) add("time", duration(*seconds));
   add("speed", speed_text(summary));
   add("idle", idle_text(summary));

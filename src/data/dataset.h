@@ -25,7 +25,7 @@ struct ImageSet {
   std::vector<uint8_t> pixels;  // [count][height][width][channels]
   std::vector<Label> labels;    // [count], or none: the targets are numbers
   // Of tables, in place of pixels; mantissas (tensor/table_numbers.h).
-  int64_t features = 0;          // 0: these are pictures
+  int64_t features = 0;               // 0: these are pictures
   std::vector<int16_t> numbers = {};  // [count][features]
   std::vector<int16_t> targets = {};  // [count], or none: there are labels
 
@@ -50,11 +50,15 @@ struct DatasetInfo {
   std::vector<std::string> notes = {};        // a line each of what the user should know
   int64_t loading_bytes = 0;                  // what loading takes for a while, besides bytes()
   std::optional<TableSchema> table = {};      // of tables, which have no size and channels
+  int64_t sequence = 0;                       // of a text: tokens of an example; classes are tokens
 
   bool is_regression() const { return table && table->is_regression(); }
 
   // Memory that all splits take when loaded.
   int64_t bytes() const {
+    if (sequence > 0) {
+      return (train_count + validation_count + test_count) * sequence * int64_t{sizeof(uint16_t)};
+    }
     const int64_t input_bytes =
         table ? table->features() * int64_t{sizeof(int16_t)} : height * width * channels;
     const int64_t example_bytes = input_bytes + int64_t{sizeof(Label)};  // targets are as large

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "kernels/attention/attention.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/bit_counts/bit_counts.h"
 #include "kernels/convolution/convolution.h"
@@ -27,6 +28,7 @@ struct KernelTable {
   const BatchNormKernels* batch_norm = nullptr;
   const PoolingKernels* pooling = nullptr;
   const SoftmaxKernels* softmax = nullptr;
+  const AttentionKernels* attention = nullptr;
   const SquaredErrorKernels* squared_error = nullptr;
   const UpdateKernels* update = nullptr;
   const RoundingKernels* rounding = nullptr;

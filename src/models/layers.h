@@ -100,6 +100,11 @@ class Layers {
   int channel_shuffle(const std::string& name, int64_t groups) {
     return add(ops::kChannelShuffle, name, {{"groups", groups}});
   }
+  // A node of several values.
+  int join(const Op& op, const std::string& name, std::vector<int> values,
+           Attributes attributes = {}) {
+    return last_ = builder_.add(op, name, std::move(values), std::move(attributes));
+  }
   int sum(const std::string& name, int a, int b) {
     return last_ = builder_.add(ops::kAdd, name, {a, b}, {});
   }

@@ -1,6 +1,9 @@
 // The table of networks.
 #include "models/models.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "models/networks.h"
 
 namespace mantissa {
@@ -12,6 +15,7 @@ struct Builder {
   Result<Graph> (*build)(std::string_view name, const ModelOptions&);
   bool takes_tables = false;
   bool has_hidden = false;  // widths that can be chosen
+  bool reads_tokens = false;
 };
 
 constexpr Builder kBuilders[] = {
@@ -43,6 +47,13 @@ constexpr Builder kBuilders[] = {
      0.2,
      mobilenet_blocks},
     {{"linear_blocks", "linear 768, 3072, 768"}, 0.1, linear_blocks, true},
+    {{"transformer_lm",
+      "language model of text: causal transformer, 3 blocks, 64 channels, 4 heads"},
+     0.05,
+     transformer_lm,
+     false,
+     false,
+     true},
 };
 
 // An error for a network of pictures that is to take a table, or for widths that it has not.
@@ -52,6 +63,9 @@ Status check_use(const Builder& builder, const ModelOptions& options) {
     return invalid_input("model: " + name +
                          " takes pictures, and the data are a table; --model mlp takes tables");
   }
+  if (builder.reads_tokens && options.sequence < 1) {
+    return invalid_input("model: " + name + " is a language model: it wants a text as data");
+  }
   if (!options.hidden.empty() && !builder.has_hidden) {
     return invalid_input("hidden: is for --model mlp; the layers of " + name + " are its own");
   }
@@ -60,12 +74,25 @@ Status check_use(const Builder& builder, const ModelOptions& options) {
 
 }  // namespace
 
+namespace {
+
+std::vector<ModelInfo> infos_of(bool reads_tokens) {
+  std::vector<ModelInfo> list;
+  for (const Builder& builder : kBuilders) {
+    if (builder.reads_tokens == reads_tokens) list.push_back(builder.info);
+  }
+  return list;
+}
+
+}  // namespace
+
 std::span<const ModelInfo> models() {
-  static const std::vector<ModelInfo> infos = [] {
-    std::vector<ModelInfo> list;
-    for (const Builder& builder : kBuilders) list.push_back(builder.info);
-    return list;
-  }();
+  static const std::vector<ModelInfo> infos = infos_of(false);
+  return infos;
+}
+
+std::span<const ModelInfo> language_models() {
+  static const std::vector<ModelInfo> infos = infos_of(true);
   return infos;
 }
 
@@ -74,6 +101,12 @@ double default_learning_rate(std::string_view name) {
     if (name == builder.info.name) return builder.learning_rate;
   }
   return 0.2;
+}
+
+bool is_language_model(std::string_view name) {
+  return std::any_of(std::begin(kBuilders), std::end(kBuilders), [&](const Builder& builder) {
+    return builder.reads_tokens && name == builder.info.name;
+  });
 }
 
 Result<Graph> build_model(std::string_view name, const ModelOptions& options) {
@@ -89,7 +122,7 @@ Result<Graph> build_model(std::string_view name, const ModelOptions& options) {
     if (name == builder.info.name) {
       MANTISSA_RETURN_IF_ERROR(check_use(builder, options));
       Result<Graph> graph = builder.build(name, options);
-      if (!graph.ok() && options.features == 0) {
+      if (!graph.ok() && options.features == 0 && options.sequence == 0) {
         graph.error().message = std::string(name) + ", images of " +
                                 std::to_string(options.height) + "x" +
                                 std::to_string(options.width) + "x" +

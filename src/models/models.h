@@ -21,11 +21,13 @@ struct ModelOptions {
   int64_t height = 28, width = 28, channels = 1;  // of pictures
   int64_t features = 0;                           // of a table's rows; 0: these are pictures
   int64_t classes = 10;                           // or numbers to predict
-  double width_multiplier = 1;          // multiplies channels, at least 1 each
+  double width_multiplier = 1;                    // multiplies channels, at least 1 each
   std::vector<int> channel_means = {};  // subtracted from pixels, one per channel (empty: 128)
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   double label_smoothing = 0;
   std::vector<int64_t> hidden = {};  // widths of mlp's hidden layers; none: its own
+  int64_t sequence = 0;  // of language models: tokens of an example; classes are the vocabulary
+  bool tied = false;     // of language models: the classifier has the embedding's weights
 };
 
 // Names that build_model takes, with a line about each.
@@ -33,11 +35,15 @@ struct ModelInfo {
   const char* name;
   const char* description;
 };
-std::span<const ModelInfo> models();
+std::span<const ModelInfo> models();           // of pictures
+std::span<const ModelInfo> language_models();  // of tokens
 
 // The largest learning rate that training a model starts from if none is given (SGD with momentum,
 // batch 128); that of resnet8 for an unknown name.
 double default_learning_rate(std::string_view name);
+
+// Whether a network of that name reads sequences of tokens, not pictures.
+bool is_language_model(std::string_view name);
 
 // Builds a network by name. Unknown names, images that are too small and other impossible options
 // are errors that say what is possible.

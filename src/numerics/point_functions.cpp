@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "numerics/exponential.h"
+#include "numerics/normal_distribution.h"
 #include "numerics/rounding.h"
 
 namespace mantissa {
@@ -106,6 +107,22 @@ int64_t hard_swish_derivative(int64_t q, int e, Fraction) {
   return q == 0 ? kOneQ30 / 2 : sixth_q30(q, e, 2);
 }
 
+// x * slope in Q30, for slopes that vanish at large x.
+int64_t times_x_q30(int64_t q, int e, int64_t slope) {
+  return slope == 0 ? 0 : rescale_rne(q * slope, -e);
+}
+
+int64_t gelu(int64_t q, int e, Fraction) { return q * normal_q30(q, e).probability; }
+int64_t gelu_derivative(int64_t q, int e, Fraction) {
+  const NormalQ30 normal = normal_q30(q, e);
+  return normal.probability + times_x_q30(q, e, normal.density);
+}
+
+int64_t silu(int64_t q, int e, Fraction slope) { return q * sigmoid(q, e, slope); }
+int64_t silu_derivative(int64_t q, int e, Fraction slope) {
+  return sigmoid(q, e, slope) + times_x_q30(q, e, sigmoid_derivative(q, e, slope));
+}
+
 }  // namespace
 
 const PointFunction kRelu6Function = {same_exponent, relu6, relu6_derivative, relu6_clips,
@@ -117,5 +134,7 @@ const PointFunction kTanhFunction = {tanh_exponent, tanh_value, tanh_derivative}
 const PointFunction kHardSigmoidFunction = {q30_exponent, hard_sigmoid, hard_sigmoid_derivative};
 const PointFunction kHardSwishFunction = {input_times_q30_exponent, hard_swish,
                                           hard_swish_derivative};
+const PointFunction kGeluFunction = {input_times_q30_exponent, gelu, gelu_derivative};
+const PointFunction kSiluFunction = {input_times_q30_exponent, silu, silu_derivative};
 
 }  // namespace mantissa

@@ -37,5 +37,7 @@ extern const PointFunction kSigmoidFunction;      // 1 / (1 + e^-x)
 extern const PointFunction kTanhFunction;         // tanh x
 extern const PointFunction kHardSigmoidFunction;  // min(max(x + 3, 0), 6) / 6
 extern const PointFunction kHardSwishFunction;    // x * hard_sigmoid(x)
+extern const PointFunction kGeluFunction;         // x * Phi(x), of the normal distribution
+extern const PointFunction kSiluFunction;         // x * sigmoid(x)
 
 }  // namespace mantissa

@@ -51,6 +51,8 @@ void check(const PointFunction& function, const Function& f, const Function& der
 
 Real clamped(Real x, Real low, Real high) { return std::min(std::max(x, low), high); }
 Real exact_sigmoid(Real x) { return 1 / (1 + std::exp(-x)); }
+Real exact_normal(Real x) { return std::erfc(-x / std::sqrt(Real{2})) / 2; }
+Real exact_density(Real x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::acos(Real{-1})); }
 Real exact_hard_sigmoid(Real x) { return clamped(x + 3, 0, 6) / 6; }
 
 // The ranges that a function states are those that it computes.
@@ -139,6 +141,17 @@ TEST(PointFunctions, HardSigmoidAndHardSwishAreRoundedOnce) {
                           : x >= 3 ? 1
                                    : (2 * x + 3) / 6; },
       [](Real x) { return std::abs(x) * kHalfQ30; });
+}
+
+TEST(PointFunctions, GeluAndSiluAreClose) {
+  check(
+      kGeluFunction, [](Real x) { return x * exact_normal(x); },
+      [](Real x) { return exact_normal(x) + x * exact_density(x); },
+      [](Real x) { return std::abs(x) * 1e-8L; });
+  check(
+      kSiluFunction, [](Real x) { return x * exact_sigmoid(x); },
+      [](Real x) { return exact_sigmoid(x) * (1 + x * exact_sigmoid(-x)); },
+      [](Real x) { return std::abs(x) * 1e-7L; });
 }
 
 TEST(PointFunctions, FractionsAreFoundAgainFromTheirQuotients) {

@@ -13,6 +13,9 @@
 namespace mantissa::ops {
 namespace {
 
+// Mantissas of the sum have at least so many bits.
+constexpr AttributeSpec kAddSchema[] = {whole("least_bits", 0, 0, 16)};
+
 Result<Shape> infer_add(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() != 2 || inputs[0] != inputs[1]) {
     return invalid_input("wants two inputs of one shape");
@@ -128,6 +131,7 @@ const Op kAdd = {.name = "add",
                             .reads_output_if_relu = true,
                             .shares_grad_inputs = true,
                             .keeps_sign = true},
+                 .attributes = kAddSchema,
                  .infer_shape = infer_add,
                  .forward = add_forward,
                  .backward_input = add_backward,

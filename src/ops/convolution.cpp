@@ -40,8 +40,12 @@ constexpr AttributeSpec kConvolutionSchema[] = {
     kChannels,    kKernel,      kStride,       kPadding,    kGroups,         kDilation,  kBias,
     kKernelWidth, kStrideWidth, kPaddingWidth, kWeightBits, kWeightExponent, kWeightTanh};
 // A classifier starts with small logits.
-constexpr AttributeSpec kLinearSchema[] = {kChannels,   kBias,           flag("classifier", false),
-                                           kWeightBits, kWeightExponent, kWeightTanh};
+// The range of initial weights: sqrt(6 / inputs) (He), or sqrt(1 / inputs), as classifiers have it.
+constexpr AttributeSpec kInitialiser = text("initialiser", "he", "he fan-in");
+// "least_bits": mantissas of the result have at least so many.
+constexpr AttributeSpec kLinearSchema[] = {
+    kChannels,       kBias,       flag("classifier", false),     kWeightBits,
+    kWeightExponent, kWeightTanh, whole("least_bits", 0, 0, 16), kInitialiser};
 
 Status check_size(const Shape& weights) {
   if (element_count(weights)) return {};
@@ -122,9 +126,10 @@ std::vector<Parameter> convolution_parameters(const Attributes& attributes,
 
 std::vector<Parameter> linear_parameters(const Attributes& attributes,
                                          std::span<const Shape> inputs) {
-  return weights_and_bias(
-      attributes, Shape{attributes.whole("channels"), inputs[0].last()},
-      attributes.is_set("classifier") ? Initialiser::kFanInUniform : Initialiser::kHeUniform);
+  const bool is_small =
+      attributes.is_set("classifier") || attributes.text("initialiser") == "fan-in";
+  return weights_and_bias(attributes, Shape{attributes.whole("channels"), inputs[0].last()},
+                          is_small ? Initialiser::kFanInUniform : Initialiser::kHeUniform);
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {

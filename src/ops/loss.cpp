@@ -38,16 +38,20 @@ Prepared prepare(Phase, const OpContext& c) {
 constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex};
 
 Result<std::vector<ValueType>> infer(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.size() != 2 || inputs[0].rank != 1 || inputs[1].rank != 0) {
-    return invalid_input("wants logits [classes] and one label");
+  const bool fits = inputs.size() == 2 && inputs[0].rank >= 1 &&
+                    inputs[1].rank == inputs[0].rank - 1 &&
+                    std::equal(inputs[1].dims.begin(), inputs[1].dims.begin() + inputs[1].rank,
+                               inputs[0].dims.begin());
+  if (!fits) {
+    return invalid_input("wants logits [..., classes], and a label for each row of them");
   }
-  if (inputs[0][0] > kernels::kMaximumClasses) {
+  if (inputs[0].last() > kernels::kMaximumClasses) {
     return invalid_input("wants at most " + std::to_string(kernels::kMaximumClasses) + " classes");
   }
   return std::vector<ValueType>{{Shape{}, Element::kReal}};
 }
 
-// inputs: logits int32 [N, classes], labels int32 [N].
+// inputs: logits int32 [N, ..., classes], labels int32 [N, ...].
 kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c) {
   return {c.inputs[0].as<int32_t>(), c.inputs[1].as<int32_t>(), *c.inputs[0].exponent,
           c.inputs[0].shape.last(), *static_cast<const int64_t*>(c.prepared)};
@@ -58,12 +62,14 @@ kernels::SquaredError squared_error_arguments(const OpContext& c) {
           c.inputs[0].shape.last()};
 }
 
+// Rows of logits: one for each example, or for each element of its sequence.
+int64_t rows_of(const OpContext& c) { return c.inputs[0].shape.count() / c.inputs[0].shape.last(); }
+
 template <auto kFamily, auto kArguments>
 void forward(const OpContext& c) {
   std::array<kernels::LossSums, kernels::kMaximumParts> partial;
   const int64_t parts = kernels::parallel_ranges(
-      *c.kernel.pool, c.inputs[0].shape[0], kRowsPerThread,
-      [&](int64_t begin, int64_t end, int64_t part) {
+      *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end, int64_t part) {
         partial[part] = (c.kernels->*kFamily)->loss(kArguments(c), begin, end);
       });
   for (int64_t part = 0; part < parts; ++part) {
@@ -77,7 +83,7 @@ void backward_input(const OpContext& c) {
   const Tensor& grad = c.grad_inputs[0];
   narrow_gradient(c, grad, kWideExponent, [&](int shift) {
     return kernels::parallel_statistics(
-        *c.kernel.pool, c.inputs[0].shape[0], kRowsPerThread, [&](int64_t begin, int64_t end) {
+        *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end) {
           return (c.kernels->*kFamily)
               ->gradient(kArguments(c), shift, gradient_of(grad), begin, end);
         });
@@ -147,15 +153,15 @@ const Op kRegressionError = [] {
 
 const Loss& loss_of(LossKind kind) { return kLosses[static_cast<size_t>(kind)]; }
 
-
 Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing) {
   const int logits = graph.outputs[0];
+  Shape rows = graph.values[logits].shape;
+  if (rows.rank > 0) rows.dims[static_cast<size_t>(--rows.rank)] = 1;
   const std::vector<int> results = graph.outputs;
   GraphBuilder builder(std::move(graph));
-  const int labels =
-      kind == LossKind::kRegression
-          ? builder.add_numbers("targets", builder.shape(logits), kTargetExponent)
-          : builder.add_input("labels", Shape{}, Element::kIndex);
+  const int labels = kind == LossKind::kRegression
+                         ? builder.add_numbers("targets", builder.shape(logits), kTargetExponent)
+                         : builder.add_input("labels", rows, Element::kIndex);
   const Loss& loss = loss_of(kind);
   builder.add_loss(*loss.op, "loss", {logits, labels},
                    loss.smooths ? Attributes{{"smoothing", smoothing}} : Attributes());

@@ -22,8 +22,9 @@ struct Loss {
 const Loss& loss_of(LossKind kind);
 Result<LossKind> parse_loss(std::string_view name);
 
-// The graph with an input of labels, or of targets (tensor/table_numbers.h) where the loss is for
-// numbers, and a loss between them and its first result.
+// The graph with an input of labels, one for each row of its first result [..., classes], or of
+// targets (tensor/table_numbers.h) where the loss is for numbers, and a loss between them and its
+// first result.
 Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing);
 
 // The sum of losses that a step or an evaluation counted, in the loss's unit.

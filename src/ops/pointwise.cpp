@@ -1,5 +1,5 @@
 // Point-wise functions of one value, of 8 bits by tables: ReLU6, leaky ReLU, sigmoid, tanh, hard
-// sigmoid, hard swish. Backward: the gradient times f' in Q30, f' anew from the input.
+// sigmoid, hard swish, GELU, SiLU. Backward: the gradient times f' in Q30, f' anew from the input.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -203,5 +203,7 @@ const Op kSigmoid = gate_row(row<kSigmoidFunction>("sigmoid", &fp32::kSigmoid));
 const Op kTanh = row<kTanhFunction>("tanh", &fp32::kTanh);
 const Op kHardSigmoid = gate_row(row<kHardSigmoidFunction>("hard_sigmoid", &fp32::kHardSigmoid));
 const Op kHardSwish = row<kHardSwishFunction>("hard_swish", &fp32::kHardSwish);
+const Op kGelu = row<kGeluFunction>("gelu", &fp32::kGelu);
+const Op kSilu = row<kSiluFunction>("silu", &fp32::kSilu);
 
 }  // namespace mantissa::ops

@@ -71,6 +71,13 @@ int limit_of(int clips_above, int bits) {
 
 }  // namespace
 
+int least_bits(const Node& node) {
+  for (const auto& [name, value] : node.attributes.items()) {
+    if (name == "least_bits") return static_cast<int>(std::get<int64_t>(value));
+  }
+  return 0;
+}
+
 std::vector<Grid> parameter_grids(const Graph& graph, const Format& format) {
   const std::vector<bool> is_wide = wide_layers(graph, format);
   std::vector<Grid> grids;
@@ -126,6 +133,7 @@ Grids grids(const Graph& graph, const ValueFacts& facts, const Format& format) {
       grid.bits = keeps_bits(*node.op) ? widest_input
                   : is_linear          ? format.linear_bits
                                        : grids.activations[output].bits;
+      grid.bits = std::max(grid.bits, least_bits(node));
       grid.exponent_limit = limit_of(facts.clips_above[output], grid.bits);
     }
   }

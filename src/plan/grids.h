@@ -30,6 +30,9 @@ inline Grids grids(const Graph& graph, const Format& format) {
   return grids(graph, value_facts(graph), format);
 }
 
+// Bits that the node's results have at least, whatever the format says; 0: it does not ask.
+int least_bits(const Node& node);
+
 // Those of parameters alone.
 std::vector<Grid> parameter_grids(const Graph& graph, const Format& format);
 

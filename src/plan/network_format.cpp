@@ -58,8 +58,15 @@ Graph with_inverted_batch_norms(Graph graph, const Format& format) {
   return graph;
 }
 
+// Whether results may have more bits than activations: by the format, or as nodes ask for.
+bool has_wide_results(const Graph& graph, const Format& format) {
+  return format.has_linear_values() ||
+         std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const Node& node) { return least_bits(node) > 0; });
+}
+
 Graph with_requantised_inputs(const Graph& graph, const Format& format) {
-  if (format.is_float() || !format.has_linear_values()) return graph;
+  if (format.is_float() || !has_wide_results(graph, format)) return graph;
   const Grids widths = grids(graph, format);
   Graph result = graph;
   result.nodes.clear();

@@ -73,7 +73,8 @@ bool keeps_bits(const Op& op) {
 }
 
 bool takes_activations(const Op& op) {
-  return op.traits.may_leave_wide || is_left_out_when_frozen(op) || &op == &ops::kIdentity;
+  return op.traits.may_leave_wide || is_left_out_when_frozen(op) || &op == &ops::kIdentity ||
+         &op == &ops::kAttention;
 }
 
 ValueFacts value_facts(const Graph& graph) {

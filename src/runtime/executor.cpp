@@ -158,11 +158,11 @@ StepResult result_of(const Slots& slots, int64_t examples) {
   result.losses = slots.losses;
   result.correct = slots.losses[0].correct;
   result.loss_q24 = slots.losses[0].loss_q24;
-  const auto n = static_cast<double>(examples);
   for (size_t i = 0; i < slots.loss_units.size(); ++i) {
+    const auto n = static_cast<double>(examples * slots.loss_rows[i]);
     result.loss += static_cast<double>(slots.losses[i].loss_q24) * slots.loss_units[i] / n;
+    if (i == 0) result.accuracy = static_cast<double>(result.correct) / n;
   }
-  result.accuracy = static_cast<double>(result.correct) / n;
   return result;
 }
 

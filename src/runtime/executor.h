@@ -26,7 +26,9 @@ struct Slots;
 
 // Totals of one step, over its micro-batches.
 struct StepResult {
-  double loss = 0;  // mean over the examples, in the losses' units (nats); the sum of all losses
+  // Mean over the examples, or over their labels where they have several, in the losses' units
+  // (nats); the sum of all losses.
+  double loss = 0;
   double accuracy = 0;  // fraction, of the first loss
   int64_t examples = 0;
   std::array<LossTotals, kMostLosses> losses = {};  // as in the graph

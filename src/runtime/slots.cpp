@@ -262,7 +262,11 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
       slots.read_inputs[input.index] = graph.values[graph.inputs[input.index]].name;
     }
   }
-  for (const int loss : graph.losses) slots.loss_units.push_back(graph.nodes[loss].op->loss_unit);
+  for (const int loss : graph.losses) {
+    const Shape& logits = graph.values[graph.nodes[loss].inputs[0]].shape;
+    slots.loss_units.push_back(graph.nodes[loss].op->loss_unit);
+    slots.loss_rows.push_back(logits.count() / logits.last());
+  }
   for (const int input : graph.inputs) {
     if (graph.values[input].element != Element::kNumber) continue;
     slots.exponents[input] = static_cast<int16_t>(graph.values[input].exponent);

@@ -48,6 +48,10 @@ class Measurement {
   // Data, plan and graph.
   Status prepare() {
     DatasetInfo info;
+    if (config_.run.sequence > 0) {
+      return invalid_input("bench: measures networks of pictures; '" + config_.run.model +
+                           "' is a language model, whose speed train tells");
+    }
     if (synthetic()) {
       MANTISSA_ASSIGN(info, synthetic_info(config_.height, config_.width, config_.channels,
                                            config_.classes, config_.run.batch_size));

@@ -81,9 +81,9 @@ class Exponents {
 
  private:
   // The exponents of a convolution's sums, one or one per channel: a channel's exponent is not
-  // below it, since there is nothing finer. Empty for instructions without weights.
+  // below it, since there is nothing finer. Empty for others.
   std::vector<int> sum_exponents(const Instruction& instruction) const {
-    if (instruction.parameters.empty()) return {};
+    if (!instruction.op->traits.is_layer) return {};
     const int tensor = state_.layout().parameters[instruction.parameters[0].parameter].exponent;
     const auto* weights = state_.data<int16_t>(tensor);
     std::vector<int> sums;

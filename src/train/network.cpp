@@ -8,6 +8,7 @@
 #include "tensor/table_numbers.h"
 #include "train/classifier.h"
 #include "train/imported_network.h"
+#include "train/language.h"
 
 namespace mantissa {
 namespace {
@@ -16,12 +17,14 @@ constexpr int64_t kLargestImage = 16384;
 constexpr int64_t kMostImageChannels = 4;
 
 Error not_for_examples(const Graph& network, const std::string& why) {
-  return invalid_input("network '" + network.name + "': " + why +
-                       "; a network of pictures has the inputs 'pixels' (uint8, [H, W, C]) and "
-                       "'labels' (int32, []), one of tables 'numbers' (int16, [columns], exponent " +
-                       std::to_string(kFeatureExponent) + ") and 'labels' or 'targets' (int16, "
-                       "[1], exponent " + std::to_string(kTargetExponent) +
-                       "), one output, and one loss that reads both");
+  return invalid_input(
+      "network '" + network.name + "': " + why +
+      "; a network of pictures has the inputs 'pixels' (uint8, [H, W, C]) and "
+      "'labels' (int32, []), one of tables 'numbers' (int16, [columns], exponent " +
+      std::to_string(kFeatureExponent) +
+      ") and 'labels' or 'targets' (int16, "
+      "[1], exponent " +
+      std::to_string(kTargetExponent) + "), one output, and one loss that reads both");
 }
 
 const Value* input_named(const Graph& network, const std::string& name) {
@@ -60,10 +63,9 @@ constexpr KnownInput kKnownInputs[] = {
 Status check_inputs(const Graph& network) {
   for (const int input : network.inputs) {
     const Value& value = network.values[input];
-    const bool fits =
-        std::any_of(std::begin(kKnownInputs), std::end(kKnownInputs), [&](const KnownInput& known) {
-          return value.name == known.name && known.fits(value);
-        });
+    const bool fits = std::any_of(
+        std::begin(kKnownInputs), std::end(kKnownInputs),
+        [&](const KnownInput& known) { return value.name == known.name && known.fits(value); });
     if (fits) continue;
     return not_for_examples(network, "its input '" + value.name + "' of " + to_string(value.shape) +
                                          " is none of these");
@@ -114,8 +116,8 @@ Result<ModelOptions> example_options(const Graph& network) {
   MANTISSA_RETURN_IF_ERROR(check_inputs(network));
   MANTISSA_ASSIGN(const Node* loss, loss_of_examples(network));
   const ops::Loss* known = nullptr;
-  for (const auto kind : {ops::LossKind::kCrossEntropy, ops::LossKind::kSquaredError,
-                          ops::LossKind::kRegression}) {
+  for (const auto kind :
+       {ops::LossKind::kCrossEntropy, ops::LossKind::kSquaredError, ops::LossKind::kRegression}) {
     if (ops::loss_of(kind).op == loss->op) known = &ops::loss_of(kind);
   }
   if (known == nullptr) return not_for_examples(network, "its loss is none of classes or numbers");
@@ -167,7 +169,16 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
   options.loss = data.is_regression() ? ops::LossKind::kRegression : config.loss;
   options.label_smoothing = config.label_smoothing;
   options.hidden = config.hidden;
+  options.sequence = config.sequence;
+  options.tied = config.tied;
   if (!config.network) return options;
+  if (config.sequence > 0) {
+    MANTISSA_ASSIGN(const LanguageOptions language, language_options(*config.network));
+    if (language.vocabulary >= data.classes) return options;
+    return invalid_input(config.network_file + ": the network '" + config.model + "' knows " +
+                         std::to_string(language.vocabulary) + " tokens, and " + data.name +
+                         " has " + std::to_string(data.classes));
+  }
   const std::string subject = config.network_file + ": the network '" + config.model + "' ";
   MANTISSA_ASSIGN(const ModelOptions wanted, example_options(*config.network));
   const Status fits = check_examples(*config.network, data);
@@ -207,7 +218,8 @@ Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
 void adapt_learning_rate(const DatasetInfo& data, RunConfig& config) {
   constexpr double kOfRegression = 0.2;
   const auto& derived = config.derived;
-  const bool is_derived = std::find(derived.begin(), derived.end(), "learning-rate") != derived.end();
+  const bool is_derived =
+      std::find(derived.begin(), derived.end(), "learning-rate") != derived.end();
   if (!data.is_regression() || !is_derived || optimizer(config.optimizer).learning_rate > 0) return;
   config.learning_rate = kOfRegression * default_learning_rate(config.model);
 }

@@ -13,6 +13,7 @@
 #include "train/derived_settings.h"
 #include "train/division.h"
 #include "train/imported_network.h"
+#include "train/language.h"
 #include "train/network.h"
 #include "train/profile_file.h"
 
@@ -220,11 +221,50 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
     return invalid_input(name + ": is for built-in networks; " + config.network_file +
                          " says it itself: leave it out, or change the file");
   }
+  if (reads_tokens(*config.network)) {
+    config.model = config.network->name;
+    const Result<LanguageOptions> language = language_options(*config.network);
+    if (language.ok()) return {};
+    return invalid_input(config.network_file + ": " + language.error().message);
+  }
   const Result<ModelOptions> options = example_options(*config.network);
   if (!options.ok()) return invalid_input(config.network_file + ": " + options.error().message);
   config.model = config.network->name;
   config.loss = options->loss;
   config.label_smoothing = options->label_smoothing;
+  return {};
+}
+
+// Language models read a text, in sequences; their optimizer is Adam unless another is named.
+Status take_language(const std::map<std::string, std::string>& settings, RunConfig& config) {
+  constexpr int64_t kSequence = 128;
+  const bool is_language =
+      config.network ? reads_tokens(*config.network) : is_language_model(config.model);
+  if (!is_language) {
+    for (const char* name : {"sequence", "tokens", "tied"}) {
+      if (!settings.contains(name)) continue;
+      return invalid_input(std::string(name) +
+                           ": is for language models, such as transformer_lm; " + config.model +
+                           " reads pictures");
+    }
+    return {};
+  }
+  if (config.network) {
+    MANTISSA_ASSIGN(const LanguageOptions options, language_options(*config.network));
+    if (config.sequence == 0) config.sequence = options.sequence;
+    if (config.sequence != options.sequence) {
+      return invalid_input("sequence " + std::to_string(config.sequence) + ": " +
+                           config.network_file + " says it itself, " +
+                           std::to_string(options.sequence) + ": leave it out, or change the file");
+    }
+  }
+  if (config.sequence == 0) config.sequence = kSequence;
+  if (config.loss != ops::LossKind::kCrossEntropy) {
+    return invalid_input(
+        "loss mse: is for networks of pictures; language models have cross-entropy");
+  }
+  if (!settings.contains("optimizer")) config.optimizer = OptimizerKind::kAdam;
+  if (!settings.contains("batch-size")) config.batch_size = 16;
   return {};
 }
 
@@ -281,7 +321,7 @@ bool is_of_tables(std::string_view setting) {
 
 bool is_of_built_in_networks(std::string_view setting) {
   return setting == "width" || setting == "hidden" || setting == "loss" ||
-         setting == "label-smoothing";
+         setting == "label-smoothing" || setting == "tied";
 }
 
 DataOptions data_options(const RunConfig& config) {
@@ -290,6 +330,8 @@ DataOptions data_options(const RunConfig& config) {
           .threads = config.threads,
           .table = config.table};
 }
+
+TextOptions text_options(const RunConfig& config) { return {config.sequence, config.tokens}; }
 
 Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,
                               int64_t high) {
@@ -326,6 +368,7 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   config.import_options.width = config.input_size.width;
   MANTISSA_RETURN_IF_ERROR(take_start(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_language(settings, config));
   for (const auto& [name, text] : settings) MANTISSA_RETURN_IF_ERROR(check_use(name, config));
   if (config.steps > 0 && settings.contains("epochs")) {
     return invalid_input("epochs and steps exclude each other: leave one of them out");

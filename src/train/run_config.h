@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "data/augment.h"
 #include "data/dataset.h"
+#include "data/text.h"
 #include "graph/graph.h"
 #include "numerics/format.h"
 #include "ops/loss.h"
@@ -69,7 +70,10 @@ struct RunConfig {
   std::string data = "fashion-mnist";
   PictureSize input_size;  // 0 x 0: as the data are
   TableChoices table;
-  int classes = 0;         // 0: those of the data
+  int classes = 0;       // 0: those of the data
+  int64_t sequence = 0;  // of language models: tokens of an example; 0: the data are pictures
+  Tokens tokens = Tokens::kCharacters;  // of a text
+  bool tied = false;  // the classifier of a language model has the embedding's weights
   Format format;
   int64_t epochs = 3;
   int64_t steps = 0;  // > 0: this many instead of whole epochs
@@ -112,6 +116,9 @@ struct RunConfig {
   bool resume = false;
   bool overwrite = false;
   std::vector<std::string> derived;  // settings that nobody chose: derived_settings.h
+
+  // Labels of an example: a text has one for each token.
+  int64_t labels_per_example() const { return sequence > 0 ? sequence : 1; }
 };
 
 // One setting. `in_identity`: a different value may give different bits. `only_if_given`: it came
@@ -129,8 +136,9 @@ struct Setting {
 
 std::span<const Setting> training_settings();
 
-// How a run reads its data.
+// How a run reads its data: pictures, or where it has a sequence, a text.
 DataOptions data_options(const RunConfig& config);
+TextOptions text_options(const RunConfig& config);
 
 // The file in a run's folder that has its network, where it is no built-in one.
 inline constexpr const char* kNetworkFile = "network.json";

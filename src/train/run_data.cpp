@@ -6,8 +6,33 @@
 
 namespace mantissa {
 
+namespace {
+
+Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspected) {
+  MANTISSA_ASSIGN(Text text, load_text(config.data, text_options(config)));
+  RunData run;
+  run.name = config.data;
+  run.class_names = text.vocabulary.names();
+  run.sha256 = text.sha256;
+  run.sequence = config.sequence;
+  run.text = std::move(text);
+  const bool is_same = run.class_names == inspected.class_names &&
+                       run.training_examples().count == inspected.train_count &&
+                       run.test_examples().count == inspected.test_count;
+  if (is_same) return run;
+  return invalid_input("'" + config.data + "' has changed since the run was planned");
+}
+
+}  // namespace
+
+Result<DatasetInfo> inspect_run_data(const RunConfig& config) {
+  if (config.sequence > 0) return inspect_text(config.data, text_options(config));
+  return inspect_dataset(config.data, data_options(config));
+}
+
 Result<RunData> load_run_data(const RunConfig& config, const DatasetInfo& inspected,
                               const RunPlan& plan) {
+  if (config.sequence > 0) return load_run_text(config, inspected);
   MANTISSA_ASSIGN(Dataset data, load_dataset(config.data, true, true, data_options(config)));
   MANTISSA_RETURN_IF_ERROR(check_unchanged(inspected, data.info));
   RunData run{.name = std::move(data.info.name),

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "data/dataset.h"
 #include "data/examples.h"
+#include "data/text.h"
 #include "train/run_config.h"
 #include "train/run_plan.h"
 
@@ -21,12 +22,28 @@ struct RunData {
   ImageSet test;
   std::string sha256;  // of all of them, before any were held back
   std::optional<TableSchema> table = {};
+  // In place of pictures and rows: a text, in sequences of so many tokens.
+  std::optional<Text> text = {};
+  int64_t sequence = 0;
 
   // The training examples as the settings change them in each epoch.
   Examples augmented(const RunConfig& config) const {
+    if (text) return training_examples();
     return examples_of(train, config.augmentation, config.seed);
   }
+  Examples training_examples() const {
+    return text ? text_examples(text->train, sequence) : examples_of(train);
+  }
+  Examples validation_examples() const {
+    return text ? text_examples(text->validation, sequence) : examples_of(validation);
+  }
+  Examples test_examples() const {
+    return text ? text_examples(text->test, sequence) : examples_of(test);
+  }
 };
+
+// The data set of a run, without reading its pictures.
+Result<DatasetInfo> inspect_run_data(const RunConfig& config);
 
 // Loads the data that the plan was made for, `inspected`. An error if they are other data now.
 Result<RunData> load_run_data(const RunConfig& config, const DatasetInfo& inspected,

@@ -5,6 +5,7 @@
 #include "data/ordered_batches.h"
 #include "train/classification.h"
 #include "train/freeze.h"
+#include "train/language.h"
 #include "train/regression.h"
 
 namespace mantissa {
@@ -19,6 +20,7 @@ Machine behind_frozen(const RunInference& run) {
 }  // namespace
 
 Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data) {
+  if (data.text) return language_task({data.sequence, plan.graph.classes()}, config.data);
   if (data.table && data.table->is_regression()) {
     return regression_task(data.table->target, config.data);
   }
@@ -35,9 +37,9 @@ Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
                        State(plan.frozen_layout, run.machine.arena)};
   MANTISSA_ASSIGN(
       OrderedBatches batches,
-      OrderedBatches::create(
-          examples_of(run.data.train), run.config.micro_batch_size,
-          calibration_examples(run.data.train.count, run.config.seed, plan.calibration_examples)));
+      OrderedBatches::create(run.data.training_examples(), run.config.micro_batch_size,
+                             calibration_examples(run.data.training_examples().count,
+                                                  run.config.seed, plan.calibration_examples)));
   MANTISSA_RETURN_IF_ERROR(
       freeze(plan.graph, state, plan.calibration, behind_frozen(run), batches, frozen));
   return frozen;
@@ -47,17 +49,16 @@ Result<Score> validate_run(const RunInference& run, const Task& task, State& sta
                            const EvaluationObserver& observer) {
   MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run, state));
   Programs programs = inference_programs(frozen, run.plan.validation, behind_frozen(run));
-  MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(examples_of(run.data.validation),
-                                         run.plan.validation.batch_size));
+  MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(run.data.validation_examples(),
+                                                                 run.plan.validation.batch_size));
   return task.measure(programs, batches, observer);
 }
 
 Result<Task::Report> test_run(const RunInference& run, const Task& task, FrozenNetwork& frozen,
                               const EvaluationObserver& observer) {
   Programs programs = inference_programs(frozen, run.plan.evaluation, behind_frozen(run));
-  MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(examples_of(run.data.test),
-                                                                 run.plan.evaluation.batch_size));
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create(run.data.test_examples(), run.plan.evaluation.batch_size));
   return task.report(programs, batches, frozen.state.sha256(StateGroup::kPredictor), observer);
 }
 

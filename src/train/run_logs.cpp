@@ -83,15 +83,16 @@ MetricsLine RunLogs::line_of(const FinishedStep& step, const CheckpointInfo& inf
       std::max(1e-9, std::chrono::duration<double>(Clock::now() - window_start_).count());
   const auto examples =
       static_cast<double>(std::max<int64_t>(1, info.window_steps) * config_.batch_size);
+  const double labels = examples * static_cast<double>(config_.labels_per_example());
   MetricsLine line{
       .step = info.step,
       .epoch = static_cast<double>(info.step) / static_cast<double>(plan_.steps_per_epoch),
-      .loss = ops::loss_value(plan_.options.loss, info.window_loss_q24) / examples,
+      .loss = ops::loss_value(plan_.options.loss, info.window_loss_q24) / labels,
       .learning_rate = step.learning_rate,
       .examples_per_second = examples / seconds,
       .saturation_rate = fraction(info.window_saturated, info.window_requantised)};
   const bool has_classes = plan_.options.loss != ops::LossKind::kRegression;
-  if (has_classes) line.accuracy = static_cast<double>(info.window_correct) / examples;
+  if (has_classes) line.accuracy = static_cast<double>(info.window_correct) / labels;
   if (config_.clip_norm > 0) line.gradient_norm = step.result.gradient_norm;
   if (step.validation) {
     line.validation_loss = step.validation->loss;

@@ -11,6 +11,7 @@
 #include "data/ordered_batches.h"
 #include "data/shuffled_batches.h"
 #include "data/split.h"
+#include "data/text.h"
 #include "kernels/kernel_table.h"
 #include "plan/compile_training.h"
 #include "plan/network_format.h"
@@ -76,7 +77,8 @@ std::string advice(const RunConfig& config, const RunPlan& plan) {
 }
 
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
-  const std::vector<TensorSpec> specs = example_specs(data);
+  const std::vector<TensorSpec> specs =
+      data.sequence > 0 ? text_specs(data.sequence) : example_specs(data);
   MemoryPlan memory;
   memory.items = {
       {"data set", data.bytes()},
@@ -110,8 +112,9 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
   // Reading pictures is over before the rest is allocated: only what exceeds it counts.
   const int64_t later_bytes = memory.peak_bytes() - data.bytes();
   if (data.loading_bytes > later_bytes) {
-    memory.items.push_back({data.table ? "reading tables, beyond that"
-                                        : "reading pictures, beyond that", data.loading_bytes - later_bytes});
+    memory.items.push_back(
+        {data.table ? "reading tables, beyond that" : "reading pictures, beyond that",
+         data.loading_bytes - later_bytes});
   }
   // The arena is not written before the weights are taken.
   if (config.start && config.start->file_bytes > plan.arena_bytes()) {
@@ -168,14 +171,15 @@ int64_t calibration_count(const RunConfig& config, int64_t examples) {
 }
 
 StepScalars step_scalars(const RunConfig& config) {
-  return {.momentum = config.momentum,
-          .beta1 = config.beta1,
-          .beta2 = config.beta2,
-          .epsilon = config.epsilon,
-          .weight_decay = config.weight_decay,
-          .gradient_scale = 1 / static_cast<double>(config.batch_size),
-          .clip_norm = config.clip_norm,
-          .seed = config.seed};
+  return {
+      .momentum = config.momentum,
+      .beta1 = config.beta1,
+      .beta2 = config.beta2,
+      .epsilon = config.epsilon,
+      .weight_decay = config.weight_decay,
+      .gradient_scale = 1 / static_cast<double>(config.batch_size * config.labels_per_example()),
+      .clip_norm = config.clip_norm,
+      .seed = config.seed};
 }
 
 Schedule run_schedule(const RunConfig& config, int64_t total_steps, int64_t reductions) {
@@ -194,8 +198,8 @@ namespace {
 Result<int64_t> held_back_count(const RunConfig& config, const DatasetInfo& data) {
   if (config.validation > 0 && data.validation_count > 0) {
     return invalid_input("validation: " + data.name + " has " +
-                         std::to_string(data.validation_count) +
-                         " validation " + (data.table ? "rows" : "pictures") +
+                         std::to_string(data.validation_count) + " validation " +
+                         (data.table ? "rows" : "pictures") +
                          " of its own, which are used; leave this out");
   }
   const double wanted = config.validation < 1

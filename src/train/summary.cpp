@@ -6,6 +6,7 @@
 #include "base/file_system.h"
 #include "formats/json_text.h"
 #include "ops/loss.h"
+#include "train/language.h"
 #include "train/metrics.h"
 #include "train/run_folder.h"
 
@@ -77,18 +78,17 @@ std::string to_json(const RunSummary& summary) {
   const StepTimes& times = summary.times;
   const int64_t parameters = plan.graph.trained_parameters();
   const int64_t untrained = untrained_parameters(plan.graph);
-  nlohmann::ordered_json json = {
-      {"model", config.model},
-      {"format", to_string(config.format)},
-      {"data", config.data},
-      {"epochs", config.epochs},
-      {"steps", info.step},
-      {"seed", config.seed},
-      {"threads", config.threads},
-      {"isa", isa_name(config.isa)},
-      {"batch_size", config.batch_size},
-      {"micro_batch_size", config.micro_batch_size},
-      {"train_examples", summary.train_examples}};
+  nlohmann::ordered_json json = {{"model", config.model},
+                                 {"format", to_string(config.format)},
+                                 {"data", config.data},
+                                 {"epochs", config.epochs},
+                                 {"steps", info.step},
+                                 {"seed", config.seed},
+                                 {"threads", config.threads},
+                                 {"isa", isa_name(config.isa)},
+                                 {"batch_size", config.batch_size},
+                                 {"micro_batch_size", config.micro_batch_size},
+                                 {"train_examples", summary.train_examples}};
   add_test_score(summary.test, json);
   json.update(nlohmann::ordered_json{
       {"examples_per_second", times.examples_per_second(config.batch_size)},
@@ -109,6 +109,10 @@ std::string to_json(const RunSummary& summary) {
       {"re_executions", info.re_executions},
       {"guard_violations", info.guard_violations},
       {"saturation_rate", fraction(info.saturated, info.requantised)}});
+  if (config.sequence > 0) {
+    json["test_bits_per_token"] = bits_of_nats(summary.test.loss);
+    json["test_perplexity"] = perplexity_of_nats(summary.test.loss);
+  }
   if (plan.staged) add_stages(summary, json);
   if (untrained > 0) json["untrained_parameters"] = untrained;
   if (config.start) json["from"] = start_json(*config.start, plan.taken);
@@ -117,14 +121,17 @@ std::string to_json(const RunSummary& summary) {
   }
   if (plan.validation_examples > 0 || config.early_stop > 0) json["best_step"] = info.best_step;
   if (plan.validation_examples > 0) {
-    const auto examples = static_cast<double>(plan.validation_examples);
+    const auto examples =
+        static_cast<double>(plan.validation_examples * config.labels_per_example());
     json["validation_examples"] = plan.validation_examples;
-    json["best_validation_loss"] = ops::loss_value(plan.options.loss, info.best_loss_q24) / examples;
+    json["best_validation_loss"] =
+        ops::loss_value(plan.options.loss, info.best_loss_q24) / examples;
     if (!summary.test.regression) {
       json["best_validation_accuracy"] = static_cast<double>(info.best_correct) / examples;
     }
   } else if (config.early_stop > 0) {
-    const auto examples = static_cast<double>(plan.steps_per_epoch * config.batch_size);
+    const auto examples =
+        static_cast<double>(plan.steps_per_epoch * config.batch_size * config.labels_per_example());
     json["best_training_loss"] = ops::loss_value(plan.options.loss, info.best_loss_q24) / examples;
   }
   if (!summary.diverged.empty()) json["diverged"] = summary.diverged;

@@ -277,7 +277,8 @@ Result<TrainingLoss> training_loss(const Run& run) {
 Result<Score> test_frozen(Run& run) {
   const fs::path folder = run.config.out;
   const auto report = [&](int64_t done) {
-    return tell_done(run.observer, TrainEventKind::kEvaluating, done, run.data.test.count);
+    return tell_done(run.observer, TrainEventKind::kEvaluating, done,
+                     run.data.test_examples().count);
   };
   report(0);
   MANTISSA_ASSIGN(FrozenNetwork frozen, freeze_run(run.inference(), run.state));
@@ -304,7 +305,7 @@ Result<TrainingResult> finish(Run& run) {
                          .missed = run.missed,
                          .bytes_sent = run.bytes_sent,
                          .test = test,
-                         .train_examples = run.data.train.count,
+                         .train_examples = run.data.training_examples().count,
                          .peak_rss_bytes = peak_resident_bytes() - run.idle_bytes,
                          .weights_sha256 = run.state.sha256(StateGroup::kStatistics),
                          .state_sha256 = run.state.sha256(StateGroup::kPredictor),
@@ -327,7 +328,7 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   const int64_t idle_bytes = resident_bytes();
   reset_peak_resident();
   MANTISSA_RETURN_IF_ERROR(may_start(observer));
-  MANTISSA_ASSIGN(const DatasetInfo found, inspect_dataset(chosen.data, data_options(chosen)));
+  MANTISSA_ASSIGN(const DatasetInfo found, inspect_run_data(chosen));
   RunConfig config = chosen;
   adapt_learning_rate(found, config);
   MANTISSA_ASSIGN(const std::string config_text, to_toml(config));
@@ -338,7 +339,9 @@ Result<TrainingResult> train(const RunConfig& chosen, const TrainObserver& obser
   tell_what_is_slow(config, observer);
   for (const std::string& note : found.notes) tell_message(observer, config.data + ": " + note);
   MANTISSA_ASSIGN(const RunData data, load_run_data(config, found, plan));
-  MANTISSA_RETURN_IF_ERROR(set_channel_means(config, channel_means(data.train), plan));
+  if (!data.text) {
+    MANTISSA_RETURN_IF_ERROR(set_channel_means(config, channel_means(data.train), plan));
+  }
   CheckpointInfo info;
   info.run_identity = run_identity(config, data.sha256);
   MANTISSA_ASSIGN(auto before, finished_before(config, observer, plan, info.run_identity));

@@ -138,7 +138,8 @@ const Setting kSettings[] = {
      [](const Config& c) { return c.network ? std::string(kNetworkFile) : c.model; }},
     {"data",
      "data set: fashion-mnist, cifar-10, cifar-100, a CSV or NPZ file, or a folder with IDX files, "
-     "CIFAR's binary files, tables, arrays or pictures (docs/data.md)",
+     "CIFAR's binary files, tables, arrays or pictures (docs/data.md); for language models a text "
+     "file",
      "fashion-mnist", kValue, kElsewhere, set_text<&Config::data>,
      [](const Config& c) { return c.data; }},
     {"from",
@@ -232,6 +233,18 @@ const Setting kSettings[] = {
        return integer<&Config::classes, 0, kMaxClasses>("classes", text, c);
      },
      [](const Config& c) { return std::to_string(c.classes); }},
+    {"sequence", "tokens of an example, for language models of a text (left out: 128)", "", kValue,
+     kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::sequence, 1, kLongestSequence>("sequence", text, c);
+     },
+     [](const Config& c) { return c.sequence == 0 ? "" : std::to_string(c.sequence); }, true},
+    {"tokens", "tokens of a text: characters (UTF-8), or bytes", "characters", kValue, kIdentity,
+     [](S text, Config& c) { return assign(parse_tokens(text), c.tokens); },
+     [](const Config& c) { return std::string(c.sequence == 0 ? "" : tokens_name(c.tokens)); }, true},
+    {"tied", "let a language model's classifier have the weights of its embedding", "false", kSwitch,
+     kIdentity, [](S text, Config& c) { return parse_switch("tied", text, c.tied); },
+     [](const Config& c) { return of_built_in(c, c.tied ? "true" : ""); }, true},
     {"format",
      "number format: bfp8, bfp8-text, dfp8 (dynamic fixed point), fp32 (the reference), or "
      "bfp:key=value,... such as bfp:g=8,gr=stochastic (w, a, ends, unsigned, linear, g, gw, gr, "

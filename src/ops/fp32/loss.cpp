@@ -29,7 +29,7 @@ struct Row {
 template <typename Visit>
 void for_rows(const OpContext& c, Visit&& visit) {
   const int64_t classes = c.inputs[0].shape.last();
-  for (int64_t n = 0; n < c.inputs[0].shape[0]; ++n) {
+  for (int64_t n = 0; n < c.inputs[0].shape.count() / classes; ++n) {
     visit(Row{c.inputs[0].as<float>() + n * classes, classes, c.inputs[1].as<int32_t>()[n]}, n);
   }
 }

@@ -37,6 +37,19 @@ struct HardSwish {
     return x >= 3 ? 1 : (2 * x + 3) / 6;
   }
 };
+struct Gelu {
+  static float probability(float x) { return (1 + std::erf(x * 0.70710678f)) / 2; }
+  static float value(float x, float) { return x * probability(x); }
+  static float derivative(float x, float) {
+    return probability(x) + x * 0.39894228f * std::exp(-x * x / 2);
+  }
+};
+struct Silu {
+  static float value(float x, float) { return x * Sigmoid::value(x, 0); }
+  static float derivative(float x, float) {
+    return Sigmoid::value(x, 0) + x * Sigmoid::derivative(x, 0);
+  }
+};
 
 // Read by leaky ReLU only, which alone has attributes.
 float slope_of(const OpContext& c) {
@@ -140,6 +153,8 @@ const OpFunctions kSigmoid = row<Sigmoid>();
 const OpFunctions kTanh = row<Tanh>();
 const OpFunctions kHardSigmoid = row<HardSigmoid>();
 const OpFunctions kHardSwish = row<HardSwish>();
+const OpFunctions kGelu = row<Gelu>();
+const OpFunctions kSilu = row<Silu>();
 const OpFunctions kDropout = {
     .forward = dropout, .backward_input = dropout_backward, .kernel = loops_name};
 const OpFunctions kMultiply = {

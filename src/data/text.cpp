@@ -1,0 +1,242 @@
+#include "data/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/atomic_file.h"
+#include "base/hash.h"
+
+namespace mantissa {
+namespace {
+
+constexpr size_t kBytes = 256;
+
+std::string byte_name(size_t byte) {
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "\\x%02X", static_cast<unsigned>(byte));
+  return text.data();
+}
+
+// The length of the code point at the front, 0 where there is no valid one (RFC 3629).
+size_t code_point_length(std::string_view text) {
+  const auto at = [&](size_t i) { return static_cast<uint8_t>(i < text.size() ? text[i] : 0); };
+  const uint8_t first = at(0);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xC2 && first < 0xE0   ? 2
+                        : first >= 0xE0 && first < 0xF0 ? 3
+                        : first >= 0xF0 && first < 0xF5 ? 4
+                                                        : 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((at(i) & 0xC0) != 0x80) return 0;
+  }
+  const bool is_long = (first == 0xE0 && at(1) < 0xA0) || (first == 0xF0 && at(1) < 0x90);
+  const bool is_surrogate = first == 0xED && at(1) >= 0xA0;
+  const bool is_beyond = first == 0xF4 && at(1) >= 0x90;
+  return is_long || is_surrogate || is_beyond ? 0 : length;
+}
+
+std::string place_text(std::string_view text, size_t at) {
+  const auto line = std::count(text.begin(), text.begin() + static_cast<int64_t>(at), '\n') + 1;
+  return "line " + std::to_string(line) + ", byte " + std::to_string(at);
+}
+
+// Calls visit(character, place) for each. Its error, or the one of text that is no text.
+template <typename Visit>
+Status for_characters(std::string_view text, const Visit& visit) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = code_point_length(text.substr(at));
+    if (length == 0) {
+      return invalid_input(place_text(text, at) + ": is not UTF-8; --tokens bytes takes any bytes");
+    }
+    if (text[at] == '\0') {
+      return invalid_input(place_text(text, at) +
+                           ": has a NUL byte, so it is no text; --tokens bytes takes any bytes");
+    }
+    MANTISSA_RETURN_IF_ERROR(visit(text.substr(at, length), at));
+    at += length;
+  }
+  return {};
+}
+
+Result<std::string> read_text(const std::string& path) {
+  MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostTextBytes));
+  if (bytes.empty()) return invalid_input("'" + path + "' is empty");
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+// Where validation begins, and where the test does.
+struct Parts {
+  int64_t first, second;
+  explicit Parts(int64_t count)
+      : first(count / 100 * 90 + count % 100 * 90 / 100), second(first + (count - first) / 2) {}
+};
+
+Status check_length(const std::string& path, int64_t count, int64_t sequence) {
+  const Parts parts(count);
+  if (text_example_count(parts.second - parts.first, sequence) >= 1) return {};
+  return invalid_input("'" + path + "' has " + std::to_string(count) +
+                       " tokens: too few, a twentieth of them is to be a sequence of " +
+                       std::to_string(sequence) + " and one more; choose a longer text, or a " +
+                       "smaller --sequence");
+}
+
+Error in_file(const std::string& path, const Error& error) {
+  return make_error(error.code, "'" + path + "', " + error.message, error.where);
+}
+
+}  // namespace
+
+Result<Tokens> parse_tokens(std::string_view text) {
+  for (const Tokens tokens : {Tokens::kCharacters, Tokens::kBytes}) {
+    if (text == tokens_name(tokens)) return tokens;
+  }
+  return invalid_input("unknown tokens '" + std::string(text) + "'; choose characters or bytes");
+}
+
+std::string_view tokens_name(Tokens tokens) {
+  return tokens == Tokens::kBytes ? "bytes" : "characters";
+}
+
+Tokens Vocabulary::tokens() const {
+  return names_.size() == kBytes && names_[0] == byte_name(0) ? Tokens::kBytes
+                                                              : Tokens::kCharacters;
+}
+
+Result<std::vector<Token>> Vocabulary::encode(std::string_view text) const {
+  std::vector<Token> tokens;
+  tokens.reserve(text.size());
+  if (this->tokens() == Tokens::kBytes) {
+    for (const char c : text) tokens.push_back(static_cast<uint8_t>(c));
+    return tokens;
+  }
+  std::map<std::string_view, Token> numbers;
+  for (size_t i = 0; i < names_.size(); ++i) numbers.emplace(names_[i], static_cast<Token>(i));
+  MANTISSA_RETURN_IF_ERROR(for_characters(text, [&](std::string_view character, size_t at) {
+    const auto found = numbers.find(character);
+    if (found == numbers.end()) {
+      return Status(invalid_input(place_text(text, at) + ": the network does not know '" +
+                                  std::string(character) + "'; it knows " +
+                                  std::to_string(names_.size()) + " characters"));
+    }
+    tokens.push_back(found->second);
+    return Status();
+  }));
+  return tokens;
+}
+
+std::string Vocabulary::decode(std::span<const Token> tokens) const {
+  const bool has_bytes = this->tokens() == Tokens::kBytes;
+  std::string text;
+  for (const Token token : tokens) {
+    if (token >= names_.size()) continue;
+    text += has_bytes ? std::string(1, static_cast<char>(token)) : names_[token];
+  }
+  return text;
+}
+
+Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens) {
+  std::vector<std::string> names;
+  if (tokens == Tokens::kBytes) {
+    for (size_t byte = 0; byte < kBytes; ++byte) names.push_back(byte_name(byte));
+    return Vocabulary(std::move(names));
+  }
+  // The order of UTF-8 is the one of code points.
+  std::set<std::string_view> characters;
+  MANTISSA_RETURN_IF_ERROR(for_characters(text, [&](std::string_view character, size_t) {
+    characters.insert(character);
+    return Status();
+  }));
+  if (std::ssize(characters) > kMostCharacters) {
+    return invalid_input("has " + std::to_string(characters.size()) +
+                         " different characters; networks know at most " +
+                         std::to_string(kMostCharacters) + "; --tokens bytes has 256");
+  }
+  if (characters.size() < 2) return invalid_input("has less than two different characters");
+  return Vocabulary({characters.begin(), characters.end()});
+}
+
+bool is_text_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+Result<Text> load_text(const std::string& path, const TextOptions& options) {
+  MANTISSA_ASSIGN(const std::string bytes, read_text(path));
+  auto vocabulary = vocabulary_of(bytes, options.tokens);
+  if (!vocabulary.ok()) return in_file(path, vocabulary.error());
+  Text text;
+  text.vocabulary = std::move(*vocabulary);
+  MANTISSA_ASSIGN(const std::vector<Token> tokens, text.vocabulary.encode(bytes));
+  const auto count = std::ssize(tokens);
+  MANTISSA_RETURN_IF_ERROR(check_length(path, count, options.sequence));
+  const Parts parts(count);
+  const auto begin = tokens.begin();
+  text.train.assign(begin, begin + parts.first);
+  text.validation.assign(begin + parts.first, begin + parts.second);
+  text.test.assign(begin + parts.second, tokens.end());
+  text.sha256 = sha256_hex("text 90 5 5\n" + std::string(tokens_name(options.tokens)) + "\n" +
+                           std::to_string(options.sequence) + "\n" + bytes);
+  return text;
+}
+
+Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocabulary& vocabulary,
+                                            int64_t sequence) {
+  MANTISSA_ASSIGN(const std::string bytes, read_text(path));
+  auto tokens = vocabulary.encode(bytes);
+  if (!tokens.ok()) return in_file(path, tokens.error());
+  MANTISSA_RETURN_IF_ERROR(check_length(path, std::ssize(*tokens), sequence));
+  tokens->erase(tokens->begin(), tokens->begin() + Parts(std::ssize(*tokens)).second);
+  return std::move(*tokens);
+}
+
+Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options) {
+  if (!is_text_file(path)) {
+    return invalid_input("'" + path + "' is no file; language models are trained on a text file");
+  }
+  MANTISSA_ASSIGN(const Text text, load_text(path, options));
+  const auto examples = [&](const std::vector<Token>& part) {
+    return text_example_count(std::ssize(part), options.sequence);
+  };
+  return DatasetInfo{.name = path,
+                     .classes = static_cast<int>(text.vocabulary.names().size()),
+                     .train_count = examples(text.train),
+                     .validation_count = examples(text.validation),
+                     .test_count = examples(text.test),
+                     .class_names = text.vocabulary.names(),
+                     .named = true,
+                     .kind = "text of " + std::string(tokens_name(options.tokens)),
+                     .sequence = options.sequence};
+}
+
+std::vector<TensorSpec> text_specs(int64_t sequence) {
+  return {{kTokenTensor, DataType::kInt32, Shape{sequence}},
+          {kLabelTensor, DataType::kInt32, Shape{sequence}}};
+}
+
+int64_t text_example_count(int64_t tokens, int64_t sequence) {
+  return tokens < 1 || sequence < 1 ? 0 : (tokens - 1) / sequence;
+}
+
+Examples text_examples(std::span<const Token> tokens, int64_t sequence) {
+  Examples examples;
+  examples.count = text_example_count(std::ssize(tokens), sequence);
+  examples.specs = text_specs(sequence);
+  examples.write = [tokens, sequence](uint32_t, uint32_t example,
+                                      std::span<std::byte* const> places) {
+    const Token* from = tokens.data() + example * sequence;
+    auto* inputs = reinterpret_cast<int32_t*>(places[0]);
+    auto* labels = reinterpret_cast<int32_t*>(places[1]);
+    for (int64_t i = 0; i < sequence; ++i) {
+      inputs[i] = from[i];
+      labels[i] = from[i + 1];
+    }
+  };
+  return examples;
+}
+
+}  // namespace mantissa

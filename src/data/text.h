@@ -1,0 +1,80 @@
+// Text as data: characters or bytes of one file, as tokens. The first part is trained on, what
+// follows validates, and the end tests; examples are pieces of a part, one behind the other.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "data/dataset.h"
+#include "data/examples.h"
+
+namespace mantissa {
+
+// The number of a token in a vocabulary.
+using Token = uint16_t;
+
+enum class Tokens : uint8_t { kCharacters, kBytes };
+Result<Tokens> parse_tokens(std::string_view text);
+std::string_view tokens_name(Tokens tokens);
+
+struct TextOptions {
+  int64_t sequence = 0;  // tokens of an example
+  Tokens tokens = Tokens::kCharacters;
+};
+
+// The tokens that a network knows, in the order of their numbers. Of characters each is one code
+// point as UTF-8; of bytes "\x0A", and the vocabulary has all 256.
+class Vocabulary {
+ public:
+  Vocabulary() = default;
+  explicit Vocabulary(std::vector<std::string> names) : names_(std::move(names)) {}
+
+  const std::vector<std::string>& names() const { return names_; }
+  Tokens tokens() const;
+  // The text's tokens. An error names a character that is none of them, and its place.
+  Result<std::vector<Token>> encode(std::string_view text) const;
+  std::string decode(std::span<const Token> tokens) const;
+
+ private:
+  std::vector<std::string> names_;
+};
+
+// The vocabulary of a text: its characters by code point, or all bytes. Errors: text that is not
+// UTF-8 or has NUL bytes, with the place; more characters than networks have classes.
+Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens);
+
+struct Text {
+  Vocabulary vocabulary;
+  std::vector<Token> train, validation, test;
+  std::string sha256;  // of the file, and of all that examples depend on
+};
+
+constexpr int64_t kMostCharacters = 4096;  // that differ: as many as a network has classes
+constexpr int64_t kLongestSequence = 65536;
+constexpr int64_t kMostTextBytes = int64_t{1} << 30;
+
+// Whether data are a text: any regular file is.
+bool is_text_file(const std::string& path);
+
+// The text of a file in its three parts: 90, 5 and 5 of 100 tokens. Errors as vocabulary_of, and a
+// file with less than two examples in a part.
+Result<Text> load_text(const std::string& path, const TextOptions& options);
+
+// The test part of a text as a network's tokens.
+Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocabulary& vocabulary,
+                                            int64_t sequence);
+
+// The same as a data set, for plans: examples are sequences, classes are tokens.
+Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options);
+
+// Examples of a part: so many tokens each, and as labels those that follow them.
+constexpr const char* kTokenTensor = "tokens";  // int32 [sequence]; labels: the same
+std::vector<TensorSpec> text_specs(int64_t sequence);
+int64_t text_example_count(int64_t tokens, int64_t sequence);
+Examples text_examples(std::span<const Token> tokens, int64_t sequence);
+
+}  // namespace mantissa

@@ -1,0 +1,120 @@
+#include "data/text.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/atomic_file.h"
+#include "base/test_folder.h"
+#include "data/ordered_batches.h"
+
+namespace mantissa {
+namespace {
+
+std::string repeated(const std::string& piece, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += piece;
+  return text;
+}
+
+TEST(Vocabulary, OfCharactersIsInTheOrderOfCodePoints) {
+  const auto vocabulary = vocabulary_of("zaé€a\n𝄞", Tokens::kCharacters);
+  ASSERT_TRUE(vocabulary.ok());
+  EXPECT_EQ(vocabulary->names(), (std::vector<std::string>{"\n", "a", "z", "é", "€", "𝄞"}));
+  EXPECT_EQ(vocabulary->tokens(), Tokens::kCharacters);
+  const auto tokens = vocabulary->encode("a€𝄞\n");
+  ASSERT_TRUE(tokens.ok());
+  EXPECT_EQ(*tokens, (std::vector<Token>{1, 4, 5, 0}));
+  EXPECT_EQ(vocabulary->decode(*tokens), "a€𝄞\n");
+}
+
+TEST(Vocabulary, OfBytesHasThemAll) {
+  const auto vocabulary = vocabulary_of("x", Tokens::kBytes);
+  ASSERT_TRUE(vocabulary.ok());
+  EXPECT_EQ(vocabulary->names().size(), 256);
+  EXPECT_EQ(vocabulary->tokens(), Tokens::kBytes);
+  const std::string bytes("\0\xff\xc3", 3);
+  const auto tokens = vocabulary->encode(bytes);
+  ASSERT_TRUE(tokens.ok());
+  EXPECT_EQ(*tokens, (std::vector<Token>{0, 255, 0xc3}));
+  EXPECT_EQ(vocabulary->decode(*tokens), bytes);
+}
+
+TEST(Vocabulary, RefusesWhatIsNoTextAndSaysWhere) {
+  const auto message = [](std::string_view text) {
+    const auto vocabulary = vocabulary_of(text, Tokens::kCharacters);
+    return vocabulary.ok() ? std::string() : vocabulary.error().message;
+  };
+  // Broken off, a continuation alone, too long a form, a surrogate, beyond the last code point.
+  for (const std::string broken :
+       {"\xc3", "\x80", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff"}) {
+    EXPECT_EQ(message("ab\nc" + broken),
+              "line 2, byte 4: is not UTF-8; --tokens bytes takes any bytes");
+  }
+  EXPECT_NE(message(std::string("ab\0", 3)).find("NUL"), std::string::npos);
+  EXPECT_NE(message("aaaa"), "");
+  std::string many;
+  for (int i = 0; i < 5000; ++i) {
+    const int point = 0x4E00 + i;
+    many += {static_cast<char>(0xE0 | point >> 12), static_cast<char>(0x80 | (point >> 6 & 0x3F)),
+             static_cast<char>(0x80 | (point & 0x3F))};
+  }
+  EXPECT_NE(message(many).find("5000 different characters"), std::string::npos);
+}
+
+TEST(Vocabulary, NamesACharacterThatItLacks) {
+  const auto vocabulary = vocabulary_of("abc", Tokens::kCharacters);
+  const auto tokens = vocabulary->encode("ab\né");
+  ASSERT_FALSE(tokens.ok());
+  EXPECT_EQ(tokens.error().message,
+            "line 1, byte 2: the network does not know '\n'; it knows 3 characters");
+}
+
+TEST(Text, HasContiguousPartsAndExamplesOfThem) {
+  const TestFolder folder;
+  const std::string path = (folder.path() / "text.txt").string();
+  const std::string content = repeated("0123456789", 100);
+  ASSERT_TRUE(write_text_atomically(path, content).ok());
+  const auto text = load_text(path, {.sequence = 8});
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_EQ(text->train.size(), 900);
+  EXPECT_EQ(text->validation.size(), 50);
+  EXPECT_EQ(text->test.size(), 50);
+  const Examples examples = text_examples(text->train, 8);
+  EXPECT_EQ(examples.count, 112);
+  auto batches = OrderedBatches::create(examples, 2);
+  ASSERT_TRUE(batches.ok());
+  const Batch batch = batches->next();
+  const auto* tokens = static_cast<const int32_t*>(batch.find(kTokenTensor));
+  const auto* labels = static_cast<const int32_t*>(batch.find(kLabelTensor));
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(tokens[i], i % 10);
+    EXPECT_EQ(labels[i], (i + 1) % 10);
+  }
+  const auto info = inspect_text(path, {.sequence = 8});
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->classes, 10);
+  EXPECT_EQ(info->train_count, 112);
+  EXPECT_EQ(info->validation_count, 6);
+  EXPECT_EQ(info->test_count, 6);
+  const auto test = load_test_tokens(path, text->vocabulary, 8);
+  ASSERT_TRUE(test.ok());
+  EXPECT_EQ(*test, text->test);
+  EXPECT_NE(load_text(path, {.sequence = 9})->sha256, text->sha256);
+}
+
+TEST(Text, RefusesFilesThatAreTooShortOrEmpty) {
+  const TestFolder folder;
+  const std::string path = (folder.path() / "text.txt").string();
+  ASSERT_TRUE(write_text_atomically(path, "").ok());
+  EXPECT_FALSE(load_text(path, {.sequence = 8}).ok());
+  ASSERT_TRUE(write_text_atomically(path, repeated("ab", 80)).ok());
+  const auto text = load_text(path, {.sequence = 8});
+  ASSERT_FALSE(text.ok());
+  EXPECT_NE(text.error().message.find("160 tokens: too few"), std::string::npos);
+  EXPECT_TRUE(load_text(path, {.sequence = 7}).ok());
+  EXPECT_FALSE(inspect_text(folder.path().string(), {.sequence = 8}).ok());
+}
+
+}  // namespace
+}  // namespace mantissa

@@ -1,0 +1,21 @@
+// The loops of attention compiled for AVX2.
+#include <algorithm>
+
+#include "base/target.h"
+#include "kernels/attention/attention.h"
+#include "numerics/exponential.h"
+#include "numerics/rounding.h"
+
+#if defined(__x86_64__)
+namespace mantissa::kernels {
+MANTISSA_TARGET_AVX2_BEGIN
+namespace {
+#include "kernels/attention/attention_loops.h"
+}  // namespace
+
+const AttentionKernels kAttentionAvx2 = {"attention_avx2", kNeedsAvx2, forward, backward};
+
+}  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
+#endif

@@ -1,0 +1,19 @@
+// The normal distribution in Q30, in integers: what GELU is made of.
+#pragma once
+
+#include <cstdint>
+
+namespace mantissa {
+
+// Phi(x), the probability of less than x, and phi(x), its derivative.
+struct NormalQ30 {
+  int64_t probability;
+  int64_t density;
+};
+
+// At x = q * 2^e, |q| < 2^15: tables at multiples of 1/32, between them cubic polynomials through
+// both and their slopes. Errors below 1e-8; at |x| >= 6.5, where nothing is left of 2^-30, exactly
+// 0 or 1, and 0.
+NormalQ30 normal_q30(int64_t q, int e);
+
+}  // namespace mantissa

@@ -1,0 +1,329 @@
+// Scaled dot-product attention of several heads, self or cross, causal or not, with padding. Head
+// by head and row by row: no tensor has queries times keys elements. Source: METHODS, "Exact
+// non-linear functions"; exponents in docs/operators.md.
+#include <algorithm>
+#include <string>
+
+#include "kernels/kernel_table.h"
+#include "kernels/parallel_ranges.h"
+#include "numerics/real.h"
+#include "ops/fp32/fp32.h"
+#include "ops/kernel_name.h"
+#include "ops/narrowing.h"
+#include "ops/ops.h"
+#include "ops/wide_values.h"
+
+namespace mantissa::ops {
+namespace {
+
+constexpr AttributeSpec kSchema[] = {whole("heads", 1, 1, 4096), flag("causal", false),
+                                     flag("cross", false)};
+// Queries, keys, values, and how many positions of each sequence are no padding.
+constexpr Element kInputElements[] = {Element::kMantissa, Element::kMantissa, Element::kMantissa,
+                                      Element::kIndex};
+
+bool same_front(const Shape& a, const Shape& b, int dims) {
+  return a.rank == b.rank && std::equal(a.dims.begin(), a.dims.begin() + dims, b.dims.begin());
+}
+
+Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs) {
+  const bool has_lengths = inputs.size() == 4;
+  if ((inputs.size() != 3 && !has_lengths) || inputs[0].rank < 2) {
+    return invalid_input(
+        "wants queries, keys and values, [..., positions, C] each, and perhaps lengths");
+  }
+  const Shape &q = inputs[0], &k = inputs[1], &v = inputs[2];
+  if (k != v || !same_front(q, k, q.rank - 2) || q.last() != k.last()) {
+    return invalid_input("wants queries, keys and values of as many channels, got " + to_string(q) +
+                         ", " + to_string(k) + " and " + to_string(v));
+  }
+  const int64_t heads = attributes.whole("heads");
+  if (q.last() % heads != 0 || q.last() / heads > kernels::kMostHeadChannels) {
+    return invalid_input("wants heads that divide " + std::to_string(q.last()) +
+                         " channels into at most " + std::to_string(kernels::kMostHeadChannels) +
+                         " each");
+  }
+  if (q[q.rank - 2] > kernels::kMostQueries || k[k.rank - 2] > kernels::kMostQueries) {
+    return invalid_input("wants at most " + std::to_string(kernels::kMostQueries) + " positions");
+  }
+  const bool is_cross = attributes.is_set("cross");
+  if (is_cross && attributes.is_set("causal")) {
+    return invalid_input("is causal within one sequence, not across two");
+  }
+  if (!is_cross && q != k) {
+    return invalid_input("wants as many queries as keys, but with 'cross'");
+  }
+  if (has_lengths && (q.rank != 2 || inputs[3].rank != 0)) {
+    return invalid_input("wants one length for an example's one sequence");
+  }
+  return q;
+}
+
+// The sizes that all passes work with; shapes include the examples.
+struct Sizes {
+  int64_t sequences, queries, keys, width, heads, channels;
+  Sizes(const Attributes& attributes, const Shape& q, const Shape& k)
+      : queries(q[q.rank - 2]),
+        keys(k[k.rank - 2]),
+        width(q.last()),
+        heads(attributes.whole("heads")),
+        channels(width / heads) {
+    sequences = q.count() / (queries * width);
+  }
+  explicit Sizes(const OpContext& c) : Sizes(*c.attributes, c.inputs[0].shape, c.inputs[1].shape) {}
+};
+
+// Takes arrays from a block of memory, one after the other.
+class Room {
+ public:
+  explicit Room(std::byte* base) : base_(base) {}
+  template <typename T>
+  T* take(int64_t count) {
+    T* start = reinterpret_cast<T*>(base_ + bytes_);
+    bytes_ += round_up<int64_t>(count * int64_t{sizeof(T)}, 64);
+    return start;
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* base_;
+  int64_t bytes_ = 0;
+};
+
+// The room of one thread: a head's operands packed, a row, and the gradients of a head.
+struct HeadRoom {
+  int16_t *q, *kt, *vt;
+  kernels::AttentionRow row;
+  int32_t* grad_out = nullptr;
+  int64_t *grad_kt = nullptr, *grad_vt = nullptr;
+  int64_t bytes;
+
+  HeadRoom(std::byte* base, const Sizes& s, bool is_backward) {
+    Room room(base);
+    q = room.take<int16_t>(s.queries * s.channels);
+    kt = room.take<int16_t>(s.keys * s.channels);
+    vt = room.take<int16_t>(s.keys * s.channels);
+    row.scores = room.take<int64_t>(s.keys);
+    row.powers = room.take<int32_t>(s.keys);
+    row.p = room.take<int16_t>(s.keys);
+    if (is_backward) {
+      row.grad_p = room.take<int64_t>(s.keys);
+      row.grad_scores = room.take<int32_t>(s.keys);
+      grad_out = room.take<int32_t>(s.queries * s.channels);
+      grad_kt = room.take<int64_t>(s.keys * s.channels);
+      grad_vt = room.take<int64_t>(s.keys * s.channels);
+    }
+    bytes = room.bytes();
+  }
+};
+
+// Wide results: of the output, or of the three gradients. The rooms of the threads lie behind them.
+struct WideResults {
+  int64_t *q, *k = nullptr, *v = nullptr;
+  std::byte* rooms;
+  int64_t bytes;
+
+  WideResults(std::byte* base, const Sizes& s, bool is_backward) {
+    Room room(base);
+    q = room.take<int64_t>(s.sequences * s.queries * s.width);
+    if (is_backward) {
+      k = room.take<int64_t>(s.sequences * s.keys * s.width);
+      v = room.take<int64_t>(s.sequences * s.keys * s.width);
+    }
+    bytes = room.bytes();
+    rooms = base + bytes;
+  }
+};
+
+int64_t workspace_bytes(const Sizes& s, int threads, bool is_backward) {
+  const int64_t parts = std::min<int64_t>(threads, kernels::kMaximumParts);
+  return WideResults(nullptr, s, is_backward).bytes +
+         parts * HeadRoom(nullptr, s, is_backward).bytes;
+}
+
+OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
+  const Sizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1]);
+  return {.forward = {.workspace_bytes = workspace_bytes(s, planning.threads, false)},
+          .backward_input = {.workspace_bytes = workspace_bytes(s, planning.threads, true)}};
+}
+
+// One head of one sequence: `offset` is where its first channel lies in queries, `key_offset` in
+// keys and values.
+struct HeadOf {
+  int64_t sequence, head, offset, key_offset;
+  HeadOf(const Sizes& s, int64_t i) : sequence(i / s.heads), head(i % s.heads) {
+    offset = sequence * s.queries * s.width + head * s.channels;
+    key_offset = sequence * s.keys * s.width + head * s.channels;
+  }
+};
+
+template <typename T>
+void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const Sizes& s, T* to) {
+  const Mantissas mantissas(from);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t c = 0; c < s.channels; ++c) {
+      to[i * s.channels + c] = static_cast<T>(mantissas[offset + i * s.width + c]);
+    }
+  }
+}
+
+void pack_columns(const Tensor& from, int64_t offset, const Sizes& s, int16_t* to) {
+  const Mantissas mantissas(from);
+  for (int64_t i = 0; i < s.keys; ++i) {
+    for (int64_t c = 0; c < s.channels; ++c) {
+      to[c * s.keys + i] = static_cast<int16_t>(mantissas[offset + i * s.width + c]);
+    }
+  }
+}
+
+constexpr double kLog2E = 1.4426950408889634;
+
+// A head with its operands packed into the room.
+kernels::AttentionHead pack(const OpContext& c, const Sizes& s, const HeadOf& at,
+                            const HeadRoom& room) {
+  const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
+  pack_rows(q, at.offset, s.queries, s, room.q);
+  pack_columns(k, at.key_offset, s, room.kt);
+  pack_columns(v, at.key_offset, s, room.vt);
+  const Real scale = Real(kLog2E) / sqrt(Real(s.channels));
+  const int fraction = fixed_point_shift(scale, kernels::kAttentionScaleBits);
+  constexpr int64_t kMostScale = int64_t{1} << kernels::kAttentionScaleBits;
+  const int score_bits = q.bits - 1 + k.bits - 1 + bit_length(static_cast<uint64_t>(s.channels));
+  const int64_t valid = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[at.sequence];
+  return {.q = room.q,
+          .kt = room.kt,
+          .vt = room.vt,
+          .channels = s.channels,
+          .keys = s.keys,
+          .valid_keys = std::clamp<int64_t>(valid, 0, s.keys),
+          .causal = c.attributes->is_set("causal"),
+          .scale = to_fixed_point(scale, fraction, kMostScale),
+          .shift = fraction - 16 - (*q.exponent + *k.exponent),
+          .narrow_scores = score_bits <= 30};
+}
+
+// Queries that are no padding: of another sequence all are taken.
+int64_t valid_queries(const OpContext& c, const Sizes& s, const kernels::AttentionHead& head) {
+  return c.attributes->is_set("cross") ? s.queries : head.valid_keys;
+}
+
+// Calls function(head, room) for all heads of all sequences, on all threads.
+template <typename Function>
+void for_heads(const OpContext& c, const Sizes& s, std::byte* rooms, bool is_backward,
+               const Function& function) {
+  const int64_t room_bytes = HeadRoom(nullptr, s, is_backward).bytes;
+  kernels::parallel_ranges(*c.kernel.pool, s.sequences * s.heads, 1,
+                           [&](int64_t begin, int64_t end, int64_t part) {
+                             const HeadRoom room(rooms + part * room_bytes, s, is_backward);
+                             for (int64_t i = begin; i < end; ++i) function(HeadOf(s, i), room);
+                           });
+}
+
+// The largest magnitude of wide values.
+uint64_t maximum_of(const OpContext& c, const int64_t* wide, const Tensor& tensor) {
+  return narrow_wide(c, wide, tensor, false, 0).maximum;
+}
+
+void forward(const OpContext& c) {
+  const Sizes s(c);
+  const WideResults wide(c.workspace, s, false);
+  for_heads(c, s, wide.rooms, false, [&](const HeadOf& at, const HeadRoom& room) {
+    const kernels::AttentionHead head = pack(c, s, at, room);
+    const int64_t queries = valid_queries(c, s, head);
+    c.kernels->attention->forward(head, room.row, 0, queries, wide.q + at.offset, s.width);
+    for (int64_t i = queries; i < s.queries; ++i) {
+      std::fill_n(wide.q + at.offset + i * s.width, s.channels, int64_t{0});
+    }
+  });
+  const int wide_exponent = *c.inputs[2].exponent - kernels::kProbabilityBits;
+  calibrate(c, wide_exponent, [&](int64_t i) { return wide.q[i]; });
+  const auto write = [&](int shift) {
+    return narrow_wide(c, wide.q, c.output, true, shift).saturated;
+  };
+  narrow_by_maximum(c, maximum_of(c, wide.q, c.output), wide_exponent, write);
+}
+
+// The gradients of one head in units that keep all sums within int64.
+kernels::AttentionGradient gradient_of_head(const OpContext& c, const Sizes& s) {
+  const Real scale = Real(1) / sqrt(Real(s.channels));
+  constexpr int64_t kMostScale = int64_t{1} << kernels::kGradientScaleBits;
+  const int bits = bit_length(static_cast<uint64_t>(s.channels - 1));
+  return {.grad_p_shift = std::max(0, c.grad_output.bits - 16) + std::max(0, c.inputs[2].bits - 8),
+          .scale = to_fixed_point(scale, fixed_point_shift(scale, kernels::kGradientScaleBits),
+                                  kMostScale),
+          .shift = 22 + bits,
+          .stride = s.width};
+}
+
+// The exponent of AttentionRow::grad_scores.
+int score_exponent(const OpContext& c, const Sizes& s, const kernels::AttentionGradient& g) {
+  const Real scale = Real(1) / sqrt(Real(s.channels));
+  return *c.grad_output.exponent + *c.inputs[2].exponent + g.grad_p_shift -
+         2 * kernels::kProbabilityBits + g.shift -
+         fixed_point_shift(scale, kernels::kGradientScaleBits);
+}
+
+void unpack_columns(const int64_t* from, int64_t offset, const Sizes& s, int64_t* to) {
+  for (int64_t i = 0; i < s.keys; ++i) {
+    for (int64_t c = 0; c < s.channels; ++c) to[offset + i * s.width + c] = from[c * s.keys + i];
+  }
+}
+
+void backward_head(const OpContext& c, const Sizes& s, const HeadOf& at, const HeadRoom& room,
+                   const WideResults& wide) {
+  const kernels::AttentionHead head = pack(c, s, at, room);
+  const int64_t queries = valid_queries(c, s, head);
+  pack_rows(c.grad_output, at.offset, queries, s, room.grad_out);
+  std::fill_n(room.grad_kt, s.keys * s.channels, int64_t{0});
+  std::fill_n(room.grad_vt, s.keys * s.channels, int64_t{0});
+  kernels::AttentionGradient g = gradient_of_head(c, s);
+  g.grad_out = room.grad_out;
+  g.grad_q = wide.q + at.offset;
+  g.grad_kt = room.grad_kt;
+  g.grad_vt = room.grad_vt;
+  c.kernels->attention->backward(head, room.row, g, 0, queries);
+  for (int64_t i = queries; i < s.queries; ++i) {
+    std::fill_n(wide.q + at.offset + i * s.width, s.channels, int64_t{0});
+  }
+  unpack_columns(room.grad_kt, at.key_offset, s, wide.k);
+  unpack_columns(room.grad_vt, at.key_offset, s, wide.v);
+}
+
+void backward(const OpContext& c) {
+  const Sizes s(c);
+  const WideResults wide(c.workspace, s, true);
+  for_heads(c, s, wide.rooms, true,
+            [&](const HeadOf& at, const HeadRoom& room) { backward_head(c, s, at, room, wide); });
+  const int scores = score_exponent(c, s, gradient_of_head(c, s));
+  const int64_t* sums[] = {wide.q, wide.k, wide.v};
+  const int exponents[] = {scores + *c.inputs[1].exponent, scores + *c.inputs[0].exponent,
+                           *c.grad_output.exponent - kernels::kProbabilityBits};
+  for (int i = 0; i < 3; ++i) {
+    const Tensor& gradient = c.grad_inputs[i];
+    if (gradient.empty()) continue;
+    narrow_gradient(c, gradient, exponents[i],
+                    [&](int shift) { return narrow_wide(c, sums[i], gradient, true, shift); });
+  }
+}
+
+int64_t multiply_adds(const OpShapes& shapes) {
+  const Sizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1]);
+  const int64_t all = 2 * s.sequences * s.queries * s.keys * s.width;
+  return shapes.attributes->is_set("causal") ? all / 2 : all;
+}
+
+}  // namespace
+
+const Op kAttention = {.name = "attention",
+                       .traits = {.input_reads_input = true},
+                       .attributes = kSchema,
+                       .infer_shape = infer,
+                       .input_elements = kInputElements,
+                       .memory = memory,
+                       .multiply_adds = multiply_adds,
+                       .forward = forward,
+                       .backward_input = backward,
+                       .kernel = kernel_name<&kernels::KernelTable::attention>,
+                       .fp32 = &fp32::kAttention};
+
+}  // namespace mantissa::ops

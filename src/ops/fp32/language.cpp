@@ -1,0 +1,278 @@
+// Embeddings, layer norm, RMS norm and attention in fp32; sums in double.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/fp32/fp32.h"
+
+namespace mantissa::ops::fp32 {
+namespace {
+
+void embedding(const OpContext& c) {
+  const Tensor& table = c.parameters[0].mantissa;
+  const int64_t channels = table.shape[1];
+  const auto* indices = c.inputs[0].as<int32_t>();
+  for_ranges(c, c.inputs[0].count(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = std::clamp<int64_t>(indices[i], 0, table.shape[0] - 1);
+      std::copy_n(table.as<float>() + row * channels, channels,
+                  c.output.as<float>() + i * channels);
+    }
+  });
+}
+
+void embedding_backward_weights(const OpContext& c) {
+  const Tensor& gradient = c.parameters[0].gradient;
+  const int64_t channels = gradient.shape[1];
+  const auto* indices = c.inputs[0].as<int32_t>();
+  for (int64_t i = 0; i < c.inputs[0].count(); ++i) {
+    const int64_t row = std::clamp<int64_t>(indices[i], 0, gradient.shape[0] - 1);
+    const float* from = c.grad_output.as<float>() + i * channels;
+    float* to = gradient.as<float>() + row * channels;
+    for (int64_t k = 0; k < channels; ++k) to[k] += from[k];
+  }
+}
+
+// Elements of a sequence, which the positions' parameter has one of for each.
+int64_t sequence_size(const Shape& shape) { return shape[shape.rank - 2] * shape.last(); }
+
+void positions(const OpContext& c) {
+  const int64_t size = sequence_size(c.output.shape);
+  const auto *in = c.inputs[0].as<float>(), *table = c.parameters[0].mantissa.as<float>();
+  for_each(c, c.output.count(),
+           [&](int64_t i) { c.output.as<float>()[i] = in[i] + table[i % size]; });
+}
+
+void positions_backward(const OpContext& c) {
+  std::copy_n(c.grad_output.as<float>(), c.grad_inputs[0].count(), c.grad_inputs[0].as<float>());
+}
+
+void positions_backward_weights(const OpContext& c) {
+  const int64_t size = sequence_size(c.grad_output.shape), count = c.grad_output.count();
+  auto* gradient = c.parameters[0].gradient.as<float>();
+  for_each(c, size, [&](int64_t i) {
+    double sum = 0;
+    for (int64_t at = i; at < count; at += size) sum += c.grad_output.as<float>()[at];
+    gradient[i] += static_cast<float>(sum);
+  });
+}
+
+// x^ = (x - mean) * inverse.
+struct RowNorm {
+  double mean = 0, inverse = 0;
+};
+
+template <bool kCentred>
+RowNorm row_norm(const OpContext& c, const float* x, int64_t channels) {
+  RowNorm norm;
+  if (kCentred) {
+    for (int64_t i = 0; i < channels; ++i) norm.mean += x[i];
+    norm.mean /= static_cast<double>(channels);
+  }
+  double squares = 0;
+  for (int64_t i = 0; i < channels; ++i) squares += (x[i] - norm.mean) * (x[i] - norm.mean);
+  norm.inverse =
+      1 / std::sqrt(squares / static_cast<double>(channels) + c.attributes->real("epsilon"));
+  return norm;
+}
+
+template <bool kCentred>
+void norm(const OpContext& c) {
+  const int64_t channels = c.output.shape.last();
+  const auto* scale = c.parameters[0].mantissa.as<float>();
+  const float* offset = kCentred ? c.parameters[1].mantissa.as<float>() : nullptr;
+  for_images(c, c.output.count() / channels, [&](int64_t row) {
+    const float* x = c.inputs[0].as<float>() + row * channels;
+    float* y = c.output.as<float>() + row * channels;
+    const RowNorm of = row_norm<kCentred>(c, x, channels);
+    for (int64_t i = 0; i < channels; ++i) {
+      y[i] =
+          static_cast<float>((x[i] - of.mean) * of.inverse * scale[i] + (kCentred ? offset[i] : 0));
+    }
+  });
+}
+
+template <bool kCentred>
+void norm_backward_weights(const OpContext& c) {
+  const int64_t channels = c.grad_output.shape.last();
+  std::vector<double> of_scale(channels), of_offset(channels);
+  for (int64_t row = 0; row < c.grad_output.count() / channels; ++row) {
+    const float* x = c.inputs[0].as<float>() + row * channels;
+    const float* g = c.grad_output.as<float>() + row * channels;
+    const RowNorm of = row_norm<kCentred>(c, x, channels);
+    for (int64_t i = 0; i < channels; ++i) {
+      of_scale[i] += g[i] * (x[i] - of.mean) * of.inverse;
+      of_offset[i] += g[i];
+    }
+  }
+  for (int64_t i = 0; i < channels; ++i) {
+    if (!c.parameters[0].gradient.empty()) {
+      c.parameters[0].gradient.as<float>()[i] += static_cast<float>(of_scale[i]);
+    }
+    if (kCentred && !c.parameters[1].gradient.empty()) {
+      c.parameters[1].gradient.as<float>()[i] += static_cast<float>(of_offset[i]);
+    }
+  }
+}
+
+template <bool kCentred>
+void norm_backward(const OpContext& c) {
+  const int64_t channels = c.grad_output.shape.last();
+  const auto* scale = c.parameters[0].mantissa.as<float>();
+  const auto n = static_cast<double>(channels);
+  for_images(c, c.grad_output.count() / channels, [&](int64_t row) {
+    const float* x = c.inputs[0].as<float>() + row * channels;
+    const float* g = c.grad_output.as<float>() + row * channels;
+    float* to = c.grad_inputs[0].as<float>() + row * channels;
+    const RowNorm of = row_norm<kCentred>(c, x, channels);
+    double sum = 0, sum_x = 0;
+    for (int64_t i = 0; i < channels; ++i) {
+      const double d = double{g[i]} * scale[i];
+      sum += kCentred ? d : 0;
+      sum_x += d * (x[i] - of.mean) * of.inverse;
+    }
+    for (int64_t i = 0; i < channels; ++i) {
+      const double d = double{g[i]} * scale[i], normalised = (x[i] - of.mean) * of.inverse;
+      to[i] = static_cast<float>(of.inverse * (d - sum / n - normalised * sum_x / n));
+    }
+  });
+}
+
+struct Sizes {
+  int64_t sequences, queries, keys, width, heads, channels;
+  explicit Sizes(const OpContext& c) {
+    const Shape &q = c.inputs[0].shape, &k = c.inputs[1].shape;
+    queries = q[q.rank - 2], keys = k[k.rank - 2], width = q.last();
+    heads = c.attributes->whole("heads"), channels = width / heads;
+    sequences = q.count() / (queries * width);
+  }
+};
+
+// A head of a sequence: its rows of queries, keys and values lie `width` apart.
+struct Head {
+  const float *q, *k, *v;
+  int64_t at, key_at, valid, queries;
+  double scale;
+  bool is_causal;
+  Head(const OpContext& c, const Sizes& s, int64_t i) {
+    const int64_t sequence = i / s.heads, channel = i % s.heads * s.channels;
+    at = sequence * s.queries * s.width + channel;
+    key_at = sequence * s.keys * s.width + channel;
+    q = c.inputs[0].as<float>() + at;
+    k = c.inputs[1].as<float>() + key_at;
+    v = c.inputs[2].as<float>() + key_at;
+    const int64_t length = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
+    valid = std::clamp<int64_t>(length, 0, s.keys);
+    queries = c.attributes->is_set("cross") ? s.queries : valid;
+    scale = 1 / std::sqrt(static_cast<double>(s.channels));
+    is_causal = c.attributes->is_set("causal");
+  }
+  int64_t keys_of(int64_t query) const { return is_causal ? std::min(valid, query + 1) : valid; }
+};
+
+double dot(const float* a, const float* b, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += double{a[i]} * b[i];
+  return sum;
+}
+
+// p: the probabilities of the first `keys` keys.
+void probabilities_of(const Sizes& s, const Head& head, int64_t query, int64_t keys, double* p) {
+  double largest = -__builtin_huge_val(), sum = 0;
+  for (int64_t j = 0; j < keys; ++j) {
+    p[j] = head.scale * dot(head.q + query * s.width, head.k + j * s.width, s.channels);
+    largest = std::max(largest, p[j]);
+  }
+  for (int64_t j = 0; j < keys; ++j) sum += p[j] = std::exp(p[j] - largest);
+  for (int64_t j = 0; j < keys; ++j) p[j] /= sum;
+}
+
+void attention(const OpContext& c) {
+  const Sizes s(c);
+  for_images(c, s.sequences * s.heads, [&](int64_t i) {
+    const Head head(c, s, i);
+    float* out = c.output.as<float>() + head.at;
+    std::vector<double> p(s.keys), sums(s.channels);
+    for (int64_t query = 0; query < s.queries; ++query) {
+      const int64_t keys = query < head.queries ? head.keys_of(query) : 0;
+      probabilities_of(s, head, query, keys, p.data());
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (int64_t j = 0; j < keys; ++j) {
+        for (int64_t k = 0; k < s.channels; ++k) sums[k] += p[j] * head.v[j * s.width + k];
+      }
+      for (int64_t k = 0; k < s.channels; ++k) {
+        out[query * s.width + k] = static_cast<float>(sums[k]);
+      }
+    }
+  });
+}
+
+// Where a head's gradient of an input goes; null where nobody wants it.
+float* gradient_at(const OpContext& c, int input, int64_t at) {
+  const Tensor& gradient = c.grad_inputs[input];
+  return gradient.empty() ? nullptr : gradient.as<float>() + at;
+}
+
+void attention_backward_head(const OpContext& c, const Sizes& s, const Head& head) {
+  const float* grad_out = c.grad_output.as<float>() + head.at;
+  float *to_q = gradient_at(c, 0, head.at), *to_k = gradient_at(c, 1, head.key_at),
+        *to_v = gradient_at(c, 2, head.key_at);
+  std::vector<double> p(s.keys), grad_p(s.keys), grad_q(s.channels);
+  std::vector<double> grad_k(s.keys * s.channels), grad_v(s.keys * s.channels);
+  for (int64_t query = 0; query < s.queries; ++query) {
+    const int64_t keys = query < head.queries ? head.keys_of(query) : 0;
+    probabilities_of(s, head, query, keys, p.data());
+    const float *q = head.q + query * s.width, *g = grad_out + query * s.width;
+    double row_term = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      grad_p[j] = dot(g, head.v + j * s.width, s.channels);
+      row_term += p[j] * grad_p[j];
+    }
+    std::fill(grad_q.begin(), grad_q.end(), 0.0);
+    for (int64_t j = 0; j < keys; ++j) {
+      const double grad_score = p[j] * (grad_p[j] - row_term) * head.scale;
+      for (int64_t k = 0; k < s.channels; ++k) {
+        grad_q[k] += grad_score * head.k[j * s.width + k];
+        grad_k[j * s.channels + k] += grad_score * q[k];
+        grad_v[j * s.channels + k] += p[j] * g[k];
+      }
+    }
+    for (int64_t k = 0; to_q != nullptr && k < s.channels; ++k) {
+      to_q[query * s.width + k] = static_cast<float>(grad_q[k]);
+    }
+  }
+  for (int64_t i = 0; i < s.keys * s.channels; ++i) {
+    const int64_t to = i / s.channels * s.width + i % s.channels;
+    if (to_k != nullptr) to_k[to] = static_cast<float>(grad_k[i]);
+    if (to_v != nullptr) to_v[to] = static_cast<float>(grad_v[i]);
+  }
+}
+
+void attention_backward(const OpContext& c) {
+  const Sizes s(c);
+  for_images(c, s.sequences * s.heads,
+             [&](int64_t i) { attention_backward_head(c, s, Head(c, s, i)); });
+}
+
+template <bool kCentred>
+constexpr OpFunctions norm_functions() {
+  return {.forward = norm<kCentred>,
+          .backward_input = norm_backward<kCentred>,
+          .backward_weights = norm_backward_weights<kCentred>,
+          .kernel = loops_name};
+}
+
+}  // namespace
+
+const OpFunctions kEmbedding = {
+    .forward = embedding, .backward_weights = embedding_backward_weights, .kernel = loops_name};
+const OpFunctions kPositionEmbedding = {.forward = positions,
+                                        .backward_input = positions_backward,
+                                        .backward_weights = positions_backward_weights,
+                                        .kernel = loops_name};
+const OpFunctions kLayerNorm = norm_functions<true>();
+const OpFunctions kRmsNorm = norm_functions<false>();
+const OpFunctions kAttention = {
+    .forward = attention, .backward_input = attention_backward, .kernel = loops_name};
+
+}  // namespace mantissa::ops::fp32

@@ -1,0 +1,133 @@
+#include "train/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/random.h"
+#include "data/examples.h"
+#include "data/ordered_batches.h"
+#include "kernels/kernel_table.h"
+#include "ops/wide_values.h"
+#include "train/language.h"
+
+namespace mantissa {
+namespace {
+
+// Logits of one token as mantissas at an exponent; of fp32 they are rounded to it.
+struct Logits {
+  std::vector<int32_t> mantissas;
+  int exponent = 0;
+};
+
+constexpr int kFloatLogitExponent = -20;
+constexpr double kMostFloatLogit = 1024;
+
+Logits logits_at(const Tensor& all, int64_t row) {
+  const int64_t classes = all.shape.last();
+  Logits logits;
+  if (all.type == DataType::kFloat) {
+    logits.exponent = kFloatLogitExponent;
+    const float* from = all.as<float>() + row * classes;
+    for (int64_t i = 0; i < classes; ++i) {
+      const double clipped = std::clamp<double>(from[i], -kMostFloatLogit, kMostFloatLogit);
+      logits.mantissas.push_back(
+          static_cast<int32_t>(std::llrint(std::ldexp(clipped, -kFloatLogitExponent))));
+    }
+    return logits;
+  }
+  logits.exponent = *all.exponent;
+  const ops::Mantissas from(all);
+  for (int64_t i = 0; i < classes; ++i) {
+    logits.mantissas.push_back(static_cast<int32_t>(from[row * classes + i]));
+  }
+  return logits;
+}
+
+// Logits less the largest, divided by the temperature as a whole number of 2^-16.
+void divide_by_temperature(double temperature, Logits& logits) {
+  if (temperature == 1) return;
+  constexpr double kOne = 65536;
+  const auto factor = std::max<int64_t>(1, std::llrint(kOne / temperature));
+  const int64_t largest = *std::max_element(logits.mantissas.begin(), logits.mantissas.end());
+  for (int32_t& mantissa : logits.mantissas) {
+    const int64_t scaled = shift_right_rne((mantissa - largest) * factor, 16);
+    mantissa = static_cast<int32_t>(std::max<int64_t>(scaled, -(int64_t{1} << 31) + 1));
+  }
+}
+
+// Tokens by their logits, the largest first; of equals the lower number.
+std::vector<Token> by_logits(const Logits& logits) {
+  std::vector<Token> order(logits.mantissas.size());
+  std::iota(order.begin(), order.end(), Token{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Token a, Token b) { return logits.mantissas[a] > logits.mantissas[b]; });
+  return order;
+}
+
+Token draw(Logits logits, const GenerationOptions& options, const kernels::SoftmaxKernels& softmax,
+           uint64_t place) {
+  std::vector<Token> order = by_logits(logits);
+  if (options.temperature == 0) return order[0];
+  divide_by_temperature(options.temperature, logits);
+  const auto classes = std::ssize(logits.mantissas);
+  std::vector<int32_t> probabilities(logits.mantissas.size());
+  softmax.probabilities(
+      {.logits = logits.mantissas.data(), .exponent = logits.exponent, .classes = classes},
+      probabilities.data(), 0, 1);
+  if (options.top_k > 0 && options.top_k < classes) order.resize(options.top_k);
+  uint64_t sum = 0;
+  for (const Token token : order) sum += static_cast<uint64_t>(probabilities[token]);
+  if (sum == 0) return order[0];
+  uint64_t left = uniform_below(random_bits(options.seed, RandomStream::kGenerate, 0, place), sum);
+  for (const Token token : order) {
+    const auto part = static_cast<uint64_t>(probabilities[token]);
+    if (left < part) return token;
+    left -= part;
+  }
+  return order.back();
+}
+
+}  // namespace
+
+Result<std::string> generate_text(FrozenNetwork& network, const GenerationOptions& options,
+                                  ThreadPool& pool, Isa isa, const TextObserver& observer) {
+  MANTISSA_ASSIGN(const LanguageOptions language, language_options(network.description.network));
+  const Vocabulary vocabulary(network.description.class_names);
+  auto encoded = vocabulary.encode(options.prompt);
+  if (!encoded.ok()) return invalid_input("prompt: " + encoded.error().message);
+  std::vector<Token> tokens = std::move(*encoded);
+  if (tokens.empty()) return invalid_input("prompt: name some text to begin with");
+  const kernels::KernelTable table = kernels::select_kernels(isa);
+  MANTISSA_ASSIGN(const Program program,
+                  compile_inference(network.graph, network.description.format, 1, false,
+                                    {&table, pool.size()}));
+  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
+  Programs programs(network.graph, network.state, {pool, arena.span(), isa});
+  programs.add(program);
+  std::vector<int32_t> window(language.sequence);
+  MANTISSA_ASSIGN(OrderedBatches batches,
+                  OrderedBatches::create(
+                      array_examples(1, {{text_specs(language.sequence)[0], window.data()}}), 1));
+  std::string text;
+  for (int64_t i = 0; i < options.length; ++i) {
+    const int64_t used = std::min<int64_t>(std::ssize(tokens), language.sequence);
+    // What follows the last token is not seen by it.
+    std::fill(window.begin(), window.end(), 0);
+    std::copy(tokens.end() - used, tokens.end(), window.begin());
+    batches.go_to(0);
+    MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
+    const Token token = draw(logits_at(programs.outputs(), used - 1), options, *table.softmax,
+                             static_cast<uint64_t>(i));
+    tokens.push_back(token);
+    const std::string piece = vocabulary.decode({&token, 1});
+    text += piece;
+    if (observer != nullptr && !observer(piece)) {
+      return make_error(ErrorCode::kInterrupted, "interrupted while generating");
+    }
+  }
+  return text;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Language models on the command line: train, resume, eval, generate, and what they refuse.
+# shellcheck disable=SC2016
+# shellcheck source=tests/cli/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+text=$folder/text.txt
+for i in $(seq 400); do
+  printf 'The %d. line says: one and one are two, été.\n' $((i % 7))
+done >"$text"
+json() { python3 -c "import json, sys; print(json.load(open(sys.argv[1]))$1)" "$2"; }
+small=(--model transformer_lm --data "$text" --sequence 32 --width 0.5 --batch-size 8)
+
+run train "${small[@]}" --steps 60 --threads 2 --out "$folder/a"
+holds "train" eval '((status == 0))'
+holds "train prints bits per token" grep -q 'bits per token' "$folder/stdout"
+holds "train advises generate" grep -q 'mantissa generate' "$folder/stdout"
+bits=$(json '["test_bits_per_token"]' "$folder/a/summary.json")
+holds "it learns: $bits bits" python3 -c "import sys; sys.exit(not float('$bits') < 3)"
+holds "its optimizer is Adam" grep -q 'optimizer = "adam"' "$folder/a/config.toml"
+
+run train "${small[@]}" --steps 60 --threads 1 --isa scalar --out "$folder/b"
+for name in state_sha256 run_identity test_bits_per_token; do
+  holds "another instruction set, the same $name" eval \
+    '[[ $(json "[\"$name\"]" "$folder/a/summary.json") == $(json "[\"$name\"]" "$folder/b/summary.json") ]]'
+done
+
+run eval --checkpoint "$folder/a"
+holds "eval" grep -q 'bits per character, loss' "$folder/stdout"
+run eval --checkpoint "$folder/a" --json
+cp "$folder/stdout" "$folder/eval.json"
+holds "eval finds what train found" eval '[[ $(json "[\"bits_per_token\"]" "$folder/eval.json") == "$bits" ]]'
+
+generate() { run generate --checkpoint "$folder/a" --prompt 'The ' --length 40 "$@"; cat "$folder/stdout"; }
+first=$(generate --seed 3)
+holds "generate" eval '[[ $first == "The "* ]]'
+holds "the same seed, the same text" eval '[[ $(generate --seed 3 --threads 1 --isa scalar) == "$first" ]]'
+holds "another seed, another text" eval '[[ $(generate --seed 4) != "$first" ]]'
+likeliest=$(generate --temperature 0)
+holds "top-k 1 is temperature 0" eval '[[ $(generate --top-k 1 --seed 9) == "$likeliest" ]]'
+refuses "a prompt with an unknown character" 2 "does not know 'X'" \
+  generate --checkpoint "$folder/a" --prompt X
+refuses "no prompt" 2 'prompt' generate --checkpoint "$folder/a"
+refuses "a temperature below 0" 2 'temperature' \
+  generate --checkpoint "$folder/a" --prompt T --temperature -1
+
+# fp32, dynamic fixed point, tied weights, bytes.
+for choice in '--format fp32' '--format dfp8' '--tied' '--tokens bytes'; do
+  # shellcheck disable=SC2086
+  run train "${small[@]}" --steps 3 $choice --out "$folder/c" --overwrite
+  holds "train $choice" eval '((status == 0))'
+  run generate --checkpoint "$folder/c" --prompt 'one' --length 5
+  holds "generate $choice" eval '((status == 0))'
+done
+
+# A network as a file is the same network.
+run info --model transformer_lm --data "$text" --sequence 32 --width 0.5 --graph
+cp "$folder/stdout" "$folder/net.json"
+run train --model "$folder/net.json" --data "$text" --batch-size 8 --steps 60 --out "$folder/d"
+holds "a network from a file trains to the same state" eval \
+  '[[ $(json "[\"state_sha256\"]" "$folder/d/summary.json") == $(json "[\"state_sha256\"]" "$folder/a/summary.json") ]]'
+
+printf 'abc\xff' >"$folder/broken.txt"
+: >"$folder/empty.txt"
+printf 'abcabc' >"$folder/short.txt"
+head -c 4000 /dev/zero >"$folder/zeros.txt"
+for case in 'broken.txt:not UTF-8' 'empty.txt:is empty' 'short.txt:too few' 'zeros.txt:NUL' \
+  'missing.txt:no file'; do
+  refuses "text: $case" 2 "${case#*:}" \
+    train --model transformer_lm --data "$folder/${case%%:*}" --out "$folder/e"
+done
+refuses "a sequence for pictures" 2 'sequence: is for language models' \
+  train --model mlp --sequence 32 --out "$folder/e"
+refuses "a language model of pictures" 2 'text' \
+  train --model transformer_lm --data "$data" --out "$folder/e"
+refuses "predict is for pictures" 2 'pictures' predict --checkpoint "$folder/a" --index 0
+finish

@@ -1,0 +1,314 @@
+// Language models: they learn, in the same bits whatever computes them; nothing looks ahead, and
+// padding is not seen.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "models/models.h"
+#include "tests/harness.h"
+#include "tests/single_op.h"
+
+namespace mantissa::testing {
+namespace {
+
+constexpr int64_t kSequence = 24;
+constexpr int64_t kVocabulary = 11;
+
+Graph language_model(bool tied = false) {
+  auto graph = build_model(
+      "transformer_lm",
+      {.classes = kVocabulary, .width_multiplier = 0.5, .sequence = kSequence, .tied = tied});
+  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
+  return std::move(*graph);
+}
+
+struct TextHarnessOptions {
+  const char* format = "bfp8";
+  int threads = 1;
+  int micro_batches = 1;
+  Isa isa = best_isa();
+  bool tied = false;
+};
+
+// A language model that is trained on a language of two rules: a token and the one before it say
+// the next.
+class TextHarness {
+ public:
+  static constexpr int64_t kBatch = 8;
+
+  explicit TextHarness(const TextHarnessOptions& options) : pool_(options.threads) {
+    const Format format = *parse_format(options.format);
+    graph_ = in_format(language_model(options.tied), format);
+    state_.emplace(
+        std::move(*State::create(training_layout(graph_, format, OptimizerKind::kAdam))));
+    initialise(graph_, format, 3, *state_);
+    const kernels::KernelTable table = kernels::select_kernels(options.isa);
+    auto program = compile(graph_,
+                           {.micro_batch_size = kBatch / options.micro_batches,
+                            .micro_batches = options.micro_batches,
+                            .optimizer = OptimizerKind::kAdam,
+                            .exponents = training_exponents(format),
+                            .format = format},
+                           {&table, options.threads});
+    EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
+    program_ = std::move(*program);
+    const Status verified = verify(graph_, program_);
+    EXPECT_TRUE(verified.ok()) << (verified.ok() ? "" : verified.error().message);
+    arena_.emplace(std::move(*AlignedMemory::create(program_.arena_bytes)));
+    std::memset(arena_->data(), 0xA5, static_cast<size_t>(program_.arena_bytes));
+    executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, options.isa);
+  }
+
+  double step() {
+    std::vector<int32_t> tokens(kBatch * kSequence), labels(kBatch * kSequence);
+    for (int64_t n = 0; n < kBatch; ++n) {
+      const uint64_t bits =
+          random_bits(9, RandomStream::kShuffle, static_cast<uint32_t>(steps_), n);
+      int64_t before = static_cast<int64_t>(bits % kVocabulary), token = before * 3 % kVocabulary;
+      for (int64_t i = 0; i < kSequence; ++i) {
+        const int64_t next = (token * 4 + before * 2 + 1) % kVocabulary;
+        tokens[n * kSequence + i] = static_cast<int32_t>(token);
+        labels[n * kSequence + i] = static_cast<int32_t>(next);
+        before = token;
+        token = next;
+      }
+    }
+    const auto result =
+        executor_->train_step(std::array<const void*, 2>{tokens.data(), labels.data()},
+                              {.learning_rate = 0.003,
+                               .gradient_scale = 1.0 / static_cast<double>(kBatch * kSequence),
+                               .step = steps_++});
+    EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+    return result.ok() ? result->loss : NAN;
+  }
+
+  double train(int steps) {
+    double loss = 0;
+    for (int i = 0; i < steps; ++i) loss = step();
+    return loss;
+  }
+
+  std::string sha256() const { return state_->sha256(StateGroup::kPredictor); }
+  std::string weights_sha256() const { return state_->sha256(StateGroup::kStatistics); }
+
+ private:
+  ThreadPool pool_;
+  Graph graph_;
+  Program program_;
+  std::optional<State> state_;
+  std::optional<AlignedMemory> arena_;
+  std::optional<Executor> executor_;
+  int64_t steps_ = 0;
+};
+
+TEST(LanguageModel, LearnsInEachFormat) {
+  for (const char* format : {"bfp8", "dfp8", "fp32", "bfp:block=channel"}) {
+    TextHarness harness({.format = format, .threads = 2});
+    EXPECT_NEAR(harness.step(), std::log(double{kVocabulary}), 0.5) << format;
+    EXPECT_LT(harness.train(200), 0.3) << format;
+  }
+}
+
+TEST(LanguageModel, SharesTheEmbeddingWithTheClassifier) {
+  for (const char* format : {"bfp8", "fp32"}) {
+    TextHarness harness({.format = format, .threads = 2, .tied = true});
+    harness.step();
+    EXPECT_LT(harness.train(200), 0.5) << format;
+  }
+}
+
+TEST(LanguageModel, SameBitsOverThreadsAndInstructionSets) {
+  for (const char* format :
+       {"bfp8", "dfp:warmup=2", "bfp:g=8,gr=stochastic", "bfp:a=12", "bfp:g=8,gw=32"}) {
+    TextHarness scalar({.format = format, .isa = Isa::kScalar});
+    scalar.train(4);
+    for (const int threads : {1, 3}) {
+      TextHarness harness({.format = format, .threads = threads});
+      harness.train(4);
+      EXPECT_EQ(harness.sha256(), scalar.sha256()) << format << ", " << threads << " threads";
+    }
+  }
+}
+
+TEST(LanguageModel, SameBitsOfMicroBatchesOverThreads) {
+  TextHarness one({.micro_batches = 2}), two({.threads = 2, .micro_batches = 2});
+  one.train(4);
+  two.train(4);
+  EXPECT_EQ(one.sha256(), two.sha256());
+}
+
+// A change that alters the bits of language models must say so here.
+TEST(LanguageModel, HasItsDigests) {
+  TextHarness block({.format = "bfp8"}), dynamic({.format = "dfp8"});
+  block.train(20);
+  dynamic.train(20);
+  EXPECT_EQ(block.sha256(), "09151d94578b187e5217d13d77713fdaf3720ae5c30acc8bca908da9adb2ecd3");
+  EXPECT_EQ(dynamic.sha256(), "086d890e25c5536a3b143524c3cfea18ee121fcce2a6a405279710d4958111f8");
+}
+
+std::vector<int> random_mantissas(int64_t count, uint64_t seed, int limit) {
+  std::vector<int> values;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t bits = random_bits(seed, RandomStream::kSynthetic, 0, i);
+    values.push_back(static_cast<int>(uniform_below(bits, 2 * limit + 1)) - limit);
+  }
+  return values;
+}
+
+// Attention by its definition in double, with P as it is rounded; `grad` may be empty.
+struct AttentionOfReals {
+  int64_t positions, width, heads;
+  bool causal;
+  std::vector<double> out, grad_q, grad_k, grad_v;
+
+  // log2(e) / sqrt(channels) in 20 bits.
+  double exponent_scale() const {
+    int exponent = 0;
+    const double exact = std::numbers::log2e / std::sqrt(static_cast<double>(width / heads));
+    const double fraction = std::frexp(exact, &exponent);
+    return std::ldexp(std::nearbyint(std::ldexp(fraction, 20)), exponent - 20);
+  }
+
+  void run(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
+           const std::vector<double>& grad) {
+    const int64_t channels = width / heads;
+    const double scale = 1 / std::sqrt(static_cast<double>(channels));
+    for (auto* all : {&out, &grad_q, &grad_k, &grad_v}) all->assign(positions * width, 0);
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = 0; i < positions; ++i) {
+        // Powers of two, whose exponents are rounded as those of integers.
+        constexpr double kUnit = 65536;
+        const int64_t keys = causal ? i + 1 : positions;
+        const auto at = [&](int64_t row, int64_t c) { return row * width + h * channels + c; };
+        std::vector<double> p(keys), grad_p(keys);
+        double largest = -INFINITY, sum = 0, row_term = 0;
+        for (int64_t j = 0; j < keys; ++j) {
+          for (int64_t c = 0; c < channels; ++c) p[j] += q[at(i, c)] * k[at(j, c)];
+          largest = std::max(largest, p[j]);
+        }
+        for (double& each : p) {
+          sum += each =
+              std::exp2(std::nearbyint((each - largest) * exponent_scale() * kUnit) / kUnit);
+        }
+        for (int64_t j = 0; j < keys; ++j) {
+          p[j] = std::min(127.0, std::nearbyint(128 * p[j] / sum)) / 128;
+          for (int64_t c = 0; c < channels; ++c) {
+            out[at(i, c)] += p[j] * v[at(j, c)];
+            grad_p[j] += grad[at(i, c)] * v[at(j, c)];
+            grad_v[at(j, c)] += p[j] * grad[at(i, c)];
+          }
+          row_term += p[j] * grad_p[j];
+        }
+        for (int64_t j = 0; j < keys; ++j) {
+          const double grad_score = p[j] * (grad_p[j] - row_term) * scale;
+          for (int64_t c = 0; c < channels; ++c) {
+            grad_q[at(i, c)] += grad_score * k[at(j, c)];
+            grad_k[at(j, c)] += grad_score * q[at(i, c)];
+          }
+        }
+      }
+    }
+  }
+};
+
+std::vector<double> reals_of(const Mantissas& block) {
+  std::vector<double> values;
+  for (const int mantissa : block.values) values.push_back(std::ldexp(mantissa, block.exponent));
+  return values;
+}
+
+void expect_close(const Mantissas& found, const std::vector<double>& expected, const char* what) {
+  double most = 0;
+  for (const double each : expected) most = std::max(most, std::abs(each));
+  const double unit = std::ldexp(1.0, found.exponent);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(std::ldexp(found.values[i], found.exponent), expected[i], 1.01 * unit + 2e-4 * most)
+        << what << " " << i;
+  }
+}
+
+TEST(Attention, IsItsDefinitionForwardAndBackward) {
+  constexpr int64_t kPositions = 13, kWidth = 12;
+  for (const bool causal : {false, true}) {
+    for (const int64_t heads : {1, 2, 4}) {
+      for (const int bits : {8, 12}) {
+        const int limit = (1 << (bits - 1)) - 1, exponent = 5 - bits;
+        SingleOp op(ops::kAttention, {{"heads", heads}, {"causal", causal ? 1 : 0}},
+                    std::vector<Shape>(3, Shape{kPositions, kWidth}), 1, 2);
+        std::vector<Mantissas> inputs;
+        for (uint64_t i = 0; i < 3; ++i) {
+          inputs.push_back({random_mantissas(kPositions * kWidth, i, limit), exponent, bits});
+        }
+        const Mantissas grad = {random_mantissas(kPositions * kWidth, 7, 32767), -20, 16};
+        AttentionOfReals reals{kPositions, kWidth, heads, causal, {}, {}, {}, {}};
+        reals.run(reals_of(inputs[0]), reals_of(inputs[1]), reals_of(inputs[2]), reals_of(grad));
+        expect_close(op.forward(inputs, ExponentMode::kExact, 0, 8), reals.out, "output");
+        const auto gradients = op.backward(inputs, grad, 16);
+        expect_close(gradients[0], reals.grad_q, "queries");
+        expect_close(gradients[1], reals.grad_k, "keys");
+        expect_close(gradients[2], reals.grad_v, "values");
+      }
+    }
+  }
+}
+
+// The positions up to one that changes stay as they were, at a fixed exponent.
+TEST(Attention, LooksAtNothingThatFollows) {
+  constexpr int64_t kPositions = 9, kWidth = 8, kChanged = 5;
+  SingleOp op(ops::kAttention, {{"heads", 2}, {"causal", 1}},
+              std::vector<Shape>(3, Shape{kPositions, kWidth}));
+  std::vector<Mantissas> inputs;
+  for (uint64_t i = 0; i < 3; ++i) {
+    inputs.push_back({random_mantissas(kPositions * kWidth, i, 127), -5});
+  }
+  const Mantissas before = op.forward(inputs, ExponentMode::kFixed, -5);
+  for (Mantissas& input : inputs) {
+    for (int64_t i = kChanged * kWidth; i < kPositions * kWidth; ++i) input.values[i] ^= 0x15;
+  }
+  const Mantissas after = op.forward(inputs, ExponentMode::kFixed, -5);
+  const auto end = before.values.begin() + kChanged * kWidth;
+  EXPECT_TRUE(std::equal(before.values.begin(), end, after.values.begin()));
+  EXPECT_NE(before.values, after.values);
+}
+
+// What padding holds changes no bit: of the result, its exponent, and all gradients.
+TEST(Attention, DoesNotSeePadding) {
+  constexpr int64_t kPositions = 9, kWidth = 8, kLength = 6;
+  std::vector<Shape> shapes(3, Shape{kPositions, kWidth});
+  shapes.push_back(Shape{});
+  SingleOp op(ops::kAttention, {{"heads", 2}}, shapes);
+  const Mantissas length = {{kLength}, 0, 32};
+  std::vector<Mantissas> inputs, others;
+  for (uint64_t i = 0; i < 3; ++i) {
+    inputs.push_back({random_mantissas(kPositions * kWidth, i, 127), -5});
+    others.push_back(inputs.back());
+    for (int64_t k = kLength * kWidth; k < kPositions * kWidth; ++k) others.back().values[k] = 127;
+  }
+  inputs.push_back(length);
+  others.push_back(length);
+  Mantissas grad = {random_mantissas(kPositions * kWidth, 7, 32767), -20, 16}, other_grad = grad;
+  for (int64_t k = kLength * kWidth; k < kPositions * kWidth; ++k) other_grad.values[k] = -32767;
+  const Mantissas forward = op.forward(inputs);
+  EXPECT_EQ(forward, op.forward(others));
+  for (int64_t k = kLength * kWidth; k < kPositions * kWidth; ++k) {
+    EXPECT_EQ(forward.values[k], 0);
+  }
+  EXPECT_EQ(op.backward(inputs, grad, 16), op.backward(others, other_grad, 16));
+}
+
+TEST(Attention, RefusesWhatItCannotDo) {
+  const auto refused = [](const Attributes& attributes, std::vector<Shape> shapes) {
+    const auto shape = output_shape(ops::kAttention, attributes, shapes);
+    return shape.ok() ? std::string() : shape.error().message;
+  };
+  EXPECT_NE(refused({{"heads", 3}}, std::vector<Shape>(3, Shape{4, 8})), "");
+  EXPECT_NE(refused({}, {Shape{4, 8}, Shape{5, 8}, Shape{5, 8}}), "");
+  EXPECT_EQ(refused({{"cross", 1}}, {Shape{4, 8}, Shape{5, 8}, Shape{5, 8}}), "");
+  EXPECT_NE(refused({{"cross", 1}, {"causal", 1}}, {Shape{4, 8}, Shape{5, 8}, Shape{5, 8}}), "");
+  EXPECT_NE(refused({}, std::vector<Shape>(3, Shape{4, 512})), "");
+}
+
+}  // namespace
+}  // namespace mantissa::testing
