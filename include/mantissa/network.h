@@ -29,7 +29,8 @@ namespace mantissa {
 // Elements of arrays.
 enum class Elements { kUint8, kInt16, kInt32, kInt64, kFloat, kDouble };
 
-// Dimensions of one example, outermost first: pictures are {height, width, channels}; {} is a single number.
+// Dimensions of one example, outermost first: pictures are {height, width, channels}; {} is a
+// single number.
 using Dims = std::vector<int64_t>;
 
 // A setting of an operator: a whole number (also a flag), a real number, a text, whole numbers.
@@ -80,8 +81,8 @@ class MANTISSA_EXPORT Network {
   // Networks as docs/networks.md describes them. Errors name the line.
   static Outcome<Network> from_json(const std::string& text);
   static Outcome<Network> read(const std::string& path);
-  // "resnet20" and the others of built_in_models(). Inputs are "pixels" and "labels". Pixels have no
-  // means yet: set them, or nothing is subtracted.
+  // "resnet20" and the others of built_in_models(). Inputs are "pixels" and "labels". Pixels have
+  // no means yet: set them, or nothing is subtracted.
   static Outcome<Network> built_in(const std::string& name, const BuiltInOptions& options = {});
   std::string to_json() const;
 
@@ -144,8 +145,9 @@ class MANTISSA_EXPORT NetworkBuilder {
   Var sum(Var a, Var b, const std::string& name = "");
   Var dropout(double probability, Var input = {}, const std::string& name = "");
 
-  // Losses, each with an input of its own that batches bring under this name: labels, int32, or as
-  // many targets as the result has, numbers times 2^exponent. The result is a linear layer's.
+  // Losses, each with an input of its own that batches bring under this name: labels, int32, one
+  // for each row of logits [..., classes], or as many targets as the result has, numbers times
+  // 2^exponent. The result is a linear layer's.
   void cross_entropy(Var logits, const std::string& labels, double label_smoothing = 0);
   void squared_error(Var results, const std::string& targets, int exponent);
 

@@ -154,11 +154,12 @@ def conv(x: Var, channels: int, kernel: int = 3, *, stride: int = 1, padding: in
               stride=stride, padding=padding, groups=groups, dilation=dilation, bias=bias)
 
 
-def linear(x: Var, channels: int, *, bias: bool = True, name: str = "",
+def linear(x: Var, channels: int, *, bias: bool = True, least_bits: int = 0, name: str = "",
            shares: Var | None = None) -> Var:
-    """A linear layer of [features]; pictures are flattened first."""
+    """A linear layer of [features], or of each row of [sequence, features]; pictures are flattened
+    first. `least_bits`: mantissas of the result have at least so many, in any integer format."""
     return op("linear", flatten(x) if len(x.shape) == 3 else x, name=name, shares=shares,
-              channels=channels, bias=bias)
+              channels=channels, bias=bias, least_bits=least_bits)
 
 
 def batch_norm(x: Var, *, zero_scale: bool = False, name: str = "") -> Var:
@@ -201,14 +202,50 @@ def hard_swish(x: Var, *, name: str = "") -> Var:
     return op("hard_swish", x, name=name)
 
 
+def gelu(x: Var, *, name: str = "") -> Var:
+    """x times the normal distribution's share below x."""
+    return op("gelu", x, name=name)
+
+
+def silu(x: Var, *, name: str = "") -> Var:
+    """x * sigmoid(x)."""
+    return op("silu", x, name=name)
+
+
+def embedding(tokens: Var, rows: int, channels: int, *, name: str = "") -> Var:
+    """The row of a table for each index: [sequence] to [sequence, channels]."""
+    return op("embedding", tokens, name=name, rows=rows, channels=channels)
+
+
+def position_embedding(x: Var, positions: int, *, least_bits: int = 0, name: str = "") -> Var:
+    """x plus a row of a table for each position."""
+    return op("position_embedding", x, name=name, positions=positions, least_bits=least_bits)
+
+
+def layer_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
+    """Layer norm along the last axis."""
+    return op("layer_norm", x, name=name, epsilon=epsilon)
+
+
+def rms_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
+    """RMS norm along the last axis."""
+    return op("rms_norm", x, name=name, epsilon=epsilon)
+
+
+def attention(queries: Var, keys: Var, values: Var, *, heads: int = 1, causal: bool = False,
+              name: str = "") -> Var:
+    """Attention of [sequence, channels], in heads; `causal`: a position sees those before it and itself."""
+    return op("attention", queries, keys, values, name=name, heads=heads, causal=causal)
+
+
 def dropout(x: Var, probability: float = 0.5, *, name: str = "") -> Var:
     """Sets values to 0 with this probability while training."""
     return op("dropout", x, name=name, probability=probability)
 
 
-def add(a: Var, b: Var, *, name: str = "") -> Var:
-    """a + b, of the same shape; also written a + b."""
-    return op("add", a, b, name=name)
+def add(a: Var, b: Var, *, least_bits: int = 0, name: str = "") -> Var:
+    """a + b, of the same shape; also written a + b. `least_bits` as in `linear`."""
+    return op("add", a, b, name=name, least_bits=least_bits)
 
 
 def multiply(a: Var, b: Var, *, name: str = "") -> Var:
@@ -277,7 +314,8 @@ class Sequential:
 
 
 def cross_entropy(logits: Var, labels: str = "labels", *, label_smoothing: float = 0.0) -> Loss:
-    """Softmax and cross-entropy of a linear layer's result, against an input of labels, int32."""
+    """Softmax and cross-entropy of a linear layer's result [..., classes], against an input of labels,
+    int32, one for each row."""
     return Loss("cross_entropy", logits, labels, label_smoothing)
 
 

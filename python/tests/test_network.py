@@ -1,5 +1,6 @@
 import pickle
 
+import numpy as np
 import pytest
 
 import mantissa as mt
@@ -104,3 +105,21 @@ def test_formats_are_texts_or_objects(network):
     assert len(hashes) == 1
     with pytest.raises(mt.InvalidInput, match="wights"):
         mt.Trainer(network, format=mt.bfp(wights=4))
+
+
+def test_a_sequence_model_learns():
+    """The next token of 0 1 2 3 0 1 2 3 ..., from anywhere."""
+    tokens = mt.indices(12, name="tokens")
+    h = mt.position_embedding(mt.embedding(tokens, 4, 16), 12, least_bits=16)
+    q, k, v = (mt.linear(mt.layer_norm(h), 16) for _ in range(3))
+    h = mt.add(h, mt.linear(mt.attention(q, k, v, heads=2, causal=True), 16, least_bits=16),
+               least_bits=16)
+    up = mt.gelu(mt.linear(mt.rms_norm(h), 32, least_bits=16))
+    h = mt.add(h, mt.linear(up, 16, least_bits=16), least_bits=16)
+    net = mt.Network(mt.linear(mt.layer_norm(h), 4), name="counter")
+    starts = np.arange(64) % 4
+    sequence = (starts[:, None] + np.arange(13)) % 4
+    trainer = mt.Trainer(net, optimizer="adam", learning_rate=0.01, batch_size=16)
+    history = trainer.fit({"tokens": sequence[:, :-1].copy(), "labels": sequence[:, 1:].copy()},
+                          epochs=20, progress=False)
+    assert history[-1].accuracy > 0.95

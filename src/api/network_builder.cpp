@@ -270,7 +270,9 @@ Var NetworkBuilder::dropout(double probability, Var input, const std::string& na
 void NetworkBuilder::cross_entropy(Var logits, const std::string& labels, double label_smoothing) {
   const int value = data_->index(logits);
   if (data_->failed()) return;
-  const int input = data_->graph.add_input(labels, Shape{}, Element::kIndex);
+  Shape rows = data_->graph.shape(value);
+  if (rows.rank > 0) rows.dims[static_cast<size_t>(--rows.rank)] = 1;
+  const int input = data_->graph.add_input(labels, rows, Element::kIndex);
   data_->graph.add_loss(ops::kSoftmaxCrossEntropy, data_->name_for("loss", ""), {value, input},
                         {{"smoothing", label_smoothing}});
 }
