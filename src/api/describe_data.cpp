@@ -33,8 +33,8 @@ Json to_json(const DataSurvey& survey) {
                {"validation_examples", info.validation_count},
                {"test_examples", info.test_count}};
   if (info.table) {
-    json["task"] = table_task_name(info.is_regression() ? TableTask::kRegression
-                                                        : TableTask::kClassification);
+    json["task"] =
+        table_task_name(info.is_regression() ? TableTask::kRegression : TableTask::kClassification);
     json["features"] = info.table->features();
     json["table"] = Json::parse(to_json(*info.table));
   } else {

@@ -1,12 +1,12 @@
 // People's own data as arrays.
-#include "mantissa/data.h"
-
+#include <new>
 #include <utility>
 
 #include "api/public_values.h"
 #include "api/settings.h"
 #include "data/dataset.h"
 #include "data/examples.h"
+#include "mantissa/data.h"
 #include "tensor/table_numbers.h"
 
 namespace mantissa {
@@ -25,8 +25,8 @@ ArraySet arrays_of(ImageSet& set, std::vector<int32_t>& labels) {
   if (set.features > 0) {
     arrays.arrays.push_back({kNumberTensor, Elements::kInt16, {set.features}, set.numbers.data()});
   } else {
-    arrays.arrays.push_back({kPixelTensor, Elements::kUint8,
-                             {set.height, set.width, set.channels}, set.pixels.data()});
+    arrays.arrays.push_back(
+        {kPixelTensor, Elements::kUint8, {set.height, set.width, set.channels}, set.pixels.data()});
   }
   if (set.labels.empty()) {
     arrays.arrays.push_back({kTargetTensor, Elements::kInt16, {1}, set.targets.data()});
@@ -40,7 +40,10 @@ ArraySet arrays_of(ImageSet& set, std::vector<int32_t>& labels) {
 
 }  // namespace
 
-Outcome<LoadedData> load_data(const Settings& settings) {
+namespace {
+
+// May throw std::bad_alloc.
+Outcome<LoadedData> load(const Settings& settings) {
   const auto config = describe_config(settings);
   if (!config.ok()) return failure_of(config.error());
   auto data = load_dataset(config->data, true, true, config->options);
@@ -48,23 +51,32 @@ Outcome<LoadedData> load_data(const Settings& settings) {
   const auto memory = std::make_shared<Memory>();
   memory->data = std::move(*data);
   const DatasetInfo& info = memory->data.info;
-  LoadedData loaded{
-      .train = arrays_of(memory->data.train, memory->train_labels),
-      .validation = arrays_of(memory->data.validation, memory->validation_labels),
-      .test = arrays_of(memory->data.test, memory->test_labels),
-      .kind = info.kind,
-      .class_names = info.class_names,
-      .has_named_classes = info.named && !info.class_names.empty(),
-      .notes = info.notes,
-      .table_json = info.table ? to_json(*info.table) : "",
-      .number_exponent = info.table ? kFeatureExponent : 0,
-      .target_exponent = info.is_regression() ? kTargetExponent : 0,
-      .memory = memory};
+  LoadedData loaded{.train = arrays_of(memory->data.train, memory->train_labels),
+                    .validation = arrays_of(memory->data.validation, memory->validation_labels),
+                    .test = arrays_of(memory->data.test, memory->test_labels),
+                    .kind = info.kind,
+                    .class_names = info.class_names,
+                    .has_named_classes = info.named && !info.class_names.empty(),
+                    .notes = info.notes,
+                    .table_json = info.table ? to_json(*info.table) : "",
+                    .number_exponent = info.table ? kFeatureExponent : 0,
+                    .target_exponent = info.is_regression() ? kTargetExponent : 0,
+                    .memory = memory};
   if (info.is_regression()) {
     loaded.target_mean = info.table->target.mean;
     loaded.target_deviation = info.table->target.deviation;
   }
   return loaded;
+}
+
+}  // namespace
+
+Outcome<LoadedData> load_data(const Settings& settings) {
+  try {
+    return load(settings);
+  } catch (const std::bad_alloc&) {
+    return Failure{Exit::kFailed, "there is no memory for the data"};
+  }
 }
 
 }  // namespace mantissa

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <utility>
 
-#include "data/table_columns.h"
+#include "data/table_encoder.h"
 #include "data/table_rows.h"
 #include "train/classification.h"
 

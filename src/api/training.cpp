@@ -165,7 +165,8 @@ Outcome<Trainer> Trainer::create(const Network& network, const Settings& setting
                            "tensorboard", "width",   "loss",       "label-smoothing",  "classes",
                            "input-size",  "augment", "validation", "early-stop",       "epochs",
                            "steps",       "from",    "freeze",     "checkpoint-every", "hash-every",
-                           "statistics",  "output",  "classifier", "insert-batch-norm"}) {
+                           "statistics",  "output",  "classifier", "insert-batch-norm", "hidden",
+                           "target",      "ignore",  "task"}) {
     if (settings.count(name) == 0) continue;
     return Failure{Exit::kInvalidInput, std::string("setting '") + name +
                                             "' is not one of a Trainer: the network, the "

@@ -12,6 +12,7 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa train --model resnet8 --data fashion-mnist --epochs 3 --out runs/a --resume\n"
      "  mantissa train --model lenet5 --out runs/d --tensorboard events/d\n"
      "  mantissa train --model mine.json --data fashion-mnist --out runs/e\n"
+     "  mantissa train --model mlp --data flowers.csv --target species --out runs/h\n"
      "  mantissa train --from runs/a --data pictures/ --freeze 'stem*,stage1.*' --out runs/f\n"
      "  mantissa train --from resnet18.onnx --data pictures/ --input-size 224 --out runs/g\n"
      "  mantissa train --model resnet20 --stages 2 --pipeline async --accumulate 4 --sync-last 400 "
@@ -31,6 +32,7 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa predict --checkpoint runs/a --input holiday/ more/*.jpg --csv classes.csv\n"
      "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-9\n"
      "  mantissa predict --checkpoint runs/a --data fashion-mnist --index 0-999 --raw out.npz\n"
+     "  mantissa predict --checkpoint runs/h --input new.csv --csv species.csv\n"
      "  mantissa predict --checkpoint a.onnx --input picture.png\n",
      "--raw: in Python, numpy.load('out.npz') has mantissas and exponent; the logits are "
      "mantissas * 2.0 ** exponent."},
@@ -50,6 +52,7 @@ constexpr CommandInfo kCommands[] = {
     {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
      "  mantissa data fashion-mnist\n"
      "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"
+     "  mantissa data flowers.csv --target species\n"
      "  mantissa data --data pictures/ --json\n",
      "A folder of pictures has a folder for each class, in train/, test/ and, if there is one, "
      "val/, "

@@ -95,8 +95,8 @@ std::string column_table(const Json& data, const Terminal& terminal) {
   const Json& columns_json = data.at("table").at("columns");
   int width = 8;
   for (const Json& column : columns_json) {
-    width = std::max(width, 2 + columns(shortened(
-                                    printable(column.at("name").get<std::string>()), 30)));
+    width = std::max(width,
+                     2 + columns(shortened(printable(column.at("name").get<std::string>()), 30)));
   }
   std::string text = terminal.paint("2", "  " + pad_right("column", width)) + "\n";
   for (size_t i = 0; i < std::min(kMost, columns_json.size()); ++i) {
@@ -141,9 +141,8 @@ std::string data_report(const std::string& json, const Terminal& terminal) {
                          row("deviation", numbers(data.at("deviation")))) +
          row("in memory", bytes_text(data.at("bytes").get<double>())) + "\n" +
          (is_table ? column_table(data, terminal) : "") +
-         (data.at("classes").empty()
-              ? ""
-              : class_table(data.at("classes"), validation > 0, terminal)) +
+         (data.at("classes").empty() ? ""
+                                     : class_table(data.at("classes"), validation > 0, terminal)) +
          listed("worth knowing", data.at("notes"), 20, terminal) +
          listed("not readable", data.at("unreadable"), 20, terminal);
 }

@@ -48,7 +48,8 @@ std::string number_table(const PredictionOutcome& outcome, const Terminal& termi
     return pad_right(source, 28) + pad_left(truth, 14) + pad_left(number, 14);
   };
   std::string text =
-      terminal.paint("2", line("example", "truth", shortened(printable(outcome.target), 13))) + "\n";
+      terminal.paint("2", line("example", "truth", shortened(printable(outcome.target), 13))) +
+      "\n";
   for (const Prediction& one : outcome.predictions) {
     text += line(shortened_path(printable(one.source), 26),
                  one.truth ? number_text(*one.truth) : "", number_text(one.number)) +

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/file_system.h"
 #include "data/class_folders.h"
 #include "data/table_reader.h"
-#include "base/atomic_file.h"
 #include "formats/npz.h"
 
 namespace mantissa {
@@ -117,7 +117,8 @@ Status pair_arrays(const fs::path& path, const std::vector<std::string>& names, 
     known += (known.empty() ? "" : ", ") + name;
     const auto role = role_of(is_npy(name) ? fs::path(name).stem().string() : name);
     if (!role) {
-      found.notes.push_back("the array '" + name + "' is not read: it is named as no input or target");
+      found.notes.push_back("the array '" + name +
+                            "' is not read: it is named as no input or target");
       continue;
     }
     Names& pair = pairs[role->split ? 1 + static_cast<size_t>(*role->split) : 0];
@@ -187,7 +188,8 @@ Result<std::vector<Label>> labels_of(const FoundSplit& split, ArrayPair& pair) {
 Result<PictureForm> form_of(const FoundSplit& split, const NpyArray& x) {
   const bool has_channels = x.shape.size() == 4;
   const PictureForm form = {x.shape[1], x.shape[2], has_channels ? x.shape[3] : 1};
-  const bool fits = form.height >= 1 && form.width >= 1 && (form.channels == 1 || form.channels == 3);
+  const bool fits =
+      form.height >= 1 && form.width >= 1 && (form.channels == 1 || form.channels == 3);
   if (fits && form.height <= 16384 && form.width <= 16384) return form;
   return invalid_input(quoted(split.file(0)) + ": '" + x.name + "' " + shape_text(x) +
                        " is not [pictures, height, width] or [pictures, height, width, channels] "
@@ -313,6 +315,9 @@ Result<ImageSet> read(const FoundData& found, const FoundSplit& split, const Rea
 const DataReader kArrayReader = {"NumPy arrays",
                                  "NAME.npz with x and y, or x_train, y_train, x_test and y_test; "
                                  "or a folder with x.npy and y.npy",
-                                 recognises, inspect, read, recognises_file};
+                                 recognises,
+                                 inspect,
+                                 read,
+                                 recognises_file};
 
 }  // namespace mantissa

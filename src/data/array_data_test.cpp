@@ -50,8 +50,7 @@ TEST_F(Arrays, Pictures) {
   EXPECT_EQ(data->train.pixels, kPixels);
   EXPECT_EQ(data->train.labels, (std::vector<Label>{2, 0, 1}));
   EXPECT_EQ(data->test.pixels, more);
-  EXPECT_EQ(data->info.notes[0],
-            "the array 'note' is not read: it is named as no input or target");
+  EXPECT_EQ(data->info.notes[0], "the array 'note' is not read: it is named as no input or target");
   const auto resized = load({.size = {4, 4}});
   ASSERT_TRUE(resized.ok());
   EXPECT_EQ(resized->train.pixels.size(), 3u * 16);

@@ -82,13 +82,18 @@ bool lies_deeper(const std::string& file) { return file.find('/') != std::string
 }  // namespace
 
 std::optional<Split> split_of(const std::string& name) {
-  constexpr std::pair<std::string_view, Split> kNames[] = {
-      {"train", Split::kTrain},           {"training", Split::kTrain},
-      {"val", Split::kValidation},        {"valid", Split::kValidation},
-      {"validation", Split::kValidation}, {"dev", Split::kValidation},
-      {"eval", Split::kValidation},       {"evaluation", Split::kValidation},
-      {"test", Split::kTest},             {"testing", Split::kTest},
-      {"holdout", Split::kTest},          {"heldout", Split::kTest}};
+  constexpr std::pair<std::string_view, Split> kNames[] = {{"train", Split::kTrain},
+                                                           {"training", Split::kTrain},
+                                                           {"val", Split::kValidation},
+                                                           {"valid", Split::kValidation},
+                                                           {"validation", Split::kValidation},
+                                                           {"dev", Split::kValidation},
+                                                           {"eval", Split::kValidation},
+                                                           {"evaluation", Split::kValidation},
+                                                           {"test", Split::kTest},
+                                                           {"testing", Split::kTest},
+                                                           {"holdout", Split::kTest},
+                                                           {"heldout", Split::kTest}};
   std::string word;
   for (const char c : name) {
     if (std::string_view(" _-.").find(c) != std::string_view::npos) continue;

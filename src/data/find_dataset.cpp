@@ -35,13 +35,10 @@ const NamedData* find_named(const std::string& name) {
   return nullptr;
 }
 
-// An error for a file that no reader takes, with the way to what can be read.
+// An error for a file that no reader takes, with the way to data that can be read.
 Status check_file(const fs::path& file) {
-  std::string kinds;
   for (const DataReader* reader : data_readers()) {
-    if (reader->recognises_file == nullptr) continue;
-    if (reader->recognises_file(file)) return {};
-    kinds += std::string(kinds.empty() ? "" : ", ") + reader->kind;
+    if (reader->recognises_file != nullptr && reader->recognises_file(file)) return {};
   }
   const std::string suffix = file.extension().string();
   if (suffix == ".parquet" || suffix == ".feather" || suffix == ".arrow") {
@@ -49,10 +46,10 @@ Status check_file(const fs::path& file) {
                          ".to_csv('" + file.stem().string() + ".csv', index=False) makes a file " +
                          "that --data takes");
   }
-  return invalid_input(quoted(file) + " is none of " + kinds +
-                       "; give the folder that holds it, " +
+  return invalid_input(quoted(file) + " is a file; give the folder that holds it, " +
                        quoted(whole_path(file).parent_path()) +
-                       ", or unpack it if it is an archive");
+                       ", or unpack it if it is an archive; files of .csv, .npz and .npy are read "
+                       "by themselves");
 }
 
 Result<fs::path> find_path(const std::string& name_or_path) {

@@ -15,8 +15,8 @@ struct LocatedData {
   FoundData found;
 };
 
-// Describes a data set from its headers, tables from their rows. Unreadable pictures are listed, not an error; the other
-// errors are those of inspect_dataset.
+// Describes a data set from its headers, tables from their rows. Unreadable pictures are listed,
+// not an error; the other errors are those of inspect_dataset.
 Result<LocatedData> find_dataset(const std::string& name_or_path, const DataOptions& options);
 
 // An error if training would refuse it: unreadable pictures, no training or no test examples.

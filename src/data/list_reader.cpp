@@ -18,10 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kFileNames = {"file",     "filename",   "file_name", "filepath", "path",
-                                   "image",    "image_path", "image_id",  "img",      "picture",
-                                   "img_path", "file_path"};
-constexpr std::array kClassNames = {"class", "label", "labels", "target", "category", "class_name", "y"};
+constexpr std::array kFileNames = {"file", "filename", "file_name",  "filepath",
+                                   "path", "image",    "image_path", "image_id",
+                                   "img",  "picture",  "img_path",   "file_path"};
+constexpr std::array kClassNames = {"class",    "label",      "labels", "target",
+                                    "category", "class_name", "y"};
 constexpr std::array kSplitNames = {"split", "set", "subset", "partition", "dataset"};
 constexpr size_t kTestPart = 10;  // one picture in so many, where no list has test pictures
 

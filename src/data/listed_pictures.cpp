@@ -66,7 +66,8 @@ void drop_unreadable(std::vector<std::string>& errors, std::vector<std::string>&
 
 }  // namespace
 
-Result<ImageSet> read_listed(const FoundData& found, const FoundSplit& split, const ReadOptions& options) {
+Result<ImageSet> read_listed(const FoundData& found, const FoundSplit& split,
+                             const ReadOptions& options) {
   MANTISSA_ASSIGN(ImageSet set, empty_set(split.count, options.form));
   set.count = split.count;
   set.labels = split.labels;

@@ -9,16 +9,15 @@
 
 #include "base/random.h"
 #include "data/dataset.h"
-#include "tensor/table_numbers.h"
 
 namespace mantissa {
 namespace {
 
-constexpr uint64_t kPartRows = 5;          // one row in so many is kept for testing
-constexpr size_t kMostCategories = 256;    // of an input; more are no categories
-constexpr size_t kLongestCategory = 256;   // bytes; longer texts are none
-constexpr int64_t kMostFeatures = 65536;   // of a table
-constexpr size_t kMostWholeClasses = 64;   // whole numbers that are taken for classes
+constexpr uint64_t kPartRows = 5;         // one row in so many is kept for testing
+constexpr size_t kMostCategories = 256;   // of an input; more are no categories
+constexpr size_t kLongestCategory = 256;  // bytes; longer texts are none
+constexpr int64_t kMostFeatures = 65536;  // of a table
+constexpr size_t kMostWholeClasses = 64;  // whole numbers that are taken for classes
 constexpr std::array<const char*, 4> kTargetNames = {"label", "target", "class", "y"};
 
 std::string lower(std::string text) {
@@ -45,7 +44,8 @@ class ColumnValues {
     whole = whole && field.kind == FieldKind::kWhole;
     if (field.is_number()) {
       if (!std::isfinite(field.number)) {
-        return invalid_input(rows.place() + ": column '" + name + "' has a number that is not finite");
+        return invalid_input(rows.place() + ": column '" + name +
+                             "' has a number that is not finite");
       }
       const double step = field.number - mean;
       mean += step / static_cast<double>(count);
@@ -105,21 +105,6 @@ class ColumnValues {
   size_t most_;
 };
 
-std::string listed(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 20;
-  std::string text;
-  for (size_t i = 0; i < std::min(kMost, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
-  return text + (names.size() > kMost ? ", ..." : "");
-}
-
-Result<size_t> named_column(const std::vector<std::string>& names, const std::string& name,
-                            const char* setting) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  return invalid_input(std::string(setting) + ": there is no column '" + name + "'; there are " +
-                       listed(names));
-}
-
 // The target that nobody names: a column that is called so, or the last.
 size_t usual_target(const std::vector<std::string>& names) {
   for (const char* name : kTargetNames) {
@@ -142,7 +127,7 @@ Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& 
   for (size_t begin = 0; begin < choices.ignore.size();) {
     const size_t end = std::min(choices.ignore.find(',', begin), choices.ignore.size());
     MANTISSA_ASSIGN(const size_t column,
-                    named_column(names, choices.ignore.substr(begin, end - begin), "ignore"));
+                    find_column(names, choices.ignore.substr(begin, end - begin), "ignore: "));
     ignored.insert(column);
     begin = end + 1;
   }
@@ -154,7 +139,7 @@ Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& 
   ChosenColumns chosen;
   chosen.target = usual_target(names);
   if (!choices.target.empty()) {
-    MANTISSA_ASSIGN(chosen.target, named_column(names, choices.target, "target"));
+    MANTISSA_ASSIGN(chosen.target, find_column(names, choices.target, "target: "));
   }
   if (ignored.count(chosen.target) > 0) {
     return invalid_input("target: the column '" + names[chosen.target] +
@@ -179,7 +164,8 @@ Result<TableColumn> target_column(const ColumnValues& values, const std::string&
   const bool few = !values.too_many && values.different() <= kMostWholeClasses &&
                    2 * static_cast<int64_t>(values.different()) <= values.count;
   const bool by_kind = values.numbers && !(values.whole && few);
-  const bool is_number = task == TableTask::kRegression || (task == TableTask::kByTarget && by_kind);
+  const bool is_number =
+      task == TableTask::kRegression || (task == TableTask::kByTarget && by_kind);
   const std::string subject = "the target '" + name + "' ";
   if (values.count == 0) return invalid_input(subject + "has no values in the training rows");
   if (is_number && !values.numbers) {
@@ -275,79 +261,6 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
   return invalid_input("the columns make " + std::to_string(found.schema.features()) +
                        " numbers of each row; at most " + std::to_string(kMostFeatures) +
                        " are possible");
-}
-
-Result<TableEncoder> TableEncoder::create(const TableSchema& schema, const TableRows& rows) {
-  const std::vector<std::string>& names = rows.names();
-  TableEncoder encoder(schema, rows);
-  for (const TableColumn& column : schema.columns) {
-    const auto found = std::find(names.begin(), names.end(), column.name);
-    if (found == names.end()) {
-      return invalid_input(rows.place() + ": there is no column '" + column.name + "'; there are " +
-                           listed(names));
-    }
-    encoder.columns_.push_back({static_cast<size_t>(found - names.begin()), numbers_of(column)});
-  }
-  const auto target = std::find(names.begin(), names.end(), schema.target.name);
-  if (target != names.end()) {
-    encoder.target_ = {static_cast<size_t>(target - names.begin()), numbers_of(schema.target)};
-  }
-  return encoder;
-}
-
-std::unordered_map<std::string, int64_t> TableEncoder::numbers_of(const TableColumn& column) {
-  std::unordered_map<std::string, int64_t> numbers;
-  for (const std::string& category : column.categories) {
-    numbers.emplace(category, static_cast<int64_t>(numbers.size()));
-  }
-  return numbers;
-}
-
-Error TableEncoder::wrong(const TableColumn& column, const TableField& field) const {
-  return invalid_input(rows_.place() + ": column '" + column.name + "' is of numbers, and has '" +
-                       category_of(field).substr(0, 40) + "'");
-}
-
-Status TableEncoder::append_inputs(std::span<const TableField> row, std::vector<int16_t>& numbers) {
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    const TableColumn& column = schema_.columns[i];
-    const TableField& field = row[columns_[i].place];
-    if (column.is_number()) {
-      if (is_odd(field)) return wrong(column, field);
-      const bool missing = field.kind == FieldKind::kMissing;
-      numbers.push_back(missing ? int16_t{0}
-                                : standardised(field.number, column, kFeatureExponent));
-      continue;
-    }
-    const size_t first = numbers.size();
-    numbers.resize(first + column.categories.size(), 0);
-    if (field.kind == FieldKind::kMissing) continue;
-    const auto category = columns_[i].numbers.find(category_of(field));
-    if (category == columns_[i].numbers.end()) {
-      ++unknown_;
-    } else {
-      numbers[first + static_cast<size_t>(category->second)] = 1 << -kFeatureExponent;
-    }
-  }
-  return {};
-}
-
-bool TableEncoder::is_odd(const TableField& field) {
-  return field.kind == FieldKind::kText || (field.is_number() && !std::isfinite(field.number));
-}
-
-Result<TableTarget> TableEncoder::target(std::span<const TableField> row) const {
-  if (!target_ || row[target_->place].kind == FieldKind::kMissing) return TableTarget{};
-  const TableField& field = row[target_->place];
-  if (schema_.is_regression()) {
-    if (is_odd(field)) return wrong(schema_.target, field);
-    return TableTarget{.is_known = true, .number = field.number};
-  }
-  const std::string category = category_of(field);
-  const auto found = target_->numbers.find(category);
-  if (found != target_->numbers.end()) return TableTarget{.is_known = true, .label = found->second};
-  return invalid_input(rows_.place() + ": '" + category.substr(0, 40) +
-                       "' is no class of the training rows (column '" + schema_.target.name + "')");
 }
 
 }  // namespace mantissa

@@ -2,10 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -30,46 +27,5 @@ struct FoundSchema {
 // that is not finite, a row without the target; and tables whose target is the same in all rows, or
 // of another kind than the choices say.
 Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoices& choices);
-
-// The known target of a row, if it has one.
-struct TableTarget {
-  bool is_known = false;
-  int64_t label = -1;  // of classes
-  double number = 0;   // of regression
-};
-
-// Rows as a network takes them. Columns are found by name; there may be more.
-class TableEncoder {
- public:
-  // What it is made of outlives it. An error names the first column that is not there; the target
-  // may be missing.
-  static Result<TableEncoder> create(const TableSchema& schema, const TableRows& rows);
-
-  // The mantissas of the inputs: 0 where a value is missing, or is none of the column's
-  // categories. An error names the line: a text in a column of numbers.
-  Status append_inputs(std::span<const TableField> row, std::vector<int16_t>& numbers);
-
-  // An error for a class that is not known, or a text where there should be a number.
-  Result<TableTarget> target(std::span<const TableField> row) const;
-
-  bool has_target() const { return target_.has_value(); }
-  int64_t unknown() const { return unknown_; }  // values that were none of the categories
-
- private:
-  struct Place {
-    size_t place = 0;                                  // of the column in a row
-    std::unordered_map<std::string, int64_t> numbers;  // of its categories
-  };
-  TableEncoder(const TableSchema& schema, const TableRows& rows) : schema_(schema), rows_(rows) {}
-  static std::unordered_map<std::string, int64_t> numbers_of(const TableColumn& column);
-  static bool is_odd(const TableField& field);
-  Error wrong(const TableColumn& column, const TableField& field) const;
-
-  const TableSchema& schema_;
-  const TableRows& rows_;
-  std::vector<Place> columns_;
-  std::optional<Place> target_;
-  int64_t unknown_ = 0;
-};
 
 }  // namespace mantissa

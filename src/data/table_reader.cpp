@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/sizes.h"
+#include "data/table_encoder.h"
 #include "tensor/table_numbers.h"
 
 namespace mantissa {
@@ -90,9 +91,9 @@ Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found
     if (all.test.count > 0) {
       found = std::move(all);
     } else {
-      found.notes.push_back(quoted((found.test.files.empty() ? found.validation : found.test)
-                                       .file(0)) +
-                            " has no rows with the target: predict --input takes it");
+      found.notes.push_back(
+          quoted((found.test.files.empty() ? found.validation : found.test).file(0)) +
+          " has no rows with the target: predict --input takes it");
     }
   }
   if (found.test.count == 0) MANTISSA_RETURN_IF_ERROR(keep_test_rows(open, options, found));
@@ -115,8 +116,8 @@ Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSp
       if (!is_of_part(number, split.part)) continue;
       MANTISSA_ASSIGN(const TableTarget target, encoder.target(row));
       if (!target.is_known) {
-        return invalid_input(rows->place() + ": has no value of the target '" +
-                             schema.target.name + "'");
+        return invalid_input(rows->place() + ": has no value of the target '" + schema.target.name +
+                             "'");
       }
       MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, set.numbers));
       append_target(schema, target, set);

@@ -29,7 +29,8 @@ std::string_view trimmed(std::string_view text) {
 }
 
 bool is_missing(std::string_view text) {
-  constexpr std::array<std::string_view, 7> kMissing = {"", "?", "na", "n/a", "nan", "null", "none"};
+  constexpr std::array<std::string_view, 7> kMissing = {"",    "?",    "na",  "n/a",
+                                                        "nan", "null", "none"};
   if (text.size() > 4) return false;
   std::string lower(text);
   for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
@@ -209,8 +210,10 @@ TableField read_field(std::string_view text, bool comma) {
     return field;
   }
   if (text.starts_with('+')) text.remove_prefix(1);
-  const char first = text.empty() ? '\0' : text[text.starts_with('-') ? std::min<size_t>(1, text.size() - 1) : 0];
-  if (first != '.' && first != ',' && first != 'i' && first != 'I' && (first < '0' || first > '9')) {
+  const char first =
+      text.empty() ? '\0' : text[text.starts_with('-') ? std::min<size_t>(1, text.size() - 1) : 0];
+  if (first != '.' && first != ',' && first != 'i' && first != 'I' &&
+      (first < '0' || first > '9')) {
     return field;
   }
   std::array<char, 64> point;
@@ -228,7 +231,8 @@ TableField read_field(std::string_view text, bool comma) {
 
 std::string category_of(const TableField& field) {
   if (!field.is_number()) return utf8_text(field.text);
-  const bool exact = field.number == std::floor(field.number) && std::abs(field.number) < kExactWhole;
+  const bool exact =
+      field.number == std::floor(field.number) && std::abs(field.number) < kExactWhole;
   return exact ? std::to_string(static_cast<int64_t>(field.number)) : real_text(field.number);
 }
 
@@ -250,6 +254,19 @@ std::string utf8_text(std::string_view text) {
     }
     return utf8;
   }
+}
+
+Result<size_t> find_column(const std::vector<std::string>& names, const std::string& name,
+                           const std::string& subject) {
+  constexpr size_t kMostListed = 20;
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<size_t>(found - names.begin());
+  std::string list;
+  for (size_t i = 0; i < std::min(kMostListed, names.size()); ++i) {
+    list += (i > 0 ? ", " : "") + names[i];
+  }
+  return invalid_input(subject + "there is no column '" + name + "'; there are " + list +
+                       (names.size() > kMostListed ? ", ..." : ""));
 }
 
 Result<std::unique_ptr<TableRows>> open_csv_rows(const std::filesystem::path& path) {

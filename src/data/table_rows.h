@@ -47,6 +47,10 @@ class TableRows {
   virtual std::string place() const = 0;
 };
 
+// The place of a column. The error that there is none begins with `subject`, and lists names.
+Result<size_t> find_column(const std::vector<std::string>& names, const std::string& name,
+                           const std::string& subject);
+
 // The rows of a CSV file. Its first row holds the names unless one of its fields is a number;
 // without names columns are called 1, 2, ... Errors name the line: a row with more or fewer fields
 // than the first, two columns of one name; those of CsvReader.

@@ -107,10 +107,10 @@ TEST_F(Table, TargetAndTask) {
   const std::string rows = "1,5,a\n2,5,a\n1,6,b\n2,6,b\n";
   put("class,n,t\n" + rows, "class,n,t\n" + rows);
   EXPECT_EQ(load().info.class_names, (std::vector<std::string>{"1", "2"}));
-  EXPECT_EQ(load(chosen("t")).info.class_names,
-            (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(load(chosen("t")).info.class_names, (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(load(chosen("n", TableTask::kRegression)).info.is_regression());
-  EXPECT_EQ(refusal(chosen("", TableTask::kByTarget, "n,t")), "no column is left but the target 'class'");
+  EXPECT_EQ(refusal(chosen("", TableTask::kByTarget, "n,t")),
+            "no column is left but the target 'class'");
 }
 
 // Whole numbers in their order, not that of their texts.
@@ -192,8 +192,9 @@ TEST_F(Table, Errors) {
   put("x,y\n1,a\ninf,b\n", good);
   EXPECT_EQ(refusal(), "'train.csv', line 3: column 'x' has a number that is not finite");
   put("x\n1\n2\n", good);
-  EXPECT_EQ(refusal(), "'train.csv', line 1: there is one column alone, 'x'; columns are separated "
-                       "by commas, semicolons or tabs");
+  EXPECT_EQ(refusal(),
+            "'train.csv', line 1: there is one column alone, 'x'; columns are separated "
+            "by commas, semicolons or tabs");
   put(good, "x,y\n1,c\n");
   EXPECT_EQ(refusal(), "'test.csv', line 2: 'c' is no class of the training rows (column 'y')");
   put(good, "x,y\none,a\n");
@@ -201,8 +202,7 @@ TEST_F(Table, Errors) {
   put(good, "z,y\n1,a\n");
   EXPECT_EQ(refusal(), "'test.csv', line 1: there is no column 'x'; there are z, y");
   put(good, good);
-  EXPECT_EQ(refusal(chosen("q")),
-            "target: there is no column 'q'; there are x, y");
+  EXPECT_EQ(refusal(chosen("q")), "target: there is no column 'q'; there are x, y");
   EXPECT_EQ(refusal(chosen("", TableTask::kRegression)),
             "the target 'y' is not of numbers ('a', 'train.csv', line 2): --task classification "
             "predicts texts");

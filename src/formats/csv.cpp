@@ -118,8 +118,8 @@ Status CsvReader::read_row() {
     }
     if (c == 0) return at_line(line_, "has a byte 0: this is no text");
     if (row_.size() == limits_.row_bytes) {
-      return at_line(row_line_, "is longer than " +
-                                    format_bytes(static_cast<int64_t>(limits_.row_bytes)));
+      return at_line(row_line_,
+                     "is longer than " + format_bytes(static_cast<int64_t>(limits_.row_bytes)));
     }
     row_.push_back(static_cast<char>(c));
     at_begin = false;

@@ -65,11 +65,13 @@ TEST(Csv, ErrorsNameTheLine) {
 // Fields lie across the blocks that the file is read in.
 TEST(Csv, LargeFiles) {
   std::string text = "number,text\n";
-  for (int i = 0; i < 100'000; ++i) text += std::to_string(i) + ",\"x\"\"" + std::to_string(i) + "\"\n";
+  for (int i = 0; i < 100'000; ++i)
+    text += std::to_string(i) + ",\"x\"\"" + std::to_string(i) + "\"\n";
   const Rows rows = parse(text);
   ASSERT_EQ(rows.size(), 100'001u);
   for (int i = 0; i < 100'000; i += 977) {
-    EXPECT_EQ(rows[i + 1], (std::vector<std::string>{std::to_string(i), "x\"" + std::to_string(i)}));
+    EXPECT_EQ(rows[i + 1],
+              (std::vector<std::string>{std::to_string(i), "x\"" + std::to_string(i)}));
   }
 }
 

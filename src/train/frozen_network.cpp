@@ -40,17 +40,17 @@ constexpr int64_t kLargestImage = 16384;
 // Also what programs read that know built-in networks only.
 std::string description_text(const FrozenDescription& d) {
   nlohmann::json description = {{"model", d.network.name},
-                                      {"format", to_string(d.format)},
-                                      {"height", d.options.height},
-                                      {"width", d.options.width},
-                                      {"channels", d.options.channels},
-                                      {"classes", d.options.classes},
-                                      {"width_multiplier", d.options.width_multiplier},
-                                      {"channel_means", d.options.channel_means},
-                                      {"class_names", d.class_names},
-                                      {"data", d.data},
-                                      {"loss", ops::loss_of(d.options.loss).name},
-                                      {"weights_sha256", d.weights_sha256}};
+                                {"format", to_string(d.format)},
+                                {"height", d.options.height},
+                                {"width", d.options.width},
+                                {"channels", d.options.channels},
+                                {"classes", d.options.classes},
+                                {"width_multiplier", d.options.width_multiplier},
+                                {"channel_means", d.options.channel_means},
+                                {"class_names", d.class_names},
+                                {"data", d.data},
+                                {"loss", ops::loss_of(d.options.loss).name},
+                                {"weights_sha256", d.weights_sha256}};
   if (d.table) description["table"] = to_json(*d.table);
   return description.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -13,7 +13,8 @@ Result<Benchmark> run_inference_benchmark(BenchmarkConfig& config, const TrainOb
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));
   if (network.description.table) {
-    return invalid_input(config.checkpoint + ": takes tables; bench --checkpoint measures networks "
+    return invalid_input(config.checkpoint +
+                         ": takes tables; bench --checkpoint measures networks "
                          "of pictures");
   }
   const Shape& image = network.graph.values[network.graph.inputs[0]].shape;

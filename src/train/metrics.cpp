@@ -5,9 +5,7 @@
 namespace mantissa {
 
 nlohmann::ordered_json to_json(const MetricsLine& line) {
-  nlohmann::ordered_json json = {{"step", line.step},
-                                 {"epoch", line.epoch},
-                                 {"loss", line.loss}};
+  nlohmann::ordered_json json = {{"step", line.step}, {"epoch", line.epoch}, {"loss", line.loss}};
   const auto add = [&](const char* name, const std::optional<double>& value) {
     if (value) json[name] = *value;
   };

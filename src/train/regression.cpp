@@ -74,8 +74,7 @@ Result<RegressionEvaluation> evaluate_regression(Programs& programs, BatchSource
     const auto* targets = static_cast<const int16_t*>(batch.find(kTargetTensor));
     const Tensor outputs = programs.outputs();
     for (int64_t i = 0; i < batch.count; ++i) {
-      sums.add(output_at(outputs, i),
-               std::ldexp(static_cast<double>(targets[i]), kTargetExponent));
+      sums.add(output_at(outputs, i), std::ldexp(static_cast<double>(targets[i]), kTargetExponent));
     }
     evaluation.examples += batch.count;
     evaluation.loss_q24 += step.loss_q24;

@@ -24,8 +24,8 @@ struct RegressionScore {
 struct Score {
   int64_t examples = 0;
   int64_t correct = 0;
-  int64_t loss_q24 = 0;  // sum, as StepTotals counts it
-  double loss = 0;       // mean
+  int64_t loss_q24 = 0;                                      // sum, as StepTotals counts it
+  double loss = 0;                                           // mean
   std::optional<RegressionScore> regression = std::nullopt;  // of tasks that count no correct ones
 
   double accuracy() const {

@@ -96,7 +96,43 @@ check_safetensors() {
     eval --checkpoint "$folder/description.safetensors" --data "$data"
 }
 
+# Memory is bounded by a row, and by what columns may have.
+check_tables() {
+  python3 - "$folder" <<'PYTHON'
+import sys
+folder = sys.argv[1]
+def put(name, *parts):
+    with open(f"{folder}/{name}.csv", "w") as file:
+        for part in parts:
+            file.write(part)
+put("line", "a,b\n1,", "x" * 40_000_000, "\n")
+put("quote", "a,b\n1,\"", "x\n" * 20_000_000)
+put("columns", ",".join(f"c{i}" for i in range(70_000)), "\n")
+put("fields", "a,b\n", "," * 1_000_000, "\n")
+put("classes", "a,b\n", *(f"{i},text {i}\n" for i in range(70_000)))
+put("texts", "name,b\n", *(f"{'n' * 200}{i},{'ab'[i % 2]}\n" for i in range(100_000)))
+put("wide", ",".join(f"c{i}" for i in range(400)), "\n",
+    *(",".join(f"t{i % 200}" for _ in range(400)) + "\n" for i in range(400)))
+put("escapes", "a\x1b[2J,b\n1,\x1b[31mred\n", "2,blue\n")
+PYTHON
+  local train=(train --model mlp --batch-size 1 --out "$folder/none" --data)
+  refuses "a line of 40 MB" 2 "line 2: is longer than 16.0 MiB" "${train[@]}" "$folder/line.csv"
+  refuses "a quote without end" 2 "begins here is longer.*is a quote missing" \
+    "${train[@]}" "$folder/quote.csv"
+  refuses "70,000 columns" 2 "line 1: has more than 65536 fields" "${train[@]}" "$folder/columns.csv"
+  refuses "a million fields" 2 "line 2: has more than 65536 fields" "${train[@]}" "$folder/fields.csv"
+  refuses "texts that are no classes" 2 "(is no class|at most|no column is left)" \
+    "${train[@]}" "$folder/classes.csv"
+  refuses "a column of names alone" 2 "no column is left" "${train[@]}" "$folder/texts.csv"
+  refuses "80,000 categories" 2 "79800 numbers of each row; at most 65536" \
+    "${train[@]}" "$folder/wide.csv"
+  run data "$folder/escapes.csv"
+  holds "no escape sequences are printed" \
+    eval '! grep -q $'"'"'\x1b\[2J'"'"' "$folder/stdout" "$folder/stderr"'
+}
+
 check_json
 check_toml
 check_safetensors
+check_tables
 finish

@@ -1,5 +1,5 @@
-// CSV files as tables: a text is refused in one line, or its columns are printed and read again, and
-// all its rows become numbers.
+// CSV files as tables: a text is refused in one line, or its columns are printed and read again,
+// and all its rows become numbers.
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,9 +22,8 @@ void check(bool holds, const char* what, const std::string& text) {
 
 // Where each input is put: rows are read from files.
 const std::filesystem::path& file() {
-  static const std::filesystem::path path =
-      std::filesystem::temp_directory_path() /
-      ("mantissa-fuzz-" + std::to_string(getpid()) + ".csv");
+  static const std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                            ("mantissa-fuzz-" + std::to_string(getpid()) + ".csv");
   return path;
 }
 
