@@ -18,9 +18,10 @@ namespace mantissa {
 namespace {
 
 // Measured, as what a run takes for its instructions (memory_plan.h): an executor of a stage holds
-// views of the stage's instructions, and a copy of the program; a stage has threads and their heap.
+// views of the stage's instructions, and room for those of the program; a stage has threads and
+// their heap.
 constexpr int64_t kBytesPerStageInstruction = 2400;
-constexpr int64_t kBytesPerProgramInstruction = 1600;
+constexpr int64_t kBytesPerProgramInstruction = 850;
 constexpr int64_t kBytesPerStage = int64_t{320} << 10;
 
 Result<pipeline::Schedule> schedule_of(const StagedTraining& staged) {
