@@ -112,7 +112,7 @@ put("fields", "a,b\n", "," * 1_000_000, "\n")
 put("classes", "a,b\n", *(f"{i},text {i}\n" for i in range(70_000)))
 put("texts", "name,b\n", *(f"{'n' * 200}{i},{'ab'[i % 2]}\n" for i in range(100_000)))
 put("wide", ",".join(f"c{i}" for i in range(400)), "\n",
-    *(",".join(f"t{i % 200}" for _ in range(400)) + "\n" for i in range(400)))
+    *(",".join(f"t{i % 200}" for _ in range(400)) + "\n" for i in range(1000)))
 put("escapes", "a\x1b[2J,b\n1,\x1b[31mred\n", "2,blue\n")
 PYTHON
   local train=(train --model mlp --batch-size 1 --out "$folder/none" --data)
