@@ -237,22 +237,22 @@ std::string category_of(const TableField& field) {
 }
 
 std::string utf8_text(std::string_view text) {
+  std::string utf8(text);
+  // Names and classes are parts of messages, which have one line.
+  std::replace_if(
+      utf8.begin(), utf8.end(), [](unsigned char c) { return c < 0x20; }, ' ');
   const auto is_ascii = [](unsigned char c) { return c < 0x80; };
-  if (std::all_of(text.begin(), text.end(), is_ascii)) return std::string(text);
+  if (std::all_of(utf8.begin(), utf8.end(), is_ascii)) return utf8;
   try {
-    (void)nlohmann::json(text).dump();
-    return std::string(text);
-  } catch (const nlohmann::json::exception&) {
-    std::string utf8;
-    for (const unsigned char c : text) {
-      if (c < 0x80) {
-        utf8 += static_cast<char>(c);
-      } else {
-        utf8 += static_cast<char>(0xc0 | (c >> 6));
-        utf8 += static_cast<char>(0x80 | (c & 0x3f));
-      }
-    }
+    (void)nlohmann::json(utf8).dump();
     return utf8;
+  } catch (const nlohmann::json::exception&) {
+    std::string converted;
+    for (const unsigned char c : utf8) {
+      if (c >= 0x80) converted += static_cast<char>(0xc0 | (c >> 6));
+      converted += static_cast<char>(c < 0x80 ? c : 0x80 | (c & 0x3f));
+    }
+    return converted;
   }
 }
 

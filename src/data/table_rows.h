@@ -32,7 +32,7 @@ TableField read_field(std::string_view text, bool comma);
 // UTF-8 (others are taken for Latin-1).
 std::string category_of(const TableField& field);
 
-// A text as UTF-8: others are taken for Latin-1.
+// A text as UTF-8, in one line: others are taken for Latin-1.
 std::string utf8_text(std::string_view text);
 
 class TableRows {

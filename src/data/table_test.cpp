@@ -67,6 +67,7 @@ TEST(TableField, Kinds) {
   EXPECT_EQ(category_of(read_field("7.0", false)), "7");
   EXPECT_EQ(category_of(read_field("7.5", false)), "7.5");
   EXPECT_EQ(category_of(read_field("M\xfcller", false)), "Müller");
+  EXPECT_EQ(category_of(read_field("two\nlines", false)), "two lines");
   EXPECT_EQ(category_of(read_field("Müller", false)), "Müller");
 }
 
