@@ -16,6 +16,7 @@
 #include "numerics/format.h"
 #include "train/insert_batch_norm.h"
 #include "train/network.h"
+#include "train/run_data.h"
 #include "train/run_plan.h"
 #include "train/trainer.h"
 #include "train/worker.h"

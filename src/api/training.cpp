@@ -43,11 +43,13 @@ struct Sums {
     for (size_t i = 0; i < graph->losses.size(); ++i) {
       const Node& node = graph->nodes[graph->losses[i]];
       LossReport& loss = report.losses[i];
-      loss.mean = static_cast<double>(losses[i].loss_q24) * node.op->loss_unit / n;
+      const double labels =
+          n * static_cast<double>(labels_per_example(*graph, static_cast<int>(i)));
+      loss.mean = static_cast<double>(losses[i].loss_q24) * node.op->loss_unit / labels;
       report.loss += loss.mean;
       const bool is_class =
           node.inputs.size() > 1 && graph->values[node.inputs[1]].element == Element::kIndex;
-      if (is_class) loss.accuracy = static_cast<double>(losses[i].correct) / n;
+      if (is_class) loss.accuracy = static_cast<double>(losses[i].correct) / labels;
     }
     return report;
   }
@@ -161,12 +163,34 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 Outcome<Trainer> Trainer::create(const Network& network, const Settings& settings) {
-  for (const char* name : {"model",       "data",    "out",        "resume",           "overwrite",
-                           "tensorboard", "width",   "loss",       "label-smoothing",  "classes",
-                           "input-size",  "augment", "validation", "early-stop",       "epochs",
-                           "steps",       "from",    "freeze",     "checkpoint-every", "hash-every",
-                           "statistics",  "output",  "classifier", "insert-batch-norm", "hidden",
-                           "target",      "ignore",  "task"}) {
+  for (const char* name : {"model",
+                           "data",
+                           "out",
+                           "resume",
+                           "overwrite",
+                           "tensorboard",
+                           "width",
+                           "loss",
+                           "label-smoothing",
+                           "classes",
+                           "input-size",
+                           "augment",
+                           "validation",
+                           "early-stop",
+                           "epochs",
+                           "steps",
+                           "from",
+                           "freeze",
+                           "checkpoint-every",
+                           "hash-every",
+                           "statistics",
+                           "output",
+                           "classifier",
+                           "insert-batch-norm",
+                           "hidden",
+                           "target",
+                           "ignore",
+                           "task"}) {
     if (settings.count(name) == 0) continue;
     return Failure{Exit::kInvalidInput, std::string("setting '") + name +
                                             "' is not one of a Trainer: the network, the "

@@ -17,6 +17,17 @@
 namespace mantissa {
 namespace {
 
+// Gradients are means over labels, by one factor for all losses.
+Status check_losses(const Graph& network) {
+  for (int i = 1; i < static_cast<int>(network.losses.size()); ++i) {
+    const int64_t first = labels_per_example(network, 0), other = labels_per_example(network, i);
+    if (first == other) continue;
+    return invalid_input("losses with " + std::to_string(first) + " and " + std::to_string(other) +
+                         " labels for an example do not go together in one network");
+  }
+  return {};
+}
+
 Status check_settings(const RunConfig& config) {
   if (config.format.float_steps() > 0) {
     return invalid_input(
@@ -35,6 +46,11 @@ Status check_settings(const RunConfig& config) {
 }
 
 }  // namespace
+
+int64_t labels_per_example(const Graph& graph, int loss) {
+  const Shape& logits = graph.values[graph.nodes[graph.losses[loss]].inputs[0]].shape;
+  return logits.count() / logits.last();
+}
 
 Session::Session(Graph network, const RunConfig& config)
     : config_(config),
@@ -73,6 +89,7 @@ Status Session::compile() {
 
 Result<std::unique_ptr<Session>> Session::create(Graph network, const RunConfig& config) {
   MANTISSA_RETURN_IF_ERROR(check_settings(config));
+  MANTISSA_RETURN_IF_ERROR(check_losses(network));
   std::unique_ptr<Session> session(new Session(std::move(network), config));
   MANTISSA_RETURN_IF_ERROR(session->compile());
   return session;
@@ -87,6 +104,10 @@ Result<StepResult> Session::step(const Batch& batch, double learning_rate) {
   StepScalars scalars = step_scalars(config_);
   scalars.learning_rate = learning_rate;
   scalars.step = steps_;
+  if (!network_.losses.empty()) {
+    scalars.gradient_scale =
+        1 / static_cast<double>(config_.batch_size * labels_per_example(network_, 0));
+  }
   MANTISSA_ASSIGN(const StepResult result, programs_->train_step(batch, scalars));
   ++steps_;
   return result;

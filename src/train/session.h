@@ -73,6 +73,10 @@ class Session {
   int64_t steps_ = 0;
 };
 
+// The labels or rows of targets that an example has for a loss of the graph: one, or one for each
+// element of a sequence.
+int64_t labels_per_example(const Graph& graph, int loss);
+
 // Runs the forward pass of a frozen network on all examples, so many at once. `found` is called
 // after each batch.
 Status run_frozen(
