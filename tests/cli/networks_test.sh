@@ -136,7 +136,7 @@ check_refusals() {
   done
   mkdir -p "$folder/rgb"
   refuses "pictures of another size" 2 \
-    "'mine' takes pictures of \[28, 28, 1\], and .* has \[14, 14, 1\]; --input-size resizes them" \
+    "'mine' takes pictures of \[28, 28, 1\], and .* has pictures of \[14, 14, 1\]; --input-size resizes them" \
     plan --model "$own" --data "$data" --input-size 14
   refuses "pictures with other channels" 2 "takes pictures of \[28, 28, 1\].*\[28, 28, 3\]" \
     bench --model "$own" --input-size 28x28x3
