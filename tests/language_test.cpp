@@ -273,7 +273,7 @@ TEST(Attention, LooksAtNothingThatFollows) {
   EXPECT_NE(before.values, after.values);
 }
 
-// What padding holds changes no bit: of the result, its exponent, and all gradients.
+// The content of padding changes no bit of the result, its exponent and all gradients.
 TEST(Attention, DoesNotSeePadding) {
   constexpr int64_t kPositions = 9, kWidth = 8, kLength = 6;
   std::vector<Shape> shapes(3, Shape{kPositions, kWidth});

@@ -65,7 +65,7 @@ struct Progress {
   } kind = Kind::kStep;
   int64_t step = 0, steps = 0;  // done, in all (kValidating, kEvaluating: examples)
   int64_t epoch = 0, epochs = 0;
-  // Of the steps since the last report. Accuracy is -1 where numbers are predicted.
+  // Means since the last report. Accuracy is -1 where numbers are predicted.
   double loss = 0, accuracy = 0;
   double learning_rate = 0;
   double examples_per_second = 0;
@@ -153,7 +153,7 @@ struct EvaluationOutcome {
   double top5_accuracy = -1;  // fraction; -1 with fewer than ten classes
   double loss = 0;            // mean cross-entropy in nats, or squared error, as trained
   double seconds = 0;
-  // Of a language model, whose examples are tokens; below 0 of others. `loss` is in nats a token.
+  // Language models only, whose examples are tokens; else below 0. `loss` is in nats a token.
   double bits_per_token = -1, perplexity = -1;
   bool has_bytes = false;  // tokens are bytes, not characters
   std::vector<std::string> class_names;

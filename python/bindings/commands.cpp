@@ -111,10 +111,6 @@ std::vector<std::string> export_file(const Settings& settings) {
   return checked(released([&] { return export_model(settings); })).notes;
 }
 
-std::string network_json(const Settings& settings) {
-  return checked(released([&] { return describe_network(settings); })).json;
-}
-
 std::string path_json(const std::string& path, const Settings& settings) {
   return checked(released([&] { return describe_path(path, settings); })).json;
 }
@@ -159,7 +155,6 @@ void bind_commands(nb::module_& module) {
   module.def("plan", &plan_of);
   module.def("import_model", &import_file);
   module.def("export_model", &export_file);
-  module.def("describe_network", &network_json);
   module.def("describe_path", &path_json);
   module.def("describe_data", &data_json);
   module.def("statistics", &statistics_json);

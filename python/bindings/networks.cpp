@@ -108,7 +108,6 @@ void bind_networks(nb::module_& module) {
       .def_prop_ro("name", &Network::name)
       .def("inputs", &inputs_of)
       .def("parameters", &parameters_of)
-      .def("summary", &Network::summary)
       .def("with_pixel_means",
            [](const Network& network, const std::vector<int64_t>& means) {
              return value_of(network.with_pixel_means(means));

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._settings import settings_of
@@ -126,6 +126,8 @@ class Trainer:
         Ctrl-C ends the step, saves the checkpoint, and raises KeyboardInterrupt."""
         if epochs is not None and steps is not None:
             raise InvalidInput("fit: give either `epochs` or `steps`")
+        if steps is not None and steps < 1:
+            raise InvalidInput("fit: `steps` must be 1 or more")
         if resume and checkpoint is None:
             raise InvalidInput("fit: `resume` wants the `checkpoint` to go on from")
         if resume and checkpoint is not None and os.path.exists(checkpoint):
@@ -150,7 +152,8 @@ class Trainer:
         for watcher in watchers:
             watcher.on_begin(self)
         try:
-            self._core.fit(examples.bound_to(self.network), epochs or 1, steps or 0, resume,
+            self._core.fit(examples.bound_to(self.network), 1 if epochs is None else epochs,
+                           steps or 0, resume,
                            on_step if watchers else None, on_epoch)
         except KeyboardInterrupt:
             if checkpoint is not None:
@@ -161,8 +164,8 @@ class Trainer:
                 watcher.on_end(self, history)
         return history
 
-    def fit_batches(self, batches: Iterable[Any], *, learning_rate: float | Callable[[int], float],
-                    progress: bool = False) -> list[float]:
+    def fit_batches(self, batches: Iterable[Any], *, learning_rate: float | Callable[[int], float]
+                    ) -> list[float]:
         """A step on each batch of an iterable, a generator or a PyTorch DataLoader; each is a tuple of
         arrays. The learning rate may be a function of the step. Returns the losses."""
         losses = []

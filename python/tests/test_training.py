@@ -157,6 +157,9 @@ def test_errors(network, trainer, digits):
     assert isinstance(error.value, MemoryError)
     with pytest.raises(mt.InvalidInput, match="either"):
         trainer.fit(digits, epochs=1, steps=1)
+    for nothing in ({"epochs": 0}, {"steps": 0}):
+        with pytest.raises(mt.InvalidInput, match="1 or more"):
+            trainer.fit(digits, progress=False, **nothing)
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(trainer)
     with pytest.raises(mt.Error):

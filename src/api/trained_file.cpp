@@ -20,7 +20,7 @@ Outcome<Network> TrainedParameters::network() const {
   if (file.imported) return network_of_graph(file.imported->graph);
   auto found = network_of(file);
   if (!found.ok()) return failure_of(found.error());
-  // Those of a run or a frozen network are read with the means of its pixels.
+  // Networks of runs and frozen networks are read with the means of their pixels.
   const bool is_run = !found->network;
   const NetworkOutcome described =
       describe_network({{"path", is_run ? file.path.parent_path().string() : file.path.string()}});

@@ -143,7 +143,7 @@ Status pair_arrays(const fs::path& path, const std::vector<std::string>& names, 
   return {};
 }
 
-// Which arrays are which split, without those of an archive, whose names are given.
+// The files that hold arrays of each split; an archive names its arrays itself.
 Result<FoundData> find_arrays(const fs::path& path, std::vector<std::string> names) {
   FoundData found;
   const bool is_archive = is_npz(path);

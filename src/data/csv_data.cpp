@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of any file that is named; in folders only the first two are looked for.
+// Any file that is named is read; in folders only the first two are looked for.
 constexpr std::array<std::string_view, 5> kSuffixes = {".csv", ".tsv", ".tab", ".data", ".txt"};
 
 bool is_csv(const fs::path& file, size_t suffixes) {
@@ -50,7 +50,7 @@ Result<std::unique_ptr<TableRows>> open(const FoundSplit& split) {
   return open_csv_rows(split.file(0));
 }
 
-// Which file of a folder is which split. Others are passed over, with a note.
+// The file of each split in a folder. Others are passed over, with a note.
 Status find_files(const fs::path& folder, FoundData& found) {
   MANTISSA_ASSIGN(const std::vector<std::string> names, csv_files(folder));
   for (const std::string& name : names) {

@@ -24,7 +24,7 @@ struct ImageSet {
   int64_t channels = 0;
   std::vector<uint8_t> pixels;  // [count][height][width][channels]
   std::vector<Label> labels;    // [count], or none: the targets are numbers
-  // Of tables, in place of pixels; mantissas (tensor/table_numbers.h).
+  // Tables have these in place of pixels: mantissas (tensor/table_numbers.h).
   int64_t features = 0;               // 0: these are pictures
   std::vector<int16_t> numbers = {};  // [count][features]
   std::vector<int16_t> targets = {};  // [count], or none: there are labels

@@ -32,7 +32,7 @@ bool is_one_of(const std::array<const char*, n>& names, std::string word) {
   return std::find(names.begin(), names.end(), word) != names.end();
 }
 
-// Which fields of a list's rows are which; -1: none.
+// The places of the fields in a list's rows; -1: none.
 struct ListColumns {
   int file = 0, label = -1, split = -1;
   bool has_names = false;
@@ -183,7 +183,7 @@ Status read_list(const fs::path& folder, const PictureList& list,
   }
 }
 
-// Of lists for splits, and one for all pictures, the first are read.
+// Lists for splits are read before one for all pictures.
 std::vector<PictureList> wanted_lists(std::vector<PictureList> lists, FoundData& found) {
   const bool any = std::any_of(lists.begin(), lists.end(), says_split);
   std::vector<PictureList> wanted;

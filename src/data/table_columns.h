@@ -1,4 +1,4 @@
-// What the columns of a table are, from its training rows.
+// The columns of a table, as its training rows tell them.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ struct TableTarget {
 // Rows as a network takes them. Columns are found by name; there may be more.
 class TableEncoder {
  public:
-  // What it is made of outlives it. An error names the first column that is not there; the target
+  // Its arguments outlive it. An error names the first column that is not there; the target
   // may be missing.
   static Result<TableEncoder> create(const TableSchema& schema, const TableRows& rows);
 

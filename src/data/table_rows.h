@@ -24,8 +24,8 @@ struct TableField {
   bool is_number() const { return kind == FieldKind::kWhole || kind == FieldKind::kReal; }
 };
 
-// What a text is. Missing are: nothing, ?, NA, N/A, nan, null and none, in any case. `comma`:
-// numbers may have a decimal comma.
+// The kind of a field's text. Missing are: nothing, ?, NA, N/A, nan, null and none, in any case.
+// `comma`: numbers may have a decimal comma.
 TableField read_field(std::string_view text, bool comma);
 
 // The category or class that a field names: whole numbers alike however they are written, texts in

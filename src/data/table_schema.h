@@ -10,12 +10,12 @@
 
 namespace mantissa {
 
-// What is predicted: classes, or numbers.
+// Predictions: classes, or numbers.
 enum class TableTask { kByTarget, kClassification, kRegression };
 Result<TableTask> parse_table_task(const std::string& text);
 const char* table_task_name(TableTask task);
 
-// What the user says of a table.
+// The user's settings for a table.
 struct TableChoices {
   std::string target = {};  // the column that is predicted; "": one called so, or the last
   std::string ignore = {};  // columns that are left out, with commas between them

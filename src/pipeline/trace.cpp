@@ -54,7 +54,7 @@ bool is_whole(const Trace& trace, std::pair<int64_t, int64_t> steps) {
   return true;
 }
 
-// Of a step that has no such piece it is 0.
+// A step without such a piece has 0.
 std::array<PieceTimes, kWorks> pieces_of(const std::vector<TracedCell>& cells, int accumulate,
                                          std::pair<int64_t, int64_t> steps) {
   const auto count = static_cast<size_t>(steps.second - steps.first + 1);

@@ -113,7 +113,7 @@ Result<std::string> generate_text(FrozenNetwork& network, const GenerationOption
   std::string text;
   for (int64_t i = 0; i < options.length; ++i) {
     const int64_t used = std::min<int64_t>(std::ssize(tokens), language.sequence);
-    // What follows the last token is not seen by it.
+    // The last token does not see the places behind it.
     std::fill(window.begin(), window.end(), 0);
     std::copy(tokens.end() - used, tokens.end(), window.begin());
     batches.go_to(0);

@@ -26,7 +26,7 @@ Result<LanguageOptions> language_options(const Graph& network);
 // Scores count tokens: loss and accuracy are means over them.
 Task language_task(const LanguageOptions& options, std::string data);
 
-// What is reported of a loss in nats a token: bits a token, and perplexity, e to the loss.
+// A loss in nats a token as bits a token, and as perplexity, e to the loss.
 double bits_of_nats(double nats);
 double perplexity_of_nats(double nats);
 

@@ -21,7 +21,7 @@ struct RunInference {
   const Machine& machine;  // with the run's whole arena
 };
 
-// What a run's network is for: classes, or the numbers of a table.
+// The purpose of a run's network: classes, or the numbers of a table.
 Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data);
 
 // Freezes the network with its weights in `state`. It is there until the next step is taken.
