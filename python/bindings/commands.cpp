@@ -10,9 +10,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
 #include <tuple>
 
+#include "callbacks.h"
 #include "core.h"
 #include "errors.h"
 
@@ -27,13 +27,7 @@ class Watcher {
 
   bool operator()(const Progress& progress) {
     const nb::gil_scoped_acquire held;
-    try {
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      return callback_.is_none() || !callback_(progress).is(nb::bool_(false));
-    } catch (nb::python_error& error) {
-      error_.emplace(std::move(error));
-      return false;
-    }
+    return calls_.goes_on(callback_, progress);
   }
 
   // The outcome of work with this observer; what Python raised in it is raised again.
@@ -41,13 +35,13 @@ class Watcher {
   auto watch(const Work& work) {
     auto outcome = released(
         [&] { return work([this](const Progress& progress) { return (*this)(progress); }); });
-    if (error_) throw nb::python_error(std::move(*error_));
+    calls_.raise_if_failed();
     return outcome;
   }
 
  private:
   nb::object callback_;
-  std::optional<nb::python_error> error_;
+  PythonCalls calls_;
 };
 
 std::string train_run(const Settings& settings, nb::object callback) {

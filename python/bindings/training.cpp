@@ -2,17 +2,16 @@
 #include <mantissa/training.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
-#include <optional>
 #include <tuple>
 
 #include "arrays.h"
+#include "callbacks.h"
 #include "core.h"
 #include "errors.h"
 
@@ -50,35 +49,19 @@ class Callbacks {
     if (now - last_ < kPause && progress.step < progress.steps) return true;
     last_ = now;
     const nb::gil_scoped_acquire held;
-    return asked([&] {
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      return on_step_.is_none() || goes_on(on_step_(progress));
-    });
+    return calls_.goes_on(on_step_, progress);
   }
   bool epoch(const EpochReport& report) {
     const nb::gil_scoped_acquire held;
-    return asked([&] { return on_epoch_.is_none() || goes_on(on_epoch_(report)); });
+    return calls_.goes_on(on_epoch_, report);
   }
-  void raise_if_failed() {
-    if (error_) throw nb::python_error(std::move(*error_));
-  }
+  void raise_if_failed() { calls_.raise_if_failed(); }
 
  private:
   static constexpr std::chrono::milliseconds kPause{50};
-  static bool goes_on(const nb::object& answer) { return !answer.is(nb::bool_(false)); }
-
-  template <typename Ask>
-  bool asked(const Ask& ask) {
-    try {
-      return ask();
-    } catch (nb::python_error& error) {
-      error_.emplace(std::move(error));
-      return false;
-    }
-  }
 
   nb::object on_step_, on_epoch_;
-  std::optional<nb::python_error> error_;
+  PythonCalls calls_;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 

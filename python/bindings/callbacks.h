@@ -1,0 +1,35 @@
+// Python's callbacks while the engine works.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <utility>
+
+namespace mantissa::python {
+
+// Asks Python whether to go on. An exception that it raises must not pass through the engine: it is
+// kept, ends the work, and is raised again behind it.
+class PythonCalls {
+ public:
+  // Whether the callback (None: there is none) did not answer False; false after an exception.
+  template <typename Argument>
+  bool goes_on(const nanobind::object& callback, const Argument& argument) {
+    try {
+      // Python sees signals only when it is asked to.
+      if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+      return callback.is_none() || !callback(argument).is(nanobind::bool_(false));
+    } catch (nanobind::python_error& error) {
+      error_.emplace(std::move(error));
+      return false;
+    }
+  }
+  void raise_if_failed() {
+    if (error_) throw nanobind::python_error(std::move(*error_));
+  }
+
+ private:
+  std::optional<nanobind::python_error> error_;
+};
+
+}  // namespace mantissa::python
