@@ -30,26 +30,24 @@ struct Sums {
   void add(const StepResult& result) {
     examples += result.examples;
     clipped += result.saturated;
-    for (size_t i = 0; i < losses.size(); ++i) {
-      losses[i].loss_q24 += result.losses[i].loss_q24;
-      losses[i].correct += result.losses[i].correct;
-    }
+    for (size_t i = 0; i < losses.size(); ++i) losses[i] += result.losses[i];
   }
 
   StepReport report() const {
     StepReport report{.examples = examples, .clipped = clipped};
-    const double n = static_cast<double>(std::max<int64_t>(1, examples));
     report.loss_count = static_cast<int>(graph->losses.size());
     for (size_t i = 0; i < graph->losses.size(); ++i) {
       const Node& node = graph->nodes[graph->losses[i]];
       LossReport& loss = report.losses[i];
-      const double labels =
-          n * static_cast<double>(labels_per_example(*graph, static_cast<int>(i)));
-      loss.mean = static_cast<double>(losses[i].loss_q24) * node.op->loss_unit / labels;
+      const double weight = static_cast<double>(std::max<int64_t>(1, losses[i].weight_q10));
+      loss.mean = static_cast<double>(losses[i].loss_q24) * node.op->loss_unit / weight * 0x1p10;
       report.loss += loss.mean;
       const bool is_class =
           node.inputs.size() > 1 && graph->values[node.inputs[1]].element == Element::kIndex;
-      if (is_class) loss.accuracy = static_cast<double>(losses[i].correct) / labels;
+      if (is_class) {
+        loss.accuracy = static_cast<double>(losses[i].correct) /
+                        static_cast<double>(std::max<int64_t>(1, losses[i].counted));
+      }
     }
     return report;
   }

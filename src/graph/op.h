@@ -51,10 +51,23 @@ constexpr bool is_training(ExponentMode mode) {
 // 128] for e in [-128, 127], per channel for guarded values.
 constexpr int kHistogramBins = 256;
 
-// The sums of one loss of the graph over the examples of a step.
+// The sums of one loss of the graph over the examples of a step. A row is an example, or an element
+// of its sequence. Rows with a label below 0, or a weight of 0, do not count.
 struct LossTotals {
-  int64_t loss_q24 = 0;  // in units of Op::loss_unit
-  int64_t correct = 0;   // of losses that compare with a class
+  int64_t loss_q24 = 0;    // in units of Op::loss_unit, each row times its weight
+  int64_t correct = 0;     // of losses that compare with a class
+  int64_t rows = 0;        // with those that do not count
+  int64_t counted = 0;     // rows
+  int64_t weight_q10 = 0;  // of these rows; without weights each has 1
+
+  LossTotals& operator+=(const LossTotals& other) {
+    loss_q24 += other.loss_q24;
+    correct += other.correct;
+    rows += other.rows;
+    counted += other.counted;
+    weight_q10 += other.weight_q10;
+    return *this;
+  }
 };
 
 // Results that an instruction adds to a step's totals.

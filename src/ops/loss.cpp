@@ -35,15 +35,19 @@ Prepared prepare(Phase, const OpContext& c) {
   return std::make_shared<const int64_t>(c.attributes->whole("smoothing"));
 }
 
-constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex};
+constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex, Element::kNumber};
+
+// Logits, labels or targets, and perhaps weights.
+bool is_count(size_t inputs) { return inputs == 2 || inputs == 3; }
 
 Result<std::vector<ValueType>> infer(const Attributes&, std::span<const Shape> inputs) {
-  const bool fits = inputs.size() == 2 && inputs[0].rank >= 1 &&
+  const bool fits = is_count(inputs.size()) && inputs[0].rank >= 1 &&
                     inputs[1].rank == inputs[0].rank - 1 &&
                     std::equal(inputs[1].dims.begin(), inputs[1].dims.begin() + inputs[1].rank,
                                inputs[0].dims.begin());
-  if (!fits) {
-    return invalid_input("wants logits [..., classes], and a label for each row of them");
+  if (!fits || (inputs.size() == 3 && inputs[2] != inputs[1])) {
+    return invalid_input(
+        "wants logits [..., classes], a label for each row of them, and perhaps a weight for each");
   }
   if (inputs[0].last() > kernels::kMaximumClasses) {
     return invalid_input("wants at most " + std::to_string(kernels::kMaximumClasses) + " classes");
@@ -51,15 +55,26 @@ Result<std::vector<ValueType>> infer(const Attributes&, std::span<const Shape> i
   return std::vector<ValueType>{{Shape{}, Element::kReal}};
 }
 
-// inputs: logits int32 [N, ..., classes], labels int32 [N, ...].
+const int16_t* weights_of(const OpContext& c) {
+  return c.inputs.size() > 2 ? c.inputs[2].as<int16_t>() : nullptr;
+}
+
+// inputs: logits int32 [N, ..., classes], labels int32 [N, ...], perhaps weights int16 [N, ...].
 kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c) {
-  return {c.inputs[0].as<int32_t>(), c.inputs[1].as<int32_t>(), *c.inputs[0].exponent,
-          c.inputs[0].shape.last(), *static_cast<const int64_t*>(c.prepared)};
+  return {c.inputs[0].as<int32_t>(),
+          c.inputs[1].as<int32_t>(),
+          *c.inputs[0].exponent,
+          c.inputs[0].shape.last(),
+          *static_cast<const int64_t*>(c.prepared),
+          weights_of(c)};
 }
 
 kernels::SquaredError squared_error_arguments(const OpContext& c) {
-  return {c.inputs[0].as<int32_t>(), c.inputs[1].as<int32_t>(), *c.inputs[0].exponent,
-          c.inputs[0].shape.last()};
+  return {.logits = c.inputs[0].as<int32_t>(),
+          .labels = c.inputs[1].as<int32_t>(),
+          .exponent = *c.inputs[0].exponent,
+          .classes = c.inputs[0].shape.last(),
+          .weights = weights_of(c)};
 }
 
 // Rows of logits: one for each example, or for each element of its sequence.
@@ -76,12 +91,14 @@ void forward(const OpContext& c) {
     c.loss->loss_q24 += partial[part].loss_q24;
     c.loss->correct += partial[part].correct;
   }
+  count_rows(kArguments(c).row_weights(), rows_of(c), *c.loss);
 }
 
 template <auto kFamily, auto kArguments, int kWideExponent>
 void backward_input(const OpContext& c) {
   const Tensor& grad = c.grad_inputs[0];
-  narrow_gradient(c, grad, kWideExponent, [&](int shift) {
+  const int wide_exponent = kWideExponent - kArguments(c).row_weights().bits();
+  narrow_gradient(c, grad, wide_exponent, [&](int shift) {
     return kernels::parallel_statistics(
         *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end) {
           return (c.kernels->*kFamily)
@@ -90,11 +107,12 @@ void backward_input(const OpContext& c) {
   });
 }
 
-constexpr Element kTargetElements[] = {Element::kMantissa, Element::kNumber};
+constexpr Element kTargetElements[] = {Element::kMantissa, Element::kNumber, Element::kNumber};
 
 Result<std::vector<ValueType>> infer_regression(const Attributes&, std::span<const Shape> inputs) {
-  if (inputs.size() != 2 || inputs[0].rank != 1 || inputs[1] != inputs[0]) {
-    return invalid_input("wants results [outputs] and as many targets");
+  if (!is_count(inputs.size()) || inputs[0].rank != 1 || inputs[1] != inputs[0] ||
+      (inputs.size() == 3 && inputs[2] != Shape{})) {
+    return invalid_input("wants results [outputs], as many targets, and perhaps a weight");
   }
   if (inputs[0][0] > kernels::kMaximumClasses) {
     return invalid_input("wants at most " + std::to_string(kernels::kMaximumClasses) + " outputs");
@@ -108,7 +126,8 @@ kernels::SquaredError regression_arguments(const OpContext& c) {
           .exponent = *c.inputs[0].exponent,
           .classes = c.inputs[0].shape.last(),
           .targets = c.inputs[1].as<int16_t>(),
-          .target_exponent = *c.inputs[1].exponent};
+          .target_exponent = *c.inputs[1].exponent,
+          .weights = weights_of(c)};
 }
 
 // A row for one family of kernels.
@@ -151,12 +170,25 @@ const Op kRegressionError = [] {
   return op;
 }();
 
+Shape rows_shape(Shape logits) {
+  if (logits.rank > 0) logits.dims[static_cast<size_t>(--logits.rank)] = 1;
+  return logits;
+}
+
+void count_rows(const kernels::RowWeights& weights, int64_t rows, LossTotals& totals) {
+  totals.rows += rows;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t factor = weights.factor(row);
+    totals.counted += factor > 0;
+    totals.weight_q10 += factor << (kernels::kRowWeightBits - weights.bits());
+  }
+}
+
 const Loss& loss_of(LossKind kind) { return kLosses[static_cast<size_t>(kind)]; }
 
 Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing) {
   const int logits = graph.outputs[0];
-  Shape rows = graph.values[logits].shape;
-  if (rows.rank > 0) rows.dims[static_cast<size_t>(--rows.rank)] = 1;
+  const Shape rows = rows_shape(graph.values[logits].shape);
   const std::vector<int> results = graph.outputs;
   GraphBuilder builder(std::move(graph));
   const int labels = kind == LossKind::kRegression
@@ -166,6 +198,22 @@ Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing) {
   builder.add_loss(*loss.op, "loss", {logits, labels},
                    loss.smooths ? Attributes{{"smoothing", smoothing}} : Attributes());
   return builder.finish(results);
+}
+
+Status add_row_weights(Graph& graph) {
+  if (graph.losses.empty()) return invalid_input("the network has no loss to give weights to");
+  std::vector<int>& inputs = graph.nodes[graph.losses[0]].inputs;
+  if (inputs.size() > 2) return invalid_input("the network's loss has weights of its own");
+  Value weights;
+  weights.name = "weights";
+  weights.shape = rows_shape(graph.values[inputs[0]].shape);
+  weights.element = Element::kNumber;
+  weights.type = DataType::kInt16;
+  weights.exponent = kWeightExponent;
+  inputs.push_back(static_cast<int>(graph.values.size()));
+  graph.inputs.push_back(inputs.back());
+  graph.values.push_back(std::move(weights));
+  return {};
 }
 
 Result<LossKind> parse_loss(std::string_view name) {

@@ -5,7 +5,9 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "graph/graph.h"
 #include "graph/op.h"
+#include "kernels/row_weights.h"
 
 namespace mantissa::ops {
 
@@ -31,6 +33,16 @@ Result<Graph> with_loss(Graph graph, LossKind kind, double smoothing);
 inline double loss_value(LossKind kind, int64_t loss_q24) {
   return static_cast<double>(loss_q24) * loss_of(kind).op->loss_unit;
 }
+
+// The shape of labels: one for each row of logits [..., classes].
+Shape rows_shape(Shape logits);
+
+// Gives the first loss an input of weights, one for each row: "weights", numbers at
+// kWeightExponent. Fails if the loss has one.
+Status add_row_weights(Graph& graph);
+
+// Adds the rows that a loss counts.
+void count_rows(const kernels::RowWeights& weights, int64_t rows, LossTotals& totals);
 
 // Label smoothing is kept as a whole number of 2^-16.
 constexpr int64_t kSmoothingOne = int64_t{1} << 16;

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "kernels/row_weights.h"
 #include "numerics/exponent.h"
+#include "numerics/rounding.h"
 #include "runtime/slots.h"
 
 namespace mantissa {
@@ -156,28 +158,37 @@ StepResult result_of(const Slots& slots, int64_t examples) {
   StepResult result;
   result.examples = examples;
   result.losses = slots.losses;
-  result.correct = slots.losses[0].correct;
-  result.loss_q24 = slots.losses[0].loss_q24;
-  for (size_t i = 0; i < slots.loss_units.size(); ++i) {
-    const auto n = static_cast<double>(examples * slots.loss_rows[i]);
-    result.loss += static_cast<double>(slots.losses[i].loss_q24) * slots.loss_units[i] / n;
-    if (i == 0) result.accuracy = static_cast<double>(result.correct) / n;
-  }
+  std::ranges::copy(slots.loss_units, result.loss_units.begin());
+  result.take_means();
   return result;
+}
+
+// n * all / part, to nearest even: n itself where that is all.
+int64_t extrapolated(int64_t n, int64_t all, int64_t part) {
+  return n == 0 || part == all ? n : divide_rne(__int128{n} * all, part);
 }
 
 }  // namespace
 
-void StepResult::add(const StepResult& part) {
-  loss += part.loss;
-  accuracy += part.accuracy;
-  examples = part.examples;
+void StepResult::take_means() {
+  loss = 0;
   for (size_t i = 0; i < losses.size(); ++i) {
-    losses[i].loss_q24 += part.losses[i].loss_q24;
-    losses[i].correct += part.losses[i].correct;
+    if (losses[i].weight_q10 == 0) continue;
+    const double weight = static_cast<double>(losses[i].weight_q10) * 0x1p-10;
+    loss += static_cast<double>(losses[i].loss_q24) * loss_units[i] / weight;
   }
-  correct += part.correct;
-  loss_q24 += part.loss_q24;
+  const LossTotals& first = losses[0];
+  accuracy = static_cast<double>(first.correct) /
+             static_cast<double>(std::max<int64_t>(1, first.counted));
+  correct = extrapolated(first.correct, first.rows, first.counted);
+  loss_q24 = extrapolated(first.loss_q24, first.rows << kernels::kRowWeightBits, first.weight_q10);
+}
+
+void StepResult::add(const StepResult& part) {
+  examples = part.examples;
+  loss_units = part.loss_units;
+  for (size_t i = 0; i < losses.size(); ++i) losses[i] += part.losses[i];
+  take_means();
   saturated += part.saturated;
   requantised += part.requantised;
   guard_violations += part.guard_violations;

@@ -26,14 +26,17 @@ struct Slots;
 
 // Totals of one step, over its micro-batches.
 struct StepResult {
-  // Mean over the examples, or over their labels where they have several, in the losses' units
-  // (nats); the sum of all losses.
-  double loss = 0;
-  double accuracy = 0;  // fraction, of the first loss
-  int64_t examples = 0;
   std::array<LossTotals, kMostLosses> losses = {};  // as in the graph
-  int64_t correct = 0;                              // of the first loss
-  int64_t loss_q24 = 0;                             // of the first loss
+  std::array<double, kMostLosses> loss_units = {};  // of LossTotals::loss_q24
+  int64_t examples = 0;
+  // Of these sums, by take_means: the weighted means of the rows that count, in the losses' units
+  // (nats), all losses together; and the fraction of rows with the right class.
+  double loss = 0;
+  double accuracy = 0;  // of the first loss
+  // The first loss and its correct rows as if all rows counted, each the mean: to be summed over
+  // steps that count different numbers of rows.
+  int64_t correct = 0;
+  int64_t loss_q24 = 0;
   int64_t saturated = 0;                            // mantissas clipped
   int64_t requantised = 0;                          // mantissas written by instructions that round
   int64_t guard_violations = 0;        // batch norms with a channel narrower than one unit
@@ -46,6 +49,7 @@ struct StepResult {
 
   // Adds the counts of another part of the same step's program.
   void add(const StepResult& part);
+  void take_means();
 };
 
 // Instructions that an executor runs, and where buffers of the program lie in its arena.

@@ -263,9 +263,7 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
     }
   }
   for (const int loss : graph.losses) {
-    const Shape& logits = graph.values[graph.nodes[loss].inputs[0]].shape;
     slots.loss_units.push_back(graph.nodes[loss].op->loss_unit);
-    slots.loss_rows.push_back(logits.count() / logits.last());
   }
   for (const int input : graph.inputs) {
     if (graph.values[input].element != Element::kNumber) continue;
@@ -318,8 +316,7 @@ void clear_counts(const Program& program, int64_t step, Slots& slots) {
 void add_counts(const Slots& other, Slots& slots) {
   add(other.totals, slots.totals);
   for (size_t i = 0; i < slots.losses.size(); ++i) {
-    slots.losses[i].loss_q24 += other.losses[i].loss_q24;
-    slots.losses[i].correct += other.losses[i].correct;
+    slots.losses[i] += other.losses[i];
   }
   slots.requantised += other.requantised;
   std::ranges::transform(slots.saturated, other.saturated, slots.saturated.begin(), std::plus());

@@ -48,7 +48,6 @@ struct Slots {
   StepTotals totals;
   std::array<LossTotals, kMostLosses> losses;  // as in the graph
   std::vector<double> loss_units;              // of LossTotals::loss_q24
-  std::vector<int64_t> loss_rows;              // of each example: the labels that it has
   int64_t requantised = 0;
 };
 

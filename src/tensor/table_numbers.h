@@ -1,4 +1,4 @@
-// The numbers of tables as networks take them.
+// The numbers of examples that networks take at fixed exponents.
 #pragma once
 
 namespace mantissa {
@@ -8,5 +8,8 @@ namespace mantissa {
 // 1/1024. What lies beyond is taken for the end.
 constexpr int kFeatureExponent = -12;
 constexpr int kTargetExponent = -10;
+
+// Exponent of the weights of rows in losses, 16-bit mantissas from 0 up: to 31 in steps of 1/1024.
+constexpr int kWeightExponent = -10;
 
 }  // namespace mantissa

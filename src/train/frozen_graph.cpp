@@ -20,6 +20,8 @@ Graph with_frozen_operators(const Graph& graph) {
     node.parameters.push_back(static_cast<int>(frozen.parameters.size()));
     frozen.parameters.push_back(std::move(parameter));
   };
+  // Weights are of training.
+  for (const int loss : frozen.losses) frozen.nodes[loss].inputs.resize(2);
   for (Node& node : frozen.nodes) {
     const std::vector<int> old = std::exchange(node.parameters, {});
     if (node.op->frozen != nullptr) {

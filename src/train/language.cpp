@@ -67,13 +67,14 @@ Result<Score> measure_language(Programs& programs, BatchSource& batches,
   int64_t examples = 0;
   const auto add = [&](const Batch& batch, const StepResult& step) -> Status {
     examples += batch.count;
-    score.correct += step.correct;
-    score.loss_q24 += step.loss_q24;
+    const LossTotals& loss = step.losses[0];
+    score.examples += loss.counted;
+    score.correct += loss.correct;
+    score.loss_q24 += loss.loss_q24;
     if (observer == nullptr || observer(examples)) return {};
     return make_error(ErrorCode::kInterrupted, "interrupted while evaluating");
   };
   MANTISSA_RETURN_IF_ERROR(infer_all(programs, batches, add));
-  score.examples = examples * options.sequence;
   score.loss = ops::loss_value(options.loss, score.loss_q24) /
                static_cast<double>(std::max<int64_t>(1, score.examples));
   return score;

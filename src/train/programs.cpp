@@ -4,6 +4,7 @@
 #include <string>
 
 #include "data/examples.h"
+#include "ops/loss.h"
 
 namespace mantissa {
 namespace {
@@ -19,21 +20,72 @@ Result<const void*> tensor_for(const TensorSpec& input, const Batch& batch) {
                        (have.empty() ? "nothing" : have));
 }
 
-// Losses read the logit that a label names.
-Status check_labels(const Graph& graph, std::span<const void* const> inputs, int64_t count) {
-  for (const int loss : graph.losses) {
-    const std::vector<int>& reads = graph.nodes[loss].inputs;
-    if (graph.values[reads[1]].element != Element::kIndex) continue;
-    const int64_t classes = graph.values[reads[0]].shape.last();
-    const auto place = std::find(graph.inputs.begin(), graph.inputs.end(), reads[1]);
-    const auto* labels = static_cast<const int32_t*>(inputs[place - graph.inputs.begin()]);
-    for (int64_t i = 0; labels != nullptr && i < count; ++i) {
-      if (labels[i] >= 0 && labels[i] < classes) continue;
-      return invalid_input("label " + std::to_string(labels[i]) + ": the network has " +
-                           std::to_string(classes) + " classes");
-    }
+// The batch's tensor of an input of the graph.
+const void* tensor_of(const Graph& graph, std::span<const void* const> inputs, int value) {
+  const auto place = std::find(graph.inputs.begin(), graph.inputs.end(), value);
+  return inputs[place - graph.inputs.begin()];
+}
+
+int64_t rows_of_example(const Graph& graph, const Node& loss) {
+  const Shape& logits = graph.values[loss.inputs[0]].shape;
+  return logits.count() / logits.last();
+}
+
+// Losses read the logit that a label names, and take weights for numbers from 0 up.
+Status check_labels(const Graph& graph, const Node& loss, std::span<const void* const> inputs,
+                    int64_t examples) {
+  if (graph.values[loss.inputs[1]].element != Element::kIndex) return {};
+  const int64_t classes = graph.values[loss.inputs[0]].shape.last();
+  const auto* labels = static_cast<const int32_t*>(tensor_of(graph, inputs, loss.inputs[1]));
+  const int64_t rows = examples * rows_of_example(graph, loss);
+  for (int64_t i = 0; labels != nullptr && i < rows; ++i) {
+    if (labels[i] >= kIgnoredLabel && labels[i] < classes) continue;
+    return invalid_input("label " + std::to_string(labels[i]) + ": the network has " +
+                         std::to_string(classes) + " classes, from 0 on, and " +
+                         std::to_string(kIgnoredLabel) + " is for those to be ignored");
   }
   return {};
+}
+
+Status check_weights(const Graph& graph, const Node& loss, std::span<const void* const> inputs,
+                     int64_t examples) {
+  if (loss.inputs.size() < 3) return {};
+  const auto* weights = static_cast<const int16_t*>(tensor_of(graph, inputs, loss.inputs[2]));
+  const int64_t rows = examples * rows_of_example(graph, loss);
+  for (int64_t i = 0; weights != nullptr && i < rows; ++i) {
+    if (weights[i] < 0) return invalid_input("a weight of the loss is below 0");
+  }
+  return {};
+}
+
+Status check_losses(const Graph& graph, std::span<const void* const> inputs, int64_t examples) {
+  for (const int n : graph.losses) {
+    MANTISSA_RETURN_IF_ERROR(check_labels(graph, graph.nodes[n], inputs, examples));
+    MANTISSA_RETURN_IF_ERROR(check_weights(graph, graph.nodes[n], inputs, examples));
+  }
+  return {};
+}
+
+// Scalars whose mean of the gradients is over the rows that the first loss counts, by weight.
+StepScalars with_counted_mean(const Graph& graph, std::span<const void* const> inputs,
+                              int64_t examples, const StepScalars& scalars) {
+  if (graph.losses.empty()) return scalars;
+  const Node& loss = graph.nodes[graph.losses[0]];
+  kernels::RowWeights weights;
+  if (graph.values[loss.inputs[1]].element == Element::kIndex) {
+    weights.labels = static_cast<const int32_t*>(tensor_of(graph, inputs, loss.inputs[1]));
+  }
+  if (loss.inputs.size() > 2) {
+    weights.weights = static_cast<const int16_t*>(tensor_of(graph, inputs, loss.inputs[2]));
+  }
+  LossTotals totals;
+  ops::count_rows(weights, examples * rows_of_example(graph, loss), totals);
+  const int64_t all = totals.rows << kernels::kRowWeightBits;
+  // If none counts, the gradient is 0 at any scale.
+  if (totals.weight_q10 == all || totals.weight_q10 == 0) return scalars;
+  StepScalars counted = scalars;
+  counted.gradient_scale *= static_cast<double>(all) / static_cast<double>(totals.weight_q10);
+  return counted;
 }
 
 }  // namespace
@@ -70,13 +122,14 @@ Status Programs::take_inputs(const Batch& batch) {
     if (may_lack && batch.find(specs_[i].name) == nullptr) continue;
     MANTISSA_ASSIGN(inputs_[i], tensor_for(specs_[i], batch));
   }
-  return check_labels(graph_, inputs_, batch.count);
+  return check_losses(graph_, inputs_, batch.count);
 }
 
 Result<StepResult> Programs::train_step(const Batch& batch, const StepScalars& scalars) {
   MANTISSA_ASSIGN(Executor* const executor, pick(ProgramKind::kTraining, batch));
   MANTISSA_RETURN_IF_ERROR(take_inputs(batch));
-  return executor->train_step(inputs_, scalars);
+  return executor->train_step(inputs_,
+                              with_counted_mean(graph_, inputs_, batch.count, scalars));
 }
 
 Status Programs::add_stages(const Program& program, const PipelinePlan& plan,
@@ -105,7 +158,7 @@ Status Programs::feed(const Batch& batch, const StepScalars& scalars) {
     return {};
   }
   MANTISSA_RETURN_IF_ERROR(take_inputs(batch));
-  return stages_->feed(inputs_, scalars);
+  return stages_->feed(inputs_, with_counted_mean(graph_, inputs_, batch.count, scalars));
 }
 
 Result<StepResult> Programs::next_result() {

@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/result.h"
 #include "data/augment.h"
+#include "data/class_weights.h"
 #include "data/dataset.h"
 #include "data/text.h"
 #include "graph/graph.h"
@@ -87,6 +88,7 @@ struct RunConfig {
   double warmup = 0.2;  // fraction of all steps
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
   double label_smoothing = 0;
+  ClassWeights class_weights;
   double plateau_factor = 0.1;
   int64_t plateau_patience = 2;  // epochs
   double weight_decay = -1;      // < 0: the optimizer's default

@@ -25,6 +25,16 @@ Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspec
 
 }  // namespace
 
+Result<Examples> RunData::augmented(const RunConfig& config) const {
+  if (text) return training_examples();
+  Examples examples = examples_of(train, config.augmentation, config.seed);
+  if (!config.class_weights.any()) return examples;
+  MANTISSA_ASSIGN(std::vector<int16_t> mantissas,
+                  class_weight_mantissas(config.class_weights, train.labels,
+                                         static_cast<int64_t>(class_names.size())));
+  return with_class_weights(std::move(examples), std::move(mantissas));
+}
+
 Result<DatasetInfo> inspect_run_data(const RunConfig& config) {
   if (config.sequence > 0) return inspect_text(config.data, text_options(config));
   return inspect_dataset(config.data, data_options(config));

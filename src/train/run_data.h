@@ -26,11 +26,9 @@ struct RunData {
   std::optional<Text> text = {};
   int64_t sequence = 0;
 
-  // The training examples as the settings change them in each epoch.
-  Examples augmented(const RunConfig& config) const {
-    if (text) return training_examples();
-    return examples_of(train, config.augmentation, config.seed);
-  }
+  // The training examples as the settings change them in each epoch, with weights of their classes
+  // if the settings have some.
+  Result<Examples> augmented(const RunConfig& config) const;
   Examples training_examples() const {
     return text ? text_examples(text->train, sequence) : examples_of(train);
   }

@@ -268,9 +268,24 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
   return compile_with();
 }
 
+Status check_class_weights(const RunConfig& config, const ModelOptions& options) {
+  if (config.sequence > 0 || options.loss == ops::LossKind::kRegression) {
+    return invalid_input("class-weights: are for data with classes; leave it out");
+  }
+  const int64_t weights = std::ssize(config.class_weights.weights);
+  if (config.class_weights.balanced || weights == options.classes) return {};
+  return invalid_input("class-weights: there are " + std::to_string(weights) + " weights and " +
+                       std::to_string(options.classes) + " classes");
+}
+
 Status build(const RunConfig& config, RunPlan& plan) {
   MANTISSA_ASSIGN(plan.network, build_network(config, plan.options));
-  plan.graph = in_format(plan.network, config.format);
+  Graph trained = plan.network;
+  if (config.class_weights.any()) {
+    MANTISSA_RETURN_IF_ERROR(check_class_weights(config, plan.options));
+    MANTISSA_RETURN_IF_ERROR(ops::add_row_weights(trained));
+  }
+  plan.graph = in_format(trained, config.format);
   return leave_untrained(config.freeze, plan.graph);
 }
 

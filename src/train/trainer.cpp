@@ -98,7 +98,8 @@ Result<std::optional<TrainingResult>> finished_before(const RunConfig& config,
 Result<std::unique_ptr<ShuffledBatches>> training_batches(const RunConfig& config,
                                                           const RunPlan& plan, const RunData& data,
                                                           int64_t step, int64_t steps) {
-  return ShuffledBatches::create(data.augmented(config),
+  MANTISSA_ASSIGN(Examples examples, data.augmented(config));
+  return ShuffledBatches::create(std::move(examples),
                                  {.batch_size = config.batch_size,
                                   .seed = config.seed,
                                   .first_epoch = static_cast<uint32_t>(step / plan.steps_per_epoch),

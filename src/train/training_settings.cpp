@@ -323,6 +323,12 @@ const Setting kSettings[] = {
      "0", kValue, kIdentity,
      [](S text, Config& c) { return real("label-smoothing", text, 0, 0.99, c.label_smoothing); },
      [](const Config& c) { return of_built_in(c, real_text(c.label_smoothing)); }},
+    {"class-weights",
+     "weights of classes in the loss: balanced (each class counts as much as any other), or a "
+     "number for each class, 1,2,0.5",
+     "none", kValue, kIdentity,
+     [](S text, Config& c) { return assign(parse_class_weights(text), c.class_weights); },
+     [](const Config& c) { return to_string(c.class_weights); }, true},
     {"clip-norm", "shrink gradients whose norm over all parameters is larger (0: never)", "0",
      kValue, kIdentity,
      [](S text, Config& c) { return real("clip-norm", text, 0, 1e9, c.clip_norm); },

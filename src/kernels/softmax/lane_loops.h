@@ -120,15 +120,17 @@ inline void add_losses(const SoftmaxCrossEntropy& args, const SoftmaxTargets& ta
                        LossSums& total) noexcept {
   const Lanes log2_sums = log2_q24_lanes(sums) - (int64_t{30} << 24);
   for (int64_t lane = 0; lane < kLanes; ++lane) {
+    if (args.row_weights().factor(row + lane) == 0) continue;
     const int64_t label = args.labels[row + lane];
     const int64_t log2_label = natural_to_log2_q16(
         columns.values[label * kLanes + lane] - columns.largest[lane], args.exponent);
-    total.loss_q24 += log2_sums[lane] - log2_label * 256;
+    int64_t lost = log2_sums[lane] - log2_label * 256;
     if (targets.other != 0) {
       const __int128 shared =
           __int128{targets.other} * (-logarithms[lane] - args.classes * log2_label);
-      total.loss_q24 -= divide_rne(shared, int64_t{1} << 22);
+      lost -= divide_rne(shared, int64_t{1} << 22);
     }
+    total.loss_q24 += args.row_weights().weighted(lost, row + lane);
     total.correct += columns.guess[lane] == label;
   }
 }
@@ -188,11 +190,17 @@ inline WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, Ma
   Lanes maximum = {}, exact = {};
   const int64_t middle = for_each_quotient(
       args, begin_row, end_row, [&](Columns& columns, const Quotients& quotients, int64_t row) {
-        Lanes labels;
-        for (int64_t lane = 0; lane < kLanes; ++lane) labels[lane] = args.labels[row + lane];
+        Lanes labels, factors;
+        bool all_count_one = true;
+        for (int64_t lane = 0; lane < kLanes; ++lane) {
+          labels[lane] = args.labels[row + lane];
+          factors[lane] = args.row_weights().factor(row + lane);
+          all_count_one &= factors[lane] == 1;
+        }
         for (int64_t c = 0; c < columns.classes; ++c) {
           const Lanes target = labels == c ? all(targets.label) : all(targets.other);
-          const Lanes wide = quotients(columns.column(c)) - target;
+          Lanes wide = quotients(columns.column(c)) - target;
+          if (!all_count_one) wide *= factors;
           const Lanes size = wide < 0 ? -wide : wide;
           maximum = size > maximum ? size : maximum;
           const Lanes rounded = round(wide);

@@ -43,18 +43,20 @@ LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_ro
   const SoftmaxTargets targets(args);
   Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {
+    if (args.row_weights().factor(row) == 0) continue;
     compute_powers(args, row, powers);
     const int64_t largest = largest_logit(args, row);
     const int64_t log2_sum = log2_q24(static_cast<uint64_t>(powers.sum)) - (int64_t{30} << 24);
     const int64_t label = log2_q16(args, row, args.labels[row], largest);
-    sums.loss_q24 += log2_sum - label * 256;
+    int64_t lost = log2_sum - label * 256;
     if (targets.other != 0) {
       __int128 shared = 0;  // Q46: the surplus of the other classes over the label
       for (int64_t c = 0; c < args.classes; ++c) {
         shared += __int128{targets.other} * (log2_q16(args, row, c, largest) - label);
       }
-      sums.loss_q24 -= divide_rne(shared, int64_t{1} << 22);
+      lost -= divide_rne(shared, int64_t{1} << 22);
     }
+    sums.loss_q24 += args.row_weights().weighted(lost, row);
     const int32_t* logits = args.logits + row * args.classes;
     const int64_t guess = std::max_element(logits, logits + args.classes) - logits;
     sums.correct += guess == args.labels[row];
@@ -72,9 +74,10 @@ WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, MantissaS
   for (int64_t row = begin_row; row < end_row; ++row) {
     compute_powers(args, row, powers);
     const int64_t label = args.labels[row];
+    const int64_t factor = args.row_weights().factor(row);
     for (int64_t c = 0; c < args.classes; ++c) {
       const int64_t target = c == label ? targets.label : targets.other;
-      const int64_t wide = probability_q30(powers, c) - target;
+      const int64_t wide = (probability_q30(powers, c) - target) * factor;
       const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
       const int64_t narrow = saturate(rounded, limit);
       statistics.maximum = std::max(statistics.maximum, magnitude(wide));

@@ -5,13 +5,15 @@
 
 #include "base/cpu.h"
 #include "kernels/mantissa_span.h"
+#include "kernels/row_weights.h"
 #include "kernels/statistics.h"
 
 namespace mantissa::kernels {
 
 constexpr int64_t kMaximumClasses = 4096;  // of which a kernel keeps several rows on its stack
 
-// Logits are [rows, classes] mantissas with one exponent; labels are < classes. Targets in Q30:
+// Logits are [rows, classes] mantissas with one exponent; labels are < classes. Rows with a label
+// below 0 count nowhere, others as much as their weights say (row_weights.h). Targets in Q30:
 // with label smoothing epsilon those of other classes are epsilon / classes, to nearest even, that
 // of the label what is missing to one; without it 0 and 1.
 struct SoftmaxCrossEntropy {
@@ -20,16 +22,19 @@ struct SoftmaxCrossEntropy {
   int exponent = 0;
   int64_t classes = 1;
   int64_t smoothing = 0;  // epsilon times 2^16, below 2^16
+  const int16_t* weights = nullptr;  // [rows] in 2^-10; null: each row counts 1
+
+  RowWeights row_weights() const { return {weights, labels}; }
 };
 
 struct SoftmaxKernels {
   const char* name;
   Features needs;
-  // loss_q24: -sum of target * log2(probability) over the classes, in Q24.
+  // loss_q24: -sum of target * log2(probability) over the classes, in Q24, times the weight.
   LossSums (*loss)(const SoftmaxCrossEntropy&, int64_t begin_row, int64_t end_row) noexcept;
-  // grad = saturate(rne((probability - target) in Q30 >> shift), +-(2^(bits-1) - 1)): the
-  // gradient of the *sum* of the examples' losses; wide exponent -30. Every width is rounded from
-  // the same Q30 numbers, once; shift >= 0.
+  // grad = saturate(rne((probability - target) in Q30 * weight >> shift), +-(2^(bits-1) - 1)): the
+  // gradient of the *sum* of the examples' losses; wide exponent -30, or -40 where there are
+  // weights. Every width is rounded from the same wide numbers, once; shift >= 0.
   WideStatistics (*gradient)(const SoftmaxCrossEntropy&, int shift, MantissaSpan grad,
                              int64_t begin_row, int64_t end_row) noexcept;
   // probabilities[row, class] in Q30.
@@ -37,7 +42,7 @@ struct SoftmaxKernels {
                         int64_t end_row) noexcept;
 };
 
-// Exponent of the wide gradient.
+// Exponent of the wide gradient without weights.
 constexpr int kSoftmaxGradientExponent = -30;
 
 extern const SoftmaxKernels kSoftmaxReference;

@@ -125,6 +125,46 @@ TEST(Softmax, SmoothedTargets) {
   }
 }
 
+// A weight multiplies a row's loss and its gradient before the gradient is rounded; a label below 0
+// leaves the row out.
+TEST(Softmax, WeightedRows) {
+  constexpr int64_t kRows = 20, kClasses = 7;
+  const auto logits = test_values<int32_t>(kRows * kClasses, 3, 15);
+  std::vector<int32_t> labels(kRows);
+  std::vector<int16_t> weights(kRows);
+  for (int64_t row = 0; row < kRows; ++row) {
+    labels[row] = static_cast<int32_t>(row % 5 == 3 ? -1 : row * 3 % kClasses);
+    weights[row] = static_cast<int16_t>(row % 4 == 0 ? 0 : row * 1637);
+  }
+  SoftmaxCrossEntropy args = {logits.data(), labels.data(), -12, kClasses};
+  for (const bool weighted : {false, true}) {
+    args.weights = weighted ? weights.data() : nullptr;
+    std::vector<int32_t> probabilities(kRows * kClasses);
+    kSoftmaxReference.probabilities(args, probabilities.data(), 0, kRows);
+    std::vector<int16_t> grad(kRows * kClasses);
+    const int shift = weighted ? 31 : 16;
+    kSoftmaxReference.gradient(args, shift, {grad.data(), 16}, 0, kRows);
+    int64_t wanted = 0, correct = 0;
+    for (int64_t row = 0; row < kRows; ++row) {
+      const int64_t weight = labels[row] < 0 ? 0 : weighted ? weights[row] : 1;
+      for (int64_t i = row * kClasses; i < (row + 1) * kClasses; ++i) {
+        const bool is_label = i - row * kClasses == labels[row];
+        const int64_t wide = (probabilities[i] - (is_label ? int64_t{1} << 30 : 0)) * weight;
+        ASSERT_TRUE(grad[i] == exact_rne(wide, shift)) << i;
+      }
+      if (weight == 0) continue;
+      const int32_t label = labels[row];
+      const SoftmaxCrossEntropy alone = {&logits[row * kClasses], &label, -12, kClasses};
+      const LossSums one = kSoftmaxReference.loss(alone, 0, 1);
+      wanted += static_cast<int64_t>(
+          exact_rne(Wide{one.loss_q24} * weight, weighted ? kRowWeightBits : 0));
+      correct += one.correct;
+    }
+    EXPECT_EQ(kSoftmaxReference.loss(args, 0, kRows).loss_q24, wanted);
+    EXPECT_EQ(kSoftmaxReference.loss(args, 0, kRows).correct, correct);
+  }
+}
+
 TEST(Softmax, CertaintyAndUniformity) {
   const std::vector<int32_t> logits = {INT32_MIN, INT32_MAX, 0, 5, 5, 5};
   const std::vector<int32_t> labels = {1, 2};
@@ -212,6 +252,25 @@ TEST_P(SoftmaxRows, EqualTheReference) {
           }
         }
       }
+    }
+  }
+}
+
+TEST_P(SoftmaxRows, WeightedAndIgnoredRowsEqualTheReference) {
+  constexpr int64_t kRows = 37;
+  for (const int64_t classes : {2, 10, 257}) {
+    const auto logits = test_values<int32_t>(kRows * classes, 7, 24);
+    std::vector<int32_t> labels(kRows);
+    std::vector<int16_t> weights(kRows);
+    for (int64_t row = 0; row < kRows; ++row) {
+      labels[row] = static_cast<int32_t>(row % 5 == 3 ? -1 : row * 5 % classes);
+      weights[row] = static_cast<int16_t>(row % 4 == 0 ? 0 : row * 881);
+    }
+    for (const int64_t smoothing : {0, 6554}) {
+      SoftmaxCrossEntropy args = {logits.data(), labels.data(), -20, classes, smoothing};
+      check_rows(*GetParam(), args, kRows);
+      args.weights = weights.data();
+      check_rows(*GetParam(), args, kRows);
     }
   }
 }

@@ -26,12 +26,14 @@ int64_t error_q24(const SquaredError& args, int64_t row, int64_t c) {
 LossSums loss(const SquaredError& args, int64_t begin_row, int64_t end_row) noexcept {
   LossSums sums;
   for (int64_t row = begin_row; row < end_row; ++row) {
+    if (args.row_weights().factor(row) == 0) continue;
     __int128 squares = 0;  // Q48
     for (int64_t c = 0; c < args.classes; ++c) {
       const __int128 error = error_q24(args, row, c);
       squares += error * error;
     }
-    sums.loss_q24 += divide_rne(squares, args.classes * kOneQ24);
+    sums.loss_q24 +=
+        args.row_weights().weighted(divide_rne(squares, args.classes * kOneQ24), row);
     if (args.targets != nullptr) continue;
     const int32_t* logits = args.logits + row * args.classes;
     const int64_t guess = std::max_element(logits, logits + args.classes) - logits;
@@ -45,9 +47,11 @@ WideStatistics gradient(const SquaredError& args, int shift, MantissaSpan grad, 
   return with_wide_gradient_type(grad.bits, [&](auto type) {
     WideStatistics statistics;
     for (int64_t row = begin_row; row < end_row; ++row) {
+      const int64_t factor = args.row_weights().factor(row);
       for (int64_t c = 0; c < args.classes; ++c) {
         // 2 d in Q30.
-        const int64_t wide = divide_rne(__int128{error_q24(args, row, c)} << 7, args.classes);
+        const int64_t wide =
+            divide_rne(__int128{error_q24(args, row, c)} << 7, args.classes) * factor;
         const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
         const int64_t narrow = saturate(rounded, mantissa_limit(grad.bits));
         statistics += {magnitude(wide), narrow != rounded};

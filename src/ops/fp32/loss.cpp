@@ -23,14 +23,28 @@ struct Row {
   const float* logits;
   int64_t classes;
   int64_t label;
+  double weight;
 };
+
+kernels::RowWeights row_weights(const OpContext& c) {
+  const bool has_labels = c.inputs[1].type == DataType::kInt32;
+  return {c.inputs.size() > 2 ? c.inputs[2].as<int16_t>() : nullptr,
+          has_labels ? c.inputs[1].as<int32_t>() : nullptr};
+}
+
+double weight_of(const kernels::RowWeights& weights, int64_t n) {
+  return std::ldexp(static_cast<double>(weights.factor(n)), -weights.bits());
+}
 
 // Calls visit(row, n) for each row of logits, on one thread: a batch is few rows.
 template <typename Visit>
 void for_rows(const OpContext& c, Visit&& visit) {
   const int64_t classes = c.inputs[0].shape.last();
+  const kernels::RowWeights weights = row_weights(c);
   for (int64_t n = 0; n < c.inputs[0].shape.count() / classes; ++n) {
-    visit(Row{c.inputs[0].as<float>() + n * classes, classes, c.inputs[1].as<int32_t>()[n]}, n);
+    visit(Row{c.inputs[0].as<float>() + n * classes, classes, c.inputs[1].as<int32_t>()[n],
+              weight_of(weights, n)},
+          n);
   }
 }
 
@@ -47,8 +61,10 @@ bool add_loss(const OpContext& c, double loss_q24) {
 // Counts losses (in units of 2^-24 of loss_q24's) and hits as the integer ops do.
 template <typename LossOf>
 void count_losses(const OpContext& c, LossOf&& loss_of) {
+  count_rows(row_weights(c), c.inputs[0].shape.count() / c.inputs[0].shape.last(), *c.loss);
   for_rows(c, [&](const Row& row, int64_t) {
-    if (!add_loss(c, loss_of(row) * 0x1p24)) return;
+    if (row.weight == 0) return;
+    if (!add_loss(c, loss_of(row) * row.weight * 0x1p24)) return;
     c.loss->correct +=
         std::max_element(row.logits, row.logits + row.classes) - row.logits == row.label;
   });
@@ -90,7 +106,8 @@ void cross_entropy_backward(const OpContext& c) {
   write_gradients(c, [&](const Row& row, float* gradient) {
     const double log = log_sum(row.logits, row.classes);
     for (int64_t k = 0; k < row.classes; ++k) {
-      gradient[k] = static_cast<float>(std::exp(row.logits[k] - log) - target(row, k, smoothed));
+      const double error = std::exp(row.logits[k] - log) - target(row, k, smoothed);
+      gradient[k] = static_cast<float>(error * row.weight);
     }
   });
 }
@@ -109,19 +126,24 @@ void for_differences(const OpContext& c, Visit&& visit) {
 
 void regression_error(const OpContext& c) {
   const int64_t outputs = c.inputs[0].shape.last();
-  for_differences(c, [&](int64_t, const auto& difference) {
+  const kernels::RowWeights weights = row_weights(c);
+  count_rows(weights, c.inputs[0].shape[0], *c.loss);
+  for_differences(c, [&](int64_t n, const auto& difference) {
     double sum = 0;
     for (int64_t k = 0; k < outputs; ++k) sum += difference(k) * difference(k);
-    add_loss(c, sum / static_cast<double>(outputs) * 0x1p24);
+    add_loss(c, sum / static_cast<double>(outputs) * weight_of(weights, n) * 0x1p24);
   });
 }
 
 void regression_error_backward(const OpContext& c) {
   const int64_t outputs = c.inputs[0].shape.last();
+  const kernels::RowWeights weights = row_weights(c);
   for_differences(c, [&](int64_t n, const auto& difference) {
     float* const gradient = c.grad_inputs[0].as<float>() + n * outputs;
+    const double weight = weight_of(weights, n);
     for (int64_t k = 0; k < outputs; ++k) {
-      gradient[k] = static_cast<float>(2 * difference(k) / static_cast<double>(outputs));
+      gradient[k] =
+          static_cast<float>(2 * difference(k) / static_cast<double>(outputs) * weight);
     }
   });
 }
@@ -139,7 +161,8 @@ void squared_error(const OpContext& c) {
 void squared_error_backward(const OpContext& c) {
   write_gradients(c, [&](const Row& row, float* gradient) {
     for (int64_t k = 0; k < row.classes; ++k) {
-      gradient[k] = static_cast<float>(2 * error(row, k) / static_cast<double>(row.classes));
+      gradient[k] =
+          static_cast<float>(2 * error(row, k) / static_cast<double>(row.classes) * row.weight);
     }
   });
 }
