@@ -147,9 +147,13 @@ class MANTISSA_EXPORT NetworkBuilder {
 
   // Losses, each with an input of its own that batches bring under this name: labels, int32, one
   // for each row of logits [..., classes], or as many targets as the result has, numbers times
-  // 2^exponent. The result is a linear layer's.
-  void cross_entropy(Var logits, const std::string& labels, double label_smoothing = 0);
-  void squared_error(Var results, const std::string& targets, int exponent);
+  // 2^exponent. The result is a linear layer's. A label of -1 counts nothing. `weights` names an
+  // input of numbers from 0 to 31 in steps of 1/1024, one for each label, or for each example's
+  // targets: the loss of a batch is then the weighted mean.
+  void cross_entropy(Var logits, const std::string& labels, double label_smoothing = 0,
+                     const std::string& weights = "");
+  void squared_error(Var results, const std::string& targets, int exponent,
+                     const std::string& weights = "");
 
   Dims dims(Var value = {}) const;
   // "" while there is no error.

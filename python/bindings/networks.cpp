@@ -72,12 +72,14 @@ class Builder {
     return results;
   }
   Dims dims(int value) const { return builder_.dims({value}); }
-  void cross_entropy(int logits, const std::string& labels, double smoothing) {
-    builder_.cross_entropy({logits}, labels, smoothing);
+  void cross_entropy(int logits, const std::string& labels, double smoothing,
+                     const std::string& weights) {
+    builder_.cross_entropy({logits}, labels, smoothing, weights);
     check();
   }
-  void squared_error(int results, const std::string& targets, int exponent) {
-    builder_.squared_error({results}, targets, exponent);
+  void squared_error(int results, const std::string& targets, int exponent,
+                     const std::string& weights) {
+    builder_.squared_error({results}, targets, exponent, weights);
     check();
   }
   Network finish(const std::vector<int>& outputs) {

@@ -14,7 +14,7 @@ from . import callbacks, formats, models
 from .callbacks import Callback, Checkpoint, EarlyStop, ProgressLine
 from .commands import (Imported, Plan, Report, Setting, describe_data, evaluate, export_onnx,
                        import_onnx, info, plan, quantize, report, settings, statistics, train)
-from .data import Data, DataSet
+from .data import Data, DataSet, class_weights
 from .errors import Error, InvalidInput, OverBudget
 from .formats import Format, bfp, dfp, fp32
 from .model import Model
@@ -32,7 +32,8 @@ __all__ = [
     "Callback", "Checkpoint", "Data", "DataSet", "EarlyStop", "Epoch", "Error", "Format",
     "History", "Imported", "Input", "InvalidInput", "Loss", "Model", "Network", "OverBudget",
     "Parameter", "Plan", "ProgressLine", "Report", "Sequential", "Setting", "Taken", "Trainer",
-    "Var", "add", "attention", "average_pool", "batch_norm", "bfp", "callbacks", "concat",
+    "Var", "add", "attention", "average_pool", "batch_norm", "bfp", "callbacks", "class_weights",
+    "concat",
     "conv", "cross_entropy", "describe_data", "dfp", "dropout", "embedding", "evaluate",
     "export_onnx", "flatten", "formats", "fp32", "gelu", "global_average_pool", "hard_sigmoid",
     "hard_swish", "import_onnx", "indices", "info", "input", "layer", "layer_norm",

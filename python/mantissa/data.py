@@ -7,7 +7,7 @@ float32 or float64. Where they are not, `copy=True` allows a copy, and without i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -179,6 +179,44 @@ class Data:
             raise InvalidInput(f"the network wants {len(names)} arrays ({', '.join(names)}), and "
                                f"the data have {len(self._arrays)}")
         return list(zip(names, self._arrays.values()))
+
+
+def class_weights(labels: Any, weights: str | Mapping[int, float] = "balanced") -> np.ndarray:
+    """A weight for each label, for a loss with `weights`: the class's own in a mapping, or "balanced",
+    where each class counts as much as any other. Only ratios matter; the result is within 0 and 31."""
+    import numpy as np
+
+    array = as_array(labels, "labels", True)
+    if array.size == 0 or array.dtype.kind not in "iu" or int(array.min()) < -1:
+        raise InvalidInput("class_weights: `labels` are whole numbers from 0 up, -1 for none")
+    counted = array[array >= 0]
+    counts = np.bincount(counted) if counted.size else np.zeros(1, np.int64)
+    if isinstance(weights, str):
+        if weights != "balanced":
+            raise InvalidInput(f'class_weights: "{weights}" is neither "balanced" nor a mapping')
+        by_class = np.divide(counted.size, counts * max(1, np.count_nonzero(counts)),
+                             out=np.zeros(len(counts)), where=counts > 0)
+    else:
+        missing = [int(label) for label in np.flatnonzero(counts) if int(label) not in weights]
+        if missing:
+            raise InvalidInput(f"class_weights: there is no weight for class {missing[0]}")
+        by_class = np.array([float(weights.get(label, 0)) for label in range(len(counts))])
+    return in_range_of_weights(np.where(array >= 0, by_class[np.maximum(array, 0)], 0.0))
+
+
+def in_range_of_weights(weights: Any) -> np.ndarray:
+    """Weights times the power of two that brings the largest to between 8 and 16, where it is above 31 or
+    below 1: only their ratios matter, and a loss takes them in steps of 1/1024."""
+    import numpy as np
+
+    array = np.asarray(weights, np.float64)
+    if array.size == 0 or not np.isfinite(array).all() or array.min() < 0 or array.max() == 0:
+        raise InvalidInput("weights are numbers from 0 up, and one of them is above 0")
+    largest = float(array.max())
+    if 1 <= largest <= 31:
+        return array
+    scaled: np.ndarray = array * 2.0 ** (3 - np.floor(np.log2(largest)))
+    return scaled
 
 
 @dataclass(frozen=True)

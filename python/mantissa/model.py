@@ -51,7 +51,7 @@ class Model:
 
     def evaluate(self, data: Any) -> _core.StepReport:
         """Loss and accuracy on examples with their labels or targets."""
-        return self._core.evaluate(as_data(data).bound_to(self.network))
+        return self._core.evaluate(as_data(data).bound_to(self.network, with_targets=False))
 
     def export_onnx(self, path: str | os.PathLike[str], *, target: str = "ort") -> list[str]:
         """Writes an ONNX file with the same integers; `target` is "ort" or "portable". Returns notes on

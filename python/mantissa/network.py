@@ -65,6 +65,7 @@ class Loss:
     target: str
     label_smoothing: float = 0.0
     exponent: int = 0
+    weights: str = ""
 
 
 # --- inputs ---------------------------------------------------------------------------------------
@@ -313,18 +314,22 @@ class Sequential:
 # --- losses ---------------------------------------------------------------------------------------
 
 
-def cross_entropy(logits: Var, labels: str = "labels", *, label_smoothing: float = 0.0) -> Loss:
+def cross_entropy(logits: Var, labels: str = "labels", *, label_smoothing: float = 0.0,
+                  weights: str = "") -> Loss:
     """Softmax and cross-entropy of a linear layer's result [..., classes], against an input of labels,
-    int32, one for each row."""
-    return Loss("cross_entropy", logits, labels, label_smoothing)
+    int32, one for each row. A label of -1 counts nothing. `weights` names one more input: numbers from 0
+    to 31 in steps of 1/1024, one for each label; the loss of a batch is the weighted mean. See
+    class_weights."""
+    return Loss("cross_entropy", logits, labels, label_smoothing, weights=weights)
 
 
 def squared_error(results: Var, targets: str = "targets", *, largest: float | None = None,
-                  exponent: int | None = None) -> Loss:
+                  exponent: int | None = None, weights: str = "") -> Loss:
     """Half the mean square of the difference to an input of as many targets: numbers of 16 bits
-    times 2^exponent. Give the exponent, or the largest size that targets have."""
+    times 2^exponent. Give the exponent, or the largest size that targets have. `weights` names an input
+    of numbers from 0 to 31, one for each example."""
     return Loss("squared_error", results, targets,
-                exponent=_exponent_of("squared_error", largest, exponent))
+                exponent=_exponent_of("squared_error", largest, exponent), weights=weights)
 
 
 # --- networks -------------------------------------------------------------------------------------
@@ -458,9 +463,10 @@ def _build(name: str, outputs: Sequence[Var], losses: Sequence[Loss]) -> _core.N
 
     for loss in losses:
         if loss.kind == "cross_entropy":
-            builder.cross_entropy(place(loss.result), loss.target, loss.label_smoothing)
+            builder.cross_entropy(place(loss.result), loss.target, loss.label_smoothing,
+                                  loss.weights)
         else:
-            builder.squared_error(place(loss.result), loss.target, loss.exponent)
+            builder.squared_error(place(loss.result), loss.target, loss.exponent, loss.weights)
     return builder.finish([place(output) for output in outputs])
 
 

@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (_check_sample_weight, check_is_fitted, column_or_1d,
+                                      validate_data)
 
 from . import network as layers
-from .data import Data
+from .data import Data, in_range_of_weights
 from .errors import InvalidInput
 from .model import Model
 from .network import Network, Var
@@ -79,8 +81,10 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             x = layers.relu(layers.linear(x, channels))
         return x
 
-    def _fit(self, X: np.ndarray, y: np.ndarray, network: Network) -> None:
-        data = Data(x=self._scale.to_standard(X), y=y)
+    def _fit(self, X: np.ndarray, y: np.ndarray, network: Network,
+             weights: np.ndarray | None) -> None:
+        weighted = {} if weights is None else {"w": weights}
+        data = Data(x=self._scale.to_standard(X), y=y, **weighted)
         batch = min(self.batch_size, len(X))
         self.trainer_ = Trainer(
             network, format=self.format, optimizer=self.optimizer, batch_size=batch,
@@ -89,6 +93,14 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             **(self.settings or {}))
         self.history_ = self.trainer_.fit(data, epochs=self.epochs, progress=False)
         self.model_: Model = self.trainer_.freeze(data)
+
+    def _weights(self, X: np.ndarray, sample_weight: Any, by_class: Any = None
+                 ) -> np.ndarray | None:
+        if sample_weight is None and by_class is None:
+            return None
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64,
+                                       ensure_non_negative=True)
+        return in_range_of_weights(weights if by_class is None else weights * by_class)
 
     def _input(self, X: np.ndarray) -> Var:
         self._scale = _Scale.of(X)
@@ -114,19 +126,34 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     hidden: channels of the hidden layers; or `body`, a function that makes of the input's value the one
     that the last linear layer reads. Other settings are those of `mantissa.Trainer`; `settings` takes
-    the rest of them. After fit(): `classes_`, `history_`, `model_`, and, until it is pickled,
+    the rest of them. `class_weight` is None, "balanced", or a weight for each class. After fit(): `classes_`, `history_`, `model_`, and, until it is pickled,
     `trainer_`.
     """
 
-    def fit(self, X: Any, y: Any) -> Classifier:
+    def __init__(self, hidden: Sequence[int] = (100,), *,
+                 body: Callable[[Var], Var] | None = None, format: str = "bfp8", epochs: int = 100,
+                 batch_size: int = 200, optimizer: str = "adam", learning_rate: float = 0.02,
+                 lr_schedule: str = "cosine", weight_decay: float = 0.0, seed: int = 1,
+                 threads: int = 0, class_weight: dict[Any, float] | str | None = None,
+                 settings: dict[str, Any] | None = None):
+        super().__init__(hidden, body=body, format=format, epochs=epochs, batch_size=batch_size,
+                         optimizer=optimizer, learning_rate=learning_rate, lr_schedule=lr_schedule,
+                         weight_decay=weight_decay, seed=seed, threads=threads, settings=settings)
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Classifier:
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInput("Classifier: the labels have one class only; two or more are needed")
         logits = layers.linear(self._hidden_layers(self._input(X)), len(self.classes_))
-        network = Network(logits, name="classifier", loss=layers.cross_entropy(logits, "y"))
-        self._fit(X, labels.astype(np.int32), network)
+        by_class = (None if self.class_weight is None else
+                    compute_sample_weight(self.class_weight, y))
+        weights = self._weights(X, sample_weight, by_class)
+        loss = layers.cross_entropy(logits, "y", weights="" if weights is None else "w")
+        self._fit(X, labels.astype(np.int32), Network(logits, name="classifier", loss=loss),
+                  weights)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -149,7 +176,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     """The same for numbers: one target or several, brought to mean 0 and deviation 1 for the training."""
 
-    def fit(self, X: Any, y: Any) -> Regressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Regressor:
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C",
                              multi_output=True, y_numeric=True)
         if np.ndim(y) == 2 and np.shape(y)[1] == 1:
@@ -159,8 +186,10 @@ class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         self._target_scale = _Scale.of(targets)
         targets = self._target_scale.to_standard(targets)
         results = layers.linear(self._hidden_layers(self._input(X)), targets.shape[1])
-        loss = layers.squared_error(results, "y", largest=max(1.0, float(np.abs(targets).max())))
-        self._fit(X, targets, Network(results, name="regressor", loss=loss))
+        weights = self._weights(X, sample_weight)
+        loss = layers.squared_error(results, "y", largest=max(1.0, float(np.abs(targets).max())),
+                                    weights="" if weights is None else "w")
+        self._fit(X, targets, Network(results, name="regressor", loss=loss), weights)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

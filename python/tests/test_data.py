@@ -156,3 +156,17 @@ def test_tables_of_the_command_line(tmp_path):
     trainer = mt.Trainer(net, optimizer="adam", learning_rate=0.02, batch_size=20)
     history = trainer.fit(data.train, epochs=20, progress=False)
     assert history[-1].accuracy > 0.9
+
+
+def test_class_weights():
+    labels = np.array([0, 0, 0, 1, -1], np.int32)
+    weights = mt.class_weights(labels)
+    assert weights == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2, 0])
+    assert mt.class_weights(labels, {0: 1, 1: 4})[3] == 4
+    rare = mt.class_weights(np.array([0] * 999 + [1]))
+    assert rare.max() <= 31 and rare[-1] / rare[0] == pytest.approx(999)
+    for bad in ("some", {0: 1}, {0: float("nan"), 1: 1}, {0: 0, 1: 0}):
+        with pytest.raises(mt.InvalidInput):
+            mt.class_weights(labels, bad)
+    with pytest.raises(mt.InvalidInput):
+        mt.class_weights(np.array([0.5]))

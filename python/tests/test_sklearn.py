@@ -49,3 +49,21 @@ def test_scikit_learns_own_checks(kind):
     failed = {one["check_name"]: str(one["exception"]) for one in results
               if one["status"] == "failed"}
     assert failed == {}
+
+
+def test_weights_of_classes_and_samples():
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(1000, 2))
+    y = np.where(x[:, 0] + generator.normal(size=1000) > 2.2, "rare", "usual")
+
+    def recall(model, **weights) -> float:
+        found = model.fit(x, y, **weights).predict(x)
+        return float((found[y == "rare"] == "rare").mean())
+
+    plain = recall(Classifier((8,), epochs=10))
+    balanced = recall(Classifier((8,), epochs=10, class_weight="balanced"))
+    by_sample = recall(Classifier((8,), epochs=10), sample_weight=np.where(y == "rare", 10, 1))
+    assert min(balanced, by_sample) > plain + 0.2
+    heavy = Regressor((8,), epochs=20).fit(x[:, :1], x[:, 1], sample_weight=np.where(
+        x[:, 1] > 0, 1, 0))
+    assert heavy.predict(x[:, :1]).mean() > 0.4  # only what lies above 0 counted

@@ -211,3 +211,48 @@ def test_an_observed_step_is_a_step(network, digits):
     assert weights.exponent == seen.exponents("linear1.weights")[0] and weights.bits == 7
     assert weights.lengths[0] == (mantissas == 0).sum() and sum(weights.lengths) == 64
     assert {t.kind for t in tensors} == {"value", "gradient", "parameter", "parameter gradient"}
+
+
+def weighted_network() -> mt.Network:
+    logits = mt.linear(mt.numbers(2, largest=4, name="x"), 2)
+    return mt.Network(logits, loss=mt.cross_entropy(logits, "y", weights="w"))
+
+
+def trained_sha(x, y, w) -> str:
+    trainer = mt.Trainer(weighted_network(), batch_size=16, seed=1)
+    trainer.fit(mt.Data(x=x, y=y, w=w), epochs=3, progress=False)
+    return trainer.weights_sha256
+
+
+def test_weights_of_the_loss():
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(64, 2)).clip(-3.9, 3.9)
+    y = (x[:, 0] > 1).astype(np.int32)
+    even = np.ones(64)
+    heavy = np.where(y == 1, 8.0, 0.5)
+    assert trained_sha(x, y, even) == trained_sha(x, y, 4 * even)  # ratios alone matter
+    assert trained_sha(x, y, even) != trained_sha(x, y, heavy)
+    # A label that is ignored and a weight of 0 are the same, whatever the label was.
+    hidden, zero = y.copy(), even.copy()
+    hidden[::3], zero[::3] = -1, 0
+    other = y.copy()
+    other[::3] = 1 - other[::3]
+    assert trained_sha(x, hidden, even) == trained_sha(x, y, zero) == trained_sha(x, other, zero)
+    with pytest.raises(mt.InvalidInput, match="weight"):
+        trained_sha(x, y, -even)
+    with pytest.raises(mt.InvalidInput, match="-1 is for those to be ignored"):
+        trained_sha(x, y - 2, even)
+
+
+def test_a_rare_class_is_found_with_weights():
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(2000, 2)).clip(-3.9, 3.9)
+    y = (x[:, 0] + generator.normal(size=2000) > 2.2).astype(np.int32)
+
+    def found(w) -> float:
+        trainer = mt.Trainer(weighted_network(), batch_size=50, seed=1)
+        trainer.fit(mt.Data(x=x, y=y, w=w), epochs=5, progress=False)
+        predicted = trainer.freeze(mt.Data(x=x, y=y)).predict({"x": x}).argmax(1)
+        return float((predicted[y == 1] == 1).mean())
+
+    assert found(mt.class_weights(y)) > found(np.ones(2000)) + 0.3

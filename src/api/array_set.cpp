@@ -93,14 +93,14 @@ Status convert(const Value& input, const Array& array, int64_t count, std::vecto
                        wants);
 }
 
-// Whether losses alone read the input.
-bool is_label(const Graph& network, int input) {
+// Whether a node reads the input; with `needs_labels` losses are among them.
+bool is_read(const Graph& network, int input, bool needs_labels) {
   for (int n = 0; n < static_cast<int>(network.nodes.size()); ++n) {
     const std::vector<int>& inputs = network.nodes[n].inputs;
     const bool reads = std::find(inputs.begin(), inputs.end(), input) != inputs.end();
-    if (reads && !network.is_loss(n)) return false;
+    if (reads && (needs_labels || !network.is_loss(n))) return true;
   }
-  return true;
+  return false;
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ Status BoundArrays::bind(const Graph& network, const ArraySet& arrays, bool need
     const auto array = std::find_if(arrays.arrays.begin(), arrays.arrays.end(),
                                     [&](const Array& a) { return a.name == input.name; });
     if (array == arrays.arrays.end()) {
-      if (!needs_labels && is_label(network, network.inputs[i])) continue;
+      if (!is_read(network, network.inputs[i], needs_labels)) continue;
       return invalid_input("the network wants '" + input.name + "' " + to_string(input.shape) +
                            ", and there is no array of that name");
     }

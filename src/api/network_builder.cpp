@@ -267,21 +267,27 @@ Var NetworkBuilder::dropout(double probability, Var input, const std::string& na
   return add("dropout", {input}, {{"probability", probability}}, name);
 }
 
-void NetworkBuilder::cross_entropy(Var logits, const std::string& labels, double label_smoothing) {
+void NetworkBuilder::cross_entropy(Var logits, const std::string& labels, double label_smoothing,
+                                   const std::string& weights) {
   const int value = data_->index(logits);
   if (data_->failed()) return;
-  Shape rows = data_->graph.shape(value);
-  if (rows.rank > 0) rows.dims[static_cast<size_t>(--rows.rank)] = 1;
-  const int input = data_->graph.add_input(labels, rows, Element::kIndex);
-  data_->graph.add_loss(ops::kSoftmaxCrossEntropy, data_->name_for("loss", ""), {value, input},
+  const Shape rows = ops::rows_shape(data_->graph.shape(value));
+  std::vector<int> inputs = {value, data_->graph.add_input(labels, rows, Element::kIndex)};
+  if (!weights.empty()) inputs.push_back(data_->graph.add_numbers(weights, rows, kWeightExponent));
+  data_->graph.add_loss(ops::kSoftmaxCrossEntropy, data_->name_for("loss", ""), std::move(inputs),
                         {{"smoothing", label_smoothing}});
 }
 
-void NetworkBuilder::squared_error(Var results, const std::string& targets, int exponent) {
+void NetworkBuilder::squared_error(Var results, const std::string& targets, int exponent,
+                                   const std::string& weights) {
   const int value = data_->index(results);
   if (data_->failed()) return;
-  const int input = data_->graph.add_numbers(targets, data_->graph.shape(value), exponent);
-  data_->graph.add_loss(ops::kRegressionError, data_->name_for("loss", ""), {value, input});
+  const Shape& shape = data_->graph.shape(value);
+  std::vector<int> inputs = {value, data_->graph.add_numbers(targets, shape, exponent)};
+  if (!weights.empty()) {
+    inputs.push_back(data_->graph.add_numbers(weights, ops::rows_shape(shape), kWeightExponent));
+  }
+  data_->graph.add_loss(ops::kRegressionError, data_->name_for("loss", ""), std::move(inputs));
 }
 
 Dims NetworkBuilder::dims(Var value) const {
