@@ -213,10 +213,42 @@ check_validation() {
   holds "its weights are kept" grep -q "keeping the weights of step 5" "$folder/stderr"
 }
 
+# weighted NAME OPTION...: trains with class weights, and leaves weights_sha256 in $weights.
+weighted() {
+  accepts "class weights: $1" "test accuracy" train --data "$data" --model mlp --batch-size 32 \
+    --epochs 2 --learning-rate 0.01 --quiet --out "$folder/weighted-$1" "${@:2}"
+  weights=$(json "$folder/weighted-$1/summary.json" weights_sha256)
+}
+
+check_class_weights() {
+  local classes plain first
+  classes=$(json "$folder/validated/evaluation.json" class_names | tr -cd , | wc -c)
+  weighted none --threads 2
+  plain=$weights
+  weighted even --class-weights "4$(printf ',4%.0s' $(seq "$classes"))"
+  holds "weights that are alike change nothing" [ "$weights" = "$plain" ]
+  first=8$(printf ',0.5%.0s' $(seq "$classes"))
+  weighted first --class-weights "$first"
+  holds "others do" [ "$weights" != "$plain" ]
+  plain=$weights
+  weighted parts --class-weights "$first" --micro-batch-size 16 --threads 2
+  first_parts=$weights
+  weighted stages --class-weights "$first" --micro-batch-size 16 --stages 2 --threads 2
+  holds "two stages have the bits of one" [ "$weights" = "$first_parts" ]
+  weighted balanced --class-weights balanced
+  holds "class weights resume" go_on_from_the_checkpoint_before "$folder/weighted-first"
+  accepts "eval counts examples alike" "test accuracy" eval --checkpoint "$folder/weighted-first"
+  refuses "a weight too few" 2 "class-weights: there are 1 weights and" train --data "$data" \
+    --model mlp --class-weights 2 --out "$folder/refused"
+  refuses "class weights of words" 2 "class-weights: 'heavy' is neither none nor balanced" \
+    train --data "$data" --model mlp --class-weights heavy --out "$folder/refused"
+}
+
 check_training
 check_optimizers
 check_inversion
 check_pretraining
 check_wide_formats
 check_validation
+check_class_weights
 finish
