@@ -95,6 +95,42 @@ inline Reals row_norm(const Attributes& a, int64_t channels, bool is_centred, co
   return y;
 }
 
+// Recurrent layers over sequences of `steps` rows: x has the input's part of the gates, with
+// PyTorch's order, p the recurrent weights, and GRU's bias or LSTM's peepholes.
+inline Reals recurrent(int gates, int64_t steps, int64_t n, const Reals& x,
+                       const std::vector<Reals>& p) {
+  const auto sigmoid = [](double a) { return 1 / (1 + std::exp(-a)); };
+  const auto count = static_cast<int64_t>(x.size()) / (gates * n);
+  Reals y(static_cast<size_t>(count * n)), cell(static_cast<size_t>(n)), h(cell);
+  for (int64_t row = 0; row < count; ++row) {
+    if (row % steps == 0) std::fill(h.begin(), h.end(), 0.0);
+    if (row % steps == 0) std::fill(cell.begin(), cell.end(), 0.0);
+    Reals s(static_cast<size_t>(gates * n));
+    for (int64_t k = 0; k < gates * n; ++k) {
+      for (int64_t j = 0; j < n; ++j) s[k] += p[0][k * n + j] * h[j];
+    }
+    const double* in = x.data() + row * gates * n;
+    for (int64_t j = 0; j < n; ++j) {
+      const auto sum = [&](int gate) { return in[gate * n + j] + s[gate * n + j]; };
+      const auto peephole = [&](int gate) { return p.size() > 1 ? p[1][gate * n + j] : 0; };
+      if (gates == 1) h[j] = std::tanh(sum(0));
+      if (gates == 3) {
+        const double reset = sigmoid(sum(0)), keep = sigmoid(sum(1));
+        const double fresh = std::tanh(in[2 * n + j] + reset * (s[2 * n + j] + p[1][j]));
+        h[j] = (1 - keep) * fresh + keep * h[j];
+      }
+      if (gates == 4) {
+        const double old = cell[j];
+        cell[j] = sigmoid(sum(1) + peephole(1) * old) * old +
+                  sigmoid(sum(0) + peephole(0) * old) * std::tanh(sum(2));
+        h[j] = sigmoid(sum(3) + peephole(2) * cell[j]) * std::tanh(cell[j]);
+      }
+      y[row * n + j] = h[j];
+    }
+  }
+  return y;
+}
+
 // Calls visit(x index) for the cells of output i's window that lie in the image.
 template <typename Visit>
 inline void for_each_cell(const Attributes& a, const Shape& in, const Shape& out, int64_t i,

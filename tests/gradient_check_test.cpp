@@ -113,6 +113,23 @@ TEST(GradientCheck, NormsOfRowsPositionsAndSmoothFunctions) {
              "backward_input position_embedding", "backward_weights position_embedding"});
 }
 
+// Layers over sequences of five steps, with all that they may have.
+TEST(GradientCheck, RecurrentLayers) {
+  Network net(Shape{2, 5, 1});
+  net.add(ops::kLinear, {{"channels", 16}, {"least_bits", 16}});
+  net.add(ops::kLstm, {{"peepholes", 1}});
+  net.add(ops::kLinear, {{"channels", 12}, {"least_bits", 16}});
+  net.add(ops::kLstm);
+  net.add(ops::kLinear, {{"channels", 12}, {"least_bits", 16}});
+  net.add(ops::kGru);
+  net.add(ops::kLinear, {{"channels", 3}, {"least_bits", 16}});
+  net.add(ops::kRnn);
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 5,
+            {"backward_input lstm", "backward_weights lstm", "backward_input gru",
+             "backward_weights gru", "backward_input rnn", "backward_weights rnn"});
+}
+
 // Branches as in Inception: pools of both kinds and a convolution, joined; one of them twice.
 TEST(GradientCheck, OverlappingPoolsAveragesAndConcat) {
   Network net(Shape{9, 8, 1});

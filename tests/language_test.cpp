@@ -16,9 +16,9 @@ namespace {
 constexpr int64_t kSequence = 24;
 constexpr int64_t kVocabulary = 11;
 
-Graph language_model(bool tied = false) {
+Graph language_model(bool tied = false, const char* model = "transformer_lm") {
   auto graph = build_model(
-      "transformer_lm",
+      model,
       {.classes = kVocabulary, .width_multiplier = 0.5, .sequence = kSequence, .tied = tied});
   EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
   return std::move(*graph);
@@ -30,6 +30,7 @@ struct TextHarnessOptions {
   int micro_batches = 1;
   Isa isa = best_isa();
   bool tied = false;
+  const char* model = "transformer_lm";
 };
 
 // A language model that is trained on a language of two rules: a token and the one before it say
@@ -40,7 +41,7 @@ class TextHarness {
 
   explicit TextHarness(const TextHarnessOptions& options) : pool_(options.threads) {
     const Format format = *parse_format(options.format);
-    graph_ = in_format(language_model(options.tied), format);
+    graph_ = in_format(language_model(options.tied, options.model), format);
     state_.emplace(
         std::move(*State::create(training_layout(graph_, format, OptimizerKind::kAdam))));
     initialise(graph_, format, 3, *state_);
@@ -108,6 +109,35 @@ TEST(LanguageModel, LearnsInEachFormat) {
     TextHarness harness({.format = format, .threads = 2});
     EXPECT_NEAR(harness.step(), std::log(double{kVocabulary}), 0.5) << format;
     EXPECT_LT(harness.train(200), 0.3) << format;
+  }
+}
+
+TEST(LanguageModel, RecurrentOnesLearnInEachFormat) {
+  for (const char* model : {"lstm_lm", "gru_lm"}) {
+    for (const char* format : {"bfp8", "dfp8", "fp32", "bfp:block=channel"}) {
+      TextHarness harness({.format = format, .threads = 2, .model = model});
+      EXPECT_NEAR(harness.step(), std::log(double{kVocabulary}), 0.5) << model << " " << format;
+      EXPECT_LT(harness.train(250), 0.5) << model << " " << format;
+    }
+  }
+}
+
+TEST(LanguageModel, RecurrentOnesHaveTheSameBitsOverThreadsInstructionSetsAndMicroBatches) {
+  for (const char* model : {"lstm_lm", "gru_lm"}) {
+    for (const char* format : {"bfp8", "dfp8", "bfp:g=8,gr=stochastic", "bfp:block=channel"}) {
+      TextHarness scalar({.format = format, .isa = Isa::kScalar, .model = model});
+      scalar.train(4);
+      for (const int threads : {1, 3}) {
+        TextHarness harness({.format = format, .threads = threads, .model = model});
+        harness.train(4);
+        EXPECT_EQ(harness.sha256(), scalar.sha256()) << model << " " << format << " " << threads;
+      }
+    }
+    TextHarness one({.threads = 1, .micro_batches = 4, .model = model});
+    TextHarness three({.threads = 3, .micro_batches = 4, .model = model});
+    one.train(4);
+    three.train(4);
+    EXPECT_EQ(one.sha256(), three.sha256()) << model;
   }
 }
 

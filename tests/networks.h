@@ -255,6 +255,25 @@ inline Graph with_attention() {
   return finished(net);
 }
 
+// The rows of a small image as a sequence, through recurrent layers of all kinds.
+inline Graph with_recurrent_layers() {
+  Layers net("recurrent", fashion_options());
+  net.convolution("conv", 8, 5, 4, 2, false);
+  net.reshape("sequence", 1, 7, 56);
+  const auto gates = [&](const char* name, int64_t channels) {
+    net.add(ops::kLinear, name,
+            {{"channels", channels}, {"initialiser", "fan-in"}, {"least_bits", 16}});
+  };
+  gates("gates1", 48);
+  net.add(ops::kLstm, "lstm", {{"peepholes", 1}});
+  gates("gates2", 30);
+  net.add(ops::kGru, "gru");
+  gates("gates3", 10);
+  net.add(ops::kRnn, "rnn");
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 inline const std::vector<NamedNetwork>& networks_of_all_operators() {
   static const std::vector<NamedNetwork> list = {
       {"relu6", with_function<&Layers::relu6>},
@@ -271,6 +290,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"quantised", with_quantised_layers},
       {"offset", with_offset_and_tanh},
       {"attention", with_attention},
+      {"recurrent", with_recurrent_layers},
   };
   return list;
 }

@@ -264,6 +264,7 @@ Info info(const std::string& isa, std::string& error) {
                   {"pooling", table.pooling->name},
                   {"softmax", table.softmax->name},
                   {"attention", table.attention->name},
+                  {"row_products", table.row_products->name},
                   {"squared_error", table.squared_error->name},
                   {"update", table.update->name},
                   {"rounding", table.rounding->name},

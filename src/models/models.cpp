@@ -54,6 +54,18 @@ constexpr Builder kBuilders[] = {
      false,
      false,
      true},
+    {{"lstm_lm", "language model of text: two LSTM layers, 128 channels"},
+     0.05,
+     lstm_lm,
+     false,
+     false,
+     true},
+    {{"gru_lm", "language model of text: two GRU layers, 128 channels"},
+     0.05,
+     gru_lm,
+     false,
+     false,
+     true},
 };
 
 // An error for a network of pictures that is to take a table, or for widths that it has not.

@@ -38,7 +38,9 @@ Result<Graph> mobilenet_blocks(std::string_view name, const ModelOptions& option
 Result<Graph> inception_small(std::string_view name, const ModelOptions& options);
 Result<Graph> squeezenet(std::string_view name, const ModelOptions& options);
 
-// Language models of tokens: transformer.cpp.
+// Language models of tokens: transformer.cpp, recurrent.cpp.
 Result<Graph> transformer_lm(std::string_view name, const ModelOptions& options);
+Result<Graph> lstm_lm(std::string_view name, const ModelOptions& options);
+Result<Graph> gru_lm(std::string_view name, const ModelOptions& options);
 
 }  // namespace mantissa

@@ -11,6 +11,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/room.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
@@ -71,23 +72,6 @@ struct Sizes {
     sequences = q.count() / (queries * width);
   }
   explicit Sizes(const OpContext& c) : Sizes(*c.attributes, c.inputs[0].shape, c.inputs[1].shape) {}
-};
-
-// Takes arrays from a block of memory, one after the other.
-class Room {
- public:
-  explicit Room(std::byte* base) : base_(base) {}
-  template <typename T>
-  T* take(int64_t count) {
-    T* start = reinterpret_cast<T*>(base_ + bytes_);
-    bytes_ += round_up<int64_t>(count * int64_t{sizeof(T)}, 64);
-    return start;
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  std::byte* base_;
-  int64_t bytes_ = 0;
 };
 
 // The room of one thread: a head's operands packed, a row, and the gradients of a head.

@@ -53,6 +53,26 @@ for choice in '--format fp32' '--format dfp8' '--tied' '--tokens bytes'; do
   holds "generate $choice" eval '((status == 0))'
 done
 
+# Recurrent layers: the same bits by stages and other instruction sets, and after a resume.
+for model in lstm_lm gru_lm; do
+  recurrent=(train --model "$model" --data "$text" --sequence 32 --width 0.25 --batch-size 8
+    --learning-rate 0.01)
+  state() { json '["state_sha256"]' "$folder/$model-$1/summary.json"; }
+  run "${recurrent[@]}" --steps 100 --out "$folder/$model-whole" --checkpoint-every 20
+  bits=$(json '["test_bits_per_token"]' "$folder/$model-whole/summary.json")
+  holds "$model learns: $bits bits" python3 -c "import sys; sys.exit(not float('$bits') < 3.5)"
+  run "${recurrent[@]}" --steps 100 --out "$folder/$model-scalar" --threads 1 --isa scalar
+  holds "$model: another instruction set" eval '[[ $(state whole) == $(state scalar) ]]'
+  run "${recurrent[@]}" --steps 100 --out "$folder/$model-stages" --stages 2 --threads 2
+  holds "$model: two stages" eval '[[ $(state whole) == $(state stages) ]]'
+  mkdir "$folder/$model-resumed"
+  cp "$folder/$model-whole/"{config.toml,checkpoint-00000040.safetensors} "$folder/$model-resumed/"
+  run train --out "$folder/$model-resumed" --resume
+  holds "$model resumes" eval '[[ $(state whole) == $(state resumed) ]]'
+  run generate --checkpoint "$folder/$model-whole" --prompt 'The ' --length 20
+  holds "$model generates" eval '((status == 0)) && grep -q "^The " "$folder/stdout"'
+done
+
 # A network as a file is the same network.
 run info --model transformer_lm --data "$text" --sequence 32 --width 0.5 --graph
 cp "$folder/stdout" "$folder/net.json"

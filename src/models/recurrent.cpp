@@ -1,0 +1,56 @@
+// Language models of recurrent layers: an embedding, two layers, a classifier. A linear layer
+// computes the input's part of the gates for all positions at once, with 16 bits, since gates are
+// functions of 16-bit values (docs/language.md).
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "models/networks.h"
+#include "ops/loss.h"
+#include "ops/ops.h"
+
+namespace mantissa {
+namespace {
+
+constexpr int64_t kChannels = 128;
+constexpr int kLayers = 2;
+constexpr int64_t kWideBits = 16;
+
+Result<Graph> recurrent_lm(std::string_view name, const ModelOptions& options, const Op& op,
+                           int64_t gates) {
+  const int64_t channels = std::max<int64_t>(
+      1, static_cast<int64_t>(std::floor(kChannels * options.width_multiplier + 0.5)));
+  GraphBuilder builder{std::string(name)};
+  const int tokens = builder.add_input("tokens", Shape{options.sequence}, Element::kIndex);
+  const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
+                                   {{"rows", options.classes}, {"channels", channels}});
+  int h = embedded;
+  for (int i = 1; i <= kLayers; ++i) {
+    const std::string layer = "layer" + std::to_string(i);
+    const int of_input = builder.add(ops::kLinear, layer + ".input", {h},
+                                     {{"channels", gates * channels},
+                                      {"initialiser", "fan-in"},
+                                      {"least_bits", kWideBits}});
+    h = builder.add(op, layer, {of_input});
+  }
+  const Attributes classifier = {{"channels", options.classes}, {"bias", 0}, {"classifier", 1}};
+  const int logits =
+      options.tied
+          ? builder.add_sharing(embedded, ops::kLinear, "classifier", {h}, classifier)
+          : builder.add(ops::kLinear, "classifier", {h}, classifier);
+  MANTISSA_ASSIGN(Graph graph, builder.finish(logits));
+  return ops::with_loss(std::move(graph), options.loss, options.label_smoothing);
+}
+
+}  // namespace
+
+Result<Graph> lstm_lm(std::string_view name, const ModelOptions& options) {
+  return recurrent_lm(name, options, ops::kLstm, 4);
+}
+
+Result<Graph> gru_lm(std::string_view name, const ModelOptions& options) {
+  return recurrent_lm(name, options, ops::kGru, 3);
+}
+
+}  // namespace mantissa
