@@ -194,8 +194,9 @@ def class_weights(labels: Any, weights: str | Mapping[int, float] = "balanced") 
     if isinstance(weights, str):
         if weights != "balanced":
             raise InvalidInput(f'class_weights: "{weights}" is neither "balanced" nor a mapping')
-        by_class = np.divide(counted.size, counts * max(1, np.count_nonzero(counts)),
-                             out=np.zeros(len(counts)), where=counts > 0)
+        classes = max(1, int(np.count_nonzero(counts)))
+        by_class = np.divide(counted.size, counts * classes, out=np.zeros(len(counts)),
+                             where=counts > 0)
     else:
         missing = [int(label) for label in np.flatnonzero(counts) if int(label) not in weights]
         if missing:

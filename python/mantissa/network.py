@@ -233,20 +233,20 @@ def rms_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
     return op("rms_norm", x, name=name, epsilon=epsilon)
 
 
-def rnn(gates: Var, *, name: str | None = None) -> Var:
+def rnn(gates: Var, *, name: str = "") -> Var:
     """tanh(gates + R h) of each step [..., positions, C]: `gates` is what a linear layer makes of the
     input, best with least_bits=16. R are the layer's weights."""
     return op("rnn", gates, name=name)
 
 
-def lstm(gates: Var, *, peepholes: bool = False, name: str | None = None) -> Var:
+def lstm(gates: Var, *, peepholes: bool = False, name: str = "") -> Var:
     """An LSTM layer: of gates i, f, g, o [..., positions, 4 C] that a linear layer computes, best with
     least_bits=16, and its own recurrent weights, h [..., positions, C]. Peepholes go from the cell to i, f
     and o."""
     return op("lstm", gates, name=name, peepholes=peepholes)
 
 
-def gru(gates: Var, *, name: str | None = None) -> Var:
+def gru(gates: Var, *, name: str = "") -> Var:
     """A GRU layer: of gates r, z, n [..., positions, 3 C] that a linear layer computes, best with
     least_bits=16, and its own recurrent weights and bias, h [..., positions, C]. The reset gate acts
     behind the recurrent product, as in PyTorch."""

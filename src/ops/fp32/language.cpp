@@ -1,4 +1,4 @@
-// Embeddings, layer norm, RMS norm and attention in fp32; sums in double.
+// Embeddings, layer norm, RMS norm and attention in fp32; sums over rows in double.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -170,38 +170,55 @@ struct Head {
   int64_t keys_of(int64_t query) const { return is_causal ? std::min(valid, query + 1) : valid; }
 };
 
-double dot(const float* a, const float* b, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += double{a[i]} * b[i];
-  return sum;
+// Keys and values of a head as columns, [channels, keys] each: inner loops run over keys.
+struct Columns {
+  std::vector<float> k, v;
+  Columns(const Sizes& s, const Head& head) : k(s.channels * s.keys), v(s.channels * s.keys) {
+    for (int64_t j = 0; j < s.keys; ++j) {
+      for (int64_t c = 0; c < s.channels; ++c) {
+        k[c * s.keys + j] = head.k[j * s.width + c];
+        v[c * s.keys + j] = head.v[j * s.width + c];
+      }
+    }
+  }
+};
+
+// sums[j] = the sum over channels of row[c] * columns[c, j], for the first `keys` keys.
+void products(const Sizes& s, const float* row, const std::vector<float>& columns, int64_t keys,
+              float* sums) {
+  std::fill_n(sums, keys, 0.0F);
+  for (int64_t c = 0; c < s.channels; ++c) {
+    const float factor = row[c], *column = columns.data() + c * s.keys;
+    for (int64_t j = 0; j < keys; ++j) sums[j] += factor * column[j];
+  }
 }
 
 // p: the probabilities of the first `keys` keys.
-void probabilities_of(const Sizes& s, const Head& head, int64_t query, int64_t keys, double* p) {
-  double largest = -__builtin_huge_val(), sum = 0;
+void probabilities_of(const Sizes& s, const Head& head, const Columns& columns, int64_t query,
+                      int64_t keys, float* p) {
+  products(s, head.q + query * s.width, columns.k, keys, p);
+  const float largest = keys == 0 ? 0 : *std::max_element(p, p + keys);
+  double sum = 0;
   for (int64_t j = 0; j < keys; ++j) {
-    p[j] = head.scale * dot(head.q + query * s.width, head.k + j * s.width, s.channels);
-    largest = std::max(largest, p[j]);
+    p[j] = static_cast<float>(std::exp((double{p[j]} - largest) * head.scale));
+    sum += p[j];
   }
-  for (int64_t j = 0; j < keys; ++j) sum += p[j] = std::exp(p[j] - largest);
-  for (int64_t j = 0; j < keys; ++j) p[j] /= sum;
+  for (int64_t j = 0; j < keys; ++j) p[j] = static_cast<float>(p[j] / sum);
 }
 
 void attention(const OpContext& c) {
   const Sizes s(c);
   for_images(c, s.sequences * s.heads, [&](int64_t i) {
     const Head head(c, s, i);
-    float* out = c.output.as<float>() + head.at;
-    std::vector<double> p(s.keys), sums(s.channels);
+    const Columns columns(s, head);
+    std::vector<float> p(s.keys);
     for (int64_t query = 0; query < s.queries; ++query) {
       const int64_t keys = query < head.queries ? head.keys_of(query) : 0;
-      probabilities_of(s, head, query, keys, p.data());
-      std::fill(sums.begin(), sums.end(), 0.0);
+      probabilities_of(s, head, columns, query, keys, p.data());
+      float* out = c.output.as<float>() + head.at + query * s.width;
+      std::fill_n(out, s.channels, 0.0F);
       for (int64_t j = 0; j < keys; ++j) {
-        for (int64_t k = 0; k < s.channels; ++k) sums[k] += p[j] * head.v[j * s.width + k];
-      }
-      for (int64_t k = 0; k < s.channels; ++k) {
-        out[query * s.width + k] = static_cast<float>(sums[k]);
+        for (int64_t k = 0; k < s.channels; ++k) out[k] += p[j] * head.v[j * s.width + k];
       }
     }
   });
@@ -217,34 +234,41 @@ void attention_backward_head(const OpContext& c, const Sizes& s, const Head& hea
   const float* grad_out = c.grad_output.as<float>() + head.at;
   float *to_q = gradient_at(c, 0, head.at), *to_k = gradient_at(c, 1, head.key_at),
         *to_v = gradient_at(c, 2, head.key_at);
-  std::vector<double> p(s.keys), grad_p(s.keys), grad_q(s.channels);
-  std::vector<double> grad_k(s.keys * s.channels), grad_v(s.keys * s.channels);
+  const Columns columns(s, head);
+  std::vector<float> p(s.keys), grad_scores(s.keys), grad_q(s.channels);
+  Columns gradients(s, head);
+  std::fill(gradients.k.begin(), gradients.k.end(), 0.0F);
+  std::fill(gradients.v.begin(), gradients.v.end(), 0.0F);
   for (int64_t query = 0; query < s.queries; ++query) {
     const int64_t keys = query < head.queries ? head.keys_of(query) : 0;
-    probabilities_of(s, head, query, keys, p.data());
     const float *q = head.q + query * s.width, *g = grad_out + query * s.width;
+    probabilities_of(s, head, columns, query, keys, p.data());
+    products(s, g, columns.v, keys, grad_scores.data());
     double row_term = 0;
+    for (int64_t j = 0; j < keys; ++j) row_term += double{p[j]} * grad_scores[j];
     for (int64_t j = 0; j < keys; ++j) {
-      grad_p[j] = dot(g, head.v + j * s.width, s.channels);
-      row_term += p[j] * grad_p[j];
+      grad_scores[j] = static_cast<float>(p[j] * (grad_scores[j] - row_term) * head.scale);
     }
-    std::fill(grad_q.begin(), grad_q.end(), 0.0);
+    std::fill(grad_q.begin(), grad_q.end(), 0.0F);
     for (int64_t j = 0; j < keys; ++j) {
-      const double grad_score = p[j] * (grad_p[j] - row_term) * head.scale;
       for (int64_t k = 0; k < s.channels; ++k) {
-        grad_q[k] += grad_score * head.k[j * s.width + k];
-        grad_k[j * s.channels + k] += grad_score * q[k];
-        grad_v[j * s.channels + k] += p[j] * g[k];
+        grad_q[k] += grad_scores[j] * head.k[j * s.width + k];
       }
     }
-    for (int64_t k = 0; to_q != nullptr && k < s.channels; ++k) {
-      to_q[query * s.width + k] = static_cast<float>(grad_q[k]);
+    for (int64_t k = 0; k < s.channels; ++k) {
+      float *grad_k = gradients.k.data() + k * s.keys, *grad_v = gradients.v.data() + k * s.keys;
+      for (int64_t j = 0; j < keys; ++j) {
+        grad_k[j] += grad_scores[j] * q[k];
+        grad_v[j] += p[j] * g[k];
+      }
     }
+    if (to_q != nullptr) std::copy_n(grad_q.data(), s.channels, to_q + query * s.width);
   }
   for (int64_t i = 0; i < s.keys * s.channels; ++i) {
+    const int64_t from = i % s.channels * s.keys + i / s.channels;
     const int64_t to = i / s.channels * s.width + i % s.channels;
-    if (to_k != nullptr) to_k[to] = static_cast<float>(grad_k[i]);
-    if (to_v != nullptr) to_v[to] = static_cast<float>(grad_v[i]);
+    if (to_k != nullptr) to_k[to] = gradients.k[from];
+    if (to_v != nullptr) to_v[to] = gradients.v[from];
   }
 }
 
