@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "models/bert.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -51,6 +52,33 @@ TEST(Models, HaveTheParametersOfSmallResidualNetworks) {
         << name;
   }
   EXPECT_NEAR(static_cast<double>(build("inception_small").trained_parameters()) / 1e6, 1.0, 0.1);
+}
+
+// transformers' count of BERT-base and BERT-large without their poolers.
+TEST(Models, HaveTheParametersOfBert) {
+  constexpr int64_t kVocabulary = 30522;
+  const BertSizes base = {
+      .layers = 12, .channels = 768, .heads = 12, .inner = 3072, .vocabulary = kVocabulary};
+  const BertSizes large = {
+      .layers = 24, .channels = 1024, .heads = 16, .inner = 4096, .vocabulary = kVocabulary};
+  EXPECT_EQ(bert_encoder("base", base, 128)->trained_parameters(), 109'482'240 - 768 * 769);
+  EXPECT_EQ(bert_encoder("large", large, 128)->trained_parameters(), 335'141'888 - 1024 * 1025);
+}
+
+TEST(Models, BertRefusesLongSequencesAndOddHeads) {
+  EXPECT_FALSE(bert_encoder("bert", {.vocabulary = 10, .positions = 16}, 17).ok());
+  EXPECT_FALSE(bert_encoder("bert", {.heads = 3, .vocabulary = 10}, 16).ok());
+  EXPECT_TRUE(bert_encoder("bert", {.vocabulary = 10, .positions = 16}, 16).ok());
+}
+
+TEST(Models, WidthScalesBert) {
+  const ModelOptions options = {.classes = 100, .sequence = 16, .tied = true};
+  ModelOptions half = options;
+  half.width_multiplier = 0.5;
+  const Graph whole = build("bert_tiny", options), small = build("bert_tiny", half);
+  EXPECT_EQ(whole.classes(), 100);
+  EXPECT_EQ(whole.values[whole.nodes[0].outputs[0]].shape.last(), 128);
+  EXPECT_EQ(small.values[small.nodes[0].outputs[0]].shape.last(), 64);
 }
 
 TEST(Models, WidthScalesEveryNetwork) {

@@ -43,4 +43,9 @@ Result<Graph> transformer_lm(std::string_view name, const ModelOptions& options)
 Result<Graph> lstm_lm(std::string_view name, const ModelOptions& options);
 Result<Graph> gru_lm(std::string_view name, const ModelOptions& options);
 
+// Masked language models: bert.cpp.
+Result<Graph> bert_tiny(std::string_view name, const ModelOptions& options);
+Result<Graph> bert_base(std::string_view name, const ModelOptions& options);
+Result<Graph> bert_large(std::string_view name, const ModelOptions& options);
+
 }  // namespace mantissa

@@ -20,7 +20,9 @@
 namespace mantissa::ops {
 namespace {
 
-constexpr AttributeSpec kSchema[] = {real("epsilon", 1e-5, 1e-30, 1)};
+// "least_bits": mantissas of the result have at least so many.
+constexpr AttributeSpec kSchema[] = {real("epsilon", 1e-5, 1e-30, 1),
+                                     whole("least_bits", 0, 0, 16)};
 constexpr int kFactorBits = 31;
 constexpr int kFraction = 24;  // of x^
 using Wide = __int128;         // sums of gradients times x^
