@@ -43,8 +43,8 @@ function(mantissa_install_library target)
   set(libraries)
   if(type STREQUAL STATIC_LIBRARY)
     set(targets MantissaStatic)
-    set(packages Threads Nettle ZLIB PNG JPEG tomlplusplus)
-    set(requires nettle zlib libpng libjpeg tomlplusplus)
+    set(packages Threads Nettle ZLIB PNG JPEG Utf8proc tomlplusplus)
+    set(requires nettle zlib libpng libjpeg libutf8proc tomlplusplus)
     list(JOIN requires " " requires)
     set(libraries "-pthread -l${CMAKE_DL_LIBS}")
   endif()
@@ -66,6 +66,7 @@ function(mantissa_install_library target)
                                    COMPATIBILITY SameMinorVersion)
   install(FILES ${generated}/MantissaConfig.cmake ${generated}/MantissaConfigVersion.cmake
                 ${PROJECT_SOURCE_DIR}/cmake/FindNettle.cmake
+                ${PROJECT_SOURCE_DIR}/cmake/FindUtf8proc.cmake
           DESTINATION ${package} ${options})
 
   set(pkgconfig ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)

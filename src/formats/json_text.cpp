@@ -6,7 +6,7 @@
 
 namespace mantissa {
 
-bool exceeds_json_limits(std::string_view text) {
+bool exceeds_json_limits(std::string_view text, int64_t most_entries) {
   if (static_cast<int64_t>(text.size()) > kMostJsonBytes) return true;
   std::array<int64_t, kMostJsonDepth + 1> commas{};  // at each depth, of what is open there
   int depth = 0;
@@ -23,7 +23,7 @@ bool exceeds_json_limits(std::string_view text) {
       // Lists may be as long as they are.
       commas[depth] = c == '{' ? 1 : std::numeric_limits<int64_t>::min();
     } else if (c == ',') {
-      if (++commas[depth] > kMostJsonEntries) return true;
+      if (++commas[depth] > most_entries) return true;
     } else if ((c == '}' || c == ']') && depth > 0) {
       --depth;
     }
