@@ -1,9 +1,10 @@
-// Language models: text from a trained network.
+// Language models: text from a trained network, and vectors of sentences.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "mantissa/export.h"
 #include "mantissa/mantissa.h"
@@ -23,5 +24,22 @@ struct GenerationOutcome {
 MANTISSA_EXPORT GenerationOutcome
 generate(const Settings& settings,
          const std::function<bool(const std::string& text)>& observer = nullptr);
+
+struct EmbeddingOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  int64_t sentences = 0, channels = 0;
+  int64_t truncated = 0;       // sentences that were longer than "sequence"
+  double seconds = 0;          // of the computation
+  std::vector<float> vectors;  // [sentences, channels], each of length 1
+};
+
+// Vectors of sentences, from an encoder: "from" names a file that import_model wrote of one, or its
+// folder; "format", "sequence", "batch-size", "threads" and "isa" say how. The sentences are those
+// given, or, if there are none, the lines of the file "data". With "out" the vectors are written to
+// that file, .npy or .npz. The observer is told how many are done, and returns false to stop.
+MANTISSA_EXPORT EmbeddingOutcome embed(const Settings& settings,
+                                       const std::vector<std::string>& sentences = {},
+                                       const std::function<bool(int64_t done)>& observer = nullptr);
 
 }  // namespace mantissa

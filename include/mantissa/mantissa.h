@@ -34,7 +34,7 @@ struct SettingInfo {
 };
 
 // Settings of a command: "train", "eval", "predict", "plan", "bench", "profile", "data",
-// "report", "statistics", "info", "quantize", "import", "export", "run". Empty for an unknown
+// "report", "statistics", "info", "quantize", "import", "embed", "export", "run". Empty for an unknown
 // command.
 MANTISSA_EXPORT std::vector<SettingInfo> settings_of(const std::string& command);
 

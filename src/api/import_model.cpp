@@ -7,6 +7,7 @@
 #include "api/target.h"
 #include "base/thread_pool.h"
 #include "data/dataset.h"
+#include "train/bert_file.h"
 #include "train/imported_network.h"
 #include "train/insert_batch_norm.h"
 #include "train/network.h"
@@ -46,8 +47,7 @@ Result<ImportConfig> import_config(const Settings& settings) {
   if (run.inserts_batch_norm == run.data.empty()) {
     return invalid_input("--insert-batch-norm and --data go together");
   }
-  if (run.threads == 0)
-    run.threads = processors();
+  if (run.threads == 0) run.threads = processors();
   return config;
 }
 
@@ -63,10 +63,34 @@ Status insert_norms(const RunConfig& run, onnx::ImportedNetwork& imported) {
   return {};
 }
 
+ImportOutcome outcome_of(onnx::ImportedNetwork imported) {
+  ImportOutcome outcome;
+  outcome.network = imported.graph.name;
+  outcome.layers = std::ssize(imported.graph.nodes);
+  outcome.parameters = imported.graph.trained_parameters();
+  outcome.notes = std::move(imported.notes);
+  return outcome;
+}
+
+// An encoder has no classes and reads no pictures.
+Result<ImportOutcome> import_encoder(const std::string& path, const ImportConfig& config,
+                                     const Settings& settings) {
+  for (const auto& [name, text] : settings) {
+    if (name == "out" || name == "sequence" || name == "threads") continue;
+    return invalid_input(name + ": is for ONNX models, and " + path + " is an encoder");
+  }
+  MANTISSA_ASSIGN(ImportedEncoder encoder, import_bert(path, config.run.sequence));
+  MANTISSA_RETURN_IF_ERROR(
+      write_imported(config.out, encoder.network, path, to_json(encoder.tokenizer)));
+  return outcome_of(std::move(encoder.network));
+}
+
 Result<ImportOutcome> import_to_file(const std::string& path, const Settings& settings) {
   MANTISSA_ASSIGN(const ImportConfig config, import_config(settings));
   const RunConfig& run = config.run;
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
+  if (is_bert_path(path)) return import_encoder(path, config, settings);
+  if (run.sequence > 0) return invalid_input("sequence: is for encoders in BERT's layout");
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, run.import_options));
   if (run.inserts_batch_norm) MANTISSA_RETURN_IF_ERROR(insert_norms(run, imported));
   if (run.classes > 0 && run.classes != imported.graph.classes()) {
@@ -74,12 +98,7 @@ Result<ImportOutcome> import_to_file(const std::string& path, const Settings& se
         set_classes(run.classes, run.classifier, run.import_options.output, imported));
   }
   MANTISSA_RETURN_IF_ERROR(write_imported(config.out, imported, path));
-  ImportOutcome outcome;
-  outcome.network = imported.graph.name;
-  outcome.layers = std::ssize(imported.graph.nodes);
-  outcome.parameters = imported.graph.trained_parameters();
-  outcome.notes = std::move(imported.notes);
-  return outcome;
+  return outcome_of(std::move(imported));
 }
 
 }  // namespace

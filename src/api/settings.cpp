@@ -186,6 +186,16 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
                      .is_list = true});
     return infos;
   }
+  if (command == "embed") {
+    return {{"from", "encoder: a file that import wrote, or a folder in BERT's layout", ""},
+            {"data", "text file, a sentence on each line", ""},
+            {"out", "file for the vectors, float32 [sentences, channels]: .npy or .npz", ""},
+            {"format", "number format", "fp32"},
+            {"sequence", "most tokens of a sentence (left out: as the network says)", ""},
+            {"batch-size", "sentences computed at once; changes no result in integers", "32"},
+            kThreads,
+            kIsa};
+  }
   if (command == "run") {
     return {{"inputs", "NPZ file with an array for each input", ""},
             {"out", "NPZ file to write, with an array for each output", ""},
@@ -195,7 +205,8 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
     std::vector<SettingInfo> infos = {
         {"out", "safetensors file to write: network and weights", ""},
         {"classes", "outputs of the network (0: those of the model)", "0"},
-        {"data", "with --insert-batch-norm: data set with pictures to set them from", ""}};
+        {"data", "with --insert-batch-norm: data set with pictures to set them from", ""},
+        {"sequence", "of an encoder: tokens of an example (left out: 128, or its positions)", ""}};
     for (const Setting& setting : training_settings()) {
       if (!is_setting_of_import(setting.name)) continue;
       infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});

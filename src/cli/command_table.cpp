@@ -42,6 +42,13 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa generate --checkpoint runs/lm --prompt 'It was' --temperature 0.7 --top-k 20 "
      "--seed 3\n",
      "The same settings give the same text on any machine. docs/language.md."},
+    {"embed", "Give each sentence of a text a vector, by an encoder",
+     "  mantissa import all-MiniLM-L6-v2/ --out minilm.safetensors\n"
+     "  mantissa embed --from minilm.safetensors --data sentences.txt --out vectors.npy\n"
+     "  mantissa embed --from all-MiniLM-L6-v2/ --data sentences.txt --sequence 256 --out "
+     "vectors.npz\n",
+     "A vector is the mean of the tokens' vectors, of length 1: the product of two is their cosine. "
+     "docs/language.md."},
     {"export", "Write a trained network as an ONNX file that computes the same bits",
      "  mantissa export --checkpoint runs/a --out a.onnx\n"
      "  mantissa export --checkpoint runs/a/model.safetensors --target portable --out a.onnx\n",
@@ -59,17 +66,19 @@ constexpr CommandInfo kCommands[] = {
      "or without these: then a tenth of each class is kept for testing. docs/data.md describes all "
      "kinds. Exit code 2: training would refuse the data; what there is of it is described."},
     {"import",
-     "Read a network and its weights from an ONNX model, to be trained on",
+     "Read a network and its weights from an ONNX model, or an encoder in BERT's layout",
      "  mantissa import resnet18.onnx --out resnet18.safetensors\n"
      "  mantissa import mnist.onnx --input-mean 0.1307 --input-std 0.3081 --out mnist.safetensors\n"
      "  mantissa import folded.onnx --insert-batch-norm --data pictures/ --input-size 224 \\\n"
      "      --classes 10 --out folded.safetensors\n"
      "  mantissa train --from resnet18.safetensors --data pictures/ --out runs/a\n"
-     "  mantissa train --from resnet18.onnx --data pictures/ --out runs/a\n",
-     "train --from reads ONNX models itself: import shows whether that is possible, and writes "
+     "  mantissa train --from resnet18.onnx --data pictures/ --out runs/a\n"
+     "  mantissa import all-MiniLM-L6-v2/ --out minilm.safetensors\n",
+     "An encoder is a folder with model.safetensors, config.json and tokenizer.json or vocab.txt; "
+     "mantissa embed runs it. train --from reads ONNX models itself: import shows whether that is possible, and writes "
      "what "
      "it starts from. What cannot be imported is listed. docs/onnx.md has the operators.",
-     {"MODEL", "ONNX model, NAME.onnx", 1, 1}},
+     {"MODEL", "ONNX model, NAME.onnx, or an encoder's folder or safetensors file", 1, 1}},
     {"plan", "Show the program and the memory that a training run would take; run nothing",
      "  mantissa plan --model resnet20 --batch-size 128\n"
      "  mantissa plan --model vgg8b --batch-size 256 --memory-budget 512MiB --json\n"

@@ -53,6 +53,29 @@ int run_generate(const CommandLine& line) {
   return 0;
 }
 
+int run_embed(const CommandLine& line) {
+  const EmbeddingOutcome outcome = embed(line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  if (line.json) {
+    const nlohmann::ordered_json json = {{"sentences", outcome.sentences},
+                                         {"channels", outcome.channels},
+                                         {"truncated", outcome.truncated},
+                                         {"seconds", outcome.seconds},
+                                         {"file", line.setting("out")}};
+    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    return 0;
+  }
+  if (outcome.truncated > 0) {
+    say("mantissa embed: " + std::to_string(outcome.truncated) +
+        " sentences were cut short: --sequence says how many tokens are read");
+  }
+  if (!line.quiet) {
+    print(std::to_string(outcome.sentences) + " vectors of " + std::to_string(outcome.channels) +
+          " numbers, written to " + printable(line.setting("out")) + "\n");
+  }
+  return 0;
+}
+
 int run_report(const CommandLine& line) {
   const ReportOutcome outcome = report(line.paths, line.settings);
   if (const int code = exit_code(line, outcome)) return code;

@@ -27,7 +27,7 @@ class Bert {
     embedded_ = table("embedding", tokens, sizes.vocabulary);
     stream_ = builder_.add(ops::kPositionEmbedding, "positions", {embedded_},
                            {{"positions", sizes.positions}, {"least_bits", kWideBits}});
-    add_to_stream("add", table("segments", segments, sizes.segments));
+    add_to_stream("add", table("segment", segments, sizes.segments));
     stream_ = norm("norm", stream_);
     for (int64_t i = 1; i <= sizes.layers; ++i) block("block" + std::to_string(i));
   }

@@ -63,7 +63,7 @@ std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& import
 }
 
 Status write_imported(const std::filesystem::path& path, const onnx::ImportedNetwork& imported,
-                      const std::string& source) {
+                      const std::string& source, const std::string& tokenizer) {
   std::vector<SafetensorsView> views;
   for (const NamedParameter& parameter : named_parameters(imported)) {
     const auto dims = parameter.shape.dims.begin();
@@ -72,9 +72,10 @@ Status write_imported(const std::filesystem::path& path, const onnx::ImportedNet
                      {dims, dims + parameter.shape.rank},
                      parameter.numbers});
   }
-  return write_safetensors(
-      path, {{"kind", kImportedKind}, {"source", source}, {"network", to_json(imported.graph)}},
-      views);
+  std::map<std::string, std::string> metadata = {
+      {"kind", kImportedKind}, {"source", source}, {"network", to_json(imported.graph)}};
+  if (!tokenizer.empty()) metadata[kTokenizerEntry] = tokenizer;
+  return write_safetensors(path, metadata, views);
 }
 
 }  // namespace mantissa

@@ -12,6 +12,7 @@
 namespace mantissa {
 
 inline constexpr const char* kImportedKind = "mantissa imported network 1";
+inline constexpr const char* kTokenizerEntry = "tokenizer";  // of the metadata
 
 // Whether a path names an ONNX model.
 bool is_onnx_file(const std::filesystem::path& path);
@@ -33,8 +34,9 @@ Status set_classes(int64_t classes, const std::string& layers, const std::string
 std::vector<NamedParameter> named_parameters(const onnx::ImportedNetwork& imported);
 
 // Writes the network as JSON and its parameters as F32 and F64, by name: a safetensors file that
-// `train --from` reads. `source`: the path that the model came from.
+// `train --from` reads. `source`: the path that the model came from. `tokenizer`: JSON of the one
+// that the network wants; empty: none.
 Status write_imported(const std::filesystem::path& path, const onnx::ImportedNetwork& imported,
-                      const std::string& source);
+                      const std::string& source, const std::string& tokenizer = "");
 
 }  // namespace mantissa
