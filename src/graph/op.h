@@ -261,6 +261,7 @@ struct OpTraits {
   bool clips_negatives = false;     // takes negative inputs for zero, their gradients too
   int clips_above = 0;              // takes larger inputs for this, their gradients too; 0: none
   bool passes_gradients = false;    // backward_input passes mantissas on: nothing is rounded
+  bool takes_rows = false;        // of values whose rows have exponents of their own
   // An update that reads sums as ops/gradient_rows.h has them, and writes nothing over them.
   bool takes_gradient_rows = false;
 };

@@ -45,6 +45,7 @@ const std::vector<ModeKey>& mode_keys() {
   static const std::vector<ModeKey> keys = {
       {"unsigned", {"no", "yes"}, &Format::sign_bits},
       {"block", {"tensor", "channel"}, &Format::tensor_blocks},
+      {"blocks", {"tensor", "token"}, &Format::tensor_values},
       {"exponents", {"predicted", "exact"}, &Format::predicted},
       {"ge", {"headroom", "exact"}, &Format::headroom},
       {"we", {"bound", "exact"}, &Format::initial_bounds},
@@ -230,6 +231,11 @@ Status check_dynamic(const Format& format) {
         "format: dynamic fixed point decides one exponent per tensor: leave block=channel out, or "
         "choose bfp:block=channel");
   }
+  if (!format.tensor_values) {
+    return invalid_input(
+        "format: dynamic fixed point decides one exponent per tensor: leave blocks=token out, or "
+        "choose bfp:blocks=token");
+  }
   if (!format.fixed_pretraining && format.warm_up_steps == 0) {
     return invalid_input(
         "format: pretraining=float takes the exponents from warmup steps in fp32: with warmup=0 "
@@ -296,6 +302,12 @@ Status combine_keys(Format& format) {
       std::max({format.most_activation_bits(), format.linear_bits, format.weight_bits}) > 8) {
     return invalid_input(
         "format: block=channel is for weights and values of up to 8 bits: choose block=tensor, or "
+        "w and a up to 8 (a up to 7 with unsigned=yes) and linear=8");
+  }
+  if (!format.tensor_values && std::max({format.most_activation_bits(), format.linear_bits,
+                                         format.weight_bits, format.end_bits}) > 8) {
+    return invalid_input(
+        "format: blocks=token is for weights and values of up to 8 bits: choose blocks=tensor, or "
         "w and a up to 8 (a up to 7 with unsigned=yes) and linear=8");
   }
   if (format.second_shift == format.accumulator_bits - 1) format.second_shift = 0;

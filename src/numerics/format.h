@@ -34,6 +34,7 @@ struct Format {
   int end_bits = 0;  // ends: weights and inputs of the first and the last layers; 0 = as w and a
   bool sign_bits = true;      // unsigned: values without negatives keep a sign's bit, or not
   bool tensor_blocks = true;  // block: a weight tensor has one exponent, or each output channel
+  bool tensor_values = true;  // blocks: a value has one exponent, or each of its rows (tokens)
   // ge: exponents of gradients, from the step before with a bit of headroom, or of their own
   // maximum.
   bool headroom = true;

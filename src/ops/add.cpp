@@ -8,6 +8,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
@@ -52,7 +53,25 @@ void add_words(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
       64);
 }
 
+void add_rows(const OpContext& c) {
+  const Tensor &a = c.inputs[0], &b = c.inputs[1];
+  const Mantissas of_a(a), of_b(b);
+  const int64_t channels = c.output.shape.last();
+  const auto exponent_at = [&](int64_t row) {
+    return aligned_exponent(a.row_exponent(row), b.row_exponent(row), kAlignBits16);
+  };
+  write_rows(c, exponent_at, [&](int64_t row, int exponent, int64_t* wide) {
+    const int shift_a = exponent - a.row_exponent(row), shift_b = exponent - b.row_exponent(row);
+    for (int64_t i = 0; i < channels; ++i) {
+      const int64_t at = row * channels + i;
+      const int64_t sum = rescale_rne(of_a[at], shift_a) + rescale_rne(of_b[at], shift_b);
+      wide[i] = c.relu ? std::max<int64_t>(0, sum) : sum;
+    }
+  });
+}
+
 void add_forward(const OpContext& c) {
+  if (has_rows(c.output)) return add_rows(c);
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
   const bool bytes = is_bytes(a) && is_bytes(b) && is_bytes(c.output);
   const int wide_exponent =
@@ -130,7 +149,8 @@ const Op kAdd = {.name = "add",
                  .traits = {.applies_relu = true,
                             .reads_output_if_relu = true,
                             .shares_grad_inputs = true,
-                            .keeps_sign = true},
+                            .keeps_sign = true,
+                            .takes_rows = true},
                  .attributes = kAddSchema,
                  .infer_shape = infer_add,
                  .forward = add_forward,

@@ -12,6 +12,7 @@
 #include "ops/narrowing.h"
 #include "ops/ops.h"
 #include "ops/room.h"
+#include "ops/rows.h"
 #include "ops/wide_values.h"
 
 namespace mantissa::ops {
@@ -141,6 +142,22 @@ struct HeadOf {
   }
 };
 
+// The exponent that a sequence's keys or values have in common, in mantissas of 16 bits: of those
+// that are no padding the largest, less the 8 bits that these have more. Rows with one exponent
+// keep it, and their bits.
+constexpr int kSharedBits = 16;
+
+int shared_exponent(const Tensor& rows, int64_t sequence, int64_t positions, int64_t valid) {
+  if (!has_rows(rows)) return *rows.exponent;
+  int largest = kExponentMin;
+  for (int64_t i = 0; i < valid; ++i) {
+    largest = std::max(largest, rows.row_exponent(sequence * positions + i));
+  }
+  return largest - (kSharedBits - rows.bits);
+}
+
+int shared_bits(const Tensor& rows) { return has_rows(rows) ? kSharedBits : rows.bits; }
+
 template <typename T>
 void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const Sizes& s, T* to) {
   const Mantissas mantissas(from);
@@ -151,13 +168,24 @@ void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const Sizes& s,
   }
 }
 
-void pack_columns(const Tensor& from, int64_t offset, const Sizes& s, int16_t* to) {
+// Keys or values, brought to the exponent that they share.
+void pack_columns(const Tensor& from, const HeadOf& at, int64_t valid, const Sizes& s,
+                  int16_t* to) {
   const Mantissas mantissas(from);
+  const int exponent = shared_exponent(from, at.sequence, s.keys, valid);
   for (int64_t i = 0; i < s.keys; ++i) {
+    const int shift = exponent - from.row_exponent(at.sequence * s.keys + i);
     for (int64_t c = 0; c < s.channels; ++c) {
-      to[c * s.keys + i] = static_cast<int16_t>(mantissas[offset + i * s.width + c]);
+      const int64_t mantissa = mantissas[at.key_offset + i * s.width + c];
+      to[c * s.keys + i] =
+          i < valid || shift == 0 ? static_cast<int16_t>(rescale_rne(mantissa, shift)) : int16_t{0};
     }
   }
+}
+
+int64_t valid_keys(const OpContext& c, const Sizes& s, int64_t sequence) {
+  const int64_t valid = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
+  return std::clamp<int64_t>(valid, 0, s.keys);
 }
 
 constexpr double kLog2E = 1.4426950408889634;
@@ -166,23 +194,24 @@ constexpr double kLog2E = 1.4426950408889634;
 kernels::AttentionHead pack(const OpContext& c, const Sizes& s, const HeadOf& at,
                             const HeadRoom& room) {
   const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
+  const int64_t valid = valid_keys(c, s, at.sequence);
   pack_rows(q, at.offset, s.queries, s, room.q);
-  pack_columns(k, at.key_offset, s, room.kt);
-  pack_columns(v, at.key_offset, s, room.vt);
+  pack_columns(k, at, valid, s, room.kt);
+  pack_columns(v, at, valid, s, room.vt);
   const Real scale = Real(kLog2E) / sqrt(Real(s.channels));
   const int fraction = fixed_point_shift(scale, kernels::kAttentionScaleBits);
   constexpr int64_t kMostScale = int64_t{1} << kernels::kAttentionScaleBits;
-  const int score_bits = q.bits - 1 + k.bits - 1 + bit_length(static_cast<uint64_t>(s.channels));
-  const int64_t valid = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[at.sequence];
+  const int score_bits =
+      q.bits - 1 + shared_bits(k) - 1 + bit_length(static_cast<uint64_t>(s.channels));
   return {.q = room.q,
           .kt = room.kt,
           .vt = room.vt,
           .channels = s.channels,
           .keys = s.keys,
-          .valid_keys = std::clamp<int64_t>(valid, 0, s.keys),
+          .valid_keys = valid,
           .causal = c.attributes->is_set("causal"),
           .scale = to_fixed_point(scale, fraction, kMostScale),
-          .shift = fraction - 16 - (*q.exponent + *k.exponent),
+          .shift = fraction - 16 - (*q.exponent + shared_exponent(k, at.sequence, s.keys, valid)),
           .narrow_scores = score_bits <= 30};
 }
 
@@ -208,17 +237,41 @@ uint64_t maximum_of(const OpContext& c, const int64_t* wide, const Tensor& tenso
   return narrow_wide(c, wide, tensor, false, 0).maximum;
 }
 
+// The first queries of a head. Where they have exponents of their own, one by one.
+void attend(const OpContext& c, const Sizes& s, const HeadOf& at,
+            const kernels::AttentionHead& head, int64_t queries, const kernels::AttentionRow& row,
+            int64_t* out) {
+  const auto forward = c.kernels->attention->forward;
+  const Tensor& q = c.inputs[0];
+  if (!has_rows(q)) return forward(head, row, 0, queries, out, s.width);
+  for (int64_t i = 0; i < queries; ++i) {
+    kernels::AttentionHead one = head;
+    one.shift += *q.exponent - q.row_exponent(at.sequence * s.queries + i);
+    forward(one, row, i, i + 1, out, s.width);
+  }
+}
+
 void forward(const OpContext& c) {
   const Sizes s(c);
   const WideResults wide(c.workspace, s, false);
   for_heads(c, s, wide.rooms, false, [&](const HeadOf& at, const HeadRoom& room) {
     const kernels::AttentionHead head = pack(c, s, at, room);
     const int64_t queries = valid_queries(c, s, head);
-    c.kernels->attention->forward(head, room.row, 0, queries, wide.q + at.offset, s.width);
+    attend(c, s, at, head, queries, room.row, wide.q + at.offset);
     for (int64_t i = queries; i < s.queries; ++i) {
       std::fill_n(wide.q + at.offset + i * s.width, s.channels, int64_t{0});
     }
   });
+  if (has_rows(c.output)) {
+    const auto exponent_at = [&](int64_t row) {
+      const int64_t sequence = row / s.queries;
+      return shared_exponent(c.inputs[2], sequence, s.keys, valid_keys(c, s, sequence)) -
+             kernels::kProbabilityBits;
+    };
+    return write_rows(c, exponent_at, [&](int64_t row, int, int64_t* row_wide) {
+      std::copy_n(wide.q + row * s.width, s.width, row_wide);
+    });
+  }
   const int wide_exponent = *c.inputs[2].exponent - kernels::kProbabilityBits;
   calibrate(c, wide_exponent, [&](int64_t i) { return wide.q[i]; });
   const auto write = [&](int shift) {
@@ -299,7 +352,7 @@ int64_t multiply_adds(const OpShapes& shapes) {
 }  // namespace
 
 const Op kAttention = {.name = "attention",
-                       .traits = {.input_reads_input = true},
+                       .traits = {.input_reads_input = true, .takes_rows = true},
                        .attributes = kSchema,
                        .infer_shape = infer,
                        .input_elements = kInputElements,

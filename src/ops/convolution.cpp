@@ -10,7 +10,9 @@
 #include "ops/convolution_sums.h"
 #include "ops/convolution_wide.h"
 #include "ops/fp32/fp32.h"
+#include "ops/linear_rows.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 
 namespace mantissa::ops {
 namespace {
@@ -133,6 +135,7 @@ std::vector<Parameter> linear_parameters(const Attributes& attributes,
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
+  if (is_by_rows(s)) return {.forward = row_forward_memory(s, planning)};
   const ConvolutionShape shape = convolution_shape(s);
   const kernels::KernelTable& table = *planning.kernels;
   const int threads = planning.threads;
@@ -160,6 +163,10 @@ Status check(const OpShapes& s) {
   if (depth > kernels::kMaximumForwardDepth) {
     return invalid_input("sums of " + std::to_string(depth) + " products are not exact in int32; " +
                          "at most " + std::to_string(kernels::kMaximumForwardDepth) + " are");
+  }
+  if (is_by_rows(s) && (s.output_type == DataType::kInt32 || s.output.last() > kMostRowChannels)) {
+    return invalid_input("with blocks=token wants a reader, and at most " +
+                         std::to_string(kMostRowChannels) + " channels");
   }
   const int64_t pixels = shape.batch * shape.out_height * shape.out_width;
   if (is_training(s.exponent_mode) && s.wide_gradient.bits > 16 &&
@@ -208,6 +215,7 @@ Prepared prepare(Phase phase, const OpContext& c) {
   switch (phase) {
     case Phase::kForward:
     case Phase::kRecompute:
+      if (is_by_rows(c)) return prepare_row_forward(c);
       return is_wide_forward(c) ? prepare_wide_forward(c) : prepare_byte_forward(c);
     case Phase::kBackwardInput:
       return prepare_backward_input(c);
@@ -219,7 +227,9 @@ Prepared prepare(Phase phase, const OpContext& c) {
 }
 
 void forward(const OpContext& c) {
-  if (is_wide_forward(c)) {
+  if (is_by_rows(c)) {
+    row_forward(c);
+  } else if (is_wide_forward(c)) {
     wide_forward(c);
   } else {
     byte_forward(c);
@@ -391,6 +401,8 @@ OpMemory rescaled_memory(const OpShapes& s, const PlanningContext& planning) {
 Prepared prepare_rescaled(Phase, const OpContext& c) { return prepare_byte_forward(c); }
 
 constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true, .is_layer = true};
+constexpr OpTraits kLinearTraits = {
+    .may_leave_wide = true, .weights_read_input = true, .is_layer = true, .takes_rows = true};
 
 }  // namespace
 
@@ -413,7 +425,7 @@ const Op kConvolution = {.name = "convolution",
                          .fp32 = &fp32::kConvolution};
 
 const Op kLinear = {.name = "linear",
-                    .traits = kTraits,
+                    .traits = kLinearTraits,
                     .attributes = kLinearSchema,
                     .infer_shape = infer_linear,
                     .parameters = linear_parameters,

@@ -56,8 +56,9 @@ void embedding_forward(const OpContext& c) {
   const Tensor &indices = c.inputs[0], &table = c.parameters[0].mantissa;
   const int64_t rows = table.shape[0], channels = table.shape[1];
   const Mantissas mantissas(table);
-  const int exponent = least_exponent(table);
-  write_rows(c, exponent, [&](int64_t at, int64_t* wide) {
+  const int least = least_exponent(table);
+  const auto exponent_at = [&](int64_t) { return least; };
+  write_rows(c, exponent_at, [&](int64_t at, int exponent, int64_t* wide) {
     const int64_t row = row_at(indices, at, rows);
     const int shift = exponent - table.block_exponent(row);
     for (int64_t i = 0; i < channels; ++i) {
@@ -147,11 +148,14 @@ std::vector<Parameter> position_parameters(const Attributes& attributes,
 void position_forward(const OpContext& c) {
   const Tensor &x = c.inputs[0], &table = c.parameters[0].mantissa;
   const int64_t channels = x.shape.last(), positions = x.shape[x.shape.rank - 2];
-  const int wide_exponent = aligned_exponent(*x.exponent, least_exponent(table), kAlignBits16);
+  const int least = least_exponent(table);
+  const auto exponent_at = [&](int64_t row) {
+    return aligned_exponent(x.row_exponent(row), least, kAlignBits16);
+  };
   const Mantissas in(x), mantissas(table);
-  write_rows(c, wide_exponent, [&](int64_t row, int64_t* wide) {
+  write_rows(c, exponent_at, [&](int64_t row, int wide_exponent, int64_t* wide) {
     const int64_t position = row % positions;
-    const int shift_x = wide_exponent - *x.exponent;
+    const int shift_x = wide_exponent - x.row_exponent(row);
     const int shift = wide_exponent - table.block_exponent(position);
     for (int64_t i = 0; i < channels; ++i) {
       wide[i] = rescale_rne(in[row * channels + i], shift_x) +
@@ -187,7 +191,7 @@ void position_backward_weights(const OpContext& c) {
 }  // namespace
 
 const Op kEmbedding = {.name = "embedding",
-                       .traits = {.weights_read_input = true},
+                       .traits = {.weights_read_input = true, .takes_rows = true},
                        .attributes = kEmbeddingSchema,
                        .infer_shape = infer_embedding,
                        .input_elements = kIndices,
@@ -199,7 +203,7 @@ const Op kEmbedding = {.name = "embedding",
                        .fp32 = &fp32::kEmbedding};
 
 const Op kPositionEmbedding = {.name = "position_embedding",
-                               .traits = {.passes_gradients = true},
+                               .traits = {.passes_gradients = true, .takes_rows = true},
                                .attributes = kPositionSchema,
                                .infer_shape = infer_positions,
                                .parameters = position_parameters,

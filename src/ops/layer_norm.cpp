@@ -77,7 +77,7 @@ RowNorm row_norm(const OpContext& c, const Mantissas& in, int64_t row, int64_t c
     if (kCentred) norm.sum += q;
     squares += q * q;
   }
-  const int exponent = *c.inputs[0].exponent;
+  const int exponent = c.inputs[0].row_exponent(row);
   const Real epsilon =
       ldexp(Real(c.attributes->real("epsilon")) * Real(channels * channels), -2 * exponent);
   const Real factor = Real(1) / sqrt(Real(channels * squares - norm.sum * norm.sum) + epsilon);
@@ -109,8 +109,8 @@ void forward(const OpContext& c) {
                            });
   const Tensor& scale = c.parameters[0].mantissa;
   const auto* gamma = scale.as<int16_t>();
-  const int wide_exponent = *scale.exponent - kFraction;
-  write_rows(c, wide_exponent, [&](int64_t row, int64_t* wide) {
+  const auto exponent_at = [&](int64_t) { return *scale.exponent - kFraction; };
+  write_rows(c, exponent_at, [&](int64_t row, int wide_exponent, int64_t* wide) {
     for (int64_t i = 0; i < channels; ++i) {
       wide[i] = normalised(norms[row], channels, in[row * channels + i]) * gamma[i];
     }
@@ -228,7 +228,7 @@ void backward_input(const OpContext& c) {
 template <bool kCentred>
 constexpr Op norm_row(const char* name, const OpFunctions* fp32) {
   return {.name = name,
-          .traits = {.weights_read_input = true, .input_reads_input = true},
+          .traits = {.weights_read_input = true, .input_reads_input = true, .takes_rows = true},
           .attributes = kSchema,
           .infer_shape = infer,
           .parameters = kCentred ? scale_and_offset : scale_only,

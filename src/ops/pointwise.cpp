@@ -12,6 +12,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 #include "ops/same_shape.h"
 #include "ops/value_table.h"
 #include "ops/wide_values.h"
@@ -66,7 +67,25 @@ void forward_wide(const OpContext& c) {
 }
 
 template <const PointFunction& kFunction>
+void forward_rows(const OpContext& c) {
+  const Tensor& input = c.inputs[0];
+  const Mantissas in(input);
+  const Fraction slope = slope_of<kFunction>(*c.attributes);
+  const int64_t channels = c.output.shape.last();
+  const auto exponent_at = [&](int64_t row) {
+    return kFunction.wide_exponent(input.row_exponent(row));
+  };
+  write_rows(c, exponent_at, [&](int64_t row, int, int64_t* wide) {
+    const int e = input.row_exponent(row);
+    for (int64_t i = 0; i < channels; ++i) {
+      wide[i] = kFunction.value(in[row * channels + i], e, slope);
+    }
+  });
+}
+
+template <const PointFunction& kFunction>
 void forward(const OpContext& c) {
+  if (has_rows(c.output)) return forward_rows<kFunction>(c);
   if (!is_bytes(c.inputs[0]) || !is_bytes(c.output)) return forward_wide<kFunction>(c);
   const int e = *c.inputs[0].exponent;
   const Fraction slope = slope_of<kFunction>(*c.attributes);
@@ -164,7 +183,7 @@ void backward_by_mask(const OpContext& c) {
 template <const PointFunction& kFunction>
 constexpr Op row(const char* name, const OpFunctions* fp32) {
   return {.name = name,
-          .traits = {.input_reads_input = true},
+          .traits = {.input_reads_input = true, .takes_rows = true},
           .infer_shape = same_shape,
           .memory = memory,
           .forward = forward<kFunction>,

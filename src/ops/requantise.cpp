@@ -7,6 +7,7 @@
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 #include "ops/same_shape.h"
 #include "ops/value_table.h"
 #include "ops/wide_values.h"
@@ -20,7 +21,18 @@ OpMemory memory(const OpShapes&, const PlanningContext& planning) {
   return {.forward = {.workspace_bytes = value_table_workspace_bytes(planning.threads)}};
 }
 
+void forward_rows(const OpContext& c) {
+  const Tensor& in = c.inputs[0];
+  const Mantissas mantissas(in);
+  const int64_t channels = c.output.shape.last();
+  const auto exponent_at = [&](int64_t row) { return in.row_exponent(row); };
+  write_rows(c, exponent_at, [&](int64_t row, int, int64_t* wide) {
+    for (int64_t i = 0; i < channels; ++i) wide[i] = mantissas[row * channels + i];
+  });
+}
+
 void forward(const OpContext& c) {
+  if (has_rows(c.output)) return forward_rows(c);
   const Tensor& in = c.inputs[0];
   if (is_bytes(in) && is_bytes(c.output)) {
     const ValueTable table = make_value_table([](int64_t q) { return q; });
@@ -43,13 +55,14 @@ void backward(const OpContext& c) {
 
 }  // namespace
 
-const Op kRequantise = {.name = "requantise",
-                        .traits = {.keeps_sign = true, .passes_gradients = true},
-                        .infer_shape = same_shape,
-                        .memory = memory,
-                        .forward = forward,
-                        .backward_input = backward,
-                        .kernel = kernel_name<&kernels::KernelTable::elementwise>,
-                        .fp32 = &fp32::kPass};
+const Op kRequantise = {
+    .name = "requantise",
+    .traits = {.keeps_sign = true, .passes_gradients = true, .takes_rows = true},
+    .infer_shape = same_shape,
+    .memory = memory,
+    .forward = forward,
+    .backward_input = backward,
+    .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+    .fp32 = &fp32::kPass};
 
 }  // namespace mantissa::ops

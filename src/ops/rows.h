@@ -37,22 +37,74 @@ kernels::WideStatistics narrow_rows(const OpContext& c, const Tensor& out, bool 
       });
 }
 
-// context.output = the rows at wide_exponent, requantised to its width in whichever mode.
+// Whether each row has an exponent of its own.
+inline bool has_rows(const Tensor& value) { return value.row_exponents != nullptr; }
+
+// Rows [begin, end) of context.output, each requantised to its own maximum: fill(row, wide)
+// computes the wide values of a row and returns their exponent.
 template <typename Fill>
-void write_rows(const OpContext& c, int wide_exponent, const Fill& fill) {
-  const int64_t channels = c.output.shape.last();
+void narrow_own_rows(const OpContext& c, int64_t begin, int64_t end, const Fill& fill) {
+  const Tensor& out = c.output;
+  const int64_t channels = out.shape.last();
+  const kernels::WideStatistics found = kernels::parallel_statistics(
+      *c.kernel.pool, end - begin, row_grain(channels), [&](int64_t first, int64_t last) {
+        std::array<int64_t, kMostRowChannels> wide;
+        kernels::WideStatistics statistics;
+        for (int64_t row = begin + first; row < begin + last; ++row) {
+          const int exponent = fill(row, wide.data());
+          kernels::NarrowWide args{wide.data(), 0, {nullptr, out.bits}};
+          const uint64_t maximum = c.kernels->wide->narrow(args, 0, channels).maximum;
+          args.shift = exact_shift(maximum, out.bits);
+          args.out = gradient_from(out, row * channels);
+          statistics += c.kernels->wide->narrow(args, 0, channels);
+          out.row_exponents[row] =
+              static_cast<int16_t>(exact_exponent(maximum, exponent, out.bits));
+        }
+        return statistics;
+      });
+  *out.saturated += found.saturated;
+}
+
+// Sets the output's own exponent, once all rows have theirs.
+inline void set_largest_row_exponent(const OpContext& c) {
+  int largest = kExponentMin;
+  for (int64_t row = 0; row < c.output.count() / c.output.shape.last(); ++row) {
+    int16_t& exponent = c.output.row_exponents[row];
+    exponent = checked_exponent(c, exponent);
+    largest = std::max<int>(largest, exponent);
+  }
+  *c.output.exponent = static_cast<int16_t>(largest);
+}
+
+// context.output = the rows, requantised to its width: each to its own maximum where rows have
+// exponents of their own, else in whichever mode. exponent_at(row) is the exponent of its wide
+// values, fill(row, exponent, wide) computes them. Inputs with one exponent give all rows the same.
+template <typename ExponentAt, typename Fill>
+void write_rows(const OpContext& c, const ExponentAt& exponent_at, const Fill& fill) {
+  const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
+  if (has_rows(c.output)) {
+    narrow_own_rows(c, 0, rows, [&](int64_t row, int64_t* wide) {
+      const int exponent = exponent_at(row);
+      fill(row, exponent, wide);
+      return exponent;
+    });
+    return set_largest_row_exponent(c);
+  }
+  const int wide_exponent = exponent_at(0);
   if (counts_values(c)) {
     std::array<int64_t, kMostRowChannels> wide;
-    for (int64_t row = 0; row < c.output.count() / channels; ++row) {
-      fill(row, wide.data());
+    for (int64_t row = 0; row < rows; ++row) {
+      fill(row, wide_exponent, wide.data());
       for (int64_t i = 0; i < channels; ++i) {
         count_wide(c.histogram, wide[i], wide_exponent, c.output);
       }
     }
   }
+  const auto fill_row = [&](int64_t row, int64_t* wide) { fill(row, wide_exponent, wide); };
   narrow_by_passes(
       c, wide_exponent,
-      [&](bool writes, int shift) { return narrow_rows(c, c.output, writes, shift, fill); }, 64);
+      [&](bool writes, int shift) { return narrow_rows(c, c.output, writes, shift, fill_row); },
+      64);
 }
 
 }  // namespace mantissa::ops

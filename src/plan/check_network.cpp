@@ -13,6 +13,23 @@ Error in_node(const ProgramWriter& writer, const Node& node, const std::string& 
                        "): " + what);
 }
 
+// Values whose rows have exponents of their own.
+Status check_row_exponents(const ProgramWriter& writer) {
+  if (writer.format().tensor_values || writer.format().is_float()) return {};
+  if (writer.options().kind != ProgramKind::kInference ||
+      writer.options().exponents != ExponentMode::kFixed) {
+    return invalid_input(writer.graph().name +
+                         ": blocks=token is for networks that are trained: mantissa embed takes "
+                         "it; choose blocks=tensor to train");
+  }
+  for (int n = 0; n < writer.node_count(); ++n) {
+    if (writer.is_left_out(n) || writer.node(n).op->traits.takes_rows) continue;
+    return in_node(writer, writer.node(n),
+                   "takes values with one exponent, not blocks=token; choose blocks=tensor");
+  }
+  return {};
+}
+
 Status check_node(const ProgramWriter& writer, int n) {
   const Node& node = writer.node(n);
   const OpFunctions op = writer.operands().functions(node);
@@ -86,6 +103,7 @@ Status check_network(const ProgramWriter& writer) {
   if (writer.training()) {
     MANTISSA_RETURN_IF_ERROR(check_inversion(writer.graph(), writer.format()));
   }
+  MANTISSA_RETURN_IF_ERROR(check_row_exponents(writer));
   MANTISSA_RETURN_IF_ERROR(check_rows(writer));
   MANTISSA_RETURN_IF_ERROR(check_parameters(writer));
   MANTISSA_RETURN_IF_ERROR(check_losses(writer));

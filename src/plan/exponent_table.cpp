@@ -49,9 +49,9 @@ Exponent gradient_exponent(const ExponentSlots& slots, ExponentOwner owner, int 
 }
 
 std::string_view exponent_rule_name(ExponentRule rule) {
-  constexpr std::array<std::string_view, 9> kNames = {"none",       "inherited", "own maximum",
-                                                      "predicted",  "headroom",  "decided",
-                                                      "calibrated", "fixed",     "updated"};
+  constexpr std::array<std::string_view, 10> kNames = {
+      "none",    "inherited",  "own maximum", "predicted", "headroom",
+      "decided", "calibrated", "fixed",       "rows",      "updated"};
   return kNames[static_cast<size_t>(rule)];
 }
 

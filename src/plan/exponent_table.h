@@ -33,6 +33,7 @@ enum class ExponentRule : uint8_t {
   kDecided,     // the predictor, from the statistics of bits
   kCalibrated,  // as kOwnMaximum, and the wide results are counted
   kFixed,       // given: frozen, or set at the start of a step
+  kRows,        // each row's own maximum
   kUpdated,     // of parameters: moves with the updates, so that none is clipped; state
 };
 

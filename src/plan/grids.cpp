@@ -110,6 +110,9 @@ Grids grids(const Graph& graph, const ValueFacts& facts, const Format& format) {
   grids.wide_gradient = grid_of(format, format.wide_gradient_bits());
   const std::vector<bool> at_end = read_by_end_layers(graph, format);
   grids.values.assign(values, grid_of(format, format.activation_bits));
+  for (Grid& grid : grids.values) {
+    if (!format.tensor_values) grid.blocks = Blocks::kRow;
+  }
   for (size_t value = 0; value < values; ++value) {
     const bool needs_sign = format.sign_bits || facts.needs_sign[value];
     const int bits = format.activation_bits + (needs_sign ? 0 : 1);

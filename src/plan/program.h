@@ -53,6 +53,8 @@ struct Operand {
   DataType type = DataType::kInt8;
   Shape shape;        // with the micro-batch
   int exponent = -1;  // row of the program's exponents: of a value, its index in the graph
+  // Where the exponents of its rows begin in its buffer, int16 each; -1: they have none.
+  int64_t row_exponents = -1;
 };
 
 struct ParameterOperand {

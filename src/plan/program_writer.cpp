@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
+
 namespace mantissa {
 namespace {
 
@@ -43,6 +45,7 @@ Exponent ProgramWriter::exponent_of_value(int value) const {
     exponent.bits = nodes_.grid_of(value).bits;
     exponent.limit = nodes_.grid_of(value).exponent_limit;
   }
+  if (!format().tensor_values) exponent.rule = ExponentRule::kRows;
   if (format().is_float()) exponent.rule = ExponentRule::kNone;
   if (mode == ExponentMode::kDecided) exponent.predictor = slots_.value_predictor(value);
   return exponent;
@@ -99,15 +102,17 @@ Operand ProgramWriter::operand(int value) {
             .exponent = has_exponent ? value : -1};
   }
   int& buffer = buffer_of_value_[root];
-  if (buffer < 0) {
-    buffer = add_buffer(source.name, BufferKind::kActivation,
-                        shape.count() * element_bytes(nodes_.type_of(value)));
-  }
+  int64_t bytes = shape.count() * element_bytes(nodes_.type_of(value));
+  const bool has_rows = nodes_.grid_of(value).blocks == Blocks::kRow && has_exponent;
+  const int64_t rows_at = has_rows ? round_up<int64_t>(bytes, sizeof(int16_t)) : -1;
+  if (has_rows) bytes = rows_at + shape.count() / shape.last() * int64_t{sizeof(int16_t)};
+  if (buffer < 0) buffer = add_buffer(source.name, BufferKind::kActivation, bytes);
   return {.space = Operand::Space::kArena,
           .index = buffer,
           .type = nodes_.type_of(value),
           .shape = shape,
-          .exponent = has_exponent ? root : -1};
+          .exponent = has_exponent ? root : -1,
+          .row_exponents = rows_at};
 }
 
 void ProgramWriter::emit(Instruction instruction) {

@@ -365,6 +365,10 @@ Tensor Executor::output(int index) const {
   tensor.data = arena_.data() + offsets_[operand.index];
   tensor.bits = program_.exponents[operand.exponent].bits;
   tensor.exponent = &slots_->exponents[operand.exponent];
+  if (operand.row_exponents >= 0) {
+    tensor.row_exponents =
+        reinterpret_cast<int16_t*>(static_cast<std::byte*>(tensor.data) + operand.row_exponents);
+  }
   return tensor;
 }
 

@@ -26,6 +26,10 @@ class Resolver {
     tensor.shape = operand.shape;
     tensor.saturated = &slots_.saturated[instruction];
     if (operand.space == Operand::Space::kArena) tensor.data = buffer(operand.index);
+    if (operand.row_exponents >= 0) {
+      tensor.row_exponents =
+          reinterpret_cast<int16_t*>(buffer(operand.index) + operand.row_exponents);
+    }
     if (operand.exponent < 0) return tensor;
     set_exponent(operand.exponent, tensor);
     const bool is_value = program_.exponents[operand.exponent].owner == ExponentOwner::kValue;

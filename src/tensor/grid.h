@@ -17,6 +17,7 @@ enum class Scaling : uint8_t {
 enum class Blocks : uint8_t {
   kTensor,   // one exponent for all of it
   kChannel,  // one for each part of its first axis: the output channels of weights
+  kRow,      // one for each vector along its last axis: the tokens of values
 };
 
 struct Grid {

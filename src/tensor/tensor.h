@@ -92,6 +92,9 @@ struct Tensor {
   // Only for weights: equal parts, one after the other, that have an exponent each, from *exponent
   // on; the output channels, or 1.
   int64_t blocks = 1;
+  // Only for values whose rows, vectors along the last dimension, have an exponent each: so many
+  // of them; *exponent is the largest. Null: all have *exponent.
+  int16_t* row_exponents = nullptr;
   int bits = 8;  // of narrowed mantissas, 2..16; up to 8 are int8, else int16
   // A limit for the value's exponent: its readers clip all that a larger one would hold.
   int exponent_limit = kExponentMax;
@@ -115,6 +118,9 @@ struct Tensor {
   // Whether each channel has an exponent of its own.
   bool is_guarded() const { return guarded != nullptr && *guarded != 0; }
   int block_exponent(int64_t block) const { return exponent[blocks == 1 ? 0 : block]; }
+  int row_exponent(int64_t row) const {
+    return row_exponents == nullptr ? *exponent : row_exponents[row];
+  }
   int largest_exponent() const { return *std::max_element(exponent, exponent + blocks); }
 };
 

@@ -129,7 +129,7 @@ void pool_rows(const Tensor& results, int64_t example, int64_t rows, float* to) 
     }
     const ops::Mantissas mantissas(results);
     for (int64_t c = 0; c < channels; ++c) {
-      sums[c] += std::ldexp(static_cast<double>(mantissas[at + c]), *results.exponent);
+      sums[c] += std::ldexp(static_cast<double>(mantissas[at + c]), results.row_exponent(row));
     }
   }
   double squares = 0;
@@ -225,9 +225,10 @@ class Embedding {
 }  // namespace
 
 Result<Encoder> load_encoder(const std::filesystem::path& path, const Format& format) {
-  if (!format.is_float()) {
+  if (!format.is_float() && format.tensor_values) {
     return invalid_input("format: " + to_string(format) +
-                         " needs exponents that are calibrated; fp32 can be used");
+                         " has one exponent for a value, which would have to be calibrated; fp32 "
+                         "and bfp:block=channel,blocks=token need none");
   }
   auto parts = read_parts(path);
   if (parts.ok()) {

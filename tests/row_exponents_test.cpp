@@ -1,0 +1,200 @@
+// Values whose rows have exponents of their own (blocks=token): by definition, the same bits
+// whatever computes them, and no bit of a row depends on padding or on other examples.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "graph/input_shapes.h"
+#include "models/bert.h"
+#include "ops/wide_values.h"
+#include "tests/harness.h"
+#include "train/frozen_network.h"
+#include "train/programs.h"
+
+namespace mantissa::testing {
+namespace {
+
+constexpr const char* kFormat = "bfp:block=channel,blocks=token";
+constexpr int64_t kVocabulary = 19, kSequence = 12;
+
+// Mantissas and row exponents of a network's result.
+struct Rows {
+  std::vector<int64_t> mantissas;
+  std::vector<int> exponents;
+  bool operator==(const Rows&) const = default;
+
+  Rows first(int64_t rows) const {
+    const int64_t channels = std::ssize(mantissas) / std::ssize(exponents);
+    return {{mantissas.begin(), mantissas.begin() + rows * channels},
+            {exponents.begin(), exponents.begin() + rows}};
+  }
+};
+
+Rows rows_of(const Tensor& tensor) {
+  Rows rows;
+  const ops::Mantissas from(tensor);
+  for (int64_t i = 0; i < tensor.count(); ++i) rows.mantissas.push_back(from[i]);
+  for (int64_t row = 0; row < tensor.count() / tensor.shape.last(); ++row) {
+    rows.exponents.push_back(tensor.row_exponent(row));
+  }
+  return rows;
+}
+
+class RowNetwork {
+ public:
+  explicit RowNetwork(const Graph& network) : format_(*parse_format(kFormat)) {
+    graph_ = freeze_graph(in_format(network, format_));
+    state_.emplace(std::move(*State::create(frozen_layout(graph_, format_))));
+    for (int p = 0; p < std::ssize(graph_.parameters); ++p) {
+      std::vector<double> numbers(graph_.parameters[p].shape.count());
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        const uint64_t bits = random_bits(5, RandomStream::kShuffle, static_cast<uint32_t>(p), i);
+        // Channels of several sizes.
+        const int size = static_cast<int>(i / graph_.parameters[p].shape.last() % 5);
+        numbers[i] = std::ldexp(static_cast<double>(bits % 2001) - 1000, -10 - size);
+      }
+      set_parameter(graph_, p, numbers, *state_);
+    }
+  }
+
+  // The result for examples of `sequence` tokens, whose input tensors are given.
+  Rows run(int64_t sequence, const std::vector<std::vector<int32_t>>& inputs, int threads = 1,
+           Isa isa = best_isa()) {
+    std::vector<Shape> shapes;
+    for (const int input : graph_.inputs) {
+      const Shape& shape = graph_.values[input].shape;
+      shapes.push_back(shape.rank == 0 ? shape : Shape{sequence});
+    }
+    const Graph graph = *with_input_shapes(graph_, shapes);
+    const int64_t batch = std::ssize(inputs[0]) / sequence;
+    ThreadPool pool(threads);
+    const kernels::KernelTable table = kernels::select_kernels(isa);
+    const auto program = compile_inference(graph, format_, batch, false, {&table, threads});
+    EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
+    const Status verified = verify(graph, *program);
+    EXPECT_TRUE(verified.ok()) << (verified.ok() ? "" : verified.error().message);
+    const auto arena = std::move(*AlignedMemory::create(program->arena_bytes));
+    std::memset(arena.data(), 0xA5, static_cast<size_t>(program->arena_bytes));
+    Executor executor(graph, *program, *state_, arena.span(), pool, isa);
+    std::vector<const void*> pointers;
+    for (const auto& input : inputs) pointers.push_back(input.data());
+    EXPECT_TRUE(executor.infer(pointers).ok());
+    return rows_of(executor.output(0));
+  }
+
+  const Graph& graph() const { return graph_; }
+  double number(int parameter, int64_t i) const {
+    const ParameterState& p = state_->layout().parameters[parameter];
+    const StateTensor& tensor = state_->layout().tensors[p.mantissa];
+    const int64_t blocks = state_->layout().tensors[p.exponent].shape.count();
+    const int64_t block = i / (tensor.shape.count() / blocks);
+    const int64_t mantissa = tensor.type == DataType::kInt8 ? state_->data<int8_t>(p.mantissa)[i]
+                                                            : state_->data<int16_t>(p.mantissa)[i];
+    return std::ldexp(static_cast<double>(mantissa), state_->data<int16_t>(p.exponent)[block]);
+  }
+
+ private:
+  Format format_;
+  Graph graph_;
+  std::optional<State> state_;
+};
+
+Graph small_encoder() {
+  return *bert_encoder("bert",
+                       {.layers = 2,
+                        .channels = 16,
+                        .heads = 2,
+                        .inner = 24,
+                        .vocabulary = kVocabulary,
+                        .positions = 64},
+                       kSequence);
+}
+
+std::vector<int32_t> random_tokens(int64_t count, uint64_t seed) {
+  std::vector<int32_t> tokens(count);
+  for (int64_t i = 0; i < count; ++i) {
+    tokens[i] = static_cast<int32_t>(random_bits(seed, RandomStream::kShuffle, 1, i) % kVocabulary);
+  }
+  return tokens;
+}
+
+// The mantissas of a row of real numbers by its own maximum, as docs/formats.md says.
+void expect_row(const std::vector<double>& numbers, const Rows& rows, int64_t row, int bits) {
+  const auto channels = std::ssize(numbers);
+  const int exponent = rows.exponents[row];
+  int64_t largest = 0;
+  for (int64_t i = 0; i < channels; ++i) {
+    const int64_t mantissa = rows.mantissas[row * channels + i];
+    const double wanted = std::nearbyint(std::ldexp(numbers[i], -exponent));
+    EXPECT_EQ(mantissa, std::clamp<double>(wanted, -mantissa_limit(bits), mantissa_limit(bits)))
+        << row << ", " << i;
+    largest = std::max(largest, std::abs(mantissa));
+  }
+  EXPECT_GE(largest, int64_t{1} << (bits - 2)) << "row " << row << " wastes a bit";
+}
+
+TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
+  constexpr int64_t kIn = 24, kOut = 20;
+  GraphBuilder builder("linear");
+  const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+  const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
+                                   {{"rows", kVocabulary}, {"channels", kIn}});
+  RowNetwork net(*builder.finish(
+      builder.add(ops::kLinear, "linear", {embedded}, {{"channels", kOut}, {"bias", 0}})));
+  const std::vector<int32_t> ids = random_tokens(3 * kSequence, 1);
+  const Rows rows = net.run(kSequence, {ids});
+  for (int64_t row = 0; row < std::ssize(ids); ++row) {
+    // Sums of products, exact in double. A row of the table keeps its mantissas.
+    std::vector<double> sums(kOut, 0);
+    for (int64_t o = 0; o < kOut; ++o) {
+      for (int64_t i = 0; i < kIn; ++i) {
+        sums[o] += net.number(0, ids[row] * kIn + i) * net.number(1, o * kIn + i);
+      }
+    }
+    expect_row(sums, rows, row, 8);
+  }
+}
+
+TEST(RowExponents, PaddingAndNeighboursChangeNoBit) {
+  RowNetwork net(small_encoder());
+  constexpr int64_t kLength = 7;
+  const std::vector<int32_t> tokens = random_tokens(kLength, 2);
+  const std::vector<int32_t> segments = {0, 0, 0, 1, 1, 1, 1};
+  const Rows alone = net.run(kLength, {tokens, segments, {kLength}});
+  // The same sentence padded with anything, before other examples.
+  std::vector<int32_t> padded = random_tokens(3 * kSequence, 3), other(3 * kSequence, 0);
+  std::copy(tokens.begin(), tokens.end(), padded.begin());
+  std::copy(segments.begin(), segments.end(), other.begin());
+  const Rows among = net.run(kSequence, {padded, other, {kLength, kSequence, 1}});
+  EXPECT_EQ(among.first(kLength), alone);
+}
+
+TEST(RowExponents, SameBitsOverThreadsAndInstructionSets) {
+  RowNetwork net(small_encoder());
+  const std::vector<std::vector<int32_t>> inputs = {
+      random_tokens(4 * kSequence, 4), std::vector<int32_t>(4 * kSequence, 1), {12, 3, 9, 1}};
+  const Rows scalar = net.run(kSequence, inputs, 1, Isa::kScalar);
+  for (const int threads : {1, 3}) EXPECT_EQ(net.run(kSequence, inputs, threads), scalar);
+}
+
+TEST(RowExponents, AreRefusedWhereTheyAreNotThere) {
+  const Format format = *parse_format(kFormat);
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  const auto why_not = [&](const Graph& graph, const ProgramOptions& options) {
+    const auto program = compile(in_format(graph, format), options, {&table, 1});
+    return program.ok() ? std::string() : program.error().message;
+  };
+  const Graph pictures = *build_model("lenet5", {});
+  EXPECT_NE(why_not(pictures, {.kind = ProgramKind::kInference,
+                               .with_loss = false,
+                               .exponents = ExponentMode::kFixed,
+                               .format = format})
+                .find("takes values with one exponent"),
+            std::string::npos);
+  EXPECT_NE(why_not(pictures, {.format = format}).find("choose blocks=tensor to train"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace mantissa::testing
