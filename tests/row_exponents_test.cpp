@@ -7,7 +7,9 @@
 
 #include "graph/input_shapes.h"
 #include "models/bert.h"
+#include "ops/ops.h"
 #include "ops/wide_values.h"
+#include "runtime/named_parameters.h"
 #include "tests/harness.h"
 #include "train/frozen_network.h"
 #include "train/programs.h"
@@ -47,14 +49,18 @@ class RowNetwork {
     graph_ = freeze_graph(in_format(network, format_));
     state_.emplace(std::move(*State::create(frozen_layout(graph_, format_))));
     for (int p = 0; p < std::ssize(graph_.parameters); ++p) {
-      std::vector<double> numbers(graph_.parameters[p].shape.count());
+      std::vector<float> numbers(graph_.parameters[p].shape.count());
       for (size_t i = 0; i < numbers.size(); ++i) {
         const uint64_t bits = random_bits(5, RandomStream::kShuffle, static_cast<uint32_t>(p), i);
         // Channels of several sizes.
         const int size = static_cast<int>(i / graph_.parameters[p].shape.last() % 5);
-        numbers[i] = std::ldexp(static_cast<double>(bits % 2001) - 1000, -10 - size);
+        numbers[i] = std::ldexp(static_cast<float>(bits % 2001) - 1000, -10 - size);
       }
-      set_parameter(graph_, p, numbers, *state_);
+      const NamedParameter parameter{.name = graph_.parameters[p].name,
+                                     .type = DataType::kFloat,
+                                     .shape = graph_.parameters[p].shape,
+                                     .numbers = std::as_bytes(std::span(numbers))};
+      EXPECT_TRUE(take_named_parameters(graph_, format_, {&parameter, 1}, *state_).ok());
     }
   }
 
@@ -140,8 +146,11 @@ TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
   const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
   const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
                                    {{"rows", kVocabulary}, {"channels", kIn}});
-  RowNetwork net(*builder.finish(
-      builder.add(ops::kLinear, "linear", {embedded}, {{"channels", kOut}, {"bias", 0}})));
+  const int linear =
+      builder.add(ops::kLinear, "linear", {embedded}, {{"channels", kOut}, {"bias", 0}});
+  // With a reader it is narrowed.
+  const int reader = builder.add(ops::kAdd, "twice", {linear, linear});
+  RowNetwork net(*builder.finish({linear, reader}));
   const std::vector<int32_t> ids = random_tokens(3 * kSequence, 1);
   const Rows rows = net.run(kSequence, {ids});
   for (int64_t row = 0; row < std::ssize(ids); ++row) {
