@@ -298,17 +298,15 @@ Status combine_keys(Format& format) {
   if (format.is_dynamic()) MANTISSA_RETURN_IF_ERROR(check_dynamic(format));
   if (format.linear_bits <= format.activation_bits) format.linear_bits = 0;
   if (format.end_bits <= std::min(format.weight_bits, format.activation_bits)) format.end_bits = 0;
-  if (!format.tensor_blocks &&
+  if (!format.tensor_blocks && format.tensor_values &&
       std::max({format.most_activation_bits(), format.linear_bits, format.weight_bits}) > 8) {
     return invalid_input(
         "format: block=channel is for weights and values of up to 8 bits: choose block=tensor, or "
         "w and a up to 8 (a up to 7 with unsigned=yes) and linear=8");
   }
-  if (!format.tensor_values && std::max({format.most_activation_bits(), format.linear_bits,
-                                         format.weight_bits, format.end_bits}) > 8) {
+  if (!format.tensor_values && std::max(format.weight_bits, format.end_bits) > 8) {
     return invalid_input(
-        "format: blocks=token is for weights and values of up to 8 bits: choose blocks=tensor, or "
-        "w and a up to 8 (a up to 7 with unsigned=yes) and linear=8");
+        "format: blocks=token is for weights of up to 8 bits: choose blocks=tensor, or w up to 8");
   }
   if (format.second_shift == format.accumulator_bits - 1) format.second_shift = 0;
   if (format.grad_weights_bits <= format.gradient_bits) format.grad_weights_bits = 0;

@@ -75,7 +75,7 @@ TEST(Format, ErrorsSayWhatIsPossible) {
                 {"bfp:q=3", "keys are w, a,"},
                 {"bfp:block=row", "choose block=tensor or channel"},
                 {"bfp:blocks=row", "choose blocks=tensor or token"},
-                {"bfp:blocks=token,a=12", "w and a up to 8"},
+                {"bfp:blocks=token,w=12", "w up to 8"},
                 {"dfp:blocks=token", "choose bfp:blocks=token"},
                 {"bfp:w", "not key=value"},
                 {"bfp:gr=stochastic", "choose g=6, 8 or 12"},

@@ -14,7 +14,7 @@ bool is_by_rows(const OpContext& c);
 PhaseMemory row_forward_memory(const OpShapes& s, const PlanningContext& planning);
 Prepared prepare_row_forward(const OpContext& c);
 
-// Exact sums in int32, some rows at a time. Channels are aligned to the one with the smallest
+// Exact sums in int32, or in int64 of inputs of more than 8 bits, some rows at a time. Channels are aligned to the one with the smallest
 // exponent, at most kMostChannelSpread below the largest, the bias is rounded to the row's units,
 // and each row is requantised to its own maximum.
 void row_forward(const OpContext& c);

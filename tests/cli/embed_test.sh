@@ -52,6 +52,23 @@ holds "it has vectors.npy" grep -q 'vectors.npy' "$folder/v.npz"
 run embed --from "$folder/bert" --data "$folder/text.txt" --out "$folder/v.npy" --sequence 8
 holds "short sequences are counted" grep -q '3 sentences were cut short' "$folder/stderr"
 
+# In integers: the same bits for any batch, padding, threads and instruction set, and nearly fp32's.
+rows=(--from "$folder/bert" --data "$folder/text.txt" --format bfp:block=channel,blocks=token)
+run embed "${rows[@]}" --out "$folder/rows.npy"
+for choice in '--batch-size 1' '--batch-size 2' '--threads 1 --isa scalar' '--threads 3' '--sequence 33'; do
+  # shellcheck disable=SC2086
+  run embed "${rows[@]}" $choice --out "$folder/v.npy"
+  holds "blocks=token, $choice: the same bits" cmp "$folder/rows.npy" "$folder/v.npy"
+done
+vectors "$folder/rows.npy" >"$folder/rows"
+holds "blocks=token: nearly the vectors of fp32" eval 'paste -d" " "$folder/rows" "$folder/wanted" | awk \
+  "{ s = 0; for (i = 1; i <= 16; ++i) s += \$i * \$(i + 16); if (s < .995) exit 1 }"'
+run embed --from "$folder/bert" --data "$folder/text.txt" --format bfp:a=16,block=channel,blocks=token \
+  --out "$folder/v.npy"
+holds "a=16" eval '((status == 0))'
+refuses "exponents that would have to be calibrated" 2 'blocks=token need none' \
+  embed --from "$folder/bert" --data "$folder/text.txt" --format bfp8 --out "$folder/v.npy"
+
 for change in 'model_type="gpt2"' 'hidden_act="relu"' 'position_embedding_type="relative_key"' \
   'is_decoder=true' 'hidden_size="16"' 'num_hidden_layers=0' 'num_hidden_layers=99999999999'; do
   make "$folder/other" "$change"
