@@ -45,7 +45,8 @@ Rows rows_of(const Tensor& tensor) {
 
 class RowNetwork {
  public:
-  explicit RowNetwork(const Graph& network) : format_(*parse_format(kFormat)) {
+  explicit RowNetwork(const Graph& network, const char* format = kFormat)
+      : format_(*parse_format(format)) {
     graph_ = freeze_graph(in_format(network, format_));
     state_.emplace(std::move(*State::create(frozen_layout(graph_, format_))));
     for (int p = 0; p < std::ssize(graph_.parameters); ++p) {
@@ -76,7 +77,14 @@ class RowNetwork {
     const int64_t batch = std::ssize(inputs[0]) / sequence;
     ThreadPool pool(threads);
     const kernels::KernelTable table = kernels::select_kernels(isa);
-    const auto program = compile_inference(graph, format_, batch, false, {&table, threads});
+    const auto program =
+        compile(graph,
+                {.kind = ProgramKind::kInference,
+                 .micro_batch_size = batch,
+                 .with_loss = false,
+                 .exponents = format_.tensor_values ? ExponentMode::kExact : ExponentMode::kFixed,
+                 .format = format_},
+                {&table, threads});
     EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message);
     const Status verified = verify(graph, *program);
     EXPECT_TRUE(verified.ok()) << (verified.ok() ? "" : verified.error().message);
@@ -125,8 +133,8 @@ std::vector<int32_t> random_tokens(int64_t count, uint64_t seed) {
   return tokens;
 }
 
-// The mantissas of a row of real numbers by its own maximum, as docs/formats.md says.
-void expect_row(const std::vector<double>& numbers, const Rows& rows, int64_t row, int bits) {
+// The mantissas of a row of real numbers at its exponent. Returns the largest.
+int64_t expect_row(const std::vector<double>& numbers, const Rows& rows, int64_t row, int bits) {
   const auto channels = std::ssize(numbers);
   const int exponent = rows.exponents[row];
   int64_t largest = 0;
@@ -137,32 +145,52 @@ void expect_row(const std::vector<double>& numbers, const Rows& rows, int64_t ro
         << row << ", " << i;
     largest = std::max(largest, std::abs(mantissa));
   }
-  EXPECT_GE(largest, int64_t{1} << (bits - 2)) << "row " << row << " wastes a bit";
+  return largest;
 }
 
-TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
-  constexpr int64_t kIn = 24, kOut = 20;
+constexpr int64_t kIn = 24, kOut = 20;
+
+// A linear layer of rows of a table, whose result has `bits` and a reader, so that it is narrowed.
+Graph linear_of_table(int64_t bits) {
   GraphBuilder builder("linear");
   const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
   const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
                                    {{"rows", kVocabulary}, {"channels", kIn}});
-  const int linear =
-      builder.add(ops::kLinear, "linear", {embedded}, {{"channels", kOut}, {"bias", 0}});
-  // With a reader it is narrowed.
+  const int linear = builder.add(ops::kLinear, "linear", {embedded},
+                                 {{"channels", kOut}, {"bias", 0}, {"least_bits", bits}});
   const int reader = builder.add(ops::kAdd, "twice", {linear, linear});
-  RowNetwork net(*builder.finish({linear, reader}));
-  const std::vector<int32_t> ids = random_tokens(3 * kSequence, 1);
-  const Rows rows = net.run(kSequence, {ids});
-  for (int64_t row = 0; row < std::ssize(ids); ++row) {
-    // Sums of products, exact in double. A row of the table keeps its mantissas.
-    std::vector<double> sums(kOut, 0);
-    for (int64_t o = 0; o < kOut; ++o) {
-      for (int64_t i = 0; i < kIn; ++i) {
-        sums[o] += net.number(0, ids[row] * kIn + i) * net.number(1, o * kIn + i);
-      }
+  return *builder.finish({linear, reader});
+}
+
+// Sums of products of a row, exact in double. Rows of the table keep their mantissas.
+std::vector<double> sums_of(const RowNetwork& net, int32_t token) {
+  std::vector<double> sums(kOut, 0);
+  for (int64_t o = 0; o < kOut; ++o) {
+    for (int64_t i = 0; i < kIn; ++i) {
+      sums[o] += net.number(0, token * kIn + i) * net.number(1, o * kIn + i);
     }
-    expect_row(sums, rows, row, 8);
   }
+  return sums;
+}
+
+TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
+  for (const int bits : {8, 16}) {
+    RowNetwork net(linear_of_table(bits == 8 ? 0 : bits));
+    const std::vector<int32_t> ids = random_tokens(3 * kSequence, 1);
+    const Rows rows = net.run(kSequence, {ids});
+    for (int64_t row = 0; row < std::ssize(ids); ++row) {
+      const int64_t largest = expect_row(sums_of(net, ids[row]), rows, row, bits);
+      EXPECT_GE(largest, int64_t{1} << (bits - 2)) << "row " << row << " wastes a bit";
+    }
+  }
+}
+
+// With one exponent for the result, and weights whose channels have exponents of their own.
+TEST(ChannelExponents, OfALinearLayerOf16Bits) {
+  RowNetwork net(linear_of_table(16), "bfp:block=channel");
+  const std::vector<int32_t> ids = {3};
+  const Rows rows = net.run(1, {ids});
+  EXPECT_GE(expect_row(sums_of(net, ids[0]), rows, 0, 16), int64_t{1} << 14);
 }
 
 TEST(RowExponents, PaddingAndNeighboursChangeNoBit) {

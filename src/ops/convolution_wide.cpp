@@ -85,6 +85,18 @@ void narrow_channels(const OpContext& c, const kernels::WideForward& args, const
   });
 }
 
+// Brings the sums of all channels to the least exponent of one.
+void raise_channels(const OpContext& c, const Workspace& work, int64_t count) {
+  const int64_t channels = c.output.shape.last();
+  kernels::parallel_ranges(*c.kernel.pool, count / channels,
+                           std::max<int64_t>(1, kWideGrain / channels),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t i = begin * channels; i < end * channels; ++i) {
+                               work.sums[i] = rescale_rne(work.sums[i], -work.shifts[i % channels]);
+                             }
+                           });
+}
+
 }  // namespace
 
 bool is_wide_forward(const OpContext& c) {
@@ -167,11 +179,13 @@ void wide_forward(const OpContext& c) {
                    [&](const Tensor& part) { count_sums(c, args.sums, part.count(), exponents); });
   }
   if (c.output.is_guarded()) return narrow_channels(c, args, work, exponents);
+  const int least = *input.exponent + least_channel_exponent(weights, work.shifts);
   narrow_by_passes(
-      c, exponents.largest(),
+      c, least,
       [&](bool writes, int shift) {
         kernels::WideStatistics found;
         for_each_chunk(c, args, [&](const Tensor& part) {
+          if (exponents.by_channel()) raise_channels(c, work, part.count());
           found += narrow_wide(c, args.sums, part, writes, shift);
         });
         return found;

@@ -12,14 +12,6 @@ namespace {
 
 using kernels::ConvolutionShape;
 
-// The least exponent of a channel, and how far the others lie above it.
-int least_exponent(const Tensor& weights, int32_t* above) {
-  const int least = std::max(*std::min_element(weights.exponent, weights.exponent + weights.blocks),
-                             int16_t(weights.largest_exponent() - kMostChannelSpread));
-  for (int64_t o = 0; o < weights.shape[0]; ++o) above[o] = weights.block_exponent(o) - least;
-  return least;
-}
-
 // Inputs of more than 8 bits, whose sums have 64.
 constexpr int kByteBits = 8;
 using ByteChoices = PieceChoices<ConvolutionChoice>;
@@ -56,7 +48,7 @@ void narrow_pieces(const OpContext& c, const ConvolutionShape& shape, const Comp
   const int64_t channels = shape.out_channels;
   const RowWorkspace work(c.workspace, channels);
   auto* const sums = reinterpret_cast<Sum*>(work.sums);
-  const int weights_exponent = least_exponent(weights, work.above);
+  const int weights_exponent = least_channel_exponent(weights, work.above);
   const Tensor* const bias = c.parameters.size() > 1 ? &c.parameters[1].mantissa : nullptr;
   for (int64_t first = 0; first < shape.batch; first += choices.piece) {
     ConvolutionShape piece = shape;

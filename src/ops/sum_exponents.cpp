@@ -22,6 +22,13 @@ int64_t grain_rows(int64_t channels) {
 
 }  // namespace
 
+int least_channel_exponent(const Tensor& weights, int32_t* above) {
+  const int smallest = *std::min_element(weights.exponent, weights.exponent + weights.blocks);
+  const int least = std::max(smallest, weights.largest_exponent() - kMostChannelSpread);
+  for (int64_t o = 0; o < weights.shape[0]; ++o) above[o] = weights.block_exponent(o) - least;
+  return least;
+}
+
 int align_sums(const OpContext& c, const SumExponents& exponents, int32_t* sums) {
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
   const int largest = exponents.largest();

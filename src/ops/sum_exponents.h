@@ -22,6 +22,10 @@ class SumExponents {
   const Tensor& weights_;
 };
 
+// The least exponent of the channels of weights, but at most kMostChannelSpread below the largest.
+// above[o]: by how much that of channel o is larger.
+int least_channel_exponent(const Tensor& weights, int32_t* above);
+
 // Sums that are left wide, c.output's shape, get one exponent, the largest, which is returned:
 // those of other channels are shifted to the right (rne).
 int align_sums(const OpContext& c, const SumExponents& exponents, int32_t* sums);
