@@ -43,8 +43,8 @@ function(mantissa_install_library target)
   set(libraries)
   if(type STREQUAL STATIC_LIBRARY)
     set(targets MantissaStatic)
-    set(packages Threads Nettle ZLIB PNG JPEG Utf8proc tomlplusplus)
-    set(requires nettle zlib libpng libjpeg libutf8proc tomlplusplus)
+    set(packages Threads Nettle ZLIB PNG JPEG Utf8proc SentencePiece tomlplusplus)
+    set(requires nettle zlib libpng libjpeg libutf8proc sentencepiece tomlplusplus)
     list(JOIN requires " " requires)
     set(libraries "-pthread -l${CMAKE_DL_LIBS}")
   endif()
@@ -67,6 +67,7 @@ function(mantissa_install_library target)
   install(FILES ${generated}/MantissaConfig.cmake ${generated}/MantissaConfigVersion.cmake
                 ${PROJECT_SOURCE_DIR}/cmake/FindNettle.cmake
                 ${PROJECT_SOURCE_DIR}/cmake/FindUtf8proc.cmake
+                ${PROJECT_SOURCE_DIR}/cmake/FindSentencePiece.cmake
           DESTINATION ${package} ${options})
 
   set(pkgconfig ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)

@@ -156,6 +156,9 @@ struct EvaluationOutcome {
   // Language models only, whose examples are tokens; else below 0. `loss` is in nats a token.
   double bits_per_token = -1, perplexity = -1;
   bool has_bytes = false;  // tokens are bytes, not characters
+  // The loss in bits, divided among the characters (or bytes) of the text; of pieces of words a
+  // token has several.
+  double bits_per_character = 0;
   std::vector<std::string> class_names;
   std::vector<std::vector<int64_t>> confusion;  // [label][prediction]; empty with over 256 classes
   std::string model_sha256;

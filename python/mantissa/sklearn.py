@@ -23,7 +23,7 @@ from sklearn.utils.validation import (_check_sample_weight, check_is_fitted, col
                                       validate_data)
 
 from . import network as layers
-from .data import Data, in_range_of_weights
+from .data import as_data, in_range_of_weights
 from .errors import InvalidInput
 from .model import Model
 from .network import Network, Var
@@ -83,8 +83,10 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: np.ndarray, y: np.ndarray, network: Network,
              weights: np.ndarray | None) -> None:
-        weighted = {} if weights is None else {"w": weights}
-        data = Data(x=self._scale.to_standard(X), y=y, **weighted)
+        arrays = {"x": self._scale.to_standard(X), "y": y}
+        if weights is not None:
+            arrays["w"] = weights
+        data = as_data(arrays)
         batch = min(self.batch_size, len(X))
         self.trainer_ = Trainer(
             network, format=self.format, optimizer=self.optimizer, batch_size=batch,

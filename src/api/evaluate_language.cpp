@@ -19,6 +19,8 @@ Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, Froze
       const std::vector<Token> tokens,
       load_test_tokens(source, Vocabulary(network.description.class_names), options.sequence));
   const Examples examples = text_examples(tokens, options.sequence);
+  const Vocabulary vocabulary(network.description.class_names);
+  const auto predicted = std::span(tokens).subspan(1, examples.count * options.sequence);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
                   compile_evaluation(network.graph, network.description.format, config.batch_size,
@@ -50,7 +52,9 @@ Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, Froze
   outcome.loss = score.loss;
   outcome.bits_per_token = bits_of_nats(score.loss);
   outcome.perplexity = perplexity_of_nats(score.loss);
-  outcome.has_bytes = Vocabulary(network.description.class_names).tokens() == Tokens::kBytes;
+  outcome.has_bytes = vocabulary.tokens() == Tokens::kBytes;
+  outcome.bits_per_character = outcome.bits_per_token * static_cast<double>(predicted.size()) /
+                               static_cast<double>(vocabulary.characters(predicted));
   return outcome;
 }
 

@@ -85,7 +85,8 @@ std::vector<SettingInfo> network_infos() {
   for (const Setting& setting : training_settings()) {
     const std::string name = setting.name;
     const bool of_data = name == "data" || name == "input-size" || name == "classes" ||
-                         is_of_tables(name) || name == "sequence" || name == "tokens";
+                         is_of_tables(name) || name == "sequence" || name == "tokens" ||
+                         name == "vocabulary";
     if (name != "model" && !of_data && !is_of_built_in_networks(name)) continue;
     infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});
   }

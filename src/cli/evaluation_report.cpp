@@ -130,7 +130,7 @@ std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
            " examples in " + duration(outcome.seconds) + "\n";
   }
   if (outcome.perplexity >= 0) {
-    return "test " + terminal.paint("1", decimal(outcome.bits_per_token, 4)) + " bits per " +
+    return "test " + terminal.paint("1", decimal(outcome.bits_per_character, 4)) + " bits per " +
            (outcome.has_bytes ? "byte" : "character") + ", loss " + decimal(outcome.loss, 4) +
            " per token, perplexity " + decimal(outcome.perplexity, 3) + ", accuracy " +
            percent(outcome.accuracy) + ", " + grouped(outcome.examples) + " tokens in " +

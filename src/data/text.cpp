@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/hash.h"
+#include "data/sentence_piece.h"
 
 namespace mantissa {
 namespace {
@@ -92,19 +93,35 @@ Error in_file(const std::string& path, const Error& error) {
 }  // namespace
 
 Result<Tokens> parse_tokens(std::string_view text) {
-  for (const Tokens tokens : {Tokens::kCharacters, Tokens::kBytes}) {
+  for (const Tokens tokens : {Tokens::kCharacters, Tokens::kBytes, Tokens::kPieces}) {
     if (text == tokens_name(tokens)) return tokens;
   }
-  return invalid_input("unknown tokens '" + std::string(text) + "'; choose characters or bytes");
+  return invalid_input("unknown tokens '" + std::string(text) + "'; choose characters, bytes or sentencepiece");
 }
 
 std::string_view tokens_name(Tokens tokens) {
-  return tokens == Tokens::kBytes ? "bytes" : "characters";
+  return tokens == Tokens::kBytes    ? "bytes"
+         : tokens == Tokens::kPieces ? "sentencepiece"
+                                     : "characters";
 }
 
 Tokens Vocabulary::tokens() const {
+  if (!names_.empty() && names_[0] == kUnknownPiece) return Tokens::kPieces;
   return names_.size() == kBytes && names_[0] == byte_name(0) ? Tokens::kBytes
                                                               : Tokens::kCharacters;
+}
+
+Status Vocabulary::check_known(std::string_view text) const {
+  const std::set<std::string_view> names(names_.begin(), names_.end());
+  const bool has_pieces = tokens() == Tokens::kPieces;
+  return for_characters(text, [&](std::string_view character, size_t at) {
+    const bool is_space = has_pieces && character == " ";
+    if (names.contains(is_space ? kPieceSpace : character)) return Status();
+    return Status(invalid_input(place_text(text, at) + ": the network does not know '" +
+                                std::string(character) + "'; it knows " +
+                                std::to_string(names_.size()) +
+                                (has_pieces ? " pieces" : " characters")));
+  });
 }
 
 Result<std::vector<Token>> Vocabulary::encode(std::string_view text) const {
@@ -114,32 +131,43 @@ Result<std::vector<Token>> Vocabulary::encode(std::string_view text) const {
     for (const char c : text) tokens.push_back(static_cast<uint8_t>(c));
     return tokens;
   }
+  MANTISSA_RETURN_IF_ERROR(check_known(text));
+  if (this->tokens() == Tokens::kPieces) {
+    MANTISSA_ASSIGN(const std::vector<int> numbers, encode_pieces(names_, text));
+    tokens.assign(numbers.begin(), numbers.end());
+    return tokens;
+  }
   std::map<std::string_view, Token> numbers;
   for (size_t i = 0; i < names_.size(); ++i) numbers.emplace(names_[i], static_cast<Token>(i));
-  MANTISSA_RETURN_IF_ERROR(for_characters(text, [&](std::string_view character, size_t at) {
-    const auto found = numbers.find(character);
-    if (found == numbers.end()) {
-      return Status(invalid_input(place_text(text, at) + ": the network does not know '" +
-                                  std::string(character) + "'; it knows " +
-                                  std::to_string(names_.size()) + " characters"));
-    }
-    tokens.push_back(found->second);
+  MANTISSA_RETURN_IF_ERROR(for_characters(text, [&](std::string_view character, size_t) {
+    tokens.push_back(numbers.at(character));
     return Status();
   }));
   return tokens;
 }
 
 std::string Vocabulary::decode(std::span<const Token> tokens) const {
-  const bool has_bytes = this->tokens() == Tokens::kBytes;
+  const Tokens kind = this->tokens();
   std::string text;
   for (const Token token : tokens) {
     if (token >= names_.size()) continue;
-    text += has_bytes ? std::string(1, static_cast<char>(token)) : names_[token];
+    text += kind == Tokens::kBytes    ? std::string(1, static_cast<char>(token))
+            : kind == Tokens::kPieces ? piece_text(names_[token])
+                                      : names_[token];
   }
   return text;
 }
 
-Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens) {
+int64_t Vocabulary::characters(std::span<const Token> tokens) const {
+  if (this->tokens() != Tokens::kPieces) return std::ssize(tokens);
+  int64_t count = 0;
+  for (const Token token : tokens) {
+    for (const char c : piece_text(names_[token])) count += (c & 0xC0) != 0x80;
+  }
+  return count;
+}
+
+Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t pieces) {
   std::vector<std::string> names;
   if (tokens == Tokens::kBytes) {
     for (size_t byte = 0; byte < kBytes; ++byte) names.push_back(byte_name(byte));
@@ -151,6 +179,10 @@ Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens) {
     characters.insert(character);
     return Status();
   }));
+  if (tokens == Tokens::kPieces) {
+    MANTISSA_ASSIGN(names, learn_pieces(text, pieces));
+    return Vocabulary(std::move(names));
+  }
   if (std::ssize(characters) > kMostCharacters) {
     return invalid_input("has " + std::to_string(characters.size()) +
                          " different characters; networks know at most " +
@@ -167,7 +199,7 @@ bool is_text_file(const std::string& path) {
 
 Result<Text> load_text(const std::string& path, const TextOptions& options) {
   MANTISSA_ASSIGN(const std::string bytes, read_text(path));
-  auto vocabulary = vocabulary_of(bytes, options.tokens);
+  auto vocabulary = vocabulary_of(bytes, options.tokens, options.pieces);
   if (!vocabulary.ok()) return in_file(path, vocabulary.error());
   Text text;
   text.vocabulary = std::move(*vocabulary);
@@ -179,7 +211,8 @@ Result<Text> load_text(const std::string& path, const TextOptions& options) {
   text.train.assign(begin, begin + parts.first);
   text.validation.assign(begin + parts.first, begin + parts.second);
   text.test.assign(begin + parts.second, tokens.end());
-  text.sha256 = sha256_hex("text 90 5 5\n" + std::string(tokens_name(options.tokens)) + "\n" +
+  text.sha256 = sha256_hex("text 90 5 5\n" + std::string(tokens_name(options.tokens)) +
+                           (options.pieces > 0 ? " " + std::to_string(options.pieces) : "") + "\n" +
                            std::to_string(options.sequence) + "\n" + bytes);
   return text;
 }

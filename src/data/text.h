@@ -1,4 +1,4 @@
-// Text as data: characters or bytes of one file, as tokens. The first part is trained on, what
+// Text as data: characters, bytes or pieces of words of one file, as tokens. The first part is trained on, what
 // follows validates, and the end tests; examples are pieces of a part, one behind the other.
 #pragma once
 
@@ -17,17 +17,19 @@ namespace mantissa {
 // The number of a token in a vocabulary.
 using Token = uint16_t;
 
-enum class Tokens : uint8_t { kCharacters, kBytes };
+enum class Tokens : uint8_t { kCharacters, kBytes, kPieces };
 Result<Tokens> parse_tokens(std::string_view text);
 std::string_view tokens_name(Tokens tokens);
 
 struct TextOptions {
   int64_t sequence = 0;  // tokens of an example
   Tokens tokens = Tokens::kCharacters;
+  int64_t pieces = 0;  // of kPieces: the size of the vocabulary
 };
 
 // The tokens that a network knows, in the order of their numbers. Of characters each is one code
-// point as UTF-8; of bytes "\x0A", and the vocabulary has all 256.
+// point as UTF-8; of bytes "\x0A", and the vocabulary has all 256; of pieces those of
+// sentence_piece.h. The names tell which of these they are.
 class Vocabulary {
  public:
   Vocabulary() = default;
@@ -38,14 +40,19 @@ class Vocabulary {
   // The text's tokens. An error names a character that is none of them, and its place.
   Result<std::vector<Token>> encode(std::string_view text) const;
   std::string decode(std::span<const Token> tokens) const;
+  // Code points, or bytes, that the tokens are.
+  int64_t characters(std::span<const Token> tokens) const;
 
  private:
+  Status check_known(std::string_view text) const;
+
   std::vector<std::string> names_;
 };
 
-// The vocabulary of a text: its characters by code point, or all bytes. Errors: text that is not
-// UTF-8 or has NUL bytes, with the place; more characters than networks have classes.
-Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens);
+// The vocabulary of a text: its characters by code point, all bytes, or so many pieces that are
+// learned from it. Errors: text that is not UTF-8 or has NUL bytes, with the place; more characters
+// than networks have classes, or than there are to be pieces.
+Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t pieces = 0);
 
 struct Text {
   Vocabulary vocabulary;
@@ -54,6 +61,7 @@ struct Text {
 };
 
 constexpr int64_t kMostCharacters = 4096;  // that differ: as many as a network has classes
+constexpr int64_t kUsualPieces = 4000;
 constexpr int64_t kLongestSequence = 65536;
 constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 

@@ -241,7 +241,7 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
   const bool is_language =
       config.network ? reads_tokens(*config.network) : is_language_model(config.model);
   if (!is_language) {
-    for (const char* name : {"sequence", "tokens", "tied"}) {
+    for (const char* name : {"sequence", "tokens", "vocabulary", "tied"}) {
       if (!settings.contains(name)) continue;
       return invalid_input(std::string(name) +
                            ": is for language models, such as transformer_lm; " + config.model +
@@ -259,6 +259,11 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
     }
   }
   if (config.sequence == 0) config.sequence = kSequence;
+  if (config.tokens == Tokens::kPieces && config.vocabulary == 0) config.vocabulary = kUsualPieces;
+  if (config.tokens != Tokens::kPieces && config.vocabulary > 0) {
+    return invalid_input("vocabulary: is for --tokens sentencepiece; " +
+                         std::string(tokens_name(config.tokens)) + " are as many as there are");
+  }
   if (config.loss != ops::LossKind::kCrossEntropy) {
     return invalid_input(
         "loss mse: is for networks of pictures; language models have cross-entropy");
@@ -331,7 +336,9 @@ DataOptions data_options(const RunConfig& config) {
           .table = config.table};
 }
 
-TextOptions text_options(const RunConfig& config) { return {config.sequence, config.tokens}; }
+TextOptions text_options(const RunConfig& config) {
+  return {.sequence = config.sequence, .tokens = config.tokens, .pieces = config.vocabulary};
+}
 
 Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,
                               int64_t high) {

@@ -74,6 +74,7 @@ struct RunConfig {
   int classes = 0;       // 0: those of the data
   int64_t sequence = 0;  // of language models: tokens of an example; 0: the data are pictures
   Tokens tokens = Tokens::kCharacters;  // of a text
+  int64_t vocabulary = 0;               // of pieces of words; 0: as usual
   bool tied = false;  // the classifier of a language model has the embedding's weights
   Format format;
   int64_t epochs = 3;

@@ -6,6 +6,7 @@
 
 #include "base/real_text.h"
 #include "base/sizes.h"
+#include "data/sentence_piece.h"
 #include "train/division.h"
 #include "train/network.h"
 #include "train/profile_file.h"
@@ -239,9 +240,16 @@ const Setting kSettings[] = {
        return integer<&Config::sequence, 1, kLongestSequence>("sequence", text, c);
      },
      [](const Config& c) { return c.sequence == 0 ? "" : std::to_string(c.sequence); }, true},
-    {"tokens", "tokens of a text: characters (UTF-8), or bytes", "characters", kValue, kIdentity,
+    {"tokens", "tokens of a text: characters (UTF-8), bytes, or sentencepiece: pieces of words",
+     "characters", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_tokens(text), c.tokens); },
      [](const Config& c) { return std::string(c.sequence == 0 ? "" : tokens_name(c.tokens)); }, true},
+    {"vocabulary", "pieces of words to learn, with --tokens sentencepiece (left out: 4000)", "",
+     kValue, kIdentity,
+     [](S text, Config& c) {
+       return integer<&Config::vocabulary, kLeastPieces, kMostCharacters>("vocabulary", text, c);
+     },
+     [](const Config& c) { return c.vocabulary == 0 ? "" : std::to_string(c.vocabulary); }, true},
     {"tied", "let a language model's classifier have the weights of its embedding", "false", kSwitch,
      kIdentity, [](S text, Config& c) { return parse_switch("tied", text, c.tied); },
      [](const Config& c) { return of_built_in(c, c.tied ? "true" : ""); }, true},

@@ -45,7 +45,8 @@ refuses "a temperature below 0" 2 'temperature' \
   generate --checkpoint "$folder/a" --prompt T --temperature -1
 
 # fp32, dynamic fixed point, tied weights, bytes.
-for choice in '--format fp32' '--format dfp8' '--tied' '--tokens bytes'; do
+for choice in '--format fp32' '--format dfp8' '--tied' '--tokens bytes' \
+  '--tokens sentencepiece --vocabulary 64'; do
   # shellcheck disable=SC2086
   run train "${small[@]}" --steps 3 $choice --out "$folder/c" --overwrite
   holds "train $choice" eval '((status == 0))'
@@ -80,6 +81,8 @@ run train --model "$folder/net.json" --data "$text" --batch-size 8 --steps 60 --
 holds "a network from a file trains to the same state" eval \
   '[[ $(json "[\"state_sha256\"]" "$folder/d/summary.json") == $(json "[\"state_sha256\"]" "$folder/a/summary.json") ]]'
 
+wide=$folder/wide.txt
+python3 -c "print(''.join(chr(c) for c in range(256, 356)) * 40)" >"$wide"
 printf 'abc\xff' >"$folder/broken.txt"
 : >"$folder/empty.txt"
 printf 'abcabc' >"$folder/short.txt"
@@ -89,6 +92,10 @@ for case in 'broken.txt:not UTF-8' 'empty.txt:is empty' 'short.txt:too few' 'zer
   refuses "text: $case" 2 "${case#*:}" \
     train --model transformer_lm --data "$folder/${case%%:*}" --out "$folder/e"
 done
+refuses "pieces of too few" 2 'larger --vocabulary' train --model transformer_lm \
+  --data "$wide" --tokens sentencepiece --vocabulary 64 --out "$folder/e"
+refuses "a vocabulary of characters" 2 'is for --tokens sentencepiece' \
+  train "${small[@]}" --vocabulary 100 --out "$folder/e"
 refuses "a sequence for pictures" 2 'sequence: is for language models' \
   train --model mlp --sequence 32 --out "$folder/e"
 refuses "a language model of pictures" 2 'text' \
