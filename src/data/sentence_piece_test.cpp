@@ -30,7 +30,7 @@ TEST(SentencePiece, TextsComeBack) {
   ASSERT_TRUE(pieces.ok()) << pieces.error().message;
   EXPECT_LE(std::ssize(*pieces), 120);
   EXPECT_EQ(pieces->front(), kUnknownPiece);
-  const std::string others[] = {example(), "", "\n", "\n\nthe\n", "   ", "no such wid\tth", "é"};
+  const std::string others[] = {example(), "", "\n", "\n\nthe\n", "   ", "no sewn width\ttown", "é"};
   for (const std::string& text : others) {
     const auto numbers = encode_pieces(*pieces, text);
     ASSERT_TRUE(numbers.ok());
