@@ -25,6 +25,20 @@ MANTISSA_EXPORT GenerationOutcome
 generate(const Settings& settings,
          const std::function<bool(const std::string& text)>& observer = nullptr);
 
+struct MaskOutcome {
+  struct Guess {
+    std::string token;
+    double probability = 0;
+  };
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::vector<std::vector<Guess>> masks;  // for each of the text, the likeliest first
+};
+
+// Finds what stands in the place of each "[MASK]" of "text", by the masked language model of a run,
+// "checkpoint": "top" guesses.
+MANTISSA_EXPORT MaskOutcome fill_mask(const Settings& settings);
+
 struct EmbeddingOutcome {
   Exit exit = Exit::kDone;
   std::string error;

@@ -15,12 +15,10 @@ Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, Froze
                                             const Observer& observer) {
   MANTISSA_ASSIGN(const LanguageOptions options, language_options(network.description.network));
   const std::string source = config.data.empty() ? network.description.data : config.data;
-  MANTISSA_ASSIGN(
-      const std::vector<Token> tokens,
-      load_test_tokens(source, Vocabulary(network.description.class_names), options.sequence));
-  const Examples examples = text_examples(tokens, options.sequence);
   const Vocabulary vocabulary(network.description.class_names);
-  const auto predicted = std::span(tokens).subspan(1, examples.count * options.sequence);
+  MANTISSA_ASSIGN(const std::vector<Token> tokens,
+                  load_test_tokens(source, vocabulary, options.sequence));
+  const Examples examples = examples_for(vocabulary, tokens, options.sequence, kTestMasks);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
                   compile_evaluation(network.graph, network.description.format, config.batch_size,
@@ -53,8 +51,12 @@ Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, Froze
   outcome.bits_per_token = bits_of_nats(score.loss);
   outcome.perplexity = perplexity_of_nats(score.loss);
   outcome.has_bytes = vocabulary.tokens() == Tokens::kBytes;
-  outcome.bits_per_character = outcome.bits_per_token * static_cast<double>(predicted.size()) /
-                               static_cast<double>(vocabulary.characters(predicted));
+  outcome.bits_per_character = outcome.bits_per_token;
+  if (!options.masks) {
+    const auto predicted = std::span(tokens).subspan(1, examples.count * options.sequence);
+    outcome.bits_per_character *= static_cast<double>(predicted.size()) /
+                                  static_cast<double>(vocabulary.characters(predicted));
+  }
   return outcome;
 }
 

@@ -187,6 +187,13 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
                      .is_list = true});
     return infos;
   }
+  if (command == "fill-mask") {
+    return {kCheckpoint,
+            {"text", "a text in which [MASK] stands for what is to be found", ""},
+            {"top", "guesses for each mask", "5"},
+            kThreads,
+            kIsa};
+  }
   if (command == "embed") {
     return {{"from", "encoder: a file that import wrote, or a folder in BERT's layout", ""},
             {"data", "text file, a sentence on each line", ""},

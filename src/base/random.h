@@ -17,7 +17,8 @@ enum class RandomStream : uint32_t {
   kSynthetic = 5,
   kDropout = 6,
   kUpdate = 7,
-  kGenerate = 8
+  kGenerate = 8,
+  kMask = 9
 };
 
 // One block of Philox4x32-10.

@@ -42,12 +42,17 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa generate --checkpoint runs/lm --prompt 'It was' --temperature 0.7 --top-k 20 "
      "--seed 3\n",
      "The same settings give the same text on any machine. docs/language.md."},
+    {"fill-mask", "Find the missing tokens of a text by a masked language model",
+     "  mantissa train --model bert_tiny --data book.txt --sequence 64 --out runs/bert\n"
+     "  mantissa fill-mask --checkpoint runs/bert --text 'It w[MASK]s the best of times'\n",
+     "docs/language.md."},
     {"embed", "Give each sentence of a text a vector, by an encoder",
      "  mantissa import all-MiniLM-L6-v2/ --out minilm.safetensors\n"
      "  mantissa embed --from minilm.safetensors --data sentences.txt --out vectors.npy\n"
      "  mantissa embed --from all-MiniLM-L6-v2/ --data sentences.txt --sequence 256 --out "
      "vectors.npz\n",
-     "A vector is the mean of the tokens' vectors, of length 1: the product of two is their cosine. "
+     "A vector is the mean of the tokens' vectors, of length 1: the product of two is their "
+     "cosine. "
      "docs/language.md."},
     {"export", "Write a trained network as an ONNX file that computes the same bits",
      "  mantissa export --checkpoint runs/a --out a.onnx\n"
@@ -75,7 +80,8 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa train --from resnet18.onnx --data pictures/ --out runs/a\n"
      "  mantissa import all-MiniLM-L6-v2/ --out minilm.safetensors\n",
      "An encoder is a folder with model.safetensors, config.json and tokenizer.json or vocab.txt; "
-     "mantissa embed runs it. train --from reads ONNX models itself: import shows whether that is possible, and writes "
+     "mantissa embed runs it. train --from reads ONNX models itself: import shows whether that is "
+     "possible, and writes "
      "what "
      "it starts from. What cannot be imported is listed. docs/onnx.md has the operators.",
      {"MODEL", "ONNX model, NAME.onnx, or an encoder's folder or safetensors file", 1, 1}},

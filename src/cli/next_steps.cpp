@@ -60,7 +60,12 @@ std::string next_steps(const CommandLine& line, const std::string& out,
   const std::string data = summary_entry(summary_json, "data");
   add("eval", {{"checkpoint", out}, {"data", data}});
   if (!summary_entry(summary_json, "test_perplexity").empty()) {
-    add("generate", {{"checkpoint", out}, {"prompt", "The "}, {"temperature", "0.7"}});
+    const bool masks = summary_entry(summary_json, "model").starts_with("bert");
+    if (masks) {
+      add("fill-mask", {{"checkpoint", out}, {"text", "th[MASK]"}});
+    } else {
+      add("generate", {{"checkpoint", out}, {"prompt", "The "}, {"temperature", "0.7"}});
+    }
     return text;
   }
   add("predict", {{"checkpoint", out}, {"data", data}, {"index", some_examples(summary_json)}});

@@ -1,6 +1,8 @@
 #include "cli/run_commands.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/output.h"
@@ -49,6 +51,34 @@ int run_generate(const CommandLine& line) {
     print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   } else {
     print(printable_lines((line.quiet ? "" : outcome.prompt) + outcome.text) + "\n");
+  }
+  return 0;
+}
+
+int run_fill_mask(const CommandLine& line) {
+  const MaskOutcome outcome = fill_mask(line.settings);
+  if (const int code = exit_code(line, outcome)) return code;
+  if (line.json) {
+    auto masks = nlohmann::ordered_json::array();
+    for (const auto& mask : outcome.masks) {
+      auto guesses = nlohmann::ordered_json::array();
+      for (const MaskOutcome::Guess& guess : mask) {
+        guesses.push_back({{"token", guess.token}, {"probability", guess.probability}});
+      }
+      masks.push_back(std::move(guesses));
+    }
+    const nlohmann::ordered_json json = {{"masks", std::move(masks)}};
+    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    return 0;
+  }
+  for (const auto& mask : outcome.masks) {
+    std::string text;
+    for (const MaskOutcome::Guess& guess : mask) {
+      std::array<char, 16> percent{};
+      std::snprintf(percent.data(), percent.size(), " %.1f %%", 100 * guess.probability);
+      text += (text.empty() ? "'" : ", '") + printable(guess.token) + "'" + percent.data();
+    }
+    print(text + "\n");
   }
   return 0;
 }

@@ -25,7 +25,10 @@ struct TextOptions {
   int64_t sequence = 0;  // tokens of an example
   Tokens tokens = Tokens::kCharacters;
   int64_t pieces = 0;  // of kPieces: the size of the vocabulary
+  bool masks = false;  // for a masked language model: the vocabulary has a mask
 };
+
+constexpr const char* kMaskName = "[MASK]";  // the last token of such a vocabulary
 
 // The tokens that a network knows, in the order of their numbers. Of characters each is one code
 // point as UTF-8; of bytes "\x0A", and the vocabulary has all 256; of pieces those of
@@ -36,6 +39,8 @@ class Vocabulary {
   explicit Vocabulary(std::vector<std::string> names) : names_(std::move(names)) {}
 
   const std::vector<std::string>& names() const { return names_; }
+  // Whether the last token is the mask, which no text has.
+  bool has_mask() const { return !names_.empty() && names_.back() == kMaskName; }
   Tokens tokens() const;
   // The text's tokens. An error names a character that is none of them, and its place.
   Result<std::vector<Token>> encode(std::string_view text) const;
@@ -84,5 +89,21 @@ constexpr const char* kTokenTensor = "tokens";  // int32 [sequence]; labels: the
 std::vector<TensorSpec> text_specs(int64_t sequence);
 int64_t text_example_count(int64_t tokens, int64_t sequence);
 Examples text_examples(std::span<const Token> tokens, int64_t sequence);
+
+// Examples of a masked language model (Devlin et al. 2018): of 100 tokens 15 are chosen, and at
+// least one. Of 10 chosen ones 8 become the mask, one a random token, one stays. Their labels are
+// what they were, all others have -1. Choices are random numbers of (seed, epoch, example, place).
+// Segments are 0, lengths the sequence.
+constexpr const char* kSegmentTensor = "segments";  // int32 [sequence]
+constexpr const char* kLengthTensor = "lengths";    // int32 []
+constexpr uint64_t kTestMasks = 0;                  // the seed that examples are measured with
+std::vector<TensorSpec> masked_specs(int64_t sequence);
+Examples masked_examples(std::span<const Token> tokens, int64_t sequence,
+                         const Vocabulary& vocabulary, uint64_t seed);
+
+// The specs and the examples that a vocabulary is for.
+std::vector<TensorSpec> specs_for(const Vocabulary& vocabulary, int64_t sequence);
+Examples examples_for(const Vocabulary& vocabulary, std::span<const Token> tokens, int64_t sequence,
+                      uint64_t seed);
 
 }  // namespace mantissa

@@ -116,5 +116,92 @@ TEST(Text, RefusesFilesThatAreTooShortOrEmpty) {
   EXPECT_FALSE(inspect_text(folder.path().string(), {.sequence = 8}).ok());
 }
 
+// Masked examples of a text of `tokens` different tokens.
+struct MaskedExamples {
+  static constexpr int64_t kSequence = 50;
+  static constexpr int kTokens = 40;
+  std::vector<Token> text;
+  Examples examples;
+
+  explicit MaskedExamples(int64_t count, uint64_t seed = 7) {
+    std::vector<std::string> names;
+    for (int i = 0; i < kTokens; ++i) names.push_back(std::string(1, static_cast<char>('0' + i)));
+    names.emplace_back(kMaskName);
+    for (int64_t i = 0; i <= count * kSequence; ++i) {
+      text.push_back(static_cast<Token>(i * i % kTokens));
+    }
+    examples = masked_examples(text, kSequence, Vocabulary(names), seed);
+  }
+
+  struct Example {
+    std::vector<int32_t> tokens = std::vector<int32_t>(kSequence),
+                         segments = std::vector<int32_t>(kSequence, 9),
+                         labels = std::vector<int32_t>(kSequence);
+    int32_t length = 0;
+    bool operator==(const Example&) const = default;
+  };
+  Example write(uint32_t epoch, uint32_t example) const {
+    Example result;
+    std::byte* const places[] = {reinterpret_cast<std::byte*>(result.tokens.data()),
+                                 reinterpret_cast<std::byte*>(result.segments.data()),
+                                 reinterpret_cast<std::byte*>(&result.length),
+                                 reinterpret_cast<std::byte*>(result.labels.data())};
+    examples.write(epoch, example, places);
+    return result;
+  }
+};
+
+TEST(MaskedText, FifteenOfAHundredTokensAreChosenAndEightOfTenMasked) {
+  constexpr int64_t kCount = 2000;
+  const MaskedExamples masked(kCount);
+  ASSERT_EQ(masked.examples.count, kCount);
+  int64_t chosen = 0, masks = 0, same = 0, all = 0;
+  for (uint32_t example = 0; example < kCount; ++example) {
+    const auto written = masked.write(0, example);
+    EXPECT_EQ(written.length, MaskedExamples::kSequence);
+    EXPECT_EQ(written.segments, std::vector<int32_t>(MaskedExamples::kSequence, 0));
+    for (int64_t i = 0; i < MaskedExamples::kSequence; ++i, ++all) {
+      const int32_t was = masked.text[example * MaskedExamples::kSequence + i];
+      if (written.labels[i] == -1) {
+        EXPECT_EQ(written.tokens[i], was);
+        continue;
+      }
+      EXPECT_EQ(written.labels[i], was);
+      EXPECT_LE(written.tokens[i], MaskedExamples::kTokens);
+      ++chosen;
+      masks += written.tokens[i] == MaskedExamples::kTokens;
+      same += written.tokens[i] == was;
+    }
+  }
+  const auto part = [](int64_t some, int64_t of) {
+    return static_cast<double>(some) / static_cast<double>(of);
+  };
+  EXPECT_NEAR(part(chosen, all), 0.15, 0.005);
+  EXPECT_NEAR(part(masks, chosen), 0.8, 0.015);
+  // Kept, or by chance the random one.
+  EXPECT_NEAR(part(same, chosen), 0.1 + 0.1 / MaskedExamples::kTokens, 0.015);
+}
+
+TEST(MaskedText, ChoicesFollowFromSeedEpochAndExample) {
+  const MaskedExamples one(20), other(20, 8);
+  EXPECT_EQ(one.write(3, 5), one.write(3, 5));
+  EXPECT_NE(one.write(3, 5), one.write(4, 5));
+  EXPECT_NE(one.write(3, 5), other.write(3, 5));
+}
+
+TEST(MaskedText, AnExampleHasAtLeastOneLabel) {
+  const std::vector<Token> text(1001, 0);
+  const Vocabulary vocabulary({"a", "b", kMaskName});
+  const Examples examples = masked_examples(text, 1, vocabulary, 1);
+  for (uint32_t example = 0; example < 1000; ++example) {
+    int32_t token = 0, segment = 0, length = 0, label = -1;
+    std::byte* const places[] = {
+        reinterpret_cast<std::byte*>(&token), reinterpret_cast<std::byte*>(&segment),
+        reinterpret_cast<std::byte*>(&length), reinterpret_cast<std::byte*>(&label)};
+    examples.write(0, example, places);
+    EXPECT_EQ(label, 0);
+  }
+}
+
 }  // namespace
 }  // namespace mantissa

@@ -16,6 +16,7 @@ struct Builder {
   bool takes_tables = false;
   bool has_hidden = false;  // widths that can be chosen
   bool reads_tokens = false;
+  bool masks = false;  // some of the tokens
 };
 
 constexpr Builder kBuilders[] = {
@@ -71,18 +72,21 @@ constexpr Builder kBuilders[] = {
      bert_tiny,
      false,
      false,
+     true,
      true},
     {{"bert_base", "masked language model: 12 blocks, 768 channels, 12 heads"},
      0.05,
      bert_base,
      false,
      false,
+     true,
      true},
     {{"bert_large", "masked language model: 24 blocks, 1024 channels, 16 heads"},
      0.05,
      bert_large,
      false,
      false,
+     true,
      true},
 };
 
@@ -136,6 +140,12 @@ double default_learning_rate(std::string_view name) {
 bool is_language_model(std::string_view name) {
   return std::any_of(std::begin(kBuilders), std::end(kBuilders), [&](const Builder& builder) {
     return builder.reads_tokens && name == builder.info.name;
+  });
+}
+
+bool is_masked_model(std::string_view name) {
+  return std::any_of(std::begin(kBuilders), std::end(kBuilders), [&](const Builder& builder) {
+    return builder.masks && name == builder.info.name;
   });
 }
 

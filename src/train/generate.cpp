@@ -2,51 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "base/random.h"
 #include "data/examples.h"
 #include "data/ordered_batches.h"
 #include "kernels/kernel_table.h"
-#include "ops/wide_values.h"
 #include "train/language.h"
+#include "train/token_logits.h"
 
 namespace mantissa {
 namespace {
 
-// Logits of one token as mantissas at an exponent; of fp32 they are rounded to it.
-struct Logits {
-  std::vector<int32_t> mantissas;
-  int exponent = 0;
-};
-
-constexpr int kFloatLogitExponent = -20;
-constexpr double kMostFloatLogit = 1024;
-
-Logits logits_at(const Tensor& all, int64_t row) {
-  const int64_t classes = all.shape.last();
-  Logits logits;
-  if (all.type == DataType::kFloat) {
-    logits.exponent = kFloatLogitExponent;
-    const float* from = all.as<float>() + row * classes;
-    for (int64_t i = 0; i < classes; ++i) {
-      const double clipped = std::clamp<double>(from[i], -kMostFloatLogit, kMostFloatLogit);
-      logits.mantissas.push_back(
-          static_cast<int32_t>(std::llrint(std::ldexp(clipped, -kFloatLogitExponent))));
-    }
-    return logits;
-  }
-  logits.exponent = *all.exponent;
-  const ops::Mantissas from(all);
-  for (int64_t i = 0; i < classes; ++i) {
-    logits.mantissas.push_back(static_cast<int32_t>(from[row * classes + i]));
-  }
-  return logits;
-}
-
 // Logits less the largest, divided by the temperature as a whole number of 2^-16.
-void divide_by_temperature(double temperature, Logits& logits) {
+void divide_by_temperature(double temperature, TokenLogits& logits) {
   if (temperature == 1) return;
   constexpr double kOne = 65536;
   const auto factor = std::max<int64_t>(1, std::llrint(kOne / temperature));
@@ -57,25 +26,13 @@ void divide_by_temperature(double temperature, Logits& logits) {
   }
 }
 
-// Tokens by their logits, the largest first; of equals the lower number.
-std::vector<Token> by_logits(const Logits& logits) {
-  std::vector<Token> order(logits.mantissas.size());
-  std::iota(order.begin(), order.end(), Token{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](Token a, Token b) { return logits.mantissas[a] > logits.mantissas[b]; });
-  return order;
-}
-
-Token draw(Logits logits, const GenerationOptions& options, const kernels::SoftmaxKernels& softmax,
-           uint64_t place) {
+Token draw(TokenLogits logits, const GenerationOptions& options,
+           const kernels::SoftmaxKernels& softmax, uint64_t place) {
   std::vector<Token> order = by_logits(logits);
   if (options.temperature == 0) return order[0];
   divide_by_temperature(options.temperature, logits);
   const auto classes = std::ssize(logits.mantissas);
-  std::vector<int32_t> probabilities(logits.mantissas.size());
-  softmax.probabilities(
-      {.logits = logits.mantissas.data(), .exponent = logits.exponent, .classes = classes},
-      probabilities.data(), 0, 1);
+  const std::vector<int32_t> probabilities = probabilities_of(logits, softmax);
   if (options.top_k > 0 && options.top_k < classes) order.resize(options.top_k);
   uint64_t sum = 0;
   for (const Token token : order) sum += static_cast<uint64_t>(probabilities[token]);
@@ -94,6 +51,11 @@ Token draw(Logits logits, const GenerationOptions& options, const kernels::Softm
 Result<std::string> generate_text(FrozenNetwork& network, const GenerationOptions& options,
                                   ThreadPool& pool, Isa isa, const TextObserver& observer) {
   MANTISSA_ASSIGN(const LanguageOptions language, language_options(network.description.network));
+  if (language.masks) {
+    return invalid_input("network '" + network.description.network.name +
+                         "' is a masked language model: it finds what is missing, and does not go "
+                         "on with a text");
+  }
   const Vocabulary vocabulary(network.description.class_names);
   auto encoded = vocabulary.encode(options.prompt);
   if (!encoded.ok()) return invalid_input("prompt: " + encoded.error().message);

@@ -45,8 +45,10 @@ Result<LanguageOptions> language_options(const Graph& network) {
         value != nullptr && value->element == Element::kIndex && value->shape.rank == 1;
     if (!fits) return no_language_model(network, "it lacks one of its inputs");
   }
+  const bool masks = input_named(network, kSegmentTensor) != nullptr &&
+                     input_named(network, kLengthTensor) != nullptr;
   const Shape& output = network.values[network.outputs[0]].shape;
-  if (network.inputs.size() != 2 || network.outputs.size() != 1 || output.rank != 2 ||
+  if (network.inputs.size() != (masks ? 4 : 2) || network.outputs.size() != 1 || output.rank != 2 ||
       tokens->shape != labels->shape || output[0] != tokens->shape[0]) {
     return no_language_model(network, "its inputs and outputs are others");
   }
@@ -55,7 +57,7 @@ Result<LanguageOptions> language_options(const Graph& network) {
                         network.nodes[network.losses[0]].op == &cross_entropy &&
                         network.nodes[network.losses[0]].inputs[0] == network.outputs[0];
   if (!has_loss) return no_language_model(network, "its loss is another");
-  return LanguageOptions{tokens->shape[0], output[1]};
+  return LanguageOptions{tokens->shape[0], output[1], masks};
 }
 
 double bits_of_nats(double nats) { return nats / std::log(2.0); }

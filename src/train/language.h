@@ -12,10 +12,12 @@
 namespace mantissa {
 
 // A network's sizes: it has the inputs "tokens" and "labels", int32 [sequence], one result
-// [sequence, vocabulary], and one loss between that and the labels.
+// [sequence, vocabulary], and one loss between that and the labels. A masked language model has the
+// inputs "segments", int32 [sequence], and "lengths", int32 [], too.
 struct LanguageOptions {
   int64_t sequence = 0;
   int64_t vocabulary = 0;
+  bool masks = false;
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
 };
 

@@ -337,7 +337,15 @@ DataOptions data_options(const RunConfig& config) {
 }
 
 TextOptions text_options(const RunConfig& config) {
-  return {.sequence = config.sequence, .tokens = config.tokens, .pieces = config.vocabulary};
+  bool masks = is_masked_model(config.model);
+  if (config.network) {
+    const auto options = language_options(*config.network);
+    masks = options.ok() && options->masks;
+  }
+  return {.sequence = config.sequence,
+          .tokens = config.tokens,
+          .pieces = config.vocabulary,
+          .masks = masks};
 }
 
 Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,

@@ -15,6 +15,7 @@ Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspec
   run.class_names = text.vocabulary.names();
   run.sha256 = text.sha256;
   run.sequence = config.sequence;
+  run.seed = config.seed;
   run.text = std::move(text);
   const bool is_same = run.class_names == inspected.class_names &&
                        run.training_examples().count == inspected.train_count &&

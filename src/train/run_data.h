@@ -25,18 +25,21 @@ struct RunData {
   // In place of pictures and rows: a text, in sequences of so many tokens.
   std::optional<Text> text = {};
   int64_t sequence = 0;
+  uint64_t seed = 0;  // of masks
 
   // The training examples as the settings change them in each epoch, with weights of their classes
   // if the settings have some.
   Result<Examples> augmented(const RunConfig& config) const;
   Examples training_examples() const {
-    return text ? text_examples(text->train, sequence) : examples_of(train);
+    return text ? examples_for(text->vocabulary, text->train, sequence, seed) : examples_of(train);
   }
   Examples validation_examples() const {
-    return text ? text_examples(text->validation, sequence) : examples_of(validation);
+    return text ? examples_for(text->vocabulary, text->validation, sequence, kTestMasks)
+                : examples_of(validation);
   }
   Examples test_examples() const {
-    return text ? text_examples(text->test, sequence) : examples_of(test);
+    return text ? examples_for(text->vocabulary, text->test, sequence, kTestMasks)
+                : examples_of(test);
   }
 };
 

@@ -83,6 +83,38 @@ holds "a network from a file trains to the same state" eval \
 
 wide=$folder/wide.txt
 python3 -c "print(''.join(chr(c) for c in range(256, 356)) * 40)" >"$wide"
+# A masked language model.
+masked=(--model bert_tiny --data "$text" --sequence 32 --width 0.5 --batch-size 8)
+run train "${masked[@]}" --steps 40 --threads 2 --out "$folder/m"
+holds "train bert_tiny" eval '((status == 0))'
+holds "train advises fill-mask" grep -q 'mantissa fill-mask' "$folder/stdout"
+run train "${masked[@]}" --steps 40 --threads 1 --isa scalar --out "$folder/n"
+for name in state_sha256 run_identity test_bits_per_token; do
+  holds "bert_tiny: another instruction set, the same $name" eval \
+    '[[ $(json "[\"$name\"]" "$folder/m/summary.json") == $(json "[\"$name\"]" "$folder/n/summary.json") ]]'
+done
+bits=$(json '["test_bits_per_token"]' "$folder/m/summary.json")
+run eval --checkpoint "$folder/m" --json
+cp "$folder/stdout" "$folder/eval.json"
+holds "eval finds what train found, with the same masks" eval \
+  '[[ $(json "[\"bits_per_token\"]" "$folder/eval.json") == "$bits" ]]'
+holds "eval counts masked tokens" python3 -c "
+import json, sys
+e = json.load(open('$folder/eval.json'))
+sys.exit(not 0.1 < e['tokens'] / (16000 * .05) < 0.25)"
+accepts "fill-mask" "^'.' [0-9.]* %, '" \
+  fill-mask --checkpoint "$folder/m" --text 'The [MASK]. line s[MASK]ys' --top 3
+holds "a line for each mask" eval '[[ $(wc -l <"$folder/stdout") == 2 ]]'
+refuses "fill-mask without a mask" 2 'no \[MASK\]' fill-mask --checkpoint "$folder/m" --text 'The'
+refuses "fill-mask of a long text" 2 'has 33 tokens; the network reads 32' \
+  fill-mask --checkpoint "$folder/m" --text "[MASK]$(printf 'a%.0s' {1..32})"
+refuses "fill-mask by another network" 2 'no masked language model' \
+  fill-mask --checkpoint "$folder/a" --text '[MASK]'
+refuses "generate by a masked model" 2 'masked language model' \
+  generate --checkpoint "$folder/m" --prompt 'The'
+refuses "masks among bytes" 2 'characters, not bytes' \
+  train "${masked[@]}" --tokens bytes --out "$folder/e"
+
 printf 'abc\xff' >"$folder/broken.txt"
 : >"$folder/empty.txt"
 printf 'abcabc' >"$folder/short.txt"
