@@ -1,5 +1,6 @@
 // The commands of the command line, with their settings as text. Results are JSON where the command
 // has a form of its own for them.
+#include <mantissa/language.h>
 #include <mantissa/mantissa.h>
 #include <mantissa/onnx.h>
 #include <mantissa/runs.h>
@@ -12,6 +13,7 @@
 
 #include <tuple>
 
+#include "arrays.h"
 #include "callbacks.h"
 #include "core.h"
 #include "errors.h"
@@ -105,6 +107,33 @@ std::vector<std::string> export_file(const Settings& settings) {
   return checked(released([&] { return export_model(settings); })).notes;
 }
 
+nb::object sentence_vectors(const Settings& settings, const std::vector<std::string>& sentences,
+                            nb::object callback) {
+  PythonCalls calls;
+  EmbeddingOutcome outcome = released([&] {
+    return embed(settings, sentences, [&](int64_t done) {
+      const nb::gil_scoped_acquire held;
+      return calls.goes_on(callback, done);
+    });
+  });
+  calls.raise_if_failed();
+  outcome = checked(std::move(outcome));
+  const std::vector<size_t> shape = {static_cast<size_t>(outcome.sentences),
+                                     static_cast<size_t>(outcome.channels)};
+  return numpy_array(std::move(outcome.vectors), shape);
+}
+
+std::vector<std::vector<std::pair<std::string, double>>> masks_filled(const Settings& settings) {
+  std::vector<std::vector<std::pair<std::string, double>>> masks;
+  for (const auto& mask : checked(released([&] { return fill_mask(settings); })).masks) {
+    masks.emplace_back();
+    for (const MaskOutcome::Guess& guess : mask) {
+      masks.back().emplace_back(guess.token, guess.probability);
+    }
+  }
+  return masks;
+}
+
 std::string path_json(const std::string& path, const Settings& settings) {
   return checked(released([&] { return describe_path(path, settings); })).json;
 }
@@ -149,6 +178,9 @@ void bind_commands(nb::module_& module) {
   module.def("plan", &plan_of);
   module.def("import_model", &import_file);
   module.def("export_model", &export_file);
+  module.def("embed", &sentence_vectors, nb::arg("settings"), nb::arg("sentences"),
+             nb::arg("callback").none());
+  module.def("fill_mask", &masks_filled);
   module.def("describe_path", &path_json);
   module.def("describe_data", &data_json);
   module.def("statistics", &statistics_json);

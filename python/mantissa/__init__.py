@@ -12,8 +12,8 @@ copy of the weights, the same bits on any processor with any number of threads.
 
 from . import callbacks, formats, models
 from .callbacks import Callback, Checkpoint, EarlyStop, ProgressLine
-from .commands import (Imported, Plan, Report, Setting, describe_data, evaluate, export_onnx,
-                       import_onnx, info, plan, quantize, report, settings, statistics, train)
+from .commands import (Imported, Plan, Report, Setting, describe_data, embed, evaluate,
+                       export_onnx, fill_mask, import_onnx, info, plan, quantize, report, settings, statistics, train)
 from .data import Data, DataSet, class_weights
 from .errors import Error, InvalidInput, OverBudget
 from .formats import Format, bfp, dfp, fp32
@@ -34,10 +34,10 @@ __all__ = [
     "Parameter", "Plan", "ProgressLine", "Report", "Sequential", "Setting", "Taken", "Trainer",
     "Var", "add", "attention", "average_pool", "batch_norm", "bfp", "callbacks",
     "class_weights", "concat", "conv", "cross_entropy", "describe_data", "dfp", "dropout",
-    "embedding", "evaluate", "export_onnx", "flatten", "formats", "fp32", "gelu",
-    "global_average_pool", "gru", "hard_sigmoid", "hard_swish", "import_onnx", "indices",
-    "info", "input", "layer", "layer_norm", "leaky_relu", "linear", "lstm", "max_pool",
-    "models", "multiply", "numbers", "op", "ops", "plan", "position_embedding", "quantize",
-    "relu", "relu6", "report", "rms_norm", "rnn", "settings", "sigmoid", "silu", "slice",
-    "squared_error", "statistics", "tanh", "train",
+    "embed", "embedding", "evaluate", "export_onnx", "fill_mask", "flatten", "formats", "fp32",
+    "gelu", "global_average_pool", "gru", "hard_sigmoid", "hard_swish", "import_onnx",
+    "indices", "info", "input", "layer", "layer_norm", "leaky_relu", "linear", "lstm",
+    "max_pool", "models", "multiply", "numbers", "op", "ops", "plan", "position_embedding",
+    "quantize", "relu", "relu6", "report", "rms_norm", "rnn", "settings", "sigmoid", "silu",
+    "slice", "squared_error", "statistics", "tanh", "train",
 ]

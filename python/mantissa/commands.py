@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _core
 from ._settings import settings_of
 from .network import Network
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Watch = Callable[[_core.Progress], Any]
 
@@ -93,6 +97,30 @@ def import_onnx(path: str | os.PathLike[str], out: str | os.PathLike[str] | None
         notes = _core.import_model(os.fspath(path),
                                    settings_of({"out": file, **settings}, "import"))
         return Imported(Network.from_trained(file), notes)
+
+
+def embed(from_: str | os.PathLike[str], sentences: Sequence[str] = (), *,
+          progress: Callable[[int], Any] | None = None, **settings: Any) -> NDArray[np.float32]:
+    """Vectors of sentences, [sentences, channels], each of length 1, by an encoder: a file that
+    `mantissa import` wrote, or a folder in BERT's layout. `progress` is told how many are done.
+
+        >>> vectors = mt.embed("all-MiniLM-L6-v2", ["A cat sat.", "A dog ran."])
+        >>> vectors @ vectors.T          # cosines
+    """
+    texts = [sentences] if isinstance(sentences, str) else list(sentences)
+    return cast("NDArray[np.float32]",
+                _core.embed(settings_of({"from_": from_, **settings}, "embed"), texts, progress))
+
+
+def fill_mask(checkpoint: str | os.PathLike[str], text: str,
+              **settings: Any) -> list[list[tuple[str, float]]]:
+    """The likeliest tokens in the place of each "[MASK]" of the text, with their probabilities, by
+    a masked language model's run.
+
+        >>> mt.fill_mask("runs/bert", "It w[MASK]s the best of times", top=3)
+    """
+    return _core.fill_mask(settings_of({"checkpoint": checkpoint, "text": text, **settings},
+                                       "fill-mask"))
 
 
 def export_onnx(checkpoint: str | os.PathLike[str], out: str | os.PathLike[str],

@@ -37,6 +37,38 @@ def test_ctrl_c_in_a_callback(idx_folder, tmp_path):
         mt.train(model="mlp", data=idx_folder[0], epochs=1, out=tmp_path / "r", progress=stop)
 
 
+def test_embed(tmp_path):
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    import numpy as np
+    maker = Path(__file__).resolve().parents[2] / "tests" / "make_encoder.py"
+    subprocess.run([sys.executable, maker, tmp_path / "bert"], check=True)
+    done = []
+    texts = ["The cat sat.", "a dog runs", "", "the cat sat ."]
+    vectors = mt.embed(tmp_path / "bert", texts, progress=done.append, batch_size=2)
+    assert vectors.shape == (4, 16) and vectors.dtype == np.float32 and done[-1] == 4
+    assert np.allclose((vectors ** 2).sum(1), 1, atol=1e-5)
+    assert np.array_equal(vectors[0], vectors[3])
+    rows = mt.embed(tmp_path / "bert", texts, format="bfp:block=channel,blocks=token")
+    assert ((rows * vectors).sum(1) > .99).all()
+    with pytest.raises(mt.InvalidInput, match="calibrated"):
+        mt.embed(tmp_path / "bert", texts, format="bfp8")
+
+
+def test_fill_mask(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("one and two and one and two. " * 400)
+    mt.train(model="bert_tiny", data=text, sequence=16, width=0.25, steps=3, batch_size=4,
+             out=tmp_path / "run")
+    guesses = mt.fill_mask(tmp_path / "run", "on[MASK] a[MASK]d", top=3)
+    assert len(guesses) == 2 and len(guesses[0]) == 3
+    assert all(isinstance(token, str) and 0 <= p <= 1 for token, p in guesses[0])
+    with pytest.raises(mt.InvalidInput, match="no .MASK"):
+        mt.fill_mask(tmp_path / "run", "one")
+
+
 def test_settings_are_listed():
     rows = {one.name: one for one in mt.settings("train")}
     assert rows["batch-size"].default == "128" and rows["resume"].is_switch
