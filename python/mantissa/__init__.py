@@ -12,8 +12,9 @@ copy of the weights, the same bits on any processor with any number of threads.
 
 from . import callbacks, formats, models
 from .callbacks import Callback, Checkpoint, EarlyStop, ProgressLine
-from .commands import (Imported, Plan, Report, Setting, describe_data, embed, evaluate,
-                       export_onnx, fill_mask, import_onnx, info, plan, quantize, report, settings, statistics, train)
+from .commands import (Imported, Plan, Report, Setting, describe_data, embed, evaluate, export_onnx,
+                       fill_mask, import_onnx, info, plan, quantize, report, settings, statistics,
+                       train)
 from .data import Data, DataSet, class_weights
 from .errors import Error, InvalidInput, OverBudget
 from .formats import Format, bfp, dfp, fp32

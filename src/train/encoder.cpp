@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "data/ordered_batches.h"
 #include "formats/safetensors.h"
 #include "graph/input_shapes.h"
@@ -237,31 +236,6 @@ Result<Encoder> load_encoder(const std::filesystem::path& path, const Format& fo
     return in_file(path, encoder.error());
   }
   return in_file(path, parts.error());
-}
-
-Result<std::vector<std::string>> read_sentences(const std::filesystem::path& path) {
-  constexpr int64_t kMostBytes = int64_t{1} << 30;
-  MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostBytes));
-  if (bytes.empty()) return invalid_input(path.string() + ": is empty");
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  std::vector<std::string> sentences;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = text.substr(at, end - at);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const std::string subject =
-        path.string() + ", line " + std::to_string(sentences.size() + 1) + ": ";
-    if (std::ssize(line) > kMostSentenceBytes) {
-      return invalid_input(subject + "has " + std::to_string(line.size()) + " bytes; at most " +
-                           std::to_string(kMostSentenceBytes) + " are read as a sentence");
-    }
-    if (line.find('\0') != std::string_view::npos) {
-      return invalid_input(subject + "has a NUL byte, so it is no text");
-    }
-    sentences.emplace_back(line);
-    at = end + 1;
-  }
-  return sentences;
 }
 
 Result<SentenceVectors> embed_sentences(Encoder& encoder, std::span<const std::string> sentences,
