@@ -96,15 +96,20 @@ inline Reals row_norm(const Attributes& a, int64_t channels, bool is_centred, co
 }
 
 // Recurrent layers over sequences of `steps` rows: x has the input's part of the gates, with
-// PyTorch's order, p the recurrent weights, and GRU's bias or LSTM's peepholes.
+// PyTorch's order, p the recurrent weights, and GRU's bias or LSTM's peepholes. With lengths, rows
+// beyond those of a sequence repeat its last h.
 inline Reals recurrent(int gates, int64_t steps, int64_t n, const Reals& x,
-                       const std::vector<Reals>& p) {
+                       const std::vector<Reals>& p, const std::vector<int64_t>& lengths = {}) {
   const auto sigmoid = [](double a) { return 1 / (1 + std::exp(-a)); };
   const auto count = static_cast<int64_t>(x.size()) / (gates * n);
   Reals y(static_cast<size_t>(count * n)), cell(static_cast<size_t>(n)), h(cell);
   for (int64_t row = 0; row < count; ++row) {
     if (row % steps == 0) std::fill(h.begin(), h.end(), 0.0);
     if (row % steps == 0) std::fill(cell.begin(), cell.end(), 0.0);
+    if (!lengths.empty() && row % steps >= lengths[static_cast<size_t>(row / steps)]) {
+      std::copy(h.begin(), h.end(), y.begin() + row * n);
+      continue;
+    }
     Reals s(static_cast<size_t>(gates * n));
     for (int64_t k = 0; k < gates * n; ++k) {
       for (int64_t j = 0; j < n; ++j) s[k] += p[0][k * n + j] * h[j];

@@ -31,6 +31,11 @@ class SingleOp {
         attributes_(lowered(op, *complete(attributes, op.attributes))),
         pool_(threads),
         table_(kernels::select_kernels(isa)) {
+    if (op.parameters != nullptr) {
+      for (const Parameter& each : op.parameters(attributes_, inputs)) {
+        parameter_shapes_.push_back(each.shape);
+      }
+    }
     const auto output = output_shape(op, attributes, inputs);
     EXPECT_TRUE(output.ok()) << (output.ok() ? "" : output.error().message);
     output_shape_ = output->with_front(batch);
@@ -40,8 +45,10 @@ class SingleOp {
       const OpShapes shapes{.attributes = &attributes_,
                             .inputs = input_shapes_,
                             .output = output_shape_,
+                            .parameters = parameter_shapes_,
                             .input_grids = widest};
       memory_ = op.memory(shapes, {&table_, threads});
+      saved_ = Garbage(memory_.saved_bytes);
     }
     scalars_.seed = 11;
     scalars_.step = 4;
@@ -51,6 +58,8 @@ class SingleOp {
   const StepTotals& totals() const { return totals_; }
   int64_t saturated() const { return saturated_; }
   void set_node(int node) { node_ = node; }
+  const std::vector<Shape>& parameter_shapes() const { return parameter_shapes_; }
+  void set_parameters(std::vector<Mantissas> parameters) { parameters_ = std::move(parameters); }
 
   // The output, `bits` wide; under kFixed with this exponent.
   Mantissas forward(const std::vector<Mantissas>& inputs, ExponentMode mode = ExponentMode::kExact,
@@ -81,7 +90,36 @@ class SingleOp {
     return backward(inputs, grad, bits, exponent, [](size_t) { return ExponentPredictor{}; });
   }
 
+  // The sums of the parameters' gradients, at this exponent. A forward pass comes before.
+  std::vector<std::vector<int64_t>> backward_weights(const std::vector<Mantissas>& inputs,
+                                                     const Mantissas& grad, int exponent) {
+    OpContext c = context(inputs, memory_.backward_weights);
+    c.grad_output = write(grad, output_shape_);
+    std::vector<std::vector<int64_t>> sums;
+    for (const Shape& shape : parameter_shapes_) sums.emplace_back(shape.count());
+    for (size_t i = 0; i < sums.size(); ++i) {
+      Tensor& gradient = parameter_views_[i].gradient = tensor(parameter_shapes_[i], 32, exponent);
+      gradient.type = DataType::kInt64;
+      gradient.data = sums[i].data();
+    }
+    op_.backward_weights(c);
+    return sums;
+  }
+
  private:
+  // Bytes of no meaning, from a multiple of 64 on.
+  class Garbage {
+   public:
+    explicit Garbage(int64_t bytes = 0)
+        : bytes_(static_cast<size_t>(bytes + 64), std::byte{0xA5}) {}
+    std::byte* data() {
+      return bytes_.data() + (64 - reinterpret_cast<uintptr_t>(bytes_.data()) % 64) % 64;
+    }
+
+   private:
+    std::vector<std::byte> bytes_;
+  };
+
   template <typename PredictorOf>
   std::vector<Mantissas> backward(const std::vector<Mantissas>& inputs, const Mantissas& grad,
                                   int bits, int exponent, const PredictorOf& predictor_of) {
@@ -147,9 +185,14 @@ class SingleOp {
     c.attributes = &attributes_;
     c.inputs = inputs_;
     c.node = node_;
-    data_.emplace_back(static_cast<size_t>(memory.workspace_bytes + 64), std::byte{0xA5});
-    auto address = reinterpret_cast<uintptr_t>(data_.back().data());
-    c.workspace = data_.back().data() + (64 - address % 64) % 64;
+    parameter_views_.clear();
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      parameter_views_.emplace_back().mantissa = write(parameters_[i], parameter_shapes_[i]);
+    }
+    c.parameters = parameter_views_;
+    workspace_ = Garbage(memory.workspace_bytes);
+    c.workspace = workspace_.data();
+    c.saved = memory_.saved_bytes > 0 ? saved_.data() : nullptr;
     c.kernel.pool = &pool_;
     c.kernels = &table_;
     c.scalars = &scalars_;
@@ -172,6 +215,10 @@ class SingleOp {
   std::deque<std::vector<std::byte>> data_;
   std::deque<int16_t> exponents_;
   std::vector<Tensor> inputs_;
+  std::vector<Shape> parameter_shapes_;
+  std::vector<Mantissas> parameters_;
+  std::vector<ParameterView> parameter_views_;
+  Garbage saved_, workspace_;
 };
 
 // Keyed mantissas of `bits` bits with the extremes among them.

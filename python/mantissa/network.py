@@ -233,24 +233,30 @@ def rms_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
     return op("rms_norm", x, name=name, epsilon=epsilon)
 
 
-def rnn(gates: Var, *, name: str = "") -> Var:
+def _with_lengths(gates: Var, lengths: Var | None) -> tuple[Var, ...]:
+    return (gates,) if lengths is None else (gates, lengths)
+
+
+def rnn(gates: Var, *, lengths: Var | None = None, name: str = "") -> Var:
     """tanh(gates + R h) of each step [..., positions, C]: `gates` is what a linear layer makes of the
-    input, best with least_bits=16. R are the layer's weights."""
-    return op("rnn", gates, name=name)
+    input, best with least_bits=16. R are the layer's weights. `lengths`, indices(), says how many
+    positions of the example's one sequence are no padding; behind them h stays as it is."""
+    return op("rnn", *_with_lengths(gates, lengths), name=name)
 
 
-def lstm(gates: Var, *, peepholes: bool = False, name: str = "") -> Var:
+def lstm(gates: Var, *, lengths: Var | None = None, peepholes: bool = False,
+         name: str = "") -> Var:
     """An LSTM layer: of gates i, f, g, o [..., positions, 4 C] that a linear layer computes, best with
     least_bits=16, and its own recurrent weights, h [..., positions, C]. Peepholes go from the cell to i, f
-    and o."""
-    return op("lstm", gates, name=name, peepholes=peepholes)
+    and o. `lengths` as in `rnn`."""
+    return op("lstm", *_with_lengths(gates, lengths), name=name, peepholes=peepholes)
 
 
-def gru(gates: Var, *, name: str = "") -> Var:
+def gru(gates: Var, *, lengths: Var | None = None, name: str = "") -> Var:
     """A GRU layer: of gates r, z, n [..., positions, 3 C] that a linear layer computes, best with
     least_bits=16, and its own recurrent weights and bias, h [..., positions, C]. The reset gate acts
-    behind the recurrent product, as in PyTorch."""
-    return op("gru", gates, name=name)
+    behind the recurrent product, as in PyTorch. `lengths` as in `rnn`."""
+    return op("gru", *_with_lengths(gates, lengths), name=name)
 
 
 def attention(queries: Var, keys: Var, values: Var, *, heads: int = 1, causal: bool = False,

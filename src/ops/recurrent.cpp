@@ -25,15 +25,23 @@ namespace mantissa::ops {
 namespace {
 
 constexpr AttributeSpec kLstmSchema[] = {flag("peepholes", false)};
+// The input's part of the gates, and how many positions of each sequence are no padding.
+constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex};
 constexpr int kGradientBits = 15;  // of gradients that are multiplied, without the sign
 constexpr int kShortBits = 7;      // of h where weights' gradients are summed, without the sign
 
 template <typename Cell>
 Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   constexpr int64_t kGates = Cell::kGates;
-  if (inputs.size() != 1 || inputs[0].rank < 2 || inputs[0].last() % kGates != 0) {
+  const bool has_lengths = inputs.size() == 2;
+  if ((inputs.size() != 1 && !has_lengths) || inputs[0].rank < 2 ||
+      inputs[0].last() % kGates != 0) {
     return invalid_input("wants one [..., positions, " + std::to_string(kGates) +
-                         " * C] input: the part of its gates that a linear layer computes");
+                         " * C] input, the part of its gates that a linear layer computes, and "
+                         "perhaps lengths");
+  }
+  if (has_lengths && (inputs[0].rank != 2 || inputs[1].rank != 0)) {
+    return invalid_input("wants one length for an example's one sequence");
   }
   Shape output = inputs[0];
   output.dims[static_cast<size_t>(output.rank - 1)] /= kGates;
@@ -68,14 +76,17 @@ struct Sizes {
   int64_t rows() const { return sequences * steps; }
 };
 
-// What the backward pass finds again: h of each step and the records, sequence by sequence.
+// What the backward pass finds again: h of each step and the records, sequence by sequence, and how
+// many steps of each sequence are no padding.
 struct Steps {
   int16_t *h, *records;
+  int32_t* lengths;
   int64_t bytes;
   Steps(std::byte* base, const Sizes& s, int record) {
     Room room(base);
     h = room.take<int16_t>(s.rows() * s.channels);
     records = room.take<int16_t>(s.rows() * s.channels * record);
+    lengths = room.take<int32_t>(s.sequences);
     bytes = room.bytes();
   }
 };
@@ -209,10 +220,22 @@ void step_sums(const OpContext& c, const Sizes& s, const int16_t* weights, int64
   }
 }
 
+int32_t length_of(const OpContext& c, const Sizes& s, int64_t sequence) {
+  const int64_t length = c.inputs.size() < 2 ? s.steps : c.inputs[1].as<int32_t>()[sequence];
+  return static_cast<int32_t>(std::clamp<int64_t>(length, 0, s.steps));
+}
+
+// Padding has the state of the last step before it.
+void carry_on(const Sizes& s, const CellStep& step, int record) {
+  std::copy_n(step.h_before, s.channels, step.h);
+  std::copy_n(step.before, s.channels * record, step.record);
+}
+
 template <typename Cell>
 int64_t forward_sequence(const OpContext& c, const Sizes& s, const int16_t* weights,
                          const Steps& steps, int64_t sequence, const ForwardRoom& room) {
   int64_t clipped = 0;
+  const int32_t length = steps.lengths[sequence] = length_of(c, s, sequence);
   CellStep step{.channels = s.channels,
                 .x = room.x,
                 .s = room.s,
@@ -223,8 +246,12 @@ int64_t forward_sequence(const OpContext& c, const Sizes& s, const int16_t* weig
     const int64_t row = sequence * s.steps + t;
     step.h = steps.h + row * s.channels;
     step.record = steps.records + row * s.channels * Cell::kRecord;
-    step_sums<Cell>(c, s, weights, row, step.h_before, room);
-    clipped += Cell::forward(step);
+    if (t < length) {
+      step_sums<Cell>(c, s, weights, row, step.h_before, room);
+      clipped += Cell::forward(step);
+    } else {
+      carry_on(s, step, Cell::kRecord);
+    }
     step.h_before = step.h;
     if (Cell::kRecord > 0) step.before = step.record;
   }
@@ -241,11 +268,10 @@ void forward(const OpContext& c) {
     space.weights[i] = static_cast<int16_t>(weights[i]);
   }
   std::atomic<int64_t> clipped = 0;
-  for_sequences<ForwardRoom>(c, s, Cell::kRecord, space.rooms,
-                             [&](int64_t sequence, const ForwardRoom& room) {
-                               clipped += forward_sequence<Cell>(c, s, space.weights, steps,
-                                                                 sequence, room);
-                             });
+  for_sequences<ForwardRoom>(
+      c, s, Cell::kRecord, space.rooms, [&](int64_t sequence, const ForwardRoom& room) {
+        clipped += forward_sequence<Cell>(c, s, space.weights, steps, sequence, room);
+      });
   write_wide(c, -kGateFraction, [&](int64_t i) -> int64_t { return steps.h[i]; });
   *c.output.saturated += clipped;
 }
@@ -295,8 +321,7 @@ void add_recurrent(const OpContext& c, const Sizes& s, const int16_t* weights,
   }
   const int shift = shorten(room.grad_s, s.gates, room.short_s);
   const int64_t block = kernels::block_of(weight_bits(table), kGradientBits);
-  c.kernels->row_products->multiply({weights, room.short_s, s.channels, s.gates, block},
-                                    room.sums);
+  c.kernels->row_products->multiply({weights, room.short_s, s.channels, s.gates, block}, room.sums);
   for (int64_t j = 0; j < s.channels; ++j) {
     room.carry_h[j] =
         clipped_gradient(room.carry_h[j] + rescale_rne(room.sums[j], -(largest + shift)));
@@ -322,16 +347,19 @@ void backward_sequence(const OpContext& c, const Sizes& s, const Steps& steps,
                     .peepholes = peepholes_of<Cell>(c)};
   for (int64_t t = s.steps - 1; t >= 0; --t) {
     const int64_t row = sequence * s.steps + t;
-    const auto record = [&](int64_t at) {
-      return steps.records + at * s.channels * Cell::kRecord;
-    };
+    const auto record = [&](int64_t at) { return steps.records + at * s.channels * Cell::kRecord; };
     step.h = steps.h + row * s.channels;
     step.record = record(row);
     step.h_before = t > 0 ? step.h - s.channels : room.zeros;
     step.before = t > 0 && Cell::kRecord > 0 ? record(row - 1) : room.zeros;
     for (int64_t j = 0; j < s.channels; ++j) {
-      room.grad_h[j] = clipped_gradient(room.carry_h[j] +
-                                        rescale_rne(grads[row * s.channels + j], -lift));
+      room.grad_h[j] =
+          clipped_gradient(room.carry_h[j] + rescale_rne(grads[row * s.channels + j], -lift));
+    }
+    if (t >= steps.lengths[sequence]) {  // the gradient belongs to the step before
+      std::copy_n(room.grad_h, s.channels, room.carry_h);
+      std::fill_n(space.gradients + row * s.gates, s.gates, 0);
+      continue;
     }
     Cell::backward(step);
     const int64_t* wanted = of_input ? room.grad_x : room.grad_s;
@@ -346,11 +374,10 @@ template <typename Cell>
 BackwardSpace go_back(const OpContext& c, const Sizes& s, const Steps& steps, bool of_input) {
   const BackwardSpace space(c.workspace, s, !of_input);
   pack_columns(c.parameters[0].mantissa, s, space.weights);
-  for_sequences<BackwardRoom>(c, s, Cell::kRecord, space.rooms,
-                              [&](int64_t sequence, const BackwardRoom& room) {
-                                backward_sequence<Cell>(c, s, steps, space, of_input, sequence,
-                                                        room);
-                              });
+  for_sequences<BackwardRoom>(
+      c, s, Cell::kRecord, space.rooms, [&](int64_t sequence, const BackwardRoom& room) {
+        backward_sequence<Cell>(c, s, steps, space, of_input, sequence, room);
+      });
   return space;
 }
 
@@ -440,18 +467,17 @@ void backward_weights(const OpContext& c) {
   const Tensor& gradient = c.parameters[0].gradient;
   if (gradient.empty()) return;
   const int64_t block = kernels::block_of(kShortBits, kGradientBits);
-  kernels::parallel_ranges(
-      *c.kernel.pool, s.gates, 1, [&](int64_t begin, int64_t end, int64_t) {
-        std::array<int64_t, kMostRowChannels> sums;
-        for (int64_t k = begin; k < end; ++k) {
-          c.kernels->row_products->multiply(
-              {space.short_h, space.short_grad + k * s.rows(), s.channels, s.rows(), block},
-              sums.data());
-          for (int64_t j = 0; j < s.channels; ++j) {
-            add_sum(gradient, k * s.channels + j, sums[j], exponent - kGateFraction + shifts.h);
-          }
-        }
-      });
+  kernels::parallel_ranges(*c.kernel.pool, s.gates, 1, [&](int64_t begin, int64_t end, int64_t) {
+    std::array<int64_t, kMostRowChannels> sums;
+    for (int64_t k = begin; k < end; ++k) {
+      c.kernels->row_products->multiply(
+          {space.short_h, space.short_grad + k * s.rows(), s.channels, s.rows(), block},
+          sums.data());
+      for (int64_t j = 0; j < s.channels; ++j) {
+        add_sum(gradient, k * s.channels + j, sums[j], exponent - kGateFraction + shifts.h);
+      }
+    }
+  });
 }
 
 template <typename Cell>
@@ -465,6 +491,7 @@ constexpr Op row(const char* name, AttributeSchema schema, const OpFunctions* fp
   return {.name = name,
           .attributes = schema,
           .infer_shape = infer<Cell>,
+          .input_elements = kInputElements,
           .parameters = parameters<Cell>,
           .memory = memory<Cell>,
           .multiply_adds = multiply_adds<Cell>,

@@ -13,7 +13,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 // A step of one sequence: sums of the gates' parts from the input and from h, what the step before
 // left, and what this one leaves. Gradients have the same names with a d.
 struct Step {
-  int64_t n = 0;                    // channels
+  int64_t n = 0;  // channels
   const double *x = nullptr, *s = nullptr;
   const double *h_before = nullptr, *before = nullptr;
   double *h = nullptr, *record = nullptr;
@@ -112,17 +112,18 @@ struct Sizes {
   }
 };
 
-// h [steps, n] of a sequence and its records, in memory that forward and backward share.
+// h [steps, n] of a sequence, its records, and how many steps are no padding, in memory that
+// forward and backward share.
 template <typename Cell>
 struct Steps {
   const Sizes& z;
-  double *h, *records;
+  double *length, *h, *records;
   const double* zeros;
   const float* peepholes;
 
-  static int64_t numbers(const Sizes& z) { return z.steps * z.n * (1 + Cell::kRecord); }
+  static int64_t numbers(const Sizes& z) { return 1 + z.steps * z.n * (1 + Cell::kRecord); }
   Steps(const OpContext& c, const Sizes& sizes, double* base, const std::vector<double>& none)
-      : z(sizes), h(base), records(base + z.steps * z.n), zeros(none.data()) {
+      : z(sizes), length(base), h(base + 1), records(h + z.steps * z.n), zeros(none.data()) {
     const bool has_peepholes = Cell::kGates == 4 && c.parameters.size() > 1;
     peepholes = has_peepholes ? c.parameters[1].mantissa.as<float>() : nullptr;
   }
@@ -159,8 +160,14 @@ template <typename Cell>
 void run(const OpContext& c, const Sizes& z, int64_t sequence, const std::vector<double>& columns,
          const Steps<Cell>& steps) {
   std::vector<double> x(z.gates), s(z.gates);
+  *steps.length = c.inputs.size() < 2 ? z.steps : c.inputs[1].as<int32_t>()[sequence];
   for (int64_t t = 0; t < z.steps; ++t) {
     const Step step = steps.at(t, x.data(), s.data());
+    if (t >= *steps.length) {  // padding has the state of the last step before it
+      std::copy_n(step.h_before, z.n, step.h);
+      std::copy_n(step.before, z.n * Cell::kRecord, step.record);
+      continue;
+    }
     const float* in = c.inputs[0].as<float>() + (sequence * z.steps + t) * z.gates;
     std::copy_n(in, z.gates, x.begin());
     std::fill(s.begin(), s.end(), 0.0);
@@ -189,9 +196,8 @@ void forward(const OpContext& c) {
   const std::vector<double> none = zeros_of<Cell>(z), columns = columns_of(c, z);
   for_images(c, z.sequences, [&](int64_t sequence) {
     std::vector<double> own(c.saved == nullptr ? numbers : 0);
-    double* const base = c.saved == nullptr
-                             ? own.data()
-                             : reinterpret_cast<double*>(c.saved) + sequence * numbers;
+    double* const base =
+        c.saved == nullptr ? own.data() : reinterpret_cast<double*>(c.saved) + sequence * numbers;
     const Steps<Cell> steps(c, z, base, none);
     run(c, z, sequence, columns, steps);
     float* out = c.output.as<float>() + sequence * z.steps * z.n;
@@ -211,6 +217,10 @@ void go_back(const OpContext& c, const Sizes& z, int64_t sequence, const Visit& 
   for (int64_t t = z.steps - 1; t >= 0; --t) {
     const float* g = c.grad_output.as<float>() + (sequence * z.steps + t) * z.n;
     for (int64_t j = 0; j < z.n; ++j) dh[j] = carry_h[j] + g[j];
+    if (t >= *steps.length) {  // the gradient belongs to the step before
+      std::copy(dh.begin(), dh.end(), carry_h.begin());
+      continue;
+    }
     const Step step = steps.at(t, nullptr, nullptr);
     Cell::backward(step, gradient);
     visit(step, gradient, t);
@@ -224,6 +234,8 @@ template <typename Cell>
 void backward_input(const OpContext& c) {
   const Sizes z(c.grad_output.shape, Cell::kGates);
   for_images(c, z.sequences, [&](int64_t sequence) {
+    const int64_t numbers = z.steps * z.gates;
+    std::fill_n(c.grad_inputs[0].as<float>() + sequence * numbers, numbers, 0.0F);
     go_back<Cell>(c, z, sequence, [&](const Step&, const StepGradient& g, int64_t t) {
       float* to = c.grad_inputs[0].as<float>() + (sequence * z.steps + t) * z.gates;
       for (int64_t k = 0; k < z.gates; ++k) to[k] = static_cast<float>(g.dx[k]);

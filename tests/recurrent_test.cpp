@@ -1,0 +1,327 @@
+// Recurrent layers over sequences of different lengths: their definition, in integers and in fp32,
+// and padding, which changes no bit.
+#include <gtest/gtest.h>
+
+#include "tests/definitions.h"
+#include "tests/single_op.h"
+
+namespace mantissa::testing {
+namespace {
+
+constexpr int64_t kSteps = 6, kChannels = 5, kBatch = 4;
+const std::vector<int64_t> kLengths = {6, 1, 0, 4};
+
+struct Layer {
+  const Op* op;
+  int gates;
+  Attributes attributes;
+  const char* name;
+};
+
+const std::vector<Layer>& layers() {
+  static const std::vector<Layer> list = {{&ops::kRnn, 1, {}, "rnn"},
+                                          {&ops::kLstm, 4, {}, "lstm"},
+                                          {&ops::kLstm, 4, {{"peepholes", 1}}, "peepholes"},
+                                          {&ops::kGru, 3, {}, "gru"}};
+  return list;
+}
+
+int64_t row_size(const Layer& layer) { return layer.gates * kChannels; }
+
+std::vector<Shape> input_shapes(const Layer& layer, int64_t steps = kSteps) {
+  return {Shape{steps, row_size(layer)}, Shape{}};
+}
+
+Mantissas lengths_of(const std::vector<int64_t>& lengths) {
+  return {std::vector<int>(lengths.begin(), lengths.end()), 0, 32};
+}
+
+Reals reals_of(const Mantissas& block) {
+  Reals values;
+  for (const int mantissa : block.values) values.push_back(std::ldexp(mantissa, block.exponent));
+  return values;
+}
+
+double largest_of(const Reals& values) {
+  double most = 0;
+  for (const double value : values) most = std::max(most, std::abs(value));
+  return most;
+}
+
+// Numbers of all operands: the input up to 2, weights up to 1, gradients up to 2^-5.
+struct Operands {
+  std::vector<Mantissas> inputs, parameters;
+  Mantissas grad;
+
+  Operands(const Layer& layer, const std::vector<Shape>& parameter_shapes)
+      : inputs(
+            {some_mantissas(kBatch * kSteps * row_size(layer), 16, -14, 1), lengths_of(kLengths)}),
+        grad(some_mantissas(kBatch * kSteps * kChannels, 16, -20, 2)) {
+    for (size_t i = 0; i < parameter_shapes.size(); ++i) {
+      const int bits = i == 0 ? 8 : 16;
+      parameters.push_back(some_mantissas(parameter_shapes[i].count(), bits, 1 - bits, 3 + i));
+    }
+  }
+};
+
+// Calls change(i) for all numbers of the padding: i counts rows of `width` numbers.
+template <typename Change>
+void for_padding(int64_t width, const Change& change) {
+  for (int64_t row = 0; row < kBatch * kSteps; ++row) {
+    if (row % kSteps < kLengths[static_cast<size_t>(row / kSteps)]) continue;
+    for (int64_t i = 0; i < width; ++i) change(static_cast<size_t>(row * width + i));
+  }
+}
+
+// A layer's result and gradients by the definition, gradients by central differences.
+struct Definition {
+  Reals output, grad_input;
+  std::vector<Reals> grad_parameters;
+
+  Definition(const Layer& layer, Reals x, std::vector<Reals> p, const Reals& grad) {
+    const auto run = [&] { return recurrent(layer.gates, kSteps, kChannels, x, p, kLengths); };
+    const auto slopes = [&](Reals& of) {
+      Reals found;
+      for (double& number : of) {
+        constexpr double kStep = 1e-5;
+        const double kept = number;
+        number = kept + kStep;
+        const Reals above = run();
+        number = kept - kStep;
+        const Reals below = run();
+        number = kept;
+        double slope = 0;
+        for (size_t i = 0; i < grad.size(); ++i) slope += grad[i] * (above[i] - below[i]);
+        found.push_back(slope / (2 * kStep));
+      }
+      return found;
+    };
+    output = run();
+    grad_input = slopes(x);
+    for (Reals& each : p) grad_parameters.push_back(slopes(each));
+  }
+};
+
+void expect_near(const Reals& found, const Reals& expected, double part, const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  const double most = largest_of(expected);
+  ASSERT_GT(most, 0) << what;
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], part * most) << what << " " << i;
+  }
+}
+
+Definition definition_of(const Layer& layer, const Operands& operands) {
+  std::vector<Reals> p;
+  for (const Mantissas& each : operands.parameters) p.push_back(reals_of(each));
+  return Definition(layer, reals_of(operands.inputs[0]), p, reals_of(operands.grad));
+}
+
+// Everything that a layer computes.
+struct Computed {
+  Mantissas output, grad_input;
+  std::vector<std::vector<int64_t>> sums;
+  bool operator==(const Computed&) const = default;
+};
+
+constexpr int kSumExponent = -40;
+
+Computed compute(SingleOp& op, const Operands& operands) {
+  op.set_parameters(operands.parameters);
+  Computed all;
+  all.output = op.forward(operands.inputs, ExponentMode::kExact, 0, 16);
+  all.grad_input = op.backward(operands.inputs, operands.grad, 16)[0];
+  all.sums = op.backward_weights(operands.inputs, operands.grad, kSumExponent);
+  return all;
+}
+
+TEST(Recurrent, WithLengthsIsItsDefinition) {
+  for (const Layer& layer : layers()) {
+    SCOPED_TRACE(layer.name);
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer), kBatch, 2);
+    const Operands operands(layer, op.parameter_shapes());
+    const Computed found = compute(op, operands);
+    const Definition expected = definition_of(layer, operands);
+    expect_near(reals_of(found.output), expected.output, 1e-3, "output");
+    expect_near(reals_of(found.grad_input), expected.grad_input, 5e-3, "input");
+    for (size_t p = 0; p < found.sums.size(); ++p) {
+      Reals sums;
+      for (const int64_t sum : found.sums[p]) {
+        sums.push_back(std::ldexp(static_cast<double>(sum), kSumExponent));
+      }
+      expect_near(sums, expected.grad_parameters[p], 2e-2, "parameter " + std::to_string(p));
+    }
+  }
+}
+
+// The end of a sequence is repeated, and nothing flows back into padding.
+TEST(Recurrent, CarriesTheStateThroughPadding) {
+  for (const Layer& layer : layers()) {
+    SCOPED_TRACE(layer.name);
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer), kBatch);
+    const Computed found = compute(op, Operands(layer, op.parameter_shapes()));
+    for_padding(kChannels, [&](size_t i) {
+      const auto channel = static_cast<int64_t>(i) % kChannels;
+      const int64_t sequence = static_cast<int64_t>(i) / (kSteps * kChannels);
+      const int64_t length = kLengths[static_cast<size_t>(sequence)];
+      const int64_t last = ((sequence * kSteps) + length - 1) * kChannels + channel;
+      const int expected = length == 0 ? 0 : found.output.values[static_cast<size_t>(last)];
+      EXPECT_EQ(found.output.values[i], expected);
+    });
+    for_padding(row_size(layer), [&](size_t i) { EXPECT_EQ(found.grad_input.values[i], 0); });
+  }
+}
+
+TEST(Recurrent, DoesNotSeeThePaddingsContent) {
+  for (const Layer& layer : layers()) {
+    SCOPED_TRACE(layer.name);
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer), kBatch);
+    Operands operands(layer, op.parameter_shapes());
+    const Computed before = compute(op, operands);
+    for_padding(row_size(layer), [&](size_t i) { operands.inputs[0].values[i] = 32767; });
+    EXPECT_EQ(compute(op, operands), before);
+    operands.inputs[0].values[0] ^= 0x4000;
+    EXPECT_NE(compute(op, operands), before);
+  }
+}
+
+// As many steps as there are, or more that are padding: the same bits and sums.
+TEST(Recurrent, DoesNotSeeHowMuchPaddingThereIs) {
+  constexpr int64_t kLonger = kSteps + 3;
+  for (const Layer& layer : layers()) {
+    SCOPED_TRACE(layer.name);
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer), kBatch);
+    SingleOp longer(*layer.op, layer.attributes, input_shapes(layer, kLonger), kBatch);
+    Operands operands(layer, op.parameter_shapes());
+    // A loss masks padding, so that no gradient comes from there.
+    for_padding(kChannels, [&](size_t i) { operands.grad.values[i] = 0; });
+    const auto padded = [](const Mantissas& from, int64_t width, int with) {
+      Mantissas to = {{}, from.exponent, from.bits};
+      for (int64_t i = 0; i < kBatch; ++i) {
+        const auto begin = from.values.begin() + i * kSteps * width;
+        to.values.insert(to.values.end(), begin, begin + kSteps * width);
+        to.values.insert(to.values.end(), static_cast<size_t>((kLonger - kSteps) * width), with);
+      }
+      return to;
+    };
+    const Computed before = compute(op, operands);
+    const Mantissas no_gradient = padded(before.grad_input, row_size(layer), 0);
+    operands.inputs[0] = padded(operands.inputs[0], row_size(layer), -999);
+    operands.grad = padded(operands.grad, kChannels, 0);
+    const Computed after = compute(longer, operands);
+    EXPECT_EQ(after.sums, before.sums);
+    EXPECT_EQ(after.grad_input, no_gradient);
+    EXPECT_EQ(after.output.exponent, before.output.exponent);
+    for (int64_t row = 0; row < kBatch * kSteps; ++row) {
+      const int64_t there = row / kSteps * kLonger + row % kSteps;
+      for (int64_t j = 0; j < kChannels; ++j) {
+        ASSERT_EQ(after.output.values[static_cast<size_t>(there * kChannels + j)],
+                  before.output.values[static_cast<size_t>(row * kChannels + j)]);
+      }
+    }
+  }
+}
+
+TEST(Recurrent, WithLengthsHasTheSameBitsOverThreadsAndInstructionSets) {
+  for (const Layer& layer : layers()) {
+    SCOPED_TRACE(layer.name);
+    SingleOp scalar(*layer.op, layer.attributes, input_shapes(layer), kBatch, 1, Isa::kScalar);
+    const Operands operands(layer, scalar.parameter_shapes());
+    const Computed expected = compute(scalar, operands);
+    for (const int threads : {1, 3}) {
+      SingleOp op(*layer.op, layer.attributes, input_shapes(layer), kBatch, threads);
+      EXPECT_EQ(compute(op, operands), expected) << threads;
+    }
+  }
+}
+
+// A tensor of fp32 over `data`.
+Tensor float_tensor(std::vector<float>& data, const Shape& shape) {
+  Tensor tensor;
+  tensor.data = data.data();
+  tensor.type = DataType::kFloat;
+  tensor.shape = shape;
+  return tensor;
+}
+
+Reals doubles(const std::vector<float>& from) { return {from.begin(), from.end()}; }
+
+std::vector<float> floats(const Mantissas& from) {
+  const Reals values = reals_of(from);
+  return {values.begin(), values.end()};
+}
+
+TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
+  for (const Layer& layer : layers()) {
+    SCOPED_TRACE(layer.name);
+    const std::vector<Shape> shapes = input_shapes(layer);
+    const Attributes attributes = *complete(layer.attributes, layer.op->attributes);
+    const Shape output_of_batch{kBatch, kSteps, kChannels};
+    std::vector<Shape> parameter_shapes;
+    for (const Parameter& each : layer.op->parameters(attributes, shapes)) {
+      parameter_shapes.push_back(each.shape);
+    }
+    Operands operands(layer, parameter_shapes);
+    std::vector<float> x = floats(operands.inputs[0]), grad = floats(operands.grad),
+                       out(grad.size()), grad_x(x.size(), 7.0F);
+    std::vector<std::vector<float>> p, grad_p;
+    for (const Mantissas& each : operands.parameters) {
+      p.push_back(floats(each));
+      grad_p.emplace_back(p.back().size());
+    }
+    std::vector<ParameterView> views;
+    for (size_t i = 0; i < p.size(); ++i) {
+      views.emplace_back().mantissa = float_tensor(p[i], parameter_shapes[i]);
+      views.back().gradient = float_tensor(grad_p[i], parameter_shapes[i]);
+    }
+    const Shape input_of_batch = shapes[0].with_front(kBatch);
+    std::vector<int32_t> lengths(kLengths.begin(), kLengths.end());
+    Tensor length_tensor;
+    length_tensor.data = lengths.data();
+    length_tensor.type = DataType::kInt32;
+    length_tensor.shape = Shape{kBatch};
+    const std::vector<Tensor> inputs = {float_tensor(x, input_of_batch), length_tensor};
+    const std::vector<Tensor> grad_inputs = {float_tensor(grad_x, input_of_batch), {}};
+    const OpFunctions& functions = *layer.op->fp32;
+    const std::vector<Shape> all_inputs = {input_of_batch, Shape{kBatch}};
+    const OpMemory memory = functions.memory(
+        {.attributes = &attributes, .inputs = all_inputs, .output = output_of_batch}, {});
+    std::vector<double> saved(static_cast<size_t>(memory.saved_bytes) / sizeof(double), -99.0);
+    ThreadPool pool(2);
+    OpContext c;
+    c.attributes = &attributes;
+    c.inputs = inputs;
+    c.output = float_tensor(out, output_of_batch);
+    c.grad_output = float_tensor(grad, output_of_batch);
+    c.grad_inputs = grad_inputs;
+    c.parameters = views;
+    c.saved = reinterpret_cast<std::byte*>(saved.data());
+    c.kernel.pool = &pool;
+    functions.forward(c);
+    functions.backward_weights(c);
+    functions.backward_input(c);
+    const Definition expected = definition_of(layer, operands);
+    expect_near(doubles(out), expected.output, 1e-6, "output");
+    expect_near(doubles(grad_x), expected.grad_input, 1e-6, "input");
+    for (size_t i = 0; i < p.size(); ++i) {
+      expect_near(doubles(grad_p[i]), expected.grad_parameters[i], 1e-6, "parameter");
+    }
+  }
+}
+
+TEST(Recurrent, RefusesLengthsThatDoNotFit) {
+  for (const Layer& layer : layers()) {
+    const auto refused = [&](const std::vector<Shape>& shapes) {
+      const auto shape = output_shape(*layer.op, layer.attributes, shapes);
+      return shape.ok() ? std::string() : shape.error().message;
+    };
+    const Shape gates{kSteps, row_size(layer)};
+    EXPECT_EQ(refused({gates, Shape{}}), "");
+    EXPECT_NE(refused({gates, Shape{kSteps}}).find("one length"), std::string::npos);
+    EXPECT_NE(refused({gates.with_front(2), Shape{}}).find("one length"), std::string::npos);
+    EXPECT_NE(refused({gates, Shape{}, Shape{}}).find("perhaps lengths"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace mantissa::testing
