@@ -277,6 +277,26 @@ TEST(LanguageModel, HasItsDigests) {
   EXPECT_EQ(dynamic.sha256(), "086d890e25c5536a3b143524c3cfea18ee121fcce2a6a405279710d4958111f8");
 }
 
+TEST(LanguageModel, RecurrentOnesHaveTheirDigests) {
+  const auto digest = [](const char* model, const char* format) {
+    TextHarness harness({.format = format, .model = model});
+    harness.train(20);
+    return harness.sha256();
+  };
+  EXPECT_EQ(digest("lstm_lm", "bfp8"),
+            "3466e9c23e1fe08596ff4621c4b379be2ceb114555c08bd84c72fefb69ca5a1b");
+  EXPECT_EQ(digest("lstm_lm", "dfp8"),
+            "1b635f218a80bfbbb2c544ec3db5a16bb5636887d2b204b08060e898af6fbeb8");
+  EXPECT_EQ(digest("lstm_lm", "bfp:g=8,gr=stochastic"),
+            "6137fd36d4f87720a1fd6802cfac7f5333267f2c01bb4fc567b5f838f63f2f2a");
+  EXPECT_EQ(digest("gru_lm", "bfp8"),
+            "1016e5c1c88c10a3ad15dfb167833ec6c65d782376448ad5a6a62f905325acaa");
+  EXPECT_EQ(digest("gru_lm", "dfp8"),
+            "133066ed3fa6f70fdff709da1417c453546f8eda9efe6d7fad15ea3bf9748620");
+  EXPECT_EQ(digest("gru_lm", "bfp:g=8,gr=stochastic"),
+            "181f56c7581e9aca0bb78d830888424d6f214a9793879f13af1bada39520528f");
+}
+
 std::vector<int> random_mantissas(int64_t count, uint64_t seed, int limit) {
   std::vector<int> values;
   for (int64_t i = 0; i < count; ++i) {
