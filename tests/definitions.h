@@ -97,15 +97,21 @@ inline Reals row_norm(const Attributes& a, int64_t channels, bool is_centred, co
 
 // Recurrent layers over sequences of `steps` rows: x has the input's part of the gates, with
 // PyTorch's order, p the recurrent weights, and GRU's bias or LSTM's peepholes. With lengths, rows
-// beyond those of a sequence repeat its last h.
+// beyond those of a sequence repeat its last h. Sequences start with h and the cell, or with zeros.
 inline Reals recurrent(int gates, int64_t steps, int64_t n, const Reals& x,
-                       const std::vector<Reals>& p, const std::vector<int64_t>& lengths = {}) {
+                       const std::vector<Reals>& p, const std::vector<int64_t>& lengths = {},
+                       const Reals& start_h = {}, const Reals& start_cell = {}) {
   const auto sigmoid = [](double a) { return 1 / (1 + std::exp(-a)); };
   const auto count = static_cast<int64_t>(x.size()) / (gates * n);
   Reals y(static_cast<size_t>(count * n)), cell(static_cast<size_t>(n)), h(cell);
   for (int64_t row = 0; row < count; ++row) {
-    if (row % steps == 0) std::fill(h.begin(), h.end(), 0.0);
-    if (row % steps == 0) std::fill(cell.begin(), cell.end(), 0.0);
+    if (row % steps == 0) {
+      const auto begin = [&](const Reals& from, Reals& to) {
+        for (int64_t j = 0; j < n; ++j) to[j] = from.empty() ? 0 : from[row / steps * n + j];
+      };
+      begin(start_h, h);
+      begin(start_cell, cell);
+    }
     if (!lengths.empty() && row % steps >= lengths[static_cast<size_t>(row / steps)]) {
       std::copy(h.begin(), h.end(), y.begin() + row * n);
       continue;

@@ -1,5 +1,5 @@
-// Recurrent layers over sequences of different lengths: their definition, in integers and in fp32,
-// and padding, which changes no bit.
+// Recurrent layers over sequences of different lengths, from states of their own: their definition,
+// in integers and in fp32, and padding, which changes no bit.
 #include <gtest/gtest.h>
 
 #include "tests/definitions.h"
@@ -26,10 +26,24 @@ const std::vector<Layer>& layers() {
   return list;
 }
 
+// Calls check(layer, has_start) for all of both.
+template <typename Check>
+void for_layers(const Check& check) {
+  for (const Layer& layer : layers()) {
+    for (const bool has_start : {false, true}) {
+      SCOPED_TRACE(std::string(layer.name) + (has_start ? " with a start" : ""));
+      check(layer, has_start);
+    }
+  }
+}
+
 int64_t row_size(const Layer& layer) { return layer.gates * kChannels; }
 
-std::vector<Shape> input_shapes(const Layer& layer, int64_t steps = kSteps) {
-  return {Shape{steps, row_size(layer)}, Shape{}};
+// With `has_start`, h and an LSTM's cell at the start are inputs too.
+std::vector<Shape> input_shapes(const Layer& layer, bool has_start, int64_t steps = kSteps) {
+  std::vector<Shape> shapes = {Shape{steps, row_size(layer)}, Shape{}};
+  if (has_start) shapes.resize(layer.gates == 4 ? 4 : 3, Shape{kChannels});
+  return shapes;
 }
 
 Mantissas lengths_of(const std::vector<int64_t>& lengths) {
@@ -48,15 +62,20 @@ double largest_of(const Reals& values) {
   return most;
 }
 
-// Numbers of all operands: the input up to 2, weights up to 1, gradients up to 2^-5.
+// Numbers of all operands: the input up to 2, weights and h up to 1, cells up to 4, gradients up to
+// 2^-5.
 struct Operands {
   std::vector<Mantissas> inputs, parameters;
   Mantissas grad;
 
-  Operands(const Layer& layer, const std::vector<Shape>& parameter_shapes)
+  Operands(const Layer& layer, bool has_start, const std::vector<Shape>& parameter_shapes)
       : inputs(
             {some_mantissas(kBatch * kSteps * row_size(layer), 16, -14, 1), lengths_of(kLengths)}),
         grad(some_mantissas(kBatch * kSteps * kChannels, 16, -20, 2)) {
+    if (has_start) {
+      inputs.push_back(some_mantissas(kBatch * kChannels, 8, -7, 7));
+      if (layer.gates == 4) inputs.push_back(some_mantissas(kBatch * kChannels, 12, -9, 8));
+    }
     for (size_t i = 0; i < parameter_shapes.size(); ++i) {
       const int bits = i == 0 ? 8 : 16;
       parameters.push_back(some_mantissas(parameter_shapes[i].count(), bits, 1 - bits, 3 + i));
@@ -75,11 +94,15 @@ void for_padding(int64_t width, const Change& change) {
 
 // A layer's result and gradients by the definition, gradients by central differences.
 struct Definition {
-  Reals output, grad_input;
+  Reals output;
+  std::vector<Reals> grad_inputs;  // of lengths: empty
   std::vector<Reals> grad_parameters;
 
-  Definition(const Layer& layer, Reals x, std::vector<Reals> p, const Reals& grad) {
-    const auto run = [&] { return recurrent(layer.gates, kSteps, kChannels, x, p, kLengths); };
+  Definition(const Layer& layer, std::vector<Reals> x, std::vector<Reals> p, const Reals& grad) {
+    x.resize(4);
+    const auto run = [&] {
+      return recurrent(layer.gates, kSteps, kChannels, x[0], p, kLengths, x[2], x[3]);
+    };
     const auto slopes = [&](Reals& of) {
       Reals found;
       for (double& number : of) {
@@ -97,7 +120,10 @@ struct Definition {
       return found;
     };
     output = run();
-    grad_input = slopes(x);
+    for (size_t i : {0, 2, 3}) {
+      grad_inputs.resize(i + 1);
+      grad_inputs[i] = slopes(x[i]);
+    }
     for (Reals& each : p) grad_parameters.push_back(slopes(each));
   }
 };
@@ -112,14 +138,16 @@ void expect_near(const Reals& found, const Reals& expected, double part, const s
 }
 
 Definition definition_of(const Layer& layer, const Operands& operands) {
-  std::vector<Reals> p;
+  std::vector<Reals> x, p;
+  for (const Mantissas& each : operands.inputs) x.push_back(reals_of(each));
   for (const Mantissas& each : operands.parameters) p.push_back(reals_of(each));
-  return Definition(layer, reals_of(operands.inputs[0]), p, reals_of(operands.grad));
+  return Definition(layer, x, p, reals_of(operands.grad));
 }
 
 // Everything that a layer computes.
 struct Computed {
-  Mantissas output, grad_input;
+  Mantissas output;
+  std::vector<Mantissas> grad_inputs;  // without those of lengths
   std::vector<std::vector<int64_t>> sums;
   bool operator==(const Computed&) const = default;
 };
@@ -130,20 +158,24 @@ Computed compute(SingleOp& op, const Operands& operands) {
   op.set_parameters(operands.parameters);
   Computed all;
   all.output = op.forward(operands.inputs, ExponentMode::kExact, 0, 16);
-  all.grad_input = op.backward(operands.inputs, operands.grad, 16)[0];
+  all.grad_inputs = op.backward(operands.inputs, operands.grad, 16);
+  all.grad_inputs[1] = {};
   all.sums = op.backward_weights(operands.inputs, operands.grad, kSumExponent);
   return all;
 }
 
 TEST(Recurrent, WithLengthsIsItsDefinition) {
-  for (const Layer& layer : layers()) {
-    SCOPED_TRACE(layer.name);
-    SingleOp op(*layer.op, layer.attributes, input_shapes(layer), kBatch, 2);
-    const Operands operands(layer, op.parameter_shapes());
+  for_layers([](const Layer& layer, bool has_start) {
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch, 2);
+    const Operands operands(layer, has_start, op.parameter_shapes());
     const Computed found = compute(op, operands);
     const Definition expected = definition_of(layer, operands);
     expect_near(reals_of(found.output), expected.output, 1e-3, "output");
-    expect_near(reals_of(found.grad_input), expected.grad_input, 5e-3, "input");
+    for (size_t i = 0; i < found.grad_inputs.size(); ++i) {
+      if (i == 1) continue;
+      expect_near(reals_of(found.grad_inputs[i]), expected.grad_inputs[i], 5e-3,
+                  "input " + std::to_string(i));
+    }
     for (size_t p = 0; p < found.sums.size(); ++p) {
       Reals sums;
       for (const int64_t sum : found.sums[p]) {
@@ -151,48 +183,50 @@ TEST(Recurrent, WithLengthsIsItsDefinition) {
       }
       expect_near(sums, expected.grad_parameters[p], 2e-2, "parameter " + std::to_string(p));
     }
-  }
+  });
 }
 
 // The end of a sequence is repeated, and nothing flows back into padding.
 TEST(Recurrent, CarriesTheStateThroughPadding) {
-  for (const Layer& layer : layers()) {
-    SCOPED_TRACE(layer.name);
-    SingleOp op(*layer.op, layer.attributes, input_shapes(layer), kBatch);
-    const Computed found = compute(op, Operands(layer, op.parameter_shapes()));
+  for_layers([](const Layer& layer, bool has_start) {
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch);
+    const Operands operands(layer, has_start, op.parameter_shapes());
+    const Computed found = compute(op, operands);
     for_padding(kChannels, [&](size_t i) {
       const auto channel = static_cast<int64_t>(i) % kChannels;
       const int64_t sequence = static_cast<int64_t>(i) / (kSteps * kChannels);
       const int64_t length = kLengths[static_cast<size_t>(sequence)];
       const int64_t last = ((sequence * kSteps) + length - 1) * kChannels + channel;
-      const int expected = length == 0 ? 0 : found.output.values[static_cast<size_t>(last)];
-      EXPECT_EQ(found.output.values[i], expected);
+      const double expected =
+          length > 0 ? reals_of(found.output)[static_cast<size_t>(last)]
+          : has_start
+              ? reals_of(operands.inputs[2])[static_cast<size_t>(sequence * kChannels + channel)]
+              : 0;
+      EXPECT_NEAR(reals_of(found.output)[i], expected, length > 0 ? 0 : 1e-4);
     });
-    for_padding(row_size(layer), [&](size_t i) { EXPECT_EQ(found.grad_input.values[i], 0); });
-  }
+    for_padding(row_size(layer), [&](size_t i) { EXPECT_EQ(found.grad_inputs[0].values[i], 0); });
+  });
 }
 
 TEST(Recurrent, DoesNotSeeThePaddingsContent) {
-  for (const Layer& layer : layers()) {
-    SCOPED_TRACE(layer.name);
-    SingleOp op(*layer.op, layer.attributes, input_shapes(layer), kBatch);
-    Operands operands(layer, op.parameter_shapes());
+  for_layers([](const Layer& layer, bool has_start) {
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch);
+    Operands operands(layer, has_start, op.parameter_shapes());
     const Computed before = compute(op, operands);
     for_padding(row_size(layer), [&](size_t i) { operands.inputs[0].values[i] = 32767; });
     EXPECT_EQ(compute(op, operands), before);
     operands.inputs[0].values[0] ^= 0x4000;
     EXPECT_NE(compute(op, operands), before);
-  }
+  });
 }
 
 // As many steps as there are, or more that are padding: the same bits and sums.
 TEST(Recurrent, DoesNotSeeHowMuchPaddingThereIs) {
   constexpr int64_t kLonger = kSteps + 3;
-  for (const Layer& layer : layers()) {
-    SCOPED_TRACE(layer.name);
-    SingleOp op(*layer.op, layer.attributes, input_shapes(layer), kBatch);
-    SingleOp longer(*layer.op, layer.attributes, input_shapes(layer, kLonger), kBatch);
-    Operands operands(layer, op.parameter_shapes());
+  for_layers([](const Layer& layer, bool has_start) {
+    SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch);
+    SingleOp longer(*layer.op, layer.attributes, input_shapes(layer, has_start, kLonger), kBatch);
+    Operands operands(layer, has_start, op.parameter_shapes());
     // A loss masks padding, so that no gradient comes from there.
     for_padding(kChannels, [&](size_t i) { operands.grad.values[i] = 0; });
     const auto padded = [](const Mantissas& from, int64_t width, int with) {
@@ -205,12 +239,15 @@ TEST(Recurrent, DoesNotSeeHowMuchPaddingThereIs) {
       return to;
     };
     const Computed before = compute(op, operands);
-    const Mantissas no_gradient = padded(before.grad_input, row_size(layer), 0);
+    const Mantissas no_gradient = padded(before.grad_inputs[0], row_size(layer), 0);
     operands.inputs[0] = padded(operands.inputs[0], row_size(layer), -999);
     operands.grad = padded(operands.grad, kChannels, 0);
     const Computed after = compute(longer, operands);
     EXPECT_EQ(after.sums, before.sums);
-    EXPECT_EQ(after.grad_input, no_gradient);
+    EXPECT_EQ(after.grad_inputs[0], no_gradient);
+    for (size_t i = 2; i < after.grad_inputs.size(); ++i) {
+      EXPECT_EQ(after.grad_inputs[i], before.grad_inputs[i]);
+    }
     EXPECT_EQ(after.output.exponent, before.output.exponent);
     for (int64_t row = 0; row < kBatch * kSteps; ++row) {
       const int64_t there = row / kSteps * kLonger + row % kSteps;
@@ -219,20 +256,20 @@ TEST(Recurrent, DoesNotSeeHowMuchPaddingThereIs) {
                   before.output.values[static_cast<size_t>(row * kChannels + j)]);
       }
     }
-  }
+  });
 }
 
 TEST(Recurrent, WithLengthsHasTheSameBitsOverThreadsAndInstructionSets) {
-  for (const Layer& layer : layers()) {
-    SCOPED_TRACE(layer.name);
-    SingleOp scalar(*layer.op, layer.attributes, input_shapes(layer), kBatch, 1, Isa::kScalar);
-    const Operands operands(layer, scalar.parameter_shapes());
+  for_layers([](const Layer& layer, bool has_start) {
+    SingleOp scalar(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch, 1,
+                    Isa::kScalar);
+    const Operands operands(layer, has_start, scalar.parameter_shapes());
     const Computed expected = compute(scalar, operands);
     for (const int threads : {1, 3}) {
-      SingleOp op(*layer.op, layer.attributes, input_shapes(layer), kBatch, threads);
+      SingleOp op(*layer.op, layer.attributes, input_shapes(layer, has_start), kBatch, threads);
       EXPECT_EQ(compute(op, operands), expected) << threads;
     }
-  }
+  });
 }
 
 // A tensor of fp32 over `data`.
@@ -252,18 +289,30 @@ std::vector<float> floats(const Mantissas& from) {
 }
 
 TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
-  for (const Layer& layer : layers()) {
-    SCOPED_TRACE(layer.name);
-    const std::vector<Shape> shapes = input_shapes(layer);
+  for_layers([](const Layer& layer, bool has_start) {
+    const std::vector<Shape> shapes = input_shapes(layer, has_start);
     const Attributes attributes = *complete(layer.attributes, layer.op->attributes);
     const Shape output_of_batch{kBatch, kSteps, kChannels};
     std::vector<Shape> parameter_shapes;
     for (const Parameter& each : layer.op->parameters(attributes, shapes)) {
       parameter_shapes.push_back(each.shape);
     }
-    Operands operands(layer, parameter_shapes);
-    std::vector<float> x = floats(operands.inputs[0]), grad = floats(operands.grad),
-                       out(grad.size()), grad_x(x.size(), 7.0F);
+    Operands operands(layer, has_start, parameter_shapes);
+    std::vector<float> grad = floats(operands.grad), out(grad.size());
+    std::vector<std::vector<float>> x, grad_x;
+    std::vector<Shape> shapes_of_batch;
+    std::vector<Tensor> inputs, grad_inputs;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      x.push_back(floats(operands.inputs[i]));
+      grad_x.emplace_back(x.back().size(), 7.0F);
+      shapes_of_batch.push_back(shapes[i].with_front(kBatch));
+      inputs.push_back(float_tensor(x.back(), shapes_of_batch.back()));
+      grad_inputs.push_back(float_tensor(grad_x.back(), shapes_of_batch.back()));
+    }
+    std::vector<int32_t> lengths(kLengths.begin(), kLengths.end());
+    inputs[1].data = lengths.data();
+    inputs[1].type = DataType::kInt32;
+    grad_inputs[1] = {};
     std::vector<std::vector<float>> p, grad_p;
     for (const Mantissas& each : operands.parameters) {
       p.push_back(floats(each));
@@ -274,18 +323,9 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
       views.emplace_back().mantissa = float_tensor(p[i], parameter_shapes[i]);
       views.back().gradient = float_tensor(grad_p[i], parameter_shapes[i]);
     }
-    const Shape input_of_batch = shapes[0].with_front(kBatch);
-    std::vector<int32_t> lengths(kLengths.begin(), kLengths.end());
-    Tensor length_tensor;
-    length_tensor.data = lengths.data();
-    length_tensor.type = DataType::kInt32;
-    length_tensor.shape = Shape{kBatch};
-    const std::vector<Tensor> inputs = {float_tensor(x, input_of_batch), length_tensor};
-    const std::vector<Tensor> grad_inputs = {float_tensor(grad_x, input_of_batch), {}};
     const OpFunctions& functions = *layer.op->fp32;
-    const std::vector<Shape> all_inputs = {input_of_batch, Shape{kBatch}};
     const OpMemory memory = functions.memory(
-        {.attributes = &attributes, .inputs = all_inputs, .output = output_of_batch}, {});
+        {.attributes = &attributes, .inputs = shapes_of_batch, .output = output_of_batch}, {});
     std::vector<double> saved(static_cast<size_t>(memory.saved_bytes) / sizeof(double), -99.0);
     ThreadPool pool(2);
     OpContext c;
@@ -302,14 +342,51 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
     functions.backward_input(c);
     const Definition expected = definition_of(layer, operands);
     expect_near(doubles(out), expected.output, 1e-6, "output");
-    expect_near(doubles(grad_x), expected.grad_input, 1e-6, "input");
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      if (i != 1) expect_near(doubles(grad_x[i]), expected.grad_inputs[i], 1e-6, "input");
+    }
     for (size_t i = 0; i < p.size(); ++i) {
       expect_near(doubles(grad_p[i]), expected.grad_parameters[i], 1e-6, "parameter");
     }
-  }
+  });
 }
 
-TEST(Recurrent, RefusesLengthsThatDoNotFit) {
+// Two halves of a sequence, the second from the last h of the first, have the bits of the whole.
+TEST(Recurrent, GoesOnFromAState) {
+  constexpr int64_t kHalf = kSteps / 2;
+  const Mantissas all_steps = lengths_of(std::vector<int64_t>(kBatch, kSteps));
+  for_layers([&](const Layer& layer, bool has_start) {
+    if (!has_start || layer.gates == 4) return;  // an LSTM's cell is no result
+    SingleOp whole(*layer.op, layer.attributes, input_shapes(layer, true), kBatch);
+    SingleOp half(*layer.op, layer.attributes, input_shapes(layer, true, kHalf), kBatch);
+    Operands operands(layer, true, whole.parameter_shapes());
+    operands.inputs[1] = all_steps;
+    const auto run = [&](SingleOp& op, const std::vector<Mantissas>& inputs) {
+      op.set_parameters(operands.parameters);
+      return op.forward(inputs, ExponentMode::kFixed, -15, 16);
+    };
+    // The steps from `first` on, `count` of each sequence.
+    const auto part = [](const Mantissas& from, int64_t width, int64_t first, int64_t count) {
+      Mantissas to = {{}, from.exponent, from.bits};
+      for (int64_t i = 0; i < kBatch; ++i) {
+        const int64_t steps = std::ssize(from.values) / kBatch / width;
+        const auto begin = from.values.begin() + (i * steps + first) * width;
+        to.values.insert(to.values.end(), begin, begin + count * width);
+      }
+      return to;
+    };
+    const int64_t width = row_size(layer);
+    std::vector<Mantissas> first = operands.inputs, second = operands.inputs;
+    first[0] = part(operands.inputs[0], width, 0, kHalf);
+    second[0] = part(operands.inputs[0], width, kHalf, kHalf);
+    const Mantissas of_whole = run(whole, operands.inputs), of_first = run(half, first);
+    second[2] = part(of_first, kChannels, kHalf - 1, 1);
+    EXPECT_EQ(of_first, part(of_whole, kChannels, 0, kHalf));
+    EXPECT_EQ(run(half, second), part(of_whole, kChannels, kHalf, kHalf));
+  });
+}
+
+TEST(Recurrent, RefusesInputsThatDoNotFit) {
   for (const Layer& layer : layers()) {
     const auto refused = [&](const std::vector<Shape>& shapes) {
       const auto shape = output_shape(*layer.op, layer.attributes, shapes);
@@ -319,7 +396,15 @@ TEST(Recurrent, RefusesLengthsThatDoNotFit) {
     EXPECT_EQ(refused({gates, Shape{}}), "");
     EXPECT_NE(refused({gates, Shape{kSteps}}).find("one length"), std::string::npos);
     EXPECT_NE(refused({gates.with_front(2), Shape{}}).find("one length"), std::string::npos);
-    EXPECT_NE(refused({gates, Shape{}, Shape{}}).find("perhaps lengths"), std::string::npos);
+    const bool has_cell = layer.gates == 4;
+    const std::vector<Shape> only_h = {gates, Shape{}, Shape{kChannels}};
+    EXPECT_EQ(refused(only_h).find("and the cell") != std::string::npos, has_cell);
+    EXPECT_EQ(refused(only_h).empty(), !has_cell);
+    std::vector<Shape> wrong = input_shapes(layer, true);
+    wrong.back() = Shape{kChannels + 1};
+    EXPECT_NE(refused(wrong).find("a state of [5] at the start, got [6]"), std::string::npos);
+    wrong.resize(5, Shape{kChannels});
+    EXPECT_NE(refused(wrong).find("perhaps lengths"), std::string::npos);
   }
 }
 

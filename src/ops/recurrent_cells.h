@@ -160,9 +160,9 @@ struct LstmCell {
                     o = a.record[3 * n + j], old_cell = a.before[4 * n + j],
                     bent = tanh_table()(a.record[4 * n + j]);
       const int64_t of_o = times_q30(a.grad_h[j], to_q30(bent * sigmoid_slope(o)));
-      const int64_t of_cell = clipped_gradient(a.carry_c[j] +
-                                               times_q30(a.grad_h[j], to_q30(o * tanh_slope(bent))) +
-                                               a.peepholes.gradient(2, n, j, of_o));
+      const int64_t of_cell =
+          clipped_gradient(a.carry_c[j] + times_q30(a.grad_h[j], to_q30(o * tanh_slope(bent))) +
+                           a.peepholes.gradient(2, n, j, of_o));
       const int64_t of_i = times_q30(of_cell, to_q30(g * sigmoid_slope(i)));
       const int64_t of_f =
           times_q30(of_cell, shift_right_rne(old_cell * sigmoid_slope(f), kPreFraction));
