@@ -67,7 +67,9 @@ for model in lstm_lm gru_lm; do
   run "${recurrent[@]}" --steps 100 --out "$folder/$model-stages" --stages 2 --threads 2
   holds "$model: two stages" eval '[[ $(state whole) == $(state stages) ]]'
   mkdir "$folder/$model-resumed"
-  cp "$folder/$model-whole/"{config.toml,checkpoint-00000040.safetensors} "$folder/$model-resumed/"
+  # Of checkpoints the newest two are kept.
+  holds "$model has a checkpoint before its end" cp \
+    "$folder/$model-whole/"{config.toml,checkpoint-00000080.safetensors} "$folder/$model-resumed/"
   run train --out "$folder/$model-resumed" --resume
   holds "$model resumes" eval '[[ $(state whole) == $(state resumed) ]]'
   run generate --checkpoint "$folder/$model-whole" --prompt 'The ' --length 20
