@@ -2,6 +2,9 @@
 // in integers and in fp32, and padding, which changes no bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "tests/definitions.h"
 #include "tests/single_op.h"
 

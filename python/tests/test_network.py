@@ -107,6 +107,28 @@ def test_formats_are_texts_or_objects(network):
         mt.Trainer(network, format=mt.bfp(wights=4))
 
 
+def gates(name, count):
+    return mt.linear(mt.embedding(mt.indices(count, name=name), 5, 8), 32, least_bits=16)
+
+
+def test_recurrent_layers_take_lengths_and_states():
+    """A decoder that starts with the last h of an encoder."""
+    length, all_positions = mt.indices(name="length"), mt.indices(name="positions")
+    encoded = mt.lstm(gates("source", 6), lengths=length, peepholes=True)
+    last = mt.slice(mt.op("reshape", encoded, channels=48), 40, 8)
+    decoded = mt.lstm(gates("target", 4), lengths=all_positions, start=last,
+                      start_cell=mt.linear(last, 8))
+    assert encoded.shape == (6, 8) and last.shape == (8,) and decoded.shape == (4, 8)
+    net = mt.Network(mt.linear(decoded, 5))
+    assert mt.Network.from_json(net.to_json()) == net
+    with pytest.raises(mt.InvalidInput, match="h and the cell, or with neither"):
+        mt.lstm(gates("source", 6), lengths=length, start=last)
+    with pytest.raises(mt.InvalidInput, match="wants lengths too"):
+        mt.lstm(gates("source", 6), start=last, start_cell=last)
+    with pytest.raises(mt.InvalidInput, match=r"wants a state of \[8\] at the start, got \[5\]"):
+        mt.lstm(gates("source", 6), lengths=length, start=last, start_cell=mt.linear(last, 5))
+
+
 def test_a_sequence_model_learns():
     """The next token of 0 1 2 3 0 1 2 3 ..., from anywhere."""
     tokens = mt.indices(12, name="tokens")
