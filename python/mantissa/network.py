@@ -233,15 +233,13 @@ def rms_norm(x: Var, *, epsilon: float = 1e-5, name: str = "") -> Var:
     return op("rms_norm", x, name=name, epsilon=epsilon)
 
 
-def _recurrent(kind: str, gates: Var, lengths: Var | None, *start: Var | None, name: str,
-               **settings: Setting) -> Var:
+def _recurrent_inputs(kind: str, gates: Var, lengths: Var | None, *start: Var | None) -> list[Var]:
     given = [one for one in start if one is not None]
     if given and len(given) < len(start):
         raise InvalidInput(f"{kind} starts with h and the cell, or with neither")
     if given and lengths is None:
         raise InvalidInput(f"{kind} with a state at the start wants lengths too")
-    inputs = [gates, *([] if lengths is None else [lengths]), *given]
-    return op(kind, *inputs, name=name, **settings)
+    return [gates, *([] if lengths is None else [lengths]), *given]
 
 
 def rnn(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
@@ -250,7 +248,7 @@ def rnn(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
     input, best with least_bits=16. R are the layer's weights. `lengths`, indices(), says how many
     positions of the example's one sequence are no padding; behind them h stays as it is. With lengths,
     `start` [C] may be h at the start, within -1 and 1; else it is 0."""
-    return _recurrent("rnn", gates, lengths, start, name=name)
+    return op("rnn", *_recurrent_inputs("rnn", gates, lengths, start), name=name)
 
 
 def lstm(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
@@ -258,7 +256,8 @@ def lstm(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
     """An LSTM layer: of gates i, f, g, o [..., positions, 4 C] that a linear layer computes, best with
     least_bits=16, and its own recurrent weights, h [..., positions, C]. Peepholes go from the cell to i, f
     and o. `lengths` and `start` as in `rnn`; with `start`, `start_cell` [C] within -16 and 16."""
-    return _recurrent("lstm", gates, lengths, start, start_cell, name=name, peepholes=peepholes)
+    inputs = _recurrent_inputs("lstm", gates, lengths, start, start_cell)
+    return op("lstm", *inputs, name=name, peepholes=peepholes)
 
 
 def gru(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
@@ -266,7 +265,7 @@ def gru(gates: Var, *, lengths: Var | None = None, start: Var | None = None,
     """A GRU layer: of gates r, z, n [..., positions, 3 C] that a linear layer computes, best with
     least_bits=16, and its own recurrent weights and bias, h [..., positions, C]. The reset gate acts
     behind the recurrent product, as in PyTorch. `lengths` and `start` as in `rnn`."""
-    return _recurrent("gru", gates, lengths, start, name=name)
+    return op("gru", *_recurrent_inputs("gru", gates, lengths, start), name=name)
 
 
 def attention(queries: Var, keys: Var, values: Var, *, heads: int = 1, causal: bool = False,
