@@ -154,8 +154,9 @@ Result<Graph> build_model(std::string_view name, const ModelOptions& options) {
     return invalid_input("width must be above 0 and at most 64");
   }
   const bool is_regression = options.loss == ops::LossKind::kRegression;
-  if (options.classes < (is_regression ? 1 : 2) || options.classes > kMostClasses) {
-    return invalid_input("classes must be between 2 and " + std::to_string(kMostClasses));
+  const int64_t most = is_language_model(name) ? kMostTokens : kMostClasses;
+  if (options.classes < (is_regression ? 1 : 2) || options.classes > most) {
+    return invalid_input("classes must be between 2 and " + std::to_string(most));
   }
   std::string names;
   for (const Builder& builder : kBuilders) {

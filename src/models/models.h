@@ -14,7 +14,8 @@
 
 namespace mantissa {
 
-constexpr int64_t kMostClasses = kernels::kMaximumClasses;
+constexpr int64_t kMostClasses = 4096;  // of pictures and rows: results have tables of all pairs
+constexpr int64_t kMostTokens = kernels::kMaximumClasses;  // of a vocabulary
 
 // The examples, classes and choices that a network is built for.
 struct ModelOptions {

@@ -40,6 +40,7 @@ constexpr Element kInputElements[] = {Element::kMantissa, Element::kIndex, Eleme
 // Logits, labels or targets, and perhaps weights.
 bool is_count(size_t inputs) { return inputs == 2 || inputs == 3; }
 
+template <int64_t kMostClasses>
 Result<std::vector<ValueType>> infer(const Attributes&, std::span<const Shape> inputs) {
   const bool fits = is_count(inputs.size()) && inputs[0].rank >= 1 &&
                     inputs[1].rank == inputs[0].rank - 1 &&
@@ -49,8 +50,8 @@ Result<std::vector<ValueType>> infer(const Attributes&, std::span<const Shape> i
     return invalid_input(
         "wants logits [..., classes], a label for each row of them, and perhaps a weight for each");
   }
-  if (inputs[0].last() > kernels::kMaximumClasses) {
-    return invalid_input("wants at most " + std::to_string(kernels::kMaximumClasses) + " classes");
+  if (inputs[0].last() > kMostClasses) {
+    return invalid_input("wants at most " + std::to_string(kMostClasses) + " classes");
   }
   return std::vector<ValueType>{{Shape{}, Element::kReal}};
 }
@@ -114,8 +115,8 @@ Result<std::vector<ValueType>> infer_regression(const Attributes&, std::span<con
       (inputs.size() == 3 && inputs[2] != Shape{})) {
     return invalid_input("wants results [outputs], as many targets, and perhaps a weight");
   }
-  if (inputs[0][0] > kernels::kMaximumClasses) {
-    return invalid_input("wants at most " + std::to_string(kernels::kMaximumClasses) + " outputs");
+  if (inputs[0][0] > kernels::kMaximumOutputs) {
+    return invalid_input("wants at most " + std::to_string(kernels::kMaximumOutputs) + " outputs");
   }
   return std::vector<ValueType>{{Shape{}, Element::kReal}};
 }
@@ -131,13 +132,13 @@ kernels::SquaredError regression_arguments(const OpContext& c) {
 }
 
 // A row for one family of kernels.
-template <auto kFamily, auto kArguments, int kWideExponent>
+template <auto kFamily, auto kArguments, int kWideExponent, int64_t kMostClasses>
 constexpr Op row(const char* name, AttributeSchema schema, double unit, const OpFunctions* fp32) {
   return {.name = name,
           .traits = {.input_reads_input = true},
           .attributes = schema,
           .lower = schema.empty() ? nullptr : lower,
-          .infer_outputs = infer,
+          .infer_outputs = infer<kMostClasses>,
           .input_elements = kInputElements,
           .prepare = schema.empty() ? nullptr : prepare,
           .forward = forward<kFamily, kArguments>,
@@ -155,16 +156,16 @@ constexpr Loss kLosses[] = {{LossKind::kCrossEntropy, "cross-entropy", &kSoftmax
 
 }  // namespace
 
-const Op kSoftmaxCrossEntropy =
-    row<&kernels::KernelTable::softmax, softmax_arguments, kernels::kSoftmaxGradientExponent>(
-        "softmax_cross_entropy", kSmoothingSchema, kNats, &fp32::kSoftmaxCrossEntropy);
+const Op kSoftmaxCrossEntropy = row<&kernels::KernelTable::softmax, softmax_arguments,
+                                    kernels::kSoftmaxGradientExponent, kernels::kMaximumClasses>(
+    "softmax_cross_entropy", kSmoothingSchema, kNats, &fp32::kSoftmaxCrossEntropy);
 const Op kMeanSquaredError = row<&kernels::KernelTable::squared_error, squared_error_arguments,
-                                 kernels::kSquaredErrorGradientExponent>(
+                                 kernels::kSquaredErrorGradientExponent, kernels::kMaximumOutputs>(
     "mean_squared_error", {}, kSquares, &fp32::kMeanSquaredError);
 const Op kRegressionError = [] {
   Op op = row<&kernels::KernelTable::squared_error, regression_arguments,
-              kernels::kSquaredErrorGradientExponent>("regression_error", {}, kSquares,
-                                                      &fp32::kRegressionError);
+              kernels::kSquaredErrorGradientExponent, kernels::kMaximumOutputs>(
+      "regression_error", {}, kSquares, &fp32::kRegressionError);
   op.infer_outputs = infer_regression;
   op.input_elements = kTargetElements;
   return op;

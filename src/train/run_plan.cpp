@@ -302,9 +302,11 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
     return invalid_input("batch-size " + std::to_string(config.batch_size) + " is more than the " +
                          std::to_string(data.train_count) + " training examples of " + data.name);
   }
-  if (data.classes > kMostClasses) {
+  const int64_t most = data.sequence > 0 ? kMostTokens : kMostClasses;
+  if (data.classes > most) {
     return invalid_input(data.name + ": has " + std::to_string(data.classes) +
-                         " classes; networks have at most " + std::to_string(kMostClasses));
+                         (data.sequence > 0 ? " tokens" : " classes") + "; networks have at most " +
+                         std::to_string(most));
   }
   MANTISSA_ASSIGN(const int64_t held_back, held_back_count(config, data));
   const int64_t validation_examples = held_back + data.validation_count;

@@ -1,5 +1,5 @@
-// Softmax of several examples at once, one per lane; what is left of them, and exponents above 0,
-// which no network has, are left to the reference.
+// Softmax of several examples at once, one per lane; what is left of them, rows of more classes
+// than fit on the stack, and exponents above 0, which no network has, are left to the reference.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after softmax.h, targets.h and the
 // vectors of one instruction set (lanes/).
@@ -8,9 +8,15 @@
 // Built on these.
 #include "kernels/lanes/arithmetic.h"
 
+constexpr int64_t kLaneClasses = 4096;
+
+inline bool is_for_reference(const SoftmaxCrossEntropy& args) {
+  return args.exponent > 0 || args.classes > kLaneClasses;
+}
+
 // kLanes rows of logits, turned into columns, and their largest.
 struct Columns {
-  alignas(64) int32_t values[kMaximumClasses * kLanes];
+  alignas(64) int32_t values[kLaneClasses * kLanes];
   int64_t classes;
   Lanes largest, guess;  // the first of the largest
 
@@ -136,7 +142,7 @@ inline void add_losses(const SoftmaxCrossEntropy& args, const SoftmaxTargets& ta
 }
 
 inline LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_row) noexcept {
-  if (args.exponent > 0) return kSoftmaxReference.loss(args, begin_row, end_row);
+  if (is_for_reference(args)) return kSoftmaxReference.loss(args, begin_row, end_row);
   const SoftmaxTargets targets(args);
   const Powers powers(args.exponent);
   const int64_t middle = end_row - (end_row - begin_row) % kLanes;
@@ -159,7 +165,7 @@ inline LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t
 template <typename Visit>
 inline int64_t for_each_quotient(const SoftmaxCrossEntropy& args, int64_t begin_row,
                                  int64_t end_row, Visit&& visit) noexcept {
-  if (args.exponent > 0) return begin_row;
+  if (is_for_reference(args)) return begin_row;
   const Powers powers(args.exponent);
   const int64_t middle = end_row - (end_row - begin_row) % kLanes;
   for (int64_t row = begin_row; row < middle; row += kLanes) {

@@ -1,6 +1,5 @@
 // The normative softmax.
 #include <algorithm>
-#include <array>
 
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax/targets.h"
@@ -9,11 +8,6 @@
 
 namespace mantissa::kernels {
 namespace {
-
-struct Powers {
-  std::array<int64_t, kMaximumClasses> value;  // exp(logit - largest) in Q30
-  int64_t sum = 0;
-};
 
 int64_t largest_logit(const SoftmaxCrossEntropy& args, int64_t row) {
   const int32_t* logits = args.logits + row * args.classes;
@@ -24,28 +18,29 @@ int64_t log2_q16(const SoftmaxCrossEntropy& args, int64_t row, int64_t label, in
   return natural_to_log2_q16(args.logits[row * args.classes + label] - largest, args.exponent);
 }
 
-void compute_powers(const SoftmaxCrossEntropy& args, int64_t row, Powers& powers) {
-  const int64_t largest = largest_logit(args, row);
-  powers.sum = 0;
-  for (int64_t c = 0; c < args.classes; ++c) {
-    powers.value[c] = exp2_q30(log2_q16(args, row, c, largest));
-    powers.sum += powers.value[c];
-  }
-}
+// The powers exp(logit - largest) of a row in Q30. They are computed where they are wanted: a row
+// may have more classes than fit on the stack.
+struct Powers {
+  const SoftmaxCrossEntropy& args;
+  int64_t row, largest;
+  int64_t sum = 0;
 
-// powers.value[c] / sum in Q30, to nearest.
-int64_t probability_q30(const Powers& powers, int64_t c) {
-  return ((powers.value[c] << 30) + powers.sum / 2) / powers.sum;
-}
+  Powers(const SoftmaxCrossEntropy& args_, int64_t row_)
+      : args(args_), row(row_), largest(largest_logit(args_, row_)) {
+    for (int64_t c = 0; c < args.classes; ++c) sum += power(c);
+  }
+  int64_t power(int64_t c) const { return exp2_q30(log2_q16(args, row, c, largest)); }
+  // power(c) / sum in Q30, to nearest.
+  int64_t probability_q30(int64_t c) const { return ((power(c) << 30) + sum / 2) / sum; }
+};
 
 LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_row) noexcept {
   LossSums sums;
   const SoftmaxTargets targets(args);
-  Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {
     if (args.row_weights().factor(row) == 0) continue;
-    compute_powers(args, row, powers);
-    const int64_t largest = largest_logit(args, row);
+    const Powers powers(args, row);
+    const int64_t largest = powers.largest;
     const int64_t log2_sum = log2_q24(static_cast<uint64_t>(powers.sum)) - (int64_t{30} << 24);
     const int64_t label = log2_q16(args, row, args.labels[row], largest);
     int64_t lost = log2_sum - label * 256;
@@ -70,14 +65,13 @@ WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, MantissaS
   const int64_t limit = mantissa_limit(grad.bits);
   const SoftmaxTargets targets(args);
   WideStatistics statistics;
-  Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {
-    compute_powers(args, row, powers);
+    const Powers powers(args, row);
     const int64_t label = args.labels[row];
     const int64_t factor = args.row_weights().factor(row);
     for (int64_t c = 0; c < args.classes; ++c) {
       const int64_t target = c == label ? targets.label : targets.other;
-      const int64_t wide = (probability_q30(powers, c) - target) * factor;
+      const int64_t wide = (powers.probability_q30(c) - target) * factor;
       const int64_t rounded = shift_right_rne(wide, std::min(shift, 62));
       const int64_t narrow = saturate(rounded, limit);
       statistics.maximum = std::max(statistics.maximum, magnitude(wide));
@@ -97,11 +91,10 @@ WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, MantissaSpan
 
 void probabilities(const SoftmaxCrossEntropy& args, int32_t* out, int64_t begin_row,
                    int64_t end_row) noexcept {
-  Powers powers;
   for (int64_t row = begin_row; row < end_row; ++row) {
-    compute_powers(args, row, powers);
+    const Powers powers(args, row);
     for (int64_t c = 0; c < args.classes; ++c) {
-      out[row * args.classes + c] = static_cast<int32_t>(probability_q30(powers, c));
+      out[row * args.classes + c] = static_cast<int32_t>(powers.probability_q30(c));
     }
   }
 }

@@ -10,7 +10,7 @@
 
 namespace mantissa::kernels {
 
-constexpr int64_t kMaximumClasses = 4096;  // of which a kernel keeps several rows on its stack
+constexpr int64_t kMaximumClasses = 65536;  // sums of powers stay below 2^46
 
 // Logits are [rows, classes] mantissas with one exponent; labels are < classes. Rows with a label
 // below 0 count nowhere, others as much as their weights say (row_weights.h). Targets in Q30:
@@ -21,7 +21,7 @@ struct SoftmaxCrossEntropy {
   const int32_t* labels = nullptr;
   int exponent = 0;
   int64_t classes = 1;
-  int64_t smoothing = 0;  // epsilon times 2^16, below 2^16
+  int64_t smoothing = 0;             // epsilon times 2^16, below 2^16
   const int16_t* weights = nullptr;  // [rows] in 2^-10; null: each row counts 1
 
   RowWeights row_weights() const { return {weights, labels}; }

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "kernels/elementwise/test_values.h"
 #include "kernels/test_rows.h"
@@ -277,11 +279,28 @@ TEST_P(SoftmaxRows, WeightedAndIgnoredRowsEqualTheReference) {
 
 TEST_P(SoftmaxRows, MostClasses) {
   constexpr int64_t kRows = 9;
-  const auto logits = test_values<int32_t>(kRows * kMaximumClasses, 8, 16);
-  const std::vector<int32_t> labels(kRows, kMaximumClasses - 1);
-  check_rows(*GetParam(), {logits.data(), labels.data(), -12, kMaximumClasses}, kRows);
-  const std::vector<int32_t> equal(kRows * kMaximumClasses, -5);
-  check_rows(*GetParam(), {equal.data(), labels.data(), -12, kMaximumClasses, 100}, kRows);
+  // The most on lanes, the fewest that are not, and the most of all.
+  for (const int64_t classes : {int64_t{4096}, int64_t{4097}, kMaximumClasses}) {
+    const int64_t rows = classes == kMaximumClasses ? 5 : kRows;
+    const auto logits = test_values<int32_t>(rows * classes, 8, 16);
+    const std::vector<int32_t> labels(rows, static_cast<int32_t>(classes - 1));
+    check_rows(*GetParam(), {logits.data(), labels.data(), -12, classes}, rows);
+    const std::vector<int32_t> equal(rows * classes, -5);
+    check_rows(*GetParam(), {equal.data(), labels.data(), -12, classes, 100}, rows);
+  }
+}
+
+TEST(Softmax, EqualLogitsOfTheMostClasses) {
+  constexpr int64_t kClasses = kMaximumClasses;
+  const std::vector<int32_t> logits(kClasses, 7), labels = {kClasses - 1};
+  const SoftmaxCrossEntropy args = {logits.data(), labels.data(), -12, kClasses};
+  EXPECT_EQ(kSoftmaxReference.loss(args, 0, 1).loss_q24, int64_t{16} << 24);  // log2 of 2^16
+  std::vector<int32_t> grad(kClasses);
+  const WideStatistics statistics = kSoftmaxReference.gradient(args, 0, {grad.data(), 32}, 0, 1);
+  EXPECT_EQ(grad.front(), 1 << 14);
+  EXPECT_EQ(grad.back(), (1 << 14) - (1 << 30));
+  EXPECT_EQ(std::accumulate(grad.begin(), grad.end(), int64_t{0}), 0);
+  EXPECT_EQ(statistics.saturated, 0);
 }
 
 #if defined(__x86_64__)

@@ -10,6 +10,8 @@
 
 namespace mantissa::kernels {
 
+constexpr int64_t kMaximumOutputs = 4096;  // or classes
+
 // Logits are [rows, classes] mantissas with one exponent; labels are < classes <= 4096. A logit z
 // is taken in Q24, to nearest even and clipped at +-2^12; its error is d = z - [class = label], or,
 // where targets t are given, [rows, classes] with one exponent and taken as logits are, d = z - t.
