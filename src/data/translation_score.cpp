@@ -1,13 +1,13 @@
 #include "data/translation_score.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "data/code_point.h"
 
 namespace mantissa {
 namespace {
@@ -21,21 +21,6 @@ bool is_space(int32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
          c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
          c == 0x205F || c == 0x3000;
-}
-
-struct CodePoint {
-  int32_t number;  // negative where the text is not UTF-8
-  size_t length;   // bytes
-};
-
-CodePoint code_point_at(std::string_view text, size_t at) {
-  CodePoint point{};
-  const auto length =
-      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at),
-                       static_cast<utf8proc_ssize_t>(text.size() - at), &point.number);
-  point.length = length > 0 ? static_cast<size_t>(length) : 1;
-  if (length <= 0) point.number = -1;
-  return point;
 }
 
 bool is_utf8(std::string_view text) {

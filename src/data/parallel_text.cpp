@@ -1,0 +1,125 @@
+#include "data/parallel_text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/atomic_file.h"
+#include "base/hash.h"
+#include "data/code_point.h"
+
+namespace mantissa {
+namespace {
+
+Error on_line(int64_t line, const std::string& message) {
+  return invalid_input("line " + std::to_string(line) + ": " + message);
+}
+
+Status check_text(std::string_view text, int64_t line) {
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = code_point_at(text, at);
+    if (point.number > 0) {
+      at += point.length;
+      continue;
+    }
+    const std::string place = "byte " + std::to_string(at + 1);
+    return on_line(line, place + (point.number < 0 ? " is not UTF-8" : " is a NUL byte"));
+  }
+  return {};
+}
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
+}
+
+std::vector<std::string_view> columns_of(std::string_view line) {
+  std::vector<std::string_view> columns;
+  for (size_t tab; (tab = line.find('\t')) != std::string_view::npos; line.remove_prefix(tab + 1)) {
+    columns.push_back(line.substr(0, tab));
+  }
+  columns.push_back(line);
+  return columns;
+}
+
+// The columns of a line, as many as `expected`: 0 where no line has said it yet.
+Result<std::vector<std::string_view>> check_columns(std::string_view text, int64_t line,
+                                                    size_t expected) {
+  MANTISSA_RETURN_IF_ERROR(check_text(text, line));
+  auto columns = columns_of(text);
+  if (columns.size() < 2 || columns.size() > 3) {
+    return on_line(line,
+                   "has " + std::to_string(columns.size() - 1) +
+                       " tabs; a line is: source, tab, target, and if you like tab, document");
+  }
+  if (expected != 0 && columns.size() != expected) {
+    return on_line(line, columns.size() == 2 ? "names no document, but lines before it do"
+                                             : "names a document, but lines before it do not");
+  }
+  if (columns.size() == 3 && is_blank(columns[2])) return on_line(line, "has an empty document");
+  return columns;
+}
+
+// A number from 0 to 99 for all pairs that belong together.
+unsigned hundredth_of(const SentencePair& pair) {
+  const bool has_document = !pair.document.empty();
+  const std::string hash = sha256_hex(has_document ? pair.document : pair.source);
+  uint32_t number = 0;
+  std::from_chars(hash.data(), hash.data() + 8, number, 16);
+  return number % 100;
+}
+
+}  // namespace
+
+Result<std::vector<SentencePair>> parse_parallel_text(std::string_view text, int64_t& skipped) {
+  std::vector<SentencePair> pairs;
+  skipped = 0;
+  size_t expected = 0;
+  for (int64_t line = 1; !text.empty(); ++line) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view row = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (row.ends_with('\r')) row.remove_suffix(1);
+    if (row.empty()) {
+      ++skipped;
+      continue;
+    }
+    MANTISSA_ASSIGN(const auto columns, check_columns(row, line, expected));
+    expected = columns.size();
+    if (is_blank(columns[0]) || is_blank(columns[1])) {
+      ++skipped;
+      continue;
+    }
+    pairs.push_back({std::string(columns[0]), std::string(columns[1]),
+                     std::string(expected == 3 ? columns[2] : std::string_view())});
+  }
+  return pairs;
+}
+
+Result<ParallelText> load_parallel_text(const std::string& path) {
+  MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostParallelBytes));
+  if (bytes.empty()) return invalid_input("'" + path + "' is empty");
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  ParallelText parts;
+  auto pairs = parse_parallel_text(text, parts.skipped);
+  if (!pairs.ok()) {
+    const Error& error = pairs.error();
+    return make_error(error.code, "'" + path + "', " + error.message, error.where);
+  }
+  for (SentencePair& pair : *pairs) {
+    const unsigned place = hundredth_of(pair);
+    auto& part = place < 90 ? parts.train : place < 95 ? parts.validation : parts.test;
+    part.push_back(std::move(pair));
+  }
+  for (const auto& [part, name] :
+       {std::pair(&parts.train, "train on"), std::pair(&parts.validation, "validate with"),
+        std::pair(&parts.test, "test with")}) {
+    if (!part->empty()) continue;
+    return invalid_input("'" + path + "' has " + std::to_string(pairs->size()) +
+                         " pairs of sentences and, divided by document, none to " + name +
+                         "; choose a longer text, or more documents");
+  }
+  parts.sha256 = sha256_hex("parallel text 90 5 5\n" + std::string(text));
+  return parts;
+}
+
+}  // namespace mantissa

@@ -1,0 +1,43 @@
+// Parallel text as data: sentences and their translations, in a file of lines.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mantissa {
+
+// A sentence and its translation. The texts are UTF-8 without NUL bytes and line ends, and neither
+// is empty.
+struct SentencePair {
+  std::string source, target;
+  std::string document;  // of which it is a part; "" where the file names none
+
+  bool operator==(const SentencePair&) const = default;
+};
+
+struct ParallelText {
+  std::vector<SentencePair> train, validation, test;
+  int64_t skipped = 0;  // lines with an empty side
+  std::string sha256;   // of the file and of how it is divided
+};
+
+constexpr int64_t kMostParallelBytes = int64_t{1} << 30;
+
+// The pairs of text of lines `source TAB target [TAB document]`, in their order; `skipped` counts
+// lines whose source or target is empty or white space of ASCII: those have nothing to learn. An
+// empty line is one of them. Errors, with the line: text that is not UTF-8 or has NUL bytes, no
+// tab, more than two, a document on some lines only.
+Result<std::vector<SentencePair>> parse_parallel_text(std::string_view text, int64_t& skipped);
+
+// The pairs of a file in three parts, about 90, 5 and 5 of 100. Pairs of one document are in one
+// part, for documents repeat themselves; without documents, pairs of one source text are. Which
+// part is a function of the document's name, or of the source text, alone: it stays where others
+// come or go. Pairs keep their order in the file. Errors of parse_parallel_text; a file that is
+// empty or too large; a part without a pair.
+Result<ParallelText> load_parallel_text(const std::string& path);
+
+}  // namespace mantissa
