@@ -65,7 +65,7 @@ struct Text {
   std::string sha256;  // of the file, and of all that examples depend on
 };
 
-constexpr int64_t kMostCharacters = 4096;  // that differ: as many as a network has classes
+constexpr int64_t kMostCharacters = 65536;  // of a vocabulary, or pieces: a Token names them
 constexpr int64_t kUsualPieces = 4000;
 constexpr int64_t kLongestSequence = 65536;
 constexpr int64_t kMostTextBytes = int64_t{1} << 30;
