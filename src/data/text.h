@@ -1,5 +1,6 @@
-// Text as data: characters, bytes or pieces of words of one file, as tokens. The first part is trained on, what
-// follows validates, and the end tests; examples are pieces of a part, one behind the other.
+// Text as data: characters, bytes or pieces of words of one file, as tokens. The first part is
+// trained on, what follows validates, and the end tests; examples are pieces of a part, one behind
+// the other.
 #pragma once
 
 #include <cstdint>

@@ -54,12 +54,19 @@ TEST(Vocabulary, RefusesWhatIsNoTextAndSaysWhere) {
   EXPECT_NE(message(std::string("ab\0", 3)).find("NUL"), std::string::npos);
   EXPECT_NE(message("aaaa"), "");
   std::string many;
-  for (int i = 0; i < 5000; ++i) {
-    const int point = 0x4E00 + i;
-    many += {static_cast<char>(0xE0 | point >> 12), static_cast<char>(0x80 | (point >> 6 & 0x3F)),
-             static_cast<char>(0x80 | (point & 0x3F))};
+  for (int point = 0x10000; point <= 0x10000 + kMostCharacters; ++point) {
+    many +=
+        {static_cast<char>(0xF0 | point >> 18), static_cast<char>(0x80 | (point >> 12 & 0x3F)),
+         static_cast<char>(0x80 | (point >> 6 & 0x3F)), static_cast<char>(0x80 | (point & 0x3F))};
   }
-  EXPECT_NE(message(many).find("5000 different characters"), std::string::npos);
+  EXPECT_NE(message(many).find("65537 different characters"), std::string::npos);
+  // One less is possible, and the last token is not the first again.
+  many.resize(many.size() - 4);
+  const auto most = vocabulary_of(many, Tokens::kCharacters);
+  ASSERT_TRUE(most.ok()) << most.error().message;
+  const std::string last = many.substr(many.size() - 4);
+  EXPECT_EQ(*most->encode(last), (std::vector<Token>{65535}));
+  EXPECT_EQ(most->decode(std::vector<Token>{65535}), last);
 }
 
 TEST(Vocabulary, NamesACharacterThatItLacks) {
