@@ -52,7 +52,7 @@ by_pkg_config() {  # by_pkg_config PREFIX COMPILER [--static]: makes $folder/by_
 needs() { readelf --dynamic "$1" | grep -E "NEEDED.*\[$2"; }
 needs_not() { ! needs "$@"; }
 
-package=(lib/cmake/Mantissa/{FindNettle,MantissaConfig,MantissaConfigVersion}.cmake
+package=(lib/cmake/Mantissa/{FindNettle,FindSentencePiece,FindUtf8proc,MantissaConfig,MantissaConfigVersion}.cmake
   lib/pkgconfig/mantissa.pc)
 version=$("$MANTISSA" --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+')
 soname=libmantissa.so.${version%.*}

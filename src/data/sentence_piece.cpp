@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::string_view kLineFeed = "\n";
 
+// The library leaves out longer lines without a word: these come in parts.
+constexpr size_t kMostLineBytes = 100'000;
+
 // The lines of a text.
 class Lines : public sentencepiece::SentenceIterator {
  public:
@@ -23,9 +26,11 @@ class Lines : public sentencepiece::SentenceIterator {
   bool done() const override { return done_; }
   void Next() override {
     done_ = rest_.empty();
-    const size_t end = std::min(rest_.find('\n'), rest_.size());
+    size_t end = std::min({rest_.find('\n'), rest_.size(), kMostLineBytes});
+    // At the start of a character.
+    while (end > 0 && end < rest_.size() && (rest_[end] & 0xC0) == 0x80) --end;
     line_ = rest_.substr(0, end);
-    rest_.remove_prefix(std::min(end + 1, rest_.size()));
+    rest_.remove_prefix(end + (end < rest_.size() && rest_[end] == '\n' ? 1 : 0));
   }
   const std::string& value() const override { return line_; }
   sentencepiece::util::Status status() const override { return {}; }
@@ -112,7 +117,7 @@ Result<std::vector<std::string>> train(std::string_view text, int64_t size) {
        {"normalization_rule_name", "identity"},
        {"add_dummy_prefix", "false"},
        {"remove_extra_whitespaces", "false"},
-       {"max_sentence_length", "1000000"},
+       {"max_sentence_length", std::to_string(2 * kMostLineBytes)},
        {"num_threads", "1"},
        {"unk_id", "0"},
        {"bos_id", "-1"},

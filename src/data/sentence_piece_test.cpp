@@ -48,6 +48,15 @@ TEST(SentencePiece, MergesWhatIsFrequent) {
   EXPECT_EQ(*learn_pieces(example(), 120), *pieces) << "the same text, the same pieces";
 }
 
+TEST(SentencePiece, LongLinesAreLearnedFrom) {
+  std::string line = "é";
+  while (line.size() < 250'000) line += "wxyz éé";
+  const auto pieces = learn_pieces(line, 64);
+  ASSERT_TRUE(pieces.ok()) << pieces.error().message;
+  EXPECT_NE(std::find(pieces->begin(), pieces->end(), "wxyz"), pieces->end());
+  EXPECT_EQ(decoded(*pieces, *encode_pieces(*pieces, line)), line);
+}
+
 TEST(SentencePiece, CharactersNeedRoom) {
   const auto pieces = learn_pieces(example(), 20);
   ASSERT_FALSE(pieces.ok());

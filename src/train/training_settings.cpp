@@ -336,7 +336,7 @@ const Setting kSettings[] = {
      "number for each class, 1,2,0.5",
      "none", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_class_weights(text), c.class_weights); },
-     [](const Config& c) { return to_string(c.class_weights); }, true},
+     [](const Config& c) { return c.class_weights.any() ? to_string(c.class_weights) : ""; }, true},
     {"clip-norm", "shrink gradients whose norm over all parameters is larger (0: never)", "0",
      kValue, kIdentity,
      [](S text, Config& c) { return real("clip-norm", text, 0, 1e9, c.clip_norm); },
