@@ -34,7 +34,8 @@ std::vector<int16_t> balanced_mantissas(std::span<const Label> labels, int64_t c
   while (*std::max_element(weights.begin(), weights.end()) * unit > kMostWeight) unit /= 2;
   std::vector<int16_t> mantissas;
   for (const double weight : weights) {
-    mantissas.push_back(weight == 0 ? int16_t{0} : std::max<int16_t>(1, mantissa_of(weight * unit)));
+    const int16_t least = weight == 0 ? 0 : 1;
+    mantissas.push_back(std::max(least, mantissa_of(weight * unit)));
   }
   return mantissas;
 }
@@ -51,8 +52,8 @@ Result<ClassWeights> parse_class_weights(std::string_view text) {
     const size_t end = std::min(text.find(',', begin), text.size());
     double weight = 0;
     const auto [rest, error] = std::from_chars(text.data() + begin, text.data() + end, weight);
-    if (error != std::errc() || rest != text.data() + end || !(weight >= 0 && weight <= kMostWeight))
-      return bad_weights(text);
+    const bool is_number = error == std::errc() && rest == text.data() + end;
+    if (!is_number || !(weight >= 0 && weight <= kMostWeight)) return bad_weights(text);
     any |= mantissa_of(weight) > 0;
     result.weights.push_back(weight);
     begin = end + 1;

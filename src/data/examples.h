@@ -44,7 +44,7 @@ constexpr const char* kLabelTensor = "labels";  // int32 []
 constexpr int32_t kIgnoredLabel = -1;           // a loss does not count it
 std::vector<TensorSpec> picture_specs(int64_t height, int64_t width, int64_t channels);
 
-// Of data with weights, what each label counts in the loss (tensor/table_numbers.h).
+// The weight of each label in the loss, where data have some (tensor/table_numbers.h).
 constexpr const char* kWeightTensor = "weights";  // int16, the shape of the labels
 
 // The tensors of tables: numbers as mantissas (tensor/table_numbers.h), and a label as above or

@@ -11,6 +11,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "data/code_point.h"
+
 namespace mantissa {
 namespace {
 
@@ -97,8 +99,7 @@ std::string model_of(std::span<const std::string> pieces) {
 std::set<std::string> characters_of(std::string_view text) {
   std::set<std::string> characters;
   for (size_t at = 0; at < text.size();) {
-    const auto first = static_cast<uint8_t>(text[at]);
-    const size_t length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+    const size_t length = code_point_at(text, at).length;
     const std::string_view character = text.substr(at, length);
     if (character != kLineFeed) characters.emplace(character == " " ? kPieceSpace : character);
     at += length;

@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/hash.h"
+#include "data/code_point.h"
 #include "data/sentence_piece.h"
 
 namespace mantissa {
@@ -23,24 +24,6 @@ std::string byte_name(size_t byte) {
   return text.data();
 }
 
-// The length of the code point at the front, 0 where there is no valid one (RFC 3629).
-size_t code_point_length(std::string_view text) {
-  const auto at = [&](size_t i) { return static_cast<uint8_t>(i < text.size() ? text[i] : 0); };
-  const uint8_t first = at(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xC2 && first < 0xE0   ? 2
-                        : first >= 0xE0 && first < 0xF0 ? 3
-                        : first >= 0xF0 && first < 0xF5 ? 4
-                                                        : 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xC0) != 0x80) return 0;
-  }
-  const bool is_long = (first == 0xE0 && at(1) < 0xA0) || (first == 0xF0 && at(1) < 0x90);
-  const bool is_surrogate = first == 0xED && at(1) >= 0xA0;
-  const bool is_beyond = first == 0xF4 && at(1) >= 0x90;
-  return is_long || is_surrogate || is_beyond ? 0 : length;
-}
-
 std::string place_text(std::string_view text, size_t at) {
   const auto line = std::count(text.begin(), text.begin() + static_cast<int64_t>(at), '\n') + 1;
   return "line " + std::to_string(line) + ", byte " + std::to_string(at);
@@ -50,16 +33,16 @@ std::string place_text(std::string_view text, size_t at) {
 template <typename Visit>
 Status for_characters(std::string_view text, const Visit& visit) {
   for (size_t at = 0; at < text.size();) {
-    const size_t length = code_point_length(text.substr(at));
-    if (length == 0) {
+    const CodePoint point = code_point_at(text, at);
+    if (point.number < 0) {
       return invalid_input(place_text(text, at) + ": is not UTF-8; --tokens bytes takes any bytes");
     }
     if (text[at] == '\0') {
       return invalid_input(place_text(text, at) +
                            ": has a NUL byte, so it is no text; --tokens bytes takes any bytes");
     }
-    MANTISSA_RETURN_IF_ERROR(visit(text.substr(at, length), at));
-    at += length;
+    MANTISSA_RETURN_IF_ERROR(visit(text.substr(at, point.length), at));
+    at += point.length;
   }
   return {};
 }
@@ -106,7 +89,8 @@ Result<Tokens> parse_tokens(std::string_view text) {
   for (const Tokens tokens : {Tokens::kCharacters, Tokens::kBytes, Tokens::kPieces}) {
     if (text == tokens_name(tokens)) return tokens;
   }
-  return invalid_input("unknown tokens '" + std::string(text) + "'; choose characters, bytes or sentencepiece");
+  return invalid_input("unknown tokens '" + std::string(text) +
+                       "'; choose characters, bytes or sentencepiece");
 }
 
 std::string_view tokens_name(Tokens tokens) {

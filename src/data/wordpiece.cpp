@@ -46,8 +46,8 @@ bool is_space(CodePoint c) {
          category == UTF8PROC_CATEGORY_ZP;
 }
 
-// What BERT's tokenizer leaves out: control, format, surrogate and private characters, and the one
-// that stands for what could not be read.
+// Characters that BERT's tokenizer leaves out: control, format, surrogate and private ones, and the
+// one that stands for what could not be read.
 bool is_left_out(CodePoint c) {
   if (c == '\t' || c == '\n' || c == '\r') return false;
   constexpr CodePoint kReplacement = 0xFFFD;

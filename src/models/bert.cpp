@@ -8,14 +8,13 @@
 #include <string>
 #include <utility>
 
+#include "models/language_layers.h"
 #include "models/networks.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
 
 namespace mantissa {
 namespace {
-
-constexpr int64_t kWideBits = 16;
 
 class Bert {
  public:
@@ -39,10 +38,7 @@ class Bert {
     const int bent = builder_.add(ops::kGelu, "head.gelu", {hidden});
     const int normed =
         builder_.add(ops::kLayerNorm, "head.norm", {bent}, {{"epsilon", sizes_.epsilon}});
-    const Attributes attributes = {{"channels", sizes_.vocabulary}, {"bias", 0}, {"classifier", 1}};
-    return builder_.finish(
-        tied ? builder_.add_sharing(embedded_, ops::kLinear, "classifier", {normed}, attributes)
-             : builder_.add(ops::kLinear, "classifier", {normed}, attributes));
+    return builder_.finish(add_classifier(builder_, normed, sizes_.vocabulary, tied, embedded_));
   }
 
  private:
@@ -51,16 +47,14 @@ class Bert {
                         {{"rows", rows}, {"channels", sizes_.channels}});
   }
   int linear(const std::string& name, int from, int64_t channels, int64_t least_bits = 0) {
-    return builder_.add(
-        ops::kLinear, name, {from},
-        {{"channels", channels}, {"initialiser", "fan-in"}, {"least_bits", least_bits}});
+    return add_linear(builder_, name, from, channels, least_bits);
   }
   int norm(const std::string& name, int from) {
     return builder_.add(ops::kLayerNorm, name, {from},
                         {{"epsilon", sizes_.epsilon}, {"least_bits", kWideBits}});
   }
   void add_to_stream(const std::string& name, int value) {
-    stream_ = builder_.add(ops::kAdd, name, {stream_, value}, {{"least_bits", kWideBits}});
+    stream_ = mantissa::add_to_stream(builder_, name, stream_, value);
   }
 
   void block(const std::string& name) {

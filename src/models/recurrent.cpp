@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "models/language_layers.h"
 #include "models/networks.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
@@ -15,7 +16,6 @@ namespace {
 
 constexpr int64_t kChannels = 128;
 constexpr int kLayers = 2;
-constexpr int64_t kWideBits = 16;
 
 Result<Graph> recurrent_lm(std::string_view name, const ModelOptions& options, const Op& op,
                            int64_t gates) {
@@ -28,17 +28,11 @@ Result<Graph> recurrent_lm(std::string_view name, const ModelOptions& options, c
   int h = embedded;
   for (int i = 1; i <= kLayers; ++i) {
     const std::string layer = "layer" + std::to_string(i);
-    const int of_input = builder.add(ops::kLinear, layer + ".input", {h},
-                                     {{"channels", gates * channels},
-                                      {"initialiser", "fan-in"},
-                                      {"least_bits", kWideBits}});
+    const int of_input =
+        add_linear(builder, layer + ".input", h, gates * channels, kWideBits);
     h = builder.add(op, layer, {of_input});
   }
-  const Attributes classifier = {{"channels", options.classes}, {"bias", 0}, {"classifier", 1}};
-  const int logits =
-      options.tied
-          ? builder.add_sharing(embedded, ops::kLinear, "classifier", {h}, classifier)
-          : builder.add(ops::kLinear, "classifier", {h}, classifier);
+  const int logits = add_classifier(builder, h, options.classes, options.tied, embedded);
   MANTISSA_ASSIGN(Graph graph, builder.finish(logits));
   return ops::with_loss(std::move(graph), options.loss, options.label_smoothing);
 }

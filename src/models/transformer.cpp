@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "models/language_layers.h"
 #include "models/networks.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
@@ -16,7 +17,6 @@ namespace {
 constexpr int64_t kHeads = 4;
 constexpr int64_t kHeadChannels = 16;
 constexpr int kBlocks = 3;
-constexpr int64_t kWideBits = 16;
 
 class Transformer {
  public:
@@ -46,11 +46,8 @@ class Transformer {
 
   Result<Graph> classify() {
     const int normed = norm("norm");
-    const Attributes attributes = {{"channels", options_.classes}, {"bias", 0}, {"classifier", 1}};
     const int logits =
-        options_.tied
-            ? builder_.add_sharing(embedded_, ops::kLinear, "classifier", {normed}, attributes)
-            : builder_.add(ops::kLinear, "classifier", {normed}, attributes);
+        add_classifier(builder_, normed, options_.classes, options_.tied, embedded_);
     MANTISSA_ASSIGN(Graph graph, builder_.finish(logits));
     return ops::with_loss(std::move(graph), options_.loss, options_.label_smoothing);
   }
@@ -58,12 +55,10 @@ class Transformer {
  private:
   int norm(const std::string& name) { return builder_.add(ops::kLayerNorm, name, {stream_}); }
   int linear(const std::string& name, int from, int64_t channels, int64_t least_bits = 0) {
-    return builder_.add(
-        ops::kLinear, name, {from},
-        {{"channels", channels}, {"initialiser", "fan-in"}, {"least_bits", least_bits}});
+    return add_linear(builder_, name, from, channels, least_bits);
   }
   void add_to_stream(const std::string& name, int value) {
-    stream_ = builder_.add(ops::kAdd, name, {stream_, value}, {{"least_bits", kWideBits}});
+    stream_ = mantissa::add_to_stream(builder_, name, stream_, value);
   }
 
   const ModelOptions& options_;

@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "models/language_layers.h"
 #include "ops/ops.h"
 
 namespace mantissa {
 namespace {
-
-constexpr int64_t kWideBits = 16;
 
 class Translator {
  public:
@@ -33,11 +32,8 @@ class Translator {
 
   Result<Graph> classify() {
     const int normed = norm("decoder.norm");
-    const Attributes attributes = {{"channels", sizes_.vocabulary}, {"bias", 0}, {"classifier", 1}};
     return builder_.finish(
-        sizes_.tied
-            ? builder_.add_sharing(embedded_, ops::kLinear, "classifier", {normed}, attributes)
-            : builder_.add(ops::kLinear, "classifier", {normed}, attributes));
+        add_classifier(builder_, normed, sizes_.vocabulary, sizes_.tied, embedded_));
   }
 
  private:
@@ -47,16 +43,14 @@ class Translator {
   }
   int norm(const std::string& name) { return builder_.add(ops::kLayerNorm, name, {stream_}); }
   int linear(const std::string& name, int from, int64_t channels, int64_t least_bits = 0) {
-    return builder_.add(
-        ops::kLinear, name, {from},
-        {{"channels", channels}, {"initialiser", "fan-in"}, {"least_bits", least_bits}});
+    return add_linear(builder_, name, from, channels, least_bits);
   }
   void add_to_stream(const std::string& name, int value) {
-    stream_ = builder_.add(ops::kAdd, name, {stream_, value}, {{"least_bits", kWideBits}});
+    stream_ = mantissa::add_to_stream(builder_, name, stream_, value);
   }
 
-  // What the stream's positions see: all of the source, the target so far, or from the target the
-  // source.
+  // The positions that the stream sees: all of the source, the target so far, or from the target
+  // the source.
   enum class Sight : uint8_t { kSource, kTarget, kAcross };
 
   // Attention of the stream, normed, to `from`, [positions, channels].

@@ -75,7 +75,7 @@ struct Peepholes {
   const int16_t* weights = nullptr;
   int exponent = 0;
 
-  // What a peephole adds to a sum.
+  // The term that a peephole adds to a sum.
   int64_t sum(int gate, int64_t channels, int64_t j, int64_t cell) const {
     if (weights == nullptr) return 0;
     return rescale_rne(weights[gate * channels + j] * cell,

@@ -1,4 +1,4 @@
-// What recurrent layers keep from forward to backward, and the rooms that both work in.
+// The memory of recurrent layers from forward to backward, and the rooms that both work in.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,8 @@ struct Sizes {
   int64_t state_before(int64_t row) const { return row + row / steps; }
 };
 
-// What the backward pass finds again, sequence by sequence: its state at the start and after each
-// step, which is h and a record, and how many of its steps are no padding.
+// The values that the backward pass finds again, sequence by sequence: its state at the start and
+// after each step, which is h and a record, and how many of its steps are no padding.
 struct Steps {
   int16_t *h, *records;
   int32_t* lengths;

@@ -29,8 +29,8 @@ struct StepResult {
   std::array<LossTotals, kMostLosses> losses = {};  // as in the graph
   std::array<double, kMostLosses> loss_units = {};  // of LossTotals::loss_q24
   int64_t examples = 0;
-  // Of these sums, by take_means: the weighted means of the rows that count, in the losses' units
-  // (nats), all losses together; and the fraction of rows with the right class.
+  // take_means computes from these sums: the weighted means of the rows that count, in the losses'
+  // units (nats), all losses together; and the fraction of rows with the right class.
   double loss = 0;
   double accuracy = 0;  // of the first loss
   // The first loss and its correct rows as if all rows counted, each the mean: to be summed over

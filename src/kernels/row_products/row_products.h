@@ -18,7 +18,7 @@ struct RowProducts {
   int64_t block = 1;  // so many products add up within int32: block_of
 };
 
-// Of mantissas with these bits, without the sign.
+// The block for mantissas with these bits, without the sign.
 constexpr int64_t block_of(int row_bits, int vector_bits) {
   return int64_t{1} << std::max(0, 30 - row_bits - vector_bits);
 }

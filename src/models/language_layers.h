@@ -1,0 +1,36 @@
+// Layers that language models have in common. The recipe for 8 bits (docs/language.md): the residual
+// stream, the values added to it, and inputs of GELU and of gates have 16 bits, all other values
+// those of the format.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/graph.h"
+#include "ops/ops.h"
+
+namespace mantissa {
+
+constexpr int64_t kWideBits = 16;
+
+inline int add_linear(GraphBuilder& builder, const std::string& name, int from, int64_t channels,
+                      int64_t least_bits = 0) {
+  return builder.add(
+      ops::kLinear, name, {from},
+      {{"channels", channels}, {"initialiser", "fan-in"}, {"least_bits", least_bits}});
+}
+
+// The residual stream and a value.
+inline int add_to_stream(GraphBuilder& builder, const std::string& name, int stream, int value) {
+  return builder.add(ops::kAdd, name, {stream, value}, {{"least_bits", kWideBits}});
+}
+
+// Logits for each token of the vocabulary. Tied: with the weights of the node that made `embedded`.
+inline int add_classifier(GraphBuilder& builder, int from, int64_t vocabulary, bool tied,
+                          int embedded) {
+  const Attributes attributes = {{"channels", vocabulary}, {"bias", 0}, {"classifier", 1}};
+  return tied ? builder.add_sharing(embedded, ops::kLinear, "classifier", {from}, attributes)
+              : builder.add(ops::kLinear, "classifier", {from}, attributes);
+}
+
+}  // namespace mantissa
