@@ -15,12 +15,12 @@ constexpr int64_t kWords = 6, kSource = 5, kTarget = kSource + 1, kBatch = 16;
 constexpr int32_t kEnd = 0;  // of a sentence, and what the target begins with
 
 Graph translator(bool tied) {
-  auto graph = transformer_nmt("translator", {.vocabulary = kWords + 1,
-                                              .source = kSource,
-                                              .target = kTarget,
-                                              .layers = 1,
-                                              .channels = 32,
-                                              .tied = tied});
+  auto graph = transformer_translator("translator", {.vocabulary = kWords + 1,
+                                                     .source = kSource,
+                                                     .target = kTarget,
+                                                     .layers = 1,
+                                                     .channels = 32,
+                                                     .tied = tied});
   EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
   return std::move(*graph);
 }
@@ -146,11 +146,11 @@ TEST(Translation, DoesNotSeeTheSourcesPadding) {
 
 TEST(Translation, RefusesImpossibleSizes) {
   const auto layers =
-      transformer_nmt("n", {.vocabulary = 8, .source = 4, .target = 4, .layers = 0});
+      transformer_translator("n", {.vocabulary = 8, .source = 4, .target = 4, .layers = 0});
   ASSERT_FALSE(layers.ok());
   EXPECT_EQ(layers.error().message, "a network that translates has at least one layer");
-  const auto heads =
-      transformer_nmt("n", {.vocabulary = 8, .source = 4, .target = 4, .channels = 30, .heads = 4});
+  const auto heads = transformer_translator(
+      "n", {.vocabulary = 8, .source = 4, .target = 4, .channels = 30, .heads = 4});
   ASSERT_FALSE(heads.ok());
   EXPECT_NE(heads.error().message.find("heads that divide 30"), std::string::npos);
 }

@@ -39,6 +39,22 @@ struct MaskOutcome {
 // "checkpoint": "top" guesses.
 MANTISSA_EXPORT MaskOutcome fill_mask(const Settings& settings);
 
+struct TranslationOutcome {
+  Exit exit = Exit::kDone;
+  std::string error;
+  std::vector<std::string> sources, translations;  // one for each sentence
+  int64_t truncated = 0;                           // sentences that were longer than is read
+  double seconds = 0;                              // of the computation
+};
+
+// Translates sentences by the network of a run, "checkpoint", with a beam search of "beam"
+// hypotheses: those given, or "text", or the lines of the file "data". With "out" the translations
+// are written to that file, one on each line. The observer is shown how many are done; if it
+// returns false, it stops (kInterrupted).
+MANTISSA_EXPORT TranslationOutcome translate(const Settings& settings,
+                                             const std::vector<std::string>& sentences = {},
+                                             const Observer& observer = nullptr);
+
 struct EmbeddingOutcome {
   Exit exit = Exit::kDone;
   std::string error;

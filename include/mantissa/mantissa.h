@@ -34,8 +34,8 @@ struct SettingInfo {
 };
 
 // Settings of a command: "train", "eval", "predict", "plan", "bench", "profile", "data",
-// "report", "statistics", "info", "quantize", "import", "embed", "fill-mask", "export", "run". Empty
-// for an unknown command.
+// "report", "statistics", "info", "quantize", "import", "embed", "fill-mask", "translate",
+// "export", "run". Empty for an unknown command.
 MANTISSA_EXPORT std::vector<SettingInfo> settings_of(const std::string& command);
 
 // Built-in networks: name and a line about each.
@@ -61,9 +61,10 @@ struct Progress {
     kReestimating,  // the statistics of batch norms
     kValidating,
     kEvaluating,
+    kTranslating,
     kMessage
   } kind = Kind::kStep;
-  int64_t step = 0, steps = 0;  // done, in all (kValidating, kEvaluating: examples)
+  int64_t step = 0, steps = 0;  // done, in all (kValidating and behind: examples)
   int64_t epoch = 0, epochs = 0;
   // Means since the last report. Accuracy is -1 where numbers are predicted.
   double loss = 0, accuracy = 0;
@@ -159,6 +160,8 @@ struct EvaluationOutcome {
   // The loss in bits, divided among the characters (or bytes) of the text; of pieces of words a
   // token has several.
   double bits_per_character = 0;
+  // Networks that translate: how near translations are to references, 0-100; else below 0.
+  double bleu = -1, chrf = -1;
   std::vector<std::string> class_names;
   std::vector<std::vector<int64_t>> confusion;  // [label][prediction]; empty with over 256 classes
   std::string model_sha256;

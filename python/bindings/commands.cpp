@@ -78,6 +78,8 @@ const char* kind_name(const Progress& progress) {
       return "validating";
     case Progress::Kind::kEvaluating:
       return "evaluating";
+    case Progress::Kind::kTranslating:
+      return "translating";
     case Progress::Kind::kMessage:
       return "message";
   }
@@ -121,6 +123,15 @@ nb::object sentence_vectors(const Settings& settings, const std::vector<std::str
   const std::vector<size_t> shape = {static_cast<size_t>(outcome.sentences),
                                      static_cast<size_t>(outcome.channels)};
   return numpy_array(std::move(outcome.vectors), shape);
+}
+
+std::vector<std::string> translated(const Settings& settings,
+                                    const std::vector<std::string>& sentences,
+                                    nb::object callback) {
+  Watcher watcher(std::move(callback));
+  return checked(
+             watcher.watch([&](const Observer& o) { return translate(settings, sentences, o); }))
+      .translations;
 }
 
 std::vector<std::vector<std::pair<std::string, double>>> masks_filled(const Settings& settings) {
@@ -181,6 +192,8 @@ void bind_commands(nb::module_& module) {
   module.def("embed", &sentence_vectors, nb::arg("settings"), nb::arg("sentences"),
              nb::arg("callback").none());
   module.def("fill_mask", &masks_filled);
+  module.def("translate", &translated, nb::arg("settings"), nb::arg("sentences"),
+             nb::arg("callback").none());
   module.def("describe_path", &path_json);
   module.def("describe_data", &data_json);
   module.def("statistics", &statistics_json);

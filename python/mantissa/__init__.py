@@ -14,7 +14,7 @@ from . import callbacks, formats, models
 from .callbacks import Callback, Checkpoint, EarlyStop, ProgressLine
 from .commands import (Imported, Plan, Report, Setting, describe_data, embed, evaluate, export_onnx,
                        fill_mask, import_onnx, info, plan, quantize, report, settings, statistics,
-                       train)
+                       train, translate)
 from .data import Data, DataSet, class_weights
 from .errors import Error, InvalidInput, OverBudget
 from .formats import Format, bfp, dfp, fp32
@@ -40,5 +40,5 @@ __all__ = [
     "indices", "info", "input", "layer", "layer_norm", "leaky_relu", "linear", "lstm",
     "max_pool", "models", "multiply", "numbers", "op", "ops", "plan", "position_embedding",
     "quantize", "relu", "relu6", "report", "rms_norm", "rnn", "settings", "sigmoid", "silu",
-    "slice", "squared_error", "statistics", "tanh", "train",
+    "slice", "squared_error", "statistics", "tanh", "train", "translate",
 ]

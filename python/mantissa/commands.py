@@ -112,6 +112,17 @@ def embed(from_: str | os.PathLike[str], sentences: Sequence[str] = (), *,
                 _core.embed(settings_of({"from_": from_, **settings}, "embed"), texts, progress))
 
 
+def translate(checkpoint: str | os.PathLike[str], sentences: Sequence[str], *,
+              progress: Watch | None = None, **settings: Any) -> list[str]:
+    """Translations of sentences by a run of `transformer_nmt`, as `mantissa translate`.
+
+        >>> mt.translate("runs/nmt", ["Click OK."], beam=4)
+    """
+    texts = [sentences] if isinstance(sentences, str) else list(sentences)
+    return _core.translate(settings_of({"checkpoint": checkpoint, **settings}, "translate"), texts,
+                           progress) if texts else []
+
+
 def fill_mask(checkpoint: str | os.PathLike[str], text: str,
               **settings: Any) -> list[list[tuple[str, float]]]:
     """The likeliest tokens in the place of each "[MASK]" of the text, with their probabilities, by

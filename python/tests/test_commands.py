@@ -69,6 +69,21 @@ def test_fill_mask(tmp_path):
         mt.fill_mask(tmp_path / "run", "one")
 
 
+def test_translate(tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"one {i % 7}\teins {i % 7}\tdocument {i % 60}\n" for i in range(400)))
+    mt.train(model="transformer_nmt", data=pairs, tokens="characters", sequence=16, width=0.25,
+             steps=3, batch_size=4, out=tmp_path / "run")
+    done = []
+    texts = mt.translate(tmp_path / "run", ["one 1", "", "one 2"], beam=2,
+                         progress=lambda at: done.append(at.kind))
+    assert len(texts) == 3 and texts[1] == "" and done == ["translating"]
+    assert mt.translate(tmp_path / "run", "one 2", beam=2) == texts[2:]
+    assert mt.translate(tmp_path / "run", []) == []
+    with pytest.raises(mt.InvalidInput, match="several lines"):
+        mt.translate(tmp_path / "run", ["one\none"])
+
+
 def test_settings_are_listed():
     rows = {one.name: one for one in mt.settings("train")}
     assert rows["batch-size"].default == "128" and rows["resume"].is_switch

@@ -117,14 +117,8 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
   MANTISSA_ASSIGN(OrderedBatches batches,
                   OrderedBatches::create(examples_of(data.test), programs.batch_size));
   const auto start = std::chrono::steady_clock::now();
-  const EvaluationObserver report = [&](int64_t done) {
-    if (observer == nullptr) return true;
-    Progress progress;
-    progress.kind = Progress::Kind::kEvaluating;
-    progress.step = done;
-    progress.steps = data.test.count;
-    return observer(progress);
-  };
+  const EvaluationObserver report =
+      counting(observer, Progress::Kind::kEvaluating, data.test.count);
   const EvaluatedData evaluated{config, network, data.info.name, executors, batches, report, start};
   return data.info.is_regression() ? score_numbers(evaluated) : score_classes(evaluated);
 }

@@ -1,24 +1,51 @@
 #include "api/evaluate_language.h"
 
 #include <chrono>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "api/outcome.h"
 #include "base/atomic_file.h"
 #include "data/ordered_batches.h"
+#include "data/parallel_text.h"
 #include "data/text.h"
+#include "data/translation_score.h"
 #include "kernels/kernel_table.h"
 #include "train/language.h"
+#include "train/translate.h"
 
 namespace mantissa {
+namespace {
+
+// The score of translations of all test pairs, those too that are longer than is read.
+Result<TranslationScore> score_test(FrozenNetwork& network, const std::string& path,
+                                    const InferenceConfig& config, ThreadPool& pool,
+                                    const Observer& observer) {
+  MANTISSA_ASSIGN(const ParallelText pairs, load_parallel_text(path));
+  std::vector<std::string> sources, references;
+  for (const SentencePair& pair : pairs.test) {
+    sources.push_back(pair.source);
+    references.push_back(pair.target);
+  }
+  MANTISSA_ASSIGN(
+      const Translations translations,
+      translate_sentences(network, sources, {.beam = config.beam}, pool, config.isa,
+                          counting(observer, Progress::Kind::kTranslating, std::ssize(sources))));
+  return score_translations(translations.texts, references);
+}
+
+}  // namespace
 
 Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, FrozenNetwork& network,
                                             const Observer& observer) {
   MANTISSA_ASSIGN(const LanguageOptions options, language_options(network.description.network));
   const std::string source = config.data.empty() ? network.description.data : config.data;
   const Vocabulary vocabulary(network.description.class_names);
-  MANTISSA_ASSIGN(const std::vector<Token> tokens,
-                  load_test_tokens(source, vocabulary, options.sequence));
-  const Examples examples = examples_for(vocabulary, tokens, options.sequence, kTestMasks);
+  const TextOptions text{.sequence = options.sequence, .task = options.task};
+  MANTISSA_ASSIGN(const std::vector<Token> tokens, load_test_tokens(source, vocabulary, text));
+  const Examples examples = examples_for(vocabulary, tokens, text, kTestMasks);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   MANTISSA_ASSIGN(const EvaluationPrograms programs,
                   compile_evaluation(network.graph, network.description.format, config.batch_size,
@@ -28,23 +55,23 @@ Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, Froze
   Programs executors = inference_programs(network, programs, {pool, arena.span(), config.isa});
   MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(examples, programs.batch_size));
   const auto start = std::chrono::steady_clock::now();
-  const auto report = [&](int64_t done) {
-    if (observer == nullptr) return true;
-    Progress progress;
-    progress.kind = Progress::Kind::kEvaluating;
-    progress.step = done;
-    progress.steps = examples.count;
-    return observer(progress);
-  };
-  MANTISSA_ASSIGN(const Score score, measure_language(executors, batches, options, report));
+  MANTISSA_ASSIGN(
+      const Score score,
+      measure_language(executors, batches, options,
+                       counting(observer, Progress::Kind::kEvaluating, examples.count)));
+  std::optional<TranslationScore> translation;
+  if (options.task == TextTask::kTranslation) {
+    MANTISSA_ASSIGN(translation, score_test(network, source, config, pool, observer));
+  }
   EvaluationOutcome outcome;
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   outcome.model_sha256 = network.state.sha256(StateGroup::kPredictor);
   if (!config.out.empty()) {
     MANTISSA_RETURN_IF_ERROR(write_text_atomically(
-        config.out, language_json(score, options, source, outcome.model_sha256)));
+        config.out, language_json(score, options, source, outcome.model_sha256, translation)));
   }
-  outcome.json = language_json(score, options, source, outcome.model_sha256, outcome.seconds);
+  outcome.json =
+      language_json(score, options, source, outcome.model_sha256, translation, outcome.seconds);
   outcome.examples = score.examples;
   outcome.accuracy = score.accuracy();
   outcome.loss = score.loss;
@@ -52,7 +79,11 @@ Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, Froze
   outcome.perplexity = perplexity_of_nats(score.loss);
   outcome.has_bytes = vocabulary.tokens() == Tokens::kBytes;
   outcome.bits_per_character = outcome.bits_per_token;
-  if (!options.masks) {
+  if (translation) {
+    outcome.bleu = translation->bleu;
+    outcome.chrf = translation->chrf;
+  }
+  if (options.task == TextTask::kNextToken) {
     const auto predicted = std::span(tokens).subspan(1, examples.count * options.sequence);
     outcome.bits_per_character *= static_cast<double>(predicted.size()) /
                                   static_cast<double>(vocabulary.characters(predicted));

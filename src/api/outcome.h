@@ -1,6 +1,9 @@
 // Translates the library's own results and events into the public interface.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 #include "base/result.h"
 #include "mantissa/mantissa.h"
 #include "train/progress.h"
@@ -27,6 +30,19 @@ Outcome refused(const Error& error) {
   outcome.exit = exit_of(error.code);
   outcome.error = error.message;
   return outcome;
+}
+
+// An observer that is told how many of `all` are done.
+inline std::function<bool(int64_t)> counting(const Observer& observer, Progress::Kind kind,
+                                             int64_t all) {
+  return [&observer, kind, all](int64_t done) {
+    if (observer == nullptr) return true;
+    Progress progress;
+    progress.kind = kind;
+    progress.step = done;
+    progress.steps = all;
+    return observer(progress);
+  };
 }
 
 inline Progress progress_of(const TrainEvent& event) {

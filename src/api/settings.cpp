@@ -10,6 +10,7 @@
 #include "train/config_file.h"
 #include "train/derived_settings.h"
 #include "train/run_folder.h"
+#include "train/translate.h"
 
 namespace mantissa {
 namespace {
@@ -48,6 +49,9 @@ Status set(const std::string& name, const std::string& text, InferenceConfig& co
   if (name == "index") return parse_range(text, config);
   if (name == "batch-size") {
     MANTISSA_ASSIGN(config.batch_size, parse_integer(name, text, 1, 1 << 20));
+  }
+  if (name == "beam") {
+    MANTISSA_ASSIGN(config.beam, parse_integer(name, text, 1, kMostBeam));
   }
   if (name == "threads") {
     MANTISSA_ASSIGN(const int64_t threads, parse_integer(name, text, 0, 256));
@@ -147,6 +151,7 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
     return {kCheckpoint,
             {"data", "data set to evaluate on (left out: that of the training)", ""},
             {"out", "file for the JSON, or a folder for evaluation.json", ""},
+            {"beam", "hypotheses of a sentence, of networks that translate", "4"},
             kBatch,
             kThreads,
             kIsa};
@@ -191,6 +196,16 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
     return {kCheckpoint,
             {"text", "a text in which [MASK] stands for what is to be found", ""},
             {"top", "guesses for each mask", "5"},
+            kThreads,
+            kIsa};
+  }
+  if (command == "translate") {
+    return {kCheckpoint,
+            {"text", "a sentence to translate", ""},
+            {"data", "text file, a sentence on each line", ""},
+            {"out", "file for the translations, one on each line", ""},
+            {"beam", "hypotheses of a sentence; 1 takes the likeliest token each time", "4"},
+            {"batch-size", "sentences computed at once; changes no result in integers", "32"},
             kThreads,
             kIsa};
   }

@@ -30,6 +30,7 @@ struct InferenceConfig {
   std::string target = "ort";
   int64_t first_index = 0, last_index = 0;
   int64_t batch_size = 128;
+  int64_t beam = 4;
   int threads = 1;
   Isa isa = Isa::kScalar;
 };

@@ -46,6 +46,12 @@ constexpr CommandInfo kCommands[] = {
      "  mantissa train --model bert_tiny --data book.txt --sequence 64 --out runs/bert\n"
      "  mantissa fill-mask --checkpoint runs/bert --text 'It w[MASK]s the best of times'\n",
      "docs/language.md."},
+    {"translate", "Translate sentences by a network that was trained on pairs of them",
+     "  examples/translate/get-data help-en-de.tsv\n"
+     "  mantissa train --model transformer_nmt --data help-en-de.tsv --out runs/nmt\n"
+     "  mantissa translate --checkpoint runs/nmt --text 'Click the icon.'\n"
+     "  mantissa translate --checkpoint runs/nmt --data english.txt --out german.txt --beam 8\n",
+     "docs/translation.md."},
     {"embed", "Give each sentence of a text a vector, by an encoder",
      "  mantissa import all-MiniLM-L6-v2/ --out minilm.safetensors\n"
      "  mantissa embed --from minilm.safetensors --data sentences.txt --out vectors.npy\n"

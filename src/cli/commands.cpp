@@ -326,6 +326,7 @@ int run_command(const CommandLine& line) {
   if (line.command == "predict") return run_predict(line);
   if (line.command == "generate") return run_generate(line);
   if (line.command == "fill-mask") return run_fill_mask(line);
+  if (line.command == "translate") return run_translate(line);
   if (line.command == "embed") return run_embed(line);
   if (line.command == "plan") return run_plan(line);
   if (line.command == "simulate") return run_simulate(line);

@@ -60,8 +60,10 @@ std::string next_steps(const CommandLine& line, const std::string& out,
   const std::string data = summary_entry(summary_json, "data");
   add("eval", {{"checkpoint", out}, {"data", data}});
   if (!summary_entry(summary_json, "test_perplexity").empty()) {
-    const bool masks = summary_entry(summary_json, "model").starts_with("bert");
-    if (masks) {
+    const std::string model = summary_entry(summary_json, "model");
+    if (model.ends_with("nmt")) {
+      add("translate", {{"checkpoint", out}, {"text", "Good morning."}});
+    } else if (model.starts_with("bert")) {
       add("fill-mask", {{"checkpoint", out}, {"text", "th[MASK]"}});
     } else {
       add("generate", {{"checkpoint", out}, {"prompt", "The "}, {"temperature", "0.7"}});

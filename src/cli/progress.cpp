@@ -25,6 +25,7 @@ std::string whole_percent(const Progress& progress) {
 
 std::string position(const Progress& progress) {
   if (progress.kind == Progress::Kind::kEvaluating) return "testing";
+  if (progress.kind == Progress::Kind::kTranslating) return "translating";
   if (progress.kind == Progress::Kind::kValidating) return "validating";
   if (progress.kind == Progress::Kind::kPretraining) return "pre-training in fp32";
   if (progress.kind == Progress::Kind::kReestimating) return "statistics of batch norms";
@@ -104,6 +105,7 @@ void ProgressDisplay::show(const Progress& progress) {
     case Progress::Kind::kPretraining:
     case Progress::Kind::kReestimating:
     case Progress::Kind::kEvaluating:
+    case Progress::Kind::kTranslating:
       if (!quiet_) show_phase(progress);
       break;
     case Progress::Kind::kValidating:  // belongs to the epoch

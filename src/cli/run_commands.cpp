@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/text.h"
 #include "mantissa/language.h"
@@ -79,6 +80,36 @@ int run_fill_mask(const CommandLine& line) {
       text += (text.empty() ? "'" : ", '") + printable(guess.token) + "'" + percent.data();
     }
     print(text + "\n");
+  }
+  return 0;
+}
+
+int run_translate(const CommandLine& line) {
+  TranslationOutcome outcome;
+  {
+    ProgressDisplay display(describe_terminal(2), line.quiet);
+    outcome = translate(line.settings, {}, [&](const Progress& progress) {
+      display.show(progress);
+      return true;
+    });
+  }
+  if (const int code = exit_code(line, outcome)) return code;
+  if (outcome.truncated > 0) {
+    say("mantissa translate: of " + std::to_string(outcome.truncated) +
+        " sentences the end was not read: they have more tokens than the network reads");
+  }
+  const std::string file = line.setting("out");
+  if (line.json) {
+    const nlohmann::ordered_json json = {{"sources", outcome.sources},
+                                         {"translations", outcome.translations},
+                                         {"truncated", outcome.truncated},
+                                         {"seconds", outcome.seconds}};
+    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  } else if (file.empty()) {
+    for (const std::string& one : outcome.translations) print(printable(one) + "\n");
+  } else if (!line.quiet) {
+    print(std::to_string(outcome.translations.size()) + " translations, written to " +
+          printable(file) + "\n");
   }
   return 0;
 }

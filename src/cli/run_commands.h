@@ -7,6 +7,7 @@ namespace mantissa::cli {
 
 int run_generate(const CommandLine& line);
 int run_fill_mask(const CommandLine& line);
+int run_translate(const CommandLine& line);
 int run_embed(const CommandLine& line);
 int run_verify(const CommandLine& line);
 int run_report(const CommandLine& line);

@@ -51,14 +51,13 @@ struct DatasetInfo {
   int64_t loading_bytes = 0;                  // what loading takes for a while, besides bytes()
   std::optional<TableSchema> table = {};      // of tables, which have no size and channels
   int64_t sequence = 0;                       // of a text: tokens of an example; classes are tokens
+  int64_t text_bytes = 0;                     // of a text: its tokens in memory
 
   bool is_regression() const { return table && table->is_regression(); }
 
   // Memory that all splits take when loaded.
   int64_t bytes() const {
-    if (sequence > 0) {
-      return (train_count + validation_count + test_count) * sequence * int64_t{sizeof(uint16_t)};
-    }
+    if (sequence > 0) return text_bytes;
     const int64_t input_bytes =
         table ? table->features() * int64_t{sizeof(int16_t)} : height * width * channels;
     const int64_t example_bytes = input_bytes + int64_t{sizeof(Label)};  // targets are as large

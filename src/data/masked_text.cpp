@@ -69,14 +69,4 @@ Examples masked_examples(std::span<const Token> tokens, int64_t sequence,
   return examples;
 }
 
-std::vector<TensorSpec> specs_for(const Vocabulary& vocabulary, int64_t sequence) {
-  return vocabulary.has_mask() ? masked_specs(sequence) : text_specs(sequence);
-}
-
-Examples examples_for(const Vocabulary& vocabulary, std::span<const Token> tokens, int64_t sequence,
-                      uint64_t seed) {
-  return vocabulary.has_mask() ? masked_examples(tokens, sequence, vocabulary, seed)
-                               : text_examples(tokens, sequence);
-}
-
 }  // namespace mantissa

@@ -1,51 +1,15 @@
 #include "data/text.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "base/atomic_file.h"
 #include "base/hash.h"
-#include "data/code_point.h"
-#include "data/sentence_piece.h"
+#include "data/parallel_text.h"
 
 namespace mantissa {
 namespace {
-
-constexpr size_t kBytes = 256;
-
-std::string byte_name(size_t byte) {
-  std::array<char, 8> text{};
-  std::snprintf(text.data(), text.size(), "\\x%02X", static_cast<unsigned>(byte));
-  return text.data();
-}
-
-std::string place_text(std::string_view text, size_t at) {
-  const auto line = std::count(text.begin(), text.begin() + static_cast<int64_t>(at), '\n') + 1;
-  return "line " + std::to_string(line) + ", byte " + std::to_string(at);
-}
-
-// Calls visit(character, place) for each. Its error, or the one of text that is no text.
-template <typename Visit>
-Status for_characters(std::string_view text, const Visit& visit) {
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint point = code_point_at(text, at);
-    if (point.number < 0) {
-      return invalid_input(place_text(text, at) + ": is not UTF-8; --tokens bytes takes any bytes");
-    }
-    if (text[at] == '\0') {
-      return invalid_input(place_text(text, at) +
-                           ": has a NUL byte, so it is no text; --tokens bytes takes any bytes");
-    }
-    MANTISSA_RETURN_IF_ERROR(visit(text.substr(at, point.length), at));
-    at += point.length;
-  }
-  return {};
-}
 
 Result<std::string> read_text(const std::string& path) {
   MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostTextBytes));
@@ -83,108 +47,72 @@ Error in_file(const std::string& path, const Error& error) {
   return make_error(error.code, "'" + path + "', " + error.message, error.where);
 }
 
-}  // namespace
+// The file's bytes and all that examples depend on beside them.
+std::string text_sha256(const TextOptions& options, std::string_view kind,
+                        std::string_view contents) {
+  return sha256_hex(std::string(kind) + "\n" + std::string(tokens_name(options.tokens)) +
+                    (options.pieces > 0 ? " " + std::to_string(options.pieces) : "") + "\n" +
+                    std::to_string(options.sequence) + "\n" + std::string(contents));
+}
 
-Result<Tokens> parse_tokens(std::string_view text) {
-  for (const Tokens tokens : {Tokens::kCharacters, Tokens::kBytes, Tokens::kPieces}) {
-    if (text == tokens_name(tokens)) return tokens;
+// Pairs as lines.
+std::string lines_text(const std::vector<SentencePair>& pairs) {
+  std::string lines;
+  for (const SentencePair& pair : pairs) lines += pair.source + "\n" + pair.target + "\n";
+  return lines;
+}
+
+// The beginning of the line that a byte is in, for errors: pairs stand in other lines of the file.
+std::string sentence_place(std::string_view text, size_t at) {
+  constexpr size_t kMost = 60;
+  const size_t before = text.rfind('\n', at);
+  text.remove_prefix(before == std::string_view::npos ? 0 : before + 1);
+  const std::string_view line = text.substr(0, text.find('\n'));
+  size_t end = std::min(line.size(), kMost);
+  while (end < line.size() && (line[end] & 0xC0) == 0x80) ++end;
+  return "'" + std::string(line.substr(0, end)) + (end < line.size() ? "..." : "") + "'";
+}
+
+Result<std::vector<Token>> encode_pairs(const std::string& path, const Vocabulary& vocabulary,
+                                        const std::string& lines, const TextOptions& options) {
+  if (!vocabulary.line_feed()) return invalid_input("the vocabulary has no line feed");
+  auto tokens = vocabulary.encode(lines, sentence_place);
+  if (!tokens.ok()) return in_file(path, tokens.error());
+  if (pair_examples(*tokens, options.sequence, *vocabulary.line_feed()).count > 0) return tokens;
+  return invalid_input("'" + path + "' has, in a part, no pair of sentences of at most " +
+                       std::to_string(options.sequence) +
+                       " tokens; choose a larger --sequence, or a longer text");
+}
+
+Result<Text> load_pairs(const std::string& path, const TextOptions& options) {
+  MANTISSA_ASSIGN(const ParallelText pairs, load_parallel_text(path));
+  const std::string train = lines_text(pairs.train), validation = lines_text(pairs.validation),
+                    test = lines_text(pairs.test);
+  auto vocabulary = vocabulary_of(train + validation + test, options.tokens, options.pieces);
+  if (!vocabulary.ok()) return in_file(path, vocabulary.error());
+  Text text;
+  text.vocabulary = std::move(*vocabulary);
+  int64_t all = 0, short_enough = 0;
+  for (const auto& [tokens, lines] :
+       {std::pair(&text.train, &train), std::pair(&text.validation, &validation),
+        std::pair(&text.test, &test)}) {
+    MANTISSA_ASSIGN(*tokens, encode_pairs(path, text.vocabulary, *lines, options));
+    all += std::count(lines->begin(), lines->end(), '\n') / 2;
+    short_enough += pair_examples(*tokens, options.sequence, *text.vocabulary.line_feed()).count;
   }
-  return invalid_input("unknown tokens '" + std::string(text) +
-                       "'; choose characters, bytes or sentencepiece");
-}
-
-std::string_view tokens_name(Tokens tokens) {
-  return tokens == Tokens::kBytes    ? "bytes"
-         : tokens == Tokens::kPieces ? "sentencepiece"
-                                     : "characters";
-}
-
-Tokens Vocabulary::tokens() const {
-  if (!names_.empty() && names_[0] == kUnknownPiece) return Tokens::kPieces;
-  return names_.size() == kBytes && names_[0] == byte_name(0) ? Tokens::kBytes
-                                                              : Tokens::kCharacters;
-}
-
-Status Vocabulary::check_known(std::string_view text) const {
-  const std::set<std::string_view> names(names_.begin(), names_.end());
-  const bool has_pieces = tokens() == Tokens::kPieces;
-  return for_characters(text, [&](std::string_view character, size_t at) {
-    const bool is_space = has_pieces && character == " ";
-    if (names.contains(is_space ? kPieceSpace : character)) return Status();
-    return Status(invalid_input(place_text(text, at) + ": the network does not know '" +
-                                std::string(character) + "'; it knows " +
-                                std::to_string(names_.size()) +
-                                (has_pieces ? " pieces" : " characters")));
-  });
-}
-
-Result<std::vector<Token>> Vocabulary::encode(std::string_view text) const {
-  std::vector<Token> tokens;
-  tokens.reserve(text.size());
-  if (this->tokens() == Tokens::kBytes) {
-    for (const char c : text) tokens.push_back(static_cast<uint8_t>(c));
-    return tokens;
+  if (all > short_enough) {
+    text.notes.push_back(std::to_string(all - short_enough) + " of " + std::to_string(all) +
+                         " pairs are left out: they have more than " +
+                         std::to_string(options.sequence) + " tokens (--sequence)");
   }
-  MANTISSA_RETURN_IF_ERROR(check_known(text));
-  if (this->tokens() == Tokens::kPieces) {
-    MANTISSA_ASSIGN(const std::vector<int> numbers, encode_pieces(names_, text));
-    tokens.assign(numbers.begin(), numbers.end());
-    return tokens;
+  if (pairs.skipped > 0) {
+    text.notes.push_back(std::to_string(pairs.skipped) + " lines are left out: a side is empty");
   }
-  std::map<std::string_view, Token> numbers;
-  for (size_t i = 0; i < names_.size(); ++i) numbers.emplace(names_[i], static_cast<Token>(i));
-  MANTISSA_RETURN_IF_ERROR(for_characters(text, [&](std::string_view character, size_t) {
-    tokens.push_back(numbers.at(character));
-    return Status();
-  }));
-  return tokens;
-}
-
-std::string Vocabulary::decode(std::span<const Token> tokens) const {
-  const Tokens kind = this->tokens();
-  std::string text;
-  for (const Token token : tokens) {
-    if (token >= names_.size()) continue;
-    text += kind == Tokens::kBytes    ? std::string(1, static_cast<char>(token))
-            : kind == Tokens::kPieces ? piece_text(names_[token])
-                                      : names_[token];
-  }
+  text.sha256 = text_sha256(options, "pairs", pairs.sha256);
   return text;
 }
 
-int64_t Vocabulary::characters(std::span<const Token> tokens) const {
-  if (this->tokens() != Tokens::kPieces) return std::ssize(tokens);
-  int64_t count = 0;
-  for (const Token token : tokens) {
-    for (const char c : piece_text(names_[token])) count += (c & 0xC0) != 0x80;
-  }
-  return count;
-}
-
-Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t pieces) {
-  std::vector<std::string> names;
-  if (tokens == Tokens::kBytes) {
-    for (size_t byte = 0; byte < kBytes; ++byte) names.push_back(byte_name(byte));
-    return Vocabulary(std::move(names));
-  }
-  // The order of UTF-8 is the one of code points.
-  std::set<std::string_view> characters;
-  MANTISSA_RETURN_IF_ERROR(for_characters(text, [&](std::string_view character, size_t) {
-    characters.insert(character);
-    return Status();
-  }));
-  if (tokens == Tokens::kPieces) {
-    MANTISSA_ASSIGN(names, learn_pieces(text, pieces));
-    return Vocabulary(std::move(names));
-  }
-  if (std::ssize(characters) > kMostCharacters) {
-    return invalid_input("has " + std::to_string(characters.size()) +
-                         " different characters; networks know at most " +
-                         std::to_string(kMostCharacters) + "; --tokens bytes has 256");
-  }
-  if (characters.size() < 2) return invalid_input("has less than two different characters");
-  return Vocabulary({characters.begin(), characters.end()});
-}
+}  // namespace
 
 bool is_text_file(const std::string& path) {
   std::error_code ignored;
@@ -192,12 +120,14 @@ bool is_text_file(const std::string& path) {
 }
 
 Result<Text> load_text(const std::string& path, const TextOptions& options) {
+  if (options.task == TextTask::kTranslation) return load_pairs(path, options);
+  const bool masks = options.task == TextTask::kMasks;
   MANTISSA_ASSIGN(const std::string bytes, read_text(path));
   auto vocabulary = vocabulary_of(bytes, options.tokens, options.pieces);
   if (!vocabulary.ok()) return in_file(path, vocabulary.error());
   Text text;
   text.vocabulary = std::move(*vocabulary);
-  if (options.masks) {
+  if (masks) {
     MANTISSA_ASSIGN(text.vocabulary, with_mask(std::move(text.vocabulary)));
   }
   MANTISSA_ASSIGN(const std::vector<Token> tokens, text.vocabulary.encode(bytes));
@@ -208,19 +138,20 @@ Result<Text> load_text(const std::string& path, const TextOptions& options) {
   text.train.assign(begin, begin + parts.first);
   text.validation.assign(begin + parts.first, begin + parts.second);
   text.test.assign(begin + parts.second, tokens.end());
-  text.sha256 = sha256_hex((options.masks ? "masked text 90 5 5\n" : "text 90 5 5\n") +
-                           std::string(tokens_name(options.tokens)) +
-                           (options.pieces > 0 ? " " + std::to_string(options.pieces) : "") + "\n" +
-                           std::to_string(options.sequence) + "\n" + bytes);
+  text.sha256 = text_sha256(options, masks ? "masked text 90 5 5" : "text 90 5 5", bytes);
   return text;
 }
 
 Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocabulary& vocabulary,
-                                            int64_t sequence) {
+                                            const TextOptions& options) {
+  if (options.task == TextTask::kTranslation) {
+    MANTISSA_ASSIGN(const ParallelText pairs, load_parallel_text(path));
+    return encode_pairs(path, vocabulary, lines_text(pairs.test), options);
+  }
   MANTISSA_ASSIGN(const std::string bytes, read_text(path));
   auto tokens = vocabulary.encode(bytes);
   if (!tokens.ok()) return in_file(path, tokens.error());
-  MANTISSA_RETURN_IF_ERROR(check_length(path, std::ssize(*tokens), sequence));
+  MANTISSA_RETURN_IF_ERROR(check_length(path, std::ssize(*tokens), options.sequence));
   tokens->erase(tokens->begin(), tokens->begin() + Parts(std::ssize(*tokens)).second);
   return std::move(*tokens);
 }
@@ -231,17 +162,27 @@ Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& opt
   }
   MANTISSA_ASSIGN(const Text text, load_text(path, options));
   const auto examples = [&](const std::vector<Token>& part) {
-    return text_example_count(std::ssize(part), options.sequence);
+    return examples_for(text.vocabulary, part, options, 0).count;
   };
-  return DatasetInfo{.name = path,
-                     .classes = static_cast<int>(text.vocabulary.names().size()),
-                     .train_count = examples(text.train),
-                     .validation_count = examples(text.validation),
-                     .test_count = examples(text.test),
-                     .class_names = text.vocabulary.names(),
-                     .named = true,
-                     .kind = "text of " + std::string(tokens_name(options.tokens)),
-                     .sequence = options.sequence};
+  const bool has_pairs = options.task == TextTask::kTranslation;
+  DatasetInfo info{.name = path,
+                   .classes = static_cast<int>(text.vocabulary.names().size()),
+                   .train_count = examples(text.train),
+                   .validation_count = examples(text.validation),
+                   .test_count = examples(text.test),
+                   .class_names = text.vocabulary.names(),
+                   .named = true,
+                   .kind = (has_pairs ? "parallel text of " : "text of ") +
+                           std::string(tokens_name(options.tokens)),
+                   .notes = text.notes,
+                   .sequence = options.sequence};
+  info.text_bytes = (std::ssize(text.train) + std::ssize(text.validation) + std::ssize(text.test)) *
+                    int64_t{sizeof(Token)};
+  if (has_pairs) {
+    info.text_bytes +=
+        (info.train_count + info.validation_count + info.test_count) * int64_t{sizeof(int64_t)};
+  }
+  return info;
 }
 
 std::vector<TensorSpec> text_specs(int64_t sequence) {
@@ -268,6 +209,31 @@ Examples text_examples(std::span<const Token> tokens, int64_t sequence) {
     }
   };
   return examples;
+}
+
+std::vector<TensorSpec> specs_for(TextTask task, int64_t sequence) {
+  switch (task) {
+    case TextTask::kMasks:
+      return masked_specs(sequence);
+    case TextTask::kTranslation:
+      return pair_specs(sequence);
+    case TextTask::kNextToken:
+      break;
+  }
+  return text_specs(sequence);
+}
+
+Examples examples_for(const Vocabulary& vocabulary, std::span<const Token> tokens,
+                      const TextOptions& options, uint64_t seed) {
+  switch (options.task) {
+    case TextTask::kMasks:
+      return masked_examples(tokens, options.sequence, vocabulary, seed);
+    case TextTask::kTranslation:
+      return pair_examples(tokens, options.sequence, vocabulary.line_feed().value_or(0));
+    case TextTask::kNextToken:
+      break;
+  }
+  return text_examples(tokens, options.sequence);
 }
 
 }  // namespace mantissa

@@ -104,7 +104,7 @@ TEST(Text, HasContiguousPartsAndExamplesOfThem) {
   EXPECT_EQ(info->train_count, 112);
   EXPECT_EQ(info->validation_count, 6);
   EXPECT_EQ(info->test_count, 6);
-  const auto test = load_test_tokens(path, text->vocabulary, 8);
+  const auto test = load_test_tokens(path, text->vocabulary, {.sequence = 8});
   ASSERT_TRUE(test.ok());
   EXPECT_EQ(*test, text->test);
   EXPECT_NE(load_text(path, {.sequence = 9})->sha256, text->sha256);

@@ -3,8 +3,6 @@
 // format (docs/language.md).
 #include "models/bert.h"
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -78,9 +76,8 @@ class Bert {
 
 // Sizes of the paper's networks (Devlin et al. 2018, arXiv:1810.04805), and of a small one.
 Result<Graph> masked_model(std::string_view name, BertSizes sizes, const ModelOptions& options) {
-  const int64_t head = sizes.channels / sizes.heads;
-  const double wide = std::floor(static_cast<double>(head) * options.width_multiplier + 0.5);
-  sizes.channels = sizes.heads * std::max<int64_t>(1, static_cast<int64_t>(wide));
+  sizes.channels =
+      channels_of_heads(sizes.heads, sizes.channels / sizes.heads, options.width_multiplier);
   sizes.inner = 4 * sizes.channels;
   sizes.vocabulary = options.classes;
   MANTISSA_ASSIGN(Graph graph, bert_with_head(name, sizes, options.sequence, options.tied));

@@ -1,8 +1,10 @@
-// Layers that language models have in common. The recipe for 8 bits (docs/language.md): the residual
-// stream, the values added to it, and inputs of GELU and of gates have 16 bits, all other values
-// those of the format.
+// Layers that language models have in common. The recipe for 8 bits (docs/language.md): the
+// residual stream, the values added to it, and inputs of GELU and of gates have 16 bits, all other
+// values those of the format.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -12,6 +14,12 @@
 namespace mantissa {
 
 constexpr int64_t kWideBits = 16;
+
+// The channels of so many heads, of `head` channels each times the width.
+inline int64_t channels_of_heads(int64_t heads, int64_t head, double width) {
+  return heads *
+         std::max<int64_t>(1, std::llrint(std::floor(static_cast<double>(head) * width + 0.5)));
+}
 
 inline int add_linear(GraphBuilder& builder, const std::string& name, int from, int64_t channels,
                       int64_t least_bits = 0) {

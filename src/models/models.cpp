@@ -17,6 +17,7 @@ struct Builder {
   bool has_hidden = false;  // widths that can be chosen
   bool reads_tokens = false;
   bool masks = false;  // some of the tokens
+  bool translates = false;
 };
 
 constexpr Builder kBuilders[] = {
@@ -88,6 +89,14 @@ constexpr Builder kBuilders[] = {
      false,
      true,
      true},
+    {{"transformer_nmt", "translates: encoder and decoder, 2 blocks each, 128 channels, 4 heads"},
+     0.05,
+     transformer_nmt,
+     false,
+     false,
+     true,
+     false,
+     true},
 };
 
 // An error for a network of pictures that is to take a table, or for widths that it has not.
@@ -146,6 +155,12 @@ bool is_language_model(std::string_view name) {
 bool is_masked_model(std::string_view name) {
   return std::any_of(std::begin(kBuilders), std::end(kBuilders), [&](const Builder& builder) {
     return builder.masks && name == builder.info.name;
+  });
+}
+
+bool is_translation_model(std::string_view name) {
+  return std::any_of(std::begin(kBuilders), std::end(kBuilders), [&](const Builder& builder) {
+    return builder.translates && name == builder.info.name;
   });
 }
 

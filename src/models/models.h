@@ -49,6 +49,9 @@ bool is_language_model(std::string_view name);
 // Whether it is a masked language model: its examples have masks, segments and lengths.
 bool is_masked_model(std::string_view name);
 
+// Whether it translates: its examples are pairs of sentences.
+bool is_translation_model(std::string_view name);
+
 // Builds a network by name. Unknown names, images that are too small and other impossible options
 // are errors that say what is possible.
 Result<Graph> build_model(std::string_view name, const ModelOptions& options);

@@ -1,8 +1,6 @@
 // Language models of recurrent layers: an embedding, two layers, a classifier. A linear layer
 // computes the input's part of the gates for all positions at once, with 16 bits, since gates are
 // functions of 16-bit values (docs/language.md).
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -19,8 +17,7 @@ constexpr int kLayers = 2;
 
 Result<Graph> recurrent_lm(std::string_view name, const ModelOptions& options, const Op& op,
                            int64_t gates) {
-  const int64_t channels = std::max<int64_t>(
-      1, static_cast<int64_t>(std::floor(kChannels * options.width_multiplier + 0.5)));
+  const int64_t channels = channels_of_heads(1, kChannels, options.width_multiplier);
   GraphBuilder builder{std::string(name)};
   const int tokens = builder.add_input("tokens", Shape{options.sequence}, Element::kIndex);
   const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
@@ -28,8 +25,7 @@ Result<Graph> recurrent_lm(std::string_view name, const ModelOptions& options, c
   int h = embedded;
   for (int i = 1; i <= kLayers; ++i) {
     const std::string layer = "layer" + std::to_string(i);
-    const int of_input =
-        add_linear(builder, layer + ".input", h, gates * channels, kWideBits);
+    const int of_input = add_linear(builder, layer + ".input", h, gates * channels, kWideBits);
     h = builder.add(op, layer, {of_input});
   }
   const int logits = add_classifier(builder, h, options.classes, options.tied, embedded);

@@ -1,8 +1,6 @@
 // Language models of characters: transformers with causal attention, norms before each part
 // (GPT-2's order). The recipe for 8 bits: the residual stream, what is added to it and GELU's input
 // have 16 bits, all other values those of the format (docs/language.md).
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -22,8 +20,7 @@ class Transformer {
  public:
   Transformer(std::string_view name, const ModelOptions& options)
       : options_(options), builder_(std::string(name)) {
-    const double wide = std::floor(kHeadChannels * options.width_multiplier + 0.5);
-    channels_ = kHeads * std::max<int64_t>(1, static_cast<int64_t>(wide));
+    channels_ = channels_of_heads(kHeads, kHeadChannels, options.width_multiplier);
     const int tokens = builder_.add_input("tokens", Shape{options.sequence}, Element::kIndex);
     embedded_ = builder_.add(ops::kEmbedding, "embedding", {tokens},
                              {{"rows", options.classes}, {"channels", channels_}});
@@ -46,8 +43,7 @@ class Transformer {
 
   Result<Graph> classify() {
     const int normed = norm("norm");
-    const int logits =
-        add_classifier(builder_, normed, options_.classes, options_.tied, embedded_);
+    const int logits = add_classifier(builder_, normed, options_.classes, options_.tied, embedded_);
     MANTISSA_ASSIGN(Graph graph, builder_.finish(logits));
     return ops::with_loss(std::move(graph), options_.loss, options_.label_smoothing);
   }

@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/language_layers.h"
+#include "models/networks.h"
+#include "ops/loss.h"
 #include "ops/ops.h"
 
 namespace mantissa {
@@ -98,9 +101,20 @@ class Translator {
 
 }  // namespace
 
-Result<Graph> transformer_nmt(std::string_view name, const TranslationSizes& sizes) {
+Result<Graph> transformer_translator(std::string_view name, const TranslationSizes& sizes) {
   if (sizes.layers < 1) return invalid_input("a network that translates has at least one layer");
   return Translator(name, sizes).classify();
+}
+
+Result<Graph> transformer_nmt(std::string_view name, const ModelOptions& options) {
+  TranslationSizes sizes{.vocabulary = options.classes,
+                         .source = options.sequence,
+                         .target = options.sequence,
+                         .tied = options.tied};
+  sizes.channels =
+      channels_of_heads(sizes.heads, sizes.channels / sizes.heads, options.width_multiplier);
+  MANTISSA_ASSIGN(Graph graph, transformer_translator(name, sizes));
+  return ops::with_loss(std::move(graph), options.loss, options.label_smoothing);
 }
 
 }  // namespace mantissa

@@ -23,9 +23,9 @@ struct TranslationSizes {
   bool tied = false;  // the classifier has the embedding's weights, too
 };
 
-// Without a loss; its result are the logits, [target, vocabulary]. Both languages have one
-// embedding. Target position i sees positions up to i, and the source's tokens without its padding.
-// Errors: sizes that the operators refuse, fewer than one layer.
-Result<Graph> transformer_nmt(std::string_view name, const TranslationSizes& sizes);
+// A transformer without a loss; its result are the logits, [target, vocabulary]. Both languages
+// have one embedding. Target position i sees positions up to i, and the source's tokens without its
+// padding. Errors: sizes that the operators refuse, fewer than one layer.
+Result<Graph> transformer_translator(std::string_view name, const TranslationSizes& sizes);
 
 }  // namespace mantissa

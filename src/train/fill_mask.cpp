@@ -47,7 +47,7 @@ std::vector<TokenGuess> guesses_of(const TokenLogits& logits, const Vocabulary& 
   constexpr int kProbabilityFraction = 30;
   const std::vector<int32_t> probabilities = probabilities_of(logits, softmax);
   std::vector<TokenGuess> guesses;
-  for (const Token token : by_logits(logits)) {
+  for (const Token token : by_logits(logits, top + 1)) {
     if (std::ssize(guesses) == top) break;
     if (token + size_t{1} == vocabulary.names().size()) continue;
     guesses.push_back(
@@ -63,7 +63,7 @@ Result<std::vector<std::vector<TokenGuess>>> fill_masks(FrozenNetwork& network,
                                                         ThreadPool& pool, Isa isa) {
   MANTISSA_ASSIGN(const LanguageOptions language, language_options(network.description.network));
   const Vocabulary vocabulary(network.description.class_names);
-  if (!language.masks || !vocabulary.has_mask()) {
+  if (language.task != TextTask::kMasks || !vocabulary.has_mask()) {
     return invalid_input("network '" + network.description.network.name +
                          "' is no masked language model, such as bert_tiny");
   }

@@ -51,10 +51,12 @@ Token draw(TokenLogits logits, const GenerationOptions& options,
 Result<std::string> generate_text(FrozenNetwork& network, const GenerationOptions& options,
                                   ThreadPool& pool, Isa isa, const TextObserver& observer) {
   MANTISSA_ASSIGN(const LanguageOptions language, language_options(network.description.network));
-  if (language.masks) {
+  if (language.task != TextTask::kNextToken) {
+    const bool masks = language.task == TextTask::kMasks;
     return invalid_input("network '" + network.description.network.name +
-                         "' is a masked language model: it finds what is missing, and does not go "
-                         "on with a text");
+                         (masks ? "' is a masked language model, for mantissa fill-mask"
+                                : "' translates, with mantissa translate") +
+                         ": it does not go on with a text");
   }
   const Vocabulary vocabulary(network.description.class_names);
   auto encoded = vocabulary.encode(options.prompt);

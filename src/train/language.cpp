@@ -35,21 +35,34 @@ std::string describe(const Score& score) {
 
 }  // namespace
 
-bool reads_tokens(const Graph& network) { return input_named(network, kTokenTensor) != nullptr; }
+bool reads_tokens(const Graph& network) {
+  return input_named(network, kTokenTensor) != nullptr ||
+         input_named(network, kSourceTensor) != nullptr;
+}
 
 Result<LanguageOptions> language_options(const Graph& network) {
-  const Value *tokens = input_named(network, kTokenTensor),
-              *labels = input_named(network, kLabelTensor);
-  for (const Value* value : {tokens, labels}) {
-    const bool fits =
-        value != nullptr && value->element == Element::kIndex && value->shape.rank == 1;
-    if (!fits) return no_language_model(network, "it lacks one of its inputs");
+  const auto has = [&](const char* name) { return input_named(network, name) != nullptr; };
+  const TextTask task = has(kSourceTensor) && has(kSourceLengthTensor) ? TextTask::kTranslation
+                        : has(kSegmentTensor) && has(kLengthTensor)    ? TextTask::kMasks
+                                                                       : TextTask::kNextToken;
+  const bool translates = task == TextTask::kTranslation;
+  const Value* tokens = input_named(network, translates ? kTranslationTensor : kTokenTensor);
+  if (tokens == nullptr || tokens->shape.rank != 1) {
+    return no_language_model(network, "it lacks one of its inputs");
   }
-  const bool masks = input_named(network, kSegmentTensor) != nullptr &&
-                     input_named(network, kLengthTensor) != nullptr;
+  const int64_t sequence = tokens->shape[0];
+  const auto specs = specs_for(task, sequence);
+  for (const TensorSpec& spec : specs) {
+    const Value* input = input_named(network, spec.name.c_str());
+    if (input != nullptr && input->element == Element::kIndex && input->shape == spec.shape) {
+      continue;
+    }
+    return no_language_model(
+        network, "it lacks the input '" + spec.name + "', int32 " + to_string(spec.shape));
+  }
   const Shape& output = network.values[network.outputs[0]].shape;
-  if (network.inputs.size() != (masks ? 4 : 2) || network.outputs.size() != 1 || output.rank != 2 ||
-      tokens->shape != labels->shape || output[0] != tokens->shape[0]) {
+  if (network.inputs.size() != specs.size() || network.outputs.size() != 1 || output.rank != 2 ||
+      output[0] != sequence) {
     return no_language_model(network, "its inputs and outputs are others");
   }
   const auto& cross_entropy = *ops::loss_of(ops::LossKind::kCrossEntropy).op;
@@ -57,7 +70,7 @@ Result<LanguageOptions> language_options(const Graph& network) {
                         network.nodes[network.losses[0]].op == &cross_entropy &&
                         network.nodes[network.losses[0]].inputs[0] == network.outputs[0];
   if (!has_loss) return no_language_model(network, "its loss is another");
-  return LanguageOptions{tokens->shape[0], output[1], masks};
+  return LanguageOptions{sequence, output[1], task};
 }
 
 double bits_of_nats(double nats) { return nats / std::log(2.0); }
@@ -84,7 +97,7 @@ Result<Score> measure_language(Programs& programs, BatchSource& batches,
 
 std::string language_json(const Score& score, const LanguageOptions& options,
                           const std::string& data, const std::string& model_sha256,
-                          double seconds) {
+                          const std::optional<TranslationScore>& translation, double seconds) {
   nlohmann::ordered_json json = {{"data", data},
                                  {"tokens", score.examples},
                                  {"sequence", options.sequence},
@@ -94,6 +107,10 @@ std::string language_json(const Score& score, const LanguageOptions& options,
                                  {"perplexity", perplexity_of_nats(score.loss)},
                                  {"accuracy", score.accuracy()},
                                  {"model_sha256", model_sha256}};
+  if (translation) {
+    json["bleu"] = translation->bleu;
+    json["chrf"] = translation->chrf;
+  }
   if (seconds >= 0) json["seconds"] = seconds;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

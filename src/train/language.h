@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
+#include "data/text.h"
+#include "data/translation_score.h"
 #include "graph/graph.h"
 #include "train/task.h"
 
@@ -13,11 +16,12 @@ namespace mantissa {
 
 // A network's sizes: it has the inputs "tokens" and "labels", int32 [sequence], one result
 // [sequence, vocabulary], and one loss between that and the labels. A masked language model has the
-// inputs "segments", int32 [sequence], and "lengths", int32 [], too.
+// inputs "segments", int32 [sequence], and "lengths", int32 [], too. A network that translates has
+// "target" in place of "tokens", and "source", int32 [sequence], and "source_length", int32 [].
 struct LanguageOptions {
   int64_t sequence = 0;
   int64_t vocabulary = 0;
-  bool masks = false;
+  TextTask task = TextTask::kNextToken;
   ops::LossKind loss = ops::LossKind::kCrossEntropy;
 };
 
@@ -35,6 +39,7 @@ double perplexity_of_nats(double nats);
 // evaluation.json of a language model. `seconds` below 0: they do not belong to the result.
 std::string language_json(const Score& score, const LanguageOptions& options,
                           const std::string& data, const std::string& model_sha256,
+                          const std::optional<TranslationScore>& translation = std::nullopt,
                           double seconds = -1);
 
 // The task's score of all batches: tokens, their loss, and how many were the likeliest.

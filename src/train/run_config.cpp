@@ -237,7 +237,7 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
 
 // Language models read a text, in sequences; their optimizer is Adam unless another is named.
 Status take_language(const std::map<std::string, std::string>& settings, RunConfig& config) {
-  constexpr int64_t kSequence = 128;
+  constexpr int64_t kSequence = 128, kSentence = 64;
   const bool is_language =
       config.network ? reads_tokens(*config.network) : is_language_model(config.model);
   if (!is_language) {
@@ -258,7 +258,9 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
                            std::to_string(options.sequence) + ": leave it out, or change the file");
     }
   }
-  if (config.sequence == 0) config.sequence = kSequence;
+  const bool translates = text_options(config).task == TextTask::kTranslation;
+  if (config.sequence == 0) config.sequence = translates ? kSentence : kSequence;
+  if (translates && !settings.contains("tokens")) config.tokens = Tokens::kPieces;
   if (config.tokens == Tokens::kPieces && config.vocabulary == 0) config.vocabulary = kUsualPieces;
   if (config.tokens != Tokens::kPieces && config.vocabulary > 0) {
     return invalid_input("vocabulary: is for --tokens sentencepiece; " +
@@ -337,15 +339,17 @@ DataOptions data_options(const RunConfig& config) {
 }
 
 TextOptions text_options(const RunConfig& config) {
-  bool masks = is_masked_model(config.model);
+  TextTask task = is_masked_model(config.model)        ? TextTask::kMasks
+                  : is_translation_model(config.model) ? TextTask::kTranslation
+                                                       : TextTask::kNextToken;
   if (config.network) {
     const auto options = language_options(*config.network);
-    masks = options.ok() && options->masks;
+    task = options.ok() ? options->task : TextTask::kNextToken;
   }
   return {.sequence = config.sequence,
           .tokens = config.tokens,
           .pieces = config.vocabulary,
-          .masks = masks};
+          .task = task};
 }
 
 Result<int64_t> parse_integer(const std::string& name, const std::string& text, int64_t low,

@@ -9,12 +9,12 @@ namespace mantissa {
 namespace {
 
 Result<RunData> load_run_text(const RunConfig& config, const DatasetInfo& inspected) {
-  MANTISSA_ASSIGN(Text text, load_text(config.data, text_options(config)));
   RunData run;
+  run.text_options = text_options(config);
+  MANTISSA_ASSIGN(Text text, load_text(config.data, run.text_options));
   run.name = config.data;
   run.class_names = text.vocabulary.names();
   run.sha256 = text.sha256;
-  run.sequence = config.sequence;
   run.seed = config.seed;
   run.text = std::move(text);
   const bool is_same = run.class_names == inspected.class_names &&

@@ -22,23 +22,24 @@ struct RunData {
   ImageSet test;
   std::string sha256;  // of all of them, before any were held back
   std::optional<TableSchema> table = {};
-  // In place of pictures and rows: a text, in sequences of so many tokens.
+  // In place of pictures and rows: a text, and how examples are made of it.
   std::optional<Text> text = {};
-  int64_t sequence = 0;
+  TextOptions text_options = {};
   uint64_t seed = 0;  // of masks
 
   // The training examples as the settings change them in each epoch, with weights of their classes
   // if the settings have some.
   Result<Examples> augmented(const RunConfig& config) const;
   Examples training_examples() const {
-    return text ? examples_for(text->vocabulary, text->train, sequence, seed) : examples_of(train);
+    return text ? examples_for(text->vocabulary, text->train, text_options, seed)
+                : examples_of(train);
   }
   Examples validation_examples() const {
-    return text ? examples_for(text->vocabulary, text->validation, sequence, kTestMasks)
+    return text ? examples_for(text->vocabulary, text->validation, text_options, kTestMasks)
                 : examples_of(validation);
   }
   Examples test_examples() const {
-    return text ? examples_for(text->vocabulary, text->test, sequence, kTestMasks)
+    return text ? examples_for(text->vocabulary, text->test, text_options, kTestMasks)
                 : examples_of(test);
   }
 };

@@ -20,7 +20,9 @@ Machine behind_frozen(const RunInference& run) {
 }  // namespace
 
 Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data) {
-  if (data.text) return language_task({data.sequence, plan.graph.classes()}, config.data);
+  if (data.text)
+    return language_task({data.text_options.sequence, plan.graph.classes(), data.text_options.task},
+                         config.data);
   if (data.table && data.table->is_regression()) {
     return regression_task(data.table->target, config.data);
   }

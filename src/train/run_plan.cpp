@@ -77,9 +77,8 @@ std::string advice(const RunConfig& config, const RunPlan& plan) {
 }
 
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
-  const std::vector<TensorSpec> specs = data.sequence > 0
-                                            ? specs_for(Vocabulary(data.class_names), data.sequence)
-                                            : example_specs(data);
+  const std::vector<TensorSpec> specs =
+      data.sequence > 0 ? specs_for(text_options(config).task, data.sequence) : example_specs(data);
   MemoryPlan memory;
   memory.items = {
       {"data set", data.bytes()},

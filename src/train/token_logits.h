@@ -19,8 +19,8 @@ struct TokenLogits {
 // Those of a row of a network's results.
 TokenLogits logits_at(const Tensor& all, int64_t row);
 
-// Tokens by their logits, the largest first; of equals the lower number.
-std::vector<Token> by_logits(const TokenLogits& logits);
+// So many tokens by their logits, the largest first; of equals the lower number.
+std::vector<Token> by_logits(const TokenLogits& logits, int64_t count = kMostCharacters);
 
 // Their softmax in Q30.
 std::vector<int32_t> probabilities_of(const TokenLogits& logits,

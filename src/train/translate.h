@@ -1,0 +1,43 @@
+// Translations by a network, the likeliest ones that a beam search finds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "train/frozen_network.h"
+
+namespace mantissa {
+
+constexpr int64_t kMostBeam = 64;
+
+struct TranslationOptions {
+  int64_t beam = 4;         // hypotheses of a sentence; 1: always the likeliest token
+  int64_t batch_size = 32;  // sentences computed at once
+};
+
+struct Translations {
+  std::vector<std::string> texts;  // one for each sentence; "" of an empty one
+  int64_t truncated = 0;           // sentences with more tokens than the network reads
+};
+
+// Told how many sentences are done. Returns false to stop.
+using TranslationObserver = std::function<bool(int64_t done)>;
+
+// A hypothesis costs the sum of -log2(probability) of its tokens, as integers in Q24; the cheapest
+// of all that end is taken, by its cost per token. A translation has at most as many tokens as the
+// network's sequence, and 16 more than twice those of the source. Sentences of similar length are
+// computed together; in integer formats neither neighbours nor padding change a translation.
+// Errors: a network that does not translate; a sentence with a line feed, or a character that the
+// network does not know, with the sentence's number as a line; kInterrupted.
+Result<Translations> translate_sentences(FrozenNetwork& network,
+                                         std::span<const std::string> sentences,
+                                         const TranslationOptions& options, ThreadPool& pool,
+                                         Isa isa, const TranslationObserver& observer);
+
+}  // namespace mantissa

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Networks that translate, on the command line: train, resume, eval, translate, and what they refuse.
+# shellcheck disable=SC2016
+# shellcheck source=tests/cli/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# A language that is translated word by word.
+corpus=$folder/corpus.tsv
+python3 - "$corpus" <<'EOF'
+import random
+import sys
+random.seed(5)
+words = {"red": "rot", "big": "groß", "old": "alt", "cat": "Katze", "dog": "Hund", "sees": "sieht"}
+with open(sys.argv[1], "w", encoding="utf-8") as file:
+    for i in range(1200):
+        source = random.choices(list(words), k=random.randint(1, 6))
+        print(" ".join(source), " ".join(map(words.get, source)), f"document{i % 97}", sep="\t",
+              file=file)
+EOF
+json() { python3 -c "import json, sys; print(json.load(open(sys.argv[1]))$1)" "$2"; }
+size=(--data "$corpus" --vocabulary 64 --sequence 16 --batch-size 16)
+small=(--model transformer_nmt "${size[@]}" --width 0.25 --learning-rate 0.005)
+
+run train "${small[@]}" --steps 120 --threads 2 --out "$folder/a"
+holds "train" eval '((status == 0))'
+holds "train advises translate" grep -q 'mantissa translate' "$folder/stdout"
+holds "tokens are pieces of words" grep -q 'tokens = "sentencepiece"' "$folder/a/config.toml"
+bits=$(json '["test_bits_per_token"]' "$folder/a/summary.json")
+holds "it learns: $bits bits" python3 -c "import sys; sys.exit(not float('$bits') < 1.5)"
+
+state() { json '["state_sha256"]' "$folder/$1/summary.json"; }
+run train "${small[@]}" --steps 20 --threads 2 --out "$folder/b" --checkpoint-every 10
+run train "${small[@]}" --steps 20 --threads 1 --isa scalar --out "$folder/scalar"
+holds "another instruction set, the same state" eval '[[ $(state b) == $(state scalar) ]]'
+run train "${small[@]}" --steps 20 --threads 2 --stages 2 --out "$folder/stages"
+holds "two stages, the same state" eval '[[ $(state b) == $(state stages) ]]'
+mkdir "$folder/resumed"
+cp "$folder/b/"{config.toml,checkpoint-00000010.safetensors} "$folder/resumed/"
+run train --out "$folder/resumed" --resume
+holds "a resumed run has the same state" eval '[[ $(state b) == $(state resumed) ]]'
+# A network as a file is the same network.
+run info "${small[@]:0:8}" --width 0.25 --graph
+cp "$folder/stdout" "$folder/mine.json"
+run train --model "$folder/mine.json" "${size[@]}" --learning-rate 0.005 --steps 20 --out "$folder/e"
+holds "a network as a file is the same network" eval '[[ $(state b) == $(state e) ]]'
+
+run eval --checkpoint "$folder/a"
+holds "eval prints BLEU and chrF" grep -Eq '^test BLEU [0-9.]+, chrF [0-9.]+, loss ' "$folder/stdout"
+run eval --checkpoint "$folder/a" --json --beam 1
+cp "$folder/stdout" "$folder/eval.json"
+holds "eval finds the loss that train found" eval '[[ $(json "[\"bits_per_token\"]" "$folder/eval.json") == "$bits" ]]'
+holds "it translates: $(json '["chrf"]' "$folder/eval.json") chrF" python3 -c \
+  "import json, sys; sys.exit(not json.load(open('$folder/eval.json'))['chrf'] > 40)"
+
+# Neighbours, padding, threads and instruction sets change no translation.
+printf 'big cat\n\nold dog sees red cat\ndog\nbig big old cat sees dog\n' >"$folder/english.txt"
+translate() { run translate --checkpoint "$folder/a" "$@" --quiet; cat "$folder/stdout"; }
+all=$(translate --data "$folder/english.txt")
+holds "a translation for each line" eval '[[ $(wc -l <"$folder/stdout") == 5 ]]'
+holds "an empty line stays empty" eval '[[ -z $(sed -n 2p "$folder/stdout") ]]'
+holds "one by one" eval '[[ $(translate --data "$folder/english.txt" --batch-size 1) == "$all" ]]'
+holds "one thread, scalar" eval \
+  '[[ $(translate --data "$folder/english.txt" --threads 1 --isa scalar) == "$all" ]]'
+holds "a sentence alone" eval '[[ $(translate --text dog) == "$(sed -n 4p <<<"$all")" ]]'
+run translate --checkpoint "$folder/a" --data "$folder/english.txt" --out "$folder/german.txt" --beam 1
+holds "greedy, into a file" eval '((status == 0)) && [[ $(wc -l <"$folder/german.txt") == 5 ]]'
+run translate --checkpoint "$folder/a" --text 'big cat' --json
+holds "as JSON" eval '[[ $(json "[\"sources\"][0]" "$folder/stdout") == "big cat" ]]'
+long=$(printf 'big %.0s' $(seq 40))
+run translate --checkpoint "$folder/a" --text "$long"
+holds "a sentence that is too long is cut short, and that is said" eval \
+  '((status == 0)) && grep -q "of 1 sentences the end was not read" "$folder/stderr"'
+
+for choice in '--format fp32' '--format dfp8' '--tied' '--tokens bytes'; do
+  # shellcheck disable=SC2086
+  run train --model transformer_nmt --data "$corpus" --sequence 32 --width 0.25 --batch-size 8 \
+    --steps 3 $choice --out "$folder/d" --overwrite
+  holds "train $choice" eval '((status == 0))'
+  run translate --checkpoint "$folder/d" --text 'big cat'
+  holds "translate $choice" eval '((status == 0))'
+done
+
+refuses "a character that the network does not know" 2 "line 1, byte 4: the network does not know 'X'" \
+  translate --checkpoint "$folder/a" --text 'big X'
+refuses "nothing to translate" 2 'name a sentence' translate --checkpoint "$folder/a"
+refuses "a sentence and a file" 2 'name a sentence' \
+  translate --checkpoint "$folder/a" --text dog --data "$folder/english.txt"
+refuses "a file that is not there" 2 'nowhere.txt' \
+  translate --checkpoint "$folder/a" --data "$folder/nowhere.txt"
+refuses "no hypotheses" 2 'beam' translate --checkpoint "$folder/a" --text dog --beam 0
+refuses "generate" 2 'translates, with mantissa translate' \
+  generate --checkpoint "$folder/a" --prompt big
+printf 'no tab here\n' >"$folder/bad.tsv"
+refuses "a text without tabs" 2 'line 1' \
+  train --model transformer_nmt --data "$folder/bad.tsv" --out "$folder/f"
+printf 'a\tb\n' >"$folder/short.tsv"
+refuses "a text that is too short" 2 'choose a longer text' \
+  train --model transformer_nmt --data "$folder/short.tsv" --out "$folder/f"
+refuses "sentences that are all too long" 2 'no pair of sentences of at most 1 tokens' \
+  train --model transformer_nmt --data "$corpus" --vocabulary 64 --sequence 1 --out "$folder/f"
+run train --model transformer_lm --data "$folder/english.txt" --sequence 2 --steps 1 --out "$folder/lm"
+refuses "a language model" 2 'does not translate' translate --checkpoint "$folder/lm" --text dog
+
+finish
