@@ -14,13 +14,15 @@ namespace {
 constexpr int64_t kWords = 6, kSource = 5, kTarget = kSource + 1, kBatch = 16;
 constexpr int32_t kEnd = 0;  // of a sentence, and what the target begins with
 
-Graph translator(bool tied) {
-  auto graph = transformer_translator("translator", {.vocabulary = kWords + 1,
-                                                     .source = kSource,
-                                                     .target = kTarget,
-                                                     .layers = 1,
-                                                     .channels = 32,
-                                                     .tied = tied});
+using Build = Result<Graph> (*)(std::string_view, const TranslationSizes&);
+
+Graph translator(Build build, bool tied) {
+  auto graph = build("translator", {.vocabulary = kWords + 1,
+                                    .source = kSource,
+                                    .target = kTarget,
+                                    .layers = build == lstm_translator ? 2 : 1,
+                                    .channels = 32,
+                                    .tied = tied});
   EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
   return std::move(*graph);
 }
@@ -65,6 +67,7 @@ struct Choice {
   int64_t micro_batch = kBatch;
   bool tied = false;
   int32_t padding = kEnd;
+  Build build = transformer_translator;
 };
 
 class Translation {
@@ -78,7 +81,7 @@ class Translation {
                   .threads = choice.threads,
                   .isa = choice.isa,
                   .seed = 3},
-                 translator(choice.tied)) {}
+                 translator(choice.build, choice.tied)) {}
 
   // The loss of the last step.
   double train(int steps) {
@@ -111,6 +114,14 @@ TEST(Translation, LearnsInEachFormat) {
   }
 }
 
+TEST(Translation, LearnsByRecurrentLayers) {
+  for (const char* format : {"bfp8", "dfp8", "fp32"}) {
+    Translation translation({.format = format, .threads = 2, .build = lstm_translator});
+    EXPECT_GT(translation.train(1), 0.8) << format;
+    EXPECT_LT(translation.train(400), 0.4) << format;
+  }
+}
+
 TEST(Translation, LearnsWithOneTableForAll) {
   for (const char* format : {"bfp8", "fp32"}) {
     Translation translation({.format = format, .threads = 2, .tied = true});
@@ -120,28 +131,32 @@ TEST(Translation, LearnsWithOneTableForAll) {
 }
 
 TEST(Translation, HasTheSameBitsOverThreadsInstructionSetsAndMicroBatches) {
-  for (const char* format : {"bfp8", "dfp8", "bfp:g=8,gr=stochastic"}) {
-    Translation scalar({.format = format, .isa = Isa::kScalar});
-    scalar.train(4);
-    for (const int threads : {1, 3}) {
-      Translation other({.format = format, .threads = threads});
-      other.train(4);
-      EXPECT_EQ(other.sha256(), scalar.sha256()) << format << " " << threads;
+  for (const Build build : {transformer_translator, lstm_translator}) {
+    for (const char* format : {"bfp8", "dfp8", "bfp:g=8,gr=stochastic"}) {
+      Translation scalar({.format = format, .isa = Isa::kScalar, .build = build});
+      scalar.train(4);
+      for (const int threads : {1, 3}) {
+        Translation other({.format = format, .threads = threads, .build = build});
+        other.train(4);
+        EXPECT_EQ(other.sha256(), scalar.sha256()) << format << " " << threads;
+      }
+      Translation one({.format = format, .micro_batch = 4, .build = build});
+      Translation three({.format = format, .threads = 3, .micro_batch = 4, .build = build});
+      one.train(4);
+      three.train(4);
+      EXPECT_EQ(one.sha256(), three.sha256()) << format;
     }
-    Translation one({.format = format, .micro_batch = 4});
-    Translation three({.format = format, .threads = 3, .micro_batch = 4});
-    one.train(4);
-    three.train(4);
-    EXPECT_EQ(one.sha256(), three.sha256()) << format;
   }
 }
 
 // In fp32 no exponent is shared with what stands in the padding.
 TEST(Translation, DoesNotSeeTheSourcesPadding) {
-  Translation ends({.format = "fp32"});
-  Translation words({.format = "fp32", .padding = 2});
-  EXPECT_EQ(ends.train(5), words.train(5));
-  EXPECT_EQ(ends.sha256(), words.sha256());
+  for (const Build build : {transformer_translator, lstm_translator}) {
+    Translation ends({.format = "fp32", .build = build});
+    Translation words({.format = "fp32", .padding = 2, .build = build});
+    EXPECT_EQ(ends.train(5), words.train(5));
+    EXPECT_EQ(ends.sha256(), words.sha256());
+  }
 }
 
 TEST(Translation, RefusesImpossibleSizes) {

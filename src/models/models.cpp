@@ -97,6 +97,14 @@ constexpr Builder kBuilders[] = {
      true,
      false,
      true},
+    {{"lstm_nmt", "translates: encoder and decoder, 2 LSTM layers each, 128 channels, attention"},
+     0.05,
+     lstm_nmt,
+     false,
+     false,
+     true,
+     false,
+     true},
 };
 
 // An error for a network of pictures that is to take a table, or for widths that it has not.

@@ -48,7 +48,8 @@ Result<Graph> bert_tiny(std::string_view name, const ModelOptions& options);
 Result<Graph> bert_base(std::string_view name, const ModelOptions& options);
 Result<Graph> bert_large(std::string_view name, const ModelOptions& options);
 
-// Networks that translate: translation.cpp.
+// Networks that translate: translation.cpp, recurrent_translation.cpp.
 Result<Graph> transformer_nmt(std::string_view name, const ModelOptions& options);
+Result<Graph> lstm_nmt(std::string_view name, const ModelOptions& options);
 
 }  // namespace mantissa

@@ -106,14 +106,18 @@ Result<Graph> transformer_translator(std::string_view name, const TranslationSiz
   return Translator(name, sizes).classify();
 }
 
-Result<Graph> transformer_nmt(std::string_view name, const ModelOptions& options) {
+TranslationSizes translation_sizes(const ModelOptions& options) {
   TranslationSizes sizes{.vocabulary = options.classes,
                          .source = options.sequence,
                          .target = options.sequence,
                          .tied = options.tied};
   sizes.channels =
       channels_of_heads(sizes.heads, sizes.channels / sizes.heads, options.width_multiplier);
-  MANTISSA_ASSIGN(Graph graph, transformer_translator(name, sizes));
+  return sizes;
+}
+
+Result<Graph> transformer_nmt(std::string_view name, const ModelOptions& options) {
+  MANTISSA_ASSIGN(Graph graph, transformer_translator(name, translation_sizes(options)));
   return ops::with_loss(std::move(graph), options.loss, options.label_smoothing);
 }
 

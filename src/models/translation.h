@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "models/models.h"
 
 namespace mantissa {
 
@@ -23,9 +24,15 @@ struct TranslationSizes {
   bool tied = false;  // the classifier has the embedding's weights, too
 };
 
+// The sizes that options ask for.
+TranslationSizes translation_sizes(const ModelOptions& options);
+
 // A transformer without a loss; its result are the logits, [target, vocabulary]. Both languages
 // have one embedding. Target position i sees positions up to i, and the source's tokens without its
 // padding. Errors: sizes that the operators refuse, fewer than one layer.
 Result<Graph> transformer_translator(std::string_view name, const TranslationSizes& sizes);
+
+// The same of LSTM layers and one attention.
+Result<Graph> lstm_translator(std::string_view name, const TranslationSizes& sizes);
 
 }  // namespace mantissa

@@ -80,6 +80,19 @@ for choice in '--format fp32' '--format dfp8' '--tied' '--tokens bytes'; do
   holds "translate $choice" eval '((status == 0))'
 done
 
+# Recurrent layers.
+recurrent=(train --model lstm_nmt "${size[@]}" --width 0.25 --learning-rate 0.005)
+run "${recurrent[@]}" --steps 120 --out "$folder/lstm"
+bits=$(json '["test_bits_per_token"]' "$folder/lstm/summary.json")
+holds "lstm_nmt learns: $bits bits" python3 -c "import sys; sys.exit(not float('$bits') < 1.5)"
+run "${recurrent[@]}" --steps 10 --out "$folder/one"
+run "${recurrent[@]}" --steps 10 --threads 1 --isa scalar --out "$folder/other"
+holds "lstm_nmt: another instruction set" eval '[[ $(state one) == $(state other) ]]'
+recurrent_translate() { run translate --checkpoint "$folder/lstm" "$@" --quiet; cat "$folder/stdout"; }
+all=$(recurrent_translate --data "$folder/english.txt")
+holds "lstm_nmt translates one by one as all together" eval \
+  '[[ $(recurrent_translate --data "$folder/english.txt" --batch-size 1) == "$all" ]]'
+
 refuses "a character that the network does not know" 2 "line 1, byte 4: the network does not know 'X'" \
   translate --checkpoint "$folder/a" --text 'big X'
 refuses "nothing to translate" 2 'name a sentence' translate --checkpoint "$folder/a"
