@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <utility>
 
 #include "base/atomic_file.h"
 #include "base/hash.h"
 #include "data/code_point.h"
+#include "data/gettext.h"
 
 namespace mantissa {
 namespace {
+
+constexpr const char* kCatalogueEnding = ".mo";
 
 Error on_line(int64_t line, const std::string& message) {
   return invalid_input("line " + std::to_string(line) + ": " + message);
@@ -68,6 +72,40 @@ unsigned hundredth_of(const SentencePair& pair) {
   return number % 100;
 }
 
+bool is_catalogue(const std::string& file) {
+  return std::filesystem::path(file).extension() == kCatalogueEnding;
+}
+
+// A catalogue's name without its ending.
+std::string document_of(const std::string& file) {
+  return std::filesystem::path(file).stem().string();
+}
+
+// The file itself, or the catalogues of a folder by their names.
+Result<std::vector<std::string>> files_of(const std::string& path) {
+  std::error_code failed;
+  if (!std::filesystem::is_directory(path, failed)) return std::vector<std::string>{path};
+  std::vector<std::string> files;
+  for (std::filesystem::directory_iterator entry(path, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const std::string file = entry->path().string();
+    if (is_catalogue(file)) files.push_back(file);
+  }
+  if (failed) return invalid_input("'" + path + "' cannot be read: " + failed.message());
+  if (files.empty()) {
+    return invalid_input("'" + path + "' has no gettext catalogues (*.mo); a parallel text is a " +
+                         "file of lines, or a folder of such catalogues");
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Result<std::string> read_pairs_file(const std::string& file) {
+  MANTISSA_ASSIGN(const auto bytes, read_file(file, kMostParallelBytes));
+  if (bytes.empty()) return invalid_input("'" + file + "' is empty");
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
 }  // namespace
 
 Result<std::vector<SentencePair>> parse_parallel_text(std::string_view text, int64_t& skipped) {
@@ -96,29 +134,38 @@ Result<std::vector<SentencePair>> parse_parallel_text(std::string_view text, int
 }
 
 Result<ParallelText> load_parallel_text(const std::string& path) {
-  MANTISSA_ASSIGN(const auto bytes, read_file(path, kMostParallelBytes));
-  if (bytes.empty()) return invalid_input("'" + path + "' is empty");
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  MANTISSA_ASSIGN(std::vector<std::string> files, files_of(path));
   ParallelText parts;
-  auto pairs = parse_parallel_text(text, parts.skipped);
-  if (!pairs.ok()) {
-    const Error& error = pairs.error();
-    return make_error(error.code, "'" + path + "', " + error.message, error.where);
-  }
-  for (SentencePair& pair : *pairs) {
-    const unsigned place = hundredth_of(pair);
-    auto& part = place < 90 ? parts.train : place < 95 ? parts.validation : parts.test;
-    part.push_back(std::move(pair));
+  std::string contents;
+  int64_t count = 0;
+  for (const std::string& file : files) {
+    MANTISSA_ASSIGN(const std::string text, read_pairs_file(file));
+    int64_t skipped = 0;
+    auto pairs = is_catalogue(file)
+                     ? parse_catalogue(text, files.size() > 1 ? document_of(file) : "", skipped)
+                     : parse_parallel_text(text, skipped);
+    if (!pairs.ok()) {
+      const Error& error = pairs.error();
+      return make_error(error.code, "'" + file + "', " + error.message, error.where);
+    }
+    parts.skipped += skipped;
+    count += std::ssize(*pairs);
+    for (SentencePair& pair : *pairs) {
+      const unsigned place = hundredth_of(pair);
+      auto& part = place < 90 ? parts.train : place < 95 ? parts.validation : parts.test;
+      part.push_back(std::move(pair));
+    }
+    contents += files.size() > 1 ? document_of(file) + " " + sha256_hex(text) + "\n" : text;
   }
   for (const auto& [part, name] :
        {std::pair(&parts.train, "train on"), std::pair(&parts.validation, "validate with"),
         std::pair(&parts.test, "test with")}) {
     if (!part->empty()) continue;
-    return invalid_input("'" + path + "' has " + std::to_string(pairs->size()) +
+    return invalid_input("'" + path + "' has " + std::to_string(count) +
                          " pairs of sentences and, divided by document, none to " + name +
                          "; choose a longer text, or more documents");
   }
-  parts.sha256 = sha256_hex("parallel text 90 5 5\n" + std::string(text));
+  parts.sha256 = sha256_hex("parallel text 90 5 5\n" + contents);
   return parts;
 }
 

@@ -1,4 +1,4 @@
-// Parallel text as data: sentences and their translations, in a file of lines.
+// Parallel text as data: sentences and their translations, in a file of lines or in catalogues.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,13 @@ constexpr int64_t kMostParallelBytes = int64_t{1} << 30;
 // tab, more than two, a document on some lines only.
 Result<std::vector<SentencePair>> parse_parallel_text(std::string_view text, int64_t& skipped);
 
-// The pairs of a file in three parts, about 90, 5 and 5 of 100. Pairs of one document are in one
-// part, for documents repeat themselves; without documents, pairs of one source text are. Which
-// part is a function of the document's name, or of the source text, alone: it stays where others
-// come or go. Pairs keep their order in the file. Errors of parse_parallel_text; a file that is
-// empty or too large; a part without a pair.
+// The pairs of a file of lines, of a gettext catalogue (*.mo, gettext.h), or of all catalogues of a
+// folder, whose names are their documents, in three parts, about 90, 5 and 5 of 100. Pairs of one
+// document are in one part, for documents repeat themselves; without documents, pairs of one source
+// text are. Which part is a function of the document's name, or of the source text, alone: it stays
+// where others come or go. Pairs keep their order in the file. Errors of parse_parallel_text and
+// parse_catalogue; a file that is empty or too large; a folder without catalogues; a part without a
+// pair.
 Result<ParallelText> load_parallel_text(const std::string& path);
 
 }  // namespace mantissa

@@ -157,7 +157,7 @@ Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocab
 }
 
 Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options) {
-  if (!is_text_file(path)) {
+  if (options.task != TextTask::kTranslation && !is_text_file(path)) {
     return invalid_input("'" + path + "' is no file; language models are trained on a text file");
   }
   MANTISSA_ASSIGN(const Text text, load_text(path, options));
