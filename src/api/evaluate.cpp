@@ -93,7 +93,7 @@ Result<EvaluationOutcome> run_evaluation(const Settings& settings, const Observe
     MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
   }
   MANTISSA_ASSIGN(FrozenNetwork network, load_frozen(config.checkpoint));
-  if (reads_tokens(network.description.network)) {
+  if (reads_tokens(network.description.network) && !network.description.table) {
     return evaluate_language(config, network, observer);
   }
   MANTISSA_RETURN_IF_ERROR(check_examples(network, config.checkpoint));

@@ -24,10 +24,12 @@ struct ImageSet {
   int64_t channels = 0;
   std::vector<uint8_t> pixels;  // [count][height][width][channels]
   std::vector<Label> labels;    // [count], or none: the targets are numbers
-  // Tables have these in place of pixels: mantissas (tensor/table_numbers.h).
+  // Tables have these in place of pixels: mantissas (tensor/table_numbers.h), or tokens of texts.
   int64_t features = 0;               // 0: these are pictures
   std::vector<int16_t> numbers = {};  // [count][features]
   std::vector<int16_t> targets = {};  // [count], or none: there are labels
+  // Of texts: the token that stands behind them; in `numbers` kNoToken does.
+  std::optional<int32_t> padding = std::nullopt;
 
   int64_t example_bytes() const {  // without the target
     return features > 0 ? features * int64_t{sizeof(int16_t)} : height * width * channels;

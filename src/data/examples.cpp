@@ -1,5 +1,6 @@
 #include "data/examples.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -46,7 +47,15 @@ std::vector<TensorSpec> table_specs(int64_t features, bool is_regression) {
   return {{kNumberTensor, DataType::kInt16, Shape{features}}, is_regression ? targets : labels};
 }
 
+std::vector<TensorSpec> labelled_text_specs(int64_t sequence) {
+  return {{kTokenTensor, DataType::kInt32, Shape{sequence}},
+          {kSegmentTensor, DataType::kInt32, Shape{sequence}},
+          {kLengthTensor, DataType::kInt32, Shape{}},
+          {kLabelTensor, DataType::kInt32, Shape{}}};
+}
+
 std::vector<TensorSpec> example_specs(const DatasetInfo& data) {
+  if (data.table && data.table->text) return labelled_text_specs(data.table->text->sequence);
   return data.table ? table_specs(data.table->features(), data.is_regression())
                     : picture_specs(data.height, data.width, data.channels);
 }
@@ -72,8 +81,25 @@ Examples picture_examples(const ImageSet& images, const Augmentation& augmentati
   return examples;
 }
 
+Examples labelled_text_examples(const ImageSet& set) {
+  Examples examples;
+  examples.count = set.count;
+  examples.specs = labelled_text_specs(set.features);
+  examples.write = [&set](uint32_t, uint32_t example, std::span<std::byte* const> places) {
+    const auto from = std::span(set.numbers).subspan(example * set.features, set.features);
+    const auto end = std::find(from.begin(), from.end(), kNoToken);
+    auto* tokens = reinterpret_cast<int32_t*>(places[0]);
+    std::fill(std::copy(from.begin(), end, tokens), tokens + set.features, *set.padding);
+    std::fill_n(reinterpret_cast<int32_t*>(places[1]), set.features, 0);
+    *reinterpret_cast<int32_t*>(places[2]) = static_cast<int32_t>(end - from.begin());
+    *reinterpret_cast<int32_t*>(places[3]) = set.labels.empty() ? 0 : set.labels[example];
+  };
+  return examples;
+}
+
 Examples examples_of(const ImageSet& set, const Augmentation& augmentation, uint64_t seed) {
   if (set.features == 0) return picture_examples(set, augmentation, seed);
+  if (set.padding) return labelled_text_examples(set);
   Examples examples;
   examples.count = set.count;
   examples.specs = table_specs(set.features, set.labels.empty());

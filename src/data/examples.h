@@ -53,6 +53,12 @@ constexpr const char* kNumberTensor = "numbers";  // int16 [features]
 constexpr const char* kTargetTensor = "targets";  // int16 [1]
 std::vector<TensorSpec> table_specs(int64_t features, bool is_regression);
 
+// The tensors of texts with a label: tokens, segments of 0, how many tokens there are, the label.
+std::vector<TensorSpec> labelled_text_specs(int64_t sequence);
+constexpr const char* kTokenTensor = "tokens";      // int32 [sequence]
+constexpr const char* kSegmentTensor = "segments";  // int32 [sequence]
+constexpr const char* kLengthTensor = "lengths";    // int32 []
+
 // The tensors of a data set.
 std::vector<TensorSpec> example_specs(const DatasetInfo& data);
 
@@ -60,6 +66,9 @@ std::vector<TensorSpec> example_specs(const DatasetInfo& data);
 // Without an augmentation they are the same in each.
 Examples picture_examples(const ImageSet& images, const Augmentation& augmentation = {},
                           uint64_t seed = 0);
+
+// Texts of a set with padding; without labels these are 0.
+Examples labelled_text_examples(const ImageSet& set);
 
 // Pictures as above, or rows of a table.
 Examples examples_of(const ImageSet& set, const Augmentation& augmentation = {}, uint64_t seed = 0);

@@ -158,6 +158,31 @@ Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& 
   return chosen;
 }
 
+// The column of texts among the inputs.
+Result<TextColumn> text_column(const std::vector<std::string>& names,
+                               const std::vector<size_t>& inputs, const TextColumn& choice) {
+  constexpr const char* kUsualName = "text";
+  TextColumn column = choice;
+  MANTISSA_RETURN_IF_ERROR(check_text_column(column));
+  const auto place = [&](const std::string& name) {
+    return std::find_if(inputs.begin(), inputs.end(),
+                        [&](size_t i) { return lower(names[i]) == lower(name); });
+  };
+  if (!column.name.empty()) {
+    MANTISSA_ASSIGN(const size_t named, find_column(names, column.name, "text-column: "));
+    if (std::find(inputs.begin(), inputs.end(), named) != inputs.end()) return column;
+    return invalid_input("text-column: '" + column.name + "' is the target, or ignored");
+  }
+  const auto usual = inputs.size() == 1 ? inputs.begin() : place(kUsualName);
+  if (usual == inputs.end()) {
+    return invalid_input(
+        "text-column: name the column of texts that the network reads; there are " +
+        std::to_string(inputs.size()) + ", and none is called text");
+  }
+  column.name = names[*usual];
+  return column;
+}
+
 // The target's column: numbers, or classes.
 Result<TableColumn> target_column(const ColumnValues& values, const std::string& name,
                                   TableTask task, std::vector<std::string>& notes) {
@@ -229,7 +254,11 @@ bool is_of_part(int64_t row, RowPart part) {
 
 Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoices& choices) {
   FoundSchema found;
-  MANTISSA_ASSIGN(const ChosenColumns chosen, choose_columns(rows, choices, found.notes));
+  MANTISSA_ASSIGN(ChosenColumns chosen, choose_columns(rows, choices, found.notes));
+  if (choices.text.tokenizer) {
+    MANTISSA_ASSIGN(found.schema.text, text_column(rows.names(), chosen.inputs, choices.text));
+    chosen.inputs.clear();
+  }
   const std::vector<std::string>& names = rows.names();
   std::vector<ColumnValues> inputs(chosen.inputs.size(), ColumnValues(kMostCategories));
   ColumnValues target(kMaxClasses);
@@ -254,7 +283,12 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
   MANTISSA_ASSIGN(found.schema.target,
                   target_column(target, names[chosen.target], choices.task, found.notes));
   note_missing(found);
-  if (found.schema.columns.empty()) {
+  if (found.schema.text && found.schema.is_regression()) {
+    return invalid_input("the target '" + found.schema.target.name +
+                         "' is of numbers, and a network of texts knows classes; --task " +
+                         "classification takes it for these");
+  }
+  if (found.schema.columns.empty() && !found.schema.text) {
     return invalid_input("no column is left but the target '" + found.schema.target.name + "'");
   }
   if (found.schema.features() <= kMostFeatures) return found;

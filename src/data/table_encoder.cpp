@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/wordpiece.h"
 #include "tensor/table_numbers.h"
 
 namespace mantissa {
@@ -13,6 +14,9 @@ Result<TableEncoder> TableEncoder::create(const TableSchema& schema, const Table
   for (const TableColumn& column : schema.columns) {
     MANTISSA_ASSIGN(const size_t place, find_column(names, column.name, rows.place() + ": "));
     encoder.columns_.push_back({place, numbers_of(column)});
+  }
+  if (schema.text) {
+    MANTISSA_ASSIGN(encoder.text_, find_column(names, schema.text->name, rows.place() + ": "));
   }
   const auto target = std::find(names.begin(), names.end(), schema.target.name);
   if (target != names.end()) {
@@ -34,7 +38,25 @@ Error TableEncoder::wrong(const TableColumn& column, const TableField& field) co
                        category_of(field).substr(0, 40) + "'");
 }
 
+Status TableEncoder::append_text(const TableField& field, std::vector<int16_t>& numbers) {
+  const TextColumn& column = *schema_.text;
+  const WordPiece& tokenizer = *column.tokenizer;
+  auto tokens = tokenizer.encode(field.kind == FieldKind::kMissing ? "" : utf8_text(field.text));
+  if (!tokens.ok()) return invalid_input(rows_.place() + ": " + tokens.error().message);
+  const size_t most = static_cast<size_t>(column.sequence) - 2;
+  truncated_ += tokens->size() > most;
+  const size_t end = numbers.size() + static_cast<size_t>(column.sequence);
+  numbers.push_back(static_cast<int16_t>(tokenizer.first()));
+  for (size_t i = 0; i < std::min(most, tokens->size()); ++i) {
+    numbers.push_back(static_cast<int16_t>((*tokens)[i]));
+  }
+  numbers.push_back(static_cast<int16_t>(tokenizer.last()));
+  numbers.resize(end, kNoToken);
+  return {};
+}
+
 Status TableEncoder::append_inputs(std::span<const TableField> row, std::vector<int16_t>& numbers) {
+  if (schema_.text) return append_text(row[text_], numbers);
   for (size_t i = 0; i < columns_.size(); ++i) {
     const TableColumn& column = schema_.columns[i];
     const TableField& field = row[columns_[i].place];

@@ -28,7 +28,8 @@ class TableEncoder {
   // may be missing.
   static Result<TableEncoder> create(const TableSchema& schema, const TableRows& rows);
 
-  // The mantissas of the inputs: 0 where a value is missing, or is none of the column's
+  // The tokens of the text, with kNoToken behind them; one that is longer than the sequence is cut
+  // short. Or the mantissas of the inputs: 0 where a value is missing, or is none of the column's
   // categories. An error names the line: a text in a column of numbers.
   Status append_inputs(std::span<const TableField> row, std::vector<int16_t>& numbers);
 
@@ -36,7 +37,8 @@ class TableEncoder {
   Result<TableTarget> target(std::span<const TableField> row) const;
 
   bool has_target() const { return target_.has_value(); }
-  int64_t unknown() const { return unknown_; }  // values that were none of the categories
+  int64_t unknown() const { return unknown_; }      // values that were none of the categories
+  int64_t truncated() const { return truncated_; }  // texts that were cut short
 
  private:
   struct Place {
@@ -45,6 +47,7 @@ class TableEncoder {
   };
   TableEncoder(const TableSchema& schema, const TableRows& rows) : schema_(schema), rows_(rows) {}
   static std::unordered_map<std::string, int64_t> numbers_of(const TableColumn& column);
+  Status append_text(const TableField& field, std::vector<int16_t>& numbers);
   static bool is_odd(const TableField& field);
   Error wrong(const TableColumn& column, const TableField& field) const;
 
@@ -52,7 +55,8 @@ class TableEncoder {
   const TableRows& rows_;
   std::vector<Place> columns_;
   std::optional<Place> target_;
-  int64_t unknown_ = 0;
+  size_t text_ = 0;  // of the text's column in a row
+  int64_t unknown_ = 0, truncated_ = 0;
 };
 
 }  // namespace mantissa

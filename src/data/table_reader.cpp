@@ -5,6 +5,7 @@
 
 #include "base/sizes.h"
 #include "data/table_encoder.h"
+#include "data/wordpiece.h"
 #include "tensor/table_numbers.h"
 
 namespace mantissa {
@@ -106,6 +107,7 @@ Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSp
   const TableSchema& schema = *found.table;
   ImageSet set;
   set.features = schema.features();
+  if (schema.text) set.padding = schema.text->tokenizer->padding();
   try {
     set.numbers.reserve(static_cast<size_t>(split.count * set.features));
     MANTISSA_ASSIGN(const auto rows, open(split));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "data/wordpiece.h"
 #include "formats/json_text.h"
 
 namespace mantissa {
@@ -43,7 +44,30 @@ Result<TableColumn> column_of(const Json& json) {
   return invalid_input("column '" + column.name + "' is damaged");
 }
 
+// May throw Json::exception.
+Result<TextColumn> text_column_of(const Json& json) {
+  TextColumn column;
+  json.at("name").get_to(column.name);
+  json.at("sequence").get_to(column.sequence);
+  MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(json.at("tokenizer").get<std::string>()));
+  column.tokenizer = std::make_shared<const WordPiece>(std::move(tokenizer));
+  MANTISSA_RETURN_IF_ERROR(check_text_column(column));
+  return column;
+}
+
 }  // namespace
+
+Status check_text_column(const TextColumn& column) {
+  constexpr int64_t kLeastSequence = 3;  // one token between the special ones
+  if (column.sequence < kLeastSequence || column.sequence > kMostTextTokens) {
+    return invalid_input("sequence: texts have 3 to " + std::to_string(kMostTextTokens) +
+                         " tokens, not " + std::to_string(column.sequence));
+  }
+  const auto pieces = std::ssize(column.tokenizer->pieces());
+  if (pieces <= kMostTextPieces) return {};
+  return invalid_input("the tokenizer has " + std::to_string(pieces) + " pieces; texts in tables " +
+                       "have at most " + std::to_string(kMostTextPieces));
+}
 
 Result<TableTask> parse_table_task(const std::string& text) {
   for (const auto task :
@@ -56,6 +80,7 @@ Result<TableTask> parse_table_task(const std::string& text) {
 const char* table_task_name(TableTask task) { return kTaskNames[static_cast<size_t>(task)]; }
 
 int64_t TableSchema::features() const {
+  if (text) return text->sequence;
   int64_t features = 0;
   for (const TableColumn& column : columns) features += column.width();
   return features;
@@ -64,6 +89,11 @@ int64_t TableSchema::features() const {
 std::string to_json(const TableSchema& schema) {
   Json json = {{"columns", Json::array()}, {"target", column_json(schema.target)}};
   for (const TableColumn& column : schema.columns) json["columns"].push_back(column_json(column));
+  if (schema.text) {
+    json["text"] = {{"name", schema.text->name},
+                    {"sequence", schema.text->sequence},
+                    {"tokenizer", to_json(*schema.text->tokenizer)}};
+  }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -77,6 +107,9 @@ Result<TableSchema> parse_table_schema(std::string_view text) {
       schema.columns.push_back(std::move(one));
     }
     MANTISSA_ASSIGN(schema.target, column_of(json.at("target")));
+    if (json.contains("text")) {
+      MANTISSA_ASSIGN(schema.text, text_column_of(json.at("text")));
+    }
   } catch (const Json::exception&) {
     return invalid_input("the table's columns are damaged");
   }

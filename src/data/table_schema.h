@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,11 +17,30 @@ enum class TableTask { kByTarget, kClassification, kRegression };
 Result<TableTask> parse_table_task(const std::string& text);
 const char* table_task_name(TableTask task);
 
+class WordPiece;
+
+// The texts of a column as tokens, for networks that read these in place of numbers.
+struct TextColumn {
+  std::string name;
+  int64_t sequence = 0;  // tokens of a text, with the two that begin and end it
+  std::shared_ptr<const WordPiece> tokenizer = nullptr;
+};
+
+constexpr int16_t kNoToken = -1;  // behind a text's tokens
+constexpr int64_t kMostTextTokens = 65536;
+constexpr int64_t kMostTextPieces = 32767;  // tokens are int16 in tables
+
+// An error for a sequence that is no text's, or a tokenizer with too many pieces.
+Status check_text_column(const TextColumn& column);
+
 // The user's settings for a table.
 struct TableChoices {
   std::string target = {};  // the column that is predicted; "": one called so, or the last
   std::string ignore = {};  // columns that are left out, with commas between them
   TableTask task = TableTask::kByTarget;
+  // With a tokenizer the network reads a column of texts: its name; "": one called text, or the
+  // only one.
+  TextColumn text = {};
 };
 
 // A column of numbers becomes one number, (x - mean) / deviation; a column of texts one for each
@@ -37,8 +58,10 @@ struct TableColumn {
 struct TableSchema {
   std::vector<TableColumn> columns;  // the inputs, in the order of their numbers
   TableColumn target;                // its categories are the classes; a number: regression
+  std::optional<TextColumn> text = std::nullopt;  // the input, in place of columns
 
   bool is_regression() const { return target.is_number(); }
+  // Numbers of a row, or tokens of its text.
   int64_t features() const;
 };
 

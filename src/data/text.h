@@ -57,8 +57,7 @@ Result<std::vector<Token>> load_test_tokens(const std::string& path, const Vocab
 // The same as a data set, for plans: examples are sequences, classes are tokens.
 Result<DatasetInfo> inspect_text(const std::string& path, const TextOptions& options);
 
-// Examples of a part: so many tokens each, and as labels those that follow them.
-constexpr const char* kTokenTensor = "tokens";  // int32 [sequence]; labels: the same
+// Examples of a part: so many tokens each, and as labels, [sequence], those that follow them.
 std::vector<TensorSpec> text_specs(int64_t sequence);
 int64_t text_example_count(int64_t tokens, int64_t sequence);
 Examples text_examples(std::span<const Token> tokens, int64_t sequence);
@@ -67,9 +66,7 @@ Examples text_examples(std::span<const Token> tokens, int64_t sequence);
 // least one. Of 10 chosen ones 8 become the mask, one a random token, one stays. Their labels are
 // what they were, all others have -1. Choices are random numbers of (seed, epoch, example, place).
 // Segments are 0, lengths the sequence.
-constexpr const char* kSegmentTensor = "segments";  // int32 [sequence]
-constexpr const char* kLengthTensor = "lengths";    // int32 []
-constexpr uint64_t kTestMasks = 0;                  // the seed that examples are measured with
+constexpr uint64_t kTestMasks = 0;  // the seed that examples are measured with
 std::vector<TensorSpec> masked_specs(int64_t sequence);
 Examples masked_examples(std::span<const Token> tokens, int64_t sequence,
                          const Vocabulary& vocabulary, uint64_t seed);

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "graph/rebuild.h"
 #include "models/language_layers.h"
 #include "models/networks.h"
 #include "ops/loss.h"
@@ -93,6 +94,21 @@ Result<Graph> bert_encoder(std::string_view name, const BertSizes& sizes, int64_
 Result<Graph> bert_with_head(std::string_view name, const BertSizes& sizes, int64_t sequence,
                              bool tied) {
   return Bert(name, sizes, sequence).with_head(tied);
+}
+
+Result<Graph> text_classifier(const Graph& encoder, int64_t classes) {
+  const int result = encoder.outputs[0];
+  const Shape shape = encoder.values[result].shape;
+  GraphChanges changes;
+  changes.behind = [&](GraphBuilder& builder, int node, int output) {
+    if (encoder.nodes[static_cast<size_t>(node)].outputs[0] != result) return output;
+    const int flat = builder.add(ops::kReshape, "flat", {output}, {{"channels", shape.count()}});
+    const int first = builder.add(ops::kSlice, "first", {flat}, {{"channels", shape.last()}});
+    return builder.add(ops::kLinear, "classifier", {first},
+                       {{"channels", classes}, {"classifier", 1}});
+  };
+  MANTISSA_ASSIGN(Graph graph, rebuilt(encoder, changes));
+  return ops::with_loss(std::move(graph), ops::LossKind::kCrossEntropy, 0);
 }
 
 Result<Graph> bert_tiny(std::string_view name, const ModelOptions& options) {

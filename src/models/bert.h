@@ -37,4 +37,9 @@ Result<Graph> bert_encoder(std::string_view name, const BertSizes& sizes, int64_
 Result<Graph> bert_with_head(std::string_view name, const BertSizes& sizes, int64_t sequence,
                              bool tied);
 
+// A network of texts with classes: the encoder, and behind the first position of its result (the
+// token that begins a text) a linear layer, "classifier", and cross-entropy with the input
+// "labels", int32 []. Its output is [classes].
+Result<Graph> text_classifier(const Graph& encoder, int64_t classes);
+
 }  // namespace mantissa

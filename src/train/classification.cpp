@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/ordered_batches.h"
+#include "data/wordpiece.h"
 #include "kernels/kernel_table.h"
 #include "ops/fp32/fp32.h"
 #include "ops/wide_values.h"
@@ -79,6 +80,23 @@ Task classification_task(const ClassifierOptions& options, std::string data,
   return task;
 }
 
+namespace {
+
+// Of a network of texts the examples are tokens (ImageSet); else none.
+ImageSet texts_of(const FrozenNetwork& network, const void* examples, int64_t count) {
+  ImageSet texts;
+  const auto& table = network.description.table;
+  if (!table || !table->text) return texts;
+  const auto* tokens = static_cast<const int16_t*>(examples);
+  texts.count = count;
+  texts.features = table->features();
+  texts.numbers.assign(tokens, tokens + count * texts.features);
+  texts.padding = table->text->tokenizer->padding();
+  return texts;
+}
+
+}  // namespace
+
 Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_t count,
                             ThreadPool& pool, Isa isa) {
   const kernels::KernelTable table = kernels::select_kernels(isa);
@@ -88,10 +106,13 @@ Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_
   MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
   Programs programs(network.graph, network.state, {pool, arena.span(), isa});
   programs.add(program);
+  const ImageSet texts = texts_of(network, examples, count);
   const Value& input = network.graph.values[network.graph.inputs[0]];
   const TensorSpec spec{input.name, input.type, input.shape};
   MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(array_examples(count, {{spec, examples}}), count));
+                  OrderedBatches::create(texts.padding ? labelled_text_examples(texts)
+                                                       : array_examples(count, {{spec, examples}}),
+                                         count));
   MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
   const Tensor logits = programs.outputs();
   Classified result;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "data/examples.h"
+#include "models/bert.h"
 #include "ops/ops.h"
 #include "tensor/table_numbers.h"
 #include "train/classifier.h"
@@ -33,12 +34,14 @@ const Value* input_named(const Graph& network, const std::string& name) {
   return found == network.inputs.end() ? nullptr : &network.values[*found];
 }
 
-// An input that examples have. The first two are what a network reads, one of them; the others
-// what its loss compares with.
+// An input that examples have: what a network reads, or what its loss compares with.
 struct KnownInput {
   const char* name;
   bool (*fits)(const Value& value);
 };
+bool is_indices(const Value& value, int rank) {
+  return value.element == Element::kIndex && value.shape.rank == rank;
+}
 constexpr KnownInput kKnownInputs[] = {
     {kPixelTensor,
      [](const Value& value) {
@@ -51,6 +54,9 @@ constexpr KnownInput kKnownInputs[] = {
        return value.element == Element::kNumber && value.shape.rank == 1 &&
               value.exponent == kFeatureExponent;
      }},
+    {kTokenTensor, [](const Value& value) { return is_indices(value, 1); }},
+    {kSegmentTensor, [](const Value& value) { return is_indices(value, 1); }},
+    {kLengthTensor, [](const Value& value) { return is_indices(value, 0); }},
     {kLabelTensor,
      [](const Value& value) { return value.type == DataType::kInt32 && value.shape.rank == 0; }},
     {kTargetTensor,
@@ -70,13 +76,17 @@ Status check_inputs(const Graph& network) {
     return not_for_examples(network, "its input '" + value.name + "' of " + to_string(value.shape) +
                                          " is none of these");
   }
-  const auto has_one = [&](const char* a, const char* b) {
-    return (input_named(network, a) != nullptr) != (input_named(network, b) != nullptr);
-  };
-  if (!has_one(kPixelTensor, kNumberTensor)) {
+  const auto has = [&](const char* name) { return input_named(network, name) != nullptr; };
+  if (has(kPixelTensor) + has(kNumberTensor) + has(kTokenTensor) != 1) {
     return not_for_examples(network, "it has no input 'pixels' or 'numbers'");
   }
-  if (has_one(kLabelTensor, kTargetTensor)) return {};
+  const bool has_text = has(kTokenTensor) && has(kSegmentTensor) && has(kLengthTensor);
+  if (!has_text && (has(kTokenTensor) || has(kSegmentTensor) || has(kLengthTensor))) {
+    return not_for_examples(network,
+                            "of 'tokens', 'segments' (int32, [sequence]) and 'lengths' (int32, []) "
+                            "it has some, not all");
+  }
+  if (has(kLabelTensor) != has(kTargetTensor)) return {};
   return not_for_examples(network, "it has no input 'labels' or 'targets'");
 }
 
@@ -99,13 +109,17 @@ Result<const Node*> loss_of_examples(const Graph& network) {
   return &loss;
 }
 
-// "tables of 13 numbers", "pictures of [28, 28, 1]".
+// "tables of 13 numbers", "texts of 128 tokens", "pictures of [28, 28, 1]".
 std::string examples_text(const ModelOptions& options) {
+  if (options.sequence > 0) return "texts of " + std::to_string(options.sequence) + " tokens";
   if (options.features > 0) return "tables of " + std::to_string(options.features) + " numbers";
   return "pictures of " + to_string(Shape{options.height, options.width, options.channels});
 }
 
 ModelOptions options_of(const DatasetInfo& data) {
+  if (data.table && data.table->text) {
+    return {.features = data.table->features(), .sequence = data.table->text->sequence};
+  }
   if (data.table) return {.features = data.table->features()};
   return {.height = data.height, .width = data.width, .channels = data.channels};
 }
@@ -126,6 +140,8 @@ Result<ModelOptions> example_options(const Graph& network) {
     options.height = pixels->shape[0];
     options.width = pixels->shape[1];
     options.channels = pixels->shape[2];
+  } else if (const Value* const tokens = input_named(network, kTokenTensor)) {
+    options.sequence = options.features = tokens->shape[0];
   } else {
     options.features = input_named(network, kNumberTensor)->shape[0];
   }
@@ -136,6 +152,18 @@ Result<ModelOptions> example_options(const Graph& network) {
   if (options.classes >= least && options.classes <= kMostClasses) return options;
   return not_for_examples(network, "it has " + std::to_string(options.classes) + " classes; 2 to " +
                                        std::to_string(kMostClasses) + " are possible");
+}
+
+bool is_text_encoder(const Graph& network) {
+  const Value* const tokens = input_named(network, kTokenTensor);
+  return tokens != nullptr && network.inputs.size() == 3 && network.losses.empty() &&
+         input_named(network, kSegmentTensor) != nullptr &&
+         input_named(network, kLengthTensor) != nullptr && network.outputs.size() == 1 &&
+         network.values[network.outputs[0]].shape.rank == 2;
+}
+
+bool is_text_classifier(const Graph& network) {
+  return input_named(network, kTokenTensor) != nullptr && example_options(network).ok();
 }
 
 Status check_examples(const Graph& network, const DatasetInfo& data) {
@@ -169,7 +197,7 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
   options.loss = data.is_regression() ? ops::LossKind::kRegression : config.loss;
   options.label_smoothing = config.label_smoothing;
   options.hidden = config.hidden;
-  options.sequence = config.sequence;
+  if (config.sequence > 0) options.sequence = config.sequence;
   options.tied = config.tied;
   if (!config.network) return options;
   if (config.sequence > 0) {
@@ -203,6 +231,14 @@ Result<Graph> build_network(const RunConfig& config, const ModelOptions& options
 
 Status adapt_classes(const DatasetInfo& data, RunConfig& config) {
   if (!config.adapts_classes || !config.network || data.is_regression()) return {};
+  if (is_text_encoder(*config.network)) {
+    if (!data.table) {
+      return invalid_input("the network '" + config.model + "' takes texts, and " + data.name +
+                           " has none: --data names a CSV file with a column of texts");
+    }
+    MANTISSA_ASSIGN(config.network, text_classifier(*config.network, data.classes));
+    return {};
+  }
   if (config.network->classes() == data.classes) {
     if (config.classifier.empty()) return {};
     return invalid_input("classifier: the network '" + config.model + "' has " +

@@ -12,9 +12,14 @@
 namespace mantissa {
 
 // The examples and classes of a network that `train` trains: it has the inputs "pixels" or
-// "numbers", and "labels" or "targets", one result, and one loss between that and these. Else an
-// error.
+// "numbers", or "tokens", "segments" and "lengths", and "labels" or "targets", one result, and one
+// loss between that and these. Else an error.
 Result<ModelOptions> example_options(const Graph& network);
+
+// Whether a network gives a vector for each token of a text (models/bert.h), and has no loss yet;
+// and whether it gives a text a class.
+bool is_text_encoder(const Graph& network);
+bool is_text_classifier(const Graph& network);
 
 // An error if the network takes pictures of another size than the data have, or tables of another
 // number of columns.
@@ -28,7 +33,8 @@ Result<ModelOptions> model_options(const RunConfig& config, const DatasetInfo& d
 // build_model.
 Result<Graph> build_network(const RunConfig& config, const ModelOptions& options);
 
-// Gives the network of --from the classes of the data, where the settings name no network.
+// Gives the network of --from the classes of the data, where the settings name no network: its
+// classifier as many outputs, or an encoder of texts a classifier.
 Status adapt_classes(const DatasetInfo& data, RunConfig& config);
 
 // The learning rate that nobody chose: errors of numbers have no bounds as those of classes have,

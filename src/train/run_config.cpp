@@ -4,11 +4,15 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/real_text.h"
 #include "base/sizes.h"
 #include "base/thread_pool.h"
+#include "data/wordpiece.h"
+#include "graph/input_shapes.h"
 #include "models/network_json.h"
 #include "train/derived_settings.h"
 #include "train/division.h"
@@ -221,7 +225,11 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
     return invalid_input(name + ": is for built-in networks; " + config.network_file +
                          " says it itself: leave it out, or change the file");
   }
-  if (reads_tokens(*config.network)) {
+  if (is_text_encoder(*config.network)) {
+    config.model = config.network->name;
+    return {};
+  }
+  if (reads_tokens(*config.network) && !is_text_classifier(*config.network)) {
     config.model = config.network->name;
     const Result<LanguageOptions> language = language_options(*config.network);
     if (language.ok()) return {};
@@ -235,14 +243,55 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
   return {};
 }
 
+bool reads_texts(const RunConfig& config) {
+  return config.network &&
+         (is_text_encoder(*config.network) || is_text_classifier(*config.network));
+}
+
+// Networks of texts read a column of a table, with the tokenizer of what they start from.
+Status take_text(const std::map<std::string, std::string>& settings, RunConfig& config) {
+  if (!reads_texts(config)) {
+    if (!settings.contains("text-column")) return {};
+    return invalid_input(
+        "text-column: is for networks of texts, such as --from an encoder that import wrote");
+  }
+  if (!config.start || config.start->tokenizer.empty()) {
+    return invalid_input("the network '" + config.model +
+                         "' takes texts, and there is no tokenizer: --from names an encoder that "
+                         "import wrote, or the model.safetensors of a run that began with one");
+  }
+  MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(config.start->tokenizer));
+  TextColumn& text = config.table.text;
+  text.tokenizer = std::make_shared<const WordPiece>(std::move(tokenizer));
+  Graph& network = *config.network;
+  text.sequence = network.values[network.inputs[0]].shape[0];
+  if (const int64_t wanted = std::exchange(config.sequence, 0); wanted > 0) {
+    std::vector<Shape> shapes;
+    for (const int input : network.inputs) {
+      const bool has_positions = network.values[input].shape.rank > 0;
+      shapes.push_back(has_positions ? Shape{wanted} : Shape{});
+    }
+    auto other = with_input_shapes(network, shapes);
+    if (!other.ok()) {
+      return invalid_input("sequence " + std::to_string(wanted) + ": " + other.error().message);
+    }
+    network = std::move(*other);
+    text.sequence = wanted;
+  }
+  if (!settings.contains("optimizer")) config.optimizer = OptimizerKind::kAdam;
+  if (!settings.contains("batch-size")) config.batch_size = 16;
+  return {};
+}
+
 // Language models read a text, in sequences; their optimizer is Adam unless another is named.
 Status take_language(const std::map<std::string, std::string>& settings, RunConfig& config) {
   constexpr int64_t kSequence = 128, kSentence = 64;
-  const bool is_language =
-      config.network ? reads_tokens(*config.network) : is_language_model(config.model);
+  const bool is_language = config.network ? reads_tokens(*config.network) && !reads_texts(config)
+                                          : is_language_model(config.model);
   if (!is_language) {
     for (const char* name : {"sequence", "tokens", "vocabulary", "tied"}) {
-      if (!settings.contains(name)) continue;
+      const bool is_known = reads_texts(config) && name == std::string_view("sequence");
+      if (!settings.contains(name) || is_known) continue;
       return invalid_input(std::string(name) +
                            ": is for language models, such as transformer_lm; " + config.model +
                            " reads pictures");
@@ -387,6 +436,7 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   config.import_options.width = config.input_size.width;
   MANTISSA_RETURN_IF_ERROR(take_start(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
+  MANTISSA_RETURN_IF_ERROR(take_text(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_language(settings, config));
   for (const auto& [name, text] : settings) MANTISSA_RETURN_IF_ERROR(check_use(name, config));
   if (config.steps > 0 && settings.contains("epochs")) {

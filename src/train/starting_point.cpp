@@ -6,6 +6,7 @@
 
 #include "base/file_system.h"
 #include "base/hash.h"
+#include "data/wordpiece.h"
 #include "models/network_json.h"
 #include "plan/optimizer.h"
 #include "train/checkpoint.h"
@@ -167,6 +168,18 @@ std::vector<int64_t> dims_of(const Shape& shape) {
 
 }  // namespace
 
+namespace {
+
+// The entry itself, or that of a frozen network's table.
+Result<std::string> tokenizer_of(const TrainedFile& trained) {
+  if (!is_frozen(trained.file)) return std::string(entry(trained.file, kTokenizerEntry));
+  MANTISSA_ASSIGN(const FrozenNetwork frozen, load_frozen(trained.path));
+  const auto& table = frozen.description.table;
+  return table && table->text ? to_json(*table->text->tokenizer) : std::string();
+}
+
+}  // namespace
+
 Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions& options) {
   TrainedFile trained;
   MANTISSA_ASSIGN(trained.path, file_at(path));
@@ -181,6 +194,7 @@ Result<TrainedFile> read_trained(const fs::path& path, const onnx::ImportOptions
     return refused(trained.path, "is no checkpoint and no trained network of Mantissa");
   }
   trained.source = is_copy ? entry(trained.file, "source") : trained.path.string();
+  MANTISSA_ASSIGN(trained.tokenizer, tokenizer_of(trained));
   MANTISSA_ASSIGN(const int lazy_shift, lazy_shift_of(trained.path, trained.file));
   for (const SafetensorsTensor& tensor : trained.file.tensors) {
     if (is_companion(tensor.name)) continue;
@@ -198,7 +212,8 @@ StartingPoint starting_point(const TrainedFile& trained) {
                       .source = trained.source,
                       .sha256 = parameters_sha256(trained.parameters),
                       .parameters = {},
-                      .options = {}};
+                      .options = {},
+                      .tokenizer = trained.tokenizer};
   for (const SafetensorsTensor& tensor : trained.file.tensors) {
     start.file_bytes += static_cast<int64_t>(tensor.data.size());
   }
@@ -268,7 +283,7 @@ Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
 }
 
 Status write_start(const fs::path& path, const std::string& source,
-                   std::span<const NamedParameter> parameters) {
+                   std::span<const NamedParameter> parameters, const std::string& tokenizer) {
   std::vector<SafetensorsView> views;
   int lazy_shift = 0;
   const auto add_int16 = [&](const std::string& name, std::span<const std::byte> bytes,
@@ -284,9 +299,10 @@ Status write_start(const fs::path& path, const std::string& source,
     add_int16(parameter.name + ".accumulator", parameter.accumulator, dims);
     lazy_shift = std::max(lazy_shift, parameter.lazy_shift);
   }
-  return write_safetensors(
-      path, {{"kind", kKind}, {"source", source}, {"lazy_shift", std::to_string(lazy_shift)}},
-      views);
+  std::map<std::string, std::string> metadata = {
+      {"kind", kKind}, {"source", source}, {"lazy_shift", std::to_string(lazy_shift)}};
+  if (!tokenizer.empty()) metadata[kTokenizerEntry] = tokenizer;
+  return write_safetensors(path, metadata, views);
 }
 
 }  // namespace mantissa

@@ -30,6 +30,7 @@ struct TrainedFile {
   SafetensorsFile file;
   std::vector<NamedParameter> parameters;  // views of `file`, or of `imported`
   std::shared_ptr<const onnx::ImportedNetwork> imported = nullptr;  // of an ONNX model
+  std::string tokenizer = {};  // of a network of texts: to_json(WordPiece)
 };
 
 // Reads a run's folder (its best.safetensors if there is one, else its newest checkpoint), a
@@ -47,6 +48,7 @@ struct StartingPoint {
   int64_t file_bytes = 0;
   std::vector<NamedParameter> parameters;  // names, types and shapes; no numbers
   onnx::ImportOptions options;             // of an ONNX model
+  std::string tokenizer = {};
 };
 StartingPoint starting_point(const TrainedFile& trained);
 
@@ -71,6 +73,6 @@ Result<TakenParameters> take_trained(const Graph& graph, const Format& format,
 
 // Writes the copy: the parameters, and where they are from.
 Status write_start(const std::filesystem::path& path, const std::string& source,
-                   std::span<const NamedParameter> parameters);
+                   std::span<const NamedParameter> parameters, const std::string& tokenizer = "");
 
 }  // namespace mantissa

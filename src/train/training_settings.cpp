@@ -218,6 +218,14 @@ const Setting kSettings[] = {
        return Status();
      },
      [](const Config& c) { return c.table.ignore; }, true},
+    {"text-column",
+     "column of texts that a network of texts reads (left out: one called text, or the only one)",
+     "", kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.table.text.name = text;
+       return Status();
+     },
+     [](const Config& c) { return c.table.text.name; }, true},
     {"task",
      "what is predicted of a table: classification, regression, or auto (texts and few whole "
      "numbers are classes, other numbers are numbers)",

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Networks of texts: an encoder gets a classifier and learns the labels of a CSV file.
+# shellcheck disable=SC2016
+# shellcheck source=tests/cli/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+python3 "$(dirname "${BASH_SOURCE[0]}")/../make_encoder.py" "$folder/bert"
+run import "$folder/bert" --out "$folder/e.safetensors"
+# Texts about cats and dogs, in quotes and with line ends, and columns that do not matter.
+python3 - "$folder/pets.csv" <<'END'
+import csv
+import random
+import sys
+random.seed(1)
+with open(sys.argv[1], "w", newline="") as file:
+    rows = csv.writer(file)
+    rows.writerow(["id", "text", "kind"])
+    for i in range(600):
+        pet = random.choice(["cat", "dog"])
+        words = ["the", pet, *random.choices(["sat", "runs", "on", "the", "mat", "and", "a"], k=4)]
+        random.shuffle(words)
+        rows.writerow([i, ("\n" if i % 9 == 0 else " ").join(words) + "!", pet])
+END
+json() { python3 -c "import json, sys; print(json.load(open(sys.argv[1]))$1)" "$2"; }
+state() { json '["state_sha256"]' "$folder/$1/summary.json"; }
+texts=(train --from "$folder/e.safetensors" --data "$folder/pets.csv" --target kind --sequence 12
+  --learning-rate 0.003)
+
+run "${texts[@]}" --epochs 6 --threads 2 --out "$folder/a"
+holds "train" eval '((status == 0))'
+holds "it learns: $(json '["test_accuracy"]' "$folder/a/summary.json")" python3 -c \
+  "import json, sys; sys.exit(not json.load(open('$folder/a/summary.json'))['test_accuracy'] > 0.9)"
+holds "what it starts from is said" eval '[[ -n $(json "[\"from\"]" "$folder/a/summary.json") ]]'
+run eval --checkpoint "$folder/a" --json
+cp "$folder/stdout" "$folder/eval.json"
+holds "eval finds what train found" eval \
+  '[[ $(json "[\"accuracy\"]" "$folder/eval.json") == "$(json "[\"test_accuracy\"]" "$folder/a/summary.json")" ]]'
+printf 'text\nthe cat runs\na dog sat on the mat\n' >"$folder/new.csv"
+run predict --checkpoint "$folder/a" --input "$folder/new.csv" --csv "$folder/out.csv"
+holds "predict" eval 'grep -q "cat" <(sed -n 2p "$folder/out.csv") && grep -q "dog" <(sed -n 3p "$folder/out.csv")'
+run predict --checkpoint "$folder/a" --input "$folder/new.csv" --csv "$folder/scalar.csv" --isa scalar --threads 1
+holds "predict: the same by another instruction set" cmp "$folder/out.csv" "$folder/scalar.csv"
+run predict --checkpoint "$folder/a" --index 0-3 --quiet
+holds "predict test examples" eval '((status == 0))'
+
+# The same bits whatever computes them, and after a resume without the file that it began with.
+run "${texts[@]}" --steps 20 --checkpoint-every 10 --out "$folder/b"
+run "${texts[@]}" --steps 20 --threads 1 --isa scalar --out "$folder/scalar"
+holds "another instruction set" eval '[[ $(state b) == $(state scalar) ]]'
+run "${texts[@]}" --steps 20 --stages 2 --threads 2 --out "$folder/stages"
+holds "two stages" eval '[[ $(state b) == $(state stages) ]]'
+mkdir "$folder/resumed"
+cp "$folder/b/"{config.toml,network.json,start.safetensors,checkpoint-00000010.safetensors} "$folder/resumed/"
+mv "$folder/e.safetensors" "$folder/moved.safetensors"
+run train --out "$folder/resumed" --resume
+holds "resume" eval '[[ $(state b) == $(state resumed) ]]'
+mv "$folder/moved.safetensors" "$folder/e.safetensors"
+
+for choice in '--format fp32' '--format bfp:block=channel' '--format dfp8' '--freeze embedding*' \
+  '--class-weights balanced'; do
+  # shellcheck disable=SC2086
+  run "${texts[@]}" --steps 3 $choice --out "$folder/c" --overwrite
+  holds "train $choice" eval '((status == 0))'
+done
+run train --from "$folder/a/model.safetensors" --data "$folder/pets.csv" --target kind --steps 3 \
+  --out "$folder/d"
+holds "a trained network goes on" eval '((status == 0))'
+
+refuses "pictures" 2 'takes texts' train --from "$folder/e.safetensors" --out "$folder/x"
+refuses "no column that is the text" 2 'text-column' \
+  train --from "$folder/e.safetensors" --data "$folder/pets.csv" --target text --out "$folder/x"
+refuses "a column that is not there" 2 "body" \
+  train --from "$folder/e.safetensors" --data "$folder/pets.csv" --target kind --text-column body --out "$folder/x"
+refuses "numbers as the target" 2 'task classification' train --from "$folder/e.safetensors" \
+  --data "$folder/pets.csv" --target id --task regression --out "$folder/x"
+refuses "more tokens than positions" 2 'sequence 4096' \
+  train --from "$folder/e.safetensors" --data "$folder/pets.csv" --target kind --sequence 4096 --out "$folder/x"
+refuses "a column of texts for a network of pictures" 2 'networks of texts' \
+  train --model mlp --text-column text --out "$folder/x"
+printf 'text,kind\ncat \xff,cat\ndog,dog\n' >"$folder/bad.csv"
+run train --from "$folder/e.safetensors" --data "$folder/bad.csv" --target kind --out "$folder/x"
+holds "too few rows" eval '((status == 2))'
+finish
