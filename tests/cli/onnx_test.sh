@@ -81,7 +81,7 @@ put("escapes", model(tensor("w", [1], part(13, part(1, "location") + part(2, "..
                             number(14, 1))))
 put("open", model(node("Relu", ["x"], ["y"]) + value(11, "x", ["batch", 3, "height"]) +
                   value(12, "y", [])))
-put("strange", model(node("LSTM", ["x"], ["a"], "first") + node("Elu", ["a"], ["b"], "second") +
+put("strange", model(node("Scan", ["x"], ["a"], "first") + node("Elu", ["a"], ["b"], "second") +
                      node("NoSuch", ["b"], ["y"], "third") + value(11, "x", ["batch", 3]) +
                      value(12, "y", [])))
 put_npz("in.npz", {"x": array([2, 3], [1, 0, 0, 0, 1, 1])})
@@ -154,7 +154,7 @@ check_refusals() {
   refuses "no file" 2 "nothing.onnx.*No such file" run "$folder/nothing.onnx" --inputs "$in" --out "$out"
   refuses "data from elsewhere" 2 "may lead out of the folder" \
     run "$folder/escapes.onnx" --inputs "$in" --out "$out"
-  refuses "all that is not supported" 2 '2 nodes are not supported: "LSTM".*first.*"NoSuch".*third' \
+  refuses "all that is not supported" 2 '2 nodes are not supported: "Scan".*first.*"NoSuch".*third' \
     run "$folder/strange.onnx" --inputs "$in" --out "$out"
 }
 
@@ -163,7 +163,7 @@ check_info() {
   accepts "info with a shape" "^dense +Gemm +5 x 2 +6 +30" info "$net" --shape x=5x3
   prints_json "info --json" info "$net" --json
   accepts "info names open sizes" "input 'x' has open sizes.*--shape x=1x3x64" info "$folder/open.onnx"
-  accepts "info names what is not supported" "first \(LSTM\): no such operator" info "$folder/strange.onnx"
+  accepts "info names what is not supported" "first \(Scan\): no such operator" info "$folder/strange.onnx"
   refuses "a shape of no input" 2 "no input 'z'" info "$net" --shape z=1
   refuses "a shape that is none" 2 "not as in x=1x3x224x224" info "$net" --shape x
   refuses "a shape of a run" 2 "--shape is for ONNX networks" info "$folder" --shape x=1

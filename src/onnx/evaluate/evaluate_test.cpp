@@ -91,13 +91,13 @@ TEST(OnnxEvaluate, RefusesInputsThatDoNotFit) {
 
 TEST(OnnxEvaluate, NamesAllThatIsNotSupported) {
   const std::string bytes = model_message(
-      node("LSTM", {"x"}, {"a"}) + node("Relu", {"a"}, {"b"}) + node("LSTM", {"b"}, {"c"}) +
+      node("Scan", {"x"}, {"a"}) + node("Relu", {"a"}, {"b"}) + node("Scan", {"b"}, {"c"}) +
       node("Elu", {"x"}, {"d"}, integer_attribute("speed", 1)) + node("MatMul", {"x", "x"}, {"e"}) +
       input("x", {2, 3}) + output("c") + output("e"));
   const std::string words = fault(parse(bytes), {{"x", tensor({2, 3})}});
   EXPECT_EQ(
       words,
-      "4 nodes are not supported: \"LSTM\": no such operator is known here (\"a\", \"c\"); "
+      "4 nodes are not supported: \"Scan\": no such operator is known here (\"a\", \"c\"); "
       "\"Elu\": attribute \"speed\" is not supported (\"d\"); \"MatMul\": dims [2, 3] and [2, 3] "
       "do not go together (\"e\")");
 }

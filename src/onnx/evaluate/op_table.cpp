@@ -16,8 +16,8 @@ Table make_table() {
   for (const auto family :
        {unary_operators(), binary_operators(), cast_operators(), constant_operators(),
         convolution_operators(), index_operators(), matrix_operators(), normalisation_operators(),
-        slice_operators(), pooling_operators(), quantisation_operators(), reduction_operators(),
-        resize_operators(), shape_operators(), softmax_operators()}) {
+        slice_operators(), pooling_operators(), quantisation_operators(), recurrent_operators(),
+        reduction_operators(), resize_operators(), shape_operators(), softmax_operators()}) {
     for (const OpRow& row : family) table.emplace(row.name, &row);
   }
   return table;

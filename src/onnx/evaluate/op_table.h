@@ -43,6 +43,7 @@ std::span<const OpRow> normalisation_operators();
 std::span<const OpRow> slice_operators();
 std::span<const OpRow> pooling_operators();
 std::span<const OpRow> quantisation_operators();
+std::span<const OpRow> recurrent_operators();
 std::span<const OpRow> reduction_operators();
 std::span<const OpRow> resize_operators();
 std::span<const OpRow> shape_operators();

@@ -47,6 +47,12 @@ int64_t multiply_adds_of(const NodeData& node, const std::vector<const Value*>& 
   if (node.op_type == "Gemm" && out > 0) {
     return saturated_product(out, count_of(a) / outputs[0].tensor.dims[0]);
   }
+  // Each step of a sequence meets all weights, those of the state too.
+  if ((node.op_type == "RNN" || node.op_type == "LSTM" || node.op_type == "GRU") &&
+      inputs.size() > 2 && inputs[2] != nullptr && inputs[2]->shaped && !a.empty()) {
+    const int64_t rows = count_of({a.begin(), a.end() - 1});
+    return saturated_product(rows, saturated_sum(count_of(b), count_of(inputs[2]->tensor.dims)));
+  }
   return 0;
 }
 
