@@ -22,7 +22,7 @@ namespace mantissa::testing {
 
 class ImportedRun {
  public:
-  // The network with its weights, for batches of so many pictures. It outlives the run.
+  // The network with its weights, for batches of so many examples. It outlives the run.
   static Result<std::unique_ptr<ImportedRun>> create(const onnx::ImportedNetwork& network,
                                                      int64_t batch, bool trains) {
     std::unique_ptr<ImportedRun> run(new ImportedRun(network));
@@ -50,8 +50,10 @@ class ImportedRun {
     return run;
   }
 
-  Result<std::vector<float>> logits(const std::vector<uint8_t>& pixels) {
-    const std::array<const void*, 2> batch = {pixels.data(), nullptr};
+  // Of pixels, tokens or mantissas of numbers, example after example.
+  template <typename T>
+  Result<std::vector<float>> logits(const std::vector<T>& examples) {
+    const std::array<const void*, 2> batch = {examples.data(), nullptr};
     MANTISSA_ASSIGN(const StepResult result, executor_->infer(batch));
     static_cast<void>(result);
     const Tensor output = executor_->output(0);
@@ -61,10 +63,11 @@ class ImportedRun {
 
   // Of the mean loss, for each parameter of the graph; of statistics none. A step of SGD at a rate
   // of 1 subtracts them.
-  Result<std::vector<std::vector<float>>> gradients(const std::vector<uint8_t>& pixels,
+  template <typename T>
+  Result<std::vector<std::vector<float>>> gradients(const std::vector<T>& examples,
                                                     const std::vector<int32_t>& labels) {
     std::vector<std::vector<float>> gradients = weights();
-    const std::array<const void*, 2> batch = {pixels.data(), labels.data()};
+    const std::array<const void*, 2> batch = {examples.data(), labels.data()};
     const StepScalars scalars{
         .learning_rate = 1, .gradient_scale = 1 / static_cast<double>(labels.size()), .step = 1};
     MANTISSA_ASSIGN(const StepResult result, executor_->train_step(batch, scalars));

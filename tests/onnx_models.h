@@ -53,6 +53,14 @@ class Model {
                                    true,
                                    {{kBatch, ""}, {channels, ""}, {height, ""}, {width, ""}}});
   }
+  // A model with an input "x" of these sizes, of which -1 is open, of tokens or numbers.
+  Model(ElementType type, const Wholes& dims) : channels_(0), height_(0), width_(0) {
+    model_.ir_version = 8;
+    model_.opsets[""] = 20;
+    model_.graph.name = "net";
+    model_.graph.inputs.push_back({"x", type, true, {}});
+    for (const int64_t dim : dims) model_.graph.inputs[0].dims.push_back({dim, ""});
+  }
   static constexpr int64_t kBatch = 2;
 
   // A constant of random numbers between the limits.
@@ -72,10 +80,21 @@ class Model {
         tensor_of(name, ElementType::kFloat, {}, std::vector<float>{value}));
     return name;
   }
+  std::string numbers(const std::string& name, Wholes dims, std::vector<float> list) {
+    model_.graph.initialisers.push_back(
+        tensor_of(name, ElementType::kFloat, std::move(dims), std::move(list)));
+    return name;
+  }
   std::string wholes(const std::string& name, Wholes numbers) {
     const auto count = std::ssize(numbers);
     model_.graph.initialisers.push_back(
         tensor_of(name, ElementType::kInt64, {count}, std::move(numbers)));
+    return name;
+  }
+  std::string lengths(const std::string& name, std::vector<int32_t> numbers) {
+    const auto count = std::ssize(numbers);
+    model_.graph.initialisers.push_back(
+        tensor_of(name, ElementType::kInt32, {count}, std::move(numbers)));
     return name;
   }
   std::string whole(const std::string& name, int64_t number) {
@@ -85,6 +104,12 @@ class Model {
   }
   // Any number of pictures.
   void open_batch() { model_.graph.inputs[0].dims[0] = {-1, "N"}; }
+  // A node with several outputs, which have these names.
+  void add_all(const std::string& op, const std::string& name, std::vector<std::string> inputs,
+               std::vector<std::string> outputs, std::vector<NodeAttribute> attributes = {}) {
+    model_.graph.nodes.push_back(
+        {name, op, "", std::move(inputs), std::move(outputs), std::move(attributes)});
+  }
   // A Split along an axis; returns its outputs.
   std::vector<std::string> split(const std::string& name, std::vector<std::string> inputs,
                                  std::vector<std::string> outputs, int64_t axis) {
@@ -167,6 +192,28 @@ inline ImportedNetwork imported_only(Model& model, const std::string& output) {
   return network.ok() ? std::move(*network) : ImportedNetwork{};
 }
 
+// Within 2e-5 of the largest.
+inline void expect_near(const TensorData& wanted, const std::vector<float>& logits,
+                        const Graph& graph) {
+  EXPECT_EQ(wanted.bytes.size(), logits.size() * sizeof(float));
+  double largest = 0, difference = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    float number = 0;
+    std::memcpy(&number, wanted.bytes.data() + i * sizeof(float), sizeof(float));
+    largest = std::max<double>(largest, std::abs(number));
+    difference = std::max<double>(difference, std::abs(number - logits[i]));
+  }
+  EXPECT_GT(largest, 1e-3);
+  EXPECT_LE(difference, 2e-5 * largest) << to_string(graph);
+}
+
+// The network's JSON is read back to the same network.
+inline void expect_json(const ImportedNetwork& network) {
+  const auto again = parse_network(to_json(network.graph));
+  EXPECT_TRUE(again.ok()) << (again.ok() ? "" : again.error().message);
+  EXPECT_EQ(again.ok() ? to_json(*again) : "", to_json(network.graph));
+}
+
 // Imports the model, and compares its logits with those of a plain evaluation. The network's JSON
 // is read back to the same network.
 inline ImportedNetwork expect_same(Model& model, const std::string& output) {
@@ -174,9 +221,7 @@ inline ImportedNetwork expect_same(Model& model, const std::string& output) {
   auto network = imported(data);
   EXPECT_TRUE(network.ok()) << (network.ok() ? "" : network.error().message);
   if (!network.ok()) return {};
-  const auto again = parse_network(to_json(network->graph));
-  EXPECT_TRUE(again.ok()) << (again.ok() ? "" : again.error().message);
-  EXPECT_EQ(again.ok() ? to_json(*again) : "", to_json(network->graph));
+  expect_json(*network);
   ThreadPool pool(1);
   const auto expected = onnx::evaluate(data, {{"x", model.input(kMean, kDeviation)}}, pool);
   EXPECT_TRUE(expected.ok()) << (expected.ok() ? "" : expected.error().message);
@@ -186,17 +231,7 @@ inline ImportedNetwork expect_same(Model& model, const std::string& output) {
   const auto logits = (*run)->logits(model.pixels());
   EXPECT_TRUE(logits.ok()) << (logits.ok() ? "" : logits.error().message);
   if (!logits.ok()) return {};
-  const TensorData& wanted = (*expected)[0];
-  EXPECT_EQ(wanted.bytes.size(), logits->size() * sizeof(float));
-  double largest = 0, difference = 0;
-  for (size_t i = 0; i < logits->size(); ++i) {
-    float number = 0;
-    std::memcpy(&number, wanted.bytes.data() + i * sizeof(float), sizeof(float));
-    largest = std::max<double>(largest, std::abs(number));
-    difference = std::max<double>(difference, std::abs(number - (*logits)[i]));
-  }
-  EXPECT_GT(largest, 1e-3);
-  EXPECT_LE(difference, 2e-5 * largest) << to_string(network->graph);
+  expect_near((*expected)[0], *logits, network->graph);
   return std::move(*network);
 }
 

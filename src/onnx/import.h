@@ -16,6 +16,7 @@ struct ImportOptions {
   std::vector<double> mean, deviation;
   std::string output;             // of the model; empty: the first
   int64_t height = 0, width = 0;  // of pictures, where the model leaves them open
+  int64_t sequence = 0;           // positions of sequences, where the model leaves them open
 };
 
 // The numbers of a parameter of the graph: `floats`, or, of running statistics, `doubles`.
@@ -27,7 +28,9 @@ struct ImportedParameter {
 };
 
 struct ImportedNetwork {
-  Graph graph;  // inputs "pixels" and "labels", one output, the loss between it and the labels
+  // Inputs "pixels", "tokens" or "numbers", and "labels"; one output; the loss between it and the
+  // labels.
+  Graph graph;
   std::vector<ImportedParameter> parameters;  // all of the graph's, in its order
   std::vector<std::string> notes;             // assumptions, and what was left out: a line each
   std::vector<std::string> outputs;           // of the model, from which one was taken
@@ -36,8 +39,5 @@ struct ImportedNetwork {
 // Imports the part of the model that its output needs. An error lists everything that is not
 // supported, each with its node and the reason.
 Result<ImportedNetwork> import_network(const ModelData& model, const ImportOptions& options = {});
-
-// The operators that import_network knows, sorted.
-std::vector<std::string> importable_operators();
 
 }  // namespace mantissa::onnx

@@ -22,7 +22,7 @@ Status add_affine(ImportContext& context, const NodeData& node, size_t value_ind
   MANTISSA_ASSIGN(const Imported value, input_of(context, node, value_index));
   const std::vector<int64_t> dims = value.layout.dims();
   if (dims.empty()) return invalid_input("wants an input with channels");
-  const auto numbers = per_channel(tensor, dims[0], std::ssize(dims) + 1);
+  const auto numbers = per_channel(tensor, {dims[0], std::ssize(dims) + 1});
   if (!numbers) return invalid_input("its constant is not one number, or one for each channel");
   std::vector<double> scale;
   MANTISSA_ASSIGN(const int image, image_of(context, as_image(value), &scale));

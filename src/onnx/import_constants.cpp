@@ -95,16 +95,15 @@ Result<std::vector<int64_t>> wholes_of(const TensorData& tensor) {
   return numbers;
 }
 
-std::optional<std::vector<double>> per_channel(const TensorData& tensor, int64_t channels,
-                                               int64_t rank) {
+std::optional<std::vector<double>> per_channel(const TensorData& tensor, const Channels& channels) {
   const auto numbers = numbers_of(tensor);
   if (!numbers.ok()) return std::nullopt;
   if (numbers->size() == 1) {
-    return std::vector<double>(static_cast<size_t>(channels), (*numbers)[0]);
+    return std::vector<double>(static_cast<size_t>(channels.count), (*numbers)[0]);
   }
-  const int64_t first = rank - std::ssize(tensor.dims);  // where its dimensions begin
+  const int64_t first = channels.rank - std::ssize(tensor.dims);  // where its dimensions begin
   for (int64_t i = 0; i < std::ssize(tensor.dims); ++i) {
-    const int64_t wanted = first + i == 1 ? channels : 1;
+    const int64_t wanted = first + i == channels.axis ? channels.count : 1;
     if (first < 0 || tensor.dims[i] != wanted) return std::nullopt;
   }
   return *numbers;

@@ -21,11 +21,11 @@ const T* find_attribute(const NodeData& node, std::string_view name) {
   return nullptr;
 }
 
-// The layers whose first parameter `weights` is: "layer1.0.conv1" of "layer1.0.conv1.weight".
+// The layer whose parameter `weights` is: "layer1.0.conv1" of "layer1.0.conv1.weight".
 std::string_view owner_of(std::string_view weights) {
   if (weights.find("::") != std::string_view::npos) return {};  // made up by an exporter
   for (const std::string_view end :
-       {".weight_quantized", ".weight", ".weights", "_weight", ".kernel"}) {
+       {".weight_quantized", ".weight", ".weights", "_weight", ".kernel", ".bias", "_bias"}) {
     if (weights.ends_with(end)) return weights.substr(0, weights.size() - end.size());
   }
   return {};
@@ -56,6 +56,10 @@ Result<int> reshaped(ImportContext& context, int value, const Shape& shape) {
 }
 
 }  // namespace
+
+std::string graph_name(const GraphData& graph) {
+  return graph.name.empty() ? "imported" : graph.name;
+}
 
 int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise) {
   const auto* found = find_attribute<int64_t>(node, name);
@@ -150,8 +154,10 @@ std::string node_name(ImportContext& context, const NodeData& node) {
   return new_name(context, node.name.empty() ? node.op_type : node.name);
 }
 
-std::string layer_name(ImportContext& context, const NodeData& node, const TensorData& weights) {
-  const std::string_view owner = owner_of(weights.name);
+std::string layer_name(ImportContext& context, const NodeData& node, const TensorData& weights,
+                       const TensorData* bias) {
+  std::string_view owner = owner_of(weights.name);
+  if (owner.empty() && bias != nullptr) owner = owner_of(bias->name);
   return owner.empty() ? node_name(context, node) : new_name(context, owner);
 }
 
@@ -240,76 +246,12 @@ Result<int> scaled(ImportContext& context, const std::string& name, int image,
       std::move(numbers));
 }
 
-bool Affine::has_summands() const {
-  return std::any_of(summands.begin(), summands.end(), [](double s) { return s != 0; });
-}
-
-namespace {
-
-// Takes one node in, if it is a factor or summand per channel.
-bool absorb(const ImportContext& context, const NodeData& node, const std::string& value,
-            int64_t rank, Affine& affine) {
-  const std::string& op = node.op_type;
-  if (op != "Add" && op != "Sub" && op != "Mul" && op != "Div") return false;
-  if (node.inputs.size() != 2) return false;
-  const bool is_first = node.inputs[0] == value;
-  const TensorData* tensor = constant_of(context, node, is_first ? 1 : 0);
-  if (tensor == nullptr || (op == "Div" && !is_first)) return false;
-  const auto numbers = per_channel(*tensor, static_cast<int64_t>(affine.factors.size()), rank);
-  if (!numbers) return false;
-  for (size_t c = 0; c < numbers->size(); ++c) {
-    const double number = (*numbers)[c];
-    double &factor = affine.factors[c], &summand = affine.summands[c];
-    if (op == "Add") summand += number;
-    if (op == "Mul") factor *= number, summand *= number;
-    if (op == "Div") factor /= number, summand /= number;
-    if (op == "Sub" && is_first) summand -= number;
-    if (op == "Sub" && !is_first) factor = -factor, summand = number - summand;
-  }
-  return true;
-}
-
-// Ours is clip(x / 6 + 1/2, 0, 1): others are it behind another factor and summand.
-void fit_hard_sigmoid(ImportContext& context, Affine& affine) {
-  const auto readers = context.readers.find(affine.result);
-  if (context.results.contains(affine.result) || readers == context.readers.end() ||
-      readers->second.size() != 1 || readers->second[0]->op_type != "HardSigmoid") {
-    return;
-  }
-  const NodeData& node = *readers->second[0];
-  const HardSigmoid hard = hard_sigmoid_of(node);
-  if (hard.is_ours()) return;
-  for (double& factor : affine.factors) factor *= 6 * hard.alpha;
-  for (double& summand : affine.summands) {
-    summand = 6 * hard.alpha * summand + 6 * (hard.beta - 0.5);
-  }
-  context.fitted.insert(&node);
-}
-
-}  // namespace
-
 HardSigmoid hard_sigmoid_of(const NodeData& node) {
   return {real_of(node, "alpha", 0.2), real_of(node, "beta", 0.5)};
 }
 
 bool HardSigmoid::is_ours() const {
   return std::abs(6 * alpha - 1) < 1e-5 && std::abs(beta - 0.5) < 1e-6;
-}
-
-Affine absorb_affine(ImportContext& context, const std::string& value, int64_t channels,
-                     int64_t rank) {
-  Affine affine{std::vector<double>(static_cast<size_t>(channels), 1.0),
-                std::vector<double>(static_cast<size_t>(channels), 0.0), value};
-  while (!context.results.contains(affine.result)) {
-    const auto readers = context.readers.find(affine.result);
-    if (readers == context.readers.end() || readers->second.size() != 1) break;
-    const NodeData& node = *readers->second[0];
-    if (!absorb(context, node, affine.result, rank, affine)) break;
-    context.done.insert(&node);
-    affine.result = node.outputs[0];
-  }
-  fit_hard_sigmoid(context, affine);
-  return affine;
 }
 
 }  // namespace mantissa::onnx

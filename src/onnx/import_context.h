@@ -22,16 +22,27 @@ struct Imported {
   int value = -1;  // of the graph
   Layout layout;
   // ONNX's numbers are the graph's times these, by channel. Empty: they are the same. Pixels have
-  // them until the first layer takes them into its weights.
+  // them until the first layer takes them into its weights. Of sequences it is one number for all.
   std::vector<double> scale;
+};
+
+// Attention's scores, and probabilities, which are no values of the graph: attention computes them.
+struct Scores {
+  Imported queries, keys;  // [..., positions, channels of a head]
+  double scale = 1;        // of the products
+  bool causal = false, softmax = false;
 };
 
 struct ImportContext {
   const GraphData* model;
+  const ImportOptions* options;
   GraphBuilder builder{""};
-  int64_t batch = -1;  // the first dimension of the input; -1: any
+  int64_t batch = -1;  // the dimension of the input that counts examples; -1: any
+  int batch_axis = 0;  // which one that is
+  std::map<std::string, std::vector<int64_t>> shapes;  // of values of the model
   std::map<std::string, const TensorData*> constants;
   std::map<std::string, Imported> values;
+  std::map<std::string, Scores> scores;
   std::set<std::string> unknown;  // values of nodes that could not be imported
   std::map<std::string, std::vector<const NodeData*>> readers;
   std::set<const NodeData*> done;    // nodes that others took in
@@ -41,6 +52,8 @@ struct ImportContext {
   std::vector<ImportedParameter> parameters;
   std::vector<std::string> notes;
 };
+
+std::string graph_name(const GraphData& graph);
 
 // Attributes; `otherwise` where the node has none of that name and kind.
 int64_t whole_of(const NodeData& node, std::string_view name, int64_t otherwise);
@@ -70,17 +83,20 @@ Result<std::optional<double>> scalar_of(const ImportContext& context, const Node
 Result<std::optional<std::vector<int64_t>>> list_of(const ImportContext& context,
                                                     const NodeData& node, size_t input,
                                                     std::string_view attribute);
-// The factor or summand for each channel that the constant is for a value whose channels are
-// dimension 1 of `rank`, the batch among them; nothing where it is something else.
-std::optional<std::vector<double>> per_channel(const TensorData& tensor, int64_t channels,
-                                               int64_t rank);
+// The channels of a value: how many, and which of its dimensions, the batch among them, they are.
+struct Channels {
+  int64_t count, rank, axis = 1;
+};
+// The factor or summand for each channel that the constant is; nothing where it is something else.
+std::optional<std::vector<double>> per_channel(const TensorData& tensor, const Channels& channels);
 
 // A name for a node of the graph: `wanted` made valid, and one that nothing has.
 std::string new_name(ImportContext& context, std::string_view wanted);
 // The same, of a node of the model: by its name, or its operator.
 std::string node_name(ImportContext& context, const NodeData& node);
-// The same, of the layer whose weights the tensor is, or else of the node.
-std::string layer_name(ImportContext& context, const NodeData& node, const TensorData& weights);
+// The same, of the layer whose weights, or else bias, the tensor is, or else of the node.
+std::string layer_name(ImportContext& context, const NodeData& node, const TensorData& weights,
+                       const TensorData* bias = nullptr);
 
 // Adds a node, with the numbers of its parameters in the order of the operator's.
 Result<int> add_node(ImportContext& context, const Op& op, const std::string& name,
@@ -118,9 +134,10 @@ HardSigmoid hard_sigmoid_of(const NodeData& node);
 struct Affine {
   std::vector<double> factors, summands;
   std::string result;  // the value behind them
+  const TensorData* last_summand = nullptr;
   bool has_summands() const;
 };
-Affine absorb_affine(ImportContext& context, const std::string& value, int64_t channels,
-                     int64_t rank);
+Affine absorb_affine(ImportContext& context, const std::string& value, const Channels& channels,
+                     bool takes_factors = true);
 
 }  // namespace mantissa::onnx

@@ -113,7 +113,7 @@ Status add_linear(ImportContext& context, const NodeData& node, const Vector& in
       weights[o * in + (input.places.empty() ? i : input.places[i])] = at(o, i);
     }
   }
-  const Affine affine = absorb_affine(context, node.outputs[0], out, 2);
+  const Affine affine = absorb_affine(context, node.outputs[0], {out, 2});
   take_in(affine, weights, bias);
   const int64_t has_bias = bias.empty() ? 0 : 1;
   std::vector<std::vector<double>> numbers = {std::move(weights)};
@@ -144,7 +144,7 @@ Status import_convolution(ImportContext& context, const NodeData& node) {
   scale_inputs(scale, w.groups, *tensor, numbers);
   const int64_t channels = tensor->dims[0];
   MANTISSA_ASSIGN(std::vector<double> bias, bias_of(context, node, channels));
-  const Affine affine = absorb_affine(context, node.outputs[0], channels, 4);
+  const Affine affine = absorb_affine(context, node.outputs[0], {channels, 4});
   take_in(affine, numbers, bias);
   const std::string name = layer_name(context, node, *tensor);
   MANTISSA_ASSIGN(image, padded(context, name + ".pad", image, sides));
@@ -227,7 +227,7 @@ Status import_batch_norm(ImportContext& context, const NodeData& node) {
   // Ours adds an epsilon of its own; a smaller variance is not 0 with it.
   const double more = real_of(node, "epsilon", 1e-5) - ops::kBatchNormEpsilon;
   for (double& variance : numbers[3]) variance = std::max(0.0, variance + more);
-  const Affine affine = absorb_affine(context, node.outputs[0], channels, rank + 1);
+  const Affine affine = absorb_affine(context, node.outputs[0], {channels, rank + 1});
   for (int64_t c = 0; c < channels; ++c) {
     numbers[0][c] *= affine.factors[c];
     numbers[1][c] = numbers[1][c] * affine.factors[c] + affine.summands[c];

@@ -22,17 +22,14 @@ void insert_behind(std::vector<int>& atoms, int atom, int next) {
 
 }  // namespace
 
-Layout Layout::channels_last(int64_t height, int64_t width, int64_t channels) {
+Layout Layout::of(std::span<const int64_t> dims) {
   Layout layout;
-  for (const int64_t size : {height, width, channels}) {
-    layout.dims_.emplace_back();
-    if (size == 1) continue;
-    const auto atom = static_cast<int>(layout.sizes_.size());
-    layout.sizes_.push_back(size);
-    layout.dims_.back().push_back(atom);
-    layout.stored_.push_back(atom);
-  }
+  for (const int64_t size : dims) layout.append(size);
   return layout;
+}
+
+Layout Layout::channels_last(int64_t height, int64_t width, int64_t channels) {
+  return of(std::vector<int64_t>{height, width, channels});
 }
 
 Layout Layout::image(int64_t height, int64_t width, int64_t channels) {
@@ -103,6 +100,47 @@ void Layout::transpose(std::span<const int> order) {
   std::vector<std::vector<int>> dims;
   for (const int dim : order) dims.push_back(dims_[dim]);
   dims_ = std::move(dims);
+}
+
+void Layout::append(int64_t size) {
+  dims_.emplace_back();
+  if (size == 1) return;
+  const auto atom = static_cast<int>(sizes_.size());
+  sizes_.push_back(size);
+  dims_.back().push_back(atom);
+  stored_.push_back(atom);
+}
+
+bool Layout::resize_last(int64_t size_now, int64_t size) {
+  if (dims_.empty() || size_of(dims_.back()) != size_now) return false;
+  const std::vector<int>& last = dims_.back();
+  if (last.size() > stored_.size() || !std::equal(last.rbegin(), last.rend(), stored_.rbegin())) {
+    return false;
+  }
+  stored_.resize(stored_.size() - last.size());
+  dims_.pop_back();
+  append(size);
+  return true;
+}
+
+bool Layout::narrow(size_t dim, int64_t size) {
+  std::vector<int>& atoms = dims_[dim];
+  if (atoms.empty()) return size == 1;
+  const auto first = std::search(stored_.begin(), stored_.end(), atoms.begin(), atoms.end());
+  if (first == stored_.end()) return false;
+  const auto place = stored_.erase(first, first + std::ssize(atoms));
+  atoms.clear();
+  if (size == 1) return true;
+  atoms.push_back(static_cast<int>(sizes_.size()));
+  sizes_.push_back(size);
+  stored_.insert(place, atoms[0]);
+  return true;
+}
+
+int64_t Layout::step_of(size_t dim) const {
+  if (dims_[dim].empty()) return 1;
+  const auto last = std::find(stored_.begin(), stored_.end(), dims_[dim].back());
+  return size_of(std::span(last + 1, stored_.end()));
 }
 
 std::vector<int> Layout::atoms_of(std::span<const int> order) const {

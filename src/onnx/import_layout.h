@@ -20,6 +20,8 @@ class Layout {
   // [H, W, C] that lies so.
   static Layout channels_last(int64_t height, int64_t width, int64_t channels);
   static Layout vector(int64_t count);
+  // Dimensions that lie as they are.
+  static Layout of(std::span<const int64_t> dims);
 
   std::vector<int64_t> dims() const;
   int64_t count() const;
@@ -27,6 +29,15 @@ class Layout {
   // Other dimensions for the same elements in ONNX's order. False where atoms cannot be cut so.
   bool reshape(std::span<const int64_t> dims);
   void transpose(std::span<const int> order);
+
+  // Another innermost dimension, the last one.
+  void append(int64_t size);
+  // Gives the last dimension another size. False unless it is the innermost `size_now` elements.
+  bool resize_last(int64_t size_now, int64_t size);
+  // Gives a dimension a smaller size. False where its elements do not lie together.
+  bool narrow(size_t dim, int64_t size);
+  // How many elements lie behind each of a dimension's before its next.
+  int64_t step_of(size_t dim) const;
 
   // Whether the elements lie as if these dimensions followed each other, the first outermost.
   bool lies_as(std::span<const int> order) const;

@@ -44,8 +44,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> import_rows() { return kRows; }
-
 const ImportRow* find_row(std::string_view op_type) {
   const auto* found = std::find_if(std::begin(kRows), std::end(kRows),
                                    [&](const ImportRow& row) { return row.op_type == op_type; });
@@ -66,14 +64,6 @@ std::string reason_against(std::string_view op_type) {
     if (op_type == name) return reason;
   }
   return "this operator cannot be imported";
-}
-
-std::vector<std::string> importable_operators() {
-  std::vector<std::string> names;
-  for (const ImportRow& row : kRows) names.emplace_back(row.op_type);
-  names.insert(names.end(), {"Constant", "LogSoftmax", "Softmax"});
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 }  // namespace mantissa::onnx

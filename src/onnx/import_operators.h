@@ -16,8 +16,7 @@ struct ImportRow {
   ImportFunction function;
 };
 
-// Sorted by op_type.
-std::span<const ImportRow> import_rows();
+// Of networks of pictures.
 const ImportRow* find_row(std::string_view op_type);
 // Why an operator without a row has none.
 std::string reason_against(std::string_view op_type);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "onnx/import_context.h"
+#include "onnx/import_spelled_out.h"
 
 namespace mantissa::onnx {
 namespace {
@@ -43,66 +44,35 @@ std::optional<TensorData> constant_of(const NodeData& node) {
 
 class Rewriter {
  public:
-  explicit Rewriter(GraphData& graph) : graph_(graph) {
-    for (const TensorData& tensor : graph.initialisers) constants_[tensor.name] = &tensor;
-    for (const ValueData& output : graph.outputs) ++reads_[output.name];
-    for (NodeData& node : graph.nodes) {
-      for (const std::string& output : node.outputs) makers_[output] = &node;
-      for (const std::string& input : node.inputs) ++reads_[input];
-    }
-  }
+  explicit Rewriter(GraphData& graph) : graph_(graph) {}
 
   void run() {
-    for (NodeData& node : graph_.nodes) {
+    for (NodeData& node : graph_.nodes()) {
       if (is_leaky(node) || is_divided_clip(node) || is_divided_product(node)) continue;
-      if (is_norm(node)) continue;
+      if (is_norm(node) || join_gelu(graph_, node)) continue;
       is_swish(node);
     }
-    sweep();
+    graph_.sweep();
   }
 
  private:
-  // The node that makes the value, if it is of that kind and has so many inputs or more; else null.
-  NodeData* maker(const std::string& value, const char* op_type, size_t inputs = 1) const {
-    const auto found = makers_.find(value);
-    const bool fits = found != makers_.end() && found->second->op_type == op_type &&
-                      found->second->inputs.size() >= inputs;
-    return fits ? found->second : nullptr;
-  }
-  double number(const std::string& name) const {
-    const auto found = constants_.find(name);
-    if (found == constants_.end()) return NAN;
-    const auto numbers = numbers_of(*found->second);
-    return numbers.ok() && numbers->size() == 1 ? (*numbers)[0] : NAN;
-  }
-  static bool near(double number, double wanted) {
-    return std::abs(number - wanted) <= 1e-5 * std::abs(wanted);
-  }
-  // The other input of a node of two, where one is that number.
-  std::string beside(const NodeData& node, double wanted) const {
-    for (const size_t i : {0, 1}) {
-      if (node.inputs.size() == 2 && near(number(node.inputs[i]), wanted))
-        return node.inputs[1 - i];
-    }
-    return "";
-  }
   double limit(const NodeData& clip, size_t input, const char* attribute) const {
     if (has_attribute(clip, attribute)) return real_of(clip, attribute, NAN);
-    return has_input(clip, input) ? number(clip.inputs[input]) : NAN;
+    return has_input(clip, input) ? graph_.number(clip.inputs[input]) : NAN;
   }
   // x of clip(x + 3, 0, 6); "" where the value is something else.
   std::string clipped(const std::string& value) const {
-    const NodeData* clip = maker(value, "Clip");
-    if (clip == nullptr || limit(*clip, 1, "min") != 0 || !near(limit(*clip, 2, "max"), 6))
+    const NodeData* clip = graph_.maker(value, "Clip");
+    if (clip == nullptr || limit(*clip, 1, "min") != 0 || !graph_.near(limit(*clip, 2, "max"), 6))
       return "";
-    const NodeData* add = maker(clip->inputs[0], "Add");
-    return add == nullptr ? "" : beside(*add, 3);
+    const NodeData* add = graph_.maker(clip->inputs[0], "Add");
+    return add == nullptr ? "" : graph_.beside(*add, 3);
   }
   // The value that the node divides by 6, or "".
   std::string sixth(const NodeData& node) const {
-    if (node.op_type == "Mul") return beside(node, 1.0 / 6);
+    if (node.op_type == "Mul") return graph_.beside(node, 1.0 / 6);
     const bool divides = node.op_type == "Div" && node.inputs.size() == 2;
-    return divides && near(number(node.inputs[1]), 6) ? node.inputs[0] : "";
+    return divides && graph_.near(graph_.number(node.inputs[1]), 6) ? node.inputs[0] : "";
   }
   // Whether the node is a product of x with f(x): x, or "".
   template <typename Function>
@@ -114,109 +84,88 @@ class Rewriter {
     }
     return "";
   }
-  void become(NodeData& node, const char* op_type, const std::string& input,
-              std::vector<NodeAttribute> attributes) {
-    for (const std::string& old : node.inputs) --reads_[old];
-    ++reads_[input];
-    node.op_type = op_type;
-    node.inputs = {input};
-    node.attributes = std::move(attributes);
-  }
-
   bool is_divided_clip(NodeData& node) {
     const std::string x = clipped(sixth(node));
     if (x.empty()) return false;
-    become(node, "HardSigmoid", x, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
+    graph_.become(node, "HardSigmoid", x, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
     return true;
   }
   bool is_divided_product(NodeData& node) {
-    const NodeData* product = maker(sixth(node), "Mul");
+    const NodeData* product = graph_.maker(sixth(node), "Mul");
     if (product == nullptr) return false;
     const std::string x =
         own_product(*product, [&](const std::string& value) { return clipped(value); });
     if (x.empty()) return false;
-    become(node, "HardSwish", x, {});
+    graph_.become(node, "HardSwish", x, {});
     return true;
   }
   bool is_swish(NodeData& node) {
     const std::string x = own_product(node, [&](const std::string& value) {
-      const NodeData* gate = maker(value, "HardSigmoid");
+      const NodeData* gate = graph_.maker(value, "HardSigmoid");
       return gate != nullptr && hard_sigmoid_of(*gate).is_ours() ? gate->inputs[0] : std::string();
     });
-    if (!x.empty()) become(node, "HardSwish", x, {});
+    if (!x.empty()) graph_.become(node, "HardSwish", x, {});
     return !x.empty();
   }
   // (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon), as layer norm is spelled out.
   bool is_norm(NodeData& node) {
     if (node.op_type != "Div" || node.inputs.size() != 2) return false;
     const std::string& centred = node.inputs[0];
-    const NodeData* subtract = maker(centred, "Sub", 2);
-    const NodeData* root = maker(node.inputs[1], "Sqrt");
-    const NodeData* sum = root == nullptr ? nullptr : maker(root->inputs[0], "Add", 2);
+    const NodeData* subtract = graph_.maker(centred, "Sub", 2);
+    const NodeData* root = graph_.maker(node.inputs[1], "Sqrt");
+    const NodeData* sum = root == nullptr ? nullptr : graph_.maker(root->inputs[0], "Add", 2);
     if (subtract == nullptr || sum == nullptr) return false;
     const std::string x = subtract->inputs[0];
-    const NodeData* mean = maker(subtract->inputs[1], "ReduceMean");
+    const NodeData* mean = graph_.maker(subtract->inputs[1], "ReduceMean");
     for (const size_t i : {0, 1}) {
-      const NodeData* variance = maker(sum->inputs[i], "ReduceMean");
+      const NodeData* variance = graph_.maker(sum->inputs[i], "ReduceMean");
       if (mean == nullptr || variance == nullptr || mean->inputs[0] != x) continue;
-      if (!(number(sum->inputs[1 - i]) > 0) || !is_square(variance->inputs[0], centred)) continue;
-      become(node, is_spatial(*mean) ? "InstanceNormalization" : "LayerNormalization", x, {});
+      if (!(graph_.number(sum->inputs[1 - i]) > 0) || !is_square(variance->inputs[0], centred))
+        continue;
+      const double epsilon = graph_.number(sum->inputs[1 - i]);
+      const std::vector<int64_t> axes = axes_of(*mean);
+      // A layer norm over something else than one axis is refused by its axis.
+      graph_.become(node, is_spatial(*mean) ? "InstanceNormalization" : "LayerNormalization", x,
+                    {{"epsilon", static_cast<float>(epsilon)},
+                     {"axis", axes.size() == 1 ? axes[0] : int64_t{0}}});
       return true;
     }
     return false;
   }
   // Whether the value is x * x, or x to the power of 2.
   bool is_square(const std::string& value, const std::string& x) const {
-    const NodeData* product = maker(value, "Mul");
+    const NodeData* product = graph_.maker(value, "Mul");
     if (product != nullptr) return product->inputs == std::vector{x, x};
-    const NodeData* power = maker(value, "Pow", 2);
-    return power != nullptr && power->inputs[0] == x && near(number(power->inputs[1]), 2);
+    const NodeData* power = graph_.maker(value, "Pow", 2);
+    return power != nullptr && power->inputs[0] == x &&
+           graph_.near(graph_.number(power->inputs[1]), 2);
+  }
+  std::vector<int64_t> axes_of(const NodeData& mean) const {
+    return mean.inputs.size() > 1 ? graph_.wholes(mean.inputs[1]) : wholes_of(mean, "axes");
   }
   // Whether a mean is one over height and width of an image.
   bool is_spatial(const NodeData& mean) const {
-    std::vector<int64_t> axes = wholes_of(mean, "axes");
-    const auto given = mean.inputs.size() > 1 ? constants_.find(mean.inputs[1]) : constants_.end();
-    const auto numbers = given == constants_.end() ? Result(axes) : wholes_of(*given->second);
-    if (numbers.ok()) axes = *numbers;
+    const std::vector<int64_t> axes = axes_of(mean);
     return axes == std::vector<int64_t>{2, 3} || axes == std::vector<int64_t>{-2, -1};
   }
 
   bool is_leaky(NodeData& node) {
     if (node.op_type != "Max" || node.inputs.size() != 2) return false;
     for (const size_t i : {0, 1}) {
-      const NodeData* product = maker(node.inputs[i], "Mul");
+      const NodeData* product = graph_.maker(node.inputs[i], "Mul");
       if (product == nullptr || product->inputs.size() != 2) continue;
       for (const size_t j : {0, 1}) {
-        const double slope = number(product->inputs[j]);
+        const double slope = graph_.number(product->inputs[j]);
         if (product->inputs[1 - j] != node.inputs[1 - i] || !(slope >= 0 && slope <= 1)) continue;
         const std::string x = node.inputs[1 - i];
-        become(node, "LeakyRelu", x, {{"alpha", static_cast<float>(slope)}});
+        graph_.become(node, "LeakyRelu", x, {{"alpha", static_cast<float>(slope)}});
         return true;
       }
     }
     return false;
   }
 
-  // Takes out nodes that nothing reads, the last first.
-  void sweep() {
-    std::vector<NodeData> kept;
-    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
-      const bool is_read = std::any_of(node->outputs.begin(), node->outputs.end(),
-                                       [&](const std::string& out) { return reads_[out] > 0; });
-      if (is_read) {
-        kept.push_back(std::move(*node));
-        continue;
-      }
-      for (const std::string& input : node->inputs) --reads_[input];
-    }
-    std::reverse(kept.begin(), kept.end());
-    graph_.nodes = std::move(kept);
-  }
-
-  GraphData& graph_;
-  std::map<std::string, const TensorData*> constants_;
-  std::map<std::string, NodeData*> makers_;
-  std::map<std::string, int> reads_;
+  SpelledOut graph_;
 };
 
 }  // namespace

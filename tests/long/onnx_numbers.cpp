@@ -1,9 +1,11 @@
-// Imports an ONNX model and writes what the network computes in fp32: its logits for some pictures
-// and, with labels, the gradients of a training step. tests/long/onnx_networks runs it.
+// Imports an ONNX model and writes what the network computes in fp32: its logits for some examples
+// and, with labels, the gradients of a training step. tests/long/onnx_networks and onnx_sequences
+// run it.
 //
-//   onnx_numbers MODEL MEAN STD PICTURES LOGITS [LABELS GRADIENTS]
+//   onnx_numbers MODEL MEAN STD EXAMPLES LOGITS [LABELS GRADIENTS]
 //
-// MEAN and STD: one number for all channels. PICTURES: uint8 [N, H, W, C], raw. LABELS: int32 [N],
+// MEAN and STD: one number for all channels of pictures. EXAMPLES, raw: pictures, uint8 [N, H, W,
+// C], tokens, int32 [N, T], or numbers, int16 [N, T, C]. LABELS: int32, one for each row of logits,
 // raw. LOGITS: float, raw. GRADIENTS: a line for each parameter, its name and shape, then its
 // numbers.
 #include <cstdio>
@@ -50,17 +52,18 @@ Status run(int count, char** arguments) {
   options.mean = {std::atof(arguments[2])};
   options.deviation = {std::atof(arguments[3])};
   MANTISSA_ASSIGN(const auto network, mantissa::import_file(arguments[1], options));
-  const auto pixels = read<uint8_t>(arguments[4]);
-  const int64_t example = network.graph.values[network.graph.inputs[0]].shape.count();
-  const int64_t batch = std::ssize(pixels) / example;
+  const auto examples = read<uint8_t>(arguments[4]);
+  const mantissa::Value& input = network.graph.values[network.graph.inputs[0]];
+  const int64_t batch =
+      std::ssize(examples) / (input.shape.count() * mantissa::element_bytes(input.type));
   MANTISSA_ASSIGN(auto forward, mantissa::testing::ImportedRun::create(network, batch, false));
-  MANTISSA_ASSIGN(const std::vector<float> logits, forward->logits(pixels));
+  MANTISSA_ASSIGN(const std::vector<float> logits, forward->logits(examples));
   std::ofstream(arguments[5], std::ios::binary)
       .write(reinterpret_cast<const char*>(logits.data()),
              static_cast<std::streamsize>(logits.size() * sizeof(float)));
   if (count < 8) return {};
   MANTISSA_ASSIGN(auto training, mantissa::testing::ImportedRun::create(network, batch, true));
-  MANTISSA_ASSIGN(const auto gradients, training->gradients(pixels, read<int32_t>(arguments[6])));
+  MANTISSA_ASSIGN(const auto gradients, training->gradients(examples, read<int32_t>(arguments[6])));
   return write_gradients(network, gradients, arguments[7]);
 }
 

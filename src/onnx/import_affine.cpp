@@ -1,0 +1,73 @@
+// Constant factors and summands that a layer takes in.
+#include <algorithm>
+
+#include "onnx/import_context.h"
+
+namespace mantissa::onnx {
+
+bool Affine::has_summands() const {
+  return std::any_of(summands.begin(), summands.end(), [](double s) { return s != 0; });
+}
+
+namespace {
+
+// Takes one node in, if it is a factor or summand per channel.
+bool absorb(const ImportContext& context, const NodeData& node, const std::string& value,
+            const Channels& channels, bool takes_factors, Affine& affine) {
+  const std::string& op = node.op_type;
+  if (op != "Add" && op != "Sub" && (!takes_factors || (op != "Mul" && op != "Div"))) return false;
+  if (node.inputs.size() != 2) return false;
+  const bool is_first = node.inputs[0] == value;
+  const TensorData* tensor = constant_of(context, node, is_first ? 1 : 0);
+  if (tensor == nullptr || (op == "Div" && !is_first)) return false;
+  const auto numbers = per_channel(*tensor, channels);
+  if (!numbers) return false;
+  if (op == "Add") affine.last_summand = tensor;
+  for (size_t c = 0; c < numbers->size(); ++c) {
+    const double number = (*numbers)[c];
+    double &factor = affine.factors[c], &summand = affine.summands[c];
+    if (op == "Add") summand += number;
+    if (op == "Mul") factor *= number, summand *= number;
+    if (op == "Div") factor /= number, summand /= number;
+    if (op == "Sub" && is_first) summand -= number;
+    if (op == "Sub" && !is_first) factor = -factor, summand = number - summand;
+  }
+  return true;
+}
+
+// Ours is clip(x / 6 + 1/2, 0, 1): others are it behind another factor and summand.
+void fit_hard_sigmoid(ImportContext& context, Affine& affine) {
+  const auto readers = context.readers.find(affine.result);
+  if (context.results.contains(affine.result) || readers == context.readers.end() ||
+      readers->second.size() != 1 || readers->second[0]->op_type != "HardSigmoid") {
+    return;
+  }
+  const NodeData& node = *readers->second[0];
+  const HardSigmoid hard = hard_sigmoid_of(node);
+  if (hard.is_ours()) return;
+  for (double& factor : affine.factors) factor *= 6 * hard.alpha;
+  for (double& summand : affine.summands) {
+    summand = 6 * hard.alpha * summand + 6 * (hard.beta - 0.5);
+  }
+  context.fitted.insert(&node);
+}
+
+}  // namespace
+
+Affine absorb_affine(ImportContext& context, const std::string& value, const Channels& channels,
+                     bool takes_factors) {
+  Affine affine{std::vector<double>(static_cast<size_t>(channels.count), 1.0),
+                std::vector<double>(static_cast<size_t>(channels.count), 0.0), value};
+  while (!context.results.contains(affine.result)) {
+    const auto readers = context.readers.find(affine.result);
+    if (readers == context.readers.end() || readers->second.size() != 1) break;
+    const NodeData& node = *readers->second[0];
+    if (!absorb(context, node, affine.result, channels, takes_factors, affine)) break;
+    context.done.insert(&node);
+    affine.result = node.outputs[0];
+  }
+  fit_hard_sigmoid(context, affine);
+  return affine;
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,44 @@
+// The forms of networks that are imported: of pictures, and of sequences. They differ in the input,
+// in what operators become, and in the labels.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "onnx/import_context.h"
+#include "onnx/import_operators.h"
+
+namespace mantissa::onnx {
+
+struct ImportForm {
+  // Adds the model's input to the graph and defines it.
+  Status (*add_input)(ImportContext& context, const ValueData& input);
+  const ImportRow* (*find_row)(std::string_view op_type);
+  // Why an operator without a row has none.
+  std::string (*reason_against)(std::string_view op_type);
+  // The graph with a loss between the model's result, which is not defined by all means, and
+  // labels.
+  Result<Graph> (*finish)(ImportContext& context, const std::string& result);
+};
+
+extern const ImportForm kPictures;   // import_pictures.cpp
+extern const ImportForm kSequences;  // import_sequences.cpp
+
+// Gives open sizes of an input of that form those of the options, and its batch one, so that all
+// shapes are known.
+void choose_picture_size(const ImportOptions& options, ValueData& input);
+void choose_sequence_size(const ImportOptions& options, int batch_axis, ValueData& input);
+// Whether an input is of tokens, [N, T], or of numbers, [N, T, C]; or with these first dimensions
+// in the opposite order.
+bool is_sequence(const ValueData& input);
+
+// A name of the model's, which is arbitrary bytes, as text of one line.
+std::string readable(const std::string& name);
+// "[?, 3, 64]".
+std::string dims_text(const std::vector<Dimension>& dims);
+
+// The value, or, where no layer makes it, that of a linear layer behind it that changes nothing
+// yet: the loss reads the wide sums of a layer.
+Result<int> made_by_layer(ImportContext& context, int value);
+
+}  // namespace mantissa::onnx

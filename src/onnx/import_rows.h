@@ -1,0 +1,64 @@
+// What the operators of sequences share. A value is [positions, channels] in the graph, or
+// [channels]; the model has its examples, too, and any order and division of these dimensions.
+#pragma once
+
+#include <string_view>
+
+#include "onnx/import_context.h"
+
+namespace mantissa::onnx {
+
+constexpr int64_t kWideBits = 16;
+
+// The input, unless it has a pending factor.
+Result<Imported> plain_input(const ImportContext& context, const NodeData& node, size_t index);
+// The value's channels, where its last dimension has exactly these.
+Result<int64_t> channels_of(const ImportContext& context, const Imported& value);
+// Dimensions that the model gives the node's first output.
+Result<std::vector<int64_t>> output_dims(const ImportContext& context, const NodeData& node);
+// The bits that the value should have: 16 where a sum reads it, or GELU, whatever moves it before;
+// else those of the format (docs/language.md).
+int64_t least_bits(const ImportContext& context, const std::string& value);
+// The constant factor of a Mul or Div of one number, and the value's place; nothing where the node
+// is none.
+struct Factor {
+  double number;
+  size_t value_input;
+};
+std::optional<Factor> factor_of(const ImportContext& context, const NodeData& node);
+// Attention's scores, or probabilities, that the input is; null: it is something else.
+const Scores* scores_of(const ImportContext& context, const NodeData& node, size_t index);
+// The last position of [positions, channels], as [channels].
+Result<int> last_position(ImportContext& context, const std::string& name, int value);
+
+// import_rows.cpp
+Status import_rows_matmul(ImportContext& context, const NodeData& node);
+Status import_rows_gemm(ImportContext& context, const NodeData& node);
+Status import_rows_norm(ImportContext& context, const NodeData& node);
+Status import_rows_mean(ImportContext& context, const NodeData& node);
+Status import_rows_gelu(ImportContext& context, const NodeData& node);
+// import_rows_arithmetic.cpp
+Status import_rows_add(ImportContext& context, const NodeData& node);
+Status import_rows_multiply(ImportContext& context, const NodeData& node);
+Status import_rows_divide(ImportContext& context, const NodeData& node);
+// import_rows_layout.cpp
+Status import_rows_reshape(ImportContext& context, const NodeData& node);
+Status import_rows_transpose(ImportContext& context, const NodeData& node);
+Status import_rows_gather(ImportContext& context, const NodeData& node);
+Status import_rows_slice(ImportContext& context, const NodeData& node);
+Status import_rows_split(ImportContext& context, const NodeData& node);
+Status import_rows_cast(ImportContext& context, const NodeData& node);
+// import_attention.cpp: scores, whose mask may be added or chosen, and what is made of them.
+Status import_scores(ImportContext& context, const NodeData& node);
+Status import_attention(ImportContext& context, const NodeData& node);
+Status import_softmax(ImportContext& context, const NodeData& node);
+Status import_where(ImportContext& context, const NodeData& node);
+Status scale_scores(ImportContext& context, const NodeData& node, const Factor& factor);
+Status mask_scores(ImportContext& context, const NodeData& node, size_t scores_input);
+Status import_rows_dropout(ImportContext& context, const NodeData& node);
+// import_recurrent.cpp
+Status import_rnn(ImportContext& context, const NodeData& node);
+Status import_lstm(ImportContext& context, const NodeData& node);
+Status import_gru(ImportContext& context, const NodeData& node);
+
+}  // namespace mantissa::onnx
