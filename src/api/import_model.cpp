@@ -40,6 +40,7 @@ Result<ImportConfig> import_config(const Settings& settings) {
   RunConfig& run = config.run;
   run.import_options.height = run.input_size.height;
   run.import_options.width = run.input_size.width;
+  run.import_options.sequence = run.sequence;
   if (config.out.empty()) return invalid_input("--out: name the safetensors file to write");
   if (run.classes == 0 && !run.classifier.empty()) {
     return invalid_input("classifier: goes with --classes");
@@ -85,13 +86,25 @@ Result<ImportOutcome> import_encoder(const std::string& path, const ImportConfig
   return outcome_of(std::move(encoder.network));
 }
 
+// Positions that the options ask for are those of the model.
+Status check_sequence(const Graph& graph, int64_t wanted) {
+  const Value& input = graph.values[graph.inputs[0]];
+  if (wanted == 0) return {};
+  if (input.type == DataType::kUint8) {
+    return invalid_input("sequence: is for networks of sequences; this one reads pictures");
+  }
+  if (input.shape[0] == wanted) return {};
+  return invalid_input("sequence " + std::to_string(wanted) + ": the model has " +
+                       std::to_string(input.shape[0]) + " positions: leave it out");
+}
+
 Result<ImportOutcome> import_to_file(const std::string& path, const Settings& settings) {
   MANTISSA_ASSIGN(const ImportConfig config, import_config(settings));
   const RunConfig& run = config.run;
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
   if (is_bert_path(path)) return import_encoder(path, config, settings);
-  if (run.sequence > 0) return invalid_input("sequence: is for encoders in BERT's layout");
   MANTISSA_ASSIGN(onnx::ImportedNetwork imported, import_file(path, run.import_options));
+  MANTISSA_RETURN_IF_ERROR(check_sequence(imported.graph, run.sequence));
   if (run.inserts_batch_norm) MANTISSA_RETURN_IF_ERROR(insert_norms(run, imported));
   if (run.classes > 0 && run.classes != imported.graph.classes()) {
     MANTISSA_RETURN_IF_ERROR(

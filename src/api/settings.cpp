@@ -229,7 +229,10 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
         {"out", "safetensors file to write: network and weights", ""},
         {"classes", "outputs of the network (0: those of the model)", "0"},
         {"data", "with --insert-batch-norm: data set with pictures to set them from", ""},
-        {"sequence", "of an encoder: tokens of an example (left out: 128, or its positions)", ""}};
+        {"sequence",
+         "positions of an example, of sequences (left out: the model's; of an encoder 128, or its "
+         "own)",
+         ""}};
     for (const Setting& setting : training_settings()) {
       if (!is_setting_of_import(setting.name)) continue;
       infos.push_back({setting.name, setting.help, setting.default_text, setting.is_switch});

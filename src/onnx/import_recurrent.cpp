@@ -67,9 +67,9 @@ Result<std::vector<double>> numbers_at(const ImportContext& context, const NodeD
 // The states at the start must be zeros, and all sequences whole.
 Status check_start(const ImportContext& context, const NodeData& node, const Imported& input,
                    bool by_example) {
-  for (const size_t input : {kStart, kStartCell}) {
-    if (!has_input(node, input)) continue;
-    MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, input));
+  for (const size_t state : {kStart, kStartCell}) {
+    if (!has_input(node, state)) continue;
+    MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, state));
     MANTISSA_ASSIGN(const std::vector<double> numbers, numbers_of(*tensor));
     if (std::any_of(numbers.begin(), numbers.end(), [](double x) { return x != 0; })) {
       return invalid_input("starts with a state other than zeros");

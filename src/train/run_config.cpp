@@ -434,6 +434,7 @@ Result<RunConfig> make_run_config(const std::map<std::string, std::string>& sett
   }
   config.import_options.height = config.input_size.height;
   config.import_options.width = config.input_size.width;
+  config.import_options.sequence = config.sequence;
   MANTISSA_RETURN_IF_ERROR(take_start(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_network(settings, config));
   MANTISSA_RETURN_IF_ERROR(take_text(settings, config));
