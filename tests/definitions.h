@@ -243,6 +243,17 @@ inline Reals shuffle(const Attributes& a, const Shape& in, const Reals& x) {
   return y;
 }
 
+// The rows of each sequence in the opposite order.
+inline Reals reverse(const Shape& in, const Reals& x) {
+  const int64_t channels = in.last(), positions = in[in.rank - 2];
+  Reals y;
+  for (int64_t i = 0; i < in.count(); ++i) {
+    const int64_t row = i / channels, at = row % positions;
+    y.push_back(x[(row - at + positions - 1 - at) * channels + i % channels]);
+  }
+  return y;
+}
+
 using PointFunctionOfReals = std::function<double(double)>;
 
 inline PointFunctionOfReals pointwise(const Op* op, const Attributes& a) {

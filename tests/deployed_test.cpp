@@ -55,7 +55,8 @@ std::vector<NamedNetwork> all_networks() {
   std::vector<NamedNetwork> list = networks_of_all_operators();
   // Grids with an offset are not exported, nor are sequences.
   std::erase_if(list, [](const NamedNetwork& each) {
-    return each.name == "offset" || each.name == "attention" || each.name == "recurrent";
+    return each.name == "offset" || each.name == "attention" || each.name == "recurrent" ||
+           each.name == "directions";
   });
   list.push_back({"alone", with_batch_norms_alone});
   list.push_back({"flattened", with_flattened_images});

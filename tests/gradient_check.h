@@ -260,6 +260,7 @@ class Checked {
     if (op == &ops::kChannelShuffle) {
       return [=](const auto& x, const auto&) { return shuffle(a, in, x[0]); };
     }
+    if (op == &ops::kReverse) return [=](const auto& x, const auto&) { return reverse(in, x[0]); };
     if (const auto function = pointwise(op, a); function != nullptr) {
       return [=](const auto& x, const auto&) {
         Reals y = x[0];

@@ -113,6 +113,17 @@ TEST(GradientCheck, NormsOfRowsPositionsAndSmoothFunctions) {
              "backward_input position_embedding", "backward_weights position_embedding"});
 }
 
+// Positions that a table tells apart.
+TEST(GradientCheck, ReversedSequences) {
+  Network net(Shape{4, 3, 1});
+  net.add(ops::kPositionEmbedding, {{"positions", 3}});
+  net.add(ops::kReverse);
+  net.add(ops::kPositionEmbedding, {{"positions", 3}});
+  net.add(ops::kLinear, {{"channels", 5}});
+  net.add(ops::kFlatten);
+  check_all(net.finish(4), 5, {"backward_input reverse"});
+}
+
 // Layers over sequences of five steps, with all that they may have.
 TEST(GradientCheck, RecurrentLayers) {
   Network net(Shape{2, 5, 1});

@@ -274,6 +274,24 @@ inline Graph with_recurrent_layers() {
   return finished(net);
 }
 
+// The same rows, read in both directions.
+inline Graph with_both_directions() {
+  Layers net("directions", fashion_options());
+  net.convolution("conv", 8, 5, 4, 2, false);
+  const int rows = net.reshape("sequence", 1, 7, 56);
+  const auto layer = [&](const std::string& name, int from) {
+    net.join(ops::kLinear, name + ".gates", {from},
+             {{"channels", 30}, {"initialiser", "fan-in"}, {"least_bits", 16}});
+    return net.add(ops::kGru, name);
+  };
+  const int forward = layer("forward", rows);
+  layer("backward", net.join(ops::kReverse, "turned", {rows}));
+  const int back = net.add(ops::kReverse, "back");
+  net.concat("both", {forward, back});
+  net.add(ops::kFlatten, "flatten");
+  return finished(net);
+}
+
 inline const std::vector<NamedNetwork>& networks_of_all_operators() {
   static const std::vector<NamedNetwork> list = {
       {"relu6", with_function<&Layers::relu6>},
@@ -291,6 +309,7 @@ inline const std::vector<NamedNetwork>& networks_of_all_operators() {
       {"offset", with_offset_and_tanh},
       {"attention", with_attention},
       {"recurrent", with_recurrent_layers},
+      {"directions", with_both_directions},
   };
   return list;
 }

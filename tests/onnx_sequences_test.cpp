@@ -112,11 +112,12 @@ constexpr Kind kKinds[] = {{"RNN", 1, "rnn"}, {"LSTM", 4, "lstm"}, {"GRU", 3, "g
 
 // W, R, B, no lengths, a start of zeros, and peepholes.
 std::vector<std::string> recurrent_inputs(Model& m, const Kind& kind, const std::string& name,
-                                          const std::string& x, int64_t in, bool more) {
+                                          const std::string& x, int64_t in, bool more,
+                                          int64_t directions = 1) {
   const int64_t rows = kind.gates * kChannels;
-  std::vector<std::string> inputs = {x, m.weights(name + "W", {1, rows, in}, -1, 1),
-                                     m.weights(name + "R", {1, rows, kChannels}, -1, 1),
-                                     m.weights(name + "B", {1, 2 * rows}, -1, 1)};
+  std::vector<std::string> inputs = {x, m.weights(name + "W", {directions, rows, in}, -1, 1),
+                                     m.weights(name + "R", {directions, rows, kChannels}, -1, 1),
+                                     m.weights(name + "B", {directions, 2 * rows}, -1, 1)};
   if (!more) return inputs;
   inputs.push_back("");
   inputs.push_back(m.weights(name + "h", {1, kBatch, kChannels}, 0, 0));
@@ -161,6 +162,34 @@ TEST(OnnxSequences, LastStates) {
   }
 }
 
+// Both directions, and backward alone; all states and the last of each.
+TEST(OnnxSequences, Directions) {
+  for (const Kind& kind : kKinds) {
+    for (const int64_t directions : {1, 2}) {
+      for (const bool last : {false, true}) {
+        Model m(kReal, {kSteps, kBatch, 6});
+        std::vector<NodeAttribute> attributes = kind.attributes();
+        attributes.push_back(
+            {"direction", std::string(directions == 1 ? "reverse" : "bidirectional")});
+        m.add_all(kind.op, "rnn", recurrent_inputs(m, kind, "rnn", "x", 6, false, directions),
+                  {"all", "end"}, attributes);
+        const int64_t channels = directions * kChannels;
+        const std::string v =
+            last ? m.add("Transpose", "turn", {"end"}, {{"perm", Wholes{1, 0, 2}}})
+                 : m.add("Transpose", "turn", {"all"}, {{"perm", Wholes{2, 0, 1, 3}}});
+        const std::string flat =
+            m.add("Reshape", "flat",
+                  {v, m.wholes("shape", last ? Wholes{kBatch, channels}
+                                             : Wholes{kBatch, kSteps, channels})});
+        const ImportedNetwork network =
+            expect_numbers(m, linear(m, "head", flat, channels, 4), 6, true);
+        EXPECT_EQ(count_of(network, "reverse"), last ? 1 : 2);
+        EXPECT_EQ(count_of(network, kind.ours), directions);
+      }
+    }
+  }
+}
+
 TEST(OnnxSequences, RecurrentLayersOfOtherKindsAreRefused) {
   const auto message = [](const Kind& kind, std::vector<NodeAttribute> attributes,
                           const std::string& start = "", const std::string& lengths = "") {
@@ -174,7 +203,6 @@ TEST(OnnxSequences, RecurrentLayersOfOtherKindsAreRefused) {
     return refusal(m, m.add("Squeeze", "s", {"r", m.wholes("axes", {1})}));
   };
   const std::vector<std::pair<std::string, std::string>> found = {
-      {message(kKinds[1], {{"direction", std::string("reverse")}}), "goes reverse"},
       {message(kKinds[2], {}), "linear_before_reset of 0"},
       {message(kKinds[1], {{"clip", 3.0f}}), "clips its gates"},
       {message(kKinds[1], {{"input_forget", int64_t{1}}}), "couples its gates"},

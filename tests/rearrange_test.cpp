@@ -81,6 +81,31 @@ TEST(ChannelShuffle, RefusesGroupsThatDoNotDivide) {
   EXPECT_EQ(refusal(4), "wants groups that divide 6 channels");
 }
 
+TEST(Reverse, TurnsTheRowsOfEachSequence) {
+  SingleOp op(ops::kReverse, {}, {Shape{2, 3, 2}});
+  const Mantissas in = counting(12, -3);
+  EXPECT_EQ(op.forward({in}), (Mantissas{{6, 7, 4, 5, 2, 3, 12, 13, 10, 11, 8, 9}, -3}));
+  for (const int bits : kBits) {
+    const Mantissas grad{{6, 7, 4, 5, 2, 3, 12, 13, 10, 11, 8, 9}, -9, bits};
+    EXPECT_EQ(op.backward({in}, grad, bits)[0], counting(12, -9, bits));
+  }
+}
+
+TEST(Reverse, TwiceIsNothingWithAnyThreads) {
+  for (const int threads : {1, 2, 3}) {
+    SingleOp op(ops::kReverse, {}, {Shape{40, 51, 15}}, 2, threads);
+    const Mantissas in = some_mantissas(2 * 40 * 51 * 15, 8, -3, 1);
+    EXPECT_EQ(op.forward({op.forward({in})}), in);
+    EXPECT_EQ(op.backward({in}, op.forward({in}), 8)[0], in);
+  }
+}
+
+TEST(Reverse, RefusesVectors) {
+  const auto shape = output_shape(ops::kReverse, {}, std::vector{Shape{6}});
+  ASSERT_FALSE(shape.ok());
+  EXPECT_EQ(shape.error().message, "wants one [..., positions, C] input");
+}
+
 TEST(Slice, TakesChannelsAndGivesTheOthersNoGradient) {
   const Shape whole{4, 5, 7};
   for (const int threads : {1, 3}) {

@@ -1,4 +1,5 @@
-// RNN, LSTM and GRU: a linear layer for the input's part of the gates, and the recurrent layer.
+// RNN, LSTM and GRU: a linear layer for the input's part of the gates, and the recurrent layer, for
+// each direction. The backward one reads the input in the opposite order.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -18,16 +19,11 @@ struct Kind {
 };
 
 struct Sizes {
-  int64_t steps, channels, gates;
+  int64_t steps, channels, gates, directions;
 };
 
 // The node's attributes, as far as they must be what our layers compute.
 Status check_attributes(const NodeData& node, const Kind& kind) {
-  const std::string direction = text_of(node, "direction", "forward");
-  if (direction != "forward") {
-    return invalid_input("goes " + direction +
-                         "; layers go forward here, and no operator reverses a sequence");
-  }
   if (has_attribute(node, "clip")) return invalid_input("clips its gates");
   if (whole_of(node, "input_forget", 0) != 0) return invalid_input("couples its gates");
   if (kind.op == &ops::kGru && whole_of(node, "linear_before_reset", 0) == 0) {
@@ -38,7 +34,12 @@ Status check_attributes(const NodeData& node, const Kind& kind) {
   }
   for (const NodeAttribute& attribute : node.attributes) {
     const auto* names = std::get_if<std::vector<std::string>>(&attribute.value);
-    if (attribute.name != "activations" || names == nullptr || *names == kind.functions) continue;
+    if (attribute.name != "activations" || names == nullptr) continue;
+    std::vector<std::string> wanted = kind.functions;  // those of each direction
+    if (names->size() > wanted.size()) {
+      wanted.insert(wanted.end(), kind.functions.begin(), kind.functions.end());
+    }
+    if (*names == wanted) continue;
     return invalid_input("has other functions than " + kind.functions[0] +
                          (kind.functions.size() > 1 ? " and Tanh" : ""));
   }
@@ -56,10 +57,18 @@ std::vector<double> in_our_order(const Kind& kind, const std::vector<double>& fr
   return to;
 }
 
+// One direction's part of an input of [directions, ...], whose other dimensions must be these.
 Result<std::vector<double>> numbers_at(const ImportContext& context, const NodeData& node,
-                                       size_t input, const std::vector<int64_t>& dims) {
+                                       size_t input, const Sizes& s, int64_t direction,
+                                       std::vector<int64_t> dims) {
   MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, input));
-  if (tensor->dims == dims) return numbers_of(*tensor);
+  dims.insert(dims.begin(), s.directions);
+  if (tensor->dims == dims) {
+    MANTISSA_ASSIGN(const std::vector<double> all, numbers_of(*tensor));
+    const std::ptrdiff_t part = std::ssize(all) / s.directions;
+    return std::vector<double>(all.begin() + direction * part,
+                               all.begin() + (direction + 1) * part);
+  }
   return invalid_input("its input " + std::to_string(input + 1) +
                        " has not the shape of its other weights");
 }
@@ -102,11 +111,12 @@ Result<Sizes> sizes_of(const ImportContext& context, const NodeData& node, const
         (by_example ? "[examples, positions, channels]" : "[positions, examples, channels]"));
   }
   const TensorData* recurrent = constant_of(context, node, kR);
-  if (recurrent == nullptr || recurrent->dims.size() != 3 || recurrent->dims[0] != 1) {
-    return invalid_input("has no constant recurrent weights of one direction");
+  if (recurrent == nullptr || recurrent->dims.size() != 3) {
+    return invalid_input("has no constant recurrent weights");
   }
   const int64_t channels = recurrent->dims[2];
-  return Sizes{shape[0], channels, channels < 1 ? 0 : recurrent->dims[1] / channels};
+  const int64_t directions = text_of(node, "direction", "forward") == "bidirectional" ? 2 : 1;
+  return Sizes{shape[0], channels, channels < 1 ? 0 : recurrent->dims[1] / channels, directions};
 }
 
 // The biases, of the input's part and, for the candidate of GRU alone, of the recurrent part.
@@ -114,11 +124,11 @@ struct Biases {
   std::vector<double> of_input, of_candidate;
 };
 Result<Biases> biases_of(const ImportContext& context, const NodeData& node, const Kind& kind,
-                         const Sizes& s) {
+                         const Sizes& s, int64_t direction) {
   const int64_t all = s.gates * s.channels;
   std::vector<double> both(static_cast<size_t>(2 * all), 0.0);
   if (has_input(node, kB)) {
-    MANTISSA_ASSIGN(both, numbers_at(context, node, kB, {1, 2 * all}));
+    MANTISSA_ASSIGN(both, numbers_at(context, node, kB, s, direction, {2 * all}));
   }
   const std::vector<double> first = in_our_order(kind, {both.begin(), both.begin() + all});
   const std::vector<double> second = in_our_order(kind, {both.begin() + all, both.end()});
@@ -130,19 +140,21 @@ Result<Biases> biases_of(const ImportContext& context, const NodeData& node, con
   return biases;
 }
 
-// The layer's h of all positions, [steps, C].
-Result<int> add_layers(ImportContext& context, const NodeData& node, const Kind& kind,
-                       const Imported& input, const Sizes& s) {
-  const int64_t all = s.gates * s.channels, in = context.builder.shape(input.value).last();
-  MANTISSA_ASSIGN(const auto weights, numbers_at(context, node, kW, {1, all, in}));
-  MANTISSA_ASSIGN(const auto recurrent, numbers_at(context, node, kR, {1, all, s.channels}));
-  MANTISSA_ASSIGN(Biases biases, biases_of(context, node, kind, s));
+// The layer's h of all positions, [steps, C], in the order of its input.
+Result<int> add_layers(ImportContext& context, const NodeData& node, const Kind& kind, int input,
+                       const Sizes& s, int64_t direction) {
+  const int64_t all = s.gates * s.channels, in = context.builder.shape(input).last();
+  const auto part = [&](size_t place, const std::vector<int64_t>& dims) {
+    return numbers_at(context, node, place, s, direction, dims);
+  };
+  MANTISSA_ASSIGN(const auto weights, part(kW, {all, in}));
+  MANTISSA_ASSIGN(const auto recurrent, part(kR, {all, s.channels}));
+  MANTISSA_ASSIGN(Biases biases, biases_of(context, node, kind, s, direction));
   std::vector<std::vector<double>> numbers = {in_our_order(kind, recurrent)};
   Attributes attributes;
   if (!biases.of_candidate.empty()) numbers.push_back(std::move(biases.of_candidate));
   if (has_input(node, kPeepholes)) {
-    MANTISSA_ASSIGN(const std::vector<double> given,
-                    numbers_at(context, node, kPeepholes, {1, 3 * s.channels}));
+    MANTISSA_ASSIGN(const std::vector<double> given, part(kPeepholes, {3 * s.channels}));
     // ONNX's i, o, f as i, f, o.
     std::vector<double> peepholes;
     for (const int64_t gate : {0, 2, 1}) {
@@ -155,16 +167,51 @@ Result<int> add_layers(ImportContext& context, const NodeData& node, const Kind&
   const std::string name = node_name(context, node);
   MANTISSA_ASSIGN(
       const int of_input,
-      add_node(context, ops::kLinear, new_name(context, name + ".input"), {input.value},
+      add_node(context, ops::kLinear, new_name(context, name + ".input"), {input},
                {{"channels", all}, {"initialiser", "fan-in"}, {"least_bits", kWideBits}},
                {in_our_order(kind, weights), std::move(biases.of_input)}));
   return add_node(context, *kind.op, name, {of_input}, attributes, std::move(numbers));
+}
+
+Result<int> reversed(ImportContext& context, int value) {
+  return add_node(context, ops::kReverse, new_name(context, "reverse"), {value});
+}
+
+// Values of one direction or both, side by side.
+Result<int> joined(ImportContext& context, const std::vector<int>& values) {
+  if (values.size() == 1) return values[0];
+  return add_node(context, ops::kConcat, new_name(context, "directions"), values);
 }
 
 bool is_read(const ImportContext& context, const NodeData& node, size_t output) {
   if (output >= node.outputs.size() || node.outputs[output].empty()) return false;
   return context.readers.contains(node.outputs[output]) ||
          context.results.contains(node.outputs[output]);
+}
+
+// Defines the results: h of all positions, and the last of each direction.
+Status define_states(ImportContext& context, const NodeData& node, const Sizes& s,
+                     const std::vector<int>& all, const std::vector<int>& last) {
+  const bool by_example = whole_of(node, "layout", 0) != 0;
+  const int64_t batch = context.batch;
+  if (is_read(context, node, 0)) {  // [steps, directions, batch, C], or with the batch first
+    MANTISSA_ASSIGN(const int value, joined(context, all));
+    Layout layout = Layout::of(std::vector<int64_t>{batch, s.steps, s.directions, s.channels});
+    if (!by_example) layout.transpose(std::vector<int>{1, 2, 0, 3});
+    define(context, node.outputs[0], {value, std::move(layout), {}});
+  }
+  if (is_read(context, node, 1)) {  // [directions, batch, C], or with the batch first
+    std::vector<int> states;
+    for (const int h : last) {
+      MANTISSA_ASSIGN(const int state, last_position(context, new_name(context, "last"), h));
+      states.push_back(state);
+    }
+    MANTISSA_ASSIGN(const int value, joined(context, states));
+    Layout layout = Layout::of(std::vector<int64_t>{batch, s.directions, s.channels});
+    if (!by_example) layout.transpose(std::vector<int>{1, 0, 2});
+    define(context, node.outputs[1], {value, std::move(layout), {}});
+  }
+  return {};
 }
 
 Status import_kind(ImportContext& context, const NodeData& node, const Kind& kind) {
@@ -175,23 +222,22 @@ Status import_kind(ImportContext& context, const NodeData& node, const Kind& kin
   MANTISSA_ASSIGN(const Sizes s, sizes_of(context, node, input, by_example));
   if (s.gates != std::ssize(kind.gates)) return invalid_input("has another number of gates");
   if (is_read(context, node, 2)) return invalid_input("its last cell is read; only h is a result");
-  MANTISSA_ASSIGN(const int h, add_layers(context, node, kind, input, s));
-  const int64_t batch = context.batch;
-  if (is_read(context, node, 0)) {  // [steps, 1, batch, C], or [batch, steps, 1, C]
-    Layout all = Layout::of(std::vector<int64_t>{batch, s.steps, 1, s.channels});
-    const int order[] = {1, 2, 0, 3};
-    if (!by_example) all.transpose(order);
-    define(context, node.outputs[0], {h, std::move(all), {}});
+  const bool starts_forward = text_of(node, "direction", "forward") != "reverse";
+  std::vector<int> all, last;  // of each direction; the last in the order of its steps
+  for (int64_t direction = 0; direction < s.directions; ++direction) {
+    const bool forward = starts_forward && direction == 0;
+    int x = input.value;
+    if (!forward) {
+      MANTISSA_ASSIGN(x, reversed(context, x));
+    }
+    MANTISSA_ASSIGN(int h, add_layers(context, node, kind, x, s, direction));
+    last.push_back(h);
+    if (!forward && is_read(context, node, 0)) {
+      MANTISSA_ASSIGN(h, reversed(context, h));
+    }
+    all.push_back(h);
   }
-  if (is_read(context, node, 1)) {  // [1, batch, C], or [batch, 1, C]
-    MANTISSA_ASSIGN(const int last, last_position(context, new_name(context, "last"), h));
-    define(context, node.outputs[1],
-           {last,
-            Layout::of(by_example ? std::vector<int64_t>{batch, 1, s.channels}
-                                  : std::vector<int64_t>{1, batch, s.channels}),
-            {}});
-  }
-  return {};
+  return define_states(context, node, s, all, last);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Operators that move elements and compute nothing: padding, reshape, channel shuffle. Mantissas
-// and exponents pass on, gradients likewise.
+// Operators that move elements and compute nothing: padding, reshape, channel shuffle, reversal.
+// Mantissas and exponents pass on, gradients likewise.
 #include <algorithm>
 #include <cstring>
 
@@ -160,6 +160,32 @@ void shuffle_backward(const OpContext& c) {
   *grad_input.exponent = *c.grad_output.exponent;
 }
 
+Result<Shape> infer_reverse(const Attributes&, std::span<const Shape> inputs) {
+  if (inputs.size() == 1 && inputs[0].rank >= 2) return inputs[0];
+  return invalid_input("wants one [..., positions, C] input");
+}
+
+// Each sequence's rows in the opposite order; done twice it changes nothing.
+void reverse(ThreadPool& pool, const Tensor& from, const Tensor& to) {
+  const int64_t positions = to.shape[to.shape.rank - 2];
+  const int64_t bytes = to.shape.last() * element_bytes(to.type);
+  kernels::parallel_ranges(
+      pool, to.count() / to.shape.last(), std::max<int64_t>(1, kernels::kBytesPerThread / bytes),
+      [&](int64_t begin, int64_t end, int64_t) {
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t other = row - 2 * (row % positions) + positions - 1;
+          std::memcpy(to.as<std::byte>() + row * bytes, from.as<std::byte>() + other * bytes,
+                      static_cast<size_t>(bytes));
+        }
+      });
+  *to.exponent = *from.exponent;
+}
+
+void reverse_forward(const OpContext& c) { reverse(*c.kernel.pool, c.inputs[0], c.output); }
+void reverse_backward(const OpContext& c) {
+  reverse(*c.kernel.pool, c.grad_output, c.grad_inputs[0]);
+}
+
 }  // namespace
 
 const Op kPad = {.name = "pad",
@@ -182,5 +208,12 @@ const Op kChannelShuffle = {.name = "channel_shuffle",
                             .forward = shuffle_forward,
                             .backward_input = shuffle_backward,
                             .fp32 = &fp32::kChannelShuffle};
+
+const Op kReverse = {.name = "reverse",
+                     .traits = {.keeps_exponent = true, .keeps_sign = true},
+                     .infer_shape = infer_reverse,
+                     .forward = reverse_forward,
+                     .backward_input = reverse_backward,
+                     .fp32 = &fp32::kReverse};
 
 }  // namespace mantissa::ops

@@ -146,6 +146,11 @@ std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
 
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target) {
   const FrozenDescription& d = network.description;
+  const Value& input = d.network.values[d.network.inputs[0]];
+  if (input.element == Element::kIndex) {
+    return invalid_input("the network reads '" + input.name +
+                         "', and only networks of pictures have a form in ONNX");
+  }
   if (frozen_form(in_format(d.network, d.format), d.format) != FrozenForm::kRescaled) {
     return invalid_input("networks of 8 bits can be exported, and this one computes in " +
                          to_string(d.format));

@@ -38,6 +38,7 @@ extern const OpFunctions kDropout;
 extern const OpFunctions kMultiply;
 extern const OpFunctions kPad;
 extern const OpFunctions kChannelShuffle;
+extern const OpFunctions kReverse;
 extern const OpFunctions kConcat;
 extern const OpFunctions kSlice;
 extern const OpFunctions kMaxPool;  // windows may overlap

@@ -1,4 +1,4 @@
-// Pad, channel shuffle, concat and slice in fp32.
+// Pad, channel shuffle, reversal, concat and slice in fp32.
 #include <algorithm>
 
 #include "ops/fp32/fp32.h"
@@ -60,6 +60,17 @@ void shuffle_backward(const OpContext& c) {
   for_each(c, c.grad_inputs[0].count(), [&](int64_t i) { to[i] = from[shuffled(i)]; });
 }
 
+void reverse(const OpContext& c, const Tensor& from, const Tensor& to) {
+  const int64_t channels = to.shape.last(), positions = to.shape[to.shape.rank - 2];
+  for_images(c, to.count() / channels, [&](int64_t row) {
+    const int64_t other = row - 2 * (row % positions) + positions - 1;
+    std::copy_n(from.as<float>() + other * channels, channels, to.as<float>() + row * channels);
+  });
+}
+
+void reverse_forward(const OpContext& c) { reverse(c, c.inputs[0], c.output); }
+void reverse_backward(const OpContext& c) { reverse(c, c.grad_output, c.grad_inputs[0]); }
+
 // Calls copy(slice, whole, channels) for each row of each slice of `whole`: where it lies in the
 // slice, where in the whole.
 template <typename Copy>
@@ -120,6 +131,8 @@ void slice_backward(const OpContext& c) {
 const OpFunctions kPad = {.forward = pad, .backward_input = pad_backward, .kernel = loops_name};
 const OpFunctions kChannelShuffle = {
     .forward = shuffle, .backward_input = shuffle_backward, .kernel = loops_name};
+const OpFunctions kReverse = {
+    .forward = reverse_forward, .backward_input = reverse_backward, .kernel = loops_name};
 const OpFunctions kConcat = {
     .forward = concat, .backward_input = concat_backward, .kernel = loops_name};
 const OpFunctions kSlice = {
