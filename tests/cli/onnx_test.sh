@@ -3,65 +3,12 @@
 # time of whoever reads them.
 # shellcheck source=tests/cli/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 
-# Files of protobuf messages and of arrays, by hand.
-cat >"$folder/files.py" <<'PYTHON'
-import io, struct, sys, zipfile
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = b""
-    while n >= 0x80:
-        out += bytes([n & 0x7f | 0x80])
-        n >>= 7
-    return out + bytes([n])
-
-def number(field, n):
-    return varint(field << 3) + varint(n)
-
-def part(field, data):
-    data = data.encode() if isinstance(data, str) else data
-    return varint(field << 3 | 2) + varint(len(data)) + data
-
-def node(kind, inputs, outputs, name="", attributes=b""):
-    return part(1, b"".join(part(1, i) for i in inputs) + b"".join(part(2, o) for o in outputs) +
-                part(3, name) + part(4, kind) + attributes)
-
-def integer(name, n):
-    return part(5, part(1, name) + number(3, n) + number(20, 2))
-
-def value(field, name, dims, kind=1):
-    shape = b"".join(part(1, part(2, d) if isinstance(d, str) else number(1, d)) for d in dims)
-    return part(field, part(1, name) + part(2, part(1, number(1, kind) + part(2, shape))))
-
-def tensor(name, dims, data, kind=1):
-    return part(5, b"".join(number(1, d) for d in dims) + number(2, kind) + part(8, name) + data)
-
-def model(graph):
-    return number(1, 8) + part(7, graph) + part(8, number(2, 17))
-
-def array(dims, numbers, kind="<f4"):
-    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {tuple(dims)!r}, }}"
-    text += " " * (63 - (10 + len(text)) % 64) + "\n"
-    code = {"<f4": "f", "<i8": "q"}[kind]
-    return (b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode() +
-            struct.pack(f"<{len(numbers)}{code}", *numbers))
-
-def put_npz(path, arrays):
-    with zipfile.ZipFile(path, "w") as file:
-        for name, data in arrays.items():
-            file.writestr(name + ".npy", data)
-
-def get_npz(path, name):
-    data = zipfile.ZipFile(path).read(name + ".npy")
-    start = 10 + struct.unpack("<H", data[8:10])[0]
-    return [number for number, in struct.iter_unpack("<f", data[start:])], data[10:start].decode()
-PYTHON
-
-python3 - "$folder" <<'PYTHON'
+python3 -B - "$folder" "$here" <<'PYTHON'
 import os, struct, sys
-sys.path.insert(0, sys.argv[1])
-from files import *
+sys.path.insert(0, sys.argv[2])
+from onnx_files import *
 os.chdir(sys.argv[1])
 
 def put(name, data):
@@ -125,10 +72,10 @@ net=$folder/net.onnx in=$folder/in.npz out=$folder/out.npz
 
 check_run() {
   accepts "run" "^y  float32  2 x 2" run "$net" --inputs "$in" --out "$out"
-  holds "its outputs" python3 - "$folder" <<'PYTHON'
+  holds "its outputs" python3 -B - "$folder" "$here" <<'PYTHON'
 import sys
-sys.path.insert(0, sys.argv[1])
-from files import get_npz
+sys.path.insert(0, sys.argv[2])
+from onnx_files import get_npz
 numbers, header = get_npz(sys.argv[1] + "/out.npz", "y")
 sys.exit(numbers != [1, 2, 8, 10] or "'<f4'" not in header or "(2, 2)" not in header)
 PYTHON
@@ -212,8 +159,8 @@ check_hostile() {
 # The inputs of the networks above.
 put_single_input() {
   in=$folder/one.npz
-  python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); from files import *
-put_npz(sys.argv[1] + "/one.npz", {"x": array([1], [0])})' "$folder"
+  python3 -B -c 'import sys; sys.path.insert(0, sys.argv[2]); from onnx_files import *
+put_npz(sys.argv[1] + "/one.npz", {"x": array([1], [0])})' "$folder" "$here"
 }
 
 check_run

@@ -198,6 +198,22 @@ TEST(OnnxFold, AnIfBecomesItsBranch) {
   EXPECT_EQ(floats((*after)[0]), (std::vector<float>{-3, -2}));
 }
 
+TEST(OnnxFold, ACastToTheTypeOfAnInputNeedsNoNumbers) {
+  const std::string bytes = model_message(
+      node("CastLike", {"two", "x"}, {"like"}) + node("Mul", {"x", "like"}, {"y"}) +
+      whole_numbers_tensor("two", {2}) + input("x", {3}) + output("y"));
+  const ModelData model = parse(bytes);
+  const Result<ModelData> folded = fold_constants(model, input_shapes(model));
+  ASSERT_TRUE(folded.ok());
+  EXPECT_EQ(operators(*folded), (std::vector<std::string>{"Mul"}));
+  ThreadPool pool(1);
+  for (const ModelData& each : {model, *folded}) {
+    const auto outputs = evaluate(each, {{"x", tensor({3})}}, pool);
+    ASSERT_TRUE(outputs.ok());
+    EXPECT_EQ(floats((*outputs)[0]), (std::vector<float>{2, 4, 6}));
+  }
+}
+
 TEST(OnnxFold, LeavesNodesThatItDoesNotKnow) {
   const std::string bytes = model_message(node("LSTM", {"x"}, {"a"}) + node("Relu", {"a"}, {"y"}) +
                                           input("x", {2}) + output("y"));

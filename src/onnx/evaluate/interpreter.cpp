@@ -140,6 +140,14 @@ Result<std::vector<Value>> Interpreter::run_operator(const NodeData& node, const
     inputs.push_back(value);
   }
   while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
+  // Of its second input CastLike reads the type, which is known.
+  Value type_alone;
+  if (node.op_type == "CastLike" && inputs.size() == 2 && inputs[0] != nullptr &&
+      inputs[1] != nullptr && inputs[0]->known) {
+    type_alone = {{"", inputs[1]->tensor.type, {0}, {}, {}}, true, true};
+    inputs[1] = &type_alone;
+    known = true;
+  }
   if (shapes_only && known) return run_known(node, std::move(inputs), row->function);
   std::deque<Value> copies;
   MANTISSA_RETURN_IF_ERROR(align(inputs, !shapes_only, copies));
