@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "formats/safetensors_header.h"
+#include "models/models.h"
 #include "onnx/evaluate/evaluate.h"
 #include "onnx/import_form.h"
 #include "onnx/import_operators.h"
@@ -203,6 +204,11 @@ Result<int> made_by_layer(ImportContext& context, int value) {
   }
   if (producer >= 0 && graph.nodes[producer].op->traits.may_leave_wide) return value;
   const int64_t count = graph.values[value].shape.last();
+  if (count > kMostClasses) {
+    return invalid_input("no layer makes the output, and one of " + std::to_string(count) +
+                         " channels is too large to stand behind it; at most " +
+                         std::to_string(kMostClasses) + " are possible");
+  }
   std::vector<double> identity(static_cast<size_t>(count * count), 0.0);
   for (int64_t i = 0; i < count; ++i) identity[i * count + i] = 1;
   context.notes.emplace_back(

@@ -109,14 +109,16 @@ Result<std::vector<int64_t>> output_dims(const ImportContext& context, const Nod
 }
 
 int64_t least_bits(const ImportContext& context, const std::string& value) {
-  const auto readers = context.readers.find(value);
-  if (readers == context.readers.end()) return 0;
-  for (const NodeData* reader : readers->second) {
-    const std::string& op = reader->op_type;
-    if (op == "Add" || op == "Gelu") return kWideBits;
-    for (const char* moves :
-         {"Dropout", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}) {
-      if (op == moves && least_bits(context, reader->outputs[0]) > 0) return kWideBits;
+  constexpr std::string_view kMoves[] = {"Dropout", "Identity",  "Reshape",
+                                         "Squeeze", "Transpose", "Unsqueeze"};
+  std::vector<std::string> moved = {value};  // the value under all its names
+  for (size_t i = 0; i < moved.size(); ++i) {
+    const auto readers = context.readers.find(moved[i]);
+    if (readers == context.readers.end()) continue;
+    for (const NodeData* reader : readers->second) {
+      if (reader->op_type == "Add" || reader->op_type == "Gelu") return kWideBits;
+      const auto* found = std::find(std::begin(kMoves), std::end(kMoves), reader->op_type);
+      if (found != std::end(kMoves)) moved.push_back(reader->outputs[0]);
     }
   }
   return 0;

@@ -8,6 +8,8 @@
 namespace mantissa::onnx {
 namespace {
 
+constexpr int64_t kMostNumbers = int64_t{1} << 28;
+
 // The constant for each number of a value as the graph has it, without the examples; an error where
 // it does not broadcast to the value, or differs between examples.
 Result<std::vector<double>> table_of(const ImportContext& context, const TensorData& tensor,
@@ -22,6 +24,11 @@ Result<std::vector<double>> table_of(const ImportContext& context, const TensorD
     }
   }
   const int64_t size = context.builder.shape(value.value).count(), count = value.layout.count();
+  if (count > kMostNumbers) {
+    return invalid_input(
+        "adds a constant to more than 2^28 numbers; a model that is exported with "
+        "fewer examples has fewer");
+  }
   std::vector<double> table(static_cast<size_t>(size), 0.0);
   for (int64_t element = 0; element < count; ++element) {
     int64_t at = 0, step = 1, rest = element;
