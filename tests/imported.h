@@ -50,10 +50,13 @@ class ImportedRun {
     return run;
   }
 
-  // Of pixels, tokens or mantissas of numbers, example after example.
+  // Of pixels, tokens or mantissas of numbers, example after example; perhaps with lengths.
   template <typename T>
-  Result<std::vector<float>> logits(const std::vector<T>& examples) {
-    const std::array<const void*, 2> batch = {examples.data(), nullptr};
+  Result<std::vector<float>> logits(const std::vector<T>& examples,
+                                    const std::vector<int32_t>& lengths = {}) {
+    std::vector<const void*> batch(network_.graph.inputs.size(), nullptr);
+    batch[0] = examples.data();
+    if (!lengths.empty()) batch[1] = lengths.data();
     MANTISSA_ASSIGN(const StepResult result, executor_->infer(batch));
     static_cast<void>(result);
     const Tensor output = executor_->output(0);

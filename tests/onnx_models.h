@@ -61,6 +61,10 @@ class Model {
     model_.graph.inputs.push_back({"x", type, true, {}});
     for (const int64_t dim : dims) model_.graph.inputs[0].dims.push_back({dim, ""});
   }
+  // Another input, of lengths.
+  void add_lengths_input(const std::string& name, int64_t batch) {
+    model_.graph.inputs.push_back({name, ElementType::kInt32, true, {{batch, ""}}});
+  }
   static constexpr int64_t kBatch = 2;
 
   // A constant of random numbers between the limits.

@@ -190,6 +190,77 @@ TEST(OnnxSequences, Directions) {
   }
 }
 
+// Two layers over sequences of their own lengths; the last state is read.
+TEST(OnnxSequences, Lengths) {
+  const std::vector<int32_t> lengths = {kSteps, 2};
+  for (const Kind& kind : kKinds) {
+    Model m(kReal, {kSteps, -1, 6});
+    m.add_lengths_input("n", -1);
+    std::string v = "x";
+    for (const int64_t in : {6, 8}) {
+      const std::string name = "layer" + std::to_string(in);
+      std::vector<std::string> inputs = recurrent_inputs(m, kind, name, v, in, false);
+      inputs.emplace_back("n");
+      m.add_all(kind.op, name, inputs, {name, name + ".last"}, kind.attributes());
+      v = m.add("Squeeze", name + ".s", {name, m.wholes(name + ".axes", {1})});
+    }
+    v = m.add("Squeeze", "state", {"layer8.last", m.wholes("axes", {0})});
+    const ModelData& data = m.finish(linear(m, "head", v, kChannels, 4));
+    const auto network = import_sequences(data);
+    ASSERT_TRUE(network.ok()) << network.error().message;
+    EXPECT_EQ(network->graph.values[network->graph.inputs[1]].name, "lengths");
+    const auto examples = numbers(6);
+    ThreadPool pool(1);
+    const auto expected =
+        onnx::evaluate(data,
+                       {{"x", given<float>(examples, kReal, true, {6}, 0x1p-12)},
+                        {"n", tensor_of("n", ElementType::kInt32, {kBatch}, lengths)}},
+                       pool);
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    auto run = ImportedRun::create(*network, kBatch, false);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    const auto logits = (*run)->logits(examples, lengths);
+    ASSERT_TRUE(logits.ok()) << logits.error().message;
+    expect_near((*expected)[0], *logits, network->graph);
+  }
+}
+
+// The last states of two layers, of which one is taken, and features side by side.
+TEST(OnnxSequences, JoinedStatesAndChannels) {
+  Model m(kReal, {kSteps, kBatch, 6});
+  m.add_all("RNN", "r1", recurrent_inputs(m, kKinds[0], "r1", "x", 6, false), {"h1", "last1"});
+  const std::string h = m.add("Squeeze", "s", {"h1", m.wholes("axes", {1})});
+  m.add_all("RNN", "r2", recurrent_inputs(m, kKinds[0], "r2", h, kChannels, false),
+            {"h2", "last2"});
+  const std::string states = m.add("Concat", "states", {"last1", "last2"}, {{"axis", int64_t{0}}});
+  const std::string second = m.add("Gather", "second", {states, m.whole("i", -1)});
+  const std::string first = m.add("Gather", "first", {states, m.whole("j", 0)});
+  const std::string both = m.add("Concat", "both", {second, first}, {{"axis", int64_t{-1}}});
+  const ImportedNetwork network =
+      expect_numbers(m, linear(m, "head", both, 2 * kChannels, 4), 6, true);
+  EXPECT_EQ(count_of(network, "concat"), 2);
+  Model positions(kReal, {kBatch, kSteps, 6});
+  const std::string twice = positions.add("Concat", "twice", {"x", "x"}, {{"axis", int64_t{1}}});
+  EXPECT_NE(refusal(positions, linear(positions, "head", twice, 6, 4))
+                .find("node 'twice' (Concat): joins along something else"),
+            std::string::npos);
+}
+
+// Zeros behind the end, and starts at the end, are not what layers have here.
+TEST(OnnxSequences, LengthsThatMatterElsewhereAreRefused) {
+  const auto message = [](const std::string& direction) {
+    Model m(kReal, {kSteps, kBatch, 6});
+    m.add_lengths_input("n", kBatch);
+    std::vector<std::string> inputs = recurrent_inputs(m, kKinds[1], "r", "x", 6, false);
+    inputs.emplace_back("n");
+    m.add("LSTM", "r", inputs, {{"direction", direction}});
+    return refusal(m, m.add("Squeeze", "s", {"r", m.wholes("axes", {1})}));
+  };
+  EXPECT_NE(message("forward").find("has zeros behind the end"), std::string::npos)
+      << message("forward");
+  EXPECT_NE(message("reverse").find("with lengths only forward is possible"), std::string::npos);
+}
+
 TEST(OnnxSequences, RecurrentLayersOfOtherKindsAreRefused) {
   const auto message = [](const Kind& kind, std::vector<NodeAttribute> attributes,
                           const std::string& start = "", const std::string& lengths = "") {
@@ -209,7 +280,7 @@ TEST(OnnxSequences, RecurrentLayersOfOtherKindsAreRefused) {
       {message(kKinds[0], {{"activations", std::vector<std::string>{"Relu"}}}),
        "other functions than Tanh"},
       {message(kKinds[1], {}, "start"), "starts with a state other than zeros"},
-      {message(kKinds[0], {}, "", "short"), "sequences of other lengths"},
+      {message(kKinds[0], {}, "", "short"), "constant lengths other than all"},
   };
   for (const auto& [text, wanted] : found) {
     EXPECT_NE(text.find("node 'r'"), std::string::npos) << text;

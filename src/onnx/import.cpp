@@ -31,7 +31,7 @@ class Import {
     context_.batch_axis = batch_axis;
   }
 
-  // How many nodes came before the first that cannot be imported.
+  // How many nodes came before the first that cannot be imported; -1: not even inputs can.
   int64_t imported() const { return imported_; }
 
   Result<ImportedNetwork> run() {
@@ -48,7 +48,8 @@ class Import {
     MANTISSA_RETURN_IF_ERROR(find_output());
     find_needed();
     context_.model = &graph_;
-    MANTISSA_RETURN_IF_ERROR(add_input());
+    MANTISSA_RETURN_IF_ERROR(form_.add_inputs(context_, inputs_));
+    imported_ = 0;
     for (const NodeData& node : graph_.nodes) {
       if (needed_.contains(&node)) import_node(node);
       imported_ += problems_.empty() ? 1 : 0;
@@ -61,7 +62,7 @@ class Import {
   // All shapes are known then.
   void choose_sizes() {
     for (ValueData& input : graph_.inputs) {
-      if (is_sequence(input)) {
+      if (is_sequence(input) || is_lengths(input)) {
         choose_sequence_size(options_, context_.batch_axis, input);
       } else {
         choose_picture_size(options_, input);
@@ -116,15 +117,6 @@ class Import {
     }
   }
 
-  Status add_input() {
-    if (inputs_.size() != 1) {
-      return invalid_input("the model's output depends on " + std::to_string(inputs_.size()) +
-                           " inputs; one input is possible, of pictures, [N, C, H, W], of tokens, "
-                           "[N, T], or of sequences of numbers, [N, T, C]");
-    }
-    return form_.add_input(context_, *inputs_[0]);
-  }
-
   void import_node(const NodeData& node) {
     if (context_.done.contains(&node)) return;
     const ImportRow* row =
@@ -177,7 +169,7 @@ class Import {
   std::set<const NodeData*> needed_;
   std::vector<const ValueData*> inputs_;
   std::vector<std::string> problems_;
-  int64_t imported_ = 0;
+  int64_t imported_ = -1;
 };
 
 }  // namespace
@@ -185,6 +177,13 @@ class Import {
 std::string readable(const std::string& name) {
   const std::string quoted = readable_name(name);
   return quoted.substr(1, quoted.size() - 2);
+}
+
+Error other_inputs(std::span<const ValueData* const> inputs) {
+  return invalid_input("the model's output depends on " + std::to_string(inputs.size()) +
+                       " inputs; one input is possible, of pictures, [N, C, H, W], of tokens, "
+                       "[N, T], or of sequences of numbers, [N, T, C], and with sequences their "
+                       "lengths, [N]");
 }
 
 std::string dims_text(const std::vector<Dimension>& dims) {

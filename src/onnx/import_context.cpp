@@ -98,7 +98,7 @@ Result<Imported> input_of(const ImportContext& context, const NodeData& node, si
   const auto found = context.values.find(node.inputs[index]);
   if (found != context.values.end()) return found->second;
   return invalid_input("its input " + std::to_string(index + 1) +
-                       " is a constant; only values that come from the pixels are computed");
+                       " is a constant; only values that come from the model's input are computed");
 }
 
 const TensorData* constant_of(const ImportContext& context, const NodeData& node, size_t index) {

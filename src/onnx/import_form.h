@@ -2,6 +2,7 @@
 // in what operators become, and in the labels.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -11,8 +12,8 @@
 namespace mantissa::onnx {
 
 struct ImportForm {
-  // Adds the model's input to the graph and defines it.
-  Status (*add_input)(ImportContext& context, const ValueData& input);
+  // Adds the model's inputs to the graph and defines them.
+  Status (*add_inputs)(ImportContext& context, std::span<const ValueData* const> inputs);
   const ImportRow* (*find_row)(std::string_view op_type);
   // Why an operator without a row has none.
   std::string (*reason_against)(std::string_view op_type);
@@ -31,6 +32,11 @@ void choose_sequence_size(const ImportOptions& options, int batch_axis, ValueDat
 // Whether an input is of tokens, [N, T], or of numbers, [N, T, C]; or with these first dimensions
 // in the opposite order.
 bool is_sequence(const ValueData& input);
+
+// Whether it says how long each example's sequence is, [N].
+bool is_lengths(const ValueData& input);
+// That the output depends on other inputs than are possible.
+Error other_inputs(std::span<const ValueData* const> inputs);
 
 // A name of the model's, which is arbitrary bytes, as text of one line.
 std::string readable(const std::string& name);

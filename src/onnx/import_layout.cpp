@@ -137,6 +137,24 @@ bool Layout::narrow(size_t dim, int64_t size) {
   return true;
 }
 
+bool Layout::widen(size_t dim, int64_t size, int64_t channels) {
+  auto first = stored_.end();
+  for (int64_t behind = 1; behind < channels;) {
+    if (first == stored_.begin()) return false;
+    behind *= sizes_[*--first];
+    if (behind > channels) return false;
+  }
+  std::vector<int>& atoms = dims_[dim];
+  if (stored_.end() - first < std::ssize(atoms) || !std::equal(atoms.begin(), atoms.end(), first)) {
+    return false;
+  }
+  first = stored_.erase(first, first + std::ssize(atoms));
+  atoms = {static_cast<int>(sizes_.size())};
+  sizes_.push_back(size);
+  stored_.insert(first, atoms[0]);
+  return true;
+}
+
 int64_t Layout::step_of(size_t dim) const {
   if (dims_[dim].empty()) return 1;
   const auto last = std::find(stored_.begin(), stored_.end(), dims_[dim].back());

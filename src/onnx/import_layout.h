@@ -36,6 +36,9 @@ class Layout {
   bool resize_last(int64_t size_now, int64_t size);
   // Gives a dimension a smaller size. False where its elements do not lie together.
   bool narrow(size_t dim, int64_t size);
+  // Gives a dimension another size, which must be the outermost of the innermost `channels`
+  // elements. False where it is not.
+  bool widen(size_t dim, int64_t size, int64_t channels);
   // How many elements lie behind each of a dimension's before its next.
   int64_t step_of(size_t dim) const;
 

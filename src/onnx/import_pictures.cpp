@@ -90,7 +90,9 @@ Status add_pixels(ImportContext& context, const ValueData& input, const Layout& 
   return {};
 }
 
-Status add_input(ImportContext& context, const ValueData& input) {
+Status add_inputs(ImportContext& context, std::span<const ValueData* const> inputs) {
+  if (inputs.size() != 1) return other_inputs(inputs);
+  const ValueData& input = *inputs[0];
   bool is_known = input.dims.size() == 4;
   for (size_t i = 1; i < input.dims.size(); ++i) {
     is_known = is_known && input.dims[i].size > 0 && input.dims[i].size <= INT32_MAX;
@@ -136,7 +138,7 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
 }  // namespace
 
 const ImportForm kPictures = {
-    .add_input = add_input,
+    .add_inputs = add_inputs,
     .find_row = find_row,
     .reason_against = reason_against,
     .finish = finish,

@@ -73,7 +73,7 @@ Result<std::vector<double>> numbers_at(const ImportContext& context, const NodeD
                        " has not the shape of its other weights");
 }
 
-// The states at the start must be zeros, and all sequences whole.
+// The states at the start must be zeros, and constant lengths those of whole sequences.
 Status check_start(const ImportContext& context, const NodeData& node, const Imported& input,
                    bool by_example) {
   for (const size_t state : {kStart, kStartCell}) {
@@ -84,16 +84,56 @@ Status check_start(const ImportContext& context, const NodeData& node, const Imp
       return invalid_input("starts with a state other than zeros");
     }
   }
-  if (!has_input(node, kLengths)) return {};
-  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, kLengths));
+  const TensorData* tensor = constant_of(context, node, kLengths);
+  if (tensor == nullptr) return {};
   MANTISSA_ASSIGN(const std::vector<int64_t> lengths, wholes_of(*tensor));
   const std::vector<int64_t> dims = input.layout.dims();
   for (const int64_t length : lengths) {
     if (dims.size() == 3 && length != dims[by_example ? 1 : 0]) {
-      return invalid_input("has sequences of other lengths than all of their positions");
+      return invalid_input("has constant lengths other than all of its positions");
     }
   }
   return {};
+}
+
+// Whether all that reads the value are recurrent layers with the same lengths: what stands behind
+// the end is nothing to them.
+bool feeds_recurrent(const ImportContext& context, const std::string& value,
+                     const std::string& lengths) {
+  const std::vector<const NodeData*> readers = readers_behind(context, value);
+  return std::all_of(readers.begin(), readers.end(), [&](const NodeData* reader) {
+    if (reader == nullptr || !has_input(*reader, kLengths)) return false;
+    const std::string& op = reader->op_type;
+    return (op == "LSTM" || op == "GRU" || op == "RNN") && reader->inputs[kLengths] == lengths;
+  });
+}
+
+bool is_read(const ImportContext& context, const NodeData& node, size_t output) {
+  if (output >= node.outputs.size() || node.outputs[output].empty()) return false;
+  return context.readers.contains(node.outputs[output]) ||
+         context.results.contains(node.outputs[output]);
+}
+
+// The graph's lengths of sequences; -1: there are none. Here h stays the last one behind the end.
+Result<int> lengths_of(const ImportContext& context, const NodeData& node) {
+  if (!has_input(node, kLengths) || constant_of(context, node, kLengths) != nullptr) return -1;
+  MANTISSA_ASSIGN(const Imported lengths, input_of(context, node, kLengths));
+  const Value& value = context.builder.graph().values[lengths.value];
+  if (value.element != Element::kIndex || value.shape.rank != 0) {
+    return invalid_input("has lengths that are no input of the model");
+  }
+  if (text_of(node, "direction", "forward") != "forward") {
+    return invalid_input(
+        "goes backward from the end of each sequence; with lengths only forward "
+        "is possible");
+  }
+  if (!is_read(context, node, 0) ||
+      feeds_recurrent(context, node.outputs[0], node.inputs[kLengths])) {
+    return lengths.value;
+  }
+  return invalid_input(
+      "has zeros behind the end of each sequence, which something else than "
+      "another recurrent layer reads; with lengths the last state can be read");
 }
 
 // ONNX's [steps, batch, C], or [batch, steps, C] where examples are outermost.
@@ -142,7 +182,7 @@ Result<Biases> biases_of(const ImportContext& context, const NodeData& node, con
 
 // The layer's h of all positions, [steps, C], in the order of its input.
 Result<int> add_layers(ImportContext& context, const NodeData& node, const Kind& kind, int input,
-                       const Sizes& s, int64_t direction) {
+                       int lengths, const Sizes& s, int64_t direction) {
   const int64_t all = s.gates * s.channels, in = context.builder.shape(input).last();
   const auto part = [&](size_t place, const std::vector<int64_t>& dims) {
     return numbers_at(context, node, place, s, direction, dims);
@@ -170,7 +210,9 @@ Result<int> add_layers(ImportContext& context, const NodeData& node, const Kind&
       add_node(context, ops::kLinear, new_name(context, name + ".input"), {input},
                {{"channels", all}, {"initialiser", "fan-in"}, {"least_bits", kWideBits}},
                {in_our_order(kind, weights), std::move(biases.of_input)}));
-  return add_node(context, *kind.op, name, {of_input}, attributes, std::move(numbers));
+  std::vector<int> inputs = {of_input};
+  if (lengths >= 0) inputs.push_back(lengths);
+  return add_node(context, *kind.op, name, std::move(inputs), attributes, std::move(numbers));
 }
 
 Result<int> reversed(ImportContext& context, int value) {
@@ -181,12 +223,6 @@ Result<int> reversed(ImportContext& context, int value) {
 Result<int> joined(ImportContext& context, const std::vector<int>& values) {
   if (values.size() == 1) return values[0];
   return add_node(context, ops::kConcat, new_name(context, "directions"), values);
-}
-
-bool is_read(const ImportContext& context, const NodeData& node, size_t output) {
-  if (output >= node.outputs.size() || node.outputs[output].empty()) return false;
-  return context.readers.contains(node.outputs[output]) ||
-         context.results.contains(node.outputs[output]);
 }
 
 // Defines the results: h of all positions, and the last of each direction.
@@ -222,6 +258,7 @@ Status import_kind(ImportContext& context, const NodeData& node, const Kind& kin
   MANTISSA_ASSIGN(const Sizes s, sizes_of(context, node, input, by_example));
   if (s.gates != std::ssize(kind.gates)) return invalid_input("has another number of gates");
   if (is_read(context, node, 2)) return invalid_input("its last cell is read; only h is a result");
+  MANTISSA_ASSIGN(const int lengths, lengths_of(context, node));
   const bool starts_forward = text_of(node, "direction", "forward") != "reverse";
   std::vector<int> all, last;  // of each direction; the last in the order of its steps
   for (int64_t direction = 0; direction < s.directions; ++direction) {
@@ -230,7 +267,7 @@ Status import_kind(ImportContext& context, const NodeData& node, const Kind& kin
     if (!forward) {
       MANTISSA_ASSIGN(x, reversed(context, x));
     }
-    MANTISSA_ASSIGN(int h, add_layers(context, node, kind, x, s, direction));
+    MANTISSA_ASSIGN(int h, add_layers(context, node, kind, x, lengths, s, direction));
     last.push_back(h);
     if (!forward && is_read(context, node, 0)) {
       MANTISSA_ASSIGN(h, reversed(context, h));

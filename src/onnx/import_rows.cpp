@@ -108,20 +108,32 @@ Result<std::vector<int64_t>> output_dims(const ImportContext& context, const Nod
   return invalid_input("the shape of its result is not known");
 }
 
-int64_t least_bits(const ImportContext& context, const std::string& value) {
+std::vector<const NodeData*> readers_behind(const ImportContext& context,
+                                            const std::string& value) {
   constexpr std::string_view kMoves[] = {"Dropout", "Identity",  "Reshape",
                                          "Squeeze", "Transpose", "Unsqueeze"};
-  std::vector<std::string> moved = {value};  // the value under all its names
-  for (size_t i = 0; i < moved.size(); ++i) {
-    const auto readers = context.readers.find(moved[i]);
+  std::vector<std::string> names = {value};
+  std::vector<const NodeData*> all;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (context.results.contains(names[i])) all.push_back(nullptr);
+    const auto readers = context.readers.find(names[i]);
     if (readers == context.readers.end()) continue;
     for (const NodeData* reader : readers->second) {
-      if (reader->op_type == "Add" || reader->op_type == "Gelu") return kWideBits;
-      const auto* found = std::find(std::begin(kMoves), std::end(kMoves), reader->op_type);
-      if (found != std::end(kMoves)) moved.push_back(reader->outputs[0]);
+      const bool moves =
+          std::find(std::begin(kMoves), std::end(kMoves), reader->op_type) != std::end(kMoves);
+      if (moves) names.push_back(reader->outputs[0]);
+      if (!moves) all.push_back(reader);
     }
   }
-  return 0;
+  return all;
+}
+
+int64_t least_bits(const ImportContext& context, const std::string& value) {
+  const std::vector<const NodeData*> readers = readers_behind(context, value);
+  const bool is_wide = std::any_of(readers.begin(), readers.end(), [](const NodeData* reader) {
+    return reader != nullptr && (reader->op_type == "Add" || reader->op_type == "Gelu");
+  });
+  return is_wide ? kWideBits : 0;
 }
 
 Status import_rows_matmul(ImportContext& context, const NodeData& node) {

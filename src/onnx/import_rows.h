@@ -16,6 +16,8 @@ Result<Imported> plain_input(const ImportContext& context, const NodeData& node,
 Result<int64_t> channels_of(const ImportContext& context, const Imported& value);
 // Dimensions that the model gives the node's first output.
 Result<std::vector<int64_t>> output_dims(const ImportContext& context, const NodeData& node);
+// The nodes that read the value, behind those that only move it; null: it is the model's result.
+std::vector<const NodeData*> readers_behind(const ImportContext& context, const std::string& value);
 // The bits that the value should have: 16 where a sum reads it, or GELU, whatever moves it before;
 // else those of the format (docs/language.md).
 int64_t least_bits(const ImportContext& context, const std::string& value);
@@ -44,6 +46,7 @@ Status import_rows_divide(ImportContext& context, const NodeData& node);
 // import_rows_layout.cpp
 Status import_rows_reshape(ImportContext& context, const NodeData& node);
 Status import_rows_transpose(ImportContext& context, const NodeData& node);
+Status import_rows_concat(ImportContext& context, const NodeData& node);
 Status import_rows_gather(ImportContext& context, const NodeData& node);
 Status import_rows_slice(ImportContext& context, const NodeData& node);
 Status import_rows_split(ImportContext& context, const NodeData& node);

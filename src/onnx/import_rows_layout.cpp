@@ -1,5 +1,6 @@
 // Sequences: nodes that name the same numbers otherwise or take a part of them, and embeddings.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "onnx/import_operators.h"
@@ -113,6 +114,30 @@ Status import_rows_transpose(ImportContext& context, const NodeData& node) {
   }
   value.layout.transpose(order);
   define(context, node.outputs[0], std::move(value));
+  return {};
+}
+
+// Along a dimension whose parts make up the channels: of channels, or of the last states of layers.
+Status import_rows_concat(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const std::vector<int64_t> dims, output_dims(context, node));
+  MANTISSA_ASSIGN(const int64_t axis, checked_axis(whole_of(node, "axis", 0), std::ssize(dims)));
+  std::vector<int> values;
+  std::optional<Layout> layout;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    MANTISSA_ASSIGN(Imported part, plain_input(context, node, i));
+    const int64_t channels = context.builder.shape(part.value).last();
+    const bool fits = part.layout.dims().size() == dims.size() &&
+                      part.layout.widen(static_cast<size_t>(axis), dims[axis], channels);
+    if (!fits || (layout && !(*layout == part.layout))) {
+      return invalid_input("joins along something else than channels or states");
+    }
+    layout = part.layout;
+    values.push_back(part.value);
+  }
+  if (!layout) return invalid_input("joins nothing");
+  MANTISSA_ASSIGN(const int value,
+                  add_node(context, ops::kConcat, node_name(context, node), std::move(values)));
+  define(context, node.outputs[0], {value, std::move(*layout), {}});
   return {};
 }
 

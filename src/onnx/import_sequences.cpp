@@ -15,6 +15,7 @@ constexpr ImportRow kRows[] = {
     {"Add", import_rows_add},
     {"Cast", import_rows_cast},
     {"Clip", import_clip},
+    {"Concat", import_rows_concat},
     {"Div", import_rows_divide},
     {"Dropout", import_rows_dropout},
     {"Flatten", import_rows_reshape},
@@ -51,16 +52,20 @@ bool is_whole(ElementType type) {
 
 constexpr int64_t kLongest = 1 << 20;
 
-Status add_input(ImportContext& context, const ValueData& input) {
+// Sizes of an input, of which those that are open were chosen; an error where one is not known.
+Result<std::vector<int64_t>> sizes_of(const ValueData& input) {
   std::vector<int64_t> sizes;
   for (const Dimension& dimension : input.dims) sizes.push_back(dimension.size);
   const bool is_known = std::all_of(sizes.begin(), sizes.end(),
                                     [](int64_t size) { return size > 0 && size <= kLongest; });
-  if (!is_known) {
-    return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
-                         "; --sequence says how many positions a sequence has where the model "
-                         "leaves that open");
-  }
+  if (is_known) return sizes;
+  return invalid_input("the input '" + readable(input.name) + "' is " + dims_text(input.dims) +
+                       "; --sequence says how many positions a sequence has where the model "
+                       "leaves that open");
+}
+
+Status add_sequence(ImportContext& context, const ValueData& input) {
+  MANTISSA_ASSIGN(std::vector<int64_t> sizes, sizes_of(input));
   const int axis = context.batch_axis;
   context.batch = sizes[axis];
   if (axis == 1) std::swap(sizes[0], sizes[1]);
@@ -70,8 +75,6 @@ Status add_input(ImportContext& context, const ValueData& input) {
     order.resize(sizes.size());
     value.layout.transpose(order);
   }
-  context.builder = GraphBuilder(new_name(context, graph_name(*context.model)));
-  context.names = {"tokens", "numbers", "labels", "loss", "input"};
   if (is_whole(input.type)) {
     value.value = context.builder.add_input("tokens", Shape{sizes[1]}, Element::kIndex);
     define(context, input.name, std::move(value));
@@ -84,6 +87,28 @@ Status add_input(ImportContext& context, const ValueData& input) {
   context.notes.emplace_back(
       "numbers enter as whole multiples of 1/4096, from -8 to 8: they should be standardised");
   define(context, input.name, std::move(value));
+  return {};
+}
+
+Status add_inputs(ImportContext& context, std::span<const ValueData* const> inputs) {
+  const auto sequences = std::count_if(inputs.begin(), inputs.end(),
+                                       [](const ValueData* input) { return is_sequence(*input); });
+  const auto lengths = std::count_if(inputs.begin(), inputs.end(),
+                                     [](const ValueData* input) { return is_lengths(*input); });
+  if (sequences != 1 || lengths > 1 || std::ssize(inputs) != sequences + lengths) {
+    return other_inputs(inputs);
+  }
+  context.builder = GraphBuilder(new_name(context, graph_name(*context.model)));
+  context.names = {"tokens", "numbers", "lengths", "labels", "loss", "input"};
+  for (const ValueData* input : inputs) {
+    if (is_sequence(*input)) MANTISSA_RETURN_IF_ERROR(add_sequence(context, *input));
+  }
+  for (const ValueData* input : inputs) {
+    if (is_sequence(*input)) continue;
+    if (input->dims[0].size != context.batch) return other_inputs(inputs);
+    const int value = context.builder.add_input("lengths", Shape{}, Element::kIndex);
+    define(context, input->name, {value, Layout::of(std::vector{context.batch}), {}});
+  }
   return {};
 }
 
@@ -118,7 +143,7 @@ Result<Graph> finish(ImportContext& context, const std::string& result) {
 }  // namespace
 
 const ImportForm kSequences = {
-    .add_input = add_input,
+    .add_inputs = add_inputs,
     .find_row = find,
     .reason_against = reason,
     .finish = finish,
@@ -129,11 +154,16 @@ bool is_sequence(const ValueData& input) {
   return (is_whole(input.type) && input.dims.size() == 2) || (is_real && input.dims.size() == 3);
 }
 
+bool is_lengths(const ValueData& input) { return is_whole(input.type) && input.dims.size() == 1; }
+
 void choose_sequence_size(const ImportOptions& options, int batch_axis, ValueData& input) {
   // Of two examples what mixes them is seen.
   constexpr int64_t kExamples = 2;
-  Dimension &batch = input.dims[batch_axis], &positions = input.dims[1 - batch_axis];
+  const bool is_one = is_lengths(input);
+  Dimension& batch = input.dims[is_one ? 0 : batch_axis];
   if (batch.size < 1) batch = {kExamples, ""};
+  if (is_one) return;
+  Dimension& positions = input.dims[1 - batch_axis];
   if (positions.size < 1 && options.sequence > 0) positions = {options.sequence, ""};
 }
 
