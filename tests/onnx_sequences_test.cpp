@@ -337,7 +337,11 @@ TEST(OnnxSequences, AttentionWithItsFactorAndMaskInAnyPlace) {
         s = mask == 2 ? m.add("Where", "masked", {cond, s, low})
                       : m.add("Where", "masked", {cond, low, s});
       }
-      const std::string p = m.add("Softmax", "soft", {s}, {{"axis", int64_t{-1}}});
+      std::string p = m.add("Softmax", "soft", {s}, {{"axis", int64_t{-1}}});
+      if (mask == 2) {  // PyTorch's guard of rows without keys
+        const std::string none = m.add("IsNaN", "none", {p});
+        p = m.add("Where", "guarded", {none, m.number("zero", 0), p});
+      }
       const std::string y = m.add("MatMul", "attend", {p, h.v});
       const ImportedNetwork network =
           expect_numbers(m, linear(m, "head", join_heads(m, y), kChannels, 4), kChannels);
@@ -463,6 +467,23 @@ TEST(OnnxSequences, SpelledOutNormsKeepTheirEpsilon) {
   const ImportedNetwork network = expect_numbers(m, linear(m, "head", v, kChannels, 4), kChannels);
   EXPECT_EQ(count_of(network, "layer_norm"), 2);
   EXPECT_EQ(network.graph.nodes.back().inputs.size(), 2U);
+}
+
+TEST(OnnxSequences, SpelledOutRmsNorms) {
+  for (const bool divides : {false, true}) {
+    Model m(kReal, {kBatch, kSteps, kChannels});
+    const std::string square = m.add("Pow", "square", {"x", m.number("two", 2)});
+    const std::string mean = m.add("ReduceMean", "mean", {square, m.wholes("axes", {-1})});
+    const std::string sum = m.add("Add", "sum", {mean, m.number("epsilon", 0.05f)});
+    const std::string root = m.add("Sqrt", "root", {sum});
+    std::string v = divides ? m.add("Div", "norm", {"x", root})
+                            : m.add("Mul", "norm", {"x", m.add("Reciprocal", "inverse", {root})});
+    v = m.add("Mul", "gamma", {v, m.weights("g", {kChannels}, 0.5, 1.5)});
+    const ImportedNetwork network =
+        expect_numbers(m, linear(m, "head", v, kChannels, 4), kChannels);
+    EXPECT_EQ(count_of(network, "rms_norm"), 1);
+    EXPECT_EQ(count_of(network, "multiply"), 0);
+  }
 }
 
 // An embedding with a factor, positions of any shape, and the classifier with the embedding's

@@ -125,8 +125,25 @@ Status mask_scores(ImportContext& context, const NodeData& node, size_t scores_i
   return define_masked(context, node, scores, mask);
 }
 
+// PyTorch asks whether a row had no key at all. Here each query meets a key.
+Status import_is_nan(ImportContext& context, const NodeData& node) {
+  const Scores* scores = scores_of(context, node, 0);
+  if (scores == nullptr || !scores->softmax) {
+    return invalid_input("asks for numbers that are none of something else than probabilities");
+  }
+  context.always_false.insert(node.outputs[0]);
+  return {};
+}
+
 // Where(condition, scores, number) or Where(condition, number, scores).
 Status import_where(ImportContext& context, const NodeData& node) {
+  if (has_input(node, 0) && context.always_false.contains(node.inputs[0])) {
+    const Scores* kept = scores_of(context, node, 2);
+    if (kept == nullptr) return invalid_input("keeps something else than probabilities");
+    const Scores copy = *kept;
+    context.scores[node.outputs[0]] = copy;
+    return {};
+  }
   for (const size_t i : {1, 2}) {
     const Scores* scores = scores_of(context, node, i);
     if (scores == nullptr) continue;

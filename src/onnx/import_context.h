@@ -43,6 +43,7 @@ struct ImportContext {
   std::map<std::string, const TensorData*> constants;
   std::map<std::string, Imported> values;
   std::map<std::string, Scores> scores;
+  std::set<std::string> always_false;
   std::set<std::string> unknown;  // values of nodes that could not be imported
   std::map<std::string, std::vector<const NodeData*>> readers;
   std::set<const NodeData*> done;    // nodes that others took in

@@ -20,13 +20,7 @@ bool is_cube(const SpelledOut& graph, const std::string& value, const std::strin
   const NodeData* product = graph.maker(value, "Mul", 2);
   for (const size_t i : {0, 1}) {
     if (product == nullptr || product->inputs[i] != x) continue;
-    const NodeData* square = graph.maker(product->inputs[1 - i], "Mul", 2);
-    if (square != nullptr && square->inputs == std::vector{x, x}) return true;
-    const NodeData* power = graph.maker(product->inputs[1 - i], "Pow", 2);
-    if (power != nullptr && power->inputs[0] == x &&
-        SpelledOut::near(graph.number(power->inputs[1]), 2)) {
-      return true;
-    }
+    if (graph.is_square(product->inputs[1 - i], x)) return true;
   }
   return false;
 }

@@ -59,7 +59,8 @@ std::string reason_against(std::string_view op_type) {
   constexpr std::pair<std::string_view, const char*> kReasons[] = {
       {"Bernoulli", kRandom},           {"GroupNormalization", kNorm},
       {"InstanceNormalization", kNorm}, {"LayerNormalization", kNorm},
-      {"RandomNormalLike", kRandom},    {"RandomUniformLike", kRandom}};
+      {"RMSNormalization", kNorm},      {"RandomNormalLike", kRandom},
+      {"RandomUniformLike", kRandom}};
   for (const auto& [name, reason] : kReasons) {
     if (op_type == name) return reason;
   }

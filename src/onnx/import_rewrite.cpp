@@ -49,7 +49,7 @@ class Rewriter {
   void run() {
     for (NodeData& node : graph_.nodes()) {
       if (is_leaky(node) || is_divided_clip(node) || is_divided_product(node)) continue;
-      if (is_norm(node) || join_gelu(graph_, node)) continue;
+      if (is_norm(node) || join_gelu(graph_, node) || join_rms_norm(graph_, node)) continue;
       is_swish(node);
     }
     graph_.sweep();
@@ -120,10 +120,11 @@ class Rewriter {
     for (const size_t i : {0, 1}) {
       const NodeData* variance = graph_.maker(sum->inputs[i], "ReduceMean");
       if (mean == nullptr || variance == nullptr || mean->inputs[0] != x) continue;
-      if (!(graph_.number(sum->inputs[1 - i]) > 0) || !is_square(variance->inputs[0], centred))
+      if (!(graph_.number(sum->inputs[1 - i]) > 0) ||
+          !graph_.is_square(variance->inputs[0], centred))
         continue;
       const double epsilon = graph_.number(sum->inputs[1 - i]);
-      const std::vector<int64_t> axes = axes_of(*mean);
+      const std::vector<int64_t> axes = graph_.axes(*mean);
       // A layer norm over something else than one axis is refused by its axis.
       graph_.become(node, is_spatial(*mean) ? "InstanceNormalization" : "LayerNormalization", x,
                     {{"epsilon", static_cast<float>(epsilon)},
@@ -132,20 +133,9 @@ class Rewriter {
     }
     return false;
   }
-  // Whether the value is x * x, or x to the power of 2.
-  bool is_square(const std::string& value, const std::string& x) const {
-    const NodeData* product = graph_.maker(value, "Mul");
-    if (product != nullptr) return product->inputs == std::vector{x, x};
-    const NodeData* power = graph_.maker(value, "Pow", 2);
-    return power != nullptr && power->inputs[0] == x &&
-           graph_.near(graph_.number(power->inputs[1]), 2);
-  }
-  std::vector<int64_t> axes_of(const NodeData& mean) const {
-    return mean.inputs.size() > 1 ? graph_.wholes(mean.inputs[1]) : wholes_of(mean, "axes");
-  }
   // Whether a mean is one over height and width of an image.
   bool is_spatial(const NodeData& mean) const {
-    const std::vector<int64_t> axes = axes_of(mean);
+    const std::vector<int64_t> axes = graph_.axes(mean);
     return axes == std::vector<int64_t>{2, 3} || axes == std::vector<int64_t>{-2, -1};
   }
 

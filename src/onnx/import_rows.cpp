@@ -86,6 +86,16 @@ Status add_linear(ImportContext& context, const NodeData& node, const TensorData
   return {};
 }
 
+// The input's number for each channel, or the same for all where there is no such input.
+Result<std::vector<double>> channel_numbers(const ImportContext& context, const NodeData& node,
+                                            size_t input, int64_t channels, double otherwise) {
+  if (!has_input(node, input)) return std::vector(static_cast<size_t>(channels), otherwise);
+  MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, input));
+  const auto numbers = per_channel(*tensor, {channels, 1, 0});
+  if (numbers) return *numbers;
+  return invalid_input("has not one number for each channel");
+}
+
 }  // namespace
 
 Result<Imported> plain_input(const ImportContext& context, const NodeData& node, size_t index) {
@@ -160,35 +170,35 @@ Status import_rows_gemm(ImportContext& context, const NodeData& node) {
   return add_linear(context, node, *tensor, std::move(weights), std::move(bias), bias_tensor);
 }
 
+// Layer norm, or RMS norm, which has no offset.
 Status import_rows_norm(ImportContext& context, const NodeData& node) {
   MANTISSA_ASSIGN(Imported value, plain_input(context, node, 0));
   MANTISSA_ASSIGN(const int64_t channels, channels_of(context, value));
   const int64_t rank = std::ssize(value.layout.dims());
   const int64_t axis = whole_of(node, "axis", -1);
   if (axis != -1 && axis != rank - 1) return invalid_input("normalises over more than channels");
-  std::vector<std::vector<double>> numbers = {
-      std::vector<double>(static_cast<size_t>(channels), 1.0),
-      std::vector<double>(static_cast<size_t>(channels), 0.0)};
-  for (size_t i = 0; i < 2; ++i) {
-    if (!has_input(node, i + 1)) continue;
-    MANTISSA_ASSIGN(const TensorData* tensor, weights_of(context, node, i + 1));
-    const auto list = per_channel(*tensor, {channels, 1, 0});
-    if (!list) return invalid_input("has not one number for each channel");
-    numbers[i] = *list;
-  }
+  MANTISSA_ASSIGN(std::vector<double> scale, channel_numbers(context, node, 1, channels, 1));
+  MANTISSA_ASSIGN(std::vector<double> offset, channel_numbers(context, node, 2, channels, 0));
   const Affine affine =
       absorb_affine(context, node.outputs[0], {channels, rank, rank - 1}, !has_input(node, 1));
   for (int64_t c = 0; c < channels; ++c) {
-    numbers[0][c] *= affine.factors[c];
-    numbers[1][c] = numbers[1][c] * affine.factors[c] + affine.summands[c];
+    scale[c] *= affine.factors[c];
+    offset[c] = offset[c] * affine.factors[c] + affine.summands[c];
   }
-  const TensorData* scale = constant_of(context, node, 1);
+  const bool is_rms = node.op_type == "RMSNormalization";
+  if (is_rms && std::any_of(offset.begin(), offset.end(), [](double x) { return x != 0; })) {
+    return invalid_input("has an offset behind it, which RMS norm has not here");
+  }
+  const TensorData* tensor = constant_of(context, node, 1);
   const std::string name =
-      scale == nullptr ? node_name(context, node) : layer_name(context, node, *scale);
-  MANTISSA_ASSIGN(value.value, add_node(context, ops::kLayerNorm, name, {value.value},
-                                        {{"epsilon", real_of(node, "epsilon", 1e-5)},
-                                         {"least_bits", least_bits(context, affine.result)}},
-                                        std::move(numbers)));
+      tensor == nullptr ? node_name(context, node) : layer_name(context, node, *tensor);
+  std::vector<std::vector<double>> numbers = {std::move(scale)};
+  if (!is_rms) numbers.push_back(std::move(offset));
+  MANTISSA_ASSIGN(value.value,
+                  add_node(context, is_rms ? ops::kRmsNorm : ops::kLayerNorm, name, {value.value},
+                           {{"epsilon", real_of(node, "epsilon", 1e-5)},
+                            {"least_bits", least_bits(context, affine.result)}},
+                           std::move(numbers)));
   define(context, affine.result, std::move(value));
   return {};
 }

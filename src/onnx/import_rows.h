@@ -55,6 +55,7 @@ Status import_rows_cast(ImportContext& context, const NodeData& node);
 Status import_scores(ImportContext& context, const NodeData& node);
 Status import_attention(ImportContext& context, const NodeData& node);
 Status import_softmax(ImportContext& context, const NodeData& node);
+Status import_is_nan(ImportContext& context, const NodeData& node);
 Status import_where(ImportContext& context, const NodeData& node);
 Status scale_scores(ImportContext& context, const NodeData& node, const Factor& factor);
 Status mask_scores(ImportContext& context, const NodeData& node, size_t scores_input);

@@ -39,6 +39,17 @@ std::vector<int64_t> SpelledOut::wholes(const std::string& name) const {
   return numbers.ok() ? *numbers : std::vector<int64_t>();
 }
 
+std::vector<int64_t> SpelledOut::axes(const NodeData& mean) const {
+  return mean.inputs.size() > 1 ? wholes(mean.inputs[1]) : wholes_of(mean, "axes");
+}
+
+bool SpelledOut::is_square(const std::string& value, const std::string& x) const {
+  const NodeData* product = maker(value, "Mul");
+  if (product != nullptr) return product->inputs == std::vector{x, x};
+  const NodeData* power = maker(value, "Pow", 2);
+  return power != nullptr && power->inputs[0] == x && near(number(power->inputs[1]), 2);
+}
+
 bool SpelledOut::near(double number, double wanted) {
   return std::abs(number - wanted) <= 1e-5 * std::abs(wanted);
 }

@@ -20,6 +20,10 @@ class SpelledOut {
   // A constant of one number; NaN: it is none.
   double number(const std::string& name) const;
   std::vector<int64_t> wholes(const std::string& name) const;
+  // The axes of a mean, by attribute or input.
+  std::vector<int64_t> axes(const NodeData& mean) const;
+  // Whether the value is x * x, or x to the power of 2.
+  bool is_square(const std::string& value, const std::string& x) const;
   // Within 1e-5 of it.
   static bool near(double number, double wanted);
   // The other input of a node of two, where one is that number; "" where none is.
@@ -40,6 +44,7 @@ class SpelledOut {
 };
 
 // Each makes the node the function whose last part it is, and returns whether it is one.
-bool join_gelu(SpelledOut& graph, NodeData& node);  // import_gelu.cpp
+bool join_gelu(SpelledOut& graph, NodeData& node);      // import_gelu.cpp
+bool join_rms_norm(SpelledOut& graph, NodeData& node);  // import_rms_norm.cpp
 
 }  // namespace mantissa::onnx
