@@ -199,9 +199,9 @@ TEST(OnnxFold, AnIfBecomesItsBranch) {
 }
 
 TEST(OnnxFold, ACastToTheTypeOfAnInputNeedsNoNumbers) {
-  const std::string bytes = model_message(
-      node("CastLike", {"two", "x"}, {"like"}) + node("Mul", {"x", "like"}, {"y"}) +
-      whole_numbers_tensor("two", {2}) + input("x", {3}) + output("y"));
+  const std::string bytes =
+      model_message(node("CastLike", {"two", "x"}, {"like"}) + node("Mul", {"x", "like"}, {"y"}) +
+                    whole_numbers_tensor("two", {2}) + input("x", {3}) + output("y"));
   const ModelData model = parse(bytes);
   const Result<ModelData> folded = fold_constants(model, input_shapes(model));
   ASSERT_TRUE(folded.ok());
