@@ -34,11 +34,11 @@ function(mantissa_test_options target)
                       HEADERS <gtest/gtest.h> <rapidcheck.h> ${arg_HEADERS})
 endfunction()
 
-# Code that runs once per command or epoch costs mostly the compiler's time, too, and much of that is
-# the JSON header.
+# Code that runs once per command or epoch costs mostly memory and the compiler's time, and much of
+# that is the JSON header.
 function(mantissa_cold_options target)
   mantissa_precompile(${target} nlohmann_json::nlohmann_json nlohmann_json::nlohmann_json
-                      OPTIONS -O1 HEADERS <nlohmann/json.hpp>)
+                      OPTIONS -Os HEADERS <nlohmann/json.hpp>)
 endfunction()
 
 # The standard library's headers that most other files include. Not with g++: where it optimises, it
@@ -52,14 +52,16 @@ function(mantissa_hot_options target)
     <memory> <numeric> <optional> <set> <span> <string> <string_view> <utility> <variant> <vector>)
 endfunction()
 
-# mantissa_folder(NAME [COLD] [FOLDERS name...] [LIBRARIES target...] [HEADERS target...])
+# mantissa_folder(NAME [COLD [HOT file...]] [FOLDERS name...] [LIBRARIES target...]
+#                 [HEADERS target...])
 #
 # One library per folder of src/: every *.cpp below it, apart from the tests (*_test.cpp, one test
 # program per folder) and micro-benchmarks (*_bench.cpp). New files are found by themselves.
+# COLD: compiled for size (mantissa_cold_options), but for the files HOT, whose loops go over data.
 # LIBRARIES are linked, HEADERS only included. The lists MANTISSA_OBJECTS and MANTISSA_LIBRARIES
 # collect what the library of all folders consists of (mantissa_library.cmake).
 function(mantissa_folder name)
-  cmake_parse_arguments(arg "COLD" "" "FOLDERS;LIBRARIES;HEADERS" ${ARGN})
+  cmake_parse_arguments(arg "COLD" "" "HOT;FOLDERS;LIBRARIES;HEADERS" ${ARGN})
   set(directory ${PROJECT_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${directory}/*.cpp)
   set(tests ${sources})
@@ -77,6 +79,9 @@ function(mantissa_folder name)
     list(APPEND MANTISSA_OBJECTS $<TARGET_OBJECTS:mantissa_${name}>)
     if(arg_COLD)
       mantissa_cold_options(mantissa_${name})
+      list(TRANSFORM arg_HOT REPLACE "(.+)" "${directory}/\\1.cpp")
+      set_source_files_properties(${arg_HOT} PROPERTIES
+                                  COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
     else()
       mantissa_hot_options(mantissa_${name})
     endif()

@@ -66,4 +66,28 @@ Dims broadcast_strides(const Dims& from, const Dims& to) {
   return strides;
 }
 
+void walk(const Loops& loops, const RowFunction& function) {
+  const size_t operands = loops.strides.size();
+  const size_t rank = loops.dims.size();
+  if (count_of(loops.dims) == 0) return;
+  std::vector<int64_t> steps(operands);
+  for (size_t i = 0; i < operands; ++i) steps[i] = loops.strides[i][rank - 1];
+  std::vector<int64_t> offsets(operands);
+  std::vector<int64_t> place(rank);
+  while (true) {
+    function(offsets.data(), steps.data(), loops.dims[rank - 1]);
+    size_t d = rank - 1;
+    while (d > 0) {
+      --d;
+      ++place[d];
+      for (size_t i = 0; i < operands; ++i) offsets[i] += loops.strides[i][d];
+      if (place[d] < loops.dims[d]) break;
+      for (size_t i = 0; i < operands; ++i) offsets[i] -= loops.strides[i][d] * place[d];
+      place[d] = 0;
+      if (d == 0) return;
+    }
+    if (rank == 1) return;
+  }
+}
+
 }  // namespace mantissa::onnx

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/result.h"
@@ -29,31 +30,12 @@ Result<Dims> broadcast(const Dims& a, const Dims& b);
 // Strides by which a value of dims `from` is read as one of dims `to`, which it broadcasts to.
 Dims broadcast_strides(const Dims& from, const Dims& to);
 
-// Calls function(offsets, steps, count) for each innermost row: operand i has its numbers at
-// offsets[i], offsets[i] + steps[i], ...
-template <typename Function>
-void walk(const Loops& loops, Function&& function) {
-  const size_t operands = loops.strides.size();
-  const size_t rank = loops.dims.size();
-  if (count_of(loops.dims) == 0) return;
-  std::vector<int64_t> steps(operands);
-  for (size_t i = 0; i < operands; ++i) steps[i] = loops.strides[i][rank - 1];
-  std::vector<int64_t> offsets(operands);
-  std::vector<int64_t> place(rank);
-  while (true) {
-    function(offsets.data(), steps.data(), loops.dims[rank - 1]);
-    size_t d = rank - 1;
-    while (d > 0) {
-      --d;
-      ++place[d];
-      for (size_t i = 0; i < operands; ++i) offsets[i] += loops.strides[i][d];
-      if (place[d] < loops.dims[d]) break;
-      for (size_t i = 0; i < operands; ++i) offsets[i] -= loops.strides[i][d] * place[d];
-      place[d] = 0;
-      if (d == 0) return;
-    }
-    if (rank == 1) return;
-  }
-}
+// One innermost row: operand i has its numbers at offsets[i], offsets[i] + steps[i], ...
+using RowFunction =
+    std::function<void(const int64_t* offsets, const int64_t* steps, int64_t count)>;
+
+// Calls the function for each innermost row. No template: its loop would be there for each operator
+// and type.
+void walk(const Loops& loops, const RowFunction& function);
 
 }  // namespace mantissa::onnx
