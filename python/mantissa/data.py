@@ -224,7 +224,9 @@ def in_range_of_weights(weights: Any) -> np.ndarray:
 class DataSet:
     """A data set in memory. Arrays are called `pixels` (pictures) or `numbers` (tables), and `labels` or
     `targets`. Numbers are mantissas of 16 bits, with the exponent that `mt.numbers(...,
-    exponent=data.number_exponent)` wants; a target is (number - target_mean) / target_deviation."""
+    exponent=data.number_exponent)` wants; a target is (number - target_mean) / target_deviation. With
+    `row_weights="column"` the training rows of a table have `weights` too, for a loss with
+    `weights="weights"`."""
 
     train: Data
     validation: Data | None

@@ -158,6 +158,29 @@ def test_tables_of_the_command_line(tmp_path):
     assert history[-1].accuracy > 0.9
 
 
+def test_rows_of_a_table_have_weights(tmp_path):
+    rows = [f"{i % 7},{i % 5},{2 if i % 7 > 3 else 0.5},{'yes' if i % 7 > 3 else 'no'}" for i in range(200)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,w,answer", *rows]) + "\n")
+    data = mt.Data.load(tmp_path / "t.csv", row_weights="w")
+    assert data.table["weights"] == "w" and "weights" not in data.test.arrays
+    arrays = data.train.arrays
+    assert (arrays["weights"] == np.where(arrays["labels"] == 1, 2048, 512)).all()
+
+    def trained(examples):
+        result = mt.linear(mt.relu(mt.linear(mt.numbers(2, exponent=data.number_exponent, name="numbers"),
+                                             16)), 2)
+        net = mt.Network(result, loss=mt.cross_entropy(result, weights="weights"))
+        trainer = mt.Trainer(net, batch_size=20, learning_rate=0.05)
+        trainer.fit(examples, epochs=2, progress=False)
+        return trainer.weights_sha256
+
+    by_class = {**arrays, "weights": mt.class_weights(arrays["labels"], {0: 0.5, 1: 2.0})}
+    assert trained(data.train) == trained(by_class)
+    assert trained(data.train) != trained({**arrays, "weights": np.ones(len(arrays["labels"]))})
+    with pytest.raises(mt.InvalidInput, match="line 2: column 'answer' has 'no'; weights of rows"):
+        mt.Data.load(tmp_path / "t.csv", target="a", row_weights="answer")
+
+
 def test_class_weights():
     labels = np.array([0, 0, 0, 1, -1], np.int32)
     weights = mt.class_weights(labels)

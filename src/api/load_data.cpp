@@ -28,6 +28,9 @@ ArraySet arrays_of(ImageSet& set, std::vector<int32_t>& labels) {
     arrays.arrays.push_back(
         {kPixelTensor, Elements::kUint8, {set.height, set.width, set.channels}, set.pixels.data()});
   }
+  if (!set.weights.empty()) {
+    arrays.arrays.push_back({kWeightTensor, Elements::kInt16, {}, set.weights.data()});
+  }
   if (set.labels.empty()) {
     arrays.arrays.push_back({kTargetTensor, Elements::kInt16, {1}, set.targets.data()});
     return arrays;

@@ -70,7 +70,10 @@ std::string table_text(const Json& data) {
   return grouped(static_cast<int64_t>(table.at("columns").size())) + " columns, " +
          grouped(data.at("features").get<int64_t>()) + " numbers of each row, to predict " +
          (data.at("task") == "regression" ? "the number '" : "the class '") +
-         printable(table.at("target").at("name").get<std::string>()) + "'";
+         printable(table.at("target").at("name").get<std::string>()) + "'" +
+         (table.contains("weights")
+              ? ", weighted by '" + printable(table.at("weights").get<std::string>()) + "'"
+              : "");
 }
 
 // "pictures" or "table", and what they are.

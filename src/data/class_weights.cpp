@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "base/real_text.h"
-#include "tensor/table_numbers.h"
 
 namespace mantissa {
 namespace {
@@ -16,10 +14,6 @@ Error bad_weights(std::string_view text) {
   return invalid_input("class-weights: '" + std::string(text) +
                        "' is neither none nor balanced, nor numbers from 0 to 31 with commas "
                        "between them, one for each class: 1,2,0.5");
-}
-
-int16_t mantissa_of(double weight) {
-  return static_cast<int16_t>(std::nearbyint(std::ldexp(weight, -kWeightExponent)));
 }
 
 std::vector<int16_t> balanced_mantissas(std::span<const Label> labels, int64_t classes) {
@@ -35,7 +29,7 @@ std::vector<int16_t> balanced_mantissas(std::span<const Label> labels, int64_t c
   std::vector<int16_t> mantissas;
   for (const double weight : weights) {
     const int16_t least = weight == 0 ? 0 : 1;
-    mantissas.push_back(std::max(least, mantissa_of(weight * unit)));
+    mantissas.push_back(std::max(least, weight_mantissa(weight * unit)));
   }
   return mantissas;
 }
@@ -54,7 +48,7 @@ Result<ClassWeights> parse_class_weights(std::string_view text) {
     const auto [rest, error] = std::from_chars(text.data() + begin, text.data() + end, weight);
     const bool is_number = error == std::errc() && rest == text.data() + end;
     if (!is_number || !(weight >= 0 && weight <= kMostWeight)) return bad_weights(text);
-    any |= mantissa_of(weight) > 0;
+    any |= weight_mantissa(weight) > 0;
     result.weights.push_back(weight);
     begin = end + 1;
   }
@@ -78,7 +72,7 @@ Result<std::vector<int16_t>> class_weight_mantissas(const ClassWeights& weights,
                          " weights and " + std::to_string(classes) + " classes");
   }
   std::vector<int16_t> mantissas;
-  for (const double weight : weights.weights) mantissas.push_back(mantissa_of(weight));
+  for (const double weight : weights.weights) mantissas.push_back(weight_mantissa(weight));
   return mantissas;
 }
 

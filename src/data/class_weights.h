@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "data/dataset.h"
 #include "data/examples.h"
+#include "data/row_weights.h"
 
 namespace mantissa {
 
@@ -20,8 +21,6 @@ struct ClassWeights {
   bool any() const { return balanced || !weights.empty(); }
   bool operator==(const ClassWeights&) const = default;
 };
-
-constexpr double kMostWeight = 31;
 
 // "none", "balanced", or "1,2,0.5": from 0 to kMostWeight, not all of them 0.
 Result<ClassWeights> parse_class_weights(std::string_view text);

@@ -207,6 +207,7 @@ std::string data_sha256(const Dataset& data) {
     hash.update(std::as_bytes(std::span(set->pixels)));
     hash.update(std::as_bytes(std::span(set->numbers)));
     hash.update(std::as_bytes(std::span(set->targets)));
+    hash.update(std::as_bytes(std::span(set->weights)));
     hash_labels(set->labels, hash);
   }
   return hash.hex_digest();

@@ -30,6 +30,7 @@ struct ImageSet {
   std::vector<int16_t> targets = {};  // [count], or none: there are labels
   // Of texts: the token that stands behind them; in `numbers` kNoToken does.
   std::optional<int32_t> padding = std::nullopt;
+  std::vector<int16_t> weights = {};  // [count] of training rows (data/row_weights.h), or none
 
   int64_t example_bytes() const {  // without the target
     return features > 0 ? features * int64_t{sizeof(int16_t)} : height * width * channels;
@@ -56,6 +57,7 @@ struct DatasetInfo {
   int64_t text_bytes = 0;                     // of a text: its tokens in memory
 
   bool is_regression() const { return table && table->is_regression(); }
+  bool has_row_weights() const { return table && !table->weights.empty(); }
 
   // Memory that all splits take when loaded.
   int64_t bytes() const {
@@ -63,7 +65,8 @@ struct DatasetInfo {
     const int64_t input_bytes =
         table ? table->features() * int64_t{sizeof(int16_t)} : height * width * channels;
     const int64_t example_bytes = input_bytes + int64_t{sizeof(Label)};  // targets are as large
-    return (train_count + validation_count + test_count) * example_bytes;
+    return (train_count + validation_count + test_count) * example_bytes +
+           (has_row_weights() ? train_count * int64_t{sizeof(int16_t)} : 0);
   }
 };
 

@@ -8,6 +8,7 @@ namespace mantissa {
 namespace {
 
 constexpr uint8_t kBlack = 0;
+const TensorSpec kWeightSpec{kWeightTensor, DataType::kInt16, Shape{}};
 
 }  // namespace
 
@@ -55,9 +56,12 @@ std::vector<TensorSpec> labelled_text_specs(int64_t sequence) {
 }
 
 std::vector<TensorSpec> example_specs(const DatasetInfo& data) {
-  if (data.table && data.table->text) return labelled_text_specs(data.table->text->sequence);
-  return data.table ? table_specs(data.table->features(), data.is_regression())
-                    : picture_specs(data.height, data.width, data.channels);
+  if (!data.table) return picture_specs(data.height, data.width, data.channels);
+  std::vector<TensorSpec> specs =
+      data.table->text ? labelled_text_specs(data.table->text->sequence)
+                       : table_specs(data.table->features(), data.is_regression());
+  if (data.has_row_weights()) specs.push_back(kWeightSpec);
+  return specs;
 }
 
 Examples picture_examples(const ImageSet& images, const Augmentation& augmentation, uint64_t seed) {
@@ -85,6 +89,7 @@ Examples labelled_text_examples(const ImageSet& set) {
   Examples examples;
   examples.count = set.count;
   examples.specs = labelled_text_specs(set.features);
+  if (!set.weights.empty()) examples.specs.push_back(kWeightSpec);
   examples.write = [&set](uint32_t, uint32_t example, std::span<std::byte* const> places) {
     const auto from = std::span(set.numbers).subspan(example * set.features, set.features);
     const auto end = std::find(from.begin(), from.end(), kNoToken);
@@ -93,6 +98,7 @@ Examples labelled_text_examples(const ImageSet& set) {
     std::fill_n(reinterpret_cast<int32_t*>(places[1]), set.features, 0);
     *reinterpret_cast<int32_t*>(places[2]) = static_cast<int32_t>(end - from.begin());
     *reinterpret_cast<int32_t*>(places[3]) = set.labels.empty() ? 0 : set.labels[example];
+    if (!set.weights.empty()) std::memcpy(places[4], &set.weights[example], sizeof(int16_t));
   };
   return examples;
 }
@@ -103,6 +109,7 @@ Examples examples_of(const ImageSet& set, const Augmentation& augmentation, uint
   Examples examples;
   examples.count = set.count;
   examples.specs = table_specs(set.features, set.labels.empty());
+  if (!set.weights.empty()) examples.specs.push_back(kWeightSpec);
   examples.write = [&set](uint32_t, uint32_t example, std::span<std::byte* const> places) {
     std::memcpy(places[0], set.numbers.data() + example * set.features,
                 static_cast<size_t>(set.example_bytes()));
@@ -112,6 +119,7 @@ Examples examples_of(const ImageSet& set, const Augmentation& augmentation, uint
       const int32_t label = set.labels[example];
       std::memcpy(places[1], &label, sizeof label);
     }
+    if (!set.weights.empty()) std::memcpy(places[2], &set.weights[example], sizeof(int16_t));
   };
   return examples;
 }

@@ -67,10 +67,11 @@ std::vector<TensorSpec> example_specs(const DatasetInfo& data);
 Examples picture_examples(const ImageSet& images, const Augmentation& augmentation = {},
                           uint64_t seed = 0);
 
-// Texts of a set with padding; without labels these are 0.
+// Texts of a set with padding, and their weights if they have some; without labels these are 0.
 Examples labelled_text_examples(const ImageSet& set);
 
-// Pictures as above, or rows of a table.
+// Pictures as above, or rows of a table, texts among them, with their weights if they
+// have some.
 Examples examples_of(const ImageSet& set, const Augmentation& augmentation = {}, uint64_t seed = 0);
 
 }  // namespace mantissa

@@ -27,6 +27,7 @@ void for_each_array(ImageSet& a, ImageSet& b, const Visit& visit) {
   visit(a.numbers, b.numbers, a.features);
   visit(a.labels, b.labels, a.labels.empty() ? 0 : 1);
   visit(a.targets, b.targets, a.targets.empty() ? 0 : 1);
+  visit(a.weights, b.weights, a.weights.empty() ? 0 : 1);
 }
 
 void move_example(ImageSet& from, int64_t source, ImageSet& to, int64_t place) {

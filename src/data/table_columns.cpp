@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <unordered_set>
 #include <utility>
 
 #include "base/random.h"
 #include "data/dataset.h"
+#include "data/row_weights.h"
 
 namespace mantissa {
 namespace {
@@ -105,23 +107,26 @@ class ColumnValues {
   size_t most_;
 };
 
-// The target that nobody names: a column that is called so, or the last.
-size_t usual_target(const std::vector<std::string>& names) {
+// The target that nobody names: a column that is called so, or the last but for that of weights.
+size_t usual_target(const std::vector<std::string>& names, std::optional<size_t> weights) {
   for (const char* name : kTargetNames) {
     const auto found = std::find_if(names.begin(), names.end(),
                                     [&](const std::string& one) { return lower(one) == name; });
     if (found != names.end()) return static_cast<size_t>(found - names.begin());
   }
-  return names.size() - 1;
+  const bool is_last = weights == names.size() - 1 && names.size() > 1;
+  return names.size() - (is_last ? 2 : 1);
 }
 
 struct ChosenColumns {
   std::vector<size_t> inputs;
   size_t target = 0;
+  std::optional<size_t> weights;
 };
 
-Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& choices,
-                                     std::vector<std::string>& notes) {
+// The columns that are no inputs: those that are ignored, and that of weights.
+Result<std::set<size_t>> other_columns(const TableRows& rows, const TableChoices& choices,
+                                       ChosenColumns& chosen, std::vector<std::string>& notes) {
   const std::vector<std::string>& names = rows.names();
   std::set<size_t> ignored;
   for (size_t begin = 0; begin < choices.ignore.size();) {
@@ -136,10 +141,24 @@ Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& 
     notes.push_back("column " + std::to_string(i + 1) +
                     " has no name, as numbers of rows have none: it is left out");
   }
+  if (choices.weights.empty()) return ignored;
+  MANTISSA_ASSIGN(chosen.weights, find_column(names, choices.weights, "row-weights: "));
+  if (ignored.insert(*chosen.weights).second) return ignored;
+  return invalid_input("row-weights: the column '" + choices.weights + "' is ignored");
+}
+
+Result<ChosenColumns> choose_columns(const TableRows& rows, const TableChoices& choices,
+                                     std::vector<std::string>& notes) {
+  const std::vector<std::string>& names = rows.names();
   ChosenColumns chosen;
-  chosen.target = usual_target(names);
+  MANTISSA_ASSIGN(const std::set<size_t> ignored, other_columns(rows, choices, chosen, notes));
+  chosen.target = usual_target(names, chosen.weights);
   if (!choices.target.empty()) {
     MANTISSA_ASSIGN(chosen.target, find_column(names, choices.target, "target: "));
+  }
+  if (chosen.weights == chosen.target) {
+    return invalid_input("row-weights: the column '" + choices.weights +
+                         "' is the target; --target names another");
   }
   if (ignored.count(chosen.target) > 0) {
     return invalid_input("target: the column '" + names[chosen.target] +
@@ -262,6 +281,7 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
   const std::vector<std::string>& names = rows.names();
   std::vector<ColumnValues> inputs(chosen.inputs.size(), ColumnValues(kMostCategories));
   ColumnValues target(kMaxClasses);
+  bool counts = !chosen.weights;  // whether any row does
   int64_t number = 0;
   while (true) {
     MANTISSA_ASSIGN(const auto row, rows.next());
@@ -271,6 +291,11 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
       return invalid_input(rows.place() + ": has no value of the target '" + names[chosen.target] +
                            "'");
     }
+    if (chosen.weights) {
+      MANTISSA_ASSIGN(const int16_t weight,
+                      row_weight(row[*chosen.weights], choices.weights, rows));
+      counts |= weight > 0;
+    }
     MANTISSA_RETURN_IF_ERROR(target.add(row[chosen.target], names[chosen.target], rows));
     for (size_t i = 0; i < inputs.size(); ++i) {
       const size_t column = chosen.inputs[i];
@@ -279,6 +304,11 @@ Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoice
   }
   found.rows = number;
   if (number == 0) return invalid_input(rows.place() + ": there are no rows behind the names");
+  if (!counts) {
+    return invalid_input("row-weights: the column '" + choices.weights +
+                         "' is 0 in all training rows, or too small; steps are 1/1024");
+  }
+  found.schema.weights = choices.weights;
   for (size_t i = 0; i < inputs.size(); ++i) add_input(inputs[i], names[chosen.inputs[i]], found);
   MANTISSA_ASSIGN(found.schema.target,
                   target_column(target, names[chosen.target], choices.task, found.notes));

@@ -1,9 +1,11 @@
 #include "data/table_reader.h"
 
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/sizes.h"
+#include "data/row_weights.h"
 #include "data/table_encoder.h"
 #include "data/wordpiece.h"
 #include "tensor/table_numbers.h"
@@ -112,6 +114,11 @@ Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSp
     set.numbers.reserve(static_cast<size_t>(split.count * set.features));
     MANTISSA_ASSIGN(const auto rows, open(split));
     MANTISSA_ASSIGN(TableEncoder encoder, TableEncoder::create(schema, *rows));
+    std::optional<size_t> weights;
+    if (!schema.weights.empty() && &split == &found.train) {
+      MANTISSA_ASSIGN(
+          weights, find_column(rows->names(), schema.weights, rows->place() + ": row-weights: "));
+    }
     for (int64_t number = 0;; ++number) {
       MANTISSA_ASSIGN(const auto row, rows->next());
       if (row.empty()) break;
@@ -123,6 +130,10 @@ Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSp
       }
       MANTISSA_RETURN_IF_ERROR(encoder.append_inputs(row, set.numbers));
       append_target(schema, target, set);
+      if (weights) {
+        MANTISSA_ASSIGN(const int16_t weight, row_weight(row[*weights], schema.weights, *rows));
+        set.weights.push_back(weight);
+      }
       ++set.count;
     }
   } catch (const std::bad_alloc&) {

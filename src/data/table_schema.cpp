@@ -94,6 +94,7 @@ std::string to_json(const TableSchema& schema) {
                     {"sequence", schema.text->sequence},
                     {"tokenizer", to_json(*schema.text->tokenizer)}};
   }
+  if (!schema.weights.empty()) json["weights"] = schema.weights;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -110,6 +111,7 @@ Result<TableSchema> parse_table_schema(std::string_view text) {
     if (json.contains("text")) {
       MANTISSA_ASSIGN(schema.text, text_column_of(json.at("text")));
     }
+    if (json.contains("weights")) json.at("weights").get_to(schema.weights);
   } catch (const Json::exception&) {
     return invalid_input("the table's columns are damaged");
   }

@@ -41,6 +41,7 @@ struct TableChoices {
   // With a tokenizer the network reads a column of texts: its name; "": one called text, or the
   // only one.
   TextColumn text = {};
+  std::string weights = {};  // the column of the rows' weights in training; "": none
 };
 
 // A column of numbers becomes one number, (x - mean) / deviation; a column of texts one for each
@@ -59,6 +60,7 @@ struct TableSchema {
   std::vector<TableColumn> columns;  // the inputs, in the order of their numbers
   TableColumn target;                // its categories are the classes; a number: regression
   std::optional<TextColumn> text = std::nullopt;  // the input, in place of columns
+  std::string weights = {};          // the column of the rows' weights in training; "": none
 
   bool is_regression() const { return target.is_number(); }
   // Numbers of a row, or tokens of its text.

@@ -5,6 +5,7 @@
 
 #include "base/test_folder.h"
 #include "data/dataset.h"
+#include "data/examples.h"
 #include "data/readers.h"
 #include "data/table_rows.h"
 #include "tensor/table_numbers.h"
@@ -209,6 +210,71 @@ TEST_F(Table, Errors) {
             "predicts texts");
 }
 
+DataOptions weighted(const std::string& column) {
+  DataOptions options;
+  options.table.weights = column;
+  return options;
+}
+
+TEST_F(Table, RowsHaveWeights) {
+  put("x,w,y\n1,0,a\n2,31,a\n3,0.5,b\n4,1.0004,b\n", "x,y\n5,a\n");
+  const Dataset data = load(weighted("w"));
+  EXPECT_EQ(data.train.features, 1);
+  EXPECT_EQ(data.train.weights, (std::vector<int16_t>{0, 31 * 1024, 512, 1024}));
+  EXPECT_EQ(data.train.example_bytes(), 2);
+  EXPECT_TRUE(data.test.weights.empty());
+  EXPECT_EQ(data.info.table->weights, "w");
+  EXPECT_EQ(data.info.bytes(), 5 * (2 + 2) + 4 * 2);
+  const Examples examples = examples_of(data.train);
+  ASSERT_EQ(examples.specs.size(), 3u);
+  EXPECT_EQ(example_specs(data.info).back().name, kWeightTensor);
+  int16_t number = 0, weight = 0;
+  int32_t label = 0;
+  std::byte* const places[] = {reinterpret_cast<std::byte*>(&number),
+                               reinterpret_cast<std::byte*>(&label),
+                               reinterpret_cast<std::byte*>(&weight)};
+  examples.write(0, 2, places);
+  EXPECT_EQ(label, 1);
+  EXPECT_EQ(weight, 512);
+}
+
+TEST_F(Table, WeightsAreOfTheHash) {
+  put("x,w,y\n1,1,a\n2,2,a\n3,1,b\n4,1,b\n", "x,y\n5,a\n");
+  const std::string before = data_sha256(load(weighted("w")));
+  put("x,w,y\n1,1,a\n2,1,a\n3,1,b\n4,1,b\n", "x,y\n5,a\n");
+  EXPECT_NE(data_sha256(load(weighted("w"))), before);
+}
+
+TEST_F(Table, TheLastColumnOfWeightsIsNoTarget) {
+  put("x,z,w\n1,a,1\n2,b,2\n3,a,1\n4,b,1\n", "x,z\n5,a\n");
+  EXPECT_EQ(load(weighted("w")).info.table->target.name, "z");
+}
+
+TEST_F(Table, RefusesOtherWeights) {
+  const auto of = [&](const std::string& weight) {
+    put("x,w,y\n1,1,a\n2," + weight + ",b\n3,1,a\n4,1,b\n", "x,y\n5,a\n");
+    return refusal(weighted("w"));
+  };
+  for (const char* weight : {"heavy", "-1", "31.5", "nan", "inf", "1e999", "-inf"}) {
+    EXPECT_EQ(of(weight).find("'train.csv', line 3: column 'w' has '"), 0u) << of(weight);
+    EXPECT_NE(of(weight).find("weights of rows are numbers from 0 to 31"), std::string::npos);
+  }
+  EXPECT_EQ(of(""),
+            "'train.csv', line 3: column 'w' has no weight; weights of rows are numbers from 0 to "
+            "31");
+  EXPECT_EQ(of("-0"), "accepted");
+  EXPECT_EQ(refusal(weighted("v")), "row-weights: there is no column 'v'; there are x, w, y");
+  EXPECT_EQ(refusal(weighted("y")),
+            "row-weights: the column 'y' is the target; --target names another");
+  put("x,w,y\n1,0,a\n2,0.0004,b\n3,0,a\n4,0,b\n", "x,y\n5,a\n");
+  EXPECT_EQ(
+      refusal(weighted("w")),
+      "row-weights: the column 'w' is 0 in all training rows, or too small; steps are 1/1024");
+  DataOptions ignored = weighted("w");
+  ignored.table.ignore = "w";
+  EXPECT_EQ(refusal(ignored), "row-weights: the column 'w' is ignored");
+}
+
 TEST(TableSchemas, AsJsonAndBack) {
   const TableSchema schema{
       .columns = {{.name = "a", .mean = 0.1, .deviation = 1.0 / 3, .missing = 4},
@@ -219,6 +285,10 @@ TEST(TableSchemas, AsJsonAndBack) {
   EXPECT_EQ(to_json(*read), to_json(schema));
   EXPECT_EQ(read->columns[0].deviation, 1.0 / 3);
   EXPECT_EQ(read->features(), 3);
+  EXPECT_EQ(to_json(schema).find("weights"), std::string::npos);
+  TableSchema with_weights = schema;
+  with_weights.weights = "w";
+  EXPECT_EQ(parse_table_schema(to_json(with_weights))->weights, "w");
   for (const char* text :
        {"", "[]", "{}", R"({"columns":[],"target":{"name":"t","missing":0}})",
         R"({"columns":[],"target":{"name":"t","missing":0,"mean":0,"deviation":0}})",

@@ -372,7 +372,8 @@ bool is_setting_of_import(std::string_view setting) {
 }
 
 bool is_of_tables(std::string_view setting) {
-  return setting == "target" || setting == "ignore" || setting == "task";
+  return setting == "target" || setting == "ignore" || setting == "row-weights" ||
+         setting == "task";
 }
 
 bool is_of_built_in_networks(std::string_view setting) {

@@ -278,11 +278,23 @@ Status check_class_weights(const RunConfig& config, const ModelOptions& options)
                        std::to_string(options.classes) + " classes");
 }
 
+Status check_row_weights(const RunConfig& config, const ModelOptions& options) {
+  if (config.sequence > 0 || options.features == 0) {
+    return invalid_input("row-weights: names a column of a table; these data are none");
+  }
+  if (!config.class_weights.any()) return {};
+  return invalid_input("row-weights and class-weights exclude each other: leave one of them out");
+}
+
 Status build(const RunConfig& config, RunPlan& plan) {
   MANTISSA_ASSIGN(plan.network, build_network(config, plan.options));
   Graph trained = plan.network;
+  const bool rows = !config.table.weights.empty();
+  if (rows) MANTISSA_RETURN_IF_ERROR(check_row_weights(config, plan.options));
   if (config.class_weights.any()) {
     MANTISSA_RETURN_IF_ERROR(check_class_weights(config, plan.options));
+  }
+  if (rows || config.class_weights.any()) {
     MANTISSA_RETURN_IF_ERROR(ops::add_row_weights(trained));
   }
   plan.graph = in_format(trained, config.format);

@@ -226,6 +226,14 @@ const Setting kSettings[] = {
        return Status();
      },
      [](const Config& c) { return c.table.text.name; }, true},
+    {"row-weights",
+     "column of a table with the weights of its rows in training, from 0 to 31; it is no input", "",
+     kValue, kElsewhere,
+     [](S text, Config& c) {
+       c.table.weights = text;
+       return Status();
+     },
+     [](const Config& c) { return c.table.weights; }, true},
     {"task",
      "what is predicted of a table: classification, regression, or auto (texts and few whole "
      "numbers are classes, other numbers are numbers)",

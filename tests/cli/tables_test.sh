@@ -22,6 +22,12 @@ def flower(i):
 flowers = ["size,noise,colour,kind"] + [flower(i) for i in range(600)]
 put("flowers.csv", flowers)
 
+# Weights: of the kinds, and 4 for all.
+kinds = {"iris": 1, "rose": 2, "tulip": 0.5}
+put("weighted.csv", [flowers[0] + ",weight,four"] +
+    [f"{line},{kinds[line.split(',')[3]]},4" for line in flowers[1:]])
+put("heavy.csv", ["size,weight,kind"] + [f"{i},{i - 1},{'ab'[i % 2]}" for i in range(40)])
+
 def house():
     area, rooms = random.uniform(20, 200), random.randrange(1, 7)
     return f"{area:.1f}".replace(".", ",") + f";{rooms};{1000 * area + 20000 * rooms:.0f}".replace(".", ",")
@@ -100,6 +106,51 @@ check_numbers() {
     --epochs 2 --learning-rate 0.02 --out "$folder/fp32" --quiet
 }
 
+# weighted NAME SETTINGS...: trains a few steps with them; `weights` are those it ends with.
+weighted() {
+  accepts "weights: $1" "test accuracy" train --model mlp --hidden 8 --data "$folder/weighted.csv" \
+    --target kind --batch-size 32 --steps 40 --checkpoint-every 15 --quiet --threads 2 \
+    --out "$folder/weighted-$1" "${@:2}"
+  weights=$(json "$folder/weighted-$1/summary.json" weights_sha256)
+}
+
+check_row_weights() {
+  local none classes run=$folder/weighted-rows
+  weighted none --ignore weight,four
+  none=$weights
+  weighted even --ignore weight --row-weights four
+  holds "weights that are alike change nothing" [ "$weights" = "$none" ]
+  weighted classes --ignore weight,four --class-weights 1,2,0.5
+  classes=$weights
+  weighted rows --ignore four --row-weights weight
+  holds "weights of rows are those of classes where they are the same" [ "$weights" = "$classes" ]
+  holds "and change results" [ "$weights" != "$none" ]
+  holds "a weighted run resumes" go_on_from_the_checkpoint_before "$run"
+  refuses "resume without weights" 2 "was .*other settings|row-weights|another run|does not fit" \
+    train --model mlp --hidden 8 --data "$folder/weighted.csv" --target kind --ignore weight,four \
+    --batch-size 32 --steps 40 --out "$run" --resume
+  accepts "eval without the column of weights" "test accuracy" eval --checkpoint "$run" \
+    --data "$folder/flowers.csv"
+  accepts "predict without it" "^line 2 +rose" predict --checkpoint "$run" --input "$folder/new.csv"
+  accepts "data: the column of weights" "class 'kind', weighted by 'weight'" data \
+    "$folder/weighted.csv" --target kind --row-weights weight
+  accepts "weights of numbers" "test R2" train --model mlp --data "$folder/houses" --row-weights rooms \
+    --batch-size 64 --epochs 1 --out "$folder/weighted-numbers" --quiet
+  refuses "a negative weight" 2 "heavy.csv', line 2: column 'weight' has '-1'; .* from 0 to 31" train \
+    --model mlp --data "$folder/heavy.csv" --row-weights weight --out "$folder/none"
+  refuses "weights of text" 2 "line 2: column 'colour' has 'red'; weights of rows are numbers" train \
+    --model mlp --data "$folder/flowers.csv" --row-weights colour --out "$folder/none"
+  refuses "weights of nothing" 2 "line 2: column 'size' has no weight" train --model mlp \
+    --data "$folder/flowers.csv" --row-weights size --out "$folder/none"
+  refuses "the target as weights" 2 "the column 'kind' is the target" train --model mlp \
+    --data "$folder/flowers.csv" --target kind --row-weights kind --out "$folder/none"
+  refuses "two kinds of weights" 2 "row-weights and class-weights exclude each other" train \
+    --model mlp --data "$folder/weighted.csv" --target kind --row-weights four \
+    --class-weights balanced --out "$folder/none"
+  refuses "weights of pictures" 2 "row-weights: names a column of a table" train --model mlp \
+    --data "$data" --row-weights w --out "$folder/none"
+}
+
 check_refusals() {
   local table=$folder/flowers.csv
   refuses "a network of pictures" 2 "lenet5 takes pictures.*mlp takes tables" train --model lenet5 \
@@ -148,6 +199,7 @@ PYTHON
 check_classes
 check_prediction_files
 check_numbers
+check_row_weights
 check_refusals
 check_arrays
 finish
