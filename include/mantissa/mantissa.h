@@ -36,6 +36,8 @@ struct SettingInfo {
 // Settings of a command: "train", "eval", "predict", "plan", "bench", "profile", "data",
 // "report", "statistics", "info", "quantize", "import", "embed", "fill-mask", "translate",
 // "export", "run". Empty for an unknown command.
+// "report", "statistics", "info", "quantize", "import", "embed", "fill-mask", "export", "run".
+// Empty for an unknown command.
 MANTISSA_EXPORT std::vector<SettingInfo> settings_of(const std::string& command);
 
 // Built-in networks: name and a line about each.
@@ -135,8 +137,8 @@ struct SensitivityAdvice {
 struct SensitivityOutcome {
   Exit exit = Exit::kDone;
   std::string error;
-  double loss = 0, accuracy = 0;         // with 8 bits everywhere
-  int64_t examples = 0;                  // validation examples
+  double loss = 0, accuracy = 0;  // with 8 bits everywhere; accuracy -1 where numbers are predicted
+  int64_t examples = 0;           // validation examples
   std::vector<LayerSensitivity> layers;  // the largest rise first
   std::vector<SensitivityAdvice> advice;
 };

@@ -10,6 +10,7 @@
 #include "train/network.h"
 #include "train/quantise.h"
 #include "train/quantise_sensitivity.h"
+#include "train/run_config.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
 
@@ -36,6 +37,8 @@ Settings training_of(const QuantizeConfig& config) {
   const fs::path folder = settings["out"];
   settings.erase("from");
   settings.erase("classes");
+  // The network's file has been written with them.
+  std::erase_if(settings, [](const auto& one) { return is_of_built_in_networks(one.first); });
   settings["model"] = (folder / kNetworkFile).string();
   settings["from"] = (folder / kStartFile).string();
   settings["overwrite"] = "true";  // what is there belongs to this run

@@ -45,22 +45,29 @@ std::string quantisation_table(const std::vector<QuantisedLayerInfo>& layers,
 }
 
 std::string sensitivity_table(const SensitivityOutcome& outcome, const Terminal& terminal) {
-  Table table({{"layer", Align::kTextCutAtStart},
-               {"weights", Align::kNumber},
-               {"activations", Align::kNumber},
-               {"loss", Align::kNumber},
-               {"rise", Align::kNumber},
-               {"accuracy", Align::kNumber},
-               {"share", Align::kNumber}});
+  const bool has_accuracy = outcome.accuracy >= 0;
+  std::vector<Column> columns = {{"layer", Align::kTextCutAtStart},
+                                 {"weights", Align::kNumber},
+                                 {"activations", Align::kNumber},
+                                 {"loss", Align::kNumber},
+                                 {"rise", Align::kNumber}};
+  if (has_accuracy) columns.push_back({"accuracy", Align::kNumber});
+  columns.push_back({"share", Align::kNumber});
+  Table table(columns);
   for (const LayerSensitivity& row : outcome.layers) {
-    table.add({printable(row.layer.name), std::to_string(row.layer.weight_bits),
-               std::to_string(row.layer.activation_bits), decimal(row.loss, 4),
-               decimal(row.loss - outcome.loss, 4), percent(row.accuracy), percent(row.share, 0)});
+    std::vector<std::string> cells = {printable(row.layer.name),
+                                      std::to_string(row.layer.weight_bits),
+                                      std::to_string(row.layer.activation_bits),
+                                      decimal(row.loss, 4), decimal(row.loss - outcome.loss, 4)};
+    if (has_accuracy) cells.push_back(percent(row.accuracy));
+    cells.push_back(percent(row.share, 0));
+    table.add(cells);
   }
-  std::string text =
-      "8 bits everywhere: loss " + decimal(outcome.loss, 4) + ", accuracy " +
-      percent(outcome.accuracy) + ", of " + grouped(static_cast<double>(outcome.examples)) +
-      " validation examples. Each layer alone:\n\n" + table.text(terminal.width(), terminal);
+  std::string text = "8 bits everywhere: loss " + decimal(outcome.loss, 4) +
+                     (has_accuracy ? ", accuracy " + percent(outcome.accuracy) : "") + ", of " +
+                     grouped(static_cast<double>(outcome.examples)) +
+                     " validation examples. Each layer alone:\n\n" +
+                     table.text(terminal.width(), terminal);
   for (const SensitivityAdvice& advice : outcome.advice) {
     std::string names;
     for (const std::string& name : advice.layers) names += (names.empty() ? "" : ",") + name + "=8";
@@ -78,8 +85,8 @@ std::string sensitivity_json(const SensitivityOutcome& outcome) {
                       {"weight_bits", row.layer.weight_bits},
                       {"activation_bits", row.layer.activation_bits},
                       {"loss", row.loss},
-                      {"accuracy", row.accuracy},
                       {"share", row.share}});
+    if (outcome.accuracy >= 0) layers.back()["accuracy"] = row.accuracy;
   }
   nlohmann::ordered_json advice = nlohmann::ordered_json::array();
   for (const SensitivityAdvice& row : outcome.advice) {
@@ -87,11 +94,11 @@ std::string sensitivity_json(const SensitivityOutcome& outcome) {
                       {"won_back", row.won_back},
                       {"more_bytes", row.more_bytes}});
   }
-  const nlohmann::ordered_json json = {{"loss", outcome.loss},
-                                       {"accuracy", outcome.accuracy},
-                                       {"examples", outcome.examples},
-                                       {"layers", layers},
-                                       {"advice", advice}};
+  nlohmann::ordered_json json = {{"loss", outcome.loss},
+                                 {"examples", outcome.examples},
+                                 {"layers", layers},
+                                 {"advice", advice}};
+  if (outcome.accuracy >= 0) json["accuracy"] = outcome.accuracy;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -53,14 +53,17 @@ class Served {
     network_json_ = network.json;
     const fs::path path = checkpoint_;
     std::error_code ignored;
-    Outcome<Model> model = Model::load(
-        (fs::is_directory(path, ignored) ? path / "model.safetensors" : path).string());
+    Outcome<Model> model =
+        Model::load((fs::is_directory(path, ignored) ? path / "model.safetensors" : path).string());
     if (!model.ok()) return model.error();
     model_ = std::move(*model);
     for (const InputInfo& input : model_->network().inputs()) {
       if (input.name == "pixels") dims_ = input.dims;
     }
-    return dims_.size() == 3 ? "" : checkpoint_ + ": the network reads no pictures";
+    return dims_.size() == 3 ? ""
+                             : checkpoint_ +
+                                   ": the network reads no pictures, and serve answers about these "
+                                   "alone; mantissa predict --input takes files of rows";
   }
 
   const std::string& network_json() const { return network_json_; }

@@ -24,8 +24,8 @@ struct FoundSchema {
 
 // Reads all rows. A column is of numbers if all its values are, else of categories; one with too
 // many different texts is left out, and so is one without a name. Errors name the line: a number
-// that is not finite, a row without the target, a weight out of its range; and tables whose target is the same in all rows, or
-// of another kind than the choices say.
+// that is not finite, a row without the target, a weight out of its range; and tables whose target
+// is the same in all rows, or of another kind than the choices say.
 Result<FoundSchema> find_schema(TableRows& rows, RowPart part, const TableChoices& choices);
 
 }  // namespace mantissa

@@ -17,7 +17,8 @@ using OpenRows = Result<std::unique_ptr<TableRows>> (*)(const FoundSplit& split)
 // or some training rows.
 Status inspect_table(OpenRows open, const DataOptions& options, FoundData& found);
 
-// Reads the rows of a split; of `found.train` with their weights, if there are any. An error names the line: a row without the target.
+// Reads the rows of a split; of `found.train` with their weights, if there are any. An error names
+// the line: a row without the target.
 Result<ImageSet> read_table(OpenRows open, const FoundData& found, const FoundSplit& split);
 
 }  // namespace mantissa

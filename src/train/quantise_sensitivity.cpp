@@ -49,7 +49,10 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
   MANTISSA_ASSIGN(const QuantisedStart none, quantise(source, whole, inputs, settings));
   MANTISSA_ASSIGN(const Score unchanged, score_of(source, data, none));
   result.loss = unchanged.loss;
-  result.accuracy = unchanged.accuracy();
+  const auto accuracy_of = [&](const Score& score) {
+    return data.is_regression() ? -1 : score.accuracy();
+  };
+  result.accuracy = accuracy_of(unchanged);
   result.examples = unchanged.examples;
   std::vector<quantize::LayerLoss> losses;
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -59,7 +62,7 @@ Result<NetworkSensitivity> sensitivity(const RunConfig& config, const QuantiseSe
     MANTISSA_ASSIGN(const QuantisedStart start, quantise(source, one, inputs, settings));
     MANTISSA_ASSIGN(const Score score, score_of(source, data, start));
     const Node& node = source.plan.network.nodes[layers[i].node];
-    result.layers.push_back({start.layers[i], score.loss, score.accuracy()});
+    result.layers.push_back({start.layers[i], score.loss, accuracy_of(score)});
     losses.push_back({.name = node.name,
                       .loss = score.loss,
                       .weights = source.plan.network.parameters[node.parameters[0]].shape.count(),

@@ -10,8 +10,9 @@
 namespace mantissa {
 
 struct NetworkSensitivity {
-  double loss = 0, accuracy = 0;  // of the network with 8 bits everywhere
-  int64_t examples = 0;           // that losses are of
+  // Of the network with 8 bits everywhere. An accuracy is -1 where numbers are predicted.
+  double loss = 0, accuracy = 0;
+  int64_t examples = 0;  // that losses are of
   struct Layer {
     LayerOutcome outcome;
     double loss = 0, accuracy = 0;

@@ -249,9 +249,9 @@ Result<TrainedNetwork> network_of(const TrainedFile& trained) {
                          "--model names the network");
   }
   MANTISSA_ASSIGN(const ConfigFile file, read_config(config));
-  for (const char* name : {"model", "width", "loss", "label-smoothing"}) {
-    const auto found = file.settings.find(name);
-    if (found != file.settings.end()) result.settings.insert(*found);
+  for (const auto& setting : file.settings) {
+    const std::string& name = setting.first;
+    if (name == "model" || is_of_built_in_networks(name)) result.settings.insert(setting);
   }
   return result;
 }

@@ -54,7 +54,7 @@ StartingPoint starting_point(const TrainedFile& trained);
 
 // The network that `--from` gives a run without `--model`.
 struct TrainedNetwork {
-  // From a checkpoint: model, width, loss and label-smoothing of the config.toml beside it.
+  // From a checkpoint: the model and how it is built, of the config.toml beside it.
   std::map<std::string, std::string> settings;
   // From a frozen network: its own, without channel means; from an imported one: its own.
   std::optional<Graph> network;

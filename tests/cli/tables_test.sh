@@ -151,6 +151,51 @@ check_row_weights() {
     --data "$data" --row-weights w --out "$folder/none"
 }
 
+# The other commands on networks for tables: classes in flowers, numbers in prices.
+check_other_commands() {
+  local kind data result
+  for kind in flowers prices; do
+    data=$folder/flowers.csv result="test accuracy (9[0-9]|100)"
+    [[ $kind == flowers ]] || { data=$folder/houses; result="test R2 0.9"; }
+    accepts "$kind: quantize" "$result" quantize --from "$folder/$kind" --data "$data" \
+      --batch-size 32 --epochs 1 --out "$folder/$kind-few" --quiet
+    accepts "$kind: eval of few bits" "" eval --checkpoint "$folder/$kind-few" --data "$data"
+    accepts "$kind: predict by few bits" "^line 2 " predict --checkpoint "$folder/$kind-few" \
+      --input "${data/houses/houses/test.csv}"
+    accepts "$kind: sensitivity" "8 bits everywhere: loss" quantize --from "$folder/$kind" \
+      --data "$data" --batch-size 32 --validation $([[ $kind == flowers ]] && echo 100 || echo 0) \
+      --sensitivity
+    holds "$kind: accuracy where there are classes alone" \
+      eval '[[ $(grep -c accuracy "$folder/stdout") == $([[ $kind == flowers ]] && echo 2 || echo 0) ]]'
+    accepts "$kind: from a run, with its hidden layers" "$result" train --from "$folder/$kind" \
+      --data "$data" --batch-size 32 --epochs 1 --out "$folder/$kind-from" --quiet
+    accepts "$kind: report" "" report "$folder/$kind" "$folder/$kind-few" --out "$folder/report.html"
+    refuses "$kind: export" 2 "reads numbers, as those of tables.*eval and predict take" export \
+      --checkpoint "$folder/$kind" --out "$folder/none.onnx"
+    refuses "$kind: serve" 2 "reads no pictures.*predict --input takes files of rows" serve \
+      --checkpoint "$folder/$kind" --port 0
+    refuses "$kind: bench" 2 "takes tables; bench --checkpoint measures networks of pictures" bench \
+      --checkpoint "$folder/$kind"
+  done
+  accepts "quantize with the network's settings" "test accuracy" quantize --from "$folder/flowers" \
+    --model mlp --hidden 32 --data "$folder/flowers.csv" --batch-size 32 --out "$folder/few-too" --quiet
+}
+
+check_launch() {
+  if ! command -v mpirun >/dev/null || [[ ! -e $(dirname "$MANTISSA")/libmantissa-mpi.so ]]; then
+    echo "skipped: launch (there is no Open MPI)"
+    return
+  fi
+  local name table
+  for name in flowers.csv houses; do
+    table=(train --model mlp --hidden 16 --data "$folder/$name" --batch-size 32 --micro-batch-size 8
+      --steps 20 --stages 2 --quiet)
+    accepts "$name: two stages" "test (accuracy|R2)" "${table[@]}" --out "$folder/one-$name"
+    accepts "$name: launch" "test (accuracy|R2)" launch -n 2 -- "${table[@]}" --out "$folder/two-$name"
+    holds "$name: the same bits" same_entry state_sha256 "$folder/one-$name" "$folder/two-$name"
+  done
+}
+
 check_refusals() {
   local table=$folder/flowers.csv
   refuses "a network of pictures" 2 "lenet5 takes pictures.*mlp takes tables" train --model lenet5 \
@@ -200,6 +245,8 @@ check_classes
 check_prediction_files
 check_numbers
 check_row_weights
+check_other_commands
+check_launch
 check_refusals
 check_arrays
 finish

@@ -49,6 +49,11 @@ Result<Exported> export_node(ExportContext& context, int n) {
 
 // All nodes; an error lists those that cannot be exported.
 Status export_nodes(ExportContext& context) {
+  if (context.graph.values[context.graph.inputs[0]].element == Element::kNumber) {
+    return invalid_input(
+        "cannot be exported: it reads numbers, as those of tables, and only networks of pictures "
+        "have such files; eval and predict take the network as it is");
+  }
   std::string reasons;
   for (int n = 0; n < std::ssize(context.graph.nodes); ++n) {
     const Node& node = context.graph.nodes[n];
