@@ -36,8 +36,6 @@ struct SettingInfo {
 // Settings of a command: "train", "eval", "predict", "plan", "bench", "profile", "data",
 // "report", "statistics", "info", "quantize", "import", "embed", "fill-mask", "translate",
 // "export", "run". Empty for an unknown command.
-// "report", "statistics", "info", "quantize", "import", "embed", "fill-mask", "export", "run".
-// Empty for an unknown command.
 MANTISSA_EXPORT std::vector<SettingInfo> settings_of(const std::string& command);
 
 // Built-in networks: name and a line about each.

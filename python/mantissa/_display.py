@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +13,16 @@ if TYPE_CHECKING:
 
 def preformatted(text: str) -> str:
     return f"<pre>{escape(text)}</pre>"
+
+
+class Preformatted(str):
+    """A text that a notebook shows as it is printed."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
 
 
 def framed(page: str) -> str:
@@ -45,13 +56,21 @@ def history_html(history: History) -> str:
                   for e in history.epochs])
 
 
+def _png(figure: Any) -> bytes:
+    file = BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
+
+
 def plot_history(history: History) -> Any:
     try:
         from matplotlib.figure import Figure  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise ImportError("history.plot() wants matplotlib: pip install matplotlib") from None
     has_accuracy = any(accuracy is not None for accuracy in history.column("accuracy"))
-    figure = Figure(figsize=(9 if has_accuracy else 5, 3.5), layout="constrained")
+    # Without pyplot, which would keep the figure, notebooks show one that says how.
+    picture: Any = type("Picture", (Figure,), {"_repr_png_": _png})
+    figure = picture(figsize=(9 if has_accuracy else 5, 3.5), layout="constrained")
     epochs = history.column("epoch")
     panels = [("loss", ("loss", "validation_loss"), 1.0)]
     if has_accuracy:

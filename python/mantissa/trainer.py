@@ -205,7 +205,8 @@ class Trainer:
     @property
     def plan(self) -> str:
         """The memory, by kind."""
-        return self._core.plan()
+        from ._display import Preformatted
+        return Preformatted(self._core.plan())
 
     # --- parameters ---
 

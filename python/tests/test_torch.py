@@ -40,7 +40,7 @@ class ResNet18(nn.Module):
 
 
 def test_a_resnet_18_computes_and_learns_as_in_pytorch():
-    """Outputs, loss and gradients of one step in fp32. Without a mean and a deviation of pixels, weights
+    """Outputs, before the step, and its loss and gradients in fp32. Without a mean and a deviation of pixels, weights
     keep their scale in the first layer too."""
     torch.manual_seed(0)
     module = ResNet18()
@@ -51,6 +51,10 @@ def test_a_resnet_18_computes_and_learns_as_in_pytorch():
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (8, 64, 64, 3), dtype=np.uint8), rng.integers(0, 10, 8)
     pixels = torch.tensor(x).float().permute(0, 3, 1, 2) / 255
+    outputs = trainer.freeze((x,)).predict(x)
+    with torch.no_grad():
+        expected = module.eval()(pixels).numpy()
+    assert np.abs(outputs - expected).max() <= 1e-3 * np.abs(expected).max()
     before = {one.name: trainer.numbers(one.name).copy() for one in net.parameters}
     report = trainer.step(x, y, learning_rate=rate)
     module.train()

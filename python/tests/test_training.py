@@ -191,7 +191,14 @@ def test_history_is_shown(trainer, digits):
     history = trainer.fit(digits, epochs=2, progress=False)
     assert "epoch 2/2  loss" in repr(history) and "<table>" in history._repr_html_()
     matplotlib = pytest.importorskip("matplotlib")
-    assert len(history.plot().axes) == 2 and matplotlib
+    figure = history.plot()
+    assert len(figure.axes) == 2 and matplotlib
+    assert figure._repr_png_().startswith(b"\x89PNG")  # in a notebook
+
+
+def test_a_plan_is_text_that_notebooks_show_as_printed(trainer):
+    assert "\n" in trainer.plan and repr(trainer.plan) == trainer.plan
+    assert trainer.plan._repr_html_().startswith("<pre>")
 
 
 def test_progress_is_a_line_for_each_epoch(trainer, digits, capsys):
