@@ -40,7 +40,8 @@ Status check_labels(const Graph& graph, const Node& loss, std::span<const void* 
   const int64_t rows = examples * rows_of_example(graph, loss);
   for (int64_t i = 0; labels != nullptr && i < rows; ++i) {
     if (labels[i] >= kIgnoredLabel && labels[i] < classes) continue;
-    return invalid_input("label " + std::to_string(labels[i]) + ": the network has " +
+    return invalid_input("'" + graph.values[loss.inputs[1]].name + "' has the label " +
+                         std::to_string(labels[i]) + ": the network has " +
                          std::to_string(classes) + " classes, from 0 on, and " +
                          std::to_string(kIgnoredLabel) + " is for those to be ignored");
   }
@@ -128,8 +129,7 @@ Status Programs::take_inputs(const Batch& batch) {
 Result<StepResult> Programs::train_step(const Batch& batch, const StepScalars& scalars) {
   MANTISSA_ASSIGN(Executor* const executor, pick(ProgramKind::kTraining, batch));
   MANTISSA_RETURN_IF_ERROR(take_inputs(batch));
-  return executor->train_step(inputs_,
-                              with_counted_mean(graph_, inputs_, batch.count, scalars));
+  return executor->train_step(inputs_, with_counted_mean(graph_, inputs_, batch.count, scalars));
 }
 
 Status Programs::add_stages(const Program& program, const PipelinePlan& plan,
