@@ -120,6 +120,7 @@ TEST(GradientCheck, ReversedSequences) {
   net.add(ops::kReverse);
   net.add(ops::kPositionEmbedding, {{"positions", 3}});
   net.add(ops::kLinear, {{"channels", 5}});
+  net.add(ops::kTanh);
   net.add(ops::kFlatten);
   check_all(net.finish(4), 5, {"backward_input reverse"});
 }

@@ -271,7 +271,7 @@ TEST(Signs, OperatorsKeepWhatTheirTraitsSay) {
     clipping += traits.clips_negatives;
   }
   EXPECT_EQ(never, 5);
-  EXPECT_EQ(keeping, 14);
+  EXPECT_EQ(keeping, 15);
   EXPECT_EQ(clipping, 3);
 }
 
