@@ -153,6 +153,17 @@ TEST(OnnxSequences, EverythingUnsupportedIsListedAtOnce) {
             "imported; node 'channels' (Mul): multiplies by a constant that is not one number");
 }
 
+// A factor waits for a layer with weights, or is refused.
+TEST(OnnxSequences, Factors) {
+  Model m(kReal, {kBatch, kSteps, kChannels});
+  const std::string third = m.add("Div", "third", {"x", m.number("three", 3)});
+  expect_numbers(m, linear(m, "head", third, kChannels, 4), kChannels);
+  Model bent(kReal, {1, kSteps, kChannels});
+  const std::string half = bent.add("Mul", "half", {bent.number("n", 0.5f), "x"});
+  const std::string text = refusal(bent, bent.add("Tanh", "tanh", {half}));
+  EXPECT_NE(text.find("node 'tanh' (Tanh): its input has a factor"), std::string::npos) << text;
+}
+
 // A step of SGD moves every parameter; tests/long/onnx_sequences compares gradients with PyTorch.
 TEST(OnnxSequences, TrainsTheImportedWeights) {
   Model m(kWhole, {kBatch, kSteps});

@@ -11,10 +11,18 @@
 namespace mantissa::onnx {
 namespace {
 
+// A function of each number, of a value without a pending factor.
+template <ImportFunction kImport>
+Status import_function(ImportContext& context, const NodeData& node) {
+  MANTISSA_ASSIGN(const Imported value, plain_input(context, node, 0));
+  static_cast<void>(value);
+  return kImport(context, node);
+}
+
 constexpr ImportRow kRows[] = {
     {"Add", import_rows_add},
     {"Cast", import_rows_cast},
-    {"Clip", import_clip},
+    {"Clip", import_function<import_clip>},
     {"Concat", import_rows_concat},
     {"Div", import_rows_divide},
     {"Dropout", import_rows_dropout},
@@ -23,26 +31,25 @@ constexpr ImportRow kRows[] = {
     {"Gather", import_rows_gather},
     {"Gelu", import_rows_gelu},
     {"Gemm", import_rows_gemm},
-    {"HardSigmoid", import_hard_sigmoid},
-    {"HardSwish", import_hard_swish},
+    {"HardSwish", import_function<import_hard_swish>},
     {"Identity", import_identity},
     {"IsNaN", import_is_nan},
     {"LSTM", import_lstm},
     {"LayerNormalization", import_rows_norm},
-    {"LeakyRelu", import_leaky_relu},
+    {"LeakyRelu", import_function<import_leaky_relu>},
     {"MatMul", import_rows_matmul},
     {"Mul", import_rows_multiply},
     {"RMSNormalization", import_rows_norm},
     {"RNN", import_rnn},
     {"ReduceMean", import_rows_mean},
-    {"Relu", import_relu},
+    {"Relu", import_function<import_relu>},
     {"Reshape", import_rows_reshape},
-    {"Sigmoid", import_sigmoid},
+    {"Sigmoid", import_function<import_sigmoid>},
     {"Slice", import_rows_slice},
     {"Softmax", import_softmax},
     {"Split", import_rows_split},
     {"Squeeze", import_rows_reshape},
-    {"Tanh", import_tanh},
+    {"Tanh", import_function<import_tanh>},
     {"Transpose", import_rows_transpose},
     {"Unsqueeze", import_rows_reshape},
     {"Where", import_where},
