@@ -84,6 +84,7 @@ constexpr CommandInfo kCommands[] = {
      "      --classes 10 --out folded.safetensors\n"
      "  mantissa train --from resnet18.safetensors --data pictures/ --out runs/a\n"
      "  mantissa train --from resnet18.onnx --data pictures/ --out runs/a\n"
+     "  mantissa import gpt.onnx --sequence 128 --out gpt.safetensors\n"
      "  mantissa import all-MiniLM-L6-v2/ --out minilm.safetensors\n",
      "An encoder is a folder with model.safetensors, config.json and tokenizer.json or vocab.txt; "
      "mantissa embed runs it. train --from reads ONNX models itself: import shows whether that is "
