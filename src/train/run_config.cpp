@@ -4,15 +4,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <memory>
-#include <utility>
 
 #include "base/hash.h"
 #include "base/real_text.h"
 #include "base/sizes.h"
 #include "base/thread_pool.h"
-#include "data/wordpiece.h"
-#include "graph/input_shapes.h"
 #include "models/network_json.h"
 #include "train/derived_settings.h"
 #include "train/division.h"
@@ -20,6 +16,7 @@
 #include "train/language.h"
 #include "train/network.h"
 #include "train/profile_file.h"
+#include "train/text_settings.h"
 
 namespace mantissa {
 namespace {
@@ -240,46 +237,6 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
   config.model = config.network->name;
   config.loss = options->loss;
   config.label_smoothing = options->label_smoothing;
-  return {};
-}
-
-bool reads_texts(const RunConfig& config) {
-  return config.network &&
-         (is_text_encoder(*config.network) || is_text_classifier(*config.network));
-}
-
-// Networks of texts read a column of a table, with the tokenizer of what they start from.
-Status take_text(const std::map<std::string, std::string>& settings, RunConfig& config) {
-  if (!reads_texts(config)) {
-    if (!settings.contains("text-column")) return {};
-    return invalid_input(
-        "text-column: is for networks of texts, such as --from an encoder that import wrote");
-  }
-  if (!config.start || config.start->tokenizer.empty()) {
-    return invalid_input("the network '" + config.model +
-                         "' takes texts, and there is no tokenizer: --from names an encoder that "
-                         "import wrote, or the model.safetensors of a run that began with one");
-  }
-  MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(config.start->tokenizer));
-  TextColumn& text = config.table.text;
-  text.tokenizer = std::make_shared<const WordPiece>(std::move(tokenizer));
-  Graph& network = *config.network;
-  text.sequence = network.values[network.inputs[0]].shape[0];
-  if (const int64_t wanted = std::exchange(config.sequence, 0); wanted > 0) {
-    std::vector<Shape> shapes;
-    for (const int input : network.inputs) {
-      const bool has_positions = network.values[input].shape.rank > 0;
-      shapes.push_back(has_positions ? Shape{wanted} : Shape{});
-    }
-    auto other = with_input_shapes(network, shapes);
-    if (!other.ok()) {
-      return invalid_input("sequence " + std::to_string(wanted) + ": " + other.error().message);
-    }
-    network = std::move(*other);
-    text.sequence = wanted;
-  }
-  if (!settings.contains("optimizer")) config.optimizer = OptimizerKind::kAdam;
-  if (!settings.contains("batch-size")) config.batch_size = 16;
   return {};
 }
 
