@@ -12,6 +12,7 @@
 #include "train/quantise_sensitivity.h"
 #include "train/run_config.h"
 #include "train/run_folder.h"
+#include "train/text_settings.h"
 #include "train/trainer.h"
 
 namespace mantissa {
@@ -57,6 +58,12 @@ Result<bool> has_begun(const QuantizeConfig& config) {
   return is_there(fs::path(config.training.at("out")) / kConfigFile);
 }
 
+Status check_network(const RunConfig& config) {
+  if (config.sequence == 0 && !reads_texts(config)) return {};
+  return invalid_input("the network '" + config.model +
+                       "' reads tokens, and quantize takes networks of pictures and tables");
+}
+
 Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& observer) {
   MANTISSA_ASSIGN(QuantizeConfig config, quantize_config(settings));
   QuantisationOutcome outcome;
@@ -70,6 +77,7 @@ Result<QuantisationOutcome> run(const Settings& settings, const TrainObserver& o
     Settings source = config.training;
     source.erase("reestimate");
     MANTISSA_ASSIGN(RunConfig trained, make_run_config(source));
+    MANTISSA_RETURN_IF_ERROR(check_network(trained));
     MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(trained.data, data_options(trained)));
     MANTISSA_RETURN_IF_ERROR(adapt_classes(data, trained));
     {
@@ -97,6 +105,7 @@ Result<RunConfig> sensitivity_config(const Settings& training) {
   source.erase("reestimate");
   source.erase("epochs");
   MANTISSA_ASSIGN(RunConfig config, make_run_config(source));
+  MANTISSA_RETURN_IF_ERROR(check_network(config));
   MANTISSA_ASSIGN(const DatasetInfo data, inspect_dataset(config.data, data_options(config)));
   if (data.validation_count == 0 && source.count("validation") == 0) {
     source["validation"] = kHeldBack;

@@ -1,10 +1,12 @@
 #include "train/text_settings.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "base/file_system.h"
 #include "data/examples.h"
 #include "data/wordpiece.h"
 #include "graph/input_shapes.h"
@@ -32,6 +34,15 @@ Result<Graph> with_sequence(Graph network, int64_t sequence) {
   return invalid_input("sequence " + std::to_string(sequence) + ": " + other.error().message);
 }
 
+// Of a run's checkpoint: what the run itself started from has the tokenizer.
+Result<std::string> tokenizer_beside(const StartingPoint& start) {
+  const std::filesystem::path file = start.path.parent_path() / kStartFile;
+  MANTISSA_ASSIGN(const bool there, is_there(file));
+  if (!there) return std::string();
+  MANTISSA_ASSIGN(TrainedFile trained, read_trained(file));
+  return std::move(trained.tokenizer);
+}
+
 }  // namespace
 
 bool reads_texts(const RunConfig& config) {
@@ -45,10 +56,13 @@ Status take_text(const std::map<std::string, std::string>& settings, RunConfig& 
     return invalid_input(
         "text-column: is for networks of texts, such as --from an encoder that import wrote");
   }
+  if (config.start && config.start->tokenizer.empty()) {
+    MANTISSA_ASSIGN(config.start->tokenizer, tokenizer_beside(*config.start));
+  }
   if (!config.start || config.start->tokenizer.empty()) {
     return invalid_input("the network '" + config.model +
                          "' takes texts, and there is no tokenizer: --from names an encoder that "
-                         "import wrote, or the model.safetensors of a run that began with one");
+                         "import wrote, or a run that began with one");
   }
   MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(config.start->tokenizer));
   TextColumn& text = config.table.text;

@@ -134,7 +134,8 @@ Status write_named_files(const Run& run, const TrainedFile* trained, bool has_st
         write_text_atomically(folder / kNetworkFile, to_json(*run.config.network)));
   }
   if (trained == nullptr || has_start) return {};
-  return write_start(folder / kStartFile, trained->source, trained->parameters, trained->tokenizer);
+  return write_start(folder / kStartFile, trained->source, trained->parameters,
+                     run.config.start->tokenizer);
 }
 
 // Whether the run starts from the copy in its own folder.

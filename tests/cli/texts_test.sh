@@ -65,6 +65,15 @@ done
 run train --from "$folder/a/model.safetensors" --data "$folder/pets.csv" --target kind --steps 3 \
   --out "$folder/d"
 holds "a trained network goes on" eval '((status == 0))'
+run train --from "$folder/a" --data "$folder/pets.csv" --target kind --steps 3 --out "$folder/f"
+holds "a run goes on" eval '((status == 0))'
+run train --from "$folder/f" --data "$folder/pets.csv" --target kind --steps 3 --out "$folder/g"
+holds "and that run, too" eval '((status == 0))'
+refuses "quantize" 2 'pictures and tables' quantize --from "$folder/f" --weights 8 --activations 8 \
+  --epochs 0 --data "$folder/pets.csv" --target kind --out "$folder/h"
+rm "$folder/a/start.safetensors"
+refuses "a run without its tokenizer" 2 'no tokenizer' \
+  train --from "$folder/a" --data "$folder/pets.csv" --target kind --steps 3 --out "$folder/h"
 
 refuses "pictures" 2 'takes texts' train --from "$folder/e.safetensors" --out "$folder/x"
 refuses "no column that is the text" 2 'text-column' \
