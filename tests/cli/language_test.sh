@@ -59,20 +59,20 @@ for model in lstm_lm gru_lm; do
   recurrent=(train --model "$model" --data "$text" --sequence 32 --width 0.25 --batch-size 8
     --learning-rate 0.01)
   state() { json '["state_sha256"]' "$folder/$model-$1/summary.json"; }
-  run "${recurrent[@]}" --steps 100 --out "$folder/$model-whole" --checkpoint-every 20
-  bits=$(json '["test_bits_per_token"]' "$folder/$model-whole/summary.json")
+  run "${recurrent[@]}" --steps 100 --out "$folder/$model-long"
+  bits=$(json '["test_bits_per_token"]' "$folder/$model-long/summary.json")
   holds "$model learns: $bits bits" python3 -c "import sys; sys.exit(not float('$bits') < 3.5)"
-  run "${recurrent[@]}" --steps 100 --out "$folder/$model-scalar" --threads 1 --isa scalar
+  run "${recurrent[@]}" --steps 20 --out "$folder/$model-whole" --checkpoint-every 10
+  run "${recurrent[@]}" --steps 20 --out "$folder/$model-scalar" --threads 1 --isa scalar
   holds "$model: another instruction set" eval '[[ $(state whole) == $(state scalar) ]]'
-  run "${recurrent[@]}" --steps 100 --out "$folder/$model-stages" --stages 2 --threads 2
+  run "${recurrent[@]}" --steps 20 --out "$folder/$model-stages" --stages 2 --threads 2
   holds "$model: two stages" eval '[[ $(state whole) == $(state stages) ]]'
   mkdir "$folder/$model-resumed"
-  # Of checkpoints the newest two are kept.
   holds "$model has a checkpoint before its end" cp \
-    "$folder/$model-whole/"{config.toml,checkpoint-00000080.safetensors} "$folder/$model-resumed/"
+    "$folder/$model-whole/"{config.toml,checkpoint-00000010.safetensors} "$folder/$model-resumed/"
   run train --out "$folder/$model-resumed" --resume
   holds "$model resumes" eval '[[ $(state whole) == $(state resumed) ]]'
-  run generate --checkpoint "$folder/$model-whole" --prompt 'The ' --length 20
+  run generate --checkpoint "$folder/$model-long" --prompt 'The ' --length 20
   holds "$model generates" eval '((status == 0)) && grep -q "^The " "$folder/stdout"'
 done
 
