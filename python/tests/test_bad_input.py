@@ -44,7 +44,7 @@ def unaligned(array, rng):
     return np.frombuffer(data.data, array.dtype, array.size, offset=1).reshape(array.shape)
 
 
-# What is done to one array, and whether that must be refused: always, never, or of some arrays.
+# A change of one array, and whether it must be refused: always, never, or for some arrays.
 SPOIL = {
     "empty": (lambda a, rng: a[:0], "always"),
     "no dimension": (lambda a, rng: a.ravel()[0], "always"),

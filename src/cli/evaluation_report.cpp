@@ -129,19 +129,15 @@ std::string evaluation_report(const EvaluationOutcome& outcome, bool tables,
            ", loss " + decimal(outcome.loss, 4) + ", " + grouped(outcome.examples) +
            " examples in " + duration(outcome.seconds) + "\n";
   }
-  if (outcome.bleu >= 0) {
-    return "test BLEU " + terminal.paint("1", decimal(outcome.bleu, 2)) + ", chrF " +
-           decimal(outcome.chrf, 2) + ", loss " + decimal(outcome.loss, 4) +
-           " per token, perplexity " + decimal(outcome.perplexity, 3) + ", accuracy " +
-           percent(outcome.accuracy) + ", " + grouped(outcome.examples) + " tokens in " +
-           duration(outcome.seconds) + "\n";
-  }
   if (outcome.perplexity >= 0) {
-    return "test " + terminal.paint("1", decimal(outcome.bits_per_character, 4)) + " bits per " +
-           (outcome.has_bytes ? "byte" : "character") + ", loss " + decimal(outcome.loss, 4) +
-           " per token, perplexity " + decimal(outcome.perplexity, 3) + ", accuracy " +
-           percent(outcome.accuracy) + ", " + grouped(outcome.examples) + " tokens in " +
-           duration(outcome.seconds) + "\n";
+    const std::string scores = outcome.bleu >= 0
+                                   ? "BLEU " + terminal.paint("1", decimal(outcome.bleu, 2)) +
+                                         ", chrF " + decimal(outcome.chrf, 2)
+                                   : terminal.paint("1", decimal(outcome.bits_per_character, 4)) +
+                                         " bits per " + (outcome.has_bytes ? "byte" : "character");
+    return "test " + scores + ", loss " + decimal(outcome.loss, 4) + " per token, perplexity " +
+           decimal(outcome.perplexity, 3) + ", accuracy " + percent(outcome.accuracy) + ", " +
+           grouped(outcome.examples) + " tokens in " + duration(outcome.seconds) + "\n";
   }
   const bool top5 = outcome.top5_accuracy >= 0;
   std::string text = "test accuracy " + terminal.paint("1", percent(outcome.accuracy)) +

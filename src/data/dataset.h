@@ -28,7 +28,7 @@ struct ImageSet {
   int64_t features = 0;               // 0: these are pictures
   std::vector<int16_t> numbers = {};  // [count][features]
   std::vector<int16_t> targets = {};  // [count], or none: there are labels
-  // Of texts: the token that stands behind them; in `numbers` kNoToken does.
+  // The token behind a text, where these are texts; in `numbers` kNoToken stands there.
   std::optional<int32_t> padding = std::nullopt;
   std::vector<int16_t> weights = {};  // [count] of training rows (data/row_weights.h), or none
 

@@ -129,12 +129,15 @@ class Converter {
   iconv_t descriptor_;
 };
 
-// The first form without its context, in one line.
-std::string one_line(std::string_view message) {
+// The first form without its context.
+std::string first_form(std::string_view message) {
   if (const size_t end = message.find(kContextEnd); end != std::string_view::npos) {
     message.remove_prefix(end + 1);
   }
-  message = message.substr(0, message.find('\0'));
+  return std::string(message.substr(0, message.find('\0')));
+}
+
+std::string one_line(std::string_view message) {
   std::string line;
   bool has_space = false;
   for (const char c : message) {
@@ -166,16 +169,17 @@ Result<std::vector<SentencePair>> parse_catalogue(std::string_view bytes,
     MANTISSA_ASSIGN(const std::string_view original, catalogue.original(i));
     if (original.empty()) continue;  // the header
     MANTISSA_ASSIGN(const std::string_view translation, catalogue.translation(i));
-    auto source = converter.convert(one_line(original));
-    auto target = converter.convert(one_line(translation));
+    auto source = converter.convert(first_form(original));
+    auto target = converter.convert(first_form(translation));
     if (!source || !target) {
       return invalid_input("message " + std::to_string(i + 1) + ": is not " + charset);
     }
-    if (source->empty() || target->empty()) {
+    SentencePair pair{one_line(*source), one_line(*target), document};
+    if (pair.source.empty() || pair.target.empty()) {
       ++skipped;
       continue;
     }
-    pairs.push_back({std::move(*source), std::move(*target), document});
+    pairs.push_back(std::move(pair));
   }
   return pairs;
 }

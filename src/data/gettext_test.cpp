@@ -83,6 +83,16 @@ TEST(Gettext, BringsCharsetsToUtf8) {
   EXPECT_EQ((*pairs)[0].target, "Öffnen");
 }
 
+// Line ends of other charsets are none of a sentence either.
+TEST(Gettext, HasOneLineInAnyCharset) {
+  int64_t skipped = 0;
+  const auto pairs =
+      parse_catalogue(catalogue({{"", "charset=IBM037\n"}, {"\x81\x25\x82", "\x83"}}), "", skipped);
+  ASSERT_TRUE(pairs.ok()) << pairs.error().message;
+  ASSERT_EQ(pairs->size(), 1);
+  EXPECT_EQ((*pairs)[0].source, "a b");
+}
+
 TEST(Gettext, SaysWhatIsWrong) {
   EXPECT_NE(error_of("").find("too short"), std::string::npos);
   EXPECT_NE(error_of("source\ttarget, a text").find("no gettext catalogue"), std::string::npos);

@@ -16,7 +16,7 @@
 
 namespace mantissa {
 
-// What a network learns of a text.
+// The task that a network learns on a text.
 enum class TextTask : uint8_t {
   kNextToken,    // the token that follows each
   kMasks,        // tokens that are hidden

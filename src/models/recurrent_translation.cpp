@@ -49,14 +49,14 @@ class RecurrentTranslator {
     return add_linear(builder_, name, from, channels, least_bits);
   }
 
-  // Of the source the padding is passed over.
+  // The layers of the source pass over its padding.
   int lstm(const std::string& name, int from, bool is_source) {
     const int gates = linear(name + ".input", from, kLstmGates * sizes_.channels, kWideBits);
     return is_source ? builder_.add(ops::kLstm, name, {gates, lengths_})
                      : builder_.add(ops::kLstm, name, {gates});
   }
 
-  // What a state finds in the source.
+  // The attention of states to the source.
   int attended(const std::string& name, int state, int encoded) {
     const int heads = builder_.add(ops::kAttention, name + ".attention",
                                    {linear(name + ".query", state, sizes_.channels),

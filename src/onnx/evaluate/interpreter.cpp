@@ -140,7 +140,7 @@ Result<std::vector<Value>> Interpreter::run_operator(const NodeData& node, const
     inputs.push_back(value);
   }
   while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
-  // Of its second input CastLike reads the type, which is known.
+  // CastLike reads the type of its second input alone, and that is known.
   Value type_alone;
   if (node.op_type == "CastLike" && inputs.size() == 2 && inputs[0] != nullptr &&
       inputs[1] != nullptr && inputs[0]->known) {

@@ -35,9 +35,9 @@ struct RecurrentSettings {
 // The inputs' places: RNN and GRU have no cell and no peepholes.
 enum RecurrentInput : size_t { kX, kW, kR, kB, kLengths, kStart, kStartCell, kPeepholes };
 
-// Of a node of a kind that has so many gates, and these functions where it names none. Errors:
-// inputs of other dims or types than those of its weights, functions other than Sigmoid, Tanh and
-// Relu.
+// The settings of a node of a kind with so many gates, and these functions where it names none.
+// Errors: inputs of other dims or types than those of its weights, functions other than Sigmoid,
+// Tanh and Relu.
 Result<RecurrentSettings> recurrent_settings(OpCall& call, int64_t gates,
                                              const std::vector<std::string>& functions);
 
