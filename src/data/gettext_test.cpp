@@ -88,6 +88,9 @@ TEST(Gettext, HasOneLineInAnyCharset) {
   int64_t skipped = 0;
   const auto pairs =
       parse_catalogue(catalogue({{"", "charset=IBM037\n"}, {"\x81\x25\x82", "\x83"}}), "", skipped);
+  if (!pairs.ok() && pairs.error().message.find("does not know") != std::string::npos) {
+    GTEST_SKIP() << "this system's iconv lacks IBM037";
+  }
   ASSERT_TRUE(pairs.ok()) << pairs.error().message;
   ASSERT_EQ(pairs->size(), 1);
   EXPECT_EQ((*pairs)[0].source, "a b");
