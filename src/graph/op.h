@@ -97,6 +97,8 @@ struct StepScalars {
   double statistics_momentum = 0.1;
   uint64_t seed = 0;  // of stochastic rounding and dropout
   int64_t step = 0;   // steps done before, since the start of the run
+  // Of the first row that a program in pieces computes (ProgramOptions::cached_positions).
+  int64_t position = 0;
 };
 
 // Tensors that an optimiser may keep per parameter.
@@ -150,6 +152,17 @@ struct GradientRows {
                   std::span<std::byte> scratch) = nullptr;
 };
 
+// The memory of an op in a program that computes sequences piece by piece: what later positions
+// read of earlier ones, such as keys and values.
+struct PositionCache {
+  std::byte* data = nullptr;  // null: whole sequences are computed, or the op keeps nothing
+  int64_t example_bytes = 0;  // from one example's to the next one's
+  int64_t positions = 0;      // of a sequence, at most
+
+  bool exists() const { return data != nullptr; }
+  std::byte* of(int64_t example) const { return data + example * example_bytes; }
+};
+
 // Everything that an instruction works on. Shapes include the micro-batch as first dimension.
 struct OpContext {
   const Op* op = nullptr;
@@ -169,6 +182,7 @@ struct OpContext {
   std::byte* saved = nullptr;       // written forward, read backward
   std::byte* statistics = nullptr;  // one record per micro-batch, read at the end of the step
   std::byte* workspace = nullptr;
+  PositionCache cache = {};
   int64_t* histogram = nullptr;  // kCalibrate: where wide values are counted; null: they are not
   // An update that computes the gradient itself, so many rows at a time: parameters[0].gradient
   // has room for them, and the kernel's scratch, once for each part that works on its own
@@ -203,6 +217,7 @@ struct OpShapes {
   std::span<const Grid> parameter_grids = {};
   Grid gradient = {.bits = 16};       // that backward_input reads and writes
   Grid wide_gradient = {.bits = 16};  // that backward_weights reads
+  int64_t cached_positions = 0;       // ProgramOptions::cached_positions
 
   int input_bits(size_t input) const { return input_grids.empty() ? 8 : input_grids[input].bits; }
 };
@@ -216,6 +231,7 @@ struct PhaseMemory {
 struct OpMemory {
   int64_t saved_bytes = 0;       // from forward to backward
   int64_t statistics_bytes = 0;  // per micro-batch, to the end of the step
+  int64_t cache_bytes = 0;       // per example: PositionCache
   PhaseMemory forward = {};
   PhaseMemory backward_input = {};
   PhaseMemory backward_weights = {};
@@ -255,13 +271,15 @@ struct OpTraits {
   // Writes mantissas of its attribute `bits`, and without `signed` one more for the sign, at its
   // attribute `exponent`, in any format.
   bool has_own_grid = false;
-  bool narrows_gradient = false;    // rounds the gradient all the same, being a sum
-  bool never_negative = false;      // no result is negative
-  bool keeps_sign = false;          // no result is negative where no input is
-  bool clips_negatives = false;     // takes negative inputs for zero, their gradients too
-  int clips_above = 0;              // takes larger inputs for this, their gradients too; 0: none
-  bool passes_gradients = false;    // backward_input passes mantissas on: nothing is rounded
+  bool narrows_gradient = false;  // rounds the gradient all the same, being a sum
+  bool never_negative = false;    // no result is negative
+  bool keeps_sign = false;        // no result is negative where no input is
+  bool clips_negatives = false;   // takes negative inputs for zero, their gradients too
+  int clips_above = 0;            // takes larger inputs for this, their gradients too; 0: none
+  bool passes_gradients = false;  // backward_input passes mantissas on: nothing is rounded
   bool takes_rows = false;        // of values whose rows have exponents of their own
+  // A row of the result, along the last axis, needs the same rows of the inputs and no others.
+  bool row_by_row = false;
   // An update that reads sums as ops/gradient_rows.h has them, and writes nothing over them.
   bool takes_gradient_rows = false;
 };

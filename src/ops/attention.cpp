@@ -61,21 +61,30 @@ Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs)
   return q;
 }
 
-// The sizes that all passes work with; shapes include the examples.
+// The sizes that all passes work with; shapes include the examples. Of a sequence that is computed
+// piece by piece the tensors have the queries and new keys of a piece, and the cache has room for
+// the keys of all positions; those of another sequence are all there from the first piece on.
 struct Sizes {
-  int64_t sequences, queries, keys, width, heads, channels;
-  Sizes(const Attributes& attributes, const Shape& q, const Shape& k)
+  int64_t sequences, queries, new_keys, keys, width, heads, channels;
+  Sizes(const Attributes& attributes, const Shape& q, const Shape& k, int64_t cached_positions)
       : queries(q[q.rank - 2]),
-        keys(k[k.rank - 2]),
+        new_keys(k[k.rank - 2]),
+        keys(new_keys),
         width(q.last()),
         heads(attributes.whole("heads")),
         channels(width / heads) {
     sequences = q.count() / (queries * width);
+    if (cached_positions > 0 && !attributes.is_set("cross")) keys = cached_positions;
   }
-  explicit Sizes(const OpContext& c) : Sizes(*c.attributes, c.inputs[0].shape, c.inputs[1].shape) {}
+  explicit Sizes(const OpContext& c)
+      : Sizes(*c.attributes, c.inputs[0].shape, c.inputs[1].shape, c.cache.positions) {}
+
+  // Keys, or values, of a head.
+  int64_t column_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
 };
 
-// The room of one thread: a head's operands packed, a row, and the gradients of a head.
+// The room of one thread: a head's operands packed, where no cache has them, a row, and the
+// gradients of a head.
 struct HeadRoom {
   int16_t *q, *kt, *vt;
   kernels::AttentionRow row;
@@ -83,11 +92,11 @@ struct HeadRoom {
   int64_t *grad_kt = nullptr, *grad_vt = nullptr;
   int64_t bytes;
 
-  HeadRoom(std::byte* base, const Sizes& s, bool is_backward) {
+  HeadRoom(std::byte* base, const Sizes& s, bool is_backward, bool is_cached) {
     Room room(base);
     q = room.take<int16_t>(s.queries * s.channels);
-    kt = room.take<int16_t>(s.keys * s.channels);
-    vt = room.take<int16_t>(s.keys * s.channels);
+    kt = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
+    vt = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
     row.scores = room.take<int64_t>(s.keys);
     row.powers = room.take<int32_t>(s.keys);
     row.p = room.take<int16_t>(s.keys);
@@ -120,16 +129,21 @@ struct WideResults {
   }
 };
 
-int64_t workspace_bytes(const Sizes& s, int threads, bool is_backward) {
+int64_t workspace_bytes(const Sizes& s, int threads, bool is_backward, bool is_cached) {
   const int64_t parts = std::min<int64_t>(threads, kernels::kMaximumParts);
   return WideResults(nullptr, s, is_backward).bytes +
-         parts * HeadRoom(nullptr, s, is_backward).bytes;
+         parts * HeadRoom(nullptr, s, is_backward, is_cached).bytes;
 }
 
 OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
-  const Sizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1]);
-  return {.forward = {.workspace_bytes = workspace_bytes(s, planning.threads, false)},
-          .backward_input = {.workspace_bytes = workspace_bytes(s, planning.threads, true)}};
+  const Sizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1], shapes.cached_positions);
+  const bool is_cached = shapes.cached_positions > 0;
+  const auto room = [&](bool is_backward) -> PhaseMemory {
+    return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward, is_cached)};
+  };
+  return {.cache_bytes = is_cached ? 2 * s.heads * s.column_bytes() : 0,
+          .forward = room(false),
+          .backward_input = room(true)};
 }
 
 // One head of one sequence: `offset` is where its first channel lies in queries, `key_offset` in
@@ -138,7 +152,7 @@ struct HeadOf {
   int64_t sequence, head, offset, key_offset;
   HeadOf(const Sizes& s, int64_t i) : sequence(i / s.heads), head(i % s.heads) {
     offset = sequence * s.queries * s.width + head * s.channels;
-    key_offset = sequence * s.keys * s.width + head * s.channels;
+    key_offset = sequence * s.new_keys * s.width + head * s.channels;
   }
 };
 
@@ -168,13 +182,13 @@ void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const Sizes& s,
   }
 }
 
-// Keys or values, brought to the exponent that they share.
+// Keys or values, brought to the exponent that they share, as columns from `to` on.
 void pack_columns(const Tensor& from, const HeadOf& at, int64_t valid, const Sizes& s,
                   int16_t* to) {
   const Mantissas mantissas(from);
-  const int exponent = shared_exponent(from, at.sequence, s.keys, valid);
-  for (int64_t i = 0; i < s.keys; ++i) {
-    const int shift = exponent - from.row_exponent(at.sequence * s.keys + i);
+  const int exponent = shared_exponent(from, at.sequence, s.new_keys, valid);
+  for (int64_t i = 0; i < s.new_keys; ++i) {
+    const int shift = exponent - from.row_exponent(at.sequence * s.new_keys + i);
     for (int64_t c = 0; c < s.channels; ++c) {
       const int64_t mantissa = mantissas[at.key_offset + i * s.width + c];
       to[c * s.keys + i] =
@@ -188,48 +202,76 @@ int64_t valid_keys(const OpContext& c, const Sizes& s, int64_t sequence) {
   return std::clamp<int64_t>(valid, 0, s.keys);
 }
 
+// A head's keys and values, [channels, keys] each.
+struct Columns {
+  int16_t *kt, *vt;
+};
+
+// Packed into the room; or into the cache, which has those of earlier positions. The columns of
+// another sequence are packed with its first piece.
+Columns columns_of(const OpContext& c, const Sizes& s, const HeadOf& at, int64_t valid,
+                   const HeadRoom& room) {
+  Columns columns{room.kt, room.vt};
+  int64_t first = 0;
+  if (c.cache.exists()) {
+    std::byte* const of_head = c.cache.of(at.sequence) + 2 * at.head * s.column_bytes();
+    columns = {reinterpret_cast<int16_t*>(of_head),
+               reinterpret_cast<int16_t*>(of_head + s.column_bytes())};
+    if (c.attributes->is_set("cross")) {
+      if (c.scalars->position > 0) return columns;
+    } else {
+      first = c.scalars->position;
+    }
+  }
+  pack_columns(c.inputs[1], at, valid, s, columns.kt + first);
+  pack_columns(c.inputs[2], at, valid, s, columns.vt + first);
+  return columns;
+}
+
 constexpr double kLog2E = 1.4426950408889634;
 
-// A head with its operands packed into the room.
+// A head with its operands packed.
 kernels::AttentionHead pack(const OpContext& c, const Sizes& s, const HeadOf& at,
                             const HeadRoom& room) {
   const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
   const int64_t valid = valid_keys(c, s, at.sequence);
   pack_rows(q, at.offset, s.queries, s, room.q);
-  pack_columns(k, at, valid, s, room.kt);
-  pack_columns(v, at, valid, s, room.vt);
+  const Columns columns = columns_of(c, s, at, valid, room);
   const Real scale = Real(kLog2E) / sqrt(Real(s.channels));
   const int fraction = fixed_point_shift(scale, kernels::kAttentionScaleBits);
   constexpr int64_t kMostScale = int64_t{1} << kernels::kAttentionScaleBits;
   const int score_bits =
       q.bits - 1 + shared_bits(k) - 1 + bit_length(static_cast<uint64_t>(s.channels));
-  return {.q = room.q,
-          .kt = room.kt,
-          .vt = room.vt,
-          .channels = s.channels,
-          .keys = s.keys,
-          .valid_keys = valid,
-          .causal = c.attributes->is_set("causal"),
-          .scale = to_fixed_point(scale, fraction, kMostScale),
-          .shift = fraction - 16 - (*q.exponent + shared_exponent(k, at.sequence, s.keys, valid)),
-          .narrow_scores = score_bits <= 30};
+  return {
+      .q = room.q,
+      .kt = columns.kt,
+      .vt = columns.vt,
+      .channels = s.channels,
+      .keys = s.keys,
+      .valid_keys = valid,
+      .causal = c.attributes->is_set("causal"),
+      .first_query = c.scalars->position,
+      .scale = to_fixed_point(scale, fraction, kMostScale),
+      .shift = fraction - 16 - (*q.exponent + shared_exponent(k, at.sequence, s.new_keys, valid)),
+      .narrow_scores = score_bits <= 30};
 }
 
 // Queries that are no padding: of another sequence all are taken.
 int64_t valid_queries(const OpContext& c, const Sizes& s, const kernels::AttentionHead& head) {
-  return c.attributes->is_set("cross") ? s.queries : head.valid_keys;
+  return c.attributes->is_set("cross") ? s.queries : std::min(s.queries, head.valid_keys);
 }
 
 // Calls function(head, room) for all heads of all sequences, on all threads.
 template <typename Function>
 void for_heads(const OpContext& c, const Sizes& s, std::byte* rooms, bool is_backward,
                const Function& function) {
-  const int64_t room_bytes = HeadRoom(nullptr, s, is_backward).bytes;
-  kernels::parallel_ranges(*c.kernel.pool, s.sequences * s.heads, 1,
-                           [&](int64_t begin, int64_t end, int64_t part) {
-                             const HeadRoom room(rooms + part * room_bytes, s, is_backward);
-                             for (int64_t i = begin; i < end; ++i) function(HeadOf(s, i), room);
-                           });
+  const bool is_cached = c.cache.exists();
+  const int64_t room_bytes = HeadRoom(nullptr, s, is_backward, is_cached).bytes;
+  kernels::parallel_ranges(
+      *c.kernel.pool, s.sequences * s.heads, 1, [&](int64_t begin, int64_t end, int64_t part) {
+        const HeadRoom room(rooms + part * room_bytes, s, is_backward, is_cached);
+        for (int64_t i = begin; i < end; ++i) function(HeadOf(s, i), room);
+      });
 }
 
 // The largest magnitude of wide values.
@@ -265,7 +307,7 @@ void forward(const OpContext& c) {
   if (has_rows(c.output)) {
     const auto exponent_at = [&](int64_t row) {
       const int64_t sequence = row / s.queries;
-      return shared_exponent(c.inputs[2], sequence, s.keys, valid_keys(c, s, sequence)) -
+      return shared_exponent(c.inputs[2], sequence, s.new_keys, valid_keys(c, s, sequence)) -
              kernels::kProbabilityBits;
     };
     return write_rows(c, exponent_at, [&](int64_t row, int, int64_t* row_wide) {
@@ -344,7 +386,7 @@ void backward(const OpContext& c) {
 }
 
 int64_t multiply_adds(const OpShapes& shapes) {
-  const Sizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1]);
+  const Sizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1], shapes.cached_positions);
   const int64_t all = 2 * s.sequences * s.queries * s.keys * s.width;
   return shapes.attributes->is_set("causal") ? all / 2 : all;
 }

@@ -401,8 +401,11 @@ OpMemory rescaled_memory(const OpShapes& s, const PlanningContext& planning) {
 Prepared prepare_rescaled(Phase, const OpContext& c) { return prepare_byte_forward(c); }
 
 constexpr OpTraits kTraits = {.may_leave_wide = true, .weights_read_input = true, .is_layer = true};
-constexpr OpTraits kLinearTraits = {
-    .may_leave_wide = true, .weights_read_input = true, .is_layer = true, .takes_rows = true};
+constexpr OpTraits kLinearTraits = {.may_leave_wide = true,
+                                    .weights_read_input = true,
+                                    .is_layer = true,
+                                    .takes_rows = true,
+                                    .row_by_row = true};
 
 }  // namespace
 

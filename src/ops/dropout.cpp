@@ -131,8 +131,9 @@ void backward(const OpContext& c) {
 
 }  // namespace
 
-const Op kIdentity = {
-    .name = "identity", .traits = {.view = true, .keeps_sign = true}, .infer_shape = same_shape};
+const Op kIdentity = {.name = "identity",
+                      .traits = {.view = true, .keeps_sign = true, .row_by_row = true},
+                      .infer_shape = same_shape};
 
 const Op kDropout = {.name = "dropout",
                      .traits = {.keeps_sign = true},

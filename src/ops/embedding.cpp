@@ -154,7 +154,7 @@ void position_forward(const OpContext& c) {
   };
   const Mantissas in(x), mantissas(table);
   write_rows(c, exponent_at, [&](int64_t row, int wide_exponent, int64_t* wide) {
-    const int64_t position = row % positions;
+    const int64_t position = c.scalars->position + row % positions;
     const int shift_x = wide_exponent - x.row_exponent(row);
     const int shift = wide_exponent - table.block_exponent(position);
     for (int64_t i = 0; i < channels; ++i) {
@@ -190,27 +190,29 @@ void position_backward_weights(const OpContext& c) {
 
 }  // namespace
 
-const Op kEmbedding = {.name = "embedding",
-                       .traits = {.weights_read_input = true, .takes_rows = true},
-                       .attributes = kEmbeddingSchema,
-                       .infer_shape = infer_embedding,
-                       .input_elements = kIndices,
-                       .parameters = embedding_parameters,
-                       .memory = embedding_memory,
-                       .forward = embedding_forward,
-                       .backward_weights = embedding_backward_weights,
-                       .kernel = kernel_name<&kernels::KernelTable::wide>,
-                       .fp32 = &fp32::kEmbedding};
+const Op kEmbedding = {
+    .name = "embedding",
+    .traits = {.weights_read_input = true, .takes_rows = true, .row_by_row = true},
+    .attributes = kEmbeddingSchema,
+    .infer_shape = infer_embedding,
+    .input_elements = kIndices,
+    .parameters = embedding_parameters,
+    .memory = embedding_memory,
+    .forward = embedding_forward,
+    .backward_weights = embedding_backward_weights,
+    .kernel = kernel_name<&kernels::KernelTable::wide>,
+    .fp32 = &fp32::kEmbedding};
 
-const Op kPositionEmbedding = {.name = "position_embedding",
-                               .traits = {.passes_gradients = true, .takes_rows = true},
-                               .attributes = kPositionSchema,
-                               .infer_shape = infer_positions,
-                               .parameters = position_parameters,
-                               .forward = position_forward,
-                               .backward_input = position_backward,
-                               .backward_weights = position_backward_weights,
-                               .kernel = kernel_name<&kernels::KernelTable::wide>,
-                               .fp32 = &fp32::kPositionEmbedding};
+const Op kPositionEmbedding = {
+    .name = "position_embedding",
+    .traits = {.passes_gradients = true, .takes_rows = true, .row_by_row = true},
+    .attributes = kPositionSchema,
+    .infer_shape = infer_positions,
+    .parameters = position_parameters,
+    .forward = position_forward,
+    .backward_input = position_backward,
+    .backward_weights = position_backward_weights,
+    .kernel = kernel_name<&kernels::KernelTable::wide>,
+    .fp32 = &fp32::kPositionEmbedding};
 
 }  // namespace mantissa::ops

@@ -228,7 +228,10 @@ void backward_input(const OpContext& c) {
 template <bool kCentred>
 constexpr Op norm_row(const char* name, const OpFunctions* fp32) {
   return {.name = name,
-          .traits = {.weights_read_input = true, .input_reads_input = true, .takes_rows = true},
+          .traits = {.weights_read_input = true,
+                     .input_reads_input = true,
+                     .takes_rows = true,
+                     .row_by_row = true},
           .attributes = kSchema,
           .infer_shape = infer,
           .parameters = kCentred ? scale_and_offset : scale_only,

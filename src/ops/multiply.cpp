@@ -171,7 +171,7 @@ Status check(const OpShapes& s) {
 }  // namespace
 
 const Op kMultiply = {.name = "multiply",
-                      .traits = {.input_reads_input = true, .keeps_sign = true},
+                      .traits = {.input_reads_input = true, .keeps_sign = true, .row_by_row = true},
                       .infer_shape = infer,
                       .memory = memory,
                       .check = check,

@@ -183,7 +183,7 @@ void backward_by_mask(const OpContext& c) {
 template <const PointFunction& kFunction>
 constexpr Op row(const char* name, const OpFunctions* fp32) {
   return {.name = name,
-          .traits = {.input_reads_input = true, .takes_rows = true},
+          .traits = {.input_reads_input = true, .takes_rows = true, .row_by_row = true},
           .infer_shape = same_shape,
           .memory = memory,
           .forward = forward<kFunction>,

@@ -71,7 +71,9 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
     const int64_t rooms = parts * BackwardRoom(nullptr, s).bytes;
     return {.workspace_bytes = BackwardSpace(nullptr, s, of_weights).bytes + rooms};
   };
+  const int64_t state = s.channels * (1 + Cell::kRecord) * int64_t{sizeof(int16_t)};
   return {.saved_bytes = Steps(nullptr, s, Cell::kRecord).bytes,
+          .cache_bytes = shapes.cached_positions > 0 ? state : 0,
           .forward = {.workspace_bytes = ForwardSpace(nullptr, s, Cell::kRecord).bytes +
                                          parts * ForwardRoom(nullptr, s).bytes},
           .backward_input = backward(false),
@@ -127,11 +129,22 @@ int16_t start_number(const Tensor& from, int64_t at, int fraction, int64_t& clip
   return static_cast<int16_t>(narrow);
 }
 
-// Writes the state at a sequence's start, zeros unless it is given. Returns how many numbers were
-// clipped.
+// Where the last piece of a sequence left its state: h, and the record behind it.
+int16_t* cached_state(const OpContext& c, int64_t sequence) {
+  return reinterpret_cast<int16_t*>(c.cache.of(sequence));
+}
+
+// Writes the state at a sequence's start, zeros unless it is given, or at the start of its next
+// piece. Returns how many numbers were clipped.
 template <typename Cell>
 int64_t start(const OpContext& c, const Sizes& s, int64_t sequence, int16_t* h, int16_t* record) {
   int64_t clipped = 0;
+  if (c.scalars->position > 0) {
+    const int16_t* const cached = cached_state(c, sequence);
+    std::copy_n(cached, s.channels, h);
+    std::copy_n(cached + s.channels, s.channels * Cell::kRecord, record);
+    return clipped;
+  }
   std::fill_n(h, s.channels, int16_t{0});
   std::fill_n(record, s.channels * Cell::kRecord, int16_t{0});
   if (c.inputs.size() <= kStartInput) return clipped;
@@ -169,6 +182,11 @@ int64_t forward_sequence(const OpContext& c, const Sizes& s, const int16_t* weig
     } else {
       carry_on(s, step, Cell::kRecord);
     }
+  }
+  if (c.cache.exists()) {
+    int16_t* const cached = cached_state(c, sequence);
+    std::copy_n(step.h, s.channels, cached);
+    std::copy_n(step.record, record, cached + s.channels);
   }
   return clipped;
 }

@@ -55,14 +55,16 @@ void backward(const OpContext& c) {
 
 }  // namespace
 
-const Op kRequantise = {
-    .name = "requantise",
-    .traits = {.keeps_sign = true, .passes_gradients = true, .takes_rows = true},
-    .infer_shape = same_shape,
-    .memory = memory,
-    .forward = forward,
-    .backward_input = backward,
-    .kernel = kernel_name<&kernels::KernelTable::elementwise>,
-    .fp32 = &fp32::kPass};
+const Op kRequantise = {.name = "requantise",
+                        .traits = {.keeps_sign = true,
+                                   .passes_gradients = true,
+                                   .takes_rows = true,
+                                   .row_by_row = true},
+                        .infer_shape = same_shape,
+                        .memory = memory,
+                        .forward = forward,
+                        .backward_input = backward,
+                        .kernel = kernel_name<&kernels::KernelTable::elementwise>,
+                        .fp32 = &fp32::kPass};
 
 }  // namespace mantissa::ops

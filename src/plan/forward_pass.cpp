@@ -38,7 +38,8 @@ void write_forward(ProgramWriter& writer) {
     writer.begin_layer(n);
     write_node(writer, n);
   }
-  for (const int output : writer.graph().outputs) {
+  const std::vector<int>& results = writer.options().results;
+  for (const int output : results.empty() ? writer.graph().outputs : results) {
     writer.program().outputs.push_back(writer.operand(output));
   }
 }

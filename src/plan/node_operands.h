@@ -50,7 +50,8 @@ class NodeOperands {
                              .input_grids = input_grids,
                              .parameter_grids = parameter_grids,
                              .gradient = grids_.gradient,
-                             .wide_gradient = grids_.wide_gradient});
+                             .wide_gradient = grids_.wide_gradient,
+                             .cached_positions = options_.cached_positions});
   }
   // The op's own memory, for this node.
   OpMemory memory_of(const Node& node) const;

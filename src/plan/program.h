@@ -49,7 +49,7 @@ struct Buffer {
 struct Operand {
   enum class Space : uint8_t { kNone, kArena, kInput };
   Space space = Space::kNone;
-  int index = -1;  // buffer of the arena, or input of the graph
+  int index = -1;  // buffer of the arena, or input of the graph, with the given values behind these
   DataType type = DataType::kInt8;
   Shape shape;        // with the micro-batch
   int exponent = -1;  // row of the program's exponents: of a value, its index in the graph
@@ -89,6 +89,7 @@ struct Instruction {
   // that is measured and fits; null: it is there.
   const GradientRows* gradient_rows = nullptr;
   int64_t rows_at_once = 0;
+  int64_t cache = -1;  // where the op's part of an example's cache begins; -1: it has none
   int64_t multiply_adds = 0;
 
   // The first, or one of no space.
@@ -152,6 +153,13 @@ struct ProgramOptions {
   // Training: per parameter, whether its update computes the gradient itself a few rows at a time
   // in every step, which may_compute_rows() allows; empty: none. Changes no bit.
   std::vector<bool> by_rows = {};
+  // Inference, a part of the network: the values that it leaves in place of the network's results,
+  // and values that the caller brings behind the network's inputs. Nodes that the results do not
+  // need are left out. Without results: the whole network.
+  std::vector<int> results = {}, given = {};
+  // Inference of sequences piece by piece: the most positions of a sequence. The inputs have the
+  // rows of a piece, and ops keep what later pieces read. 0: of whole sequences.
+  int64_t cached_positions = 0;
   // If the arena exceeds this, more ways to pack it are tried.
   int64_t arena_limit_bytes = std::numeric_limits<int64_t>::max();
   Format format = {};
@@ -169,9 +177,10 @@ struct Program {
   std::vector<Instruction> instructions;
   std::vector<Segment> segments;
   StepSchedule schedule;
-  std::vector<Operand> outputs;  // as in the graph
+  std::vector<Operand> outputs;  // as in the graph, or the options' results
   int64_t arena_bytes = 0;
-  int64_t live_bytes = 0;  // largest sum of buffers alive at once: the arena's lower bound
+  int64_t cache_bytes = 0;  // of one example: what all ops keep from piece to piece
+  int64_t live_bytes = 0;   // largest sum of buffers alive at once: the arena's lower bound
   std::vector<Grid> parameter_grids;      // as in the graph
   std::vector<Exponent> exponents;        // first those of the graph's values, in their order
   std::vector<int64_t> guarded_channels;  // per value: channels if it is guardable, else 0

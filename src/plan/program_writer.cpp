@@ -23,10 +23,32 @@ ProgramWriter::ProgramWriter(const Graph& graph, const ProgramOptions& options,
       slots_(exponent_slots(graph)),
       nodes_(graph, values_, program_.options, planning),
       buffer_of_value_(graph.values.size(), -1),
+      is_needed_(graph.nodes.size(), options.results.empty()),
       left_by_node_(graph.nodes.size()) {
+  find_needed();
   program_.parameter_grids = nodes_.parameter_grids();
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     add_exponent(exponent_of_value(value));
+  }
+}
+
+int ProgramWriter::given_place(int value) const {
+  const std::vector<int>& given = options().given;
+  const auto place = std::find_if(given.begin(), given.end(), [&](int each) {
+    return values_.canonical[each] == values_.canonical[value];
+  });
+  return place == given.end() ? -1 : static_cast<int>(place - given.begin());
+}
+
+void ProgramWriter::find_needed() {
+  std::vector<int> wanted = options().results;
+  while (!wanted.empty()) {
+    const int value = wanted.back();
+    wanted.pop_back();
+    const int n = values_.producer[values_.canonical[value]];
+    if (n < 0 || given_place(value) >= 0 || is_needed_[n]) continue;
+    is_needed_[n] = true;
+    wanted.insert(wanted.end(), node(n).inputs.begin(), node(n).inputs.end());
   }
 }
 
@@ -52,7 +74,7 @@ Exponent ProgramWriter::exponent_of_value(int value) const {
 }
 
 bool ProgramWriter::is_left_out(int n) const {
-  return values_.skipped[n] || (!options().with_loss && graph_.is_loss(n));
+  return values_.skipped[n] || !is_needed_[n] || (!options().with_loss && graph_.is_loss(n));
 }
 
 bool ProgramWriter::computes_rows(int n) const {
@@ -82,7 +104,11 @@ Instruction ProgramWriter::forward_instruction(int n, Phase phase) {
   Instruction instruction = instruction_of(n, phase);
   for (const int input : node.inputs) instruction.inputs.push_back(operand(input));
   for (const int output : node.outputs) instruction.outputs.push_back(operand(output));
-  add_phase_memory(instruction, nodes_.memory_of(node).forward);
+  const OpMemory memory = nodes_.memory_of(node);
+  add_phase_memory(instruction, memory.forward);
+  if (memory.cache_bytes == 0) return instruction;
+  instruction.cache = program_.cache_bytes;
+  program_.cache_bytes += round_up<int64_t>(memory.cache_bytes, 64);
   return instruction;
 }
 
@@ -100,6 +126,13 @@ Operand ProgramWriter::operand(int value) {
             .type = source.type,
             .shape = shape,
             .exponent = has_exponent ? value : -1};
+  }
+  if (const int place = given_place(root); place >= 0) {
+    return {.space = Operand::Space::kInput,
+            .index = static_cast<int>(graph_.inputs.size()) + place,
+            .type = nodes_.type_of(value),
+            .shape = shape,
+            .exponent = has_exponent ? root : -1};
   }
   int& buffer = buffer_of_value_[root];
   int64_t bytes = shape.count() * element_bytes(nodes_.type_of(value));

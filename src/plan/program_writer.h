@@ -29,7 +29,8 @@ class ProgramWriter {
   const NodeOperands& operands() const { return nodes_; }
   const ExponentSlots& slots() const { return slots_; }
 
-  // Whether the node is no instruction: a view, a fused ReLU, or a loss that is not wanted.
+  // Whether the node is no instruction: a view, a fused ReLU, a loss that is not wanted, or
+  // not needed for the results.
   bool is_left_out(int n) const;
   // Whether the update of the node's first parameter computes its gradient in every step.
   bool computes_rows(int n) const;
@@ -76,6 +77,9 @@ class ProgramWriter {
 
  private:
   Exponent exponent_of_value(int value) const;
+  void find_needed();
+  // The place of a value among those that the caller brings, or -1.
+  int given_place(int value) const;
 
   const Graph& graph_;
   Program program_;
@@ -83,6 +87,7 @@ class ProgramWriter {
   ExponentSlots slots_;
   NodeOperands nodes_;
   std::vector<int> buffer_of_value_;  // -1: not there
+  std::vector<bool> is_needed_;       // by node
   std::vector<NodeBuffers> left_by_node_;
   std::map<int, ParameterOperand> gradients_;
   int layer_ = -1;

@@ -133,7 +133,8 @@ class Verifier {
     if (operand.space == Space::kNone) return {};
     if (operand.space == Space::kInput) {
       const bool exists =
-          operand.index >= 0 && operand.index < static_cast<int>(graph_.inputs.size());
+          operand.index >= 0 &&
+          operand.index < std::ssize(graph_.inputs) + std::ssize(program_.options.given);
       return exists ? Status{} : wrong(instruction, "reads an input that does not exist");
     }
     if (operand.exponent >= static_cast<int>(program_.exponents.size())) {

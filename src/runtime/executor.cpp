@@ -178,8 +178,8 @@ void StepResult::take_means() {
     loss += static_cast<double>(losses[i].loss_q24) * loss_units[i] / weight;
   }
   const LossTotals& first = losses[0];
-  accuracy = static_cast<double>(first.correct) /
-             static_cast<double>(std::max<int64_t>(1, first.counted));
+  accuracy =
+      static_cast<double>(first.correct) / static_cast<double>(std::max<int64_t>(1, first.counted));
   correct = extrapolated(first.correct, first.rows, first.counted);
   loss_q24 = extrapolated(first.loss_q24, first.rows << kernels::kRowWeightBits, first.weight_q10);
 }
@@ -339,10 +339,20 @@ std::span<int8_t> Executor::channels_of(int row) const {
   return is_value ? std::span(slots_->channel_exponents[row]) : std::span<int8_t>();
 }
 
-Result<StepResult> Executor::infer(std::span<const void* const> batch) {
+void Executor::set_cache(std::span<std::byte> cache) {
+  for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    const int64_t offset = program_.instructions[i].cache;
+    if (offset < 0) continue;
+    slots_->instructions[i].context.cache = {cache.data() + offset, program_.cache_bytes,
+                                             program_.options.cached_positions};
+  }
+}
+
+Result<StepResult> Executor::infer(std::span<const void* const> batch, int64_t position) {
   Slots& s = *slots_;
   MANTISSA_RETURN_IF_ERROR(check_batch(batch));
   set_batch(batch, s);
+  s.scalars.position = position;
   s.totals = {};
   s.losses = {};
   std::fill(s.saturated.begin(), s.saturated.end(), 0);

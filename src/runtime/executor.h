@@ -37,8 +37,8 @@ struct StepResult {
   // steps that count different numbers of rows.
   int64_t correct = 0;
   int64_t loss_q24 = 0;
-  int64_t saturated = 0;                            // mantissas clipped
-  int64_t requantised = 0;                          // mantissas written by instructions that round
+  int64_t saturated = 0;               // mantissas clipped
+  int64_t requantised = 0;             // mantissas written by instructions that round
   int64_t guard_violations = 0;        // batch norms with a channel narrower than one unit
   int64_t norm_channels_left_out = 0;  // StepTotals
   // Gradients redone because they outgrew their predicted exponent; in dynamic fixed point,
@@ -114,7 +114,13 @@ class Executor {
 
   // Runs the forward pass of one micro-batch. Inputs that nothing in the program reads, such as
   // labels without a loss, may be null or left out at the end.
-  Result<StepResult> infer(std::span<const void* const> batch);
+  // Behind the inputs come the values that are given to the program. `position`: of a piece's first
+  // row, where sequences are computed piece by piece.
+  Result<StepResult> infer(std::span<const void* const> batch, int64_t position = 0);
+
+  // The caches of the examples, program.cache_bytes each, for a program in pieces. Programs of the
+  // same nodes and positions have the same caches. Outlives the executor.
+  void set_cache(std::span<std::byte> cache);
 
   // After infer: a result of the network. Of a classifier: int32 logits [micro_batch_size,
   // classes].

@@ -258,12 +258,14 @@ void allocate_slots(const Graph& graph, const Program& program, const State& sta
     slots.decided =
         DecidedExponents(predictor_slots(graph, format), format, program.options.micro_batches);
   }
-  slots.batch.assign(graph.inputs.size(), nullptr);
-  slots.read_inputs.assign(graph.inputs.size(), "");
+  std::vector<int> inputs = graph.inputs;
+  inputs.insert(inputs.end(), program.options.given.begin(), program.options.given.end());
+  slots.batch.assign(inputs.size(), nullptr);
+  slots.read_inputs.assign(inputs.size(), "");
   for (const Instruction& instruction : program.instructions) {
     for (const Operand& input : instruction.inputs) {
       if (input.space != Operand::Space::kInput) continue;
-      slots.read_inputs[input.index] = graph.values[graph.inputs[input.index]].name;
+      slots.read_inputs[input.index] = graph.values[inputs[input.index]].name;
     }
   }
   for (const int loss : graph.losses) {

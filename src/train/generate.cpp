@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "base/random.h"
-#include "data/examples.h"
-#include "data/ordered_batches.h"
 #include "kernels/kernel_table.h"
 #include "train/language.h"
 #include "train/token_logits.h"
@@ -64,26 +64,18 @@ Result<std::string> generate_text(FrozenNetwork& network, const GenerationOption
   std::vector<Token> tokens = std::move(*encoded);
   if (tokens.empty()) return invalid_input("prompt: name some text to begin with");
   const kernels::KernelTable table = kernels::select_kernels(isa);
-  MANTISSA_ASSIGN(const Program program,
-                  compile_inference(network.graph, network.description.format, 1, false,
-                                    {&table, pool.size()}));
-  MANTISSA_ASSIGN(const AlignedMemory arena, AlignedMemory::create(program.arena_bytes));
-  Programs programs(network.graph, network.state, {pool, arena.span(), isa});
-  programs.add(program);
-  std::vector<int32_t> window(language.sequence);
-  MANTISSA_ASSIGN(OrderedBatches batches,
-                  OrderedBatches::create(
-                      array_examples(1, {{text_specs(language.sequence)[0], window.data()}}), 1));
+  MANTISSA_ASSIGN(
+      const std::unique_ptr<Decoder> decoder,
+      Decoder::create(network, {.positions = language.sequence, .form = options.form}, pool, isa));
   std::string text;
   for (int64_t i = 0; i < options.length; ++i) {
     const int64_t used = std::min<int64_t>(std::ssize(tokens), language.sequence);
-    // The last token does not see the places behind it.
-    std::fill(window.begin(), window.end(), 0);
-    std::copy(tokens.end() - used, tokens.end(), window.begin());
-    batches.go_to(0);
-    MANTISSA_RETURN_IF_ERROR(programs.infer(batches.next()));
-    const Token token = draw(logits_at(programs.outputs(), used - 1), options, *table.softmax,
-                             static_cast<uint64_t>(i));
+    decoder->set(0, std::span(tokens).last(used));
+    // Once a text is longer than the sequence, each token moves to another place with every new
+    // one, and all are computed again.
+    const bool goes_on = i > 0 && used == std::ssize(tokens);
+    MANTISSA_RETURN_IF_ERROR(decoder->run(1, goes_on ? used - 1 : 0, used));
+    const Token token = draw(decoder->logits(0), options, *table.softmax, static_cast<uint64_t>(i));
     tokens.push_back(token);
     const std::string piece = vocabulary.decode({&token, 1});
     text += piece;

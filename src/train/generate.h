@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "data/text.h"
+#include "train/decoder.h"
 #include "train/frozen_network.h"
 
 namespace mantissa {
@@ -20,6 +21,7 @@ struct GenerationOptions {
   double temperature = 1;  // divides logits; 0: always the likeliest token
   int64_t top_k = 0;       // draws among so many likeliest; 0: all
   uint64_t seed = 1;
+  DecodingForm form = DecodingForm::kCached;  // changes no text
 };
 
 // Told each piece of text as it is there. Returns false to stop.

@@ -6,6 +6,7 @@
 // Functions work on the rows [begin, end) of queries, on the calling thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/cpu.h"
@@ -25,7 +26,8 @@ struct AttentionHead {
   int64_t channels = 0;
   int64_t keys = 0;
   int64_t valid_keys = 0;  // keys from here on are padding
-  bool causal = false;     // query i meets the keys up to i
+  bool causal = false;     // query i meets the keys up to first_query + i
+  int64_t first_query = 0;
   // log2(e) / sqrt(channels), times the unit of the scores, is scale * 2^-(shift + 16).
   int64_t scale = 0;
   int shift = 0;
@@ -33,7 +35,7 @@ struct AttentionHead {
 
   // How many keys a query meets.
   int64_t keys_of(int64_t query) const {
-    return causal && query + 1 < valid_keys ? query + 1 : valid_keys;
+    return causal ? std::min(first_query + query + 1, valid_keys) : valid_keys;
   }
 };
 

@@ -38,7 +38,8 @@ int64_t sequence_size(const Shape& shape) { return shape[shape.rank - 2] * shape
 
 void positions(const OpContext& c) {
   const int64_t size = sequence_size(c.output.shape);
-  const auto *in = c.inputs[0].as<float>(), *table = c.parameters[0].mantissa.as<float>();
+  const auto *in = c.inputs[0].as<float>(), *table = c.parameters[0].mantissa.as<float>() +
+                                                     c.scalars->position * c.output.shape.last();
   for_each(c, c.output.count(),
            [&](int64_t i) { c.output.as<float>()[i] = in[i] + table[i % size]; });
 }
@@ -139,35 +140,51 @@ void norm_backward(const OpContext& c) {
 }
 
 struct Sizes {
-  int64_t sequences, queries, keys, width, heads, channels;
+  int64_t sequences, queries, new_keys, keys, width, heads, channels;
   explicit Sizes(const OpContext& c) {
     const Shape &q = c.inputs[0].shape, &k = c.inputs[1].shape;
-    queries = q[q.rank - 2], keys = k[k.rank - 2], width = q.last();
+    queries = q[q.rank - 2], new_keys = k[k.rank - 2], width = q.last();
     heads = c.attributes->whole("heads"), channels = width / heads;
     sequences = q.count() / (queries * width);
+    keys = c.cache.exists() ? c.cache.positions : new_keys;
   }
 };
 
 // A head of a sequence: its rows of queries, keys and values lie `width` apart.
 struct Head {
   const float *q, *k, *v;
-  int64_t at, key_at, valid, queries;
+  int64_t at, key_at, valid, queries, first_query;
   double scale;
   bool is_causal;
-  Head(const OpContext& c, const Sizes& s, int64_t i) {
+  Head(const OpContext& c, const Sizes& s, int64_t i) : first_query(c.scalars->position) {
     const int64_t sequence = i / s.heads, channel = i % s.heads * s.channels;
     at = sequence * s.queries * s.width + channel;
-    key_at = sequence * s.keys * s.width + channel;
+    key_at = sequence * s.new_keys * s.width + channel;
     q = c.inputs[0].as<float>() + at;
     k = c.inputs[1].as<float>() + key_at;
     v = c.inputs[2].as<float>() + key_at;
+    if (c.cache.exists()) {
+      auto* const rows = reinterpret_cast<float*>(c.cache.of(sequence)) + channel;
+      k = remember(s, k, rows);
+      v = remember(s, v, rows + s.keys * s.width);
+    }
     const int64_t length = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
     valid = std::clamp<int64_t>(length, 0, s.keys);
-    queries = c.attributes->is_set("cross") ? s.queries : valid;
+    queries = c.attributes->is_set("cross") ? s.queries : std::min(s.queries, valid);
     scale = 1 / std::sqrt(static_cast<double>(s.channels));
     is_causal = c.attributes->is_set("causal");
   }
-  int64_t keys_of(int64_t query) const { return is_causal ? std::min(valid, query + 1) : valid; }
+  int64_t keys_of(int64_t query) const {
+    return is_causal ? std::min(valid, first_query + query + 1) : valid;
+  }
+
+  // Adds the rows of a piece to those of the positions before it, which it returns with them.
+  const float* remember(const Sizes& s, const float* rows, float* all) const {
+    for (int64_t i = 0; i < s.new_keys; ++i) {
+      std::copy_n(rows + i * s.width, s.channels, all + (first_query + i) * s.width);
+    }
+    return all;
+  }
 };
 
 // Keys and values of a head as columns, [channels, keys] each: inner loops run over keys.
@@ -204,6 +221,13 @@ void probabilities_of(const Sizes& s, const Head& head, const Columns& columns, 
     sum += p[j];
   }
   for (int64_t j = 0; j < keys; ++j) p[j] = static_cast<float>(p[j] / sum);
+}
+
+// Keys and values of the positions before. Those of another sequence come with each piece.
+OpMemory attention_memory(const OpShapes& shapes, const PlanningContext&) {
+  if (shapes.attributes->is_set("cross")) return {};
+  return {.cache_bytes =
+              2 * shapes.cached_positions * shapes.inputs[1].last() * int64_t{sizeof(float)}};
 }
 
 void attention(const OpContext& c) {
@@ -296,7 +320,9 @@ const OpFunctions kPositionEmbedding = {.forward = positions,
                                         .kernel = loops_name};
 const OpFunctions kLayerNorm = norm_functions<true>();
 const OpFunctions kRmsNorm = norm_functions<false>();
-const OpFunctions kAttention = {
-    .forward = attention, .backward_input = attention_backward, .kernel = loops_name};
+const OpFunctions kAttention = {.memory = attention_memory,
+                                .forward = attention,
+                                .backward_input = attention_backward,
+                                .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32

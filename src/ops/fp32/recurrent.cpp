@@ -45,12 +45,24 @@ struct Steps {
   }
 };
 
-// Writes a sequence's length and its state at the start, zeros unless it is given.
+// Where the last piece of a sequence left its state: h, and the record behind it.
+double* cached_state(const OpContext& c, int64_t sequence) {
+  return reinterpret_cast<double*>(c.cache.of(sequence));
+}
+
+// Writes a sequence's length and its state at the start, zeros unless it is given, or at the start
+// of its next piece.
 template <typename Cell>
 void start(const OpContext& c, const Sizes& z, int64_t sequence, const Steps<Cell>& steps) {
   *steps.length = c.inputs.size() <= kLengthsInput
                       ? static_cast<double>(z.steps)
                       : c.inputs[kLengthsInput].as<int32_t>()[sequence];
+  if (c.scalars->position > 0) {
+    const double* const cached = cached_state(c, sequence);
+    std::copy_n(cached, z.n, steps.h);
+    std::copy_n(cached + z.n, Steps<Cell>::record(z), steps.records);
+    return;
+  }
   std::fill_n(steps.h, z.n, 0.0);
   std::fill_n(steps.records, Steps<Cell>::record(z), 0.0);
   if (c.inputs.size() <= kStartInput) return;
@@ -96,12 +108,19 @@ void run(const OpContext& c, const Sizes& z, int64_t sequence, const std::vector
     }
     Cell::forward(step);
   }
+  if (!c.cache.exists()) return;
+  double* const cached = cached_state(c, sequence);
+  std::copy_n(steps.h + z.steps * z.n, z.n, cached);
+  std::copy_n(steps.records + z.steps * Steps<Cell>::record(z), Steps<Cell>::record(z),
+              cached + z.n);
 }
 
 template <typename Cell>
 OpMemory memory(const OpShapes& shapes, const PlanningContext&) {
   const Sizes z(shapes.output, Cell::kGates);
-  return {.saved_bytes = z.sequences * Steps<Cell>::numbers(z) * int64_t{sizeof(double)}};
+  const int64_t state = (z.n + Steps<Cell>::record(z)) * int64_t{sizeof(double)};
+  return {.saved_bytes = z.sequences * Steps<Cell>::numbers(z) * int64_t{sizeof(double)},
+          .cache_bytes = shapes.cached_positions > 0 ? state : 0};
 }
 
 template <typename Cell>

@@ -1,0 +1,46 @@
+#include "train/decoded_part.h"
+
+#include <algorithm>
+
+#include "graph/op.h"
+#include "ops/ops.h"
+
+namespace mantissa {
+namespace {
+
+// Whether the node computes new positions from the values that grow and from what it kept.
+bool goes_on(const Node& node, const std::vector<bool>& grows) {
+  const auto input_grows = [&](size_t i) { return grows[node.inputs[i]]; };
+  if (node.op == &ops::kAttention) {
+    if (node.attributes.is_set("cross")) return !input_grows(1) && !input_grows(2);
+    return node.attributes.is_set("causal") && node.inputs.size() == 3;
+  }
+  // With a length or a state at the start a sequence is not only what grows.
+  const bool is_recurrent =
+      node.op == &ops::kRnn || node.op == &ops::kLstm || node.op == &ops::kGru;
+  return is_recurrent ? node.inputs.size() == 1 : node.op->traits.row_by_row;
+}
+
+}  // namespace
+
+std::optional<std::vector<int>> values_given_to_decoder(const Graph& network, int tokens) {
+  std::vector<bool> grows(network.values.size(), false);
+  grows[tokens] = true;
+  std::vector<int> given;
+  for (int n = 0; n < std::ssize(network.nodes); ++n) {
+    const Node& node = network.nodes[n];
+    const bool is_decoded =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](int v) { return grows[v]; });
+    if (!is_decoded || network.is_loss(n)) continue;
+    if (!goes_on(node, grows)) return std::nullopt;
+    for (const int output : node.outputs) grows[output] = true;
+    for (const int input : node.inputs) {
+      const bool is_computed = network.values[input].producer >= 0;
+      const bool is_new = std::find(given.begin(), given.end(), input) == given.end();
+      if (!grows[input] && is_computed && is_new) given.push_back(input);
+    }
+  }
+  return given;
+}
+
+}  // namespace mantissa
