@@ -48,7 +48,7 @@ void Beam::extend(std::vector<TokenLogits> logits, const kernels::SoftmaxKernels
   std::vector<Hypothesis> next;
   for (const Extension& extension : extensions) {
     if (std::ssize(next) == width_ - ended_) break;
-    Hypothesis hypothesis{live_[extension.from].tokens, extension.cost_q24};
+    Hypothesis hypothesis{live_[extension.from].tokens, extension.cost_q24, extension.from};
     if (extension.token == end_) {
       finish(hypothesis);
       continue;

@@ -13,6 +13,7 @@ namespace mantissa {
 struct Hypothesis {
   std::vector<Token> tokens;  // without the one that ends it
   int64_t cost_q24 = 0;       // the sum of -log2(probability)
+  size_t parent = 0;          // goes on from that one of those before
 };
 
 // The search for one sentence's translation.

@@ -2,102 +2,59 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "base/checked.h"
-#include "data/ordered_batches.h"
 #include "data/text.h"
-#include "graph/input_shapes.h"
 #include "kernels/kernel_table.h"
 #include "train/beam.h"
 #include "train/language.h"
-#include "train/token_logits.h"
 
 namespace mantissa {
 namespace {
 
-// Tokens that programs are made for: multiples of this, so that short sentences are not computed as
-// long ones.
+// Tokens that a translation may have more than twice those of the source.
+constexpr int64_t kMoreTokens = 16;
+// Programs are made for sources of multiples of so many tokens, and every so many steps for the
+// sentences that are not done.
 constexpr int64_t kBucket = 16;
 
+// A sentence and the decoder's rows that belong to it, as many as its beam is wide.
 struct Sentence {
   std::span<const Token> source;
   Beam beam;
-};
+  int64_t first_row = 0;
+  std::vector<int64_t> rows = {};  // of the hypotheses that go on
 
-// The network for sources and targets of so many tokens, and for so many hypotheses at once.
-class Window {
- public:
-  static Result<std::unique_ptr<Window>> create(FrozenNetwork& network, int64_t source,
-                                                int64_t target, int64_t rows, ThreadPool& pool,
-                                                Isa isa) {
-    std::unique_ptr<Window> window(new Window(source, target, rows));
-    std::vector<Shape> shapes;
-    for (const int input : network.graph.inputs) {
-      const std::string& name = network.graph.values[input].name;
-      shapes.push_back(name == kSourceTensor         ? Shape{source}
-                       : name == kSourceLengthTensor ? Shape{}
-                                                     : Shape{target});
+  // Gives each hypothesis the row of the one that it goes on from; where several do, copies of it.
+  void follow(int64_t width, Decoder& decoder) {
+    const std::vector<Hypothesis>& live = beam.live();
+    std::vector<int64_t> next(live.size(), -1);
+    std::vector<bool> is_taken(width, false);
+    for (size_t k = 0; k < live.size(); ++k) {
+      const int64_t row = rows[live[k].parent];
+      if (is_taken[row - first_row]) continue;
+      is_taken[row - first_row] = true;
+      next[k] = row;
     }
-    MANTISSA_ASSIGN(window->graph_, with_input_shapes(network.graph, shapes));
-    const kernels::KernelTable table = kernels::select_kernels(isa);
-    MANTISSA_ASSIGN(window->program_, compile_inference(window->graph_, network.description.format,
-                                                        rows, false, {&table, pool.size()}));
-    MANTISSA_ASSIGN(window->arena_, AlignedMemory::create(window->program_.arena_bytes));
-    window->programs_ = std::make_unique<Programs>(window->graph_, network.state,
-                                                   Machine{pool, window->arena_->span(), isa});
-    window->programs_->add(window->program_);
-    return window;
+    for (size_t k = 0; k < live.size(); ++k) {
+      if (next[k] >= 0) continue;
+      const auto free = std::find(is_taken.begin(), is_taken.end(), false);
+      *free = true;
+      next[k] = first_row + (free - is_taken.begin());
+      decoder.copy(rows[live[k].parent], next[k]);
+    }
+    rows = std::move(next);
   }
 
-  int64_t target() const { return target_; }
-
-  void set_source(int64_t row, std::span<const Token> source) {
-    std::copy(source.begin(), source.end(), source_tokens_.begin() + row * source_);
-    lengths_[row] = static_cast<int32_t>(source.size());
+  void move_to(int64_t row, Decoder& decoder) {
+    if (row == first_row) return;
+    for (int64_t& each : rows) {
+      decoder.copy(each, each - first_row + row);
+      each += row - first_row;
+    }
+    first_row = row;
   }
-  void set_target(int64_t row, Token first, std::span<const Token> tokens) {
-    const auto to = target_tokens_.begin() + row * target_;
-    *to = first;
-    std::copy(tokens.begin(), tokens.end(), to + 1);
-  }
-
-  // Computes all rows. The results are outputs().
-  Status run() {
-    const auto spec = [](const char* name, const Shape& shape) {
-      return TensorSpec{name, DataType::kInt32, shape};
-    };
-    MANTISSA_ASSIGN(
-        OrderedBatches batches,
-        OrderedBatches::create(
-            array_examples(std::ssize(lengths_),
-                           {{spec(kSourceTensor, Shape{source_}), source_tokens_.data()},
-                            {spec(kSourceLengthTensor, Shape{}), lengths_.data()},
-                            {spec(kTranslationTensor, Shape{target_}), target_tokens_.data()}}),
-            std::ssize(lengths_)));
-    const auto result = programs_->infer(batches.next());
-    return result.ok() ? Status() : Status(result.error());
-  }
-
-  TokenLogits logits(int64_t row, int64_t position) const {
-    return logits_at(programs_->outputs(), row * target_ + position);
-  }
-
- private:
-  Window(int64_t source, int64_t target, int64_t rows)
-      : source_(source),
-        target_(target),
-        source_tokens_(rows * source, 0),
-        target_tokens_(rows * target, 0),
-        lengths_(rows, 1) {}
-
-  int64_t source_, target_;
-  std::vector<int32_t> source_tokens_, target_tokens_, lengths_;
-  Graph graph_;
-  Program program_;
-  std::optional<AlignedMemory> arena_;
-  std::unique_ptr<Programs> programs_;
 };
 
 class Translator {
@@ -113,55 +70,71 @@ class Translator {
         table_(kernels::select_kernels(isa)) {}
 
   Beam beam_of(std::span<const Token> source) const {
-    return {options_.beam, end_, std::min(sequence_, 2 * std::ssize(source) + kBucket)};
+    return {options_.beam, end_, most_tokens(std::ssize(source))};
   }
 
   // Translates sentences of similar length together.
-  Status translate(std::span<Sentence> sentences) {
+  Status translate(std::span<Sentence> sentences) const {
     int64_t longest = 0;
-    for (const Sentence& one : sentences) longest = std::max(longest, std::ssize(one.source));
-    const int64_t source = std::min(sequence_, round_up(longest, kBucket));
-    for (int64_t step = 0; step < sequence_;) {
-      std::vector<Sentence*> live;
-      for (Sentence& one : sentences) {
-        if (!one.beam.live().empty()) live.push_back(&one);
-      }
-      if (live.empty()) break;
-      const int64_t target = std::min(sequence_, round_up(step + 1, kBucket));
-      MANTISSA_ASSIGN(
-          const std::unique_ptr<Window> window,
-          Window::create(network_, source, target, std::ssize(live) * options_.beam, pool_, isa_));
-      for (size_t i = 0; i < live.size(); ++i) {
-        for (int64_t k = 0; k < options_.beam; ++k) {
-          window->set_source(row_of(i, k), live[i]->source);
-        }
-      }
-      for (; step < target; ++step) MANTISSA_RETURN_IF_ERROR(advance(live, step, *window));
+    std::vector<std::span<const Token>> sources;
+    std::vector<Sentence*> live;
+    for (Sentence& one : sentences) {
+      longest = std::max(longest, std::ssize(one.source));
+      one.first_row = std::ssize(live) * options_.beam;
+      one.rows = {one.first_row};
+      sources.push_back(one.source);
+      live.push_back(&one);
+    }
+    MANTISSA_ASSIGN(const std::unique_ptr<Decoder> decoder,
+                    Decoder::create(network_,
+                                    {.rows = std::ssize(live) * options_.beam,
+                                     .positions = most_tokens(longest),
+                                     .source = std::min(sequence_, round_up(longest, kBucket)),
+                                     .form = options_.form},
+                                    pool_, isa_));
+    MANTISSA_RETURN_IF_ERROR(decoder->begin(sources));
+    int64_t rows = 0;
+    for (int64_t step = 0; !live.empty(); ++step) {
+      if (step % kBucket == 0) rows = move_to_front(live, *decoder);
+      MANTISSA_RETURN_IF_ERROR(advance(live, rows, step, *decoder));
+      std::erase_if(live, [](const Sentence* one) { return one->beam.live().empty(); });
     }
     return {};
   }
 
  private:
-  int64_t row_of(size_t sentence, int64_t hypothesis) const {
-    return static_cast<int64_t>(sentence) * options_.beam + hypothesis;
+  int64_t most_tokens(int64_t source) const {
+    return std::min(sequence_, 2 * source + kMoreTokens);
+  }
+
+  // Returns how many rows there are.
+  int64_t move_to_front(std::span<Sentence* const> sentences, Decoder& decoder) const {
+    int64_t row = 0;
+    for (Sentence* const one : sentences) {
+      one->move_to(row, decoder);
+      row += options_.beam;
+    }
+    return row;
   }
 
   // All hypotheses have `step` tokens, and get one more.
-  Status advance(std::span<Sentence* const> sentences, int64_t step, Window& window) const {
-    for (size_t i = 0; i < sentences.size(); ++i) {
-      const auto& hypotheses = sentences[i]->beam.live();
-      for (size_t k = 0; k < hypotheses.size(); ++k) {
-        window.set_target(row_of(i, static_cast<int64_t>(k)), end_, hypotheses[k].tokens);
+  Status advance(std::span<Sentence* const> sentences, int64_t rows, int64_t step,
+                 Decoder& decoder) const {
+    std::vector<Token> tokens;
+    for (const Sentence* const one : sentences) {
+      for (size_t k = 0; k < one->rows.size(); ++k) {
+        const std::vector<Token>& before = one->beam.live()[k].tokens;
+        tokens.assign(1, end_);
+        tokens.insert(tokens.end(), before.begin(), before.end());
+        decoder.set(one->rows[k], tokens);
       }
     }
-    MANTISSA_RETURN_IF_ERROR(window.run());
-    for (size_t i = 0; i < sentences.size(); ++i) {
-      Beam& beam = sentences[i]->beam;
+    MANTISSA_RETURN_IF_ERROR(decoder.run(rows, step, step + 1));
+    for (Sentence* const one : sentences) {
       std::vector<TokenLogits> logits;
-      for (size_t k = 0; k < beam.live().size(); ++k) {
-        logits.push_back(window.logits(row_of(i, static_cast<int64_t>(k)), step));
-      }
-      beam.extend(std::move(logits), *table_.softmax);
+      for (const int64_t row : one->rows) logits.push_back(decoder.logits(row));
+      one->beam.extend(std::move(logits), *table_.softmax);
+      one->follow(options_.beam, decoder);
     }
     return {};
   }
@@ -211,7 +184,7 @@ Result<Translations> translate_sentences(FrozenNetwork& network,
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return lines[a].size() < lines[b].size(); });
-  Translator translator(network, language->sequence, *end, options, pool, isa);
+  const Translator translator(network, language->sequence, *end, options, pool, isa);
   const auto group = static_cast<size_t>(options.batch_size);
   for (size_t first = 0; first < order.size(); first += group) {
     const auto members = std::span(order).subspan(first, std::min(group, order.size() - first));

@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "train/decoder.h"
 #include "train/frozen_network.h"
 
 namespace mantissa {
@@ -19,6 +20,7 @@ constexpr int64_t kMostBeam = 64;
 struct TranslationOptions {
   int64_t beam = 4;         // hypotheses of a sentence; 1: always the likeliest token
   int64_t batch_size = 32;  // sentences computed at once
+  DecodingForm form = DecodingForm::kCached;  // changes no text
 };
 
 struct Translations {
