@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "numerics/exponential.h"
+
 namespace mantissa {
 namespace {
 
@@ -24,6 +26,13 @@ int64_t cost_of(const TokenLogits& logits, Token token, const kernels::SoftmaxKe
       .loss_q24;
 }
 
+// How much more a token costs than the likeliest one: losses of one row differ by logits alone.
+int64_t more_cost_of(const TokenLogits& logits, Token token, Token likeliest) {
+  const int64_t difference =
+      int64_t{logits.mantissas[token]} - int64_t{logits.mantissas[likeliest]};
+  return -256 * natural_to_log2_q16(difference, logits.exponent);
+}
+
 // Whether a costs less per token than b. The token that ends each counts.
 bool is_better(const Hypothesis& a, const Hypothesis& b) {
   return a.cost_q24 * (std::ssize(b.tokens) + 1) < b.cost_q24 * (std::ssize(a.tokens) + 1);
@@ -39,8 +48,10 @@ void Beam::extend(std::vector<TokenLogits> logits, const kernels::SoftmaxKernels
   std::vector<Extension> extensions;
   for (size_t i = 0; i < live_.size(); ++i) {
     // One more than there is room for, since one of them may end.
-    for (const Token token : by_logits(logits[i], width_ + 1)) {
-      extensions.push_back({i, token, live_[i].cost_q24 + cost_of(logits[i], token, softmax)});
+    const std::vector<Token> tokens = by_logits(logits[i], width_ + 1);
+    const int64_t least_cost = live_[i].cost_q24 + cost_of(logits[i], tokens[0], softmax);
+    for (const Token token : tokens) {
+      extensions.push_back({i, token, least_cost + more_cost_of(logits[i], token, tokens[0])});
     }
   }
   std::stable_sort(extensions.begin(), extensions.end(),
