@@ -5,15 +5,11 @@
 #include <string>
 
 #include "kernels/kernel_table.h"
-#include "kernels/parallel_ranges.h"
-#include "numerics/real.h"
+#include "ops/attention_heads.h"
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
-#include "ops/room.h"
-#include "ops/rows.h"
-#include "ops/wide_values.h"
 
 namespace mantissa::ops {
 namespace {
@@ -61,82 +57,15 @@ Result<Shape> infer(const Attributes& attributes, std::span<const Shape> inputs)
   return q;
 }
 
-// The sizes that all passes work with; shapes include the examples. Of a sequence that is computed
-// piece by piece the tensors have the queries and new keys of a piece, and the cache has room for
-// the keys of all positions; those of another sequence are all there from the first piece on.
-struct Sizes {
-  int64_t sequences, queries, new_keys, keys, width, heads, channels;
-  Sizes(const Attributes& attributes, const Shape& q, const Shape& k, int64_t cached_positions)
-      : queries(q[q.rank - 2]),
-        new_keys(k[k.rank - 2]),
-        keys(new_keys),
-        width(q.last()),
-        heads(attributes.whole("heads")),
-        channels(width / heads) {
-    sequences = q.count() / (queries * width);
-    if (cached_positions > 0 && !attributes.is_set("cross")) keys = cached_positions;
-  }
-  explicit Sizes(const OpContext& c)
-      : Sizes(*c.attributes, c.inputs[0].shape, c.inputs[1].shape, c.cache.positions) {}
-
-  // Keys, or values, of a head.
-  int64_t column_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
-};
-
-// The room of one thread: a head's operands packed, where no cache has them, a row, and the
-// gradients of a head.
-struct HeadRoom {
-  int16_t *q, *kt, *vt;
-  kernels::AttentionRow row;
-  int32_t* grad_out = nullptr;
-  int64_t *grad_kt = nullptr, *grad_vt = nullptr;
-  int64_t bytes;
-
-  HeadRoom(std::byte* base, const Sizes& s, bool is_backward, bool is_cached) {
-    Room room(base);
-    q = room.take<int16_t>(s.queries * s.channels);
-    kt = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
-    vt = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
-    row.scores = room.take<int64_t>(s.keys);
-    row.powers = room.take<int32_t>(s.keys);
-    row.p = room.take<int16_t>(s.keys);
-    if (is_backward) {
-      row.grad_p = room.take<int64_t>(s.keys);
-      row.grad_scores = room.take<int32_t>(s.keys);
-      grad_out = room.take<int32_t>(s.queries * s.channels);
-      grad_kt = room.take<int64_t>(s.keys * s.channels);
-      grad_vt = room.take<int64_t>(s.keys * s.channels);
-    }
-    bytes = room.bytes();
-  }
-};
-
-// Wide results: of the output, or of the three gradients. The rooms of the threads lie behind them.
-struct WideResults {
-  int64_t *q, *k = nullptr, *v = nullptr;
-  std::byte* rooms;
-  int64_t bytes;
-
-  WideResults(std::byte* base, const Sizes& s, bool is_backward) {
-    Room room(base);
-    q = room.take<int64_t>(s.sequences * s.queries * s.width);
-    if (is_backward) {
-      k = room.take<int64_t>(s.sequences * s.keys * s.width);
-      v = room.take<int64_t>(s.sequences * s.keys * s.width);
-    }
-    bytes = room.bytes();
-    rooms = base + bytes;
-  }
-};
-
-int64_t workspace_bytes(const Sizes& s, int threads, bool is_backward, bool is_cached) {
+int64_t workspace_bytes(const AttentionSizes& s, int threads, bool is_backward, bool is_cached) {
   const int64_t parts = std::min<int64_t>(threads, kernels::kMaximumParts);
   return WideResults(nullptr, s, is_backward).bytes +
          parts * HeadRoom(nullptr, s, is_backward, is_cached).bytes;
 }
 
 OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
-  const Sizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1], shapes.cached_positions);
+  const AttentionSizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1],
+                         shapes.cached_positions);
   const bool is_cached = shapes.cached_positions > 0;
   const auto room = [&](bool is_backward) -> PhaseMemory {
     return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward, is_cached)};
@@ -146,141 +75,13 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
           .backward_input = room(true)};
 }
 
-// One head of one sequence: `offset` is where its first channel lies in queries, `key_offset` in
-// keys and values.
-struct HeadOf {
-  int64_t sequence, head, offset, key_offset;
-  HeadOf(const Sizes& s, int64_t i) : sequence(i / s.heads), head(i % s.heads) {
-    offset = sequence * s.queries * s.width + head * s.channels;
-    key_offset = sequence * s.new_keys * s.width + head * s.channels;
-  }
-};
-
-// The exponent that a sequence's keys or values have in common, in mantissas of 16 bits: of those
-// that are no padding the largest, less the 8 bits that these have more. Rows with one exponent
-// keep it, and their bits.
-constexpr int kSharedBits = 16;
-
-int shared_exponent(const Tensor& rows, int64_t sequence, int64_t positions, int64_t valid) {
-  if (!has_rows(rows)) return *rows.exponent;
-  int largest = kExponentMin;
-  for (int64_t i = 0; i < valid; ++i) {
-    largest = std::max(largest, rows.row_exponent(sequence * positions + i));
-  }
-  return largest - (kSharedBits - rows.bits);
-}
-
-int shared_bits(const Tensor& rows) { return has_rows(rows) ? kSharedBits : rows.bits; }
-
-template <typename T>
-void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const Sizes& s, T* to) {
-  const Mantissas mantissas(from);
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t c = 0; c < s.channels; ++c) {
-      to[i * s.channels + c] = static_cast<T>(mantissas[offset + i * s.width + c]);
-    }
-  }
-}
-
-// Keys or values, brought to the exponent that they share, as columns from `to` on.
-void pack_columns(const Tensor& from, const HeadOf& at, int64_t valid, const Sizes& s,
-                  int16_t* to) {
-  const Mantissas mantissas(from);
-  const int exponent = shared_exponent(from, at.sequence, s.new_keys, valid);
-  for (int64_t i = 0; i < s.new_keys; ++i) {
-    const int shift = exponent - from.row_exponent(at.sequence * s.new_keys + i);
-    for (int64_t c = 0; c < s.channels; ++c) {
-      const int64_t mantissa = mantissas[at.key_offset + i * s.width + c];
-      to[c * s.keys + i] =
-          i < valid || shift == 0 ? static_cast<int16_t>(rescale_rne(mantissa, shift)) : int16_t{0};
-    }
-  }
-}
-
-int64_t valid_keys(const OpContext& c, const Sizes& s, int64_t sequence) {
-  const int64_t valid = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
-  return std::clamp<int64_t>(valid, 0, s.keys);
-}
-
-// A head's keys and values, [channels, keys] each.
-struct Columns {
-  int16_t *kt, *vt;
-};
-
-// Packed into the room; or into the cache, which has those of earlier positions. The columns of
-// another sequence are packed with its first piece.
-Columns columns_of(const OpContext& c, const Sizes& s, const HeadOf& at, int64_t valid,
-                   const HeadRoom& room) {
-  Columns columns{room.kt, room.vt};
-  int64_t first = 0;
-  if (c.cache.exists()) {
-    std::byte* const of_head = c.cache.of(at.sequence) + 2 * at.head * s.column_bytes();
-    columns = {reinterpret_cast<int16_t*>(of_head),
-               reinterpret_cast<int16_t*>(of_head + s.column_bytes())};
-    if (c.attributes->is_set("cross")) {
-      if (c.scalars->position > 0) return columns;
-    } else {
-      first = c.scalars->position;
-    }
-  }
-  pack_columns(c.inputs[1], at, valid, s, columns.kt + first);
-  pack_columns(c.inputs[2], at, valid, s, columns.vt + first);
-  return columns;
-}
-
-constexpr double kLog2E = 1.4426950408889634;
-
-// A head with its operands packed.
-kernels::AttentionHead pack(const OpContext& c, const Sizes& s, const HeadOf& at,
-                            const HeadRoom& room) {
-  const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
-  const int64_t valid = valid_keys(c, s, at.sequence);
-  pack_rows(q, at.offset, s.queries, s, room.q);
-  const Columns columns = columns_of(c, s, at, valid, room);
-  const Real scale = Real(kLog2E) / sqrt(Real(s.channels));
-  const int fraction = fixed_point_shift(scale, kernels::kAttentionScaleBits);
-  constexpr int64_t kMostScale = int64_t{1} << kernels::kAttentionScaleBits;
-  const int score_bits =
-      q.bits - 1 + shared_bits(k) - 1 + bit_length(static_cast<uint64_t>(s.channels));
-  return {
-      .q = room.q,
-      .kt = columns.kt,
-      .vt = columns.vt,
-      .channels = s.channels,
-      .keys = s.keys,
-      .valid_keys = valid,
-      .causal = c.attributes->is_set("causal"),
-      .first_query = c.scalars->position,
-      .scale = to_fixed_point(scale, fraction, kMostScale),
-      .shift = fraction - 16 - (*q.exponent + shared_exponent(k, at.sequence, s.new_keys, valid)),
-      .narrow_scores = score_bits <= 30};
-}
-
-// Queries that are no padding: of another sequence all are taken.
-int64_t valid_queries(const OpContext& c, const Sizes& s, const kernels::AttentionHead& head) {
-  return c.attributes->is_set("cross") ? s.queries : std::min(s.queries, head.valid_keys);
-}
-
-// Calls function(head, room) for all heads of all sequences, on all threads.
-template <typename Function>
-void for_heads(const OpContext& c, const Sizes& s, std::byte* rooms, bool is_backward,
-               const Function& function) {
-  const bool is_cached = c.cache.exists();
-  const int64_t room_bytes = HeadRoom(nullptr, s, is_backward, is_cached).bytes;
-  kernels::parallel_ranges(
-      *c.kernel.pool, s.sequences * s.heads, 1, [&](int64_t begin, int64_t end, int64_t part) {
-        const HeadRoom room(rooms + part * room_bytes, s, is_backward, is_cached);
-        for (int64_t i = begin; i < end; ++i) function(HeadOf(s, i), room);
-      });
-}
-
 // The largest magnitude of wide values.
 uint64_t maximum_of(const OpContext& c, const int64_t* wide, const Tensor& tensor) {
   return narrow_wide(c, wide, tensor, false, 0).maximum;
 }
 
 // The first queries of a head. Where they have exponents of their own, one by one.
-void attend(const OpContext& c, const Sizes& s, const HeadOf& at,
+void attend(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
             const kernels::AttentionHead& head, int64_t queries, const kernels::AttentionRow& row,
             int64_t* out) {
   const auto forward = c.kernels->attention->forward;
@@ -294,7 +95,7 @@ void attend(const OpContext& c, const Sizes& s, const HeadOf& at,
 }
 
 void forward(const OpContext& c) {
-  const Sizes s(c);
+  const AttentionSizes s(c);
   const WideResults wide(c.workspace, s, false);
   for_heads(c, s, wide.rooms, false, [&](const HeadOf& at, const HeadRoom& room) {
     const kernels::AttentionHead head = pack(c, s, at, room);
@@ -323,7 +124,7 @@ void forward(const OpContext& c) {
 }
 
 // The gradients of one head in units that keep all sums within int64.
-kernels::AttentionGradient gradient_of_head(const OpContext& c, const Sizes& s) {
+kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionSizes& s) {
   const Real scale = Real(1) / sqrt(Real(s.channels));
   constexpr int64_t kMostScale = int64_t{1} << kernels::kGradientScaleBits;
   const int bits = bit_length(static_cast<uint64_t>(s.channels - 1));
@@ -335,21 +136,22 @@ kernels::AttentionGradient gradient_of_head(const OpContext& c, const Sizes& s) 
 }
 
 // The exponent of AttentionRow::grad_scores.
-int score_exponent(const OpContext& c, const Sizes& s, const kernels::AttentionGradient& g) {
+int score_exponent(const OpContext& c, const AttentionSizes& s,
+                   const kernels::AttentionGradient& g) {
   const Real scale = Real(1) / sqrt(Real(s.channels));
   return *c.grad_output.exponent + *c.inputs[2].exponent + g.grad_p_shift -
          2 * kernels::kProbabilityBits + g.shift -
          fixed_point_shift(scale, kernels::kGradientScaleBits);
 }
 
-void unpack_columns(const int64_t* from, int64_t offset, const Sizes& s, int64_t* to) {
+void unpack_columns(const int64_t* from, int64_t offset, const AttentionSizes& s, int64_t* to) {
   for (int64_t i = 0; i < s.keys; ++i) {
     for (int64_t c = 0; c < s.channels; ++c) to[offset + i * s.width + c] = from[c * s.keys + i];
   }
 }
 
-void backward_head(const OpContext& c, const Sizes& s, const HeadOf& at, const HeadRoom& room,
-                   const WideResults& wide) {
+void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
+                   const HeadRoom& room, const WideResults& wide) {
   const kernels::AttentionHead head = pack(c, s, at, room);
   const int64_t queries = valid_queries(c, s, head);
   pack_rows(c.grad_output, at.offset, queries, s, room.grad_out);
@@ -369,7 +171,7 @@ void backward_head(const OpContext& c, const Sizes& s, const HeadOf& at, const H
 }
 
 void backward(const OpContext& c) {
-  const Sizes s(c);
+  const AttentionSizes s(c);
   const WideResults wide(c.workspace, s, true);
   for_heads(c, s, wide.rooms, true,
             [&](const HeadOf& at, const HeadRoom& room) { backward_head(c, s, at, room, wide); });
@@ -386,7 +188,8 @@ void backward(const OpContext& c) {
 }
 
 int64_t multiply_adds(const OpShapes& shapes) {
-  const Sizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1], shapes.cached_positions);
+  const AttentionSizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1],
+                         shapes.cached_positions);
   const int64_t all = 2 * s.sequences * s.queries * s.keys * s.width;
   return shapes.attributes->is_set("causal") ? all / 2 : all;
 }

@@ -340,6 +340,7 @@ std::span<int8_t> Executor::channels_of(int row) const {
 }
 
 void Executor::set_cache(std::span<std::byte> cache) {
+  cache_bytes_ = std::ssize(cache);
   for (size_t i = 0; i < program_.instructions.size(); ++i) {
     const int64_t offset = program_.instructions[i].cache;
     if (offset < 0) continue;
@@ -351,6 +352,9 @@ void Executor::set_cache(std::span<std::byte> cache) {
 Result<StepResult> Executor::infer(std::span<const void* const> batch, int64_t position) {
   Slots& s = *slots_;
   MANTISSA_RETURN_IF_ERROR(check_batch(batch));
+  if (program_.cache_bytes * program_.options.micro_batch_size > cache_bytes_) {
+    return failed("a program for pieces of sequences has no cache for all of its examples");
+  }
   set_batch(batch, s);
   s.scalars.position = position;
   s.totals = {};

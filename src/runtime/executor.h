@@ -119,7 +119,7 @@ class Executor {
   Result<StepResult> infer(std::span<const void* const> batch, int64_t position = 0);
 
   // The caches of the examples, program.cache_bytes each, for a program in pieces. Programs of the
-  // same nodes and positions have the same caches. Outlives the executor.
+  // same nodes and positions have the same caches. Outlives the executor; without it infer fails.
   void set_cache(std::span<std::byte> cache);
 
   // After infer: a result of the network. Of a classifier: int32 logits [micro_batch_size,
@@ -167,6 +167,7 @@ class Executor {
   int64_t (*clock_)() = nullptr;
   Observations* observations_ = nullptr;
   int first_micro_batch_ = 0;
+  int64_t cache_bytes_ = 0;
   std::atomic<int32_t>* position_ = nullptr;
 };
 

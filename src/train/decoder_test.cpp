@@ -218,6 +218,49 @@ TEST(Decoder, TakesNetworksThatLookAheadWithoutACache) {
       decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool)->is_cached());
 }
 
+// A language model of all operators that say that they work row by row.
+Graph of_rows() {
+  GraphBuilder builder("of_rows");
+  constexpr int64_t kChannels = 16;
+  const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+  int x = builder.add(ops::kEmbedding, "embedding", {tokens},
+                      {{"rows", std::ssize(kVocabulary)}, {"channels", kChannels}});
+  x = builder.add(ops::kPositionEmbedding, "positions", {x}, {{"positions", kSequence}});
+  int i = 0;
+  for (const Op* op : {&ops::kRelu6, &ops::kLeakyRelu, &ops::kSigmoid, &ops::kTanh,
+                       &ops::kHardSigmoid, &ops::kHardSwish, &ops::kGelu, &ops::kSilu, &ops::kRelu,
+                       &ops::kDropout, &ops::kRmsNorm, &ops::kLayerNorm, &ops::kRnn}) {
+    const std::string name = "part" + std::to_string(++i);
+    const int y = builder.add(ops::kLinear, name + ".linear", {x}, {{"channels", kChannels}});
+    const int z = builder.add(*op, name, {y});
+    const int product = builder.add(ops::kMultiply, name + ".product", {z, y});
+    x = builder.add(ops::kLayerNorm, name + ".norm",
+                    {builder.add(ops::kAdd, name + ".sum", {product, x})});
+  }
+  const int logits = builder.add(ops::kLinear, "classifier", {x},
+                                 {{"channels", std::ssize(kVocabulary)}, {"classifier", 1}});
+  auto graph = builder.finish(logits);
+  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message);
+  return std::move(*graph);
+}
+
+TEST(Decoder, ComputesNewRowsAloneWithAllOperatorsThatWorkRowByRow) {
+  for (const char* format : {"bfp8", "bfp:a=16", "bfp:linear=16", "fp32"}) {
+    FrozenNetwork network = frozen(of_rows(), format);
+    const std::vector<Token> tokens = tokens_of(6, kSequence);
+    const auto wanted = reference(network, tokens);
+    ThreadPool pool(2);
+    const auto decoder = decoder_of(network, {.positions = kSequence}, DecodingForm::kCached, pool);
+    ASSERT_TRUE(decoder->is_cached());
+    decoder->set(0, tokens);
+    for (int64_t end = 1; end <= kSequence; ++end) {
+      expect_ok(decoder->run(1, end - 1, end));
+      expect_same(decoder->logits(0), wanted[end - 1],
+                  std::string(format) + " at " + std::to_string(end - 1));
+    }
+  }
+}
+
 TEST(Decoder, GeneratesTheTextWithoutACache) {
   for (const char* model : {"transformer_lm", "gru_lm"}) {
     FrozenNetwork network = frozen_model(model, "bfp8");
