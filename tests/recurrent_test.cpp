@@ -331,8 +331,10 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
         {.attributes = &attributes, .inputs = shapes_of_batch, .output = output_of_batch}, {});
     std::vector<double> saved(static_cast<size_t>(memory.saved_bytes) / sizeof(double), -99.0);
     ThreadPool pool(2);
+    const StepScalars scalars;
     OpContext c;
     c.attributes = &attributes;
+    c.scalars = &scalars;
     c.inputs = inputs;
     c.output = float_tensor(out, output_of_batch);
     c.grad_output = float_tensor(grad, output_of_batch);

@@ -103,7 +103,7 @@ void backward(const OpContext& c) {
 }  // namespace
 
 const Op kConcat = {.name = "concat",
-                    .traits = {.keeps_exponent = true, .keeps_sign = true},
+                    .traits = {.keeps_exponent = true, .keeps_sign = true, .row_by_row = true},
                     .infer_shape = infer,
                     .forward = forward,
                     .backward_input = backward,

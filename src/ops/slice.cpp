@@ -71,7 +71,7 @@ void backward(const OpContext& c) {
 }  // namespace
 
 const Op kSlice = {.name = "slice",
-                   .traits = {.keeps_exponent = true, .keeps_sign = true},
+                   .traits = {.keeps_exponent = true, .keeps_sign = true, .row_by_row = true},
                    .attributes = kSchema,
                    .infer_shape = infer,
                    .forward = forward,

@@ -10,15 +10,16 @@ namespace {
 
 // Whether the node computes new positions from the values that grow and from what it kept.
 bool goes_on(const Node& node, const std::vector<bool>& grows) {
-  const auto input_grows = [&](size_t i) { return grows[node.inputs[i]]; };
-  if (node.op == &ops::kAttention) {
-    if (node.attributes.is_set("cross")) return !input_grows(1) && !input_grows(2);
-    return node.attributes.is_set("causal") && node.inputs.size() == 3;
+  const auto input_grows = [&](int input) { return grows[input]; };
+  const bool all_grow = std::all_of(node.inputs.begin(), node.inputs.end(), input_grows);
+  if (node.op == &ops::kAttention && node.attributes.is_set("cross")) {
+    return !input_grows(node.inputs[1]) && !input_grows(node.inputs[2]);
   }
-  // With a length or a state at the start a sequence is not only what grows.
+  if (!all_grow) return false;  // such as lengths: the rest is not of one row
+  if (node.op == &ops::kAttention) return node.attributes.is_set("causal");
   const bool is_recurrent =
       node.op == &ops::kRnn || node.op == &ops::kLstm || node.op == &ops::kGru;
-  return is_recurrent ? node.inputs.size() == 1 : node.op->traits.row_by_row;
+  return is_recurrent || node.op->traits.row_by_row;
 }
 
 }  // namespace

@@ -116,7 +116,8 @@ Status Decoder::begin(std::span<const std::span<const Token>> sources) {
   const int64_t each = options_.rows / std::ssize(sources);
   // In the place of the first rows while the source's part of the network runs.
   const auto place = [&](int64_t row, std::span<const Token> source) {
-    std::copy(source.begin(), source.end(), source_tokens_.begin() + row * options_.source);
+    const auto to = source_tokens_.begin() + row * options_.source;
+    std::fill(std::copy(source.begin(), source.end(), to), to + options_.source, 0);
     lengths_[row] = static_cast<int32_t>(source.size());
   };
   if (is_cached() && !given_values_.empty()) {
@@ -170,13 +171,13 @@ Status Decoder::run(int64_t rows, int64_t first, int64_t end) {
   const auto ran = piece->executor->infer(inputs_of(*piece, piece_tokens_.data()), first);
   if (!ran.ok()) return ran.error();
   last_ = piece;
-  last_rows_ = positions;
+  last_positions_ = positions;
   last_place_ = end - 1 - first;
   return {};
 }
 
 TokenLogits Decoder::logits(int64_t row) const {
-  return logits_at(last_->executor->output(0), row * last_rows_ + last_place_);
+  return logits_at(last_->executor->output(0), row * last_positions_ + last_place_);
 }
 
 void Decoder::copy(int64_t from, int64_t to) {

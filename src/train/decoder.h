@@ -95,8 +95,9 @@ class Decoder {
   std::optional<AlignedMemory> cache_;
   int64_t cache_bytes_ = 0;  // of a row
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Piece>> pieces_;
-  const Piece* last_ = nullptr;             // that ran
-  int64_t last_rows_ = 0, last_place_ = 0;  // positions of a row there, and the last one's place
+  const Piece* last_ = nullptr;  // that ran
+  int64_t last_positions_ = 0;   // of a row there
+  int64_t last_place_ = 0;       // of the last position that was wanted
 };
 
 }  // namespace mantissa

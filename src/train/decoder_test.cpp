@@ -236,6 +236,9 @@ Graph of_rows() {
     const int product = builder.add(ops::kMultiply, name + ".product", {z, y});
     x = builder.add(ops::kLayerNorm, name + ".norm",
                     {builder.add(ops::kAdd, name + ".sum", {product, x})});
+    const int both = builder.add(ops::kConcat, name + ".concat", {x, z});
+    x = builder.add(ops::kSlice, name + ".slice", {both},
+                    {{"first", kChannels / 2}, {"channels", kChannels}});
   }
   const int logits = builder.add(ops::kLinear, "classifier", {x},
                                  {{"channels", std::ssize(kVocabulary)}, {"classifier", 1}});
