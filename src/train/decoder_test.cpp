@@ -14,6 +14,8 @@
 #include "models/models.h"
 #include "ops/ops.h"
 #include "plan/network_format.h"
+#include "plan/verify.h"
+#include "train/decoded_part.h"
 #include "train/freeze.h"
 #include "train/generate.h"
 #include "train/translate.h"
@@ -202,6 +204,45 @@ TEST(Decoder, GivesTheLogitsOfTranslatorsWithoutACache) {
       }
     }
   }
+}
+
+TEST(Decoder, HasConsistentProgramsThatDoNotRunWithoutTheirCache) {
+  FrozenNetwork network = frozen_model("transformer_nmt", "bfp8");
+  const Graph& graph = network.graph;
+  const auto given = values_given_to_decoder(graph, graph.inputs[2]);
+  ASSERT_TRUE(given);
+  EXPECT_EQ(given->size(), 4U);  // keys and values of two blocks
+  ThreadPool pool(1);
+  const kernels::KernelTable table = kernels::select_kernels(best_isa());
+  ProgramOptions options{.kind = ProgramKind::kInference,
+                         .with_loss = false,
+                         .exponents = ExponentMode::kFixed,
+                         .results = *given};
+  const auto encoder = compile(graph, options, {&table, 1});
+  ASSERT_TRUE(encoder.ok()) << encoder.error().message;
+  options.results = graph.outputs;
+  options.given = *given;
+  options.cached_positions = kSequence;
+  const auto decoder = compile(graph, options, {&table, 1});
+  ASSERT_TRUE(decoder.ok()) << decoder.error().message;
+  const auto whole =
+      compile(graph, {.kind = ProgramKind::kInference, .with_loss = false}, {&table, 1});
+  EXPECT_EQ(encoder->instructions.size() + decoder->instructions.size(),
+            whole->instructions.size());
+  expect_ok(verify(graph, *encoder));
+  expect_ok(verify(graph, *decoder));
+  EXPECT_EQ(encoder->cache_bytes, 0);
+  const auto arena = AlignedMemory::create(decoder->arena_bytes);
+  Executor executor(graph, *decoder, network.state, arena->span(), pool, best_isa());
+  const std::vector<int32_t> zeros(kSequence * 4096, 0);
+  const std::vector<const void*> batch(graph.inputs.size() + given->size(), zeros.data());
+  const auto ran = executor.infer(batch);
+  ASSERT_FALSE(ran.ok());
+  EXPECT_NE(ran.error().message.find("has no cache"), std::string::npos);
+  const auto lacks = executor.infer(std::span(batch).first(graph.inputs.size()));
+  ASSERT_FALSE(lacks.ok());
+  EXPECT_NE(lacks.error().message.find("the network wants 'decoder1.cross.key"), std::string::npos)
+      << lacks.error().message;
 }
 
 TEST(Decoder, TakesNetworksThatLookAheadWithoutACache) {
