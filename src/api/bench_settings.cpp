@@ -13,13 +13,15 @@ namespace {
 
 constexpr int64_t kMostSteps = 10'000;
 constexpr int64_t kMostPixels = 4096;  // per side
+// Of synthetic data: BERT's vocabulary, and few classes.
+constexpr int64_t kTokens = 30'522, kClasses = 10;
 
 // Those of training that a step's time depends on.
 constexpr std::array kOfTraining = {
     "model", "format",          "batch-size",      "micro-batch-size", "optimizer", "clip-norm",
     "loss",  "label-smoothing", "width",           "augment",          "seed",      "threads",
     "isa",   "recompute",       "allow-inversion", "memory-budget",    "plan",      "profile",
-    "freeze"};
+    "freeze", "sequence"};
 
 // Those that predictions depend on, too.
 constexpr std::array kOfPredictions = {"batch-size", "seed", "threads", "isa"};
@@ -31,7 +33,8 @@ const SettingInfo kOwn[] = {
      ""},
     {"data", "synthetic, fashion-mnist, or a folder with IDX files", kSyntheticData},
     {"input-size", "HxWxC of synthetic pictures: 32x32x3", "28x28x1"},
-    {"classes", "of synthetic pictures", "10"},
+    {"classes", "of synthetic pictures (left out: 10); the tokens that synthetic texts are made of "
+                "(left out: 30522)", ""},
     {"steps", "steps that are measured", "30"},
     {"warmup", "steps before them", "5"},
     {"sort", "instructions by program or by time", "program"},
@@ -92,7 +95,7 @@ Status set_own(const std::string& name, const std::string& text, BenchConfig& co
   }
   if (name == "input-size") return parse_input_size(text, benchmark);
   if (name == "classes") {
-    MANTISSA_ASSIGN(benchmark.classes, parse_integer(name, text, 2, 256));
+    MANTISSA_ASSIGN(benchmark.classes, parse_integer(name, text, 2, kMaxClasses));
   }
   if (name == "steps") {
     MANTISSA_ASSIGN(benchmark.steps, parse_integer(name, text, 1, kMostSteps));
@@ -142,9 +145,18 @@ Result<BenchConfig> bench_config(const Settings& settings) {
   for (const char* name : {"input-size", "classes"}) {
     if (!synthetic && settings.count(name) > 0) {
       return invalid_input(std::string("--") + name +
-                           " is for synthetic pictures: leave out --data");
+                           " is for synthetic data: leave out --data");
     }
   }
+  const bool is_text = config.benchmark.run.sequence > 0;
+  if (is_text && settings.contains("input-size")) {
+    return invalid_input("--input-size is for networks of pictures; " + config.benchmark.run.model +
+                         " reads texts, of --sequence tokens each");
+  }
+  if (is_text && !synthetic) {
+    return invalid_input("bench: measures language models with synthetic texts: leave out --data");
+  }
+  if (config.benchmark.classes == 0) config.benchmark.classes = is_text ? kTokens : kClasses;
   if (synthetic && config.benchmark.run.augmentation != Augmentation{}) {
     return invalid_input("--augment changes no synthetic pictures: name a data set with --data");
   }

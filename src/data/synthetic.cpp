@@ -8,8 +8,10 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 30;
 
-// Separate streams of one purpose.
-constexpr uint32_t kPixels = 0, kLabels = 1;
+// Separate streams of one purpose; those of a text's arrays follow.
+constexpr uint32_t kPixels = 0, kLabels = 1, kTokens = 2;
+
+constexpr uint64_t kChosenOf100 = 15;  // labels that a task of masks counts
 
 }  // namespace
 
@@ -34,6 +36,44 @@ Result<DatasetInfo> synthetic_info(int64_t height, int64_t width, int64_t channe
                      .train_count = count,
                      .test_count = count,
                      .class_names = {}};
+}
+
+Result<DatasetInfo> synthetic_text_info(int64_t sequence, int64_t vocabulary, int64_t count) {
+  if (sequence < 1 || sequence > kLongestSequence || vocabulary < 1 || vocabulary > kMaxClasses) {
+    return invalid_input("synthetic texts: from 1 to " + std::to_string(kLongestSequence) +
+                         " tokens of an example, out of 1 to " + std::to_string(kMaxClasses));
+  }
+  const int64_t bytes = sequence * count * int64_t{sizeof(int32_t)};
+  if (count < 1 || bytes > kMostBytes) {
+    return invalid_input("synthetic texts: a batch has at least one, and at most 1 GiB of tokens");
+  }
+  return DatasetInfo{.name = kSyntheticData,
+                     .classes = static_cast<int>(vocabulary),
+                     .train_count = count,
+                     .test_count = count,
+                     .sequence = sequence,
+                     .text_bytes = bytes};
+}
+
+std::vector<std::vector<int32_t>> synthetic_tokens(const DatasetInfo& info, TextTask task,
+                                                   uint64_t seed) {
+  std::vector<std::vector<int32_t>> arrays;
+  for (const TensorSpec& spec : specs_for(task, info.sequence)) {
+    const auto stream = kTokens + static_cast<uint32_t>(arrays.size());
+    const auto drawn = [&](size_t i) {
+      const uint64_t bits = random_bits(seed, RandomStream::kSynthetic, stream, i);
+      const bool is_masked_task_label = task == TextTask::kMasks && spec.name == kLabelTensor;
+      if (is_masked_task_label && (bits & 0xFFFF) % 100 >= kChosenOf100) return kIgnoredLabel;
+      return static_cast<int32_t>(
+          uniform_below(bits >> 16 << 16, static_cast<uint64_t>(info.classes)));
+    };
+    std::vector<int32_t>& array = arrays.emplace_back(
+        static_cast<size_t>(info.train_count * spec.shape.count()),
+        spec.name == kSegmentTensor ? 0 : static_cast<int32_t>(info.sequence));
+    if (spec.shape.rank == 0 || spec.name == kSegmentTensor) continue;
+    for (size_t i = 0; i < array.size(); ++i) array[i] = drawn(i);
+  }
+  return arrays;
 }
 
 ImageSet synthetic_images(const DatasetInfo& info, uint64_t seed) {

@@ -1,10 +1,12 @@
-// Pictures that are noise, for measuring without a data set.
+// Pictures and texts that are noise, for measuring without a data set.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/result.h"
 #include "data/dataset.h"
+#include "data/text.h"
 
 namespace mantissa {
 
@@ -16,7 +18,16 @@ constexpr const char* kSyntheticData = "synthetic";
 Result<DatasetInfo> synthetic_info(int64_t height, int64_t width, int64_t channels, int64_t classes,
                                    int64_t count);
 
+// The same of texts: `count` examples of `sequence` tokens out of `vocabulary`. Errors: less than one
+// of them, more than kLongestSequence or kMaxClasses, more than 1 GiB of tokens.
+Result<DatasetInfo> synthetic_text_info(int64_t sequence, int64_t vocabulary, int64_t count);
+
 // The training pictures: uniform pixels and labels, a pure function of (info, seed).
 ImageSet synthetic_images(const DatasetInfo& info, uint64_t seed);
+
+// The training texts, for a task: an array for each of specs_for(task, info.sequence), with uniform
+// tokens, whole lengths, and segments of 0. For a task of masks 15 of 100 labels count.
+std::vector<std::vector<int32_t>> synthetic_tokens(const DatasetInfo& info, TextTask task,
+                                                   uint64_t seed);
 
 }  // namespace mantissa

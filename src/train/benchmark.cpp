@@ -44,15 +44,15 @@ class Measurement {
 
  private:
   bool synthetic() const { return config_.run.data == kSyntheticData; }
+  bool is_text() const { return config_.run.sequence > 0; }  // synthetic, then
 
   // Data, plan and graph.
   Status prepare() {
     DatasetInfo info;
-    if (config_.run.sequence > 0) {
-      return invalid_input("bench: measures networks of pictures; '" + config_.run.model +
-                           "' is a language model, whose speed train tells");
-    }
-    if (synthetic()) {
+    if (is_text()) {
+      MANTISSA_ASSIGN(info, synthetic_text_info(config_.run.sequence, config_.classes,
+                                                config_.run.batch_size));
+    } else if (synthetic()) {
       MANTISSA_ASSIGN(info, synthetic_info(config_.height, config_.width, config_.channels,
                                            config_.classes, config_.run.batch_size));
     } else {
@@ -61,12 +61,10 @@ class Measurement {
     MANTISSA_ASSIGN(plan_, plan_run(config_.run, info));
     MANTISSA_RETURN_IF_ERROR(check_budget(plan_.memory, config_.run.memory_budget));
     tell_message(observer_, limit_warning(plan_.memory, resident_bytes(), memory_limit()));
+    if (is_text()) return make_noise(text_noise(info));
     if (synthetic()) {
       images_ = synthetic_images(info, config_.run.seed);
-      MANTISSA_ASSIGN(OrderedBatches batches,
-                      OrderedBatches::create(picture_examples(images_), images_.count));
-      noise_ = std::make_unique<OrderedBatches>(std::move(batches));
-      noise_batch_ = noise_->next();
+      MANTISSA_RETURN_IF_ERROR(make_noise(picture_examples(images_)));
     } else {
       MANTISSA_ASSIGN(Dataset data,
                       load_dataset(config_.run.data, true, false, data_options(config_.run)));
@@ -75,6 +73,24 @@ class Measurement {
       MANTISSA_RETURN_IF_ERROR(start_loading());
     }
     return set_channel_means(config_.run, channel_means(images_), plan_);
+  }
+
+  Examples text_noise(const DatasetInfo& info) {
+    const TextTask task = text_options(config_.run).task;
+    tokens_ = synthetic_tokens(info, task, config_.run.seed);
+    std::vector<ExampleArray> arrays;
+    for (const TensorSpec& spec : specs_for(task, info.sequence)) {
+      arrays.push_back({spec, tokens_[arrays.size()].data()});
+    }
+    return array_examples(info.train_count, std::move(arrays));
+  }
+
+  // All examples are one batch.
+  Status make_noise(const Examples& examples) {
+    MANTISSA_ASSIGN(OrderedBatches batches, OrderedBatches::create(examples, examples.count));
+    noise_ = std::make_unique<OrderedBatches>(std::move(batches));
+    noise_batch_ = noise_->next();
+    return {};
   }
 
   Status start_loading() {
@@ -137,6 +153,7 @@ class Measurement {
   ThreadPool pool_;
   RunPlan plan_;
   ImageSet images_;
+  std::vector<std::vector<int32_t>> tokens_;
   std::unique_ptr<ShuffledBatches> batches_;  // of real data
   std::unique_ptr<OrderedBatches> noise_;     // synthetic data: one batch, the same in each step
   Batch noise_batch_;

@@ -93,7 +93,11 @@ Json run_json(const BenchmarkConfig& config, const Benchmark& benchmark) {
     json["checkpoint"] = config.checkpoint;
   }
   if (run.data == kSyntheticData) {
-    json["input_size"] = {config.height, config.width, config.channels};
+    if (run.sequence > 0) {
+      json["sequence"] = run.sequence;
+    } else {
+      json["input_size"] = {config.height, config.width, config.channels};
+    }
     json["classes"] = config.classes;
   }
   return json;
