@@ -16,6 +16,9 @@ MANTISSA_TARGET_AVX2_BEGIN
 namespace {
 #include "kernels/lanes/avx2.h"
 #include "kernels/softmax/lane_loops.h"
+#include "kernels/softmax/row_loops.h"
+// Built on both.
+#include "kernels/softmax/choose_loops.h"
 }  // namespace
 
 const SoftmaxKernels kSoftmaxAvx2 = {"softmax_avx2", kNeedsAvx2, loss, gradient, probabilities};

@@ -16,6 +16,9 @@ MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
 #include "kernels/lanes/avx512vnni.h"
 #include "kernels/softmax/lane_loops.h"
+#include "kernels/softmax/row_loops.h"
+// Built on both.
+#include "kernels/softmax/choose_loops.h"
 }  // namespace
 
 const SoftmaxKernels kSoftmaxAvx512Vnni = {"softmax_avx512vnni", kNeedsAvx512Vnni, loss, gradient,

@@ -1,5 +1,5 @@
-// Softmax of several examples at once, one per lane; what is left of them, rows of more classes
-// than fit on the stack, and exponents above 0, which no network has, are left to the reference.
+// Softmax of several examples at once, one per lane. What is left of them, and exponents above 0,
+// which no network has, are left to the reference; rows of many classes to row_loops.h.
 //
 // Include inside an anonymous namespace of mantissa::kernels, after softmax.h, targets.h and the
 // vectors of one instruction set (lanes/).
@@ -8,10 +8,11 @@
 // Built on these.
 #include "kernels/lanes/arithmetic.h"
 
-constexpr int64_t kLaneClasses = 4096;
+constexpr int64_t kLaneClasses = 64;
 
-inline bool is_for_reference(const SoftmaxCrossEntropy& args) {
-  return args.exponent > 0 || args.classes > kLaneClasses;
+inline bool is_for_reference(const SoftmaxCrossEntropy& args) { return args.exponent > 0; }
+inline bool is_for_rows(const SoftmaxCrossEntropy& args) {
+  return !is_for_reference(args) && args.classes > kLaneClasses;
 }
 
 // kLanes rows of logits, turned into columns, and their largest.
@@ -120,6 +121,16 @@ inline Lanes raise(Columns& columns, const Powers& powers) noexcept {
   return sums;
 }
 
+// The loss of a row in Q24, from log2 of the sum of its powers in Q24, log2 of the label's power in
+// Q16, and the sum of the logarithms of all, of positive sign.
+inline int64_t lost_of(const SoftmaxCrossEntropy& args, const SoftmaxTargets& targets,
+                       int64_t log2_sum, int64_t log2_label, int64_t logarithms) noexcept {
+  const int64_t lost = log2_sum - log2_label * 256;
+  if (targets.other == 0) return lost;
+  const __int128 shared = __int128{targets.other} * (-logarithms - args.classes * log2_label);
+  return lost - divide_rne(shared, int64_t{1} << 22);
+}
+
 // Adds to the sums of losses those of kLanes rows, where `logarithms` are the sums over classes.
 inline void add_losses(const SoftmaxCrossEntropy& args, const SoftmaxTargets& targets, int64_t row,
                        const Columns& columns, Lanes sums, Lanes logarithms,
@@ -130,19 +141,14 @@ inline void add_losses(const SoftmaxCrossEntropy& args, const SoftmaxTargets& ta
     const int64_t label = args.labels[row + lane];
     const int64_t log2_label = natural_to_log2_q16(
         columns.values[label * kLanes + lane] - columns.largest[lane], args.exponent);
-    int64_t lost = log2_sums[lane] - log2_label * 256;
-    if (targets.other != 0) {
-      const __int128 shared =
-          __int128{targets.other} * (-logarithms[lane] - args.classes * log2_label);
-      lost -= divide_rne(shared, int64_t{1} << 22);
-    }
+    const int64_t lost =
+        lost_of(args, targets, log2_sums[lane], log2_label, logarithms[lane]);
     total.loss_q24 += args.row_weights().weighted(lost, row + lane);
     total.correct += columns.guess[lane] == label;
   }
 }
 
-inline LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_row) noexcept {
-  if (is_for_reference(args)) return kSoftmaxReference.loss(args, begin_row, end_row);
+inline LossSums loss_of_columns(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_row) noexcept {
   const SoftmaxTargets targets(args);
   const Powers powers(args.exponent);
   const int64_t middle = end_row - (end_row - begin_row) % kLanes;
@@ -165,7 +171,6 @@ inline LossSums loss(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t
 template <typename Visit>
 inline int64_t for_each_quotient(const SoftmaxCrossEntropy& args, int64_t begin_row,
                                  int64_t end_row, Visit&& visit) noexcept {
-  if (is_for_reference(args)) return begin_row;
   const Powers powers(args.exponent);
   const int64_t middle = end_row - (end_row - begin_row) % kLanes;
   for (int64_t row = begin_row; row < middle; row += kLanes) {
@@ -187,13 +192,41 @@ inline void store_rows(const Columns& columns, int64_t row, T* out) noexcept {
   }
 }
 
+// Narrows wide gradients, and counts.
+struct GradientLanes {
+  RoundEvenLanes round;
+  Lanes limit;
+  Lanes maximum = {}, exact = {};
+  int64_t blocks = 0;
+
+  GradientLanes(int shift, int bits)
+      : round(RoundEven64(shift)), limit(all(mantissa_limit(bits))) {}
+  Lanes operator()(Lanes wide) {
+    const Lanes size = wide < 0 ? -wide : wide;
+    maximum = size > maximum ? size : maximum;
+    const Lanes rounded = round(wide);
+    const Lanes below = rounded > limit ? limit : rounded;
+    const Lanes narrow = below < -limit ? -limit : below;
+    exact += narrow == rounded;  // a comparison that holds is -1
+    ++blocks;
+    return narrow;
+  }
+  WideStatistics statistics() const {
+    WideStatistics statistics;
+    statistics.saturated = blocks * kLanes;
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      statistics.maximum = std::max(statistics.maximum, static_cast<uint64_t>(maximum[lane]));
+      statistics.saturated += exact[lane];
+    }
+    return statistics;
+  }
+};
+
 template <typename T>
-inline WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, MantissaSpan grad,
+inline WideStatistics gradient_of_columns(const SoftmaxCrossEntropy& args, int shift, MantissaSpan grad,
                                   int64_t begin_row, int64_t end_row) noexcept {
   const SoftmaxTargets targets(args);
-  const RoundEvenLanes round{RoundEven64(shift)};
-  const Lanes limit = all(mantissa_limit(grad.bits));
-  Lanes maximum = {}, exact = {};
+  GradientLanes narrowing(shift, grad.bits);
   const int64_t middle = for_each_quotient(
       args, begin_row, end_row, [&](Columns& columns, const Quotients& quotients, int64_t row) {
         Lanes labels, factors;
@@ -207,33 +240,16 @@ inline WideStatistics gradient_of(const SoftmaxCrossEntropy& args, int shift, Ma
           const Lanes target = labels == c ? all(targets.label) : all(targets.other);
           Lanes wide = quotients(columns.column(c)) - target;
           if (!all_count_one) wide *= factors;
-          const Lanes size = wide < 0 ? -wide : wide;
-          maximum = size > maximum ? size : maximum;
-          const Lanes rounded = round(wide);
-          const Lanes below = rounded > limit ? limit : rounded;
-          const Lanes narrow = below < -limit ? -limit : below;
-          exact += narrow == rounded;
-          columns.set_column(c, narrow);
+          columns.set_column(c, narrowing(wide));
         }
         store_rows(columns, row, grad.as<T>());
       });
   WideStatistics statistics = kSoftmaxReference.gradient(args, shift, grad, middle, end_row);
-  statistics.saturated += (middle - begin_row) * args.classes;
-  for (int64_t lane = 0; lane < kLanes; ++lane) {
-    statistics.maximum = std::max(statistics.maximum, static_cast<uint64_t>(maximum[lane]));
-    statistics.saturated += exact[lane];
-  }
+  statistics += narrowing.statistics();
   return statistics;
 }
 
-inline WideStatistics gradient(const SoftmaxCrossEntropy& args, int shift, MantissaSpan grad,
-                               int64_t begin_row, int64_t end_row) noexcept {
-  return with_wide_gradient_type(grad.bits, [&](auto type) {
-    return gradient_of<decltype(type)>(args, shift, grad, begin_row, end_row);
-  });
-}
-
-inline void probabilities(const SoftmaxCrossEntropy& args, int32_t* out, int64_t begin_row,
+inline void probabilities_of_columns(const SoftmaxCrossEntropy& args, int32_t* out, int64_t begin_row,
                           int64_t end_row) noexcept {
   const int64_t middle = for_each_quotient(
       args, begin_row, end_row, [&](Columns& columns, const Quotients& quotients, int64_t row) {
