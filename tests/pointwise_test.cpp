@@ -1,5 +1,6 @@
-// ReLU6, leaky ReLU, sigmoid, tanh, hard sigmoid and hard swish as operators: numbers, exponents,
-// widths, threads, instruction sets. Their values: src/numerics/point_functions_test.cpp.
+// ReLU6, leaky ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU and SiLU as operators: numbers,
+// exponents, widths, threads, instruction sets. Their values:
+// src/numerics/point_functions_test.cpp.
 #include <gtest/gtest.h>
 
 #include "numerics/point_functions.h"
@@ -23,7 +24,9 @@ const std::vector<Subject>& subjects() {
       {&ops::kSigmoid, &kSigmoidFunction},
       {&ops::kTanh, &kTanhFunction},
       {&ops::kHardSigmoid, &kHardSigmoidFunction},
-      {&ops::kHardSwish, &kHardSwishFunction}};
+      {&ops::kHardSwish, &kHardSwishFunction},
+      {&ops::kGelu, &kGeluFunction},
+      {&ops::kSilu, &kSiluFunction}};
   return list;
 }
 
@@ -124,6 +127,29 @@ TEST(Pointwise, ThreadsAndInstructionSetsChangeNothing) {
         SingleOp op(*s.op, s.attributes, {Shape{kCount}}, 1, threads, isa);
         EXPECT_EQ(op.forward({in}), forward) << s.op->name;
         EXPECT_EQ(op.backward({in}, grad, 8), backward) << s.op->name;
+      }
+    }
+  }
+}
+
+// Below and above the number of elements from which on a table holds all results.
+TEST(Pointwise, ManyWideElementsAreLookedUpWithTheSameBits) {
+  for (const Subject& s : subjects()) {
+    for (const auto& [bits, count] : {std::pair{9, 2047}, {9, 2048}, {12, 16384}, {16, 262145}}) {
+      const Mantissas in = some_mantissas(count, bits, -bits + 3, 6);
+      const Mantissas grad = some_mantissas(count, 16, -17, 7);
+      std::vector<__int128> wide;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t slope = s.function->derivative_q30(in.values[i], in.exponent, s.slope);
+        wide.push_back(static_cast<__int128>(grad.values[i]) * slope);
+      }
+      const Mantissas forward = narrowed(wide_of(s, in), s.function->wide_exponent(in.exponent), 8);
+      const Mantissas backward = narrowed(wide, -17 - 30, 16);
+      for (const int threads : {1, 3}) {
+        SingleOp op(*s.op, s.attributes, {Shape{count}}, 1, threads);
+        EXPECT_EQ(op.forward({in}), forward) << s.op->name << " " << count;
+        if (s.op->traits.passes_gradients) continue;
+        EXPECT_EQ(op.backward({in}, grad, 16), std::vector{backward}) << s.op->name << " " << count;
       }
     }
   }

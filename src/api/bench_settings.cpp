@@ -18,9 +18,9 @@ constexpr int64_t kTokens = 30'522, kClasses = 10;
 
 // Those of training that a step's time depends on.
 constexpr std::array kOfTraining = {
-    "model", "format",          "batch-size",      "micro-batch-size", "optimizer", "clip-norm",
-    "loss",  "label-smoothing", "width",           "augment",          "seed",      "threads",
-    "isa",   "recompute",       "allow-inversion", "memory-budget",    "plan",      "profile",
+    "model",  "format",          "batch-size",      "micro-batch-size", "optimizer", "clip-norm",
+    "loss",   "label-smoothing", "width",           "augment",          "seed",      "threads",
+    "isa",    "recompute",       "allow-inversion", "memory-budget",    "plan",      "profile",
     "freeze", "sequence"};
 
 // Those that predictions depend on, too.
@@ -33,8 +33,10 @@ const SettingInfo kOwn[] = {
      ""},
     {"data", "synthetic, fashion-mnist, or a folder with IDX files", kSyntheticData},
     {"input-size", "HxWxC of synthetic pictures: 32x32x3", "28x28x1"},
-    {"classes", "of synthetic pictures (left out: 10); the tokens that synthetic texts are made of "
-                "(left out: 30522)", ""},
+    {"classes",
+     "of synthetic pictures (left out: 10); the tokens that synthetic texts are made of "
+     "(left out: 30522)",
+     ""},
     {"steps", "steps that are measured", "30"},
     {"warmup", "steps before them", "5"},
     {"sort", "instructions by program or by time", "program"},
@@ -144,8 +146,7 @@ Result<BenchConfig> bench_config(const Settings& settings) {
   const bool synthetic = config.benchmark.run.data == kSyntheticData;
   for (const char* name : {"input-size", "classes"}) {
     if (!synthetic && settings.count(name) > 0) {
-      return invalid_input(std::string("--") + name +
-                           " is for synthetic data: leave out --data");
+      return invalid_input(std::string("--") + name + " is for synthetic data: leave out --data");
     }
   }
   const bool is_text = config.benchmark.run.sequence > 0;

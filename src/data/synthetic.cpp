@@ -67,9 +67,9 @@ std::vector<std::vector<int32_t>> synthetic_tokens(const DatasetInfo& info, Text
       return static_cast<int32_t>(
           uniform_below(bits >> 16 << 16, static_cast<uint64_t>(info.classes)));
     };
-    std::vector<int32_t>& array = arrays.emplace_back(
-        static_cast<size_t>(info.train_count * spec.shape.count()),
-        spec.name == kSegmentTensor ? 0 : static_cast<int32_t>(info.sequence));
+    std::vector<int32_t>& array =
+        arrays.emplace_back(static_cast<size_t>(info.train_count * spec.shape.count()),
+                            spec.name == kSegmentTensor ? 0 : static_cast<int32_t>(info.sequence));
     if (spec.shape.rank == 0 || spec.name == kSegmentTensor) continue;
     for (size_t i = 0; i < array.size(); ++i) array[i] = drawn(i);
   }

@@ -1,5 +1,6 @@
-// Point-wise functions of one value, of 8 bits by tables: ReLU6, leaky ReLU, sigmoid, tanh, hard
-// sigmoid, hard swish, GELU, SiLU. Backward: the gradient times f' in Q30, f' anew from the input.
+// Point-wise functions of one value, by tables where it has 8 bits or many elements: ReLU6, leaky
+// ReLU, sigmoid, tanh, hard sigmoid, hard swish, GELU, SiLU. Backward: the gradient times f' in
+// Q30, f' anew from the input.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -39,8 +40,43 @@ Fraction slope_of(const Attributes& attributes) {
   return {};
 }
 
-OpMemory memory(const OpShapes&, const PlanningContext& planning) {
-  return {.forward = {.workspace_bytes = value_table_workspace_bytes(planning.threads)}};
+// A table of all mantissas of so many bits pays from so many elements for each of them on.
+constexpr int64_t kElementsOfEntry = 4;
+
+bool uses_wide_table(int bits, int64_t elements) {
+  return bits > 8 && elements >= kElementsOfEntry << bits;
+}
+
+// Of an input of at most so many bits.
+int64_t wide_table_bytes(int most_bits, int64_t elements) {
+  int bits = most_bits;
+  while (bits > 8 && !uses_wide_table(bits, elements)) --bits;
+  return bits > 8 ? (int64_t{1} << bits) * int64_t{sizeof(int64_t)} : 0;
+}
+
+OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
+  const int64_t wide = wide_table_bytes(shapes.input_bits(0), shapes.inputs[0].count());
+  return {
+      .forward = {.workspace_bytes = std::max(wide, value_table_workspace_bytes(planning.threads))},
+      .backward_input = {.workspace_bytes = wide}};
+}
+
+// Calls use(f), where f(i) = function(mantissa i of the input), looked up in a table in the
+// workspace if there are many.
+template <typename Function, typename Use>
+void with_wide_function(const OpContext& c, const Function& function, const Use& use) {
+  const Tensor& input = c.inputs[0];
+  if (!uses_wide_table(input.bits, input.count())) {
+    return use([in = Mantissas(input), &function](int64_t i) { return function(in[i]); });
+  }
+  const int64_t half = int64_t{1} << (input.bits - 1);
+  auto* const table = reinterpret_cast<int64_t*>(c.workspace) + half;  // by signed mantissas
+  kernels::parallel_ranges(*c.kernel.pool, 2 * half, 1024,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t i = std::max<int64_t>(1, begin); i < end; ++i)
+                               table[i - half] = function(i - half);
+                           });
+  use([in = input.as<int16_t>(), table](int64_t i) { return table[in[i]]; });
 }
 
 template <const PointFunction& kFunction>
@@ -61,9 +97,10 @@ void forward_wide(const OpContext& c) {
       });
     }
   }
-  write_wide(c, wide_exponent,
-             [in = Mantissas(c.inputs[0]), e, slope = slope_of<kFunction>(*c.attributes)](
-                 int64_t i) { return kFunction.value(in[i], e, slope); });
+  const Fraction slope = slope_of<kFunction>(*c.attributes);
+  with_wide_function(
+      c, [&](int64_t q) { return kFunction.value(q, e, slope); },
+      [&](const auto& value) { write_wide(c, wide_exponent, value); });
 }
 
 template <const PointFunction& kFunction>
@@ -106,25 +143,20 @@ ValueTable derivatives(const OpContext& c) {
   });
 }
 
-// The same at element i of an input that no table covers.
-template <const PointFunction& kFunction>
-auto derivative_at(const OpContext& c) {
-  return [in = Mantissas(c.inputs[0]), e = *c.inputs[0].exponent,
-          slope = slope_of<kFunction>(*c.attributes), cut = cut_bits(c)](int64_t i) {
-    return shift_right_rne(kFunction.derivative_q30(in[i], e, slope), cut);
-  };
-}
-
 template <const PointFunction& kFunction>
 void backward_wide(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
   const Mantissas grads(c.grad_output);
-  const auto derivative = derivative_at<kFunction>(c);
-  const int wide_exponent = *c.grad_output.exponent - 30 + cut_bits(c);
-  narrow_gradient(c, grad_input, wide_exponent, [&](int shift) {
-    return narrow_elements(c, grad_input, true, shift,
-                           [&](int64_t i) { return grads[i] * derivative(i); });
-  });
+  const int e = *c.inputs[0].exponent, cut = cut_bits(c);
+  const Fraction slope = slope_of<kFunction>(*c.attributes);
+  with_wide_function(
+      c, [&](int64_t q) { return shift_right_rne(kFunction.derivative_q30(q, e, slope), cut); },
+      [&](const auto& derivative) {
+        narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut, [&](int shift) {
+          return narrow_elements(c, grad_input, true, shift,
+                                 [&](int64_t i) { return grads[i] * derivative(i); });
+        });
+      });
 }
 
 template <const PointFunction& kFunction>

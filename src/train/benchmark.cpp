@@ -50,8 +50,8 @@ class Measurement {
   Status prepare() {
     DatasetInfo info;
     if (is_text()) {
-      MANTISSA_ASSIGN(info, synthetic_text_info(config_.run.sequence, config_.classes,
-                                                config_.run.batch_size));
+      MANTISSA_ASSIGN(
+          info, synthetic_text_info(config_.run.sequence, config_.classes, config_.run.batch_size));
     } else if (synthetic()) {
       MANTISSA_ASSIGN(info, synthetic_info(config_.height, config_.width, config_.channels,
                                            config_.classes, config_.run.batch_size));

@@ -141,14 +141,14 @@ inline void add_losses(const SoftmaxCrossEntropy& args, const SoftmaxTargets& ta
     const int64_t label = args.labels[row + lane];
     const int64_t log2_label = natural_to_log2_q16(
         columns.values[label * kLanes + lane] - columns.largest[lane], args.exponent);
-    const int64_t lost =
-        lost_of(args, targets, log2_sums[lane], log2_label, logarithms[lane]);
+    const int64_t lost = lost_of(args, targets, log2_sums[lane], log2_label, logarithms[lane]);
     total.loss_q24 += args.row_weights().weighted(lost, row + lane);
     total.correct += columns.guess[lane] == label;
   }
 }
 
-inline LossSums loss_of_columns(const SoftmaxCrossEntropy& args, int64_t begin_row, int64_t end_row) noexcept {
+inline LossSums loss_of_columns(const SoftmaxCrossEntropy& args, int64_t begin_row,
+                                int64_t end_row) noexcept {
   const SoftmaxTargets targets(args);
   const Powers powers(args.exponent);
   const int64_t middle = end_row - (end_row - begin_row) % kLanes;
@@ -223,8 +223,9 @@ struct GradientLanes {
 };
 
 template <typename T>
-inline WideStatistics gradient_of_columns(const SoftmaxCrossEntropy& args, int shift, MantissaSpan grad,
-                                  int64_t begin_row, int64_t end_row) noexcept {
+inline WideStatistics gradient_of_columns(const SoftmaxCrossEntropy& args, int shift,
+                                          MantissaSpan grad, int64_t begin_row,
+                                          int64_t end_row) noexcept {
   const SoftmaxTargets targets(args);
   GradientLanes narrowing(shift, grad.bits);
   const int64_t middle = for_each_quotient(
@@ -249,8 +250,8 @@ inline WideStatistics gradient_of_columns(const SoftmaxCrossEntropy& args, int s
   return statistics;
 }
 
-inline void probabilities_of_columns(const SoftmaxCrossEntropy& args, int32_t* out, int64_t begin_row,
-                          int64_t end_row) noexcept {
+inline void probabilities_of_columns(const SoftmaxCrossEntropy& args, int32_t* out,
+                                     int64_t begin_row, int64_t end_row) noexcept {
   const int64_t middle = for_each_quotient(
       args, begin_row, end_row, [&](Columns& columns, const Quotients& quotients, int64_t row) {
         for (int64_t c = 0; c < columns.classes; ++c) {

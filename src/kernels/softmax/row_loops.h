@@ -78,8 +78,8 @@ inline LossSums loss_of_rows(const SoftmaxCrossEntropy& args, int64_t begin_row,
     const int64_t guess = std::find(row.logits, row.logits + row.classes, row.largest) - row.logits;
     const int64_t log2_sum = log2_q24(static_cast<uint64_t>(sums.powers)) - (int64_t{30} << 24);
     const int64_t below = int64_t{row.logits[args.labels[i]]} - row.largest;
-    const int64_t lost = lost_of(args, targets, log2_sum,
-                                 natural_to_log2_q16(below, args.exponent), sums.logarithms);
+    const int64_t lost = lost_of(args, targets, log2_sum, natural_to_log2_q16(below, args.exponent),
+                                 sums.logarithms);
     total.loss_q24 += args.row_weights().weighted(lost, i);
     total.correct += guess == args.labels[i];
   }
