@@ -70,7 +70,7 @@ OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
   const auto room = [&](bool is_backward) -> PhaseMemory {
     return {.workspace_bytes = workspace_bytes(s, planning.threads, is_backward, is_cached)};
   };
-  return {.cache_bytes = is_cached ? 2 * s.heads * s.column_bytes() : 0,
+  return {.cache_bytes = is_cached ? 2 * s.heads * s.key_bytes() : 0,
           .forward = room(false),
           .backward_input = room(true)};
 }
@@ -80,30 +80,15 @@ uint64_t maximum_of(const OpContext& c, const int64_t* wide, const Tensor& tenso
   return narrow_wide(c, wide, tensor, false, 0).maximum;
 }
 
-// The first queries of a head. Where they have exponents of their own, one by one.
-void attend(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
-            const kernels::AttentionHead& head, int64_t queries, const kernels::AttentionRow& row,
-            int64_t* out) {
-  const auto forward = c.kernels->attention->forward;
-  const Tensor& q = c.inputs[0];
-  if (!has_rows(q)) return forward(head, row, 0, queries, out, s.width);
-  for (int64_t i = 0; i < queries; ++i) {
-    kernels::AttentionHead one = head;
-    one.shift += *q.exponent - q.row_exponent(at.sequence * s.queries + i);
-    forward(one, row, i, i + 1, out, s.width);
-  }
-}
-
 void forward(const OpContext& c) {
   const AttentionSizes s(c);
   const WideResults wide(c.workspace, s, false);
   for_heads(c, s, wide.rooms, false, [&](const HeadOf& at, const HeadRoom& room) {
     const kernels::AttentionHead head = pack(c, s, at, room);
-    const int64_t queries = valid_queries(c, s, head);
-    attend(c, s, at, head, queries, room.row, wide.q + at.offset);
-    for (int64_t i = queries; i < s.queries; ++i) {
-      std::fill_n(wide.q + at.offset + i * s.width, s.channels, int64_t{0});
+    if (head.queries > 0) {
+      c.kernels->attention->forward(head, room.kernel, wide.q + at.offset, s.width);
     }
+    clear_padding(s, at, head.queries, wide.q);
   });
   if (has_rows(c.output)) {
     const auto exponent_at = [&](int64_t row) {
@@ -128,14 +113,15 @@ kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionS
   const Real scale = Real(1) / sqrt(Real(s.channels));
   constexpr int64_t kMostScale = int64_t{1} << kernels::kGradientScaleBits;
   const int bits = bit_length(static_cast<uint64_t>(s.channels - 1));
-  return {.grad_p_shift = std::max(0, c.grad_output.bits - 16) + std::max(0, c.inputs[2].bits - 8),
+  return {.grad_out_bits = c.grad_output.bits,
+          .grad_p_shift = std::max(0, c.grad_output.bits - 16) + std::max(0, c.inputs[2].bits - 8),
           .scale = to_fixed_point(scale, fixed_point_shift(scale, kernels::kGradientScaleBits),
                                   kMostScale),
           .shift = 22 + bits,
           .stride = s.width};
 }
 
-// The exponent of AttentionRow::grad_scores.
+// The exponent of the gradients of scores.
 int score_exponent(const OpContext& c, const AttentionSizes& s,
                    const kernels::AttentionGradient& g) {
   const Real scale = Real(1) / sqrt(Real(s.channels));
@@ -144,30 +130,17 @@ int score_exponent(const OpContext& c, const AttentionSizes& s,
          fixed_point_shift(scale, kernels::kGradientScaleBits);
 }
 
-void unpack_columns(const int64_t* from, int64_t offset, const AttentionSizes& s, int64_t* to) {
-  for (int64_t i = 0; i < s.keys; ++i) {
-    for (int64_t c = 0; c < s.channels; ++c) to[offset + i * s.width + c] = from[c * s.keys + i];
-  }
-}
-
 void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                    const HeadRoom& room, const WideResults& wide) {
   const kernels::AttentionHead head = pack(c, s, at, room);
-  const int64_t queries = valid_queries(c, s, head);
-  pack_rows(c.grad_output, at.offset, queries, s, room.grad_out);
-  std::fill_n(room.grad_kt, s.keys * s.channels, int64_t{0});
-  std::fill_n(room.grad_vt, s.keys * s.channels, int64_t{0});
+  pack_rows(c.grad_output, at.offset, head.queries, s, room.grad_out);
   kernels::AttentionGradient g = gradient_of_head(c, s);
   g.grad_out = room.grad_out;
   g.grad_q = wide.q + at.offset;
-  g.grad_kt = room.grad_kt;
-  g.grad_vt = room.grad_vt;
-  c.kernels->attention->backward(head, room.row, g, 0, queries);
-  for (int64_t i = queries; i < s.queries; ++i) {
-    std::fill_n(wide.q + at.offset + i * s.width, s.channels, int64_t{0});
-  }
-  unpack_columns(room.grad_kt, at.key_offset, s, wide.k);
-  unpack_columns(room.grad_vt, at.key_offset, s, wide.v);
+  g.grad_k = wide.k + at.key_offset;
+  g.grad_v = wide.v + at.key_offset;
+  c.kernels->attention->backward(head, room.kernel, g);
+  clear_padding(s, at, head.queries, wide.q);
 }
 
 void backward(const OpContext& c) {

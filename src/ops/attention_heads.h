@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/room.h"
 #include "kernels/attention/attention.h"
 #include "kernels/parallel_ranges.h"
 #include "numerics/real.h"
-#include "ops/room.h"
 #include "ops/rows.h"
 #include "ops/wide_values.h"
 
@@ -35,33 +35,27 @@ struct AttentionSizes {
       : AttentionSizes(*c.attributes, c.inputs[0].shape, c.inputs[1].shape, c.cache.positions) {}
 
   // Keys, or values, of a head.
-  int64_t column_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
+  int64_t key_bytes() const { return keys * channels * int64_t{sizeof(int16_t)}; }
 };
 
-// The room of one thread: a head's operands packed, where no cache has them, a row, and the
-// gradients of a head.
+// The room of one thread: a head's operands packed, where no cache has them, its gradient, and the
+// room of the kernel.
 struct HeadRoom {
-  int16_t *q, *kt, *vt;
-  kernels::AttentionRow row;
+  int16_t *q, *k, *v;
+  int32_t* shifts;
   int32_t* grad_out = nullptr;
-  int64_t *grad_kt = nullptr, *grad_vt = nullptr;
+  std::byte* kernel;
   int64_t bytes;
 
   HeadRoom(std::byte* base, const AttentionSizes& s, bool is_backward, bool is_cached) {
     Room room(base);
     q = room.take<int16_t>(s.queries * s.channels);
-    kt = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
-    vt = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
-    row.scores = room.take<int64_t>(s.keys);
-    row.powers = room.take<int32_t>(s.keys);
-    row.p = room.take<int16_t>(s.keys);
-    if (is_backward) {
-      row.grad_p = room.take<int64_t>(s.keys);
-      row.grad_scores = room.take<int32_t>(s.keys);
-      grad_out = room.take<int32_t>(s.queries * s.channels);
-      grad_kt = room.take<int64_t>(s.keys * s.channels);
-      grad_vt = room.take<int64_t>(s.keys * s.channels);
-    }
+    k = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
+    v = room.take<int16_t>(is_cached ? 0 : s.keys * s.channels);
+    shifts = room.take<int32_t>(s.queries);
+    if (is_backward) grad_out = room.take<int32_t>(s.queries * s.channels);
+    kernel = room.take<std::byte>(
+        kernels::attention_room_bytes(s.queries, s.keys, s.channels, is_backward));
     bytes = room.bytes();
   }
 };
@@ -110,28 +104,29 @@ inline int shared_exponent(const Tensor& rows, int64_t sequence, int64_t positio
 
 inline int shared_bits(const Tensor& rows) { return has_rows(rows) ? kSharedBits : rows.bits; }
 
+// The channels of a head of so many rows, one behind the other.
 template <typename T>
 inline void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const AttentionSizes& s,
                       T* to) {
-  const Mantissas mantissas(from);
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t c = 0; c < s.channels; ++c) {
-      to[i * s.channels + c] = static_cast<T>(mantissas[offset + i * s.width + c]);
+  kernels::with_wide_gradient_type(from.bits, [&](auto type) {
+    const auto* row = from.as<decltype(type)>() + offset;
+    for (int64_t i = 0; i < rows; ++i, row += s.width, to += s.channels) {
+      for (int64_t c = 0; c < s.channels; ++c) to[c] = static_cast<T>(row[c]);
     }
-  }
+  });
 }
 
-// Keys or values, brought to the exponent that they share, as columns from `to` on.
-inline void pack_columns(const Tensor& from, const HeadOf& at, int64_t valid,
-                         const AttentionSizes& s, int16_t* to) {
-  const Mantissas mantissas(from);
+// The first rows of keys or values, brought to the exponent that the valid ones share.
+inline void pack_keys(const Tensor& from, const HeadOf& at, int64_t valid, const AttentionSizes& s,
+                      int16_t* to) {
+  const int64_t rows = std::min(s.new_keys, valid);
+  pack_rows(from, at.key_offset, rows, s, to);
+  if (!has_rows(from)) return;
   const int exponent = shared_exponent(from, at.sequence, s.new_keys, valid);
-  for (int64_t i = 0; i < s.new_keys; ++i) {
+  for (int64_t i = 0; i < rows; ++i, to += s.channels) {
     const int shift = exponent - from.row_exponent(at.sequence * s.new_keys + i);
     for (int64_t c = 0; c < s.channels; ++c) {
-      const int64_t mantissa = mantissas[at.key_offset + i * s.width + c];
-      to[c * s.keys + i] =
-          i < valid || shift == 0 ? static_cast<int16_t>(rescale_rne(mantissa, shift)) : int16_t{0};
+      to[c] = static_cast<int16_t>(rescale_rne(to[c], shift));
     }
   }
 }
@@ -141,64 +136,76 @@ inline int64_t valid_keys(const OpContext& c, const AttentionSizes& s, int64_t s
   return std::clamp<int64_t>(valid, 0, s.keys);
 }
 
-// A head's keys and values, [channels, keys] each.
-struct HeadColumns {
-  int16_t *kt, *vt;
+// A head's keys and values, [keys, channels] each.
+struct HeadKeys {
+  int16_t *k, *v;
 };
 
-// Packed into the room; or into the cache, which has those of earlier positions. The columns of
-// another sequence are packed with its first piece.
-inline HeadColumns columns_of(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
-                              int64_t valid, const HeadRoom& room) {
-  HeadColumns columns{room.kt, room.vt};
+// Packed into the room; or into the cache, which has those of earlier positions. Those of another
+// sequence are packed with its first piece.
+inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
+                        int64_t valid, const HeadRoom& room) {
+  HeadKeys keys{room.k, room.v};
   int64_t first = 0;
   if (c.cache.exists()) {
-    std::byte* const of_head = c.cache.of(at.sequence) + 2 * at.head * s.column_bytes();
-    columns = {reinterpret_cast<int16_t*>(of_head),
-               reinterpret_cast<int16_t*>(of_head + s.column_bytes())};
+    std::byte* const of_head = c.cache.of(at.sequence) + 2 * at.head * s.key_bytes();
+    keys = {reinterpret_cast<int16_t*>(of_head),
+            reinterpret_cast<int16_t*>(of_head + s.key_bytes())};
     if (c.attributes->is_set("cross")) {
-      if (c.scalars->position > 0) return columns;
+      if (c.scalars->position > 0) return keys;
     } else {
-      first = c.scalars->position;
+      first = c.scalars->position * s.channels;
     }
   }
-  pack_columns(c.inputs[1], at, valid, s, columns.kt + first);
-  pack_columns(c.inputs[2], at, valid, s, columns.vt + first);
-  return columns;
+  pack_keys(c.inputs[1], at, valid, s, keys.k + first);
+  pack_keys(c.inputs[2], at, valid, s, keys.v + first);
+  return keys;
 }
 
 constexpr double kLog2E = 1.4426950408889634;
 
-// A head with its operands packed.
+// A head with its operands packed: of the queries those that are no padding, of another sequence
+// all.
 inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                                    const HeadRoom& room) {
   const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
-  const int64_t valid = valid_keys(c, s, at.sequence);
-  pack_rows(q, at.offset, s.queries, s, room.q);
-  const HeadColumns columns = columns_of(c, s, at, valid, room);
+  const bool is_causal = c.attributes->is_set("causal");
+  const int64_t valid = valid_keys(c, s, at.sequence), first = c.scalars->position;
+  const int64_t queries = c.attributes->is_set("cross") ? s.queries : std::min(s.queries, valid);
+  pack_rows(q, at.offset, queries, s, room.q);
+  const HeadKeys keys = keys_of(c, s, at, valid, room);
+  if (has_rows(q)) {
+    for (int64_t i = 0; i < queries; ++i) {
+      room.shifts[i] = *q.exponent - q.row_exponent(at.sequence * s.queries + i);
+    }
+  }
   const Real scale = Real(kLog2E) / sqrt(Real(s.channels));
   const int fraction = fixed_point_shift(scale, kernels::kAttentionScaleBits);
   constexpr int64_t kMostScale = int64_t{1} << kernels::kAttentionScaleBits;
-  const int score_bits =
-      q.bits - 1 + shared_bits(k) - 1 + bit_length(static_cast<uint64_t>(s.channels));
-  return {
-      .q = room.q,
-      .kt = columns.kt,
-      .vt = columns.vt,
-      .channels = s.channels,
-      .keys = s.keys,
-      .valid_keys = valid,
-      .causal = c.attributes->is_set("causal"),
-      .first_query = c.scalars->position,
-      .scale = to_fixed_point(scale, fraction, kMostScale),
-      .shift = fraction - 16 - (*q.exponent + shared_exponent(k, at.sequence, s.new_keys, valid)),
-      .narrow_scores = score_bits <= 30};
+  const int k_exponent = shared_exponent(k, at.sequence, s.new_keys, valid);
+  return {.q = room.q,
+          .k = keys.k,
+          .v = keys.v,
+          .queries = queries,
+          .keys = s.keys,
+          .channels = s.channels,
+          .valid_keys = is_causal ? std::min(valid, first + queries) : valid,
+          .causal = is_causal,
+          .first_query = first,
+          .q_bits = q.bits,
+          .k_bits = shared_bits(k),
+          .v_bits = shared_bits(v),
+          .scale = to_fixed_point(scale, fraction, kMostScale),
+          .shift = fraction - 16 - (*q.exponent + k_exponent),
+          .query_shifts = has_rows(q) ? room.shifts : nullptr};
 }
 
-// Queries that are no padding: of another sequence all are taken.
-inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s,
-                             const kernels::AttentionHead& head) {
-  return c.attributes->is_set("cross") ? s.queries : std::min(s.queries, head.valid_keys);
+// wide = 0 for the queries that are padding.
+inline void clear_padding(const AttentionSizes& s, const HeadOf& at, int64_t queries,
+                          int64_t* wide) {
+  for (int64_t i = queries; i < s.queries; ++i) {
+    std::fill_n(wide + at.offset + i * s.width, s.channels, int64_t{0});
+  }
 }
 
 // Calls function(head, room) for all heads of all sequences, on all threads.

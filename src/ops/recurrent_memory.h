@@ -10,7 +10,7 @@
 #include "kernels/parallel_ranges.h"
 #include "ops/recurrent_cells.h"
 #include "ops/recurrent_input.h"
-#include "ops/room.h"
+#include "base/room.h"
 
 namespace mantissa::ops {
 

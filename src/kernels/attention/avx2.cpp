@@ -1,16 +1,29 @@
-// The loops of attention compiled for AVX2.
+// Attention for AVX2.
 #include <algorithm>
+#include <cstring>
 
 #include "base/target.h"
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_room.h"
 #include "numerics/exponential.h"
 #include "numerics/rounding.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
+
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX2_BEGIN
 namespace {
-#include "kernels/attention/attention_loops.h"
+#include "kernels/lanes/avx2.h"
+#include "kernels/round_even_loops.h"
+// Built on these.
+#include "kernels/lanes/arithmetic.h"
+// Built on that.
+#include "kernels/attention/pair_products.h"
+#include "kernels/attention/row_loops.h"
+#include "kernels/lanes/exp2.h"
+// Built on all.
+#include "kernels/attention/block_loops.h"
 }  // namespace
 
 const AttentionKernels kAttentionAvx2 = {"attention_avx2", kNeedsAvx2, forward, backward};

@@ -1,16 +1,29 @@
-// The loops of attention compiled for AVX-512.
+// Attention for AVX-512.
 #include <algorithm>
+#include <cstring>
 
 #include "base/target.h"
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_room.h"
 #include "numerics/exponential.h"
 #include "numerics/rounding.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
+
 namespace mantissa::kernels {
 MANTISSA_TARGET_AVX512VNNI_BEGIN
 namespace {
-#include "kernels/attention/attention_loops.h"
+#include "kernels/lanes/avx512vnni.h"
+#include "kernels/round_even_loops.h"
+// Built on these.
+#include "kernels/lanes/arithmetic.h"
+// Built on that.
+#include "kernels/attention/pair_products.h"
+#include "kernels/attention/row_loops.h"
+#include "kernels/lanes/exp2.h"
+// Built on all.
+#include "kernels/attention/block_loops.h"
 }  // namespace
 
 const AttentionKernels kAttentionAvx512Vnni = {"attention_avx512vnni", kNeedsAvx512Vnni, forward,

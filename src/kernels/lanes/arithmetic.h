@@ -8,7 +8,7 @@
 // unsigned_product(a, b) of the lanes' low 32 bits; kHas64BitLanes, whether there are a product and
 // an arithmetic shift of them; Words, 2 * kLanes int32, with load_words and store_words,
 // interleaved(evens, odds), the low 32 bits, interleaved_highs, the others, and sums_of_products(a,
-// b) of their halves, 16 bits each; load_evens and load_odds of 2 * kLanes int64.
+// b) of their halves, 16 bits each, and add_products(sums, a, b), which adds these; load_evens and load_odds of 2 * kLanes int64.
 
 // Sums and left shifts that may wrap are unsigned.
 inline UnsignedLanes wrapping(Lanes lanes) noexcept {

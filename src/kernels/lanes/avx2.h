@@ -47,6 +47,10 @@ inline Words sums_of_products(Words a, Words b) noexcept {
       _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
 
+inline Words add_products(Words sums, Words a, Words b) noexcept {
+  return sums + sums_of_products(a, b);
+}
+
 inline Words load_words(const int32_t* from) noexcept {
   return reinterpret_cast<Words>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }

@@ -46,6 +46,12 @@ inline Words sums_of_products(Words a, Words b) noexcept {
       _mm512_madd_epi16(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 
+inline Words add_products(Words sums, Words a, Words b) noexcept {
+  return reinterpret_cast<Words>(_mm512_dpwssd_epi32(reinterpret_cast<__m512i>(sums),
+                                                     reinterpret_cast<__m512i>(a),
+                                                     reinterpret_cast<__m512i>(b)));
+}
+
 inline Words load_words(const int32_t* from) noexcept {
   return reinterpret_cast<Words>(_mm512_loadu_si512(from));
 }

@@ -7,6 +7,8 @@
 #include "kernels/round_even_loops.h"
 // Built on these.
 #include "kernels/lanes/arithmetic.h"
+// Built on that.
+#include "kernels/lanes/exp2.h"
 
 constexpr int64_t kLaneClasses = 64;
 
@@ -38,8 +40,8 @@ struct Columns {
   void set_column(int64_t c, Lanes numbers) { store(values + c * kLanes, numbers); }
 };
 
-// The columns' powers exp(logit - largest) in Q30 and, of positive sign, their logarithms:
-// natural_to_log2_q16 and exp2_q30 of exponential.h.
+// The powers exp(logit - largest) by their logarithms: natural_to_log2_q16, of positive sign, for
+// exp2_q30_lanes.
 struct Powers {
   UnsignedLanes below_half, odd;
   int shift;
@@ -56,15 +58,6 @@ struct Powers {
     const Lanes rounded = as_signed((n + below_half + ((n >> shift) & odd)) >> shift);
     constexpr int64_t kMost = int64_t{1} << 40;
     return wrapping(rounded > kMost ? all(kMost) : rounded);
-  }
-  static Lanes power(UnsignedLanes logarithm) {
-    const Lanes fraction = as_signed((UnsignedLanes{} - logarithm) & 0xffff);
-    const Lanes right = as_signed((logarithm + 0xffff) >> 16);
-    Lanes power = all(kExp2Coefficients[5]);
-    for (int i = 4; i >= 0; --i) {
-      power = kExp2Coefficients[i] + as_signed(wrapping(unsigned_product(power, fraction)) >> 16);
-    }
-    return as_signed(wrapping(power) >> wrapping(right > 63 ? all(63) : right));
   }
 };
 
@@ -114,7 +107,7 @@ struct Quotients {
 inline Lanes raise(Columns& columns, const Powers& powers) noexcept {
   Lanes sums = {};
   for (int64_t c = 0; c < columns.classes; ++c) {
-    const Lanes power = Powers::power(powers.logarithm(columns.largest - columns.column(c)));
+    const Lanes power = exp2_q30_lanes(powers.logarithm(columns.largest - columns.column(c)));
     columns.set_column(c, power);
     sums += power;
   }
@@ -159,7 +152,7 @@ inline LossSums loss_of_columns(const SoftmaxCrossEntropy& args, int64_t begin_r
     for (int64_t c = 0; c < args.classes; ++c) {
       const UnsignedLanes logarithm = powers.logarithm(columns.largest - columns.column(c));
       logarithms += as_signed(logarithm);
-      sums += Powers::power(logarithm);
+      sums += exp2_q30_lanes(logarithm);
     }
     add_losses(args, targets, row, columns, sums, logarithms, total);
   }

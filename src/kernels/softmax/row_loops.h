@@ -36,7 +36,7 @@ struct ClassRow {
     for (int64_t c = 0; c < classes; c += kLanes) {
       const UnsignedLanes logarithm_lanes = logarithm(c);
       logarithms += as_signed(logarithm_lanes);
-      powers_sums += Powers::power(logarithm_lanes);
+      powers_sums += exp2_q30_lanes(logarithm_lanes);
     }
     Sums sums{.powers = -(lanes_behind() << 30)};
     for (int64_t lane = 0; lane < kLanes; ++lane) {
@@ -106,7 +106,7 @@ inline WideStatistics gradient_of_rows(const SoftmaxCrossEntropy& args, int shif
     Lanes classes = classes_from(0);
     for (int64_t c = 0; c < args.classes; c += kLanes, classes += kLanes) {
       const Lanes target = labels == classes ? all(targets.label) : all(targets.other);
-      Lanes wide = quotients(Powers::power(row.logarithm(c))) - target;
+      Lanes wide = quotients(exp2_q30_lanes(row.logarithm(c))) - target;
       if (factor != 1) wide *= factor;
       if (c + kLanes > args.classes) wide = classes < ends ? wide : Lanes{};
       store_lanes(narrowing(wide), args.classes - c, out + c);
@@ -122,7 +122,7 @@ inline void probabilities_of_rows(const SoftmaxCrossEntropy& args, int32_t* out,
     const ClassRow row(args, powers, i);
     const Quotients quotients(all(row.sums().powers));
     for (int64_t c = 0; c < args.classes; c += kLanes) {
-      store_lanes(quotients(Powers::power(row.logarithm(c))), args.classes - c,
+      store_lanes(quotients(exp2_q30_lanes(row.logarithm(c))), args.classes - c,
                   out + i * args.classes + c);
     }
   }

@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 
-namespace mantissa::ops {
+namespace mantissa {
 
 // Over null it only counts bytes.
 class Room {
@@ -25,4 +25,4 @@ class Room {
   int64_t bytes_ = 0;
 };
 
-}  // namespace mantissa::ops
+}  // namespace mantissa

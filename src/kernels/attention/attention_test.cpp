@@ -1,0 +1,211 @@
+// The reference against attention in long double, and every instruction set against the reference.
+#include "kernels/attention/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/elementwise/test_values.h"
+#include "kernels/test_rows.h"
+#include "numerics/rounding.h"
+
+namespace mantissa::kernels {
+namespace {
+
+struct Sizes {
+  int64_t queries, keys, channels, valid_keys;
+  bool causal = false;
+};
+
+// Operands of one head, of so many bits, and what the kernels make of them.
+class Subject {
+ public:
+  Subject(const Sizes& sizes, int q_bits, int kv_bits, int grad_bits, int shift)
+      : q_(test_values<int16_t>(sizes.queries * sizes.channels, 1, q_bits - 1)),
+        k_(test_values<int16_t>(sizes.keys * sizes.channels, 2, kv_bits - 1)),
+        v_(test_values<int16_t>(sizes.keys * sizes.channels, 3, kv_bits - 1)),
+        grad_out_(test_values<int32_t>(sizes.queries * sizes.channels, 4, grad_bits - 1)) {
+    for (auto [numbers, bits] : {std::pair{&q_, q_bits}, {&k_, kv_bits}, {&v_, kv_bits}}) {
+      for (int16_t& n : *numbers) n = static_cast<int16_t>(saturate(n, mantissa_limit(bits)));
+    }
+    for (int32_t& n : grad_out_) n = static_cast<int32_t>(saturate(n, mantissa_limit(grad_bits)));
+    head = {.q = q_.data(),
+            .k = k_.data(),
+            .v = v_.data(),
+            .queries = sizes.queries,
+            .keys = sizes.keys,
+            .channels = sizes.channels,
+            .valid_keys = sizes.valid_keys,
+            .causal = sizes.causal,
+            .q_bits = q_bits,
+            .k_bits = kv_bits,
+            .v_bits = kv_bits,
+            .scale = 756'389,
+            .shift = shift};
+    const int bits = bit_length(static_cast<uint64_t>(sizes.channels - 1));
+    gradient = {.grad_out = grad_out_.data(),
+                .grad_out_bits = grad_bits,
+                .grad_p_shift = std::max(0, grad_bits - 16) + std::max(0, kv_bits - 8),
+                .scale = 23'170,
+                .shift = 22 + bits};
+  }
+
+  std::vector<int64_t> forward(const AttentionKernels& kernels) {
+    const int64_t stride = head.channels + 3;
+    std::vector<int64_t> out(static_cast<size_t>(head.queries * stride), -7);
+    std::vector<int64_t> room = make_room(false);
+    kernels.forward(head, reinterpret_cast<std::byte*>(room.data()), out.data(), stride);
+    return out;
+  }
+
+  // Of queries, keys and values, one behind the other.
+  std::vector<int64_t> backward(const AttentionKernels& kernels) {
+    const int64_t stride = head.channels + 3;
+    std::vector<int64_t> all(static_cast<size_t>((head.queries + 2 * head.keys) * stride), -7);
+    gradient.stride = stride;
+    gradient.grad_q = all.data();
+    gradient.grad_k = all.data() + head.queries * stride;
+    gradient.grad_v = gradient.grad_k + head.keys * stride;
+    std::vector<int64_t> room = make_room(true);
+    kernels.backward(head, reinterpret_cast<std::byte*>(room.data()), gradient);
+    return all;
+  }
+
+  AttentionHead head;
+  AttentionGradient gradient;
+
+ private:
+  std::vector<int64_t> make_room(bool is_backward) const {
+    return std::vector<int64_t>(static_cast<size_t>(
+        attention_room_bytes(head.queries, head.keys, head.channels, is_backward) / 8));
+  }
+
+  std::vector<int16_t> q_, k_, v_;
+  std::vector<int32_t> grad_out_;
+};
+
+constexpr Sizes kSizes[] = {
+    {1, 1, 1, 1},   {1, 1, 2, 1},     {5, 5, 4, 5, true},      {33, 33, 16, 33, true},
+    {7, 40, 6, 37}, {70, 65, 64, 60}, {64, 600, 32, 599},      {12, 9, 256, 9},
+    {6, 8, 5, 7},   {9, 10, 8, 0},    {100, 100, 34, 83, true}};
+
+TEST(Attention, AgreesWithLongDouble) {
+  for (const Sizes& sizes : kSizes) {
+    constexpr int kShift = 22;  // scores are small numbers
+    Subject subject(sizes, 8, 8, 16, kShift);
+    const AttentionHead& head = subject.head;
+    const auto out = subject.forward(kAttentionReference);
+    for (int64_t i = 0; i < head.queries; ++i) {
+      std::vector<long double> powers;
+      long double sum = 0;
+      for (int64_t j = 0; j < head.keys_of(i); ++j) {
+        long double score = 0;
+        for (int64_t c = 0; c < head.channels; ++c) {
+          score += static_cast<long double>(head.q[i * head.channels + c]) *
+                   head.k[j * head.channels + c];
+        }
+        powers.push_back(
+            exp2l(ldexpl(score * static_cast<long double>(head.scale), -(kShift + 16))));
+        sum += powers.back();
+      }
+      for (int64_t c = 0; c < head.channels; ++c) {
+        long double wanted = 0, most = 1;  // P is off by half of 2^-7 at most, and by 1 of 128
+        for (int64_t j = 0; j < head.keys_of(i); ++j) {
+          const auto v = static_cast<long double>(head.v[j * head.channels + c]);
+          wanted += powers[static_cast<size_t>(j)] / sum * 128 * v;
+          most += fabsl(v) * (powers[static_cast<size_t>(j)] / sum > 0.99L ? 1.01L : 0.51L);
+        }
+        ASSERT_NEAR(static_cast<double>(out[i * (head.channels + 3) + c]),
+                    static_cast<double>(wanted), static_cast<double>(most))
+            << i << " " << c;
+      }
+    }
+  }
+}
+
+// The gradients of one query that meets one key: P is 127 of 2^-7 whatever the score, so that
+// only the value's gradient is far from 0.
+TEST(Attention, OneKeyTakesTheWholeGradient) {
+  Subject subject({1, 1, 2, 1}, 8, 8, 16, 20);
+  const auto all = subject.backward(kAttentionReference);
+  for (int64_t c = 0; c < 2; ++c) {
+    EXPECT_EQ(all[10 + c], 127 * subject.gradient.grad_out[c]);
+  }
+}
+
+class AttentionRows : public RowTest<AttentionKernels> {};
+
+TEST_P(AttentionRows, EqualTheReference) {
+  for (const Sizes& sizes : kSizes) {
+    for (const auto& [q_bits, kv_bits, grad_bits] :
+         {std::tuple{8, 8, 16}, {4, 6, 8}, {8, 16, 16}, {16, 16, 16}, {8, 8, 24}}) {
+      for (const int shift : {-3, 0, 9, 16, 22, 70}) {
+        SCOPED_TRACE(testing::Message()
+                     << sizes.queries << "x" << sizes.keys << "x" << sizes.channels << ", "
+                     << q_bits << ", " << kv_bits << ", " << grad_bits << " bits, shift " << shift);
+        Subject subject(sizes, q_bits, kv_bits, grad_bits, shift);
+        ASSERT_EQ(subject.forward(*GetParam()), subject.forward(kAttentionReference));
+        ASSERT_EQ(subject.backward(*GetParam()), subject.backward(kAttentionReference));
+      }
+    }
+  }
+}
+
+// The largest mantissas of all, of one sign each.
+TEST_P(AttentionRows, LargestSumsEqualTheReference) {
+  for (const int64_t keys : {300, 4096}) {
+    const Sizes sizes{34, keys, keys == 300 ? 256 : 64, keys};
+    Subject subject(sizes, 8, 8, 16, 16);
+    const std::vector<int16_t> q(sizes.queries * sizes.channels, 127),
+        k(sizes.keys * sizes.channels, -127);
+    std::vector<int16_t> v(sizes.keys * sizes.channels, 127);
+    for (size_t i = 0; i < v.size() / 2; ++i) v[i] = -127;
+    const std::vector<int32_t> grad(sizes.queries * sizes.channels, -32767);
+    subject.head.q = q.data();
+    subject.head.k = k.data();
+    subject.head.v = v.data();
+    subject.gradient.grad_out = grad.data();
+    ASSERT_EQ(subject.forward(*GetParam()), subject.forward(kAttentionReference));
+    ASSERT_EQ(subject.backward(*GetParam()), subject.backward(kAttentionReference));
+  }
+}
+
+// The queries of a piece behind others, whose keys are there.
+TEST_P(AttentionRows, LaterQueriesEqualTheReference) {
+  for (const int64_t first : {1, 40}) {
+    const Sizes sizes{3, 64, 16, 64, true};
+    Subject subject(sizes, 8, 8, 16, 12);
+    subject.head.first_query = first;
+    subject.head.valid_keys = first + sizes.queries;
+    const auto wanted = subject.forward(kAttentionReference);
+    ASSERT_EQ(subject.forward(*GetParam()), wanted);
+    const int64_t keys = subject.head.keys_of(0);
+    EXPECT_EQ(keys, first + 1);
+  }
+}
+
+TEST_P(AttentionRows, QueriesWithShiftsOfTheirOwnEqualTheReference) {
+  const Sizes sizes{37, 50, 16, 44};
+  std::vector<int32_t> shifts;
+  for (int32_t i = 0; i < sizes.queries; ++i) shifts.push_back(i % 9 - 4);
+  for (const int kv_bits : {8, 16}) {
+    Subject subject(sizes, 8, kv_bits, 16, 12);
+    const auto without = subject.forward(kAttentionReference);
+    subject.head.query_shifts = shifts.data();
+    const auto wanted = subject.forward(kAttentionReference);
+    ASSERT_NE(wanted, without);
+    ASSERT_EQ(subject.forward(*GetParam()), wanted);
+    ASSERT_EQ(subject.backward(*GetParam()), subject.backward(kAttentionReference));
+  }
+}
+
+#if defined(__x86_64__)
+INSTANTIATE_TEST_SUITE_P(Rows, AttentionRows,
+                         testing::Values(&kAttentionAvx2, &kAttentionAvx512Vnni), row_name);
+#else
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(AttentionRows);
+#endif
+
+}  // namespace
+}  // namespace mantissa::kernels
