@@ -265,6 +265,7 @@ Info info(const std::string& isa, std::string& error) {
                   {"softmax", table.softmax->name},
                   {"attention", table.attention->name},
                   {"row_products", table.row_products->name},
+                  {"row_norms", table.row_norms->name},
                   {"squared_error", table.squared_error->name},
                   {"update", table.update->name},
                   {"rounding", table.rounding->name},

@@ -43,8 +43,8 @@ Result<DatasetInfo> synthetic_text_info(int64_t sequence, int64_t vocabulary, in
     return invalid_input("synthetic texts: from 1 to " + std::to_string(kLongestSequence) +
                          " tokens of an example, out of 1 to " + std::to_string(kMaxClasses));
   }
-  const int64_t bytes = sequence * count * int64_t{sizeof(int32_t)};
-  if (count < 1 || bytes > kMostBytes) {
+  const auto bytes = checked_product({sequence, count, int64_t{sizeof(int32_t)}});
+  if (count < 1 || !bytes || *bytes > kMostBytes) {
     return invalid_input("synthetic texts: a batch has at least one, and at most 1 GiB of tokens");
   }
   return DatasetInfo{.name = kSyntheticData,
@@ -52,7 +52,7 @@ Result<DatasetInfo> synthetic_text_info(int64_t sequence, int64_t vocabulary, in
                      .train_count = count,
                      .test_count = count,
                      .sequence = sequence,
-                     .text_bytes = bytes};
+                     .text_bytes = *bytes};
 }
 
 std::vector<std::vector<int32_t>> synthetic_tokens(const DatasetInfo& info, TextTask task,

@@ -28,7 +28,37 @@ TEST(Synthetic, UsesAllBytesAndOnlyTheClassesThatThereAre) {
             (std::set<Label>{0, 1, 2}));
 }
 
+TEST(Synthetic, TextsHaveTheArraysOfTheirTask) {
+  const auto info = synthetic_text_info(16, 50, 64);
+  ASSERT_TRUE(info.ok());
+  for (const TextTask task : {TextTask::kNextToken, TextTask::kMasks, TextTask::kTranslation}) {
+    const auto arrays = synthetic_tokens(*info, task, 1);
+    const auto specs = specs_for(task, 16);
+    ASSERT_EQ(arrays.size(), specs.size());
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const std::vector<int32_t>& array = arrays[i];
+      EXPECT_EQ(std::ssize(array), 64 * specs[i].shape.count());
+      const auto [least, most] = std::minmax_element(array.begin(), array.end());
+      const bool is_length = specs[i].shape.rank == 0;
+      const bool ignores = task == TextTask::kMasks && specs[i].name == kLabelTensor;
+      const bool is_constant = is_length || specs[i].name == kSegmentTensor;
+      EXPECT_EQ(*least, ignores ? kIgnoredLabel : is_length ? 16 : 0) << specs[i].name;
+      EXPECT_EQ(*most, is_length ? 16 : is_constant ? 0 : 49) << specs[i].name;
+      const auto ignored = std::count(array.begin(), array.end(), kIgnoredLabel);
+      EXPECT_NEAR(static_cast<double>(ignored), ignores ? 0.85 * 64 * 16 : 0, ignores ? 60 : 0);
+    }
+    EXPECT_EQ(arrays, synthetic_tokens(*info, task, 1));
+    EXPECT_NE(arrays, synthetic_tokens(*info, task, 2));
+  }
+}
+
 TEST(Synthetic, RefusesWhatCannotBe) {
+  EXPECT_FALSE(synthetic_text_info(0, 50, 1).ok());
+  EXPECT_FALSE(synthetic_text_info(16, 0, 1).ok());
+  EXPECT_FALSE(synthetic_text_info(16, 50, 0).ok());
+  EXPECT_FALSE(synthetic_text_info(16, kMaxClasses + 1, 1).ok());
+  EXPECT_FALSE(synthetic_text_info(kLongestSequence, 50, int64_t{1} << 40).ok());
+
   EXPECT_FALSE(synthetic_info(0, 28, 1, 10, 1).ok());
   EXPECT_FALSE(synthetic_info(28, 28, 1, 10, 0).ok());
   EXPECT_FALSE(synthetic_info(28, 28, 1, kMaxClasses + 1, 1).ok());

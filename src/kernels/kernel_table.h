@@ -14,6 +14,7 @@
 #include "kernels/pooling/pooling.h"
 #include "kernels/rescale/rescale.h"
 #include "kernels/rounding/rounding.h"
+#include "kernels/row_norms/row_norms.h"
 #include "kernels/row_products/row_products.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/squared_error/squared_error.h"
@@ -31,6 +32,7 @@ struct KernelTable {
   const SoftmaxKernels* softmax = nullptr;
   const AttentionKernels* attention = nullptr;
   const RowProductKernels* row_products = nullptr;
+  const RowNormKernels* row_norms = nullptr;
   const SquaredErrorKernels* squared_error = nullptr;
   const UpdateKernels* update = nullptr;
   const RoundingKernels* rounding = nullptr;

@@ -5,10 +5,12 @@
 // With q of a row, C channels, S = sum q and D = C q - S, V = C sum q^2 - S^2 (RMS norm: S = 0),
 // x^ = D / sqrt(V + epsilon C^2 2^(-2e)): the factor is kept in 31 bits, x^ is rounded to 2^-24.
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
+#include "kernels/row_norms/elements.h"
 #include "numerics/real.h"
 #include "ops/fp32/fp32.h"
 #include "ops/kernel_name.h"
@@ -23,9 +25,11 @@ namespace {
 // "least_bits": mantissas of the result have at least so many.
 constexpr AttributeSpec kSchema[] = {real("epsilon", 1e-5, 1e-30, 1),
                                      whole("least_bits", 0, 0, 16)};
-constexpr int kFactorBits = 31;
-constexpr int kFraction = 24;  // of x^
-using Wide = __int128;         // sums of gradients times x^
+using kernels::kNormFraction;
+using kernels::RowNorm;
+using Wide = __int128;  // sums of gradients times x^
+using NormalisedRow = std::array<int32_t, kMostRowChannels>;
+static_assert(kMostRowChannels == kernels::kMostNormChannels);
 
 Result<Shape> infer(const Attributes&, std::span<const Shape> inputs) {
   if (inputs.size() != 1 || inputs[0].rank == 0) return invalid_input("wants one [..., C] input");
@@ -51,90 +55,100 @@ std::vector<Parameter> scale_only(const Attributes&, std::span<const Shape> inpu
   return {channel_parameter("scale", inputs[0], Initialiser::kOne)};
 }
 
-// The normalisation of a row: x^ = (C q - sum) * factor * 2^-shift.
-struct RowNorm {
-  int64_t sum = 0;
-  int32_t factor = 0;
-  int32_t shift = 0;
+int64_t row_bytes(int64_t rows) { return round_up<int64_t>(rows * int64_t{sizeof(RowNorm)}, 64); }
+
+int64_t offset_bytes(int64_t channels) {
+  return round_up<int64_t>(channels * int64_t{sizeof(int64_t)}, 64);
+}
+
+// A thread's sums over rows, [2, channels], of the scale and of the offset: of all its rows, and of
+// a few.
+struct PartialSums {
+  Wide* all;
+  int64_t* some;
 };
 
-int64_t row_bytes(int64_t rows) { return round_up<int64_t>(rows * int64_t{sizeof(RowNorm)}, 64); }
+int64_t partial_bytes(int64_t channels) {
+  return round_up<int64_t>(2 * channels * int64_t{sizeof(Wide) + sizeof(int64_t)}, 64);
+}
+
+PartialSums partial_sums(const OpContext& c, int64_t part, int64_t channels) {
+  auto* const all = reinterpret_cast<Wide*>(c.workspace + part * partial_bytes(channels));
+  return {all, reinterpret_cast<int64_t*>(all + 2 * channels)};
+}
 
 OpMemory memory(const OpShapes& s, const PlanningContext&) {
   const int64_t channels = s.output.last(), rows = s.output.count() / channels;
-  return {.saved_bytes = row_bytes(rows),
-          .forward = {.workspace_bytes = row_bytes(rows)},
-          .backward_weights = {.workspace_bytes =
-                                   kernels::kMaximumParts * 2 * channels * int64_t{sizeof(Wide)}}};
+  return {
+      .saved_bytes = row_bytes(rows),
+      .forward = {.workspace_bytes = offset_bytes(channels) + row_bytes(rows)},
+      .backward_weights = {.workspace_bytes = kernels::kMaximumParts * partial_bytes(channels)}};
+}
+
+kernels::ConstMantissaSpan row_of(const Tensor& tensor, int64_t row, int64_t channels) {
+  return gradient_from(tensor, row * channels);
 }
 
 template <bool kCentred>
-RowNorm row_norm(const OpContext& c, const Mantissas& in, int64_t row, int64_t channels) {
-  RowNorm norm;
-  int64_t squares = 0;
-  for (int64_t i = row * channels; i < (row + 1) * channels; ++i) {
-    const int64_t q = in[i];
-    if (kCentred) norm.sum += q;
-    squares += q * q;
-  }
+RowNorm row_norm(const OpContext& c, int64_t row, int64_t channels) {
+  const auto [sum, squares] =
+      c.kernels->row_norms->sums(row_of(c.inputs[0], row, channels), channels);
+  RowNorm norm{.sum = kCentred ? sum : 0};
   const int exponent = c.inputs[0].row_exponent(row);
   const Real epsilon =
       ldexp(Real(c.attributes->real("epsilon")) * Real(channels * channels), -2 * exponent);
   const Real factor = Real(1) / sqrt(Real(channels * squares - norm.sum * norm.sum) + epsilon);
-  norm.shift = fixed_point_shift(factor, kFactorBits);
-  norm.factor =
-      static_cast<int32_t>(to_fixed_point(factor, norm.shift, mantissa_limit(kFactorBits + 1)));
+  norm.shift = fixed_point_shift(factor, kernels::kNormFactorBits);
+  norm.factor = static_cast<int32_t>(
+      to_fixed_point(factor, norm.shift, mantissa_limit(kernels::kNormFactorBits + 1)));
   return norm;
 }
 
-// x^ of an element in units of 2^-24.
-int64_t normalised(const RowNorm& norm, int64_t channels, int64_t q) {
-  return rescale_rne((channels * q - norm.sum) * norm.factor, norm.shift - kFraction);
+void normalise(const OpContext& c, const RowNorm& norm, int64_t row, int64_t channels,
+               NormalisedRow& x) {
+  c.kernels->row_norms->normalise(row_of(c.inputs[0], row, channels), norm, channels, x.data());
 }
 
 RowNorm* rows_of(const OpContext& c, std::byte* otherwise) {
   return reinterpret_cast<RowNorm*>(c.saved != nullptr ? c.saved : otherwise);
 }
 
+// The offsets in units of wide values.
+const int64_t* scaled_offsets(const OpContext& c, int wide_exponent, int64_t channels) {
+  const Tensor& offset = c.parameters[1].mantissa;
+  auto* const offsets = reinterpret_cast<int64_t*>(c.workspace);
+  for (int64_t i = 0; i < channels; ++i) {
+    offsets[i] = rescale_rne(offset.as<int16_t>()[i], wide_exponent - *offset.exponent);
+  }
+  return offsets;
+}
+
 template <bool kCentred>
 void forward(const OpContext& c) {
   const int64_t channels = c.output.shape.last(), rows = c.output.count() / channels;
-  const Mantissas in(c.inputs[0]);
-  RowNorm* const norms = rows_of(c, c.workspace);
+  RowNorm* const norms = rows_of(c, c.workspace + offset_bytes(channels));
   kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t row = begin; row < end; ++row) {
-                               norms[row] = row_norm<kCentred>(c, in, row, channels);
+                               norms[row] = row_norm<kCentred>(c, row, channels);
                              }
                            });
   const Tensor& scale = c.parameters[0].mantissa;
-  const auto* gamma = scale.as<int16_t>();
-  const auto exponent_at = [&](int64_t) { return *scale.exponent - kFraction; };
-  write_rows(c, exponent_at, [&](int64_t row, int wide_exponent, int64_t* wide) {
-    for (int64_t i = 0; i < channels; ++i) {
-      wide[i] = normalised(norms[row], channels, in[row * channels + i]) * gamma[i];
-    }
-    if constexpr (kCentred) {
-      const Tensor& offset = c.parameters[1].mantissa;
-      const int shift = wide_exponent - *offset.exponent;
-      for (int64_t i = 0; i < channels; ++i) {
-        wide[i] += rescale_rne(offset.as<int16_t>()[i], shift);
-      }
-    }
-  });
-}
-
-// n * 2^-shift to nearest, ties to even; |n| < 2^125, and the result fits int64.
-int64_t rounded(Wide n, int shift) {
-  if (shift > 120) return 0;
-  if (shift == 0) return static_cast<int64_t>(n);
-  const Wide half = Wide{1} << (shift - 1);
-  return static_cast<int64_t>((n + half - 1 + ((n >> shift) & 1)) >> shift);
+  const int exponent = *scale.exponent - kNormFraction;
+  const int64_t* offsets = nullptr;
+  if constexpr (kCentred) offsets = scaled_offsets(c, exponent, channels);
+  write_rows(
+      c, [&](int64_t) { return exponent; },
+      [&](int64_t row, int, int64_t* wide) {
+        NormalisedRow x;
+        normalise(c, norms[row], row, channels, x);
+        c.kernels->row_norms->scale(x.data(), scale.as<int16_t>(), offsets, channels, wide);
+      });
 }
 
 // n * 2^-shift for any shift, as rescale_rne.
 int64_t rescaled(Wide n, int shift) {
-  if (shift >= 0) return rounded(n, shift);
+  if (shift >= 0) return kernels::rounded(n, shift);
   const Wide size = n < 0 ? -n : n;
   if (bit_length(static_cast<unsigned __int128>(size)) - shift > 61) {
     return n < 0 ? -kWideLimit : kWideLimit;
@@ -142,28 +156,49 @@ int64_t rescaled(Wide n, int shift) {
   return static_cast<int64_t>(n) * (int64_t{1} << -shift);
 }
 
+// Adds the gradients of rows [begin, end), of at most 16 bits.
+void add_rows(const OpContext& c, const RowNorm* norms, int64_t begin, int64_t end,
+              int64_t channels, const PartialSums& sums) {
+  std::fill_n(sums.some, 2 * channels, int64_t{0});
+  NormalisedRow x;
+  for (int64_t row = begin; row < end; ++row) {
+    normalise(c, norms[row], row, channels, x);
+    c.kernels->row_norms->add_gradients(x.data(), row_of(c.grad_output, row, channels), channels,
+                                        sums.some, sums.some + channels);
+  }
+  for (int64_t i = 0; i < 2 * channels; ++i) sums.all[i] += sums.some[i];
+}
+
+// The same of wider gradients.
+void add_wide_rows(const OpContext& c, const RowNorm* norms, int64_t begin, int64_t end,
+                   int64_t channels, const PartialSums& sums) {
+  const Mantissas grads(c.grad_output);
+  NormalisedRow x;
+  for (int64_t row = begin; row < end; ++row) {
+    normalise(c, norms[row], row, channels, x);
+    for (int64_t i = 0; i < channels; ++i) {
+      const int64_t g = grads[row * channels + i];
+      sums.all[i] += Wide{g} * x[static_cast<size_t>(i)];
+      sums.all[channels + i] += g;
+    }
+  }
+}
+
 // Sums over rows of the gradient, and of the gradient times x^, exact and rounded once.
 template <bool kCentred>
 void backward_weights(const OpContext& c) {
   const int64_t channels = c.grad_output.shape.last(), rows = c.grad_output.count() / channels;
-  const Mantissas in(c.inputs[0]), grads(c.grad_output);
   const RowNorm* const norms = rows_of(c, nullptr);
-  auto* const partial = reinterpret_cast<Wide*>(c.workspace);
+  const auto add = c.grad_output.bits <= 16 ? add_rows : add_wide_rows;
   const int64_t parts = kernels::parallel_ranges(
       *c.kernel.pool, rows, row_grain(channels), [&](int64_t begin, int64_t end, int64_t part) {
-        Wide* const of_scale = partial + part * 2 * channels;
-        Wide* const of_offset = of_scale + channels;
-        std::fill_n(of_scale, 2 * channels, Wide{0});
-        for (int64_t row = begin; row < end; ++row) {
-          for (int64_t i = 0; i < channels; ++i) {
-            const int64_t g = grads[row * channels + i];
-            const int64_t x = normalised(norms[row], channels, in[row * channels + i]);
-            of_scale[i] += Wide{g} * x;
-            of_offset[i] += g;
-          }
+        const PartialSums sums = partial_sums(c, part, channels);
+        std::fill_n(sums.all, 2 * channels, Wide{0});
+        for (int64_t at = begin; at < end; at += kernels::kMostNormRows) {
+          add(c, norms, at, std::min(end, at + kernels::kMostNormRows), channels, sums);
         }
       });
-  const int fractions[] = {kFraction, 0};
+  const int fractions[] = {kNormFraction, 0};
   for (int p = 0; p < (kCentred ? 2 : 1); ++p) {
     const Tensor& gradient = c.parameters[p].gradient;
     if (gradient.empty()) continue;
@@ -171,7 +206,7 @@ void backward_weights(const OpContext& c) {
     for (int64_t i = 0; i < channels; ++i) {
       Wide sum = 0;
       for (int64_t part = 0; part < parts; ++part) {
-        sum += partial[(2 * part + p) * channels + i];
+        sum += partial_sums(c, part, channels).all[p * channels + i];
       }
       int64_t& total = gradient.as<int64_t>()[i];
       total = accumulate(total, rescaled(sum, shift));
@@ -179,48 +214,27 @@ void backward_weights(const OpContext& c) {
   }
 }
 
-// Bits that products with the factor lose at least, so that they fit int64.
-constexpr int kProductShift = 30;
-
-// dx = (1 / sigma) (d - mean of d - x^ * mean of d x^) with d = scale dy; RMS norm has no mean of
-// d.
-template <bool kCentred>
-void gradient_of_row(const OpContext& c, const Mantissas& in, const Mantissas& grads,
-                     const RowNorm& norm, int64_t row, int least_shift, int64_t* wide) {
-  const int64_t channels = c.grad_output.shape.last();
-  const auto* gamma = c.parameters[0].mantissa.as<int16_t>();
-  int64_t sum = 0;
-  Wide sum_x = 0;
-  for (int64_t i = 0; i < channels; ++i) {
-    const int64_t at = row * channels + i;
-    const int64_t d = grads[at] * gamma[i];
-    if (kCentred) sum += d;
-    sum_x += Wide{d} * normalised(norm, channels, in[at]);
-  }
-  const int shift = kProductShift + norm.shift - least_shift;
-  for (int64_t i = 0; i < channels; ++i) {
-    const int64_t at = row * channels + i;
-    const int64_t x = normalised(norm, channels, in[at]);
-    const int64_t centred =
-        channels * (grads[at] * gamma[i]) - sum - rounded(x * sum_x, 2 * kFraction);
-    wide[i] = rounded(Wide{centred} * norm.factor, shift);
-  }
-}
-
 template <bool kCentred>
 void backward_input(const OpContext& c) {
   const Tensor &input = c.inputs[0], &grad_input = c.grad_inputs[0];
-  const int64_t rows = grad_input.count() / grad_input.shape.last();
-  const Mantissas in(input), grads(c.grad_output);
+  const int64_t channels = grad_input.shape.last(), rows = grad_input.count() / channels;
   const RowNorm* const norms = rows_of(c, nullptr);
   const int least_shift = std::min_element(norms, norms + rows, [](const auto& a, const auto& b) {
                             return a.shift < b.shift;
                           })->shift;
   const int wide_exponent = *c.grad_output.exponent + *c.parameters[0].mantissa.exponent -
-                            *input.exponent - least_shift + kProductShift;
+                            *input.exponent - least_shift + kernels::kNormProductShift;
   narrow_gradient(c, grad_input, wide_exponent, [&](int shift) {
     return narrow_rows(c, grad_input, true, shift, [&](int64_t row, int64_t* wide) {
-      gradient_of_row<kCentred>(c, in, grads, norms[row], row, least_shift, wide);
+      NormalisedRow x;
+      normalise(c, norms[row], row, channels, x);
+      const kernels::RowNormGradient args{
+          .x = x.data(),
+          .scale = c.parameters[0].mantissa.as<int16_t>(),
+          .centred = kCentred,
+          .factor = norms[row].factor,
+          .shift = kernels::kNormProductShift + norms[row].shift - least_shift};
+      c.kernels->row_norms->gradient(args, row_of(c.grad_output, row, channels), channels, wide);
     });
   });
 }
@@ -239,7 +253,7 @@ constexpr Op norm_row(const char* name, const OpFunctions* fp32) {
           .forward = forward<kCentred>,
           .backward_input = backward_input<kCentred>,
           .backward_weights = backward_weights<kCentred>,
-          .kernel = kernel_name<&kernels::KernelTable::wide>,
+          .kernel = kernel_name<&kernels::KernelTable::row_norms>,
           .fp32 = fp32};
 }
 

@@ -70,9 +70,27 @@ check_bench() {
   refuses "bench of a flat picture" 2 "input-size.*28x28" "${bench[@]}" --input-size 28x28
   refuses "bench of huge pictures" 2 "1 GiB" "${bench[@]}" --input-size 4096x4096x3 --batch-size 64
   refuses "bench: classes of a data set" 2 "classes" "${bench[@]}" --data "$data" --classes 5
-  refuses "bench: one class" 2 "classes: '1'.*2.*256" "${bench[@]}" --classes 1
+  refuses "bench: one class" 2 "classes: '1'.*2.*65536" "${bench[@]}" --classes 1
   refuses "bench: augmented noise" 2 "augment" "${bench[@]}" --augment flip
   accepts "bench --augment none" "^  median" "${bench[@]}" --augment none
+}
+
+# Steps of language models, on synthetic tokens.
+check_texts() {
+  local bench=(bench --batch-size 2 --sequence 16 --classes 50 --threads 2 --steps 2 --warmup 1)
+  local model
+  for model in transformer_lm gru_lm bert_tiny transformer_nmt; do
+    accepts "bench of $model" "^  median +[0-9.]+ us" "${bench[@]}" --model "$model" --sort time
+  done
+  accepts "bench of a language model in fp32" "attention_fp32" "${bench[@]}" --format fp32 \
+    --model transformer_lm
+  prints_json "bench of a language model --json" "${bench[@]}" --model bert_tiny --json --quiet \
+    --out "$folder/text.json"
+  holds "bench --json has the sequence" grep -q '"sequence": 16' "$folder/text.json"
+  refuses "bench of a text with the size of pictures" 2 "input-size.*--sequence" "${bench[@]}" \
+    --model bert_tiny --input-size 28x28x1
+  refuses "bench of a text that is given" 2 "leave out --data" bench --model bert_tiny --data "$data"
+  refuses "bench of pictures with a sequence" 2 "sequence" "${bench[@]}" --model mlp
 }
 
 # Predictions of a trained network, of a run or an exported file.
@@ -113,5 +131,6 @@ check_bench_targets() {
 }
 
 check_bench
+check_texts
 check_predictions
 finish

@@ -1,0 +1,29 @@
+// Norms of rows for AVX2.
+#include <algorithm>
+#include <cstring>
+
+#include "base/target.h"
+#include "kernels/row_norms/elements.h"
+#include "kernels/row_norms/row_norms.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+namespace mantissa::kernels {
+MANTISSA_TARGET_AVX2_BEGIN
+namespace {
+#include "kernels/lanes/avx2.h"
+#include "kernels/round_even_loops.h"
+// Built on these.
+#include "kernels/lanes/arithmetic.h"
+// Built on that.
+#include "kernels/row_norms/lane_loops.h"
+}  // namespace
+
+const RowNormKernels kRowNormsAvx2 = {"row_norms_avx2", kNeedsAvx2,   sums, normalise, scale,
+                                      gradient,         add_gradients};
+
+}  // namespace mantissa::kernels
+// Here, not earlier: templates are instantiated at the end, with the options in force there.
+MANTISSA_TARGET_END
+#endif
