@@ -5,6 +5,8 @@
 #include "mantissa/runs.h"
 #include "onnx/writer.h"
 #include "train/deployed_network.h"
+#include "train/encoder.h"
+#include "train/exported_sequence.h"
 
 namespace mantissa {
 namespace {
@@ -15,21 +17,35 @@ Result<onnx::ExportTarget> parse_target(const std::string& text) {
   return invalid_input("--target: '" + text + "' is none; choose ort or portable");
 }
 
+// Errors of the export name the file.
+Result<onnx::ExportedModel> of_file(const std::string& path, Result<onnx::ExportedModel> exported) {
+  if (exported.ok()) return exported;
+  return make_error(exported.error().code, path + ": " + exported.error().message);
+}
+
+// Of a run, or of an encoder.
+Result<onnx::ExportedModel> exported_model(const InferenceConfig& config,
+                                           onnx::ExportTarget target) {
+  if (config.from.empty()) {
+    MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(config.checkpoint));
+    return of_file(config.checkpoint, export_frozen(network, target));
+  }
+  MANTISSA_ASSIGN(const Format format, parse_format(config.format));
+  MANTISSA_ASSIGN(const Encoder encoder, load_encoder(config.from, format));
+  return of_file(config.from, export_encoder(encoder, target));
+}
+
 Result<ExportOutcome> run_export(const Settings& settings) {
   MANTISSA_ASSIGN(const InferenceConfig config, inference_config("export", settings));
   MANTISSA_ASSIGN(const onnx::ExportTarget target, parse_target(config.target));
   if (config.out.empty()) return invalid_input("--out: name the ONNX file to write");
   MANTISSA_RETURN_IF_ERROR(check_target("out", config.out));
-  MANTISSA_ASSIGN(const FrozenNetwork network, load_frozen(config.checkpoint));
-  auto exported = export_frozen(network, target);
-  if (!exported.ok()) {
-    return make_error(exported.error().code, config.checkpoint + ": " + exported.error().message);
-  }
-  MANTISSA_RETURN_IF_ERROR(onnx::write_model(config.out, exported->model));
+  MANTISSA_ASSIGN(onnx::ExportedModel exported, exported_model(config, target));
+  MANTISSA_RETURN_IF_ERROR(onnx::write_model(config.out, exported.model));
   ExportOutcome outcome;
   outcome.file = config.out;
-  outcome.nodes = std::ssize(exported->model.graph.nodes);
-  outcome.notes = std::move(exported->notes);
+  outcome.nodes = std::ssize(exported.model.graph.nodes);
+  outcome.notes = std::move(exported.notes);
   if (target == onnx::ExportTarget::kPortable) {
     outcome.notes.push_back(
         "weights of 4 bits make the file smaller; ONNX Runtime computes such layers in float32, "

@@ -40,6 +40,8 @@ Status parse_range(const std::string& text, InferenceConfig& config) {
 
 Status set(const std::string& name, const std::string& text, InferenceConfig& config) {
   if (name == "checkpoint") config.checkpoint = text;
+  if (name == "from") config.from = text;
+  if (name == "format") config.format = text;
   if (name == "data") config.data = text;
   if (name == "input") config.input = text;
   if (name == "csv") config.csv = text;
@@ -62,6 +64,9 @@ Status set(const std::string& name, const std::string& text, InferenceConfig& co
   }
   return {};
 }
+
+// Of exported encoders: 8 bits, an exponent for each row of values and of weights.
+constexpr const char* kEncoderFormat = "bfp:block=channel,blocks=token";
 
 const SettingInfo kCheckpoint{
     "checkpoint", "folder of a run, its model.safetensors, or an exported .onnx file", ""};
@@ -250,6 +255,10 @@ std::vector<SettingInfo> settings_of(const std::string& command) {
   }
   if (command == "export") {
     return {kCheckpoint,
+            {"from", "encoder in place of a run: a file of import, or a folder in BERT's layout",
+             ""},
+            {"format", "with --from: number format; fp32 writes a network of real numbers",
+             kEncoderFormat},
             {"target",
              "ort: for ONNX Runtime's integer kernels; portable: 4-bit weights where "
              "they fit",
@@ -428,6 +437,14 @@ Result<InferenceConfig> inference_config(const std::string& command, const Setti
   }
   if (!config.input.empty() && (settings.count("index") > 0 || settings.count("data") > 0)) {
     return invalid_input("give either --input, or --data and --index");
+  }
+  if (!config.from.empty()) {
+    if (config.format.empty()) config.format = kEncoderFormat;
+    if (config.checkpoint.empty()) return config;
+    return invalid_input("give either --checkpoint, or --from for an encoder");
+  }
+  if (!config.format.empty()) {
+    return invalid_input("--format: a run has its own; it is for encoders, which --from names");
   }
   if (config.checkpoint.empty()) {
     return invalid_input(

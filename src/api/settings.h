@@ -22,6 +22,8 @@ Status check_known(const std::string& command, const Settings& settings);
 // Settings of eval, predict and export.
 struct InferenceConfig {
   std::string checkpoint;
+  std::string from;    // export: an encoder, in place of a checkpoint
+  std::string format;  // of the encoder
   std::string data;
   std::string input;  // one a line
   std::string csv;

@@ -60,13 +60,16 @@ constexpr CommandInfo kCommands[] = {
      "A vector is the mean of the tokens' vectors, of length 1: the product of two is their "
      "cosine. "
      "docs/language.md."},
-    {"export", "Write a trained network as an ONNX file that computes the same bits",
+    {"export", "Write a trained network, or an encoder, as an ONNX file",
      "  mantissa export --checkpoint runs/a --out a.onnx\n"
-     "  mantissa export --checkpoint runs/a/model.safetensors --target portable --out a.onnx\n",
+     "  mantissa export --checkpoint runs/a/model.safetensors --target portable --out a.onnx\n"
+     "  mantissa export --from all-MiniLM-L6-v2/ --out minilm.onnx\n"
+     "  mantissa export --from minilm.safetensors --format fp32 --out minilm-fp32.onnx\n",
      "The file takes pictures as they are (pixels: uint8 [N, C, H, W]) and gives logits (float32 "
      "[N, classes]), equal to those of predict --raw. It is a checkpoint, too: predict, eval, "
      "serve "
-     "and train --from take it. docs/onnx.md describes it."},
+     "and train --from take it. Networks that read tokens take input_ids, attention_mask and "
+     "token_type_ids, and give results near those of Mantissa. docs/onnx.md describes both."},
     {"data", "Describe a data set: classes, counts, sizes, and what is odd about it",
      "  mantissa data fashion-mnist\n"
      "  mantissa data pictures/ --input-size 32 --contact-sheet sheet.png\n"

@@ -9,14 +9,13 @@
 
 #include "base/base64.h"
 #include "base/mapped_file.h"
-#include "numerics/rounding.h"
 #include "onnx/export/weights.h"
 #include "onnx/read_budget.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
-#include "plan/grids.h"
 #include "plan/network_format.h"
-#include "plan/resolved_values.h"
+#include "train/exported_network.h"
+#include "train/exported_sequence.h"
 
 namespace mantissa {
 namespace {
@@ -29,44 +28,8 @@ constexpr const char* kHash = "mantissa.model_sha256";  // the hash of the froze
 constexpr const char* kTarget = "mantissa.target";
 constexpr const char* kOrigin = "mantissa.weights_sha256";  // since the first version that exported
 
-// Whether channels of a value have exponents that differ.
-bool is_by_channel(const State& state, int value) {
-  const int tensor = state.layout().channel_exponents[static_cast<size_t>(value)];
-  if (tensor < 0) return false;
-  const std::span<const std::byte> below = state.bytes(tensor);
-  return std::any_of(below.begin(), below.end(), [](std::byte b) { return b != std::byte{0}; });
-}
-
-// A view of the network: its numbers stay where they are.
-onnx::ExportedNetwork exported(const FrozenNetwork& network) {
-  const Graph& graph = network.graph;
-  const State& state = network.state;
-  const StateLayout& layout = state.layout();
-  const ResolvedValues resolved = resolve_values(graph);
-  const Grids widths = grids(graph, network.description.format);
-  onnx::ExportedNetwork result{.graph = &graph,
-                               .parameters = {},
-                               .exponents = {},
-                               .limits = {},
-                               .is_wide = resolved.is_wide,
-                               .by_channel = {},
-                               .skipped = resolved.skipped,
-                               .applies_relu = resolved.fused_relu};
-  for (const ParameterState& parameter : layout.parameters) {
-    onnx::ExportedParameter one{state.bytes(parameter.mantissa), {}};
-    if (parameter.exponent >= 0) {
-      one.exponents = {state.data<int16_t>(parameter.exponent),
-                       static_cast<size_t>(layout.tensors[parameter.exponent].shape.count())};
-    }
-    result.parameters.push_back(one);
-  }
-  for (int value = 0; value < std::ssize(graph.values); ++value) {
-    const int canonical = resolved.canonical[value], slot = layout.slots.of_value[canonical];
-    result.exponents.push_back(slot < 0 ? 0 : state.data<int16_t>(layout.exponents)[slot]);
-    result.limits.push_back(static_cast<int>(mantissa_limit(widths.values[canonical].bits)));
-    result.by_channel.push_back(is_by_channel(state, canonical));
-  }
-  return result;
+onnx::ExportedNetwork view(const FrozenNetwork& network) {
+  return exported_view(network.graph, network.state, network.description.format);
 }
 
 std::string entry(const onnx::ModelData& model, const char* key) {
@@ -96,6 +59,12 @@ Error changed(const fs::path& path, const std::string& what) {
 
 // The frozen network as the metadata have it; the model's weights are missing in it.
 Result<FrozenNetwork> described_network(const fs::path& path, const onnx::ModelData& model) {
+  if (!entry(model, kSequenceForm).empty()) {
+    return invalid_input(path.string() +
+                         ": is an exported network of sequences, of which ONNX Runtime computes a "
+                         "part in float: it does not load back. Name the run or the file that it "
+                         "was exported from");
+  }
   const std::string text = entry(model, kFrozen);
   if (text.empty() && !entry(model, kOrigin).empty()) {
     return invalid_input(path.string() +
@@ -120,7 +89,7 @@ Result<FrozenNetwork> described_network(const fs::path& path, const onnx::ModelD
 
 // Takes the weights from the model's tensors.
 Status take_weights(const onnx::ModelData& model, FrozenNetwork& network) {
-  MANTISSA_ASSIGN(const auto weights, onnx::recover_weights(exported(network), model));
+  MANTISSA_ASSIGN(const auto weights, onnx::recover_weights(view(network), model));
   for (size_t i = 0; i < weights.size(); ++i) {
     if (weights[i].empty()) continue;
     const int tensor = network.state.layout().parameters[i].mantissa;
@@ -146,16 +115,14 @@ std::string difference(const onnx::ModelData& a, const onnx::ModelData& b) {
 
 Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::ExportTarget target) {
   const FrozenDescription& d = network.description;
-  const Value& input = d.network.values[d.network.inputs[0]];
-  if (input.element == Element::kIndex) {
-    return invalid_input("the network reads '" + input.name +
-                         "', and only networks of pictures have a form in ONNX");
+  if (d.network.values[d.network.inputs[0]].element == Element::kIndex) {
+    return export_sequences(network, target);
   }
   if (frozen_form(in_format(d.network, d.format), d.format) != FrozenForm::kRescaled) {
     return invalid_input("networks of 8 bits can be exported, and this one computes in " +
                          to_string(d.format));
   }
-  MANTISSA_ASSIGN(onnx::ExportedModel result, onnx::export_network(exported(network), target));
+  MANTISSA_ASSIGN(onnx::ExportedModel result, onnx::export_network(view(network), target));
   MANTISSA_ASSIGN(const std::string frozen, frozen_bytes(network, false));
   const auto text = [](const nlohmann::json& json) {
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

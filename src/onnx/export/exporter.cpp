@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "onnx/export/each_node.h"
 #include "onnx/export/operators.h"
 #include "ops/ops.h"
 
@@ -32,13 +33,6 @@ std::vector<bool> find_read_negatives(const Graph& graph) {
   return reads;
 }
 
-bool reads_known(const ExportContext& context, const Node& node) {
-  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](int value) {
-    return context.graph.values[value].producer < 0 ||
-           context.values[static_cast<size_t>(value)].has_value();
-  });
-}
-
 Result<Exported> export_node(ExportContext& context, int n) {
   const Node& node = context.graph.nodes[n];
   if (context.network.skipped[n] && node.op->traits.is_relu) return context.input(node);
@@ -54,19 +48,10 @@ Status export_nodes(ExportContext& context) {
         "cannot be exported: it reads numbers, as those of tables, and only networks of pictures "
         "have such files; eval and predict take the network as it is");
   }
-  std::string reasons;
-  for (int n = 0; n < std::ssize(context.graph.nodes); ++n) {
-    const Node& node = context.graph.nodes[n];
-    if (context.graph.is_loss(n)) continue;
-    if (!reads_known(context, node)) continue;  // one reason is enough
-    Result<Exported> exported = export_node(context, n);
-    if (exported.ok()) {
-      context.values[static_cast<size_t>(node.outputs[0])] = std::move(*exported);
-      continue;
-    }
-    reasons += (reasons.empty() ? "" : "; ") +
-               ("node '" + node.name + "' (" + node.op->name + ") " + exported.error().message);
+  for (const int input : context.graph.inputs) {
+    context.values[static_cast<size_t>(input)] = Exported{.name = kPixels};
   }
+  const std::string reasons = export_each(context, export_node);
   return reasons.empty() ? Status{} : invalid_input("cannot be exported: " + reasons);
 }
 

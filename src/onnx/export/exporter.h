@@ -20,7 +20,7 @@ struct ExportedParameter {
   std::span<const int16_t> exponents;
 };
 
-// A frozen network of 8-bit values, in the rescaled form.
+// A frozen network. Of pictures: of 8-bit values, in the rescaled form.
 struct ExportedNetwork {
   const Graph* graph = nullptr;
   std::vector<ExportedParameter> parameters;  // as in the graph
@@ -29,6 +29,7 @@ struct ExportedNetwork {
   std::vector<int> limits;       // the largest mantissa: 127 of 8 bits
   std::vector<bool> is_wide;     // the sums of its layer as they are, for losses
   std::vector<bool> by_channel;  // each channel has an exponent of its own
+  bool has_row_exponents = false;  // values have an exponent for each row, which follows from it
   // By node: computes nothing of its own, since it is a view or a ReLU that its input applies.
   std::vector<bool> skipped;
   std::vector<bool> applies_relu;
@@ -49,5 +50,13 @@ struct ExportedModel {
 // mantissas * 2^exponent of predict --raw. An error lists every node that cannot be exported, with
 // the reason.
 Result<ExportedModel> export_network(const ExportedNetwork& network, ExportTarget target);
+
+// The model of a network that reads tokens. Inputs are int64 [batch, sequence]: `input_ids`, and,
+// where the network has lengths and segments, `attention_mask` and `token_type_ids`. Output:
+// `last_hidden_state`, float32 [batch, sequence, channels], of a network without classes, else
+// `logits`, [batch, classes] or [batch, sequence, classes]. Linear layers are computed in integers
+// of 8 bits, all else in float: results are near those of the network, not equal (0095). A network
+// of real numbers becomes one of real numbers. Errors as above.
+Result<ExportedModel> export_sequence_network(const ExportedNetwork& network);
 
 }  // namespace mantissa::onnx

@@ -1,0 +1,120 @@
+#include "onnx/export/sequence_context.h"
+
+#include <cmath>
+
+#include "onnx/export/context.h"
+
+namespace mantissa::onnx {
+namespace {
+
+template <typename T>
+T number_at(std::span<const std::byte> bytes, int64_t i) {
+  return reinterpret_cast<const T*>(bytes.data())[i];
+}
+
+const ExportedParameter& exported(const SequenceContext& context, int parameter) {
+  return context.network.parameters[static_cast<size_t>(parameter)];
+}
+
+int row_exponent(const ExportedParameter& parameter, int64_t row) {
+  return parameter.exponents[parameter.exponents.size() > 1 ? static_cast<size_t>(row) : 0];
+}
+
+// Real numbers are float; mantissas have as many bytes as they need.
+float real_at(const ExportedParameter& parameter, int64_t bytes, int64_t row, int64_t i) {
+  if (is_real(parameter)) return number_at<float>(parameter.numbers, i);
+  const auto mantissa = bytes == 1   ? number_at<int8_t>(parameter.numbers, i)
+                        : bytes == 2 ? number_at<int16_t>(parameter.numbers, i)
+                                     : number_at<int32_t>(parameter.numbers, i);
+  return static_cast<float>(
+      std::ldexp(static_cast<double>(mantissa), row_exponent(parameter, row)));
+}
+
+Status check_bytes(const SequenceContext& context, int parameter) {
+  const Parameter& described = context.graph.parameters[parameter];
+  if (std::ssize(exported(context, parameter).numbers) == described.shape.count()) return {};
+  return invalid_input("has '" + described.name +
+                       "' of more than 8 bits, and ONNX Runtime multiplies 8");
+}
+
+}  // namespace
+
+std::string output_name(const SequenceContext& context, const Node& node) {
+  const std::string& name = context.graph.values[node.outputs[0]].name;
+  for (const char* taken :
+       {kInputIds, kAttentionMask, kTokenTypeIds, kLastHiddenState, kSequenceLogits}) {
+    if (name == taken) return name + "/value";
+  }
+  return name;
+}
+
+std::string real_parameter(SequenceContext& context, int parameter) {
+  const ExportedParameter& from = exported(context, parameter);
+  const Shape& shape = context.graph.parameters[parameter].shape;
+  const int64_t count = shape.count(), bytes = std::ssize(from.numbers) / count;
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < count; ++i) {
+    numbers.push_back(real_at(from, bytes, i / (count / shape[0]), i));
+  }
+  return context.builder.numbers(context.graph.parameters[parameter].name, ElementType::kFloat,
+                                 {shape.dims.begin(), shape.dims.begin() + shape.rank}, numbers);
+}
+
+std::string row_scales(SequenceContext& context, int parameter) {
+  std::vector<float> scales;
+  for (const int exponent : exported(context, parameter).exponents) {
+    scales.push_back(std::ldexp(1.0F, exponent));
+  }
+  return context.builder.numbers(context.graph.parameters[parameter].name + "/scales",
+                                 ElementType::kFloat, {std::ssize(scales), 1}, scales);
+}
+
+std::string column_scales(SequenceContext& context, int parameter) {
+  const Parameter& described = context.graph.parameters[parameter];
+  std::vector<float> scales;
+  for (int64_t row = 0; row < described.shape[0]; ++row) {
+    scales.push_back(std::ldexp(1.0F, row_exponent(exported(context, parameter), row)));
+  }
+  return context.builder.numbers(described.name + "/column_scales", ElementType::kFloat,
+                                 {std::ssize(scales)}, scales);
+}
+
+Result<std::string> byte_rows(SequenceContext& context, int parameter) {
+  const Parameter& described = context.graph.parameters[parameter];
+  MANTISSA_RETURN_IF_ERROR(check_bytes(context, parameter));
+  const int64_t rows = described.shape[0], columns = described.shape.count() / rows;
+  return context.builder.constant(described.name, ElementType::kInt8, {rows, columns},
+                                  exported(context, parameter).numbers);
+}
+
+Result<std::string> transposed_parameter(SequenceContext& context, int parameter) {
+  const ExportedParameter& from = exported(context, parameter);
+  if (!is_real(from)) MANTISSA_RETURN_IF_ERROR(check_bytes(context, parameter));
+  const Parameter& described = context.graph.parameters[parameter];
+  const int64_t rows = described.shape[0], columns = described.shape.count() / rows;
+  const int64_t bytes = std::ssize(from.numbers) / (rows * columns);
+  std::vector<std::byte> numbers;
+  numbers.reserve(from.numbers.size());
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto one = from.numbers.subspan((row * columns + column) * bytes, bytes);
+      numbers.insert(numbers.end(), one.begin(), one.end());
+    }
+  }
+  return context.builder.constant(described.name + "/columns",
+                                  is_real(from) ? ElementType::kFloat : ElementType::kInt8,
+                                  {columns, rows}, numbers);
+}
+
+std::string positions(SequenceContext& context) {
+  ExportBuilder& to = context.builder;
+  const std::string name = "positions/range";
+  if (to.makes(name)) return name;
+  const std::string zero = to.numbers<int64_t>("positions/zero", ElementType::kInt64, {}, {0});
+  const std::string one = to.numbers<int64_t>("positions/one", ElementType::kInt64, {}, {1});
+  const std::string shape = to.add("Shape", "positions/shape", {kInputIds});
+  const std::string length = to.add("Gather", "positions/length", {shape, one});
+  return to.add("Range", name, {zero, length, one});
+}
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,72 @@
+// The state of an export of a network of sequences, and what its families of operators share.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "onnx/export/builder.h"
+#include "onnx/export/exporter.h"
+
+namespace mantissa::onnx {
+
+// The model's inputs and outputs, by the names that transformers' exports have.
+inline constexpr const char* kInputIds = "input_ids";            // int64 [batch, sequence]
+inline constexpr const char* kAttentionMask = "attention_mask";  // the same: 1, or 0 of padding
+inline constexpr const char* kTokenTypeIds = "token_type_ids";   // the same
+inline constexpr const char* kLastHiddenState = "last_hidden_state";
+inline constexpr const char* kSequenceLogits = "logits";
+
+// A float32 tensor of the model, but for the network's inputs.
+struct SequenceValue {
+  enum class Form {
+    kRows,    // [batch, sequence, channels]
+    kVector,  // [batch, channels]
+    kFlat,    // rows one after the other, whose number is open: [batch, sequence * channels]
+    kInput,   // int64 [batch, sequence]
+  };
+  std::string name;
+  Form form = Form::kRows;
+};
+
+struct SequenceContext {
+  const ExportedNetwork& network;
+  const Graph& graph;
+  ExportBuilder builder;
+  std::vector<std::optional<SequenceValue>> values;  // by value; nothing: not made yet, or refused
+
+  const SequenceValue& input(const Node& node, size_t i = 0) const {
+    return *values[static_cast<size_t>(node.inputs[i])];
+  }
+  const Shape& shape(int value) const { return graph.values[value].shape; }
+  const Parameter& parameter(const Node& node, size_t i) const {
+    return graph.parameters[node.parameters[i]];
+  }
+};
+
+// The tensor of the node's output.
+std::string output_name(const SequenceContext& context, const Node& node);
+
+// The numbers of a parameter as a float32 constant of its name and shape.
+std::string real_parameter(SequenceContext& context, int parameter);
+
+// The scales of a parameter's mantissas, one for each row or one for all: float32 [scales, 1].
+std::string row_scales(SequenceContext& context, int parameter);
+
+// One for each row: float32 [rows].
+std::string column_scales(SequenceContext& context, int parameter);
+
+// The mantissas of weights or of a table as a constant, int8 [rows, columns]. An error where they
+// have more than 8 bits.
+Result<std::string> byte_rows(SequenceContext& context, int parameter);
+
+// The mantissas or real numbers of weights, int8 or float32 [columns, rows]. The same error.
+Result<std::string> transposed_parameter(SequenceContext& context, int parameter);
+
+// 0, 1, ... up to the sequence's length: int64 [sequence].
+std::string positions(SequenceContext& context);
+
+// Whether numbers are real, without exponents.
+inline bool is_real(const ExportedParameter& parameter) { return parameter.exponents.empty(); }
+
+}  // namespace mantissa::onnx

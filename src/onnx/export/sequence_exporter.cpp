@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "onnx/export/each_node.h"
+#include "onnx/export/exporter.h"
+#include "onnx/export/sequence_operators.h"
+
+namespace mantissa::onnx {
+namespace {
+
+constexpr int64_t kOpset = 20, kIrVersion = 9;  // 20: the first with Gelu
+
+// The model's input for one of the network's; null: there is none.
+const char* input_name(const std::string& name) {
+  if (name == "tokens") return kInputIds;
+  if (name == "lengths") return kAttentionMask;
+  return name == "segments" ? kTokenTypeIds : nullptr;
+}
+
+bool is_read_by_losses_alone(const Graph& graph, int value) {
+  for (int n = 0; n < std::ssize(graph.nodes); ++n) {
+    const auto& inputs = graph.nodes[n].inputs;
+    const bool reads = std::find(inputs.begin(), inputs.end(), value) != inputs.end();
+    if (reads && !graph.is_loss(n)) return false;
+  }
+  return true;
+}
+
+// The result says which inputs the model cannot have.
+std::string add_inputs(SequenceContext& context) {
+  const Graph& graph = context.graph;
+  std::string unknown;
+  for (const int value : graph.inputs) {
+    if (is_read_by_losses_alone(graph, value)) continue;
+    const Value& input = graph.values[value];
+    const char* name = input.element == Element::kIndex ? input_name(input.name) : nullptr;
+    if (name == nullptr) {
+      unknown += (unknown.empty() ? "'" : ", '") + input.name + "'";
+      continue;
+    }
+    context.builder.graph.inputs.push_back(
+        {name, ElementType::kInt64, true, {{-1, "batch"}, {-1, "sequence"}}});
+    context.values[static_cast<size_t>(value)] = {name, SequenceValue::Form::kInput};
+  }
+  return unknown.empty() ? unknown
+                         : "it reads " + unknown +
+                               ", and exported networks of sequences read 'tokens', 'segments' "
+                               "and 'lengths' alone";
+}
+
+void add_output(SequenceContext& context) {
+  const Graph& graph = context.graph;
+  const SequenceValue& result = *context.values[static_cast<size_t>(graph.outputs[0])];
+  const char* name = graph.losses.empty() ? kLastHiddenState : kSequenceLogits;
+  ExportBuilder& to = context.builder;
+  to.add("Identity", name, {result.name});
+  std::vector<Dimension> dims = {{-1, "batch"}};
+  if (result.form == SequenceValue::Form::kRows) dims.push_back({-1, "sequence"});
+  dims.push_back({graph.classes(), ""});
+  to.graph.outputs.push_back({name, ElementType::kFloat, true, std::move(dims)});
+}
+
+// A refused node has results of its shapes all the same, so that those behind it are tried, too.
+Result<SequenceValue> export_or_pretend(SequenceContext& context, int n) {
+  auto exported = export_sequence_node(context, n);
+  if (exported.ok()) return exported;
+  for (const int output : context.graph.nodes[n].outputs) {
+    const Value& value = context.graph.values[output];
+    context.values[static_cast<size_t>(output)] = {value.name, value.shape.rank == 1
+                                                                   ? SequenceValue::Form::kVector
+                                                                   : SequenceValue::Form::kRows};
+  }
+  return exported;
+}
+
+// Everything that cannot be exported.
+std::string export_all(SequenceContext& context) {
+  std::string reasons = add_inputs(context);
+  const auto add = [&](const std::string& more) {
+    if (!more.empty()) reasons += (reasons.empty() ? "" : "; ") + more;
+  };
+  add(export_each(context, export_or_pretend));
+  if (context.graph.outputs.size() != 1) add("it has several results");
+  return reasons;
+}
+
+}  // namespace
+
+Result<ExportedModel> export_sequence_network(const ExportedNetwork& network) {
+  const Graph& graph = *network.graph;
+  SequenceContext context{network, graph, {}, {}};
+  context.values.resize(graph.values.size());
+  const std::string reasons = export_all(context);
+  if (!reasons.empty()) return invalid_input("cannot be exported: " + reasons);
+  add_output(context);
+  ExportedModel result;
+  result.model.ir_version = kIrVersion;
+  result.model.opsets = {{"", kOpset}};
+  result.model.producer_name = "mantissa";
+  result.model.graph = std::move(context.builder.graph);
+  result.model.graph.name = graph.name;
+  return result;
+}
+
+}  // namespace mantissa::onnx

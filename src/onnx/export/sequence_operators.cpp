@@ -1,0 +1,57 @@
+#include "onnx/export/sequence_operators.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "ops/ops.h"
+
+namespace mantissa::onnx {
+namespace {
+
+// A function of the row's name, or ONNX's operator of that name for each element of the inputs.
+struct SequenceRow {
+  const Op* op;
+  SequenceFunction function;
+  const char* name = nullptr;
+};
+
+Result<SequenceValue> export_elementwise(SequenceContext& context, int n, const char* name) {
+  const Node& node = context.graph.nodes[n];
+  std::vector<std::string> inputs;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (context.input(node, i).form != context.input(node).form) {
+      return invalid_input("reads a sequence and a vector");
+    }
+    inputs.push_back(context.input(node, i).name);
+  }
+  return SequenceValue{context.builder.add(name, output_name(context, node), std::move(inputs)),
+                       context.input(node).form};
+}
+
+// A change of width alone: linear layers quantise their inputs themselves.
+Result<SequenceValue> export_same(SequenceContext& context, int n) {
+  return context.input(context.graph.nodes[n]);
+}
+
+constexpr SequenceRow kRows[] = {
+    {&ops::kEmbedding, export_embedding}, {&ops::kPositionEmbedding, export_positions},
+    {&ops::kLinear, export_linear_rows},  {&ops::kLayerNorm, export_layer_norm},
+    {&ops::kAttention, export_attention}, {&ops::kIdentity, export_same},
+    {&ops::kRequantise, export_same},     {&ops::kAdd, nullptr, "Add"},
+    {&ops::kGelu, nullptr, "Gelu"},       {&ops::kMultiply, nullptr, "Mul"},
+    {&ops::kRelu, nullptr, "Relu"},       {&ops::kSigmoid, nullptr, "Sigmoid"},
+    {&ops::kTanh, nullptr, "Tanh"},
+};
+
+}  // namespace
+
+Result<SequenceValue> export_sequence_node(SequenceContext& context, int n) {
+  const Op* op = context.graph.nodes[n].op;
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
+                                 [&](const SequenceRow& each) { return each.op == op; });
+  if (row == std::end(kRows)) return invalid_input("has no form in ONNX here");
+  if (row->name != nullptr) return export_elementwise(context, n, row->name);
+  return row->function(context, n);
+}
+
+}  // namespace mantissa::onnx

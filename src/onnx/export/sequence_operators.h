@@ -1,0 +1,24 @@
+// The operators of networks of sequences that can be exported; sequence_operators.cpp has the
+// table.
+#pragma once
+
+#include "base/result.h"
+#include "onnx/export/sequence_context.h"
+
+namespace mantissa::onnx {
+
+// Adds what computes node n of the network, and returns its output. Errors say why it cannot.
+using SequenceFunction = Result<SequenceValue> (*)(SequenceContext& context, int n);
+
+// The same for any operator.
+Result<SequenceValue> export_sequence_node(SequenceContext& context, int n);
+
+// sequence_layers.cpp
+Result<SequenceValue> export_embedding(SequenceContext& context, int n);
+Result<SequenceValue> export_positions(SequenceContext& context, int n);
+Result<SequenceValue> export_linear_rows(SequenceContext& context, int n);
+Result<SequenceValue> export_layer_norm(SequenceContext& context, int n);
+// sequence_attention.cpp
+Result<SequenceValue> export_attention(SequenceContext& context, int n);
+
+}  // namespace mantissa::onnx

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# `export` of networks that read tokens: what is written, computed by `mantissa run` in float, is
+# near the network; and what cannot be. tests/long/onnx_encoder has ONNX Runtime and a real encoder.
+# shellcheck source=tests/cli/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+here=$(dirname "${BASH_SOURCE[0]}")
+sentences() { python3 "$here/onnx_sentences.py" "$@"; }
+python3 "$here/../make_encoder.py" "$folder/bert"
+cat >"$folder/text.txt" <<'END'
+The cat sat on the mat.
+A dog runs and a dog runs and a dog runs and a dog runs and the cats sat on the mat.
+unknown words
+.
+END
+
+# near_embed FILE LEAST OPTION...: sentence vectors of the exported file, of each sentence alone and
+# of all together, are those of `mantissa embed` to a cosine.
+near_embed() {
+  local inputs name count
+  inputs=$(mktemp -d -p "$folder")
+  count=$(sentences put "$folder/bert/vocab.txt" "$folder/text.txt" "$inputs")
+  for name in all $(seq 0 $((count - 1))); do
+    run run "$1" --inputs "$inputs/$name.npz" --out "$inputs/$name.out.npz"
+    ((status == 0)) || return 1
+  done
+  run embed --from "$folder/bert" --data "$folder/text.txt" --out "$inputs/v.npy" "${@:3}"
+  sentences compare "$inputs" "$inputs/v.npy" "$2" >"$folder/stdout" 2>"$folder/stderr"
+}
+
+check_encoders() {
+  accepts "export of an encoder" 'results are near those of Mantissa, not equal' \
+    export --from "$folder/bert" --out "$folder/e.onnx"
+  holds "it is near embed" near_embed "$folder/e.onnx" .99 --format bfp:block=channel,blocks=token
+  run export --from "$folder/bert" --out "$folder/again.onnx"
+  holds "the same bytes" cmp "$folder/e.onnx" "$folder/again.onnx"
+  run import "$folder/bert" --out "$folder/e.safetensors"
+  run export --from "$folder/e.safetensors" --out "$folder/again.onnx"
+  holds "from an imported file the same bytes" cmp "$folder/e.onnx" "$folder/again.onnx"
+  run export --from "$folder/bert" --format fp32 --out "$folder/fp32.onnx"
+  holds "fp32 is embed's fp32" near_embed "$folder/fp32.onnx" .99999
+  holds "fp32 has nothing to note" eval '! grep -q note: "$folder/stdout"'
+  holds "int8 is not fp32" eval '! near_embed "$folder/e.onnx" .99999'
+  accepts "its inputs" 'input_ids .*int64.*batch x sequence' info "$folder/e.onnx"
+}
+
+check_refusals() {
+  refuses "formats of 16 bits, every layer at once" 2 \
+    "'block1.query'.*values of 16 bits.*'block2.linear2'" export --from "$folder/bert" \
+    --format bfp:a=16,block=channel,blocks=token --out "$folder/none.onnx"
+  refuses "the portable target" 2 'bert: networks of sequences have one form' \
+    export --from "$folder/bert" --target portable --out "$folder/none.onnx"
+  refuses "two sources" 2 'either --checkpoint, or --from' \
+    export --from "$folder/bert" --checkpoint "$folder/bert" --out "$folder/none.onnx"
+  refuses "a format of a run" 2 'a run has its own' \
+    export --checkpoint "$folder/bert" --format fp32 --out "$folder/none.onnx"
+  refuses "loading it back" 2 'e.onnx: is an exported network of sequences.*does not load back' \
+    predict --checkpoint "$folder/e.onnx" --data "$data"
+  holds "nothing is written" eval '[[ ! -e $folder/none.onnx ]]'
+}
+
+check_encoders
+check_refusals
+finish
