@@ -14,16 +14,20 @@ unknown words
 .
 END
 
-# near_embed FILE LEAST OPTION...: sentence vectors of the exported file, of each sentence alone and
-# of all together, are those of `mantissa embed` to a cosine.
-near_embed() {
-  local inputs name count
+# computed FILE: the exported file on all sentences together and on each alone, in $inputs.
+computed() {
+  local name count
   inputs=$(mktemp -d -p "$folder")
   count=$(sentences put "$folder/bert/vocab.txt" "$folder/text.txt" "$inputs")
   for name in all $(seq 0 $((count - 1))); do
     run run "$1" --inputs "$inputs/$name.npz" --out "$inputs/$name.out.npz"
     ((status == 0)) || return 1
   done
+}
+
+# near_embed FILE LEAST OPTION...: its sentence vectors are those of `mantissa embed`, to a cosine.
+near_embed() {
+  computed "$1" || return 1
   run embed --from "$folder/bert" --data "$folder/text.txt" --out "$inputs/v.npy" "${@:3}"
   sentences compare "$inputs" "$inputs/v.npy" "$2" >"$folder/stdout" 2>"$folder/stderr"
 }
@@ -44,6 +48,30 @@ check_encoders() {
   accepts "its inputs" 'input_ids .*int64.*batch x sequence' info "$folder/e.onnx"
 }
 
+# near_predict FILE RUN MOST: its logits are those of `mantissa predict`, to a part of the largest.
+near_predict() {
+  computed "$1" || return 1
+  sed '1i text' "$folder/text.txt" >"$folder/text.csv"
+  run predict --checkpoint "$2" --input "$folder/text.csv" --raw "$inputs/raw.npz"
+  sentences classes "$inputs" "$inputs/raw.npz" "$3" >"$folder/stdout" 2>"$folder/stderr"
+}
+
+check_classifiers() {
+  local format
+  { echo text,kind && for _ in {1..40}; do
+    echo "the cat sat on a mat,cat" && echo "a dog runs and the dog sat,dog"
+  done; } >"$folder/pets.csv"
+  for format in bfp8 bfp:block=channel; do
+    run train --from "$folder/e.safetensors" --data "$folder/pets.csv" --target kind --sequence 40 --steps 20 \
+      --learning-rate 0.003 --format $format --quiet --overwrite --out "$folder/pets"
+    accepts "export of a classifier: $format" 'near those of Mantissa' \
+      export --checkpoint "$folder/pets" --out "$folder/pets.onnx"
+    holds "it is near predict: $format" near_predict "$folder/pets.onnx" "$folder/pets" .08
+  done
+  run export --checkpoint "$folder/pets/model.safetensors" --out "$folder/again.onnx"
+  holds "a classifier gives the same bytes" cmp "$folder/pets.onnx" "$folder/again.onnx"
+}
+
 check_refusals() {
   refuses "formats of 16 bits, every layer at once" 2 \
     "'block1.query'.*values of 16 bits.*'block2.linear2'" export --from "$folder/bert" \
@@ -60,5 +88,6 @@ check_refusals() {
 }
 
 check_encoders
+check_classifiers
 check_refusals
 finish

@@ -4,8 +4,10 @@
     onnx_sentences.py compare FOLDER VECTORS LEAST
         # of FOLDER/*.out.npz: a sentence has the same vector alone and among others, and a cosine
         # of at least LEAST to the vector of VECTORS (NPY)
+    onnx_sentences.py classes FOLDER RAW MOST
+        # logits differ by at most MOST of the largest from those of RAW (NPZ of predict --raw)
 """
-import math, pathlib, re, struct, sys
+import math, pathlib, re, struct, sys, zipfile
 sys.dont_write_bytecode = True
 from onnx_files import array, get_npz, put_npz
 
@@ -49,14 +51,18 @@ def put(vocabulary_file, text_file, folder):
     print(len(rows))
 
 
+def members(path, name, code):
+    """The numbers of an array, whose bytes follow a header."""
+    data = zipfile.ZipFile(path).read(name + ".npy")
+    start = 10 + struct.unpack("<H", data[8:10])[0]
+    return [number for number, in struct.iter_unpack(code, data[start:])]
+
+
 def vectors_of(folder, name):
     """Means of the rows that are no padding, of length 1."""
-    masks = pathlib.Path(folder, name + ".npz")
     states, header = get_npz(f"{folder}/{name}.out.npz", "last_hidden_state")
     batch, width, channels = map(int, re.search(r"\((\d+), (\d+), (\d+)\)", header).groups())
-    import zipfile
-    data = zipfile.ZipFile(masks).read("attention_mask.npy")
-    mask = [m for m, in struct.iter_unpack("<q", data[10 + struct.unpack("<H", data[8:10])[0]:])]
+    mask = members(f"{folder}/{name}.npz", "attention_mask", "<q")
     vectors = []
     for n in range(batch):
         rows = [t for t in range(width) if mask[n * width + t]]
@@ -82,4 +88,18 @@ def compare(folder, vectors_file, least):
         print(f"{cosine:.6f}")
 
 
-{"put": put, "compare": compare}[sys.argv[1]](*sys.argv[2:])
+def classes(folder, raw, most):
+    exponent, = members(raw, "exponent", "<i")
+    wanted = [m * 2.0 ** exponent for m in members(raw, "mantissas", "<i")]
+    together = members(f"{folder}/all.out.npz", "logits", "<f")
+    count = len(list(pathlib.Path(folder).glob("[0-9]*.out.npz")))
+    alone = [x for i in range(count) for x in members(f"{folder}/{i}.out.npz", "logits", "<f")]
+    largest = max(map(abs, wanted))
+    assert len(wanted) == len(together) == len(alone) and len(set(wanted)) > count
+    for a, b, c in zip(together, alone, wanted):
+        assert abs(a - b) < 1e-5 * largest, f"alone {b}, among others {a}"
+        assert abs(a - c) <= float(most) * largest, f"{a} in place of {c}"
+    print(max(abs(a - c) for a, c in zip(together, wanted)) / largest)
+
+
+{"put": put, "compare": compare, "classes": classes}[sys.argv[1]](*sys.argv[2:])

@@ -48,6 +48,18 @@ std::string output_name(const SequenceContext& context, const Node& node) {
   return name;
 }
 
+Result<std::vector<std::string>> inputs_of_one_form(const SequenceContext& context,
+                                                    const Node& node) {
+  std::vector<std::string> inputs;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (context.input(node, i).form != context.input(node).form) {
+      return invalid_input("reads a sequence and a vector");
+    }
+    inputs.push_back(context.input(node, i).name);
+  }
+  return inputs;
+}
+
 std::string real_parameter(SequenceContext& context, int parameter) {
   const ExportedParameter& from = exported(context, parameter);
   const Shape& shape = context.graph.parameters[parameter].shape;

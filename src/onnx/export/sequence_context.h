@@ -1,6 +1,7 @@
 // The state of an export of a network of sequences, and what its families of operators share.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,13 +40,18 @@ struct SequenceContext {
     return *values[static_cast<size_t>(node.inputs[i])];
   }
   const Shape& shape(int value) const { return graph.values[value].shape; }
-  const Parameter& parameter(const Node& node, size_t i) const {
-    return graph.parameters[node.parameters[i]];
+  bool has_lengths() const {
+    return std::any_of(builder.graph.inputs.begin(), builder.graph.inputs.end(),
+                       [](const ValueData& input) { return input.name == kAttentionMask; });
   }
 };
 
 // The tensor of the node's output.
 std::string output_name(const SequenceContext& context, const Node& node);
+
+// The tensors that the node reads. An error where some are sequences and others vectors.
+Result<std::vector<std::string>> inputs_of_one_form(const SequenceContext& context,
+                                                    const Node& node);
 
 // The numbers of a parameter as a float32 constant of its name and shape.
 std::string real_parameter(SequenceContext& context, int parameter);

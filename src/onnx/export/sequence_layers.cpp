@@ -1,4 +1,4 @@
-// Tables, linear layers and norms of sequences. Linear layers are QuantizeLinear, DequantizeLinear
+// Tables and linear layers of sequences. Linear layers are QuantizeLinear, DequantizeLinear
 // and MatMul, which ONNX Runtime computes in integers; all else is float (0095).
 #include <algorithm>
 #include <bit>
@@ -141,6 +141,9 @@ Result<SequenceValue> export_positions(SequenceContext& context, int n) {
 
 Result<SequenceValue> export_linear_rows(SequenceContext& context, int n) {
   const Node& node = context.graph.nodes[n];
+  if (context.input(node).form == SequenceValue::Form::kFlat) {
+    return invalid_input("reads all positions of a sequence whose length is open");
+  }
   const bool has_bias = node.parameters.size() > 1;
   const std::string name = output_name(context, node);
   MANTISSA_ASSIGN(std::string sums, products(context, node, has_bias ? name + "/products" : name));
@@ -148,18 +151,6 @@ Result<SequenceValue> export_linear_rows(SequenceContext& context, int n) {
     sums = context.builder.add("Add", name, {sums, real_parameter(context, node.parameters[1])});
   }
   return SequenceValue{std::move(sums), context.input(node).form};
-}
-
-Result<SequenceValue> export_layer_norm(SequenceContext& context, int n) {
-  const Node& node = context.graph.nodes[n];
-  const std::string scale = real_parameter(context, node.parameters[0]);
-  const std::string offset = real_parameter(context, node.parameters[1]);
-  return SequenceValue{
-      context.builder.add("LayerNormalization", output_name(context, node),
-                          {context.input(node).name, scale, offset},
-                          {{"axis", int64_t{-1}},
-                           {"epsilon", static_cast<float>(node.attributes.real("epsilon"))}}),
-      context.input(node).form};
 }
 
 }  // namespace mantissa::onnx

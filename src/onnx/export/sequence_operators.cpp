@@ -17,13 +17,7 @@ struct SequenceRow {
 
 Result<SequenceValue> export_elementwise(SequenceContext& context, int n, const char* name) {
   const Node& node = context.graph.nodes[n];
-  std::vector<std::string> inputs;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (context.input(node, i).form != context.input(node).form) {
-      return invalid_input("reads a sequence and a vector");
-    }
-    inputs.push_back(context.input(node, i).name);
-  }
+  MANTISSA_ASSIGN(std::vector<std::string> inputs, inputs_of_one_form(context, node));
   return SequenceValue{context.builder.add(name, output_name(context, node), std::move(inputs)),
                        context.input(node).form};
 }
@@ -34,12 +28,30 @@ Result<SequenceValue> export_same(SequenceContext& context, int n) {
 }
 
 constexpr SequenceRow kRows[] = {
-    {&ops::kEmbedding, export_embedding}, {&ops::kPositionEmbedding, export_positions},
-    {&ops::kLinear, export_linear_rows},  {&ops::kLayerNorm, export_layer_norm},
-    {&ops::kAttention, export_attention}, {&ops::kIdentity, export_same},
-    {&ops::kRequantise, export_same},     {&ops::kAdd, nullptr, "Add"},
-    {&ops::kGelu, nullptr, "Gelu"},       {&ops::kMultiply, nullptr, "Mul"},
-    {&ops::kRelu, nullptr, "Relu"},       {&ops::kSigmoid, nullptr, "Sigmoid"},
+    {&ops::kEmbedding, export_embedding},
+    {&ops::kPositionEmbedding, export_positions},
+    {&ops::kLinear, export_linear_rows},
+    {&ops::kLayerNorm, export_layer_norm},
+    {&ops::kRmsNorm, export_rms_norm},
+    {&ops::kAttention, export_attention},
+    {&ops::kIdentity, export_same},
+    {&ops::kRequantise, export_same},
+    {&ops::kFlatten, export_flat_rows},
+    {&ops::kReshape, export_flat_rows},
+    {&ops::kSlice, export_slice_of_rows},
+    {&ops::kConcat, export_concat_of_rows},
+    {&ops::kGlobalAveragePool, export_mean_of_rows},
+    {&ops::kRescaledGlobalAverage, export_mean_of_rows},
+    {&ops::kAdd, nullptr, "Add"},
+    {&ops::kMultiply, nullptr, "Mul"},
+    {&ops::kGelu, nullptr, "Gelu"},
+    {&ops::kHardSigmoid, export_hard_sigmoid},
+    {&ops::kHardSwish, nullptr, "HardSwish"},
+    {&ops::kLeakyRelu, export_leaky_relu},
+    {&ops::kRelu, nullptr, "Relu"},
+    {&ops::kRelu6, export_relu6},
+    {&ops::kSigmoid, nullptr, "Sigmoid"},
+    {&ops::kSilu, export_silu},
     {&ops::kTanh, nullptr, "Tanh"},
 };
 

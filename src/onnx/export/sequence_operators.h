@@ -17,7 +17,18 @@ Result<SequenceValue> export_sequence_node(SequenceContext& context, int n);
 Result<SequenceValue> export_embedding(SequenceContext& context, int n);
 Result<SequenceValue> export_positions(SequenceContext& context, int n);
 Result<SequenceValue> export_linear_rows(SequenceContext& context, int n);
+// sequence_functions.cpp
+Result<SequenceValue> export_hard_sigmoid(SequenceContext& context, int n);
+Result<SequenceValue> export_leaky_relu(SequenceContext& context, int n);
+Result<SequenceValue> export_relu6(SequenceContext& context, int n);
+Result<SequenceValue> export_silu(SequenceContext& context, int n);
 Result<SequenceValue> export_layer_norm(SequenceContext& context, int n);
+Result<SequenceValue> export_rms_norm(SequenceContext& context, int n);
+// sequence_layout.cpp
+Result<SequenceValue> export_flat_rows(SequenceContext& context, int n);
+Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n);
+Result<SequenceValue> export_concat_of_rows(SequenceContext& context, int n);
+Result<SequenceValue> export_mean_of_rows(SequenceContext& context, int n);
 // sequence_attention.cpp
 Result<SequenceValue> export_attention(SequenceContext& context, int n);
 

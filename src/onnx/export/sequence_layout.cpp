@@ -1,0 +1,62 @@
+// What takes positions and channels apart and together.
+#include "onnx/export/context.h"
+#include "onnx/export/sequence_operators.h"
+
+namespace mantissa::onnx {
+namespace {
+
+using Form = SequenceValue::Form;
+
+}  // namespace
+
+Result<SequenceValue> export_flat_rows(SequenceContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const SequenceValue& in = context.input(node);
+  if (context.shape(node.outputs[0]).rank != 1) {
+    return invalid_input("changes the shape of a sequence whose length is open");
+  }
+  if (in.form != Form::kRows) return in;
+  ExportBuilder& to = context.builder;
+  return SequenceValue{
+      to.add("Reshape", output_name(context, node), {in.name, to.list("flat_shape", {0, -1})}),
+      Form::kFlat};
+}
+
+Result<SequenceValue> export_slice_of_rows(SequenceContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const SequenceValue& in = context.input(node);
+  const int64_t first = node.attributes.whole("first");
+  if (in.form == Form::kFlat && first != 0) {
+    return invalid_input(
+        "takes another position than the first of a sequence whose length is open");
+  }
+  ExportBuilder& to = context.builder;
+  return SequenceValue{
+      to.add("Slice", output_name(context, node),
+             {in.name, to.list(node.name + "/first", {first}),
+              to.list(node.name + "/end", {first + node.attributes.whole("channels")}),
+              to.list("last_axis", {-1})}),
+      in.form == Form::kRows ? Form::kRows : Form::kVector};
+}
+
+Result<SequenceValue> export_concat_of_rows(SequenceContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  MANTISSA_ASSIGN(std::vector<std::string> inputs, inputs_of_one_form(context, node));
+  return SequenceValue{context.builder.add("Concat", output_name(context, node), std::move(inputs),
+                                           {{"axis", int64_t{-1}}}),
+                       context.input(node).form};
+}
+
+// Here padding counts, too; in the model there is as much of it as its user likes.
+Result<SequenceValue> export_mean_of_rows(SequenceContext& context, int n) {
+  const Node& node = context.graph.nodes[n];
+  const SequenceValue& in = context.input(node);
+  if (in.form != Form::kRows) return invalid_input("is no mean over positions");
+  if (context.has_lengths()) return invalid_input("is a mean that counts padding");
+  ExportBuilder& to = context.builder;
+  return SequenceValue{to.add("ReduceMean", output_name(context, node),
+                              {in.name, to.list("sequence_axis", {1})}, {{"keepdims", int64_t{0}}}),
+                       Form::kVector};
+}
+
+}  // namespace mantissa::onnx
