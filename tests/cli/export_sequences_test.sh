@@ -5,6 +5,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 here=$(dirname "${BASH_SOURCE[0]}")
+language() {
+  python3 "$here/onnx_language.py" "$@" >"$folder/stdout" 2>"$folder/stderr"
+}
 sentences() { python3 "$here/onnx_sentences.py" "$@"; }
 python3 "$here/../make_encoder.py" "$folder/bert"
 cat >"$folder/text.txt" <<'END'
@@ -72,6 +75,35 @@ check_classifiers() {
   holds "a classifier gives the same bytes" cmp "$folder/pets.onnx" "$folder/again.onnx"
 }
 
+# Language models: near `mantissa eval`; masked ones near `mantissa fill-mask`.
+check_language_models() {
+  local text=$here/../../docs/language.md out=$folder/lm prompt='The [MASK]etwork' network
+  for network in transformer_lm 'transformer_lm --tied'; do
+    rm -rf "$out"
+    # shellcheck disable=SC2086
+    run train --model $network --data "$text" --sequence 16 --steps 30 --quiet --out "$out"
+    accepts "export of $network" 'written to' export --checkpoint "$out" --out "$out.onnx"
+    language put "$text" 16 "$folder"
+    run run "$out.onnx" --inputs "$folder/test.npz" --out "$folder/test.out.npz"
+    run run "$out.onnx" --inputs "$folder/changed.npz" --out "$folder/changed.out.npz"
+    run eval --checkpoint "$out" --json
+    cp "$folder/stdout" "$folder/eval.json"
+    holds "$network is near eval" language loss "$text" 16 "$folder" "$folder/eval.json"
+  done
+  run train --model bert_tiny --data "$text" --sequence 16 --steps 15 --quiet --out "$folder/masked"
+  accepts "export of bert_tiny" 'written to' \
+    export --checkpoint "$folder/masked" --out "$folder/masked.onnx"
+  language put-masks "$text" "$prompt" "$folder"
+  run run "$folder/masked.onnx" --inputs "$folder/masks.npz" --out "$folder/masks.out.npz"
+  run fill-mask --checkpoint "$folder/masked" --text "$prompt" --json
+  cp "$folder/stdout" "$folder/guesses.json"
+  holds "bert_tiny is near fill-mask" language guesses "$text" "$prompt" "$folder" \
+    "$folder/guesses.json"
+  run train --model lstm_lm --data "$text" --sequence 16 --steps 1 --quiet --out "$folder/lstm"
+  refuses "recurrent networks, every layer at once" 2 "'layer1' \(lstm\).*'layer2' \(lstm\)" \
+    export --checkpoint "$folder/lstm" --out "$folder/none.onnx"
+}
+
 check_refusals() {
   refuses "formats of 16 bits, every layer at once" 2 \
     "'block1.query'.*values of 16 bits.*'block2.linear2'" export --from "$folder/bert" \
@@ -89,5 +121,6 @@ check_refusals() {
 
 check_encoders
 check_classifiers
+check_language_models
 check_refusals
 finish
