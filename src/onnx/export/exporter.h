@@ -25,7 +25,7 @@ struct ExportedNetwork {
   const Graph* graph = nullptr;
   std::vector<ExportedParameter> parameters;  // as in the graph
   // By value.
-  std::vector<int> exponents;
+  std::vector<int> exponents;    // empty in fp32
   std::vector<int> limits;       // the largest mantissa: 127 of 8 bits
   std::vector<bool> is_wide;     // the sums of its layer as they are, for losses
   std::vector<bool> by_channel;  // each channel has an exponent of its own

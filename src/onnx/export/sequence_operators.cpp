@@ -1,7 +1,9 @@
 #include "onnx/export/sequence_operators.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "ops/ops.h"
 
@@ -13,6 +15,7 @@ struct SequenceRow {
   const Op* op;
   SequenceFunction function;
   const char* name = nullptr;
+  bool saturates = false;  // a residual stream, whose largest numbers a frozen network clips
 };
 
 Result<SequenceValue> export_elementwise(SequenceContext& context, int n, const char* name) {
@@ -27,12 +30,27 @@ Result<SequenceValue> export_same(SequenceContext& context, int n) {
   return context.input(context.graph.nodes[n]);
 }
 
+// The value within the network's range for it. Linear layers clip what they read themselves.
+SequenceValue within_range(SequenceContext& context, int n, SequenceValue value) {
+  const ExportedNetwork& network = context.network;
+  if (network.exponents.empty() || network.has_row_exponents) return value;
+  const auto output = static_cast<size_t>(context.graph.nodes[n].outputs[0]);
+  const float most =
+      std::ldexp(static_cast<float>(network.limits[output]), network.exponents[output]);
+  ExportBuilder& to = context.builder;
+  const std::string name = "most_" + std::to_string(network.limits[output]) + "_" +
+                           std::to_string(network.exponents[output]);
+  const std::string low = to.scalar(-most, name + "/low"), high = to.scalar(most, name + "/high");
+  value.name = to.add("Clip", value.name + "/within_range", {value.name, low, high});
+  return value;
+}
+
 constexpr SequenceRow kRows[] = {
     {&ops::kEmbedding, export_embedding},
-    {&ops::kPositionEmbedding, export_positions},
+    {&ops::kPositionEmbedding, export_positions, nullptr, true},
     {&ops::kLinear, export_linear_rows},
-    {&ops::kLayerNorm, export_layer_norm},
-    {&ops::kRmsNorm, export_rms_norm},
+    {&ops::kLayerNorm, export_layer_norm, nullptr, true},
+    {&ops::kRmsNorm, export_rms_norm, nullptr, true},
     {&ops::kAttention, export_attention},
     {&ops::kIdentity, export_same},
     {&ops::kRequantise, export_same},
@@ -42,7 +60,7 @@ constexpr SequenceRow kRows[] = {
     {&ops::kConcat, export_concat_of_rows},
     {&ops::kGlobalAveragePool, export_mean_of_rows},
     {&ops::kRescaledGlobalAverage, export_mean_of_rows},
-    {&ops::kAdd, nullptr, "Add"},
+    {&ops::kAdd, nullptr, "Add", true},
     {&ops::kMultiply, nullptr, "Mul"},
     {&ops::kGelu, nullptr, "Gelu"},
     {&ops::kHardSigmoid, export_hard_sigmoid},
@@ -62,8 +80,10 @@ Result<SequenceValue> export_sequence_node(SequenceContext& context, int n) {
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
                                  [&](const SequenceRow& each) { return each.op == op; });
   if (row == std::end(kRows)) return invalid_input("has no form in ONNX here");
-  if (row->name != nullptr) return export_elementwise(context, n, row->name);
-  return row->function(context, n);
+  MANTISSA_ASSIGN(SequenceValue value, row->name != nullptr
+                                           ? export_elementwise(context, n, row->name)
+                                           : row->function(context, n));
+  return row->saturates ? within_range(context, n, std::move(value)) : value;
 }
 
 }  // namespace mantissa::onnx
