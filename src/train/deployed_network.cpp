@@ -57,16 +57,21 @@ Error changed(const fs::path& path, const std::string& what) {
                        "; export the network again");
 }
 
+// An error for a network of sequences in integers, whose file computes other numbers than Mantissa.
+// One of real numbers is as other ONNX models.
+Status check_no_sequences(const fs::path& path, const onnx::ModelData& model) {
+  if (entry(model, kSequenceForm) != kIntegerLayers) return {};
+  return invalid_input(path.string() +
+                       ": is an exported network of sequences, of which ONNX Runtime computes a "
+                       "part in float: it does not load back. Name the run or the file that it "
+                       "was exported from");
+}
+
 // The frozen network as the metadata have it; the model's weights are missing in it.
 Result<FrozenNetwork> described_network(const fs::path& path, const onnx::ModelData& model) {
-  if (!entry(model, kSequenceForm).empty()) {
-    return invalid_input(path.string() +
-                         ": is an exported network of sequences, of which ONNX Runtime computes a "
-                         "part in float: it does not load back. Name the run or the file that it "
-                         "was exported from");
-  }
+  MANTISSA_RETURN_IF_ERROR(check_no_sequences(path, model));
   const std::string text = entry(model, kFrozen);
-  if (text.empty() && !entry(model, kOrigin).empty()) {
+  if (text.empty() && !entry(model, kOrigin).empty() && entry(model, kSequenceForm).empty()) {
     return invalid_input(path.string() +
                          ": was exported by an earlier version, without what predicting with "
                          "Mantissa needs: export the network again");
@@ -161,6 +166,7 @@ Result<FrozenNetwork> load_deployed(const fs::path& path) {
 
 Result<bool> is_deployed(const fs::path& path) {
   MANTISSA_ASSIGN(const DeployedFile deployed, read_deployed(path));
+  MANTISSA_RETURN_IF_ERROR(check_no_sequences(path, deployed.model));
   return !entry(deployed.model, kFrozen).empty();
 }
 

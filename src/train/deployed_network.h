@@ -18,7 +18,8 @@ Result<onnx::ExportedModel> export_frozen(const FrozenNetwork& network, onnx::Ex
 // that something else wrote, is an error.
 Result<FrozenNetwork> load_deployed(const std::filesystem::path& path);
 
-// Whether `mantissa export` wrote an ONNX file, to judge by its metadata.
+// Whether `mantissa export` wrote an ONNX file that loads back, to judge by its metadata. An error
+// for one that does not: of a network of sequences in integers.
 Result<bool> is_deployed(const std::filesystem::path& path);
 
 }  // namespace mantissa

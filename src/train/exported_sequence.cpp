@@ -25,7 +25,7 @@ Result<onnx::ExportedModel> export_sequence(const SequenceExport& from, onnx::Ex
                                                   from.graph, from.state, from.format)));
   metadata["mantissa.format"] = to_string(from.format);
   metadata["mantissa.network"] = from.graph.name;
-  metadata[kSequenceForm] = from.format.is_float() ? "float" : "integer linear layers";
+  metadata[kSequenceForm] = from.format.is_float() ? kRealNumbers : kIntegerLayers;
   result.model.metadata = std::move(metadata);
   if (from.format.is_float()) return result;
   result.notes = {

@@ -8,8 +8,10 @@
 
 namespace mantissa {
 
-// The entry of a model's metadata that says that it is such an export.
+// The entry of a model's metadata that says that it is such an export, and in which form.
 constexpr const char* kSequenceForm = "mantissa.sequence_form";
+constexpr const char* kIntegerLayers = "integer linear layers";
+constexpr const char* kRealNumbers = "real numbers";
 
 // The model of onnx/export/exporter.h, export_sequence_network; its metadata say where it comes
 // from. Errors: another target than ONNX Runtime, and those of export_sequence_network.

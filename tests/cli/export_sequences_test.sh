@@ -90,6 +90,19 @@ check_language_models() {
     cp "$folder/stdout" "$folder/eval.json"
     holds "$network is near eval" language loss "$text" 16 "$folder" "$folder/eval.json"
   done
+  # A language model of real numbers comes back, is trained, and is exported in integers.
+  run train --model transformer_lm --format fp32 --data "$text" --sequence 16 --steps 5 --quiet \
+    --out "$folder/real"
+  run export --checkpoint "$folder/real" --out "$folder/real.onnx"
+  run train --from "$folder/real.onnx" --data "$text" --sequence 16 --steps 20 --quiet \
+    --out "$folder/again"
+  accepts "export of an imported network" 'written to' \
+    export --checkpoint "$folder/again" --out "$folder/again.onnx"
+  run run "$folder/again.onnx" --inputs "$folder/test.npz" --out "$folder/test.out.npz"
+  run run "$folder/again.onnx" --inputs "$folder/changed.npz" --out "$folder/changed.out.npz"
+  run eval --checkpoint "$folder/again" --json
+  cp "$folder/stdout" "$folder/eval.json"
+  holds "it is near eval" language loss "$text" 16 "$folder" "$folder/eval.json"
   run train --model bert_tiny --data "$text" --sequence 16 --steps 15 --quiet --out "$folder/masked"
   accepts "export of bert_tiny" 'written to' \
     export --checkpoint "$folder/masked" --out "$folder/masked.onnx"
@@ -116,6 +129,8 @@ check_refusals() {
     export --checkpoint "$folder/bert" --format fp32 --out "$folder/none.onnx"
   refuses "loading it back" 2 'e.onnx: is an exported network of sequences.*does not load back' \
     predict --checkpoint "$folder/e.onnx" --data "$data"
+  refuses "training from it" 2 'e.onnx: is an exported network of sequences' \
+    train --from "$folder/e.onnx" --data "$data" --out "$folder/none"
   holds "nothing is written" eval '[[ ! -e $folder/none.onnx ]]'
 }
 

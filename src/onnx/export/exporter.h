@@ -25,10 +25,10 @@ struct ExportedNetwork {
   const Graph* graph = nullptr;
   std::vector<ExportedParameter> parameters;  // as in the graph
   // By value.
-  std::vector<int> exponents;    // empty in fp32
-  std::vector<int> limits;       // the largest mantissa: 127 of 8 bits
-  std::vector<bool> is_wide;     // the sums of its layer as they are, for losses
-  std::vector<bool> by_channel;  // each channel has an exponent of its own
+  std::vector<int> exponents;      // empty in fp32
+  std::vector<int> limits;         // the largest mantissa: 127 of 8 bits
+  std::vector<bool> is_wide;       // the sums of its layer as they are, for losses
+  std::vector<bool> by_channel;    // each channel has an exponent of its own
   bool has_row_exponents = false;  // values have an exponent for each row, which follows from it
   // By node: computes nothing of its own, since it is a view or a ReLU that its input applies.
   std::vector<bool> skipped;
