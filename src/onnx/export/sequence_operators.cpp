@@ -79,7 +79,8 @@ Result<SequenceValue> export_sequence_node(SequenceContext& context, int n) {
   const Op* op = context.graph.nodes[n].op;
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
                                  [&](const SequenceRow& each) { return each.op == op; });
-  if (row == std::end(kRows)) return invalid_input("has no form in ONNX here");
+  if (row == std::end(kRows))
+    return invalid_input("is not exported: of networks that read tokens transformers alone are");
   MANTISSA_ASSIGN(SequenceValue value, row->name != nullptr
                                            ? export_elementwise(context, n, row->name)
                                            : row->function(context, n));
