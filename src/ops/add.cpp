@@ -55,18 +55,15 @@ void add_words(const OpContext& c, int wide_exponent, const WideOf& wide_of) {
 
 void add_rows(const OpContext& c) {
   const Tensor &a = c.inputs[0], &b = c.inputs[1];
-  const Mantissas of_a(a), of_b(b);
   const int64_t channels = c.output.shape.last();
   const auto exponent_at = [&](int64_t row) {
     return aligned_exponent(a.row_exponent(row), b.row_exponent(row), kAlignBits16);
   };
   write_rows(c, exponent_at, [&](int64_t row, int exponent, int64_t* wide) {
-    const int shift_a = exponent - a.row_exponent(row), shift_b = exponent - b.row_exponent(row);
-    for (int64_t i = 0; i < channels; ++i) {
-      const int64_t at = row * channels + i;
-      const int64_t sum = rescale_rne(of_a[at], shift_a) + rescale_rne(of_b[at], shift_b);
-      wide[i] = c.relu ? std::max<int64_t>(0, sum) : sum;
-    }
+    rescale_row(c, a, row, exponent, false, wide);
+    rescale_row(c, b, row, exponent, true, wide);
+    if (!c.relu) return;
+    for (int64_t i = 0; i < channels; ++i) wide[i] = std::max<int64_t>(0, wide[i]);
   });
 }
 

@@ -40,6 +40,16 @@ struct RowWorkspace {
       : above(reinterpret_cast<int32_t*>(base)), sums(base + channel_bytes(channels)) {}
 };
 
+// Sums of the channels at the exponent of the least.
+void align_channels(const OpContext& c, const int32_t* sums, const int32_t* above, int64_t channels,
+                    int64_t* wide) {
+  c.kernels->wide->shift_sums({sums, above, wide}, 0, channels);
+}
+void align_channels(const OpContext&, const int64_t* sums, const int32_t* above, int64_t channels,
+                    int64_t* wide) {
+  for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(sums[o], -above[o]);
+}
+
 // Computes pieces of rows: compute(piece of the shape, its first row, choice, sums).
 template <typename Sum, typename Choice, typename Compute>
 void narrow_pieces(const OpContext& c, const ConvolutionShape& shape, const Compute& compute) {
@@ -57,11 +67,10 @@ void narrow_pieces(const OpContext& c, const ConvolutionShape& shape, const Comp
     narrow_own_rows(c, first, first + piece.batch, [&](int64_t row, int64_t* wide) {
       const Sum* from = sums + (row - first) * channels;
       const int exponent = input.row_exponent(row) + weights_exponent;
-      for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(from[o], -work.above[o]);
+      align_channels(c, from, work.above, channels, wide);
       if (bias == nullptr) return exponent;
-      const Mantissas of_bias(*bias);
-      const int shift = exponent - *bias->exponent;
-      for (int64_t o = 0; o < channels; ++o) wide[o] += rescale_rne(of_bias[o], shift);
+      c.kernels->wide->rescale({value_of(*bias), exponent - *bias->exponent, true, wide}, 0,
+                               channels);
       return exponent;
     });
   }

@@ -65,6 +65,15 @@ void narrow_own_rows(const OpContext& c, int64_t begin, int64_t end, const Fill&
   *out.saturated += found.saturated;
 }
 
+// wide = a row of the value at another exponent, or the sum of that and `wide`.
+inline void rescale_row(const OpContext& c, const Tensor& value, int64_t row, int exponent,
+                        bool adds, int64_t* wide) {
+  const int64_t channels = value.shape.last();
+  c.kernels->wide->rescale(
+      {gradient_from(value, row * channels), exponent - value.row_exponent(row), adds, wide}, 0,
+      channels);
+}
+
 // Sets the output's own exponent, once all rows have theirs.
 inline void set_largest_row_exponent(const OpContext& c) {
   int largest = kExponentMin;

@@ -19,8 +19,9 @@ namespace {
 #include "kernels/wide/wide_loops.h"
 }  // namespace
 
-const WideKernels kWideAvx2 = {"wide_avx2", kNeedsAvx2, narrow,     add_shifted,     plane,
-                               group_sums,  add,        first_sums, channel_products};
+const WideKernels kWideAvx2 = {"wide_avx2", kNeedsAvx2, narrow,     add_shifted,      plane,
+                               group_sums,  add,        first_sums, channel_products, rescale,
+                               shift_sums};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

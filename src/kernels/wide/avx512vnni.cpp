@@ -20,8 +20,8 @@ namespace {
 }  // namespace
 
 const WideKernels kWideAvx512Vnni = {
-    "wide_avx512vnni", kNeedsAvx512Vnni, narrow, add_shifted, plane, group_sums, add,
-    first_sums,        channel_products};
+    "wide_avx512vnni", kNeedsAvx512Vnni, narrow,  add_shifted, plane, group_sums, add,
+    first_sums,        channel_products, rescale, shift_sums};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

@@ -78,10 +78,25 @@ void channel_products(const ChannelProducts& args) noexcept {
   }
 }
 
+void rescale(const Rescaled& args, int64_t begin, int64_t end) noexcept {
+  with_wide_gradient_type(args.in.bits, [&](auto type) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t rescaled = rescale_rne(args.in.as<decltype(type)>()[i], args.shift);
+      args.wide[i] = args.adds ? args.wide[i] + rescaled : rescaled;
+    }
+  });
+}
+
+void shift_sums(const ShiftedSums& args, int64_t begin, int64_t end) noexcept {
+  for (int64_t i = begin; i < end; ++i) {
+    args.wide[i] = args.sums[i] * (int64_t{1} << args.shifts[i]);
+  }
+}
+
 }  // namespace
 
 const WideKernels kWideReference = {
-    "wide_reference", kNeedsNothing, narrow,     add_shifted,     plane,
-    group_sums,       add,           first_sums, channel_products};
+    "wide_reference", kNeedsNothing,    narrow,  add_shifted, plane, group_sums, add,
+    first_sums,       channel_products, rescale, shift_sums};
 
 }  // namespace mantissa::kernels

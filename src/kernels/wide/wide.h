@@ -61,6 +61,20 @@ struct ChannelProducts {
   int64_t* sums = nullptr;
 };
 
+// wide = rescale_rne(in, shift), or the sum of that and `wide`: mantissas at another exponent.
+struct Rescaled {
+  ConstMantissaSpan in;  // of up to 32 bits
+  int shift = 0;
+  bool adds = false;
+  int64_t* wide = nullptr;
+};
+
+// wide = sums * 2^shifts: sums of channels at one exponent. Shifts are 0 to 29.
+struct ShiftedSums {
+  const int32_t *sums = nullptr, *shifts = nullptr;
+  int64_t* wide = nullptr;
+};
+
 struct WideKernels {
   const char* name;
   Features needs;
@@ -74,6 +88,8 @@ struct WideKernels {
   void (*add)(const int32_t* part, int32_t* sums, int64_t begin, int64_t end) noexcept;
   void (*first_sums)(const FirstSums&, int64_t begin, int64_t end) noexcept;
   void (*channel_products)(const ChannelProducts&) noexcept;
+  void (*rescale)(const Rescaled&, int64_t begin, int64_t end) noexcept;
+  void (*shift_sums)(const ShiftedSums&, int64_t begin, int64_t end) noexcept;
 };
 
 extern const WideKernels kWideReference;

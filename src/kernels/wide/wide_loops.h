@@ -123,3 +123,43 @@ inline void first_sums(const FirstSums& args, int64_t begin, int64_t end) noexce
     }
   }
 }
+
+template <typename T, typename Round>
+inline void rescale_by(const T* __restrict in, const Round& round, bool adds, int64_t count,
+                       int64_t* __restrict wide) noexcept {
+  if (adds) {
+    for (int64_t i = 0; i < count; ++i) wide[i] += round(int64_t{in[i]});
+  } else {
+    for (int64_t i = 0; i < count; ++i) wide[i] = round(int64_t{in[i]});
+  }
+}
+
+inline void rescale(const Rescaled& args, int64_t begin, int64_t end) noexcept {
+  constexpr int kExactBits = 61;  // shifts to the left saturate beyond
+  const int left = -args.shift;
+  if (left + args.in.bits > kExactBits || args.shift > 62) {
+    return kWideReference.rescale(args, begin, end);
+  }
+  with_wide_gradient_type(args.in.bits, [&](auto type) {
+    const auto* const in = args.in.as<decltype(type)>() + begin;
+    int64_t* const wide = args.wide + begin;
+    if (left > 0) {
+      const auto shifted = [left](int64_t n) {
+        return static_cast<int64_t>(static_cast<uint64_t>(n) << left);
+      };
+      rescale_by(in, shifted, args.adds, end - begin, wide);
+    } else {
+      rescale_by(in, RoundEven64(args.shift), args.adds, end - begin, wide);
+    }
+  });
+}
+
+inline void shift_sums(const ShiftedSums& args, int64_t begin, int64_t end) noexcept {
+  const int32_t* __restrict sums = args.sums;
+  const int32_t* __restrict shifts = args.shifts;
+  int64_t* __restrict wide = args.wide;
+  for (int64_t i = begin; i < end; ++i) {
+    wide[i] = static_cast<int64_t>(static_cast<uint64_t>(int64_t{sums[i]})
+                                   << static_cast<uint64_t>(shifts[i]));
+  }
+}

@@ -69,6 +69,38 @@ TEST_P(WideNumbers, AddShifted) {
   check_add_shifted<int64_t>(*GetParam(), 32);
 }
 
+template <typename T>
+void check_rescale(const WideKernels& kernels, int bits) {
+  const auto in = test_values<T>(kSize, 14, bits - 1);
+  for (const bool adds : {false, true}) {
+    for (int shift = -70; shift <= 70; ++shift) {
+      auto wide = test_values<int64_t>(kSize, 15, 60), wanted = wide;
+      for (int64_t i = kBegin; i < kEnd; ++i) {
+        wanted[i] = rescale_rne(in[i], shift) + (adds ? wanted[i] : 0);
+      }
+      kernels.rescale({{in.data(), bits}, shift, adds, wide.data()}, kBegin, kEnd);
+      ASSERT_EQ(wide, wanted) << shift << " " << adds;
+    }
+  }
+}
+
+TEST_P(WideNumbers, Rescale) {
+  check_rescale<int8_t>(*GetParam(), 8);
+  check_rescale<int16_t>(*GetParam(), 16);
+  check_rescale<int32_t>(*GetParam(), 32);
+}
+
+TEST_P(WideNumbers, ShiftSums) {
+  auto sums = test_values<int32_t>(kSize, 16, 31);
+  sums[kBegin] = INT32_MIN;
+  std::vector<int32_t> shifts;
+  for (int64_t i = 0; i < kSize; ++i) shifts.push_back(static_cast<int32_t>(i % 30));
+  std::vector<int64_t> wide(kSize, 77), wanted = wide;
+  for (int64_t i = kBegin; i < kEnd; ++i) wanted[i] = sums[i] * (int64_t{1} << shifts[i]);
+  GetParam()->shift_sums({sums.data(), shifts.data(), wide.data()}, kBegin, kEnd);
+  EXPECT_EQ(wide, wanted);
+}
+
 // Every mantissa is the sum of its bytes.
 TEST_P(WideNumbers, Planes) {
   std::vector<int16_t> in;
