@@ -55,26 +55,48 @@ int64_t hermite(int64_t a, int64_t b, int64_t da, int64_t db, int64_t t) {
   return a + shift_right_rne(value * t, 30);
 }
 
-}  // namespace
+// |x| between two steps of the tables, and where.
+struct Place {
+  int64_t step, t;  // t in Q30
 
-NormalQ30 normal_q30(int64_t q, int e) {
-  const bool is_negative = q < 0;
-  const int64_t size = is_negative ? -q : q;
-  constexpr int64_t kEnd = kSteps << (30 - kStepBits);
-  const int64_t x = std::min(rescale_rne(size, -(e + 30)), kEnd);  // Q30
-  const int64_t step = x >> (30 - kStepBits);
-  const int64_t t = (x & ((int64_t{1} << (30 - kStepBits)) - 1)) << kStepBits;
+  Place(int64_t size, int e) {
+    constexpr int64_t kEnd = kSteps << (30 - kStepBits);
+    const int64_t x = std::min(rescale_rne(size, -(e + 30)), kEnd);  // Q30
+    step = x >> (30 - kStepBits);
+    t = (x & ((int64_t{1} << (30 - kStepBits)) - 1)) << kStepBits;
+  }
+};
+
+int64_t probability_at(const Place& place, bool is_negative) {
+  const int64_t step = place.step;
+  const int64_t p0 = kTables.density[step], p1 = kTables.density[step + 1];
+  int64_t probability =
+      hermite(kTables.probability[step], kTables.probability[step + 1],
+              shift_right_rne(p0, kStepBits), shift_right_rne(p1, kStepBits), place.t);
+  if (is_negative) probability = kOneQ30 - probability;
+  return std::clamp<int64_t>(probability, 0, kOneQ30);
+}
+
+int64_t density_at(const Place& place) {
+  const int64_t step = place.step;
   const int64_t at = step << (30 - kStepBits), next = at + (int64_t{1} << (30 - kStepBits));
   const int64_t p0 = kTables.density[step], p1 = kTables.density[step + 1];
   // The slope of the density is -x times it.
   const auto slope = [](int64_t x_q30, int64_t density) {
     return -shift_right_rne(shift_right_rne(x_q30, 3) * density, 27 + kStepBits);
   };
-  int64_t probability = hermite(kTables.probability[step], kTables.probability[step + 1],
-                                shift_right_rne(p0, kStepBits), shift_right_rne(p1, kStepBits), t);
-  if (is_negative) probability = kOneQ30 - probability;
-  return {std::clamp<int64_t>(probability, 0, kOneQ30),
-          std::max<int64_t>(0, hermite(p0, p1, slope(at, p0), slope(next, p1), t))};
+  return std::max<int64_t>(0, hermite(p0, p1, slope(at, p0), slope(next, p1), place.t));
+}
+
+}  // namespace
+
+int64_t normal_probability_q30(int64_t q, int e) {
+  return probability_at(Place(q < 0 ? -q : q, e), q < 0);
+}
+
+NormalQ30 normal_q30(int64_t q, int e) {
+  const Place place(q < 0 ? -q : q, e);
+  return {probability_at(place, q < 0), density_at(place)};
 }
 
 }  // namespace mantissa

@@ -16,4 +16,7 @@ struct NormalQ30 {
 // 0 or 1, and 0.
 NormalQ30 normal_q30(int64_t q, int e);
 
+// The probability alone.
+int64_t normal_probability_q30(int64_t q, int e);
+
 }  // namespace mantissa

@@ -112,7 +112,7 @@ int64_t times_x_q30(int64_t q, int e, int64_t slope) {
   return slope == 0 ? 0 : rescale_rne(q * slope, -e);
 }
 
-int64_t gelu(int64_t q, int e, Fraction) { return q * normal_q30(q, e).probability; }
+int64_t gelu(int64_t q, int e, Fraction) { return q * normal_probability_q30(q, e); }
 int64_t gelu_derivative(int64_t q, int e, Fraction) {
   const NormalQ30 normal = normal_q30(q, e);
   return normal.probability + times_x_q30(q, e, normal.density);

@@ -127,8 +127,9 @@ void pool_rows(const Tensor& results, int64_t example, int64_t rows, float* to) 
       continue;
     }
     const ops::Mantissas mantissas(results);
+    const double unit = std::ldexp(1.0, results.row_exponent(row));
     for (int64_t c = 0; c < channels; ++c) {
-      sums[c] += std::ldexp(static_cast<double>(mantissas[at + c]), results.row_exponent(row));
+      sums[c] += static_cast<double>(mantissas[at + c]) * unit;
     }
   }
   double squares = 0;
