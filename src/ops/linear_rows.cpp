@@ -40,13 +40,14 @@ struct RowWorkspace {
       : above(reinterpret_cast<int32_t*>(base)), sums(base + channel_bytes(channels)) {}
 };
 
-// Sums of the channels at the exponent of the least.
-void align_channels(const OpContext& c, const int32_t* sums, const int32_t* above, int64_t channels,
-                    int64_t* wide) {
-  c.kernels->wide->shift_sums({sums, above, wide}, 0, channels);
-}
-void align_channels(const OpContext&, const int64_t* sums, const int32_t* above, int64_t channels,
-                    int64_t* wide) {
+// Sums of the channels at the exponent of the least one. `all_raise`: no channel is so far below
+// the largest that its sums shift to the right.
+template <typename Sum>
+void align_channels(const OpContext& c, const Sum* sums, const int32_t* above, bool all_raise,
+                    int64_t channels, int64_t* wide) {
+  if constexpr (sizeof(Sum) == sizeof(int32_t)) {
+    if (all_raise) return c.kernels->wide->shift_sums({sums, above, wide}, 0, channels);
+  }
   for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(sums[o], -above[o]);
 }
 
@@ -59,6 +60,8 @@ void narrow_pieces(const OpContext& c, const ConvolutionShape& shape, const Comp
   const RowWorkspace work(c.workspace, channels);
   auto* const sums = reinterpret_cast<Sum*>(work.sums);
   const int weights_exponent = least_channel_exponent(weights, work.above);
+  const bool all_raise =
+      std::all_of(work.above, work.above + channels, [](int32_t above) { return above >= 0; });
   const Tensor* const bias = c.parameters.size() > 1 ? &c.parameters[1].mantissa : nullptr;
   for (int64_t first = 0; first < shape.batch; first += choices.piece) {
     ConvolutionShape piece = shape;
@@ -67,7 +70,7 @@ void narrow_pieces(const OpContext& c, const ConvolutionShape& shape, const Comp
     narrow_own_rows(c, first, first + piece.batch, [&](int64_t row, int64_t* wide) {
       const Sum* from = sums + (row - first) * channels;
       const int exponent = input.row_exponent(row) + weights_exponent;
-      align_channels(c, from, work.above, channels, wide);
+      align_channels(c, from, work.above, all_raise, channels, wide);
       if (bias == nullptr) return exponent;
       c.kernels->wide->rescale({value_of(*bias), exponent - *bias->exponent, true, wide}, 0,
                                channels);
