@@ -68,7 +68,9 @@ FrozenNetwork frozen(Graph network, const std::string& format_name) {
     arrays.push_back({{value.name, DataType::kInt32, value.shape}, all.data()});
   }
   auto batches = OrderedBatches::create(array_examples(kExamples, arrays), kExamples);
-  FrozenDescription description{.network = std::move(network), .options = {}, .format = format};
+  FrozenDescription description;
+  description.network = std::move(network);
+  description.format = format;
   description.class_names = kVocabulary;
   description.form = frozen_form(graph, format);
   Graph frozen_graph = freeze_graph(graph, description.form);
