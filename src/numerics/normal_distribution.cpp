@@ -8,22 +8,17 @@
 namespace mantissa {
 namespace {
 
-constexpr int kStepBits = 5;     // steps of 2^-5
-constexpr int64_t kSteps = 208;  // up to 6.5
+constexpr int kStepBits = kNormalStepBits;
+constexpr int64_t kSteps = kNormalSteps;
 constexpr int64_t kOneQ30 = int64_t{1} << 30;
 // 1 / sqrt(2 pi), in units of 2^-62.
 constexpr int64_t kDensityAtZeroQ62 = 1839796536686825613;
 
-struct Tables {
-  std::array<int64_t, kSteps + 2> probability = {};  // Q30
-  std::array<int64_t, kSteps + 2> density = {};      // Q30
-};
-
 // Phi - 1/2 = phi(0) sum (-1)^n x^(2n+1) / (2^n n! (2n+1)), and phi = phi(0) sum (-x^2/2)^n / n!,
 // term by term in units of 2^-76 with x = step / 32: products stay below 2^123, and what is rounded
 // off terms stays below 2^-40 in the sums.
-constexpr Tables make_tables() {
-  Tables tables;
+constexpr NormalTables make_tables() {
+  NormalTables tables;
   for (int64_t step = 0; step <= kSteps; ++step) {
     __int128 term = __int128{kDensityAtZeroQ62} << 14, density = term, integral = term;
     for (int64_t n = 1; n < 120; ++n) {
@@ -44,7 +39,11 @@ constexpr Tables make_tables() {
   return tables;
 }
 
-constexpr Tables kTables = make_tables();
+}  // namespace
+
+constexpr NormalTables kNormalTables = make_tables();
+
+namespace {
 
 // The polynomial of degree 3 with values a, b and slopes da, db, in units of the step, at t in Q30.
 int64_t hermite(int64_t a, int64_t b, int64_t da, int64_t db, int64_t t) {
@@ -69,9 +68,9 @@ struct Place {
 
 int64_t probability_at(const Place& place, bool is_negative) {
   const int64_t step = place.step;
-  const int64_t p0 = kTables.density[step], p1 = kTables.density[step + 1];
+  const int64_t p0 = kNormalTables.density[step], p1 = kNormalTables.density[step + 1];
   int64_t probability =
-      hermite(kTables.probability[step], kTables.probability[step + 1],
+      hermite(kNormalTables.probability[step], kNormalTables.probability[step + 1],
               shift_right_rne(p0, kStepBits), shift_right_rne(p1, kStepBits), place.t);
   if (is_negative) probability = kOneQ30 - probability;
   return std::clamp<int64_t>(probability, 0, kOneQ30);
@@ -80,7 +79,7 @@ int64_t probability_at(const Place& place, bool is_negative) {
 int64_t density_at(const Place& place) {
   const int64_t step = place.step;
   const int64_t at = step << (30 - kStepBits), next = at + (int64_t{1} << (30 - kStepBits));
-  const int64_t p0 = kTables.density[step], p1 = kTables.density[step + 1];
+  const int64_t p0 = kNormalTables.density[step], p1 = kNormalTables.density[step + 1];
   // The slope of the density is -x times it.
   const auto slope = [](int64_t x_q30, int64_t density) {
     return -shift_right_rne(shift_right_rne(x_q30, 3) * density, 27 + kStepBits);

@@ -1,9 +1,18 @@
 // The normal distribution in Q30, in integers: what GELU is made of.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace mantissa {
+
+// Both functions in Q30 at steps of 2^-5 up to 6.5, and one step more.
+constexpr int kNormalStepBits = 5;
+constexpr int64_t kNormalSteps = 208;
+struct NormalTables {
+  std::array<int64_t, kNormalSteps + 2> probability = {}, density = {};
+};
+extern const NormalTables kNormalTables;
 
 // Phi(x), the probability of less than x, and phi(x), its derivative.
 struct NormalQ30 {

@@ -166,6 +166,8 @@ void forward_rows(const OpContext& c) {
     if (const int64_t* const table = tables[static_cast<size_t>(e - kExponentMin)]) {
       const int16_t* const mantissas = input.as<int16_t>() + first;
       for (int64_t i = 0; i < channels; ++i) wide[i] = table[mantissas[i]];
+    } else if constexpr (&kFunction == &kGeluFunction) {
+      c.kernels->wide->gelu({gradient_from(input, first), e, wide}, 0, channels);
     } else {
       for (int64_t i = 0; i < channels; ++i) wide[i] = kFunction.value(in[first + i], e, slope);
     }

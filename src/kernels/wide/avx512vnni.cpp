@@ -4,6 +4,7 @@
 
 #include "base/target.h"
 #include "kernels/wide/wide.h"
+#include "numerics/normal_distribution.h"
 #include "numerics/rounding.h"
 
 #if defined(__x86_64__)
@@ -21,7 +22,7 @@ namespace {
 
 const WideKernels kWideAvx512Vnni = {
     "wide_avx512vnni", kNeedsAvx512Vnni, narrow,  add_shifted, plane, group_sums, add,
-    first_sums,        channel_products, rescale, shift_sums};
+    first_sums,        channel_products, rescale, shift_sums,  gelu};
 
 }  // namespace mantissa::kernels
 // Here, not earlier: templates are instantiated at the end, with the options in force there.

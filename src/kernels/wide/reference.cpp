@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/wide/wide.h"
+#include "numerics/normal_distribution.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
@@ -93,10 +94,19 @@ void shift_sums(const ShiftedSums& args, int64_t begin, int64_t end) noexcept {
   }
 }
 
+void gelu(const Gelu& args, int64_t begin, int64_t end) noexcept {
+  with_value_type(args.in.bits, [&](auto type) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t q = args.in.as<decltype(type)>()[i];
+      args.wide[i] = q * normal_probability_q30(q, args.exponent);
+    }
+  });
+}
+
 }  // namespace
 
 const WideKernels kWideReference = {
     "wide_reference", kNeedsNothing,    narrow,  add_shifted, plane, group_sums, add,
-    first_sums,       channel_products, rescale, shift_sums};
+    first_sums,       channel_products, rescale, shift_sums,  gelu};
 
 }  // namespace mantissa::kernels

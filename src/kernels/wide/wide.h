@@ -75,6 +75,13 @@ struct ShiftedSums {
   int64_t* wide = nullptr;
 };
 
+// wide = q * Phi(q * 2^exponent), Phi in Q30 (numerics/normal_distribution.h): GELU.
+struct Gelu {
+  ConstMantissaSpan in;  // of up to 16 bits
+  int exponent = 0;
+  int64_t* wide = nullptr;
+};
+
 struct WideKernels {
   const char* name;
   Features needs;
@@ -90,6 +97,7 @@ struct WideKernels {
   void (*channel_products)(const ChannelProducts&) noexcept;
   void (*rescale)(const Rescaled&, int64_t begin, int64_t end) noexcept;
   void (*shift_sums)(const ShiftedSums&, int64_t begin, int64_t end) noexcept;
+  void (*gelu)(const Gelu&, int64_t begin, int64_t end) noexcept;
 };
 
 extern const WideKernels kWideReference;

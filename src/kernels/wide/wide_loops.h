@@ -163,3 +163,44 @@ inline void shift_sums(const ShiftedSums& args, int64_t begin, int64_t end) noex
                                    << static_cast<uint64_t>(shifts[i]));
   }
 }
+
+// normal_probability_q30 without a branch, by size(n), which gives |n| * 2^exponent in Q30.
+template <typename T, typename Size>
+inline void gelu_by(const T* __restrict in, const Size& size, int64_t count,
+                    int64_t* __restrict wide) noexcept {
+  constexpr int kInStep = 30 - kNormalStepBits;
+  constexpr int64_t kOne = int64_t{1} << 30, kEnd = kNormalSteps << kInStep;
+  const int64_t* __restrict probability = kNormalTables.probability.data();
+  const int64_t* __restrict density = kNormalTables.density.data();
+  const RoundEven64 by_step(kNormalStepBits), by_one(30);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t n = in[i], exact = size(n < 0 ? -n : n);
+    const int64_t x = exact < kEnd ? exact : kEnd;
+    const int64_t step = x >> kInStep;
+    const int64_t t = (x & ((int64_t{1} << kInStep) - 1)) << kNormalStepBits;
+    const int64_t a = probability[step], difference = probability[step + 1] - a;
+    const int64_t da = by_step(density[step]), db = by_step(density[step + 1]);
+    const int64_t square = 3 * difference - 2 * da - db, cube = da + db - 2 * difference;
+    const int64_t slope = da + by_one((square + by_one(cube * t)) * t);
+    const int64_t above = a + by_one(slope * t);
+    const int64_t found = n < 0 ? kOne - above : above;
+    const int64_t least = found < 0 ? 0 : found;
+    wide[i] = n * (least > kOne ? kOne : least);
+  }
+}
+
+inline void gelu(const Gelu& args, int64_t begin, int64_t end) noexcept {
+  constexpr int kMostLeft = 45;  // from 16 bits
+  const int left = args.exponent + 30;
+  if (left > kMostLeft || left < -62) return kWideReference.gelu(args, begin, end);
+  with_value_type(args.in.bits, [&](auto type) {
+    const auto* const in = args.in.as<decltype(type)>() + begin;
+    int64_t* const wide = args.wide + begin;
+    if (left > 0) {
+      gelu_by(
+          in, [left](int64_t n) { return n << left; }, end - begin, wide);
+    } else {
+      gelu_by(in, RoundEven64(-left), end - begin, wide);
+    }
+  });
+}

@@ -9,6 +9,7 @@
 #include "kernels/elementwise/test_fixture.h"
 #include "kernels/elementwise/test_values.h"
 #include "kernels/test_rows.h"
+#include "numerics/normal_distribution.h"
 #include "numerics/rounding.h"
 
 namespace mantissa::kernels {
@@ -88,6 +89,24 @@ TEST_P(WideNumbers, Rescale) {
   check_rescale<int8_t>(*GetParam(), 8);
   check_rescale<int16_t>(*GetParam(), 16);
   check_rescale<int32_t>(*GetParam(), 32);
+}
+
+template <typename T>
+void check_gelu(const WideKernels& kernels, int bits) {
+  const auto in = test_values<T>(kSize, 17, bits - 1);
+  for (int exponent = -100; exponent <= 40; ++exponent) {
+    std::vector<int64_t> wide(kSize, 77), wanted = wide;
+    for (int64_t i = kBegin; i < kEnd; ++i) {
+      wanted[i] = in[i] * normal_q30(in[i], exponent).probability;
+    }
+    kernels.gelu({{in.data(), bits}, exponent, wide.data()}, kBegin, kEnd);
+    ASSERT_EQ(wide, wanted) << exponent;
+  }
+}
+
+TEST_P(WideNumbers, Gelu) {
+  check_gelu<int8_t>(*GetParam(), 8);
+  check_gelu<int16_t>(*GetParam(), 16);
 }
 
 TEST_P(WideNumbers, ShiftSums) {
