@@ -193,22 +193,6 @@ TEST(ChannelExponents, OfALinearLayerOf16Bits) {
   EXPECT_GE(expect_row(sums_of(net, ids[0]), rows, 0, 16), int64_t{1} << 14);
 }
 
-// So many rows that GELU looks them up in tables, one for an exponent; a few rows it computes.
-TEST(RowExponents, ManyRowsOfAFunctionAreThoseOfAFew) {
-  constexpr int64_t kMany = 5000;
-  GraphBuilder builder("gelu");
-  const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
-  const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
-                                   {{"rows", kVocabulary}, {"channels", kIn}});
-  const int hidden =
-      builder.add(ops::kLinear, "linear", {embedded}, {{"channels", 256}, {"least_bits", 16}});
-  RowNetwork net(*builder.finish(builder.add(ops::kGelu, "gelu", {hidden})));
-  std::vector<int32_t> ids = random_tokens(kMany, 1);
-  const Rows many = net.run(kMany, {ids}, 2);
-  ids.resize(kSequence);
-  EXPECT_EQ(many.first(kSequence), net.run(kSequence, {ids}));
-}
-
 TEST(RowExponents, PaddingAndNeighboursChangeNoBit) {
   RowNetwork net(small_encoder());
   constexpr int64_t kLength = 7;

@@ -54,37 +54,13 @@ int64_t wide_table_bytes(int most_bits, int64_t elements) {
   return bits > 8 ? (int64_t{1} << bits) * int64_t{sizeof(int64_t)} : 0;
 }
 
-// Where rows have exponents of their own: as many tables as can pay, one for an exponent.
-constexpr int64_t kMostTables = 4;
-
-int64_t most_tables(int bits, int64_t elements) {
-  return bits > 8 ? std::min(kMostTables, elements / (kElementsOfEntry << bits)) : 0;
-}
-
-int64_t table_bytes(const OpShapes& shapes) {
-  const int bits = shapes.input_bits(0);
-  const int64_t elements = shapes.inputs[0].count();
-  const bool by_rows = !shapes.input_grids.empty() && shapes.input_grids[0].blocks == Blocks::kRow;
-  if (!by_rows) return wide_table_bytes(bits, elements);
-  return most_tables(bits, elements) * (int64_t{1} << bits) * int64_t{sizeof(int64_t)};
-}
-
 OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
-  const int64_t wide = table_bytes(shapes);
+  const bool by_rows = !shapes.input_grids.empty() && shapes.input_grids[0].blocks == Blocks::kRow;
+  const int64_t wide =
+      by_rows ? 0 : wide_table_bytes(shapes.input_bits(0), shapes.inputs[0].count());
   return {
       .forward = {.workspace_bytes = std::max(wide, value_table_workspace_bytes(planning.threads))},
       .backward_input = {.workspace_bytes = wide}};
-}
-
-// table[q] = function(q) for all mantissas of so many bits.
-template <typename Function>
-void fill_wide_table(const OpContext& c, int bits, const Function& function, int64_t* table) {
-  const int64_t half = int64_t{1} << (bits - 1);
-  kernels::parallel_ranges(*c.kernel.pool, 2 * half, 1024,
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             for (int64_t i = std::max<int64_t>(1, begin); i < end; ++i)
-                               table[i - half] = function(i - half);
-                           });
 }
 
 // Calls use(f), where f(i) = function(mantissa i of the input), looked up in a table in the
@@ -97,7 +73,12 @@ void with_wide_function(const OpContext& c, const Function& function, const Use&
   }
   const int64_t half = int64_t{1} << (input.bits - 1);
   auto* const table = reinterpret_cast<int64_t*>(c.workspace) + half;  // by signed mantissas
-  fill_wide_table(c, input.bits, function, table);
+  kernels::parallel_ranges(*c.kernel.pool, 2 * half, 1024,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t i = std::max<int64_t>(1, begin); i < end; ++i) {
+                               table[i - half] = function(i - half);
+                             }
+                           });
   use([in = input.as<int16_t>(), table](int64_t i) { return table[in[i]]; });
 }
 
@@ -125,48 +106,19 @@ void forward_wide(const OpContext& c) {
       [&](const auto& value) { write_wide(c, wide_exponent, value); });
 }
 
-// Tables of the exponents that most rows have, in the workspace; null for the others.
-using RowTables = std::array<const int64_t*, 256>;
-
-template <const PointFunction& kFunction>
-RowTables tables_of_rows(const OpContext& c, Fraction slope) {
-  const Tensor& input = c.inputs[0];
-  const int64_t channels = input.shape.last(), rows = input.count() / channels;
-  std::array<int64_t, 256> rows_of{};
-  const auto at = [](int exponent) { return static_cast<size_t>(exponent - kExponentMin); };
-  for (int64_t row = 0; row < rows; ++row) ++rows_of[at(input.row_exponent(row))];
-  RowTables tables{};
-  const int64_t half = int64_t{1} << (input.bits - 1);
-  auto* next = reinterpret_cast<int64_t*>(c.workspace) + half;
-  int64_t left = most_tables(input.bits, input.count());
-  for (int e = kExponentMin; e <= kExponentMax && left > 0; ++e) {
-    if (!uses_wide_table(input.bits, rows_of[at(e)] * channels)) continue;
-    fill_wide_table(
-        c, input.bits, [&](int64_t q) { return kFunction.value(q, e, slope); }, next);
-    tables[at(e)] = next;
-    next += 2 * half;
-    --left;
-  }
-  return tables;
-}
-
 template <const PointFunction& kFunction>
 void forward_rows(const OpContext& c) {
   const Tensor& input = c.inputs[0];
   const Mantissas in(input);
   const Fraction slope = slope_of<kFunction>(*c.attributes);
   const int64_t channels = c.output.shape.last();
-  const RowTables tables = tables_of_rows<kFunction>(c, slope);
   const auto exponent_at = [&](int64_t row) {
     return kFunction.wide_exponent(input.row_exponent(row));
   };
   write_rows(c, exponent_at, [&](int64_t row, int, int64_t* wide) {
     const int e = input.row_exponent(row);
     const int64_t first = row * channels;
-    if (const int64_t* const table = tables[static_cast<size_t>(e - kExponentMin)]) {
-      const int16_t* const mantissas = input.as<int16_t>() + first;
-      for (int64_t i = 0; i < channels; ++i) wide[i] = table[mantissas[i]];
-    } else if constexpr (&kFunction == &kGeluFunction) {
+    if constexpr (&kFunction == &kGeluFunction) {
       c.kernels->wide->gelu({gradient_from(input, first), e, wide}, 0, channels);
     } else {
       for (int64_t i = 0; i < channels; ++i) wide[i] = kFunction.value(in[first + i], e, slope);
