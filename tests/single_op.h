@@ -19,6 +19,7 @@ struct Mantissas {
   std::vector<int> values;
   int exponent = 0;
   int bits = 8;
+  std::vector<int> rows = {};  // exponents of the rows, if they have their own: at most `exponent`
   bool operator==(const Mantissas&) const = default;
 };
 
@@ -159,6 +160,10 @@ class SingleOp {
       if (t.type == DataType::kInt16) t.as<int16_t>()[i] = static_cast<int16_t>(from.values[i]);
       if (t.type == DataType::kInt32) t.as<int32_t>()[i] = from.values[i];
     }
+    if (!from.rows.empty()) {
+      rows_.emplace_back(from.rows.begin(), from.rows.end());
+      t.row_exponents = rows_.back().data();
+    }
     return t;
   }
 
@@ -175,6 +180,7 @@ class SingleOp {
   OpContext context(const std::vector<Mantissas>& inputs, const PhaseMemory& memory) {
     data_.clear();
     exponents_.clear();
+    rows_.clear();
     totals_ = {};
     saturated_ = 0;
     inputs_.clear();
@@ -214,6 +220,7 @@ class SingleOp {
   std::vector<int64_t> histogram_;
   std::deque<std::vector<std::byte>> data_;
   std::deque<int16_t> exponents_;
+  std::deque<std::vector<int16_t>> rows_;
   std::vector<Tensor> inputs_;
   std::vector<Shape> parameter_shapes_;
   std::vector<Mantissas> parameters_;

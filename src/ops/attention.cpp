@@ -2,6 +2,7 @@
 // by head and row by row: no tensor has queries times keys elements. Source: METHODS, "Exact
 // non-linear functions"; exponents in docs/operators.md.
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "kernels/kernel_table.h"
@@ -84,7 +85,7 @@ void forward(const OpContext& c) {
   const AttentionSizes s(c);
   const WideResults wide(c.workspace, s, false);
   for_heads(c, s, wide.rooms, false, [&](const HeadOf& at, const HeadRoom& room) {
-    const kernels::AttentionHead head = pack(c, s, at, room);
+    const kernels::AttentionHead head = pack(c, s, at, room, false);
     if (head.queries > 0) {
       c.kernels->attention->forward(head, room.kernel, wide.q + at.offset, s.width);
     }
@@ -93,7 +94,7 @@ void forward(const OpContext& c) {
   if (has_rows(c.output)) {
     const auto exponent_at = [&](int64_t row) {
       const int64_t sequence = row / s.queries;
-      return shared_exponent(c.inputs[2], sequence, s.new_keys, valid_keys(c, s, sequence)) -
+      return key_exponent(c.inputs[2], s, sequence, valid_keys(c, s, sequence)) -
              kernels::kProbabilityBits;
     };
     return write_rows(c, exponent_at, [&](int64_t row, int, int64_t* row_wide) {
@@ -114,25 +115,45 @@ kernels::AttentionGradient gradient_of_head(const OpContext& c, const AttentionS
   constexpr int64_t kMostScale = int64_t{1} << kernels::kGradientScaleBits;
   const int bits = bit_length(static_cast<uint64_t>(s.channels - 1));
   return {.grad_out_bits = c.grad_output.bits,
-          .grad_p_shift = std::max(0, c.grad_output.bits - 16) + std::max(0, c.inputs[2].bits - 8),
+          .grad_p_shift =
+              std::max(0, c.grad_output.bits - 16) + std::max(0, shared_bits(c.inputs[2]) - 8),
           .scale = to_fixed_point(scale, fixed_point_shift(scale, kernels::kGradientScaleBits),
                                   kMostScale),
           .shift = 22 + bits,
           .stride = s.width};
 }
 
-// The exponent of the gradients of scores.
-int score_exponent(const OpContext& c, const AttentionSizes& s,
-                   const kernels::AttentionGradient& g) {
+// The exponents of a sequence's wide gradients, by input. Those of the first two depend on the rows
+// of the others.
+using InputExponents = std::array<int, 3>;
+
+InputExponents gradient_exponents(const OpContext& c, const AttentionSizes& s,
+                                  const kernels::AttentionGradient& g, int64_t sequence) {
   const Real scale = Real(1) / sqrt(Real(s.channels));
-  return *c.grad_output.exponent + *c.inputs[2].exponent + g.grad_p_shift -
-         2 * kernels::kProbabilityBits + g.shift -
-         fixed_point_shift(scale, kernels::kGradientScaleBits);
+  const int64_t valid = valid_keys(c, s, sequence);
+  const int scores = *c.grad_output.exponent + key_exponent(c.inputs[2], s, sequence, valid) +
+                     g.grad_p_shift - 2 * kernels::kProbabilityBits + g.shift -
+                     fixed_point_shift(scale, kernels::kGradientScaleBits);
+  return {scores + key_exponent(c.inputs[1], s, sequence, valid),
+          scores + query_exponent(c.inputs[0], s, sequence, valid_queries(c, s, sequence)),
+          *c.grad_output.exponent - kernels::kProbabilityBits};
+}
+
+// The exponents that all sequences' gradients get.
+InputExponents largest_exponents(const OpContext& c, const AttentionSizes& s,
+                                 const kernels::AttentionGradient& g) {
+  InputExponents largest = gradient_exponents(c, s, g, 0);
+  if (!has_rows(c.inputs[0])) return largest;
+  for (int64_t sequence = 1; sequence < s.sequences; ++sequence) {
+    const InputExponents found = gradient_exponents(c, s, g, sequence);
+    for (size_t i = 0; i < found.size(); ++i) largest[i] = std::max(largest[i], found[i]);
+  }
+  return largest;
 }
 
 void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
                    const HeadRoom& room, const WideResults& wide) {
-  const kernels::AttentionHead head = pack(c, s, at, room);
+  const kernels::AttentionHead head = pack(c, s, at, room, true);
   pack_rows(c.grad_output, at.offset, head.queries, s, room.grad_out);
   kernels::AttentionGradient g = gradient_of_head(c, s);
   g.grad_out = room.grad_out;
@@ -143,15 +164,36 @@ void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at
   clear_padding(s, at, head.queries, wide.q);
 }
 
+// Brings the wide gradients of each sequence to the exponents of all. These are the largest, so
+// that what is rounded lies far below the bits that narrowing leaves.
+void align_sequences(const OpContext& c, const AttentionSizes& s,
+                     const kernels::AttentionGradient& g, const InputExponents& to,
+                     const WideResults& wide) {
+  int64_t* const gradients[] = {wide.q, wide.k, wide.v};
+  const int64_t sizes[] = {s.queries * s.width, s.keys * s.width, s.keys * s.width};
+  kernels::parallel_ranges(*c.kernel.pool, s.sequences, 1,
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t sequence = begin; sequence < end; ++sequence) {
+                               const InputExponents from = gradient_exponents(c, s, g, sequence);
+                               for (size_t i = 0; i < from.size(); ++i) {
+                                 if (from[i] == to[i]) continue;
+                                 int64_t* const first = gradients[i] + sequence * sizes[i];
+                                 for (int64_t k = 0; k < sizes[i]; ++k)
+                                   first[k] = rescale_rne(first[k], to[i] - from[i]);
+                               }
+                             }
+                           });
+}
+
 void backward(const OpContext& c) {
   const AttentionSizes s(c);
   const WideResults wide(c.workspace, s, true);
   for_heads(c, s, wide.rooms, true,
             [&](const HeadOf& at, const HeadRoom& room) { backward_head(c, s, at, room, wide); });
-  const int scores = score_exponent(c, s, gradient_of_head(c, s));
+  const kernels::AttentionGradient g = gradient_of_head(c, s);
+  const InputExponents exponents = largest_exponents(c, s, g);
+  if (has_rows(c.inputs[0])) align_sequences(c, s, g, exponents, wide);
   const int64_t* sums[] = {wide.q, wide.k, wide.v};
-  const int exponents[] = {scores + *c.inputs[1].exponent, scores + *c.inputs[0].exponent,
-                           *c.grad_output.exponent - kernels::kProbabilityBits};
   for (int i = 0; i < 3; ++i) {
     const Tensor& gradient = c.grad_inputs[i];
     if (gradient.empty()) continue;

@@ -88,22 +88,6 @@ struct HeadOf {
   }
 };
 
-// The exponent that a sequence's keys or values have in common, in mantissas of 16 bits: of those
-// that are no padding the largest, less the 8 bits that these have more. Rows with one exponent
-// keep it, and their bits.
-constexpr int kSharedBits = 16;
-
-inline int shared_exponent(const Tensor& rows, int64_t sequence, int64_t positions, int64_t valid) {
-  if (!has_rows(rows)) return *rows.exponent;
-  int largest = kExponentMin;
-  for (int64_t i = 0; i < valid; ++i) {
-    largest = std::max(largest, rows.row_exponent(sequence * positions + i));
-  }
-  return largest - (kSharedBits - rows.bits);
-}
-
-inline int shared_bits(const Tensor& rows) { return has_rows(rows) ? kSharedBits : rows.bits; }
-
 // The channels of a head of so many rows, one behind the other.
 template <typename T>
 inline void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const AttentionSizes& s,
@@ -116,19 +100,37 @@ inline void pack_rows(const Tensor& from, int64_t offset, int64_t rows, const At
   });
 }
 
+// Brings packed rows, of which the tensor's `first` is the first, to an exponent.
+inline void align_packed(const Tensor& from, int64_t first, int64_t rows, int exponent,
+                         const AttentionSizes& s, int16_t* to) {
+  for (int64_t i = 0; i < rows; ++i, to += s.channels) {
+    const int shift = exponent - from.row_exponent(first + i);
+    for (int64_t c = 0; c < s.channels; ++c) {
+      to[c] = static_cast<int16_t>(rescale_rne(to[c], shift));
+    }
+  }
+}
+
+// The exponent that the queries, or the keys or values, of a sequence have in common: that of the
+// rows that are no padding.
+inline int query_exponent(const Tensor& q, const AttentionSizes& s, int64_t sequence,
+                          int64_t queries) {
+  return shared_exponent(q, sequence * s.queries, queries);
+}
+
+inline int key_exponent(const Tensor& keys, const AttentionSizes& s, int64_t sequence,
+                        int64_t valid) {
+  return shared_exponent(keys, sequence * s.new_keys, std::min(s.new_keys, valid));
+}
+
 // The first rows of keys or values, brought to the exponent that the valid ones share.
 inline void pack_keys(const Tensor& from, const HeadOf& at, int64_t valid, const AttentionSizes& s,
                       int16_t* to) {
   const int64_t rows = std::min(s.new_keys, valid);
   pack_rows(from, at.key_offset, rows, s, to);
   if (!has_rows(from)) return;
-  const int exponent = shared_exponent(from, at.sequence, s.new_keys, valid);
-  for (int64_t i = 0; i < rows; ++i, to += s.channels) {
-    const int shift = exponent - from.row_exponent(at.sequence * s.new_keys + i);
-    for (int64_t c = 0; c < s.channels; ++c) {
-      to[c] = static_cast<int16_t>(rescale_rne(to[c], shift));
-    }
-  }
+  align_packed(from, at.sequence * s.new_keys, rows, key_exponent(from, s, at.sequence, valid), s,
+               to);
 }
 
 inline int64_t valid_keys(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
@@ -164,25 +166,36 @@ inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadO
 
 constexpr double kLog2E = 1.4426950408889634;
 
-// A head with its operands packed: of the queries those that are no padding, of another sequence
-// all.
+// Of a sequence's queries those that are no padding, of another sequence all.
+inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
+  return c.attributes->is_set("cross") ? s.queries
+                                       : std::min(s.queries, valid_keys(c, s, sequence));
+}
+
+// A head with its operands packed. Forward each query keeps its exponent; backward the gradient of
+// the keys is a sum over queries, which are brought to one exponent for it.
 inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, const HeadOf& at,
-                                   const HeadRoom& room) {
+                                   const HeadRoom& room, bool is_backward) {
   const Tensor &q = c.inputs[0], &k = c.inputs[1], &v = c.inputs[2];
   const bool is_causal = c.attributes->is_set("causal");
   const int64_t valid = valid_keys(c, s, at.sequence), first = c.scalars->position;
-  const int64_t queries = c.attributes->is_set("cross") ? s.queries : std::min(s.queries, valid);
+  const int64_t queries = valid_queries(c, s, at.sequence), first_row = at.sequence * s.queries;
   pack_rows(q, at.offset, queries, s, room.q);
   const HeadKeys keys = keys_of(c, s, at, valid, room);
-  if (has_rows(q)) {
+  const bool shifts_queries = has_rows(q) && !is_backward;
+  int q_exponent = *q.exponent;
+  if (shifts_queries) {
     for (int64_t i = 0; i < queries; ++i) {
-      room.shifts[i] = *q.exponent - q.row_exponent(at.sequence * s.queries + i);
+      room.shifts[i] = q_exponent - q.row_exponent(first_row + i);
     }
+  } else if (has_rows(q)) {
+    q_exponent = query_exponent(q, s, at.sequence, queries);
+    align_packed(q, first_row, queries, q_exponent, s, room.q);
   }
   const Real scale = Real(kLog2E) / sqrt(Real(s.channels));
   const int fraction = fixed_point_shift(scale, kernels::kAttentionScaleBits);
   constexpr int64_t kMostScale = int64_t{1} << kernels::kAttentionScaleBits;
-  const int k_exponent = shared_exponent(k, at.sequence, s.new_keys, valid);
+  const int k_exponent = key_exponent(k, s, at.sequence, valid);
   return {.q = room.q,
           .k = keys.k,
           .v = keys.v,
@@ -192,12 +205,12 @@ inline kernels::AttentionHead pack(const OpContext& c, const AttentionSizes& s, 
           .valid_keys = is_causal ? std::min(valid, first + queries) : valid,
           .causal = is_causal,
           .first_query = first,
-          .q_bits = q.bits,
+          .q_bits = is_backward ? shared_bits(q) : q.bits,
           .k_bits = shared_bits(k),
           .v_bits = shared_bits(v),
           .scale = to_fixed_point(scale, fraction, kMostScale),
-          .shift = fraction - 16 - (*q.exponent + k_exponent),
-          .query_shifts = has_rows(q) ? room.shifts : nullptr};
+          .shift = fraction - 16 - (q_exponent + k_exponent),
+          .query_shifts = shifts_queries ? room.shifts : nullptr};
 }
 
 // wide = 0 for the queries that are padding.

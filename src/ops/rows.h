@@ -40,6 +40,22 @@ kernels::WideStatistics narrow_rows(const OpContext& c, const Tensor& out, bool 
 // Whether each row has an exponent of its own.
 inline bool has_rows(const Tensor& value) { return value.row_exponents != nullptr; }
 
+// Values that a sum runs over are brought to one exponent, in mantissas of 16 bits: the largest of
+// the rows', less the bits that these have more, so that rows within 2^8 of it lose nothing. Values
+// with one exponent keep it, and their bits.
+constexpr int kSharedBits = 16;
+
+inline int shared_exponent(const Tensor& rows, int64_t first, int64_t count) {
+  if (!has_rows(rows)) return *rows.exponent;
+  int largest = kExponentMin;
+  for (int64_t row = first; row < first + count; ++row) {
+    largest = std::max(largest, rows.row_exponent(row));
+  }
+  return largest - (kSharedBits - rows.bits);
+}
+
+inline int shared_bits(const Tensor& rows) { return has_rows(rows) ? kSharedBits : rows.bits; }
+
 // Rows [begin, end) of context.output, each requantised to its own maximum: fill(row, wide)
 // computes the wide values of a row and returns their exponent.
 template <typename Fill>
@@ -62,7 +78,7 @@ void narrow_own_rows(const OpContext& c, int64_t begin, int64_t end, const Fill&
         }
         return statistics;
       });
-  *out.saturated += found.saturated;
+  if (!c.recomputes) *out.saturated += found.saturated;
 }
 
 // wide = a row of the value at another exponent, or the sum of that and `wide`.
