@@ -284,6 +284,11 @@ Status combine_keys(Format& format) {
         "format: sums of products of 32-bit gradients (gw=32) and activations of more than 8 bits "
         "are not exact in int64: choose gw=16, or a up to 8 (7 with unsigned=yes)");
   }
+  if (format.grad_weights_bits > 16 && !format.tensor_values) {
+    return invalid_input(
+        "format: blocks=token sums products of gradients and rows of 16 bits, which are not exact "
+        "in int64 with gradients of 32 (gw=32): choose gw=16, or blocks=tensor");
+  }
   if (format.most_activation_bits() > 16) {
     return invalid_input(
         "format: unsigned=yes gives values that are never negative a+1 bits, at most 16: choose a "

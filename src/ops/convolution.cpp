@@ -135,7 +135,6 @@ std::vector<Parameter> linear_parameters(const Attributes& attributes,
 }
 
 OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
-  if (is_by_rows(s)) return {.forward = row_forward_memory(s, planning)};
   const ConvolutionShape shape = convolution_shape(s);
   const kernels::KernelTable& table = *planning.kernels;
   const int threads = planning.threads;
@@ -151,6 +150,7 @@ OpMemory memory(const OpShapes& s, const PlanningContext& planning) {
   memory.backward_weights.workspace_bytes =
       kernels::kMaximumParts * channel_bytes(shape.out_channels);
   plan_wide_convolution(s, planning, memory);
+  if (is_by_rows(s)) plan_rows(s, planning, memory);
   return memory;
 }
 
@@ -164,9 +164,10 @@ Status check(const OpShapes& s) {
     return invalid_input("sums of " + std::to_string(depth) + " products are not exact in int32; " +
                          "at most " + std::to_string(kernels::kMaximumForwardDepth) + " are");
   }
-  if (is_by_rows(s) && (s.output_type == DataType::kInt32 || s.output.last() > kMostRowChannels)) {
-    return invalid_input("with blocks=token wants a reader, and at most " +
-                         std::to_string(kMostRowChannels) + " channels");
+  const bool is_narrowed = s.output_type != DataType::kInt32;
+  if (is_by_rows(s) && is_narrowed && s.output.last() > kMostRowChannels) {
+    return invalid_input("with blocks=token wants at most " + std::to_string(kMostRowChannels) +
+                         " channels");
   }
   const int64_t pixels = shape.batch * shape.out_height * shape.out_width;
   if (is_training(s.exponent_mode) && s.wide_gradient.bits > 16 &&
@@ -185,7 +186,7 @@ constexpr int64_t kLikelyBelow = 4;
 SumWidth sum_width(const OpShapes& s) {
   const ConvolutionShape shape = convolution_shape(s);
   const int input_bits = s.input_bits(0), gradient_bits = s.wide_gradient.bits;
-  if (input_bits > 8 || gradient_bits > 16) return SumWidth::kInt64;
+  if (input_bits > 8 || gradient_bits > 16 || is_by_rows(s)) return SumWidth::kInt64;
   const int64_t rows = shape.batch * shape.out_height * shape.out_width;
   if (kernels::sums_fit_int32(rows, input_bits, gradient_bits)) return SumWidth::kInt32;
   // A look at the gradients costs less than narrow sums save where the weights are many, and is
@@ -205,7 +206,8 @@ Prepared prepare_backward_input(const OpContext& c) {
 }
 
 Prepared prepare_backward_weights(const OpContext& c) {
-  if (is_wide_grad_weights(c)) return prepare_wide_grad_weights(c);
+  if (is_by_rows(c)) return prepare_row_backward_weights(c);
+  if (is_wide_grad_weights(c)) return prepare_wide_grad_weights(c, c.inputs[0].bits);
   return prepared(choose(
       c, {ConvolutionPass::kGradWeights,
           convolution_shape(c, c.inputs[0].shape, c.grad_output.shape), c.grad_output.bits}));
@@ -304,8 +306,10 @@ void grad_weights(const OpContext& c) {
 }
 
 void backward_weights(const OpContext& c) {
-  if (is_wide_grad_weights(c)) {
-    wide_backward_weights(c);
+  if (is_by_rows(c)) {
+    row_backward_weights(c);
+  } else if (is_wide_grad_weights(c)) {
+    wide_backward_weights(c, c.inputs[0]);
   } else if (!c.parameters[0].gradient.empty()) {
     grad_weights(c);
   }

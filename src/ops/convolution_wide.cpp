@@ -155,11 +155,10 @@ Prepared prepare_wide_grad_input(const OpContext& c) {
                                                              c.parameters[0].mantissa.bits)});
 }
 
-Prepared prepare_wide_grad_weights(const OpContext& c) {
+Prepared prepare_wide_grad_weights(const OpContext& c, int input_bits) {
   const ConvolutionShape shape = convolution_shape(c, c.inputs[0].shape, c.grad_output.shape);
   return prepared(GradWeightsChoice{
-      shape,
-      kernels::choose_wide_grad_weights(*c.kernels, shape, c.inputs[0].bits, c.grad_output.bits)});
+      shape, kernels::choose_wide_grad_weights(*c.kernels, shape, input_bits, c.grad_output.bits)});
 }
 
 void wide_forward(const OpContext& c) {
@@ -204,8 +203,7 @@ void wide_backward_input(const OpContext& c) {
   });
 }
 
-void wide_backward_weights(const OpContext& c) {
-  const Tensor& input = c.inputs[0];
+void wide_backward_weights(const OpContext& c, const Tensor& input) {
   const Tensor& gradient = c.parameters[0].gradient;
   const auto& [shape, planes] = choices_of<GradWeightsChoice>(c);
   kernels::wide_grad_weights(planes, *c.kernels,

@@ -15,7 +15,7 @@ void plan_wide_convolution(const OpShapes& s, const PlanningContext& planning, O
 
 Prepared prepare_wide_forward(const OpContext& c);
 Prepared prepare_wide_grad_input(const OpContext& c);
-Prepared prepare_wide_grad_weights(const OpContext& c);
+Prepared prepare_wide_grad_weights(const OpContext& c, int input_bits);
 
 // Exact sums in int64, a few images at a time, narrowed to the output's width. Without a result to
 // narrow (logits): the sums in int32, in units of 2^(bits of input and weights above 8 each).
@@ -24,6 +24,7 @@ void wide_forward(const OpContext& c);
 void wide_backward_input(const OpContext& c);
 
 // The gradient of the weights; the one of the bias is computed as for 8 bits.
-void wide_backward_weights(const OpContext& c);
+// From an input with one exponent.
+void wide_backward_weights(const OpContext& c, const Tensor& input);
 
 }  // namespace mantissa::ops

@@ -219,11 +219,13 @@ void backward_input(const OpContext& c) {
   const Tensor &input = c.inputs[0], &grad_input = c.grad_inputs[0];
   const int64_t channels = grad_input.shape.last(), rows = grad_input.count() / channels;
   const RowNorm* const norms = rows_of(c, nullptr);
-  const int least_shift = std::min_element(norms, norms + rows, [](const auto& a, const auto& b) {
-                            return a.shift < b.shift;
-                          })->shift;
+  // The gradient of a row is in units of 2^-below(row), its exponent's and its factor's: all are
+  // brought to the largest of these units.
+  const auto below = [&](int64_t row) { return norms[row].shift + input.row_exponent(row); };
+  int least_below = below(0);
+  for (int64_t row = 1; row < rows; ++row) least_below = std::min(least_below, below(row));
   const int wide_exponent = *c.grad_output.exponent + *c.parameters[0].mantissa.exponent -
-                            *input.exponent - least_shift + kernels::kNormProductShift;
+                            least_below + kernels::kNormProductShift;
   narrow_gradient(c, grad_input, wide_exponent, [&](int shift) {
     return narrow_rows(c, grad_input, true, shift, [&](int64_t row, int64_t* wide) {
       NormalisedRow x;
@@ -233,7 +235,7 @@ void backward_input(const OpContext& c) {
           .scale = c.parameters[0].mantissa.as<int16_t>(),
           .centred = kCentred,
           .factor = norms[row].factor,
-          .shift = kernels::kNormProductShift + norms[row].shift - least_shift};
+          .shift = kernels::kNormProductShift + below(row) - least_below};
       c.kernels->row_norms->gradient(args, row_of(c.grad_output, row, channels), channels, wide);
     });
   });

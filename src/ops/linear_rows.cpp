@@ -5,6 +5,7 @@
 #include "kernels/wide_convolution/wide_convolution.h"
 #include "ops/convolution_choices.h"
 #include "ops/convolution_sums.h"
+#include "ops/convolution_wide.h"
 #include "ops/rows.h"
 
 namespace mantissa::ops {
@@ -40,53 +41,81 @@ struct RowWorkspace {
       : above(reinterpret_cast<int32_t*>(base)), sums(base + channel_bytes(channels)) {}
 };
 
-// Sums of the channels at the exponent of the least one. `all_raise`: no channel is so far below
-// the largest that its sums shift to the right.
+const Tensor* bias_of(const OpContext& c) {
+  return c.parameters.size() > 1 ? &c.parameters[1].mantissa : nullptr;
+}
+
+// Requantises `rows` rows from `first` on, each to its own maximum.
 template <typename Sum>
-void align_channels(const OpContext& c, const Sum* sums, const int32_t* above, bool all_raise,
-                    int64_t channels, int64_t* wide) {
-  if constexpr (sizeof(Sum) == sizeof(int32_t)) {
-    if (all_raise) return c.kernels->wide->shift_sums({sums, above, wide}, 0, channels);
-  }
-  for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(sums[o], -above[o]);
+void narrow_sums(const OpContext& c, int64_t first, int64_t rows, int weights_exponent,
+                 const int32_t* above, const Sum* sums) {
+  const Tensor *const bias = bias_of(c), &input = c.inputs[0];
+  const int64_t channels = c.output.shape.last();
+  narrow_own_rows(c, first, first + rows, [&](int64_t row, int64_t* wide) {
+    const Sum* from = sums + (row - first) * channels;
+    const int exponent = input.row_exponent(row) + weights_exponent;
+    for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(from[o], -above[o]);
+    if (bias == nullptr) return exponent;
+    const Mantissas of_bias(*bias);
+    const int shift = exponent - *bias->exponent;
+    for (int64_t o = 0; o < channels; ++o) wide[o] += rescale_rne(of_bias[o], shift);
+    return exponent;
+  });
+}
+
+constexpr int kLogitBits = 30;  // of sums and of the bias each
+
+// Leaves `rows` rows from `first` on in int32. Exponents of channels lie `above` the least.
+template <typename Sum>
+void leave_sums(const OpContext& c, int64_t first, int64_t rows, int weights_exponent,
+                const int32_t* above, const Sum* sums) {
+  const Tensor *const bias = bias_of(c), &input = c.inputs[0];
+  const Tensor& weights = c.parameters[0].mantissa;
+  const int64_t channels = c.output.shape.last(), depth = input.shape.last();
+  const int most_bits =
+      input.bits + weights.bits - 2 + bit_length(static_cast<uint64_t>(depth));  // of a sum
+  const int logit_exponent = weights.largest_exponent() + most_bits - kLogitBits;
+  const kernels::WideStatistics found = kernels::parallel_statistics(
+      *c.kernel.pool, rows, row_grain(channels), [&](int64_t begin, int64_t end) {
+        kernels::WideStatistics statistics;
+        for (int64_t row = begin; row < end; ++row) {
+          const int exponent = input.row_exponent(first + row) + logit_exponent;
+          c.output.row_exponents[first + row] = static_cast<int16_t>(exponent);
+          int32_t* const to = c.output.as<int32_t>() + (first + row) * channels;
+          for (int64_t o = 0; o < channels; ++o) {
+            const int shift = logit_exponent - (weights_exponent + above[o]);
+            int64_t logit = rescale_rne(sums[row * channels + o], shift);
+            if (bias != nullptr) {
+              const int64_t wide = rescale_rne(Mantissas(*bias)[o], exponent - *bias->exponent);
+              const int64_t fits = saturate(wide, int64_t{1} << kLogitBits);
+              statistics.saturated += fits != wide;
+              logit += fits;
+            }
+            to[o] = static_cast<int32_t>(saturate(logit, mantissa_limit(32)));
+          }
+        }
+        return statistics;
+      });
+  if (!c.recomputes) *c.output.saturated += found.saturated;
 }
 
 // Computes pieces of rows: compute(piece of the shape, its first row, choice, sums).
 template <typename Sum, typename Choice, typename Compute>
-void narrow_pieces(const OpContext& c, const ConvolutionShape& shape, const Compute& compute) {
+void write_pieces_of_rows(const OpContext& c, const ConvolutionShape& shape,
+                          const Compute& compute) {
   const auto& choices = choices_of<PieceChoices<Choice>>(c);
-  const Tensor &input = c.inputs[0], &weights = c.parameters[0].mantissa;
-  const int64_t channels = shape.out_channels;
-  const RowWorkspace work(c.workspace, channels);
+  const RowWorkspace work(c.workspace, shape.out_channels);
   auto* const sums = reinterpret_cast<Sum*>(work.sums);
-  const int weights_exponent = least_channel_exponent(weights, work.above);
-  const bool all_raise =
-      std::all_of(work.above, work.above + channels, [](int32_t above) { return above >= 0; });
-  const Tensor* const bias = c.parameters.size() > 1 ? &c.parameters[1].mantissa : nullptr;
+  const int weights_exponent = least_channel_exponent(c.parameters[0].mantissa, work.above);
+  const auto write = c.output.type == DataType::kInt32 ? leave_sums<Sum> : narrow_sums<Sum>;
   for (int64_t first = 0; first < shape.batch; first += choices.piece) {
     ConvolutionShape piece = shape;
     piece.batch = std::min(choices.piece, shape.batch - first);
     compute(piece, first, choices.of(piece.batch), sums);
-    narrow_own_rows(c, first, first + piece.batch, [&](int64_t row, int64_t* wide) {
-      const Sum* from = sums + (row - first) * channels;
-      const int exponent = input.row_exponent(row) + weights_exponent;
-      align_channels(c, from, work.above, all_raise, channels, wide);
-      if (bias == nullptr) return exponent;
-      c.kernels->wide->rescale({value_of(*bias), exponent - *bias->exponent, true, wide}, 0,
-                               channels);
-      return exponent;
-    });
+    write(c, first, piece.batch, weights_exponent, work.above, sums);
   }
   set_largest_row_exponent(c);
 }
-
-}  // namespace
-
-bool is_by_rows(const OpShapes& s) {
-  return !s.input_grids.empty() && s.input_grids[0].blocks == Blocks::kRow;
-}
-
-bool is_by_rows(const OpContext& c) { return c.inputs[0].row_exponents != nullptr; }
 
 PhaseMemory row_forward_memory(const OpShapes& s, const PlanningContext& planning) {
   const ConvolutionShape shape = convolution_shape(s);
@@ -102,6 +131,49 @@ PhaseMemory row_forward_memory(const OpShapes& s, const PlanningContext& plannin
   };
   return {channel_bytes(shape.out_channels) + rows * shape.out_channels * sum_bytes,
           chunk_scratch_bytes(shape, rows, scratch_bytes)};
+}
+
+// The input's rows at one exponent, which is written there, too.
+Tensor aligned_input(const OpContext& c, int16_t* exponent) {
+  const Tensor& input = c.inputs[0];
+  const int64_t channels = input.shape.last(), rows = input.count() / channels;
+  *exponent = static_cast<int16_t>(shared_exponent(input, 0, rows));
+  auto* const to = reinterpret_cast<int16_t*>(c.workspace);
+  const Mantissas from(input);
+  kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               const int shift = *exponent - input.row_exponent(row);
+                               for (int64_t i = row * channels; i < (row + 1) * channels; ++i) {
+                                 to[i] = static_cast<int16_t>(rescale_rne(from[i], shift));
+                               }
+                             }
+                           });
+  Tensor aligned = input;
+  aligned.data = to;
+  aligned.type = DataType::kInt16;
+  aligned.bits = kSharedBits;
+  aligned.exponent = exponent;
+  aligned.row_exponents = nullptr;
+  return aligned;
+}
+
+}  // namespace
+
+bool is_by_rows(const OpShapes& s) {
+  return !s.input_grids.empty() && s.input_grids[0].blocks == Blocks::kRow;
+}
+
+bool is_by_rows(const OpContext& c) { return c.inputs[0].row_exponents != nullptr; }
+
+void plan_rows(const OpShapes& s, const PlanningContext& planning, OpMemory& memory) {
+  const ConvolutionShape shape = convolution_shape(s);
+  memory.forward = row_forward_memory(s, planning);
+  const int64_t aligned = s.inputs[0].count() * int64_t{sizeof(int16_t)};
+  memory.backward_weights = {
+      .workspace_bytes = std::max(memory.backward_weights.workspace_bytes, aligned),
+      .scratch_bytes = static_cast<int64_t>(kernels::wide_grad_weights_scratch_bytes(
+          *planning.kernels, shape, kSharedBits, s.wide_gradient.bits, planning.threads))};
 }
 
 Prepared prepare_row_forward(const OpContext& c) {
@@ -128,7 +200,7 @@ void row_forward(const OpContext& c) {
           choice, *c.kernels,
           {.shape = piece, .input = rows, .weights = value_of(weights), .sums = sums}, c.kernel);
     };
-    return narrow_pieces<int64_t, kernels::WideChoice>(c, shape, compute);
+    return write_pieces_of_rows<int64_t, kernels::WideChoice>(c, shape, compute);
   }
   const auto compute = [&](const ConvolutionShape& piece, int64_t first,
                            const ConvolutionChoice& choice, int32_t* sums) {
@@ -138,7 +210,17 @@ void row_forward(const OpContext& c) {
                     .sums = sums},
                    c.kernel);
   };
-  narrow_pieces<int32_t, ConvolutionChoice>(c, shape, compute);
+  write_pieces_of_rows<int32_t, ConvolutionChoice>(c, shape, compute);
+}
+
+Prepared prepare_row_backward_weights(const OpContext& c) {
+  return prepare_wide_grad_weights(c, kSharedBits);
+}
+
+void row_backward_weights(const OpContext& c) {
+  if (c.parameters[0].gradient.empty()) return;
+  int16_t exponent = 0;
+  wide_backward_weights(c, aligned_input(c, &exponent));
 }
 
 }  // namespace mantissa::ops

@@ -11,12 +11,20 @@ namespace mantissa::ops {
 bool is_by_rows(const OpShapes& s);
 bool is_by_rows(const OpContext& c);
 
-PhaseMemory row_forward_memory(const OpShapes& s, const PlanningContext& planning);
+// Replaces the memory of inputs with one exponent in `memory`.
+void plan_rows(const OpShapes& s, const PlanningContext& planning, OpMemory& memory);
 Prepared prepare_row_forward(const OpContext& c);
+Prepared prepare_row_backward_weights(const OpContext& c);
 
-// Exact sums in int32, or in int64 of inputs of more than 8 bits, some rows at a time. Channels are aligned to the one with the smallest
-// exponent, at most kMostChannelSpread below the largest, the bias is rounded to the row's units,
-// and each row is requantised to its own maximum.
+// Exact sums in int32, or in int64 of inputs of more than 8 bits, some rows at a time. Channels are
+// aligned to the one with the smallest exponent, at most kMostChannelSpread below the largest, the
+// bias is rounded to the row's units, and each row is requantised to its own maximum. Without a
+// result to narrow (logits) a row's sums get int32 and the exponent at which none can leave 30
+// bits: narrowed once, to nearest even.
 void row_forward(const OpContext& c);
+
+// The gradient of the weights is a sum over rows: these are brought to one exponent with 16 bits, 8
+// below the largest row's, in the workspace. The sums are exact from there on.
+void row_backward_weights(const OpContext& c);
 
 }  // namespace mantissa::ops

@@ -16,6 +16,7 @@
 #include "ops/kernel_name.h"
 #include "ops/narrowing.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 #include "tensor/table_numbers.h"
 
 namespace mantissa::ops {
@@ -61,19 +62,20 @@ const int16_t* weights_of(const OpContext& c) {
 }
 
 // inputs: logits int32 [N, ..., classes], labels int32 [N, ...], perhaps weights int16 [N, ...].
-kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c) {
+// `row` is one of the rows that they are for.
+kernels::SoftmaxCrossEntropy softmax_arguments(const OpContext& c, int64_t row) {
   return {c.inputs[0].as<int32_t>(),
           c.inputs[1].as<int32_t>(),
-          *c.inputs[0].exponent,
+          c.inputs[0].row_exponent(row),
           c.inputs[0].shape.last(),
           *static_cast<const int64_t*>(c.prepared),
           weights_of(c)};
 }
 
-kernels::SquaredError squared_error_arguments(const OpContext& c) {
+kernels::SquaredError squared_error_arguments(const OpContext& c, int64_t row) {
   return {.logits = c.inputs[0].as<int32_t>(),
           .labels = c.inputs[1].as<int32_t>(),
-          .exponent = *c.inputs[0].exponent,
+          .exponent = c.inputs[0].row_exponent(row),
           .classes = c.inputs[0].shape.last(),
           .weights = weights_of(c)};
 }
@@ -81,29 +83,47 @@ kernels::SquaredError squared_error_arguments(const OpContext& c) {
 // Rows of logits: one for each example, or for each element of its sequence.
 int64_t rows_of(const OpContext& c) { return c.inputs[0].shape.count() / c.inputs[0].shape.last(); }
 
+// Calls use(begin, end) for the pieces of [begin, end) whose logits have one exponent.
+template <typename Use>
+void for_each_exponent(const Tensor& logits, int64_t begin, int64_t end, const Use& use) {
+  for (int64_t first = begin, next = begin; first < end; first = next) {
+    next = has_rows(logits) ? first + 1 : end;
+    while (next < end && logits.row_exponent(next) == logits.row_exponent(first)) ++next;
+    use(first, next);
+  }
+}
+
 template <auto kFamily, auto kArguments>
 void forward(const OpContext& c) {
   std::array<kernels::LossSums, kernels::kMaximumParts> partial;
   const int64_t parts = kernels::parallel_ranges(
       *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end, int64_t part) {
-        partial[part] = (c.kernels->*kFamily)->loss(kArguments(c), begin, end);
+        for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
+          const auto sums = (c.kernels->*kFamily)->loss(kArguments(c, first), first, next);
+          partial[part].loss_q24 += sums.loss_q24;
+          partial[part].correct += sums.correct;
+        });
       });
   for (int64_t part = 0; part < parts; ++part) {
     c.loss->loss_q24 += partial[part].loss_q24;
     c.loss->correct += partial[part].correct;
   }
-  count_rows(kArguments(c).row_weights(), rows_of(c), *c.loss);
+  count_rows(kArguments(c, 0).row_weights(), rows_of(c), *c.loss);
 }
 
 template <auto kFamily, auto kArguments, int kWideExponent>
 void backward_input(const OpContext& c) {
   const Tensor& grad = c.grad_inputs[0];
-  const int wide_exponent = kWideExponent - kArguments(c).row_weights().bits();
+  const int wide_exponent = kWideExponent - kArguments(c, 0).row_weights().bits();
   narrow_gradient(c, grad, wide_exponent, [&](int shift) {
     return kernels::parallel_statistics(
         *c.kernel.pool, rows_of(c), kRowsPerThread, [&](int64_t begin, int64_t end) {
-          return (c.kernels->*kFamily)
-              ->gradient(kArguments(c), shift, gradient_of(grad), begin, end);
+          kernels::WideStatistics found;
+          for_each_exponent(c.inputs[0], begin, end, [&](int64_t first, int64_t next) {
+            found += (c.kernels->*kFamily)
+                         ->gradient(kArguments(c, first), shift, gradient_of(grad), first, next);
+          });
+          return found;
         });
   });
 }
@@ -122,9 +142,9 @@ Result<std::vector<ValueType>> infer_regression(const Attributes&, std::span<con
 }
 
 // inputs: results int32 [N, outputs], targets int16 [N, outputs].
-kernels::SquaredError regression_arguments(const OpContext& c) {
+kernels::SquaredError regression_arguments(const OpContext& c, int64_t row) {
   return {.logits = c.inputs[0].as<int32_t>(),
-          .exponent = *c.inputs[0].exponent,
+          .exponent = c.inputs[0].row_exponent(row),
           .classes = c.inputs[0].shape.last(),
           .targets = c.inputs[1].as<int16_t>(),
           .target_exponent = *c.inputs[1].exponent,

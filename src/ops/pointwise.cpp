@@ -166,7 +166,27 @@ void backward_wide(const OpContext& c) {
 }
 
 template <const PointFunction& kFunction>
+void backward_rows(const OpContext& c) {
+  const Tensor &input = c.inputs[0], &grad_input = c.grad_inputs[0];
+  const Mantissas in(input), grads(c.grad_output);
+  const Fraction slope = slope_of<kFunction>(*c.attributes);
+  const int cut = cut_bits(c);
+  const int64_t channels = input.shape.last();
+  narrow_gradient(c, grad_input, *c.grad_output.exponent - 30 + cut, [&](int shift) {
+    return narrow_rows(c, grad_input, true, shift, [&](int64_t row, int64_t* wide) {
+      const int e = input.row_exponent(row);
+      for (int64_t i = 0, at = row * channels; i < channels; ++i, ++at) {
+        const int64_t derivative =
+            grads[at] == 0 ? 0 : shift_right_rne(kFunction.derivative_q30(in[at], e, slope), cut);
+        wide[i] = grads[at] * derivative;
+      }
+    });
+  });
+}
+
+template <const PointFunction& kFunction>
 void backward(const OpContext& c) {
+  if (has_rows(c.inputs[0])) return backward_rows<kFunction>(c);
   if (!is_bytes(c.inputs[0])) return backward_wide<kFunction>(c);
   const Tensor& grad_input = c.grad_inputs[0];
   const ValueTable factors = derivatives<kFunction>(c);
@@ -202,18 +222,21 @@ void mask_within(const OpContext& c, MantissaRange range, int64_t at, int64_t co
 template <const PointFunction& kFunction>
 void backward_by_mask(const OpContext& c) {
   const Tensor& grad_input = c.grad_inputs[0];
-  const MantissaRange range = kFunction.passes(*c.inputs[0].exponent);
-  kernels::parallel_ranges(*c.kernel.pool, grad_input.count(), kernels::kElementsPerThread,
-                           [&](int64_t begin, int64_t end, int64_t) {
-                             std::array<int8_t, 4096> mask;
-                             for (int64_t at = begin; at < end; at += int64_t{mask.size()}) {
-                               const int64_t count = std::min(end - at, int64_t{mask.size()});
-                               mask_within(c, range, at, count, mask.data());
-                               c.kernels->elementwise->relu_gradient(
-                                   mask.data(), gradient_from(c.grad_output, at),
-                                   gradient_from(grad_input, at), 0, count);
-                             }
-                           });
+  const Tensor& in = c.inputs[0];
+  constexpr int64_t kMost = 4096;
+  const int64_t length = has_rows(in) ? in.shape.last() : in.count();  // with one exponent
+  kernels::parallel_ranges(
+      *c.kernel.pool, in.count(), kernels::kElementsPerThread,
+      [&](int64_t begin, int64_t end, int64_t) {
+        std::array<int8_t, kMost> mask;
+        for (int64_t at = begin, count = 0; at < end; at += count) {
+          count = std::min({kMost, end - at, length - at % length});
+          const MantissaRange range = kFunction.passes(in.row_exponent(at / length));
+          mask_within(c, range, at, count, mask.data());
+          c.kernels->elementwise->relu_gradient(mask.data(), gradient_from(c.grad_output, at),
+                                                gradient_from(grad_input, at), 0, count);
+        }
+      });
   *grad_input.exponent = *c.grad_output.exponent;
 }
 

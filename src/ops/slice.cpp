@@ -6,6 +6,7 @@
 #include "kernels/parallel_ranges.h"
 #include "ops/fp32/fp32.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 
 namespace mantissa::ops {
 namespace {
@@ -51,7 +52,14 @@ void forward(const OpContext& c) {
   for_each_row(c, in, out, [&](const std::byte* whole, std::byte* slice) {
     std::memcpy(slice, whole + first, bytes);
   });
-  *out.exponent = *in.exponent;
+  if (!has_rows(in)) return void(*out.exponent = *in.exponent);
+  // Whole rows of the input, or of the value that it shows as one row.
+  const int64_t channels = out.shape.last(), size = in.shape.last();
+  const int64_t first_row = c.attributes->whole("first") / channels;
+  for (int64_t row = 0; row < out.count() / channels; ++row) {
+    out.row_exponents[row] = in.row_exponents[row * (size / channels) + first_row];
+  }
+  set_largest_row_exponent(c);
 }
 
 void backward(const OpContext& c) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "ops/ops.h"
@@ -13,21 +14,48 @@ Error in_node(const ProgramWriter& writer, const Node& node, const std::string& 
                        "): " + what);
 }
 
+// The length of the rows that have an exponent each: those of the value that a view shows.
+int64_t row_length(const ProgramWriter& writer, int value) {
+  return writer.graph().values[writer.values().canonical[value]].shape.last();
+}
+
+// Whether a value shows rows of another value as they are.
+bool has_own_rows(const ProgramWriter& writer, int value) {
+  const Value& shown = writer.graph().values[value];
+  return shown.element != Element::kMantissa || shown.shape.last() == row_length(writer, value);
+}
+
+// Whether a slice takes one of the rows that its input shows as one, as a classifier does with the
+// first token.
+bool slices_a_row(const ProgramWriter& writer, const Node& node) {
+  if (node.op != &ops::kSlice) return false;
+  const int64_t channels = node.attributes.whole("channels");
+  return channels == row_length(writer, node.inputs[0]) &&
+         node.attributes.whole("first") % channels == 0;
+}
+
 // Values whose rows have exponents of their own.
 Status check_row_exponents(const ProgramWriter& writer) {
   if (writer.format().tensor_values || writer.format().is_float()) return {};
-  if (writer.options().kind != ProgramKind::kInference ||
-      writer.options().exponents != ExponentMode::kFixed) {
-    return invalid_input(writer.graph().name +
-                         ": blocks=token is for networks that are trained: mantissa embed takes "
-                         "it; choose blocks=tensor to train");
-  }
+  const auto is_own = [&](int value) { return has_own_rows(writer, value); };
   for (int n = 0; n < writer.node_count(); ++n) {
-    if (writer.is_left_out(n) || writer.node(n).op->traits.takes_rows) continue;
-    return in_node(writer, writer.node(n),
-                   "takes values with one exponent, not blocks=token; choose blocks=tensor");
+    const Node& node = writer.node(n);
+    if (writer.is_left_out(n) || slices_a_row(writer, node)) continue;
+    if (!node.op->traits.takes_rows && !writer.graph().is_loss(n)) {
+      return in_node(writer, node,
+                     "takes values with one exponent, not blocks=token; choose blocks=tensor");
+    }
+    if (!std::ranges::all_of(node.inputs, is_own)) {
+      return in_node(
+          writer, node,
+          "reads rows in another shape than they have their exponents in (blocks=token); "
+          "choose blocks=tensor");
+    }
   }
-  return {};
+  if (std::ranges::all_of(writer.graph().outputs, is_own)) return {};
+  return invalid_input(writer.graph().name +
+                       ": a result shows rows in another shape than they have their exponents in "
+                       "(blocks=token); choose blocks=tensor");
 }
 
 Status check_node(const ProgramWriter& writer, int n) {

@@ -127,7 +127,9 @@ Result<Classified> classify(FrozenNetwork& network, const void* examples, int64_
   if (logits.type == DataType::kFloat) return result;
   const ops::Mantissas mantissas(logits);
   for (int64_t i = 0; i < logits.count(); ++i) {
-    result.mantissas.push_back(static_cast<int32_t>(mantissas[i]));
+    // At the largest exponent, where rows have exponents of their own.
+    const int shift = *logits.exponent - logits.row_exponent(i / logits.shape.last());
+    result.mantissas.push_back(static_cast<int32_t>(rescale_rne(mantissas[i], shift)));
   }
   result.exponent = *logits.exponent;
   return result;

@@ -30,7 +30,7 @@ Ranks ranks_of(const T* logits, int64_t classes, int label) {
 
 kernels::SoftmaxCrossEntropy integer_row(const Tensor& logits, int64_t row, const int32_t* label) {
   const int64_t classes = logits.shape.last();
-  return {logits.as<int32_t>() + row * classes, label, *logits.exponent, classes};
+  return {logits.as<int32_t>() + row * classes, label, logits.row_exponent(row), classes};
 }
 
 std::vector<double> row_probabilities(const Tensor& logits, int64_t row,
@@ -39,6 +39,7 @@ std::vector<double> row_probabilities(const Tensor& logits, int64_t row,
   Tensor of_row = logits;
   of_row.shape = Shape{1, classes};
   of_row.data = logits.as<std::byte>() + row * classes * element_bytes(logits.type);
+  if (logits.row_exponents != nullptr) of_row.row_exponents = logits.row_exponents + row;
   return probabilities_of(of_row, softmax);
 }
 
@@ -69,8 +70,11 @@ std::vector<double> probabilities_of(const Tensor& logits, const kernels::Softma
     return result;
   }
   std::vector<int32_t> q30(static_cast<size_t>(logits.count()));
-  softmax.probabilities({logits.as<int32_t>(), nullptr, *logits.exponent, classes}, q30.data(), 0,
-                        count);
+  const int64_t alike = logits.row_exponents == nullptr ? count : 1;  // rows with one exponent
+  for (int64_t row = 0; row < count; row += alike) {
+    softmax.probabilities({logits.as<int32_t>(), nullptr, logits.row_exponent(row), classes},
+                          q30.data(), row, row + alike);
+  }
   std::transform(q30.begin(), q30.end(), result.begin(),
                  [](int32_t probability) { return probability * 0x1p-30; });
   return result;

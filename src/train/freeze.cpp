@@ -364,8 +364,11 @@ Status freeze(const Graph& graph, State& state, const Program& calibration, cons
   const auto room = static_cast<size_t>(std::max<int64_t>(0, std::ssize(machine.arena) - at) /
                                         int64_t{sizeof(int64_t)});
   Exponents exponents(graph, state, executor);
-  MANTISSA_RETURN_IF_ERROR(
-      choose_all(calibration, {histograms, room}, batches, programs, executor, exponents));
+  // Rows with exponents of their own need no calibration.
+  if (frozen.description.format.tensor_values) {
+    MANTISSA_RETURN_IF_ERROR(
+        choose_all(calibration, {histograms, room}, batches, programs, executor, exponents));
+  }
   for (int value = 0; value < static_cast<int>(graph.values.size()); ++value) {
     executor.set_exponents(value, exponents.value(value), exponents.channels(value));
   }

@@ -42,7 +42,8 @@ struct ErrorSums {
 double output_at(const Tensor& outputs, int64_t i) {
   if (outputs.type == DataType::kFloat) return outputs.as<float>()[i];
   const ops::Mantissas mantissas(outputs);
-  return std::ldexp(static_cast<double>(mantissas[i]), *outputs.exponent);
+  return std::ldexp(static_cast<double>(mantissas[i]),
+                    outputs.row_exponent(i / outputs.shape.last()));
 }
 
 Score score_of(const RegressionEvaluation& evaluation) {

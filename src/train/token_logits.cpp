@@ -27,7 +27,7 @@ TokenLogits logits_at(const Tensor& all, int64_t row) {
     }
     return logits;
   }
-  logits.exponent = *all.exponent;
+  logits.exponent = all.row_exponent(row);
   const ops::Mantissas from(all);
   for (int64_t i = 0; i < classes; ++i) {
     logits.mantissas.push_back(static_cast<int32_t>(from[row * classes + i]));
