@@ -39,6 +39,7 @@ inline double element(const Tensor& tensor, int64_t i) {
 inline int exponent_of(const Tensor& tensor, int64_t i) {
   if (tensor.exponent == nullptr || tensor.type == DataType::kUint8) return 0;  // pixels
   if (tensor.blocks > 1) return tensor.block_exponent(i / (tensor.count() / tensor.blocks));
+  if (tensor.row_exponents != nullptr) return tensor.row_exponent(i / tensor.shape.last());
   const bool guarded = tensor.guarded != nullptr && *tensor.guarded != 0;
   return *tensor.exponent + (guarded ? tensor.channel_exponent[i % tensor.shape.last()] : 0);
 }
@@ -61,7 +62,7 @@ inline double largest(const Reals& values) {
 using Function =
     std::function<Reals(const std::vector<Reals>& inputs, const std::vector<Reals>& parameters)>;
 
-// A small network on random pixels, its arena without reuse.
+// A small network on random pixels, or tokens, its arena without reuse.
 class Checked {
  public:
   Checked(const Graph& graph, int64_t batch, ops::LossKind loss = ops::LossKind::kCrossEntropy,
@@ -81,11 +82,9 @@ class Checked {
     auto arena = AlignedMemory::create(program_.arena_bytes);
     arena_.emplace(std::move(*arena));
     executor_.emplace(graph_, program_, *state_, arena_->span(), pool_, best_isa());
-    const int64_t pixels = batch * graph_.values[graph_.inputs[0]].shape.count();
-    for (int64_t i = 0; i < pixels; ++i) {
-      pixels_.push_back(static_cast<uint8_t>(random_bits(5, RandomStream::kAugment, 0, i)));
-    }
-    for (int64_t i = 0; i < batch; ++i) {
+    fill_input();
+    const int64_t logits = graph_.values[graph_.nodes[graph_.losses[0]].inputs[0]].shape.count();
+    for (int64_t i = 0; i < batch * logits / graph_.classes(); ++i) {
       labels_.push_back(static_cast<int32_t>(i % graph_.classes()));
     }
   }
@@ -94,7 +93,10 @@ class Checked {
     const StepScalars scalars{.learning_rate = learning_rate,
                               .momentum = 0.5,
                               .gradient_scale = 1 / static_cast<double>(batch_)};
-    const auto result = executor_->train_step(inputs(pixels_, labels_), scalars);
+    const void* const input = tokens_.empty() ? static_cast<const void*>(pixels_.data())
+                                              : static_cast<const void*>(tokens_.data());
+    const auto result =
+        executor_->train_step(std::array{input, static_cast<const void*>(labels_.data())}, scalars);
     EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
     return result.ok() ? *result : StepResult{};
   }
@@ -151,6 +153,23 @@ class Checked {
   const Graph& graph() const { return graph_; }
 
  private:
+  // Tokens are rows of the table that reads them.
+  void fill_input() {
+    const Value& input = graph_.values[graph_.inputs[0]];
+    int64_t rows = 0;
+    for (const Node& node : graph_.nodes) {
+      if (node.op == &ops::kEmbedding) rows = node.attributes.whole("rows");
+    }
+    for (int64_t i = 0; i < batch_ * input.shape.count(); ++i) {
+      const uint64_t bits = random_bits(5, RandomStream::kAugment, 0, i);
+      if (input.element == Element::kIndex) {
+        tokens_.push_back(static_cast<int32_t>(bits % static_cast<uint64_t>(rows)));
+      } else {
+        pixels_.push_back(static_cast<uint8_t>(bits));
+      }
+    }
+  }
+
   Reals parameter(size_t index) {
     const ParameterState& tensors = state_->layout().parameters[index];
     const StateTensor& tensor = state_->layout().tensors[tensors.mantissa];
@@ -215,6 +234,16 @@ class Checked {
       return [](const auto& x, const auto& p) {
         Reals y = x[0];
         for (size_t i = 0; i < y.size(); ++i) y[i] += p[0][i % p[0].size()];
+        return y;
+      };
+    }
+    if (op == &ops::kEmbedding) {
+      return [n = out.last()](const auto& x, const auto& p) {
+        Reals y;
+        for (const double token : x[0]) {
+          const auto row = p[0].begin() + static_cast<int64_t>(token) * n;
+          y.insert(y.end(), row, row + n);
+        }
         return y;
       };
     }
@@ -296,6 +325,19 @@ class Checked {
     return list;
   }
 
+  // As backward_weights of a linear layer reads them: rows with exponents of their own come to the
+  // largest, in 16 bits.
+  std::vector<Reals> aligned_inputs(int node) const {
+    std::vector<Reals> inputs = inputs_of(node);
+    const Tensor& input = forward_of(node).inputs[0];
+    if (graph_.nodes[node].op != &ops::kLinear || input.row_exponents == nullptr) return inputs;
+    int16_t* const end = input.row_exponents + input.count() / input.shape.last();
+    const double unit =
+        std::ldexp(1.0, *std::max_element(input.row_exponents, end) - (16 - input.bits));
+    for (double& value : inputs[0]) value = std::nearbyint(value / unit) * unit;
+    return inputs;
+  }
+
   // The output's gradient; under a fused ReLU only where the ReLU let something through.
   Reals grad_output(int i) const {
     const OpContext& c = executor_->context(i);
@@ -358,7 +400,8 @@ class Checked {
                         static_cast<double>(mantissa_limit(c.output.bits));
       const bool twice = c.output.type == DataType::kInt32 && c.parameters[0].mantissa.blocks > 1;
       const double units = edge ? 1.01 : twice ? 0.76 : 0.51;
-      ASSERT_NEAR(found[k], expected[k], units * unit + bias_error + (1e-6 + slack(graph_.nodes[node].op)) * most)
+      ASSERT_NEAR(found[k], expected[k],
+                  units * unit + bias_error + (1e-6 + slack(graph_.nodes[node].op)) * most)
           << k;
     }
   }
@@ -409,8 +452,8 @@ class Checked {
         expected[k] = slope([&] { return function(inputs, parameters); }, x[k],
                             std::ldexp(h, offset), gradient);
       }
-      const double most = largest(expected) * (1 + slack(op) / 2e-6) +
-                          (h < unit / 100 ? largest(gradient) : 0);
+      const double most =
+          largest(expected) * (1 + slack(op) / 2e-6) + (h < unit / 100 ? largest(gradient) : 0);
       for (size_t k = 0; k < x.size(); ++k) {
         compare_gradient(c.grad_inputs[n], static_cast<int64_t>(k), expected[k], most);
       }
@@ -423,7 +466,7 @@ class Checked {
     const int node = program_.instructions[i].node;
     const Function function = function_of(node);
     const Reals gradient = grad_output(i);
-    const std::vector<Reals> inputs = inputs_of(node);
+    const std::vector<Reals> inputs = aligned_inputs(node);
     std::vector<Reals> parameters = node_parameters(node);
     const Op* op = graph_.nodes[node].op;
     const double step = is_recurrent(op) ? 1e-4 : 0.25;  // others are linear in their parameters
@@ -482,7 +525,8 @@ class Checked {
     const Reals logits = reals(c.inputs[0]);
     const int64_t classes = graph_.classes();
     double loss = 0;
-    for (int64_t n = 0; n < batch_; ++n) {
+    const int64_t rows = std::ssize(labels_);
+    for (int64_t n = 0; n < rows; ++n) {
       double sum = 0;
       for (int64_t k = 0; k < classes; ++k) sum += std::exp(logits[n * classes + k]);
       for (int64_t k = 0; k < classes; ++k) {
@@ -490,7 +534,7 @@ class Checked {
         const double epsilon = static_cast<double>(smoothing_) / 65536;
         const double target =
             (k == labels_[n] ? 1 - epsilon : 0) + epsilon / static_cast<double>(classes);
-        if (target != 0) loss -= target * std::log(p) / static_cast<double>(batch_);
+        if (target != 0) loss -= target * std::log(p) / static_cast<double>(rows);
         compare_gradient(c.grad_inputs[0], n * classes + k, p - target, 10);
       }
     }
@@ -506,7 +550,7 @@ class Checked {
   std::optional<AlignedMemory> arena_;
   std::optional<Executor> executor_;
   std::vector<uint8_t> pixels_;
-  std::vector<int32_t> labels_;
+  std::vector<int32_t> tokens_, labels_;
   std::vector<Reals> parameters_;
   std::map<int, int> weight_exponents_;  // by node
   double loss_ = 0;

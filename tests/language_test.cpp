@@ -104,8 +104,10 @@ class TextHarness {
   int64_t steps_ = 0;
 };
 
+constexpr const char* kRowFormat = "bfp:block=channel,blocks=token";
+
 TEST(LanguageModel, LearnsInEachFormat) {
-  for (const char* format : {"bfp8", "dfp8", "fp32", "bfp:block=channel"}) {
+  for (const char* format : {"bfp8", "dfp8", "fp32", "bfp:block=channel", kRowFormat}) {
     TextHarness harness({.format = format, .threads = 2});
     EXPECT_NEAR(harness.step(), std::log(double{kVocabulary}), 0.5) << format;
     EXPECT_LT(harness.train(200), 0.3) << format;
@@ -150,8 +152,8 @@ TEST(LanguageModel, SharesTheEmbeddingWithTheClassifier) {
 }
 
 TEST(LanguageModel, SameBitsOverThreadsAndInstructionSets) {
-  for (const char* format :
-       {"bfp8", "dfp:warmup=2", "bfp:g=8,gr=stochastic", "bfp:a=12", "bfp:g=8,gw=32"}) {
+  for (const char* format : {"bfp8", "dfp:warmup=2", "bfp:g=8,gr=stochastic", "bfp:a=12",
+                             "bfp:g=8,gw=32", kRowFormat, "bfp:a=12,blocks=token"}) {
     TextHarness scalar({.format = format, .isa = Isa::kScalar});
     scalar.train(4);
     for (const int threads : {1, 3}) {
@@ -163,10 +165,13 @@ TEST(LanguageModel, SameBitsOverThreadsAndInstructionSets) {
 }
 
 TEST(LanguageModel, SameBitsOfMicroBatchesOverThreads) {
-  TextHarness one({.micro_batches = 2}), two({.threads = 2, .micro_batches = 2});
-  one.train(4);
-  two.train(4);
-  EXPECT_EQ(one.sha256(), two.sha256());
+  for (const char* format : {"bfp8", kRowFormat}) {
+    TextHarness one({.format = format, .micro_batches = 2});
+    TextHarness two({.format = format, .threads = 2, .micro_batches = 2});
+    one.train(4);
+    two.train(4);
+    EXPECT_EQ(one.sha256(), two.sha256()) << format;
+  }
 }
 
 // bert_tiny, trained to find every third token of sequences that count in steps of two sizes.
@@ -244,7 +249,7 @@ class MaskedHarness {
 };
 
 TEST(MaskedModel, LearnsInEachFormat) {
-  for (const char* format : {"bfp8", "dfp8", "fp32", "bfp:block=channel"}) {
+  for (const char* format : {"bfp8", "dfp8", "fp32", "bfp:block=channel", kRowFormat}) {
     MaskedHarness harness(format, 2);
     EXPECT_NEAR(harness.train(1), std::log(double{kVocabulary + 1}), 0.8) << format;
     EXPECT_LT(harness.train(250), 1) << format;
@@ -252,7 +257,7 @@ TEST(MaskedModel, LearnsInEachFormat) {
 }
 
 TEST(MaskedModel, SameBitsOverThreadsAndInstructionSets) {
-  for (const char* format : {"bfp8", "dfp:warmup=2"}) {
+  for (const char* format : {"bfp8", "dfp:warmup=2", kRowFormat}) {
     MaskedHarness scalar(format, 1, Isa::kScalar), threads(format, 3);
     scalar.train(4);
     threads.train(4);
@@ -261,18 +266,22 @@ TEST(MaskedModel, SameBitsOverThreadsAndInstructionSets) {
 }
 
 TEST(MaskedModel, HasItsDigests) {
-  MaskedHarness block("bfp8"), dynamic("dfp8");
+  MaskedHarness block("bfp8"), dynamic("dfp8"), rows(kRowFormat);
   block.train(20);
   dynamic.train(20);
+  rows.train(20);
+  EXPECT_EQ(rows.sha256(), "0ae1f1cf3714807a4306d2b3783d0c54c0af6f20cfdee9a38a37c44768266224");
   EXPECT_EQ(block.sha256(), "fbfa2f89af24532a98495f152d310ddf9e82617d494d0cae7188758c8e7a6b20");
   EXPECT_EQ(dynamic.sha256(), "a96c8ae1ee6881c37330f8fb7eed73052125133db0138f6fbeb2fa56e5d5400b");
 }
 
 // A change that alters the bits of language models must say so here.
 TEST(LanguageModel, HasItsDigests) {
-  TextHarness block({.format = "bfp8"}), dynamic({.format = "dfp8"});
+  TextHarness block({.format = "bfp8"}), dynamic({.format = "dfp8"}), rows({.format = kRowFormat});
   block.train(20);
   dynamic.train(20);
+  rows.train(20);
+  EXPECT_EQ(rows.sha256(), "d6776e35c89b07015e31f36092f385e6e8273420f54adfe8e327e0c0b0b3f872");
   EXPECT_EQ(block.sha256(), "09151d94578b187e5217d13d77713fdaf3720ae5c30acc8bca908da9adb2ecd3");
   EXPECT_EQ(dynamic.sha256(), "086d890e25c5536a3b143524c3cfea18ee121fcce2a6a405279710d4958111f8");
 }
@@ -364,7 +373,11 @@ struct AttentionOfReals {
 
 std::vector<double> reals_of(const Mantissas& block) {
   std::vector<double> values;
-  for (const int mantissa : block.values) values.push_back(std::ldexp(mantissa, block.exponent));
+  for (size_t i = 0; i < block.values.size(); ++i) {
+    const size_t channels = block.rows.empty() ? 1 : block.values.size() / block.rows.size();
+    const int exponent = block.rows.empty() ? block.exponent : block.rows[i / channels];
+    values.push_back(std::ldexp(block.values[i], exponent));
+  }
   return values;
 }
 
@@ -400,6 +413,42 @@ TEST(Attention, IsItsDefinitionForwardAndBackward) {
         expect_close(gradients[2], reals.grad_v, "values");
       }
     }
+  }
+}
+
+// Rows that have exponents of their own, up to 2^6 apart. A second sequence is smaller by 2^20: its
+// gradients disappear beside those of the first, but for the values', which no exponent changes.
+TEST(Attention, OfRowsWithExponentsIsItsDefinitionBackward) {
+  constexpr int64_t kPositions = 13, kWidth = 12, kSize = kPositions * kWidth;
+  for (const bool causal : {false, true}) {
+    SingleOp op(ops::kAttention, {{"heads", 2}, {"causal", causal ? 1 : 0}},
+                std::vector<Shape>(3, Shape{kPositions, kWidth}), 2, 2);
+    std::vector<Mantissas> inputs;
+    for (uint64_t i = 0; i < 3; ++i) {
+      inputs.push_back({random_mantissas(2 * kSize, i, 127), -3});
+      for (int64_t row = 0; row < 2 * kPositions; ++row) {
+        const int below = row == 0 ? 0 : static_cast<int>((row * 5 + static_cast<int64_t>(i)) % 7);
+        inputs.back().rows.push_back(-3 - below - (row < kPositions ? 0 : 20));
+      }
+    }
+    const Mantissas grad = {random_mantissas(2 * kSize, 7, 32767), -20, 16};
+    const auto sequence = [&](const Mantissas& all, int64_t n) {
+      const std::vector<double> reals = reals_of(all);
+      return std::vector<double>(reals.begin() + n * kSize, reals.begin() + (n + 1) * kSize);
+    };
+    std::vector<double> expected[3];
+    for (int64_t n = 0; n < 2; ++n) {
+      AttentionOfReals reals{kPositions, kWidth, 2, causal, {}, {}, {}, {}};
+      reals.run(sequence(inputs[0], n), sequence(inputs[1], n), sequence(inputs[2], n),
+                sequence(grad, n));
+      expected[0].insert(expected[0].end(), reals.grad_q.begin(), reals.grad_q.end());
+      expected[1].insert(expected[1].end(), reals.grad_k.begin(), reals.grad_k.end());
+      expected[2].insert(expected[2].end(), reals.grad_v.begin(), reals.grad_v.end());
+    }
+    const auto gradients = op.backward(inputs, grad, 16);
+    expect_close(gradients[0], expected[0], "queries");
+    expect_close(gradients[1], expected[1], "keys");
+    expect_close(gradients[2], expected[2], "values");
   }
 }
 

@@ -10,6 +10,7 @@
 #include "ops/ops.h"
 #include "ops/wide_values.h"
 #include "runtime/named_parameters.h"
+#include "tests/gradient_check.h"
 #include "tests/harness.h"
 #include "train/frozen_network.h"
 #include "train/programs.h"
@@ -98,6 +99,13 @@ class RowNetwork {
   }
 
   const Graph& graph() const { return graph_; }
+  // Multiplies a parameter by 2^by.
+  void scale(int parameter, int by) {
+    const int tensor = state_->layout().parameters[parameter].exponent;
+    for (int64_t block = 0; block < state_->layout().tensors[tensor].shape.count(); ++block) {
+      state_->data<int16_t>(tensor)[block] += static_cast<int16_t>(by);
+    }
+  }
   double number(int parameter, int64_t i) const {
     const ParameterState& p = state_->layout().parameters[parameter];
     const StateTensor& tensor = state_->layout().tensors[p.mantissa];
@@ -151,13 +159,13 @@ int64_t expect_row(const std::vector<double>& numbers, const Rows& rows, int64_t
 constexpr int64_t kIn = 24, kOut = 20;
 
 // A linear layer of rows of a table, whose result has `bits` and a reader, so that it is narrowed.
-Graph linear_of_table(int64_t bits) {
+Graph linear_of_table(int64_t bits, int64_t bias = 0) {
   GraphBuilder builder("linear");
   const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
   const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
                                    {{"rows", kVocabulary}, {"channels", kIn}});
   const int linear = builder.add(ops::kLinear, "linear", {embedded},
-                                 {{"channels", kOut}, {"bias", 0}, {"least_bits", bits}});
+                                 {{"channels", kOut}, {"bias", bias}, {"least_bits", bits}});
   const int reader = builder.add(ops::kAdd, "twice", {linear, linear});
   return *builder.finish({linear, reader});
 }
@@ -183,6 +191,16 @@ TEST(RowExponents, OfALinearLayerAreThoseOfItsRows) {
       EXPECT_GE(largest, int64_t{1} << (bits - 2)) << "row " << row << " wastes a bit";
     }
   }
+}
+
+TEST(RowExponents, ABiasIsAddedToRowsOfSmallNumbers) {
+  RowNetwork net(linear_of_table(0, 1));
+  net.scale(0, -95);
+  const std::vector<int32_t> ids = random_tokens(kSequence, 1);
+  const Rows rows = net.run(kSequence, {ids});
+  std::vector<double> bias;
+  for (int64_t o = 0; o < kOut; ++o) bias.push_back(net.number(2, o));
+  for (int64_t row = 0; row < std::ssize(ids); ++row) expect_row(bias, rows, row, 8);
 }
 
 // With one exponent for the result, and weights whose channels have exponents of their own.
@@ -229,8 +247,55 @@ TEST(RowExponents, AreRefusedWhereTheyAreNotThere) {
                                .format = format})
                 .find("takes values with one exponent"),
             std::string::npos);
-  EXPECT_NE(why_not(pictures, {.format = format}).find("choose blocks=tensor to train"),
+  EXPECT_NE(why_not(pictures, {.format = format}).find("takes values with one exponent"),
             std::string::npos);
+}
+
+// Layers on rows whose exponents are up to 2^10 apart, and on rows that layers made.
+Graph small_trained_network(const Op& norm) {
+  GraphBuilder builder("rows");
+  const int tokens = builder.add_input("tokens", Shape{5}, Element::kIndex);
+  int last =
+      builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", kVocabulary}, {"channels", 6}});
+  const int first = last = builder.add(ops::kLinear, "first", {last}, {{"channels", 7}});
+  last = builder.add(ops::kGelu, "gelu", {last});
+  last = builder.add(ops::kAdd, "sum", {last, first}, {{"least_bits", 16}});
+  last = builder.add(ops::kPositionEmbedding, "positions", {last}, {{"positions", 5}});
+  last = builder.add(norm, "norm", {last});
+  last = builder.add(ops::kLinear, "second", {last}, {{"channels", 8}, {"least_bits", 16}});
+  last = builder.add(ops::kSilu, "silu", {last});
+  last = builder.add(ops::kLinear, "third", {last}, {{"channels", 6}});
+  last = builder.add(ops::kRelu6, "relu6", {last});
+  last = builder.add(ops::kLinear, "classifier", {last}, {{"channels", 4}, {"classifier", 1}});
+  return *builder.finish(last);
+}
+
+TEST(RowExponents, GradientsAreThoseOfTheDefinitions) {
+  for (const char* format : {kFormat, "bfp:blocks=token", "bfp:a=12,block=channel,blocks=token"}) {
+    for (const Op* norm : {&ops::kLayerNorm, &ops::kRmsNorm}) {
+      SCOPED_TRACE(std::string(format) + " " + norm->name);
+      Checked checked(small_trained_network(*norm), 3, ops::LossKind::kCrossEntropy, 0,
+                      *parse_format(format));
+      const StateLayout& layout = checked.state().layout();
+      const StateTensor& exponents = layout.tensors[layout.parameters[0].exponent];
+      auto* const of_row = checked.state().data<int16_t>(layout.parameters[0].exponent);
+      for (int64_t row = 0; row < exponents.shape.count(); ++row) {
+        of_row[row] += static_cast<int16_t>(row * 3 % 11 - 7);
+      }
+      checked.run();
+      const std::vector<std::string> names = checked.check();
+      for (const char* name :
+           {"backward_weights embedding", "backward_weights linear", "backward_input linear",
+            "backward_input gelu", "backward_input silu", "backward_input relu6",
+            "backward_input position_embedding", "backward_weights position_embedding",
+            "backward_input softmax_cross_entropy"}) {
+        EXPECT_TRUE(std::ranges::count(names, name)) << name;
+      }
+      for (const char* phase : {"backward_input ", "backward_weights "}) {
+        EXPECT_TRUE(std::ranges::count(names, std::string(phase) + norm->name)) << phase;
+      }
+    }
+  }
 }
 
 }  // namespace

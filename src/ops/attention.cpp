@@ -164,23 +164,29 @@ void backward_head(const OpContext& c, const AttentionSizes& s, const HeadOf& at
   clear_padding(s, at, head.queries, wide.q);
 }
 
-// Brings the wide gradients of each sequence to the exponents of all. These are the largest, so
-// that what is rounded lies far below the bits that narrowing leaves.
+// Brings a sequence's wide gradients to the exponents of all. These are the largest, so that what
+// is rounded lies far below the bits that narrowing leaves.
+void align_sequence(const OpContext& c, const AttentionSizes& s,
+                    const kernels::AttentionGradient& g, const InputExponents& to,
+                    const WideResults& wide, int64_t sequence) {
+  const InputExponents from = gradient_exponents(c, s, g, sequence);
+  int64_t* const gradients[] = {wide.q, wide.k, wide.v};
+  const int64_t sizes[] = {s.queries * s.width, s.keys * s.width, s.keys * s.width};
+  for (size_t i = 0; i < from.size(); ++i) {
+    const int shift = to[i] - from[i];
+    int64_t* const first = gradients[i] + sequence * sizes[i];
+    if (shift == 0) continue;
+    for (int64_t k = 0; k < sizes[i]; ++k) first[k] = rescale_rne(first[k], shift);
+  }
+}
+
 void align_sequences(const OpContext& c, const AttentionSizes& s,
                      const kernels::AttentionGradient& g, const InputExponents& to,
                      const WideResults& wide) {
-  int64_t* const gradients[] = {wide.q, wide.k, wide.v};
-  const int64_t sizes[] = {s.queries * s.width, s.keys * s.width, s.keys * s.width};
   kernels::parallel_ranges(*c.kernel.pool, s.sequences, 1,
                            [&](int64_t begin, int64_t end, int64_t) {
                              for (int64_t sequence = begin; sequence < end; ++sequence) {
-                               const InputExponents from = gradient_exponents(c, s, g, sequence);
-                               for (size_t i = 0; i < from.size(); ++i) {
-                                 if (from[i] == to[i]) continue;
-                                 int64_t* const first = gradients[i] + sequence * sizes[i];
-                                 for (int64_t k = 0; k < sizes[i]; ++k)
-                                   first[k] = rescale_rne(first[k], to[i] - from[i]);
-                               }
+                               align_sequence(c, s, g, to, wide, sequence);
                              }
                            });
 }

@@ -1,6 +1,7 @@
 #include "ops/linear_rows.h"
 
 #include <algorithm>
+#include <climits>
 
 #include "kernels/wide_convolution/wide_convolution.h"
 #include "ops/convolution_choices.h"
@@ -45,16 +46,29 @@ const Tensor* bias_of(const OpContext& c) {
   return c.parameters.size() > 1 ? &c.parameters[1].mantissa : nullptr;
 }
 
+// Bits of the wide sums and of the bias that is added to them, each.
+constexpr int kWideSumBits = 60, kLogitBits = 30;
+
+// The least exponent of sums at which the bias has so many bits: it may be far larger than the sums
+// of a row with small numbers.
+int least_for_bias(const Tensor* bias, int bits) {
+  return bias == nullptr ? INT_MIN / 2 : *bias->exponent + bias->bits - 1 - bits;
+}
+
 // Requantises `rows` rows from `first` on, each to its own maximum.
 template <typename Sum>
 void narrow_sums(const OpContext& c, int64_t first, int64_t rows, int weights_exponent,
                  const int32_t* above, const Sum* sums) {
   const Tensor *const bias = bias_of(c), &input = c.inputs[0];
   const int64_t channels = c.output.shape.last();
+  const int least = least_for_bias(bias, kWideSumBits);
   narrow_own_rows(c, first, first + rows, [&](int64_t row, int64_t* wide) {
     const Sum* from = sums + (row - first) * channels;
-    const int exponent = input.row_exponent(row) + weights_exponent;
-    for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(from[o], -above[o]);
+    const int of_sums = input.row_exponent(row) + weights_exponent;
+    const int exponent = std::max(of_sums, least);
+    for (int64_t o = 0; o < channels; ++o) {
+      wide[o] = rescale_rne(from[o], exponent - of_sums - above[o]);
+    }
     if (bias == nullptr) return exponent;
     const Mantissas of_bias(*bias);
     const int shift = exponent - *bias->exponent;
@@ -63,40 +77,35 @@ void narrow_sums(const OpContext& c, int64_t first, int64_t rows, int weights_ex
   });
 }
 
-constexpr int kLogitBits = 30;  // of sums and of the bias each
-
 // Leaves `rows` rows from `first` on in int32. Exponents of channels lie `above` the least.
 template <typename Sum>
 void leave_sums(const OpContext& c, int64_t first, int64_t rows, int weights_exponent,
                 const int32_t* above, const Sum* sums) {
-  const Tensor *const bias = bias_of(c), &input = c.inputs[0];
-  const Tensor& weights = c.parameters[0].mantissa;
+  const Tensor *const bias = bias_of(c), &input = c.inputs[0], &weights = c.parameters[0].mantissa;
   const int64_t channels = c.output.shape.last(), depth = input.shape.last();
-  const int most_bits =
-      input.bits + weights.bits - 2 + bit_length(static_cast<uint64_t>(depth));  // of a sum
-  const int logit_exponent = weights.largest_exponent() + most_bits - kLogitBits;
-  const kernels::WideStatistics found = kernels::parallel_statistics(
-      *c.kernel.pool, rows, row_grain(channels), [&](int64_t begin, int64_t end) {
-        kernels::WideStatistics statistics;
-        for (int64_t row = begin; row < end; ++row) {
-          const int exponent = input.row_exponent(first + row) + logit_exponent;
-          c.output.row_exponents[first + row] = static_cast<int16_t>(exponent);
-          int32_t* const to = c.output.as<int32_t>() + (first + row) * channels;
-          for (int64_t o = 0; o < channels; ++o) {
-            const int shift = logit_exponent - (weights_exponent + above[o]);
-            int64_t logit = rescale_rne(sums[row * channels + o], shift);
-            if (bias != nullptr) {
-              const int64_t wide = rescale_rne(Mantissas(*bias)[o], exponent - *bias->exponent);
-              const int64_t fits = saturate(wide, int64_t{1} << kLogitBits);
-              statistics.saturated += fits != wide;
-              logit += fits;
-            }
-            to[o] = static_cast<int32_t>(saturate(logit, mantissa_limit(32)));
-          }
-        }
-        return statistics;
-      });
-  if (!c.recomputes) *c.output.saturated += found.saturated;
+  const int sum_bits = input.bits + weights.bits - 2 + bit_length(static_cast<uint64_t>(depth));
+  const int sum_exponent = weights.largest_exponent() + sum_bits - kLogitBits;
+  const int least = std::max(least_for_bias(bias, kLogitBits), kExponentMin);
+  const auto leave_row = [&](int64_t row, const Sum* from) {
+    const int exponent = std::max(input.row_exponent(row) + sum_exponent, least);
+    c.output.row_exponents[row] = static_cast<int16_t>(exponent);
+    auto* const to = c.output.as<int32_t>() + row * channels;
+    const int shift = exponent - input.row_exponent(row) - weights_exponent;
+    for (int64_t o = 0; o < channels; ++o) {
+      to[o] = static_cast<int32_t>(rescale_rne(from[o], shift - above[o]));
+    }
+    if (bias == nullptr) return;
+    const Mantissas of_bias(*bias);
+    for (int64_t o = 0; o < channels; ++o) {
+      to[o] += static_cast<int32_t>(rescale_rne(of_bias[o], exponent - *bias->exponent));
+    }
+  };
+  kernels::parallel_ranges(*c.kernel.pool, rows, row_grain(channels),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               leave_row(first + row, sums + row * channels);
+                             }
+                           });
 }
 
 // Computes pieces of rows: compute(piece of the shape, its first row, choice, sums).

@@ -19,8 +19,8 @@ Prepared prepare_row_backward_weights(const OpContext& c);
 // Exact sums in int32, or in int64 of inputs of more than 8 bits, some rows at a time. Channels are
 // aligned to the one with the smallest exponent, at most kMostChannelSpread below the largest, the
 // bias is rounded to the row's units, and each row is requantised to its own maximum. Without a
-// result to narrow (logits) a row's sums get int32 and the exponent at which none can leave 30
-// bits: narrowed once, to nearest even.
+// result to narrow (logits) a row's sums get int32 and the exponent at which neither they nor the
+// bias can leave 30 bits: narrowed once, to nearest even.
 void row_forward(const OpContext& c);
 
 // The gradient of the weights is a sum over rows: these are brought to one exponent with 16 bits, 8
