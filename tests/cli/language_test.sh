@@ -44,8 +44,8 @@ refuses "no prompt" 2 'prompt' generate --checkpoint "$folder/a"
 refuses "a temperature below 0" 2 'temperature' \
   generate --checkpoint "$folder/a" --prompt T --temperature -1
 
-# fp32, dynamic fixed point, tied weights, bytes.
-for choice in '--format fp32' '--format dfp8' '--tied' '--tokens bytes' \
+# fp32, dynamic fixed point, an exponent for each token, tied weights, bytes.
+for choice in '--format fp32' '--format dfp8' '--format bfp:block=channel,blocks=token' '--tied' '--tokens bytes' \
   '--tokens sentencepiece --vocabulary 64'; do
   # shellcheck disable=SC2086
   run train "${small[@]}" --steps 3 $choice --out "$folder/c" --overwrite
@@ -117,6 +117,26 @@ refuses "fill-mask by another network" 2 'no masked language model' \
   fill-mask --checkpoint "$folder/a" --text '[MASK]'
 refuses "generate by a masked model" 2 'masked language model' \
   generate --checkpoint "$folder/m" --prompt 'The'
+# Values with an exponent for each token: the same bits, and all that a masked model is for.
+rows=(train "${masked[@]}" --format bfp:block=channel,blocks=token --steps 12 --quiet)
+run "${rows[@]}" --threads 2 --out "$folder/rows"
+holds "bert_tiny with blocks=token" eval '((status == 0))'
+run "${rows[@]}" --threads 1 --isa scalar --out "$folder/rows-scalar"
+run "${rows[@]}" --stages 2 --threads 2 --out "$folder/rows-stages"
+for other in scalar stages; do
+  holds "bert_tiny with blocks=token: $other" eval \
+    '[[ $(json "[\"state_sha256\"]" "$folder/rows/summary.json") == $(json "[\"state_sha256\"]" "$folder/rows-$other/summary.json") ]]'
+done
+bits=$(json '["test_bits_per_token"]' "$folder/rows/summary.json")
+run eval --checkpoint "$folder/rows" --json
+cp "$folder/stdout" "$folder/eval.json"
+holds "blocks=token: eval finds what train found" eval \
+  '[[ $(json "[\"bits_per_token\"]" "$folder/eval.json") == "$bits" ]]'
+accepts "blocks=token: fill-mask" "^'.' [0-9.]* %, '" \
+  fill-mask --checkpoint "$folder/rows" --text 'The [MASK]. line s[MASK]ys' --top 3
+refuses "blocks=token with 32-bit gradients" 2 'gw=16, or blocks=tensor' \
+  train "${masked[@]}" --format bfp:gw=32,blocks=token --out "$folder/e"
+
 refuses "masks among bytes" 2 'characters, not bytes' \
   train "${masked[@]}" --tokens bytes --out "$folder/e"
 

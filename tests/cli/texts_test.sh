@@ -62,6 +62,19 @@ for choice in '--format fp32' '--format bfp:block=channel' '--format dfp8' '--fr
   run "${texts[@]}" --steps 3 $choice --out "$folder/c" --overwrite
   holds "train $choice" eval '((status == 0))'
 done
+# Values with an exponent for each token: neither the batch nor its padding changes a prediction.
+run "${texts[@]}" --format bfp:block=channel,blocks=token --epochs 3 --threads 2 --out "$folder/rows"
+holds "blocks=token learns: $(json '["test_accuracy"]' "$folder/rows/summary.json")" python3 -c \
+  "import json, sys; sys.exit(not json.load(open('$folder/rows/summary.json'))['test_accuracy'] > 0.9)"
+run eval --checkpoint "$folder/rows" --json
+cp "$folder/stdout" "$folder/eval.json"
+holds "blocks=token: eval finds what train found" eval \
+  '[[ $(json "[\"accuracy\"]" "$folder/eval.json") == "$(json "[\"test_accuracy\"]" "$folder/rows/summary.json")" ]]'
+run predict --checkpoint "$folder/rows" --input "$folder/new.csv" --csv "$folder/both.csv"
+sed -n '1p;3p' "$folder/new.csv" >"$folder/one.csv"
+run predict --checkpoint "$folder/rows" --input "$folder/one.csv" --csv "$folder/alone.csv"
+holds "blocks=token: a text alone and among others" eval \
+  '[[ $(sed -n 3p "$folder/both.csv" | cut -d, -f2-) == "$(sed -n 2p "$folder/alone.csv" | cut -d, -f2-)" ]]'
 run train --from "$folder/a/model.safetensors" --data "$folder/pets.csv" --target kind --steps 3 \
   --out "$folder/d"
 holds "a trained network goes on" eval '((status == 0))'
