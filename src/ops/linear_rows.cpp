@@ -55,6 +55,18 @@ int least_for_bias(const Tensor* bias, int bits) {
   return bias == nullptr ? INT_MIN / 2 : *bias->exponent + bias->bits - 1 - bits;
 }
 
+// Sums of the channels, whose exponents lie `above` the least, `shift` above that one.
+template <typename Sum>
+void align_channels(const OpContext& c, const Sum* sums, int shift, const int32_t* above,
+                    bool all_raise, int64_t channels, int64_t* wide) {
+  if constexpr (sizeof(Sum) == sizeof(int32_t)) {
+    if (shift == 0 && all_raise) {
+      return c.kernels->wide->shift_sums({sums, above, wide}, 0, channels);
+    }
+  }
+  for (int64_t o = 0; o < channels; ++o) wide[o] = rescale_rne(sums[o], shift - above[o]);
+}
+
 // Requantises `rows` rows from `first` on, each to its own maximum.
 template <typename Sum>
 void narrow_sums(const OpContext& c, int64_t first, int64_t rows, int weights_exponent,
@@ -62,17 +74,16 @@ void narrow_sums(const OpContext& c, int64_t first, int64_t rows, int weights_ex
   const Tensor *const bias = bias_of(c), &input = c.inputs[0];
   const int64_t channels = c.output.shape.last();
   const int least = least_for_bias(bias, kWideSumBits);
+  // But for channels so far below the others that their sums shift to the right.
+  const bool all_raise = std::all_of(above, above + channels, [](int32_t n) { return n >= 0; });
   narrow_own_rows(c, first, first + rows, [&](int64_t row, int64_t* wide) {
     const Sum* from = sums + (row - first) * channels;
     const int of_sums = input.row_exponent(row) + weights_exponent;
     const int exponent = std::max(of_sums, least);
-    for (int64_t o = 0; o < channels; ++o) {
-      wide[o] = rescale_rne(from[o], exponent - of_sums - above[o]);
-    }
+    align_channels(c, from, exponent - of_sums, above, all_raise, channels, wide);
     if (bias == nullptr) return exponent;
-    const Mantissas of_bias(*bias);
-    const int shift = exponent - *bias->exponent;
-    for (int64_t o = 0; o < channels; ++o) wide[o] += rescale_rne(of_bias[o], shift);
+    c.kernels->wide->rescale({value_of(*bias), exponent - *bias->exponent, true, wide}, 0,
+                             channels);
     return exponent;
   });
 }

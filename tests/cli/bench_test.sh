@@ -82,7 +82,7 @@ check_texts() {
   for model in transformer_lm gru_lm bert_tiny transformer_nmt; do
     accepts "bench of $model" "^  median +[0-9.]+ us" "${bench[@]}" --model "$model" --sort time
   done
-  accepts "bench of a language model in fp32" "attention_fp32" "${bench[@]}" --format fp32 \
+  accepts "bench of a language model in fp32" "^forward +attention " "${bench[@]}" --format fp32 \
     --model transformer_lm
   prints_json "bench of a language model --json" "${bench[@]}" --model bert_tiny --json --quiet \
     --out "$folder/text.json"
