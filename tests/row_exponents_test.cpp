@@ -203,6 +203,27 @@ TEST(RowExponents, ABiasIsAddedToRowsOfSmallNumbers) {
   for (int64_t row = 0; row < std::ssize(ids); ++row) expect_row(bias, rows, row, 8);
 }
 
+TEST(RowExponents, ASliceTakesTheExponentOfItsRow) {
+  constexpr int64_t kTaken = 2;
+  GraphBuilder builder("slice");
+  const int tokens = builder.add_input("tokens", Shape{kSequence}, Element::kIndex);
+  const int embedded = builder.add(ops::kEmbedding, "embedding", {tokens},
+                                   {{"rows", kVocabulary}, {"channels", kIn}});
+  const int flat = builder.add(ops::kFlatten, "flat", {embedded});
+  RowNetwork net(*builder.finish(
+      builder.add(ops::kSlice, "row", {flat}, {{"first", kTaken * kIn}, {"channels", kIn}})));
+  const std::vector<int32_t> ids = random_tokens(5 * kSequence, 1);
+  const Rows rows = net.run(kSequence, {ids});
+  ASSERT_EQ(std::ssize(rows.exponents), 5);
+  for (int64_t n = 0; n < 5; ++n) {
+    std::vector<double> numbers;
+    for (int64_t i = 0; i < kIn; ++i) {
+      numbers.push_back(net.number(0, ids[n * kSequence + kTaken] * kIn + i));
+    }
+    EXPECT_GE(expect_row(numbers, rows, n, 8), 64);
+  }
+}
+
 // With one exponent for the result, and weights whose channels have exponents of their own.
 TEST(ChannelExponents, OfALinearLayerOf16Bits) {
   RowNetwork net(linear_of_table(16), "bfp:block=channel");
@@ -249,6 +270,30 @@ TEST(RowExponents, AreRefusedWhereTheyAreNotThere) {
             std::string::npos);
   EXPECT_NE(why_not(pictures, {.format = format}).find("takes values with one exponent"),
             std::string::npos);
+}
+
+// Rows that are shown as one have several exponents: only a slice that takes one of them may read
+// it.
+TEST(RowExponents, RowsShownAsOneAreReadByWholeSlicesOnly) {
+  const auto why_not = [](const Attributes& slice, bool slices) {
+    GraphBuilder builder("shown");
+    const int tokens = builder.add_input("tokens", Shape{3}, Element::kIndex);
+    int last = builder.add(ops::kEmbedding, "embedding", {tokens}, {{"rows", 5}, {"channels", 4}});
+    last = builder.add(ops::kFlatten, "flat", {last});
+    if (slices) last = builder.add(ops::kSlice, "some", {last}, slice);
+    last = builder.add(ops::kLinear, "classifier", {last}, {{"channels", 2}});
+    const Format format = *parse_format(kFormat);
+    const kernels::KernelTable table = kernels::select_kernels(best_isa());
+    const auto program = compile(in_format(with_loss(*builder.finish(last)), format),
+                                 {.format = format}, {&table, 1});
+    return program.ok() ? std::string() : program.error().message;
+  };
+  EXPECT_EQ(why_not({{"first", 4}, {"channels", 4}}, true), "");
+  EXPECT_NE(why_not({{"first", 2}, {"channels", 4}}, true).find("'some' (slice)"),
+            std::string::npos);
+  EXPECT_NE(why_not({{"first", 4}, {"channels", 2}}, true).find("'some' (slice)"),
+            std::string::npos);
+  EXPECT_NE(why_not({}, false).find("reads rows in another shape"), std::string::npos);
 }
 
 // Layers on rows whose exponents are up to 2^10 apart, and on rows that layers made.
