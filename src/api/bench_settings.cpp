@@ -13,8 +13,7 @@ namespace {
 
 constexpr int64_t kMostSteps = 10'000;
 constexpr int64_t kMostPixels = 4096;  // per side
-// Of synthetic data: BERT's vocabulary, and few classes.
-constexpr int64_t kTokens = 30'522, kClasses = 10;
+constexpr int64_t kTokens = 30'522;    // of synthetic texts: BERT's vocabulary
 
 // Those of training that a step's time depends on.
 constexpr std::array kOfTraining = {
@@ -157,7 +156,7 @@ Result<BenchConfig> bench_config(const Settings& settings) {
   if (is_text && !synthetic) {
     return invalid_input("bench: measures language models with synthetic texts: leave out --data");
   }
-  if (config.benchmark.classes == 0) config.benchmark.classes = is_text ? kTokens : kClasses;
+  if (is_text && !settings.contains("classes")) config.benchmark.classes = kTokens;
   if (synthetic && config.benchmark.run.augmentation != Augmentation{}) {
     return invalid_input("--augment changes no synthetic pictures: name a data set with --data");
   }

@@ -21,7 +21,7 @@ struct BenchmarkConfig {
   RunConfig run;
   std::string checkpoint = {};  // of a trained network: its predictions are measured; "": training
   int64_t height = 28, width = 28, channels = 1;  // of synthetic pictures
-  int64_t classes = 0;                            // of these, or the tokens of synthetic texts
+  int64_t classes = 10;                           // of these, or the tokens of synthetic texts
   int64_t steps = 30;                             // measured
   int64_t warmup_steps = 5;                       // before them
 };
