@@ -23,7 +23,7 @@ Result<onnx::ExportedModel> of_file(const std::string& path, Result<onnx::Export
   return make_error(exported.error().code, path + ": " + exported.error().message);
 }
 
-// Of a run, or of an encoder.
+// The network of a run, or an encoder, as a model.
 Result<onnx::ExportedModel> exported_model(const InferenceConfig& config,
                                            onnx::ExportTarget target) {
   if (config.from.empty()) {

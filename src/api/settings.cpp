@@ -65,7 +65,7 @@ Status set(const std::string& name, const std::string& text, InferenceConfig& co
   return {};
 }
 
-// Of exported encoders: 8 bits, an exponent for each row of values and of weights.
+// The format of exported encoders: 8 bits, an exponent for each row of values and of weights.
 constexpr const char* kEncoderFormat = "bfp:block=channel,blocks=token";
 
 const SettingInfo kCheckpoint{

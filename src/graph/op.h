@@ -97,7 +97,7 @@ struct StepScalars {
   double statistics_momentum = 0.1;
   uint64_t seed = 0;  // of stochastic rounding and dropout
   int64_t step = 0;   // steps done before, since the start of the run
-  // Of the first row that a program in pieces computes (ProgramOptions::cached_positions).
+  // Position of the first row of a piece of a sequence (ProgramOptions::cached_positions).
   int64_t position = 0;
 };
 

@@ -166,7 +166,7 @@ inline HeadKeys keys_of(const OpContext& c, const AttentionSizes& s, const HeadO
 
 constexpr double kLog2E = 1.4426950408889634;
 
-// Of a sequence's queries those that are no padding, of another sequence all.
+// The queries of a sequence that are no padding; all of them where keys are another sequence's.
 inline int64_t valid_queries(const OpContext& c, const AttentionSizes& s, int64_t sequence) {
   return c.attributes->is_set("cross") ? s.queries
                                        : std::min(s.queries, valid_keys(c, s, sequence));

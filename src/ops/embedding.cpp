@@ -152,15 +152,12 @@ void position_forward(const OpContext& c) {
   const auto exponent_at = [&](int64_t row) {
     return aligned_exponent(x.row_exponent(row), least, kAlignBits16);
   };
-  const Mantissas in(x), mantissas(table);
   write_rows(c, exponent_at, [&](int64_t row, int wide_exponent, int64_t* wide) {
     const int64_t position = c.scalars->position + row % positions;
-    const int shift_x = wide_exponent - x.row_exponent(row);
-    const int shift = wide_exponent - table.block_exponent(position);
-    for (int64_t i = 0; i < channels; ++i) {
-      wide[i] = rescale_rne(in[row * channels + i], shift_x) +
-                rescale_rne(mantissas[position * channels + i], shift);
-    }
+    rescale_row(c, x, row, wide_exponent, false, wide);
+    c.kernels->wide->rescale({gradient_from(table, position * channels),
+                              wide_exponent - table.block_exponent(position), true, wide},
+                             0, channels);
   });
 }
 

@@ -47,7 +47,7 @@ bool uses_wide_table(int bits, int64_t elements) {
   return bits > 8 && elements >= kElementsOfEntry << bits;
 }
 
-// Of an input of at most so many bits.
+// Bytes of the table for an input of at most so many bits; 0 without one.
 int64_t wide_table_bytes(int most_bits, int64_t elements) {
   int bits = most_bits;
   while (bits > 8 && !uses_wide_table(bits, elements)) --bits;

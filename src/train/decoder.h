@@ -1,4 +1,4 @@
-// What a network that reads tokens says of the next one, position after position: each new position
+// Logits for the next token, position after position, of a network that reads tokens: each new one
 // is computed alone, from a cache of what the positions before left (docs/decisions/0094).
 #pragma once
 

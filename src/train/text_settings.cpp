@@ -34,7 +34,7 @@ Result<Graph> with_sequence(Graph network, int64_t sequence) {
   return invalid_input("sequence " + std::to_string(sequence) + ": " + other.error().message);
 }
 
-// Of a run's checkpoint: what the run itself started from has the tokenizer.
+// The tokenizer of a run's checkpoint lies in the file that the run itself started from.
 Result<std::string> tokenizer_beside(const StartingPoint& start) {
   const std::filesystem::path file = start.path.parent_path() / kStartFile;
   MANTISSA_ASSIGN(const bool there, is_there(file));

@@ -88,6 +88,15 @@ holds "a network from a file trains to the same state" eval \
 
 wide=$folder/wide.txt
 python3 -c "print(''.join(chr(c) for c in range(256, 356)) * 40)" >"$wide"
+# evaluates_alike NAME RUN: eval, whose JSON is kept in eval.json, finds the run's own bits per token.
+evaluates_alike() {
+  local bits
+  bits=$(json '["test_bits_per_token"]' "$2/summary.json")
+  run eval --checkpoint "$2" --json
+  cp "$folder/stdout" "$folder/eval.json"
+  holds "$1" eval '[[ $(json "[\"bits_per_token\"]" "$folder/eval.json") == "$bits" ]]'
+}
+
 # A masked language model.
 masked=(--model bert_tiny --data "$text" --sequence 32 --width 0.5 --batch-size 8)
 run train "${masked[@]}" --steps 40 --threads 2 --out "$folder/m"
@@ -98,11 +107,7 @@ for name in state_sha256 run_identity test_bits_per_token; do
   holds "bert_tiny: another instruction set, the same $name" eval \
     '[[ $(json "[\"$name\"]" "$folder/m/summary.json") == $(json "[\"$name\"]" "$folder/n/summary.json") ]]'
 done
-bits=$(json '["test_bits_per_token"]' "$folder/m/summary.json")
-run eval --checkpoint "$folder/m" --json
-cp "$folder/stdout" "$folder/eval.json"
-holds "eval finds what train found, with the same masks" eval \
-  '[[ $(json "[\"bits_per_token\"]" "$folder/eval.json") == "$bits" ]]'
+evaluates_alike "eval finds what train found, with the same masks" "$folder/m"
 holds "eval counts masked tokens" python3 -c "
 import json, sys
 e = json.load(open('$folder/eval.json'))
@@ -127,11 +132,7 @@ for other in scalar stages; do
   holds "bert_tiny with blocks=token: $other" eval \
     '[[ $(json "[\"state_sha256\"]" "$folder/rows/summary.json") == $(json "[\"state_sha256\"]" "$folder/rows-$other/summary.json") ]]'
 done
-bits=$(json '["test_bits_per_token"]' "$folder/rows/summary.json")
-run eval --checkpoint "$folder/rows" --json
-cp "$folder/stdout" "$folder/eval.json"
-holds "blocks=token: eval finds what train found" eval \
-  '[[ $(json "[\"bits_per_token\"]" "$folder/eval.json") == "$bits" ]]'
+evaluates_alike "blocks=token: eval finds what train found" "$folder/rows"
 accepts "blocks=token: fill-mask" "^'.' [0-9.]* %, '" \
   fill-mask --checkpoint "$folder/rows" --text 'The [MASK]. line s[MASK]ys' --top 3
 refuses "blocks=token with 32-bit gradients" 2 'gw=16, or blocks=tensor' \

@@ -1,4 +1,4 @@
-// What attention keeps of a head beside its operands, in a room of the caller's.
+// Intermediate results of attention for one head, in memory of the caller's.
 #pragma once
 
 #include <cstddef>

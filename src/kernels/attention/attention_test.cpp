@@ -59,7 +59,7 @@ class Subject {
     return out;
   }
 
-  // Of queries, keys and values, one behind the other.
+  // The gradients of queries, keys and values, one behind the other.
   std::vector<int64_t> backward(const AttentionKernels& kernels) {
     const int64_t stride = head.channels + 3;
     std::vector<int64_t> all(static_cast<size_t>((head.queries + 2 * head.keys) * stride), -7);

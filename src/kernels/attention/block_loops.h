@@ -79,9 +79,7 @@ inline int64_t power_lanes(const AttentionHead& head, int shift, int64_t keys, i
     sums += evens + odds;
     store_words(scores + j, interleaved(evens, odds));
   }
-  int64_t sum = -((padded - keys) << 30);
-  for (int64_t lane = 0; lane < kLanes; ++lane) sum += sums[lane];
-  return sum;
+  return lane_sum(sums) - ((padded - keys) << 30);
 }
 
 // p[0, padded) = the probabilities of a query's keys, 0 behind them; changes the scores.
@@ -141,10 +139,9 @@ inline void gradient_lanes(const AttentionGradient& g, int64_t padded, const int
     row_terms += product(evens_of(probability), evens_of(gradient)) +
                  product(odds_of(probability), odds_of(gradient));
   }
-  int64_t row_term = 0;
-  for (int64_t lane = 0; lane < kLanes; ++lane) row_term += row_terms[lane];
   const RoundEvenLanes round{RoundEven64(g.shift)};
-  const Lanes scale = all(g.scale), one = all(1 << kProbabilityBits), term = all(row_term);
+  const Lanes scale = all(g.scale), one = all(1 << kProbabilityBits),
+              term = all(lane_sum(row_terms));
   for (int64_t j = 0; j < padded; j += kWords) {
     const Words probability = load_words(p + j), gradient = load_words(grad_p + j);
     const auto of_score = [&](Lanes probabilities, Lanes gradients) {

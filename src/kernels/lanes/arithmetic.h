@@ -8,7 +8,8 @@
 // unsigned_product(a, b) of the lanes' low 32 bits; kHas64BitLanes, whether there are a product and
 // an arithmetic shift of them; Words, 2 * kLanes int32, with load_words and store_words,
 // interleaved(evens, odds), the low 32 bits, interleaved_highs, the others, and sums_of_products(a,
-// b) of their halves, 16 bits each, and add_products(sums, a, b), which adds these; load_evens and load_odds of 2 * kLanes int64.
+// b) of their halves, 16 bits each, and add_products(sums, a, b), which adds these; load_evens and
+// load_odds of 2 * kLanes int64.
 
 // Sums and left shifts that may wrap are unsigned.
 inline UnsignedLanes wrapping(Lanes lanes) noexcept {
@@ -17,6 +18,12 @@ inline UnsignedLanes wrapping(Lanes lanes) noexcept {
 inline Lanes as_signed(UnsignedLanes lanes) noexcept { return reinterpret_cast<Lanes>(lanes); }
 
 inline Lanes all(int64_t value) noexcept { return value - Lanes{}; }
+
+inline int64_t lane_sum(Lanes lanes) noexcept {
+  int64_t sum = 0;
+  for (int64_t lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
+  return sum;
+}
 
 inline Words all_words(int32_t value) noexcept { return value - Words{}; }
 

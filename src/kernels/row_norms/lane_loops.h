@@ -5,12 +5,6 @@
 
 inline int64_t whole_lanes(int64_t channels) noexcept { return channels - channels % kLanes; }
 
-inline int64_t lane_sum(Lanes lanes) noexcept {
-  int64_t sum = 0;
-  for (int64_t lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
-  return sum;
-}
-
 inline void store_wide(int64_t* to, Lanes lanes) noexcept {
   std::memcpy(to, &lanes, sizeof(lanes));
 }

@@ -17,7 +17,7 @@ constexpr int kNormFraction = 24;    // of x^ in int32
 constexpr int kNormFactorBits = 31;  // of RowNorm::factor
 // Bits that the gradient's products with the factor lose at least, so that they fit int64.
 constexpr int kNormProductShift = 30;
-// Of gradients of up to 16 bits, so that their sums fit int64.
+// The most rows whose gradients, of up to 16 bits, have sums that fit int64.
 constexpr int64_t kMostNormRows = int64_t{1} << 16;
 
 struct RowNorm {
@@ -44,7 +44,7 @@ struct RowNormGradient {
 struct RowNormKernels {
   const char* name;
   Features needs;
-  // Of mantissas of up to 16 bits.
+  // The mantissas have up to 16 bits.
   RowSums (*sums)(ConstMantissaSpan q, int64_t channels) noexcept;
   // x = x^ in 2^-24, to nearest even.
   void (*normalise)(ConstMantissaSpan q, const RowNorm&, int64_t channels, int32_t* x) noexcept;

@@ -38,12 +38,7 @@ struct ClassRow {
       logarithms += as_signed(logarithm_lanes);
       powers_sums += exp2_q30_lanes(logarithm_lanes);
     }
-    Sums sums{.powers = -(lanes_behind() << 30)};
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      sums.powers += powers_sums[lane];
-      sums.logarithms += logarithms[lane];
-    }
-    return sums;
+    return {lane_sum(powers_sums) - (lanes_behind() << 30), lane_sum(logarithms)};
   }
 };
 

@@ -16,7 +16,7 @@ std::string unseen(ExportBuilder& to) {
   return to.scalar(std::numeric_limits<float>::lowest(), "attention/unseen");
 }
 
-// Of [batch, 1, 1, sequence]: 0 or the number of `unseen`, by the mask of padding.
+// The mask of padding as numbers to add, [batch, 1, 1, sequence]: 0, or that of `unseen`.
 std::string padding_mask(ExportBuilder& to) {
   const std::string name = "attention/padding";
   if (to.makes(name)) return name;
@@ -26,7 +26,7 @@ std::string padding_mask(ExportBuilder& to) {
   return to.add("Unsqueeze", name, {numbers, to.list("attention/heads_and_queries", {1, 2})});
 }
 
-// Of [sequence, sequence], queries first: the same by the order of positions.
+// The same by the order of positions, [sequence, sequence], queries first.
 std::string causal_mask(SequenceContext& context) {
   ExportBuilder& to = context.builder;
   const std::string name = "attention/causal";

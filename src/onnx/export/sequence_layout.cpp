@@ -1,4 +1,4 @@
-// What takes positions and channels apart and together.
+// Operators that take positions and channels apart and together.
 #include "onnx/export/context.h"
 #include "onnx/export/sequence_operators.h"
 
