@@ -273,8 +273,8 @@ int run_launch(const CommandLine& line) {
   status.read();
   if (const auto& process = job.messages().ended()) {
     say("mantissa launch: " + printable(status.line_of(process->process)) +
-        " was ended by signal " + std::to_string(process->signal) +
-        "; what was saved is there, and --resume goes on from it");
+        ": its last sign of life before signal " + std::to_string(process->signal) +
+        " ended it; what was saved is there, and --resume goes on from it");
     return kFailed;
   }
   return WIFEXITED(ended) ? WEXITSTATUS(ended) : kFailed;

@@ -118,22 +118,17 @@ void MpiTransport::close() {
   wake_.notify_all();
 }
 
+// Both write the file at once: a process may die before the next beat.
 void MpiTransport::set_describe(Describe describe) {
-  {
-    const std::lock_guard lock(mutex_);
-    describe_ = std::move(describe);
-    told_positions_ = false;
-  }
-  wake_.notify_all();
+  const std::lock_guard lock(mutex_);
+  describe_ = std::move(describe);
+  write_status();
 }
 
 void MpiTransport::set_status_file(std::string path) {
-  {
-    const std::lock_guard lock(mutex_);
-    status_file_ = std::move(path);
-    told_positions_ = false;
-  }
-  wake_.notify_all();
+  const std::lock_guard lock(mutex_);
+  status_file_ = std::move(path);
+  write_status();
 }
 
 Status MpiTransport::join() {
@@ -150,9 +145,10 @@ void MpiTransport::work(std::promise<Status> begun) {
   prctl(PR_SET_TIMERSLACK, 1000UL);
   Status joined = join();
   const bool ok = joined.ok();
+  heard_.assign(static_cast<size_t>(processes_), Clock::now());
+  positions_.assign(static_cast<size_t>(processes_), {});
   begun.set_value(std::move(joined));
   if (!ok) return;
-  peers_.assign(static_cast<size_t>(processes_), {Clock::now(), {}});
   for (int p = 0; p < processes_; ++p) {
     if (p == process_) continue;
     receives_.push_back({{p, kHeartbeat, sizeof(Position), 1}, {}});
@@ -174,7 +170,7 @@ void MpiTransport::exchange() {
     progress |= test_sends();
     progress |= test_receives();
     const auto now = Clock::now();
-    if (now >= next_beat_ || !told_positions()) {
+    if (now >= next_beat_) {
       check_peers(now);
       beat();
     }
@@ -196,7 +192,6 @@ void MpiTransport::sleep(Clock::duration quiet) {
                               microseconds(awaited ? 20 : 200), most);
   std::unique_lock lock(mutex_);
   if (!orders_.empty() || !new_streams_.empty() || (closing_ && !told_close_)) return;
-  if (!told_positions_) return;
   wake_.wait_for(lock, nap);
 }
 
@@ -287,11 +282,11 @@ void MpiTransport::post(Receives& receives, Receive receive) {
 }
 
 void MpiTransport::arrived(const Stream& stream, Message message) {
-  Peer& peer = peers_[stream.from];
-  peer.heard = Clock::now();
+  heard_[stream.from] = Clock::now();
   if (stream.tag == kHeartbeat) {
+    const std::lock_guard lock(mutex_);
     if (message.size() == sizeof(Position)) {
-      std::memcpy(&peer.position, message.data(), message.size());
+      std::memcpy(&positions_[stream.from], message.data(), message.size());
     }
   } else if (stream.tag == kClose) {
     inbox_.close("process " + std::to_string(stream.from) + " stopped the run");
@@ -300,39 +295,32 @@ void MpiTransport::arrived(const Stream& stream, Message message) {
   }
 }
 
-// False where there is something new to say of the positions: it does not wait for the next beat,
-// since a process may die before that.
-bool MpiTransport::told_positions() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(told_positions_, true);
-}
-
 // Tells the others that this process lives, and where it is.
 void MpiTransport::beat() {
   next_beat_ = Clock::now() + std::min(kBeat, deadline_ / 4);
   if (failed_) return;
   const Position position = this->position();
-  peers_[process_].position = position;
   const std::lock_guard lock(mutex_);
+  positions_[process_] = position;
   for (int p = 0; p < processes_; ++p) {
     if (p == process_) continue;
     Message message(sizeof position);
     std::memcpy(message.data(), &position, sizeof position);
     orders_.push_back({p, kHeartbeat, std::move(message), nullptr});
   }
-  if (process_ == 0 && !status_file_.empty()) write_status();
+  write_status();
 }
 
 // Caller holds the mutex.
 std::string MpiTransport::where(int process) const {
   const std::string name = "process " + std::to_string(process);
-  return describe_ ? name + describe_(process, peers_[process].position) : name;
+  return describe_ ? name + describe_(process, positions_[process]) : name;
 }
 
 void MpiTransport::check_peers(Clock::time_point now) {
   if (failed_) return;
   for (int p = 0; p < processes_; ++p) {
-    if (p == process_ || now - peers_[p].heard <= deadline_) continue;
+    if (p == process_ || now - heard_[p] <= deadline_) continue;
     std::string who;
     {
       const std::lock_guard lock(mutex_);
@@ -340,12 +328,14 @@ void MpiTransport::check_peers(Clock::time_point now) {
       who = where(p);
     }
     return fail(who + " has not been heard of for " +
-                std::to_string(std::chrono::duration_cast<seconds>(now - peers_[p].heard).count()) +
+                std::to_string(std::chrono::duration_cast<seconds>(now - heard_[p]).count()) +
                 " s: it is dead, frozen or cut off");
   }
 }
 
+// Caller holds the mutex.
 void MpiTransport::write_status() const {
+  if (process_ > 0 || status_file_.empty()) return;
   // It is for messages alone: the run goes on without it, and nothing waits for a disk.
   const std::string fresh = status_file_ + ".new";
   std::ofstream file(fresh);

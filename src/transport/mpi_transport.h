@@ -67,10 +67,6 @@ class MpiTransport : public Transport {
     Message message;
     void* request = nullptr;
   };
-  struct Peer {
-    Clock::time_point heard;
-    Position position;
-  };
 
   MpiTransport(const MpiFunctions& mpi, std::chrono::milliseconds deadline);
   void work(std::promise<Status> begun);
@@ -81,7 +77,6 @@ class MpiTransport : public Transport {
   bool test_receives();
   void post(Receives& receives, Receive receive);
   void arrived(const Stream& stream, Message message);
-  bool told_positions();
   void beat();
   void check_peers(Clock::time_point now);
   void write_status() const;
@@ -103,12 +98,13 @@ class MpiTransport : public Transport {
   std::vector<Stream> new_streams_;  // not posted
   Describe describe_;
   std::string status_file_;
-  bool closing_ = false, ending_ = false, told_positions_ = true;
+  std::vector<Position> positions_;  // of each process, as it said last
+  bool closing_ = false, ending_ = false;
 
   // The thread's own.
   std::deque<Receives> receives_;  // MPI writes into them: they stay where they are
   std::deque<Sending> sending_;
-  std::vector<Peer> peers_;
+  std::vector<Clock::time_point> heard_;  // of each process, when
   Clock::time_point next_beat_;
   bool failed_ = false, told_close_ = false;
   Clock::time_point failed_at_;
