@@ -22,6 +22,12 @@ bool is_known(const std::string& frame) {
       [&](const char* text) { return frame.find(text) != std::string::npos; });
 }
 
+// Versions of Open MPI break their lines at different words.
+std::string in_one_line(std::string frame) {
+  std::ranges::replace(frame, '\n', ' ');
+  return frame;
+}
+
 // The number behind a text.
 std::optional<int> number_behind(const std::string& frame, const std::string& text) {
   const size_t at = frame.find(text);
@@ -50,15 +56,16 @@ std::string MpirunMessages::take_line(const std::string& line) {
   in_frame_ = !in_frame_;
   if (in_frame_) return "";
   const std::string frame = std::exchange(frame_, "");
-  const auto process = number_behind(frame, "noticed that process rank ");
-  const auto signal = number_behind(frame, "exited on signal ");
+  const std::string text = in_one_line(frame);
+  const auto process = number_behind(text, "noticed that process rank ");
+  const auto signal = number_behind(text, "exited on signal ");
   if (process && signal && !ended_) ended_ = EndedProcess{*process, *signal};
-  return is_known(frame) ? "" : frame;
+  return is_known(text) ? "" : frame;
 }
 
 std::string MpirunMessages::rest() {
   std::string shown = std::exchange(frame_, "") + std::exchange(line_, "");
-  return is_known(shown) ? "" : shown;
+  return is_known(in_one_line(shown)) ? "" : shown;
 }
 
 }  // namespace mantissa::cli

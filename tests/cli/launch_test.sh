@@ -128,6 +128,19 @@ before_steps "$folder/early"
 ends "a process is killed at the beginning: the run ends" 15 1
 holds "the message says its stage" grep -qE "process 1 \(stage 2\).*signal 9" "$folder/stderr"
 
+# mpirun of Open MPI 5 words and breaks its notes otherwise than that of 4, and ends with 128 + 9.
+mkdir "$folder/mpi5"
+cat >"$folder/mpi5/mpirun" <<'EOF'
+#!/bin/sh
+rule=$(printf '%074d' 0 | tr 0 -)
+printf '%s\n' "$rule" "prterun noticed that process rank 2 with PID 7928 on node vm exited on" \
+  "signal 9 (Killed)." "$rule" >&2
+exit 137
+EOF
+chmod +x "$folder/mpi5/mpirun"
+PATH="$folder/mpi5:$PATH" refuses "Open MPI 5 tells that a process was killed" 1 \
+  "process 2: its last sign of life before signal 9" launch -n 3 -- train
+
 steps=800
 start "$folder/killed"
 sleep 1.5 # positions are told once a second
