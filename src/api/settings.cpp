@@ -304,8 +304,12 @@ Result<std::string> config_path(const Settings& settings) {
       "; name the folder of a run, or --model, --from or --config to begin one there");
 }
 
-// Settings without which others mean nothing, or nothing that can be.
-bool is_base_of_others(const std::string& name) {
+// Settings without which others mean nothing, or nothing that can be. Of a network or weights that
+// the command line names again, the file's own copy may be gone.
+bool is_base_of_others(const std::string& name, const std::string& text) {
+  if (name == "model" && !is_network_file(text)) return true;
+  std::error_code ignored;
+  if (name == "model" || name == "from") return std::filesystem::exists(text, ignored);
   return name == "optimizer" || name == "lr-schedule" || name == "validation" ||
          name == "batch-size";
 }
@@ -365,7 +369,7 @@ Result<ConfigFile> read_config_for(const Settings& settings) {
   drop_settings_of_others(settings, file);
   Settings rest = file.settings;
   std::erase_if(rest, [&](const auto& item) {
-    return settings.contains(item.first) && !is_base_of_others(item.first);
+    return settings.contains(item.first) && !is_base_of_others(item.first, item.second);
   });
   Result<RunConfig> alone = make_run_config(rest, file.derived);
   if (alone.ok()) return file;

@@ -72,6 +72,10 @@ for model in lstm_lm gru_lm; do
     "$folder/$model-whole/"{config.toml,checkpoint-00000010.safetensors} "$folder/$model-resumed/"
   run train --out "$folder/$model-resumed" --resume
   holds "$model resumes" eval '[[ $(state whole) == $(state resumed) ]]'
+  rm "$folder/$model-resumed/checkpoint-00000020.safetensors"
+  run "${recurrent[@]}" --steps 20 --out "$folder/$model-resumed" --resume
+  holds "$model resumes by the same words" eval \
+    '((status == 0)) && [[ $(state whole) == $(state resumed) ]]'
   run generate --checkpoint "$folder/$model-long" --prompt 'The ' --length 20
   holds "$model generates" eval '((status == 0)) && grep -q "^The " "$folder/stdout"'
 done
