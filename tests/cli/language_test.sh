@@ -67,15 +67,15 @@ for model in lstm_lm gru_lm; do
   holds "$model: another instruction set" eval '[[ $(state whole) == $(state scalar) ]]'
   run "${recurrent[@]}" --steps 20 --out "$folder/$model-stages" --stages 2 --threads 2
   holds "$model: two stages" eval '[[ $(state whole) == $(state stages) ]]'
-  mkdir "$folder/$model-resumed"
-  holds "$model has a checkpoint before its end" cp \
-    "$folder/$model-whole/"{config.toml,checkpoint-00000010.safetensors} "$folder/$model-resumed/"
+  for way in resumed repeated; do
+    mkdir "$folder/$model-$way"
+    holds "$model has a checkpoint before its end" cp \
+      "$folder/$model-whole/"{config.toml,checkpoint-00000010.safetensors} "$folder/$model-$way/"
+  done
   run train --out "$folder/$model-resumed" --resume
   holds "$model resumes" eval '[[ $(state whole) == $(state resumed) ]]'
-  rm "$folder/$model-resumed/checkpoint-00000020.safetensors"
-  run "${recurrent[@]}" --steps 20 --out "$folder/$model-resumed" --resume
-  holds "$model resumes by the same words" eval \
-    '((status == 0)) && [[ $(state whole) == $(state resumed) ]]'
+  run "${recurrent[@]}" --steps 20 --checkpoint-every 10 --out "$folder/$model-repeated" --resume
+  holds "$model resumes by the same words" eval '[[ $(state whole) == $(state repeated) ]]'
   run generate --checkpoint "$folder/$model-long" --prompt 'The ' --length 20
   holds "$model generates" eval '((status == 0)) && grep -q "^The " "$folder/stdout"'
 done
