@@ -21,17 +21,26 @@ namespace {
 #include "kernels/lanes/avx2.h"
 // Built on both.
 #include "kernels/update/lane_loops.h"
-
-// All 4 at once; the array has a whole number of them.
-inline void square_roots(double* values, int64_t count) noexcept {
-  for (int64_t i = 0; i < count; i += kLanes) {
-    _mm256_store_pd(values + i, _mm256_sqrt_pd(_mm256_load_pd(values + i)));
-  }
-}
-
+// Built on update_loops.h.
 #include "kernels/update/optimizer_loops.h"
-// Built on these.
-#include "kernels/update/adam_direction_loops.h"
+
+using Reals [[gnu::vector_size(32)]] = double;
+// An integer n and the double 2^52 + n have the same bits but for a constant; with half of 2^52
+// more n may be negative.
+inline Reals to_reals(Lanes n) noexcept {
+  const Reals from = _mm256_blendv_pd(_mm256_set1_pd(0x1p52), _mm256_set1_pd(0x1.8p52),
+                                      reinterpret_cast<__m256d>(n));
+  return reinterpret_cast<Reals>(n + reinterpret_cast<Lanes>(from)) - from;
+}
+inline Reals near_root(Reals x) noexcept { return _mm256_sqrt_pd(x); }
+// Rounded to 53 bits, of which n / d needs fewer, if it lies between two integers.
+inline Reals near_quotient(Reals n, Reals d) noexcept { return n / d; }
+inline Reals clipped(Reals n, Reals limit) noexcept {
+  const Reals low = n < -limit ? -limit : n;
+  return low > limit ? limit : low;
+}
+// Built on all of these.
+#include "kernels/update/adam_lane_loops.h"
 }  // namespace
 
 const UpdateKernels kUpdateAvx2 = {"update_avx2",
@@ -43,7 +52,7 @@ const UpdateKernels kUpdateAvx2 = {"update_avx2",
                                    step_lanes,
                                    change_unit,
                                    look_ahead,
-                                   adam_extremes,
+                                   adam_extremes_lanes,
                                    adam_direction,
                                    sum_of_squares};
 

@@ -139,12 +139,11 @@ struct AdamCase {
   int64_t square_multiplier, root_multiplier, epsilon, root_floor;
 };
 
-// With sums of 32 bits `wide` is the gradient shifted left.
+// `wide` is the gradient shifted left: sums of 32 bits are shifted, those of 64 multiplied.
 void check_adam(const UpdateKernels& kernels, const AdamCase& c, int sum_bits, int64_t size,
                 int64_t begin) {
   const bool narrow = sum_bits == 32;
-  std::vector<int64_t> gradient =
-      test_values<int64_t>(size, 4, narrow ? 31 : 31 + c.direction_shift);
+  std::vector<int64_t> gradient = test_values<int64_t>(size, 4, 31);
   std::vector<int32_t> gradient32(gradient.begin(), gradient.end());
   std::vector<int8_t> weights(static_cast<size_t>(size), 1);
   std::vector<int16_t> first = test_values<int16_t>(size, 5, 15);
@@ -155,15 +154,14 @@ void check_adam(const UpdateKernels& kernels, const AdamCase& c, int sum_bits, i
   Update update;
   update.gradient = narrow ? GradientSums{gradient32.data(), 32} : GradientSums{gradient.data()};
   update.gradient_shift = narrow ? -c.direction_shift : 0;
-  update.gradient_multiplier = 1;
+  update.gradient_multiplier = narrow ? 1 : int64_t{1} << c.direction_shift;
   update.weights = weights.data();
   update.decay_multiplier = 77;
   update.direction_bits = 32;
   update.direction_shift = c.direction_shift;
   const auto expected_at = [&](const Adam& args, int64_t i) {
-    const int64_t g = narrow ? gradients[i] << c.direction_shift : gradients[i];
-    const int64_t value = int64_t{1} << update.shift;
-    return expected(args, g + 77 * value, c.direction_shift, firsts[i], roots[i]);
+    const int64_t wide = (gradients[i] << c.direction_shift) + (int64_t{77} << update.shift);
+    return expected(args, wide, c.direction_shift, firsts[i], roots[i]);
   };
   Adam args{.first = first.data(), .root = root.data()};
   args.gradient_multiplier = (int64_t{1} << 28) - 5;
@@ -249,6 +247,42 @@ TEST_P(OptimizerTest, RootsOfSquaresAndTheirNeighbours) {
       ASSERT_EQ(root, e.root) << s;
       ASSERT_EQ(first, e.first) << s;
       ASSERT_EQ(gradient, e.direction) << s;
+    }
+  }
+}
+
+// Quotients that end in a half, and their neighbours a unit of the numerator away; roots of 2^52,
+// whose approximations are worst.
+TEST_P(OptimizerTest, AdamsLargestRootsAndHalfQuotients) {
+  constexpr int64_t kSize = 4096;
+  for (const int64_t divisor : {2, 6, 10, 8190, 8191}) {
+    std::vector<int64_t> gradient(kSize);
+    std::vector<int16_t> first(kSize), root(kSize);
+    for (int64_t i = 0; i < kSize; ++i) {
+      gradient[i] = (int64_t{1} << 30) + 7 * i;
+      first[i] = static_cast<int16_t>(divisor * (2 * i - kSize + 1) / 2 % 32768 + i % 3 - 1);
+      root[i] = static_cast<int16_t>(32767 - i % 2048);
+    }
+    const std::vector<int64_t> gradients = gradient;
+    const std::vector<int16_t> firsts = first, roots = root;
+    Adam args{.first = first.data(), .root = root.data()};
+    args.first_multiplier = 1;
+    args.magnitude_shift = 12;
+    args.root_align = 4;
+    args.square_multiplier = 9 << 20;
+    args.root_shift = 11;
+    args.epsilon = divisor;
+    int64_t saturated = 0;
+    std::vector<Expected> all;
+    for (int64_t i = 0; i < kSize; ++i) {
+      all.push_back(expected(args, gradients[i], 0, firsts[i], roots[i]));
+      saturated += all.back().saturated;
+    }
+    ASSERT_EQ(GetParam()->adam_direction({gradient.data()}, args, 0, kSize), saturated);
+    for (int64_t i = 0; i < kSize; ++i) {
+      ASSERT_EQ(first[i], all[i].first) << i;
+      ASSERT_EQ(root[i], all[i].root) << i;
+      ASSERT_EQ(gradient[i], all[i].direction) << i << " by " << divisor;
     }
   }
 }

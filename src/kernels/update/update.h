@@ -84,12 +84,13 @@ struct Extremes {
 //   m' = saturate(sign(M) * ((|M| + first_offset) >> first_shift), 2^15 - 1)
 //   s' = clamp((floor(sqrt(S)) + root_offset) >> root_shift, root_floor, 2^15 - 1)
 //   d  = clamp(rne(m' * 2^numerator_shift / max(1, s' * root_multiplier + epsilon)), +-2^22)
-// The denominator is below 2^29. Under these bounds an IEEE double gives the exact floor of the
-// root and the exact quotient to nearest even, so both may be used.
+// The denominator is below 2^29. Under these bounds doubles can tell the exact floor of the root
+// and the exact quotient to nearest even, so they may be used.
 struct Adam {
-  int16_t* first = nullptr;  // m
-  int16_t* root = nullptr;   // s >= 0
-  int64_t gradient_multiplier = 0, first_multiplier = 0;
+  int16_t* first = nullptr;         // m
+  int16_t* root = nullptr;          // s >= 0
+  int64_t gradient_multiplier = 0;  // < 2^31
+  int64_t first_multiplier = 0;
   int magnitude_shift = 0;
   int root_align = 0;             // at most 4
   int64_t square_multiplier = 0;  // in [0, 2^24]
