@@ -26,8 +26,7 @@ namespace {
 
 using Reals [[gnu::vector_size(64)]] = double;
 inline Reals to_reals(Lanes n) noexcept { return _mm512_cvtepi64_pd(reinterpret_cast<__m512i>(n)); }
-// The processor approximates inverses to 2^-14; a step of Newton squares that. This takes a fifth
-// of the time of its roots and quotients.
+// The processor approximates inverses to 2^-14, each its own way; a step of Newton squares that.
 inline Reals near_root(Reals x) noexcept {
   const Reals inverse = _mm512_rsqrt14_pd(x), root = x * inverse;
   const Reals error = _mm512_fnmadd_pd(root, 0.5 * inverse, _mm512_set1_pd(0.5));
