@@ -38,11 +38,14 @@ fi
 cat >"$folder/agent" <<EOF
 #!/bin/sh
 shift # the host's name: there is one
-exec ip netns exec $there sh -c "\$*"
+exec ip netns exec $there unshare --uts sh -c "hostname there; \$*"
 EOF
 chmod +x "$folder/agent"
 printf '10.77.0.1 slots=1\n10.77.0.2 slots=1\n' >"$folder/hosts"
+# Open MPI 4 and 5 have names of their own for the same settings of mpirun.
 export OMPI_MCA_plm_rsh_agent=$folder/agent OMPI_MCA_oob_tcp_if_include=10.77.0.0/24 \
+  PRTE_MCA_plm_ssh_agent=$folder/agent PRTE_MCA_prte_if_include=10.77.0.0/24 \
+  PMIX_MCA_ptl_tcp_if_include=10.77.0.0/24 \
   OMPI_MCA_btl_tcp_if_include=10.77.0.0/24 OMPI_MCA_btl=tcp,self
 
 settings=(--data "$data" --model resnet8 --width 0.5 --batch-size 16 --accumulate 4)
