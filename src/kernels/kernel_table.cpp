@@ -1,5 +1,7 @@
 #include "kernels/kernel_table.h"
 
+#include "kernels/floats/floats.h"
+
 namespace mantissa::kernels {
 namespace {
 

@@ -23,6 +23,8 @@
 
 namespace mantissa::kernels {
 
+struct FloatKernels;  // kernels/floats/floats.h
+
 struct KernelTable {
   // Rows may decline work: then the one before is asked (convolution/choice.h).
   std::vector<const ConvolutionKernels*> convolution;
@@ -40,6 +42,7 @@ struct KernelTable {
   const WideKernels* wide = nullptr;
   const RescaleKernels* rescale = nullptr;
   const PeakKernels* peak = nullptr;
+  const FloatKernels* floats = nullptr;  // of fp32
 };
 
 // The best kernels (the last of kernels.inc) that this CPU can run and `isa` allows.

@@ -1,23 +1,20 @@
-// Losses in fp32; each row in double.
+// Losses in fp32; sums over rows and their logarithms in double.
 #include "ops/loss.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
+#include "base/checked.h"
+#include "kernels/floats/floats.h"
+#include "kernels/kernel_table.h"
 #include "ops/fp32/fp32.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
 
 constexpr double kLn2 = 0.69314718055994530942;
-
-// log of the sum of exp.
-double log_sum(const float* logits, int64_t classes) {
-  const double largest = *std::max_element(logits, logits + classes);
-  double sum = 0;
-  for (int64_t k = 0; k < classes; ++k) sum += std::exp(logits[k] - largest);
-  return largest + std::log(sum);
-}
 
 struct Row {
   const float* logits;
@@ -36,45 +33,67 @@ double weight_of(const kernels::RowWeights& weights, int64_t n) {
   return std::ldexp(static_cast<double>(weights.factor(n)), -weights.bits());
 }
 
-// Calls visit(row, n) for each row of logits, on one thread: a batch is few rows.
+// Calls visit(row, n, part) for each row of logits, on several threads: a part's rows on one.
 template <typename Visit>
-void for_rows(const OpContext& c, Visit&& visit) {
-  const int64_t classes = c.inputs[0].shape.last();
+int64_t for_rows(const OpContext& c, Visit&& visit) {
+  const int64_t classes = c.inputs[0].shape.last(), rows = c.inputs[0].shape.count() / classes;
   const kernels::RowWeights weights = row_weights(c);
-  for (int64_t n = 0; n < c.inputs[0].shape.count() / classes; ++n) {
-    visit(Row{c.inputs[0].as<float>() + n * classes, classes, c.inputs[1].as<int32_t>()[n],
-              weight_of(weights, n)},
-          n);
-  }
+  return kernels::parallel_ranges(*c.kernel.pool, rows, divide_up(kFloatsPerThread, classes),
+                                  [&](int64_t begin, int64_t end, int64_t part) {
+                                    for (int64_t n = begin; n < end; ++n) {
+                                      visit(
+                                          Row{c.inputs[0].as<float>() + n * classes, classes,
+                                              c.inputs[1].as<int32_t>()[n], weight_of(weights, n)},
+                                          n, part);
+                                    }
+                                  });
 }
 
 // Adds a row's loss, unless it is not finite: then the step fails.
-bool add_loss(const OpContext& c, double loss_q24) {
+bool add_loss(double loss_q24, LossTotals& totals, bool& overflow) {
   if (!(std::abs(loss_q24) < 0x1p50)) {
-    c.totals->exponent_overflow = true;
+    overflow = true;
     return false;
   }
-  c.loss->loss_q24 += std::llrint(loss_q24);
+  totals.loss_q24 += std::llrint(loss_q24);
   return true;
 }
 
-// Counts losses (in units of 2^-24 of loss_q24's) and hits as the integer ops do.
+// Whether the label is the first of the largest logits.
+bool is_hit(const Row& row, float largest) {
+  return row.logits[row.label] == largest &&
+         std::find(row.logits, row.logits + row.label, largest) == row.logits + row.label;
+}
+
+// Counts losses (in units of 2^-24 of loss_q24's) and hits as the integer ops do. loss_of(row)
+// gives a row's loss and its largest logit. Sums of whole numbers do not depend on threads.
 template <typename LossOf>
 void count_losses(const OpContext& c, LossOf&& loss_of) {
   count_rows(row_weights(c), c.inputs[0].shape.count() / c.inputs[0].shape.last(), *c.loss);
-  for_rows(c, [&](const Row& row, int64_t) {
+  std::array<LossTotals, kernels::kMaximumParts> totals{};
+  std::array<bool, kernels::kMaximumParts> overflow{};
+  const int64_t parts = for_rows(c, [&](const Row& row, int64_t, int64_t part) {
     if (row.weight == 0) return;
-    if (!add_loss(c, loss_of(row) * row.weight * 0x1p24)) return;
-    c.loss->correct +=
-        std::max_element(row.logits, row.logits + row.classes) - row.logits == row.label;
+    const auto [loss, largest] = loss_of(row);
+    if (!add_loss(loss * row.weight * 0x1p24, totals[part], overflow[part])) return;
+    totals[part].correct += is_hit(row, largest);
   });
+  for (int64_t part = 0; part < parts; ++part) {
+    *c.loss += totals[part];
+    c.totals->exponent_overflow |= overflow[part];
+  }
 }
 
-// grad[k] = gradient_of(row, k) for each row.
+// gradient_of(row, gradient) writes a row's gradient; that of a row without weight is zero.
 template <typename GradientOf>
 void write_gradients(const OpContext& c, GradientOf&& gradient_of) {
-  for_rows(c, [&](const Row& row, int64_t n) {
-    gradient_of(row, c.grad_inputs[0].as<float>() + n * row.classes);
+  for_rows(c, [&](const Row& row, int64_t n, int64_t) {
+    float* const gradient = c.grad_inputs[0].as<float>() + n * row.classes;
+    if (row.weight == 0) {
+      std::fill_n(gradient, row.classes, 0.0F);
+    } else {
+      gradient_of(row, gradient);
+    }
   });
 }
 
@@ -82,21 +101,16 @@ double smoothing(const OpContext& c) {
   return static_cast<double>(c.attributes->whole("smoothing")) / kSmoothingOne;
 }
 
-// The target of a class: the label's share, and with smoothing an equal share for all.
-double target(const Row& row, int64_t k, double smoothed) {
-  return smoothed / static_cast<double>(row.classes) + (k == row.label ? 1 - smoothed : 0);
-}
-
-// In bits, as loss_q24 counts it.
+// The loss in bits, as loss_q24 counts it. The target of a class is the label's share, and with
+// smoothing an equal share for all.
 void cross_entropy(const OpContext& c) {
   const double smoothed = smoothing(c);
   count_losses(c, [&](const Row& row) {
-    const double log = log_sum(row.logits, row.classes);
-    double loss = 0;
-    for (int64_t k = 0; k < row.classes; ++k) {
-      loss += target(row, k, smoothed) * (log - row.logits[k]);
-    }
-    return loss / kLn2;
+    const kernels::LogitSums sums = c.kernels->floats->logit_sums(row.logits, row.classes);
+    const double expected = (1 - smoothed) * row.logits[row.label] +
+                            smoothed / static_cast<double>(row.classes) * sums.sum;
+    const double log = sums.largest + std::log(sums.exponentials);
+    return std::pair((log - expected) / kLn2, sums.largest);
   });
 }
 
@@ -104,11 +118,18 @@ void cross_entropy(const OpContext& c) {
 void cross_entropy_backward(const OpContext& c) {
   const double smoothed = smoothing(c);
   write_gradients(c, [&](const Row& row, float* gradient) {
-    const double log = log_sum(row.logits, row.classes);
-    for (int64_t k = 0; k < row.classes; ++k) {
-      const double error = std::exp(row.logits[k] - log) - target(row, k, smoothed);
-      gradient[k] = static_cast<float>(error * row.weight);
-    }
+    const kernels::LogitSums sums = c.kernels->floats->logit_sums(row.logits, row.classes);
+    const double others = smoothed / static_cast<double>(row.classes);
+    c.kernels->floats->softmax_gradient(row.logits, row.classes,
+                                        {.largest = sums.largest,
+                                         .inverse = static_cast<float>(1 / sums.exponentials),
+                                         .target = static_cast<float>(others),
+                                         .weight = static_cast<float>(row.weight)},
+                                        gradient);
+    const double probability =
+        std::exp(double{row.logits[row.label]} - sums.largest) / sums.exponentials;
+    const double error = probability - others - (1 - smoothed);
+    gradient[row.label] = static_cast<float>(error * row.weight);
   });
 }
 
@@ -131,7 +152,8 @@ void regression_error(const OpContext& c) {
   for_differences(c, [&](int64_t n, const auto& difference) {
     double sum = 0;
     for (int64_t k = 0; k < outputs; ++k) sum += difference(k) * difference(k);
-    add_loss(c, sum / static_cast<double>(outputs) * weight_of(weights, n) * 0x1p24);
+    add_loss(sum / static_cast<double>(outputs) * weight_of(weights, n) * 0x1p24, *c.loss,
+             c.totals->exponent_overflow);
   });
 }
 
@@ -142,8 +164,7 @@ void regression_error_backward(const OpContext& c) {
     float* const gradient = c.grad_inputs[0].as<float>() + n * outputs;
     const double weight = weight_of(weights, n);
     for (int64_t k = 0; k < outputs; ++k) {
-      gradient[k] =
-          static_cast<float>(2 * difference(k) / static_cast<double>(outputs) * weight);
+      gradient[k] = static_cast<float>(2 * difference(k) / static_cast<double>(outputs) * weight);
     }
   });
 }
@@ -154,7 +175,8 @@ void squared_error(const OpContext& c) {
   count_losses(c, [&](const Row& row) {
     double sum = 0;
     for (int64_t k = 0; k < row.classes; ++k) sum += error(row, k) * error(row, k);
-    return sum / static_cast<double>(row.classes);
+    return std::pair(sum / static_cast<double>(row.classes),
+                     *std::max_element(row.logits, row.logits + row.classes));
   });
 }
 
@@ -165,6 +187,14 @@ void squared_error_backward(const OpContext& c) {
           static_cast<float>(2 * error(row, k) / static_cast<double>(row.classes) * row.weight);
     }
   });
+}
+
+// log of the sum of exp.
+double log_sum(const float* logits, int64_t classes) {
+  const double largest = *std::max_element(logits, logits + classes);
+  double sum = 0;
+  for (int64_t k = 0; k < classes; ++k) sum += std::exp(logits[k] - largest);
+  return largest + std::log(sum);
 }
 
 }  // namespace

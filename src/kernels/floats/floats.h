@@ -1,0 +1,83 @@
+// Loops over floats, for operators in fp32 (ops/fp32). Sums depend on the order of their terms, and
+// that on the instruction set: results of two instruction sets may differ in their last bits. On
+// one machine they are always the same.
+//
+// Functions work on the calling thread. Elementary functions have the errors that
+// kernels/floats/functions.h states.
+#pragma once
+
+#include <cstdint>
+
+#include "base/cpu.h"
+
+namespace mantissa::kernels {
+
+// largest: of a row of logits; exponentials: the sum of exp(x - largest); sum: that of all x. NaN
+// among the logits makes `exponentials` NaN.
+struct LogitSums {
+  float largest = 0;
+  double exponentials = 0, sum = 0;
+};
+
+// (exp(x - largest) * inverse - target) * weight.
+struct SoftmaxGradient {
+  float largest = 0, inverse = 0;
+  float target = 0;  // of each class
+  float weight = 1;
+};
+
+// Columns of a product's right matrix lie in panels of so many: [panels][depth][kPanel], the last
+// filled up with zeros.
+constexpr int64_t kPanel = 32;
+
+constexpr int64_t panels_size(int64_t depth, int64_t columns) {
+  return (columns + kPanel - 1) / kPanel * kPanel * depth;
+}
+
+// c[r, j] = the sum over k of a[r, k] b[k, j], and with `adds` what c holds; the terms in their
+// order. An element of `a` lies at r * a_row + k * a_depth, one of `c` at r * c_row + j.
+struct FloatProduct {
+  int64_t rows = 0, columns = 0, depth = 0;
+  const float* a = nullptr;
+  int64_t a_row = 0, a_depth = 1;
+  const float* b = nullptr;  // panels
+  int64_t panel_depth = 0;   // of which the product takes the first rows
+  float* c = nullptr;
+  int64_t c_row = 0;
+  bool adds = false;
+};
+
+enum class FloatFunction { kSigmoid, kTanh, kGelu, kSilu };
+
+struct FloatKernels {
+  const char* name;
+  Features needs;
+  // Of at least one logit.
+  LogitSums (*logit_sums)(const float* logits, int64_t classes) noexcept;
+  void (*softmax_gradient)(const float* logits, int64_t classes, const SoftmaxGradient&,
+                           float* gradient) noexcept;
+  void (*product)(const FloatProduct&) noexcept;
+  // Writes panels from a matrix [depth, columns], whose rows lie `stride` apart, or from one
+  // [columns, depth].
+  void (*pack)(const float* rows, int64_t stride, int64_t depth, int64_t columns,
+               float* panels) noexcept;
+  void (*pack_columns)(const float* rows, int64_t stride, int64_t depth, int64_t columns,
+                       float* panels) noexcept;
+  // Scores of a query to probabilities: exp(scale x) over the sum of these. scale > 0.
+  void (*softmax)(float* x, int64_t count, float scale) noexcept;
+  // The gradient of the scores in place of that of the probabilities:
+  // p (dp - sum of p dp) scale.
+  void (*softmax_backward)(const float* p, float* dp, int64_t count, float scale) noexcept;
+  void (*function)(FloatFunction, const float* x, float* y, int64_t count) noexcept;
+  // dx = dy times the slope at x.
+  void (*function_backward)(FloatFunction, const float* x, const float* dy, float* dx,
+                            int64_t count) noexcept;
+};
+
+extern const FloatKernels kFloatsReference;
+#if defined(__x86_64__)
+extern const FloatKernels kFloatsAvx2;
+extern const FloatKernels kFloatsAvx512Vnni;
+#endif
+
+}  // namespace mantissa::kernels

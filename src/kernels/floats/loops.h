@@ -1,0 +1,15 @@
+// All loops, and MANTISSA_FLOAT_LOOPS, which lists them in the order of FloatKernels.
+//
+// Include inside an anonymous namespace of mantissa::kernels, after Floats, Ints and fused(). Each
+// header is built on those before it.
+// clang-format off
+#include "kernels/floats/vectors.h"
+#include "kernels/floats/functions.h"
+#include "kernels/floats/softmax_loops.h"
+#include "kernels/floats/function_loops.h"
+#include "kernels/floats/product_loops.h"
+// clang-format on
+
+#define MANTISSA_FLOAT_LOOPS                                                                      \
+  logit_sums, softmax_gradient, product, pack, pack_columns, softmax, softmax_backward, function, \
+      function_backward

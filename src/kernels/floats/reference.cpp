@@ -1,0 +1,18 @@
+// Loops over floats for any CPU: vectors that the compiler takes apart where it has to.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/floats/floats.h"
+
+namespace mantissa::kernels {
+namespace {
+using Floats [[gnu::vector_size(16)]] = float;
+using Ints [[gnu::vector_size(16)]] = int32_t;
+inline Floats fused(Floats a, Floats b, Floats c) noexcept { return a * b + c; }
+#include "kernels/floats/loops.h"
+}  // namespace
+
+const FloatKernels kFloatsReference = {"floats_reference", kNeedsNothing, MANTISSA_FLOAT_LOOPS};
+
+}  // namespace mantissa::kernels
