@@ -49,6 +49,37 @@ struct FloatProduct {
 
 enum class FloatFunction { kSigmoid, kTanh, kGelu, kSilu };
 
+// x^ = (x - mean) * inverse: of layer norm, and with a mean of zero of RMS norm.
+struct FloatNorm {
+  float mean = 0, inverse = 0;
+};
+
+// A step of a recurrent layer, for one sequence: the gates' sums over its input, x, and over h, s,
+// [gates, n] each; and the state before and after, h and a record, [numbers, n].
+//   rnn   h = tanh(x + s)
+//   lstm  gates i, f, g, o; a record of them and the cell; peepholes [3, n] or null
+//   gru   gates r, z, n; a record of them and n's sum over h; that sum's bias [n]
+struct FloatCell {
+  int64_t n = 0;  // channels
+  const float *x = nullptr, *s = nullptr;
+  const float *h_before = nullptr, *before = nullptr;
+  float *h = nullptr, *record = nullptr;
+  const float* parameters = nullptr;
+};
+
+// Gradients. dh: of h; carry_h and carry_c: of the state before, of h only what does not come by s.
+// carry_c goes in and out. carry_h may be dh, and dx may be ds where nobody wants dx.
+struct FloatCellGradient {
+  const float* dh = nullptr;
+  float *dx = nullptr, *ds = nullptr, *carry_h = nullptr, *carry_c = nullptr;
+};
+
+// Functions compute the channels [begin, end).
+struct FloatCellKernels {
+  void (*forward)(const FloatCell&, int64_t begin, int64_t end) noexcept;
+  void (*backward)(const FloatCell&, const FloatCellGradient&, int64_t begin, int64_t end) noexcept;
+};
+
 struct FloatKernels {
   const char* name;
   Features needs;
@@ -72,6 +103,17 @@ struct FloatKernels {
   // dx = dy times the slope at x.
   void (*function_backward)(FloatFunction, const float* x, const float* dy, float* dx,
                             int64_t count) noexcept;
+  FloatCellKernels rnn, lstm, gru;
+  // Without the mean where rows are not centred.
+  FloatNorm (*row_norm)(const float* x, int64_t channels, bool centred, double epsilon) noexcept;
+  // y = x^ * scale + offset; without offsets where these are null.
+  void (*normalise)(const float* x, const FloatNorm&, const float* scale, const float* offset,
+                    int64_t channels, float* y) noexcept;
+  void (*norm_backward)(const float* x, const float* dy, const FloatNorm&, const float* scale,
+                        bool centred, int64_t channels, float* dx) noexcept;
+  // of_scale += dy * x^, of_offset += dy; not where these are null.
+  void (*add_norm_gradients)(const float* x, const float* dy, const FloatNorm&, int64_t channels,
+                             float* of_scale, float* of_offset) noexcept;
 };
 
 extern const FloatKernels kFloatsReference;

@@ -167,11 +167,47 @@ TEST_P(Floats, FunctionsAreTheirDefinitions) {
       const double value = of.value(x[i]), size = std::abs(double{x[i]});
       // GELU has no relative error where 1 + erf is small.
       const double error = of.value_error > 0 ? of.value_error * std::abs(value) + 1e-38
-                                             : 2e-7 * (std::min(size, 6.0) + std::abs(value));
+                                              : 2e-7 * (std::min(size, 6.0) + std::abs(value));
       ASSERT_NEAR(y[i], value, error) << static_cast<int>(of.name) << " " << x[i];
       if (size > 1e9) continue;  // x^2 e^-x^2 / 2
       ASSERT_NEAR(slope[i], of.slope(x[i]), of.slope_error)
           << static_cast<int>(of.name) << " " << x[i];
+    }
+  }
+}
+
+TEST_P(Floats, NormsAndTheirGradientsAreTheirDefinition) {
+  constexpr double kEpsilon = 1e-5;
+  for (const int64_t count : kCounts) {
+    for (const bool centred : {false, true}) {
+      const FloatKernels& kernels = *GetParam();
+      const std::vector<float> x = noise(count, 3, 11), dy = noise(count, 1, 12),
+                               scale = noise(count, 2, 13), offset = noise(count, 1, 14);
+      std::vector<float> y(x.size()), dx(x.size()), of_scale(x.size(), 1), of_offset(x.size(), 2);
+      const FloatNorm norm = kernels.row_norm(x.data(), count, centred, kEpsilon);
+      kernels.normalise(x.data(), norm, scale.data(), centred ? offset.data() : nullptr, count,
+                        y.data());
+      kernels.norm_backward(x.data(), dy.data(), norm, scale.data(), centred, count, dx.data());
+      kernels.add_norm_gradients(x.data(), dy.data(), norm, count, of_scale.data(),
+                                 centred ? of_offset.data() : nullptr);
+      const auto n = static_cast<double>(count);
+      double mean = 0, variance = 0, sum = 0, sum_x = 0;
+      for (const float each : x) mean += centred ? each / n : 0;
+      for (const float each : x) variance += (each - mean) * (each - mean) / n;
+      const double inverse = 1 / std::sqrt(variance + kEpsilon);
+      for (size_t i = 0; i < x.size(); ++i) {
+        sum += centred ? double{dy[i]} * scale[i] / n : 0;
+        sum_x += double{dy[i]} * scale[i] * (x[i] - mean) * inverse / n;
+      }
+      // One centred number has a norm of rounding errors.
+      const double error = count == 1 ? 1e-4 : 3e-6;
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double normal = (x[i] - mean) * inverse, d = double{dy[i]} * scale[i];
+        ASSERT_NEAR(y[i], normal * scale[i] + (centred ? offset[i] : 0), error) << count;
+        ASSERT_NEAR(dx[i], (d - sum - normal * sum_x) * inverse, error * inverse) << count;
+        ASSERT_NEAR(of_scale[i], 1 + dy[i] * normal, error) << count;
+        ASSERT_NEAR(of_offset[i], 2 + (centred ? dy[i] : 0), error) << count;
+      }
     }
   }
 }

@@ -8,8 +8,12 @@
 #include "kernels/floats/softmax_loops.h"
 #include "kernels/floats/function_loops.h"
 #include "kernels/floats/product_loops.h"
+#include "kernels/floats/cell_loops.h"
+#include "kernels/floats/norm_loops.h"
 // clang-format on
 
 #define MANTISSA_FLOAT_LOOPS                                                                      \
   logit_sums, softmax_gradient, product, pack, pack_columns, softmax, softmax_backward, function, \
-      function_backward
+      function_backward, {RnnStep::forward, RnnStep::backward},                                   \
+      {LstmStep::forward, LstmStep::backward}, {GruStep::forward, GruStep::backward}, row_norm,   \
+      normalise, norm_backward, add_norm_gradients

@@ -1,9 +1,12 @@
 // The operators in fp32: the reference that integer formats are compared with, in the same
-// networks, programs and runs. Convolutions by oneDNN, the rest as plain loops. Float sums
-// depend on their order, so results may differ in their last bits with the number of threads.
+// networks, programs and runs. Convolutions by oneDNN; by loops over vectors (kernels/floats) what
+// takes time in networks of sequences; the rest as plain loops. Float sums depend on their order,
+// so results may differ in their last bits with the number of threads.
 #pragma once
 
 #include "graph/op.h"
+#include "kernels/floats/floats.h"
+#include "kernels/kernel_table.h"
 #include "kernels/parallel_ranges.h"
 
 namespace mantissa::ops::fp32 {
@@ -63,6 +66,9 @@ void probabilities(const float* logits, int64_t rows, int64_t classes, double* p
 
 // For OpFunctions::kernel: the name of plain loops, for reports.
 inline const char* loops_name(const OpContext&) { return "fp32"; }
+
+// The same where kernels/floats has the loops.
+inline const char* floats_name(const OpContext& c) { return c.kernels->floats->name; }
 
 // Elements below which a thread is not worth waking.
 constexpr int64_t kFloatsPerThread = 8192;

@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "kernels/floats/floats.h"
-#include "kernels/kernel_table.h"
 #include "ops/fp32/fp32.h"
 
 namespace mantissa::ops::fp32 {
@@ -209,7 +207,7 @@ void probabilities(const float* logits, int64_t rows, int64_t classes, double* p
 }
 
 const OpFunctions kSoftmaxCrossEntropy = {
-    .forward = cross_entropy, .backward_input = cross_entropy_backward, .kernel = loops_name};
+    .forward = cross_entropy, .backward_input = cross_entropy_backward, .kernel = floats_name};
 const OpFunctions kMeanSquaredError = {
     .forward = squared_error, .backward_input = squared_error_backward, .kernel = loops_name};
 const OpFunctions kRegressionError = {

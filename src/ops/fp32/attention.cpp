@@ -1,0 +1,261 @@
+// Attention in fp32: a head of a sequence at a time, in blocks of queries, so that no memory grows
+// with queries times keys.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "ops/fp32/fp32.h"
+
+namespace mantissa::ops::fp32 {
+namespace {
+
+using kernels::FloatProduct;
+using kernels::panels_size;
+
+constexpr int64_t kBlockQueries = 48;
+
+struct Sizes {
+  int64_t sequences, queries, new_keys, keys, width, heads, channels;
+  Sizes(const Attributes& attributes, const Shape& q, const Shape& k, int64_t cached_positions) {
+    queries = q[q.rank - 2], new_keys = k[k.rank - 2], width = q.last();
+    heads = attributes.whole("heads"), channels = width / heads;
+    sequences = q.count() / (queries * width);
+    keys = cached_positions > 0 ? cached_positions : new_keys;
+  }
+  explicit Sizes(const OpContext& c)
+      : Sizes(*c.attributes, c.inputs[0].shape, c.inputs[1].shape,
+              c.cache.exists() ? c.cache.positions : 0) {}
+};
+
+// A head of a sequence: its rows of queries, keys and values lie `width` apart.
+struct Head {
+  const float *q, *k, *v;
+  int64_t at, key_at, valid, queries, first_query;
+  float scale;
+  bool is_causal;
+  Head(const OpContext& c, const Sizes& s, int64_t i) : first_query(c.scalars->position) {
+    const int64_t sequence = i / s.heads, channel = i % s.heads * s.channels;
+    at = sequence * s.queries * s.width + channel;
+    key_at = sequence * s.new_keys * s.width + channel;
+    q = c.inputs[0].as<float>() + at;
+    k = c.inputs[1].as<float>() + key_at;
+    v = c.inputs[2].as<float>() + key_at;
+    if (c.cache.exists()) {
+      auto* const rows = reinterpret_cast<float*>(c.cache.of(sequence)) + channel;
+      k = remember(s, k, rows);
+      v = remember(s, v, rows + s.keys * s.width);
+    }
+    const int64_t length = c.inputs.size() < 4 ? s.keys : c.inputs[3].as<int32_t>()[sequence];
+    valid = std::clamp<int64_t>(length, 0, s.keys);
+    queries = c.attributes->is_set("cross") ? s.queries : std::min(s.queries, valid);
+    scale = 1 / std::sqrt(static_cast<float>(s.channels));
+    is_causal = c.attributes->is_set("causal");
+  }
+  int64_t keys_of(int64_t query) const {
+    return is_causal ? std::min(valid, first_query + query + 1) : valid;
+  }
+
+  // Adds the rows of a piece to those of the positions before it, which it returns with them.
+  const float* remember(const Sizes& s, const float* rows, float* all) const {
+    for (int64_t i = 0; i < s.new_keys; ++i) {
+      std::copy_n(rows + i * s.width, s.channels, all + (first_query + i) * s.width);
+    }
+    return all;
+  }
+};
+
+// A thread's scratch. Panels of a head's keys and values, by channels and as columns of the
+// products with queries; a block's probabilities; and backward the gradients of the scores, and
+// panels of a block's queries and gradients.
+struct Room {
+  float *key_columns, *values, *p, *keys, *value_columns, *grad_scores, *queries, *grad_out;
+  int64_t floats = 0;
+
+  Room(const Sizes& s, float* base, bool backward) {
+    const auto take = [&](int64_t count) { return base + std::exchange(floats, floats + count); };
+    const int64_t columns = panels_size(s.channels, s.keys), rows = panels_size(s.keys, s.channels);
+    const int64_t scores = kBlockQueries * s.keys;
+    key_columns = take(columns);
+    p = take(scores);
+    values = take(backward ? 0 : rows);
+    keys = take(backward ? rows : 0);
+    value_columns = take(backward ? columns : 0);
+    grad_scores = take(backward ? scores : 0);
+    queries = take(backward ? panels_size(kBlockQueries, s.channels) : 0);
+    grad_out = take(backward ? panels_size(kBlockQueries, s.channels) : 0);
+  }
+};
+
+// Keys and values of the positions before. Those of another sequence come with each piece.
+OpMemory memory(const OpShapes& shapes, const PlanningContext& planning) {
+  const Sizes s(*shapes.attributes, shapes.inputs[0], shapes.inputs[1], shapes.cached_positions);
+  const auto scratch = [&](bool backward) {
+    return planning.threads * Room(s, nullptr, backward).floats * int64_t{sizeof(float)};
+  };
+  OpMemory memory;
+  memory.forward.scratch_bytes = scratch(false);
+  memory.backward_input.scratch_bytes = scratch(true);
+  if (!shapes.attributes->is_set("cross")) {
+    memory.cache_bytes =
+        2 * shapes.cached_positions * shapes.inputs[1].last() * int64_t{sizeof(float)};
+  }
+  return memory;
+}
+
+// The queries [first, first + count) that attend to a key, and the keys of the last of them.
+struct Block {
+  int64_t first, count, keys;
+};
+
+// What the products of a head have in common.
+struct Computation {
+  const kernels::FloatKernels& kernels;
+  const Sizes& s;
+  const Head& head;
+  const Room& room;
+
+  template <typename Visit>
+  void for_blocks(const Visit& visit) const {
+    for (int64_t i = 0; i < head.queries; i += kBlockQueries) {
+      const int64_t count = std::min(kBlockQueries, head.queries - i);
+      visit(Block{i, count, head.keys_of(i + count - 1)});
+    }
+  }
+
+  // rows [count, channels] times columns of keys or values: [count, keys].
+  void scores(const Block& block, const float* rows, const float* columns, float* to) const {
+    kernels.product({.rows = block.count,
+                     .columns = block.keys,
+                     .depth = s.channels,
+                     .a = rows + block.first * s.width,
+                     .a_row = s.width,
+                     .b = columns,
+                     .panel_depth = s.channels,
+                     .c = to,
+                     .c_row = s.keys});
+  }
+
+  // The probabilities; zero behind a query's last key.
+  void probabilities(const Block& block) const {
+    scores(block, head.q, room.key_columns, room.p);
+    for (int64_t i = 0; i < block.count; ++i) {
+      float* const row = room.p + i * s.keys;
+      const int64_t keys = head.keys_of(block.first + i);
+      kernels.softmax(row, keys, head.scale);
+      std::fill(row + keys, row + block.keys, 0.0F);
+    }
+  }
+
+  // weights [count, keys] times rows of keys or values: [count, channels].
+  void means(const Block& block, const float* weights, const float* rows, float* to) const {
+    kernels.product({.rows = block.count,
+                     .columns = s.channels,
+                     .depth = block.keys,
+                     .a = weights,
+                     .a_row = s.keys,
+                     .b = rows,
+                     .panel_depth = head.valid,
+                     .c = to + block.first * s.width,
+                     .c_row = s.width});
+  }
+
+  // Adds weights [count, keys], transposed, times rows of queries or gradients: [keys, channels].
+  void add_to_keys(const Block& block, const float* weights, const float* rows, float* to) const {
+    kernels.product({.rows = block.keys,
+                     .columns = s.channels,
+                     .depth = block.count,
+                     .a = weights,
+                     .a_row = 1,
+                     .a_depth = s.keys,
+                     .b = rows,
+                     .panel_depth = block.count,
+                     .c = to,
+                     .c_row = s.width,
+                     .adds = true});
+  }
+};
+
+// Zeros for a head's rows from `first` on.
+void clear(const Sizes& s, float* rows, int64_t first, int64_t count) {
+  for (int64_t i = first; i < count; ++i) std::fill_n(rows + i * s.width, s.channels, 0.0F);
+}
+
+void forward_head(const Computation& of, float* out) {
+  const auto& [kernels, s, head, room] = of;
+  kernels.pack_columns(head.k, s.width, s.channels, head.valid, room.key_columns);
+  kernels.pack(head.v, s.width, head.valid, s.channels, room.values);
+  of.for_blocks([&](const Block& block) {
+    of.probabilities(block);
+    of.means(block, room.p, room.values, out);
+  });
+  clear(s, out, head.queries, s.queries);
+}
+
+// Writes a head's gradients; those that nobody wants are null.
+void backward_head(const Computation& of, const float* grad_out, float* to_q, float* to_k,
+                   float* to_v) {
+  const auto& [kernels, s, head, room] = of;
+  kernels.pack_columns(head.k, s.width, s.channels, head.valid, room.key_columns);
+  kernels.pack_columns(head.v, s.width, s.channels, head.valid, room.value_columns);
+  kernels.pack(head.k, s.width, head.valid, s.channels, room.keys);
+  if (to_k != nullptr) clear(s, to_k, 0, s.new_keys);
+  if (to_v != nullptr) clear(s, to_v, 0, s.new_keys);
+  of.for_blocks([&](const Block& block) {
+    const int64_t at = block.first * s.width;
+    of.probabilities(block);
+    of.scores(block, grad_out, room.value_columns, room.grad_scores);
+    for (int64_t i = 0; i < block.count; ++i) {
+      kernels.softmax_backward(room.p + i * s.keys, room.grad_scores + i * s.keys, block.keys,
+                               head.scale);
+    }
+    if (to_q != nullptr) of.means(block, room.grad_scores, room.keys, to_q);
+    if (to_k != nullptr) {
+      kernels.pack(head.q + at, s.width, block.count, s.channels, room.queries);
+      of.add_to_keys(block, room.grad_scores, room.queries, to_k);
+    }
+    if (to_v != nullptr) {
+      kernels.pack(grad_out + at, s.width, block.count, s.channels, room.grad_out);
+      of.add_to_keys(block, room.p, room.grad_out, to_v);
+    }
+  });
+  if (to_q != nullptr) clear(s, to_q, head.queries, s.queries);
+}
+
+// Calls visit(computation) for each head, on several threads.
+template <typename Visit>
+void for_heads(const OpContext& c, bool backward, const Visit& visit) {
+  const Sizes s(c);
+  auto* const scratch = reinterpret_cast<float*>(c.kernel.scratch.data());
+  const int64_t floats = Room(s, scratch, backward).floats;
+  kernels::parallel_ranges(*c.kernel.pool, s.sequences * s.heads, 1,
+                           [&](int64_t begin, int64_t end, int64_t part) {
+                             const Room room(s, scratch + part * floats, backward);
+                             for (int64_t i = begin; i < end; ++i) {
+                               const Head head(c, s, i);
+                               visit(Computation{*c.kernels->floats, s, head, room});
+                             }
+                           });
+}
+
+void forward(const OpContext& c) {
+  for_heads(c, false,
+            [&](const Computation& of) { forward_head(of, c.output.as<float>() + of.head.at); });
+}
+
+void backward(const OpContext& c) {
+  const auto gradient_at = [&](int input, int64_t at) {
+    const Tensor& gradient = c.grad_inputs[input];
+    return gradient.empty() ? nullptr : gradient.as<float>() + at;
+  };
+  for_heads(c, true, [&](const Computation& of) {
+    backward_head(of, c.grad_output.as<float>() + of.head.at, gradient_at(0, of.head.at),
+                  gradient_at(1, of.head.key_at), gradient_at(2, of.head.key_at));
+  });
+}
+
+}  // namespace
+
+const OpFunctions kAttention = {
+    .memory = memory, .forward = forward, .backward_input = backward, .kernel = floats_name};
+
+}  // namespace mantissa::ops::fp32
