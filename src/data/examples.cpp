@@ -57,9 +57,9 @@ std::vector<TensorSpec> labelled_text_specs(int64_t sequence) {
 
 std::vector<TensorSpec> example_specs(const DatasetInfo& data) {
   if (!data.table) return picture_specs(data.height, data.width, data.channels);
-  std::vector<TensorSpec> specs =
-      data.table->text ? labelled_text_specs(data.table->text->sequence)
-                       : table_specs(data.table->features(), data.is_regression());
+  std::vector<TensorSpec> specs = data.table->text
+                                      ? labelled_text_specs(data.table->text->sequence)
+                                      : table_specs(data.table->features(), data.is_regression());
   if (data.has_row_weights()) specs.push_back(kWeightSpec);
   return specs;
 }
@@ -90,13 +90,21 @@ Examples labelled_text_examples(const ImageSet& set) {
   examples.count = set.count;
   examples.specs = labelled_text_specs(set.features);
   if (!set.weights.empty()) examples.specs.push_back(kWeightSpec);
-  examples.write = [&set](uint32_t, uint32_t example, std::span<std::byte* const> places) {
-    const auto from = std::span(set.numbers).subspan(example * set.features, set.features);
-    const auto end = std::find(from.begin(), from.end(), kNoToken);
+  const auto tokens_of = [&set](uint32_t example) {
+    const auto places = std::span(set.numbers).subspan(example * set.features, set.features);
+    return places.first(
+        static_cast<size_t>(std::find(places.begin(), places.end(), kNoToken) - places.begin()));
+  };
+  examples.length = [tokens_of](uint32_t example) {
+    return static_cast<int32_t>(tokens_of(example).size());
+  };
+  examples.write = [&set, tokens_of](uint32_t, uint32_t example,
+                                     std::span<std::byte* const> places) {
+    const auto from = tokens_of(example);
     auto* tokens = reinterpret_cast<int32_t*>(places[0]);
-    std::fill(std::copy(from.begin(), end, tokens), tokens + set.features, *set.padding);
+    std::fill(std::copy(from.begin(), from.end(), tokens), tokens + set.features, *set.padding);
     std::fill_n(reinterpret_cast<int32_t*>(places[1]), set.features, 0);
-    *reinterpret_cast<int32_t*>(places[2]) = static_cast<int32_t>(end - from.begin());
+    *reinterpret_cast<int32_t*>(places[2]) = static_cast<int32_t>(from.size());
     *reinterpret_cast<int32_t*>(places[3]) = set.labels.empty() ? 0 : set.labels[example];
     if (!set.weights.empty()) std::memcpy(places[4], &set.weights[example], sizeof(int16_t));
   };

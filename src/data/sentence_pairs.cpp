@@ -63,6 +63,10 @@ Examples pair_examples(std::span<const Token> tokens, int64_t sequence, Token li
   Examples examples;
   examples.count = std::ssize(*begins);
   examples.specs = pair_specs(sequence);
+  examples.length = [tokens, begins, line_feed](uint32_t example) {
+    const auto [source, target] = pair_at(tokens, (*begins)[example], line_feed);
+    return static_cast<int32_t>(std::max(source.size(), target.size() + 1));
+  };
   examples.write = [tokens, begins, sequence, line_feed](uint32_t, uint32_t example,
                                                          std::span<std::byte* const> places) {
     const auto [source, target] = pair_at(tokens, (*begins)[example], line_feed);

@@ -1,6 +1,8 @@
 #include "data/shuffled_batches.h"
 
+#include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <new>
@@ -25,20 +27,27 @@ struct ShuffledBatches::State {
   State(const Examples& examples, const ShuffleOptions& shuffle_options)
       : options(shuffle_options),
         steps_per_epoch(examples.count / options.batch_size),
-        buffers(examples, kSlots, options.batch_size),
+        buffers(examples, kSlots, options.batch_size, options.lengths),
+        length(examples.length),
         order(static_cast<size_t>(examples.count)),
+        scratch(static_cast<size_t>(has_buckets() ? examples.count : 0)),
         epoch(options.first_epoch),
         step(options.first_step) {}
 
+  bool has_buckets() const { return options.lengths.size() > 1; }
+  int bucket(uint32_t example) const { return bucket_of(options.lengths, length(example)); }
   void produce();
+  void begin_epoch();
   void prepare_next();
 
   const ShuffleOptions options;
   const int64_t steps_per_epoch;
   BatchBuffers buffers;
+  const std::function<int32_t(uint32_t example)> length;
 
   // The batch that is prepared next. Whoever prepares batches alone uses these.
-  std::vector<uint32_t> order;  // of its epoch
+  std::vector<uint32_t> order;    // of its epoch
+  std::vector<uint32_t> scratch;  // for an order by buckets
   uint32_t epoch;
   int64_t step;
   bool ordered = false;
@@ -70,16 +79,31 @@ void ShuffledBatches::State::produce() {
   }
 }
 
+void ShuffledBatches::State::begin_epoch() {
+  fill_epoch_order(options.seed, epoch, order);
+  if (!has_buckets()) return;
+  const auto used = static_cast<size_t>(steps_per_epoch * options.batch_size);
+  order_by_bucket(
+      options.seed, epoch, options.batch_size, [this](uint32_t example) { return bucket(example); },
+      std::span(order).first(used), scratch);
+}
+
 void ShuffledBatches::State::prepare_next() {
   if (step == steps_per_epoch) {
     ++epoch;
     step = 0;
     ordered = false;
   }
-  if (!std::exchange(ordered, true)) fill_epoch_order(options.seed, epoch, order);
-  for (int64_t i = 0; i < options.batch_size; ++i) {
-    const uint32_t example = order[static_cast<size_t>(step * options.batch_size + i)];
-    buffers.write(epoch, example, prepared % kSlots, i);
+  if (!std::exchange(ordered, true)) begin_epoch();
+  const auto size = static_cast<size_t>(options.batch_size);
+  const auto batch = std::span(order).subspan(static_cast<size_t>(step) * size, size);
+  if (has_buckets()) {
+    int largest = 0;
+    for (const uint32_t example : batch) largest = std::max(largest, bucket(example));
+    buffers.set_bucket(prepared % kSlots, largest);
+  }
+  for (size_t i = 0; i < size; ++i) {
+    buffers.write(epoch, batch[i], prepared % kSlots, static_cast<int64_t>(i));
   }
   ++prepared;
   ++step;
@@ -112,6 +136,9 @@ Result<std::unique_ptr<ShuffledBatches>> ShuffledBatches::create(const Examples&
                          std::to_string(options.total_steps) + " more, cannot be: an epoch has " +
                          std::to_string(steps_per_epoch) + " steps");
   }
+  if (options.lengths.size() > 1 && examples.length == nullptr) {
+    return invalid_input("batches of several lengths want examples that have lengths");
+  }
   try {
     auto state = std::make_unique<State>(examples, options);
     State* shared = state.get();
@@ -119,8 +146,9 @@ Result<std::unique_ptr<ShuffledBatches>> ShuffledBatches::create(const Examples&
     shared->thread = try_thread([shared] { shared->produce(); });
     return batches;
   } catch (const std::bad_alloc&) {
-    return out_of_memory("batches ahead", predict_bytes(examples.specs, examples.length != nullptr,
-                                                        examples.count, options.batch_size));
+    return out_of_memory("batches ahead",
+                         predict_bytes(examples.specs, examples.length != nullptr, examples.count,
+                                       options.batch_size, options.lengths));
   }
 }
 
@@ -145,13 +173,15 @@ int64_t ShuffledBatches::steps_per_epoch() const { return state_->steps_per_epoc
 
 int64_t ShuffledBatches::bytes() const {
   return state_->buffers.bytes() +
-         static_cast<int64_t>(state_->order.capacity() * sizeof(uint32_t));
+         static_cast<int64_t>((state_->order.capacity() + state_->scratch.capacity()) *
+                              sizeof(uint32_t));
 }
 
 int64_t ShuffledBatches::predict_bytes(std::span<const TensorSpec> specs, bool has_lengths,
-                                       int64_t count, int64_t batch_size) {
-  return BatchBuffers::predict_bytes(specs, has_lengths, kSlots, batch_size) +
-         count * int64_t{sizeof(uint32_t)};
+                                       int64_t count, int64_t batch_size,
+                                       const BatchLengths& lengths) {
+  return BatchBuffers::predict_bytes(specs, has_lengths, kSlots, batch_size, lengths) +
+         (lengths.size() > 1 ? 2 : 1) * count * int64_t{sizeof(uint32_t)};
 }
 
 }  // namespace mantissa

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "data/examples.h"
+#include "data/length_buckets.h"
 
 namespace mantissa {
 
@@ -17,6 +18,9 @@ struct ShuffleOptions {
   uint32_t first_epoch = 0;
   int64_t first_step = 0;   // within first_epoch, from 0 to steps_per_epoch() (the next epoch)
   int64_t total_steps = 0;  // how many batches next() gives
+  // Each batch is as long as the first of these that its examples fit into, and examples that fit
+  // into the same one go together (length_buckets.h).
+  BatchLengths lengths = {};
 };
 
 // Prepares batches on one background thread, up to two ahead of the caller. They are a pure
@@ -25,7 +29,7 @@ struct ShuffleOptions {
 class ShuffledBatches : public BatchSource {
  public:
   // Errors: batch_size not in 1 ... examples.count, 2^32 or more examples, a negative number of
-  // steps, first_step outside the epoch, no memory.
+  // steps, first_step outside the epoch, several lengths for examples without, no memory.
   static Result<std::unique_ptr<ShuffledBatches>> create(const Examples& examples,
                                                          const ShuffleOptions& options);
 
@@ -47,7 +51,7 @@ class ShuffledBatches : public BatchSource {
 
   // The bytes() of such batches, of `count` examples.
   static int64_t predict_bytes(std::span<const TensorSpec> specs, bool has_lengths, int64_t count,
-                               int64_t batch_size);
+                               int64_t batch_size, const BatchLengths& lengths = {});
 
  private:
   struct State;

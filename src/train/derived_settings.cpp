@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/models.h"
+#include "train/length_programs.h"
 
 namespace mantissa {
 namespace {
@@ -25,7 +26,11 @@ constexpr DerivedSetting kDerived[] = {
     {"weight-decay",
      {"optimizer"},
      [](const RunConfig& c) { return c.weight_decay < 0; },
-     [](RunConfig& c) { c.weight_decay = optimizer(c.optimizer).weight_decay; }}};
+     [](RunConfig& c) { c.weight_decay = optimizer(c.optimizer).weight_decay; }},
+    {"buckets",
+     {"model", "from"},
+     [](const RunConfig& c) { return c.buckets == 0; },
+     choose_buckets}};
 
 }  // namespace
 

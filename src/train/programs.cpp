@@ -67,9 +67,11 @@ Status check_losses(const Graph& graph, std::span<const void* const> inputs, int
   return {};
 }
 
-// Scalars whose mean of the gradients is over the rows that the first loss counts, by weight.
-StepScalars with_counted_mean(const Graph& graph, std::span<const void* const> inputs,
-                              int64_t examples, const StepScalars& scalars) {
+// Scalars whose mean of the gradients is over the rows that the first loss counts, by weight. They
+// come as a mean over all rows of the whole network, of which the graph may have fewer.
+StepScalars with_counted_mean(const Graph& whole, const Graph& graph,
+                              std::span<const void* const> inputs, int64_t examples,
+                              const StepScalars& scalars) {
   if (graph.losses.empty()) return scalars;
   const Node& loss = graph.nodes[graph.losses[0]];
   kernels::RowWeights weights;
@@ -81,7 +83,8 @@ StepScalars with_counted_mean(const Graph& graph, std::span<const void* const> i
   }
   LossTotals totals;
   ops::count_rows(weights, examples * rows_of_example(graph, loss), totals);
-  const int64_t all = totals.rows << kernels::kRowWeightBits;
+  const int64_t all = examples * rows_of_example(whole, whole.nodes[whole.losses[0]])
+                      << kernels::kRowWeightBits;
   // If none counts, the gradient is 0 at any scale.
   if (totals.weight_q10 == all || totals.weight_q10 == 0) return scalars;
   StepScalars counted = scalars;
@@ -89,47 +92,83 @@ StepScalars with_counted_mean(const Graph& graph, std::span<const void* const> i
   return counted;
 }
 
+std::vector<TensorSpec> input_specs(const Graph& graph) {
+  std::vector<TensorSpec> specs;
+  for (const int input : graph.inputs) {
+    const Value& value = graph.values[input];
+    specs.push_back({value.name, value.type, value.shape});
+  }
+  return specs;
+}
+
+// Whether the tensors that the batch has for the inputs are as long.
+bool fits(std::span<const TensorSpec> inputs, const Batch& batch) {
+  return std::all_of(inputs.begin(), inputs.end(), [&](const TensorSpec& input) {
+    return std::none_of(batch.specs.begin(), batch.specs.end(), [&](const TensorSpec& spec) {
+      return spec.name == input.name && spec.shape != input.shape;
+    });
+  });
+}
+
+// Rows that a shorter sequence lacks are padding: they count as rows that no loss counts.
+void count_whole_rows(const Graph& whole, StepResult& result) {
+  for (size_t i = 0; i < whole.losses.size(); ++i) {
+    const int64_t rows = rows_of_example(whole, whole.nodes[whole.losses[i]]);
+    result.losses[i].rows = result.examples * rows;
+  }
+  result.take_means();
+}
+
 }  // namespace
 
 Programs::Programs(const Graph& graph, State& state, const Machine& machine)
-    : graph_(graph), state_(state), machine_(machine), inputs_(graph.inputs.size()) {
-  for (const int input : graph.inputs) {
-    const Value& value = graph.values[input];
-    specs_.push_back({value.name, value.type, value.shape});
-  }
-}
+    : graph_(graph),
+      state_(state),
+      machine_(machine),
+      specs_(input_specs(graph)),
+      inputs_(graph.inputs.size()) {}
 
-Executor& Programs::add(const Program& program) {
+Executor& Programs::add(const Graph& graph, const Program& program) {
   const int64_t examples = program.options.micro_batches * program.options.micro_batch_size;
-  rows_.push_back({program.options.kind, examples,
-                   std::make_unique<Executor>(graph_, program, state_, machine_.arena,
-                                              machine_.pool, machine_.isa)});
+  rows_.push_back({program.options.kind, examples, &graph, input_specs(graph),
+                   std::make_unique<Executor>(graph, program, state_, machine_.arena, machine_.pool,
+                                              machine_.isa)});
   return *rows_.back().executor;
 }
 
-Result<Executor*> Programs::pick(ProgramKind kind, const Batch& batch) const {
+// If the tensors fit none of those for as many examples, taking them from the batch says why.
+Result<const Programs::Row*> Programs::pick(ProgramKind kind, const Batch& batch) const {
+  const Row* found = nullptr;
   for (const Row& row : rows_) {
-    if (row.kind == kind && row.examples == batch.count) return row.executor.get();
+    if (row.kind != kind || row.examples != batch.count) continue;
+    if (fits(row.specs, batch)) return &row;
+    if (found == nullptr) found = &row;
   }
+  if (found != nullptr) return found;
   return invalid_input("no program was compiled for a batch of " + std::to_string(batch.count) +
                        " examples");
 }
 
 // Inputs may be missing: executors know whether their program reads them, such as labels.
-Status Programs::take_inputs(const Batch& batch) {
-  for (size_t i = 0; i < specs_.size(); ++i) {
+Status Programs::take_inputs(const Graph& graph, std::span<const TensorSpec> specs,
+                             const Batch& batch) {
+  for (size_t i = 0; i < specs.size(); ++i) {
     inputs_[i] = nullptr;
-    const bool may_lack = graph_.values[graph_.inputs[i]].element != Element::kMantissa;
-    if (may_lack && batch.find(specs_[i].name) == nullptr) continue;
-    MANTISSA_ASSIGN(inputs_[i], tensor_for(specs_[i], batch));
+    const bool may_lack = graph.values[graph.inputs[i]].element != Element::kMantissa;
+    if (may_lack && batch.find(specs[i].name) == nullptr) continue;
+    MANTISSA_ASSIGN(inputs_[i], tensor_for(specs[i], batch));
   }
-  return check_losses(graph_, inputs_, batch.count);
+  return check_losses(graph, inputs_, batch.count);
 }
 
 Result<StepResult> Programs::train_step(const Batch& batch, const StepScalars& scalars) {
-  MANTISSA_ASSIGN(Executor* const executor, pick(ProgramKind::kTraining, batch));
-  MANTISSA_RETURN_IF_ERROR(take_inputs(batch));
-  return executor->train_step(inputs_, with_counted_mean(graph_, inputs_, batch.count, scalars));
+  MANTISSA_ASSIGN(const Row* const row, pick(ProgramKind::kTraining, batch));
+  MANTISSA_RETURN_IF_ERROR(take_inputs(*row->graph, row->specs, batch));
+  MANTISSA_ASSIGN(StepResult result,
+                  row->executor->train_step(inputs_, with_counted_mean(graph_, *row->graph, inputs_,
+                                                                       batch.count, scalars)));
+  if (row->graph != &graph_) count_whole_rows(graph_, result);
+  return result;
 }
 
 Status Programs::add_stages(const Program& program, const PipelinePlan& plan,
@@ -157,8 +196,8 @@ Status Programs::feed(const Batch& batch, const StepScalars& scalars) {
     result_ = train_step(batch, scalars);
     return {};
   }
-  MANTISSA_RETURN_IF_ERROR(take_inputs(batch));
-  return stages_->feed(inputs_, with_counted_mean(graph_, inputs_, batch.count, scalars));
+  MANTISSA_RETURN_IF_ERROR(take_inputs(graph_, specs_, batch));
+  return stages_->feed(inputs_, with_counted_mean(graph_, graph_, inputs_, batch.count, scalars));
 }
 
 Result<StepResult> Programs::next_result() {
@@ -189,8 +228,9 @@ pipeline::Trace Programs::take_trace() {
 }
 
 Result<StepResult> Programs::infer(const Batch& batch) {
-  MANTISSA_ASSIGN(inferred_, pick(ProgramKind::kInference, batch));
-  MANTISSA_RETURN_IF_ERROR(take_inputs(batch));
+  MANTISSA_ASSIGN(const Row* const row, pick(ProgramKind::kInference, batch));
+  MANTISSA_RETURN_IF_ERROR(take_inputs(*row->graph, row->specs, batch));
+  inferred_ = row->executor.get();
   return inferred_->infer(inputs_);
 }
 

@@ -28,15 +28,19 @@ struct Machine {
   Isa isa;
 };
 
-// Owns the executors of programs over one graph and one state. They share the arena: one runs at a
-// time. Takes batches as their sources give them, and picks the executor for each.
+// Owns the executors of programs over one network and one state. They share the arena: one runs at
+// a time. Takes batches as their sources give them, and picks the executor for each.
 class Programs {
  public:
   // All references outlive it.
   Programs(const Graph& graph, State& state, const Machine& machine);
 
   // Makes the program's executor and returns it. The program outlives it.
-  Executor& add(const Program& program);
+  Executor& add(const Program& program) { return add(graph_, program); }
+
+  // The same for a program over the graph brought to shorter sequences (length_programs.h), which
+  // outlives it, too. Such training programs have the same instructions as that of the graph.
+  Executor& add(const Graph& graph, const Program& program);
 
   // Trains on stages (RunPlan::staged) instead of the training program alone. All but the threads
   // outlives it.
@@ -58,9 +62,10 @@ class Programs {
   void trace(int64_t first_step, int64_t last_step);
   pipeline::Trace take_trace();
 
-  // Runs a step of the training program for as many examples as the batch has. Errors: there is no
-  // such program, the batch lacks an input of the network, or has it in another type or shape, or
-  // the executor fails.
+  // Runs a step of the training program for as many examples, and sequences as long, as the batch
+  // has. What a step counts as if all rows counted is of the graph's rows, whatever the length.
+  // Errors: there is no such program, the batch lacks an input of the network, or has it in another
+  // type or shape, or the executor fails.
   Result<StepResult> train_step(const Batch& batch, const StepScalars& scalars);
 
   // Runs the forward pass of the inference program for as many examples. The same errors.
@@ -76,10 +81,12 @@ class Programs {
   struct Row {
     ProgramKind kind;
     int64_t examples;  // of all micro-batches of a step
+    const Graph* graph;
+    std::vector<TensorSpec> specs;  // of the graph's inputs
     std::unique_ptr<Executor> executor;
   };
-  Result<Executor*> pick(ProgramKind kind, const Batch& batch) const;
-  Status take_inputs(const Batch& batch);
+  Result<const Row*> pick(ProgramKind kind, const Batch& batch) const;
+  Status take_inputs(const Graph& graph, std::span<const TensorSpec> specs, const Batch& batch);
 
   const Graph& graph_;
   State& state_;

@@ -14,6 +14,7 @@
 #include "train/division.h"
 #include "train/imported_network.h"
 #include "train/language.h"
+#include "train/length_programs.h"
 #include "train/network.h"
 #include "train/profile_file.h"
 #include "train/text_settings.h"
@@ -156,6 +157,7 @@ Status resolve(RunConfig& config) {
     config.threads = processors();
   }
   MANTISSA_RETURN_IF_ERROR(resolve_pipeline(config));
+  MANTISSA_RETURN_IF_ERROR(check_buckets(config));
   if (config.label_smoothing > 0 && !ops::loss_of(config.loss).smooths) {
     return invalid_input("label-smoothing goes with --loss cross-entropy only, not with --loss " +
                          std::string(ops::loss_of(config.loss).name));

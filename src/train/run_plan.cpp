@@ -77,6 +77,7 @@ std::string advice(const RunConfig& config, const RunPlan& plan) {
 }
 
 MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const RunPlan& plan) {
+  const bool has_lengths = padded_sequence(config) > 0;
   const std::vector<TensorSpec> specs =
       data.sequence > 0 ? specs_for(text_options(config).task, data.sequence) : example_specs(data);
   MemoryPlan memory;
@@ -85,15 +86,16 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
       {"weights, accumulators, optimiser", plan.layout.weight_state_bytes()},
       {"other state", plan.layout.bytes - plan.layout.weight_state_bytes()},
       {"arena", plan.arena_bytes()},
-      {"batches ahead",
-       ShuffledBatches::predict_bytes(specs, false, data.train_count, config.batch_size)},
-      {"calibration", OrderedBatches::predict_bytes(specs, false, config.micro_batch_size) +
+      {"batches ahead", ShuffledBatches::predict_bytes(specs, has_lengths, data.train_count,
+                                                       config.batch_size, plan.lengths)},
+      {"calibration", OrderedBatches::predict_bytes(specs, has_lengths, config.micro_batch_size) +
                           data.train_count * int64_t{sizeof(uint32_t)}},
-      {"runtime",
-       kOverheadBytes + config.threads * kOverheadBytesPerThread +
-           static_cast<int64_t>(plan.training.instructions.size()) * kOverheadBytesPerInstruction +
-           StepTimes::predict_bytes(plan.total_steps) + Observations::predict_bytes(plan.training) +
-           decision_bytes(config.format, plan.graph)}};
+      {"runtime", kOverheadBytes + config.threads * kOverheadBytesPerThread +
+                      (1 + std::ssize(plan.shorter)) * std::ssize(plan.training.instructions) *
+                          kOverheadBytesPerInstruction +
+                      StepTimes::predict_bytes(plan.total_steps) +
+                      Observations::predict_bytes(plan.training) +
+                      decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   if (plan.staged) {
     memory.items.push_back({"stages", executor_bytes(plan) + trace_bytes(config, *plan.staged)});
@@ -134,7 +136,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
 }  // namespace
 
 int64_t RunPlan::arena_bytes() const {
-  return std::max({training.arena_bytes,
+  return std::max({training.arena_bytes, mantissa::arena_bytes(shorter),
                    staged ? mantissa::arena_bytes(staged->plan, 0, staged->here) : 0,
                    pretraining.arena_bytes, inference_bytes()});
 }
@@ -249,6 +251,8 @@ Status plan_training(const RunConfig& config, const DatasetInfo& data,
       plan.pretraining = std::move(pretraining.program);
       plan.pretraining_layout = training_layout(plan.graph, floats.format, config.optimizer);
     }
+    MANTISSA_ASSIGN(plan.shorter,
+                    shorter_programs(plan.graph, plan.training, plan.lengths, of_stage));
     plan.decisions = std::move(training.decisions);
     plan.memory = memory_plan(config, data, plan);
     return {};
@@ -328,6 +332,7 @@ Result<RunPlan> plan_run(const RunConfig& config, const DatasetInfo& data) {
   if (config.start) {
     MANTISSA_ASSIGN(plan.taken, match_start(plan.graph, *config.start));
   }
+  plan.lengths = batch_lengths(config);
   plan.layout = training_layout(plan.graph, config.format, config.optimizer);
   const kernels::KernelTable table = kernels::select_kernels(config.isa);
   const PlanningContext planning{&table, config.threads};

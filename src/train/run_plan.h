@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "data/dataset.h"
@@ -10,6 +11,7 @@
 #include "models/models.h"
 #include "plan/program.h"
 #include "train/frozen_network.h"
+#include "train/length_programs.h"
 #include "train/memory_plan.h"
 #include "train/run_config.h"
 #include "train/staged_training.h"
@@ -23,6 +25,8 @@ struct RunPlan {
   TakenParameters taken;  // from where the run starts; empty without --from
   StateLayout layout;
   Program training;
+  BatchLengths lengths;                  // of training batches; the last is what `training` is for
+  std::vector<LengthProgram> shorter;    // training programs for the others
   std::optional<StagedTraining> staged;  // where there are several stages
   std::vector<ValueDecision> decisions;  // what it keeps, and why
   Program pretraining;  // in fp32, where the format asks for it; else without instructions

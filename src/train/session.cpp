@@ -56,7 +56,9 @@ Session::Session(Graph network, const RunConfig& config)
     : config_(config),
       network_(std::move(network)),
       graph_(in_format(network_, config.format)),
-      pool_(config.threads) {}
+      pool_(config.threads) {
+  config_.buckets = 1;  // its caller's batches are as long as the network's inputs
+}
 
 Status Session::compile() {
   const kernels::KernelTable table = kernels::select_kernels(config_.isa);

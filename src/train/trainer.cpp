@@ -94,17 +94,19 @@ Result<std::optional<TrainingResult>> finished_before(const RunConfig& config,
   return std::optional(TrainingResult{std::move(*text), to_string(plan.memory), true});
 }
 
-// Batches for training from a step on.
+// Batches for training from a step on, of these lengths.
 Result<std::unique_ptr<ShuffledBatches>> training_batches(const RunConfig& config,
                                                           const RunPlan& plan, const RunData& data,
-                                                          int64_t step, int64_t steps) {
+                                                          int64_t step, int64_t steps,
+                                                          BatchLengths lengths = {}) {
   MANTISSA_ASSIGN(Examples examples, data.augmented(config));
   return ShuffledBatches::create(std::move(examples),
                                  {.batch_size = config.batch_size,
                                   .seed = config.seed,
                                   .first_epoch = static_cast<uint32_t>(step / plan.steps_per_epoch),
                                   .first_step = step % plan.steps_per_epoch,
-                                  .total_steps = steps});
+                                  .total_steps = steps,
+                                  .lengths = std::move(lengths)});
 }
 
 // Steps in fp32 that give a run in dynamic fixed point its first weights and exponents.
@@ -224,7 +226,7 @@ Status take_steps(Run& run) {
   if (is_done(run.config, run.plan, run.info)) return {};
   MANTISSA_ASSIGN(const auto batches,
                   training_batches(run.config, run.plan, run.data, run.info.step,
-                                   run.plan.total_steps - run.info.step));
+                                   run.plan.total_steps - run.info.step, run.plan.lengths));
   if (!batches->works_ahead()) {
     tell_message(run.observer,
                  "no thread could be started to prepare batches ahead: each step waits for its "
@@ -245,6 +247,7 @@ Status take_steps(Run& run) {
                                                  staged.threads, processes));
   } else {
     programs.add(run.plan.training);
+    for (const LengthProgram& each : run.plan.shorter) programs.add(each.graph, each.program);
   }
   MANTISSA_RETURN_IF_ERROR(
       run_loop({run.config, run.plan, run.task, run.observer, programs, validate},

@@ -266,6 +266,12 @@ const Setting kSettings[] = {
        return integer<&Config::vocabulary, kLeastPieces, kMostCharacters>("vocabulary", text, c);
      },
      [](const Config& c) { return c.vocabulary == 0 ? "" : std::to_string(c.vocabulary); }, true},
+    {"buckets",
+     "lengths that batches of sentences, or of texts of a table, are padded to: similar ones go "
+     "together (left out: 4; 1: all are padded to --sequence)",
+     "", kValue, kIdentity,
+     [](S text, Config& c) { return integer<&Config::buckets, 1, 64>("buckets", text, c); },
+     [](const Config& c) { return c.buckets <= 1 ? "" : std::to_string(c.buckets); }, true},
     {"tied", "let a language model's classifier have the weights of its embedding", "false", kSwitch,
      kIdentity, [](S text, Config& c) { return parse_switch("tied", text, c.tied); },
      [](const Config& c) { return of_built_in(c, c.tied ? "true" : ""); }, true},

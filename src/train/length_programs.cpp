@@ -1,0 +1,105 @@
+#include "train/length_programs.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "graph/input_shapes.h"
+#include "train/text_settings.h"
+
+namespace mantissa {
+namespace {
+
+// A division of layers by hand says how many stages there are.
+bool is_one_program(const RunConfig& config) {
+  const PipelineConfig& way = config.pipeline;
+  return way.stages == 1 && way.replicas == 1 && way.first_layers.empty() && !way.as_graph_says;
+}
+
+// Whether a network from a file can be brought to all lengths. Built-in ones can.
+Status check_network(const RunConfig& config, const BatchLengths& lengths) {
+  if (!config.network) return {};
+  for (const int64_t length : lengths) {
+    const auto other = with_length(*config.network, lengths.back(), length);
+    if (!other.ok()) return other.error();
+  }
+  return {};
+}
+
+bool is_same_step(const Instruction& a, const Instruction& b) {
+  return a.phase == b.phase && a.op == b.op && a.node == b.node && a.name == b.name;
+}
+
+}  // namespace
+
+int64_t padded_sequence(const RunConfig& config) {
+  if (reads_texts(config)) return config.table.text.sequence;
+  return text_options(config).task == TextTask::kTranslation ? config.sequence : 0;
+}
+
+BatchLengths batch_lengths(const RunConfig& config) {
+  const int64_t sequence = padded_sequence(config);
+  return sequence == 0 ? BatchLengths{} : batch_lengths(sequence, config.buckets);
+}
+
+Result<Graph> with_length(const Graph& network, int64_t whole, int64_t length) {
+  std::vector<Shape> shapes;
+  for (const int input : network.inputs) {
+    Shape shape = network.values[input].shape;
+    if (shape.rank > 0 && shape[0] == whole) shape.dims[0] = length;
+    shapes.push_back(shape);
+  }
+  return with_input_shapes(network, shapes);
+}
+
+Result<std::vector<LengthProgram>> shorter_programs(const Graph& graph, const Program& training,
+                                                    const BatchLengths& lengths,
+                                                    const PlanningContext& planning) {
+  std::vector<LengthProgram> programs;
+  for (size_t i = 0; i + 1 < lengths.size(); ++i) {
+    LengthProgram shorter;
+    MANTISSA_ASSIGN(shorter.graph, with_length(graph, lengths.back(), lengths[i]));
+    MANTISSA_ASSIGN(shorter.program, compile(shorter.graph, training.options, planning));
+    const auto& ours = shorter.program.instructions;
+    if (!std::ranges::equal(ours, training.instructions, is_same_step)) {
+      return failed("buckets: a program for " + std::to_string(lengths[i]) +
+                    " tokens would have other instructions; --buckets 1 pads all batches");
+    }
+    programs.push_back(std::move(shorter));
+  }
+  return programs;
+}
+
+int64_t arena_bytes(const std::vector<LengthProgram>& programs) {
+  int64_t bytes = 0;
+  for (const LengthProgram& each : programs) bytes = std::max(bytes, each.program.arena_bytes);
+  return bytes;
+}
+
+void choose_buckets(RunConfig& config) {
+  const int64_t sequence = padded_sequence(config);
+  const bool fits = sequence > 0 && is_one_program(config) &&
+                    check_network(config, batch_lengths(sequence, kUsualBuckets)).ok();
+  config.buckets = fits ? kUsualBuckets : 1;
+}
+
+Status check_buckets(const RunConfig& config) {
+  if (config.buckets == 1) return {};
+  const std::string choice = "buckets " + std::to_string(config.buckets) + ": ";
+  const int64_t sequence = padded_sequence(config);
+  if (sequence == 0) {
+    return invalid_input(choice +
+                         "are for sentences and for texts of a table, which have lengths; other "
+                         "examples are all as long: leave it out");
+  }
+  if (!is_one_program(config)) {
+    return invalid_input(choice +
+                         "stages and replicas work on batches of one length; --buckets 1 pads all "
+                         "batches");
+  }
+  const Status network = check_network(config, batch_lengths(sequence, config.buckets));
+  if (network.ok()) return {};
+  return invalid_input(choice + network.error().message + "; --buckets 1 pads all batches");
+}
+
+}  // namespace mantissa

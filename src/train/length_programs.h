@@ -1,0 +1,49 @@
+// Programs for batches whose sequences are shorter than those of the network (docs/translation.md).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "data/length_buckets.h"
+#include "graph/graph.h"
+#include "plan/program.h"
+#include "train/run_config.h"
+
+namespace mantissa {
+
+// How many lengths batches have where nobody says it.
+constexpr int64_t kUsualBuckets = 4;
+
+// The tokens that a run's examples, sentences or texts of a table, are padded to; 0 of data whose
+// examples are all as long.
+int64_t padded_sequence(const RunConfig& config);
+
+// The lengths that a run's batches have; one: the whole sequence, always.
+BatchLengths batch_lengths(const RunConfig& config);
+
+// The network with inputs of `length` tokens instead of `whole`. The same nodes, values and
+// parameters. Errors of with_input_shapes.
+Result<Graph> with_length(const Graph& network, int64_t whole, int64_t length);
+
+// A program over the graph of such a length.
+struct LengthProgram {
+  Graph graph;
+  Program program;
+};
+
+// Training programs for all lengths but the last, which `training` is for: with the same
+// instructions, over the same state.
+Result<std::vector<LengthProgram>> shorter_programs(const Graph& graph, const Program& training,
+                                                    const BatchLengths& lengths,
+                                                    const PlanningContext& planning);
+
+// The largest arena among them.
+int64_t arena_bytes(const std::vector<LengthProgram>& programs);
+
+// Settles --buckets where nobody chose it, or refuses the choice: of data whose examples are all as
+// long, of a network that takes no other length, of several stages or replicas.
+void choose_buckets(RunConfig& config);
+Status check_buckets(const RunConfig& config);
+
+}  // namespace mantissa

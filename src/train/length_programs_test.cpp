@@ -1,0 +1,218 @@
+// Steps on batches that are shorter than the network's sequence.
+#include "train/length_programs.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "data/ordered_batches.h"
+#include "data/synthetic.h"
+#include "data/text.h"
+#include "runtime/memory.h"
+#include "train/programs.h"
+#include "train/run_plan.h"
+
+namespace mantissa {
+namespace {
+
+constexpr int64_t kWhole = 16, kShort = 8, kBatch = 4, kClasses = 20;
+constexpr Token kLineFeed = 0;
+
+using Settings = std::map<std::string, std::string>;
+
+Result<RunConfig> translator(Settings more) {
+  more.insert({{"model", "transformer_nmt"},
+               {"width", "0.25"},
+               {"sequence", std::to_string(kWhole)},
+               {"batch-size", std::to_string(kBatch)},
+               {"micro-batch-size", "2"},
+               {"threads", "2"},
+               {"buckets", "2"}});
+  return make_run_config(more);
+}
+
+// Pairs of up to seven tokens, which with the line feed fit into the shorter length.
+std::vector<Token> short_pairs() {
+  std::vector<Token> tokens;
+  for (int n = 0; n < kBatch; ++n) {
+    for (int side = 0; side < 2; ++side) {
+      for (int i = 0; i <= (n * 3 + side) % 7; ++i) {
+        tokens.push_back(static_cast<Token>(1 + (5 * n + 3 * i + side) % (kClasses - 1)));
+      }
+      tokens.push_back(kLineFeed);
+    }
+  }
+  return tokens;
+}
+
+// A run in memory that takes steps on the same pairs, of the length that is asked for.
+class Steps {
+ public:
+  explicit Steps(const Settings& settings)
+      : config_(*translator(settings)),
+        plan_(*plan_run(config_, *synthetic_text_info(kWhole, kClasses, kBatch))),
+        state_(std::move(*State::create(plan_.layout))),
+        arena_(std::move(*AlignedMemory::create(plan_.arena_bytes()))),
+        pool_(config_.threads),
+        programs_(plan_.graph, state_, {pool_, arena_.span(), config_.isa}),
+        tokens_(short_pairs()) {
+    initialise(plan_.graph, config_.format, 1, state_);
+    programs_.add(plan_.training);
+    for (const LengthProgram& each : plan_.shorter) programs_.add(each.graph, each.program);
+  }
+
+  Result<StepResult> step(int64_t length) {
+    auto batches = OrderedBatches::create(pair_examples(tokens_, length, kLineFeed), kBatch);
+    StepScalars scalars = step_scalars(config_);
+    scalars.learning_rate = 0.01;
+    scalars.step = step_++;
+    return programs_.train_step(batches->next(), scalars);
+  }
+
+  std::vector<float> floats() const {
+    std::vector<float> all;
+    for (size_t i = 0; i < plan_.graph.parameters.size(); ++i) {
+      const auto* from = state_.data<float>(plan_.layout.parameters[i].mantissa);
+      all.insert(all.end(), from, from + plan_.graph.parameters[i].shape.count());
+    }
+    return all;
+  }
+
+  const RunPlan& plan() const { return plan_; }
+  std::string hash() const { return state_.sha256(StateGroup::kPredictor); }
+
+ private:
+  RunConfig config_;
+  RunPlan plan_;
+  State state_;
+  AlignedMemory arena_;
+  ThreadPool pool_;
+  Programs programs_;
+  std::vector<Token> tokens_;
+  int64_t step_ = 0;
+};
+
+TEST(LengthPrograms, HaveTheStateAndTheArenaOfTheWholeLength) {
+  for (const char* model : {"transformer_nmt", "lstm_nmt"}) {
+    for (const char* format : {"bfp8", "dfp8", "fp32", "bfp:block=channel"}) {
+      const Steps run({{"model", model}, {"format", format}, {"buckets", "2"}});
+      ASSERT_EQ(run.plan().shorter.size(), 1u);
+      const LengthProgram& shorter = run.plan().shorter[0];
+      const RunConfig config = *translator({{"model", model}, {"format", format}});
+      const StateLayout layout = training_layout(shorter.graph, config.format, config.optimizer);
+      const StateLayout& whole = run.plan().layout;
+      ASSERT_EQ(layout.tensors.size(), whole.tensors.size());
+      for (size_t i = 0; i < layout.tensors.size(); ++i) {
+        // Positions have the whole table, of which the graph reads the first rows.
+        EXPECT_EQ(layout.tensors[i].name, whole.tensors[i].name);
+        EXPECT_EQ(layout.tensors[i].shape, whole.tensors[i].shape);
+        EXPECT_EQ(layout.tensors[i].offset, whole.tensors[i].offset);
+      }
+      EXPECT_LT(shorter.program.arena_bytes, run.plan().training.arena_bytes);
+      EXPECT_EQ(shorter.program.instructions.size(), run.plan().training.instructions.size());
+    }
+  }
+}
+
+// The step is the one of the whole length, whose further rows are padding. In fp32 it differs by
+// roundings, in integers by what padding does to exponents.
+TEST(LengthPrograms, TakeTheStepOfThePaddedBatch) {
+  for (const char* model : {"transformer_nmt", "lstm_nmt"}) {
+    for (const char* format : {"fp32", "bfp8"}) {
+      Steps padded({{"model", model}, {"format", format}});
+      Steps cut({{"model", model}, {"format", format}});
+      const auto whole = padded.step(kWhole), part = cut.step(kShort);
+      ASSERT_TRUE(whole.ok()) << whole.error().message;
+      ASSERT_TRUE(part.ok()) << part.error().message;
+      const bool is_float = std::string(format) == "fp32";
+      EXPECT_NEAR(part->loss, whole->loss, (is_float ? 1e-5 : 0.02) * whole->loss) << model;
+      EXPECT_EQ(part->losses[0].counted, whole->losses[0].counted);
+      EXPECT_EQ(part->losses[0].rows, kBatch * kWhole);
+      if (!is_float) continue;
+      EXPECT_EQ(part->correct, whole->correct);
+      const std::vector<float> ours = cut.floats(), theirs = padded.floats();
+      float worst = 0;
+      for (size_t i = 0; i < ours.size(); ++i) {
+        worst = std::max(worst, std::abs(ours[i] - theirs[i]));
+      }
+      // Adam's first step moves each weight by the rate, whatever the gradient: where that is all
+      // rounding, in either direction.
+      const auto moved = std::ranges::count_if(ours, [](float x) { return x != 0; });
+      EXPECT_GT(moved, 0);
+      EXPECT_LE(worst, 0.0201f) << model;
+      int64_t different = 0;
+      for (size_t i = 0; i < ours.size(); ++i) different += std::abs(ours[i] - theirs[i]) > 1e-4f;
+      EXPECT_LT(different, std::ssize(ours) / 500) << model;
+    }
+  }
+}
+
+// Lengths follow each other in one run; threads change no bit.
+TEST(LengthPrograms, ShareOneStateFromStepToStep) {
+  for (const char* format : {"bfp8", "dfp8", "bfp:block=channel"}) {
+    std::vector<std::string> hashes;
+    for (const char* threads : {"1", "2"}) {
+      Steps run({{"format", format}, {"threads", threads}});
+      double first = 0, last = 0;
+      for (int64_t i = 0; i < 30; ++i) {
+        const auto result = run.step(i % 3 == 0 ? kWhole : kShort);
+        ASSERT_TRUE(result.ok()) << result.error().message;
+        (i == 0 ? first : last) = result->loss;
+      }
+      EXPECT_LT(last, 0.7 * first) << format;
+      hashes.push_back(run.hash());
+    }
+    EXPECT_EQ(hashes[0], hashes[1]) << format;
+  }
+}
+
+TEST(LengthPrograms, AreThereForTheLengthsOfTheSettings) {
+  Steps run(Settings{});
+  const auto other = run.step(12);
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("'source' (I32 [16])"), std::string::npos)
+      << other.error().message;
+  EXPECT_TRUE(Steps(Settings{{"buckets", "1"}}).plan().shorter.empty());
+}
+
+TEST(LengthPrograms, AreTheDefaultWhereExamplesHaveLengths) {
+  const auto buckets = [](const Settings& settings) {
+    const auto config = make_run_config(settings);
+    return config.ok() ? config->buckets : 0;
+  };
+  EXPECT_EQ(buckets({{"model", "lstm_nmt"}}), kUsualBuckets);
+  EXPECT_EQ(buckets({{"model", "lstm_nmt"}, {"stages", "2"}}), 1);
+  EXPECT_EQ(buckets({{"model", "transformer_lm"}}), 1);
+  EXPECT_EQ(buckets({{"model", "lenet5"}}), 1);
+  EXPECT_EQ(buckets({{"model", "lenet5"}, {"buckets", "1"}}), 1);
+  for (const Settings& settings :
+       {Settings{{"model", "lenet5"}}, Settings{{"model", "transformer_lm"}},
+        Settings{{"model", "transformer_nmt"}, {"stages", "2"}},
+        Settings{{"model", "transformer_nmt"}, {"micro-batch-size", "1"}, {"replicas", "2"}}}) {
+    Settings with = settings;
+    with["buckets"] = "4";
+    const auto config = make_run_config(with);
+    ASSERT_FALSE(config.ok());
+    EXPECT_EQ(config.error().message.find("buckets 4: "), 0u) << config.error().message;
+  }
+}
+
+// What --buckets 1 trains is what was trained before there were any.
+TEST(LengthPrograms, OfOneBucketAreNoOtherRun) {
+  const auto identity = [](const char* buckets) {
+    return run_identity(*translator({{"buckets", buckets}}), "data");
+  };
+  const RunConfig one = *translator({{"buckets", "1"}});
+  for (const Setting& setting : training_settings()) {
+    if (setting.name == std::string("buckets")) {
+      EXPECT_EQ(setting.print(one), "");
+    }
+  }
+  EXPECT_NE(identity("1"), identity("2"));
+}
+
+}  // namespace
+}  // namespace mantissa
