@@ -329,7 +329,12 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
     const OpFunctions& functions = *layer.op->fp32;
     const OpMemory memory = functions.memory(
         {.attributes = &attributes, .inputs = shapes_of_batch, .output = output_of_batch}, {});
-    std::vector<double> saved(static_cast<size_t>(memory.saved_bytes) / sizeof(double), -99.0);
+    std::vector<float> saved(static_cast<size_t>(memory.saved_bytes) / sizeof(float), -99.0F);
+    const int64_t scratch_bytes =
+        std::max({memory.forward.scratch_bytes, memory.backward_weights.scratch_bytes,
+                  memory.backward_input.scratch_bytes});
+    std::vector<std::byte> scratch(static_cast<size_t>(scratch_bytes), std::byte{0xff});
+    const kernels::KernelTable table = kernels::select_kernels(best_isa());
     ThreadPool pool(2);
     const StepScalars scalars;
     OpContext c;
@@ -341,7 +346,8 @@ TEST(Recurrent, WithLengthsIsItsDefinitionInFp32) {
     c.grad_inputs = grad_inputs;
     c.parameters = views;
     c.saved = reinterpret_cast<std::byte*>(saved.data());
-    c.kernel.pool = &pool;
+    c.kernel = {&pool, scratch};
+    c.kernels = &table;
     functions.forward(c);
     functions.backward_weights(c);
     functions.backward_input(c);

@@ -1,229 +1,380 @@
-// Recurrent layers in fp32: rnn, lstm and gru as PyTorch defines them; sums in double.
+// Recurrent layers in fp32: rnn, lstm and gru as PyTorch defines them. Steps one after the other,
+// all sequences side by side; threads share the channels. No result depends on their number.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "base/checked.h"
 #include "ops/fp32/fp32.h"
-#include "ops/fp32/recurrent_cells.h"
 #include "ops/recurrent_input.h"
 
 namespace mantissa::ops::fp32 {
 namespace {
 
-struct Sizes {
-  int64_t sequences, steps, n, gates;
-  Sizes(const Shape& output, int cell_gates)
-      : steps(output[output.rank - 2]), n(output.last()), gates(cell_gates * n) {
-    sequences = output.count() / (steps * n);
-  }
+using kernels::FloatCell;
+using kernels::FloatCellKernels;
+using kernels::FloatKernels;
+using kernels::kPanel;
+using kernels::panels_size;
+
+// Rows of `record`, numbers of a step that the backward pass reads.
+struct Rnn {
+  static constexpr int kGates = 1, kRecord = 0;
+  static constexpr FloatCellKernels FloatKernels::*kCell = &FloatKernels::rnn;
+};
+struct Lstm {
+  static constexpr int kGates = 4, kRecord = 5;  // i, f, g, o, cell
+  static constexpr FloatCellKernels FloatKernels::*kCell = &FloatKernels::lstm;
+};
+struct Gru {
+  static constexpr int kGates = 3, kRecord = 4;  // r, z, n, and n's sum from h
+  static constexpr FloatCellKernels FloatKernels::*kCell = &FloatKernels::gru;
 };
 
-// How many steps of a sequence are no padding, and its state at the start and after each step, h
-// and a record, in memory that forward and backward share.
 template <typename Cell>
-struct Steps {
-  const Sizes& z;
-  double *length, *h, *records;
-  const float* peepholes;
-
-  static constexpr int64_t record(const Sizes& z) { return z.n * Cell::kRecord; }
-  static int64_t numbers(const Sizes& z) { return 1 + (z.steps + 1) * (z.n + record(z)); }
-  Steps(const OpContext& c, const Sizes& sizes, double* base)
-      : z(sizes), length(base), h(base + 1), records(h + (z.steps + 1) * z.n) {
-    const bool has_peepholes = Cell::kGates == 4 && c.parameters.size() > 1;
-    peepholes = has_peepholes ? c.parameters[1].mantissa.as<float>() : nullptr;
+struct Sizes {
+  int64_t steps, n, sequences;
+  explicit Sizes(const Shape& output) : steps(output[output.rank - 2]), n(output.last()) {
+    sequences = output.count() / (steps * n);
   }
+  int64_t gates() const { return Cell::kGates * n; }
+  int64_t record() const { return Cell::kRecord * n; }
+  int64_t states() const { return sequences * (1 + (steps + 1) * (n + record())); }  // floats
+  // Rows of gradients lie apart so that those of one channel are in different sets of a cache.
+  int64_t sums_row() const { return gates() + 16; }
+  // Steps whose gradients are multiplied by states at once; at least two, since each step reads
+  // those of the next one.
+  int64_t steps_at_once() const { return std::max<int64_t>(2, std::min(steps, 256 / sequences)); }
+};
 
-  Step at(int64_t t, const double* x, const double* s) const {
+// How many steps of each sequence are no padding; and h and the record of each sequence at the
+// start and after each step, in memory that forward and backward share.
+template <typename Cell>
+struct States {
+  const Sizes<Cell>& z;
+  int32_t* lengths;
+  float *h, *records;
+  const float* parameters;  // of the cell
+
+  States(const OpContext& c, const Sizes<Cell>& sizes, std::byte* base)
+      : z(sizes), lengths(reinterpret_cast<int32_t*>(base)) {
+    h = reinterpret_cast<float*>(base) + z.sequences;
+    records = h + (z.steps + 1) * z.sequences * z.n;
+    parameters = c.parameters.size() > 1 ? c.parameters[1].mantissa.as<float>() : nullptr;
+  }
+  float* h_at(int64_t t, int64_t sequence) const { return h + (t * z.sequences + sequence) * z.n; }
+  float* record_at(int64_t t, int64_t sequence) const {
+    return records + (t * z.sequences + sequence) * z.record();
+  }
+  FloatCell cell(int64_t t, int64_t sequence, const float* x, const float* s) const {
     return {.n = z.n,
             .x = x,
             .s = s,
-            .h_before = h + t * z.n,
-            .before = records + t * record(z),
-            .h = h + (t + 1) * z.n,
-            .record = records + (t + 1) * record(z),
-            .peepholes = peepholes};
+            .h_before = h_at(t, sequence),
+            .before = record_at(t, sequence),
+            .h = h_at(t + 1, sequence),
+            .record = record_at(t + 1, sequence),
+            .parameters = parameters};
+  }
+  // Padding has the state of the last step before it: channels [first, first + count).
+  void repeat(int64_t t, int64_t sequence, int64_t first, int64_t count) const {
+    std::copy_n(h_at(t, sequence) + first, count, h_at(t + 1, sequence) + first);
+    for (int k = 0; k < Cell::kRecord; ++k) {
+      const int64_t at = k * z.n + first;
+      std::copy_n(record_at(t, sequence) + at, count, record_at(t + 1, sequence) + at);
+    }
   }
 };
 
 // Where the last piece of a sequence left its state: h, and the record behind it.
-double* cached_state(const OpContext& c, int64_t sequence) {
-  return reinterpret_cast<double*>(c.cache.of(sequence));
+float* cached_state(const OpContext& c, int64_t sequence) {
+  return reinterpret_cast<float*>(c.cache.of(sequence));
 }
 
 // Writes a sequence's length and its state at the start, zeros unless it is given, or at the start
 // of its next piece.
 template <typename Cell>
-void start(const OpContext& c, const Sizes& z, int64_t sequence, const Steps<Cell>& steps) {
-  *steps.length = c.inputs.size() <= kLengthsInput
-                      ? static_cast<double>(z.steps)
-                      : c.inputs[kLengthsInput].as<int32_t>()[sequence];
+void start(const OpContext& c, const States<Cell>& states, int64_t sequence) {
+  const auto& z = states.z;
+  float *h = states.h_at(0, sequence), *record = states.record_at(0, sequence);
+  states.lengths[sequence] = c.inputs.size() <= kLengthsInput
+                                 ? static_cast<int32_t>(z.steps)
+                                 : c.inputs[kLengthsInput].as<int32_t>()[sequence];
   if (c.scalars->position > 0) {
-    const double* const cached = cached_state(c, sequence);
-    std::copy_n(cached, z.n, steps.h);
-    std::copy_n(cached + z.n, Steps<Cell>::record(z), steps.records);
+    const float* const cached = cached_state(c, sequence);
+    std::copy_n(cached, z.n, h);
+    std::copy_n(cached + z.n, z.record(), record);
     return;
   }
-  std::fill_n(steps.h, z.n, 0.0);
-  std::fill_n(steps.records, Steps<Cell>::record(z), 0.0);
+  std::fill_n(h, z.n, 0.0F);
+  std::fill_n(record, z.record(), 0.0F);
   if (c.inputs.size() <= kStartInput) return;
-  std::copy_n(c.inputs[kStartInput].as<float>() + sequence * z.n, z.n, steps.h);
+  std::copy_n(c.inputs[kStartInput].as<float>() + sequence * z.n, z.n, h);
   if constexpr (Cell::kGates == 4) {
-    std::copy_n(c.inputs[kStartCellInput].as<float>() + sequence * z.n, z.n,
-                steps.records + 4 * z.n);
+    std::copy_n(c.inputs[kStartCellInput].as<float>() + sequence * z.n, z.n, record + 4 * z.n);
   }
 }
 
-// The weights' columns, so that inner loops have no sums of their own.
-std::vector<double> columns_of(const OpContext& c, const Sizes& z) {
-  const auto* weights = c.parameters[0].mantissa.as<float>();
-  std::vector<double> columns(z.gates * z.n);
-  for (int64_t k = 0; k < z.gates; ++k) {
-    for (int64_t j = 0; j < z.n; ++j) columns[j * z.gates + k] = weights[k * z.n + j];
-  }
-  return columns;
+// Calls function(first, channels) on ranges of channels, whole panels, on several threads.
+template <typename Cell, typename Function>
+void for_channels(const OpContext& c, const Sizes<Cell>& z, const Function& function) {
+  constexpr int64_t kProductsPerThread = 256 * 1024;
+  const int64_t of_panel = z.sequences * kPanel * z.gates();
+  kernels::parallel_ranges(*c.kernel.pool, divide_up(z.n, kPanel),
+                           divide_up(kProductsPerThread, of_panel),
+                           [&](int64_t begin, int64_t end, int64_t) {
+                             const int64_t first = begin * kPanel;
+                             function(first, std::min(end * kPanel, z.n) - first);
+                           });
 }
 
+// Takes memory for floats, piece after piece.
+class Pieces {
+ public:
+  explicit Pieces(std::byte* begin) : begin_(reinterpret_cast<float*>(begin)) {}
+  float* take(int64_t count) { return begin_ + std::exchange(floats_, floats_ + count); }
+  int64_t bytes() const { return floats_ * int64_t{sizeof(float)}; }
+
+ private:
+  float* begin_;
+  int64_t floats_ = 0;
+};
+
+// Scratch of the forward pass: a panel for each gate's weights, by channels of h, and the sums.
 template <typename Cell>
-void run(const OpContext& c, const Sizes& z, int64_t sequence, const std::vector<double>& columns,
-         const Steps<Cell>& steps) {
-  std::vector<double> x(z.gates), s(z.gates);
-  start(c, z, sequence, steps);
-  for (int64_t t = 0; t < z.steps; ++t) {
-    const Step step = steps.at(t, x.data(), s.data());
-    if (t >= *steps.length) {  // padding has the state of the last step before it
-      std::copy_n(step.h_before, z.n, step.h);
-      std::copy_n(step.before, z.n * Cell::kRecord, step.record);
-      continue;
-    }
-    const float* in = c.inputs[0].as<float>() + (sequence * z.steps + t) * z.gates;
-    std::copy_n(in, z.gates, x.begin());
-    std::fill(s.begin(), s.end(), 0.0);
-    for (int64_t j = 0; j < z.n; ++j) {
-      const double h = step.h_before[j], *column = columns.data() + j * z.gates;
-      for (int64_t k = 0; k < z.gates; ++k) s[k] += column[k] * h;
-    }
-    if constexpr (Cell::kGates == 3) {
-      const auto* bias = c.parameters[1].mantissa.as<float>();
-      for (int64_t j = 0; j < z.n; ++j) s[2 * z.n + j] += bias[j];
-    }
-    Cell::forward(step);
+struct ForwardRoom : Pieces {
+  float *weights, *sums;
+  ForwardRoom(const Sizes<Cell>& z, std::byte* begin) : Pieces(begin) {
+    weights = take(Cell::kGates * panels_size(z.n, z.n));
+    sums = take(z.sequences * z.gates());
   }
-  if (!c.cache.exists()) return;
-  double* const cached = cached_state(c, sequence);
-  std::copy_n(steps.h + z.steps * z.n, z.n, cached);
-  std::copy_n(steps.records + z.steps * Steps<Cell>::record(z), Steps<Cell>::record(z),
-              cached + z.n);
-}
+};
+
+// Scratch of the backward passes: panels of the weights by gates; gradients of sums of several
+// steps, in turns; gradients that go from step to step; where weights' gradients are wanted,
+// panels of states, and sums over steps.
+template <typename Cell>
+struct BackwardRoom : Pieces {
+  int64_t slots;
+  float *weights, *grad_sums, *carry_h, *carry_c, *states = nullptr, *small = nullptr;
+  BackwardRoom(const Sizes<Cell>& z, std::byte* begin, bool of_weights) : Pieces(begin) {
+    slots = of_weights ? z.steps_at_once() : 2;
+    weights = take(panels_size(z.gates(), z.n));
+    grad_sums = take(slots * z.sequences * z.sums_row());
+    carry_h = take(z.sequences * z.n);
+    carry_c = take(z.sequences * z.n);
+    if (!of_weights) return;
+    states = take(panels_size(slots * z.sequences, z.n));
+    small = take(3 * z.n);
+  }
+  float* grad_sums_at(const Sizes<Cell>& z, int64_t t) const {
+    return grad_sums + t % slots * z.sequences * z.sums_row();
+  }
+};
 
 template <typename Cell>
 OpMemory memory(const OpShapes& shapes, const PlanningContext&) {
-  const Sizes z(shapes.output, Cell::kGates);
-  const int64_t state = (z.n + Steps<Cell>::record(z)) * int64_t{sizeof(double)};
-  return {.saved_bytes = z.sequences * Steps<Cell>::numbers(z) * int64_t{sizeof(double)},
-          .cache_bytes = shapes.cached_positions > 0 ? state : 0};
+  const Sizes<Cell> z(shapes.output);
+  OpMemory memory;
+  memory.saved_bytes = z.states() * int64_t{sizeof(float)};
+  memory.forward.scratch_bytes = ForwardRoom<Cell>(z, nullptr).bytes();
+  memory.backward_input.scratch_bytes = BackwardRoom<Cell>(z, nullptr, false).bytes();
+  memory.backward_weights.scratch_bytes = BackwardRoom<Cell>(z, nullptr, true).bytes();
+  if (shapes.cached_positions > 0) {
+    memory.cache_bytes = (z.n + z.record()) * int64_t{sizeof(float)};
+  }
+  return memory;
+}
+
+// One step of some channels of all sequences.
+template <typename Cell>
+void step(const OpContext& c, const States<Cell>& states, const ForwardRoom<Cell>& room, int64_t t,
+          int64_t first, int64_t count) {
+  const auto& z = states.z;
+  const FloatKernels& kernels = *c.kernels->floats;
+  for (int gate = 0; gate < Cell::kGates; ++gate) {
+    kernels.product({.rows = z.sequences,
+                     .columns = count,
+                     .depth = z.n,
+                     .a = states.h_at(t, 0),
+                     .a_row = z.n,
+                     .b = room.weights + gate * panels_size(z.n, z.n) + first * z.n,
+                     .panel_depth = z.n,
+                     .c = room.sums + gate * z.n + first,
+                     .c_row = z.gates()});
+  }
+  for (int64_t i = 0; i < z.sequences; ++i) {
+    if (t < states.lengths[i]) {
+      const float* x = c.inputs[kGatesInput].as<float>() + (i * z.steps + t) * z.gates();
+      (kernels.*Cell::kCell)
+          .forward(states.cell(t, i, x, room.sums + i * z.gates()), first, first + count);
+    } else {
+      states.repeat(t, i, first, count);
+    }
+    std::copy_n(states.h_at(t + 1, i) + first, count,
+                c.output.as<float>() + (i * z.steps + t) * z.n + first);
+  }
 }
 
 template <typename Cell>
 void forward(const OpContext& c) {
-  const Sizes z(c.output.shape, Cell::kGates);
-  const int64_t numbers = Steps<Cell>::numbers(z);
-  const std::vector<double> columns = columns_of(c, z);
-  for_images(c, z.sequences, [&](int64_t sequence) {
-    std::vector<double> own(c.saved == nullptr ? numbers : 0);
-    double* const base =
-        c.saved == nullptr ? own.data() : reinterpret_cast<double*>(c.saved) + sequence * numbers;
-    const Steps<Cell> steps(c, z, base);
-    run(c, z, sequence, columns, steps);
-    float* out = c.output.as<float>() + sequence * z.steps * z.n;
-    for (int64_t i = 0; i < z.steps * z.n; ++i) out[i] = static_cast<float>(steps.h[z.n + i]);
+  const Sizes<Cell> z(c.output.shape);
+  const ForwardRoom<Cell> room(z, c.kernel.scratch.data());
+  std::vector<float> own(c.saved == nullptr ? z.states() : 0);
+  const States<Cell> states(
+      c, z, c.saved == nullptr ? reinterpret_cast<std::byte*>(own.data()) : c.saved);
+  for (int64_t i = 0; i < z.sequences; ++i) start(c, states, i);
+  const auto* weights = c.parameters[0].mantissa.as<float>();
+  for_channels(c, z, [&](int64_t first, int64_t count) {
+    for (int gate = 0; gate < Cell::kGates; ++gate) {
+      c.kernels->floats->pack_columns(weights + (gate * z.n + first) * z.n, z.n, z.n, count,
+                                      room.weights + gate * panels_size(z.n, z.n) + first * z.n);
+    }
   });
+  for (int64_t t = 0; t < z.steps; ++t) {
+    for_channels(c, z,
+                 [&](int64_t first, int64_t count) { step(c, states, room, t, first, count); });
+  }
+  for (int64_t i = 0; c.cache.exists() && i < z.sequences; ++i) {
+    std::copy_n(states.h_at(z.steps, i), z.n, cached_state(c, i));
+    std::copy_n(states.record_at(z.steps, i), z.record(), cached_state(c, i) + z.n);
+  }
 }
 
-// Gradients of a sequence's state at the start.
-struct StartGradient {
-  std::vector<double> h, cell;
-};
+// Adds the part of h's gradient that comes from the sums of step `t`.
+template <typename Cell>
+void add_carry(const OpContext& c, const Sizes<Cell>& z, const BackwardRoom<Cell>& room, int64_t t,
+               int64_t first, int64_t count) {
+  c.kernels->floats->product({.rows = z.sequences,
+                              .columns = count,
+                              .depth = z.gates(),
+                              .a = room.grad_sums_at(z, t),
+                              .a_row = z.sums_row(),
+                              .b = room.weights + first * z.gates(),
+                              .panel_depth = z.gates(),
+                              .c = room.carry_h + first,
+                              .c_row = z.n,
+                              .adds = true});
+}
 
-// Back through time, calling visit(step, gradient, t) for each step from the last that is no
-// padding.
-template <typename Cell, typename Visit>
-StartGradient go_back(const OpContext& c, const Sizes& z, int64_t sequence, const Visit& visit) {
-  const Steps<Cell> steps(c, z,
-                          reinterpret_cast<double*>(c.saved) + sequence * Steps<Cell>::numbers(z));
-  const auto* weights = c.parameters[0].mantissa.as<float>();
-  std::vector<double> dh(z.n), carry_h(z.n), carry_c(z.n), dx(z.gates), ds(z.gates);
-  const StepGradient gradient{dh.data(), dx.data(), ds.data(), carry_h.data(), carry_c.data()};
-  for (int64_t t = z.steps - 1; t >= 0; --t) {
-    const float* g = c.grad_output.as<float>() + (sequence * z.steps + t) * z.n;
-    for (int64_t j = 0; j < z.n; ++j) dh[j] = carry_h[j] + g[j];
-    if (t >= *steps.length) {  // the gradient belongs to the step before
-      std::copy(dh.begin(), dh.end(), carry_h.begin());
+// A step backward of some channels of all sequences. grad_x: null, or the gradient of all gates.
+template <typename Cell>
+void step_back(const OpContext& c, const States<Cell>& states, const BackwardRoom<Cell>& room,
+               float* grad_x, int64_t t, int64_t first, int64_t count) {
+  const auto& z = states.z;
+  if (t + 1 < z.steps) add_carry(c, z, room, t + 1, first, count);
+  for (int64_t i = 0; i < z.sequences; ++i) {
+    float* const carry_h = room.carry_h + i * z.n;
+    float* const ds = room.grad_sums_at(z, t) + i * z.sums_row();
+    float* const dx = grad_x == nullptr ? ds : grad_x + (i * z.steps + t) * z.gates();
+    const float* g = c.grad_output.as<float>() + (i * z.steps + t) * z.n;
+    for (int64_t j = first; j < first + count; ++j) carry_h[j] += g[j];
+    if (t < states.lengths[i]) {
+      (c.kernels->floats->*Cell::kCell)
+          .backward(states.cell(t, i, nullptr, nullptr),
+                    {.dh = carry_h,
+                     .dx = dx,
+                     .ds = ds,
+                     .carry_h = carry_h,
+                     .carry_c = room.carry_c + i * z.n},
+                    first, first + count);
       continue;
     }
-    const Step step = steps.at(t, nullptr, nullptr);
-    Cell::backward(step, gradient);
-    visit(step, gradient, t);
-    for (int64_t k = 0; k < z.gates; ++k) {
-      for (int64_t j = 0; j < z.n; ++j) carry_h[j] += weights[k * z.n + j] * ds[k];
+    // The gradient belongs to the step before.
+    for (int gate = 0; gate < Cell::kGates; ++gate) {
+      std::fill_n(ds + gate * z.n + first, count, 0.0F);
+      std::fill_n(dx + gate * z.n + first, count, 0.0F);
     }
   }
-  return {carry_h, carry_c};
 }
 
-// Writes a sequence's part of an input's gradient, if it is wanted.
-void write_start(const OpContext& c, const Sizes& z, int64_t sequence, size_t input,
-                 const std::vector<double>& gradient) {
-  if (input >= c.grad_inputs.size() || c.grad_inputs[input].empty()) return;
-  float* to = c.grad_inputs[input].as<float>() + sequence * z.n;
-  for (int64_t j = 0; j < z.n; ++j) to[j] = static_cast<float>(gradient[j]);
+// Back through time; calls visit(t) behind each step.
+template <typename Cell, typename Visit>
+void go_back(const OpContext& c, const States<Cell>& states, const BackwardRoom<Cell>& room,
+             float* grad_x, const Visit& visit) {
+  const auto& z = states.z;
+  const auto* weights = c.parameters[0].mantissa.as<float>();
+  std::fill_n(room.carry_h, z.sequences * z.n, 0.0F);
+  std::fill_n(room.carry_c, z.sequences * z.n, 0.0F);
+  for_channels(c, z, [&](int64_t first, int64_t count) {
+    c.kernels->floats->pack(weights + first, z.n, z.gates(), count,
+                            room.weights + first * z.gates());
+  });
+  for (int64_t t = z.steps - 1; t >= 0; --t) {
+    for_channels(c, z, [&](int64_t first, int64_t count) {
+      step_back(c, states, room, grad_x, t, first, count);
+    });
+    visit(t);
+  }
 }
 
 template <typename Cell>
 void backward_input(const OpContext& c) {
-  const Sizes z(c.grad_output.shape, Cell::kGates);
-  for_images(c, z.sequences, [&](int64_t sequence) {
-    const int64_t numbers = z.steps * z.gates;
-    const bool wanted = !c.grad_inputs[kGatesInput].empty();
-    float* const to =
-        wanted ? c.grad_inputs[kGatesInput].as<float>() + sequence * numbers : nullptr;
-    if (wanted) std::fill_n(to, numbers, 0.0F);
-    const StartGradient start =
-        go_back<Cell>(c, z, sequence, [&](const Step&, const StepGradient& g, int64_t t) {
-          for (int64_t k = 0; wanted && k < z.gates; ++k) {
-            to[t * z.gates + k] = static_cast<float>(g.dx[k]);
-          }
-        });
-    write_start(c, z, sequence, kStartInput, start.h);
-    write_start(c, z, sequence, kStartCellInput, start.cell);
-  });
+  const Sizes<Cell> z(c.grad_output.shape);
+  const BackwardRoom<Cell> room(z, c.kernel.scratch.data(), false);
+  const States<Cell> states(c, z, c.saved);
+  const Tensor& to = c.grad_inputs[kGatesInput];
+  go_back(c, states, room, to.empty() ? nullptr : to.as<float>(), [](int64_t) {});
+  const auto write = [&](size_t input, const float* gradient) {
+    if (input >= c.grad_inputs.size() || c.grad_inputs[input].empty()) return;
+    std::copy_n(gradient, z.sequences * z.n, c.grad_inputs[input].as<float>());
+  };
+  if (c.inputs.size() <= kStartInput) return;
+  for_channels(c, z, [&](int64_t first, int64_t count) { add_carry(c, z, room, 0, first, count); });
+  write(kStartInput, room.carry_h);
+  write(kStartCellInput, room.carry_c);
 }
 
-// One sequence after the other, so that sums do not depend on threads.
+// Adds the gradients of what a cell has besides its weights, of steps [t, t + steps): the bias of
+// a GRU, or peepholes of an LSTM.
 template <typename Cell>
-void backward_weights(const OpContext& c) {
-  const Sizes z(c.grad_output.shape, Cell::kGates);
-  std::vector<double> weights(z.gates * z.n), small(3 * z.n);
-  for (int64_t sequence = 0; sequence < z.sequences; ++sequence) {
-    go_back<Cell>(c, z, sequence, [&](const Step& step, const StepGradient& g, int64_t) {
-      for (int64_t k = 0; k < z.gates; ++k) {
-        for (int64_t j = 0; j < z.n; ++j) weights[k * z.n + j] += g.ds[k] * step.h_before[j];
-      }
-      for (int64_t j = 0; j < z.n; ++j) {
-        if (Cell::kGates == 3) small[j] += g.ds[2 * z.n + j];
-        if (Cell::kGates != 4) continue;
-        small[j] += g.ds[j] * step.before[4 * z.n + j];
-        small[z.n + j] += g.ds[z.n + j] * step.before[4 * z.n + j];
-        small[2 * z.n + j] += g.ds[3 * z.n + j] * step.record[4 * z.n + j];
-      }
-    });
-  }
-  const std::vector<double>* sums[] = {&weights, &small};
-  for (size_t p = 0; p < c.parameters.size(); ++p) {
-    const Tensor& to = c.parameters[p].gradient;
-    for (int64_t i = 0; !to.empty() && i < to.count(); ++i) {
-      to.as<float>()[i] += static_cast<float>((*sums[p])[static_cast<size_t>(i)]);
+void add_small(const States<Cell>& states, const BackwardRoom<Cell>& room, int64_t t, int64_t steps,
+               int64_t first, int64_t count) {
+  const auto& z = states.z;
+  for (int64_t i = 0; i < steps * z.sequences; ++i) {
+    const float* ds = room.grad_sums + i * z.sums_row();
+    const float *before = states.record_at(t, i), *record = states.record_at(t + 1, i);
+    for (int64_t j = first; j < first + count; ++j) {
+      if (Cell::kGates == 3) room.small[j] += ds[2 * z.n + j];
+      if (Cell::kGates != 4) continue;
+      room.small[j] += ds[j] * before[4 * z.n + j];
+      room.small[z.n + j] += ds[z.n + j] * before[4 * z.n + j];
+      room.small[2 * z.n + j] += ds[3 * z.n + j] * record[4 * z.n + j];
     }
   }
+}
+
+template <typename Cell>
+void backward_weights(const OpContext& c) {
+  const Sizes<Cell> z(c.grad_output.shape);
+  const BackwardRoom<Cell> room(z, c.kernel.scratch.data(), true);
+  const States<Cell> states(c, z, c.saved);
+  const Tensor& gradient = c.parameters[0].gradient;
+  std::fill_n(room.small, 3 * z.n, 0.0F);
+  go_back(c, states, room, nullptr, [&](int64_t t) {
+    if (t % room.slots != 0) return;
+    const int64_t steps = std::min(room.slots, z.steps - t), depth = steps * z.sequences;
+    for_channels(c, z, [&](int64_t first, int64_t count) {
+      if (c.parameters.size() > 1) add_small(states, room, t, steps, first, count);
+      if (gradient.empty()) return;
+      float* const panels = room.states + first * depth;
+      c.kernels->floats->pack(states.h_at(t, 0) + first, z.n, depth, count, panels);
+      c.kernels->floats->product({.rows = z.gates(),
+                                  .columns = count,
+                                  .depth = depth,
+                                  .a = room.grad_sums,
+                                  .a_row = 1,
+                                  .a_depth = z.sums_row(),
+                                  .b = panels,
+                                  .panel_depth = depth,
+                                  .c = gradient.as<float>() + first,
+                                  .c_row = z.n,
+                                  .adds = true});
+    });
+  });
+  if (c.parameters.size() < 2 || c.parameters[1].gradient.empty()) return;
+  const Tensor& to = c.parameters[1].gradient;
+  for (int64_t i = 0; i < to.count(); ++i) to.as<float>()[i] += room.small[i];
 }
 
 template <typename Cell>
@@ -232,7 +383,7 @@ constexpr OpFunctions functions() {
           .forward = forward<Cell>,
           .backward_input = backward_input<Cell>,
           .backward_weights = backward_weights<Cell>,
-          .kernel = loops_name};
+          .kernel = floats_name};
 }
 
 }  // namespace
