@@ -1,6 +1,5 @@
 // Functions of one value in fp32, dropout, and products.
 #include <algorithm>
-#include <cmath>
 
 #include "ops/dropout_mask.h"
 #include "ops/fp32/fp32.h"
@@ -18,14 +17,6 @@ struct LeakyRelu {
   static float value(float x, float slope) { return x > 0 ? x : slope * x; }
   static float derivative(float x, float slope) { return x > 0 ? 1.0f : slope; }
 };
-struct Sigmoid {
-  static float value(float x, float) { return 1 / (1 + std::exp(-x)); }
-  static float derivative(float x, float) { return value(x, 0) * (1 - value(x, 0)); }
-};
-struct Tanh {
-  static float value(float x, float) { return std::tanh(x); }
-  static float derivative(float x, float) { return 1 - std::tanh(x) * std::tanh(x); }
-};
 struct HardSigmoid {
   static float value(float x, float) { return std::min(std::max(x + 3, 0.0f), 6.0f) / 6; }
   static float derivative(float x, float) { return x > -3 && x < 3 ? 1.0f / 6 : 0.0f; }
@@ -35,19 +26,6 @@ struct HardSwish {
   static float derivative(float x, float) {
     if (x <= -3) return 0;
     return x >= 3 ? 1 : (2 * x + 3) / 6;
-  }
-};
-struct Gelu {
-  static float probability(float x) { return (1 + std::erf(x * 0.70710678f)) / 2; }
-  static float value(float x, float) { return x * probability(x); }
-  static float derivative(float x, float) {
-    return probability(x) + x * 0.39894228f * std::exp(-x * x / 2);
-  }
-};
-struct Silu {
-  static float value(float x, float) { return x * Sigmoid::value(x, 0); }
-  static float derivative(float x, float) {
-    return Sigmoid::value(x, 0) + x * Sigmoid::derivative(x, 0);
   }
 };
 
@@ -86,6 +64,26 @@ void pass_backward(const OpContext& c) {
 template <typename Function>
 constexpr OpFunctions row() {
   return {.forward = forward<Function>, .backward_input = backward<Function>, .kernel = loops_name};
+}
+
+template <kernels::FloatFunction kFunction>
+constexpr OpFunctions function_row() {
+  return {.forward =
+              [](const OpContext& c) {
+                for_ranges(c, c.output.count(), [&](int64_t begin, int64_t end) {
+                  c.kernels->floats->function(kFunction, c.inputs[0].as<float>() + begin,
+                                              c.output.as<float>() + begin, end - begin);
+                });
+              },
+          .backward_input =
+              [](const OpContext& c) {
+                for_ranges(c, c.grad_inputs[0].count(), [&](int64_t begin, int64_t end) {
+                  c.kernels->floats->function_backward(
+                      kFunction, c.inputs[0].as<float>() + begin, c.grad_output.as<float>() + begin,
+                      c.grad_inputs[0].as<float>() + begin, end - begin);
+                });
+              },
+          .kernel = floats_name};
 }
 
 // The integer op's mask.
@@ -149,12 +147,12 @@ void multiply_backward(const OpContext& c) {
 const OpFunctions kPass = {.forward = pass, .backward_input = pass_backward, .kernel = loops_name};
 const OpFunctions kRelu6 = row<Relu6>();
 const OpFunctions kLeakyRelu = row<LeakyRelu>();
-const OpFunctions kSigmoid = row<Sigmoid>();
-const OpFunctions kTanh = row<Tanh>();
+const OpFunctions kSigmoid = function_row<kernels::FloatFunction::kSigmoid>();
+const OpFunctions kTanh = function_row<kernels::FloatFunction::kTanh>();
 const OpFunctions kHardSigmoid = row<HardSigmoid>();
 const OpFunctions kHardSwish = row<HardSwish>();
-const OpFunctions kGelu = row<Gelu>();
-const OpFunctions kSilu = row<Silu>();
+const OpFunctions kGelu = function_row<kernels::FloatFunction::kGelu>();
+const OpFunctions kSilu = function_row<kernels::FloatFunction::kSilu>();
 const OpFunctions kDropout = {
     .forward = dropout, .backward_input = dropout_backward, .kernel = loops_name};
 const OpFunctions kMultiply = {
