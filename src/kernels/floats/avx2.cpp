@@ -15,6 +15,7 @@ namespace {
 using Floats [[gnu::vector_size(32)]] = float;
 using Ints [[gnu::vector_size(32)]] = int32_t;
 inline Floats fused(Floats a, Floats b, Floats c) noexcept { return _mm256_fmadd_ps(a, b, c); }
+inline Floats root(Floats a) noexcept { return _mm256_sqrt_ps(a); }
 #include "kernels/floats/loops.h"
 }  // namespace
 

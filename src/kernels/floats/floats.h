@@ -74,6 +74,18 @@ struct FloatCellGradient {
   float *dx = nullptr, *ds = nullptr, *carry_h = nullptr, *carry_c = nullptr;
 };
 
+// A step of Adam, which keeps the root of the second moment. With g = gradient * scale, and decay *
+// weights added to it, or where that is decoupled to the direction:
+//   first = beta1 first + (1 - beta1) g, root^2 = beta2 root^2 + (1 - beta2) g^2,
+//   weights -= rate * (first / first_part) / (root / root_part + epsilon).
+struct FloatAdam {
+  float *weights = nullptr, *first = nullptr, *root = nullptr;
+  const float* gradient = nullptr;
+  float scale = 1, decay = 0, rate = 0;
+  float beta1 = 0, beta2 = 0, first_part = 1, root_part = 1, epsilon = 0;
+  bool decoupled = false;
+};
+
 // Functions compute the channels [begin, end).
 struct FloatCellKernels {
   void (*forward)(const FloatCell&, int64_t begin, int64_t end) noexcept;
@@ -114,6 +126,8 @@ struct FloatKernels {
   // of_scale += dy * x^, of_offset += dy; not where these are null.
   void (*add_norm_gradients)(const float* x, const float* dy, const FloatNorm&, int64_t channels,
                              float* of_scale, float* of_offset) noexcept;
+  // Of the elements [begin, end).
+  void (*adam)(const FloatAdam&, int64_t begin, int64_t end) noexcept;
 };
 
 extern const FloatKernels kFloatsReference;

@@ -212,6 +212,43 @@ TEST_P(Floats, NormsAndTheirGradientsAreTheirDefinition) {
   }
 }
 
+TEST_P(Floats, AdamIsItsDefinition) {
+  constexpr int64_t kCount = 101, kBegin = 3;
+  for (const bool decoupled : {false, true}) {
+    std::vector<float> weights = noise(kCount, 1, 21), first = noise(kCount, 0.1F, 22),
+                       root = noise(kCount, 0.1F, 23), gradient = noise(kCount, 8, 24);
+    for (float& each : root) each = std::abs(each);
+    gradient[50] = root[50] = 0;  // without epsilon nothing to divide by
+    const std::vector<float> old_weights = weights, old_first = first, old_root = root;
+    const FloatAdam args = {.weights = weights.data(),
+                            .first = first.data(),
+                            .root = root.data(),
+                            .gradient = gradient.data(),
+                            .scale = 0.125F,
+                            .decay = 0.25F,
+                            .rate = 0.5F,
+                            .beta1 = 0.75F,
+                            .beta2 = 0.875F,
+                            .first_part = 0.5F,
+                            .root_part = 0.25F,
+                            .epsilon = decoupled ? 0 : 1e-3F,
+                            .decoupled = decoupled};
+    GetParam()->adam(args, kBegin, kCount);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const double w = old_weights[i], g = gradient[i] * 0.125 + (decoupled ? 0 : 0.25 * w);
+      const double moment = 0.75 * old_first[i] + 0.25 * g;
+      const double size = std::sqrt(0.875 * old_root[i] * old_root[i] + 0.125 * g * g);
+      const double divisor = size / 0.25 + args.epsilon;
+      const double direction =
+          (divisor > 0 ? moment / 0.5 / divisor : 0) + (decoupled ? 0.25 * w : 0);
+      const bool is_left = i < kBegin;
+      ASSERT_NEAR(first[i], is_left ? old_first[i] : moment, 1e-6) << i;
+      ASSERT_NEAR(root[i], is_left ? old_root[i] : size, 1e-6) << i;
+      ASSERT_NEAR(weights[i], is_left ? w : w - 0.5 * direction, 2e-6) << i;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Floats,
                          testing::Values(&kFloatsReference
 #if defined(__x86_64__)

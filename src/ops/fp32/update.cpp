@@ -42,25 +42,26 @@ void momentum(const OpContext& c, bool look_ahead) {
   });
 }
 
-// Keeps the root of the second moment, as the integer op does.
 void adam(const OpContext& c, bool decoupled) {
   const Step step(c);
   const StepScalars& s = *c.scalars;
-  const auto beta1 = static_cast<float>(s.beta1), beta2 = static_cast<float>(s.beta2);
-  const auto first_part = static_cast<float>(1 - power(s.beta1, s.step + 1));
-  const auto root_part = static_cast<float>(std::sqrt(1 - power(s.beta2, s.step + 1)));
-  const auto epsilon = static_cast<float>(s.epsilon);
-  auto *first = c.parameters[0].moments[0].as<float>(),
-       *root = c.parameters[0].moments[1].as<float>();
-  for_each(c, c.parameters[0].mantissa.count(), [&](int64_t i) {
-    const float gradient = decoupled ? step.gradient[i] * step.scale : step.decayed(i);
-    first[i] = beta1 * first[i] + (1 - beta1) * gradient;
-    root[i] = std::sqrt(beta2 * root[i] * root[i] + (1 - beta2) * gradient * gradient);
-    const float size = root[i] / root_part + epsilon;
-    float direction = size > 0 ? first[i] / first_part / size : 0.0f;
-    if (decoupled) direction += step.decay * step.weights[i];
-    step.weights[i] -= step.rate * direction;
-  });
+  const ParameterView& p = c.parameters[0];
+  const kernels::FloatAdam args = {
+      .weights = step.weights,
+      .first = p.moments[0].as<float>(),
+      .root = p.moments[1].as<float>(),
+      .gradient = step.gradient,
+      .scale = step.scale,
+      .decay = step.decay,
+      .rate = step.rate,
+      .beta1 = static_cast<float>(s.beta1),
+      .beta2 = static_cast<float>(s.beta2),
+      .first_part = static_cast<float>(1 - power(s.beta1, s.step + 1)),
+      .root_part = static_cast<float>(std::sqrt(1 - power(s.beta2, s.step + 1))),
+      .epsilon = static_cast<float>(s.epsilon),
+      .decoupled = decoupled};
+  for_ranges(c, p.mantissa.count(),
+             [&](int64_t begin, int64_t end) { c.kernels->floats->adam(args, begin, end); });
 }
 
 void gradient_norm(const OpContext& c) {
@@ -112,9 +113,9 @@ const OpFunctions kUpdateMomentum = {.forward = [](const OpContext& c) { momentu
 const OpFunctions kUpdateNesterov = {.forward = [](const OpContext& c) { momentum(c, true); },
                                      .kernel = loops_name};
 const OpFunctions kUpdateAdam = {.forward = [](const OpContext& c) { adam(c, false); },
-                                 .kernel = loops_name};
+                                 .kernel = floats_name};
 const OpFunctions kUpdateAdamW = {.forward = [](const OpContext& c) { adam(c, true); },
-                                  .kernel = loops_name};
+                                  .kernel = floats_name};
 const OpFunctions kGradientNorm = {.forward = gradient_norm, .kernel = loops_name};
 
 }  // namespace mantissa::ops::fp32
