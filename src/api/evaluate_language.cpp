@@ -42,7 +42,7 @@ Result<EvaluationOutcome> evaluate_language(const InferenceConfig& config, Froze
                                             const Observer& observer) {
   MANTISSA_ASSIGN(const LanguageOptions options, language_options(network.description.network));
   const std::string source = config.data.empty() ? network.description.data : config.data;
-  const Vocabulary vocabulary(network.description.class_names);
+  MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of(network.description));
   const TextOptions text{.sequence = options.sequence, .task = options.task};
   MANTISSA_ASSIGN(const std::vector<Token> tokens, load_test_tokens(source, vocabulary, text));
   const Examples examples = examples_for(vocabulary, tokens, text, kTestMasks);

@@ -13,7 +13,8 @@ constexpr uint64_t kChosen = 9830, kMasked = 52429, kRandom = 58982;
 
 struct Masking {
   int64_t sequence;
-  Token mask;  // and as many tokens that are none
+  Token mask;
+  std::vector<Token> ordinary;  // tokens that stand for text
   uint64_t seed;
 
   uint64_t bits(uint32_t epoch, uint32_t example, int64_t place) const {
@@ -26,9 +27,17 @@ struct Masking {
   Token replaced(Token token, uint64_t bits) const {
     const uint64_t action = (bits >> 16) & 0xFFFF;
     if (action < kMasked) return mask;
-    return action < kRandom ? static_cast<Token>(((bits >> 32) * mask) >> 32) : token;
+    return action < kRandom ? ordinary[((bits >> 32) * ordinary.size()) >> 32] : token;
   }
 };
+
+std::vector<Token> ordinary_tokens(const Vocabulary& vocabulary) {
+  std::vector<Token> tokens;
+  for (size_t i = 0; i < vocabulary.names().size(); ++i) {
+    if (!vocabulary.is_special(static_cast<Token>(i))) tokens.push_back(static_cast<Token>(i));
+  }
+  return tokens;
+}
 
 }  // namespace
 
@@ -41,7 +50,7 @@ std::vector<TensorSpec> masked_specs(int64_t sequence) {
 
 Examples masked_examples(std::span<const Token> tokens, int64_t sequence,
                          const Vocabulary& vocabulary, uint64_t seed) {
-  const Masking masking{sequence, static_cast<Token>(vocabulary.names().size() - 1), seed};
+  const Masking masking{sequence, vocabulary.mask().value_or(0), ordinary_tokens(vocabulary), seed};
   Examples examples;
   examples.count = text_example_count(std::ssize(tokens), sequence);
   examples.specs = masked_specs(sequence);

@@ -35,8 +35,9 @@ Status check_length(const std::string& path, int64_t count, int64_t sequence) {
 
 // The vocabulary and a token that stands for what is to be found.
 Result<Vocabulary> with_mask(Vocabulary vocabulary) {
+  if (vocabulary.wordpiece() != nullptr) return vocabulary;  // which has one
   if (vocabulary.tokens() == Tokens::kBytes) {
-    return invalid_input("tokens: masked language models know characters, not bytes");
+    return invalid_input("tokens: masked language models know characters and pieces, not bytes");
   }
   std::vector<std::string> names = vocabulary.names();
   names.push_back(kMaskName);
@@ -49,10 +50,12 @@ Error in_file(const std::string& path, const Error& error) {
 
 // The file's bytes and all that examples depend on beside them.
 std::string text_sha256(const TextOptions& options, std::string_view kind,
-                        std::string_view contents) {
+                        const Vocabulary& vocabulary, std::string_view contents) {
+  const bool is_from_file = !options.vocabulary_file.empty() && vocabulary.wordpiece() != nullptr;
   return sha256_hex(std::string(kind) + "\n" + std::string(tokens_name(options.tokens)) +
-                    (options.pieces > 0 ? " " + std::to_string(options.pieces) : "") + "\n" +
-                    std::to_string(options.sequence) + "\n" + std::string(contents));
+                    (options.pieces > 0 ? " " + std::to_string(options.pieces) : "") +
+                    (is_from_file ? " " + sha256_hex(to_json(*vocabulary.wordpiece())) : "") +
+                    "\n" + std::to_string(options.sequence) + "\n" + std::string(contents));
 }
 
 // Pairs as lines.
@@ -84,6 +87,33 @@ Result<std::vector<Token>> encode_pairs(const std::string& path, const Vocabular
                        " tokens; choose a larger --sequence, or a longer text");
 }
 
+// The vocabulary of a text that is no parallel one: of a file, or learned.
+Result<Vocabulary> text_vocabulary(const std::string& path, std::string_view text,
+                                   const TextOptions& options) {
+  if (!options.vocabulary_file.empty()) {
+    MANTISSA_ASSIGN(WordPiece tokenizer, read_wordpiece(options.vocabulary_file));
+    auto vocabulary = Vocabulary::of(std::move(tokenizer));
+    return vocabulary.ok() ? std::move(vocabulary)
+                           : in_file(options.vocabulary_file, vocabulary.error());
+  }
+  auto vocabulary = vocabulary_of(text, options.tokens, options.pieces);
+  if (!vocabulary.ok()) return in_file(path, vocabulary.error());
+  if (options.task == TextTask::kMasks) return with_mask(std::move(*vocabulary));
+  return vocabulary;
+}
+
+// What the vocabulary does not know of a text.
+void note_unknown(std::span<const Token> tokens, Text& text) {
+  const WordPiece* wordpiece = text.vocabulary.wordpiece();
+  if (wordpiece == nullptr) return;
+  const auto unknown = std::count(tokens.begin(), tokens.end(), wordpiece->unknown());
+  if (unknown == 0) return;
+  text.notes.push_back(std::to_string(unknown) + " of " + std::to_string(tokens.size()) +
+                       " tokens are " + wordpiece->options().unknown + ": words of more than " +
+                       std::to_string(wordpiece->options().longest_word) +
+                       " characters, or with characters that the vocabulary lacks");
+}
+
 Result<Text> load_pairs(const std::string& path, const TextOptions& options) {
   MANTISSA_ASSIGN(const ParallelText pairs, load_parallel_text(path));
   const std::string train = lines_text(pairs.train), validation = lines_text(pairs.validation),
@@ -108,7 +138,7 @@ Result<Text> load_pairs(const std::string& path, const TextOptions& options) {
   if (pairs.skipped > 0) {
     text.notes.push_back(std::to_string(pairs.skipped) + " lines are left out: a side is empty");
   }
-  text.sha256 = text_sha256(options, "pairs", pairs.sha256);
+  text.sha256 = text_sha256(options, "pairs", text.vocabulary, pairs.sha256);
   return text;
 }
 
@@ -123,14 +153,12 @@ Result<Text> load_text(const std::string& path, const TextOptions& options) {
   if (options.task == TextTask::kTranslation) return load_pairs(path, options);
   const bool masks = options.task == TextTask::kMasks;
   MANTISSA_ASSIGN(const std::string bytes, read_text(path));
-  auto vocabulary = vocabulary_of(bytes, options.tokens, options.pieces);
-  if (!vocabulary.ok()) return in_file(path, vocabulary.error());
   Text text;
-  text.vocabulary = std::move(*vocabulary);
-  if (masks) {
-    MANTISSA_ASSIGN(text.vocabulary, with_mask(std::move(text.vocabulary)));
-  }
-  MANTISSA_ASSIGN(const std::vector<Token> tokens, text.vocabulary.encode(bytes));
+  MANTISSA_ASSIGN(text.vocabulary, text_vocabulary(path, bytes, options));
+  auto encoded = text.vocabulary.encode(bytes);
+  if (!encoded.ok()) return in_file(path, encoded.error());
+  const std::vector<Token> tokens = std::move(*encoded);
+  note_unknown(tokens, text);
   const auto count = std::ssize(tokens);
   MANTISSA_RETURN_IF_ERROR(check_length(path, count, options.sequence));
   const Parts parts(count);
@@ -138,7 +166,8 @@ Result<Text> load_text(const std::string& path, const TextOptions& options) {
   text.train.assign(begin, begin + parts.first);
   text.validation.assign(begin + parts.first, begin + parts.second);
   text.test.assign(begin + parts.second, tokens.end());
-  text.sha256 = text_sha256(options, masks ? "masked text 90 5 5" : "text 90 5 5", bytes);
+  text.sha256 =
+      text_sha256(options, masks ? "masked text 90 5 5" : "text 90 5 5", text.vocabulary, bytes);
   return text;
 }
 

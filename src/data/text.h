@@ -26,7 +26,8 @@ enum class TextTask : uint8_t {
 struct TextOptions {
   int64_t sequence = 0;  // tokens of an example
   Tokens tokens = Tokens::kCharacters;
-  int64_t pieces = 0;  // of kPieces: the size of the vocabulary
+  int64_t pieces = 0;                // of kPieces and kWordPieces: the size of the vocabulary
+  std::string vocabulary_file = {};  // in its place, of kWordPieces: as read_wordpiece takes it
   TextTask task = TextTask::kNextToken;
 };
 

@@ -9,6 +9,7 @@
 
 #include "data/code_point.h"
 #include "data/sentence_piece.h"
+#include "data/wordpiece_learner.h"
 
 namespace mantissa {
 namespace {
@@ -47,20 +48,42 @@ std::string text_place(std::string_view text, size_t at) {
 }
 
 Result<Tokens> parse_tokens(std::string_view text) {
-  for (const Tokens tokens : {Tokens::kCharacters, Tokens::kBytes, Tokens::kPieces}) {
+  for (const Tokens tokens :
+       {Tokens::kCharacters, Tokens::kBytes, Tokens::kPieces, Tokens::kWordPieces}) {
     if (text == tokens_name(tokens)) return tokens;
   }
   return invalid_input("unknown tokens '" + std::string(text) +
-                       "'; choose characters, bytes or sentencepiece");
+                       "'; choose characters, bytes, sentencepiece or wordpiece");
 }
 
 std::string_view tokens_name(Tokens tokens) {
-  return tokens == Tokens::kBytes    ? "bytes"
-         : tokens == Tokens::kPieces ? "sentencepiece"
-                                     : "characters";
+  constexpr std::array<std::string_view, 4> kNames = {"characters", "bytes", "sentencepiece",
+                                                      "wordpiece"};
+  return kNames[static_cast<size_t>(tokens)];
+}
+
+Result<Vocabulary> Vocabulary::of(WordPiece tokenizer) {
+  if (std::ssize(tokenizer.pieces()) > kMostCharacters) {
+    return invalid_input("the tokenizer has " + std::to_string(tokenizer.pieces().size()) +
+                         " pieces; networks know at most " + std::to_string(kMostCharacters));
+  }
+  Vocabulary vocabulary(tokenizer.pieces());
+  vocabulary.wordpiece_ = std::make_shared<const WordPiece>(std::move(tokenizer));
+  return vocabulary;
+}
+
+std::optional<Token> Vocabulary::mask() const {
+  if (wordpiece_) return static_cast<Token>(wordpiece_->mask());
+  if (names_.empty() || names_.back() != kMaskName) return std::nullopt;
+  return static_cast<Token>(names_.size() - 1);
+}
+
+bool Vocabulary::is_special(Token token) const {
+  return wordpiece_ ? wordpiece_->is_special(token) : token == mask();
 }
 
 Tokens Vocabulary::tokens() const {
+  if (wordpiece_) return Tokens::kWordPieces;
   if (!names_.empty() && names_[0] == kUnknownPiece) return Tokens::kPieces;
   return names_.size() == kBytes && names_[0] == byte_name(0) ? Tokens::kBytes
                                                               : Tokens::kCharacters;
@@ -68,6 +91,7 @@ Tokens Vocabulary::tokens() const {
 
 std::optional<Token> Vocabulary::line_feed() const {
   if (tokens() == Tokens::kBytes) return Token{'\n'};
+  if (wordpiece_) return std::nullopt;  // a space like others
   const auto found = std::find(names_.begin(), names_.end(), "\n");
   if (found == names_.end()) return std::nullopt;
   return static_cast<Token>(found - names_.begin());
@@ -85,7 +109,21 @@ Status Vocabulary::check_known(std::string_view text, const PlaceText& place) co
   });
 }
 
+Result<std::vector<Token>> Vocabulary::encode_words(std::string_view text) const {
+  std::vector<Token> tokens;
+  while (!text.empty()) {
+    MANTISSA_ASSIGN(const std::vector<int32_t> numbers, wordpiece_->encode(next_text_part(text)));
+    tokens.insert(tokens.end(), numbers.begin(), numbers.end());
+  }
+  return tokens;
+}
+
 Result<std::vector<Token>> Vocabulary::encode(std::string_view text, const PlaceText& place) const {
+  if (wordpiece_) {
+    MANTISSA_RETURN_IF_ERROR(
+        for_characters(text, place, [](std::string_view, size_t) { return Status(); }));
+    return encode_words(text);
+  }
   std::vector<Token> tokens;
   tokens.reserve(text.size());
   if (this->tokens() == Tokens::kBytes) {
@@ -112,6 +150,10 @@ std::string Vocabulary::decode(std::span<const Token> tokens) const {
   std::string text;
   for (const Token token : tokens) {
     if (token >= names_.size()) continue;
+    if (wordpiece_) {
+      text += wordpiece_->text_of(token);
+      continue;
+    }
     text += kind == Tokens::kBytes    ? std::string(1, static_cast<char>(token))
             : kind == Tokens::kPieces ? piece_text(names_[token])
                                       : names_[token];
@@ -120,12 +162,9 @@ std::string Vocabulary::decode(std::span<const Token> tokens) const {
 }
 
 int64_t Vocabulary::characters(std::span<const Token> tokens) const {
-  if (this->tokens() != Tokens::kPieces) return std::ssize(tokens);
-  int64_t count = 0;
-  for (const Token token : tokens) {
-    for (const char c : piece_text(names_[token])) count += (c & 0xC0) != 0x80;
-  }
-  return count;
+  if (this->tokens() != Tokens::kPieces && !wordpiece_) return std::ssize(tokens);
+  const std::string text = decode(tokens);
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
 Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t pieces) {
@@ -141,6 +180,10 @@ Result<Vocabulary> vocabulary_of(std::string_view text, Tokens tokens, int64_t p
         characters.insert(character);
         return Status();
       }));
+  if (tokens == Tokens::kWordPieces) {
+    MANTISSA_ASSIGN(WordPiece tokenizer, learn_wordpiece(text, pieces));
+    return Vocabulary::of(std::move(tokenizer));
+  }
   if (tokens == Tokens::kPieces) {
     MANTISSA_ASSIGN(names, learn_pieces(text, pieces));
     return Vocabulary(std::move(names));

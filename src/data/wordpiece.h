@@ -56,6 +56,9 @@ class WordPiece {
   // what is not UTF-8.
   Result<std::vector<int32_t>> encode(std::string_view text) const;
 
+  // A token's piece as text: behind a space if it begins a word, and empty if it is special.
+  std::string text_of(int32_t token) const;
+
  private:
   WordPiece() = default;
   void encode_part(std::string_view text, std::vector<int32_t>& tokens) const;

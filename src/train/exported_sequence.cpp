@@ -41,9 +41,10 @@ Result<onnx::ExportedModel> export_sequence(const SequenceExport& from, onnx::Ex
 Result<onnx::ExportedModel> export_sequences(const FrozenNetwork& network,
                                              onnx::ExportTarget target) {
   const FrozenDescription& d = network.description;
-  return export_sequence(
-      {network.graph, network.state, d.format}, target,
-      {{"mantissa.data", d.data}, {"mantissa.weights_sha256", d.weights_sha256}});
+  std::map<std::string, std::string> metadata = {{"mantissa.data", d.data},
+                                                 {"mantissa.weights_sha256", d.weights_sha256}};
+  if (!d.tokenizer.empty()) metadata["mantissa.tokenizer"] = d.tokenizer;
+  return export_sequence({network.graph, network.state, d.format}, target, std::move(metadata));
 }
 
 Result<onnx::ExportedModel> export_encoder(const Encoder& encoder, onnx::ExportTarget target) {

@@ -29,7 +29,7 @@ Result<MaskedText> encode(const Vocabulary& vocabulary, const std::string& text,
     result.tokens.insert(result.tokens.end(), part.begin(), part.end());
     if (mask == std::string::npos) break;
     result.masks.push_back(std::ssize(result.tokens));
-    result.tokens.push_back(static_cast<int32_t>(vocabulary.names().size() - 1));
+    result.tokens.push_back(*vocabulary.mask());
     at = mask + std::strlen(kMaskName);
   }
   if (result.masks.empty()) {
@@ -44,12 +44,12 @@ Result<MaskedText> encode(const Vocabulary& vocabulary, const std::string& text,
 
 std::vector<TokenGuess> guesses_of(const TokenLogits& logits, const Vocabulary& vocabulary,
                                    int64_t top, const kernels::SoftmaxKernels& softmax) {
-  constexpr int kProbabilityFraction = 30;
+  constexpr int kProbabilityFraction = 30, kMostSpecial = 5;
   const std::vector<int32_t> probabilities = probabilities_of(logits, softmax);
   std::vector<TokenGuess> guesses;
-  for (const Token token : by_logits(logits, top + 1)) {
+  for (const Token token : by_logits(logits, top + kMostSpecial)) {
     if (std::ssize(guesses) == top) break;
-    if (token + size_t{1} == vocabulary.names().size()) continue;
+    if (vocabulary.is_special(token)) continue;
     guesses.push_back(
         {vocabulary.names()[token], std::ldexp(probabilities[token], -kProbabilityFraction)});
   }
@@ -62,8 +62,8 @@ Result<std::vector<std::vector<TokenGuess>>> fill_masks(FrozenNetwork& network,
                                                         const std::string& text, int64_t top,
                                                         ThreadPool& pool, Isa isa) {
   MANTISSA_ASSIGN(const LanguageOptions language, language_options(network.description.network));
-  const Vocabulary vocabulary(network.description.class_names);
-  if (language.task != TextTask::kMasks || !vocabulary.has_mask()) {
+  MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of(network.description));
+  if (language.task != TextTask::kMasks || !vocabulary.mask()) {
     return invalid_input("network '" + network.description.network.name +
                          "' is no masked language model, such as bert_tiny");
   }

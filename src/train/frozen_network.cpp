@@ -52,6 +52,7 @@ std::string description_text(const FrozenDescription& d) {
                                 {"loss", ops::loss_of(d.options.loss).name},
                                 {"weights_sha256", d.weights_sha256}};
   if (d.table) description["table"] = to_json(*d.table);
+  if (!d.tokenizer.empty()) description["tokenizer"] = d.tokenizer;
   return description.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -97,6 +98,8 @@ Result<FrozenDescription> parse_description(const std::string& text, const std::
     if (json.contains("table")) {
       MANTISSA_ASSIGN(d.table, parse_table_schema(json.at("table").get<std::string>()));
     }
+    d.tokenizer = json.value("tokenizer", "");
+    MANTISSA_RETURN_IF_ERROR(vocabulary_of(d));
     if (network == nullptr) MANTISSA_RETURN_IF_ERROR(take_model(json, model, d.options));
   } catch (const nlohmann::json::exception&) {
     return damaged;
@@ -157,6 +160,15 @@ std::vector<int> weight_tensors(const Graph& graph, const StateLayout& layout) {
 }
 
 }  // namespace
+
+Result<Vocabulary> vocabulary_of(const FrozenDescription& description) {
+  if (description.tokenizer.empty()) return Vocabulary(description.class_names);
+  MANTISSA_ASSIGN(WordPiece tokenizer, parse_wordpiece(description.tokenizer));
+  if (tokenizer.pieces() != description.class_names) {
+    return invalid_input("its tokenizer has other pieces than its network");
+  }
+  return Vocabulary::of(std::move(tokenizer));
+}
 
 Status check_examples(const FrozenNetwork& network, const std::string& path) {
   const FrozenDescription& d = network.description;

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "data/table_schema.h"
+#include "data/vocabulary.h"
 #include "formats/safetensors.h"
 #include "graph/graph.h"
 #include "models/models.h"
@@ -30,6 +31,7 @@ struct FrozenDescription {
   std::string weights_sha256;  // of the training state that it was frozen from
   FrozenForm form = FrozenForm::kScaleOffset;
   std::optional<TableSchema> table = {};  // the columns of the tables that it takes
+  std::string tokenizer = {};             // to_json(WordPiece), of a language model that has one
 };
 
 struct FrozenNetwork {
@@ -37,6 +39,9 @@ struct FrozenNetwork {
   Graph graph;
   State state;
 };
+
+// The tokens that a language model knows.
+Result<Vocabulary> vocabulary_of(const FrozenDescription& description);
 
 // An error unless the network takes pictures or tables, which `eval` and `predict` are for.
 Status check_examples(const FrozenNetwork& network, const std::string& path);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <memory>
 #include <span>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "base/random.h"
@@ -26,14 +28,30 @@ void divide_by_temperature(double temperature, TokenLogits& logits) {
   }
 }
 
-Token draw(TokenLogits logits, const GenerationOptions& options,
+// A prompt's tokens. An error names the first of its words that the vocabulary lacks.
+Result<std::vector<Token>> encode_prompt(const Vocabulary& vocabulary, const std::string& prompt) {
+  MANTISSA_ASSIGN(std::vector<Token> tokens, vocabulary.encode(prompt));
+  if (tokens.empty()) return invalid_input("name some text to begin with");
+  if (vocabulary.wordpiece() == nullptr) return tokens;
+  std::istringstream words(prompt);
+  for (std::string word; words >> word;) {
+    MANTISSA_ASSIGN(const std::vector<Token> found, vocabulary.encode(word));
+    const auto unknown = static_cast<Token>(vocabulary.wordpiece()->unknown());
+    if (std::find(found.begin(), found.end(), unknown) == found.end()) continue;
+    return invalid_input("the network does not know '" + word + "'");
+  }
+  return tokens;
+}
+
+// No token is drawn that stands for no text.
+Token draw(TokenLogits logits, const GenerationOptions& options, const Vocabulary& vocabulary,
            const kernels::SoftmaxKernels& softmax, uint64_t place) {
   std::vector<Token> order = by_logits(logits);
+  std::erase_if(order, [&](Token token) { return vocabulary.is_special(token); });
   if (options.temperature == 0) return order[0];
   divide_by_temperature(options.temperature, logits);
-  const auto classes = std::ssize(logits.mantissas);
   const std::vector<int32_t> probabilities = probabilities_of(logits, softmax);
-  if (options.top_k > 0 && options.top_k < classes) order.resize(options.top_k);
+  if (options.top_k > 0 && options.top_k < std::ssize(order)) order.resize(options.top_k);
   uint64_t sum = 0;
   for (const Token token : order) sum += static_cast<uint64_t>(probabilities[token]);
   if (sum == 0) return order[0];
@@ -58,11 +76,10 @@ Result<std::string> generate_text(FrozenNetwork& network, const GenerationOption
                                 : "' translates, with mantissa translate") +
                          ": it does not go on with a text");
   }
-  const Vocabulary vocabulary(network.description.class_names);
-  auto encoded = vocabulary.encode(options.prompt);
+  MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of(network.description));
+  auto encoded = encode_prompt(vocabulary, options.prompt);
   if (!encoded.ok()) return invalid_input("prompt: " + encoded.error().message);
   std::vector<Token> tokens = std::move(*encoded);
-  if (tokens.empty()) return invalid_input("prompt: name some text to begin with");
   const kernels::KernelTable table = kernels::select_kernels(isa);
   MANTISSA_ASSIGN(
       const std::unique_ptr<Decoder> decoder,
@@ -75,7 +92,8 @@ Result<std::string> generate_text(FrozenNetwork& network, const GenerationOption
     // one, and all are computed again.
     const bool goes_on = i > 0 && used == std::ssize(tokens);
     MANTISSA_RETURN_IF_ERROR(decoder->run(1, goes_on ? used - 1 : 0, used));
-    const Token token = draw(decoder->logits(0), options, *table.softmax, static_cast<uint64_t>(i));
+    const Token token =
+        draw(decoder->logits(0), options, vocabulary, *table.softmax, static_cast<uint64_t>(i));
     tokens.push_back(token);
     const std::string piece = vocabulary.decode({&token, 1});
     text += piece;

@@ -242,6 +242,29 @@ Status take_network(const std::map<std::string, std::string>& settings, RunConfi
   return {};
 }
 
+// How many pieces of words there are, or the file that has them.
+Status take_vocabulary(bool translates, RunConfig& config) {
+  const bool has_words = config.tokens == Tokens::kWordPieces;
+  if (has_words && translates) {
+    return invalid_input(
+        "tokens wordpiece: loses spaces and line feeds; networks that translate take "
+        "sentencepiece, "
+        "characters or bytes");
+  }
+  if (!has_words && !config.vocabulary_file.empty()) {
+    return invalid_input("vocabulary: the file of a tokenizer is for --tokens wordpiece, and " +
+                         config.vocabulary_file + " is no number of pieces");
+  }
+  const bool has_pieces = has_words || config.tokens == Tokens::kPieces;
+  if (!has_pieces && config.vocabulary > 0) {
+    return invalid_input("vocabulary: is for --tokens sentencepiece and wordpiece; " +
+                         std::string(tokens_name(config.tokens)) + " are as many as there are");
+  }
+  const bool is_open = config.vocabulary == 0 && config.vocabulary_file.empty();
+  if (has_pieces && is_open) config.vocabulary = kUsualPieces;
+  return {};
+}
+
 // Language models read a text, in sequences; their optimizer is Adam unless another is named.
 Status take_language(const std::map<std::string, std::string>& settings, RunConfig& config) {
   constexpr int64_t kSequence = 128, kSentence = 64;
@@ -269,11 +292,7 @@ Status take_language(const std::map<std::string, std::string>& settings, RunConf
   const bool translates = text_options(config).task == TextTask::kTranslation;
   if (config.sequence == 0) config.sequence = translates ? kSentence : kSequence;
   if (translates && !settings.contains("tokens")) config.tokens = Tokens::kPieces;
-  if (config.tokens == Tokens::kPieces && config.vocabulary == 0) config.vocabulary = kUsualPieces;
-  if (config.tokens != Tokens::kPieces && config.vocabulary > 0) {
-    return invalid_input("vocabulary: is for --tokens sentencepiece; " +
-                         std::string(tokens_name(config.tokens)) + " are as many as there are");
-  }
+  MANTISSA_RETURN_IF_ERROR(take_vocabulary(translates, config));
   if (config.loss != ops::LossKind::kCrossEntropy) {
     return invalid_input(
         "loss mse: is for networks of pictures; language models have cross-entropy");
@@ -358,6 +377,7 @@ TextOptions text_options(const RunConfig& config) {
   return {.sequence = config.sequence,
           .tokens = config.tokens,
           .pieces = config.vocabulary,
+          .vocabulary_file = config.vocabulary_file,
           .task = task};
 }
 

@@ -17,6 +17,11 @@ Machine behind_frozen(const RunInference& run) {
   return {run.machine.pool, run.machine.arena.subspan(front), run.machine.isa};
 }
 
+std::string tokenizer_of(const RunData& data) {
+  const WordPiece* wordpiece = data.text ? data.text->vocabulary.wordpiece() : nullptr;
+  return wordpiece == nullptr ? "" : to_json(*wordpiece);
+}
+
 }  // namespace
 
 Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data) {
@@ -33,10 +38,11 @@ Task run_task(const RunConfig& config, const RunPlan& plan, const RunData& data)
 Result<FrozenNetwork> freeze_run(const RunInference& run, State& state) {
   const RunPlan& plan = run.plan;
   const FrozenForm form = frozen_form(plan.graph, run.config.format);
-  FrozenNetwork frozen{{plan.network, plan.options, run.config.format, run.data.class_names,
-                        run.data.name, state.sha256(StateGroup::kStatistics), form, run.data.table},
-                       freeze_graph(plan.graph, form),
-                       State(plan.frozen_layout, run.machine.arena)};
+  FrozenNetwork frozen{
+      {plan.network, plan.options, run.config.format, run.data.class_names, run.data.name,
+       state.sha256(StateGroup::kStatistics), form, run.data.table, tokenizer_of(run.data)},
+      freeze_graph(plan.graph, form),
+      State(plan.frozen_layout, run.machine.arena)};
   MANTISSA_ASSIGN(
       OrderedBatches batches,
       OrderedBatches::create(run.data.training_examples(), run.config.micro_batch_size,

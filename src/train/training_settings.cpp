@@ -34,6 +34,16 @@ Status set_text(const std::string& text, Config& config) {
   return {};
 }
 
+// A number of pieces, or the file of a tokenizer.
+Status parse_vocabulary(const std::string& text, Config& config) {
+  const bool is_number =
+      text.empty() || text[0] == '-' || text.find_first_not_of("0123456789") == std::string::npos;
+  config.vocabulary_file = is_number ? "" : text;
+  config.vocabulary = 0;
+  if (!is_number) return {};
+  return integer<&Config::vocabulary, kLeastPieces, kMostCharacters>("vocabulary", text, config);
+}
+
 Status real(const char* name, const std::string& text, double low, double high, double& field) {
   MANTISSA_ASSIGN(const double value, parse_real(name, text, low, high));
   field = value;
@@ -256,16 +266,19 @@ const Setting kSettings[] = {
        return integer<&Config::sequence, 1, kLongestSequence>("sequence", text, c);
      },
      [](const Config& c) { return c.sequence == 0 ? "" : std::to_string(c.sequence); }, true},
-    {"tokens", "tokens of a text: characters (UTF-8), bytes, or sentencepiece: pieces of words",
+    {"tokens",
+     "tokens of a text: characters (UTF-8), bytes, or pieces of words: sentencepiece, wordpiece",
      "characters", kValue, kIdentity,
      [](S text, Config& c) { return assign(parse_tokens(text), c.tokens); },
      [](const Config& c) { return std::string(c.sequence == 0 ? "" : tokens_name(c.tokens)); }, true},
-    {"vocabulary", "pieces of words to learn, with --tokens sentencepiece (left out: 4000)", "",
-     kValue, kIdentity,
-     [](S text, Config& c) {
-       return integer<&Config::vocabulary, kLeastPieces, kMostCharacters>("vocabulary", text, c);
+    {"vocabulary",
+     "pieces of words to learn, with --tokens sentencepiece or wordpiece (left out: 4000), or with "
+     "wordpiece the file of a tokenizer: vocab.txt or tokenizer.json",
+     "", kValue, kIdentity, parse_vocabulary,
+     [](const Config& c) {
+       return c.vocabulary == 0 ? c.vocabulary_file : std::to_string(c.vocabulary);
      },
-     [](const Config& c) { return c.vocabulary == 0 ? "" : std::to_string(c.vocabulary); }, true},
+     true},
     {"buckets",
      "lengths that batches of sentences, or of texts of a table, are padded to: similar ones go "
      "together (left out: 4; 1: all are padded to --sequence)",

@@ -167,7 +167,7 @@ Result<Translations> translate_sentences(FrozenNetwork& network,
                                          Isa isa, const TranslationObserver& observer) {
   const std::string& name = network.description.network.name;
   const auto language = language_options(network.description.network);
-  const Vocabulary vocabulary(network.description.class_names);
+  MANTISSA_ASSIGN(const Vocabulary vocabulary, vocabulary_of(network.description));
   const auto end = vocabulary.line_feed();
   if (!language.ok() || language->task != TextTask::kTranslation || !end) {
     return invalid_input("network '" + name + "' does not translate, as transformer_nmt does");

@@ -46,7 +46,7 @@ refuses "a temperature below 0" 2 'temperature' \
 
 # fp32, dynamic fixed point, an exponent for each token, tied weights, bytes.
 for choice in '--format fp32' '--format dfp8' '--format bfp:block=channel,blocks=token' '--tied' '--tokens bytes' \
-  '--tokens sentencepiece --vocabulary 64'; do
+  '--tokens sentencepiece --vocabulary 64' '--tokens wordpiece --vocabulary 64'; do
   # shellcheck disable=SC2086
   run train "${small[@]}" --steps 3 $choice --out "$folder/c" --overwrite
   holds "train $choice" eval '((status == 0))'
@@ -100,6 +100,41 @@ evaluates_alike() {
   cp "$folder/stdout" "$folder/eval.json"
   holds "$1" eval '[[ $(json "[\"bits_per_token\"]" "$folder/eval.json") == "$bits" ]]'
 }
+
+# WordPiece, learned or from a file, goes with the frozen network.
+words=(--data "$text" --sequence 32 --width 0.5 --batch-size 8 --tokens wordpiece)
+run train --model transformer_lm "${words[@]}" --vocabulary 64 --steps 40 --out "$folder/w"
+holds "train on WordPiece" eval '((status == 0))'
+evaluates_alike "eval of WordPiece" "$folder/w"
+run eval --checkpoint "$folder/w"
+holds "eval prints bits per character of words" grep -q 'bits per character, loss' "$folder/stdout"
+accepts "generate words" '^The line' generate --checkpoint "$folder/w" --prompt 'The line' --length 9
+holds "no special token is drawn" eval '! grep -q "\[[A-Z]*\]" "$folder/stdout"'
+refuses "a prompt with a word that is unknown" 2 "does not know 'xyz!'" \
+  generate --checkpoint "$folder/w" --prompt 'The xyz!'
+accepts "export of WordPiece" '' export --checkpoint "$folder/w" --out "$folder/w.onnx"
+holds "the tokenizer goes with the export" grep -qa 'mantissa.tokenizer' "$folder/w.onnx"
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' the line says one and are two '##s' . >"$folder/vocab.txt"
+run train --model bert_tiny "${words[@]}" --vocabulary "$folder/vocab.txt" --steps 20 --out "$folder/wm"
+holds "WordPiece of a file" eval '((status == 0))'
+holds "what the file lacks is said" grep -q 'tokens are \[UNK\]' "$folder/stderr"
+evaluates_alike "eval of WordPiece with masks" "$folder/wm"
+accepts "fill-mask of words" "^'[a-z.#]*' [0-9.]* %, '" \
+  fill-mask --checkpoint "$folder/wm" --text 'The [MASK] says' --top 3
+run train --model bert_tiny "${words[@]}" --vocabulary "$folder/vocab.txt" --steps 20 --out "$folder/wm" --resume
+holds "a run of WordPiece resumes by the same words" eval '((status == 0))'
+refuses "more pieces than the text gives" 2 'gives [0-9]* pieces.*choose --vocabulary' \
+  train --model bert_tiny "${words[@]}" --vocabulary 5000 --out "$folder/x"
+refuses "fewer pieces than there are" 2 '64 to 65536' \
+  train --model bert_tiny "${words[@]}" --vocabulary 5 --out "$folder/x"
+refuses "a vocabulary that is not there" 2 'none.txt' \
+  train --model bert_tiny "${words[@]}" --vocabulary "$folder/none.txt" --out "$folder/x"
+refuses "a vocabulary that is a text" 2 'twice' \
+  train --model bert_tiny "${words[@]}" --vocabulary "$text" --out "$folder/x"
+refuses "the file of a tokenizer for characters" 2 'is for --tokens wordpiece' \
+  train --model bert_tiny --data "$text" --vocabulary "$folder/vocab.txt" --out "$folder/x"
+refuses "WordPiece for translation" 2 'sentencepiece' train --model transformer_nmt --data "$text" \
+  --tokens wordpiece --out "$folder/x"
 
 # A masked language model.
 masked=(--model bert_tiny --data "$text" --sequence 32 --width 0.5 --batch-size 8)

@@ -1,0 +1,21 @@
+// The words that BERT's tokenizer divides texts into (Devlin et al. 2018), before they become
+// pieces.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "data/wordpiece.h"
+
+namespace mantissa {
+
+// The place of the first byte that is not UTF-8, or the size of the text.
+size_t first_not_utf8(std::string_view text);
+
+// Calls visit(word) for each word of a text in UTF-8: normalised as the options say, without
+// control characters, divided at white space and around punctuation, which is a word for each
+// character.
+void for_bert_words(std::string_view text, const WordPieceOptions& options,
+                    const std::function<void(std::string_view word)>& visit);
+
+}  // namespace mantissa
