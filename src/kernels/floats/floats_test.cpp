@@ -131,6 +131,37 @@ TEST_P(Floats, SoftmaxAndItsGradientAreTheirDefinition) {
   }
 }
 
+// Units in the last place of a float between the two.
+double ulps(float found, double expected) {
+  const double size = std::max(std::abs(expected), 0x1p-126);
+  return std::abs(found - expected) / std::ldexp(1.0, std::ilogb(size) - 23);
+}
+
+TEST_P(Floats, ElementaryFunctionsHaveErrorsOfFewUlps) {
+  std::vector<float> x;
+  for (const float largest : {1e-3F, 0.5F, 1.0F, 8.0F, 88.0F, 103.0F}) {
+    const std::vector<float> more = noise(20001, largest, 9);
+    x.insert(x.end(), more.begin(), more.end());
+  }
+  const std::vector<float> zero(x.size());
+  std::vector<float> power(x.size()), tangent(x.size()), sigmoid(x.size());
+  const FloatKernels& kernels = *GetParam();
+  const auto count = std::ssize(x);
+  kernels.softmax_gradient(x.data(), count, {.inverse = 1}, power.data());
+  kernels.function(FloatFunction::kTanh, x.data(), tangent.data(), count);
+  kernels.function(FloatFunction::kSigmoid, x.data(), sigmoid.data(), count);
+  double of_power = 0, of_tangent = 0, of_sigmoid = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] < 88.7F) of_power = std::max(of_power, ulps(power[i], std::exp(double{x[i]})));
+    of_tangent = std::max(of_tangent, ulps(tangent[i], std::tanh(double{x[i]})));
+    if (x[i] < -87) continue;  // e^-x is infinite
+    of_sigmoid = std::max(of_sigmoid, ulps(sigmoid[i], 1 / (1 + std::exp(-double{x[i]}))));
+  }
+  EXPECT_LE(of_power, 2);
+  EXPECT_LE(of_tangent, 2);
+  EXPECT_LE(of_sigmoid, 3);
+}
+
 struct Definition {
   FloatFunction name;
   double (*value)(double);
