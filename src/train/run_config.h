@@ -75,8 +75,8 @@ struct RunConfig {
   int64_t sequence = 0;  // of language models: tokens of an example; 0: the data are pictures
   Tokens tokens = Tokens::kCharacters;  // of a text
   int64_t vocabulary = 0;               // of pieces of words; 0: as usual
-  int64_t buckets = 0;  // lengths of batches; 0: as usual, 1: all are padded to the sequence
   std::string vocabulary_file = {};     // in its place: that of a tokenizer
+  int64_t buckets = 0;  // lengths of batches; 0: as usual, 1: all are padded to the sequence
   bool tied = false;  // the classifier of a language model has the embedding's weights
   Format format;
   int64_t epochs = 3;
