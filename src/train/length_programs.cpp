@@ -1,10 +1,13 @@
 #include "train/length_programs.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "graph/input_shapes.h"
+#include "runtime/observation.h"
 #include "train/text_settings.h"
 
 namespace mantissa {
@@ -26,8 +29,22 @@ Status check_network(const RunConfig& config, const BatchLengths& lengths) {
   return {};
 }
 
-bool is_same_step(const Instruction& a, const Instruction& b) {
-  return a.phase == b.phase && a.op == b.op && a.node == b.node && a.name == b.name;
+// Lengths may differ in the order of instructions, and in what is written beside the tensors.
+// Sums of one value's gradients have one name, and follow each other in one order: they are
+// counted.
+using TensorKey = std::tuple<ObservedKind, Phase, int, std::string, int, int>;
+
+std::vector<TensorKey> keys_of_tensors(const Program& program) {
+  std::vector<TensorKey> keys;
+  std::map<TensorKey, int> counts;
+  const Observations observations(program);
+  for (const TensorObservation& seen : observations.tensors()) {
+    const Instruction& writer = program.instructions[seen.instruction];
+    TensorKey key(seen.kind, writer.phase, writer.node, writer.name, seen.operand, 0);
+    std::get<5>(key) = counts[key]++;
+    keys.push_back(std::move(key));
+  }
+  return keys;
 }
 
 }  // namespace
@@ -40,6 +57,11 @@ int64_t padded_sequence(const RunConfig& config) {
 BatchLengths batch_lengths(const RunConfig& config) {
   const int64_t sequence = padded_sequence(config);
   return sequence == 0 ? BatchLengths{} : batch_lengths(sequence, config.buckets);
+}
+
+BatchLengths evaluation_lengths(const RunConfig& config) {
+  const bool has_row_exponents = !config.format.is_float() && !config.format.tensor_values;
+  return has_row_exponents && !reads_texts(config) ? BatchLengths{} : batch_lengths(config);
 }
 
 Result<Graph> with_length(const Graph& network, int64_t whole, int64_t length) {
@@ -60,14 +82,27 @@ Result<std::vector<LengthProgram>> shorter_programs(const Graph& graph, const Pr
     LengthProgram shorter;
     MANTISSA_ASSIGN(shorter.graph, with_length(graph, lengths.back(), lengths[i]));
     MANTISSA_ASSIGN(shorter.program, compile(shorter.graph, training.options, planning));
-    const auto& ours = shorter.program.instructions;
-    if (!std::ranges::equal(ours, training.instructions, is_same_step)) {
+    if (places_of_tensors(training, shorter.program).empty()) {
       return failed("buckets: a program for " + std::to_string(lengths[i]) +
-                    " tokens would have other instructions; --buckets 1 pads all batches");
+                    " tokens would write other tensors; --buckets 1 pads all batches");
     }
     programs.push_back(std::move(shorter));
   }
   return programs;
+}
+
+std::vector<int> places_of_tensors(const Program& whole, const Program& shorter) {
+  const std::vector<TensorKey> ours = keys_of_tensors(whole), theirs = keys_of_tensors(shorter);
+  std::map<TensorKey, int> place_of;
+  for (const TensorKey& key : theirs) place_of.emplace(key, static_cast<int>(place_of.size()));
+  std::vector<int> places;
+  for (const TensorKey& key : ours) {
+    const auto found = place_of.find(key);
+    if (found == place_of.end()) return {};
+    places.push_back(found->second);
+  }
+  const bool are_all = place_of.size() == theirs.size() && ours.size() == theirs.size();
+  return are_all ? places : std::vector<int>{};
 }
 
 int64_t arena_bytes(const std::vector<LengthProgram>& programs) {

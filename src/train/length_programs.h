@@ -22,6 +22,11 @@ int64_t padded_sequence(const RunConfig& config);
 // The lengths that a run's batches have; one: the whole sequence, always.
 BatchLengths batch_lengths(const RunConfig& config);
 
+// The same of its frozen network's programs, where padding changes no bit of what they measure.
+// With an exponent for each token, causal attention brings all keys to one, those of padding among
+// them.
+BatchLengths evaluation_lengths(const RunConfig& config);
+
 // The network with inputs of `length` tokens instead of `whole`. The same nodes, values and
 // parameters. Errors of with_input_shapes.
 Result<Graph> with_length(const Graph& network, int64_t whole, int64_t length);
@@ -32,11 +37,15 @@ struct LengthProgram {
   Program program;
 };
 
-// Training programs for all lengths but the last, which `training` is for: with the same
-// instructions, over the same state.
+// Training programs for all lengths but the last, which `training` is for: with the same options,
+// over the same state.
 Result<std::vector<LengthProgram>> shorter_programs(const Graph& graph, const Program& training,
                                                     const BatchLengths& lengths,
                                                     const PlanningContext& planning);
+
+// For each tensor that is observed in a step of one program, in its order, the place of the same
+// tensor in a step of the other. Empty if that writes others.
+std::vector<int> places_of_tensors(const Program& whole, const Program& shorter);
 
 // The largest arena among them.
 int64_t arena_bytes(const std::vector<LengthProgram>& programs);

@@ -220,6 +220,7 @@ Status run_loop(const LoopParts& parts, LoopState at, BatchSource& batches) {
     FinishedStep step;
     step.learning_rate = rate_of(parts, info, info.step);
     MANTISSA_ASSIGN(step.result, take_step(parts, at, batches, under_way));
+    step.tensors = parts.programs.observed();
     step.at_rest = info.step == under_way.end;
     MANTISSA_ASSIGN(step.validation, end_epoch(parts, at, logs, stop));
     step.is_last = is_done(config, parts.plan, info);

@@ -5,6 +5,7 @@
 
 #include "data/examples.h"
 #include "ops/loss.h"
+#include "train/length_programs.h"
 
 namespace mantissa {
 namespace {
@@ -130,10 +131,37 @@ Programs::Programs(const Graph& graph, State& state, const Machine& machine)
 
 Executor& Programs::add(const Graph& graph, const Program& program) {
   const int64_t examples = program.options.micro_batches * program.options.micro_batch_size;
-  rows_.push_back({program.options.kind, examples, &graph, input_specs(graph),
-                   std::make_unique<Executor>(graph, program, state_, machine_.arena, machine_.pool,
-                                              machine_.isa)});
+  Row row{.kind = program.options.kind,
+          .examples = examples,
+          .graph = &graph,
+          .specs = input_specs(graph),
+          .executor = std::make_unique<Executor>(graph, program, state_, machine_.arena,
+                                                 machine_.pool, machine_.isa),
+          .program = &program,
+          .observations = nullptr,
+          .places = {}};
+  if (row.kind == ProgramKind::kTraining && row.graph != &graph_) add_observations(row);
+  rows_.push_back(std::move(row));
   return *rows_.back().executor;
+}
+
+void Programs::add_observations(Row& row) const {
+  for (const Row& whole : rows_) {
+    if (whole.kind != ProgramKind::kTraining || whole.graph != &graph_) continue;
+    row.observations = std::make_unique<Observations>(*row.program);
+    row.places = places_of_tensors(*whole.program, *row.program);
+    return;
+  }
+}
+
+void Programs::take_observed(const Row& row) {
+  observed_.clear();
+  for (const int place : row.places) observed_.push_back(row.observations->tensors()[place]);
+}
+
+std::span<const TensorObservation> Programs::observed() const {
+  if (!observed_.empty()) return observed_;
+  return observations_ == nullptr ? std::span<const TensorObservation>() : observations_->tensors();
 }
 
 // If the tensors fit none of those for as many examples, taking them from the batch says why.
@@ -164,10 +192,12 @@ Status Programs::take_inputs(const Graph& graph, std::span<const TensorSpec> spe
 Result<StepResult> Programs::train_step(const Batch& batch, const StepScalars& scalars) {
   MANTISSA_ASSIGN(const Row* const row, pick(ProgramKind::kTraining, batch));
   MANTISSA_RETURN_IF_ERROR(take_inputs(*row->graph, row->specs, batch));
-  MANTISSA_ASSIGN(StepResult result,
-                  row->executor->train_step(inputs_, with_counted_mean(graph_, *row->graph, inputs_,
-                                                                       batch.count, scalars)));
-  if (row->graph != &graph_) count_whole_rows(graph_, result);
+  observed_.clear();
+  const StepScalars counted = with_counted_mean(graph_, *row->graph, inputs_, batch.count, scalars);
+  MANTISSA_ASSIGN(StepResult result, row->executor->train_step(inputs_, counted));
+  if (row->graph == &graph_) return result;
+  count_whole_rows(graph_, result);
+  if (observations_ != nullptr) take_observed(*row);
   return result;
 }
 
@@ -235,9 +265,12 @@ Result<StepResult> Programs::infer(const Batch& batch) {
 }
 
 void Programs::observe(Observations* observations) {
+  observations_ = observations;
   if (stages_ != nullptr) stages_->set_observations(observations);
   for (const Row& row : rows_) {
-    if (row.kind == ProgramKind::kTraining) row.executor->set_observations(observations);
+    if (row.kind != ProgramKind::kTraining) continue;
+    Observations* const own = observations == nullptr ? nullptr : row.observations.get();
+    row.executor->set_observations(row.graph == &graph_ ? observations : own);
   }
 }
 

@@ -39,7 +39,7 @@ class Programs {
   Executor& add(const Program& program) { return add(graph_, program); }
 
   // The same for a program over the graph brought to shorter sequences (length_programs.h), which
-  // outlives it, too. Such training programs have the same instructions as that of the graph.
+  // outlives it, too. Training programs are added after that of the graph, and write its tensors.
   Executor& add(const Graph& graph, const Program& program);
 
   // Trains on stages (RunPlan::staged) instead of the training program alone. All but the threads
@@ -74,8 +74,12 @@ class Programs {
   // An output of the network for the last batch of infer().
   Tensor outputs(int index = 0) const { return inferred_->output(index); }
 
-  // From now on training steps are observed (Executor::set_observations); null: they are not.
+  // From now on training steps are observed (Executor::set_observations); null: they are not. The
+  // observations are made for the program of the graph.
   void observe(Observations* observations);
+
+  // The tensors of the last step, if that was observed, in the order of the program of the graph.
+  std::span<const TensorObservation> observed() const;
 
  private:
   struct Row {
@@ -84,7 +88,15 @@ class Programs {
     const Graph* graph;
     std::vector<TensorSpec> specs;  // of the graph's inputs
     std::unique_ptr<Executor> executor;
+    const Program* program;
+    // Of a training program of shorter sequences: its tensors, and the place of each one of the
+    // whole length's among them.
+    std::unique_ptr<Observations> observations;
+    std::vector<int> places;
   };
+  void add_observations(Row& row) const;
+  void take_observed(const Row& row);
+
   Result<const Row*> pick(ProgramKind kind, const Batch& batch) const;
   Status take_inputs(const Graph& graph, std::span<const TensorSpec> specs, const Batch& batch);
 
@@ -96,7 +108,9 @@ class Programs {
   std::unique_ptr<PipelineExecutor> stages_;
   std::optional<Result<StepResult>> result_;  // of the step that was fed, without stages
   Executor* inferred_ = nullptr;              // which ran last
-  std::vector<const void*> inputs_;           // of the batch at hand, one for each spec
+  Observations* observations_ = nullptr;
+  std::vector<TensorObservation> observed_;  // of a step of shorter sequences
+  std::vector<const void*> inputs_;          // of the batch at hand, one for each spec
 };
 
 // Runs the forward pass of all batches that are left, and calls `found` after each. An error of it

@@ -115,7 +115,7 @@ Result<std::optional<MetricsLine>> RunLogs::write(const FinishedStep& step, cons
     window_start_ = Clock::now();
   }
   if (observations(info.step) != nullptr) {
-    MANTISSA_RETURN_IF_ERROR(tensors_->write(info.step, observations_.tensors()));
+    MANTISSA_RETURN_IF_ERROR(tensors_->write(info.step, step.tensors));
   }
   if (hashes_ && step.at_rest) {
     const int64_t before = std::exchange(last_rest_, info.step);

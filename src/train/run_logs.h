@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,10 @@ constexpr int64_t kReportSteps = 50;
 struct FinishedStep {
   StepResult result;
   double learning_rate = 0;
-  std::optional<Score> validation;  // of the examples held back, where measured
-  bool is_last = false;             // of the run
-  bool at_rest = true;              // the state is that behind the step, and no later one's
+  std::optional<Score> validation;                  // of the examples held back, where measured
+  std::span<const TensorObservation> tensors = {};  // where it was observed
+  bool is_last = false;                             // of the run
+  bool at_rest = true;  // the state is that behind the step, and no later one's
 };
 
 class RunLogs {

@@ -94,7 +94,7 @@ MemoryPlan memory_plan(const RunConfig& config, const DatasetInfo& data, const R
                       (1 + std::ssize(plan.shorter)) * std::ssize(plan.training.instructions) *
                           kOverheadBytesPerInstruction +
                       StepTimes::predict_bytes(plan.total_steps) +
-                      Observations::predict_bytes(plan.training) +
+                      (1 + std::ssize(plan.shorter)) * Observations::predict_bytes(plan.training) +
                       decision_bytes(config.format, plan.graph)}};
   if (config.format.is_float()) memory.items.push_back({"oneDNN", kOneDnnBytes});
   if (plan.staged) {

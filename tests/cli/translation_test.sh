@@ -32,12 +32,34 @@ state() { json '["state_sha256"]' "$folder/$1/summary.json"; }
 run train "${small[@]}" --steps 20 --threads 2 --out "$folder/b" --checkpoint-every 10
 run train "${small[@]}" --steps 20 --threads 1 --isa scalar --out "$folder/scalar"
 holds "another instruction set, the same state" eval '[[ $(state b) == $(state scalar) ]]'
+resumes() {
+  mkdir "$folder/$2"
+  cp "$folder/$1/"{config.toml,checkpoint-00000010.safetensors} "$folder/$2/"
+  run train --out "$folder/$2" --resume
+  [[ $(state "$1") == $(state "$2") ]]
+}
+holds "a resumed run has the same state" resumes b resumed
+holds "batches have several lengths" grep -q '^buckets = "4"' "$folder/b/config.toml"
+
+# Runs from before there were buckets do not name them.
+run train "${small[@]}" --steps 20 --threads 2 --buckets 1 --out "$folder/padded" --checkpoint-every 10
+holds "padded batches are another run" eval '[[ $(state b) != $(state padded) ]]'
+holds "which does not name them" eval '! grep -q buckets "$folder/padded/config.toml"'
+holds "and goes on as it was" resumes padded padded-resumed
+run train --config "$folder/padded/config.toml" --out "$folder/repeated"
+holds "and is repeated" eval '[[ $(state padded) == $(state repeated) ]]'
+refuses "another number of buckets" 2 'buckets none, now 4' \
+  train --resume --buckets 4 --out "$folder/padded-resumed"
 run train "${small[@]}" --steps 20 --threads 2 --stages 2 --out "$folder/stages"
-holds "two stages, the same state" eval '[[ $(state b) == $(state stages) ]]'
-mkdir "$folder/resumed"
-cp "$folder/b/"{config.toml,checkpoint-00000010.safetensors} "$folder/resumed/"
-run train --out "$folder/resumed" --resume
-holds "a resumed run has the same state" eval '[[ $(state b) == $(state resumed) ]]'
+holds "two stages, the same state" eval '[[ $(state padded) == $(state stages) ]]'
+refuses "buckets of stages" 2 'buckets 2: stages and replicas' \
+  train "${small[@]}" --buckets 2 --stages 2 --out "$folder/x"
+refuses "buckets of a text" 2 'buckets 4: are for sentences and for texts of a table' \
+  train --model transformer_lm --data "$corpus" --buckets 4 --out "$folder/x"
+refuses "buckets of pictures" 2 'buckets 4: are for' train --model mlp --buckets 4 --out "$folder/x"
+refuses "no buckets" 2 "buckets: '0'" train "${small[@]}" --buckets 0 --out "$folder/x"
+run plan "${small[@]}" --json
+holds "plan" eval '((status == 0))'
 # A network as a file is the same network.
 run info "${small[@]:0:8}" --width 0.25 --graph
 cp "$folder/stdout" "$folder/mine.json"
@@ -71,7 +93,8 @@ run translate --checkpoint "$folder/a" --text "$long"
 holds "a sentence that is too long is cut short, and that is said" eval \
   '((status == 0)) && grep -q "of 1 sentences the end was not read" "$folder/stderr"'
 
-for choice in '--format fp32' '--format dfp8' '--tied' '--tokens bytes'; do
+for choice in '--format fp32' '--format dfp8' '--tied' '--tokens bytes' '--micro-batch-size 2' \
+  '--format bfp:block=channel,blocks=token' '--buckets 3 --memory-budget 64MiB'; do
   # shellcheck disable=SC2086
   run train --model transformer_nmt --data "$corpus" --sequence 32 --width 0.25 --batch-size 8 \
     --steps 3 $choice --out "$folder/d" --overwrite
